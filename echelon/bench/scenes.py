@@ -1,0 +1,152 @@
+"""Benchmark scenes: what Echelon's speed claims are measured with, and how.
+
+A scene is a line in ``SCENES``: it builds its world once and returns a function that runs one measurement. Agent-steps
+count mechs alive at the start of a decision. Simulator scenes fly the baseline pilot on both sides over 64 maps, and
+say which share of the mechs was dead. ``run_scenes`` repeats each measurement and reports the median.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from echelon.bench import learner
+from echelon.config import EnvConfig
+from echelon.sim import step
+from echelon.sim.backend import default_threads
+from echelon.training.vec_env import VectorEnv
+
+WARM_DECISIONS = 120
+MEASURED_DECISIONS = 240
+TIMED_DECISIONS = 12
+Measure = Callable[[], dict[str, Any]]
+
+
+@contextmanager
+def battle(num_packs: int, *, envs: int, observe: bool) -> Iterator[VectorEnv]:
+    """Give an environment flown by scripted pilots on both sides, warmed up past the first contact."""
+    with VectorEnv(envs, EnvConfig(num_packs=num_packs), initial_weapon_prob=1.0, learners="both") as env:
+        batch = env.engine.batch
+        batch["script"].fill_(1)
+        if not observe:
+            batch["row_of"].fill_(-1)
+        env.reset()
+        for _ in range(WARM_DECISIONS):
+            env.step()
+        yield env
+
+
+def play(env: VectorEnv) -> dict[str, Any]:
+    """Play the measured decisions and return agent-steps per second and the share of dead mechs."""
+    began = time.perf_counter()
+    acted = 0
+    for _ in range(MEASURED_DECISIONS):
+        env.step()
+        acted += int(env.acting.sum())
+    seconds = time.perf_counter() - began
+    return {
+        "per_s": acted / seconds,
+        "unit": "agent-steps",
+        "dead_share": 1 - acted / (MEASURED_DECISIONS * env.num_envs * env.mechs),
+    }
+
+
+def phase_tree(env: VectorEnv) -> dict[str, float]:
+    """Return milliseconds per decision of each phase, launch by launch on one thread, largest first."""
+    seconds: dict[str, float] = {}
+    program = env.engine.program("decision")
+    for _ in range(TIMED_DECISIONS):
+        env.engine.batch.backend.timed(program, seconds)
+    scaled = {name: 1e3 * value / TIMED_DECISIONS for name, value in seconds.items()}
+    return dict(sorted(scaled.items(), key=lambda item: -item[1]))
+
+
+@contextmanager
+def sim_5v5() -> Iterator[Measure]:
+    """Whole decisions with observations for all, 5v5, 100x100x20, 64 environments."""
+    with battle(1, envs=64, observe=True) as env:
+        yield lambda: {**play(env), "phases_ms": phase_tree(env)}
+
+
+@contextmanager
+def sim_10v10() -> Iterator[Measure]:
+    """Whole decisions with observations for all, 10v10, 100x100x20, 32 environments."""
+    with battle(2, envs=32, observe=True) as env:
+        yield lambda: {**play(env), "phases_ms": phase_tree(env)}
+
+
+@contextmanager
+def sim_blind() -> Iterator[Measure]:
+    """The same as sim-5v5 without writing observations."""
+    with battle(1, envs=64, observe=False) as env:
+        yield lambda: play(env)
+
+
+@contextmanager
+def rays() -> Iterator[Measure]:
+    """Sight rays between all pairs of 10v10 mechs spread over real maps."""
+    with battle(2, envs=64, observe=False) as env:
+        batch = env.engine.batch
+        rng = np.random.default_rng(0)
+        size = batch.numpy("size")[:, None, :]
+        spots = rng.uniform(0.05, 0.95, (env.num_envs, env.mechs, 3)) * size
+        batch.set("pos", spots.astype(np.float32))
+        batch["alive"].fill_(1)
+        run = batch.capture(step.look("every")[1:2])
+        pairs = env.num_envs * env.mechs * (env.mechs - 1) // 2
+        yield lambda: {"per_s": pairs / _seconds(run), "unit": "rays"}
+
+
+@contextmanager
+def observation() -> Iterator[Measure]:
+    """Sensing and observing alone, 5v5, 100x100x20, 64 environments."""
+    with battle(1, envs=64, observe=True) as env:
+        run = env.engine.batch.capture(env.engine.program("look"))
+        alive = int(env.alive_now.sum())
+        yield lambda: {"per_s": alive / _seconds(run), "unit": "observations"}
+
+
+def _seconds(run: Callable[[], None], count: int = 100) -> float:
+    """Return the mean seconds of a call over ``count`` calls."""
+    run()
+    began = time.perf_counter()
+    for _ in range(count):
+        run()
+    return (time.perf_counter() - began) / count
+
+
+SCENES: dict[str, Callable[[], Any]] = {
+    "sim-5v5": sim_5v5,
+    "sim-10v10": sim_10v10,
+    "sim-blind": sim_blind,
+    "rays": rays,
+    "observation": observation,
+    "update": learner.update,
+    "train": learner.train,
+    "crowded": learner.crowded,
+}
+
+
+def run_scenes(
+    names: list[str], repeats: int = 3, tell: Callable[[str], None] = lambda text: None
+) -> list[dict[str, Any]]:
+    """Measure each scene ``repeats`` times; return per scene the median, the extremes and the last one's details."""
+    results = []
+    for name in names:
+        tell(f"{name}: preparing")
+        with SCENES[name]() as measure:
+            measured = []
+            for i in range(repeats):
+                tell(f"{name}: measurement {i + 1} of {repeats}")
+                measured.append(measure())
+        speeds = [m["per_s"] for m in measured]
+        row = {"scene": name, "median_per_s": median(speeds), "min_per_s": min(speeds), "max_per_s": max(speeds)}
+        details = {key: value for key, value in measured[-1].items() if key != "per_s"}
+        results.append({**row, "threads": default_threads(), "repeats": repeats, **details})
+    return results
+

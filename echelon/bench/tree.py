@@ -1,0 +1,35 @@
+"""The phase tree: dotted timings folded into indented rows, so that a hub shows what its parts cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LEAST_SHARE = 0.01
+"""Rows below this share of the whole are left out."""
+
+
+def fold(times: Mapping[str, float]) -> dict[str, float]:
+    """Return the sum of every dotted prefix of ``times``, the parts included."""
+    sums: dict[str, float] = {}
+    for name, value in times.items():
+        parts = name.split(".")
+        for depth in range(1, len(parts) + 1):
+            prefix = ".".join(parts[:depth])
+            sums[prefix] = sums.get(prefix, 0.0) + value
+    return sums
+
+
+def rows(times: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    """Return (indented label, value, share of the whole) rows, children under their parent, largest first."""
+    sums = fold(times)
+    total = sum(times.values()) or 1.0
+    out: list[tuple[str, float, float]] = []
+
+    def visit(prefix: str, depth: int) -> None:
+        children = [n for n in sums if n.rpartition(".")[0] == prefix and sums[n] / total >= LEAST_SHARE]
+        for name in sorted(children, key=lambda n: -sums[n]):
+            out.append(("  " * depth + name.rpartition(".")[2], sums[name], sums[name] / total))
+            visit(name, depth + 1)
+
+    visit("", 0)
+    return out

@@ -1,0 +1,209 @@
+"""One batched engine: the whole decision as a program over a batch of battles, from action vectors to observations.
+
+``Engine`` owns the batch and the order of things in a decision; it knows neither torch nor who the pilots are.
+Scripted pilots add their launches through ``pilots``. Observations go into whatever buffer is attached, at the row
+that ``row_of`` gives each mech.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+
+from echelon.actions import action_dim
+from echelon.config import EnvConfig
+from echelon.env import contacts, observe, observe_kernels, observe_self, referee, reward
+from echelon.rl.suite import COMBAT_SUITES, SuiteType, build_suite_descriptor
+from echelon.sim import step
+from echelon.sim.arsenal import CHASSIS
+from echelon.sim.backend import Launch, Program, Runner, in_phase
+from echelon.sim.batch import Batch, Maps
+from echelon.sim.state import Field
+
+MECH = "EM"
+CLASS_SUITES = (
+    SuiteType.SCOUT_RECON,
+    SuiteType.LIGHT_SKIRMISH,
+    SuiteType.MEDIUM_ASSAULT,
+    SuiteType.HEAVY_FIRE_SUPPORT,
+)
+"""Suite of each chassis."""
+THREAT_WEIGHTS = (0.5, 0.7, 1.0, 1.5)
+"""Weight of each chassis in the threat and friendly mass gauges."""
+
+FIELDS: dict[str, Field] = {
+    "actions": Field(wp.float32, "EMA", "action vectors"),
+    "row_of": Field(wp.int32, "EM", "observation row of each mech, -1 none"),
+}
+
+
+class Engine:
+    """A batch of battles that plays whole decisions."""
+
+    def __init__(
+        self,
+        cfg: EnvConfig,
+        num_envs: int,
+        maps: Maps,
+        *,
+        device: str = "cpu",
+        threads: int = 0,
+        seed: int = 0,
+        first_env: int = 0,
+        autoreset: bool = True,
+        pilots: Callable[[Engine], Sequence[Launch]] | None = None,
+    ) -> None:
+        self.cfg = cfg
+        self.num_envs = num_envs
+        self.num_mechs = cfg.num_mechs
+        self.obs_dim = observe.obs_dim(cfg)
+        self.action_dim = action_dim(cfg.comm_dim)
+        self.autoreset = autoreset
+        self._frame: Program = ()
+        self.batch = Batch(cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env)
+        self.batch.lengths["A"] = self.action_dim
+        self.batch.lengths["R"] = len(reward.TERM_NAMES)
+        for fields in (FIELDS, referee.FIELDS, reward.FIELDS):
+            self.batch.add_fields(fields)
+        self._add_constants()
+        self.batch["row_of"].fill_(-1)
+        self.batch["winner"].fill_(-1)
+        self.attach(np.zeros((1, 1, self.obs_dim), np.float32), np.zeros((1, 1, self.obs_dim), np.float32))
+        self._pilots = list(pilots(self)) if pilots else []
+        self._runners: dict[str, Runner] = {}
+        self.programs: dict[str, Callable[[], Program]] = {
+            "decision": self.decision,
+            "reset": lambda: [*self.begin("every"), *self.look("every")],
+            "reset_chosen": lambda: [*self.begin("chosen"), *self.look("every")],
+            "look": lambda: self.look("every"),
+            "frame": lambda: self._frame,
+        }
+
+    def _add_constants(self) -> None:
+        batch = self.batch
+        cfg = self.cfg
+        specs = [COMBAT_SUITES[s] for s in CLASS_SUITES]
+        norm = cfg.obs_norm
+        loudest = max(c.max_speed * c.noise_mass for c in CHASSIS) * (self.num_mechs - 1)
+        scale = [norm.vel_scale_xy, norm.vel_scale_z, norm.heat_max_ratio, loudest]
+        squad = [[s.squad_position_slots, s.squad_detail_level] for s in specs]
+        batch.add_constant("suite_slots", [s.visual_contact_slots for s in specs], wp.int32)
+        batch.add_constant("suite_squad", np.array(squad, np.int32), wp.int32)
+        batch.add_constant("sensor_range", [s.sensor_range_mult for s in specs], wp.float32)
+        batch.add_constant("descriptors", np.array([build_suite_descriptor(s) for s in specs], np.float32), wp.float32)
+        batch.add_constant("threat", list(THREAT_WEIGHTS), wp.float32)
+        batch.add_constant("obs_scale", scale, wp.float32)
+        batch.add_constant("obs_row", np.zeros(1, np.int32), wp.int32)
+        batch.add_constant("first_row", np.zeros(1, np.int32), wp.int32)
+        for name, (values, dtype) in reward.constants(cfg).items():
+            batch.add_constant(name, values, dtype)
+
+    def attach(self, obs: Any, final_obs: Any) -> None:
+        """Write observations into ``obs`` ``[T, N, D]`` and final ones into ``final_obs`` ``[1, N, D]``, in place.
+
+        Both may be Warp arrays or float32 numpy arrays on the CPU; captured programs are dropped.
+        """
+        for name, array in (("obs", obs), ("final_obs", final_obs)):
+            if isinstance(array, np.ndarray):
+                array = wp.array(array, dtype=wp.float32, device="cpu", copy=False)
+            self.batch.backend.add({name: array}, per_env=False)
+        self._runners = {}
+
+    def decision(self) -> list[Launch]:
+        """Return the whole program of one decision."""
+        truncated = self.look("cut", obs="final_obs", obs_row="first_row") if self.cfg.truncation_bootstraps else []
+        return [
+            *in_phase("pilots", self._pilots),
+            *step.read_actions(),
+            *reward.before(),
+            *(launch for _ in range(self.cfg.decision_repeat) for launch in self._tick()),
+            *in_phase("referee", [Launch(referee.call_decision, "E"), Launch(referee.flag_ends, MECH)]),
+            *reward.after(),
+            *in_phase("referee", [Launch(referee.tally, MECH)]),
+            *self._frame,
+            *in_phase("final", truncated),
+            *(self.begin("over") if self.autoreset else []),
+            *self.look("every"),
+        ]
+
+    def _tick(self) -> list[Launch]:
+        return step.tick(recorded=bool(self._frame), landing=self.cfg.physics.landing)
+
+    def begin(self, fresh: str) -> list[Launch]:
+        """Return the program that begins an episode where array ``fresh`` says so."""
+        return [*step.reset(fresh), *in_phase("reset", [Launch(referee.clear_episode, MECH, {"fresh": fresh})])]
+
+    def look(self, fresh: str, **buffers: str) -> list[Launch]:
+        """Return the program that senses and observes where array ``fresh`` says so."""
+        given: dict[str, Any] = {"fresh": fresh, **buffers}
+        launches = [
+            Launch(observe_kernels.show_contacts, MECH, given),
+            Launch(observe_kernels.show_squad, MECH, given),
+            Launch(observe_self.show_senses, MECH, given),
+            Launch(observe_self.show_body, MECH, given),
+            Launch(observe_self.show_display, MECH, given),
+        ]
+        blocks = observe.blocks(self.cfg)
+        names = {block.name for block in blocks}
+        if "comms" in names:
+            at = {"comms_at": observe.offset("comms", blocks)}
+            launches.append(Launch(observe_kernels.show_messages, MECH, {**given, **at}))
+        if "local_map" in names:
+            low = min(self.cfg.world.connectivity.clearance_z, self.cfg.world.size_z)
+            at = {"map_at": observe.offset("local_map", blocks), "low_layers": wp.uint64((1 << low) - 1)}
+            launches.append(Launch(observe_kernels.show_local_map, MECH, {**given, **at}))
+        return [
+            *step.look(fresh),
+            *in_phase("sensing", [Launch(contacts.fill_contacts, MECH, {"fresh": fresh})]),
+            *in_phase("observe", launches),
+        ]
+
+    def record(self, envs: Sequence[int], frame: Program = ()) -> None:
+        """Keep the journal of ``envs`` and run ``frame`` at each decision's end, before resets; nothing ends it.
+
+        The program ``frame`` runs it alone.
+        """
+        self._frame = frame
+        self.batch.keep_journal(envs)
+        self._runners.pop("decision", None)
+        self._runners.pop("frame", None)
+
+    def program(self, name: str) -> Program:
+        """Return a whole program by name; ``programs`` holds how each is made, and callers may add to it."""
+        return self.programs[name]()
+
+    def run(self, name: str) -> None:
+        """Run a program, capturing it on first use."""
+        if name not in self._runners:
+            self._runners[name] = self.batch.capture(self.program(name))
+        self._runners[name]()
+
+    def load(self, progress: Callable[[str, int, int], None] | None = None) -> None:
+        """Compile every kernel now, reporting ``progress(name, done, total)``."""
+        self.batch.backend.load([*self.program("decision"), *self.program("reset")], progress)
+
+    def set_row(self, row: int) -> None:
+        """Choose the row of the attached buffer that the next observations go to."""
+        self.batch.set("obs_row", np.array([row], np.int32))
+
+    def step(self, row: int = 0) -> None:
+        """Play one decision with the actions as they stand; observations go to ``obs[row]``."""
+        self.set_row(row)
+        self.run("decision")
+
+    def reset(self, row: int = 0, mask: NDArray[np.bool_] | None = None) -> None:
+        """Begin episodes everywhere, or where ``mask`` ``[E]`` says so."""
+        self.set_row(row)
+        if mask is None:
+            self.run("reset")
+            return
+        self.batch.set("chosen", np.asarray(mask, np.int32))
+        self.run("reset_chosen")
+
+    def close(self) -> None:
+        """Release the shard threads."""
+        self.batch.close()

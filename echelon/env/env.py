@@ -1,0 +1,231 @@
+"""``EchelonEnv``: one battle behind the PettingZoo parallel interface, as a thin view of a batch of one.
+
+All agents stay for the whole episode, so shapes never change; ``parallel_env`` is the adapter that drops the dead.
+Dictionaries are made here and nowhere else; training uses ``echelon.training.VectorEnv``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon import actions as action
+from echelon.config import PACK_SIZE, EnvConfig
+from echelon.env import observe, reward
+from echelon.env.engine import Engine
+from echelon.env.referee import REASONS, WINNERS
+from echelon.gen.bank import stack_maps
+from echelon.gen.cache import cached_map
+from echelon.rl.suite import CONTACT_DIM
+from echelon.sim.arsenal import ROSTER
+
+Observation = NDArray[np.float32]
+SEED_LIMIT = 2**31 - 2
+COUNTED = ("kills", "assists", "knockdowns", "shutdowns", "bad_actions")
+
+
+class EchelonEnv:
+    """One battle; agents are ``blue_0 ..`` and ``red_0 ..``, observations ``float32[D]``, actions ``float32[A]``."""
+
+    metadata = {"name": "echelon_v1", "render_modes": []}
+    render_mode = None
+    ACTION_DIM = action.action_dim()
+    BASE_ACTION_DIM = action.BASE_ACTION_DIM
+    TARGET_START, TARGET_DIM = action.TARGET_START, action.TARGET_DIM
+    EWAR_DIM = action.EWAR_DIM
+    OBS_CTRL_START, OBS_CTRL_DIM, OBS_SORT_DIM = action.OBS_CTRL_START, action.OBS_CTRL_DIM, action.OBS_SORT_DIM
+    COMM_START = action.COMM_START
+    CONTACT_SLOTS = action.TARGET_DIM
+    CONTACT_DIM = CONTACT_DIM
+    LOCAL_MAP_R = observe.LOCAL_MAP_R
+
+    def __init__(self, config: EnvConfig | None = None, *, device: str = "cpu", seed: int | None = None) -> None:
+        self.config = config or EnvConfig()
+        cfg = self.config
+        self.comm_dim = cfg.comm_dim
+        self.ACTION_DIM = action.action_dim(cfg.comm_dim)
+        self.blue_ids = [f"blue_{i}" for i in range(cfg.team_size)]
+        self.red_ids = [f"red_{i}" for i in range(cfg.team_size)]
+        self.possible_agents = self.blue_ids + self.red_ids
+        self.agents = list(self.possible_agents)
+        self.rng = np.random.default_rng(seed)
+        self.max_steps = cfg.max_steps
+        self.zone_score_to_win = cfg.zone_score_to_win
+        table = observe.layout(cfg)
+        low = np.array([row.low for row in table], np.float32)
+        high = np.array([row.high for row in table], np.float32)
+        self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.ACTION_DIM,), np.float32)
+        self.observation_spaces = dict.fromkeys(self.possible_agents, self.observation_space)
+        self.action_spaces = dict.fromkeys(self.possible_agents, self.action_space)
+        self._device = device
+        self._engine: Engine | None = None
+        self._obs = np.zeros((1, len(self.possible_agents), len(table)), np.float32)
+        self._final = np.zeros_like(self._obs)
+        self.last_outcome: dict[str, Any] | None = None
+        self.last_reset_seed: int | None = None
+        self.stats: dict[str, dict[str, float]] = {}
+
+    @property
+    def num_agents(self) -> int:
+        """Agents in play."""
+        return len(self.agents)
+
+    @property
+    def max_num_agents(self) -> int:
+        """Agents at the start."""
+        return len(self.possible_agents)
+
+    @property
+    def engine(self) -> Engine:
+        """The batch of one behind this environment; there is none before the first ``reset``."""
+        if self._engine is None:
+            raise ValueError("the environment has not been reset, call reset() first")
+        return self._engine
+
+    @property
+    def team_zone_score(self) -> dict[str, float]:
+        """Zone score of each team [s]."""
+        score = self._read("score")
+        return {"blue": float(score[0]), "red": float(score[1])}
+
+    @property
+    def _last_contact_slots(self) -> dict[str, list[str | None]]:
+        """Mechs in the contact slots that the next target preferences refer to."""
+        slots = self._read("contact")[:, : self.CONTACT_SLOTS]
+        names = [*self.possible_agents, None]
+        return {aid: [names[int(j)] for j in slots[m]] for m, aid in enumerate(self.possible_agents)}
+
+    def _read(self, name: str) -> NDArray[Any]:
+        return self.engine.batch.numpy(name)[0]
+
+    def _obs_dim(self) -> int:
+        return self._obs.shape[-1]
+
+    def team_hp(self) -> dict[str, float]:
+        """Hit points left of each team's living mechs."""
+        hp = self._read("hp") * self._read("alive")
+        half = self.config.team_size
+        return {"blue": float(hp[:half].sum()), "red": float(hp[half:].sum())}
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
+        """Begin an episode on the map of its seed; an explicit ``seed`` is the episode seed.
+
+        Returns observations and infos by agent. Raises ``ValueError`` for a seed outside 0 to 2**31 - 2.
+        """
+        if seed is not None:
+            if not 0 <= int(seed) <= SEED_LIMIT:
+                raise ValueError(f"seed is {seed!r}, wanted 0 to {SEED_LIMIT}")
+            self.rng = np.random.default_rng(int(seed))
+            episode_seed = int(seed)
+        else:
+            episode_seed = int(self.rng.integers(SEED_LIMIT))
+        cfg = self.config
+        made = cached_map(cfg.world, episode_seed, num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)
+        maps = stack_maps([made])
+        if self._engine is None:
+            self._engine = Engine(cfg, 1, maps, device=self._device, threads=1, autoreset=False)
+            self._engine.attach(self._obs, self._final)
+            rows = np.arange(len(self.possible_agents), dtype=np.int32)[None]
+            self._engine.batch.set("row_of", rows)
+        else:
+            self._engine.batch.replace_maps(maps)
+        self._engine.batch.set("forced_seed", np.array([episode_seed], np.int32))
+        self._engine.batch.set("forced_slot", np.zeros(1, np.int32))
+        self._engine.reset()
+        self.agents = list(self.possible_agents)
+        self.last_reset_seed = episode_seed
+        self.last_outcome = None
+        self.stats = {team: dict.fromkeys((*COUNTED, "damage"), 0.0) for team in WINNERS[:2]}
+        infos = {aid: {"seed": episode_seed} for aid in self.possible_agents}
+        return self._observations(), infos
+
+    def step(
+        self, actions: Mapping[str, Any]
+    ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+        """Play one decision; a missing agent gets zeros.
+
+        Raises ``ValueError`` for an action of the wrong size and for an unknown agent.
+        """
+        if self.last_outcome is not None:
+            raise ValueError("the episode is over, call reset() before the next step")
+        self.engine.batch.set("actions", self._matrix(actions))
+        self.engine.step()
+        terminated, truncated = self._read("terminated"), self._read("truncated")
+        self._count()
+        if int(self._read("over")):
+            self.last_outcome = self._outcome()
+        ids = list(enumerate(self.possible_agents))
+        rewards = self._read("reward")
+        return (
+            self._observations(),
+            {aid: float(rewards[m]) for m, aid in ids},
+            {aid: bool(terminated[m]) for m, aid in ids},
+            {aid: bool(truncated[m]) for m, aid in ids},
+            self._infos(),
+        )
+
+    def _matrix(self, actions: Mapping[str, Any]) -> NDArray[np.float32]:
+        index = {aid: m for m, aid in enumerate(self.possible_agents)}
+        matrix = np.zeros((1, len(index), self.ACTION_DIM), np.float32)
+        for aid, values in actions.items():
+            if aid not in index:
+                raise ValueError(f"agent {aid!r} does not exist, wanted one of blue_0 .. red_{len(self.red_ids) - 1}")
+            row = np.asarray(values, dtype=np.float32).reshape(-1)
+            if row.size != self.ACTION_DIM:
+                raise ValueError(action.size_error(aid, row.size, self.comm_dim))
+            matrix[0, index[aid]] = row
+        return matrix
+
+    def _observations(self) -> dict[str, Observation]:
+        return {aid: self._obs[0, m].copy() for m, aid in enumerate(self.possible_agents)}
+
+    def _count(self) -> None:
+        half = self.config.team_size
+        for team, part in (("blue", slice(0, half)), ("red", slice(half, None))):
+            for name in COUNTED:
+                self.stats[team][name] += float(self._read(name)[part].sum())
+            self.stats[team]["damage"] += float(self._read("dealt")[part].sum())
+
+    def _outcome(self) -> dict[str, Any]:
+        return {
+            "reason": REASONS[int(self._read("reason"))],
+            "winner": WINNERS[int(self._read("winner"))],
+            "hp": self.team_hp(),
+            "zone_score": self.team_zone_score,
+            "zone_score_to_win": self.zone_score_to_win,
+            "stats": {team: dict(counts) for team, counts in self.stats.items()},
+        }
+
+    def _infos(self) -> dict[str, dict[str, Any]]:
+        parts = self._read("terms")
+        alive, slot = self._read("alive"), self._read("focus_slot")
+        ticks, score = self._read("zone_tick"), self.team_zone_score
+        infos: dict[str, dict[str, Any]] = {}
+        for m, aid in enumerate(self.possible_agents):
+            infos[aid] = {
+                "alive": bool(alive[m]),
+                "reward_components": {n: float(v) for n, v in zip(reward.TERM_NAMES, parts[m], strict=True)},
+                "zone_score": score,
+                "zone_control": float(ticks[0] - ticks[1]),
+                "role": ROSTER[m % self.config.team_size % PACK_SIZE].name.lower(),
+                "selected_target_slot": int(slot[m]),
+            }
+            if self.last_outcome is not None:
+                infos[aid]["outcome"] = self.last_outcome
+        return infos
+
+    def close(self) -> None:
+        """Release the simulator."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+
+__all__ = ["EchelonEnv"]

@@ -1,0 +1,277 @@
+"""Fills the columns of ``observe``: one thread per mech writes its own row of the rollout buffer.
+
+Mechs whose row is -1 are not learners and are skipped. A dead mech's row is zero with all masks set. Distances are
+in units of the map's longest edge; contact and squad features follow the tables in ``observe``.
+"""
+
+# ruff: noqa: E501
+import warp as wp
+
+from echelon.config import PACK_SIZE
+from echelon.env import observe
+from echelon.sim.geometry import arc_tan2, clamp_unit, cos_sin, to_heading, xy_length
+from echelon.sim.kernels.sensing import own_pack_paint
+from echelon.sim.tables import Rules
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+CONTACTS_AT = wp.constant(observe.offset("contacts"))
+CONTACT_MASK_AT = wp.constant(observe.offset("contact_mask"))
+SQUAD_AT = wp.constant(observe.offset("squad"))
+SQUAD_MASK_AT = wp.constant(observe.offset("squad_mask"))
+PANEL_AT = wp.constant(observe.offset("panel"))
+PANEL_SQUAD = wp.constant(3)
+"""Column of the panel that counts the living squadmates shown."""
+MAX_CONTACTS = wp.constant(observe.suite.MAX_CONTACTS)
+MAX_SQUAD = wp.constant(observe.suite.MAX_SQUAD)
+CONTACT_DIM = wp.constant(len(observe.CONTACT))
+SQUAD_DIM = wp.constant(len(observe.SQUAD))
+MAP_R = wp.constant(observe.LOCAL_MAP_R)
+MAP_SIDE = wp.constant(observe.LOCAL_MAP_SIDE)
+PACK = wp.constant(PACK_SIZE)
+ROUND_SPEED = wp.constant(40.0)
+"""Speed of the ballistic round that the lead hint is for [vox/s]."""
+PITCH_SCALE = wp.constant(0.785398163)
+"""Pitch at which the lead hint saturates [rad]."""
+NEAR = wp.constant(0.1)
+SLOW = wp.constant(0.5)
+CLASS_SPAN = wp.constant(3.0)
+
+
+@wp.func
+def longest(size: wp.vec3i) -> float:
+    """Longest edge of the map [vox]."""
+    return float(wp.max(size[0], wp.max(size[1], size[2])))
+
+
+@wp.func
+def bit(yes: bool) -> float:
+    """1 for true."""
+    if yes:
+        return 1.0
+    return 0.0
+
+
+@wp.func
+def lead_pitch(rules: Rules, r: wp.vec3) -> float:
+    """Pitch of a ballistic shot at a target at relative position r, as a share of the scale."""
+    d = xy_length(r)
+    if d <= NEAR:
+        return 0.0
+    t = d / ROUND_SPEED
+    return clamp_unit(arc_tan2(r[2] + 0.5 * rules.gravity * t * t, d) / PITCH_SCALE)
+
+
+@wp.func
+def crossing(r: wp.vec3, v: wp.vec3) -> float:
+    """1 for a target moving across the line of sight, 0 for one moving along it or standing."""
+    speed = wp.length(v)
+    distance = wp.length(r)
+    if speed <= SLOW or distance <= NEAR:
+        return 0.0
+    return wp.max(0.0, 1.0 - wp.abs(wp.dot(r, v) / (speed * distance)))
+
+
+@wp.kernel
+def show_contacts(
+    # rules
+    rules: Rules, obs_scale: wp.array(dtype=wp.float32),
+    # world
+    size: wp.array(dtype=wp.vec3i),
+    # state in
+    fresh: wp.array(dtype=wp.int32), row_of: wp.array2d(dtype=wp.int32), obs_row: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), contact: wp.array3d(dtype=wp.int32),
+    # out
+    obs: wp.array3d(dtype=wp.float32),
+):
+    """Write the contact rows and their mask."""
+    e, m = wp.tid()
+    n = row_of[e, m]
+    if fresh[e] == 0 or n < 0:
+        return
+    t = obs_row[0]
+    cs = cos_sin(yaw[e, m])
+    edge = longest(size[e])
+    for k in range(MAX_CONTACTS):
+        at = CONTACTS_AT + k * CONTACT_DIM
+        j = contact[e, m, k]
+        if j < 0 or alive[e, m] == 0:
+            for i in range(CONTACT_DIM):
+                obs[t, n, at + i] = 0.0
+            obs[t, n, CONTACT_MASK_AT + k] = 1.0
+            continue
+        obs[t, n, CONTACT_MASK_AT + k] = 0.0
+        c = chassis[e, j]
+        r = pos[e, j] - pos[e, m]
+        rv = vel[e, j] - vel[e, m]
+        rel = to_heading(r, cs) / edge
+        v = to_heading(rv, cs)
+        facing = cos_sin(yaw[e, j] - yaw[e, m])
+        friend = team[e, j] == team[e, m]
+        closing = float(0.0)
+        if wp.length(r) > NEAR:
+            closing = clamp_unit(-wp.dot(rv, r) / (wp.length(r) * 2.0 * obs_scale[0]))
+        obs[t, n, at] = rel[0]
+        obs[t, n, at + 1] = rel[1]
+        obs[t, n, at + 2] = rel[2]
+        obs[t, n, at + 3] = clamp_unit(v[0] / (2.0 * obs_scale[0]))
+        obs[t, n, at + 4] = clamp_unit(v[1] / (2.0 * obs_scale[0]))
+        obs[t, n, at + 5] = clamp_unit(v[2] / obs_scale[1])
+        obs[t, n, at + 6] = facing[1]
+        obs[t, n, at + 7] = facing[0]
+        obs[t, n, at + 8] = wp.clamp(hp[e, j] / rules.max_hp[c], 0.0, 1.0)
+        obs[t, n, at + 9] = wp.clamp(heat[e, j] / (rules.heat_cap[c] * obs_scale[2]), 0.0, 1.0)
+        obs[t, n, at + 10] = stability[e, j] / rules.max_stability
+        obs[t, n, at + 11] = bit(fallen[e, j] > 0)
+        obs[t, n, at + 12] = bit(leg_hp[e, j] <= 0.0)
+        obs[t, n, at + 13] = bit(friend)
+        obs[t, n, at + 14] = bit(not friend)
+        obs[t, n, at + 15] = 0.0
+        for i in range(4):
+            obs[t, n, at + 16 + i] = bit(c == i)
+        obs[t, n, at + 20] = bit(own_pack_paint(e, m, j, painted, painter, team, pack))
+        obs[t, n, at + 21] = 1.0
+        obs[t, n, at + 22] = lead_pitch(rules, r)
+        obs[t, n, at + 23] = closing
+        obs[t, n, at + 24] = crossing(r, vel[e, j])
+
+
+@wp.func
+def squad_after(
+    e: int, m: int, last_d: float, last_j: int, present: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3)
+) -> wp.vec2:
+    """Next squad row after (distance, index): packmates count as nearer than anyone, in roster order."""
+    best = wp.vec2(1.0e30, -1.0)
+    for j in range(team.shape[1]):
+        if j != m and present[e, j] == 1 and team[e, j] == team[e, m]:
+            d = wp.length(pos[e, j] - pos[e, m])
+            if pack[e, j] == pack[e, m]:
+                d = -1.0
+            later = d > last_d or (d == last_d and j > last_j)
+            if later and d < best[0]:
+                best = wp.vec2(d, float(j))
+    return best
+
+
+@wp.func
+def primary_ready(rules: Rules, e: int, j: int, c: int, cooldown: wp.array3d(dtype=wp.int32)) -> bool:
+    """Whether the weapon on the first trigger is off cooldown."""
+    for w in range(rules.trigger_of.shape[1]):
+        if rules.trigger_of[c, w] == 0:
+            return cooldown[e, j, rules.weapon_cooldown[w]] == 0
+    return False
+
+
+@wp.func
+def has_target(e: int, j: int, focus: wp.array2d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32)) -> bool:
+    """Whether a mech's focus target still lives."""
+    i = focus[e, j]
+    if i < 0:
+        return False
+    return alive[e, i] == 1
+
+
+@wp.kernel
+def show_squad(
+    # rules
+    rules: Rules, obs_scale: wp.array(dtype=wp.float32), suite_squad: wp.array2d(dtype=wp.int32),
+    # world
+    size: wp.array(dtype=wp.vec3i),
+    # state in
+    fresh: wp.array(dtype=wp.int32), row_of: wp.array2d(dtype=wp.int32), obs_row: wp.array(dtype=wp.int32), present: wp.array2d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), engaged: wp.array2d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32),
+    # out
+    obs: wp.array3d(dtype=wp.float32),
+):
+    """Write the squad rows, their mask and their count of living, as detailed as the suite allows."""
+    e, m = wp.tid()
+    n = row_of[e, m]
+    if fresh[e] == 0 or n < 0:
+        return
+    t = obs_row[0]
+    cs = cos_sin(yaw[e, m])
+    slots = suite_squad[chassis[e, m], 0] * alive[e, m]
+    detail = suite_squad[chassis[e, m], 1]
+    last = wp.vec2(-2.0, -1.0)
+    mates = int(0)
+    for k in range(MAX_SQUAD):
+        at = SQUAD_AT + k * SQUAD_DIM
+        j = int(-1)
+        if k < slots:
+            last = squad_after(e, m, last[0], int(last[1]), present, team, pack, pos)
+            j = int(last[1])
+        for i in range(SQUAD_DIM):
+            obs[t, n, at + i] = 0.0
+        obs[t, n, SQUAD_MASK_AT + k] = bit(j < 0)
+        if j < 0:
+            slots = 0
+            continue
+        c = chassis[e, j]
+        mates += alive[e, j]
+        living = float(alive[e, j])
+        rel = to_heading(pos[e, j] - pos[e, m], cs)
+        flat = wp.max(xy_length(rel), 1.0e-7)
+        obs[t, n, at] = rel[1] / flat
+        obs[t, n, at + 1] = rel[0] / flat
+        obs[t, n, at + 2] = wp.length(rel) / longest(size[e])
+        obs[t, n, at + 3] = living
+        if detail >= 1:
+            obs[t, n, at + 4] = living * wp.clamp(hp[e, j] / rules.max_hp[c], 0.0, 1.0)
+            obs[t, n, at + 5] = living * wp.clamp(heat[e, j] / (rules.heat_cap[c] * obs_scale[2]), 0.0, 1.0)
+            obs[t, n, at + 6] = living * bit(engaged[e, j] > 0 or has_target(e, j, focus, alive))
+            obs[t, n, at + 7] = float(c) / CLASS_SPAN
+        if detail >= 2:
+            obs[t, n, at + 8] = living * stability[e, j] / rules.max_stability
+            obs[t, n, at + 9] = living * bit(primary_ready(rules, e, j, c, cooldown))
+    obs[t, n, PANEL_AT + PANEL_SQUAD] = float(mates) / float(MAX_SQUAD)
+
+
+@wp.kernel
+def show_messages(
+    # rules
+    rules: Rules, comms_at: wp.int32,
+    # state in
+    fresh: wp.array(dtype=wp.int32), row_of: wp.array2d(dtype=wp.int32), obs_row: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), message: wp.array3d(dtype=wp.float32),
+    # out
+    obs: wp.array3d(dtype=wp.float32),
+):
+    """Write what the pack said in the decision just played, in roster order, own row included."""
+    e, m = wp.tid()
+    n = row_of[e, m]
+    if fresh[e] == 0 or n < 0:
+        return
+    t = obs_row[0]
+    first = (m // PACK) * PACK
+    for k in range(PACK):
+        heard = float(alive[e, first + k] * alive[e, m])
+        for i in range(rules.comm_dim):
+            obs[t, n, comms_at + k * rules.comm_dim + i] = heard * message[e, first + k, i]
+
+
+@wp.kernel
+def show_local_map(
+    # rules
+    map_at: wp.int32, low_layers: wp.uint64,
+    # world
+    move_plane: wp.array3d(dtype=wp.uint64), size: wp.array(dtype=wp.vec3i),
+    # state in
+    fresh: wp.array(dtype=wp.int32), row_of: wp.array2d(dtype=wp.int32), obs_row: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32),
+    # out
+    obs: wp.array3d(dtype=wp.float32),
+):
+    """Write which cells around the mech, turned to its heading, block walking; outside the map blocks."""
+    e, m = wp.tid()
+    n = row_of[e, m]
+    if fresh[e] == 0 or n < 0:
+        return
+    t = obs_row[0]
+    cs = cos_sin(yaw[e, m])
+    p = pos[e, m]
+    for i in range(MAP_SIDE):
+        ahead = float(i - MAP_R)
+        for j in range(MAP_SIDE):
+            left = float(j - MAP_R)
+            x = int(wp.floor(p[0] + cs[0] * ahead - cs[1] * left))
+            y = int(wp.floor(p[1] + cs[1] * ahead + cs[0] * left))
+            blocked = bool(True)
+            if x >= 0 and y >= 0 and x < size[e][0] and y < size[e][1]:
+                blocked = (move_plane[e, y, x] & low_layers) != wp.uint64(0)
+            obs[t, n, map_at + i * MAP_SIDE + j] = float(alive[e, m]) * bit(blocked)

@@ -1,0 +1,76 @@
+"""``parallel_env``: the PettingZoo parallel environment proper, which drops agents as they die.
+
+A thin adapter over ``EchelonEnv``; it changes who is listed, never what is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+from numpy.typing import NDArray
+from pettingzoo import ParallelEnv
+
+from echelon.config import EnvConfig
+from echelon.env.env import EchelonEnv
+
+
+class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
+    """PettingZoo parallel API over one battle."""
+
+    metadata = EchelonEnv.metadata
+    render_mode = None
+
+    def __init__(self, cfg: EnvConfig | None = None) -> None:
+        self.env = EchelonEnv(cfg)
+        self.possible_agents = list(self.env.possible_agents)
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        """Return the observation space of an agent; always the same object."""
+        return self.env.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+        """Return the action space of an agent; always the same object."""
+        return self.env.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, dict[str, Any]]]:
+        """Begin an episode with every agent."""
+        obs, infos = self.env.reset(seed, options)
+        self.agents = list(self.possible_agents)
+        return obs, infos
+
+    def step(
+        self, actions: Mapping[str, NDArray[Any]]
+    ) -> tuple[
+        dict[str, NDArray[Any]], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
+    ]:
+        """Play one decision; an agent is listed for the last time in the step that ends it."""
+        if not self.agents:
+            return {}, {}, {}, {}, {}
+        listed = self.agents
+        obs, rewards, terminated, truncated, infos = self.env.step({a: actions[a] for a in listed if a in actions})
+        self.agents = [a for a in listed if not terminated[a] and not truncated[a]]
+        return (
+            {a: obs[a] for a in listed},
+            {a: rewards[a] for a in listed},
+            {a: terminated[a] for a in listed},
+            {a: truncated[a] for a in listed},
+            {a: infos[a] for a in listed},
+        )
+
+    def render(self) -> None:
+        """Draw nothing: matches are watched as replays."""
+        return
+
+    def close(self) -> None:
+        """Release the simulator."""
+        self.env.close()
+
+
+def parallel_env(cfg: EnvConfig | None = None) -> EchelonParallelEnv:
+    """Return a PettingZoo parallel environment of this configuration."""
+    return EchelonParallelEnv(cfg)

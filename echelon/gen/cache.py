@@ -1,0 +1,114 @@
+"""Finished maps on disk, one compressed file each, so that a bank is generated only once per machine.
+
+The folder is ``$ECHELON_CACHE``, else the platform's cache folder. The cache is never needed: a missing or
+damaged file means generating again, and a folder that cannot be written to means not caching.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from echelon.config import WorldConfig
+from echelon.gen.generate import GeneratedMap, generate
+from echelon.gen.recipe import GENERATOR_ID, GENERATOR_VERSION, canonical_json, materials_hash, sha256_json
+from echelon.gen.transforms import Corner
+from echelon.sim.arsenal import CHASSIS, ROSTER
+from echelon.sim.world import MATERIALS
+
+CACHE_VARIABLE = "ECHELON_CACHE"
+"""Environment variable that names the cache folder."""
+
+
+def cache_dir() -> Path:
+    """Return the folder of cached maps; it may not exist yet."""
+    if CACHE_VARIABLE in os.environ:
+        return Path(os.environ[CACHE_VARIABLE]) / "maps"
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "echelon" / "maps"
+
+
+def map_path(world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_vox: float) -> Path:
+    """Return where this map is cached; everything that a map depends on is part of the name."""
+    key = sha256_json(
+        {
+            "generator": [GENERATOR_ID, GENERATOR_VERSION],
+            "world": asdict(world),
+            "num_packs": num_packs,
+            "zone_radius_vox": float(zone_radius_vox),
+            "seed": map_seed,
+            "sizes": [CHASSIS[chassis].size for chassis in ROSTER],
+            "materials": [[m.blocks_move, m.walk_cost] for m in MATERIALS],
+        }
+    )
+    return cache_dir() / key[:2] / f"{key}.npz"
+
+
+def cached_map(world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_vox: float) -> GeneratedMap:
+    """Load a map from the cache, or generate it and put it there."""
+    path = map_path(world, map_seed, num_packs=num_packs, zone_radius_vox=zone_radius_vox)
+    found = load_map(path)
+    if found is not None:
+        return found
+    made = generate(world, map_seed, num_packs=num_packs, zone_radius_vox=zone_radius_vox)
+    # A full or read-only disk must not stop a run that already has its map.
+    with contextlib.suppress(OSError):
+        store_map(path, made)
+    return made
+
+
+def store_map(path: Path, made: GeneratedMap) -> None:
+    """Write a map so that readers see all of it or none of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(
+                file,
+                material=made.material,
+                spawn=made.spawn,
+                flow=made.flow,
+                recipe=np.frombuffer(canonical_json(made.recipe).encode(), dtype=np.uint8),
+            )
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load_map(path: Path) -> GeneratedMap | None:
+    """Read a cached map, or None where the file is missing, damaged or not what it says."""
+    # A damaged archive makes zipfile and numpy raise almost anything, and each case means the same.
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            material, spawn, flow = data["material"], data["spawn"], data["flow"]
+            recipe = json.loads(data["recipe"].tobytes().decode())
+        if recipe["hashes"]["materials"] != materials_hash(material):
+            return None
+        zone, corners = recipe["regions"]["objective"], recipe["variant"]["spawn_corners"]
+        return GeneratedMap(
+            map_seed=recipe["seed"],
+            material=material,
+            zone=(*zone["centre"], zone["radius"]),
+            blue_corner=int(Corner[corners["blue"]]),
+            red_corner=int(Corner[corners["red"]]),
+            spawn=spawn,
+            flow=flow,
+            recipe=recipe,
+            open_map=recipe["variant"]["open_map"],
+            fixups=tuple(recipe["fixups"]),
+        )
+    except Exception:
+        return None

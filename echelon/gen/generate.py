@@ -1,0 +1,302 @@
+"""From a seed to a finished map: the pipeline, as a list of steps in their order.
+
+The steps themselves are in the other files of this package. Drawing from a step's own sub-stream, keyed by the
+attempt, means that a change to one step does not shift the draws of the next, and that a map which cannot
+be connected is drawn again from a seed that follows from its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.config import WorldConfig
+from echelon.gen.biomes import BIOMES
+from echelon.gen.corridors import Corridor, carve_corridors, plan_corridors
+from echelon.gen.layout import choose_biomes, lay_ground, split_quadrants
+from echelon.gen.objective import Zone, clear_zone, distance_ratio, place_zone
+from echelon.gen.recipe import GENERATOR_ID, GENERATOR_VERSION, RECIPE_SCHEMA, seal
+from echelon.gen.shapes import Grid
+from echelon.gen.spawn import anchor, boxes_clear, check_world_fits, clear_spawn, corner_square, formation, spawn_clear
+from echelon.gen.transforms import TRANSFORMS, Corner, Transform
+from echelon.gen.validator import connect
+from echelon.nav.field import ZoneField, zone_field
+from echelon.nav.graph import RADII
+from echelon.sim.random import Stream, StreamId
+from echelon.sim.world import BLOCKS_MOVE
+
+__all__ = ["GeneratedMap", "check_world_fits", "generate"]
+
+MAX_SEED = 2**32 - 1
+"""Largest map seed: keys of the random generator have 32 bits."""
+CARVE_EXTRA = 1
+"""Layers cleared in lanes above the headroom of a standing mech."""
+
+
+class Site(IntEnum):
+    """Sub-streams of one map, one per step that draws; quadrant q fills with ``BRUSH + q``."""
+
+    LAYOUT = 0
+    VARIANT = 1
+    OBJECTIVE = 2
+    CORRIDORS = 3
+    BRUSH = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratedMap:
+    """A finished map; M mechs with blue first, R footprint radii, grids [Z, Y, X]."""
+
+    map_seed: int
+    material: NDArray[np.uint8]
+    """Material ids, shape [Z, Y, X]; voxel hit points follow from them."""
+    zone: tuple[float, float, float]
+    """Capture zone (cx, cy, r) [vox]."""
+    blue_corner: int
+    """``Corner`` of the blue team."""
+    red_corner: int
+    """``Corner`` of the red team."""
+    spawn: NDArray[np.float32]
+    """Box centres before jitter, blue then red in slot order, shape [M, 3] [vox]."""
+    flow: NDArray[np.uint8]
+    """Next-step codes of ``echelon.nav.field`` per radius in ``RADII``, shape [R, Z + 1, Y, X]."""
+    cost: NDArray[np.float32] | None = None
+    """Cost to the zone, infinite off the graph, shape [R, Z + 1, Y, X]; only on request."""
+    recipe: dict[str, Any] = field(default_factory=dict)
+    """What identifies the map, as plain data."""
+    open_map: bool = False
+    """Whether every attempt failed and the map is a flat plain."""
+    fixups: tuple[dict[str, Any], ...] = ()
+    """Lines that the validator dug."""
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Size (x, y, z) [vox]."""
+        z, y, x = self.material.shape
+        return x, y, z
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Hex SHA-256 of ``recipe``, ``solid`` and ``materials``."""
+        return self.recipe["hashes"]
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """A map in the making; steps fill it in from top to bottom."""
+
+    world: WorldConfig
+    map_seed: int
+    num_packs: int
+    zone_radius_vox: float
+    attempt: int
+    open_map: bool
+    material: Grid = field(init=False)
+    biomes: dict[Corner, str] = field(default_factory=dict)
+    transform: Transform = TRANSFORMS[0]
+    corners: tuple[Corner, Corner] = (Corner.BL, Corner.TR)
+    clear: int = 0
+    starts: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+    zone: Zone = Zone(0.0, 0.0, 0.0)
+    zone_quadrant: Corner = Corner.BL
+    corridors: tuple[Corridor, ...] = ()
+    accepted: bool = True
+    attempts: tuple[dict[str, Any], ...] = ()
+    fixups: tuple[dict[str, Any], ...] = ()
+    widest: ZoneField | None = None
+
+    def stream(self, stream: StreamId, site: int) -> Stream:
+        """Open the sub-stream of a step."""
+        return Stream(self.map_seed, stream, tick=self.attempt, entity=site)
+
+
+def fill_quadrants(draft: Draft) -> None:
+    """Split the empty grid into quadrants and fill each with its biome."""
+    world = draft.world
+    draft.material = np.zeros((world.size_z, world.size_y, world.size_x), dtype=np.uint8)
+    if draft.open_map:
+        return
+    stream = draft.stream(StreamId.TERRAIN, Site.LAYOUT)
+    quadrants = split_quadrants(world.size_x, world.size_y, stream)
+    for corner, rect, name in zip(Corner, quadrants, choose_biomes(stream), strict=True):
+        draft.biomes[corner] = name
+        BIOMES[name](draft.material, rect, draft.stream(StreamId.TERRAIN, Site.BRUSH + corner))
+
+
+def fill_ground(draft: Draft) -> None:
+    """Put dirt wherever the lowest layer is empty."""
+    lay_ground(draft.material)
+
+
+def choose_variant(draft: Draft) -> None:
+    """Choose the teams' corners and the flip of the map."""
+    stream = draft.stream(StreamId.VARIANT, Site.VARIANT)
+    blue = stream.choice(list(Corner))
+    draft.corners = (blue, blue.opposite)
+    draft.transform = stream.choice(TRANSFORMS)
+
+
+def apply_variant(draft: Draft) -> None:
+    """Flip the grid, and with it the corners and the quadrants' labels."""
+    flip = draft.transform
+    draft.material = flip.grid(draft.material)
+    draft.corners = (flip.corner(draft.corners[0]), flip.corner(draft.corners[1]))
+    draft.biomes = {flip.corner(corner): name for corner, name in draft.biomes.items()}
+
+
+def clear_spawns(draft: Draft) -> None:
+    """Empty the spawn squares of both teams."""
+    world = draft.world
+    draft.clear = spawn_clear(world, draft.num_packs)
+    blue, red = draft.corners
+    draft.starts = (anchor(world, blue, draft.clear), anchor(world, red, draft.clear))
+    for corner in draft.corners:
+        clear_spawn(draft.material, corner_square(world, corner, draft.clear))
+
+
+def place_objective(draft: Draft) -> None:
+    """Choose the capture zone and empty its columns."""
+    blue, red = (corner_square(draft.world, corner, draft.clear) for corner in draft.corners)
+    draft.zone, draft.zone_quadrant = place_zone(
+        draft.world,
+        draft.material,
+        mean_radius=draft.zone_radius_vox,
+        spawns=(blue, red),
+        starts=draft.starts,
+        stream=draft.stream(StreamId.VARIANT, Site.OBJECTIVE),
+    )
+    limit = draft.world.max_distance_ratio
+    draft.accepted = not limit or distance_ratio(draft.zone, draft.starts) <= limit
+    clear_zone(draft.material, draft.zone)
+
+
+def carve_lanes(draft: Draft) -> None:
+    """Carve the ring around the zone and the lanes that lead to it."""
+    world = draft.world
+    stream = draft.stream(StreamId.VARIANT, Site.CORRIDORS)
+    draft.corridors = plan_corridors((world.size_x, world.size_y), draft.zone, draft.starts, stream)
+    carve_corridors(draft.material, draft.corridors, world.connectivity.clearance_z + CARVE_EXTRA)
+
+
+def validate(draft: Draft) -> None:
+    """Check both teams' way to the zone and dig where it is closed."""
+    if not draft.world.ensure_connectivity:
+        return
+    result = connect(draft.material, zone=draft.zone, starts=draft.starts, rules=draft.world.connectivity)
+    draft.accepted = draft.accepted and result.connected
+    draft.attempts, draft.fixups, draft.widest = result.attempts, result.fixups, result.field
+
+
+TERRAIN_STEPS: tuple[Callable[[Draft], None], ...] = (
+    fill_quadrants,
+    fill_ground,
+    choose_variant,
+    apply_variant,
+    clear_spawns,
+    place_objective,
+    carve_lanes,
+    validate,
+    fill_ground,
+)
+"""The steps that decide the voxels; repeated with the next attempt if the draft is not accepted."""
+
+
+def generate(
+    world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_vox: float, with_cost: bool = False
+) -> GeneratedMap:
+    """Generate the map of a seed (0 .. 2**32 - 1); the same arguments give the same bytes everywhere.
+
+    ``zone_radius_vox`` is the mean radius of the capture zone [vox]. Raises ``ValueError`` if the world cannot
+    hold the spawns of ``num_packs`` packs per team.
+    """
+    check_world_fits(world, num_packs)
+    if not 0 <= map_seed <= MAX_SEED:
+        raise ValueError(f"map_seed is {map_seed}, wanted 0 to {MAX_SEED}")
+    draft = _accepted_draft(world, map_seed, num_packs, zone_radius_vox)
+    fields = _navigation(draft)
+    spawn = np.concatenate([formation(world, corner, num_packs) for corner in draft.corners])
+    assert boxes_clear(BLOCKS_MOVE[draft.material], spawn), "a spawn box is blocked or overlaps another"
+    return GeneratedMap(
+        map_seed=map_seed,
+        material=draft.material,
+        zone=(draft.zone.cx, draft.zone.cy, draft.zone.r),
+        blue_corner=int(draft.corners[0]),
+        red_corner=int(draft.corners[1]),
+        spawn=spawn.astype(np.float32),
+        flow=np.stack([f.flow for f in fields]),
+        cost=np.stack([f.cost_grid() for f in fields]) if with_cost else None,
+        recipe=seal(_recipe(draft), draft.material),
+        open_map=draft.open_map,
+        fixups=draft.fixups,
+    )
+
+
+def _accepted_draft(world: WorldConfig, map_seed: int, num_packs: int, zone_radius_vox: float) -> Draft:
+    """Draw the terrain, again and again if need be; after the last attempt the plain is taken as it is."""
+    last = world.connectivity.max_regenerations + 1
+    for attempt in range(last + 1):
+        draft = Draft(
+            world=world,
+            map_seed=map_seed,
+            num_packs=num_packs,
+            zone_radius_vox=zone_radius_vox,
+            attempt=attempt,
+            open_map=attempt == last,
+        )
+        for step in TERRAIN_STEPS:
+            step(draft)
+        if draft.accepted:
+            break
+    return draft
+
+
+def _navigation(draft: Draft) -> list[ZoneField]:
+    """Compute the way to the zone per radius; the validator's field is the widest one."""
+    clearance = draft.world.connectivity.clearance_z
+    wide = [draft.widest] if draft.widest is not None else []
+    radii = RADII[: len(RADII) - len(wide)]
+    return [zone_field(draft.material, zone=draft.zone, radius=r, clearance=clearance) for r in radii] + wide
+
+
+def _recipe(draft: Draft) -> dict[str, Any]:
+    """Write down what identifies the map, without its hashes."""
+    blue, red = draft.corners
+    zone = draft.zone
+    return {
+        "schema_version": RECIPE_SCHEMA,
+        "generator": {
+            "id": GENERATOR_ID,
+            "version": GENERATOR_VERSION,
+            "world": asdict(draft.world),
+            "num_packs": draft.num_packs,
+            "zone_radius_vox": float(draft.zone_radius_vox),
+        },
+        "seed": draft.map_seed,
+        "variant": {
+            "attempt": draft.attempt,
+            "open_map": draft.open_map,
+            "transform": draft.transform.name,
+            "biomes": {corner.name: name for corner, name in draft.biomes.items()},
+            "spawn_corners": {"blue": blue.name, "red": red.name},
+        },
+        "regions": {
+            "objective": {
+                "shape": "circle",
+                "quadrant": draft.zone_quadrant.name,
+                "centre": [zone.cx, zone.cy],
+                "radius": zone.r,
+            },
+            "spawns": {
+                "blue": {"corner": blue.name, "spawn_clear": draft.clear},
+                "red": {"corner": red.name, "spawn_clear": draft.clear},
+            },
+            "corridors": [corridor.record() for corridor in draft.corridors],
+        },
+        "stats": {"checks": list(draft.attempts)},
+        "fixups": list(draft.fixups),
+    }

@@ -1,0 +1,32 @@
+"""How a terrain starts: the map split into four quadrants, each filled by the brush of its biome."""
+
+from __future__ import annotations
+
+from echelon.gen.biomes import BIOMES
+from echelon.gen.shapes import Grid, Rect
+from echelon.gen.transforms import Corner
+from echelon.sim.random import Stream
+from echelon.sim.world import Material
+
+SPLIT_JITTER_DIVISOR = 10
+"""The split point lies within size / this of the middle."""
+
+
+def split_quadrants(size_x: int, size_y: int, stream: Stream) -> tuple[Rect, ...]:
+    """Return the quadrants of a jittered split, in the order of ``Corner``."""
+    jitter_x, jitter_y = size_x // SPLIT_JITTER_DIVISOR, size_y // SPLIT_JITTER_DIVISOR
+    x = size_x // 2 + stream.integers(-jitter_x, jitter_x)
+    y = size_y // 2 + stream.integers(-jitter_y, jitter_y)
+    return Rect(0, 0, x, y), Rect(x, 0, size_x, y), Rect(0, y, x, size_y), Rect(x, y, size_x, size_y)
+
+
+def choose_biomes(stream: Stream) -> tuple[str, ...]:
+    """Draw four different biomes, in the order of ``Corner``."""
+    names = list(BIOMES)
+    return tuple(names[i] for i in stream.permutation(len(names))[: len(Corner)])
+
+
+def lay_ground(grid: Grid) -> None:
+    """Turn the air of the lowest layer into dirt."""
+    ground = grid[0]
+    ground[ground == Material.AIR] = Material.DIRT

@@ -1,0 +1,115 @@
+"""The capture zone: where it lies, how large it is, and the open columns around it."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from echelon.config import WorldConfig
+from echelon.gen.shapes import Grid, Rect, distance
+from echelon.gen.transforms import Corner
+from echelon.sim.random import Stream
+from echelon.sim.world import BLOCKS_MOVE, Material
+
+RADIUS_SPREAD = (0.5, 1.5)
+"""Range of the zone's radius as a factor of its mean."""
+EDGE_MARGIN = 2.0
+"""Free space between zone and map edge [vox]."""
+MAX_TRIES = 256
+"""Places tried before the best of them is taken as it is."""
+APART_TRIES = 200
+"""Tries in which the zone must also stay off the spawn squares."""
+CLEAR_MARGIN = sqrt(2.0) / 2.0
+"""Columns whose centre is this far outside the zone are cleared too [vox]."""
+_GRAIN = 256
+"""Zones are rounded to 1 / this, so that float32 and the recipe hold the same numbers."""
+
+
+class Zone(NamedTuple):
+    """A circle in the plane [vox]."""
+
+    cx: float
+    cy: float
+    r: float
+
+
+def place_zone(
+    world: WorldConfig,
+    grid: Grid,
+    *,
+    mean_radius: float,
+    spawns: tuple[Rect, Rect],
+    starts: tuple[tuple[int, int], tuple[int, int]],
+    stream: Stream,
+) -> tuple[Zone, Corner]:
+    """Draw the zone and the quadrant it lies in.
+
+    It keeps off blocked ground and the ``spawns``, and within ``world.max_distance_ratio`` of the teams'
+    ``starts`` where a limit is set. If no try satisfies everything the fairest one is returned, without a
+    limit the last one; the caller checks the limit. Raises ``ValueError`` if the zone has no place on the map.
+    """
+    size = (world.size_x, world.size_y)
+    radius = mean_radius * stream.uniform(*RADIUS_SPREAD)
+    radius = _round(min(radius, max(1.0, min(size) / 2 - EDGE_MARGIN)))
+    if not (radius > 0 and 2 * radius <= min(size)):
+        raise ValueError(f"zone radius is {radius}, wanted more than 0 and at most half of {min(size)} vox")
+    quadrant = Corner(int(stream.coin()) + 2 * int(stream.coin()))
+    blocked = BLOCKS_MOVE[grid[0]]
+    zone, best_ratio = Zone(0.0, 0.0, radius), float("inf")
+    for attempt in range(MAX_TRIES):
+        cx = _coordinate(size[0], radius, quadrant.is_right, stream)
+        cy = _coordinate(size[1], radius, quadrant.is_top, stream)
+        candidate = Zone(cx, cy, radius)
+        ratio = distance_ratio(candidate, starts)
+        fair = not world.max_distance_ratio or ratio <= world.max_distance_ratio
+        apart = attempt >= APART_TRIES or not any(_touches(candidate, square) for square in spawns)
+        if fair and apart and _ground_is_open(blocked, candidate):
+            return candidate, quadrant
+        if not world.max_distance_ratio or ratio < best_ratio:
+            zone, best_ratio = candidate, ratio
+    return zone, quadrant
+
+
+def distance_ratio(zone: Zone, starts: tuple[tuple[int, int], tuple[int, int]]) -> float:
+    """Return the larger of the teams' distances to the zone over the smaller one."""
+    near, far = sorted(distance((x + 0.5, y + 0.5), zone[:2]) for x, y in starts)
+    return far / max(near, 1.0)
+
+
+def clear_zone(grid: Grid, zone: Zone) -> None:
+    """Empty every column whose centre lies within the zone or just outside it."""
+    y, x = np.ogrid[: grid.shape[1], : grid.shape[2]]
+    reach = zone.r + CLEAR_MARGIN
+    grid[:, (x + 0.5 - zone.cx) ** 2 + (y + 0.5 - zone.cy) ** 2 <= reach * reach] = Material.AIR
+
+
+def _round(value: float) -> float:
+    return round(value * _GRAIN) / _GRAIN
+
+
+def _coordinate(size: int, radius: float, high_half: bool, stream: Stream) -> float:
+    """Draw one coordinate of the centre in its half of the map, away from the edges."""
+    low, high = radius + EDGE_MARGIN, size - radius - EDGE_MARGIN
+    if low > high:
+        low = high = size / 2
+    half_low, half_high = (max(low, size / 2), high) if high_half else (low, min(high, size / 2))
+    if half_low <= half_high:
+        low, high = half_low, half_high
+    return _round(stream.uniform(low, high))
+
+
+def _touches(zone: Zone, square: Rect) -> bool:
+    """Say whether the circle and a square of columns have a point in common."""
+    dx = max(square.x0 - zone.cx, zone.cx - square.x1, 0.0)
+    dy = max(square.y0 - zone.cy, zone.cy - square.y1, 0.0)
+    return dx * dx + dy * dy <= zone.r * zone.r
+
+
+def _ground_is_open(blocked: np.ndarray, zone: Zone) -> bool:
+    """Say whether the 3x3 ground cells around the rounded centre lie on the map and do not collide."""
+    x, y = round(zone.cx), round(zone.cy)
+    if not (1 <= x < blocked.shape[1] - 1 and 1 <= y < blocked.shape[0] - 1):
+        return False
+    return not blocked[y - 1 : y + 2, x - 1 : x + 2].any()

@@ -1,0 +1,49 @@
+"""The one way into a running job: small files in the run's ``control/`` folder.
+
+Each request to stop appends a line to ``control/stop``, so that two requests are two lines whoever makes them;
+``control/checkpoint`` exists while a checkpoint is asked for. The trainer reads the same files on its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from echelon.runs import RunPaths
+
+STOP = "stop"
+NOW = "now"
+
+
+def request_stop(paths: RunPaths, *, now: bool = False, origin: str = "command") -> None:
+    """Ask for a stop: the first lets the update end, a second abandons it, ``now`` kills without saving."""
+    paths.control.mkdir(exist_ok=True)
+    line = f"{NOW if now else STOP} {time.time():.3f} {origin}\n".encode()
+    handle = os.open(paths.stop, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(handle, line)
+    finally:
+        os.close(handle)
+
+
+def stop_requests(paths: RunPaths) -> list[str]:
+    """Return the requests to stop so far, each ``stop`` or ``now``."""
+    try:
+        lines = paths.stop.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [NOW if line.startswith(NOW) else STOP for line in lines if line.strip()]
+
+
+def request_checkpoint(paths: RunPaths) -> None:
+    """Ask for a checkpoint at the end of the current update."""
+    paths.control.mkdir(exist_ok=True)
+    paths.checkpoint_now.touch()
+
+
+def clear(paths: RunPaths) -> None:
+    """Forget requests made to an earlier session."""
+    for path in (paths.stop, paths.checkpoint_now):
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()

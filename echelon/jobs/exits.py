@@ -1,0 +1,78 @@
+"""How a session of a job ended, in words and figures: what ``exit.json`` holds."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from echelon.jobs import control
+from echelon.runs import RunPaths
+from echelon.telemetry.events import EventEnd
+from echelon.telemetry.log import EventFollower
+from echelon.telemetry.snapshot import Fold
+
+LOG_TAIL_BYTES = 8192
+
+OOM_HINT = "the kernel's out-of-memory killer was at work meanwhile; lower num_envs or bank_maps, or free memory"
+KILL_HINT = "killed by somebody, or for want of memory"
+
+
+def oom_kills() -> int:
+    """Return how many processes this machine has killed for want of memory since boot; 0 where it does not say."""
+    try:
+        rows = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+        return int(rows.get("oom_kill", 0))
+    except (OSError, ValueError):
+        return 0
+
+
+def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bool) -> dict[str, Any]:
+    """Return code or signal, reason, last step and last checkpoint of a session that just ended.
+
+    ``returncode`` is the trainer's, negative for a signal; the first ``earlier_bytes`` of the metrics belong to
+    sessions before this one; ``oom`` says that the kernel killed for want of memory meanwhile.
+    """
+    picture = Fold(EventFollower(paths.metrics).poll()).snapshot()
+    session = EventFollower(paths.metrics, offset=earlier_bytes).poll()
+    end = next((event for event in reversed(session) if isinstance(event, EventEnd)), None)
+    number = -returncode if returncode < 0 else 0
+    killed = number > 0 and control.NOW in control.stop_requests(paths)
+    out_of_memory = oom and number == signal.SIGKILL and not killed
+    newest = picture.checkpoints[-1].path if picture.checkpoints else ""
+    return {
+        "time": time.time(),
+        "code": returncode if returncode >= 0 else None,
+        "signal": signal.Signals(number).name if number else None,
+        "out_of_memory": out_of_memory,
+        "killed_on_request": killed,
+        "message": _message(paths, end, number, killed, out_of_memory),
+        "update": picture.update.update if picture.update else picture.start.start_update if picture.start else 0,
+        "global_step": picture.global_step,
+        "episodes": picture.update.episodes if picture.update else 0,
+        "checkpoint": newest,
+        "alerts": len(picture.alerts),
+    }
+
+
+def _message(paths: RunPaths, end: EventEnd | None, number: int, killed: bool, out_of_memory: bool) -> str:
+    if killed:
+        return "killed on request, without saving"
+    if number:
+        hint = OOM_HINT if out_of_memory else KILL_HINT if number == signal.SIGKILL else "see its log"
+        return f"the trainer died of {signal.Signals(number).name}: {hint}"
+    if end is not None:
+        return end.message
+    return last_line(paths.log_trainer)
+
+
+def last_line(path: Path) -> str:
+    """Return the last line of a log that says something, empty if there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, 2) - LOG_TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,46 @@
+"""The lock that says whether a job lives: held by its supervisor, freed by the kernel however that one ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from pathlib import Path
+
+PROBE_RETRY_S = 0.05
+ACQUIRE_LIMIT_S = 1.0
+"""How long taking the lock is retried; long enough to outlast readers that only probe it."""
+
+
+def acquire(path: Path) -> int | None:
+    """Take the lock and return its open file, None where a living supervisor holds it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    deadline = time.monotonic() + ACQUIRE_LIMIT_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return handle
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(handle)
+                return None
+            time.sleep(PROBE_RETRY_S)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a supervisor lives; needs only read access, and probes do not disturb each other."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(handle)
+    return False

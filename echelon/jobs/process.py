@@ -1,0 +1,121 @@
+"""Who a process is, so that a signal never reaches a stranger that was given the same number.
+
+An identity is pid, start time, boot and host. The start time is counted from boot where the system tells it so,
+because a clock that is set would otherwise make every process a stranger.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+GONE = ("zombie", "dead", "")
+"""States of a process that does nothing any more."""
+
+STOPPED = ("stopped", "tracing-stop")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessIdentity:
+    """One process on one boot of one host."""
+
+    pid: int
+    create_time: float
+    """Start of the process: clock ticks since boot on Linux, else seconds since the epoch."""
+    boot_id: str
+    host: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """Return the identity of a living process, None where there is none."""
+    started = _start_time(pid)
+    if started is None:
+        return None
+    return ProcessIdentity(pid=pid, create_time=started, boot_id=boot_id(), host=socket.gethostname())
+
+
+def identity_from(row: object) -> ProcessIdentity | None:
+    """Return the identity stored in a file, None where it is damaged."""
+    if not isinstance(row, dict):
+        return None
+    try:
+        return ProcessIdentity(
+            pid=int(row["pid"]),
+            create_time=float(row["create_time"]),
+            boot_id=str(row["boot_id"]),
+            host=str(row["host"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def process_state(identity: ProcessIdentity | None) -> str:
+    """Return the state of exactly this process, such as ``running`` or ``stopped``; empty if it is gone."""
+    if identity is None or identity.pid <= 1 or identify(identity.pid) != identity:
+        return ""
+    try:
+        return str(psutil.Process(identity.pid).status())
+    except psutil.Error:
+        return ""
+
+
+def is_alive(identity: ProcessIdentity | None) -> bool:
+    """Whether exactly this process still runs; a zombie does not."""
+    return process_state(identity) not in GONE
+
+
+def send_signal(identity: ProcessIdentity | None, number: int, *, group: bool = False) -> bool:
+    """Signal exactly this process, or the group it leads; False where it is gone or another has its number."""
+    if identity is None or not is_alive(identity):
+        return False
+    try:
+        if group:
+            if os.getpgid(identity.pid) != identity.pid:
+                return False
+            os.killpg(identity.pid, number)
+        elif hasattr(os, "pidfd_open"):
+            handle = os.pidfd_open(identity.pid)
+            try:
+                if not is_alive(identity):
+                    return False
+                signal.pidfd_send_signal(handle, number)
+            finally:
+                os.close(handle)
+        else:
+            os.kill(identity.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+@cache
+def boot_id() -> str:
+    """Return a name of this boot of this machine."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"{psutil.boot_time():.0f}"
+
+
+def _start_time(pid: int) -> float | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        return float(stat.rpartition(")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        pass
+    if Path("/proc/self/stat").exists():
+        return None
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
+        return None

@@ -1,0 +1,115 @@
+"""What a job was asked to do: the resolved configuration with its provenance, written once as ``spec.json``.
+
+A resume that changes dials writes ``resume.json`` beside it with the same shape for them; the first request stays
+as it was. How configurations are layered is decided in ``config_layers``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import echelon
+from echelon.runs import RunPaths, atomic_write, read_json
+
+DISTRIBUTIONS = ("torch", "warp-lang", "numpy", "pydantic")
+"""Packages whose versions are recorded; read from their metadata, so that none is imported."""
+
+ENVIRONMENT_PREFIXES = ("ECHELON_", "CUDA_", "OMP_", "MKL_", "WARP_", "TORCH_")
+"""Environment variables worth recording."""
+
+GIT_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """A job as it was asked for."""
+
+    kind: str
+    """Row of ``kinds.KINDS``."""
+    config: dict[str, Any]
+    """The whole resolved configuration, nested."""
+    provenance: dict[str, str] = field(default_factory=dict)
+    """Layer each value came from, for those that are not defaults, by dotted key."""
+    argv: list[str] = field(default_factory=list)
+    """The command line that asked for it."""
+    created: float = field(default_factory=time.time)
+    """When it was asked for [s since the epoch]."""
+    host: str = field(default_factory=socket.gethostname)
+    versions: dict[str, str] = field(default_factory=dict)
+    git: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def new_spec(
+    kind: str, config: dict[str, Any], provenance: dict[str, str], argv: Sequence[str] | None = None
+) -> JobSpec:
+    """Return a spec that also says with what, where and from which commit it was asked for."""
+    return JobSpec(
+        kind=kind,
+        config=config,
+        provenance=provenance,
+        argv=list(sys.argv if argv is None else argv),
+        versions=versions(),
+        git=git_state(),
+        environment={k: v for k, v in sorted(os.environ.items()) if k.startswith(ENVIRONMENT_PREFIXES)},
+    )
+
+
+def write_spec(paths: RunPaths, spec: JobSpec) -> None:
+    """Write ``spec.json``, or ``resume.json`` where the run has a spec already."""
+    target = paths.extension if paths.spec.exists() else paths.spec
+    atomic_write(target, json.dumps(asdict(spec), indent=2, default=str) + "\n")
+
+
+def read_spec(paths: RunPaths) -> JobSpec:
+    """Return what the run was last asked for; ``ValueError`` where spec.json is missing or damaged."""
+    row = read_json(paths.extension) or read_json(paths.spec)
+    if row is None:
+        raise ValueError(f"run {paths.id!r} has no readable spec.json in {str(paths.root)!r}")
+    known = {f.name for f in fields(JobSpec)}
+    if not isinstance(row.get("kind"), str) or not isinstance(row.get("config"), dict):
+        raise ValueError(f"spec.json of run {paths.id!r} names no kind and config")
+    return JobSpec(**{name: value for name, value in row.items() if name in known})
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, Echelon and what it computes with."""
+    found = {"python": platform.python_version(), "echelon": echelon.__version__}
+    for name in DISTRIBUTIONS:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+def git_state() -> dict[str, Any]:
+    """Return commit, branch and dirtiness of the checkout Echelon runs from; empty where it is none."""
+    root = Path(echelon.__file__).parent
+
+    def git(*args: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(root), *args], capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True
+        )
+        return done.stdout.strip()
+
+    try:
+        commit = git("rev-parse", "HEAD")
+        return {
+            "commit": commit,
+            "branch": git("rev-parse", "--abbrev-ref", "HEAD"),
+            "dirty": bool(git("status", "--porcelain", "--untracked-files=no", ".")),
+        }
+    except (OSError, subprocess.SubprocessError):
+        return {}

@@ -1,0 +1,179 @@
+"""The process that stays with a job: ``python -m echelon.jobs.supervisor RUN COMMAND...``.
+
+It holds the run's lock, runs the command as its own process group, beats, passes on requests to stop, and writes down
+how it all ended. It never forks workers of its own, so the lock dies with it. It knows nothing of training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from echelon.jobs import control, lock
+from echelon.jobs.exits import exit_record, oom_kills
+from echelon.jobs.process import boot_id, identify, identity_from, is_alive, send_signal
+from echelon.runs import RunPaths, atomic_write, read_json
+
+HEARTBEAT_S = 2.0
+"""Time between beats, and between looks at the control folder."""
+
+ORPHAN_GRACE_S = 10.0
+"""How long a trainer left behind by a killed supervisor may finish before a new one ends it."""
+
+ROTATE_BYTES = 16 * 2**20
+"""A log larger than this is put aside when a session begins; one older log is kept."""
+
+READY, FAILED = "READY", "FAILED"
+
+
+class Supervisor:
+    """One session of one job."""
+
+    def __init__(self, paths: RunPaths, command: Sequence[str]) -> None:
+        self.paths = paths
+        self.command = list(command)
+        self._signals, wake = os.pipe()
+        os.set_blocking(self._signals, False)
+        os.set_blocking(wake, False)
+        self._wake = wake
+        self._oom_before = oom_kills()
+        self._earlier_bytes = 0
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the trainer and write down who is who; ``OSError`` where that is impossible."""
+        end_orphan(self.paths)
+        with contextlib.suppress(FileNotFoundError):
+            self._earlier_bytes = self.paths.metrics.stat().st_size
+        for path in (self.paths.exit, self.paths.progress):
+            path.unlink(missing_ok=True)
+        control.clear(self.paths)
+        self._catch_signals()
+        rotate(self.paths.log_trainer)
+        with open(self.paths.log_trainer, "ab", buffering=0) as log:
+            self._child = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0
+            )
+        trainer, own = identify(self._child.pid), identify(os.getpid())
+        who = {"supervisor": own and own.to_dict(), "trainer": trainer and trainer.to_dict()}
+        try:
+            atomic_write(self.paths.processes, json.dumps(who, indent=2) + "\n")
+        except OSError:
+            self._kill_group()
+            self._child.wait()
+            raise
+
+    def _catch_signals(self) -> None:
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def watch(self) -> int:
+        """Beat until the trainer has ended, write exit.json and return the trainer's code (minus signal)."""
+        child = self._child
+        assert child is not None, "start() comes first"
+        while child.poll() is None:
+            self._beat()
+            if control.NOW in control.stop_requests(self.paths):
+                self._kill_group()
+            select.select([self._signals], [], [], HEARTBEAT_S)
+            self._take_signals()
+        self._kill_group()
+        oom = oom_kills() > self._oom_before
+        record = exit_record(self.paths, child.returncode, earlier_bytes=self._earlier_bytes, oom=oom)
+        with _reported("exit.json"):
+            atomic_write(self.paths.exit, json.dumps(record, indent=2) + "\n")
+        return child.returncode
+
+    def _take_signals(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            for number in os.read(self._signals, 64):
+                if number in (signal.SIGTERM, signal.SIGINT):
+                    with _reported("control/stop"):
+                        control.request_stop(self.paths, origin=signal.Signals(number).name)
+
+    def _beat(self) -> None:
+        beat = {"time": time.time(), "monotonic": time.monotonic(), "boot_id": boot_id(), "pid": os.getpid()}
+        with _reported("heartbeat.json"):
+            atomic_write(self.paths.heartbeat, json.dumps(beat) + "\n", durable=False)
+
+    def _kill_group(self) -> None:
+        """Kill the trainer and whatever it started; its group keeps its number until the last of them is gone."""
+        assert self._child is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _reported(what: str):
+    """Report a full or read-only disk on stderr instead of dying of it: the trainer still needs somebody to wait."""
+    try:
+        yield
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            print(f"{what} cannot be written: {error}", file=sys.stderr, flush=True)
+
+
+def end_orphan(paths: RunPaths) -> None:
+    """Wait for, then kill, a trainer that outlived its killed supervisor, so that two never write one run."""
+    trainer = identity_from((read_json(paths.processes) or {}).get("trainer"))
+    deadline = time.monotonic() + ORPHAN_GRACE_S
+    while is_alive(trainer):
+        if time.monotonic() > deadline:
+            send_signal(trainer, signal.SIGKILL, group=True)
+            deadline = time.monotonic() + ORPHAN_GRACE_S
+        time.sleep(lock.PROBE_RETRY_S)
+
+
+def rotate(log: Path) -> None:
+    """Put a large log aside, so that a run that is resumed for weeks does not fill the disk with words."""
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > ROTATE_BYTES:
+            log.replace(log.with_name(f"{log.name}.1"))
+
+
+def report(ready_fd: int, line: str) -> None:
+    """Tell the launcher, if one waits, how the start went."""
+    print(line, file=sys.stderr, flush=True)
+    if ready_fd >= 0:
+        with contextlib.suppress(OSError):
+            os.write(ready_fd, line.encode() + b"\n")
+        os.close(ready_fd)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Supervise one session; return 0 once its end is written down, 1 if it could not start."""
+    parser = argparse.ArgumentParser(prog="echelon.jobs.supervisor", description=__doc__)
+    parser.add_argument("--ready-fd", type=int, default=-1, help="pipe on which READY or FAILED is reported")
+    parser.add_argument("run", type=Path, help="run folder")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run")
+    options = parser.parse_args(argv)
+    paths, held = RunPaths(options.run), None
+    try:
+        held = lock.acquire(paths.lock)
+        if held is None:
+            raise ValueError(f"run {paths.id!r} is already running; stop it first")
+        supervisor = Supervisor(paths, options.command)
+        supervisor.start()
+    except (OSError, ValueError) as error:
+        if held is not None:
+            os.close(held)
+        report(options.ready_fd, f"{FAILED} {' '.join(str(error).split())}")
+        return 1
+    report(options.ready_fd, READY)
+    supervisor.watch()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

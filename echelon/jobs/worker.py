@@ -1,0 +1,189 @@
+"""The process that trains: ``python -m echelon.jobs.worker RUN [--resume CHECKPOINT]``, started by a supervisor.
+
+It turns the run's spec into a configuration, gives the training loop a way to speak (``metrics.jsonl``) and to be
+spoken to (``control/``), beats, and turns a failure into one clear line and an exit code. The loop itself is
+``echelon.training.loop``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from echelon.jobs import config_layers, control
+from echelon.jobs.process import boot_id
+from echelon.jobs.spec import read_spec
+from echelon.runs import RunPaths, atomic_write
+from echelon.telemetry.events import (
+    Event,
+    EventCheckpoint,
+    EventEnd,
+    EventEpisodes,
+    EventResume,
+    EventStart,
+    EventUpdate,
+)
+from echelon.telemetry.log import EventLog
+
+BEAT_S = 1.0
+"""Least time between two beats."""
+
+LEVEL_SAVE, LEVEL_ABANDON = 1, 2
+"""Stop after the update and save; or at once, keeping the last checkpoint."""
+
+COMPLETED, FAILED, STOPPED = 0, 1, 4
+"""Exit codes."""
+
+QUIET = (EventUpdate, EventEpisodes)
+"""Records too frequent for the log; they are in the metrics."""
+
+LOGGED = ("device", "update", "global_step", "opponent", "win_rate", "path", "checkpoint", "reason", "message")
+"""Fields of a record that its line in the log shows."""
+
+
+class Link:
+    """What connects the training loop with the run folder."""
+
+    def __init__(self, paths: RunPaths, log: EventLog) -> None:
+        self._anew = paths.metrics.stat().st_size > 0
+        self.paths = paths
+        self.last: Event | None = None
+        self._log = log
+        self._signals = 0
+        self._parent = os.getppid()
+        self._phase, self._update, self._step = "starting", 0, 0
+        self._beaten = -BEAT_S
+
+    def emit(self, event: Event) -> None:
+        """Append a record; what a checkpoint names must be on the disk before the world hears of it."""
+        if isinstance(event, EventStart):
+            self._phase = "training"
+            self._beaten = -BEAT_S
+            if self._anew and event.start_update == 0:
+                self._log.append(EventResume(update=0, global_step=0, message="no checkpoint yet, so it begins anew"))
+        self._log.append(event)
+        if isinstance(event, (EventCheckpoint, EventEnd)):
+            self._log.sync()
+        self._update = getattr(event, "update", self._update)
+        self._step = getattr(event, "global_step", self._step)
+        self.last = event
+        if not isinstance(event, QUIET):
+            print(log_line(event), flush=True)
+        self.beat()
+
+    def should_stop(self) -> int:
+        """Return 0 to go on, 1 to save after this update, 2 to leave at once; cheap enough for every decision."""
+        self.beat()
+        if os.getppid() != self._parent:
+            return LEVEL_ABANDON
+        return min(LEVEL_ABANDON, max(self._signals, len(control.stop_requests(self.paths))))
+
+    def want_checkpoint(self) -> bool:
+        """Whether a checkpoint was asked for since the last call."""
+        if not self.paths.checkpoint_now.exists():
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            self.paths.checkpoint_now.unlink()
+        return True
+
+    def beat(self) -> None:
+        """Write the beat if the last one is old enough; a full disk is the metrics' business, not the beat's."""
+        now = time.monotonic()
+        if now - self._beaten < BEAT_S:
+            return
+        self._beaten = now
+        row = {
+            "time": time.time(),
+            "monotonic": now,
+            "boot_id": boot_id(),
+            "phase": self._phase,
+            "update": self._update,
+            "global_step": self._step,
+        }
+        with contextlib.suppress(OSError):
+            atomic_write(self.paths.progress, json.dumps(row) + "\n", durable=False)
+
+    def catch_signals(self) -> None:
+        """Take SIGTERM and SIGINT as requests to stop; a closed terminal is none."""
+
+        def ask(*_: object) -> None:
+            self._signals += 1
+
+        signal.signal(signal.SIGTERM, ask)
+        signal.signal(signal.SIGINT, ask)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def train(paths: RunPaths, link: Link, resume: str | None) -> None:
+    """Train as the run's spec says; the heavy imports happen here, after the thread budget is set."""
+    config = config_layers.validate(read_spec(paths).config)
+    from echelon.training.threads import thread_environment
+
+    os.environ.update(thread_environment())
+    from echelon.training import loop
+
+    loop.run(
+        config,
+        link.emit,
+        link.should_stop,
+        run_dir=paths.root,
+        resume=resume,
+        want_checkpoint=link.want_checkpoint,
+    )
+
+
+def log_line(event: Event) -> str:
+    """Return a record as a line for the log: time, kind, and what matters of it."""
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.time))
+    said = [f"{name}={getattr(event, name)}" for name in LOGGED if getattr(event, name, "") != ""]
+    return f"{stamp} {event.kind} {' '.join(said)}"
+
+
+def explain(error: BaseException) -> str:
+    """Return a failure as one line; users' errors speak for themselves, others also name their type."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        return f"out of memory: {text or 'lower num_envs or bank_maps'}"
+    if isinstance(error, (ValueError, OSError)):
+        return text
+    return f"{type(error).__name__}: {text}"
+
+
+def main(argv: Sequence[str] | None = None, work: Callable[[RunPaths, Link, str | None], None] = train) -> int:
+    """Do the ``work`` of the run and return 0 completed, 4 stopped, 1 failed."""
+    parser = argparse.ArgumentParser(prog="echelon.jobs.worker", description=__doc__)
+    parser.add_argument("run", type=Path, help="run folder")
+    parser.add_argument("--resume", help="checkpoint to go on from, or 'latest'")
+    options = parser.parse_args(argv)
+    faulthandler.enable()
+    paths = RunPaths(options.run)
+    try:
+        with EventLog(paths.metrics) as log:
+            link = Link(paths, log)
+            link.catch_signals()
+            link.beat()
+            try:
+                work(paths, link, options.resume)
+            except Exception as error:
+                traceback.print_exc()
+                with contextlib.suppress(OSError):
+                    link.emit(EventEnd(reason="failed", message=explain(error)))
+                print(explain(error), file=sys.stderr, flush=True)
+                return FAILED
+    except OSError as error:
+        print(f"run folder {str(paths.root)!r} cannot be written: {error}", file=sys.stderr, flush=True)
+        return FAILED
+    return STOPPED if isinstance(link.last, EventEnd) and link.last.reason == "stopped" else COMPLETED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Integer columns as bytes: predicting, zig-zag and byte planes, and the way back.
+
+Small differences become small unsigned numbers, whose high bytes are all zero and vanish in the codec. Legend:
+``F rows, W values a row``. What the columns mean is ``schema``'s affair; sizes come from a file and are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.replay.schema import DTYPE_BYTES, MAX_FRAMES, MAX_ROWS, PREDICTORS
+
+Ints = NDArray[np.int64]
+Described = Mapping[str, Any]
+"""A column as a header describes it."""
+TEAMS = 2
+BYTE = 8
+"""Bits."""
+
+
+def bounds(dtype: str) -> tuple[int, int]:
+    """Return the least and largest integer of a column's type."""
+    bits = BYTE * DTYPE_BYTES[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def check_columns(columns: Sequence[Described], *, frames: bool) -> None:
+    """Raise ``ValueError`` where a header's columns cannot be laid out."""
+    for column in columns:
+        name = column.get("name")
+        if column.get("dtype") not in DTYPE_BYTES or column.get("predict") not in PREDICTORS:
+            raise ValueError(f"column {name!r} has an unknown type or predictor")
+        if frames and (column.get("per") not in ("frame", "team", "mech") or not 1 <= int(column["k"]) <= MAX_FRAMES):
+            raise ValueError(f"column {name!r} has an unknown shape")
+
+
+class Layout:
+    """How the columns of a block lie in rows and in bytes.
+
+    With ``mechs`` they are frame columns, as many values wide as they have entities; without, they are a table's.
+    """
+
+    def __init__(self, columns: Sequence[Described], mechs: int | None = None) -> None:
+        entities = {"frame": 1, "team": TEAMS, "mech": mechs}
+        self.names = [str(column["name"]) for column in columns]
+        widths = [1 if mechs is None else int(entities[c["per"]] or 0) * int(c["k"]) for c in columns]
+        edges = np.cumsum([0, *widths])
+        self.parts = {name: slice(int(edges[i]), int(edges[i + 1])) for i, name in enumerate(self.names)}
+        self.width = int(edges[-1])
+        self._sizes = sizes = [DTYPE_BYTES[column["dtype"]] for column in columns]
+        self.row_bytes = int(np.dot(widths, sizes)) if columns else 0
+        self._wide = [(self.parts[n], size) for n, size in zip(self.names, sizes, strict=True) if size > 1]
+        spread = [(s, c["predict"], bounds(c["dtype"])[0]) for s, c in zip(sizes, columns, strict=True)]
+        per_value = np.repeat(np.array(spread, np.int64).reshape(-1, 3), widths, axis=0)
+        self._span = np.int64(1) << (BYTE * per_value[:, 0])
+        self._half = self._span >> 1
+        self._low = per_value[:, 2]
+        self._first = (per_value[:, 1] >= 1).astype(np.int64)
+        self._second = (per_value[:, 1] == 2).astype(np.int64)
+
+    def split(self, rows: Ints) -> dict[str, Ints]:
+        """Return views of each column ``[F, w]`` by name."""
+        return {name: rows[:, part] for name, part in self.parts.items()}
+
+    def encode(self, rows: Ints) -> bytes:
+        """Return at least one row ``[F, W]``, whose values lie within their bounds, as a block of bytes.
+
+        First come the low bytes of the first row, then those of the other rows, value by value, then all higher
+        bytes column by column, so that what looks alike lies together.
+        """
+        residual = rows.astype(np.int64)
+        residual[1:] -= rows[:-1] * self._first
+        residual[2:] -= (rows[1:-1] - rows[:-2]) * self._second
+        residual = ((residual + self._half) & (self._span - 1)) - self._half
+        coded = ((residual << 1) ^ (residual >> 63)) & (self._span - 1)
+        planes = [_planed(coded >> (BYTE * plane)) for plane in range(max(self._sizes, default=1))]
+        parts, rest = list(planes[0]), len(rows) - 1
+        for part, size in self._wide:
+            for first, others in planes[1:size]:
+                parts += [first[part], others[part.start * rest : part.stop * rest]]
+        return b"".join(parts)
+
+    def decode(self, data: bytes, rows: int) -> Ints:
+        """Return the rows ``[F, W]`` of a block; ``ValueError`` if the bytes do not fit."""
+        if len(data) != rows * self.row_bytes:
+            raise ValueError(f"block holds {len(data)} bytes, wanted {rows * self.row_bytes}")
+        if not rows:
+            return np.zeros((0, self.width), np.int64)
+        block = np.frombuffer(data, np.uint8)
+        count = rows * self.width
+        coded = _unplaned(block[:count], rows, self.width)
+        for part, size in self._wide:
+            width = part.stop - part.start
+            for plane in range(1, size):
+                coded[:, part] |= _unplaned(block[count : count + rows * width], rows, width) << (BYTE * plane)
+                count += rows * width
+        values = (coded >> 1) ^ -(coded & 1)
+        # a straight line through two rows adds up twice, the first row aside; sums wrap as the stored type does
+        values[1:] = np.where(self._second, np.cumsum(values[1:], axis=0), values[1:])
+        values = np.where(self._first, np.cumsum(values, axis=0), values)
+        return ((values - self._low) & (self._span - 1)) + self._low
+
+    def decode_rows(self, data: bytes, rows: int) -> dict[str, Ints]:
+        """Return the columns ``[rows]`` of a table by name."""
+        if not 0 <= rows <= MAX_ROWS:
+            raise ValueError(f"table has {rows} rows, wanted at most {MAX_ROWS}")
+        values = self.decode(data, rows)
+        return {name: values[:, i] for i, name in enumerate(self.names)}
+
+
+def _planed(coded: Ints) -> tuple[bytes, bytes]:
+    """Return the low bytes of the first row, and of the others value by value."""
+    low = coded.astype(np.uint8)
+    return low[:1].tobytes(), low[1:].T.tobytes()
+
+
+def _unplaned(plane: NDArray[np.uint8], rows: int, width: int) -> Ints:
+    values = np.empty((rows, width), np.int64)
+    values[0] = plane[:width]
+    values[1:] = plane[width:].reshape(width, rows - 1).T
+    return values

@@ -1,0 +1,131 @@
+"""The header of a recorded match: who plays, where, under which rules, and what the numbers in the file mean."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import echelon
+from echelon.replay.schema import (
+    CHUNK_SECONDS,
+    COLUMNS,
+    COOLDOWNS,
+    SCHEMA_MAJOR,
+    SCHEMA_MINOR,
+    TABLES,
+    EventKind,
+    HitFlag,
+    MechFlag,
+    names_of,
+)
+from echelon.sim.arsenal import CHASSIS, WEAPONS, Guidance
+from echelon.sim.batch import Batch
+from echelon.sim.world import MATERIALS
+
+TEAM_LETTERS = "BR"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Team:
+    """Who flies a team."""
+
+    name: str
+    policy: str = ""
+    checkpoint: str = ""
+    level: str = ""
+
+
+def build_header(
+    batch: Batch, env: int, teams: Sequence[Team], map_seed: int, about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the header of the episode that ``env`` is about to play, without its world.
+
+    ``map_seed`` -1 takes the episode's seed; ``about`` adds entries or replaces them.
+    """
+    cfg = batch.cfg
+    seed = int(_row(batch, "seed", env))
+    return {
+        "schema": [SCHEMA_MAJOR, SCHEMA_MINOR],
+        "created": time.time(),
+        "echelon": str(echelon.__version__),
+        "tick_hz": 1 / cfg.dt_sim,
+        "frame_ticks": cfg.decision_repeat,
+        "chunk_ticks": round(CHUNK_SECONDS / cfg.dt_sim),
+        "mechs": batch.num_mechs,
+        "teams": [asdict(team) for team in teams],
+        "seed": seed,
+        "map_seed": map_seed if map_seed >= 0 else seed,
+        "env": env,
+        "run": "",
+        "update": 0,
+        "global_step": 0,
+        **about,
+        "duration_s": cfg.max_episode_seconds,
+        "score_to_win": cfg.zone_score_to_win,
+        "zone": [float(v) for v in _row(batch, "zone", env)],
+        "roster": _roster(batch, env),
+        **name_tables(),
+        "config": differing(asdict(cfg), asdict(type(cfg)())),
+    }
+
+
+def name_tables() -> dict[str, Any]:
+    """Return the parts of a header that every match of this version shares: names, columns and tables."""
+    return {
+        "chassis": [
+            {
+                "name": spec.chassis.name.lower(),
+                "size": list(spec.size),
+                **{key: getattr(spec, key) for key in ("hp", "leg_hp", "heat_cap", "max_speed", "max_jet")},
+            }
+            for spec in CHASSIS
+        ],
+        "weapons": [
+            {
+                "name": spec.weapon.name.lower(),
+                "guidance": Guidance(spec.guidance).name.lower(),
+                "range": spec.range_vox,
+                "speed": spec.speed_vox_s,
+                "cooldown_s": spec.cooldown_s,
+                "damage": spec.damage,
+            }
+            for spec in WEAPONS
+        ],
+        "materials": [spec.material.name.lower() for spec in MATERIALS],
+        "events": names_of(EventKind),
+        "flags": names_of(MechFlag),
+        "hit_flags": names_of(HitFlag),
+        "cooldowns": list(COOLDOWNS),
+        "columns": [column.described() for column in COLUMNS],
+        "tables": [table.described() for table in TABLES],
+    }
+
+
+def differing(values: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return flat dotted keys of the values that are not the default; the rest is what this engine version says."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= differing(value, defaults[key], f"{prefix}{key}.")
+        elif value != defaults[key]:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _row(batch: Batch, name: str, env: int) -> Any:
+    return batch[name][env : env + 1].numpy()[0]
+
+
+def _roster(batch: Batch, env: int) -> list[dict[str, Any]]:
+    team, pack, chassis, present = (_row(batch, name, env) for name in ("team", "pack", "chassis", "present"))
+    count = [0] * len(TEAM_LETTERS)
+    roster = []
+    for m in range(len(team)):
+        side = int(team[m])
+        count[side] += 1
+        name = f"{TEAM_LETTERS[side]}{count[side]}"
+        row = {"team": side, "pack": int(pack[m]), "chassis": int(chassis[m])}
+        roster.append({**row, "name": name, "present": bool(present[m])})
+    return roster

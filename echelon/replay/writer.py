@@ -1,0 +1,182 @@
+"""Writes one match, chunk by chunk, keeps account of the voxels' changes, and closes with an index.
+
+``MatchWriter`` is given integers and knows nothing of the simulator; ``record`` feeds it. A chunk is on its way to
+the disk, whole, when ``chunk`` returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.replay.codec import ZLIB_LEVEL, RecordWriter, pack_map, world_hash
+from echelon.replay.columns import Ints, Layout
+from echelon.replay.schema import (
+    BASE,
+    CHUNK_INDEX,
+    COLUMNS,
+    EDITS,
+    EVENTS,
+    HASH_BYTES,
+    INDEX_TABLES,
+    MARKER_TABLE,
+    MAX_MECHS,
+    ROUNDS,
+    SERIES,
+    TABLES,
+    UNDECIDED,
+    WORLD_HEAD,
+    WORLD_SUFFIX,
+    RecordType,
+    Table,
+)
+from echelon.replay.timeline import Timeline, pack_series
+
+MAX_RUN = 255
+"""Most cells that one row joins."""
+LAYOUTS = {table.name: Layout([column.described() for column in table.columns]) for table in (*TABLES, *INDEX_TABLES)}
+NO_ROWS = {table.name: np.zeros((0, len(table.columns)), np.int64) for table in TABLES}
+TICK, KIND = 0, 1
+OWNER, SLOT = 1, 2
+"""Places of columns in rows of events and rounds."""
+
+
+def world_payload(material: Any) -> bytes:
+    """Return the payload of a WORLD from materials ``uint8 [z, y, x]``."""
+    z, y, x = material.shape
+    return WORLD_HEAD.pack(x, y, z, 0) + np.ascontiguousarray(material.transpose(1, 2, 0), np.uint8).tobytes()
+
+
+def store_world(folder: Path, payload: bytes) -> Path:
+    """Put a world under its sha256 into ``folder``, if it is not there yet, and return its path.
+
+    One that is there is touched, so that nobody takes it for unused.
+    """
+    path = folder / f"{world_hash(payload)}{WORLD_SUFFIX}"
+    if path.exists():
+        os.utime(path)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_bytes(zlib.compress(payload, ZLIB_LEVEL))
+        os.replace(temporary, path)
+    return path
+
+
+def chained(previous: bytes, state: bytes) -> bytes:
+    """Return the next link of the hash chain."""
+    return hashlib.sha256(previous + state).digest()[:HASH_BYTES]
+
+
+class MatchWriter:
+    """One replay file being written.
+
+    ``header`` is complete but for the world, which is embedded, or stored in ``worlds`` where that is given.
+    """
+
+    def __init__(self, path: Path, header: Mapping[str, Any], world: bytes, *, worlds: Path | None = None) -> None:
+        x, y, z, _ = WORLD_HEAD.unpack_from(world)
+        self.header = {**header, "world": {"sha256": world_hash(world), "size": [x, y, z]}}
+        self.layout = Layout([column.described() for column in COLUMNS], int(header["mechs"]))
+        if worlds is not None:
+            store_world(worlds, world)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._out = RecordWriter(path)
+        self._timeline = Timeline(header)
+        self._chunks: list[list[int]] = []
+        self._hash = bytes(HASH_BYTES)
+        self._edited: dict[int, int] = {}
+        self._base = NO_ROWS[BASE.name]
+        self._out.append(RecordType.HEADER, pack_map(self.header))
+        self._world = None
+        if worlds is None:
+            at = self._out.append(RecordType.WORLD, world)
+            self._world = [at, self._out.offset - at]
+
+    def chunk(self, frames: Ints, tables: Mapping[str, Ints], state: bytes = b"") -> None:
+        """Write the rows ``[F, W]`` of a chunk's frames, the first repeating the last of the chunk before.
+
+        ``tables`` has ``events``, ``rounds`` and ``edits`` (rows of tick, cell and material), each in order of time;
+        ticks are those of the match, and all values within their bounds. ``state`` is what the hash chain takes in.
+        """
+        ticks = int(frames[0, 0]), int(frames[-1, 0])
+        events, rounds = tables.get("events", NO_ROWS["events"]), tables.get("rounds", NO_ROWS["rounds"])
+        if len(events):
+            events = events[np.argsort(events[:, KIND], kind="stable")]
+        if len(rounds):
+            rounds = rounds[np.argsort(rounds[:, OWNER] * MAX_MECHS + rounds[:, SLOT], kind="stable")]
+        edits = tables.get("edits", NO_ROWS["base"])
+        rows = {EVENTS.name: events, ROUNDS.name: rounds, BASE.name: self._base, EDITS.name: NO_ROWS[EDITS.name]}
+        if len(edits):
+            rows[EDITS.name] = since(in_runs(edits), ticks[0])
+            self._edited.update(zip(edits[:, 1].tolist(), edits[:, 2].tolist(), strict=True))
+        rows[EVENTS.name] = events = since(events, ticks[0])
+        self._hash = chained(self._hash, state or frames[-1].tobytes())
+        frames = since(frames, ticks[0])
+        payload = {
+            "f": len(frames),
+            "c": self.layout.encode(frames),
+            "t": [_block(table, rows[table.name]) for table in TABLES],
+            "h": self._hash,
+        }
+        at = self._out.append(RecordType.CHUNK, pack_map(payload), ticks=ticks)
+        self._chunks.append([at, self._out.offset - at, *ticks])
+        self._timeline.add(
+            self.layout.split(frames), dict(zip(LAYOUTS["events"].names, events.T, strict=True)), ticks[0]
+        )
+        if len(edits):
+            self._base = in_runs(np.array(sorted(self._edited.items()), np.int64))
+
+    def close(self, *, winner: int = UNDECIDED, reason: str = "") -> None:
+        """Finish the file with its index and outcome."""
+        ticks = self._chunks[-1][3] if self._chunks else 0
+        outcome = {"winner": winner, "reason": reason, "ticks": ticks}
+        outcome |= {name: self._timeline.last.get(name, [0.0, 0.0]) for name in ("score", "hp", "alive")}
+        line = self._timeline.index()
+        rows = {
+            CHUNK_INDEX.name: np.array(self._chunks, np.int64).reshape(-1, len(CHUNK_INDEX.columns)),
+            SERIES.name: pack_series(line["series"]),
+            MARKER_TABLE.name: np.array(line["markers"], np.int64).reshape(-1, len(MARKER_TABLE.columns)),
+        }
+        tables = [_block(table, rows[table.name]) for table in INDEX_TABLES]
+        self._out.close({"t": tables, "world": self._world, "outcome": outcome})
+
+    def abandon(self) -> None:
+        """Close the file as it is, without an index."""
+        with contextlib.suppress(OSError):
+            self._out.close()
+
+
+def since(rows: Ints, tick0: int) -> Ints:
+    """Return rows whose first column counts ticks from ``tick0``."""
+    counted = rows.copy()
+    counted[:, TICK] -= tick0
+    return counted
+
+
+def in_runs(rows: Ints) -> Ints:
+    """Join neighbouring cells of the same kind: rows of (..., cell, material) to rows of (..., cell, run, material)."""
+    *lead, cell, kind = rows.T
+    same = np.diff(cell) == 1
+    for column in (*lead, kind):
+        same &= np.diff(column) == 0
+    at = np.flatnonzero(np.concatenate([[True], ~same]))
+    lengths = np.diff(np.append(at, len(rows)))
+    if lengths.max() > MAX_RUN:
+        pieces = -(-lengths // MAX_RUN)
+        piece = np.concatenate([np.arange(n) for n in pieces]) * MAX_RUN
+        at = np.repeat(at, pieces) + piece
+        lengths = np.minimum(np.repeat(lengths, pieces) - piece, MAX_RUN)
+    return np.column_stack([*(column[at] for column in lead), cell[at], lengths, kind[at]])
+
+
+def _block(table: Table, rows: Ints) -> list[Any]:
+    return [len(rows), LAYOUTS[table.name].encode(rows) if len(rows) else b""]

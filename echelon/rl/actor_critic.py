@@ -1,0 +1,226 @@
+"""What every policy shares: the recurrent core, the heads, and the way actions are drawn and scored.
+
+A model adds only ``encode``, which turns its observations into features. Heads and distribution run in
+float32, also under autocast. Shapes: ``T step, B sequence, A action, H recurrent state``; observations are
+whatever ``encode`` takes, with the same leading axes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from echelon.actions import TARGET_DIM, TARGET_START
+from echelon.rl import squash
+from echelon.rl.lstm_state import LSTMState
+from echelon.rl.recurrent import lstm_weights, make_lstm, reset_state, run_lstm, run_lstm_unrolled
+
+ENCODER_GAIN = math.sqrt(2.0)
+ACTOR_GAIN = 0.01
+CRITIC_GAIN = 1.0
+
+
+class Outputs(NamedTuple):
+    """What the heads say about each row: Gaussian ``[..., A]``, value ``[...]``, target logits ``[..., 6]``."""
+
+    mean: Tensor
+    log_std: Tensor
+    value: Tensor
+    target_logits: Tensor | None
+
+
+class SequenceScores(NamedTuple):
+    """A scored chunk: everything ``[T, B]``, the state after it, and the recurrent outputs ``[T, B, H]``."""
+
+    logprobs: Tensor
+    entropies: Tensor
+    values: Tensor
+    state: LSTMState
+    features: Tensor
+
+
+def init_linear(layer: nn.Linear, gain: float) -> nn.Linear:
+    """Give a linear layer orthogonal weights of ``gain`` and a zero bias, and return it."""
+    nn.init.orthogonal_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def init_encoder(encoder: nn.Module) -> None:
+    """Give every linear layer of an encoder the encoder gain."""
+    for layer in encoder.modules():
+        if isinstance(layer, nn.Linear):
+            init_linear(layer, ENCODER_GAIN)
+
+
+class ActorCritic(nn.Module):
+    """Recurrent core and heads; the subclass provides ``encode``."""
+
+    def __init__(
+        self,
+        feature_dim: int,
+        action_dim: int,
+        lstm_hidden_dim: int,
+        *,
+        target_head: str = "gaussian",
+        init_log_std: float = 0.0,
+        predict_dim: int = 0,
+    ) -> None:
+        super().__init__()
+        self.action_dim = action_dim
+        self.lstm_hidden_dim = lstm_hidden_dim
+        self.lstm = make_lstm(feature_dim, lstm_hidden_dim)
+        self._lstm_weights = lstm_weights(self.lstm)
+        self.actor_mean = init_linear(nn.Linear(lstm_hidden_dim, action_dim), ACTOR_GAIN)
+        self.actor_logstd_head = init_linear(nn.Linear(lstm_hidden_dim, action_dim, bias=False), 1.0)
+        nn.init.zeros_(self.actor_logstd_head.weight)
+        self.actor_logstd = nn.Parameter(torch.full((action_dim,), init_log_std))
+        self.critic = init_linear(nn.Linear(lstm_hidden_dim, 1), CRITIC_GAIN)
+        self.target_selector: nn.Linear | None = None
+        if target_head == "gumbel" and action_dim >= TARGET_START + TARGET_DIM:
+            self.target_selector = init_linear(nn.Linear(lstm_hidden_dim, TARGET_DIM + 1), ACTOR_GAIN)
+        self.noise_dim = action_dim + (0 if self.target_selector is None else TARGET_DIM + 1)
+        self.obs_predictor = nn.Linear(lstm_hidden_dim, predict_dim) if predict_dim else None
+
+    def encode(self, obs: Any) -> Tensor:
+        """Return features ``[..., F]`` of observations."""
+        raise TypeError(f"{type(self).__name__} does not say how it encodes observations")
+
+    def initial_state(self, batch_size: int, device: torch.device | str | None = None) -> LSTMState:
+        """Return a zero state for ``batch_size`` sequences, on the parameters' device unless told."""
+        where = self.actor_logstd.device if device is None else device
+        shape = (1, batch_size, self.lstm_hidden_dim)
+        return LSTMState(h=torch.zeros(shape, device=where), c=torch.zeros(shape, device=where))
+
+    def get_action_and_value(
+        self, obs: Any, lstm_state: LSTMState, done: Tensor, action: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, LSTMState]:
+        """Return action ``[B, A]``, log-probability, entropy and value ``[B]``, and the next state.
+
+        ``done [B]`` resets the state before the step. Without ``action`` one is drawn; it carries no gradient.
+        """
+        features, state = self._recur_once(obs, lstm_state, done)
+        out = self._heads(features)
+        if action is None:
+            action = self._draw(out, self._fresh_noise(out)).detach()
+        logprob, entropy = self._score(out, action)
+        return action, logprob, entropy, out.value, state
+
+    def sample(
+        self, obs: Any, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
+        """Draw actions ``[B, A]``; return them, log-probability and value ``[B]``, and the next state.
+
+        ``noise [B, noise_dim]`` is the standard normal draw; without it a fresh one is made.
+        """
+        features, state = self._recur_once(obs, lstm_state, done)
+        out = self._heads(features)
+        action = self._draw(out, self._fresh_noise(out) if noise is None else noise).detach()
+        return action, self._logprob(out, action), out.value, state
+
+    def act(
+        self, obs: Any, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
+    ) -> tuple[Tensor, LSTMState]:
+        """Return actions ``[B, A]`` and the next state: the mean action, or that of ``noise [B, noise_dim]``."""
+        features, state = self._recur_once(obs, lstm_state, done)
+        out = self._heads(features)
+        return self._draw(out, noise), state
+
+    @torch.no_grad()
+    def get_value(self, obs: Any, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
+        """Return the value ``[B]`` and the next state, without gradient."""
+        features, state = self._recur_once(obs, lstm_state, done)
+        return self._value(features), state
+
+    def evaluate_actions_sequence(
+        self, obs_seq: Any, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
+    ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
+        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and the state after it."""
+        scores = self.score_sequence(obs_seq, actions_seq, dones_seq, init_state)
+        return scores.logprobs, scores.entropies, scores.values, scores.state
+
+    get_chunk_values = evaluate_actions_sequence
+
+    def score_sequence(
+        self, obs_seq: Any, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState, noise: Tensor | None = None
+    ) -> SequenceScores:
+        """Score ``actions_seq [T, B, A]`` of a chunk: one encoding, one recurrence, one call of the heads.
+
+        ``noise [T, B, A or noise_dim]`` is the draw of the entropy estimate; without it a fresh one is made.
+        """
+        features, state = self._recur(obs_seq, dones_seq, init_state)
+        out = self._heads(features)
+        logprobs, entropies = self._score(out, actions_seq, noise)
+        return SequenceScores(logprobs, entropies, out.value, state, features)
+
+    def replay_state(self, obs_seq: Any, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
+        """Return the state after a chunk without scoring it."""
+        return self._recur(obs_seq, dones_seq, init_state)[1]
+
+    def _recur(self, obs_seq: Any, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        x = self.encode(obs_seq)
+        if torch.compiler.is_compiling():
+            return run_lstm_unrolled(self._lstm_weights, x, dones_seq, state)
+        return run_lstm(self.lstm, x, dones_seq, state)
+
+    def _recur_once(self, obs: Any, state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
+        x = self.encode(obs)
+        state = reset_state(state, done)
+        y, (h, c) = self.lstm(x.unsqueeze(0), (state.h.to(x.dtype), state.c.to(x.dtype)))
+        return y[0], LSTMState(h.to(state.h.dtype), c.to(state.c.dtype))
+
+    def _heads(self, features: Tensor) -> Outputs:
+        with torch.autocast(features.device.type, enabled=False):
+            y = squash.full_precision(features)
+            log_std = (self.actor_logstd_head(y) + self.actor_logstd).clamp(squash.LOG_STD_MIN, squash.LOG_STD_MAX)
+            logits = None if self.target_selector is None else self.target_selector(y)
+            return Outputs(self.actor_mean(y), log_std, self.critic(y).squeeze(-1), logits)
+
+    def _value(self, features: Tensor) -> Tensor:
+        with torch.autocast(features.device.type, enabled=False):
+            return self.critic(squash.full_precision(features)).squeeze(-1)
+
+    def _fresh_noise(self, out: Outputs) -> Tensor:
+        return torch.randn(*out.mean.shape[:-1], self.noise_dim, device=out.mean.device)
+
+    def _draw(self, out: Outputs, noise: Tensor | None) -> Tensor:
+        if noise is None:
+            action = squash.squash(out.mean)
+        else:
+            action = squash.sample(out.mean, out.log_std, noise[..., : self.action_dim])
+        if out.target_logits is None:
+            return action
+        logits = out.target_logits
+        if noise is not None:
+            logits = logits + squash.gumbel(noise[..., self.action_dim :])
+        chosen = nn.functional.one_hot(logits.argmax(-1), TARGET_DIM + 1)[..., :TARGET_DIM]
+        first, end = TARGET_START, TARGET_START + TARGET_DIM
+        return torch.cat([action[..., :first], chosen * 2.0 - 1.0, action[..., end:]], -1)
+
+    def _score(self, out: Outputs, action: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        noise = torch.randn_like(out.mean) if noise is None else noise[..., : self.action_dim]
+        mean, log_std, noise = self._gaussian(out.mean), self._gaussian(out.log_std), self._gaussian(noise)
+        entropy = squash.entropy(mean, log_std, noise)
+        if out.target_logits is not None:
+            log_choice = torch.log_softmax(out.target_logits, -1)
+            entropy = entropy - (log_choice.exp() * log_choice).sum(-1)
+        return self._logprob(out, action), entropy
+
+    def _logprob(self, out: Outputs, action: Tensor) -> Tensor:
+        logprob = squash.log_prob(self._gaussian(out.mean), self._gaussian(out.log_std), self._gaussian(action))
+        if out.target_logits is None:
+            return logprob
+        best, slot = action[..., TARGET_START : TARGET_START + TARGET_DIM].max(-1)
+        slot = torch.where(best > 0, slot, TARGET_DIM)
+        log_choice = torch.log_softmax(out.target_logits, -1)
+        return logprob + log_choice.gather(-1, slot.unsqueeze(-1)).squeeze(-1)
+
+    def _gaussian(self, x: Tensor) -> Tensor:
+        """Return the columns ``[..., A]`` that the squashed Gaussian draws: all but those of a target head."""
+        if self.target_selector is None:
+            return x
+        return torch.cat([x[..., :TARGET_START], x[..., TARGET_START + TARGET_DIM :]], -1)

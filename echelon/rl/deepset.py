@@ -1,0 +1,83 @@
+"""A permutation-invariant encoder for a padded set of entities (Zaheer et al., 2017).
+
+Padding never reaches the output. On a CPU the padded rows are not computed either: in a typical battle most
+contact slots are empty, so the real rows are packed before the entity network and summed back per set.
+Shapes: ``B sets, N slots, F entity features, H hidden, O output``.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from echelon.rl.squash import full_precision
+
+MIN_BUCKET = 64
+"""Packed lengths are multiples of this."""
+BUCKET_BITS = 4
+"""Leading bits of a packed length that are kept; the rest is rounded up."""
+AGGREGATIONS = ("mean", "sum", "max")
+
+
+class DeepSetEncoder(nn.Module):
+    """Encode ``entities [B, N, F]`` with ``mask [B, N]`` (1 = padding) to ``[B, O]``."""
+
+    def __init__(self, entity_dim: int, hidden_dim: int = 64, output_dim: int = 64, aggregation: str = "mean") -> None:
+        super().__init__()
+        if aggregation not in AGGREGATIONS:
+            raise ValueError(f"aggregation is {aggregation!r}, wanted one of {', '.join(AGGREGATIONS)}")
+        self.aggregation = aggregation
+        self.output_dim = output_dim
+        self.phi = nn.Sequential(
+            nn.Linear(entity_dim, hidden_dim),
+            nn.LayerNorm(hidden_dim),
+            nn.ReLU(),
+            nn.Linear(hidden_dim, hidden_dim),
+            nn.ReLU(),
+        )
+        self.rho = nn.Sequential(nn.Linear(hidden_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, output_dim))
+
+    def forward(self, entities: Tensor, mask: Tensor) -> Tensor:
+        """Return the encoding ``[B, O]``; a set without a real entity is that of zero."""
+        keep = 1.0 - full_precision(mask)
+        if self.aggregation == "max":
+            return self.rho(self._max(entities, keep))
+        total = self._sum_packed(entities, keep) if _may_pack(entities) else self._sum_dense(entities, keep)
+        if self.aggregation == "mean":
+            total = total / keep.sum(1, keepdim=True).clamp_min(1.0)
+        return self.rho(total)
+
+    def _sum_dense(self, entities: Tensor, keep: Tensor) -> Tensor:
+        real = entities.masked_fill(keep.unsqueeze(-1) == 0, 0.0)
+        return (full_precision(self.phi(real)) * keep.unsqueeze(-1)).sum(1)
+
+    def _sum_packed(self, entities: Tensor, keep: Tensor) -> Tensor:
+        rows, slots = keep.nonzero(as_tuple=True)
+        count = rows.numel()
+        filler = bucket(count) - count
+        rows, slots = functional.pad(rows, (0, filler)), functional.pad(slots, (0, filler))
+        weight = keep[rows, slots]
+        weight[count:] = 0.0
+        encoded = full_precision(self.phi(entities[rows, slots])) * weight.unsqueeze(1)
+        return encoded.new_zeros(keep.shape[0], encoded.shape[1]).index_add(0, rows, encoded)
+
+    def _max(self, entities: Tensor, keep: Tensor) -> Tensor:
+        real = entities.masked_fill(keep.unsqueeze(-1) == 0, 0.0)
+        encoded = full_precision(self.phi(real)).masked_fill(keep.unsqueeze(-1) == 0, -torch.inf)
+        top = encoded.amax(1)
+        return torch.where(torch.isneginf(top), torch.zeros_like(top), top)
+
+
+def bucket(count: int) -> int:
+    """Return the packed length for ``count`` rows: one of eight per power of two.
+
+    Matrix products compile and cache a kernel per shape, so lengths must come from a small set.
+    """
+    step = max(MIN_BUCKET, 1 << max(0, count.bit_length() - BUCKET_BITS))
+    return max(1, -(-count // step)) * step
+
+
+def _may_pack(entities: Tensor) -> bool:
+    """Say whether shapes may depend on data here: not inside a compiled or captured region."""
+    return entities.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -1,0 +1,44 @@
+"""The policy over one flat observation vector: two tanh layers, then the shared recurrent core and heads."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from echelon.rl.actor_critic import ActorCritic, init_encoder
+from echelon.rl.lstm_state import LSTMState
+
+__all__ = ["ActorCriticLSTM", "LSTMState"]
+
+
+class ActorCriticLSTM(ActorCritic):
+    """Flat observations ``[..., obs_dim]`` to actions ``[..., action_dim]`` in (-1, 1) and a value."""
+
+    def __init__(
+        self,
+        obs_dim: int,
+        action_dim: int,
+        hidden_dim: int = 128,
+        lstm_hidden_dim: int = 128,
+        *,
+        target_head: str = "gaussian",
+        init_log_std: float = 0.0,
+        predict_obs: bool = False,
+    ) -> None:
+        super().__init__(
+            hidden_dim,
+            action_dim,
+            lstm_hidden_dim,
+            target_head=target_head,
+            init_log_std=init_log_std,
+            predict_dim=obs_dim if predict_obs else 0,
+        )
+        self.obs_dim = obs_dim
+        self.hidden_dim = hidden_dim
+        self.encoder = nn.Sequential(
+            nn.Linear(obs_dim, hidden_dim), nn.Tanh(), nn.Linear(hidden_dim, hidden_dim), nn.Tanh()
+        )
+        init_encoder(self.encoder)
+
+    def encode(self, obs: Tensor) -> Tensor:
+        """Return features ``[..., hidden_dim]`` of ``obs [..., obs_dim]``."""
+        return self.encoder(obs)

@@ -1,0 +1,79 @@
+"""The reset-aware LSTM: one layer over a chunk, whose state is zeroed wherever an episode begins.
+
+In eager mode the chunk is cut at the steps where any sequence starts an episode, and each piece is one fused
+call; with no start after the first step that is one call in all. Under ``torch.compile`` the same recurrence
+is written out step by step without branches on data. Shapes: ``T step, B sequence, H hidden``.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from echelon.rl.lstm_state import LSTMState
+
+
+def make_lstm(input_dim: int, hidden_dim: int) -> nn.LSTM:
+    """Return a one-layer time-major LSTM with orthogonal weights and zero biases."""
+    lstm = nn.LSTM(input_dim, hidden_dim)
+    for name, weight in lstm.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(weight)
+        else:
+            nn.init.orthogonal_(weight)
+    return lstm
+
+
+def reset_state(state: LSTMState, done: Tensor) -> LSTMState:
+    """Zero the state of every sequence with ``done [B]`` set."""
+    keep = (1.0 - done.to(state.h.dtype)).view(1, -1, 1)
+    return LSTMState(state.h * keep, state.c * keep)
+
+
+def run_lstm(lstm: nn.LSTM, x: Tensor, dones: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+    """Run ``x [T, B, F]`` from ``state``; ``dones [T, B]`` marks an episode start before a step.
+
+    Returns the outputs ``[T, B, H]`` and the state after the last step. Nothing is detached: gradients flow
+    through the whole chunk, and stop only at episode starts.
+    """
+    outputs = []
+    for first, end in _pieces(dones):
+        state = reset_state(state, dones[first])
+        y, (h, c) = lstm(x[first:end], (state.h.to(x.dtype), state.c.to(x.dtype)))
+        state = LSTMState(h, c)
+        outputs.append(y)
+    return (outputs[0] if len(outputs) == 1 else torch.cat(outputs)), state
+
+
+def lstm_weights(lstm: nn.LSTM) -> list[Tensor]:
+    """Return input weights, recurrent weights and both biases: what the unrolled form computes with."""
+    return [lstm.get_parameter(f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+
+
+def run_lstm_unrolled(weights: list[Tensor], x: Tensor, dones: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+    """Do what ``run_lstm`` does with one masked cell per step and no branch on data.
+
+    It takes plain weights because the compiler refuses to look at an LSTM module.
+    """
+    weight_ih, weight_hh, bias_ih, bias_hh = weights
+    projected = functional.linear(x, weight_ih, bias_ih + bias_hh)
+    keep = 1.0 - dones.to(x.dtype).unsqueeze(-1)
+    h, c = state.h[0], state.c[0]
+    outputs = []
+    for t in range(x.shape[0]):
+        h, c = h * keep[t], c * keep[t]
+        i, f, g, o = (projected[t] + functional.linear(h, weight_hh)).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        outputs.append(h)
+    return torch.stack(outputs), LSTMState(h.unsqueeze(0), c.unsqueeze(0))
+
+
+def _pieces(dones: Tensor) -> list[tuple[int, int]]:
+    """Return the spans of ``dones [T, B]`` that have no episode start after their first step."""
+    steps = dones.shape[0]
+    starts = [0]
+    if steps > 1:
+        starts += (dones[1:].ne(0).any(1).nonzero().flatten() + 1).tolist()
+    return list(zip(starts, [*starts[1:], steps], strict=True))

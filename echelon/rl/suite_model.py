@@ -1,0 +1,197 @@
+"""The policy over the suite layout: set encoders for contacts and squad, then fusion and the recurrent core.
+
+``flat_obs_to_suite_obs`` takes the 706 core apart; the optional tail (comms, then the local map) has encoders
+of its own. Block sizes live in ``echelon.rl.suite`` and are re-exported here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from echelon.rl.actor_critic import ActorCritic, init_encoder
+from echelon.rl.deepset import DeepSetEncoder
+from echelon.rl.suite import (
+    CONTACT_DIM,
+    EGO_DIM,
+    FLAT_OBS_DIM,
+    MAX_CONTACTS,
+    MAX_SQUAD,
+    PANEL_DIM,
+    SQUAD_DIM,
+    SUITE_DESCRIPTOR_DIM,
+)
+
+__all__ = ["FLAT_OBS_DIM", "CombatSuiteActorCritic", "SuiteEncoder", "SuiteObservation", "flat_obs_to_suite_obs"]
+
+SQUAD_WIDTH = 32
+FUSION_WIDTH = 128
+COMMS_WIDTH = 32
+MAP_HIDDEN = 64
+MAP_WIDTH = 48
+
+
+@dataclass(frozen=True)
+class SuiteObservation:
+    """The blocks of an observation, each ``[..., rows, features]`` or ``[..., features]``; masks are 1 for padding."""
+
+    contacts: Tensor
+    contact_mask: Tensor
+    squad: Tensor
+    squad_mask: Tensor
+    ego_state: Tensor
+    suite_descriptor: Tensor
+    panel_stats: Tensor
+    tail: Tensor | None = None
+    """Comms, then the local map; None where the layout has neither."""
+
+
+def flat_obs_to_suite_obs(
+    flat_obs: Tensor,
+    max_contacts: int = MAX_CONTACTS,
+    contact_dim: int = CONTACT_DIM,
+    max_squad: int = MAX_SQUAD,
+    squad_dim: int = SQUAD_DIM,
+    ego_dim: int = EGO_DIM,
+    panel_dim: int = PANEL_DIM,
+) -> SuiteObservation:
+    """Take ``flat_obs [..., N]`` apart into views; ``ValueError`` when N is not the sum of the blocks."""
+    sizes = (
+        max_contacts * contact_dim,
+        max_contacts,
+        max_squad * squad_dim,
+        max_squad,
+        ego_dim,
+        SUITE_DESCRIPTOR_DIM,
+        panel_dim,
+    )
+    if flat_obs.shape[-1] != sum(sizes):
+        raise ValueError(f"flat observation has {flat_obs.shape[-1]} columns, expected {sum(sizes)}")
+    contacts, contact_mask, squad, squad_mask, ego, descriptor, panel = flat_obs.split(sizes, -1)
+    return SuiteObservation(
+        contacts=contacts.unflatten(-1, (max_contacts, contact_dim)),
+        contact_mask=contact_mask,
+        squad=squad.unflatten(-1, (max_squad, squad_dim)),
+        squad_mask=squad_mask,
+        ego_state=ego,
+        suite_descriptor=descriptor,
+        panel_stats=panel,
+    )
+
+
+class SuiteEncoder(nn.Module):
+    """Encode a ``SuiteObservation`` with one leading axis ``B`` to ``[B, FUSION_WIDTH]``."""
+
+    def __init__(
+        self,
+        contact_dim: int,
+        squad_dim: int,
+        ego_dim: int,
+        panel_dim: int,
+        hidden_dim: int,
+        comm_width: int = 0,
+        map_width: int = 0,
+    ) -> None:
+        super().__init__()
+        self.comm_width = comm_width
+        self.map_width = map_width
+        self.contact_encoder = DeepSetEncoder(contact_dim, hidden_dim, hidden_dim)
+        self.squad_encoder = DeepSetEncoder(squad_dim, SQUAD_WIDTH, SQUAD_WIDTH)
+        self.ego_encoder = nn.Sequential(nn.Linear(ego_dim, hidden_dim), nn.LayerNorm(hidden_dim), nn.ReLU())
+        width = 2 * hidden_dim + SQUAD_WIDTH + SUITE_DESCRIPTOR_DIM + panel_dim
+        self.comms_encoder: nn.Sequential | None = None
+        self.map_encoder: nn.Sequential | None = None
+        if comm_width:
+            self.comms_encoder = nn.Sequential(nn.Linear(comm_width, COMMS_WIDTH), nn.ReLU())
+            width += COMMS_WIDTH
+        if map_width:
+            self.map_encoder = nn.Sequential(
+                nn.Linear(map_width, MAP_HIDDEN), nn.ReLU(), nn.Linear(MAP_HIDDEN, MAP_WIDTH), nn.ReLU()
+            )
+            width += MAP_WIDTH
+        self.fusion = nn.Sequential(
+            nn.Linear(width, FUSION_WIDTH),
+            nn.LayerNorm(FUSION_WIDTH),
+            nn.ReLU(),
+            nn.Linear(FUSION_WIDTH, FUSION_WIDTH),
+            nn.LayerNorm(FUSION_WIDTH),
+            nn.ReLU(),
+        )
+        init_encoder(self)
+
+    def forward(self, obs: SuiteObservation) -> Tensor:
+        """Return features ``[B, FUSION_WIDTH]``; ``ValueError`` when the tail is not as wide as built for."""
+        parts = [
+            self.contact_encoder(obs.contacts, obs.contact_mask),
+            self.squad_encoder(obs.squad, obs.squad_mask),
+            self.ego_encoder(obs.ego_state),
+            obs.suite_descriptor,
+            obs.panel_stats,
+        ]
+        tail_width = 0 if obs.tail is None else obs.tail.shape[-1]
+        if tail_width != self.comm_width + self.map_width:
+            raise ValueError(f"observation tail has {tail_width} columns, expected {self.comm_width + self.map_width}")
+        if obs.tail is not None:
+            comms, local_map = obs.tail.split((self.comm_width, self.map_width), -1)
+            if self.comms_encoder is not None:
+                parts.append(self.comms_encoder(comms))
+            if self.map_encoder is not None:
+                parts.append(self.map_encoder(local_map))
+        return self.fusion(torch.cat([part.to(parts[0].dtype) for part in parts], -1))
+
+
+class CombatSuiteActorCritic(ActorCritic):
+    """Suite observations to actions ``[..., action_dim]`` in (-1, 1) and a value."""
+
+    def __init__(
+        self,
+        action_dim: int,
+        contact_dim: int = CONTACT_DIM,
+        squad_dim: int = SQUAD_DIM,
+        ego_dim: int = EGO_DIM,
+        panel_dim: int = PANEL_DIM,
+        hidden_dim: int = 64,
+        lstm_hidden_dim: int = 128,
+        max_contacts: int = MAX_CONTACTS,
+        max_squad: int = MAX_SQUAD,
+        *,
+        comm_width: int = 0,
+        map_width: int = 0,
+        target_head: str = "gaussian",
+        init_log_std: float = 0.0,
+        predict_dim: int = 0,
+    ) -> None:
+        super().__init__(
+            FUSION_WIDTH,
+            action_dim,
+            lstm_hidden_dim,
+            target_head=target_head,
+            init_log_std=init_log_std,
+            predict_dim=predict_dim,
+        )
+        self.hidden_dim = hidden_dim
+        self.max_contacts = max_contacts
+        self.max_squad = max_squad
+        self.encoder = SuiteEncoder(contact_dim, squad_dim, ego_dim, panel_dim, hidden_dim, comm_width, map_width)
+
+    def encode(self, obs: SuiteObservation) -> Tensor:
+        """Return features ``[..., FUSION_WIDTH]`` of observations with any leading axes."""
+        lead = obs.ego_state.shape[:-1]
+        return self.encoder(_with_one_axis(obs, len(lead))).view(*lead, FUSION_WIDTH)
+
+
+def _with_one_axis(obs: SuiteObservation, axes: int) -> SuiteObservation:
+    if axes == 1:
+        return obs
+    return SuiteObservation(
+        contacts=obs.contacts.flatten(0, axes - 1),
+        contact_mask=obs.contact_mask.flatten(0, axes - 1),
+        squad=obs.squad.flatten(0, axes - 1),
+        squad_mask=obs.squad_mask.flatten(0, axes - 1),
+        ego_state=obs.ego_state.flatten(0, axes - 1),
+        suite_descriptor=obs.suite_descriptor.flatten(0, axes - 1),
+        panel_stats=obs.panel_stats.flatten(0, axes - 1),
+        tail=None if obs.tail is None else obs.tail.flatten(0, axes - 1),
+    )

@@ -1,0 +1,1 @@
+"""The replay server: a read-only HTTP API over run folders, live notices, and the built viewer."""

@@ -1,0 +1,205 @@
+"""What there is to watch: replay files found by scanning run folders, known by an id and never by a path.
+
+A match's id is derived from its run and file name; requests name ids, which are looked up here. Only plain files inside
+a run's ``replays`` folder count; links are passed over. Every call is safe from several threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from echelon.replay.reader import Replay, ReplayError
+from echelon.runs import RunPaths, list_runs, runs_home
+
+SUFFIX = ".ecr"
+ID_DIGITS = 16
+OPEN_FILES = 32
+"""Replays kept open at a time."""
+FRESH_S = 0.4
+"""How long a scan stays good [s]."""
+LIVE_S = 30.0
+"""A match without an end that was written to this recently is still played [s]."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Match:
+    """One replay file, as last seen."""
+
+    id: str
+    run: str
+    path: Path
+    stamp: tuple[int, int, int]
+    """Inode, size and time of change: what tells a new state from an old one."""
+    summary: dict[str, Any]
+    world: str
+    """Address of its world."""
+
+    @property
+    def live(self) -> bool:
+        """Whether the match is still played."""
+        return bool(self.summary["live"])
+
+
+def match_id(run: str, name: str) -> str:
+    """Return the id of file ``name`` of a run."""
+    return hashlib.sha256(f"{run}/{name}".encode()).hexdigest()[:ID_DIGITS]
+
+
+def mark_of(home: Path) -> str:
+    """Return a mark that is the same for the same home folder."""
+    return hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:ID_DIGITS]
+
+
+class Catalogue:
+    """The matches under a home folder, rescanned when asked and no more often than ``FRESH_S``."""
+
+    def __init__(self, home: Path | str | None = None) -> None:
+        self.home = runs_home(home)
+        self.mark = mark_of(self.home)
+        """Tells servers of different homes apart without naming the place."""
+        self._lock = threading.RLock()
+        self._matches: dict[str, Match] = {}
+        self._damaged: dict[Path, tuple[int, int, int]] = {}
+        self._open: OrderedDict[str, tuple[threading.Lock, Replay]] = OrderedDict()
+        self._scanned = -FRESH_S
+
+    def matches(self) -> list[Match]:
+        """Return every match, those still played first, then the newest first."""
+        with self._lock:
+            self._scan()
+            return sorted(self._matches.values(), key=lambda m: (not m.live, -m.summary["created"], m.id))
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Return the runs that have matches, newest first, with how many."""
+        counts: dict[str, int] = {}
+        for match in self.matches():
+            counts[match.run] = counts.get(match.run, 0) + 1
+        return [{"id": run, "matches": counts[run]} for run in sorted(counts, reverse=True)]
+
+    def find(self, wanted: str) -> Match | None:
+        """Return the match with this id."""
+        with self._lock:
+            self._scan()
+            return self._matches.get(wanted)
+
+    def with_world(self, sha256: str) -> Match | None:
+        """Return a match played in this world."""
+        return next((m for m in self.matches() if m.world == sha256), None)
+
+    def read(self, match: Match, what: Callable[[Replay], T]) -> T:
+        """Return ``what`` of an open replay; ``ReplayError`` if the file is damaged or gone."""
+        with self._lock:
+            lock, replay = self._opened(match)
+        with lock:
+            try:
+                replay.refresh()
+                return what(replay)
+            except (OSError, ValueError) as error:
+                if isinstance(error, ReplayError):
+                    raise
+                raise ReplayError(f"replay {match.path.name!r} cannot be read") from None
+
+    def close(self) -> None:
+        """Close every file."""
+        with self._lock:
+            for _, replay in self._open.values():
+                replay.close()
+            self._open.clear()
+
+    def _opened(self, match: Match) -> tuple[threading.Lock, Replay]:
+        if match.id not in self._open:
+            try:
+                self._open[match.id] = (threading.Lock(), Replay(match.path))
+            except OSError:
+                raise ReplayError(f"replay {match.path.name!r} cannot be read") from None
+            while len(self._open) > OPEN_FILES:
+                _, (lock, replay) = self._open.popitem(last=False)
+                with lock:
+                    replay.close()
+        self._open.move_to_end(match.id)
+        return self._open[match.id]
+
+    def _scan(self) -> None:
+        if time.monotonic() - self._scanned < FRESH_S:
+            return
+        found: dict[str, Match] = {}
+        for run in list_runs(self.home):
+            for path, stamp in replay_files(run):
+                match = self._look_at(run.id, path, stamp)
+                if match is not None:
+                    found[match.id] = match
+        for gone in set(self._open) - set(found):
+            lock, replay = self._open.pop(gone)
+            with lock:
+                replay.close()
+        self._matches = found
+        self._scanned = time.monotonic()
+
+    def _look_at(self, run: str, path: Path, stamp: tuple[int, int, int]) -> Match | None:
+        known = self._matches.get(match_id(run, path.name))
+        live = time.time() - stamp[2] / 1e9 < LIVE_S
+        if known is not None and known.stamp == stamp and (known.summary["complete"] or known.live == live):
+            return known
+        if self._damaged.get(path) == stamp:
+            return None
+        try:
+            with Replay(path) as replay:
+                summary = summarize(match_id(run, path.name), run, path, replay, live)
+                return Match(summary["id"], run, path, stamp, summary, replay.header["world"]["sha256"])
+        except (ReplayError, OSError):
+            self._damaged[path] = stamp
+            return None
+
+
+def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
+    """Return the plain replay files of a run with their stamps; links and special files are passed over."""
+    found = []
+    try:
+        if run.replays.is_symlink():
+            return []
+        with os.scandir(run.replays) as entries:
+            for entry in entries:
+                if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                    info = entry.stat(follow_symlinks=False)
+                    found.append((Path(entry.path), (info.st_ino, info.st_size, info.st_mtime_ns)))
+    except OSError:
+        return []
+    return found
+
+
+def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> dict[str, Any]:
+    """Return what a list of matches shows of one; ``fresh`` says that it was written to just now."""
+    header = replay.header
+    teams = [str(team.get("policy") or team.get("name") or "") for team in header["teams"]]
+    outcome: dict[str, Any] = replay.index["outcome"] if replay.index is not None else {}
+    return {
+        "id": ident,
+        "run": run,
+        "file": path.name,
+        "created": float(header.get("created", 0.0)),
+        "seed": header.get("seed", 0),
+        "map_seed": header.get("map_seed", 0),
+        "blue": teams[0],
+        "red": teams[1],
+        "update": header.get("update", 0),
+        "mechs": header["mechs"],
+        "size": list(header["world"]["size"]),
+        "live": fresh and not replay.complete,
+        "complete": replay.complete,
+        "chunks": len(replay.chunks),
+        "ticks": replay.ticks,
+        "bytes": path.stat().st_size,
+        "winner": outcome.get("winner", -1),
+        "reason": outcome.get("reason", ""),
+        "score": list(outcome.get("score", [0.0, 0.0])),
+        "alive": list(outcome.get("alive", [0, 0])),
+    }

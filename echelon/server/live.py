@@ -1,0 +1,119 @@
+"""Live notices: what changed, never the data itself.
+
+One task looks at the catalogue while anybody listens. Each client keeps only the newest notice per match, so a slow one
+delays nobody and catches up at once; late joiners first hear of every match still played.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+from echelon.server.catalogue import Catalogue, Match
+
+LOOK_S = 0.5
+"""Time between looks at the run folders [s]."""
+BEAT_S = 20.0
+"""Time between pings [s]."""
+MAX_CLIENTS = 256
+MAX_MESSAGE = 1024
+"""Clients have nothing to say; longer messages close the channel."""
+
+
+class Listener:
+    """One client: the notices that wait for it, newest per match."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, dict[str, Any]] = {}
+        self.ready = asyncio.Event()
+
+    def tell(self, notice: dict[str, Any]) -> None:
+        """Put a notice in line, in place of an older one of the same match."""
+        kept = self.waiting.pop(notice["id"], None)
+        if kept is not None and kept["type"] == "match" and notice["type"] == "chunk":
+            notice = {**notice, "type": "match"}
+        self.waiting[notice["id"]] = notice
+        self.ready.set()
+
+
+class Hub:
+    """Watches the catalogue while there are listeners."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.listeners: set[Listener] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._seen: dict[str, tuple[int, bool]] = {}
+
+    async def join(self, request: web.Request) -> web.StreamResponse:
+        """Serve one WebSocket until it closes."""
+        if len(self.listeners) >= MAX_CLIENTS:
+            raise web.HTTPServiceUnavailable()
+        socket = web.WebSocketResponse(heartbeat=BEAT_S, max_msg_size=MAX_MESSAGE, compress=False)
+        await socket.prepare(request)
+        listener = Listener()
+        for match in await asyncio.to_thread(self.catalogue.matches):
+            if match.live:
+                listener.tell(notice_of(match, "match"))
+        self.listeners.add(listener)
+        if self._task is None:
+            self._task = asyncio.create_task(self._watch())
+        sender = asyncio.create_task(send_all(socket, listener))
+        try:
+            async for message in socket:
+                if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                    break
+        finally:
+            self.listeners.discard(listener)
+            sender.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                await sender
+            await socket.close()
+        return socket
+
+    async def stop(self) -> None:
+        """End the watching task."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _watch(self) -> None:
+        self._seen = {m.id: state_of(m) for m in await asyncio.to_thread(self.catalogue.matches)}
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self.listeners:
+                self._task = None
+                return
+            for match in await asyncio.to_thread(self.catalogue.matches):
+                before, now = self._seen.get(match.id), state_of(match)
+                if before == now:
+                    continue
+                self._seen[match.id] = now
+                kind = "match" if before is None else "ended" if not match.live else "chunk"
+                for listener in self.listeners:
+                    listener.tell(notice_of(match, kind))
+
+
+def state_of(match: Match) -> tuple[int, bool]:
+    """Return what a change of a match shows in."""
+    return match.summary["chunks"], match.live
+
+
+def notice_of(match: Match, kind: str) -> dict[str, Any]:
+    """Return a notice: ``match`` for a new one, ``chunk`` for more of it, ``ended``."""
+    return {"type": kind, "id": match.id, "chunks": match.summary["chunks"], "tick1": match.summary["ticks"]}
+
+
+async def send_all(socket: web.WebSocketResponse, listener: Listener) -> None:
+    """Send what waits, whenever something does."""
+    while True:
+        await listener.ready.wait()
+        listener.ready.clear()
+        while listener.waiting:
+            ident = next(iter(listener.waiting))
+            await socket.send_json(listener.waiting.pop(ident))

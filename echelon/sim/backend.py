@@ -1,0 +1,218 @@
+"""Runs kernels: binds parameters to arrays by name, splits environments over threads, captures graphs, times phases.
+
+On the CPU Warp runs a kernel serially, so a program is captured once per shard of environments and the shards run
+on a thread each; on CUDA there is one shard and the graph is the device's. Environments never read each other, so
+results cannot depend on the split. This module knows no game rule.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from tempfile import TemporaryFile
+from typing import Any
+
+import warp as wp
+
+wp.config.log_level = wp.LOG_ERROR
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch of a program: its kernel, its shape in letters, and parameters that differ from their names."""
+
+    kernel: Any
+    dims: str
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Parameter name to array name (str) or constant."""
+    phase: str = ""
+
+    def named(self, phase: str) -> Launch:
+        """Return the same launch filed under ``phase``."""
+        return Launch(self.kernel, self.dims, self.given, f"{phase}.{self.phase}" if self.phase else phase)
+
+
+Program = Sequence[Launch]
+
+
+def in_phase(phase: str, launches: Program) -> list[Launch]:
+    """File ``launches`` under ``phase`` of the timing tree."""
+    return [launch.named(phase) for launch in launches]
+
+
+NO_GPU_NOTICE = b"Could not find or load the NVIDIA CUDA driver"
+
+
+def start_warp() -> None:
+    """Initialise Warp, holding back the one line that its native code prints on machines without a GPU."""
+    with TemporaryFile() as caught:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(caught.fileno(), 2)
+        try:
+            wp.init()
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            caught.seek(0)
+            for line in caught.readlines():
+                if NO_GPU_NOTICE not in line:
+                    os.write(2, line)
+
+
+def resolve_device(name: str) -> str:
+    """Return a Warp device name for auto, cpu, cuda or cuda:N; ``ValueError`` if it is not there."""
+    start_warp()
+    if name == "auto":
+        return "cuda:0" if wp.get_cuda_device_count() else "cpu"
+    if name == "cuda":
+        name = "cuda:0"
+    have = ["cpu"] + [f"cuda:{i}" for i in range(wp.get_cuda_device_count())]
+    if name not in have:
+        raise ValueError(f"device {name!r} does not exist here, wanted one of: auto, {', '.join(have)}")
+    return name
+
+
+def default_threads() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+class Backend:
+    """Arrays of one batch and the machinery that runs programs over them.
+
+    ``arrays`` maps a name to an array or a constant; names in ``per_env`` have the environment as first axis and are
+    handed to each shard as a view of its part.
+    """
+
+    def __init__(
+        self, *, device: str, num_envs: int, lengths: Mapping[str, int], threads: int = 0
+    ) -> None:
+        self.device = device
+        self.lengths = dict(lengths)
+        self.arrays: dict[str, Any] = {}
+        self.per_env: set[str] = set()
+        self._chosen: dict[tuple[int, int], dict[str, Any]] = {}
+        wanted = (threads or default_threads()) if device == "cpu" else 1
+        count = max(1, min(wanted, num_envs))
+        edges = [num_envs * i // count for i in range(count + 1)]
+        self.shards = [(edges[i], edges[i + 1]) for i in range(count)]
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="sim") if count > 1 else None
+
+    def add(self, arrays: Mapping[str, Any], *, per_env: bool) -> None:
+        """Make ``arrays`` known by name; ``per_env`` says that their first axis is the environment."""
+        self.arrays.update(arrays)
+        if per_env:
+            self.per_env.update(arrays)
+
+    def choose(self, envs: Sequence[int]) -> None:
+        """Let programs launch over a few environments: letter ``J``, with their places in two arrays.
+
+        ``journal_env`` [J] is the environment within its shard, ``journal_page`` [J] its place in ``envs``.
+        """
+        for low, high in self.shards:
+            inside = [(env - low, page) for page, env in enumerate(envs) if low <= env < high]
+            columns = {"journal_env": 0, "journal_page": 1}
+            self._chosen[low, high] = {
+                name: wp.array([row[i] for row in inside], dtype=wp.int32, device=self.device)
+                for name, i in columns.items()
+            }
+
+    def _length(self, letter: str, shard: tuple[int, int]) -> int:
+        if letter == "E":
+            return shard[1] - shard[0]
+        if letter == "J":
+            return len(self._chosen[shard]["journal_env"])
+        return self.lengths[letter]
+
+    def _bind(self, launch: Launch, shard: tuple[int, int]) -> tuple[tuple[int, ...], list[Any]]:
+        low, high = shard
+        values = []
+        chosen = self._chosen.get(shard, {})
+        for argument in launch.kernel.adj.args:
+            name = argument.label
+            value = launch.given.get(name, name)
+            if isinstance(value, str) and value in chosen:
+                value = chosen[value]
+            elif isinstance(value, str):
+                if value not in self.arrays:
+                    raise KeyError(f"kernel {launch.kernel.key} wants {value!r}, which is no array of this batch")
+                source = value
+                value = self.arrays[source]
+                if source in self.per_env:
+                    value = value[low:high]
+            values.append(value)
+        return tuple(self._length(c, shard) for c in launch.dims), values
+
+    def load(self, program: Program, progress: Callable[[str, int, int], None] | None = None) -> None:
+        """Compile and load every module of ``program`` now; ``progress(name, done, total)``."""
+        block_dim = 1 if self.device == "cpu" else 256
+        modules = list(dict.fromkeys(launch.kernel.module for launch in program))
+        workers = default_threads()
+        for i in range(0, len(modules), workers):
+            if progress:
+                progress(modules[i].name.rsplit(".", 1)[-1], i, len(modules))
+            wp.force_load(self.device, modules[i : i + workers], block_dim=block_dim, max_workers=workers)
+        if progress:
+            progress("kernels", len(modules), len(modules))
+
+    def capture(self, program: Program) -> Runner:
+        """Record ``program`` once per shard; running it afterwards allocates nothing and reads nothing back."""
+        self.load(program)
+        graphs = []
+        keep = []
+        for shard in self.shards:
+            bound = [(launch, *self._bind(launch, shard)) for launch in program]
+            wp.capture_begin(device=self.device)
+            try:
+                for launch, dims, values in bound:
+                    if all(dims):
+                        wp.launch(launch.kernel, dim=dims, inputs=values, device=self.device)
+            finally:
+                graphs.append(wp.capture_end(device=self.device))
+            keep.append(bound)
+        return Runner(graphs, self._pool, keep)
+
+    def timed(self, program: Program, into: dict[str, float]) -> None:
+        """Run ``program`` launch by launch in this thread and add each one's seconds to ``into[phase.kernel]``."""
+        for launch in program:
+            key = f"{launch.phase}.{launch.kernel.key}"
+            for shard in self.shards:
+                dims, values = self._bind(launch, shard)
+                if not all(dims):
+                    continue
+                command = wp.launch(launch.kernel, dim=dims, inputs=values, device=self.device, record_cmd=True)
+                assert command is not None
+                wp.synchronize_device(self.device)
+                start = time.perf_counter()
+                command.launch()
+                wp.synchronize_device(self.device)
+                into[key] = into.get(key, 0.0) + time.perf_counter() - start
+
+    def close(self) -> None:
+        """Stop the shard threads."""
+        if self._pool:
+            self._pool.shutdown(wait=True)
+
+
+class Runner:
+    """A captured program; call it to run all shards and wait for them."""
+
+    def __init__(self, graphs: list[Any], pool: ThreadPoolExecutor | None, keep: list[Any]) -> None:
+        self._graphs = graphs
+        self._pool = pool
+        self._keep = keep
+
+    def __call__(self) -> None:
+        """Run every shard; an exception in a shard thread is raised here with its traceback."""
+        if self._pool is None:
+            wp.capture_launch(self._graphs[0])
+            return
+        pending = [self._pool.submit(wp.capture_launch, graph) for graph in self._graphs[1:]]
+        wp.capture_launch(self._graphs[0])
+        for future in pending:
+            future.result()

@@ -1,0 +1,169 @@
+"""A batch of battles: all arrays of all environments on one device, with their rules and their map bank.
+
+It owns memory and the names kernels are bound by; what happens in a step is said by programs (``step``). Arrays are
+reached by name: ``batch["hp"]`` is the whole Warp array, ``batch.numpy("hp")`` a numpy copy or view of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import warp as wp
+from numpy.typing import NDArray
+
+from echelon.config import EnvConfig
+from echelon.sim.arsenal import CHASSIS
+from echelon.sim.backend import Backend, Program, Runner, resolve_device
+from echelon.sim.state import GROUPS, JOURNAL_ROWS_PER_MECH, JOURNAL_VALUES, Field, all_fields, allocate, sizes
+from echelon.sim.tables import pack_rules
+
+
+class Maps(Protocol):
+    """Prepared maps, stacked; ``echelon.gen.bank.MapBank`` is one. B map, M mech, X Y Z voxels."""
+
+    @property
+    def material(self) -> NDArray[np.uint8]:
+        """Material ids ``[B, Z, Y, X]``."""
+        ...
+
+    @property
+    def move_plane(self) -> NDArray[np.uint64]:
+        """Columns blocking mechs ``[B, Y, X]``."""
+        ...
+
+    @property
+    def sight_plane(self) -> NDArray[np.uint64]:
+        """Columns blocking sight ``[B, Y, X]``."""
+        ...
+
+    @property
+    def shot_plane(self) -> NDArray[np.uint64]:
+        """Columns stopping rounds ``[B, Y, X]``."""
+        ...
+
+    @property
+    def size(self) -> NDArray[np.int32]:
+        """Map sizes ``[B, 3]`` [vox]."""
+        ...
+
+    @property
+    def zone(self) -> NDArray[np.float32]:
+        """Zone centre x, y and radius ``[B, 3]`` [vox]."""
+        ...
+
+    @property
+    def spawn(self) -> NDArray[np.float32]:
+        """Box centres before jitter ``[B, M, 3]`` [vox]."""
+        ...
+
+
+def _map_tables(maps: Maps) -> dict[str, tuple[NDArray[Any], Any]]:
+    """Return the device arrays of a bank: name to (values, type)."""
+    tables = {
+        "bank_material": (maps.material, wp.uint8),
+        "bank_move": (maps.move_plane, wp.uint64),
+        "bank_sight": (maps.sight_plane, wp.uint64),
+        "bank_shot": (maps.shot_plane, wp.uint64),
+        "bank_size": (maps.size, wp.vec3i),
+        "bank_zone": (maps.zone, wp.vec3),
+        "bank_spawn": (maps.spawn, wp.vec3),
+    }
+    return {name: (np.ascontiguousarray(values), dtype) for name, (values, dtype) in tables.items()}
+
+
+class Batch:
+    """Arrays, rules and maps of ``num_envs`` environments of one configuration."""
+
+    def __init__(
+        self,
+        cfg: EnvConfig,
+        num_envs: int,
+        maps: Maps,
+        *,
+        device: str = "cpu",
+        threads: int = 0,
+        seed: int = 0,
+        first_env: int = 0,
+    ) -> None:
+        self.cfg = cfg
+        self.num_envs = num_envs
+        self.num_mechs = cfg.num_mechs
+        self.device = resolve_device(device)
+        self.lengths = sizes(cfg, num_envs)
+        self.backend = Backend(device=self.device, num_envs=num_envs, lengths=self.lengths, threads=threads)
+        self.fields: dict[str, Field] = {}
+        self.add_fields(all_fields())
+        self.backend.add({"rules": pack_rules(cfg, self.device)}, per_env=False)
+        self._add_maps(maps)
+        self.add_fields({"every": Field(wp.int32, "E", "1 everywhere"), "chosen": Field(wp.int32, "E", "reset mask")})
+        self["every"].fill_(1)
+        self["forced_seed"].fill_(-1)
+        self["forced_slot"].fill_(-1)
+        self["packs"].fill_(cfg.num_packs)
+        self["env_index"].assign(np.arange(first_env, first_env + num_envs, dtype=np.int32))
+        self.add_constant("sensor_range", np.ones(len(CHASSIS), dtype=np.float32), wp.float32)
+        self.add_constant("run_seed", np.array([seed], dtype=np.uint32), wp.uint32)
+
+    def __getitem__(self, name: str) -> wp.array:
+        return self.backend.arrays[name]
+
+    def add_fields(self, fields: Mapping[str, Field]) -> None:
+        """Allocate further arrays whose first axis is the environment."""
+        self.fields.update(fields)
+        self.backend.add(allocate(fields, self.lengths, self.device), per_env=True)
+
+    def add_constant(self, name: str, values: Any, dtype: Any) -> None:
+        """Put an array that all environments share on the device."""
+        self.backend.add({name: wp.array(values, dtype=dtype, device=self.device)}, per_env=False)
+
+    def _add_maps(self, maps: Maps) -> None:
+        self.num_maps = len(maps.zone)
+        for name, (values, dtype) in _map_tables(maps).items():
+            self.add_constant(name, values, dtype)
+
+    def replace_maps(self, maps: Maps) -> None:
+        """Overwrite the map bank in place with maps of the same number and capacity."""
+        for name, (values, _) in _map_tables(maps).items():
+            if tuple(self[name].shape) != tuple(values.shape[: len(self[name].shape)]):
+                raise ValueError(f"{name} has shape {tuple(values.shape)}, wanted {tuple(self[name].shape)}")
+            self[name].assign(values)
+
+    def capture(self, program: Program, progress: Callable[[str, int, int], None] | None = None) -> Runner:
+        """Compile what ``program`` needs, then record it; see ``Backend.capture``."""
+        self.backend.load(program, progress)
+        return self.backend.capture(program)
+
+    def keep_journal(self, envs: Sequence[int]) -> None:
+        """Make room for the journal of ``envs``: ``journal`` [page, row, value], ``journal_count`` [page].
+
+        Page i is that of ``envs[i]``; ``page_open`` [page] is 1 until its episode ends.
+        """
+        self.backend.choose(envs)
+        pages, rows = len(envs), JOURNAL_ROWS_PER_MECH * self.num_mechs
+        arrays = {
+            "journal": wp.zeros((pages, rows, JOURNAL_VALUES), dtype=wp.int32, device=self.device),
+            "journal_count": wp.zeros(pages, dtype=wp.int32, device=self.device),
+            "page_open": wp.full(pages, 1, dtype=wp.int32, device=self.device),
+        }
+        self.backend.add(arrays, per_env=False)
+
+    def numpy(self, name: str) -> NDArray[Any]:
+        """Return an array as numpy: a view of the memory on the CPU, a copy from a GPU."""
+        return self[name].numpy()
+
+    def set(self, name: str, values: Any) -> None:
+        """Overwrite a whole array from numpy values of the same shape."""
+        array = self[name]
+        array.assign(np.asarray(values))
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return copies of all arrays that carry over from one decision to the next, without the voxels."""
+        skip = set(GROUPS["world"]) - {"map_slot", "size", "zone"}
+        return {name: self.numpy(name).copy() for name in self.fields if name not in skip}
+
+    def close(self) -> None:
+        """Stop the shard threads."""
+        self.backend.close()
+

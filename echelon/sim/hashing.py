@@ -1,0 +1,41 @@
+"""A fingerprint of one environment's battle: equal hashes mean equal state, bit for bit.
+
+It covers what the next tick depends on, voxels included, and leaves out who the environment is: its place in the
+batch, its map's place in the bank, and orders for later episodes. So the same seed and actions hash alike in any
+batch, on any number of threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from echelon.sim.batch import Batch
+from echelon.sim.state import STATE, WORLD
+
+NOT_STATE = frozenset(
+    ("env_index", "episode", "forced_seed", "forced_slot", "map_slot", "packs", "order")
+)  # fmt: skip
+"""Fields that say where and how often an environment plays, and the movement order, drawn afresh each tick."""
+ROUND_FIELDS = ("round_pos", "round_vel", "round_age", "round_target")
+"""Fields of a round, meaningless where none flies."""
+
+
+def state_hash(batch: Batch, env: int) -> str:
+    """Return the sha256, in hex, of everything that environment ``env`` of ``batch`` will play on from."""
+    digest = hashlib.sha256()
+    flying = _of(batch, "round_weapon", env) >= 0
+    for name in (*WORLD, *STATE):
+        if name in NOT_STATE:
+            continue
+        values = _of(batch, name, env)
+        if name in ROUND_FIELDS:
+            values = values[flying]
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+def _of(batch: Batch, name: str, env: int) -> np.ndarray:
+    return batch[name][env : env + 1].numpy()

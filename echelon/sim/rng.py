@@ -1,0 +1,57 @@
+"""Counter-based random numbers on the device, keyed by (seed, stream, tick, entity, draw).
+
+The same function in numpy is ``echelon.sim.random``; a test holds them equal. No generator has state, so a
+draw never depends on batch size, thread split or what else was drawn.
+"""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+STREAM_TERRAIN = wp.constant(0)
+STREAM_VARIANT = wp.constant(1)
+STREAM_COMBAT = wp.constant(2)
+STREAM_ORDER = wp.constant(3)
+STREAM_AGENT = wp.constant(4)
+STREAM_MAP = wp.constant(5)
+MIX_A = wp.constant(wp.uint32(0x21F0AAAD))
+MIX_B = wp.constant(wp.uint32(0x735A2D97))
+KEY_SEED = wp.constant(wp.uint32(0x9E3779B9))
+KEY_STREAM = wp.constant(wp.uint32(0x85EBCA6B))
+KEY_TICK = wp.constant(wp.uint32(0xC2B2AE35))
+KEY_ENTITY = wp.constant(wp.uint32(0x27D4EB2F))
+KEY_DRAW = wp.constant(wp.uint32(0x165667B1))
+
+
+@wp.func
+def mix(x: wp.uint32) -> wp.uint32:
+    """Scramble 32 bits: a bijection with near-ideal avalanche."""
+    x = x ^ (x >> wp.uint32(16))
+    x = x * MIX_A
+    x = x ^ (x >> wp.uint32(15))
+    x = x * MIX_B
+    x = x ^ (x >> wp.uint32(15))
+    return x
+
+
+@wp.func
+def draw_u32(seed: wp.uint32, stream: wp.int32, tick: wp.int32, entity: wp.int32, draw: wp.int32) -> wp.uint32:
+    """Return 32 random bits for the key."""
+    h = mix(seed ^ KEY_SEED)
+    h = mix(h ^ (wp.uint32(stream) * KEY_STREAM + wp.uint32(1)))
+    h = mix(h ^ (wp.uint32(tick) * KEY_TICK + wp.uint32(2)))
+    h = mix(h ^ (wp.uint32(entity) * KEY_ENTITY + wp.uint32(3)))
+    h = mix(h ^ (wp.uint32(draw) * KEY_DRAW + wp.uint32(4)))
+    return h
+
+
+@wp.func
+def uniform01(seed: wp.uint32, stream: wp.int32, tick: wp.int32, entity: wp.int32, draw: wp.int32) -> wp.float32:
+    """Return a float in [0, 1) with 24 random bits."""
+    return float(draw_u32(seed, stream, tick, entity, draw) >> wp.uint32(8)) * (1.0 / 16777216.0)
+
+
+@wp.func
+def below(bits: wp.uint32, n: wp.int32) -> wp.int32:
+    """Map 32 random bits to an integer in [0, n) by the high half of a 64-bit product."""
+    return int((wp.uint64(bits) * wp.uint64(n)) >> wp.uint64(32))

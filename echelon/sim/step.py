@@ -1,0 +1,113 @@
+"""The contents page of the simulator: what a tick, a decision's start, a look around and a reset consist of.
+
+Each function returns launches in order; ``echelon.env`` strings them into a whole decision. Every numbered phase
+finishes for all mechs of an environment before the next begins.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from echelon.sim.backend import Launch, in_phase
+from echelon.sim.kernels import controls, damage, fire, journal, motion, projectiles, sensing, spawn, terrain, upkeep
+
+ENV = "E"
+MECH = "EM"
+RECORDED = "J"
+
+
+def read_actions() -> list[Launch]:
+    """Turn action vectors into controls and clear the decision's tallies."""
+    return in_phase(
+        "controls",
+        [
+            Launch(controls.clear_decision, MECH),
+            Launch(controls.read_motion, MECH),
+            Launch(controls.read_choices, MECH),
+        ],
+    )
+
+
+def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
+    """One tick: clock, upkeep, projectiles, weapons, movement and noise, with deaths resolved after each phase.
+
+    ``recorded`` adds the launches that keep the journal; they change nothing of the game. ``landing`` adds the shock of
+    hard landings.
+    """
+
+    def noted(*kernels: Any) -> list[Launch]:
+        return in_phase("journal", [Launch(kernel, RECORDED) for kernel in kernels]) if recorded else []
+
+    hits = [Launch(damage.suffer, MECH), Launch(damage.succumb, MECH), Launch(damage.credit, MECH)]
+    rounds = [
+        Launch(projectiles.defend, ENV),
+        Launch(projectiles.guide, MECH),
+        Launch(projectiles.fly, MECH),
+        Launch(projectiles.burst_smoke, ENV),
+        Launch(damage.shake, MECH),
+    ]
+    shots = [
+        Launch(sensing.sense_quality, MECH, {"fresh": "every"}),
+        Launch(fire.choose_targets, MECH),
+        Launch(fire.triggers, MECH),
+    ]
+    wrecks = [Launch(terrain.stamp_wrecks, ENV)]
+    falls = [Launch(motion.land, MECH), *noted(journal.note_deaths), *wrecks] if landing else []
+    return in_phase(
+        "tick",
+        [
+            *in_phase("clock", [Launch(upkeep.clock, ENV)]),
+            *in_phase(
+                "upkeep",
+                [
+                    Launch(upkeep.timers, MECH),
+                    Launch(upkeep.thermals, MECH),
+                    Launch(upkeep.balance, MECH),
+                    *noted(journal.note_deaths),
+                    *wrecks,
+                ],
+            ),
+            *in_phase(
+                "projectiles",
+                [
+                    *rounds,
+                    *hits,
+                    *noted(journal.note_hits, journal.note_impacts),
+                    Launch(terrain.erode, ENV),
+                    *wrecks,
+                ],
+            ),
+            *in_phase(
+                "weapons",
+                [*shots, *hits, *noted(journal.note_launches, journal.note_hits), *wrecks],
+            ),
+            *in_phase("movement", [Launch(motion.move, ENV), *falls]),
+        ],
+    )
+
+
+def look(fresh: str) -> list[Launch]:
+    """What every mech can know now, in the environments that array ``fresh`` marks."""
+    given = {"fresh": fresh}
+    return in_phase(
+        "sensing",
+        [
+            Launch(sensing.sense_quality, MECH, given),
+            Launch(sensing.sense_sight, MECH, given),
+            Launch(sensing.sense_visible, MECH, given),
+        ],
+    )
+
+
+def reset(fresh: str) -> list[Launch]:
+    """Begin an episode in the environments that array ``fresh`` marks."""
+    given = {"fresh": fresh}
+    return in_phase(
+        "reset",
+        [
+            Launch(spawn.begin_episode, ENV, given),
+            Launch(spawn.load_map, "EY", given),
+            Launch(spawn.place_mechs, MECH, given),
+            Launch(spawn.fresh_mechs, MECH, given),
+        ],
+    )

@@ -1,0 +1,107 @@
+"""What a list of runs needs of each: its newest records, read from the end of ``metrics.jsonl`` at a constant cost.
+
+Following a run from its first record is ``snapshot``'s business; a glance reads the same few kilobytes whether the run
+took a minute or a week.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from echelon.telemetry.events import Event, EventEnd, EventEval, EventResume, EventStart, EventUpdate, from_json
+from echelon.telemetry.log import is_superseded
+
+BLOCK_BYTES = 1 << 16
+LIMIT_BYTES = 8 << 20
+"""Evaluations lie apart; one further from the end than this is not found."""
+
+WANTED: tuple[type[Event], ...] = (EventUpdate, EventEval, EventStart, EventEnd, EventResume)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Glance:
+    """The newest record of each kind that a list shows."""
+
+    start: EventStart | None = None
+    update: EventUpdate | None = None
+    evaluation: EventEval | None = None
+    end: EventEnd | None = None
+    """None where a session began after it."""
+
+    @property
+    def global_step(self) -> int:
+        return self.update.global_step if self.update else self.start.global_step if self.start else 0
+
+
+def glance(path: Path, limit_bytes: int = LIMIT_BYTES) -> Glance:
+    """Return the newest records of a run; an empty glance where there are none."""
+    found: dict[type[Event], Event] = {}
+    resume: EventResume | None = None
+    try:
+        file = open(path, "rb")
+    except OSError:
+        return Glance()
+    with file:
+        for kind, line in _backwards(file, limit_bytes):
+            if kind in found or (event := _record(line)) is None:
+                continue
+            if isinstance(event, EventResume):
+                resume = event if resume is None or event.update < resume.update else resume
+            elif resume is None or not is_superseded(event, resume):
+                found[kind] = event
+            if isinstance(event, (EventStart, EventResume)):
+                found.setdefault(EventEnd, event)  # whatever ended before it has gone on since
+            if all(kind in found for kind in (EventUpdate, EventEval, EventStart)):
+                break
+        start = found.get(EventStart) or _first(file)
+    return Glance(
+        start=start if isinstance(start, EventStart) else None,
+        update=_as(EventUpdate, found),
+        evaluation=_as(EventEval, found),
+        end=_as(EventEnd, found),
+    )
+
+
+E = TypeVar("E", bound=Event)
+
+
+def _as(kind: type[E], found: dict[type[Event], Event]) -> E | None:
+    event = found.get(kind)
+    return event if isinstance(event, kind) else None
+
+
+def _backwards(file: BinaryIO, limit_bytes: int) -> Iterator[tuple[type[Event], bytes]]:
+    """Yield kind and line of the records that are wanted, newest first, unread."""
+    prefixes = [(f'{{"kind":"{kind.kind}"'.encode(), kind) for kind in WANTED]
+    at = file.seek(0, os.SEEK_END)
+    stop = max(0, at - limit_bytes)
+    rest = b""
+    while at > stop:
+        size = min(BLOCK_BYTES, at - stop)
+        at -= size
+        file.seek(at)
+        rest, *lines = (file.read(size) + rest).split(b"\n")
+        if at == 0:
+            lines.insert(0, rest)
+        for line in reversed(lines):
+            for prefix, kind in prefixes:
+                if line.startswith(prefix):
+                    yield kind, line
+
+
+def _first(file: BinaryIO) -> EventStart | None:
+    """Return the first session's start, which is the first record."""
+    file.seek(0)
+    event = _record(file.readline(LIMIT_BYTES))
+    return event if isinstance(event, EventStart) else None
+
+
+def _record(line: bytes) -> Event | None:
+    try:
+        return from_json(line)
+    except (ValueError, RecursionError):
+        return None

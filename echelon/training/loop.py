@@ -1,0 +1,384 @@
+"""The training loop, top to bottom: collect, bootstrap, update, report, evaluate, save.
+
+``run`` can be called by a test as well as by a job: it takes a configuration, a function that receives events
+and one that says whether to stop, and it touches no file but checkpoints. What the parts are is
+``echelon.training.session``.
+"""
+
+from __future__ import annotations
+
+import platform
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from echelon.config import RunConfig
+from echelon.telemetry.events import (
+    Event,
+    EventAlert,
+    EventCheckpoint,
+    EventCurriculum,
+    EventEnd,
+    EventResume,
+    EventStart,
+    EventUpdate,
+)
+from echelon.training import checkpoint as checkpoints
+from echelon.training import records, schedules
+from echelon.training.collect import Abandoned, CollectTimes
+from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds
+from echelon.training.normalization import update_obs_normalizer
+from echelon.training.ppo import ReloadCheckpoint
+from echelon.training.recording import match_event
+from echelon.training.session import Session
+
+STOP_AFTER_UPDATE, STOP_NOW = 1, 2
+"""Levels of ``should_stop``."""
+SECONDS_PER_MINUTE = 60.0
+LEVER_STEP = 0.05
+"""Least move of a curriculum lever that is worth a record of its own."""
+VERSIONS = ("echelon", "torch", "warp-lang", "numpy")
+
+Emit = Callable[[Event], None]
+ShouldStop = Callable[[], int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How a run ended."""
+
+    reason: str
+    """completed, stopped or abandoned."""
+    update: int
+    global_step: int
+    episodes: int
+    checkpoint: Path | None = None
+    evaluation: EvalStats | None = None
+
+
+def run(
+    config: RunConfig,
+    emit: Emit,
+    should_stop: ShouldStop,
+    *,
+    run_dir: Path | None = None,
+    resume: Path | str | None = None,
+    want_checkpoint: Callable[[], bool] | None = None,
+    make_env: MakeEnv | None = None,
+) -> RunResult:
+    """Train as ``config`` says until its end or a stop, and say so in events.
+
+    ``should_stop`` is asked at every decision: 0 goes on, 1 (or True) saves after this update, 2 gives up the
+    rollout and keeps the last checkpoint. ``resume`` is a checkpoint folder or ``latest``. Without ``run_dir``
+    nothing is saved. ``make_env`` replaces ``VectorEnv``.
+    """
+    with Session(config, run_dir, make_env) as session:
+        trip = _Trip(session, emit, should_stop, want_checkpoint or (lambda: False))
+        trip.start(resume)
+        if session.counters.update == 0 and config.eval.at_start:
+            trip.evaluate()
+        reason = trip.reason_to_end()
+        while not reason:
+            try:
+                trip.iterate()
+            except Abandoned:
+                return trip.end("stopped", "the rollout was given up; the last checkpoint stands")
+            except ReloadCheckpoint as fault:
+                trip.reload(fault)
+            reason = trip.reason_to_end()
+        if reason == "completed" and session.counters.evaluated_update != session.counters.update:
+            trip.evaluate()
+        if session.folder is not None and session.counters.saved_update != session.counters.update:
+            trip.save("end" if reason == "completed" else "stop")
+        return trip.end(reason)
+
+
+class _Trip:
+    """A session under way, and those who listen to it."""
+
+    def __init__(
+        self, session: Session, emit: Emit, should_stop: ShouldStop, want_checkpoint: Callable[[], bool]
+    ) -> None:
+        self.session, self.emit = session, emit
+        self.should_stop, self.want_checkpoint = should_stop, want_checkpoint
+        self.opponent = f"{session.config.opponents.kind}:{session.config.opponents.skill}"
+        self.last_checkpoint: checkpoints.Checkpoint | None = None
+        self.last_evaluation: EvalStats | None = None
+        self._weapon_said = -1.0
+
+    def start(self, resume: Path | str | None) -> None:
+        """Restore or reset, and say what is about to be trained."""
+        s = self.session
+        found = self._find(resume)
+        if found is not None and found.checkpoint is not None:
+            s.restore(found.checkpoint)
+            self.last_checkpoint = found.checkpoint
+            self.emit(
+                EventResume(
+                    update=s.counters.update,
+                    global_step=s.counters.global_step,
+                    checkpoint=found.checkpoint.path.name,
+                    message="; ".join(found.notices),
+                )
+            )
+        else:
+            s.env.set_heuristic_weapon_prob(schedules.weapon_probability(s.config.opponents, 0.0))
+            s.collector.reset()
+        self.emit(_start_event(s, "" if self.last_checkpoint is None else self.last_checkpoint.path.name))
+
+    def iterate(self) -> None:
+        """Collect one rollout, learn from it, report, and evaluate and save where due."""
+        s, began = self.session, time.perf_counter()
+        s.trainer.set_progress(s.progress)
+        self._move_levers()
+        times = s.collector.collect(lambda: int(self.should_stop()) >= STOP_NOW)
+        collected = time.perf_counter()
+        s.collector.bootstrap(s.config.ppo.gae_lambda)
+        metrics = s.trainer.update(s.buffer, s.collector.start_state, s.collector.chunk_states)
+        update_obs_normalizer(s.policy.obs_normalizer, s.buffer.obs, s.buffer.alive)
+        updated = time.perf_counter()
+        self._report(metrics, times, began, collected, updated)
+        c, cfg = s.counters, s.config
+        if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
+            self.evaluate()
+        requested = self.want_checkpoint()
+        if s.folder is not None and (requested or c.update % cfg.save_every == 0) and c.saved_update != c.update:
+            self._save_or_warn("requested" if requested else "scheduled")
+
+    def evaluate(self) -> None:
+        """Evaluate on the held-out seeds, say so, and keep the weights if they are the best so far."""
+        s = self.session
+        stats = s.evaluate(self.should_stop)
+        best = s.is_best(stats)
+        self.last_evaluation = stats
+        self.emit(
+            records.eval_event(
+                stats,
+                eval_seeds(s.config.eval.seeds),
+                update=s.counters.update,
+                global_step=s.counters.global_step,
+                opponent=self.opponent,
+                weapon_prob=s.config.eval.weapon_prob,
+                deterministic=s.config.eval.deterministic,
+                is_best=best,
+            )
+        )
+        c = s.counters
+        for match in s.matches:
+            self.emit(match_event(match, update=c.update, global_step=c.global_step))
+        if s.record_fault:
+            self.emit(EventAlert(message=s.record_fault, update=c.update, global_step=c.global_step))
+        if best and s.folder is not None and s.counters.update > 0:
+            saved = self._save_or_warn("best")
+            if saved is not None:
+                checkpoints.mark_best(s.folder, saved, s.counters.best)
+
+    def save(self, reason: str) -> checkpoints.Checkpoint:
+        """Save and say so."""
+        began = time.perf_counter()
+        saved = self.session.save()
+        self.last_checkpoint = saved
+        self.emit(
+            EventCheckpoint(
+                update=self.session.counters.update,
+                global_step=saved.step,
+                path=f"checkpoints/{saved.path.name}",
+                id=saved.id,
+                reason=reason,
+                duration_s=time.perf_counter() - began,
+                size_mb=saved.size_mb(),
+            )
+        )
+        return saved
+
+    def reload(self, fault: ReloadCheckpoint) -> None:
+        """Go back to the last checkpoint after an update that was not finite."""
+        s = self.session
+        found = checkpoints.latest_valid(s.folder) if s.folder is not None else checkpoints.Found(checkpoint=None)
+        if found.checkpoint is None:
+            raise ValueError(f"{fault}; nonfinite_policy is 'reload', but there is no checkpoint yet") from fault
+        nonfinite = s.trainer.nonfinite
+        s.restore(found.checkpoint, fresh_random=True)
+        s.trainer.nonfinite = nonfinite
+        c, name = s.counters, found.checkpoint.path.name
+        self.emit(EventAlert(message=f"{fault}; going back to {name}", update=c.update, global_step=c.global_step))
+        self.emit(EventResume(update=c.update, global_step=c.global_step, checkpoint=name))
+
+    def reason_to_end(self) -> str:
+        """Return why training is over, or an empty string."""
+        s = self.session
+        if s.counters.global_step >= s.config.total_steps:
+            return "completed"
+        if s.config.max_minutes and s.elapsed_s >= s.config.max_minutes * SECONDS_PER_MINUTE:
+            return "completed"
+        return "stopped" if int(self.should_stop()) >= STOP_AFTER_UPDATE else ""
+
+    def end(self, reason: str, message: str = "") -> RunResult:
+        """Say that it is over."""
+        s, c, path = self.session, self.session.counters, None
+        if self.last_checkpoint is not None:
+            path = self.last_checkpoint.path
+        self.emit(
+            EventEnd(
+                reason=reason,
+                update=c.update,
+                global_step=c.global_step,
+                episodes=c.episodes,
+                elapsed_s=s.elapsed_s,
+                checkpoint="" if path is None else f"checkpoints/{path.name}",
+                message=message,
+            )
+        )
+        return RunResult(
+            reason=reason,
+            update=c.update,
+            global_step=c.global_step,
+            episodes=c.episodes,
+            checkpoint=path,
+            evaluation=self.last_evaluation,
+        )
+
+    def _find(self, resume: Path | str | None) -> checkpoints.Found | None:
+        if resume is None:
+            return None
+        if str(resume) != "latest":
+            return checkpoints.Found(checkpoint=checkpoints.open_checkpoint(Path(resume)))
+        folder = self.session.folder
+        found = checkpoints.Found(checkpoint=None) if folder is None else checkpoints.latest_valid(folder)
+        for notice in found.notices:
+            self.emit(EventAlert(message=notice))
+        if found.checkpoint is None and found.notices:
+            raise ValueError(f"no checkpoint of this run is whole: {found.notices[0]}")
+        return found
+
+    def _move_levers(self) -> None:
+        s = self.session
+        probability = schedules.weapon_probability(s.config.opponents, s.progress)
+        s.env.set_heuristic_weapon_prob(probability)
+        if abs(probability - self._weapon_said) >= LEVER_STEP:
+            self._weapon_said = probability
+            self.emit(
+                EventCurriculum(
+                    update=s.counters.update,
+                    global_step=s.counters.global_step,
+                    levers={"weapon_prob": probability},
+                    reason="schedule",
+                )
+            )
+
+    def _report(
+        self, metrics: dict[str, Any], times: CollectTimes, began: float, collected: float, updated: float
+    ) -> None:
+        s, c = self.session, self.session.counters
+        steps = int(s.buffer.alive.sum())
+        episodes, s.collector.episodes = s.collector.episodes, []
+        c.update += 1
+        c.global_step += steps
+        c.episodes += len(episodes)
+        s.window.add(episodes, s.layout)
+        rates = records.activation_rates(s.buffer)
+        now = time.perf_counter()
+        self.emit(
+            EventUpdate(
+                update=c.update,
+                global_step=c.global_step,
+                episodes=c.episodes,
+                elapsed_s=s.elapsed_s,
+                steps_per_s=steps / (now - began),
+                **s.window.averages(),
+                **{name: metrics[name] for name in _SAME_NAMES},
+                clip_frac=metrics["clipfrac"],
+                max_grad_norm=s.config.ppo.max_grad_norm,
+                peak_memory_mb=_peak_memory_mb(),
+                device_memory_mb=_device_memory_mb(s.device),
+                phases_s={
+                    "env": times.env_s,
+                    "forward": times.forward_s,
+                    "update": updated - collected,
+                    "other": (now - began) - times.env_s - times.forward_s - (updated - collected),
+                },
+                reward_terms=s.window.reward_terms(),
+                actions=rates,
+                curriculum=dict(s.env.get_curriculum()),
+            )
+        )
+        if episodes:
+            self.emit(
+                records.episodes_event(
+                    episodes,
+                    s.layout,
+                    update=c.update,
+                    global_step=c.global_step,
+                    opponent=self.opponent,
+                    full_hp=s.full_hp,
+                )
+            )
+
+    def _save_or_warn(self, reason: str) -> checkpoints.Checkpoint | None:
+        """Save; a disk that refuses costs this checkpoint, not the run."""
+        try:
+            return self.save(reason)
+        except OSError as error:
+            c = self.session.counters
+            message = f"checkpoint could not be written: {error.strerror or error}"
+            self.emit(EventAlert(level="error", message=message, update=c.update, global_step=c.global_step))
+            return None
+
+
+_SAME_NAMES = (
+    "loss", "pg_loss", "vf_loss", "aux_loss", "entropy", "approx_kl", "grad_norm", "grad_norm_max",
+    "grad_clipped_share", "explained_variance", "lr", "ent_coef", "epochs", "adv_std", "value_std", "return_std",
+    "reward_std", "nonfinite", "dead_share",
+)  # fmt: skip
+"""Metrics that an update's record carries under the trainer's own names."""
+
+
+def _start_event(s: Session, resumed: str) -> EventStart:
+    return EventStart(
+        device=str(s.device),
+        seed=s.config.seed,
+        preset=s.config.preset,
+        start_update=s.counters.update,
+        total_steps=s.config.total_steps,
+        max_minutes=s.config.max_minutes,
+        global_step=s.counters.global_step,
+        episodes=s.counters.episodes,
+        obs_dim=s.env.obs_dim,
+        action_dim=s.env.action_dim,
+        parameters=sum(p.numel() for p in s.policy.parameters()),
+        num_envs=s.env.num_envs,
+        rows=s.env.rows,
+        threads=s.threads,
+        rollout_steps=s.config.ppo.rollout_steps,
+        run_dir="" if s.run_dir is None else str(s.run_dir),
+        resume=resumed,
+        versions=_versions(),
+        config=asdict(s.config),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in VERSIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _peak_memory_mb() -> float:
+    """Return the largest resident memory of this process [MiB]."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def _device_memory_mb(device: torch.device) -> float:
+    return torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else 0.0

@@ -1,0 +1,96 @@
+"""Running statistics: of returns for the value loss, and of observations for the policy's input.
+
+Batches are merged by the parallel formula of Chan, Golub and LeVeque (1979), in float64. The observation
+normaliser itself is part of the policy (``echelon.rl.obs_norm``); here is only how it learns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from echelon.rl.obs_norm import NORM_EPS, ObsNormalizer
+
+START_COUNT = 1e-4
+"""Weight of the initial mean 0 and variance 1."""
+
+
+class RunningMeanStd:
+    """Mean and variance of everything seen, per element of ``shape``."""
+
+    def __init__(
+        self, epsilon: float = START_COUNT, shape: tuple[int, ...] = (), device: torch.device | str = "cpu"
+    ) -> None:
+        self.mean = torch.zeros(shape, dtype=torch.float64, device=device)
+        self.var = torch.ones(shape, dtype=torch.float64, device=device)
+        self.count = torch.tensor(epsilon, dtype=torch.float64, device=device)
+
+    def update(self, batch: Tensor) -> None:
+        """Merge ``batch [n, *shape]``; an empty one changes nothing."""
+        samples = batch.detach().reshape(-1, *self.mean.shape).to(self.mean)
+        if samples.shape[0] == 0:
+            return
+        var, mean = torch.var_mean(samples, 0, correction=int(samples.shape[0] > 1))
+        self.merge(mean, var, samples.shape[0])
+
+    def merge(self, mean: Tensor, var: Tensor, count: int | Tensor) -> None:
+        """Merge a batch known by its mean, variance and count, for instance another process's."""
+        total = self.count + count
+        delta = mean - self.mean
+        spread = self.var * self.count + var * count + delta.square() * self.count * count / total
+        self.mean = self.mean + delta * count / total
+        self.var = spread / total
+        self.count = total
+
+    def normalize(self, x: Tensor) -> Tensor:
+        """Return ``(x - mean) / (std + 1e-8)`` in the type of ``x``; gradients pass."""
+        return (x - self.mean.to(x.dtype)) / (self.var.sqrt().to(x.dtype) + NORM_EPS)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"mean": self.mean.clone(), "var": self.var.clone(), "count": self.count.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        device = self.mean.device
+        self.mean, self.var, self.count = (
+            torch.as_tensor(state[key], dtype=torch.float64, device=device).clone() for key in ("mean", "var", "count")
+        )
+
+
+class ReturnNormalizer:
+    """One scalar running statistic over all returns, by which the value loss is scaled."""
+
+    def __init__(self, epsilon: float = START_COUNT, device: torch.device | str = "cpu") -> None:
+        self.rms = RunningMeanStd(epsilon, device=device)
+
+    def update(self, returns: Tensor) -> None:
+        """Merge ``returns`` of any shape."""
+        self.rms.update(returns.reshape(-1))
+
+    def normalize(self, x: Tensor) -> Tensor:
+        """Return normalised values in the shape of ``x``."""
+        return self.rms.normalize(x)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.rms.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.rms.load_state_dict(state)
+
+
+@torch.no_grad()
+def update_obs_normalizer(normalizer: ObsNormalizer, obs: Tensor, alive: Tensor) -> None:
+    """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]`` into the normalizer's statistics."""
+    columns = normalizer.normalizable.nonzero().flatten()
+    rows = alive.bool()
+    if columns.numel() == 0 or not bool(rows.any()):
+        return
+    rms = RunningMeanStd(0.0, (columns.numel(),), device=obs.device)
+    rms.mean, rms.var = normalizer.mean[columns], normalizer.var[columns]
+    rms.count = torch.clamp_min(normalizer.count, START_COUNT)
+    rms.update(obs[..., columns][rows])
+    normalizer.mean[columns] = rms.mean
+    normalizer.var[columns] = rms.var
+    normalizer.count.copy_(rms.count)
+    normalizer.refresh()

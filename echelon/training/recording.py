@@ -1,0 +1,148 @@
+"""Which evaluation matches are recorded, under which names, and how many a run keeps.
+
+A recording follows ``play_episodes`` decision by decision; the files are written by ``echelon.replay``. A disk that
+refuses ends the recording, never the evaluation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from echelon.replay.header import Team
+from echelon.replay.reader import Replay
+from echelon.replay.record import Match, Recorder
+from echelon.replay.schema import SUFFIX, UNDECIDED, WINNERS, WORLD_SUFFIX, WORLDS_FOLDER
+from echelon.telemetry.events import EventMatch
+
+SIDES = ("blue", "red")
+TRAINING_PREFIX = "u"
+"""First letter of the replays that training writes and drops again."""
+UNUSED_S = 600.0
+"""Age from which a world that no replay names may go; a younger one may belong to a match about to begin [s]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """One recorded match."""
+
+    path: Path
+    seed: int
+    teams: tuple[Team, Team]
+    winner: str
+    """blue, red or draw; empty where the match was not played out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordPlan:
+    """What to record of an evaluation whose first half plays blue and whose second half plays red."""
+
+    folder: Path
+    seeds: Sequence[int]
+    """Every seed of the evaluation."""
+    count: int
+    """Seeds to record, from the first; each gives two matches."""
+    prefix: str
+    """First part of the files' names."""
+    policy: Team
+    opponent: Team
+    about: dict[str, Any] = field(default_factory=dict)
+    """Further entries of the headers."""
+
+    def matches(self) -> dict[int, Match]:
+        """Return what to record by environment."""
+        found = {}
+        for side, name in enumerate(SIDES):
+            teams = (self.policy, self.opponent) if side == 0 else (self.opponent, self.policy)
+            for i, seed in enumerate(self.seeds[: self.count]):
+                stem = f"{self.prefix}-s{seed}-{name}"
+                found[side * len(self.seeds) + i] = Match(name=stem, teams=teams, about=self.about)
+        return found
+
+
+class Recording:
+    """Records the matches of a plan; ``fault`` says why it stopped early, if it did."""
+
+    def __init__(self, env: Any, plan: RecordPlan) -> None:
+        self.plan = plan
+        self.fault = ""
+        self._matches = plan.matches()
+        self._recorder = Recorder(env.engine, list(self._matches), plan.folder, list(self._matches.values()))
+
+    def begin(self) -> None:
+        """Record the first frame, right after the reset."""
+        self._guarded(self._recorder.begin)
+
+    def after_step(self) -> None:
+        """Record the decision just played."""
+        self._guarded(self._recorder.after_step)
+
+    def finish(self, keep: int | None = None) -> list[Recorded]:
+        """Close the files, keep only the newest ``keep`` of training's in the folder, and return what was recorded."""
+        self._guarded(self._recorder.finish)
+        if keep is not None:
+            self._guarded(lambda: prune(self.plan.folder, keep))
+        if self.fault:
+            return []
+        winners = {env: winner for env, (winner, _) in self._recorder.outcomes.items()}
+        return [
+            Recorded(
+                path=path,
+                seed=int(self.plan.seeds[env % len(self.plan.seeds)]),
+                teams=match.teams,
+                winner=WINNERS[winners[env]] if winners.get(env, UNDECIDED) >= 0 else "",
+            )
+            for (env, match), path in zip(self._matches.items(), self._recorder.paths, strict=True)
+        ]
+
+    def _guarded(self, act: Callable[[], object]) -> None:
+        if self.fault:
+            return
+        try:
+            act()
+        except OSError as error:
+            self.fault = f"matches could not be recorded: {error.strerror or error}"
+            self._recorder.abandon()
+
+
+def match_event(match: Recorded, *, update: int, global_step: int) -> EventMatch:
+    """Return the record of a match recorded into its run's folder."""
+    blue, red = (team.name for team in match.teams)
+    path = f"{match.path.parent.name}/{match.path.name}"
+    return EventMatch(
+        update=update, global_step=global_step, path=path, blue=blue, red=red, winner=match.winner, seed=match.seed
+    )
+
+
+def prune(folder: Path, keep: int) -> list[Path]:
+    """Delete all but the newest ``keep`` of training's replays and worlds that no replay names; return what went."""
+    replays = sorted(folder.glob(f"{TRAINING_PREFIX}[0-9]*{SUFFIX}"), key=_age)
+    gone = replays[: max(0, len(replays) - keep)]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    if gone:
+        used = {_world_of(path) for path in folder.glob(f"*{SUFFIX}")}
+        for path in (folder / WORLDS_FOLDER).glob(f"*{WORLD_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                if path.stem not in used and time.time() - path.stat().st_mtime > UNUSED_S:
+                    path.unlink()
+                    gone.append(path)
+    return gone
+
+
+def _age(path: Path) -> tuple[float, str]:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime, path.name
+    return 0.0, path.name
+
+
+def _world_of(path: Path) -> str:
+    try:
+        with Replay(path) as replay:
+            return str(replay.header["world"]["sha256"])
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,342 @@
+"""One training session: the parts a run is made of, and how they are saved and restored exactly.
+
+Everything that decides the next decision is here or reachable from here: weights, optimiser, statistics,
+random generators, recurrent states, the environment's own state, counters. The order of a training step is
+``echelon.training.loop``; how files are written is ``echelon.training.checkpoint``.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from echelon.config import PACK_SIZE, RunConfig
+from echelon.replay.header import Team
+from echelon.rl.build import FlatPolicy, build_model
+from echelon.rl.suite import FLAT_OBS_DIM
+from echelon.runs import RunPaths, read_json
+from echelon.training import checkpoint as checkpoints
+from echelon.training import minibatch
+from echelon.training.checkpoint import Checkpoint
+from echelon.training.collect import BatchedEnv, Collector
+from echelon.training.evaluation import (
+    EvalStats,
+    MakeEnv,
+    eval_seeds,
+    make_eval_env,
+    play_episodes,
+    summarize,
+    team_hit_points,
+)
+from echelon.training.ppo import PPOTrainer
+from echelon.training.recording import TRAINING_PREFIX, Recorded, Recording, RecordPlan
+from echelon.training.records import EpisodeWindow, RowLayout
+from echelon.training.rollout import RolloutBuffer
+from echelon.training.shards import ShardPool
+from echelon.training.threads import resolve_threads
+from echelon.training.weights import check_dimensions, load_weights
+
+IMPROVEMENT = 1e-6
+"""Least difference by which one evaluation beats another."""
+
+
+@dataclass
+class Counters:
+    """How far training has come."""
+
+    update: int = 0
+    global_step: int = 0
+    """Learner agent-steps: rows of living mechs that entered a loss, counted once."""
+    episodes: int = 0
+    elapsed_s: float = 0.0
+    """Wall time of earlier sessions [s]."""
+    evaluated_update: int = -1
+    saved_update: int = -1
+    best: dict[str, Any] = field(default_factory=dict)
+    """Win rate, HP margin and update of the best evaluation."""
+
+
+class Session:
+    """The parts of a training run, built from its configuration; a context manager."""
+
+    def __init__(self, config: RunConfig, run_dir: Path | None = None, make_env: MakeEnv | None = None) -> None:
+        self.config = config
+        self.run_dir = run_dir
+        self.folder = None if run_dir is None else RunPaths(Path(run_dir)).checkpoints
+        self.device = resolve_device(config.device)
+        self.threads = resolve_threads(config.threads)
+        self.full_hp = team_hit_points(config.env)
+        self.counters = Counters()
+        self.window = EpisodeWindow()
+        self._make_env = make_env
+        self._eval_env: BatchedEnv | None = None
+        self.matches: list[Recorded] = []
+        """Matches recorded by the newest evaluation."""
+        self.record_fault = ""
+        """Why it could not record them; empty if it could."""
+        self._began = time.monotonic()
+        seed_everything(config.seed)
+        torch.set_num_threads(1)
+        self.pool = ShardPool(self.threads)
+        self.env = self._build_env()
+        self.layout = RowLayout(self.env)
+        self.policy = self._build_policy()
+        ppo = config.ppo
+        self.buffer = RolloutBuffer.create(
+            ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim, self.device
+        )
+        self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool)
+        self.collector = Collector(
+            self.env,
+            self.policy,
+            self.buffer,
+            chunk_length=minibatch.chunk_length(ppo.rollout_steps, ppo.tbptt_chunk_length, ppo.num_minibatches),
+            gamma=ppo.gamma,
+            truncation_bootstraps=config.env.truncation_bootstraps,
+            amp=ppo.amp,
+            pool=self.pool,
+        )
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close environments and threads."""
+        self.env.close()
+        if self._eval_env is not None:
+            self._eval_env.close()
+        self.pool.close()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Wall time of the run so far, earlier sessions included [s]."""
+        return self.counters.elapsed_s + time.monotonic() - self._began
+
+    @property
+    def progress(self) -> float:
+        """Share of the planned steps that are done, 0 to 1."""
+        return min(1.0, self.counters.global_step / self.config.total_steps)
+
+    def evaluate(self, tick: Callable[[], object] = lambda: None) -> EvalStats:
+        """Play the held-out seeds from both sides with the current policy."""
+        cfg, began = self.config.eval, time.perf_counter()
+        if self._eval_env is None:
+            self._eval_env = make_eval_env(
+                self.config.env,
+                eval_seeds(cfg.seeds),
+                weapon_prob=cfg.weapon_prob,
+                device=self.device,
+                threads=self.threads,
+                make_env=self._make_env,
+            )
+        recording = self._recording(self._eval_env)
+        records = play_episodes(
+            self.policy,
+            self._eval_env,
+            self.config.env.max_steps,
+            deterministic=cfg.deterministic,
+            tick=tick,
+            watch=recording,
+        )
+        self.matches = [] if recording is None else recording.finish(self.config.keep_replays)
+        self.record_fault = "" if recording is None else recording.fault
+        self.counters.evaluated_update = self.counters.update
+        return summarize(records, self.full_hp, time.perf_counter() - began)
+
+    def _recording(self, env: BatchedEnv) -> Recording | None:
+        """Return a recording of the first held-out seeds; None without a run folder or a batch to record from."""
+        cfg, update = self.config, self.counters.update
+        if self.run_dir is None or not cfg.eval.record_seeds or not hasattr(env, "engine"):
+            return None
+        paths = RunPaths(Path(self.run_dir))
+        about = {"run": paths.id, "update": update, "global_step": self.counters.global_step}
+        name = f"update {update}" if update else "untrained"
+        plan = RecordPlan(
+            folder=paths.replays,
+            seeds=eval_seeds(cfg.eval.seeds),
+            count=cfg.eval.record_seeds,
+            prefix=f"{TRAINING_PREFIX}{update:06d}",
+            policy=Team(name=name),
+            opponent=Team(name=cfg.opponents.skill, level=f"{cfg.opponents.kind}:{cfg.opponents.skill}"),
+            about=about,
+        )
+        return Recording(env, plan)
+
+    def is_best(self, stats: EvalStats) -> bool:
+        """Say whether an evaluation beats all before it, and remember it if so."""
+        best = self.counters.best
+        ahead = stats.win_rate - best.get("win_rate", -1.0)
+        margin = stats.mean_hp_margin - best.get("mean_hp_margin", -float("inf"))
+        better = ahead > IMPROVEMENT or (abs(ahead) <= IMPROVEMENT and margin > IMPROVEMENT)
+        if better:
+            self.counters.best = {
+                "win_rate": stats.win_rate,
+                "mean_hp_margin": stats.mean_hp_margin,
+                "update": self.counters.update,
+            }
+        return better
+
+    def save(self) -> Checkpoint:
+        """Write a checkpoint of this moment, which must be an update boundary, and drop old ones."""
+        if self.folder is None:
+            raise ValueError("run_dir is None, wanted a folder to save in")
+        saved = checkpoints.save_checkpoint(
+            self.folder,
+            weights=self.policy.state_dict(),
+            state=self._state(),
+            environment=self.env.state_dict(),
+            carry=self.collector.carry(),
+            manifest=self._manifest(),
+        )
+        self.counters.saved_update = self.counters.update
+        checkpoints.prune(self.folder, self.config.keep_checkpoints)
+        return saved
+
+    def restore(self, saved: Checkpoint, *, fresh_random: bool = False) -> None:
+        """Continue from a checkpoint exactly; ``ValueError`` when it does not fit this run.
+
+        ``fresh_random`` leaves the generators as they are, so that the same draws are not made again.
+        """
+        check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim, rows=self.env.rows)
+        state = saved.state()
+        load_weights(self.policy, saved.weights(self.device))
+        self.trainer.load_state_dict(state["trainer"])
+        self.counters = Counters(**state["counters"])
+        self.window.load(state["window"])
+        self._began = time.monotonic()
+        self.env.load_state_dict(saved.environment())
+        self.collector.load_carry(saved.carry())
+        if not fresh_random:
+            restore_random_state(state["rng"])
+
+    def init_from(self, saved: Checkpoint) -> None:
+        """Take only the weights of a checkpoint; ``ValueError`` when they do not fit."""
+        check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
+        load_weights(self.policy, saved.weights(self.device))
+
+    def _build_env(self) -> BatchedEnv:
+        cfg, make_env = self.config, self._make_env
+        if make_env is None:
+            from echelon.training.vec_env import VectorEnv
+
+            make_env = VectorEnv
+        return make_env(
+            cfg.num_envs,
+            cfg.env,
+            initial_weapon_prob=cfg.opponents.weapon_prob_start,
+            seed=cfg.seed,
+            device=str(self.device),
+            threads=self.threads,
+            learners="blue",
+            bank_maps=cfg.bank_maps,
+        )
+
+    def _build_policy(self) -> FlatPolicy:
+        cfg, env = self.config, self.env
+        comm_width, map_width = tail_widths(cfg, env.obs_dim)
+        policy = build_model(
+            cfg.model, env.obs_dim, env.action_dim, comm_width, map_width, predict=cfg.ppo.aux_coef > 0
+        ).to(self.device)
+        if cfg.ppo.obs_norm:
+            policy.set_normalizable(env.normalizable)
+        return policy
+
+    def _state(self) -> dict[str, Any]:
+        now = {"elapsed_s": self.elapsed_s, "saved_update": self.counters.update}
+        return {
+            "trainer": self.trainer.state_dict(),
+            "counters": {**asdict(self.counters), **now},
+            "window": self.window.state(),
+            "rng": random_state(),
+            "curriculum": dict(self.env.get_curriculum()),
+        }
+
+    def _manifest(self) -> dict[str, Any]:
+        cfg, counters = self.config, self.counters
+        comm_width, map_width = tail_widths(cfg, self.env.obs_dim)
+        spec = read_json(RunPaths(Path(self.run_dir)).spec) if self.run_dir is not None else None
+        return {
+            "kind": cfg.model.kind,
+            "obs_dim": self.env.obs_dim,
+            "action_dim": self.env.action_dim,
+            "rows": self.env.rows,
+            "comm_width": comm_width,
+            "map_width": map_width,
+            "predict": cfg.ppo.aux_coef > 0,
+            "hidden_dim": cfg.model.hidden_dim,
+            "lstm_hidden_dim": cfg.model.lstm_hidden_dim,
+            "update": counters.update,
+            "global_step": counters.global_step,
+            "episodes": counters.episodes,
+            "best": counters.best,
+            "model_cfg": asdict(cfg.model),
+            "env_cfg": asdict(cfg.env),
+            "ppo_cfg": asdict(cfg.ppo),
+            "reward_cfg": asdict(cfg.env.reward),
+            "args": asdict(cfg),
+            "curriculum": dict(self.env.get_curriculum()),
+            "git": (spec or {}).get("git", {}),
+        }
+
+
+def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int]:
+    """Return the columns of comms and local map in the tail of the suite layout; zero for another layout."""
+    if config.model.kind != "suite":
+        return 0, 0
+    comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
+    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device that ``auto``, ``cpu``, ``cuda`` or ``cuda:N`` means here."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device is {name!r}, wanted auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device is {name!r}, but there is no CUDA device here")
+    if device.type == "cuda":
+        torch.backends.cudnn.benchmark = True
+    return device
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python, numpy and torch."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def random_state() -> dict[str, Any]:
+    """Return the state of every generator in use, as tensors and plain values."""
+    version, keys, gauss = random.getstate()
+    name, array, position, has_gauss, cached = cast(Any, np.random.get_state(legacy=True))
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "numpy": [str(name), torch.from_numpy(array.astype(np.int64)), int(position), int(has_gauss), float(cached)],
+        "python": [version, list(keys), gauss],
+    }
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    """Set every generator to a saved state."""
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    name, array, position, has_gauss, cached = state["numpy"]
+    np.random.set_state((name, array.numpy().astype(np.uint32), position, has_gauss, cached))
+    version, keys, gauss = state["python"]
+    random.setstate((version, tuple(keys), gauss))

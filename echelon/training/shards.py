@@ -1,0 +1,42 @@
+"""A few threads that work through independent shards and hand the results back in order.
+
+Torch releases the interpreter lock inside its operations, so two threads running serial kernels nearly double
+the speed of an update and meet only once per minibatch. How work is cut never depends on how many threads
+there are, so neither do results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class ShardPool:
+    """Run a function over shards on ``threads`` threads; a context manager."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="shard") if threads > 1 else None
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Return ``work(item)`` for each item, in order; an exception in a shard is raised here."""
+        if self._pool is None or len(items) == 1:
+            return [work(item) for item in items]
+        return list(self._pool.map(work, items))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def __enter__(self) -> ShardPool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,233 @@
+"""``VectorEnv``: many battles in one batch, with torch tensors that share the simulator's memory.
+
+Actions go in and observations come out without a copy: kernels write each learner's observation straight into the
+attached rollout buffer, at the row of the step. Scripted pilots fly every mech that is not a learner. Resets happen
+inside the step, by mask; no environment waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+from numpy.typing import NDArray
+
+from echelon.agents import heuristic
+from echelon.config import EVAL_SEED_BASE, EnvConfig, require
+from echelon.env import observe, reward
+from echelon.env.engine import Engine
+from echelon.gen.bank import MapBank, build_bank
+from echelon.sim.random import StreamId, draw_u32
+from echelon.training.episodes import EpisodeRecord, finished
+from echelon.training.snapshot import restore_engine, snapshot_engine
+
+Learners = str | Sequence[str]
+SIDES = {"blue": (True, False), "red": (False, True), "both": (True, True), "none": (False, False)}
+FLAGS = ("terminated", "truncated", "acting", "alive", "over", "cut")
+
+
+def training_maps(cfg: EnvConfig, seed: int, count: int) -> list[int]:
+    """Return the map seeds of a run's bank; all lie below the held-out stream."""
+    return [draw_u32(seed, StreamId.MAP, 0, i, 1) % EVAL_SEED_BASE for i in range(count)]
+
+
+def make_bank(cfg: EnvConfig, seeds: Sequence[int], *, progress: Callable[[int, int], None] | None = None) -> MapBank:
+    """Prepare the maps of ``seeds`` for environments of this configuration, through the disk cache.
+
+    It stays in this process: at 20 ms a map, starting workers costs a script more than it saves.
+    """
+    return build_bank(
+        cfg.world,
+        seeds,
+        num_packs=cfg.num_packs,
+        zone_radius_vox=cfg.zone_radius_vox,
+        progress=progress,
+    )
+
+
+class VectorEnv:
+    """``num_envs`` environments E of M mechs; N learner rows of D columns; A action columns; C reward terms.
+
+    ``learners`` says which team learns (blue, red, both, none), for all or per environment. With ``seeds`` every
+    environment plays that episode seed on the map of the same seed; otherwise seeds come from ``seed`` and maps from
+    a bank of ``bank_maps``. The tensors below are views, overwritten by the next ``step``.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        env_cfg: EnvConfig,
+        *,
+        initial_weapon_prob: float = 0.5,
+        seed: int = 0,
+        device: str = "cpu",
+        threads: int = 0,
+        learners: Learners = "blue",
+        seeds: Sequence[int] | None = None,
+        bank_maps: int = 64,
+        bank: MapBank | None = None,
+        autoreset: bool = True,
+        first_env: int = 0,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        require(num_envs >= 1, "num_envs", num_envs, "at least 1")
+        self.num_envs, self.cfg = num_envs, env_cfg
+        map_seeds = sorted(set(seeds)) if seeds is not None else training_maps(env_cfg, seed, bank_maps)
+        tell = (lambda done, total: progress("maps", done, total)) if progress else None
+        self.bank = bank or make_bank(env_cfg, map_seeds, progress=tell)
+        self.engine = Engine(
+            env_cfg, num_envs, self.bank, device=device, threads=threads, seed=seed, first_env=first_env,
+            autoreset=autoreset, pilots=heuristic.install,
+        )  # fmt: skip
+        self.mechs = self.engine.num_mechs
+        self.obs_dim, self.action_dim = self.engine.obs_dim, self.engine.action_dim
+        self.reward_names = reward.TERM_NAMES
+        self.layout = observe.layout(env_cfg)
+        self.normalizable = torch.tensor([row.normalizable for row in self.layout])
+        if seeds is not None:
+            require(len(seeds) == num_envs, "seeds", len(seeds), f"one per environment, {num_envs}")
+            slot = {int(s): i for i, s in enumerate(self.bank.map_seed)}
+            self.engine.batch.set("forced_seed", np.asarray(seeds, np.int32))
+            self.engine.batch.set("forced_slot", np.array([slot[int(s)] for s in seeds], np.int32))
+        self._levers: dict[str, Any] = {}
+        self.set_heuristic_weapon_prob(initial_weapon_prob)
+        self._assign_rows(learners)
+        self._wrap()
+        self._seen = np.zeros(num_envs, np.int32)
+        self.attach(torch.zeros((1, self.rows, self.obs_dim), device=self.device))
+        self.engine.load(progress)
+
+    def _assign_rows(self, learners: Learners) -> None:
+        sides = [learners] * self.num_envs if isinstance(learners, str) else list(learners)
+        require(len(sides) == self.num_envs, "learners", len(sides), f"one side per environment, {self.num_envs}")
+        for side in sides:
+            require(side in SIDES, "learners", side, f"one of {', '.join(SIDES)}")
+        team_size = self.cfg.team_size
+        learns = np.array([np.repeat(SIDES[side], team_size) for side in sides], dtype=bool)
+        row_of = np.full(learns.shape, -1, np.int32)
+        row_of[learns] = np.arange(int(learns.sum()), dtype=np.int32)
+        self.rows = int(learns.sum())
+        self.learner_team = np.array([{"blue": 0, "red": 1}.get(side, -1) for side in sides])
+        self.engine.batch.set("row_of", row_of)
+        self.engine.batch.set("script", (~learns).astype(np.int32))
+        env, mech = np.nonzero(learns)
+        self.device = torch.device(self.engine.batch.device)
+        self.row_of = torch.as_tensor(row_of, device=self.device)
+        self.env_of_row = torch.as_tensor(env, device=self.device)
+        self.agent_of_row = torch.as_tensor(env * self.mechs + mech, device=self.device)
+        roster = np.array([int(c) for c in self._roster()], np.int8)
+        self.roles = torch.as_tensor(roster[mech % team_size], device=self.device)
+
+    def _roster(self) -> list[int]:
+        from echelon.sim.arsenal import ROSTER
+
+        return [int(ROSTER[slot % len(ROSTER)]) for slot in range(self.cfg.team_size)]
+
+    def _wrap(self) -> None:
+        batch = self.engine.batch
+        self.actions = wp.to_torch(batch["actions"])
+        self.rewards = wp.to_torch(batch["reward"])
+        self.reward_terms = wp.to_torch(batch["terms"])
+        self._flags = {name: wp.to_torch(batch[name]) for name in FLAGS}
+        self._weapon_prob = wp.to_torch(batch["weapon_prob"])
+
+    @property
+    def terminated(self) -> torch.Tensor:
+        """Bool ``[E, M]``: the agent's episode ended for good in this decision or before."""
+        return self._flags["terminated"].bool()
+
+    @property
+    def truncated(self) -> torch.Tensor:
+        """Bool ``[E, M]``: the time limit cut a living agent off."""
+        return self._flags["truncated"].bool()
+
+    @property
+    def acting(self) -> torch.Tensor:
+        """Bool ``[E, M]``: alive when the decision just played began."""
+        return self._flags["acting"].bool()
+
+    @property
+    def alive_now(self) -> torch.Tensor:
+        """Bool ``[E, M]``: alive now."""
+        return self._flags["alive"].bool()
+
+    @property
+    def episode_over(self) -> torch.Tensor:
+        """Bool ``[E]``: the episode ended in this decision."""
+        return self._flags["over"].bool()
+
+    @property
+    def final_mask(self) -> torch.Tensor:
+        """Bool ``[E]``: ``final_obs`` holds the last observation before the time limit's reset."""
+        return self._flags["cut"].bool()
+
+    def attach(self, obs: torch.Tensor) -> None:
+        """Write observations into ``obs`` ``[T + 1, N, D]`` from now on, in place."""
+        wanted = (self.rows, self.obs_dim)
+        require(tuple(obs.shape[1:]) == wanted, "obs", tuple(obs.shape), f"[T + 1, {wanted[0]}, {wanted[1]}]")
+        self.obs = obs
+        self.final_obs = torch.zeros(wanted, device=self.device)
+        self.engine.attach(wp.from_torch(obs), wp.from_torch(self.final_obs.unsqueeze(0)))
+
+    def reset(self, row: int = 0) -> None:
+        """Begin an episode in every environment; observations go to ``obs[row]``."""
+        self.engine.reset(row)
+
+    def step(self, row: int = 0) -> None:
+        """Play one decision with ``actions``; observations go to ``obs[row]``."""
+        self.engine.step(row)
+
+    def pop_episodes(self) -> list[EpisodeRecord]:
+        """Return the episodes finished since the last call, at most one per environment."""
+        count = self.engine.batch.numpy("done_count")
+        ended = np.nonzero(count != self._seen)[0]
+        self._seen = count.copy()
+        return finished(self.engine.batch, ended, self.learner_team) if len(ended) else []
+
+    def set_heuristic_weapon_prob(self, p: float) -> None:
+        """Set the chance that a scripted pilot's triggers are kept, at once."""
+        require(0.0 <= p <= 1.0, "weapon_prob", p, "0 to 1")
+        wp.to_torch(self.engine.batch["weapon_prob"]).fill_(p)
+        self._levers["weapon_prob"] = p
+
+    def set_curriculum(self, **levers: Any) -> None:
+        """Change levers at once: ``weapon_prob``, ``team_alpha``; unnamed ones keep their values."""
+        known = {"weapon_prob": self.set_heuristic_weapon_prob, "team_alpha": self._set_team_alpha}
+        for name, value in levers.items():
+            if name not in known:
+                raise ValueError(f"curriculum lever {name!r} does not exist, wanted one of: {', '.join(known)}")
+            known[name](value)
+
+    def get_curriculum(self) -> dict[str, Any]:
+        """Return a copy of the levers and their values."""
+        return dict(self._levers)
+
+    def _set_team_alpha(self, alpha: float) -> None:
+        require(0.0 <= alpha <= 1.0, "team_alpha", alpha, "0 to 1")
+        self.engine.batch.set("team_alpha", np.array([alpha], np.float32))
+        self._levers["team_alpha"] = alpha
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return everything that an exact resume needs, as numpy arrays."""
+        return snapshot_engine(self.engine)
+
+    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
+        """Restore what ``state_dict`` gave, including observations in ``obs[0]``."""
+        restore_engine(self.engine, state)
+        self._seen = self.engine.batch.numpy("done_count").copy()
+
+    def close(self) -> None:
+        """Release the shard threads."""
+        self.engine.close()
+
+    def __enter__(self) -> VectorEnv:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

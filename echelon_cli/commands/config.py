@@ -1,0 +1,114 @@
+"""``echelon config``: what every dial is set to, where that came from, and what dials there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption
+
+app = typer.Typer(help="Show configurations and where values come from.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def _resolve(preset: str | None, config: str | None, assignments: list[str] | None):
+    from echelon.jobs.config_layers import parse_assignment, resolve
+
+    overrides = dict(parse_assignment(text) for text in assignments or [])
+    return resolve(preset, Path(config) if config else None, overrides)
+
+
+@app.command("show")
+def show(
+    preset: PresetOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="The configuration of a run.")] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show every value and the layer it came from."""
+    values, provenance = _values(run) if run else _layers(preset, config, assignments)
+    if as_json:
+        output.show_json({"values": values, "provenance": provenance})
+        return output.DONE
+    output.show_table(("key", "value", "from"), [(k, v, provenance.get(k, "default")) for k, v in values.items()])
+    return output.DONE
+
+
+@app.command("diff")
+def diff(
+    left: Annotated[str, typer.Argument(metavar="LEFT", help="A run or a preset.")],
+    right: Annotated[str, typer.Argument(metavar="RIGHT", help="A run or a preset.")],
+    as_json: JsonFlag = False,
+) -> int:
+    """Show the values in which two runs or presets differ."""
+    first, second = _side(left), _side(right)
+    keys = sorted({*first, *second})
+    differing = {key: [first.get(key), second.get(key)] for key in keys if first.get(key) != second.get(key)}
+    if as_json:
+        output.show_json(differing)
+    elif differing:
+        output.show_table(("key", left, right), [(key, *pair) for key, pair in differing.items()])
+    else:
+        output.say(f"{left} and {right} do not differ")
+    return output.DONE
+
+
+@app.command("schema")
+def schema(as_json: JsonFlag = False) -> int:
+    """Print the schema of the configuration: every key, its type, default and reason."""
+    from echelon.jobs.config_layers import default_values
+    from echelon.jobs.config_layers import schema as json_schema
+
+    document = json_schema()
+    if as_json:
+        output.show_json(document)
+        return output.DONE
+    rows = [(key, default, _description(document, key)) for key, default in default_values().items()]
+    output.show_table(("key", "default", "what it does"), rows)
+    return output.DONE
+
+
+@app.command("presets")
+def presets(as_json: JsonFlag = False) -> int:
+    """List the named configurations."""
+    from echelon.presets import PRESETS
+
+    rows = {name: (function.__doc__ or "").strip().splitlines()[0] for name, function in PRESETS.items()}
+    if as_json:
+        output.show_json(rows)
+    else:
+        output.show_table(("preset", "for"), rows.items())
+    return output.DONE
+
+
+def _layers(preset: str | None, config: str | None, assignments: list[str] | None):
+    resolved = _resolve(preset, config, assignments)
+    return resolved.values, resolved.provenance
+
+
+def _values(run: str):
+    from echelon.jobs.config_layers import flatten
+    from echelon.jobs.spec import read_spec
+    from echelon.runs import find_run
+
+    spec = read_spec(find_run(run))
+    return flatten(spec.config), spec.provenance
+
+
+def _side(name: str) -> dict[str, Any]:
+    from echelon.presets import PRESETS
+
+    return _resolve(name, None, None).values if name in PRESETS else _values(name)[0]
+
+
+def _description(document: dict[str, Any], key: str) -> str:
+    """Return what the schema says about a dotted key."""
+    here: dict[str, Any] = document
+    for part in key.split("."):
+        here = here.get("properties", {}).get(part, {})
+        if target := here.get("$ref"):
+            here = {**document["$defs"].get(target.rpartition("/")[2], {}), **here}
+    return here.get("description", "")

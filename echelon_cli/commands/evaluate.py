@@ -1,0 +1,193 @@
+"""``echelon eval``: measure a policy against scripted pilots on held-out seeds, every seed from both sides."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, complete_runs
+
+if TYPE_CHECKING:
+    from echelon.training.recording import Recorded, Recording
+
+SEEDS = 40
+FULL_STRENGTH = 1.0
+OPPONENT = "heuristic:legacy"
+
+
+def evaluate(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|CHECKPOINT",
+            help="A run (its best checkpoint, else its newest), a step-N folder, or an exported file.",
+            autocompletion=complete_runs,
+            show_default=False,
+        ),
+    ],
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Held-out seeds; each is played from both sides.")
+    ] = SEEDS,
+    weapon_prob: Annotated[
+        float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of the scripted opponent.")
+    ] = FULL_STRENGTH,
+    size: Annotated[
+        int | None, typer.Option("--size", help="Map edge instead of the one it was trained on [vox].")
+    ] = None,
+    stochastic: Annotated[bool, typer.Option("--stochastic", help="Draw actions instead of the mean.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Keep a replay of every episode, beside the run's.")] = False,
+    device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 takes every core.")] = 0,
+    as_json: JsonFlag = False,
+) -> int:
+    """Play held-out seeds from both sides and report wins with their doubt."""
+    path = find_policy(target)
+    with output.waiting(f"playing {2 * seeds} episodes", quiet=as_json):
+        result = measure(path, seeds, weapon_prob, size, not stochastic, device, threads, record=record)
+    if as_json:
+        output.show_json(result)
+    else:
+        _show(result)
+    return output.DONE
+
+
+def measure(
+    path: Path,
+    seeds: int,
+    weapon_prob: float,
+    size: int | None,
+    deterministic: bool,
+    device: str,
+    threads: int,
+    *,
+    record: bool = False,
+) -> dict[str, Any]:
+    """Return the task and what the policy at ``path`` achieved in it, as plain values; ``record`` keeps replays."""
+    from echelon.training.threads import thread_environment
+
+    os.environ.update(thread_environment())
+    from echelon.training.evaluation import eval_seeds, evaluate_policy
+    from echelon.training.weights import load_policy
+
+    loaded = load_policy(path, device)
+    env, chosen = environment_of(loaded.meta, size), eval_seeds(seeds)
+    recordings: list[Recording] = []
+
+    def watch(batch: Any) -> Recording:
+        recordings.append(recording_of(batch, path, loaded.meta, chosen))
+        return recordings[0]
+
+    stats = evaluate_policy(
+        loaded.policy,
+        env,
+        chosen,
+        weapon_prob=weapon_prob,
+        device=device,
+        threads=threads,
+        deterministic=deterministic,
+        watch=watch if record else None,
+    )
+    return {
+        "checkpoint": str(path),
+        "id": loaded.meta.get("id", ""),
+        "opponent": OPPONENT,
+        "weapon_prob": weapon_prob,
+        "deterministic": deterministic,
+        "map": [env.world.size_x, env.world.size_y, env.world.size_z],
+        "packs": env.num_packs,
+        "seconds": env.max_episode_seconds,
+        "observation": env.observation_mode,
+        "first_seed": chosen[0],
+        "seeds": seeds,
+        "replays": [str(match.path) for recording in recordings for match in finished(recording)],
+        **dataclasses.asdict(stats),
+    }
+
+
+def recording_of(batch: Any, path: Path, meta: dict[str, Any], seeds: list[int]) -> Recording:
+    """Return a recording of every episode, into the replays of the run that the policy is from, else beside it."""
+    from echelon.replay.header import Team
+    from echelon.runs import RunPaths
+    from echelon.training.recording import Recording, RecordPlan
+
+    home = next((p for p in (path, *path.absolute().parents) if (p / "spec.json").is_file()), None)
+    folder = RunPaths(home).replays if home else path.absolute().parent / "replays"
+    update = int(meta.get("update", 0))
+    about = {"run": home.name if home else "", "update": update, "global_step": int(meta.get("global_step", 0))}
+    plan = RecordPlan(
+        folder=folder,
+        seeds=seeds,
+        count=len(seeds),
+        prefix=f"eval-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-u{update:06d}",
+        policy=Team(name=f"update {update}", checkpoint=str(meta.get("id", ""))),
+        opponent=Team(name=OPPONENT.split(":")[-1], level=OPPONENT),
+        about=about,
+    )
+    return Recording(batch, plan)
+
+
+def finished(recording: Recording) -> list[Recorded]:
+    """Close a recording and return its matches; ``ValueError`` says why there are none."""
+    matches = recording.finish()
+    if recording.fault:
+        raise ValueError(recording.fault)
+    return matches
+
+
+def find_policy(target: str) -> Path:
+    """Return the path that ``target`` means: a path that exists, else a run by its name."""
+    from echelon.runs import find_run
+
+    return Path(target) if Path(target).exists() else find_run(target).root
+
+
+def environment_of(meta: dict[str, Any], size: int | None):
+    """Return the environment a policy was trained in, on maps of another size if one is given."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from echelon.config import EnvConfig
+
+    try:
+        env = TypeAdapter(EnvConfig).validate_python(meta["env_cfg"])
+    except (KeyError, ValidationError) as error:
+        raise ValueError(f"checkpoint does not describe its environment: {error}") from None
+    if size is None:
+        return env
+    return dataclasses.replace(env, world=dataclasses.replace(env.world, size_x=size, size_y=size))
+
+
+def _show(result: dict[str, Any]) -> None:
+    doubt = f"{output.percent(result['win_low'])} to {output.percent(result['win_high'])}"
+    output.show_table(
+        ("", ""),
+        [
+            ("wins", f"{output.percent(result['win_rate'])} (95 % interval {doubt})"),
+            ("draws, losses", f"{output.percent(result['draw_rate'])}, {output.percent(result['loss_rate'])}"),
+            ("episodes", f"{result['episodes']}: {result['seeds']} seeds from {result['first_seed']}, both sides"),
+            ("against", f"{result['opponent']}, trigger probability {result['weapon_prob']:g}"),
+            ("task", _task(result)),
+            ("ends", ", ".join(f"{reason} {count}" for reason, count in result["reasons"])),
+            ("hp margin", output.figure(result["mean_hp_margin"])),
+            ("length", f"{result['mean_episode_length']:.0f} decisions"),
+            ("took", output.duration(result["duration_s"])),
+            ("policy", f"{result['checkpoint']} {result['id']}"),
+            *(
+                [("replays", f"{len(result['replays'])} in {Path(result['replays'][0]).parent}")]
+                if result["replays"]
+                else []
+            ),
+        ],
+    )
+
+
+def _task(result: dict[str, Any]) -> str:
+    x, y, z = result["map"]
+    how = "mean action" if result["deterministic"] else "sampled action"
+    seen = f"{result['observation']} observation"
+    return f"packs of five a side: {result['packs']}, {x}x{y}x{z}, {result['seconds']:g} s, {seen}, {how}"

@@ -1,0 +1,56 @@
+"""``echelon jobs``: the background jobs and the state each is in."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag
+
+RECENT = 10
+"""Ended jobs that are listed beside the living ones."""
+
+
+def jobs(
+    all_jobs: Annotated[bool, typer.Option("--all", "-a", help="List every job, however old.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """List running jobs and the latest ended ones."""
+    from echelon.jobs.status import job_status
+    from echelon.runs import list_runs, runs_home
+
+    found = []
+    for run in list_runs():
+        try:
+            found.append(job_status(run))
+        except ValueError as error:
+            output.show_error(str(error), code=output.FAILED)
+    living, ended = [s for s in found if s.is_alive], [s for s in found if not s.is_alive]
+    shown = living + (ended if all_jobs else ended[:RECENT])
+    if as_json:
+        output.show_json([status.to_dict() for status in shown])
+        return output.DONE
+    if not shown:
+        output.say(f"no jobs in {runs_home()}; start one with: echelon train")
+        return output.DONE
+    output.show_table(
+        ("run", "state", "update", "steps", "age", "note"),
+        [
+            (
+                s.id,
+                output.state_text(s.state),
+                s.update,
+                output.count(s.global_step),
+                output.duration(time.time() - s.created),
+                s.reason or s.phase,
+            )
+            for s in shown
+        ],
+        right=("update", "steps", "age"),
+    )
+    if len(ended) > RECENT and not all_jobs:
+        output.say(f"{len(ended) - RECENT} older: echelon jobs --all", style="dim")
+    return output.DONE

@@ -1,0 +1,64 @@
+"""``echelon logs``: what a run's processes wrote, or with ``-f`` the progress lines of a run as they come."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, RunArgument
+
+LINES = 40
+
+
+def logs(
+    run: RunArgument,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Progress lines until the run ends.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Lines of each log.")] = LINES,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show the logs of a run, or follow its progress; leaving does not disturb it."""
+    from echelon.jobs.launch import log_files
+    from echelon.jobs.status import job_status
+    from echelon.runs import find_run
+
+    paths = find_run(run)
+    if follow:
+        return _follow(paths, as_json)
+    files = log_files(paths)
+    if as_json:
+        output.show_json({path.name: tail(path, lines) for path in files})
+        return output.DONE
+    for path in files:
+        output.say(f"==> {path}", style="bold")
+        for line in tail(path, lines):
+            print(line)
+    status = job_status(paths)
+    output.say(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""), style="dim")
+    return output.DONE
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    """Return the last lines of a log."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [line.rstrip("\n") for line in deque(file, maxlen=lines)]
+
+
+def _follow(paths, as_json: bool) -> int:
+    from echelon_cli.follow import Follower, show_summary
+
+    follower = Follower(paths, as_json=as_json)
+    if follower.picture.update is not None:
+        follower.show(follower.picture.update)
+    try:
+        status = follower.follow(lambda *_: False)
+    except KeyboardInterrupt:
+        return output.DONE
+    if as_json:
+        output.show_json(status.to_dict(), indent=None)
+    else:
+        show_summary(status, follower.picture, paths)
+    return status.exit_code

@@ -1,0 +1,179 @@
+"""``echelon replay``: list recorded matches, and show what is in one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, complete_runs
+
+if TYPE_CHECKING:
+    from echelon.replay.reader import Replay
+
+KIB = 1024
+KILLS_SHOWN = 20
+
+app = typer.Typer(help="List recorded matches, and show what is in one.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_matches(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="Only the matches of this run.", autocompletion=complete_runs),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """List recorded matches, those still played first, then the newest first."""
+    from echelon.runs import find_run, runs_home
+    from echelon.server.catalogue import Catalogue
+
+    wanted = find_run(run).id if run else None
+    rows = [match.summary for match in Catalogue().matches() if wanted in (None, match.run)]
+    if as_json:
+        output.show_json(rows)
+        return output.DONE
+    if not rows:
+        output.say(f"no recorded matches in {wanted or runs_home()}; training records some at every evaluation")
+        return output.DONE
+    output.show_table(
+        ("match", "run", "file", "blue", "red", "result", "score", "size", "age"),
+        [
+            (
+                row["id"],
+                row["run"],
+                row["file"],
+                row["blue"],
+                row["red"],
+                _result(row),
+                _versus(row["score"]),
+                f"{row['bytes'] / KIB:.1f}K",
+                output.duration(time.time() - row["created"]),
+            )
+            for row in rows
+        ],
+        right=("size", "age"),
+    )
+    return output.DONE
+
+
+@app.command("info")
+def info(
+    match: Annotated[
+        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match by its id, or a run's newest.")
+    ],
+    as_json: JsonFlag = False,
+) -> int:
+    """Show what is in a replay: who played, how it went, who died, and how whole the file is."""
+    from echelon.replay.reader import Replay
+
+    path = find_replay(match)
+    with Replay(path) as replay:
+        found = describe(replay)
+    if as_json:
+        output.show_json(found)
+        return output.DONE
+    output.show_table(("", ""), _rows(found))
+    if found["kills"]:
+        output.say()
+        rows = [(f"{kill['time_s']:.1f}s", kill["killer"], kill["killed"]) for kill in found["kills"][:KILLS_SHOWN]]
+        output.show_table(("time", "killer", "killed"), rows, right=("time",))
+    return output.DONE
+
+
+def find_replay(wanted: str) -> Path:
+    """Return the file that ``wanted`` means: a path that exists, a match's id or file name, or a run's newest match."""
+    from echelon.server.catalogue import Catalogue
+    from echelon_cli.commands.serve import find_match
+
+    if Path(wanted).is_file():
+        return Path(wanted)
+    return find_match(Catalogue(), wanted).path
+
+
+def describe(replay: Replay) -> dict[str, Any]:
+    """Return what ``info`` shows, as plain values."""
+    from echelon.replay.schema import WINNERS, EventKind
+
+    header, line = replay.header, replay.timeline()
+    outcome = line["outcome"] or {}
+    winner = outcome.get("winner", -1)
+    hz, names = float(header["tick_hz"]), [mech["name"] for mech in header["roster"]]
+    kills = [
+        {
+            "time_s": tick / hz,
+            "killer": names[who] if 0 <= who < len(names) else "hazard",
+            "killed": names[whom] if 0 <= whom < len(names) else "?",
+        }
+        for tick, kind, who, whom in line["markers"]
+        if kind == EventKind.KILL
+    ]
+    return {
+        "file": str(replay.path),
+        "complete": replay.complete,
+        "schema": header["schema"],
+        "echelon": header.get("echelon", ""),
+        "created": header.get("created", 0.0),
+        "run": header.get("run", ""),
+        "update": header.get("update", 0),
+        "teams": [team["name"] for team in header["teams"]],
+        "mechs": sum(bool(mech.get("present", True)) for mech in header["roster"]),
+        "map": list(header["world"]["size"]),
+        "world": header["world"]["sha256"],
+        "seed": header.get("seed", 0),
+        "map_seed": header.get("map_seed", 0),
+        "seconds": replay.ticks / hz,
+        "chunks": len(replay.chunks),
+        "bytes": replay.path.stat().st_size,
+        "winner": WINNERS[winner] if 0 <= winner < len(WINNERS) else "",
+        "reason": outcome.get("reason", ""),
+        "score": outcome.get("score", []),
+        "alive": outcome.get("alive", []),
+        "hp": outcome.get("hp", []),
+        "kills": kills,
+    }
+
+
+def _rows(found: dict[str, Any]) -> list[tuple[str, object]]:
+    x, y, z = found["map"]
+    blue, red = found["teams"]
+    whole = "whole" if found["complete"] else "not closed: still played, or cut off; plays to its last chunk"
+    return [
+        ("file", found["file"]),
+        ("state", whole),
+        ("blue, red", f"{blue}, {red}"),
+        ("result", _result(found)),
+        ("score", _versus(found["score"])),
+        ("alive", _versus(found["alive"])),
+        ("hit points", _versus(found["hp"])),
+        ("length", f"{output.duration(found['seconds'])} in {found['chunks']} chunks, {found['bytes'] / KIB:.1f}K"),
+        ("mechs, map", f"{found['mechs']}, {x}x{y}x{z}"),
+        ("seed", f"{found['seed']}, map {found['map_seed']}"),
+        ("run", f"{found['run'] or '-'} at update {found['update']}"),
+        ("recorded", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found["created"]))),
+        ("by", f"Echelon {found['echelon']}, schema {'.'.join(map(str, found['schema']))}"),
+        ("world", found["world"]),
+    ]
+
+
+def _result(row: dict[str, Any]) -> str:
+    if row.get("live"):
+        return "live"
+    if not row["complete"]:
+        return "cut off"
+    winner = row["winner"] if isinstance(row["winner"], str) else _side(row["winner"])
+    return f"{winner} ({row['reason'].replace('_', ' ')})" if row["reason"] else winner or "not played out"
+
+
+def _side(winner: int) -> str:
+    from echelon.replay.schema import WINNERS
+
+    return WINNERS[winner] if 0 <= winner < len(WINNERS) else ""
+
+
+def _versus(pair: list[float]) -> str:
+    return " : ".join(f"{value:g}" for value in pair) if pair else "-"

@@ -1,0 +1,33 @@
+"""``echelon rm``: delete runs that are not running."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, RunsArgument
+
+
+def rm(
+    runs: RunsArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Delete runs with their checkpoints and logs."""
+    from echelon.jobs.launch import remove
+    from echelon.runs import find_run
+
+    chosen = {paths.id: paths for paths in map(find_run, runs)}
+    if not yes:
+        if as_json:
+            raise ValueError("rm --json asks nothing, so it wants --yes as well")
+        typer.confirm(f"Delete {', '.join(chosen)}?", abort=True)
+    for paths in chosen.values():
+        remove(paths)
+        if not as_json:
+            output.say(f"{paths.id} deleted")
+    if as_json:
+        output.show_json(sorted(chosen))
+    return output.DONE

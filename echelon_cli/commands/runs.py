@@ -1,0 +1,143 @@
+"""``echelon runs``: list, show and compare training runs by what they recorded."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, RunArgument, RunsArgument
+
+EVALS_SHOWN = 10
+
+app = typer.Typer(help="List, show and compare runs.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_all(as_json: JsonFlag = False) -> int:
+    """List every run, newest first."""
+    from echelon.runs import list_runs, runs_home
+
+    rows = [describe(paths) for paths in list_runs()]
+    if as_json:
+        output.show_json(rows)
+        return output.DONE
+    if not rows:
+        output.say(f"no runs in {runs_home()}; start one with: echelon train")
+        return output.DONE
+    output.show_table(
+        ("run", "state", "update", "steps", "steps/s", "return", "wins", "best eval", "age"),
+        [
+            (
+                row["id"],
+                output.state_text(row["state"]),
+                row["update"],
+                output.count(row["global_step"]),
+                output.count(row["steps_per_s"]),
+                output.figure(row["avg_return"]),
+                output.percent(row["win_rate"]),
+                output.percent(row["best_win_rate"]),
+                output.duration(time.time() - row["created"]),
+            )
+            for row in rows
+        ],
+        right=("update", "steps", "steps/s", "return", "wins", "best eval", "age"),
+    )
+    return output.DONE
+
+
+@app.command("show")
+def show(run: RunArgument, as_json: JsonFlag = False) -> int:
+    """Show one run: state, results, evaluations and what was not default in its configuration."""
+    from echelon.jobs.config_layers import flatten
+    from echelon.jobs.spec import read_spec
+    from echelon.runs import find_run
+    from echelon_cli.follow import eval_line
+
+    paths = find_run(run)
+    row, spec, picture = describe(paths), read_spec(paths), _picture(paths)
+    values = flatten(spec.config)
+    changed = {key: values.get(key) for key in spec.provenance}
+    if as_json:
+        output.show_json({**row, "folder": str(paths.root), "config": spec.config, "provenance": spec.provenance})
+        return output.DONE
+    output.show_table(("", ""), [(key, _plain(key, value)) for key, value in row.items()])
+    if len(picture.evals) > EVALS_SHOWN:
+        output.say(f"{len(picture.evals)} evaluations; the newest:")
+    for event in picture.evals[-EVALS_SHOWN:]:
+        output.say(eval_line(event))
+    for alert in picture.alerts:
+        output.say(f"{alert.level}: {alert.message}", style="yellow")
+    output.say()
+    output.show_table(("not default", "value", "from"), [(k, v, spec.provenance[k]) for k, v in changed.items()])
+    return output.DONE
+
+
+@app.command("compare")
+def compare(runs: RunsArgument, as_json: JsonFlag = False) -> int:
+    """Compare runs: results side by side, then the values in which their configurations differ."""
+    from echelon.jobs.config_layers import flatten
+    from echelon.jobs.spec import read_spec
+    from echelon.runs import find_run
+
+    chosen = [find_run(name) for name in runs]
+    rows = [describe(paths) for paths in chosen]
+    configs = [flatten(read_spec(paths).config) for paths in chosen]
+    keys = sorted({key for values in configs for key in values})
+    differing = {key: [c.get(key) for c in configs] for key in keys if len({repr(c.get(key)) for c in configs}) > 1}
+    if as_json:
+        output.show_json({"runs": rows, "differing": differing})
+        return output.DONE
+    names = [row["id"] for row in rows]
+    output.show_table(("", *names), [(key, *(_plain(key, row[key]) for row in rows)) for key in rows[0] if key != "id"])
+    output.say()
+    output.show_table(("config", *names), [(key, *values) for key, values in differing.items()])
+    return output.DONE
+
+
+def describe(paths) -> dict[str, Any]:
+    """Return a run's state and results as plain values."""
+    from echelon.jobs.status import job_status
+
+    status, picture = job_status(paths), _picture(paths)
+    update, best = picture.update, picture.best
+    nothing = float("nan")
+    return {
+        "id": status.id,
+        "state": status.state,
+        "reason": status.reason,
+        "preset": status.preset,
+        "created": status.created,
+        "update": update.update if update else status.update,
+        "global_step": picture.global_step,
+        "progress": picture.progress,
+        "elapsed_s": update.elapsed_s if update else 0.0,
+        "episodes": picture.episodes.count,
+        "steps_per_s": update.steps_per_s if update else nothing,
+        "avg_return": update.avg_return if update else nothing,
+        "win_rate": update.win_rate if update else nothing,
+        "best_win_rate": best.win_rate if best else nothing,
+        "last_win_rate": picture.evals[-1].win_rate if picture.evals else nothing,
+        "checkpoint": picture.checkpoints[-1].path if picture.checkpoints else "",
+        "unreadable_lines": picture.skipped,
+    }
+
+
+def _picture(paths):
+    from echelon.telemetry.snapshot import SnapshotFeed
+
+    return SnapshotFeed(paths.metrics).poll()[1]
+
+
+def _plain(key: str, value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    if key == "created":
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+    if key.endswith("win_rate") or key == "progress":
+        return output.percent(value)
+    if key.endswith("_s") and not key.endswith("per_s"):
+        return output.duration(value)
+    return output.figure(value)

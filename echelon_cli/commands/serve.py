@@ -1,0 +1,140 @@
+"""``echelon serve`` and ``echelon watch``: the replay server, and one match or run opened in a browser.
+
+Neither loads the simulator. Over SSH the address is printed with the tunnel that reaches it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import sys
+import webbrowser
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote, urlsplit
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, complete_runs
+
+if TYPE_CHECKING:
+    from echelon.server.catalogue import Catalogue, Match
+    from echelon.server.security import Access
+
+PortOption = Annotated[
+    int | None, typer.Option("--port", min=1, max=65535, help="Port; the first free one from 8400 by default.")
+]
+HostOption = Annotated[
+    str, typer.Option("--host", help="Address to listen on; anything but loopback asks viewers for a token.")
+]
+OpenOption = Annotated[bool | None, typer.Option("--open/--no-open", help="Open a browser; by default where one is.")]
+
+
+def serve(
+    port: PortOption = None,
+    host: HostOption = "127.0.0.1",
+    embed_origin: Annotated[str, typer.Option("--embed-origin", help="Origin whose pages may frame the viewer.")] = "",
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the viewer in a browser.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Serve replays and the viewer over the runs here, until interrupted."""
+    from echelon.server.app import serve as run_server
+
+    run_server(
+        None,
+        host=host,
+        port=port,
+        embed_origin=embed_origin,
+        ready=lambda access: _announce(access, "", open_browser, as_json),
+    )
+    return output.DONE
+
+
+def watch(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="RUN|MATCH", help="A run, its newest match; or a match.", autocompletion=complete_runs),
+    ] = "latest",
+    port: PortOption = None,
+    host: HostOption = "127.0.0.1",
+    open_browser: OpenOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Open a match in the browser: that one, or the newest of a run."""
+    from echelon.server.app import running_server
+    from echelon.server.app import serve as run_server
+    from echelon.server.catalogue import Catalogue
+
+    catalogue = Catalogue()
+    match = find_match(catalogue, what)
+    catalogue.close()
+    fragment = f"#match={match.id}"
+    opened = browser_here() if open_browser is None else open_browser
+    found = running_server(None) if host == "127.0.0.1" and port is None else None
+    if found is not None:
+        show_address(found + fragment, opened, as_json)
+        return output.DONE
+    run_server(None, host=host, port=port, ready=lambda access: _announce(access, fragment, opened, as_json))
+    return output.DONE
+
+
+def find_match(catalogue: Catalogue, what: str) -> Match:
+    """Return the match with this id, or the newest of the run; ``RunNotFoundError`` says what is missing."""
+    from echelon.runs import RunNotFoundError, find_run
+
+    known = catalogue.matches()
+    exact = [m for m in known if m.id == what or m.path.name == what]
+    if exact:
+        return exact[0]
+    run = find_run(what)
+    of_run = sorted((m for m in known if m.run == run.id), key=lambda m: -m.summary["created"])
+    if not of_run:
+        raise RunNotFoundError(
+            f"run {run.id!r} has no match to watch yet; training records some at every evaluation"
+        )
+    return of_run[0]
+
+
+def browser_here() -> bool:
+    """Whether a browser would open where the user sits."""
+    if os.environ.get("SSH_CONNECTION"):
+        return False
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
+def _announce(access: Access, fragment: str, opened: bool, as_json: bool) -> None:
+    from echelon.server.app import address
+
+    show_address(address(access, fragment), opened, as_json)
+    if not as_json:
+        output.say("Ctrl-C ends the server.", style="dim")
+
+
+def show_address(url: str, opened: bool, as_json: bool) -> None:
+    """Print where to look, over SSH with the tunnel that leads there, and open a browser if wanted."""
+    tunnel = tunnel_to(url)
+    if as_json:
+        output.show_json({"url": url, "tunnel": tunnel}, indent=None)
+    else:
+        output.say(url, style="bold")
+        if tunnel:
+            output.say(f"from your own machine first: {tunnel}")
+    if opened:
+        webbrowser.open(url)
+
+
+def tunnel_to(url: str) -> str:
+    """Return the ssh command that makes a loopback address reachable from afar; empty when not over SSH."""
+    connection = os.environ.get("SSH_CONNECTION", "").split()
+    parts = urlsplit(url)
+    if len(connection) < 4 or parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+        return ""
+    here = connection[2] if connection[2] else socket.gethostname()
+    return f"ssh -L {parts.port}:127.0.0.1:{parts.port} {quote(getpass.getuser())}@{here}"

@@ -1,0 +1,182 @@
+"""``echelon train``: start or resume a run in the background and follow it until it ends or one leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import shlex
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_runs
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "seed": ("seed",),
+    "device": ("device",),
+    "threads": ("threads",),
+    "num-envs": ("num_envs",),
+    "minutes": ("max_minutes",),
+    "total-steps": ("total_steps",),
+    "packs-per-team": ("env.num_packs",),
+    "size": ("env.world.size_x", "env.world.size_y"),
+    "lr": ("ppo.lr",),
+    "gamma": ("ppo.gamma",),
+    "gae-lambda": ("ppo.gae_lambda",),
+    "clip-coef": ("ppo.clip_coef",),
+    "vf-coef": ("ppo.vf_coef",),
+    "ent-coef-start": ("ppo.ent_coef",),
+    "ent-coef-end": ("ppo.ent_coef_end",),
+    "max-grad-norm": ("ppo.max_grad_norm",),
+    "grad-accum-steps": ("ppo.grad_accum_steps",),
+    "rollout-steps": ("ppo.rollout_steps",),
+    "update-epochs": ("ppo.update_epochs",),
+}
+"""Short flags for common config keys; every other key is reached by ``--set``."""
+
+
+def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command one option per row of ``ALIASES``; it receives those given as config keys in ``aliases``."""
+    signature = inspect.signature(command, eval_str=True)
+    plain = [p for p in signature.parameters.values() if p.name != "aliases"]
+    flags = [
+        inspect.Parameter(
+            flag.replace("-", "_"),
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                str | None,
+                typer.Option(
+                    f"--{flag}", metavar="VALUE", help=f"Same as --set {' and '.join(keys)}.", show_default=False
+                ),
+            ],
+        )
+        for flag, keys in ALIASES.items()
+    ]
+
+    @wraps(command)
+    def wrapped(**given: Any) -> Any:
+        aliases = {}
+        for flag, keys in ALIASES.items():
+            value = given.pop(flag.replace("-", "_"))
+            aliases.update({key: value for key in keys if value is not None})
+        return command(**given, aliases=aliases)
+
+    vars(wrapped)["__signature__"] = signature.replace(
+        parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in plain] + flags
+    )
+    return wrapped
+
+
+@with_aliases
+def train(
+    preset: PresetOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Go on with a run.", autocompletion=complete_runs),
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once training has begun.")] = False,
+    as_json: JsonFlag = False,
+    aliases: dict[str, str] | None = None,
+) -> int:
+    """Start a training run in the background and watch it; q or Ctrl-C leaves it running."""
+    from echelon.jobs.config_layers import ConfigError, parse_assignment
+
+    overrides = dict(parse_assignment(f"{key}={value}") for key, value in (aliases or {}).items())
+    overrides |= dict(parse_assignment(text) for text in assignments or [])
+    file = Path(config) if config else None
+    if resume and preset:
+        raise ConfigError("--resume and --preset exclude each other: a resumed run keeps its configuration")
+    paths, follower = _begin(preset, file, overrides, resume, as_json)
+    if not detach and not as_json and output.is_interactive():
+        return _watch(follower)
+    try:
+        if detach:
+            status = follower.follow(lambda _, picture: picture.start is not None and picture.end is None)
+        else:
+            status = follower.follow(lambda *_: False)
+    except KeyboardInterrupt:
+        _farewell(paths.id)
+        return output.DONE
+    if status.is_alive:
+        if as_json:
+            output.show_json({"run": paths.id, "folder": str(paths.root), "state": status.state}, indent=None)
+        else:
+            _farewell(paths.id)
+        return output.DONE
+    return _finish(follower, status)
+
+
+def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None, as_json: bool):
+    from echelon.jobs.config_layers import resolve
+    from echelon.jobs.kinds import KINDS
+    from echelon.jobs.launch import launch
+    from echelon.jobs.spec import new_spec, read_spec
+    from echelon.runs import create_run, find_run
+    from echelon_cli.follow import Follower
+
+    if resume:
+        paths, arguments = find_run(resume), ["--resume", "latest"]
+        spec = read_spec(paths)
+        resolved = resolve(None, file, overrides, base=spec.config, base_provenance=spec.provenance)
+    else:
+        resolved = resolve(preset, file, overrides)
+        paths, arguments = create_run(resolved.config.preset), []
+    follower = Follower(paths, as_json=as_json)
+    try:
+        launch(paths, new_spec("train", resolved.nested(), resolved.provenance), KINDS["train"], arguments)
+    except ValueError:
+        if not paths.metrics.exists() and not resume:
+            _discard(paths.root)
+        raise
+    if not as_json:
+        output.say(f"run {paths.id}", style="bold")
+        output.say(f"in {paths.root.parent}", style="dim")
+    return paths, follower
+
+
+def _discard(root: Path) -> None:
+    import shutil
+
+    with contextlib.suppress(OSError):
+        shutil.rmtree(root)
+
+
+def _farewell(run_id: str) -> None:
+    name = shlex.quote(run_id)
+    output.say(f"\n{run_id} goes on in the background.")
+    output.say(f"  come back: echelon dash {name}    as lines: echelon logs -f {name}")
+    output.say(f"  watch:     echelon watch {name}")
+    output.say(f"  stop:      echelon stop {name}    all runs: echelon dash")
+
+
+def _watch(follower: Any) -> int:
+    """Show the dashboard until somebody leaves it; a run that has ended by then gets its summary."""
+    from echelon.jobs.status import job_status
+    from echelon_cli.tui.app import show
+
+    show(follower.paths.root.parent, follower.paths.root)
+    status = job_status(follower.paths)
+    if status.is_alive:
+        _farewell(status.id)
+        return output.DONE
+    _, follower.picture = follower.feed.poll()
+    return _finish(follower, status)
+
+
+def _finish(follower: Any, status: Any) -> int:
+    from echelon_cli.follow import show_summary
+
+    if follower.as_json:
+        output.show_json(status.to_dict(), indent=None)
+    else:
+        show_summary(status, follower.picture, follower.paths)
+    if status.exit_code in (output.FAILED, output.CRASHED):
+        output.show_error(f"run {status.id!r} {status.state}: {status.reason}", code=status.exit_code)
+    return status.exit_code

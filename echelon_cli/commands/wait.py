@@ -1,0 +1,30 @@
+"""``echelon wait``: return once a job is over, with an exit code that says how it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, RunArgument
+
+
+def wait(
+    run: RunArgument,
+    timeout: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Longest wait.")] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Wait for a job to end; the exit code says how it did."""
+    from echelon.jobs.launch import wait_until
+    from echelon.runs import find_run
+
+    paths = find_run(run)
+    status = wait_until(paths, lambda s: not s.is_alive, timeout_s=timeout)
+    if status is None:
+        raise ValueError(f"run {paths.id!r} is still going on after {timeout:g} s")
+    if as_json:
+        output.show_json(status.to_dict())
+    else:
+        output.say(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""))
+    return status.exit_code

@@ -1,0 +1,173 @@
+"""Follow a run on a terminal or into a pipe: a line per update, evaluation and alert, and a summary at the end.
+
+Reads the run folder only; leaving never disturbs the run. The columns are rows of ``COLUMNS``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from echelon.jobs.status import JobStatus, job_status
+from echelon.runs import RunPaths
+from echelon.telemetry.events import (
+    Event,
+    EventAlert,
+    EventCheckpoint,
+    EventEval,
+    EventResume,
+    EventStart,
+    EventUpdate,
+    to_json,
+)
+from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
+from echelon_cli import output
+from echelon_cli.output import count, duration, figure, percent, say
+
+POLL_S = 0.25
+"""Time between looks at the run."""
+
+HEADER_EVERY = 20
+"""Progress lines between two headers."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One figure of a progress line."""
+
+    name: str
+    width: int
+    text: Callable[[EventUpdate, RunSnapshot], str]
+    wide: bool = False
+    """Shown only on terminals of at least ``WIDE`` columns."""
+
+
+WIDE = 110
+
+COLUMNS: tuple[Column, ...] = (
+    Column("update", 6, lambda u, _: str(u.update)),
+    Column("steps", 7, lambda u, _: count(u.global_step)),
+    Column("steps/s", 7, lambda u, _: count(u.steps_per_s)),
+    Column("return", 8, lambda u, _: figure(u.avg_return)),
+    Column("wins", 5, lambda u, _: percent(u.win_rate)),
+    Column("policy", 8, lambda u, _: figure(u.pg_loss)),
+    Column("value", 8, lambda u, _: figure(u.vf_loss)),
+    Column("entropy", 7, lambda u, _: figure(u.entropy)),
+    Column("kl", 8, lambda u, _: figure(u.approx_kl), wide=True),
+    Column("clip", 5, lambda u, _: percent(u.clip_frac), wide=True),
+    Column("expl", 6, lambda u, _: figure(u.explained_variance), wide=True),
+    Column("grad", 7, lambda u, _: figure(u.grad_norm)),
+    Column("left", 6, lambda u, s: duration(s.eta_s)),
+)
+
+
+class Follower:
+    """Shows what a run says from now on."""
+
+    def __init__(self, paths: RunPaths, *, as_json: bool = False) -> None:
+        self.paths = paths
+        self.as_json = as_json
+        self.feed = SnapshotFeed(paths.metrics)
+        self._lines = 0
+        _, self.picture = self.feed.poll()
+
+    def follow(self, until: Callable[[JobStatus, RunSnapshot], bool]) -> JobStatus:
+        """Print what is new until ``until`` holds or the run is over; return its status then."""
+        waiting = None if self.as_json or not output.console().is_terminal else output.console().status("")
+        began = time.monotonic()
+        try:
+            while True:
+                status = job_status(self.paths)
+                events, self.picture = self.feed.poll()
+                if waiting and events:
+                    waiting.stop()
+                    waiting = None
+                for event in events:
+                    self.show(event)
+                if not status.is_alive or until(status, self.picture):
+                    return status
+                if waiting:
+                    waiting.start()
+                    waiting.update(f"{status.phase or status.state}: {duration(time.monotonic() - began)}")
+                time.sleep(POLL_S)
+        finally:
+            if waiting:
+                waiting.stop()
+
+    def show(self, event: Event) -> None:
+        """Print one record."""
+        if self.as_json:
+            print(to_json(event), flush=True)
+            return
+        match event:
+            case EventStart():
+                say(start_line(event))
+            case EventResume():
+                say(f"resumed at update {event.update} from {event.checkpoint}. {event.message}".strip())
+            case EventUpdate():
+                self._show_update(event)
+            case EventEval():
+                say(eval_line(event), style="bold")
+            case EventCheckpoint():
+                say(f"saved {event.path}", style="dim")
+            case EventAlert():
+                say(f"{event.level}: {event.message}", style="yellow")
+
+    def _show_update(self, event: EventUpdate) -> None:
+        columns = [c for c in COLUMNS if not c.wide or output.console().width >= WIDE]
+        if self._lines % HEADER_EVERY == 0:
+            say(" ".join(c.name.rjust(c.width) for c in columns), style="bold")
+        self._lines += 1
+        say(" ".join(c.text(event, self.picture).rjust(c.width) for c in columns))
+
+
+def start_line(event: EventStart) -> str:
+    """Return what a session trains on, in one line."""
+    size = f"{event.num_envs} battles, {event.rows} learners, {count(event.parameters)} parameters"
+    limit = f" or {event.max_minutes:g} min" if event.max_minutes else ""
+    return f"{event.device}, {event.threads} threads: {size}; until {count(event.total_steps)} steps{limit}"
+
+
+def eval_line(event: EventEval) -> str:
+    """Return an evaluation in one line."""
+    low, high = event.win_low, event.win_high
+    doubt = f" [{percent(low)} to {percent(high)}]" if low == low and high == high else ""
+    draws = f", {percent(event.draw_rate)} draws" if event.draw_rate else ""
+    best = ", best" if event.is_best else ""
+    return (
+        f"eval {event.update}: {percent(event.win_rate)} wins{doubt}{draws} against {event.opponent}, "
+        f"{event.episodes} episodes{best}"
+    )
+
+
+def show_summary(status: JobStatus, picture: RunSnapshot, paths: RunPaths) -> None:
+    """Print how a run ended and what to do next."""
+    update, totals, best = picture.update, picture.episodes, picture.best
+    rows: list[tuple[str, object]] = [("run", status.id), ("state", output.state_text(status.state))]
+    if status.reason:
+        rows.append(("reason", status.reason))
+    if update is not None:
+        speed = update.global_step / update.elapsed_s if update.elapsed_s > 0 else 0.0
+        rows.append(("steps", f"{count(update.global_step)} in {duration(update.elapsed_s)}, {count(speed)}/s"))
+    if totals.count:
+        rows.append(("episodes", f"{totals.count}, {totals.wins} won, {totals.losses} lost, {totals.draws} drawn"))
+    if picture.evals:
+        rows.append(("first eval", f"{percent(picture.evals[0].win_rate)} wins"))
+        rows.append(("last eval", f"{percent(picture.evals[-1].win_rate)} wins at update {picture.evals[-1].update}"))
+    if best is not None:
+        rows.append(("best eval", f"{percent(best.win_rate)} wins at update {best.update}"))
+    if status.checkpoint:
+        rows.append(("checkpoint", status.checkpoint))
+    rows.append(("folder", str(paths.root)))
+    say()
+    output.show_table(("", ""), rows)
+    for line in next_steps(status):
+        say(line, style="dim")
+
+
+def next_steps(status: JobStatus) -> list[str]:
+    """Return the commands that make sense after a run ended."""
+    if status.state in ("failed", "crashed"):
+        return [f"look: echelon logs {status.id}", f"go on: echelon train --resume {status.id}"]
+    return [f"measure: echelon eval {status.id}", f"go on: echelon train --resume {status.id} --minutes 30"]

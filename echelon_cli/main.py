@@ -1,0 +1,120 @@
+"""The ``echelon`` command: registers every sub-command and turns failures into one line and an exit code.
+
+Importing it loads neither torch nor Warp nor pydantic, so that help and completion answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.commands import (
+    bench,
+    config,
+    dash,
+    doctor,
+    evaluate,
+    jobs,
+    logs,
+    replay,
+    rm,
+    runs,
+    serve,
+    stop,
+    train,
+    wait,
+)
+
+DEBUG_FLAG = "--debug"
+
+app = typer.Typer(
+    name="echelon",
+    help="Train, run and watch pilots for pack-against-pack mech combat in a destructible voxel world.",
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 stopped, 5 crashed. "
+    "Runs live in ./runs, or in $ECHELON_HOME.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("train")(train.train)
+app.command("eval")(evaluate.evaluate)
+app.command("dash")(dash.dash)
+app.command("jobs")(jobs.jobs)
+app.command("stop")(stop.stop)
+app.command("wait")(wait.wait)
+app.command("logs")(logs.logs)
+app.command("rm")(rm.rm)
+app.add_typer(runs.app, name="runs")
+app.add_typer(replay.app, name="replay")
+app.add_typer(config.app, name="config")
+app.command("serve")(serve.serve)
+app.command("watch")(serve.watch)
+app.command("bench")(bench.bench)
+app.command("doctor")(doctor.doctor)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import echelon
+
+        print(echelon.__version__)
+        raise typer.Exit(output.DONE)
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_show_version)
+    ] = False,
+    debug: Annotated[bool, typer.Option(DEBUG_FLAG, help="Show a traceback on failure; works anywhere.")] = False,
+) -> None:
+    pass
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code; failures are shown as one line."""
+    from echelon.jobs.config_layers import ConfigError
+    from echelon.runs import RunNotFoundError
+
+    arguments = [word for word in argv if word != DEBUG_FLAG]
+    as_json, debug = "--json" in arguments, len(arguments) < len(argv)
+    try:
+        return app(arguments, prog_name="echelon", standalone_mode=False) or output.DONE
+    except typer.TyperException as error:
+        output.show_error(error.format_message(), code=output.USAGE, as_json=as_json)
+        return error.exit_code
+    except ConfigError as error:
+        failure, code = error, output.USAGE
+    except RunNotFoundError as error:
+        failure, code = error, output.NOT_FOUND
+    except typer.Abort as error:
+        failure, code = error, output.FAILED
+    except BrokenPipeError:
+        # the reader of a pipe has seen enough; what is left must not fail at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return output.DONE
+    except (ValueError, OSError) as error:
+        failure, code = error, output.FAILED
+    if debug:
+        raise failure
+    output.show_error(str(failure) or "given up", code=code, as_json=as_json)
+    return code
+
+
+def main() -> None:
+    """Run the command line of this process and leave with its exit code."""
+    try:
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(128 + 2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Arguments and options that several commands share, and what a shell completes them with."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def complete_runs(incomplete: str) -> list[str]:
+    """Return the run ids that contain what was typed so far."""
+    from echelon.runs import list_runs
+
+    return [run.id for run in list_runs() if incomplete in run.id]
+
+
+def complete_presets(incomplete: str) -> list[str]:
+    """Return the presets that begin with what was typed so far."""
+    from echelon.presets import PRESETS
+
+    return [name for name in PRESETS if name.startswith(incomplete)]
+
+
+def complete_keys(incomplete: str) -> list[str]:
+    """Return the config keys that begin with what was typed so far."""
+    from echelon.jobs.config_layers import default_values
+
+    return [f"{key}=" for key in default_values() if key.startswith(incomplete)]
+
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+RunArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="Id, part of an id, folder, or 'latest'.", autocompletion=complete_runs, show_default=False
+    ),
+]
+
+RunsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Ids, parts of ids, folders.", autocompletion=complete_runs),
+]
+
+PresetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--preset", metavar="NAME", help="Named configuration to start from.", autocompletion=complete_presets
+    ),
+]
+
+ConfigOption = Annotated[str | None, typer.Option("--config", metavar="FILE", help="TOML file over the preset.")]
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="One value, such as ppo.lr=1e-4.", autocompletion=complete_keys),
+]

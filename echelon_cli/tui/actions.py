@@ -1,0 +1,64 @@
+"""What the dashboard does to a run, besides looking: stop, resume, save. Blocking; called on a thread.
+
+Each returns a sentence for the screen and its role, and raises nothing that a person could cause. What starts
+processes is loaded when it is asked for, so that the first picture is there at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from echelon.jobs import control
+from echelon.jobs.status import job_status
+from echelon.runs import RunPaths
+
+Answer = tuple[str, str]
+"""What was done, and good, info, warn or bad."""
+
+
+def stop(root: Path) -> Answer:
+    """Ask a run to stop after its update; a second time, to give the update up."""
+    from echelon.jobs import launch
+
+    paths = RunPaths(root)
+    try:
+        if not job_status(paths).is_alive:
+            return f"{paths.id} is not running", "warn"
+        launch.stop(paths)
+        again = len(control.stop_requests(paths)) > 1
+    except (ValueError, OSError) as error:
+        return str(error), "bad"
+    if again:
+        return "asked again: it gives up the update and keeps the last checkpoint", "warn"
+    return "asked to stop: it ends its update, then saves", "info"
+
+
+def save(root: Path) -> Answer:
+    """Ask a run for a checkpoint."""
+    paths = RunPaths(root)
+    try:
+        if not job_status(paths).is_alive:
+            return f"{paths.id} is not running", "warn"
+        control.request_checkpoint(paths)
+    except (ValueError, OSError) as error:
+        return str(error), "bad"
+    return "asked for a checkpoint: it saves after its update", "info"
+
+
+def resume(root: Path) -> Answer:
+    """Let a run go on from its newest checkpoint."""
+    from echelon.jobs import launch
+    from echelon.jobs.kinds import KINDS
+    from echelon.jobs.spec import new_spec, read_spec
+
+    paths = RunPaths(root)
+    try:
+        if job_status(paths).is_alive:
+            return f"{paths.id} is running already", "warn"
+        spec = read_spec(paths)
+        launch.launch(
+            paths, new_spec(spec.kind, spec.config, spec.provenance), KINDS[spec.kind], ["--resume", "latest"]
+        )
+    except (ValueError, OSError, KeyError) as error:
+        return str(error), "bad"
+    return f"{paths.id} goes on", "good"

@@ -1,0 +1,167 @@
+"""The dashboard's app: owns the feed, hands its pictures to the screen that is seen, and moves between screens.
+
+``Dashboard`` is a factory of screens over one data source; tests run it on canned folders. What a panel shows and how
+files are read lie elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from textual.app import App, SystemCommand
+from textual.screen import Screen
+
+from echelon_cli.tui.actions import Answer
+from echelon_cli.tui.cells import CellView
+from echelon_cli.tui.feed import POLL_S, Feed
+from echelon_cli.tui.keys import bindings
+from echelon_cli.tui.look import DETAILS, Look, detect_look, make_look
+from echelon_cli.tui.messages import FeedFailed, LogSeen, RunSeen, RunsSeen, RunsView, RunView
+from echelon_cli.tui.screens.base import COMMON, BaseScreen
+from echelon_cli.tui.screens.run import RunScreen
+from echelon_cli.tui.screens.runs import RunsScreen
+
+TERMINAL_CHECK_S = 2.0
+"""Time between looks whether the terminal is still there."""
+
+
+class Dashboard(App[None]):
+    """All runs of a folder, or one of them."""
+
+    CSS_PATH = "style.tcss"
+    TITLE = "Echelon"
+    ALLOW_SELECT = False
+    BINDINGS = bindings(COMMON)
+
+    def __init__(
+        self, home: Path, run: Path | None = None, *, look: Look | None = None, poll_s: float = POLL_S
+    ) -> None:
+        """Show the runs under ``home``, or at first the one in folder ``run``."""
+        super().__init__(ansi_color=True)
+        self.look = look or detect_look()
+        self.theme = f"ansi-{self.look.theme}"
+        self.animation_level = "none"
+        self.first_run = run
+        self.runs = RunsView(home=str(home))
+        self.run_view = RunView()
+        self.feed = Feed(self.post_message, home, poll_s)
+
+    def get_default_screen(self) -> Screen:
+        return RunScreen(self.first_run) if self.first_run else RunsScreen()
+
+    def on_mount(self) -> None:
+        self.feed.start()
+        if not self.is_headless:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
+            self.set_interval(TERMINAL_CHECK_S, self._leave_without_terminal)
+
+    def _leave_without_terminal(self) -> None:
+        """End where the terminal is gone and nobody said so: there is nothing left to restore."""
+        if sys.__stdin__ is None or not sys.__stdin__.isatty():
+            os._exit(0)
+
+    def on_unmount(self) -> None:
+        self.feed.end()
+
+    def on_runs_seen(self, message: RunsSeen) -> None:
+        self.runs = message.view
+        if isinstance(self.screen, BaseScreen) and self.screen.ready:
+            self.screen.show_runs(message.view)
+
+    def on_run_seen(self, message: RunSeen) -> None:
+        self.run_view = message.view
+        if isinstance(self.screen, BaseScreen) and self.screen.ready:
+            self.screen.show_run(message.view)
+
+    def on_log_seen(self, message: LogSeen) -> None:
+        from echelon_cli.tui.screens.log import LogScreen
+
+        if isinstance(self.screen, LogScreen) and self.screen.ready:
+            self.screen.show_log(message.view)
+
+    def on_feed_failed(self, message: FeedFailed) -> None:
+        if isinstance(self.screen, BaseScreen) and self.screen.ready:
+            self.screen.say(message.text, "bad")
+
+    def open_run(self, root: Path) -> None:
+        """Show one run: the one that was left open beneath, or a new screen."""
+        below = self.screen_stack[-2] if len(self.screen_stack) > 1 else None
+        if isinstance(below, RunScreen) and below.root == root:
+            self.pop_screen()
+        else:
+            self.push_screen(RunScreen(root))
+
+    def open_runs(self) -> None:
+        """Show all runs: those one came from, or a new list."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+        else:
+            self.push_screen(RunsScreen())
+
+    def open_log(self, root: Path) -> None:
+        """Show the log of a run."""
+        from echelon_cli.tui.screens.log import LogScreen
+
+        self.push_screen(LogScreen(root))
+
+    def ask(self, question: str, then: Callable[[], None]) -> None:
+        """Ask, and go on if the answer is yes."""
+        from echelon_cli.tui.screens.confirm import ConfirmScreen
+
+        self.push_screen(ConfirmScreen(question, self.look), lambda yes: then() if yes else None)
+
+    def act(self, what: Callable[[Path], Answer], root: Path) -> None:
+        """Do something to a run on a thread, and say what came of it."""
+
+        async def work() -> None:
+            text, role = await asyncio.to_thread(what, root)
+            if isinstance(self.screen, BaseScreen):
+                self.screen.say(text, role)
+
+        self.run_worker(work())
+
+    def action_help(self) -> None:
+        from echelon_cli.tui.screens.help import HelpScreen
+
+        if isinstance(self.screen, HelpScreen):
+            self.pop_screen()
+        elif isinstance(self.screen, BaseScreen):
+            self.push_screen(HelpScreen(self.screen.KEYS))
+
+    def action_leave(self) -> None:
+        self.exit()
+
+    def action_glyphs(self) -> None:
+        self._draw_with(replace(self.look, detail=DETAILS[(DETAILS.index(self.look.detail) + 1) % len(DETAILS)]))
+
+    def action_background(self) -> None:
+        theme = "light" if self.look.theme == "dark" else "dark"
+        self._draw_with(make_look(self.look.detail, theme, colour=not self.no_color))
+
+    def _draw_with(self, look: Look) -> None:
+        self.look = look
+        self.theme = f"ansi-{look.theme}"
+        for screen in self.screen_stack:
+            for widget in screen.query(CellView):
+                widget.look = look
+                widget.repaint()
+
+    def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:
+        """Offer what the keys of the screen do under their names."""
+        keys = (*screen.KEYS, *COMMON) if isinstance(screen, BaseScreen) else COMMON
+        for key in keys:
+            if key.label:
+                action = key.action if "." in key.action else f"screen.{key.action}"
+                yield SystemCommand(key.label, key.help, partial(self.run_action, action))
+
+
+def show(home: Path, run: Path | None = None) -> None:
+    """Run the dashboard on this terminal until somebody leaves it."""
+    Dashboard(home, run).run()

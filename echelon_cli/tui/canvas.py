@@ -1,0 +1,98 @@
+"""Dots, lines and their characters: a canvas of layers that turns into cells in braille, half blocks or ASCII.
+
+A cell shows its topmost layer's colour. Knows no charts, numbers or axes, only dots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from echelon_cli.tui.look import Detail
+
+DOTS: dict[Detail, tuple[int, int]] = {"braille": (2, 4), "block": (1, 2), "ascii": (1, 3)}
+"""Columns and rows of dots in a cell."""
+
+BRAILLE_BASE = 0x2800
+BRAILLE_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+"""Bit of the dot in each column and row, top to bottom."""
+
+BLOCK_CHARS = " ▀▄█"
+"""By bits: upper half, lower half."""
+
+ASCII_CHARS = " '-\"_:=|"
+"""By bits: top, middle, bottom."""
+
+
+class Canvas:
+    """Layers of dots; a later layer lies over an earlier one."""
+
+    def __init__(self, width: int, height: int, detail: Detail) -> None:
+        """Make an empty canvas of ``width`` x ``height`` cells."""
+        self.detail: Detail = detail
+        self.columns, self.rows = DOTS[detail]
+        self.cells_wide, self.cells_high = width, height
+        self.width, self.height = width * self.columns, height * self.rows
+        self.bits = BRAILLE_BITS if detail == "braille" else (tuple(1 << row for row in range(self.rows)),)
+        self._layers: list[Layer] = []
+
+    def layer(self, role: str, *, alone: bool = False) -> Layer:
+        """Add a layer; one drawn ``alone`` vanishes from cells that a later layer uses."""
+        self._layers.append(Layer(self, role, alone))
+        return self._layers[-1]
+
+    def cells(self) -> Iterator[tuple[int, int, str, str]]:
+        """Yield column, row, character and role of every cell that is not empty."""
+        top: dict[int, tuple[int, Layer]] = {}
+        for layer in self._layers:
+            for place, bits in layer.cells.items():
+                below = top.get(place)
+                kept = 0 if below is None or below[1].alone else below[0]
+                top[place] = (bits | kept, layer)
+        for place, (bits, layer) in top.items():
+            yield place % self.cells_wide, place // self.cells_wide, self.char(bits), layer.role
+
+    def char(self, bits: int) -> str:
+        """Return the character with these dots."""
+        if self.detail == "braille":
+            return chr(BRAILLE_BASE + bits)
+        return BLOCK_CHARS[bits] if self.detail == "block" else ASCII_CHARS[bits]
+
+
+class Layer:
+    """Where one thing is drawn; dots outside the canvas are lost."""
+
+    def __init__(self, canvas: Canvas, role: str, alone: bool) -> None:
+        self.role, self.alone = role, alone
+        self.cells: dict[int, int] = {}
+        """Bits of every cell that is not empty, by its number."""
+        self._canvas = canvas
+
+    def dot(self, x: int, y: int) -> None:
+        """Set a dot."""
+        self.vertical(x, y, y)
+
+    def vertical(self, x: int, y1: int, y2: int) -> None:
+        """Set the dots of a column from ``y1`` to ``y2``, both included and in any order."""
+        c, cells = self._canvas, self.cells
+        if not 0 <= x < c.width:
+            return
+        column, bits, rows = x // c.columns, c.bits[x % c.columns], c.rows
+        for y in range(max(0, min(y1, y2)), min(c.height - 1, max(y1, y2)) + 1):
+            place = y // rows * c.cells_wide + column
+            cells[place] = cells.get(place, 0) | bits[y % rows]
+
+    def horizontal(self, y: int, every: int) -> None:
+        """Set every so many dots of a row."""
+        for x in range(0, self._canvas.width, every):
+            self.dot(x, y)
+
+    def line(self, x1: int, y1: int, x2: int, y2: int, *, dash: int = 0) -> None:
+        """Draw from left to right; with ``dash``, every other stretch of so many columns is left out.
+
+        Each column gets the dots between the heights at its two edges, so that a steep line has no holes.
+        """
+        wide = max(1, x2 - x1)
+        for x in range(x1, x2 + 1):
+            before, after = max(0.0, x - x1 - 0.5), min(float(x2 - x1), x - x1 + 0.5)
+            if not dash or (x // dash) % 2 == 0:
+                self.vertical(x, round(y1 + (y2 - y1) * before / wide), round(y1 + (y2 - y1) * after / wide))

@@ -1,0 +1,264 @@
+"""The thread that reads run folders for the dashboard and posts frozen pictures of them.
+
+It follows the list of runs, one run and one log, twice a second, and posts only what changed, so that a screen at rest
+costs nothing. It never touches a widget; widgets never touch a file.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from textual.message import Message
+
+from echelon.jobs.status import JobStatus, job_status
+from echelon.runs import RunPaths, list_runs
+from echelon.telemetry.events import EventResume, EventUpdate
+from echelon.telemetry.glance import Glance, glance
+from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
+from echelon_cli.tui.curves import Curves, History
+from echelon_cli.tui.logs import LogFollower
+from echelon_cli.tui.messages import (
+    FeedFailed,
+    LogSeen,
+    LogView,
+    RunRow,
+    RunSeen,
+    RunsSeen,
+    RunsView,
+    RunView,
+    opponent_of,
+)
+
+POLL_S = 0.5
+"""Time between looks at the files."""
+
+READ_BYTES = 2 << 20
+"""Records of a run that are read at once; a longer history is shown while it is being read."""
+
+FOLLOWED = 8
+"""Runs whose pictures are kept, so that going back to one is immediate."""
+
+TAIL_LINES = 100
+"""Newest log lines that a run's picture carries."""
+
+AGE_S = 60.0
+"""The list is posted at least so often, because ages change."""
+
+Signature = tuple[tuple[int, int] | None, ...]
+
+
+class RunFollower:
+    """One run, folded as it grows."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = RunPaths(root)
+        self._log = LogFollower(self.paths.log_trainer, keep=TAIL_LINES)
+        self._status: JobStatus | None = None
+        self._problem = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._feed = SnapshotFeed(self.paths.metrics)
+        self._history = History()
+        self._generation = 0
+        self._snapshot, self._curves = RunSnapshot(), Curves()
+
+    @property
+    def behind(self) -> bool:
+        """Whether more can be read at once."""
+        return self._feed.behind
+
+    def poll(self) -> bool:
+        """Read what is new and say whether the picture changed."""
+        before = (self._status, self._problem, self._feed.behind)
+        changed = False
+        try:
+            self._status, self._problem = job_status(self.paths), ""
+        except (ValueError, OSError) as error:
+            self._problem = str(error)
+        try:
+            events, snapshot = self._feed.poll(READ_BYTES)
+            if self._feed.generation != self._generation:
+                self._generation, self._history, changed = self._feed.generation, History(), True
+            for event in events:
+                if isinstance(event, EventUpdate):
+                    self._history.add(event)
+                elif isinstance(event, EventResume):
+                    self._history.take_back(event.update)
+            if events or changed or snapshot.skipped != self._snapshot.skipped:
+                self._snapshot, self._curves, changed = snapshot, self._history.curves(), True
+            changed = self._log.poll() or changed
+        except OSError as error:
+            self._problem = f"run {self.paths.id!r} cannot be read: {error.strerror}"
+        return changed or before != (self._status, self._problem, self._feed.behind)
+
+    def view(self) -> RunView:
+        """Return the picture as of the last poll."""
+        status = self._status
+        return RunView(
+            id=self.paths.id,
+            root=self.paths.root,
+            state=status.state if status else "",
+            reason=status.reason if status else "",
+            phase=status.phase if status else "",
+            preset=status.preset if status else "",
+            snapshot=self._snapshot,
+            curves=self._curves,
+            tail=tuple(self._log.lines),
+            problem=self._problem,
+            behind=self._feed.behind,
+        )
+
+
+class Catalogue:
+    """The list of runs; a run at rest is looked at again only when one of its files changed."""
+
+    def __init__(self, home: Path | None) -> None:
+        self.home = home
+        self._known: dict[Path, tuple[Signature, RunRow]] = {}
+
+    def poll(self) -> tuple[RunRow, ...]:
+        """Return a row for every run, newest first."""
+        rows, known = [], {}
+        for paths in list_runs(self.home):
+            signature = _signature(paths)
+            before = self._known.get(paths.root)
+            if before and before[0] == signature and not before[1].is_alive:
+                row = before[1]
+            else:
+                row = run_row(paths, before[1] if before and before[0][:1] == signature[:1] else None)
+            known[paths.root] = (signature, row)
+            rows.append(row)
+        self._known = known
+        return tuple(rows)
+
+
+def _signature(paths: RunPaths) -> Signature:
+    """Return what changes when a run does, its records first."""
+    found: list[tuple[int, int] | None] = []
+    for path in (paths.metrics, paths.exit, paths.processes, paths.spec):
+        try:
+            state = os.stat(path)
+            found.append((state.st_mtime_ns, state.st_size))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
+    """Return a run as it is now; ``before`` is an earlier row with the same records."""
+    try:
+        status = job_status(paths)
+    except (ValueError, OSError) as error:
+        return RunRow(id=paths.id, root=paths.root, state="failed", reason=str(error))
+    if before is not None:
+        return replace(before, state=status.state, reason=status.reason)
+    seen = glance(paths.metrics)
+    update, evaluation, start = seen.update, seen.evaluation, seen.start
+    return RunRow(
+        id=paths.id,
+        root=paths.root,
+        state=status.state,
+        reason=status.reason,
+        preset=status.preset,
+        device=start.device if start else "",
+        opponent=evaluation.opponent if evaluation else opponent_of(start.config) if start else "",
+        created=status.created,
+        progress=_progress(seen),
+        update=update.update if update else status.update,
+        steps=seen.global_step,
+        steps_per_s=update.steps_per_s if update else math.nan,
+        avg_return=update.avg_return if update else math.nan,
+        win_rate=update.win_rate if update else math.nan,
+        eval_rate=evaluation.win_rate if evaluation else math.nan,
+    )
+
+
+def _progress(seen: Glance) -> float:
+    return RunSnapshot(start=seen.start, update=seen.update).progress
+
+
+class Feed(threading.Thread):
+    """Looks at the files until it is told to end."""
+
+    def __init__(self, post: Callable[[Message], object], home: Path | None = None, poll_s: float = POLL_S) -> None:
+        """Post messages through ``post``, which must be safe to call from a thread."""
+        super().__init__(name="echelon-feed", daemon=True)
+        self._post = post
+        self._poll_s = poll_s
+        self._catalogue = Catalogue(home)
+        self._followers: OrderedDict[Path, RunFollower] = OrderedDict()
+        self._wanted: Path | None = None
+        self._log: Path | None = None
+        self._log_follower: LogFollower | None = None
+        self._list_runs = True
+        self._last_rows: tuple[RunRow, ...] | None = None
+        self._last_rows_at = 0.0
+        self._last_run: Path | None = None
+        self._wake, self._over = threading.Event(), threading.Event()
+
+    def watch(self, run: Path | None, *, runs: bool = True, log: Path | None = None) -> None:
+        """Say what the screens need from now on: a run's folder, the list of runs, a log."""
+        self._wanted, self._list_runs, self._log = run, runs, log
+        self._wake.set()
+
+    def end(self) -> None:
+        """Stop reading."""
+        self._over.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            self._wake.clear()
+            more = False
+            try:
+                more = self.look()
+            except Exception as error:
+                # whatever lies in a folder, the dashboard goes on and says what it could not read
+                self._post(FeedFailed(f"{type(error).__name__}: {error}"))
+            if not more:
+                self._wake.wait(self._poll_s)
+
+    def look(self) -> bool:
+        """Look at everything that is wanted once, post what changed, and say whether there is more to read now."""
+        more = self._look_at_run(self._wanted) if self._wanted is not None else False
+        if self._list_runs:
+            self._look_at_runs()
+        if self._log is not None:
+            self._look_at_log(self._log)
+        return more
+
+    def _look_at_runs(self) -> None:
+        rows = self._catalogue.poll()
+        now = time.time()
+        if rows != self._last_rows or now - self._last_rows_at >= AGE_S:
+            self._last_rows, self._last_rows_at = rows, now
+            home = self._catalogue.home
+            self._post(RunsSeen(RunsView(rows=rows, home=str(home or ""), loaded=True, now=now)))
+
+    def _look_at_run(self, root: Path) -> bool:
+        follower = self._followers.get(root) or RunFollower(root)
+        self._followers[root] = follower
+        self._followers.move_to_end(root)
+        while len(self._followers) > FOLLOWED:
+            self._followers.popitem(last=False)
+        if follower.poll() or self._last_run != root:
+            self._last_run = root
+            self._post(RunSeen(follower.view()))
+        return follower.behind
+
+    def _look_at_log(self, path: Path) -> None:
+        if self._log_follower is None or self._log_follower.path != path:
+            self._log_follower = LogFollower(path)
+            self._log_follower.poll()
+        elif not self._log_follower.poll():
+            return
+        follower = self._log_follower
+        self._post(LogSeen(LogView(str(path), path.name, follower.first, tuple(follower.lines))))

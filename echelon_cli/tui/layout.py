@@ -1,0 +1,83 @@
+"""Where panels stand: a pure function from the size of the screen to their places.
+
+A wide screen shows all of them; a smaller one a page at a time; a zoomed panel has everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.geometry import Region
+
+WIDE = (120, 28)
+"""Columns and rows from which all panels are shown at once."""
+
+COLUMNS = 8
+"""Units that a row of the wide arrangement is divided into."""
+
+PAGE_COLUMNS = ((120, 4), (0, 2))
+"""Panels beside each other on a page, by the width from which it holds."""
+
+LEAST = (60, 20)
+"""Smallest terminal, in columns and rows, that the dashboard fits into."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the arrangement needs to know of a panel."""
+
+    name: str
+    page: str
+    units: int = 2
+    """Of ``COLUMNS``, on a wide screen."""
+
+
+def is_wide(width: int, height: int) -> bool:
+    """Whether all panels fit at once."""
+    return width >= WIDE[0] and height >= WIDE[1]
+
+
+def arrange(
+    width: int,
+    height: int,
+    places: Sequence[Place],
+    *,
+    wide: bool,
+    page: str = "",
+    zoomed: str = "",
+    hidden: frozenset[str] = frozenset(),
+) -> dict[str, Region]:
+    """Return the region of every panel that is to be seen in ``width`` x ``height`` cells.
+
+    ``wide`` shows all that are not hidden; else those of ``page``.
+    """
+    if width <= 0 or height <= 0:
+        return {}
+    if zoomed:
+        return {zoomed: Region(0, 0, width, height)}
+    shown = [p for p in places if p.name not in hidden]
+    rows: list[list[Place]] = [[]]
+    if wide:
+        for place in shown:
+            if sum(p.units for p in rows[-1]) + place.units > COLUMNS:
+                rows.append([])
+            rows[-1].append(place)
+    else:
+        mine = [Place(p.name, p.page, 1) for p in shown if p.page == page]
+        columns = next(n for least, n in PAGE_COLUMNS if width >= least)
+        rows = [mine[i : i + columns] for i in range(0, len(mine), columns)]
+    rows = [row for row in rows if row]
+    found: dict[str, Region] = {}
+    for row, (top, bottom) in zip(rows, _shares([1] * len(rows), height), strict=True):
+        for place, (left, right) in zip(row, _shares([p.units for p in row], width), strict=True):
+            found[place.name] = Region(left, top, right - left, bottom - top)
+    return found
+
+
+def _shares(weights: Sequence[int], size: int) -> list[tuple[int, int]]:
+    """Divide ``size`` cells among weights without gap or overlap."""
+    total, edges = sum(weights), [0]
+    for i in range(len(weights)):
+        edges.append(round(size * sum(weights[: i + 1]) / total))
+    return list(zip(edges, edges[1:], strict=False))

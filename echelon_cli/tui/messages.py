@@ -1,0 +1,155 @@
+"""Everything the feed says to the screens: frozen pictures, and one message for each that replaces an older one.
+
+A burst of pictures coalesces to the newest. Nothing here reads a file or knows a widget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from textual.message import Message
+
+from echelon.jobs.status import ALIVE
+from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.tui.curves import Curves
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """One run in the list of all."""
+
+    id: str
+    root: Path
+    state: str
+    reason: str = ""
+    preset: str = ""
+    device: str = ""
+    opponent: str = ""
+    created: float = 0.0
+    progress: float = 0.0
+    """Share of the planned training, 0 to 1."""
+    update: int = 0
+    steps: int = 0
+    steps_per_s: float = math.nan
+    avg_return: float = math.nan
+    win_rate: float = math.nan
+    """In training, over the newest episodes."""
+    eval_rate: float = math.nan
+    """At the newest evaluation."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state in ALIVE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain values."""
+        return {**asdict(self), "root": str(self.root)}
+
+
+@dataclass(frozen=True, eq=False)
+class RunsView:
+    """Every run, newest first."""
+
+    rows: tuple[RunRow, ...] = ()
+    home: str = ""
+    loaded: bool = False
+    """Whether the folder has been looked at."""
+    now: float = 0.0
+    """When it was [s since the epoch]."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunView:
+    """One run, followed."""
+
+    id: str = ""
+    root: Path | None = None
+    state: str = ""
+    reason: str = ""
+    phase: str = ""
+    preset: str = ""
+    snapshot: RunSnapshot = RunSnapshot()
+    curves: Curves = field(default_factory=Curves)
+    tail: tuple[str, ...] = ()
+    """The newest lines of the trainer's log."""
+    problem: str = ""
+    """Why it cannot be shown, if it cannot."""
+    behind: bool = False
+    """Whether older records are still being read."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state in ALIVE
+
+    @property
+    def opponent(self) -> str:
+        """Who the learner plays against, empty while unknown."""
+        if self.snapshot.evals:
+            return self.snapshot.evals[-1].opponent
+        return opponent_of(self.snapshot.start.config) if self.snapshot.start else ""
+
+
+@dataclass(frozen=True, eq=False)
+class LogView:
+    """The newest lines of one log."""
+
+    run: str = ""
+    name: str = ""
+    first: int = 0
+    """Number of the first line that is kept."""
+    lines: tuple[str, ...] = ()
+
+
+def opponent_of(config: dict[str, Any]) -> str:
+    """Return the opponent that a configuration names, empty where it names none."""
+    opponents = config.get("opponents")
+    if not isinstance(opponents, dict):
+        return ""
+    return ":".join(str(opponents[key]) for key in ("kind", "skill") if opponents.get(key))
+
+
+class RunsSeen(Message):
+    """The list of runs has changed."""
+
+    def __init__(self, view: RunsView) -> None:
+        super().__init__()
+        self.view = view
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, RunsSeen)
+
+
+class RunSeen(Message):
+    """The run that is followed has changed."""
+
+    def __init__(self, view: RunView) -> None:
+        super().__init__()
+        self.view = view
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, RunSeen)
+
+
+class LogSeen(Message):
+    """The log that is read has changed."""
+
+    def __init__(self, view: LogView) -> None:
+        super().__init__()
+        self.view = view
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, LogSeen)
+
+
+class FeedFailed(Message):
+    """Something could not be read, and the feed goes on."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, FeedFailed)

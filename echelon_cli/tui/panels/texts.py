@@ -1,0 +1,123 @@
+"""Panels of words: the values of the curriculum, and alerts with the newest lines of the log."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from echelon.telemetry.events import EventAlert
+from echelon_cli.tui.cells import Grid, Span, fit
+from echelon_cli.tui.format import clock, measured
+from echelon_cli.tui.look import Look
+from echelon_cli.tui.panels.base import Panel
+
+ALERT_ROLES = {"info": "info", "warning": "warn", "error": "bad"}
+
+ALERTS_SHOWN = 3
+
+INDENT = 9
+"""Blanks before the second row of a long log line: as wide as the time of day."""
+
+STAMP = re.compile(r"^(\d{4}-\d\d-\d\d) (?=\d\d:\d\d:\d\d )")
+"""The date at the beginning of a log line."""
+
+LINE_ROLES = (("Error", "bad"), ("error", "bad"), ("alert", "warn"), ("warning", "warn"), (" eval ", "mark"))
+"""Words in a log line that give it a colour."""
+
+
+class PanelCurriculum(Panel):
+    """The levers that make the task harder, and where they stand."""
+
+    def body(self, width: int, height: int) -> Grid:
+        snapshot = self.view.snapshot
+        levers = dict(snapshot.curriculum.levers) if snapshot.curriculum else {}
+        if snapshot.update:
+            levers |= snapshot.update.curriculum
+        moved = ""
+        if snapshot.curriculum:
+            moved = f"moved at update {snapshot.curriculum.update}"
+            if snapshot.curriculum.reason:
+                moved += f" ({snapshot.curriculum.reason})"
+        return draw_levers(levers, moved, width, height, self.look)
+
+
+def draw_levers(levers: dict[str, Any], moved: str, width: int, height: int, look: Look) -> Grid:
+    """Return each lever's name and value, on two rows with a bar where there is room."""
+    grid = Grid(width, height)
+    if not levers:
+        grid.put(0, 0, fit("nothing moves", width, look.symbols.cut), "dim")
+        return grid
+    roomy, y = len(levers) * 2 <= height, 0
+    for name, value in levers.items():
+        shown = fit(measured(value) if isinstance(value, float) else str(value), width // 2, look.symbols.cut)
+        room = width - len(shown) - 1
+        grid.put(0, y, fit(name.replace("_", " "), width if roomy else room, look.symbols.cut))
+        y += int(roomy)
+        if roomy and isinstance(value, float) and 0 <= value <= 1:
+            size = round(value * room)
+            grid.spans(0, y, [(look.symbols.line * size, "series1"), (look.symbols.rest * (room - size), "rest")])
+        grid.right(width, y, shown, "series1")
+        y += 1
+    for line in wrap(moved, width)[: max(0, height - y - 1)]:
+        y += 1
+        grid.put(0, y, line, "dim")
+    return grid
+
+
+class PanelLog(Panel):
+    """The newest alerts, then the newest lines of the trainer's log."""
+
+    def note(self) -> str:
+        count = len(self.view.snapshot.alerts)
+        return f"{count} alert{'s' if count > 1 else ''}" if count else ""
+
+    def body(self, width: int, height: int) -> Grid:
+        alerts = self.view.snapshot.alerts[-min(ALERTS_SHOWN, max(1, height // 3)) :]
+        return draw_log(alerts, self.view.tail, width, height, self.look)
+
+
+def draw_log(alerts: tuple[EventAlert, ...], tail: tuple[str, ...], width: int, height: int, look: Look) -> Grid:
+    """Return alerts above the newest log lines; the date is left out while it is that of the newest."""
+    grid = Grid(width, height)
+    warned: list[Span] = []
+    for alert in alerts:
+        text = wrap(f"{look.symbols.up} {clock(alert.time)} {alert.message}", width, indent=INDENT + 2)
+        warned += [(row, ALERT_ROLES.get(alert.level, "warn")) for row in text]
+    warned = warned[: max(1, height // 2)]
+    lines = [line for line in tail[-height:] if line.strip()]
+    dates = [found[1] for line in lines if (found := STAMP.match(line))]
+    rows: list[Span] = []
+    room = height - len(warned)
+    for line in reversed(lines):
+        found = STAMP.match(line)
+        text = line[found.end() :] if found and found[1] == dates[-1] else line
+        whole = [(row, line_role(line)) for row in wrap(text, width, indent=INDENT)]
+        if len(rows) + len(whole) > room:
+            rows = rows or whole[:room]
+            break
+        rows = whole + rows
+    for y, (text, role) in enumerate(warned + rows):
+        grid.put(0, y, text, role)
+    if not alerts and not lines:
+        grid.put(0, 0, "nothing written yet", "dim")
+    return grid
+
+
+def line_role(line: str) -> str:
+    """Return the role of a log line by the words in it."""
+    return next((role for word, role in LINE_ROLES if word in line), "dim")
+
+
+def wrap(text: str, width: int, *, indent: int = 0) -> list[str]:
+    """Return text in lines of at most ``width`` characters, broken between words where possible."""
+    lines, line = [], ""
+    margin = " " * min(indent, max(0, width - indent))
+    for word in text.split():
+        if line.strip() and len(line) + 1 + len(word) > width:
+            lines.append(line)
+            line = margin
+        line = f"{line} {word}" if line.strip() else f"{line}{word}"
+        while len(line) > width > 0:
+            lines.append(line[:width])
+            line = margin + line[width:]
+    return [*lines, line] if line.strip() else lines

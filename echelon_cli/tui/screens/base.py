@@ -1,0 +1,154 @@
+"""What all screens share: their keys as a table, the line of keys, notices, and what a tiny terminal shows instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widget import Widget
+
+from echelon_cli.tui import actions
+from echelon_cli.tui.cells import CellView, Grid, SpanCompositor, fit
+from echelon_cli.tui.keys import Key, KeyBar
+from echelon_cli.tui.layout import LEAST
+from echelon_cli.tui.messages import RunsView, RunView
+from echelon_cli.tui.panels.texts import wrap
+
+if TYPE_CHECKING:
+    from echelon_cli.tui.app import Dashboard
+
+COMMON: tuple[Key, ...] = (
+    Key(keys="question_mark", shown="?", action="app.help", label="help", help="keys and words", rank=0),
+    Key(keys="q", action="app.leave", label="quit", help="leave; runs go on in the background", rank=1),
+    Key(keys="ctrl+c", action="app.leave", label="", help="the same", always=True),
+    Key(keys="g", action="app.glyphs", label="", help="draw with braille, blocks or ASCII"),
+    Key(keys="T", action="app.background", label="", help="colours for a dark or a light background"),
+    Key(keys="ctrl+p", action="app.command_palette", label="", help="every command by name"),
+)
+"""Keys of every screen."""
+
+RUN_KEYS: tuple[Key, ...] = (
+    Key(keys="s", action="stop", label="stop", help="stop the run: it ends its update and saves", rank=3),
+    Key(keys="r", action="resume", label="resume", help="let an ended run go on from its newest checkpoint", rank=3),
+    Key(keys="c", action="save", label="save", help="save a checkpoint after this update", rank=6),
+)
+"""Keys of screens with a chosen run."""
+
+
+class TooSmall(CellView):
+    """What is said where nothing else fits."""
+
+    def draw(self, width: int, height: int) -> Grid:
+        grid = Grid(width, height)
+        text = f"The dashboard needs {LEAST[0]} columns and {LEAST[1]} rows; this terminal has {width} and {height}."
+        lines = wrap(text, max(1, width - 2))
+        if len(lines) >= height:
+            lines = [fit(f"needs {LEAST[0]}x{LEAST[1]}", width)]
+        for y, line in enumerate(lines, start=max(0, (height - len(lines)) // 2)):
+            grid.put(max(0, (width - len(line)) // 2), y, line, "bold")
+        return grid
+
+
+class BaseScreen(Screen[None]):
+    """A full screen; ``content`` yields its widgets."""
+
+    AUTO_FOCUS = ""
+    KEYS: ClassVar[tuple[Key, ...]] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = SpanCompositor()
+        self.ready = False
+        """Whether its widgets are there."""
+
+    @property
+    def dashboard(self) -> Dashboard:
+        return cast("Dashboard", self.app)
+
+    def content(self) -> Iterable[Widget]:
+        """Yield what stands above the line of keys."""
+        return ()
+
+    def compose(self) -> ComposeResult:
+        with Container(id="content"):
+            yield from self.content()
+            yield KeyBar((*self.KEYS, *COMMON), look=self.dashboard.look, id="keys")
+        yield TooSmall(look=self.dashboard.look, id="small")
+
+    def on_mount(self) -> None:
+        self.begin()
+        self.ready = True
+        self.fit()
+        self.resume()
+
+    def on_screen_resume(self) -> None:
+        if self.ready:
+            self.resume()
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.ready:
+            self.fit()
+
+    def fit(self) -> None:
+        """Fit the screen into the terminal."""
+        width, height = self.app.size
+        self.set_class(width < LEAST[0] or height < LEAST[1], "-small")
+        self.lay_out(width, height)
+
+    def begin(self) -> None:
+        """Prepare the widgets, once they are there."""
+
+    def resume(self) -> None:
+        """Show what is known by now and ask the feed for more, whenever the screen comes to the top."""
+
+    def lay_out(self, width: int, height: int) -> None:
+        """Fit the content into a screen of this size."""
+
+    def say(self, text: str, role: str = "info") -> None:
+        """Show a notice for a while."""
+        self.query_one(KeyBar).say(text, role)
+
+    def show_runs(self, view: RunsView) -> None:
+        """Take a new list of runs."""
+
+    def show_run(self, view: RunView) -> None:
+        """Take a new picture of a run."""
+
+
+class RunActions(BaseScreen):
+    """A screen with a chosen run, and what can be done to it."""
+
+    def chosen(self) -> tuple[Path, str, str] | None:
+        """Return folder, id and state of the chosen run."""
+        return None
+
+    def action_stop(self) -> None:
+        run = self.chosen()
+        if run is None:
+            return
+        root, name, state = run
+        if state == "stopping":
+            question = f"{name} is stopping already. Ask again, so that it gives up its update and keeps the last save?"
+        else:
+            question = f"Stop {name}? It ends its update, saves and leaves; resume lets it go on."
+        self.dashboard.ask(question, lambda: self.dashboard.act(actions.stop, root))
+
+    def action_resume(self) -> None:
+        run = self.chosen()
+        if run is None:
+            return
+        root, name, state = run
+        question = f"Resume {name} from its newest checkpoint?"
+        if state == "completed":
+            question = f"{name} has reached its limit and would end at once. Resume it all the same?"
+        self.dashboard.ask(question, lambda: self.dashboard.act(actions.resume, root))
+
+    def action_save(self) -> None:
+        run = self.chosen()
+        if run is not None:
+            self.dashboard.act(actions.save, run[0])

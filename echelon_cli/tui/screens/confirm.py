@@ -1,0 +1,55 @@
+"""A question before something that somebody might not want."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import ModalScreen
+
+from echelon_cli.tui.cells import CellView, Grid, SpanCompositor, frame
+from echelon_cli.tui.look import Look
+from echelon_cli.tui.panels.texts import wrap
+
+WIDTH = 56
+"""Cells of the box."""
+
+ANSWERS = (("y", " yes"), ("n", " no"))
+
+
+class Question(CellView):
+    """The box."""
+
+    def __init__(self, text: str, *, look: Look) -> None:
+        super().__init__(look=look)
+        self.lines = wrap(text, WIDTH - 6)
+        self.styles.width, self.styles.height = WIDTH, len(self.lines) + 5
+
+    def draw(self, width: int, height: int) -> Grid:
+        grid = Grid(width, height)
+        frame(grid, self.look, "sure?", focused=True)
+        for y, line in enumerate(self.lines, start=2):
+            grid.put(3, y, line)
+        x = 3
+        for key, label in ANSWERS:
+            x = grid.spans(x, height - 2, [(key, "key"), (label, "")]) + 3
+        return grid
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Yes or no."""
+
+    BINDINGS = [
+        Binding("y,enter", "answer(True)", "yes", show=False),
+        Binding("n,escape,q", "answer(False)", "no", show=False),
+    ]
+
+    def __init__(self, text: str, look: Look) -> None:
+        super().__init__()
+        self._compositor = SpanCompositor()
+        self._question = Question(text, look=look)
+
+    def compose(self) -> ComposeResult:
+        yield self._question
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)

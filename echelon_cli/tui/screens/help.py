@@ -1,0 +1,112 @@
+"""Keys of the screen one came from, made from its table, and what the words on the screens mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from textual.widget import Widget
+
+from echelon_cli.tui.cells import Span
+from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.look import GLYPHS_VARIABLE, STATE_ROLES, THEME_VARIABLE, Look
+from echelon_cli.tui.pager import Pager
+from echelon_cli.tui.panels.header import pill
+from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.screens.base import COMMON, BaseScreen
+
+STATES: dict[str, str] = {
+    "starting": "compiles kernels and prepares maps",
+    "running": "trains",
+    "stalled": "lives, but has made no progress for long",
+    "stopping": "ends its update and saves",
+    "completed": "reached its limit",
+    "stopped": "was stopped, and saved",
+    "failed": "ended by itself with an error",
+    "crashed": "died without a word",
+    "lost": "belongs to another machine",
+}
+
+WORDS: dict[str, str] = {
+    "win rate": "share of battles won, over the newest in training; marks are evaluations on seeds training never sees",
+    "steps": "decisions of the learner's living mechs",
+    "curve and shade": "averaged values, and behind them the values as they were",
+    "clip": "gradients longer than this are shortened to it",
+    "KL, clipped": "how far an update moved the policy, and how often it was held back",
+    "explained variance": "1: returns are foreseen; 0: not at all",
+    "return by part": "what each reward adds up to, for a mech and an episode",
+}
+
+VARIABLES: dict[str, str] = {
+    GLYPHS_VARIABLE: "braille, block or ascii: what curves are drawn with",
+    THEME_VARIABLE: "dark or light: which background colours are chosen for",
+    "NO_COLOR": "set to anything: no colours at all",
+}
+
+KEY_CELLS = 16
+
+TERM_CELLS = 20
+"""Columns of keys and of words."""
+
+
+class HelpScreen(BaseScreen):
+    """Keys and words."""
+
+    KEYS = (
+        Key(keys="escape", shown="esc", action="close", label="back", help="leave the help", rank=0),
+        Key(keys="up,k", action="scroll(-1)", label="", help="a line up"),
+        Key(keys="down,j", action="scroll(1)", label="", help="a line down"),
+        Key(keys="pageup", action="page(-1)", label="", help="a page up"),
+        Key(keys="pagedown,space", action="page(1)", label="", help="a page down"),
+    )
+    BINDINGS = bindings(KEYS)
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def content(self) -> Iterable[Widget]:
+        yield Pager(look=self.dashboard.look, id="lines")
+
+    def begin(self) -> None:
+        self.pager.focus()
+
+    def lay_out(self, width: int, height: int) -> None:
+        self.pager.show(help_lines(self._keys, self.dashboard.look, width))
+
+    @property
+    def pager(self) -> Pager:
+        return self.query_one(Pager)
+
+    def action_close(self) -> None:
+        self.dashboard.pop_screen()
+
+    def action_scroll(self, by: int) -> None:
+        self.pager.scroll(by)
+
+    def action_page(self, by: int) -> None:
+        self.pager.scroll(by * self.pager.page)
+
+
+def help_lines(keys: Sequence[Key], look: Look, width: int) -> list[list[Span]]:
+    """Return the whole help as lines of at most ``width`` cells."""
+    lines: list[list[Span]] = [[(" Keys", "title")], []]
+    for key in (*keys, *(k for k in COMMON if k not in keys)):
+        lines += _entry((key.listed, "key"), KEY_CELLS, key.help, width)
+    lines += [[], [(" States", "title")], []]
+    for state in STATE_ROLES:
+        lines += _entry(pill(state, look), TERM_CELLS, STATES[state], width)
+    lines += [[], [(" Words", "title")], []]
+    for word, meaning in WORDS.items():
+        lines += _entry((word, "bold"), TERM_CELLS, meaning, width)
+    lines += [[], [(" Terminal", "title")], []]
+    for name, meaning in VARIABLES.items():
+        lines += _entry((name, "bold"), TERM_CELLS, meaning, width)
+    return lines
+
+
+def _entry(name: Span, cells: int, meaning: str, width: int) -> list[list[Span]]:
+    """Return a name and its meaning, the meaning in a column of its own."""
+    first, *more = wrap(meaning, max(10, width - cells - 3))
+    gap = " " * max(1, cells - cell_len(name[0]))
+    return [[("  ", ""), name, (gap, ""), (first, "")], *([(" " * (cells + 2) + row, "")] for row in more)]

@@ -1,0 +1,178 @@
+"""The list of all runs, with charts of the chosen one beneath it where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from textual.containers import Container
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Input
+
+from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.messages import RunsView, RunView
+from echelon_cli.tui.panels import PANELS, PREVIEW
+from echelon_cli.tui.panels.base import Panel
+from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
+from echelon_cli.tui.table import ORDERS, RunTable
+
+PREVIEW_FROM = (110, 34)
+"""Columns and rows from which the chosen run's charts are shown."""
+
+PREVIEW_SHARE = 0.4
+"""Share of the rows that they take."""
+
+SETTLE_S = 0.15
+"""How long the cursor rests on a run before its records are read."""
+
+
+class Summary(CellView):
+    """How many runs there are, where, and what is shown of them."""
+
+    def __init__(self, **options) -> None:
+        super().__init__(**options)
+        self.view = RunsView()
+        self.shown = 0
+        self.query_text = ""
+
+    def draw(self, width: int, height: int) -> Grid:
+        grid = Grid(width, height)
+        alive = sum(row.is_alive for row in self.view.rows)
+        total = len(self.view.rows)
+        x = grid.put(1, 0, "Echelon", "bold") + 2
+        text = f"{total} run{'s' * (total != 1)}"
+        if self.query_text:
+            text = f"{self.shown} of {text} with {self.query_text!r}"
+        x = grid.put(x, 0, text, "dim") + 2
+        x = grid.put(x, 0, f"{self.look.state_symbol('running')} {alive} at work", "good" if alive else "dim") + 2
+        home = fit(self.view.home, max(0, width - x - 2), self.look.symbols.cut)
+        grid.right(width - 1, 0, home, "dim")
+        return grid
+
+
+class RunsScreen(RunActions):
+    """Every run."""
+
+    KEYS = (
+        Key(keys="enter", action="open", label="open", help="follow the chosen run", rank=2),
+        Key(keys="slash", shown="/", action="filter", label="filter", help="show the runs with these words", rank=4),
+        Key(keys="o", action="order", label="order", help="sort by the next column", rank=5),
+        Key(keys="O", action="reverse", label="", help="turn the order round"),
+        *RUN_KEYS,
+        Key(keys="up,k", action="move(-1)", label="", help="one run up"),
+        Key(keys="down,j", action="move(1)", label="", help="one run down"),
+        Key(keys="pageup", action="page(-1)", label="", help="a page up"),
+        Key(keys="pagedown", action="page(1)", label="", help="a page down"),
+        Key(keys="home", action="move(-1000000)", label="", help="the first run"),
+        Key(keys="end", action="move(1000000)", label="", help="the last run"),
+        Key(keys="escape", action="clear", label="", help="show all runs again"),
+    )
+    BINDINGS = bindings(KEYS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settle: Timer | None = None
+        self._preview: list[Panel] = []
+
+    def content(self) -> Iterable[Widget]:
+        look = self.dashboard.look
+        yield Summary(look=look, id="summary")
+        yield Input(placeholder="words of name, state, preset or device", id="filter", compact=True)
+        yield RunTable(look=look, id="runs")
+        self._preview = [PANELS[name].make(PANELS[name].title, look=look) for name in PREVIEW]
+        yield Container(*self._preview, id="preview")
+
+    def begin(self) -> None:
+        self.query_one(Input).cursor_blink = False
+        self.query_one(RunTable).focus()
+        for panel in self._preview:
+            panel.can_focus = False
+
+    def resume(self) -> None:
+        self.show_runs(self.dashboard.runs)
+        self._follow()
+
+    @property
+    def table(self) -> RunTable:
+        return self.query_one(RunTable)
+
+    def lay_out(self, width: int, height: int) -> None:
+        roomy = width >= PREVIEW_FROM[0] and height >= PREVIEW_FROM[1]
+        preview = self.query_one("#preview")
+        preview.styles.height = round(height * PREVIEW_SHARE)
+        if preview.display != roomy:
+            preview.display = roomy
+            self._follow()
+
+    def show_runs(self, view: RunsView) -> None:
+        self.table.view = view
+        self._summarise()
+
+    def show_run(self, view: RunView) -> None:
+        row = self.table.row
+        if row is not None and view.root == row.root:
+            for panel in self._preview:
+                panel.view = view
+
+    def chosen(self) -> tuple[Path, str, str] | None:
+        row = self.table.row
+        return (row.root, row.id, row.state) if row else None
+
+    def _summarise(self) -> None:
+        summary = self.query_one(Summary)
+        summary.view, summary.shown, summary.query_text = self.table.view, len(self.table.rows), self.table.query_text
+        summary.redraw()
+
+    def _follow(self) -> None:
+        """Ask for the chosen run's picture if it is shown."""
+        row = self.table.row
+        wanted = row.root if row is not None and self.query_one("#preview").display else None
+        self.dashboard.feed.watch(wanted, runs=True)
+
+    def on_run_table_chosen(self, message: RunTable.Chosen) -> None:
+        for panel in self._preview:
+            panel.view = RunView()
+        if self._settle is not None:
+            self._settle.stop()
+        self._settle = self.set_timer(SETTLE_S, self._follow)
+
+    def on_run_table_opened(self, message: RunTable.Opened) -> None:
+        self.dashboard.open_run(message.root)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.table.query_text = event.value
+        self._summarise()
+
+    def on_input_submitted(self) -> None:
+        self.query_one(Input).display = bool(self.query_one(Input).value)
+        self.table.focus()
+
+    def action_open(self) -> None:
+        row = self.table.row
+        if row is not None:
+            self.dashboard.open_run(row.root)
+
+    def action_filter(self) -> None:
+        field = self.query_one(Input)
+        field.display = True
+        field.focus()
+
+    def action_clear(self) -> None:
+        field = self.query_one(Input)
+        field.value = ""
+        field.display = False
+        self.table.focus()
+
+    def action_order(self) -> None:
+        self.table.sort(ORDERS[(ORDERS.index(self.table.order) + 1) % len(ORDERS)], backwards=False)
+
+    def action_reverse(self) -> None:
+        self.table.sort(backwards=not self.table.backwards)
+
+    def action_move(self, by: int) -> None:
+        self.table.move(by)
+
+    def action_page(self, by: int) -> None:
+        self.table.move(by * self.table.page)

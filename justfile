@@ -1,0 +1,43 @@
+# Everything a developer runs; `just` lists it. Recipes use the active environment's python.
+
+python := env("PYTHON", "python")
+
+_list:
+    @just --list
+
+# run the tests
+test *ARGS:
+    {{python}} -m pytest {{ARGS}}
+
+# style and layers
+lint:
+    {{python}} -m ruff check .
+    {{python}} -m ruff format --check .
+    lint-imports
+
+# static types
+types:
+    {{python}} -m pyright
+
+# measure this machine
+bench *ARGS:
+    {{python}} -m echelon_cli.main bench {{ARGS}}
+
+# accept what the golden tests now produce
+golden:
+    ECHELON_UPDATE_GOLDEN=1 {{python}} -m pytest tests -k "golden or hashes"
+
+# both README commands, as written, on a clean clone of HEAD
+fresh:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    git clone --quiet --no-local . "$folder/echelon"
+    cd "$folder/echelon"
+    mapfile -t commands < <(sed -n '/^```sh$/,/^```$/p' README.md | grep '^python3 -m venv')
+    echo "+ ${commands[0]} --minutes 1"
+    eval "${commands[0]} --minutes 1"
+    rm -rf .venv
+    echo "+ ${commands[1]}"
+    eval "${commands[1]}"

@@ -1,0 +1,48 @@
+"""The benchmark scenes run and report what they promise; no speed is asserted here."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.bench import scenes
+from echelon.bench.tree import fold, rows
+
+
+def test_prefixes_sum_their_parts():
+    assert fold({"tick.move.a": 1.0, "tick.move.b": 2.0, "tick.fire": 4.0}) == {
+        "tick": 7.0,
+        "tick.move": 3.0,
+        "tick.move.a": 1.0,
+        "tick.move.b": 2.0,
+        "tick.fire": 4.0,
+    }
+
+
+def test_rows_nest_children_under_parents_and_drop_crumbs():
+    shown = rows({"a.x": 50.0, "a.y": 30.0, "b": 19.9, "c": 0.1})
+    assert [label for label, _, _ in shown] == ["a", "  x", "  y", "b"]
+    assert shown[0][1:] == (80.0, pytest.approx(0.8))
+
+
+def test_every_scene_says_in_one_line_what_it_measures():
+    for name, scene in scenes.SCENES.items():
+        assert (scene.__doc__ or "").strip(), name
+
+
+@pytest.mark.parametrize("name", ["sim-blind", "rays", "observation"])
+def test_a_scene_measures_something(name, monkeypatch):
+    monkeypatch.setattr(scenes, "WARM_DECISIONS", 2)
+    monkeypatch.setattr(scenes, "MEASURED_DECISIONS", 2)
+    (result,) = scenes.run_scenes([name], repeats=2)
+    assert result["scene"] == name and result["min_per_s"] <= result["median_per_s"] <= result["max_per_s"]
+    assert result["median_per_s"] > 0
+
+
+def test_a_simulator_scene_shows_the_phases_of_a_decision(monkeypatch):
+    for name in ("WARM_DECISIONS", "MEASURED_DECISIONS", "TIMED_DECISIONS"):
+        monkeypatch.setattr(scenes, name, 1)
+    (result,) = scenes.run_scenes(["sim-5v5"], repeats=1)
+    assert {"tick.movement.move", "tick.weapons.triggers", "sensing.sense_sight", "pilots.fly_legacy"} <= set(
+        result["phases_ms"]
+    )
+    assert 0.0 <= result["dead_share"] < 1.0

@@ -1,0 +1,107 @@
+"""A served home folder and a page in headless Chromium; skipped with a reason without a browser or a viewer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "replays" / "small.ecr"
+RUN = "20260101-000000-quickstart-calm-otter"
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+    "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync",
+)  # fmt: skip
+TIMEOUT_MS = 90_000
+
+
+def chromium() -> str | None:
+    """The browser to test with: $CHROMIUM, else the system's."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
+
+
+def missing() -> str:
+    """Why these tests cannot run here, or nothing."""
+    from echelon.server.routes import STATIC
+
+    if not (STATIC / "index.html").is_file():
+        return "the viewer is not built; pip install -e . builds it"
+    return "" if chromium() else "no Chromium here; set CHROMIUM to one"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def browser_or_skip() -> None:
+    reason = missing()
+    if reason and os.environ.get("CI"):
+        pytest.fail(reason)
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("home")
+    replays = root / RUN / "replays"
+    replays.mkdir(parents=True)
+    (root / RUN / "spec.json").write_text("{}")
+    shutil.copy(GOLDEN, replays / "u000001-blue.ecr")
+    return root
+
+
+@pytest.fixture(scope="session")
+def address(home: Path) -> Iterator[str]:
+    """A server over ``home``, on a thread of its own."""
+    from aiohttp import web
+
+    from echelon.server.app import make_app, open_socket
+    from echelon.server.security import Access
+
+    bound = open_socket("127.0.0.1", None)
+    port = bound.getsockname()[1]
+    loop = asyncio.new_event_loop()
+    runner = web.AppRunner(make_app(home, Access("127.0.0.1", port)), access_log=None)
+
+    def serve() -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(runner.setup())
+        loop.run_until_complete(web.SockSite(runner, bound).start())
+        loop.run_forever()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{port}"
+    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One Chromium, closed with the module: its event loop must not outlive it."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A fresh page; an error on its console fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    made = context.new_page()
+    made.set_default_timeout(TIMEOUT_MS)
+    errors: list[str] = []
+    made.on("pageerror", lambda error: errors.append(str(error)))
+    yield made
+    context.close()
+    assert errors == []

@@ -1,0 +1,176 @@
+"""The viewer in Chromium: it lists, loads, plays, runs backward, seeks, follows, goes live, and says what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.replay.reader import Replay
+from echelon.server.catalogue import match_id
+from tests.browser.conftest import GOLDEN, RUN
+
+MATCH = match_id(RUN, "u000001-blue.ecr")
+DRAW_CALLS = 25
+SCOUT = 4
+"""A mech that certainly moves."""
+
+
+def open_match(page: Any, address: str, more: str = "") -> None:
+    """Open the golden match and wait until its first moment is on the screen."""
+    page.goto(f"{address}/?check=1#match={MATCH}{more}")
+    page.wait_for_function("() => echelon.state.match !== null")
+
+
+def state(page: Any, expression: str) -> Any:
+    return page.evaluate(f"() => echelon.state.{expression}")
+
+
+def test_the_list_shows_the_match_and_opens_it(page, address):
+    page.goto(address)
+    page.wait_for_function("() => echelon.state.list.matches.length === 1")
+    page.get_by_role("link").or_(page.get_by_role("button")).filter(has_text="calm-otter").or_(
+        page.locator("[data-key]")
+    ).first.click()
+    page.wait_for_function("() => echelon.state.match !== null")
+    assert MATCH in page.url
+
+
+def test_a_match_plays_and_holds(page, address):
+    open_match(page, address)
+    before = state(page, "tick")
+    page.wait_for_function(f"() => echelon.state.tick > {before} + 5")
+    page.keyboard.press("k")
+    assert state(page, "playing") is False
+    held = state(page, "tick")
+    page.wait_for_timeout(300)
+    assert state(page, "tick") == held
+
+
+def test_it_runs_backward(page, address):
+    open_match(page, address)
+    page.keyboard.press("5")
+    start = state(page, "tick")
+    assert start > 40
+    page.keyboard.press("r")
+    page.wait_for_function(f"() => echelon.state.tick < {start} - 5")
+    assert state(page, "speed") < 0
+
+
+def test_seeking_is_exact_and_forth_and_back_gives_the_same_picture(page, address):
+    open_match(page, address)
+    page.keyboard.press("k")
+    pictures = []
+    for digit in ("3", "8", "3"):
+        page.keyboard.press(digit)
+        page.wait_for_timeout(1500)
+        pictures.append(page.evaluate("() => JSON.stringify([echelon.state.tick])"))
+    assert pictures[0] == pictures[2] != pictures[1]
+    page.keyboard.press("End")
+    with Replay(GOLDEN) as replay:
+        assert state(page, "tick") == pytest.approx(replay.ticks, abs=1)
+    page.keyboard.press("Home")
+    assert state(page, "tick") == 0
+
+
+def test_next_and_previous_event_move_the_cursor(page, address):
+    open_match(page, address)
+    page.keyboard.press("k")
+    page.keyboard.press("Home")
+    page.keyboard.press("n")
+    first = state(page, "tick")
+    assert first > 0
+    page.keyboard.press("n")
+    assert state(page, "tick") >= first
+    page.keyboard.press("p")
+    page.keyboard.press("p")
+    assert state(page, "tick") <= first
+
+
+def test_a_mech_can_be_followed(page, address):
+    open_match(page, address)
+    for _ in range(SCOUT + 1):
+        page.keyboard.press(".")
+    assert state(page, "selected") >= 0
+    page.keyboard.press("f")
+    assert state(page, "camera.mode") == "follow"
+    page.keyboard.press("7")
+    page.wait_for_timeout(500)
+    assert state(page, "camera.mode") == "follow"
+    page.keyboard.press("f")
+    assert state(page, "camera.mode") == "orbit"
+
+
+def test_a_deep_link_leads_to_the_moment_and_the_mech(page, address):
+    open_match(page, address, "&t=4&mech=6")
+    assert state(page, "tick") >= 80
+    assert state(page, "selected") == 6
+
+
+def test_ten_mechs_cost_few_draw_calls(page, address):
+    open_match(page, address)
+    page.wait_for_function("() => echelon.cost().calls > 3")
+    page.keyboard.press("6")
+    page.wait_for_timeout(1500)
+    assert page.evaluate("() => echelon.cost().calls") <= DRAW_CALLS
+
+
+def test_the_keys_are_listed_on_demand(page, address):
+    open_match(page, address)
+    page.keyboard.press("?")
+    page.get_by_text("Play backward, or forward again").first.wait_for(state="visible")
+    page.keyboard.press("Escape")
+    assert state(page, "showHelp") is False and state(page, "page") == "match"
+
+
+def test_a_growing_match_is_followed_live(page, address, home):
+    with Replay(GOLDEN) as replay:
+        ends = [c.offset + c.length for c in replay.chunks]
+        ticks = [c.tick1 for c in replay.chunks]
+    data, path = GOLDEN.read_bytes(), Path(home) / RUN / "replays" / "growing.ecr"
+    path.write_bytes(data[: ends[1]])
+    try:
+        page.goto(f"{address}/#match={match_id(RUN, 'growing.ecr')}")
+        page.wait_for_function("() => echelon.state.match !== null")
+        page.keyboard.press("End")
+        page.wait_for_function("() => echelon.state.following")
+        path.write_bytes(data[: ends[3]])
+        page.wait_for_function(f"() => echelon.state.tick > {ticks[1]}")
+    finally:
+        path.unlink()
+
+
+def test_an_unknown_match_is_said_in_words(page, address):
+    page.goto(f"{address}/#match=0000000000000000")
+    page.get_by_role("alert").filter(has_text="match").wait_for(state="visible")
+
+
+@pytest.mark.parametrize("content", [b"not a replay", b""])
+def test_a_foreign_file_is_said_in_words(page, address, content):
+    page.goto(address)
+    page.wait_for_function("() => typeof echelon !== 'undefined'")
+    page.evaluate(
+        """(bytes) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], "holiday.ecr"));
+          window.dispatchEvent(new DragEvent("drop", { dataTransfer: data }));
+        }""",
+        list(content),
+    )
+    page.wait_for_function("() => echelon.state.problem !== ''")
+    assert "holiday.ecr" in state(page, "problem")
+
+
+def test_a_dropped_replay_plays_without_the_server(page, address):
+    page.goto(address)
+    page.wait_for_function("() => typeof echelon !== 'undefined'")
+    page.evaluate(
+        """(bytes) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], "mine.ecr"));
+          window.dispatchEvent(new DragEvent("drop", { dataTransfer: data }));
+        }""",
+        list(GOLDEN.read_bytes()),
+    )
+    page.wait_for_function("() => echelon.state.match !== null && echelon.state.tick > 2")

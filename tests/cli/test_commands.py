@@ -1,0 +1,148 @@
+"""What each command prints about runs, dials and this machine."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from echelon import __version__
+from echelon.config import RunConfig
+from echelon_cli import output
+from echelon_cli.commands import doctor
+from echelon_cli.commands.train import ALIASES
+from tests.cli.conftest import parsed
+
+
+def test_version_prints_it_and_leaves(echelon):
+    assert echelon("--version")[:2] == (0, f"{__version__}\n")
+
+
+def test_jobs_says_how_to_begin_where_there_are_none(echelon):
+    code, out, _ = echelon("jobs")
+    assert code == 0 and "echelon train" in out
+    assert parsed(echelon("jobs", "--json")[1]) == []
+
+
+def test_jobs_lists_state_and_steps(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-calm-fox")
+    assert "completed" in echelon("jobs")[1]
+    (row,) = parsed(echelon("jobs", "--json")[1])
+    assert (row["state"], row["update"], row["global_step"]) == ("completed", 4, 400)
+
+
+def test_a_damaged_run_does_not_hide_the_others(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-calm-fox")
+    ended_run("20260102-000000-quickstart-wild-owl").spec.write_text("{")
+    code, out, err = echelon("jobs")
+    assert code == 0 and "calm-fox" in out and "wild-owl" in err
+
+
+def test_runs_list_and_show_and_compare(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-calm-fox", lr=1e-3, wins=0.6)
+    ended_run("20260102-000000-quickstart-wild-owl", lr=5e-4, wins=0.2)
+    rows = parsed(echelon("runs", "list", "--json")[1])
+    assert [row["best_win_rate"] for row in rows] == [0.2, 0.6]
+    assert "60%" in echelon("runs", "show", "fox")[1]
+    assert parsed(echelon("runs", "show", "fox", "--json")[1])["provenance"] == {"ppo.lr": "--set"}
+    compared = parsed(echelon("runs", "compare", "fox", "owl", "--json")[1])
+    assert compared["differing"] == {"ppo.lr": [1e-3, 5e-4]}
+    assert "ppo.lr" in echelon("runs", "compare", "fox", "owl")[1]
+
+
+def test_logs_shows_the_last_lines(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-calm-fox")
+    out = echelon("logs", "fox", "-n", "1")[1]
+    assert "second line" in out and "first line" not in out
+    assert parsed(echelon("logs", "fox", "--json")[1]) == {"trainer.log": ["first line", "second line"]}
+
+
+def test_following_an_ended_run_summarises_it(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-calm-fox")
+    code, out, _ = echelon("logs", "-f", "fox")
+    assert code == 0 and "60% wins" in out and "completed" in out
+
+
+def test_waiting_for_an_ended_run_returns_its_exit_code(echelon, ended_run):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    assert echelon("wait", "fox")[0] == 0
+    paths.exit.write_text('{"code": null, "signal": "SIGKILL", "message": "killed"}')
+    assert echelon("wait", "fox")[0] == 5
+    paths.exit.write_text('{"code": 4, "signal": null, "message": ""}')
+    assert echelon("wait", "fox")[0] == 4
+
+
+def test_rm_deletes_and_asks_unless_told_not_to(echelon, ended_run):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    assert echelon("rm", "fox", "--json")[0] == 1
+    assert paths.root.exists()
+    assert parsed(echelon("rm", "fox", "--yes", "--json")[1]) == [paths.id]
+    assert not paths.root.exists()
+
+
+def test_config_show_says_where_values_come_from(echelon, tmp_path):
+    file = tmp_path / "my run.toml"
+    file.write_text("[ppo]\nlr = 0.002\nvf_coef = 0.7\n")
+    shown = parsed(echelon("config", "show", "--config", str(file), "--set", "ppo.lr=0.003", "--json")[1])
+    assert (shown["values"]["ppo.lr"], shown["provenance"]["ppo.lr"]) == (0.003, "--set")
+    assert (shown["values"]["ppo.vf_coef"], shown["provenance"]["ppo.vf_coef"]) == (0.7, "file")
+    assert shown["provenance"]["env.world.size_x"] == "preset"
+    assert "keep_checkpoints" not in shown["provenance"]
+    assert "ppo.vf_coef" in echelon("config", "show")[1]
+
+
+def test_config_diff_names_what_differs(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-calm-fox", lr=1e-3)
+    ended_run("20260102-000000-quickstart-wild-owl", lr=2e-3)
+    assert parsed(echelon("config", "diff", "fox", "owl", "--json")[1]) == {"ppo.lr": [1e-3, 2e-3]}
+    assert "do not differ" in echelon("config", "diff", "quickstart", "quickstart")[1]
+
+
+def test_config_schema_explains_every_key(echelon):
+    document = parsed(echelon("config", "schema", "--json")[1])
+    assert document["title"] == RunConfig.__name__
+    table = echelon("config", "schema")[1]
+    assert "Adam step size." in table and "env.world.size_x" in table
+
+
+def test_doctor_finds_this_machine_fit(echelon):
+    findings = parsed(echelon("doctor", "--json")[1])
+    assert {row["name"] for row in findings} == {check().name for check in doctor.CHECKS}
+    assert not [row for row in findings if row["verdict"] == "fault"]
+
+
+def test_doctor_advises_on_every_fault(echelon, tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("ECHELON_HOME", str(blocked))
+    code, out, _ = echelon("doctor", "--json")
+    faults = [row for row in parsed(out) if row["verdict"] == "fault"]
+    assert code == 1 and [row["name"] for row in faults] == ["runs"] and "ECHELON_HOME" in faults[0]["advice"]
+
+
+@pytest.mark.parametrize("flag", ALIASES)
+def test_every_short_flag_names_keys_that_exist(flag):
+    from echelon.jobs.config_layers import default_values
+
+    assert set(ALIASES[flag]) <= default_values().keys()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (950, "950"), (9999, "9999"), (12_345, "12.3k"), (4_560_000, "4.56M"), (math.nan, "-")],
+)
+def test_counts_stay_short(value, text):
+    assert output.count(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (0.44, "0.4s"), (42, "42s"), (190, "3m10s"), (18_120, "5h02m"), (187_200, "2d04h"), (None, "-")],
+)
+def test_durations_show_two_units(seconds, text):
+    assert output.duration(seconds) == text
+
+
+@pytest.mark.parametrize("value", [-1e-9, 3.14159, -123.456, 98765.4, 1e12, 0.0, math.inf])
+def test_figures_fit_their_column(value):
+    assert len(output.figure(value)) <= 8

@@ -1,0 +1,73 @@
+"""``echelon dash`` and what ``echelon train`` does on a terminal, without one."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.jobs import launch
+from echelon.jobs.kinds import KINDS
+from echelon.jobs.status import job_status
+from echelon.runs import list_runs
+from echelon_cli import output
+from tests.cli.conftest import parsed
+from tests.jobs.conftest import FAKE, until
+from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
+
+
+def test_without_a_terminal_it_says_what_to_use_instead(echelon):
+    code, out, err = echelon("dash")
+    assert code == output.FAILED and out == ""
+    assert "needs a terminal" in err and "echelon logs -f" in err
+
+
+def test_json_lists_what_it_would_show(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-calm-fox")
+    ended_run("20260102-000000-quickstart-wild-owl")
+    _, out, _ = echelon("dash", "--json")
+    assert [row["id"].split("-", 3)[3] for row in parsed(out)] == ["wild-owl", "calm-fox"]
+    _, out, _ = echelon("dash", "fox", "--json")
+    (row,) = parsed(out)
+    assert row["state"] == "completed" and row["eval_rate"] == 0.6 and row["win_rate"] is None
+
+
+@pytest.fixture
+def at_a_terminal(monkeypatch, repository, start_fake):  # noqa: F811
+    """Pretend that somebody sits there; what the dashboard would show is remembered."""
+    shown = []
+    monkeypatch.setattr(output, "is_interactive", lambda: True)
+    monkeypatch.setattr("echelon_cli.tui.app.show", lambda home, run=None: shown.append((home, run)))
+    monkeypatch.setitem(KINDS, "train", FAKE)
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    return shown
+
+
+def test_training_on_a_terminal_opens_the_dashboard_and_leaving_it_says_how_to_come_back(echelon, at_a_terminal):
+    code, out, _ = echelon("train")
+    (paths,) = list_runs()
+    assert code == output.DONE and at_a_terminal == [(paths.root.parent, paths.root)]
+    assert "goes on in the background" in out
+    for command in ("dash", "logs -f", "watch", "stop"):
+        assert f"echelon {command} {paths.id}" in out
+    assert job_status(paths).is_alive
+    launch.stop(paths)
+    until(paths, "stopped")
+
+
+def test_a_run_that_ended_meanwhile_gets_its_summary(echelon, at_a_terminal, monkeypatch):
+    def watch_to_the_end(home, run=None):
+        (paths,) = list_runs()
+        launch.stop(paths)
+        until(paths, "stopped")
+
+    monkeypatch.setattr("echelon_cli.tui.app.show", watch_to_the_end)
+    code, out, _ = echelon("train")
+    assert code == output.STOPPED and "stopped" in out and "goes on" not in out
+
+
+@pytest.mark.parametrize("flag", ["--detach", "--json"])
+def test_training_for_a_program_opens_no_dashboard(echelon, at_a_terminal, flag):
+    echelon("train", "--detach", flag)
+    assert at_a_terminal == []
+    (paths,) = list_runs()
+    launch.stop(paths)
+    until(paths, "stopped")

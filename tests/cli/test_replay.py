@@ -1,0 +1,82 @@
+"""``echelon replay`` lists matches and says what is in one, whole or cut."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from echelon.replay.schema import MAGIC
+from echelon_cli import output
+from tests.replay.golden import EXPECTED, SMALL
+
+RUN = "20260101-000000-quickstart-calm-otter"
+
+
+@pytest.fixture
+def recorded(ended_run):
+    """A run with one match."""
+    paths = ended_run(RUN)
+    paths.replays.mkdir()
+    return shutil.copy(SMALL, paths.replays / "u000004-s1-blue.ecr")
+
+
+def test_matches_are_listed_by_run(echelon, recorded, ended_run):
+    ended_run("20260102-000000-quickstart-bold-fox")
+    code, out, _ = echelon("replay", "list")
+    assert code == output.DONE and RUN in out and "u000004-s1-blue.ecr" in out and "red (zone control)" in out
+    code, out, _ = echelon("replay", "list", "bold-fox")
+    assert code == output.DONE and "no recorded matches in 20260102-000000-quickstart-bold-fox" in out
+    code, out, _ = echelon("replay", "list", "calm-otter", "--json")
+    (row,) = json.loads(out)
+    assert row["run"] == RUN and row["complete"] and not row["live"]
+
+
+def test_a_match_is_found_by_file_id_name_and_run(echelon, recorded):
+    _, out, _ = echelon("replay", "list", "--json")
+    ident = json.loads(out)[0]["id"]
+    answers = [
+        json.loads(echelon("replay", "info", name, "--json")[1]) for name in (str(recorded), ident, RUN, "latest")
+    ]
+    assert answers[0] == answers[1] == answers[2] == answers[3]
+    expected = json.loads(EXPECTED.read_text())
+    assert answers[0]["score"] == expected["index"]["outcome"]["score"]
+    assert answers[0]["seconds"] == expected["index"]["outcome"]["ticks"] / 20
+    assert answers[0]["winner"] == "red" and answers[0]["mechs"] == 10
+    assert len(answers[0]["kills"]) == 10 - sum(answers[0]["alive"])
+
+
+def test_info_is_readable(echelon, recorded):
+    code, out, _ = echelon("replay", "info", str(recorded))
+    assert code == output.DONE
+    for words in ("Blue, Red", "red (zone control)", "whole", "36x36x12", "killer"):
+        assert words in out
+
+
+def test_a_cut_match_is_shown_up_to_its_last_chunk(echelon, recorded, tmp_path):
+    data = SMALL.read_bytes()
+    cut = tmp_path / "cut.ecr"
+    cut.write_bytes(data[: len(data) * 3 // 4])
+    code, out, _ = echelon("replay", "info", str(cut), "--json")
+    found = json.loads(out)
+    assert code == output.DONE and not found["complete"] and found["chunks"] >= 1 and found["winner"] == ""
+    _, out, _ = echelon("replay", "info", str(cut))
+    assert "plays to its last chunk" in out
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"PK\x03\x04", "'other.ecr' is no Echelon replay"), (MAGIC, "cut short"), (b"", "is no Echelon replay")],
+)
+def test_what_cannot_be_played_is_one_line(echelon, tmp_path, data, said):
+    path = tmp_path / "other.ecr"
+    path.write_bytes(data)
+    code, out, err = echelon("replay", "info", str(path))
+    assert code == output.FAILED and out == "" and len(err.splitlines()) == 1 and said in err
+
+
+def test_an_unknown_match_is_not_found(echelon, recorded):
+    for command in (("info", "nobody"), ("list", "nobody")):
+        code, _, err = echelon("replay", *command)
+        assert code == output.NOT_FOUND and "'nobody' does not exist" in err and len(err.splitlines()) == 1

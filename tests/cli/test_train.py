@@ -1,0 +1,155 @@
+"""``echelon train`` from the key to the files: the real trainer on a tiny task, in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from echelon.jobs import launch
+from echelon.jobs.status import job_status
+from echelon.runs import RunPaths, find_run, list_runs
+from echelon.telemetry.events import EventResume, EventUpdate, from_json
+from echelon.telemetry.log import read_events
+
+TINY = {
+    "num_envs": 2,
+    "bank_maps": 1,
+    "total_steps": 400,
+    "save_every": 2,
+    "threads": 1,
+    "env.world.size_x": 40,
+    "env.world.size_y": 40,
+    "env.max_episode_seconds": 8.0,
+    "ppo.rollout_steps": 8,
+    "ppo.num_minibatches": 1,
+    "ppo.tbptt_chunk_length": 8,
+    "eval.seeds": 1,
+    "eval.every_updates": 0,
+    "eval.at_start": False,
+}
+"""Seconds of training: five updates of at most eighty agent-steps each."""
+
+LIMIT_S = 150.0
+"""Kernels may have to be compiled first."""
+
+CRASH_SHOWS_WITHIN_S = 3.0
+
+
+class Shell:
+    """A terminal in the repository with runs of its own."""
+
+    def __init__(self, repository: Path) -> None:
+        self.repository = repository
+
+    def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "echelon_cli.main", *words],
+            cwd=self.repository,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str, **environment: str) -> tuple[int, str, str]:
+        process = self.start(*words, **environment)
+        out, err = process.communicate(timeout=LIMIT_S)
+        return process.returncode, out, err
+
+
+@pytest.fixture
+def shell(repository: Path) -> Iterator[Shell]:
+    yield Shell(repository)
+    for paths in list_runs():
+        if job_status(paths).is_alive:
+            launch.stop(paths, now=True)
+            launch.wait_until(paths, lambda status: not status.is_alive, timeout_s=10)
+
+
+def tiny(**changes: object) -> list[str]:
+    dials = {**TINY, **{key.replace("__", "."): value for key, value in changes.items()}}
+    return ["train", *(f"--set={key}={str(value).lower()}" for key, value in dials.items())]
+
+
+def updates(paths: RunPaths) -> list[int]:
+    return [event.update for event in read_events(paths.metrics)[0] if isinstance(event, EventUpdate)]
+
+
+def test_training_shows_progress_saves_and_can_be_evaluated(shell):
+    code, out, err = shell.run(*tiny())
+    assert (code, err) == (0, "")
+    assert "steps/s" in out and "wins" in out and "completed" in out and "echelon eval" in out
+    paths = find_run("latest")
+    assert updates(paths) == list(range(1, len(updates(paths)) + 1))
+    code, out, err = shell.run("eval", paths.id, "--seeds", "1", "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["episodes"] == 2 and result["map"] == [40, 40, 20]
+
+
+def test_a_kill_in_a_save_shows_at_once_and_resume_goes_on_from_the_last_whole_checkpoint(shell):
+    code, out, err = shell.run(*tiny(), ECHELON_FAULT="save.before_rename:2")
+    assert code == 5 and "SIGKILL" in err, out
+    paths = find_run("latest")
+    ended = json.loads(paths.exit.read_text())
+    last = read_events(paths.metrics)[0][-1].time
+    assert ended["time"] - last < CRASH_SHOWS_WITHIN_S
+    (saved,) = [path.name for path in paths.checkpoints.glob("step-*")]
+    code, out, err = shell.run("train", "--resume", paths.id)
+    assert (code, err) == (0, "")
+    assert f"from {saved}" in out
+    seen = updates(paths)
+    assert seen == list(range(1, len(seen) + 1)), "no update is missing and none is there twice"
+
+
+def test_a_run_without_a_checkpoint_begins_anew(shell):
+    code, _, _ = shell.run(*tiny(), ECHELON_FAULT="save.begin")
+    assert code == 5
+    paths = find_run("latest")
+    before = len(paths.metrics.read_bytes().splitlines())
+    code, _, err = shell.run("train", "--resume", "latest")
+    assert code == 0, err
+    events = [from_json(line) for line in paths.metrics.read_bytes().splitlines()]
+    assert any(isinstance(e, EventResume) and e.update == 0 for e in events[before:])
+    assert updates(paths)[0] == 1
+
+
+def test_detaching_leaves_the_run_going_and_stopping_saves(shell):
+    code, out, _ = shell.run(*tiny(total_steps=10_000_000), "--detach")
+    assert code == 0 and "echelon stop" in out
+    paths = find_run("latest")
+    assert job_status(paths).is_alive
+    (row,) = json.loads(shell.run("jobs", "--json")[1])
+    assert row["state"] == "running"
+    code, out, _ = shell.run("stop", paths.id, "--json")
+    (row,) = json.loads(out)
+    assert code == 0 and (row["state"], row["was"]) == ("stopped", "running")
+    assert (paths.root / row["checkpoint"] / "manifest.json").is_file()
+    assert shell.run("wait", paths.id)[0] == 4
+
+
+def test_ctrl_c_detaches_and_says_how_to_come_back(shell):
+    process = shell.start(*tiny(total_steps=10_000_000))
+    deadline = time.monotonic() + LIMIT_S
+    while not (list_runs() and updates(list_runs()[0])):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+    assert "goes on in the background" in out and "echelon logs -f" in out
+    assert job_status(find_run("latest")).is_alive
+
+
+def test_an_unknown_device_fails_with_one_line(shell):
+    code, _, err = shell.run(*tiny(device="tpu"))
+    assert code == 1
+    assert "tpu" in err and err.count("\n") == 1

@@ -1,0 +1,183 @@
+"""Runs that nobody trained: folders with the records, figures and logs of real ones, the same every time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from echelon.jobs.process import boot_id
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.runs import RunPaths, atomic_write
+from echelon.telemetry.events import (
+    Event,
+    EventAlert,
+    EventCheckpoint,
+    EventCurriculum,
+    EventEnd,
+    EventEpisodes,
+    EventEval,
+    EventStart,
+    EventUpdate,
+)
+from echelon.telemetry.log import EventLog
+
+OPPONENT = "heuristic:legacy"
+STEPS_AN_UPDATE = 18_000
+SECONDS_AN_UPDATE = 1.25
+EVAL_EVERY = 50
+BEGAN = 1_795_000_000.0
+
+CONFIG = {"preset": "quickstart", "opponents": {"kind": "heuristic", "skill": "legacy"}}
+
+
+def start_event(*, total_steps: int = 8_000_000, minutes: float = 10.0) -> EventStart:
+    return EventStart(
+        time=BEGAN, device="cpu", preset="quickstart", total_steps=total_steps, max_minutes=minutes,
+        parameters=222_000, num_envs=64, rows=320, threads=2, rollout_steps=64, config=CONFIG,
+    )  # fmt: skip
+
+
+def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUpdate:
+    """One update of a run that learns to win about 70 % of its battles."""
+    share = update / planned
+    skill = 1 / (1 + math.exp(-(share - 0.35) * 9))
+    noise = rng.gauss(0, 1)
+    win = min(1.0, max(0.0, 0.72 * skill + 0.06 * noise))
+    return EventUpdate(
+        time=BEGAN + 5 + update * SECONDS_AN_UPDATE,
+        update=update,
+        global_step=update * STEPS_AN_UPDATE + rng.randrange(500),
+        episodes=update * 26,
+        elapsed_s=update * SECONDS_AN_UPDATE,
+        steps_per_s=14_300 + 420 * rng.gauss(0, 1) - 900 * (rng.random() < 0.05),
+        avg_return=0.4 + 2.6 * skill + 0.25 * rng.gauss(0, 1),
+        avg_length=140 + 60 * (1 - skill),
+        win_rate=win,
+        loss_rate=max(0.0, 1 - win - 0.05),
+        draw_rate=min(0.05, 1 - win),
+        loss=0.1,
+        pg_loss=-0.004 + 0.003 * rng.gauss(0, 1),
+        vf_loss=0.12 + 0.9 * math.exp(-share * 14) + 0.02 * abs(rng.gauss(0, 1)),
+        entropy=15.6 - 5.2 * share + 0.12 * rng.gauss(0, 1),
+        approx_kl=0.0075 + 0.0018 * rng.gauss(0, 1),
+        clip_frac=0.11 + 0.015 * rng.gauss(0, 1),
+        grad_norm=0.42 + 0.9 * math.exp(-share * 10) + 0.06 * abs(rng.gauss(0, 1)),
+        grad_norm_max=0.75 + 1.2 * math.exp(-share * 10) + 0.25 * abs(rng.gauss(0, 1)),
+        grad_clipped_share=0.4,
+        max_grad_norm=0.5,
+        explained_variance=0.93 - 0.9 * math.exp(-share * 12) + 0.015 * rng.gauss(0, 1),
+        lr=1e-3 * (1 - share),
+        ent_coef=0.001,
+        epochs=1,
+        phases_s={"env": 0.40, "forward": 0.30, "update": 0.54, "other": 0.012},
+        reward_terms={
+            "approach": 2.24 - 0.6 * share, "zone": 0.16 + 1.3 * skill, "damage": 0.21 + 0.5 * skill,
+            "kill": 0.07 + 0.3 * skill, "assist": 0.045 + 0.1 * skill, "death": -0.2 - 0.25 * skill,
+            "terminal": -2.0 + 3.1 * skill,
+        },
+        curriculum={"weapon_prob": 0.2},
+    )  # fmt: skip
+
+
+def events(updates: int, *, seed: int = 7, planned: int = 440) -> Iterator[Event]:
+    """The records of a run after so many updates."""
+    rng = random.Random(seed)
+    yield start_event()
+    yield EventCurriculum(time=BEGAN + 4, update=0, global_step=0, levers={"weapon_prob": 0.2}, reason="schedule")
+    yield eval_event(0, 0.02)
+    for number in range(1, updates + 1):
+        event = update_event(number, rng, planned)
+        yield event
+        won = round(26 * event.win_rate)
+        yield EventEpisodes(
+            time=event.time, update=number, global_step=event.global_step, count=26, wins=won, losses=26 - won,
+            reasons={"zone_control": 17, "elimination": 7, "time_up": 2}, mean_return=event.avg_return,
+        )  # fmt: skip
+        if number % EVAL_EVERY == 0:
+            yield eval_event(number, event.win_rate - 0.03)
+            yield EventCheckpoint(
+                time=event.time, update=number, global_step=event.global_step,
+                path=f"checkpoints/step-{event.global_step}", reason="best",
+            )  # fmt: skip
+
+
+def eval_event(update: int, wins: float) -> EventEval:
+    wins = min(1.0, max(0.0, wins))
+    return EventEval(
+        time=BEGAN + 5 + update * SECONDS_AN_UPDATE, update=update, global_step=update * STEPS_AN_UPDATE,
+        opponent=OPPONENT, episodes=80, win_rate=wins, loss_rate=1 - wins,
+        win_low=max(0.0, wins - 0.1), win_high=min(1.0, wins + 0.1), is_best=True,
+    )  # fmt: skip
+
+
+def log_lines(updates: int) -> list[str]:
+    lines = ["2026-11-18 10:06:40 start device=cpu global_step=0"]
+    for event in events(updates):
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(event.time))
+        if isinstance(event, EventEval):
+            lines.append(f"{stamp} eval update={event.update} opponent={OPPONENT} win_rate={event.win_rate:.3f}")
+        elif isinstance(event, EventCheckpoint):
+            lines.append(f"{stamp} checkpoint update={event.update} path={event.path} reason=best")
+    return lines
+
+
+def make_run(
+    home: Path,
+    name: str,
+    *,
+    updates: int = 200,
+    ended: str = "",
+    host: str = "",
+    alerts: int = 0,
+    seed: int = 7,
+    created: float | None = None,
+) -> RunPaths:
+    """Write the folder of a run; ``ended`` is completed, stopped, failed or empty for one that goes on."""
+    paths = RunPaths(home / name)
+    for folder in (paths.log, paths.control, paths.checkpoints):
+        folder.mkdir(parents=True, exist_ok=True)
+    options = {"host": host} if host else {}
+    write_spec(paths, JobSpec(kind="train", config=CONFIG, created=created or time.time() - 400, **options))
+    last: Event | None = None
+    with EventLog(paths.metrics) as log:
+        for event in events(updates, seed=seed):
+            log.append(event)
+            last = event if isinstance(event, EventUpdate) else last
+        for number in range(alerts):
+            log.append(EventAlert(message=f"checkpoint could not be written: No space left on device ({number})"))
+        step = getattr(last, "global_step", 0)
+        if ended in ("completed", "stopped"):
+            log.append(EventEnd(reason=ended, update=updates, global_step=step))
+    paths.log_trainer.write_text("\n".join(log_lines(updates)) + "\n")
+    paths.log_supervisor.write_text("the supervisor's own words\n")
+    if ended:
+        code = {"completed": 0, "stopped": 4, "failed": 1}[ended]
+        message = "ppo.lr is -1, wanted > 0" if ended == "failed" else ""
+        atomic_write(paths.exit, json.dumps({"code": code, "message": message, "update": updates, "global_step": step}))
+    else:
+        beat(paths, updates, step)
+    return paths
+
+
+def beat(paths: RunPaths, update: int, step: int) -> None:
+    """Write what a living trainer writes every second."""
+    row = {"monotonic": time.monotonic(), "boot_id": boot_id(), "phase": "training", "update": update}
+    atomic_write(paths.progress, json.dumps({**row, "global_step": step}))
+
+
+@contextlib.contextmanager
+def alive(paths: RunPaths) -> Iterator[RunPaths]:
+    """Hold the lock of a run, as its supervisor would."""
+    handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield paths
+    finally:
+        os.close(handle)

@@ -1,0 +1,154 @@
+"""Every panel, drawn on a canned run and compared with the picture that was looked at.
+
+``ECHELON_UPDATE_SNAPSHOTS=1 python -m pytest tests/cli/tui/test_panels.py`` writes the pictures anew.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from echelon.telemetry.events import EventAlert
+from echelon.telemetry.snapshot import Fold, RunSnapshot
+from echelon_cli.tui.curves import History
+from echelon_cli.tui.look import make_look
+from echelon_cli.tui.messages import RunView
+from echelon_cli.tui.panels import PANELS, PLACES
+from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, phase_shares, stacked
+from echelon_cli.tui.panels.base import Panel
+from echelon_cli.tui.panels.header import SHORT, TALL, Header
+from echelon_cli.tui.panels.texts import draw_levers, draw_log, wrap
+from tests.cli.tui.canned import events, log_lines
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+UPDATES = 150
+LOOK = make_look()
+
+
+def canned_view(updates: int = UPDATES) -> RunView:
+    history, fold = History(), Fold()
+    for event in events(updates):
+        fold.add(event)
+        if event.kind == "update":
+            history.add(event)
+    return RunView(
+        id="20260101-120000-quickstart-amber-jackal",
+        root=Path("amber-jackal"),
+        state="running",
+        preset="quickstart",
+        snapshot=fold.snapshot(),
+        curves=history.curves(),
+        tail=tuple(log_lines(updates)),
+    )
+
+
+def drawn(widget: Panel | Header, view: RunView, width: int, height: int) -> str:
+    widget.set_reactive(type(widget).view, view)
+    return widget.draw(width, height).text()
+
+
+def compare(name: str, text: str) -> None:
+    path = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("ECHELON_UPDATE_SNAPSHOTS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text + "\n", encoding="utf-8")
+    assert text + "\n" == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_a_panel_looks_as_it_did_when_it_was_looked_at(name):
+    panel = PANELS[name].make(PANELS[name].title, look=LOOK)
+    width = 20 * PANELS[name].units
+    compare(name, drawn(panel, canned_view(), width, 14))
+
+
+@pytest.mark.parametrize("name", PANELS)
+@pytest.mark.parametrize("size", [(30, 8), (15, 9), (4, 3), (2, 2), (1, 1)], ids=str)
+def test_a_panel_survives_any_size_and_an_empty_run(name, size):
+    for view in (canned_view(40), RunView(id="nothing yet")):
+        panel = PANELS[name].make(PANELS[name].title, look=LOOK)
+        text = drawn(panel, view, *size)
+        assert all(len(line) <= size[0] for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("name", "size"), {"head-tall": (160, TALL), "head-short": (80, SHORT)}.items())
+def test_the_head_looks_as_it_did_when_it_was_looked_at(name, size):
+    compare(name, drawn(Header(look=LOOK), canned_view(), *size))
+
+
+def test_the_head_of_a_run_that_says_nothing_yet_names_its_state():
+    text = drawn(Header(look=LOOK), RunView(id="a-b-c-d", state="starting", phase="starting"), 80, SHORT)
+    assert "starting" in text
+
+
+def test_the_head_tells_trouble_before_anything_else():
+    view = RunView(id="x", state="crashed", reason="the trainer died of SIGKILL", preset="quickstart")
+    assert "the trainer died of SIGKILL" in drawn(Header(look=LOOK), view, 100, SHORT)
+
+
+def test_pages_and_rows_hold_panels_of_known_width():
+    assert sum(place.units for place in PLACES) % 8 == 0
+
+
+def test_bars_of_a_return_start_at_zero_and_point_to_their_side():
+    text = draw_parts({"win": 2.0, "death": -1.0}, 40, 4, LOOK).text().splitlines()
+    zero = text[0].index("│")
+    assert text[1].index("│") == zero
+    assert text[0][zero + 1] == "▆" and "▆" not in text[0][:zero]
+    assert text[1][zero - 1] == "▆" and "▆" not in text[1][zero:]
+    assert text[0].count("▆") == pytest.approx(2 * text[1].count("▆"), abs=1)
+
+
+def test_the_largest_parts_are_shown_where_not_all_fit():
+    text = draw_parts({f"part{n}": float(n) for n in range(10)}, 40, 4, LOOK).text()
+    assert "part9" in text and "part7" in text and "part1" not in text and "smaller" in text
+
+
+def test_no_part_reaches_beyond_its_panel():
+    for terms in ({"a": 1e6, "b": -1e-6}, {"a": 0.0}, {"only": -3.0}, {"a": 5.0, "b": 4.9}):
+        for width in (20, 36, 76):
+            assert all(len(line) <= width for line in draw_parts(terms, width, 5, LOOK).text().splitlines())
+
+
+def test_outcomes_of_no_battle_say_so():
+    assert "no battle is over yet" in draw_outcomes(RunSnapshot(), 40, 10, LOOK).text()
+
+
+def test_phases_fill_their_bar_exactly():
+    shares = phase_shares({"env": 1.0, "forward": 2.0, "update": 4.0, "other": 0.001})
+    assert [name for name, _ in shares] == ["env", "forward", "update"]
+    for width in (7, 20, 33):
+        assert sum(len(text) for text, _ in stacked(shares, width, LOOK)) in (width - 1, width)
+    assert phase_shares({}) == []
+
+
+def test_a_lever_that_is_no_share_has_no_bar():
+    text = draw_levers({"weapon_prob": 0.25, "map_size": 60, "opponent": "hard"}, "", 20, 10, LOOK).text()
+    assert "weapon prob" in text and "60" in text and "hard" in text
+    assert sum("━" in line for line in text.splitlines()) == 1
+
+
+def test_log_lines_lose_their_date_while_it_is_the_newest_one():
+    tail = ("2026-01-01 10:00:00 start", "2026-01-02 11:00:00 eval win_rate=0.5")
+    text = draw_log((), tail, 60, 5, LOOK).text()
+    assert "2026-01-01 10:00:00 start" in text and "\n11:00:00 eval" in text
+
+
+def test_a_long_log_line_is_wrapped_and_not_cut():
+    text = draw_log((), ("2026-01-01 10:00:00 " + "word " * 20 + "end",), 30, 10, LOOK).text()
+    assert text.rstrip().endswith("end") and text.count("word") == 20
+
+
+def test_alerts_stand_above_the_log_and_leave_room_for_it():
+    alerts = tuple(EventAlert(message="much " * 40) for _ in range(3))
+    text = draw_log(alerts, ("a line",), 40, 10, LOOK).text()
+    assert "much" in text and "a line" in text
+
+
+def test_wrapping_keeps_every_word_and_the_width():
+    assert wrap("one two three", 7) == ["one two", "three"]
+    assert wrap("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert wrap("one two", 5, indent=2) == ["one", "  two"]
+    assert wrap("", 5) == []

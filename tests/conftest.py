@@ -1,0 +1,55 @@
+"""Fixtures that several packages share."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+HOSTILE_NAMES = {
+    "quotes": 'it\'s  "two  words"',
+    "newline": "first\nsecond",
+    "unicode": "größe-机甲-🤖",
+    "shell": "a;b & $HOME `x` *",
+}
+"""Folder names that break careless code."""
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees or touches the runs of whoever runs it."""
+    monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "runs"))
+
+
+@pytest.fixture(params=HOSTILE_NAMES.values(), ids=HOSTILE_NAMES.keys())
+def hostile_home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A runs folder under a name that breaks careless code."""
+    home = tmp_path / request.param
+    monkeypatch.setenv("ECHELON_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    return random.Random(7)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests that need a GPU where there is none; torch is loaded only if such tests were collected."""
+    gpu = [item for item in items if item.get_closest_marker("gpu")]
+    if not gpu:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in gpu:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))

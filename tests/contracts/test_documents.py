@@ -1,0 +1,97 @@
+"""Documents say what is there: the tree, the commands, the presets."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from echelon.presets import PRESETS
+from echelon_cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TREE_LINE = re.compile(r"^(?P<indent>(?: {2})*)(?P<names>\S+(?: \S+)*?)(?: {2,}(?P<clause>.+))?$")
+"""Two blanks of indent per level; one or more names; two or more blanks; what it is for."""
+
+IGNORED = {"__pycache__", "__init__.py", "py.typed"}
+
+
+def commands(group=None, prefix: str = "") -> dict[str, typer.core.TyperCommand]:
+    """Every command by its full name, groups opened."""
+    found = {}
+    for name, command in (group or typer.main.get_command(app)).commands.items():
+        if hasattr(command, "commands"):
+            found |= commands(command, f"{prefix}{name} ")
+        else:
+            found[f"{prefix}{name}"] = command
+    return found
+
+
+COMMANDS = commands()
+
+
+def tree(document: Path) -> dict[Path, str]:
+    """Every path named in the fenced tree of a document, and the clause beside it."""
+    block = re.search(r"```text\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.S)
+    assert block, f"{document.name} has no ```text tree"
+    found: dict[Path, str] = {}
+    parents: list[Path] = []
+    for line in block.group(1).rstrip().splitlines():
+        match = TREE_LINE.match(line)
+        assert match, f"{document.name}: cannot read {line!r}"
+        depth = len(match["indent"]) // 2
+        folder = parents[depth - 1] if depth else Path()
+        for name in match["names"].split():
+            found[folder / name.rstrip("/")] = match["clause"] or ""
+        parents[depth:] = [folder / match["names"].split()[0].rstrip("/")]
+    return found
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md"])
+def test_every_path_in_a_tree_exists(document):
+    missing = [str(path) for path in tree(ROOT / document) if not (ROOT / path).exists()]
+    assert missing == []
+
+
+def test_the_readme_gives_every_entry_of_the_root_a_clause():
+    named = {path.parts[0]: clause for path, clause in tree(ROOT / "README.md").items()}
+    assert all(named.values()), named
+    from tests.contracts.test_sources import tracked
+
+    there = {path.relative_to(ROOT).parts[0] for path in tracked()}
+    assert sorted(there - named.keys()) == []
+
+
+def test_the_architecture_names_every_module():
+    named = tree(ROOT / "ARCHITECTURE.md")
+    there = {
+        path.relative_to(ROOT)
+        for package in ("echelon", "echelon_cli")
+        for path in (ROOT / package).rglob("*.py")
+        if path.name not in IGNORED
+    }
+    assert sorted(map(str, there - named.keys())) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_json_and_a_place_in_the_readme(name):
+    command = COMMANDS[name]
+    assert command.help and command.help.strip()
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+    assert "--json" in flags
+    for parameter in command.params:
+        assert getattr(parameter, "help", None), f"{name} {parameter.name} has no help"
+    assert re.search(rf"`echelon {name}\b", (ROOT / "README.md").read_text(encoding="utf-8")), f"README: echelon {name}"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_valid_described_and_named_after_itself(name):
+    from echelon.jobs.config_layers import resolve
+
+    config = PRESETS[name]()
+    assert config.preset == name
+    assert (PRESETS[name].__doc__ or "").strip()
+    assert resolve(name).config == config

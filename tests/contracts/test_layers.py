@@ -1,0 +1,54 @@
+"""Imports point down, and what must stay light stays light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LIGHT_MODULES = (
+    "echelon_cli.main",
+    "echelon_cli.follow",
+    "echelon_cli.tui.app",
+    "echelon_cli.tui.actions",
+    "echelon.telemetry.glance",
+    "echelon.jobs.launch",
+    "echelon.jobs.supervisor",
+    "echelon.jobs.worker",
+    "echelon.telemetry.snapshot",
+    "echelon.config",
+    "echelon.presets",
+)
+HEAVY_MODULES = ("torch", "warp", "numpy", "scipy", "pydantic")
+
+HELP_LIMIT_S = 0.3
+
+
+def test_imports_follow_the_layers(repository, monkeypatch, capsys):
+    from importlinter.cli import lint_imports
+
+    monkeypatch.chdir(repository)
+    monkeypatch.syspath_prepend(str(repository))
+    code = lint_imports(config_filename="pyproject.toml", no_cache=True)
+    assert code == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", LIGHT_MODULES)
+def test_a_light_module_loads_nothing_heavy(repository, module):
+    script = f"import sys, {module}; print([m for m in {HEAVY_MODULES!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], cwd=repository, capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_help_answers_at_once(repository):
+    import time
+
+    taken = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "echelon_cli.main", "--help"], cwd=repository, check=True, capture_output=True
+        )
+        taken.append(time.perf_counter() - began)
+    assert min(taken) < HELP_LIMIT_S

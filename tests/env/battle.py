@@ -1,0 +1,65 @@
+"""Whole decisions on a test field: an engine whose mechs stand where a test puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from echelon.config import EnvConfig, WorldConfig
+from echelon.env.engine import Engine
+from echelon.sim.backend import Launch
+from tests.sim.arena import Edit, Scene, flat_maps
+
+
+class Battle(Scene):
+    """An engine with every mech observed, in row order ``env * mechs + mech``, and no automatic reset."""
+
+    def __init__(
+        self, *, envs: int = 1, edit: Edit | None = None, maps: Any = None, own_maps: bool = False, threads: int = 1,
+        seed: int = 0, size: int = 60, autoreset: bool = False,
+        pilots: Callable[[Engine], Sequence[Launch]] | None = None, **env: Any,
+    ) -> None:  # fmt: skip
+        self.cfg = replace(EnvConfig(world=WorldConfig(size_x=size, size_y=size, size_z=20)), **env)
+        maps = maps or flat_maps(self.cfg, edit, envs if own_maps else 1)
+        self.engine = Engine(
+            self.cfg, envs, maps, threads=threads, seed=seed, autoreset=autoreset, pilots=pilots
+        )  # fmt: skip
+        self.batch = self.engine.batch
+        if own_maps:
+            self.batch.set("forced_slot", np.arange(envs, dtype=np.int32))
+        mechs = self.cfg.num_mechs
+        self.rows = np.zeros((1, envs * mechs, self.engine.obs_dim), np.float32)
+        self.final_rows = np.zeros_like(self.rows)
+        self.engine.attach(self.rows, self.final_rows)
+        self.batch.set("row_of", np.arange(envs * mechs, dtype=np.int32).reshape(envs, mechs))
+        self.engine.reset()
+
+    @property
+    def obs(self) -> np.ndarray:
+        """Observations ``[E, M, D]``."""
+        return self.rows[0].reshape(*self["alive"].shape, -1)
+
+    @property
+    def final_obs(self) -> np.ndarray:
+        """Observations before an automatic reset, ``[E, M, D]``."""
+        return self.final_rows[0].reshape(*self["alive"].shape, -1)
+
+    def empty(self) -> None:
+        """Take every mech off the field."""
+        self.put("alive", 0)
+
+    def step(self, actions: np.ndarray | None = None) -> None:
+        """Play one decision, with ``actions`` or those that stand."""
+        if actions is not None:
+            self.batch.set("actions", np.asarray(actions, np.float32))
+        self.engine.step()
+
+    def look(self) -> None:
+        """Observe the state as it stands."""
+        self.engine.run("look")
+
+    def close(self) -> None:
+        self.engine.close()

@@ -1,0 +1,219 @@
+"""What pilots are shown: frame, bounds, block sizes, masks, and the rows of the dead and of cut-off episodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.agents.heuristic import install
+from echelon.config import EnvConfig
+from echelon.env import observe
+from echelon.rl.suite import FLAT_BLOCKS, FLAT_OBS_DIM, build_suite_descriptor, flat_offsets, get_suite_for_role
+from echelon.sim.arsenal import Chassis
+from tests.env.battle import Battle
+from tests.parity.scenes import clutter, scatter
+from tests.sim.arena import as_maps
+
+SIDE = 36
+AT = flat_offsets()
+
+
+def quarter_turn(grid: np.ndarray) -> np.ndarray:
+    """A map turned by 90 degrees, counter-clockwise seen from above."""
+    return grid.transpose(0, 2, 1)[:, :, ::-1]
+
+
+def turn(v: np.ndarray, around: float = 0.0) -> np.ndarray:
+    """Vectors turned by 90 degrees about (around, around)."""
+    out = v.copy()
+    out[..., 0], out[..., 1] = around - (v[..., 1] - around), v[..., 0]
+    return out
+
+
+@pytest.mark.parametrize("mode", ["partial", "full"])
+def test_turning_viewer_and_world_together_changes_no_column(mode):
+    grid = np.zeros((20, SIDE, SIDE), np.uint8)
+    grid[0] = 6
+    clutter(np.random.default_rng(0), 30)(grid)
+    grids, zones = [grid], [np.array([14.3, 21.9, 6.0])]
+    for _ in range(3):
+        grids.append(quarter_turn(grids[-1]))
+        zones.append(turn(zones[-1], SIDE / 2))
+    battle = Battle(
+        envs=4, size=SIDE, maps=as_maps(np.stack(grids), zones, np.full((4, 20, 3), 9.0)), own_maps=True, num_packs=2,
+        observation_mode=mode,
+    )  # fmt: skip
+    rng = np.random.default_rng(1)
+    scatter(battle, rng)
+    battle.put("hit_dir", rng.uniform(-0.5, 0.5, (4, 20, 3)))
+    battle.put("message", rng.uniform(-1, 1, (4, 20, 8)))
+    battle.put("sort_mode", rng.integers(0, 3, (4, 20)))
+    for name in set(battle.batch.fields) - {"material", "move_plane", "sight_plane", "shot_plane", "zone", "row_of"}:
+        values = battle[name].copy()
+        if values.ndim > 1 and values.shape[1] == 20:
+            values[1:] = values[0]
+            battle.batch.set(name, values)
+    battle.batch.set("clouds", battle["clouds"][[0, 0, 0, 0]])
+    for k in range(1, 4):
+        battle.put("cloud_pos", turn(battle["cloud_pos"][k - 1], SIDE / 2), env=k)
+        battle.put("pos", turn(battle["pos"][k - 1], SIDE / 2), env=k)
+        battle.put("vel", turn(battle["vel"][k - 1]), env=k)
+        battle.put("hit_dir", turn(battle["hit_dir"][k - 1]), env=k)
+        battle.put("yaw", battle["yaw"][k - 1] + np.pi / 2, env=k)
+    battle.look()
+    names = [row.name for row in observe.layout(battle.cfg)]
+    for k in range(1, 4):
+        gap = np.abs(battle.obs[k] - battle.obs[0])
+        changed = {names[c] for c in np.flatnonzero(gap.max(axis=0) > 1e-5)}
+        assert not changed, f"turned by {90 * k} degrees: {sorted(changed)[:5]}"
+    assert np.abs(battle.obs[0]).sum() > 1000
+    battle.close()
+
+
+@pytest.mark.parametrize(("weapon", "target", "warns"), [(2, 5, True), (2, 6, False), (6, 5, False), (-1, 5, False)])
+def test_a_pilot_is_warned_of_a_missile_that_homes_on_it(weapon, target, warns):
+    battle = Battle()
+    battle.put("round_weapon", [weapon, -1, -1, -1], 0)
+    battle.put("round_target", target, 0)
+    battle.look()
+    names = [row.name for row in observe.layout(battle.cfg)]
+    assert bool(battle.obs[0, 5, names.index("ego.missile_inbound")]) == warns
+    battle.close()
+
+
+def assert_within(battle: Battle) -> None:
+    table = observe.layout(battle.cfg)
+    low, high = (np.array([getattr(row, side) for row in table]) for side in ("low", "high"))
+    obs = battle.obs.reshape(-1, len(table))
+    assert np.isfinite(obs).all()
+    out = np.flatnonzero(((obs < low - 1e-6) | (obs > high + 1e-6)).any(axis=0))
+    assert not len(out), [(table[c], obs[:, c].min(), obs[:, c].max()) for c in out[:5]]
+
+
+@pytest.mark.parametrize("mode", ["partial", "full"])
+def test_every_column_keeps_its_published_bounds_over_500_random_decisions(mode):
+    battle = Battle(
+        envs=3, size=SIDE, edit=clutter(np.random.default_rng(3)), autoreset=True, pilots=install, num_packs=2,
+        observation_mode=mode, max_episode_seconds=20.0,
+    )  # fmt: skip
+    battle.put("script", 1, slice(10, 20))
+    rng = np.random.default_rng(0)
+    episodes = 0
+    for decision in range(500):
+        if decision % 4 == 0:
+            actions = rng.uniform(-1, 1, battle["actions"].shape).astype(np.float32)
+        battle.step(actions)
+        assert_within(battle)
+        episodes += int(battle["over"].sum())
+    battle.close()
+    assert episodes > 3
+
+
+def test_every_column_keeps_its_bounds_in_extreme_situations():
+    battle = Battle(envs=4, size=SIDE, num_packs=2, observation_mode="full")
+    corners = np.array([[1, 1, 2], [SIDE - 1, SIDE - 1, 18], [1, SIDE - 1, 10], [SIDE - 1, 1, 2]], np.float32)
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        scatter(battle, rng)
+        battle.put("pos", corners[rng.integers(0, 4, (4, 20))])
+        battle.put("heat", rng.uniform(0, 900, (4, 20)))
+        battle.put("vel", rng.uniform(-40, 40, (4, 20, 3)))
+        battle.put("yaw", rng.choice([-2.3562, -0.7854, 0.7854, 2.3562], (4, 20)))
+        battle.put("noise", 1000.0)
+        battle.batch.set("score", rng.uniform(0, 99, (4, 2)).astype(np.float32))
+        battle.look()
+        assert_within(battle)
+    battle.close()
+
+
+def test_the_layout_has_the_block_sizes_that_the_network_takes_apart():
+    widths = [block.width for block in observe.FIELDS]
+    assert widths == [length for _, length in FLAT_BLOCKS]
+    assert sum(widths) == FLAT_OBS_DIM == 706
+    cfg = EnvConfig()
+    assert observe.obs_dim(cfg) == 706 + 40 + 121 == len(observe.layout(cfg))
+    assert [row.index for row in observe.layout(cfg)] == list(range(867))
+    assert len({row.name for row in observe.layout(cfg)}) == 867
+
+
+@pytest.mark.parametrize(
+    ("changes", "tail"), [({"comm_dim": 0}, 121), ({"observe_local_map": False}, 40), ({"comm_dim": 3}, 136)]
+)
+def test_the_tail_follows_the_configuration(changes, tail):
+    battle = Battle(**changes)
+    assert battle.obs.shape[-1] == 706 + tail
+    assert np.isfinite(battle.obs).all() and battle.obs[..., :706].any()
+    battle.close()
+
+
+@pytest.fixture(scope="module")
+def battle():
+    made = Battle(num_packs=2)
+    scatter(made, np.random.default_rng(7), spread=0.5)
+    made.put("alive", 0, slice(0, 20, 6))
+    made.look()
+    yield made
+    made.close()
+
+
+def test_each_class_is_shown_the_descriptor_of_its_suite(battle):
+    low, high = AT["suite_descriptor"]
+    for m in np.flatnonzero(battle["alive"][0]):
+        spec = get_suite_for_role(Chassis(battle["chassis"][0, m]).name)
+        np.testing.assert_allclose(battle.obs[0, m, low:high], build_suite_descriptor(spec), atol=1e-6)
+
+
+def test_masks_are_zero_for_exactly_the_filled_rows(battle):
+    low, high = AT["contact_mask"]
+    mask = battle.obs[0, :, low:high]
+    assert np.array_equal(mask, (battle["contact"][0] < 0).astype(np.float32))
+    rows = battle.obs[0, :, slice(*AT["contacts"])].reshape(20, 20, 25)
+    assert np.array_equal(rows[..., 21], 1 - mask) and not rows[mask == 1].any()
+    squad = battle.obs[0, :, slice(*AT["squad"])].reshape(20, 12, 10)
+    gone = battle.obs[0, :, slice(*AT["squad_mask"])]
+    assert set(np.unique(gone)) == {0.0, 1.0} and not squad[gone == 1].any()
+
+
+def test_the_dead_see_nothing_and_all_their_rows_are_padding(battle):
+    dead = battle["alive"][0] == 0
+    assert dead.sum() >= 4
+    rows = battle.obs[0, dead].copy()
+    for name in ("contact_mask", "squad_mask"):
+        assert (rows[:, slice(*AT[name])] == 1).all(), name
+        rows[:, slice(*AT[name])] = 0
+    assert not rows.any()
+
+
+def test_a_mech_without_a_row_leaves_the_buffer_alone(battle):
+    rows = battle["row_of"].copy()
+    battle.put("row_of", -1, 3)
+    battle.rows[:, 3] = 5.0
+    battle.look()
+    assert (battle.rows[0, 3] == 5.0).all()
+    battle.batch.set("row_of", rows)
+
+
+def test_messages_reach_packmates_one_decision_later_and_nobody_else(battle):
+    battle.engine.reset()
+    words = np.zeros(battle["actions"].shape, np.float32)
+    words[0, 2, 18:] = 1.0
+    battle.step(words)
+    board = battle.obs[0, :, 706:746].reshape(20, 5, 8)
+    assert (board[:5, 2] == 1).all(), "a packmate did not hear it"
+    assert not board[5:].any(), "another pack heard it"
+    battle.step(np.zeros_like(words))
+    assert not battle.obs[0, :, 706:746].any(), "the message did not end"
+
+
+def test_an_episode_cut_off_by_time_delivers_its_last_observation():
+    options = {"size": SIDE, "pilots": install, "max_episode_seconds": 2.0, "envs": 2}
+    ends, goes_on = Battle(autoreset=True, **options), Battle(autoreset=False, **options)
+    for made in (ends, goes_on):
+        made.batch["script"].fill_(1)
+        for _ in range(8):
+            made.step()
+    assert ends["cut"].all() and ends["decision"].tolist() == [0, 0]
+    assert np.array_equal(ends.final_obs, goes_on.obs)
+    assert not np.array_equal(ends.obs, goes_on.obs)
+    ends.close()
+    goes_on.close()

@@ -1,0 +1,199 @@
+"""What agents are paid: each term, their sum, team mixing, the terminal part, and the identity of the shaping."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from echelon.agents.heuristic import install
+from echelon.config import EnvConfig, RewardConfig
+from echelon.env.reward import TERM_NAMES
+from echelon.sim.arsenal import Chassis
+from tests import oracles_game as rules
+from tests.env.battle import Battle
+from tests.parity.scenes import clutter, scatter, snapshot, snapshots
+
+SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
+APPROACH, ZONE, DAMAGE, KILL, ASSIST, DEATH, TERMINAL = range(7)
+LOUD = replace(RewardConfig(), damage=0.05, team_alpha=0.6)
+"""Weights that mix within the team."""
+
+
+def brawl(seconds: float, reward: RewardConfig, **options) -> Battle:
+    """Scripted pilots fighting at close quarters on a small map."""
+    made = Battle(
+        envs=6, size=32, edit=clutter(np.random.default_rng(1), 6), pilots=install, max_episode_seconds=seconds,
+        reward=reward, num_packs=1, seed=5, **options,
+    )  # fmt: skip
+    made.batch["script"].fill_(1)
+    middle = made["zone"][0, :2]
+    pos = made["pos"].copy()
+    pos[..., :2] = middle + (pos[..., :2] - middle) * 0.55
+    made.batch.set("pos", pos)
+    made.put("hp", made["hp"] * 0.3)
+    return made
+
+
+@pytest.mark.parametrize("reward", [RewardConfig(), LOUD], ids=["own", "mixed"])
+def test_every_part_and_the_reward_follow_the_rules_through_whole_fights(reward):
+    battle = brawl(8.0, reward)
+    seen = np.zeros(7)
+    done = np.zeros(6, bool)
+    for _ in range(battle.cfg.max_steps):
+        before = snapshots(battle)
+        battle.step()
+        for e in np.flatnonzero(~done):
+            after = snapshot(battle, e)
+            parts, total = rules.rewards(before[e], after, int(after.reason), int(after.winner), battle.cfg)
+            for i, name in enumerate(TERM_NAMES):
+                np.testing.assert_allclose(after.terms[:, i], parts[:, i], atol=1e-5, err_msg=f"{name}, env {e}")
+            np.testing.assert_allclose(after.reward, total, atol=2e-5, err_msg=f"reward, env {e}")
+            seen += np.abs(parts).sum(axis=0)
+        done |= battle["over"].astype(bool)
+    battle.close()
+    missing = [name for name, amount in zip(TERM_NAMES, seen, strict=True) if amount == 0 and name != "assist"]
+    assert done.all() and not missing, f"no fight paid {missing}"
+
+
+@pytest.mark.parametrize(("seconds", "endings"), [(3.0, {rules.TIME}), (20.0, {rules.ZONE, rules.ELIMINATION})])
+def test_discounted_approach_telescopes_to_the_potentials_at_both_ends(seconds, endings):
+    battle = brawl(seconds, RewardConfig())
+    gamma, weight = battle.cfg.gamma, battle.cfg.reward.approach
+    start = [[rules.potential(s, m) for m in range(10)] for s in snapshots(battle)]
+    total, steps = np.zeros((6, 10)), np.zeros((6, 10))
+    last = np.zeros((6, 10))
+    done, fates = np.zeros(6, bool), set()
+    for t in range(battle.cfg.max_steps):
+        battle.step()
+        for e in np.flatnonzero(~done):
+            s = snapshot(battle, e)
+            acted = s.acting.astype(bool)
+            total[e] += gamma**t * s.terms[:, APPROACH]
+            steps[e, acted] = t + 1
+            terminal = int(s.reason) in (rules.ZONE, rules.ELIMINATION)
+            last[e] = [0.0 if terminal or not s.alive[m] else rules.potential(s, m) for m in range(10)]
+            fates |= {int(s.reason)} | ({"death"} if s.died.any() else set())
+        done |= battle["over"].astype(bool)
+    battle.close()
+    assert fates >= endings | {"death"}
+    np.testing.assert_allclose(total, weight * (gamma**steps * last - start), atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def field():
+    made = Battle(reward=replace(RewardConfig(), win=1.0, loss=-1.0, draw=0.25))
+    yield made
+    made.close()
+
+
+def fresh(battle: Battle) -> Battle:
+    battle.engine.reset()
+    battle.empty()
+    battle.batch["actions"].zero_()
+    return battle
+
+
+def test_the_terms_add_up_to_the_reward_when_nothing_is_shared(field):
+    scatter(fresh(field), np.random.default_rng(0))
+    for _ in range(5):
+        field.step(np.random.default_rng(1).uniform(-1, 1, field["actions"].shape))
+        np.testing.assert_allclose(field["terms"].sum(axis=-1), field["reward"], atol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.7])
+def test_mixing_moves_reward_within_a_team_but_keeps_its_sum(field, alpha):
+    field.batch.set("team_alpha", np.array([alpha], np.float32))
+    scatter(fresh(field), np.random.default_rng(4))
+    field.step(np.random.default_rng(1).uniform(-1, 1, field["actions"].shape))
+    field.batch.set("team_alpha", np.array([1.0], np.float32))
+    acting = field["acting"][0].astype(bool)
+    own, mixed = field["terms"][0].sum(axis=-1), field["reward"][0]
+    for team in (slice(0, 5), slice(5, 10)):
+        assert mixed[team].sum() == pytest.approx(own[team].sum(), abs=1e-5)
+        wanted = alpha * own[team] + (1 - alpha) * own[team].sum() / acting[team].sum()
+        np.testing.assert_allclose(mixed[team][acting[team]], wanted[acting[team]], atol=1e-5)
+    assert not mixed[~acting].any(), "the long dead were paid"
+
+
+@pytest.mark.parametrize(("score", "blue", "red"), [((30, 0), 1, -1), ((0, 30), -1, 1), ((30, 30), 0.25, 0.25)])
+def test_the_dead_share_in_the_terminal_reward(field, score, blue, red):
+    fresh(field)
+    field.place(0, MEDIUM, 5, 5)
+    field.place(5, MEDIUM, 55, 55)
+    field.batch.set("score", np.array([score], np.float32))
+    field.step()
+    assert field["terms"][0, :, TERMINAL].tolist() == [blue] * 5 + [red] * 5
+    assert field["reward"][0, 1] == blue and field["reward"][0, 9] == red
+
+
+@pytest.mark.parametrize(("foe_inside", "factor"), [(True, 2.0), (False, 1.0)])
+def test_fighting_pays_double_in_a_contested_zone(field, foe_inside, factor):
+    fresh(field)
+    field.place(0, HEAVY, 30, 30)
+    field.place(5, HEAVY, 36, 30)
+    if foe_inside:
+        field.place(6, SCOUT, 30, 36)
+    else:
+        field.put("pos", (37.8, 30, 2), 5)
+    field.act(0, primary=1)
+    field.step()
+    assert field["dealt"][0, 0] > 0
+    assert field["terms"][0, 0, DAMAGE] == pytest.approx(0.005 * factor * field["dealt"][0, 0], rel=1e-5)
+
+
+@pytest.mark.parametrize(("foe_inside", "price"), [(True, -1.0), (False, -2.0)])
+def test_dying_costs_half_in_a_contested_zone(field, foe_inside, price):
+    fresh(field)
+    field.place(0, HEAVY, 30, 30)
+    field.place(1, SCOUT, 30, 34)
+    field.place(5, HEAVY, 36 if foe_inside else 37.8, 30, yaw=np.pi)
+    field.put("hp", 1.0, 0)
+    field.act(5, primary=1)
+    field.step()
+    assert field["died"][0, 0] == 1 and field["terms"][0, 0, DEATH] == price
+
+
+def test_only_mechs_inside_earn_the_zone_tick(field):
+    fresh(field)
+    field.place(0, SCOUT, 30, 30)
+    field.place(1, SCOUT, 5, 5)
+    field.place(5, SCOUT, 55, 55)
+    field.step()
+    assert field["terms"][0, [0, 1, 5], ZONE].tolist() == [pytest.approx(0.1), 0, 0]
+
+
+def test_paint_pays_one_assist_per_target_and_second(field):
+    fresh(field)
+    field.place(0, LIGHT, 30, 30)
+    field.place(5, HEAVY, 33, 30)
+    field.put("painted", 100, 5)
+    field.put("painter", 1, 5)
+    field.act(0, primary=1)
+    paid = []
+    for _ in range(8):
+        field.put("heat", 0.0)
+        field.place(1, SCOUT, 5, 5)
+        field.put("painted", 100, 5)
+        field.step()
+        paid.append(int(field["assists"][0, 1]))
+    assert paid == [1, 0, 0, 0, 1, 0, 0, 0]
+    assert field["assists"][0, 0] == 0
+
+
+def test_the_decaying_form_and_no_approach_at_all_can_be_chosen():
+    for mode, wanted in (("decay", 1.5 * (20 - (20 - 5.5 * 0.98 * 0.25)) / 60), ("off", 0.0)):
+        battle = Battle(reward=replace(RewardConfig(), approach=1.5, approach_mode=mode))
+        fresh(battle)
+        battle.place(0, MEDIUM, 10, 30)
+        battle.place(5, MEDIUM, 55, 55)
+        battle.act(0, forward=1)
+        battle.step()
+        assert battle["terms"][0, 0, APPROACH] == pytest.approx(wanted, abs=1e-5)
+        battle.close()
+
+
+def test_gamma_of_the_shaping_is_that_of_the_configuration():
+    assert Battle(gamma=0.9).batch.numpy("reward_shape")[0] == pytest.approx(0.9)
+    assert EnvConfig().gamma < 1

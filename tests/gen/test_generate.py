@@ -1,0 +1,220 @@
+"""Whole maps: the same from the same seed, sound for every size, and never a failure to the caller."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echelon.config import ConnectivityConfig, WorldConfig
+from echelon.gen.generate import GeneratedMap, check_world_fits, generate
+from echelon.gen.objective import CLEAR_MARGIN
+from echelon.gen.recipe import GENERATOR_VERSION, materials_hash, seal, sha256_json, solid_hash
+from echelon.gen.spawn import SPAWN_JITTER, corner_square, spawn_clear
+from echelon.gen.transforms import Corner
+from echelon.gen.validator import Connectivity, connect
+from echelon.nav.field import FLOW_GOAL, FLOW_NONE, zone_field
+from echelon.nav.graph import RADII
+from echelon.sim.arsenal import CHASSIS, ROSTER
+from echelon.sim.world import BLOCKS_MOVE, Material
+
+generate_module = import_module("echelon.gen.generate")
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "maps.json"
+"""Hashes of reference maps; ECHELON_UPDATE_GOLDEN=1 pytest tests/gen/test_generate.py rewrites them."""
+
+CASES = {
+    "100x100x20 1 pack seed 0": (WorldConfig(), 0, 1),
+    "100x100x20 1 pack seed 7": (WorldConfig(), 7, 1),
+    "100x100x20 2 packs seed 1073741824": (WorldConfig(), 2**30, 2),
+    "64x48x16 1 pack seed 3": (WorldConfig(size_x=64, size_y=48, size_z=16), 3, 1),
+    "20x20x12 1 pack seed 1": (WorldConfig(size_x=20, size_y=20, size_z=12), 1, 1),
+    "120x90x32 3 packs seed 12": (WorldConfig(size_x=120, size_y=90, size_z=32), 12, 3),
+}
+
+
+def make(world: WorldConfig, seed: int = 0, packs: int = 1, radius: float = 7.5) -> GeneratedMap:
+    return generate(world, seed, num_packs=packs, zone_radius_vox=radius)
+
+
+def test_reference_maps_keep_their_hashes() -> None:
+    made = {name: make(*case).hashes for name, case in CASES.items()}
+    current = {"generator_version": GENERATOR_VERSION, "maps": made}
+    if os.environ.get("ECHELON_UPDATE_GOLDEN"):
+        GOLDEN.write_text(json.dumps(current, indent=2) + "\n")
+    assert json.loads(GOLDEN.read_text()) == current, "if meant: raise GENERATOR_VERSION and update the golden file"
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_another_map() -> None:
+    one, two, other = make(WorldConfig(), 5), make(WorldConfig(), 5), make(WorldConfig(), 6)
+    assert one.recipe == two.recipe
+    for name in ("material", "spawn", "flow"):
+        assert np.array_equal(getattr(one, name), getattr(two, name))
+    assert one.hashes["materials"] != other.hashes["materials"]
+
+
+def test_hashes_are_those_of_the_recipe_and_the_grid() -> None:
+    made = make(WorldConfig(), 2)
+    plain = {key: value for key, value in made.recipe.items() if key != "hashes"}
+    assert made.hashes["recipe"] == sha256_json(plain)
+    assert made.hashes["solid"] == solid_hash(made.material)
+    assert made.hashes["materials"] == materials_hash(made.material)
+    assert seal(json.loads(json.dumps(plain)), made.material) == made.recipe
+
+
+def test_the_solid_hash_ignores_what_does_not_collide() -> None:
+    grid = make(WorldConfig(), 2).material.copy()
+    before = solid_hash(grid), materials_hash(grid)
+    grid[0][grid[0] == Material.DIRT] = Material.WATER
+    assert solid_hash(grid) == before[0] and materials_hash(grid) != before[1]
+
+
+def check_soundness(made: GeneratedMap, world: WorldConfig, packs: int) -> None:
+    """Assert what every map promises."""
+    colliding = BLOCKS_MOVE[made.material]
+    assert made.material.shape == (world.size_z, world.size_y, world.size_x)
+    assert not (made.material[0] == Material.AIR).any()
+    assert made.red_corner == Corner(made.blue_corner).opposite
+    for corner in (made.blue_corner, made.red_corner):
+        square = corner_square(world, Corner(corner), spawn_clear(world, packs))
+        assert not made.material[1:, square.y0 : square.y1, square.x0 : square.x1].any()
+        assert (made.material[0, square.y0 : square.y1, square.x0 : square.x1] == Material.DIRT).all()
+    cx, cy, r = made.zone
+    assert r > 0 and r <= cx <= world.size_x - r and r <= cy <= world.size_y - r
+    assert all(np.float32(v) == v for v in made.zone)
+    y, x = np.ogrid[: world.size_y, : world.size_x]
+    assert not colliding[:, np.hypot(x + 0.5 - cx, y + 0.5 - cy) <= r + CLEAR_MARGIN].any()
+    check_spawns(made, packs)
+    assert made.flow.shape == (len(RADII), world.size_z + 1, world.size_y, world.size_x)
+    assert ((made.flow <= FLOW_GOAL) | (made.flow == FLOW_NONE)).all()
+    widest = zone_field(made.material, zone=made.zone, radius=RADII[-1], clearance=world.connectivity.clearance_z)
+    assert np.array_equal(widest.flow, made.flow[-1])
+    assert all(widest.reaches(float(px), float(py), 0.0) for px, py, _ in made.spawn)
+
+
+def check_spawns(made: GeneratedMap, packs: int) -> None:
+    """Assert by loops that under the worst jitter no box touches another, a cell that collides or the edge."""
+    size = np.array(made.size)
+    half = np.array([CHASSIS[c].size for c in ROSTER] * 2 * packs) / 2
+    reach = half + [SPAWN_JITTER, SPAWN_JITTER, 0]
+    assert np.allclose(made.spawn[:, 2], half[:, 2])
+    low, high = made.spawn - reach, made.spawn + reach
+    assert (low >= -1e-6).all() and (high <= size).all()
+    for i in range(len(half)):
+        cells = tuple(slice(int(np.floor(low[i, a])), int(np.ceil(high[i, a]))) for a in (2, 1, 0))
+        assert not BLOCKS_MOVE[made.material[cells]].any()
+        for j in range(i):
+            assert (low[i] >= high[j]).any() or (high[i] <= low[j]).any()
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    size_x=st.integers(20, 120),
+    size_y=st.integers(20, 120),
+    size_z=st.integers(12, 32),
+    packs=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+    radius=st.floats(2.0, 12.0),
+)
+def test_every_map_keeps_its_promises(
+    size_x: int, size_y: int, size_z: int, packs: int, seed: int, radius: float
+) -> None:
+    world = WorldConfig(size_x=size_x, size_y=size_y, size_z=size_z)
+    try:
+        check_world_fits(world, packs)
+    except ValueError:
+        with pytest.raises(ValueError, match="spawn"):
+            make(world, seed, packs, radius)
+        return
+    check_soundness(make(world, seed, packs, radius), world, packs)
+
+
+@pytest.mark.parametrize("packs", range(1, 6))
+def test_one_to_five_packs_start_free_in_every_corner(packs: int) -> None:
+    seen = set()
+    for seed in range(6):
+        made = make(WorldConfig(), seed, packs)
+        check_spawns(made, packs)
+        seen.add(made.blue_corner)
+    assert len(seen) >= 2
+
+
+def test_the_formation_stands_where_the_rules_say() -> None:
+    made = next(m for m in (make(WorldConfig(), seed, 2) for seed in range(40)) if m.blue_corner == Corner.BL)
+    assert np.allclose(made.spawn[:5, 0], [3.75, 7.75, 11.25, 14.25, 16.6])
+    assert np.allclose(made.spawn[:5, 1], [3.75, 3.25, 3.25, 2.75, 2.6])
+    assert np.allclose(made.spawn[5:10, 1], made.spawn[:5, 1] + 4.5)
+    assert np.allclose(made.spawn[10:, :2], 100 - made.spawn[:10, :2])
+
+
+@pytest.mark.parametrize(("size", "packs"), [((18 + 2, 20), 3), ((100, 30), 7), ((20, 20), 4)])
+def test_a_world_too_small_for_the_spawns_is_one_clear_error(size: tuple[int, int], packs: int) -> None:
+    world = WorldConfig(size_x=size[0], size_y=size[1])
+    with pytest.raises(ValueError, match=rf"{size[0]}x{size[1]} .*{packs} packs.*wanted") as error:
+        make(world, 0, packs)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_beyond_32_bits_is_refused(seed: int) -> None:
+    with pytest.raises(ValueError, match="map_seed"):
+        make(WorldConfig(), seed)
+
+
+def closed(*args: object, **kwargs: object) -> Connectivity:
+    """Stand in for a validator that never finds a way."""
+    found = connect(*args, **kwargs)  # type: ignore[arg-type]
+    return Connectivity(connected=False, attempts=found.attempts, fixups=found.fixups, field=found.field)
+
+
+def test_an_impossible_map_is_drawn_again_and_ends_as_a_flagged_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(generate_module, "connect", lambda *a, **k: (calls.append(a), closed(*a, **k))[1])
+    made = make(WorldConfig(size_x=48, size_y=48), 4)
+    assert len(calls) == WorldConfig().connectivity.max_regenerations + 2
+    assert made.open_map and made.recipe["variant"]["open_map"]
+    assert not BLOCKS_MOVE[made.material].any()
+    check_soundness(made, WorldConfig(size_x=48, size_y=48), 1)
+
+
+def test_a_second_attempt_draws_another_terrain_and_is_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = WorldConfig(size_x=48, size_y=48)
+    first = make(world, 4)
+
+    def once_closed() -> GeneratedMap:
+        answers = [closed, connect, connect]
+        with monkeypatch.context() as patch:
+            patch.setattr(generate_module, "connect", lambda *a, **k: answers.pop(0)(*a, **k))
+            return make(world, 4)
+
+    again = once_closed()
+    assert again.recipe["variant"]["attempt"] == 1 and not again.open_map
+    assert again.hashes["materials"] != first.hashes["materials"]
+    assert once_closed().hashes == again.hashes
+
+
+def test_without_the_check_nothing_is_dug_but_the_way_is_still_computed() -> None:
+    made = make(WorldConfig(ensure_connectivity=False), 3)
+    assert made.recipe["stats"]["checks"] == [] and made.fixups == ()
+    assert (made.flow == FLOW_GOAL).any(axis=(1, 2, 3)).all()
+
+
+def test_a_distance_limit_holds_on_every_map() -> None:
+    for seed in range(12):
+        made = make(WorldConfig(size_x=60, size_y=60, max_distance_ratio=1.4), seed)
+        blue, red = made.spawn[:5, :2].mean(axis=0), made.spawn[5:, :2].mean(axis=0)
+        distances = [float(np.hypot(*(p - made.zone[:2]))) for p in (blue, red)]
+        assert max(distances) / min(distances) < 1.6
+
+
+def test_costs_come_only_on_request() -> None:
+    world = WorldConfig(size_x=40, size_y=40, connectivity=ConnectivityConfig(clearance_z=5))
+    assert make(world).cost is None
+    made = generate(world, 0, num_packs=1, zone_radius_vox=6.0, with_cost=True)
+    assert made.cost is not None and made.cost.dtype == np.float32 and made.cost.shape == made.flow.shape

@@ -1,0 +1,48 @@
+"""A trainer without torch: it speaks, beats and stops as the real one does, in the way its spec asks for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from echelon.jobs import worker
+from echelon.jobs.spec import read_spec
+from echelon.telemetry.events import EventCheckpoint, EventEnd, EventResume, EventStart, EventUpdate
+
+UPDATE_S = 0.05
+
+
+def work(paths, link, resume):
+    """Play the part named by ``config.part`` until the updates are done or somebody says stop."""
+    part = read_spec(paths).config.get("part", "steady")
+    if part == "refuse":
+        raise ValueError("device 'tpu' does not exist, wanted auto, cpu, cuda or cuda:N")
+    if part == "bug":
+        raise RuntimeError("the same\nexplosion")
+    first = 1
+    if resume:
+        link.emit(EventResume(update=2, global_step=200, checkpoint=resume))
+        first = 3
+    link.emit(EventStart(device="cpu", total_steps=1000, start_update=first - 1, preset="fake"))
+    last = 5 if part == "short" else 10_000
+    for update in range(first, last + 1):
+        time.sleep(UPDATE_S)
+        link.emit(EventUpdate(update=update, global_step=update * 100, elapsed_s=update * UPDATE_S))
+        if part == "segfault" and update == 3:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        level = link.should_stop()
+        if level >= (2 if part == "stubborn" else 1):
+            return finish(link, update, "stopped")
+    return finish(link, last, "completed")
+
+
+def finish(link, update, reason):
+    if link.should_stop() < 2:
+        link.emit(EventCheckpoint(update=update, global_step=update * 100, path=f"checkpoints/step-{update * 100}"))
+    link.emit(EventEnd(reason=reason, update=update, global_step=update * 100))
+
+
+if __name__ == "__main__":
+    sys.exit(worker.main(work=work))

@@ -1,0 +1,112 @@
+"""How a configuration comes about, and how each mistake in it is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.jobs.config_layers import (
+    LINKED,
+    ConfigError,
+    default_values,
+    flatten,
+    parse_assignment,
+    resolve,
+    unflatten,
+)
+
+
+def test_later_layers_win_and_are_named(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('seed = 5\ndevice = "cpu"\n[ppo]\nlr = 0.01\n')
+    made = resolve("quickstart", file, {"ppo.lr": 0.02})
+    assert (made.config.seed, made.config.device, made.config.ppo.lr) == (5, "cpu", 0.02)
+    assert (made.provenance["seed"], made.provenance["ppo.lr"]) == ("file", "--set")
+    assert made.provenance["total_steps"] == "preset"
+    assert "model.kind" not in made.provenance
+
+
+def test_a_file_may_name_its_preset_and_the_command_line_may_overrule_it(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('preset = "nonsense"\n')
+    with pytest.raises(ConfigError, match="nonsense"):
+        resolve(None, file)
+    assert resolve("quickstart", file).config.preset == "quickstart"
+
+
+@pytest.mark.parametrize(("key", "other"), [pair for one in LINKED for pair in (one, one[::-1])])
+def test_linked_values_follow_each_other_unless_both_are_set(key, other):
+    made = resolve(overrides={key: 0.9})
+    assert made.values[key] == made.values[other] == 0.9
+    assert made.provenance[other] == "--set"
+    with pytest.raises(ConfigError, match="wanted the trainer's discount"):
+        resolve(overrides={key: 0.9, other: 0.8})
+
+
+def test_the_higher_layer_of_a_link_wins(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("[env]\ngamma = 0.8\n")
+    made = resolve(None, file, {"ppo.gamma": 0.9})
+    assert made.values["env.gamma"] == 0.9
+
+
+def test_a_resume_layers_over_the_earlier_configuration():
+    first = resolve(overrides={"seed": 9})
+    again = resolve(overrides={"max_minutes": 30.0}, base=first.nested(), base_provenance=first.provenance)
+    assert (again.config.seed, again.config.max_minutes) == (9, 30.0)
+    assert again.provenance["seed"] == "--set"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("ppo.lr=1e-4", 1e-4),
+        ("ppo.obs_norm=true", True),
+        ("device=cuda:1", "cuda:1"),
+        ('device="cpu"', "cpu"),
+        ("seed = 3 ", 3),
+        ("device=a=b", "a=b"),
+    ],
+)
+def test_an_assignment_is_read_as_toml_and_else_as_words(text, value):
+    assert parse_assignment(text)[1] == value
+
+
+def test_none_removes_a_value():
+    assert resolve(overrides=dict([parse_assignment("ppo.ent_coef_end=none")])).config.ppo.ent_coef_end is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "names"),
+    [
+        ("ppo.lrr", 1, "did you mean 'ppo.lr'"),
+        ("lr", 1, "did you mean 'ppo.lr'"),
+        ("preset", "quickstart", "--preset"),
+        ("env.world", 1, "section"),
+        ("ppo.lr", "fast", "ppo.lr is 'fast' (from --set), wanted a valid number"),
+        ("num_envs", True, "num_envs is True"),
+        ("seed", 1.5, "seed is 1.5"),
+        ("model.kind", "huge", "model.kind is 'huge' (from --set), wanted 'suite' or 'classic'"),
+        ("ppo.ent_coef_end", "low", "ppo.ent_coef_end is 'low'"),
+        ("ppo.clip_coef", -1, "ppo.clip_coef is -1"),
+        ("ppo.lr", float("nan"), "ppo.lr is nan"),
+        ("", 1, "'' (from --set) does not exist"),
+    ],
+)
+def test_a_mistake_names_key_value_and_what_was_wanted(key, value, names):
+    with pytest.raises(ConfigError) as caught:
+        resolve(overrides={key: value})
+    assert names in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("raw", [b"seed = ", b"\xff\xfe", b"[ppo]\nlr = 1\nlr = 2\n"])
+def test_a_damaged_file_is_one_line(tmp_path, raw):
+    file = tmp_path / "run.toml"
+    file.write_bytes(raw)
+    with pytest.raises(ConfigError, match=r"config file .*run\.toml") as caught:
+        resolve(None, file)
+    assert "\n" not in str(caught.value)
+
+
+def test_flat_keys_and_sections_are_the_same_thing():
+    flat = dict(default_values())
+    assert flatten(unflatten(flat)) == flat

@@ -1,0 +1,276 @@
+"""What a job survives: real processes, really killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from echelon.jobs import control, launch, lock
+from echelon.jobs.launch import LaunchError
+from echelon.jobs.process import identify, is_alive
+from echelon.jobs.status import STALL_LIMITS_S, job_status
+from echelon.runs import RunPaths, create_run, read_json
+from echelon.telemetry.events import EventUpdate
+from echelon.telemetry.log import read_events
+from tests.jobs.conftest import FAKE, kill, until, until_gone, who
+
+SHOWS_WITHIN_S = 3.0
+"""A crash must show within this."""
+
+
+def test_a_job_runs_to_its_end_and_says_so(start):
+    paths = start("short")
+    status = until(paths, "completed")
+    assert (status.update, status.global_step, status.checkpoint) == (5, 500, "checkpoints/step-500")
+    assert status.exit_code == 0
+    until_gone(who(paths, "supervisor"))
+    assert not lock.is_held(paths.lock)
+
+
+def test_a_job_starts_and_stops_under_any_folder_name(hostile_home, start):
+    paths = start()
+    assert paths.root.parent == hostile_home
+    until(paths, "running")
+    launch.stop(paths)
+    assert until(paths, "stopped").checkpoint
+
+
+def test_stopping_saves_and_ends_stopped(start):
+    paths = start()
+    until(paths, "running")
+    launch.stop(paths)
+    status = until(paths, "stopped")
+    assert status.checkpoint == f"checkpoints/step-{status.global_step}"
+    assert status.exit_code == 4
+
+
+def test_a_sigterm_to_the_supervisor_stops_as_the_command_does(start):
+    paths = start()
+    until(paths, "running")
+    kill(who(paths, "supervisor"), signal.SIGTERM)
+    assert until(paths, "stopped").checkpoint
+
+
+def test_a_second_stop_gives_up_the_update_and_keeps_the_last_checkpoint(start):
+    paths = start("stubborn")
+    until(paths, "running")
+    launch.stop(paths)
+    assert until(paths, "stopping").is_alive
+    time.sleep(0.3)
+    assert job_status(paths).state == "stopping", "one request is not enough for this trainer"
+    launch.stop(paths)
+    assert until(paths, "stopped").checkpoint == ""
+
+
+def test_stop_now_kills_without_saving(start):
+    paths = start("stubborn")
+    until(paths, "running")
+    launch.stop(paths, now=True)
+    status = until(paths, "stopped")
+    assert "without saving" in status.reason
+    until_gone(who(paths, "trainer"))
+
+
+def test_stopping_an_ended_job_changes_nothing(start):
+    paths = start("short")
+    before = until(paths, "completed")
+    assert launch.stop(paths).state == "completed"
+    assert job_status(paths) == before
+    assert not paths.stop.exists()
+
+
+def test_a_killed_trainer_shows_as_crashed_at_once(start):
+    paths = start()
+    until(paths, "running")
+    kill(who(paths, "trainer"))
+    status = until(paths, "crashed", limit_s=SHOWS_WITHIN_S)
+    assert "SIGKILL" in status.reason
+    assert status.exit_code == 5
+    ended = read_json(paths.exit)
+    assert ended is not None and ended["signal"] == "SIGKILL" and ended["code"] is None
+
+
+def test_a_segmentation_fault_shows_as_crashed_with_its_last_step(start):
+    status = until(start("segfault"), "crashed")
+    assert "SIGSEGV" in status.reason
+    assert status.update == 3
+
+
+def test_a_killed_supervisor_shows_as_crashed_and_takes_its_trainer_along(start):
+    paths = start()
+    until(paths, "running")
+    trainer = who(paths, "trainer")
+    kill(who(paths, "supervisor"))
+    assert "supervisor was killed" in until(paths, "crashed", limit_s=SHOWS_WITHIN_S).reason
+    until_gone(trainer)
+
+
+def test_a_trainer_left_behind_can_be_stopped(start):
+    paths = start()
+    until(paths, "running")
+    trainer = who(paths, "trainer")
+    kill(trainer, signal.SIGSTOP)
+    kill(who(paths, "supervisor"))
+    until(paths, "crashed")
+    assert is_alive(trainer)
+    launch.stop(paths, now=True)
+    until_gone(trainer)
+
+
+def test_a_suspended_trainer_shows_as_stalled_and_goes_on(start):
+    paths = start()
+    until(paths, "running")
+    kill(who(paths, "trainer"), signal.SIGSTOP)
+    assert "SIGSTOP" in until(paths, "stalled", limit_s=SHOWS_WITHIN_S).reason
+    kill(who(paths, "trainer"), signal.SIGCONT)
+    until(paths, "running")
+
+
+def test_a_wrong_request_fails_with_its_one_line(start):
+    status = until(start("refuse"), "failed")
+    assert status.reason == "device 'tpu' does not exist, wanted auto, cpu, cuda or cuda:N"
+    assert status.exit_code == 1
+
+
+def test_a_bug_fails_with_one_line_and_leaves_its_traceback_in_the_log(start):
+    paths = start("bug")
+    assert until(paths, "failed").reason == "RuntimeError: the same explosion"
+    assert "Traceback" in paths.log_trainer.read_text()
+
+
+def test_a_second_trainer_on_one_folder_is_refused(start):
+    paths = start()
+    until(paths, "running")
+    with pytest.raises(LaunchError, match="already running"):
+        start("steady", paths)
+    done = subprocess.run(
+        [sys.executable, "-m", "echelon.jobs.supervisor", str(paths.root), *FAKE.command(paths.root)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.returncode == 1 and "already running" in done.stderr
+    assert job_status(paths).state == "running"
+
+
+def test_a_crashed_run_resumes_and_its_curve_does_not_zigzag(start):
+    paths = start()
+    until(paths, "running")
+    while job_status(paths).update < 5 and not paths.exit.exists():
+        time.sleep(0.02)
+    kill(who(paths, "trainer"))
+    until(paths, "crashed")
+    spec = paths.spec.read_bytes()
+    start("short", paths, "--resume", "latest")
+    until(paths, "completed")
+    events, _ = read_events(paths.metrics)
+    updates = [e.update for e in events if isinstance(e, EventUpdate)]
+    assert updates == [1, 2, 3, 4, 5]
+    assert paths.spec.read_bytes() == spec, "the first request stays as it was"
+
+
+def test_a_new_supervisor_waits_for_the_trainer_of_a_killed_one(start):
+    paths = start()
+    until(paths, "running")
+    trainer = who(paths, "trainer")
+    kill(who(paths, "supervisor"))
+    until(paths, "crashed")
+    start("short", paths, "--resume", "latest")
+    assert not is_alive(trainer)
+    until(paths, "completed")
+
+
+def test_a_forged_identity_is_never_signalled(start):
+    paths = start("short")
+    until(paths, "completed")
+    until_gone(who(paths, "supervisor"))
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    try:
+        real = identify(bystander.pid)
+        assert real is not None
+        forged = {**real.to_dict(), "create_time": real.create_time - 1}
+        paths.processes.write_text(json.dumps({"supervisor": forged, "trainer": forged}))
+        paths.exit.unlink()
+        assert job_status(paths).state == "crashed"
+        launch.stop(paths, now=True)
+        time.sleep(0.2)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_run_of_another_host_is_lost_not_crashed(start):
+    paths = start("short")
+    until(paths, "completed")
+    until_gone(who(paths, "supervisor"))
+    row = read_json(paths.processes)
+    assert row is not None
+    for identity in row.values():
+        identity["host"] = "elsewhere"
+    paths.processes.write_text(json.dumps(row))
+    paths.exit.unlink()
+    status = job_status(paths)
+    assert status.state == "lost" and "elsewhere" in status.reason
+
+
+def test_a_silent_trainer_stalls_after_the_limit_of_its_phase(start, monkeypatch):
+    paths = start()
+    until(paths, "running")
+    monkeypatch.setitem(STALL_LIMITS_S, "training", -1.0)
+    assert "no progress" in until(paths, "stalled").reason
+
+
+def test_a_folder_that_cannot_be_written_gives_one_clear_line(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("ECHELON_HOME", str(blocked))
+    with pytest.raises(ValueError, match="cannot be written") as caught:
+        create_run("fake")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+def test_a_read_only_run_folder_gives_one_clear_line(start, tmp_path):
+    paths = create_run("fake")
+    paths.root.chmod(0o555)
+    try:
+        with pytest.raises(LaunchError, match="cannot be written"):
+            start("short", paths)
+    finally:
+        paths.root.chmod(0o755)
+
+
+def test_a_supervisor_that_cannot_write_down_who_is_who_leaves_no_trainer(start):
+    paths = create_run("fake")
+    paths.processes.mkdir()
+    with pytest.raises(LaunchError, match=r"proc\.json"):
+        start("steady", paths)
+    assert not lock.is_held(paths.lock)
+
+
+def test_removing_refuses_a_living_run_and_deletes_an_ended_one(start):
+    paths = start()
+    until(paths, "running")
+    with pytest.raises(ValueError, match="stop it first"):
+        launch.remove(paths)
+    launch.stop(paths, now=True)
+    until(paths, "stopped")
+    launch.remove(paths)
+    assert not paths.root.exists()
+    assert list(paths.root.parent.iterdir()) == []
+
+
+def test_control_counts_every_request(tmp_path):
+    paths = RunPaths(tmp_path)
+    control.request_stop(paths)
+    control.request_stop(paths, now=True)
+    assert control.stop_requests(paths) == ["stop", "now"]
+    control.clear(paths)
+    assert control.stop_requests(paths) == []

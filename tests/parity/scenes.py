@@ -1,0 +1,111 @@
+"""Random small battles for comparing kernels with the plain-Python rules, and the comparison itself."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from echelon.sim import step
+from echelon.sim.backend import Launch
+from tests.oracles import MECHS
+from tests.sim.arena import Field5v5, Scene
+
+KINDS = (1, 1, 1, 2, 3, 4, 5, 7, 8, 9)
+"""Materials that clutter is made of."""
+
+
+def clutter(rng: np.random.Generator, boxes: int = 25):
+    """Return an edit that strews random boxes of random materials, most of them low, over a map."""
+
+    def edit(grid: np.ndarray) -> None:
+        z, y, x = grid.shape
+        for _ in range(boxes):
+            w, d, h = rng.integers(1, 7), rng.integers(1, 7), rng.choice([1, 1, 1, 2, 2, 4, 6])
+            x0, y0 = rng.integers(0, x - w + 1), rng.integers(0, y - d + 1)
+            grid[0:h, y0 : y0 + d, x0 : x0 + w] = rng.choice(KINDS)
+
+    return edit
+
+
+def cluttered_field(seed: int, *, envs: int = 12, size: int = 30, boxes: int = 25, **options: Any) -> Field5v5:
+    """Return a field whose environments each have a cluttered map of their own."""
+    edit = clutter(np.random.default_rng(seed), boxes)
+    return Field5v5(envs=envs, size=size, edit=edit, own_maps=True, **options)
+
+
+def scatter(scene: Scene, rng: np.random.Generator, *, air: float = 0.2, spread: float = 1.0) -> None:
+    """Throw every mech anywhere into its map, in a random condition: a shot of the middle of some battle."""
+    envs, mechs = scene["alive"].shape
+    shape = (envs, mechs)
+    chassis = rng.integers(0, 4, shape)
+    half = np.array([m.half for m in MECHS])[chassis]
+    size = scene["size"][:, None].astype(np.float32)
+    middle, room = size / 2, (size / 2 - half) * spread
+    pos = middle + rng.uniform(-1, 1, (*shape, 3)).astype(np.float32) * room
+    grounded = rng.random(shape) >= air
+    pos[..., 2] = np.where(grounded, half[..., 2] + rng.choice([0.01, 1.01, 2.01], shape), pos[..., 2])
+    cap = np.array([m.heat_cap for m in MECHS])[chassis]
+    hp = np.array([m.hp for m in MECHS])[chassis]
+    legs = np.array([m.leg_hp for m in MECHS])[chassis]
+    some = rng.random
+    values = {
+        "chassis": chassis, "pos": pos, "vel": rng.uniform(-6, 6, (*shape, 3)), "yaw": rng.uniform(-3.1, 3.1, shape),
+        "alive": some(shape) < 0.85, "present": 1, "hp": hp * rng.uniform(0.02, 1, shape),
+        "leg_hp": np.where(some(shape) < 0.3, -1.0, legs), "heat": cap * rng.uniform(0, 1.2, shape),
+        "stability": np.where(some(shape) < 0.15, 0.0, rng.uniform(1, 100, shape)),
+        "fallen": np.where(some(shape) < 0.15, rng.integers(1, 60, shape), 0),
+        "cooldown": rng.integers(0, 3, (*shape, 5)) * (some((*shape, 5)) < 0.3),
+        "painted": np.where(some(shape) < 0.5, rng.integers(1, 100, shape), 0),
+        "painter": rng.integers(-1, mechs, shape), "suppressed": rng.integers(0, 3, shape),
+        "noise": rng.uniform(0, 10, shape) * (some(shape) < 0.8), "drive": rng.uniform(-1, 1, (*shape, 4)),
+        "trigger": rng.integers(0, 16, shape), "vent": some(shape) < 0.4, "focus": rng.integers(-1, mechs, shape),
+        "ecm": some(shape) < 0.2, "eccm": some(shape) < 0.2, "round_weapon": -1,
+        "assist_tick": rng.integers(0, 200, shape),
+    }  # fmt: skip
+    values["shutdown"] = values["heat"] > cap
+    for name, value in values.items():
+        scene.put(name, value)
+    scene.batch.set("tick", rng.integers(1, 200, envs).astype(np.int32))
+    scene.batch.set("seed", rng.integers(0, 2**30, envs).astype(np.uint32))
+    smoke_up(scene, rng)
+
+
+def smoke_up(scene: Scene, rng: np.random.Generator, clouds: float = 2.0) -> None:
+    """Hang some clouds, ``clouds`` on average, over each map."""
+    shape = scene["cloud_ticks"].shape
+    live = rng.random(shape) < clouds / (shape[1] * shape[2])
+    scene.put("cloud_ticks", np.where(live, rng.integers(1, 200, shape), 0))
+    scene.put("cloud_pos", rng.uniform(0, 1, (*shape, 3)) * scene["size"][:, None, None] * [1, 1, 0.25])
+    scene.batch.set("clouds", live.sum(axis=(1, 2)).astype(np.int32))
+
+
+def snapshot(scene: Scene, env: int) -> SimpleNamespace:
+    """Return copies of one environment's arrays, by name."""
+    return SimpleNamespace(**{name: scene[name][env].copy() for name in scene.batch.fields})
+
+
+def snapshots(scene: Scene) -> list[SimpleNamespace]:
+    return [snapshot(scene, e) for e in range(scene.batch.num_envs)]
+
+
+def assert_same(scene: Scene, wanted: list[SimpleNamespace], *names: str, atol: float = 2e-5) -> None:
+    """Compare named arrays of all environments with what the rules say."""
+    for env, want in enumerate(wanted):
+        for name in names:
+            np.testing.assert_allclose(
+                np.asarray(scene[name][env], float), np.asarray(getattr(want, name), float),
+                atol=atol, rtol=1e-5, err_msg=f"{name} of environment {env}",
+            )  # fmt: skip
+
+
+def phase(name: str, *, landing: bool = False) -> list[Launch]:
+    """Return the launches of one phase of a tick."""
+    return [launch for launch in step.tick(landing=landing) if launch.phase.split(".")[1] == name]
+
+
+def clear(scene: Scene, *names: str) -> None:
+    """Zero arrays, so that a kernel that writes nothing is found out."""
+    for name in names:
+        scene.batch[name].zero_()

@@ -1,0 +1,47 @@
+"""The same kernels on CUDA: one decision from equal state agrees with the CPU. Skipped where there is no GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from echelon.config import EnvConfig, WorldConfig
+from echelon.training.vec_env import VectorEnv
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),
+]
+SMALL = EnvConfig(world=WorldConfig(size_x=48, size_y=48), max_episode_seconds=15.0)
+TOLERANCE = 1e-5
+STATE = ("pos", "vel", "yaw", "hp", "leg_hp", "heat", "stability", "cooldown", "alive", "score", "material")
+
+
+def test_a_decision_from_equal_state_agrees_with_the_cpu():
+    options = {"seeds": list(range(8)), "learners": "blue", "initial_weapon_prob": 1.0}
+    with VectorEnv(8, SMALL, device="cpu", **options) as cpu, VectorEnv(8, SMALL, device="cuda", **options) as gpu:
+        cpu.reset()
+        gpu.reset()
+        draws = np.random.default_rng(0)
+        for _ in range(40):
+            gpu.load_state_dict(cpu.state_dict())
+            actions = torch.from_numpy(draws.uniform(-1, 1, tuple(cpu.actions.shape)).astype(np.float32))
+            cpu.actions.copy_(actions)
+            gpu.actions.copy_(actions.to(gpu.device))
+            cpu.step()
+            gpu.step()
+            for name in STATE:
+                a, b = cpu.engine.batch.numpy(name), gpu.engine.batch.numpy(name)
+                np.testing.assert_allclose(b, a, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
+            torch.testing.assert_close(gpu.obs.cpu(), cpu.obs, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_a_whole_decision_is_captured_once_and_replayed():
+    with VectorEnv(4, SMALL, device="cuda", learners="both") as env:
+        env.reset()
+        env.step()
+        runner = env.engine._runners["decision"]
+        for _ in range(5):
+            env.step()
+        assert env.engine._runners["decision"] is runner

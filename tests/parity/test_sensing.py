@@ -1,0 +1,75 @@
+"""What mechs know and are shown against the plain-Python rules, on random battles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.env import observe
+from tests import oracles_sense as rules
+from tests.env.battle import Battle
+from tests.oracles import MISSILE, SMOKE
+from tests.parity.scenes import clear, clutter, scatter, snapshots
+
+
+@pytest.fixture(scope="module", params=["partial", "full"])
+def battle(request):
+    edit = clutter(np.random.default_rng(6))
+    made = Battle(envs=8, edit=edit, own_maps=True, num_packs=2, size=40, observation_mode=request.param)
+    rng = np.random.default_rng(11)
+    scatter(made, rng)
+    shape = made["alive"].shape
+    for name, value in (
+        ("sort_mode", rng.integers(0, 3, shape)), ("hostile_only", rng.random(shape) < 0.3),
+        ("was_hit", rng.random(shape) < 0.3), ("engaged", rng.integers(0, 2, shape)),
+        ("message", rng.uniform(-1, 1, (*shape, 8))), ("zone_tonnage", rng.choice([0, 20, 55, 85], (8, 2))),
+        ("score", rng.uniform(0, 33, (8, 2))), ("cooldown", rng.integers(0, 100, (*shape, 5))),
+        ("round_weapon", np.where(rng.random((*shape, 4)) < 0.2, rng.choice([MISSILE, SMOKE], (*shape, 4)), -1)),
+        ("round_target", (np.arange(20)[:, None] + 10 + rng.integers(-5, 5, (*shape, 4))) % 20),
+    ):  # fmt: skip
+        made.batch.set(name, np.asarray(value).astype(made[name].dtype))
+    made.batch.set("decision", np.arange(8, dtype=np.int32) * 20)
+    away = rng.normal(size=(*shape, 3))
+    made.put("hit_dir", away / np.linalg.norm(away, axis=-1, keepdims=True) * (rng.random((*shape, 1)) < 0.6))
+    clear(made, "quality", "jam", "sight", "visible", "contact")
+    made.rows[:] = -7.0
+    made.look()
+    made.expected = snapshots(made)
+    yield made
+    made.close()
+
+
+def test_sensor_quality_and_jamming_follow_the_rules(battle):
+    for e, s in enumerate(battle.expected):
+        wanted = np.array([rules.quality(s, m) for m in range(20)])
+        np.testing.assert_allclose(battle["quality"][e], wanted[:, 0], atol=1e-5, err_msg="quality")
+        np.testing.assert_allclose(battle["jam"][e], wanted[:, 1], atol=1e-5, err_msg="jam")
+
+
+def test_every_mech_sees_exactly_whom_the_channels_give(battle):
+    for e, s in enumerate(battle.expected):
+        if battle.cfg.observation_mode == "full":
+            alive = s.alive.astype(bool)
+            wanted = np.outer(alive, alive) & ~np.eye(20, dtype=bool)
+        else:
+            wanted = np.array([[rules.visible(s, m, j) for j in range(20)] for m in range(20)])
+            assert 0.2 < wanted.mean() < 0.8
+        assert np.array_equal(battle["visible"][e].astype(bool), wanted), f"visible of environment {e}"
+
+
+def test_contact_slots_follow_quotas_order_and_filter(battle):
+    for e, s in enumerate(battle.expected):
+        for m in range(20):
+            wanted = rules.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
+            wanted += [-1] * (20 - len(wanted))
+            assert battle["contact"][e, m].tolist() == wanted, f"contacts of mech {m} in environment {e}"
+
+
+def test_every_observation_column_follows_the_rules(battle):
+    names = [row.name for row in observe.layout(battle.cfg)]
+    for e, s in enumerate(battle.expected):
+        wanted = np.stack([rules.row(s, m) for m in range(20)])
+        gap = np.abs(battle.obs[e] - wanted)
+        m, column = np.unravel_index(gap.argmax(), gap.shape)
+        got = f"{names[column]} is {battle.obs[e, m, column]}, wanted {wanted[m, column]}"
+        assert gap.max() < 1e-5, f"mech {m} of environment {e}: {got}"

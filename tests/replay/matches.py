@@ -1,0 +1,64 @@
+"""Made-up matches: a header and chunks without a simulator, quick to write and easy to break."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.replay.header import name_tables
+from echelon.replay.schema import EventKind
+from echelon.replay.writer import MatchWriter, world_payload
+
+MECHS = 4
+STRIDE, FRAME_TICKS, HZ = 8, 5, 20
+SIZE = (12, 10, 6)
+"""x, y, z of the world [vox]."""
+
+
+def header(**changes: Any) -> dict[str, Any]:
+    """Return a header of a match of two against two."""
+    roster = [
+        {"team": m // 2, "pack": 0, "chassis": m, "name": f"{'BR'[m // 2]}{m % 2 + 1}", "present": True}
+        for m in range(MECHS)
+    ]
+    return {
+        "schema": [1, 0], "created": 0.0, "echelon": "0", "tick_hz": HZ, "frame_ticks": FRAME_TICKS,
+        "chunk_ticks": STRIDE * FRAME_TICKS, "mechs": MECHS, "teams": [{"name": "blue"}, {"name": "red"}], "seed": 1,
+        "map_seed": 1, "env": 0, "run": "", "update": 0, "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0,
+        "zone": [6.0, 5.0, 2.0], "roster": roster, **name_tables(), "config": {}, **changes,
+    }  # fmt: skip
+
+
+def material(seed: int = 0) -> np.ndarray:
+    """Return a world ``[z, y, x]`` of random materials."""
+    x, y, z = SIZE
+    return np.random.default_rng(seed).integers(0, 10, (z, y, x)).astype(np.uint8)
+
+
+def frames(start: int, count: int, rng: np.random.Generator, width: int) -> np.ndarray:
+    """Return rows of frames ``[F, W]`` from frame number ``start`` on."""
+    rows = rng.integers(0, 100, (count, width))
+    rows[:, 0] = (start + np.arange(count)) * FRAME_TICKS
+    return rows
+
+
+def write_match(
+    path: Path, chunks: int = 5, *, worlds: Path | None = None, closed: bool = True, **changes: Any
+) -> Path:
+    """Write a match of ``chunks`` chunks with a kill and a changed voxel in each."""
+    rng = np.random.default_rng(7)
+    writer = MatchWriter(path, header(**changes), world_payload(material()), worlds=worlds)
+    rows = frames(0, 1, rng, writer.layout.width)
+    for n in range(chunks):
+        rows = np.concatenate([rows[-1:], frames(n * STRIDE + 1, STRIDE, rng, writer.layout.width)])
+        tick = int(rows[1, 0])
+        events = np.array([[tick, EventKind.HIT, 0, 2, 0, 60, 0, 0, 0, 0], [tick, EventKind.KILL, 0, 2, -1] + [0] * 5])
+        edits = np.array([[tick, 7 * n, 5], [tick, 7 * n + 1, 5]])
+        writer.chunk(rows, {"events": events, "edits": edits})
+    if closed:
+        writer.close(winner=0, reason="elimination")
+    else:
+        writer.abandon()
+    return path

@@ -1,0 +1,76 @@
+"""Integer columns come back as they went, and bytes that do not fit are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echelon.replay.columns import Layout, bounds, check_columns
+from echelon.replay.schema import COLUMNS, DTYPE_BYTES, INDEX_TABLES, TABLES
+
+EVERY = [
+    {"name": f"{dtype}-{predict}", "dtype": dtype, "scale": 1.0, "predict": predict, "per": "mech", "k": 1}
+    for dtype in DTYPE_BYTES
+    for predict in (0, 1, 2)
+]
+"""A column of each type with each predictor."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 12), mechs=st.integers(1, 4), extreme=st.booleans())
+def test_any_values_come_back(seed, rows, mechs, extreme):
+    rng = np.random.default_rng(seed)
+    limits = np.repeat([bounds(column["dtype"]) for column in EVERY], mechs, axis=0)
+    values = rng.integers(limits[:, 0], limits[:, 1] + 1, (rows, len(limits)))
+    if extreme:
+        values = np.where(rng.random(values.shape) < 0.5, limits[:, 0], limits[:, 1])
+    layout = Layout(EVERY, mechs)
+    data = layout.encode(values)
+    assert len(data) == rows * layout.row_bytes
+    np.testing.assert_array_equal(layout.decode(data, rows), values)
+
+
+def test_a_steady_course_packs_into_zeros():
+    layout = Layout([{"name": "x", "dtype": "u16", "scale": 1.0, "predict": 2}])
+    data = layout.encode(np.arange(100, 1100, 10).reshape(-1, 1))
+    assert set(data[2:100]) == {0}
+
+
+def test_columns_are_split_by_name_and_entity():
+    layout = Layout([column.described() for column in COLUMNS], 3)
+    row = np.arange(layout.width).reshape(1, -1)
+    parts = layout.split(row)
+    assert [len(parts[name][0]) for name in ("tick", "score", "x", "cooldown")] == [1, 2, 3, 15]
+    assert np.concatenate([parts[column.name][0] for column in COLUMNS]).tolist() == row[0].tolist()
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_block_of_the_wrong_length_is_refused(change):
+    layout = Layout(EVERY, 2)
+    data = layout.encode(np.zeros((3, layout.width), np.int64))
+    with pytest.raises(ValueError, match="block holds"):
+        layout.decode(data[: len(data) + change] if change < 0 else data + b"x", 3)
+
+
+def test_a_table_that_claims_too_many_rows_is_refused_before_anything_is_allocated():
+    with pytest.raises(ValueError, match="rows"):
+        Layout([EVERY[0]]).decode_rows(b"", 2**40)
+
+
+@pytest.mark.parametrize(
+    "change", [{"dtype": "f4"}, {"predict": 3}, {"per": "galaxy"}, {"k": 0}, {"k": 10**9}], ids=str
+)
+def test_a_column_that_cannot_be_laid_out_is_refused(change):
+    check_columns([EVERY[0]], frames=True)
+    with pytest.raises(ValueError, match=r"column 'u8-0'"):
+        check_columns([{**EVERY[0], **change}], frames=True)
+
+
+def test_the_schema_has_no_name_twice_and_known_types():
+    check_columns([column.described() for column in COLUMNS], frames=True)
+    names = [column.name for column in COLUMNS]
+    assert len(set(names)) == len(names)
+    for table in (*TABLES, *INDEX_TABLES):
+        check_columns([column.described() for column in table.columns], frames=False)

@@ -1,0 +1,199 @@
+"""A reader finds all that is whole in a file, says plainly what it cannot play, and passes over what is new."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zlib
+
+import numpy as np
+import pytest
+
+from echelon.replay.codec import TRAILER_BYTES, ReplayError, pack_map, pack_record, world_hash
+from echelon.replay.columns import Layout
+from echelon.replay.reader import Replay
+from echelon.replay.schema import (
+    END_MAGIC,
+    MAGIC,
+    SCHEMA_MAJOR,
+    TRAILER_PAYLOAD,
+    WORLD_HEAD,
+    WORLDS_FOLDER,
+    Codec,
+    RecordType,
+)
+from tests.replay.golden import EXPECTED, SMALL, contents
+from tests.replay.matches import SIZE, header, material, write_match
+
+
+def plain(value):
+    return json.loads(json.dumps(value))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Bytes of a closed match of five chunks, and its decoded chunks."""
+    path = write_match(tmp_path_factory.mktemp("whole") / "m.ecr")
+    with Replay(path) as replay:
+        return path.read_bytes(), list(replay.chunks), [replay.chunk(n) for n in range(len(replay.chunks))]
+
+
+def same(one, other) -> bool:
+    frames = all(np.array_equal(one.frames[name], other.frames[name]) for name in other.frames)
+    tables = all(
+        np.array_equal(one.tables[table][name], values)
+        for table, columns in other.tables.items()
+        for name, values in columns.items()
+    )
+    return frames and tables and one.hash == other.hash
+
+
+def test_the_golden_replay_holds_what_it_always_held():
+    assert plain(contents(SMALL)) == json.loads(EXPECTED.read_text())
+
+
+def test_a_file_cut_within_its_header_says_so(whole, tmp_path):
+    data, refs, _ = whole
+    path = tmp_path / "cut.ecr"
+    for length in range(len(MAGIC), 400, 7):
+        path.write_bytes(data[:length])
+        with pytest.raises(ReplayError, match=r"cut short|damaged"):
+            Replay(path)
+
+
+def test_a_file_without_index_gives_the_timeline_that_the_index_would(whole, tmp_path):
+    data, refs, _ = whole
+    (tmp_path / "closed.ecr").write_bytes(data)
+    end = refs[-1].offset + refs[-1].length
+    (tmp_path / "cut.ecr").write_bytes(data[:end])
+    with Replay(tmp_path / "closed.ecr") as closed, Replay(tmp_path / "cut.ecr") as cut:
+        assert closed.complete and not cut.complete
+        expected, found = closed.timeline(), cut.timeline()
+        assert found["markers"] == expected["markers"]
+        assert found["series"] == expected["series"]
+        assert found["outcome"]["winner"] == -1
+        assert {k: found["outcome"][k] for k in ("ticks", "alive")} == {
+            k: expected["outcome"][k] for k in ("ticks", "alive")
+        }
+
+
+def test_a_growing_file_is_followed_to_its_end(whole, tmp_path):
+    data, refs, chunks = whole
+    path = tmp_path / "live.ecr"
+    path.write_bytes(data[: refs[0].offset])
+    with Replay(path) as replay:
+        assert replay.chunks == [] and replay.timeline()["outcome"] is None
+        for n, ref in enumerate(refs):
+            path.write_bytes(data[: ref.offset + ref.length])
+            assert replay.refresh() == n + 1
+            assert same(replay.chunk(n), chunks[n])
+            assert len(replay.timeline()["markers"]) == n + 1
+        path.write_bytes(data)
+        replay.refresh()
+        assert replay.complete and len(replay.chunks) == len(refs)
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a zip", b"\x89PNG\r\n\x1a\n" + bytes(100), MAGIC[:5]])
+def test_a_foreign_file_is_refused_by_name(data, tmp_path):
+    path = tmp_path / "holiday.zip"
+    path.write_bytes(data)
+    with pytest.raises(ReplayError, match=r"'holiday.zip' is no Echelon replay"):
+        Replay(path)
+
+
+def test_a_newer_major_version_is_refused_in_one_line(tmp_path):
+    path = write_match(tmp_path / "new.ecr", schema=[SCHEMA_MAJOR + 1, 0])
+    with pytest.raises(ReplayError) as refused:
+        Replay(path)
+    assert str(refused.value) == "replay 'new.ecr' has schema 2, this version plays 1; a newer Echelon can"
+
+
+def test_records_of_the_future_are_passed_over(whole, tmp_path):
+    data, refs, chunks = whole
+    path = tmp_path / "new.ecr"
+    path.write_bytes(data[: refs[1].offset] + pack_record(77, b"?") + data[refs[1].offset : refs[2].offset])
+    with Replay(path) as replay:
+        assert [same(replay.chunk(n), chunks[n]) for n in range(len(replay.chunks))] == [True, True]
+
+
+def test_columns_tables_and_keys_of_the_future_are_passed_over(tmp_path):
+    extra = {"name": "mood", "dtype": "u8", "scale": 1.0, "predict": 0, "per": "mech", "k": 2}
+    table = {"name": "clouds", "columns": [{"name": "x", "dtype": "u16", "scale": 1.0, "predict": 1}]}
+    base = header()
+    newer = {
+        **base, "schema": [SCHEMA_MAJOR, 9], "weather": "rain", "columns": [*base["columns"], extra],
+        "tables": [*base["tables"], table], "world": {"sha256": "0" * 64, "size": list(SIZE)},
+    }  # fmt: skip
+    layout = Layout(newer["columns"], base["mechs"])
+    rows = np.arange(2 * layout.width).reshape(2, -1) % 50
+    rows[:, 0] = 0, 5
+    body = {
+        "f": 2,
+        "c": layout.encode(rows),
+        "t": [*([0, b""] for _ in base["tables"]), [1, b"\x02\x00"]],
+        "h": b"",
+        "sound": b"boom",
+    }
+    path = tmp_path / "new.ecr"
+    path.write_bytes(
+        MAGIC + pack_record(RecordType.HEADER, pack_map(newer)) + pack_record(200, b"?", codec=Codec.NONE)
+        + pack_record(RecordType.CHUNK, pack_map(body), ticks=(0, 5))
+    )  # fmt: skip
+    with Replay(path) as replay:
+        found = replay.chunk(0)
+        assert found.frames["tick"][:, 0].tolist() == [0, 5]
+        assert found.tables["clouds"]["x"].tolist() == [1]
+        assert replay.timeline()["markers"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"mechs": 0}, "not complete"),
+        ({"mechs": 5}, "not complete"),
+        ({"columns": []}, "no tick"),
+        ({"columns": [{"name": "x", "dtype": "f8", "predict": 0, "per": "mech", "k": 1}]}, "unknown type"),
+        ({"roster": None}, "cannot be read"),
+        ({"schema": []}, "cannot be read"),
+        ({"tick_hz": 0}, "not complete"),
+    ],
+    ids=str,
+)
+def test_a_header_that_makes_no_sense_is_refused(change, said, tmp_path):
+    broken = {**header(), "world": {"sha256": "0" * 64, "size": list(SIZE)}, **change}
+    path = tmp_path / "odd.ecr"
+    path.write_bytes(MAGIC + pack_record(RecordType.HEADER, pack_map(broken)))
+    with pytest.raises(ReplayError, match=said):
+        Replay(path)
+
+
+def test_the_world_is_found_in_the_file_or_beside_it(tmp_path):
+    embedded = write_match(tmp_path / "a.ecr", 1)
+    beside = write_match(tmp_path / "b.ecr", 1, worlds=tmp_path / WORLDS_FOLDER)
+    for path in (embedded, beside):
+        with Replay(path) as replay:
+            np.testing.assert_array_equal(replay.materials(), material().transpose(1, 2, 0))
+            assert world_hash(replay.world) == replay.header["world"]["sha256"]
+    assert embedded.stat().st_size > beside.stat().st_size
+    shutil.rmtree(tmp_path / WORLDS_FOLDER)
+    with Replay(beside) as replay, pytest.raises(ReplayError, match="not beside its replay"):
+        _ = replay.world
+
+
+def test_a_world_that_is_not_the_one_named_is_refused(tmp_path):
+    path = write_match(tmp_path / "b.ecr", 1, worlds=tmp_path / WORLDS_FOLDER)
+    with Replay(path) as replay:
+        stored = tmp_path / WORLDS_FOLDER / f"{replay.header['world']['sha256']}.zz"
+        stored.write_bytes(zlib.compress(WORLD_HEAD.pack(1, 1, 1, 0) + b"\x01"))
+        with pytest.raises(ReplayError, match="not the one"):
+            _ = replay.world
+
+
+def test_a_trailer_that_points_elsewhere_costs_only_the_index(whole, tmp_path):
+    data, refs, chunks = whole
+    path = tmp_path / "odd.ecr"
+    wrong = TRAILER_PAYLOAD.pack(refs[1].offset, END_MAGIC)
+    path.write_bytes(data[:-TRAILER_BYTES] + pack_record(RecordType.TRAILER, wrong, codec=Codec.NONE))
+    with Replay(path) as replay:
+        assert not replay.complete
+        assert [same(replay.chunk(n), chunks[n]) for n in range(len(replay.chunks))] == [True] * len(refs)

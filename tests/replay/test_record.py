@@ -1,0 +1,300 @@
+"""What a recorder writes is what was played, and recording changes nothing of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from echelon.config import EVAL_SEED_BASE, EnvConfig
+from echelon.replay.header import Team
+from echelon.replay.reader import Replay
+from echelon.replay.record import Match, Recorder
+from echelon.replay.schema import COLUMNS, EventKind, MechFlag
+from echelon.sim.hashing import state_hash
+from echelon.training.vec_env import VectorEnv
+
+SECONDS, EDGE, HEIGHT = 15.0, 36, 12
+SCALE = {column.name: column.scale for column in COLUMNS}
+FLOATS = ("yaw", "hp", "leg_hp", "heat", "stability")
+LIMIT_KB = 24.0
+"""What a minute of ten mechs in combat may take, with its world [kB]; a calm one takes 18."""
+FRAMES_PER_MINUTE = 240
+
+
+def config(**changes) -> EnvConfig:
+    base = EnvConfig()
+    world = replace(base.world, size_x=EDGE, size_y=EDGE, size_z=HEIGHT)
+    return replace(base, **{"world": world, "max_episode_seconds": SECONDS, **changes})
+
+
+def play(folder: Path, cfg: EnvConfig, *, watched: int, envs: int = 1, threads: int = 1, see=lambda env: None):
+    """Play an episode in each of ``envs`` environments and record ``watched``; return the file and the final hash."""
+    seeds = [EVAL_SEED_BASE + 3 + i for i in range(envs)]
+    with VectorEnv(
+        envs, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0, threads=threads
+    ) as env:
+        env.reset()
+        teams = Team(name="B", level="legacy"), Team(name="R", checkpoint="abc")
+        recorder = Recorder(env.engine, [watched], folder, [Match(name=f"m{watched}", teams=teams)])
+        recorder.begin()
+        see(env)
+        for _ in range(cfg.max_steps):
+            env.step()
+            recorder.after_step()
+            see(env)
+        (path,) = recorder.finish()
+        return path, state_hash(env.engine.batch, watched), recorder
+
+
+class Seen:
+    """The state of environment 0 at each decision, and its events."""
+
+    def __init__(self) -> None:
+        self.states: list[dict[str, np.ndarray]] = []
+        self.deaths: list[tuple[int, int]] = []
+        self.material = np.zeros(0)
+        self.over = False
+
+    def __call__(self, env) -> None:
+        batch = env.engine.batch
+        if self.over:
+            return
+        names = ("pos", "vel", "alive", "tick", "score", "focus", "painter", "painted", *FLOATS)
+        state = {name: batch.numpy(name)[0].copy() for name in names}
+        if self.states:
+            fell = np.flatnonzero((self.states[-1]["alive"] == 1) & (state["alive"] == 0))
+            self.deaths += [(int(state["tick"]), int(m)) for m in fell]
+        self.states.append(state)
+        self.material = batch.numpy("material")[0].copy()
+        self.over = bool(batch.numpy("ended")[0])
+
+
+@pytest.fixture(scope="module")
+def match(tmp_path_factory):
+    """A recorded match and what was seen while it was played."""
+    seen = Seen()
+    path, _, recorder = play(tmp_path_factory.mktemp("match"), config(), watched=0, see=seen)
+    with Replay(path) as replay:
+        yield replay, seen, recorder
+
+
+def all_frames(replay: Replay) -> dict[str, np.ndarray]:
+    chunks = [replay.chunk(n) for n in range(len(replay.chunks))]
+    frames = {
+        name: np.concatenate([c.frames[name][1 if n else 0 :] for n, c in enumerate(chunks)])
+        for name in chunks[0].frames
+    }
+    frames["tick"] = np.concatenate([c.ticks[1 if n else 0 :] for n, c in enumerate(chunks)])
+    return frames
+
+
+def all_events(replay: Replay) -> list[tuple[int, int, int, int]]:
+    rows = []
+    for n in range(len(replay.chunks)):
+        chunk = replay.chunk(n)
+        events = chunk.tables["events"]
+        rows += [
+            (chunk.ref.tick0 + int(t), int(kind), int(who), int(whom))
+            for t, kind, who, whom in zip(*(events[name] for name in ("tick", "kind", "who", "whom")), strict=True)
+        ]
+    return rows
+
+
+def test_every_frame_is_the_state_within_a_step(match):
+    replay, seen, recorder = match
+    frames = all_frames(replay)
+    assert recorder.dropped == 0
+    assert frames["tick"].tolist() == [int(state["tick"]) for state in seen.states]
+    for f, state in enumerate(seen.states):
+        alive = state["alive"] == 1
+        assert ((frames["flags"][f] & MechFlag.ALIVE) != 0).tolist() == alive.tolist()
+        for axis, name in enumerate("xyz"):
+            np.testing.assert_allclose(
+                frames[name][f] * SCALE[name], state["pos"][:, axis], atol=SCALE[name] / 2 + 1e-4
+            )
+            speed = np.clip(state["vel"][:, axis], -128, 127) * alive
+            np.testing.assert_allclose(frames[f"v{name}"][f] * SCALE["vx"], speed, atol=SCALE["vx"] / 2 + 1e-4)
+        turn = (frames["yaw"][f] * SCALE["yaw"] - state["yaw"] + np.pi) % (2 * np.pi) - np.pi
+        assert np.abs(turn).max() <= SCALE["yaw"] / 2 + 1e-4
+        for name in FLOATS[1:]:
+            np.testing.assert_allclose(frames[name][f] * SCALE[name], state[name] * alive, atol=SCALE[name] / 2 + 1e-4)
+        np.testing.assert_allclose(frames["score"][f] * SCALE["score"], state["score"], atol=SCALE["score"] / 2 + 1e-4)
+        assert frames["focus"][f].tolist() == np.where(alive, state["focus"], -1).tolist()
+        painted = alive & (state["painted"] > 0)
+        assert frames["painter"][f].tolist() == np.where(painted, state["painter"], -1).tolist()
+
+
+def test_every_death_is_an_event_and_a_mark(match):
+    replay, seen, _ = match
+    kills = [(tick, whom) for tick, kind, _, whom in all_events(replay) if kind == EventKind.KILL]
+    assert len(seen.deaths) >= 2, "nobody died: the match tests nothing"
+    assert sorted(whom for _, whom in kills) == sorted(m for _, m in seen.deaths)
+    for tick, whom in kills:
+        ((seen_tick, _),) = [death for death in seen.deaths if death[1] == whom]
+        assert seen_tick - 5 < tick <= seen_tick
+    marks = [(tick, whom) for tick, kind, _, whom in replay.timeline()["markers"] if kind == EventKind.KILL]
+    assert sorted(marks) == sorted(kills)
+
+
+def test_events_say_who_fired_and_who_bled(match):
+    replay, seen, _ = match
+    kinds = {kind for _, kind, _, _ in all_events(replay)}
+    assert kinds >= {EventKind.HIT, EventKind.PAINT, EventKind.KILL, EventKind.LAUNCH, EventKind.IMPACT}
+    hurt = {whom for _, kind, _, whom in all_events(replay) if kind == EventKind.HIT}
+    lost = {m for m in range(10) if any(state["hp"][m] < seen.states[0]["hp"][m] for state in seen.states)}
+    assert lost <= hurt
+
+
+def test_the_voxels_at_the_end_are_the_ones_that_were_left(match):
+    replay, seen, _ = match
+    x, y, z = replay.header["world"]["size"]
+    cells = replay.materials().reshape(-1).copy()
+    for n in range(len(replay.chunks)):
+        tables = replay.chunk(n).tables
+        base = replay.materials().reshape(-1).copy()
+        for cell, run, kind in zip(*(tables["base"][k] for k in ("cell", "run", "material")), strict=True):
+            base[cell : cell + run] = kind
+        np.testing.assert_array_equal(base, cells)
+        edits = tables["edits"]
+        assert (np.diff(edits["tick"]) >= 0).all()
+        for cell, run, kind in zip(*(edits[k] for k in ("cell", "run", "material")), strict=True):
+            cells[cell : cell + run] = kind
+    np.testing.assert_array_equal(cells.reshape(y, x, z), seen.material.transpose(1, 2, 0))
+    assert (cells != replay.materials().reshape(-1)).sum() > 10
+
+
+def test_rounds_fly_where_they_point(match):
+    replay, _, _ = match
+    followed = 0
+    for n in range(len(replay.chunks)):
+        chunk = replay.chunk(n)
+        rounds = {name: values.tolist() for name, values in chunk.tables["rounds"].items()}
+        rows = [dict(zip(rounds, values, strict=True)) for values in zip(*rounds.values(), strict=True)]
+        assert all(0 <= row["frame"] < len(chunk.ticks) for row in rows)
+        for one, two in zip(rows, rows[1:], strict=False):
+            key = ("owner", "slot", "weapon")
+            later = int(chunk.ticks[two["frame"]] - chunk.ticks[one["frame"]]) if two["frame"] > one["frame"] else 0
+            weapon = replay.header["weapons"][one["weapon"]]
+            if any(one[k] != two[k] for k in key) or later <= 0 or two["age"] - one["age"] != later:
+                continue
+            if weapon["guidance"] != "linear":
+                continue
+            way = np.array([two[axis] - one[axis] for axis in "xyz"]) / 4
+            assert np.linalg.norm(way) == pytest.approx(weapon["speed"] * later / 20, abs=0.6)
+            assert np.cos(np.arctan2(way[1], way[0]) - one["yaw"] * np.pi / 128) > 0.98
+            followed += 1
+    assert followed > 0
+
+
+def test_the_header_and_the_outcome_say_how_it_was(match):
+    replay, seen, recorder = match
+    header, outcome = replay.header, replay.timeline()["outcome"]
+    assert header["world"]["size"] == [EDGE, EDGE, HEIGHT] and header["seed"] == EVAL_SEED_BASE + 3
+    assert [team["name"] for team in header["teams"]] == ["B", "R"]
+    assert header["config"]["world.size_x"] == EDGE and "gamma" not in header["config"]
+    assert [mech["name"] for mech in header["roster"]][::5] == ["B1", "R1"]
+    assert (outcome["winner"], outcome["reason"]) == recorder.outcomes[0]
+    assert outcome["alive"] == [int(seen.states[-1]["alive"][team * 5 : team * 5 + 5].sum()) for team in (0, 1)]
+    assert outcome["ticks"] == int(seen.states[-1]["tick"])
+
+
+def test_recording_changes_nothing_of_what_is_played(tmp_path):
+    cfg = config()
+    with VectorEnv(
+        1, cfg, learners="none", seeds=[EVAL_SEED_BASE + 3], autoreset=False, initial_weapon_prob=1.0, threads=1
+    ) as env:
+        env.reset()
+        for _ in range(cfg.max_steps):
+            env.step()
+        unwatched = state_hash(env.engine.batch, 0)
+    _, watched, _ = play(tmp_path, cfg, watched=0)
+    assert watched == unwatched
+
+
+def test_a_match_is_recorded_alike_alone_and_among_others(tmp_path):
+    alone, _, _ = play(tmp_path / "alone", config(), watched=0)
+    for threads in (1, 2):
+        among, _, _ = play(tmp_path / str(threads), config(), watched=0, envs=3, threads=threads)
+        with Replay(alone) as one, Replay(among) as two:
+            assert len(one.chunks) == len(two.chunks)
+            assert [one.chunk(n).hash for n in range(len(one.chunks))] == [
+                two.chunk(n).hash for n in range(len(two.chunks))
+            ]
+            first, second = (all_frames(replay) for replay in (one, two))
+            assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_an_episode_that_resets_itself_is_recorded_to_its_end(tmp_path):
+    cfg = config(max_episode_seconds=2.0)
+    with VectorEnv(2, cfg, learners="none", seed=5, bank_maps=2, initial_weapon_prob=1.0, threads=2) as env:
+        env.reset()
+        recorder = Recorder(env.engine, [1], tmp_path, [Match(name="m")])
+        recorder.begin()
+        for _ in range(20):
+            env.step()
+            recorder.after_step()
+        (path,) = recorder.finish()
+        (record,) = [r for r in env.pop_episodes() if r.env == 1]
+    with Replay(path) as replay:
+        assert replay.complete and replay.ticks == 40
+        outcome = replay.timeline()["outcome"]
+        assert outcome["reason"] == record.reason == "time_up" and outcome["winner"] == record.winner
+        assert outcome["score"] == pytest.approx(record.zone_score, abs=0.05)
+
+
+def test_a_minute_of_ten_mechs_fits(tmp_path):
+    sizes = []
+    with VectorEnv(
+        4, EnvConfig(), learners="none", seeds=[EVAL_SEED_BASE + i for i in range(4)], autoreset=False,
+        initial_weapon_prob=1.0,
+    ) as env:  # fmt: skip
+        env.reset()
+        recorder = Recorder(env.engine, range(4), tmp_path, [Match(name=f"m{i}") for i in range(4)])
+        recorder.begin()
+        for _ in range(FRAMES_PER_MINUTE):
+            env.step()
+            recorder.after_step()
+        for path in recorder.finish():
+            with Replay(path) as replay:
+                world = next((tmp_path / "worlds").glob(f"{replay.header['world']['sha256']}.zz"))
+                fixed = replay.chunks[0].offset + world.stat().st_size
+                growing = sum(ref.length for ref in replay.chunks) * 20 * 60 / replay.ticks
+                sizes.append((fixed + growing) / 1000)
+    assert np.mean(sizes) < LIMIT_KB, sizes
+
+
+@pytest.mark.bench
+def test_recording_one_of_64_environments_costs_two_percent_of_the_speed_at_most(tmp_path):
+    seeds = [EVAL_SEED_BASE + i % 8 for i in range(64)]
+    with VectorEnv(64, EnvConfig(), learners="both", seeds=seeds, autoreset=False, initial_weapon_prob=1.0) as env:
+        env.engine.batch["script"].fill_(1)
+
+        def seconds(recorded: bool) -> float:
+            env.reset()
+            recorder = Recorder(env.engine, [0], tmp_path, [Match(name="m")]) if recorded else None
+            if recorder:
+                recorder.begin()
+            env.step()
+            began = time.perf_counter()
+            for _ in range(96):
+                env.step()
+                if recorder:
+                    recorder.after_step()
+            took = time.perf_counter() - began
+            if recorder:
+                recorder.finish()
+            return took
+
+        seconds(True)
+        ratios = [seconds(True) / seconds(False) for _ in range(15)]
+    assert np.median(ratios) <= 1.02, sorted(ratios)
+
+
+def test_a_recorder_wants_a_match_for_each_environment(tmp_path):
+    with VectorEnv(2, config(), learners="none", seeds=[EVAL_SEED_BASE, EVAL_SEED_BASE + 1], threads=1) as env:
+        with pytest.raises(ValueError, match="matches has 1 entries, wanted one for each of 2"):
+            Recorder(env.engine, [0, 1], tmp_path, [Match(name="m")])

@@ -1,0 +1,30 @@
+"""The viewer's side of the schema is what the tables say now."""
+
+from __future__ import annotations
+
+import os
+
+from echelon.env.referee import REASONS, WINNERS
+from echelon.replay import schema
+from echelon.replay.typescript import generate
+from echelon.sim import state
+from echelon.sim.arsenal import Cooldown
+from echelon.sim.kernels import fire, journal
+
+
+def test_the_golden_protocol_is_what_the_tables_say(repository):
+    """ECHELON_UPDATE_GOLDEN=1 writes it anew."""
+    path = repository / "viewer" / "src" / "protocol.gen.ts"
+    if os.environ.get("ECHELON_UPDATE_GOLDEN"):
+        path.write_text(generate(), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == generate(), "run `just golden`"
+
+
+def test_the_schema_agrees_with_the_tables_it_copies():
+    assert schema.REASONS == REASONS and schema.WINNERS == WINNERS
+    assert [name.upper() for name in schema.COOLDOWNS] == [c.name for c in Cooldown]
+    assert len(schema.EVENTS.columns) == state.JOURNAL_VALUES
+    hits = {"LEG": fire.HIT_LEG, "REAR": fire.HIT_REAR, "PAINTED": fire.HIT_PAINTED, "SPLASH": journal.SPLASHED}
+    assert {flag.name: int(flag) for flag in schema.HitFlag} == {name: int(value) for name, value in hits.items()}
+    for kind in ("HIT", "PAINT", "KILL", "ASSIST", "LAUNCH", "IMPACT"):
+        assert int(getattr(journal, kind)) == schema.EventKind[kind]

@@ -1,0 +1,107 @@
+"""A writer keeps account of the voxels, chains its hashes, and has every chunk on the disk when it says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echelon.replay.reader import Replay
+from echelon.replay.schema import EventKind
+from echelon.replay.writer import MAX_RUN, MatchWriter, chained, in_runs, store_world, world_payload
+from tests.replay.matches import FRAME_TICKS, STRIDE, frames, header, material, write_match
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 2000))
+def test_runs_of_cells_hold_exactly_the_cells(seed, count):
+    rng = np.random.default_rng(seed)
+    cells = np.sort(rng.choice(4000, count, replace=False))
+    kinds = rng.integers(0, 2, count)
+    runs = in_runs(np.column_stack([np.zeros(count, int), cells, kinds]))
+    assert runs[:, 2].max() <= MAX_RUN
+    spread = [(cell + i, kind) for _, cell, run, kind in runs for i in range(run)]
+    assert spread == list(zip(cells.tolist(), kinds.tolist(), strict=True))
+
+
+def test_a_chunk_begins_with_every_voxel_changed_before_it(tmp_path):
+    with Replay(write_match(tmp_path / "m.ecr", 4)) as replay:
+        changed: dict[int, int] = {}
+        for n in range(4):
+            chunk = replay.chunk(n)
+            for table in ("base", "edits"):
+                columns = chunk.tables[table]
+                cells = {
+                    int(cell) + i: int(kind)
+                    for cell, run, kind in zip(columns["cell"], columns["run"], columns["material"], strict=True)
+                    for i in range(run)
+                }
+                if table == "base":
+                    assert cells == changed
+                changed |= cells
+        assert len(changed) == 8
+
+
+def test_a_chunk_begins_with_the_frame_that_ended_the_one_before(tmp_path):
+    with Replay(write_match(tmp_path / "m.ecr", 3)) as replay:
+        chunks = [replay.chunk(n) for n in range(3)]
+        for one, two in zip(chunks, chunks[1:], strict=False):
+            assert one.ref.tick1 == two.ref.tick0 == one.ticks[-1] == two.ticks[0]
+            for name in one.frames.keys() - {"tick"}:
+                np.testing.assert_array_equal(one.frames[name][-1], two.frames[name][0])
+        assert chunks[0].ticks.tolist() == [FRAME_TICKS * i for i in range(STRIDE + 1)]
+
+
+def test_hashes_are_chained_over_the_states(tmp_path):
+    rng, link = np.random.default_rng(0), bytes(8)
+    writer = MatchWriter(tmp_path / "m.ecr", header(), world_payload(material()))
+    for n in range(3):
+        writer.chunk(frames(n * STRIDE, STRIDE + 1, rng, writer.layout.width), {}, bytes([n]))
+    writer.close()
+    with Replay(writer.path) as replay:
+        for n in range(3):
+            link = chained(link, bytes([n]))
+            assert replay.chunk(n).hash == link
+
+
+def test_a_chunk_can_be_read_as_soon_as_it_was_written(tmp_path):
+    rng = np.random.default_rng(0)
+    writer = MatchWriter(tmp_path / "m.ecr", header(), world_payload(material()))
+    for n in range(3):
+        writer.chunk(frames(n * STRIDE, STRIDE + 1, rng, writer.layout.width), {})
+        with Replay(writer.path) as replay:
+            assert len(replay.chunks) == n + 1 and not replay.complete
+    writer.abandon()
+    with Replay(writer.path) as replay:
+        assert len(replay.chunks) == 3 and not replay.complete
+
+
+def test_a_match_without_a_chunk_is_closed_properly(tmp_path):
+    with Replay(write_match(tmp_path / "m.ecr", 0)) as replay:
+        assert replay.complete and replay.chunks == [] and replay.timeline()["series"]["second"] == []
+
+
+def test_damage_is_counted_in_the_second_it_was_done_and_only_between_teams(tmp_path):
+    writer = MatchWriter(tmp_path / "m.ecr", header(), world_payload(material()))
+    rows = np.zeros((13, writer.layout.width), np.int64)
+    rows[:, 0] = np.arange(13) * FRAME_TICKS
+    hits = [(1, 0, 2, 100), (20, 3, 0, 50), (21, 0, 2, 30), (25, 0, 1, 990), (59, 1, 3, 70), (60, 2, 2, 10)]
+    events = np.array([[t, EventKind.HIT, who, whom, 0, value, 0, 0, 0, 0] for t, who, whom, value in hits])
+    writer.chunk(rows, {"events": events})
+    writer.close()
+    with Replay(writer.path) as replay:
+        assert replay.timeline()["series"]["damage"] == [[0, 10, 3, 7], [0, 5, 0, 0]]
+
+
+def test_a_world_is_stored_once_under_its_hash(tmp_path):
+    payload = world_payload(material())
+    first, second = store_world(tmp_path, payload), store_world(tmp_path, payload)
+    assert first == second and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_closing_twice_does_no_harm(tmp_path, index):
+    path = write_match(tmp_path / "m.ecr", 1, closed=index)
+    with Replay(path) as replay:
+        assert replay.complete is index

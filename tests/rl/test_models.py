@@ -1,0 +1,240 @@
+"""Both models: recurrence, gradients, saturation, heads, and the layout-blind wrapper."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from echelon.config import ModelConfig
+from echelon.rl.build import FlatPolicy, build_model
+from echelon.rl.lstm_state import LSTMState
+from echelon.rl.model import ActorCriticLSTM
+from echelon.rl.model import LSTMState as LSTMStateOfModel
+from echelon.rl.recurrent import lstm_weights, make_lstm, run_lstm, run_lstm_unrolled
+from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
+
+T, B, A = 9, 6, 26
+KINDS = ("classic", "suite")
+
+
+def policy_of(kind: str, **options) -> FlatPolicy:
+    torch.manual_seed(0)
+    return build_model(ModelConfig(kind=kind, **options), 867, A, 40, 121)
+
+
+def flat_obs(*lead: int) -> torch.Tensor:
+    obs = torch.randn(*lead, 867)
+    obs[..., 500:520] = (torch.rand(*lead, 20) > 0.3).float()
+    obs[..., 640:652] = (torch.rand(*lead, 12) > 0.5).float()
+    return obs
+
+
+def suite_obs(batch: int = 4) -> SuiteObservation:
+    return flat_obs_to_suite_obs(flat_obs(batch)[:, :706])
+
+
+def dones(kind: str) -> torch.Tensor:
+    d = torch.zeros(T, B)
+    if kind == "starts":
+        d[0] = 1
+    if kind == "scattered":
+        d[3, 1] = d[3, 2] = d[7, 1] = d[0, 4] = 1
+    if kind == "every step":
+        d[:] = 1
+    return d
+
+
+def test_the_state_is_an_immutable_pair_defined_once():
+    h, c = torch.zeros(1, 2, 3), torch.ones(1, 2, 3)
+    state = LSTMState(h=h, c=c)
+    assert isinstance(state, tuple) and state.h is h and state.c is c and LSTMStateOfModel is LSTMState
+    first, second = state
+    assert first is h and second is c
+    with pytest.raises(AttributeError):
+        state.h = c  # type: ignore[misc]
+
+
+def test_lstm_weights_start_orthogonal_and_biases_zero():
+    lstm = make_lstm(32, 32)
+    for name, weight in lstm.named_parameters():
+        if "bias" in name:
+            assert not weight.any()
+        else:
+            assert torch.allclose(weight.T @ weight, torch.eye(32), atol=1e-5)
+
+
+@pytest.mark.parametrize("pattern", ["none", "starts", "scattered", "every step"])
+def test_cut_and_unrolled_recurrence_agree(pattern):
+    torch.manual_seed(0)
+    lstm, x = make_lstm(5, 8), torch.randn(T, B, 5)
+    state, d = LSTMState(torch.randn(1, B, 8), torch.randn(1, B, 8)), dones(pattern)
+    (y1, s1), (y2, s2) = run_lstm(lstm, x, d, state), run_lstm_unrolled(lstm_weights(lstm), x, d, state)
+    assert torch.allclose(y1, y2, atol=1e-5)
+    assert torch.allclose(s1.h, s2.h, atol=1e-5) and torch.allclose(s1.c, s2.c, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pattern", ["none", "starts", "scattered"])
+def test_whole_chunk_evaluation_equals_stepping(kind, pattern):
+    policy, obs, d = policy_of(kind), flat_obs(T, B), dones(pattern)
+    actions = torch.rand(T, B, A) * 1.8 - 0.9
+    start = LSTMState(torch.randn(1, B, 128), torch.randn(1, B, 128))
+    logprobs, _, values, end = policy.evaluate_actions_sequence(obs, actions, d, start)
+    state = start
+    for t in range(T):
+        _, logprob, _, value, state = policy.get_action_and_value(obs[t], state, d[t], actions[t])
+        assert torch.allclose(logprob, logprobs[t], atol=1e-4, rtol=1e-5)
+        assert torch.allclose(value, values[t], atol=1e-5)
+    assert torch.allclose(state.h, end.h, atol=1e-5) and torch.allclose(state.c, end.c, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_done_forgets_the_state_of_its_own_sequence_only(kind):
+    policy, obs = policy_of(kind), flat_obs(3)
+    zero, full = policy.initial_state(3), LSTMState(torch.randn(1, 3, 128), torch.randn(1, 3, 128))
+    done = torch.tensor([True, False, False])
+    fresh = policy.get_value(obs, zero, torch.zeros(3))[0]
+    after = policy.get_value(obs, full, done)[0]
+    kept = policy.get_value(obs, full, torch.zeros(3))[0]
+    assert torch.allclose(after[0], fresh[0], atol=1e-6)
+    assert not torch.allclose(kept[1:], fresh[1:], atol=1e-4)
+    assert torch.allclose(after[1:], kept[1:], atol=1e-6)
+    assert policy.get_value(obs, full, done)[0].grad_fn is None
+
+
+def test_actor_and_critic_losses_reach_every_part_of_the_flat_model():
+    torch.manual_seed(0)
+    model, obs = ActorCriticLSTM(12, 5), torch.randn(4, 12)
+    _, logprob, entropy, value, _ = model.get_action_and_value(obs, model.initial_state(4), torch.zeros(4))
+    (-logprob.mean()).backward(retain_graph=True)
+    for module in (model.encoder, model.lstm, model.actor_mean):
+        assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in module.parameters())
+        assert any(p.grad.any() for p in module.parameters())
+    model.zero_grad(set_to_none=True)
+    value.mean().backward(retain_graph=True)
+    assert model.critic.weight.grad.any() and next(iter(model.encoder)).weight.grad.any()
+    model.zero_grad(set_to_none=True)
+    entropy.mean().backward()
+    assert model.actor_logstd.grad.any()
+
+
+def test_the_last_value_reaches_the_first_observation():
+    torch.manual_seed(0)
+    model, obs = ActorCriticLSTM(12, 5), torch.randn(5, 2, 12, requires_grad=True)
+    out = model.evaluate_actions_sequence(obs, torch.zeros(5, 2, 5), torch.zeros(5, 2), model.initial_state(2))
+    out[2][-1].sum().backward()
+    assert obs.grad[0].any()
+    assert all(p.grad is not None and p.grad.any() for p in model.encoder.parameters())
+
+
+def test_an_episode_start_stops_the_gradient():
+    model, obs = ActorCriticLSTM(12, 5), torch.randn(5, 1, 12, requires_grad=True)
+    d = torch.zeros(5, 1)
+    d[3] = 1
+    out = model.evaluate_actions_sequence(obs, torch.zeros(5, 1, 5), d, model.initial_state(1))
+    out[2][-1].sum().backward()
+    assert not obs.grad[:3].any() and obs.grad[3:].any()
+
+
+def test_fewer_than_half_of_the_tanh_outputs_saturate():
+    torch.manual_seed(0)
+    model, x = ActorCriticLSTM(200, 9), torch.randn(256, 200)
+    for layer in model.encoder:
+        x = layer(x)
+        if isinstance(layer, nn.Tanh):
+            assert (x.abs() > 0.99).float().mean() < 0.5
+
+
+def test_fusion_ends_with_norm_and_relu_and_uses_no_tanh():
+    encoder = CombatSuiteActorCritic(A).encoder
+    assert [type(layer) for layer in list(encoder.fusion)[-2:]] == [nn.LayerNorm, nn.ReLU]
+    assert not any(isinstance(layer, nn.Tanh) for layer in encoder.modules())
+
+
+def test_both_set_encoders_receive_gradient_from_the_log_probability():
+    torch.manual_seed(0)
+    model, obs = CombatSuiteActorCritic(A), suite_obs()
+    _, logprob, _, _, _ = model.get_action_and_value(obs, model.initial_state(4), torch.zeros(4))
+    logprob.mean().backward()
+    for part in (model.encoder.contact_encoder, model.encoder.squad_encoder):
+        assert any(p.grad is not None and p.grad.any() for p in part.parameters())
+
+
+def test_fully_masked_contacts_give_zero_not_missing_gradient():
+    model, obs = CombatSuiteActorCritic(A), suite_obs()
+    contacts = obs.contacts.clone().requires_grad_()
+    masked = SuiteObservation(**{**obs.__dict__, "contacts": contacts, "contact_mask": torch.ones(4, 20)})
+    model.get_action_and_value(masked, model.initial_state(4), torch.zeros(4))[1].mean().backward()
+    assert contacts.grad is not None and not contacts.grad.any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_std_depends_on_the_observation_and_stays_bounded(kind):
+    core = policy_of(kind).core
+    nn.init.normal_(core.actor_logstd_head.weight, std=0.5)
+    out = core._heads(torch.tensor([[1.0] * 128, [-1.0] * 128]))
+    assert not torch.allclose(out.log_std[0], out.log_std[1])
+    extreme = core._heads(torch.full((1, 128), 1e6)).log_std
+    assert extreme.min() >= -20 and extreme.max() <= 2
+
+
+def test_sampled_actions_carry_no_gradient_and_the_deterministic_one_is_the_mean():
+    policy, obs = policy_of("suite"), flat_obs(3)
+    action = policy.get_action_and_value(obs, policy.initial_state(3), torch.zeros(3))[0]
+    action.numpy()
+    mean, _ = policy.act(obs, policy.initial_state(3), torch.zeros(3))
+    again, _ = policy.act(obs, policy.initial_state(3), torch.zeros(3))
+    assert torch.equal(mean, again) and mean.shape == (3, A)
+
+
+def test_the_gumbel_head_draws_slots_as_often_as_its_logits_say():
+    policy = policy_of("classic", target_head="gumbel")
+    core, n = policy.core, 20_000
+    nn.init.zeros_(core.target_selector.weight)
+    core.target_selector.bias.data.copy_(torch.tensor([0.5, 0.0, -1.0, 1.0, 0.2, 0.7]))
+    obs = torch.zeros(1, 867).expand(n, -1)
+    action, logprob, _, _, _ = policy.get_action_and_value(obs, policy.initial_state(n), torch.zeros(n))
+    slots = action[:, 9:14]
+    assert set(slots.unique().tolist()) == {-1.0, 1.0} and (slots > 0).sum(1).max() == 1
+    picked = torch.where((slots > 0).any(1), slots.argmax(1), 5)
+    shares = torch.bincount(picked, minlength=6) / n
+    assert torch.allclose(shares, core.target_selector.bias.softmax(0), atol=0.015)
+    again = policy.get_action_and_value(obs, policy.initial_state(n), torch.zeros(n), action)[1]
+    assert torch.equal(logprob, again)
+    again.mean().backward()
+    assert core.target_selector.bias.grad.any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chunk_evaluation_compiles_without_a_graph_break(kind):
+    policy, obs = policy_of(kind), flat_obs(3, 2)
+    args = (obs, torch.zeros(3, 2, A), torch.zeros(3, 2), policy.initial_state(2))
+    compiled = torch.compile(policy.score_sequence, fullgraph=True, backend="eager")
+    noise = torch.randn(3, 2, A)
+    got, wanted = compiled(*args, noise), policy.score_sequence(*args, noise)
+    assert isinstance(got.state, LSTMState)
+    assert torch.allclose(got.logprobs, wanted.logprobs, atol=1e-4)
+    assert torch.allclose(got.values, wanted.values, atol=1e-5)
+
+
+def test_normalisation_leaves_masks_and_entity_rows_alone_and_clips_the_rest():
+    policy = policy_of("suite")
+    policy.set_normalizable(torch.ones(867, dtype=torch.bool))
+    norm = policy.obs_normalizer
+    norm.mean.fill_(3.0)
+    norm.var.fill_(4.0)
+    norm.refresh()
+    obs = torch.full((1, 867), 1.0)
+    out = norm(obs)
+    assert torch.equal(out[:, :652], obs[:, :652])
+    assert torch.allclose(out[:, 652:], torch.tensor(-1.0))
+    assert norm(torch.full((1, 867), 1e6))[0, -1] == 10.0
+
+
+def test_a_tail_or_width_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="867"):
+        build_model(ModelConfig(), 867, A, 40, 0)
+    policy = policy_of("suite")
+    with pytest.raises(ValueError, match="866.*867"):
+        policy.get_value(torch.zeros(1, 866), policy.initial_state(1), torch.zeros(1))

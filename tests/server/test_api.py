@@ -1,0 +1,178 @@
+"""The API gives what the replay holds, by id, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import zlib
+
+import pytest
+
+from echelon.replay.codec import world_hash
+from echelon.replay.reader import Replay
+from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
+
+
+def get_json(ask, path, **options):
+    async def work(client):
+        reply = await client.get(path, **options)
+        return reply.status, await reply.json(content_type=None)
+
+    return ask(work)
+
+
+def test_matches_are_listed_with_a_summary(ask):
+    status, found = get_json(ask, "/api/v1/matches")
+    assert status == 200 and found["total"] == 1
+    (summary,) = found["matches"]
+    assert summary["id"] == MATCH and summary["run"] == RUN and summary["file"] == NAME
+    assert summary["complete"] and not summary["live"] and summary["chunks"] > 1
+    assert summary["winner"] in (0, 1, 2)
+
+
+def test_matches_can_be_chosen_and_paged(ask):
+    assert get_json(ask, "/api/v1/matches?run=another")[1] == {"total": 0, "matches": []}
+    assert get_json(ask, "/api/v1/matches?live=1")[1]["total"] == 0
+    assert get_json(ask, "/api/v1/matches?offset=1&limit=5")[1] == {"total": 1, "matches": []}
+    assert get_json(ask, "/api/v1/matches?limit=-3&offset=zzz")[0] == 200
+
+
+def test_a_match_comes_with_its_header_and_index(ask):
+    with Replay(GOLDEN) as replay:
+        status, found = get_json(ask, f"/api/v1/matches/{MATCH}")
+        assert status == 200 and found["header"] == json.loads(json.dumps(replay.header))
+        _, index = get_json(ask, f"/api/v1/matches/{MATCH}/index")
+        assert index["chunks"] == [[c.tick0, c.tick1, c.length] for c in replay.chunks]
+        assert index["live"] is False and index["outcome"]["winner"] == replay.timeline()["outcome"]["winner"]
+        assert len(index["series"]["second"]) == len(index["series"]["alive"][0])
+
+
+def test_chunks_are_the_bytes_of_the_file_and_never_change(ask):
+    async def work(client):
+        first = await client.get(f"/api/v1/matches/{MATCH}/chunks/0")
+        again = await client.get(f"/api/v1/matches/{MATCH}/chunks/0", headers={"If-None-Match": first.headers["ETag"]})
+        none = await client.get(f"/api/v1/matches/{MATCH}/chunks/999")
+        return await first.read(), first.headers["Cache-Control"], again.status, none.status
+
+    body, caching, again, none = ask(work)
+    with Replay(GOLDEN) as replay:
+        assert body == replay.chunk_bytes(0)
+    assert "immutable" in caching and again == 304 and none == 404
+
+
+def test_a_world_is_found_by_its_hash(ask):
+    with Replay(GOLDEN) as replay:
+        sha = replay.header["world"]["sha256"]
+
+    async def work(client):
+        reply = await client.get(f"/api/v1/worlds/{sha}")
+        other = await client.get(f"/api/v1/worlds/{'0' * 64}")
+        return await reply.read(), other.status
+
+    body, other = ask(work)
+    assert world_hash(zlib.decompress(body)) == sha and other == 404
+
+
+def test_the_file_comes_whole_and_in_ranges(ask):
+    async def work(client):
+        whole = await client.get(f"/api/v1/matches/{MATCH}/file")
+        part = await client.get(f"/api/v1/matches/{MATCH}/file", headers={"Range": "bytes=8-31"})
+        wrong = await client.get(f"/api/v1/matches/{MATCH}/file", headers={"Range": "bytes=99999999-"})
+        return await whole.read(), part.status, await part.read(), wrong.status
+
+    whole, status, part, wrong = ask(work)
+    data = GOLDEN.read_bytes()
+    assert whole == data and status == 206 and part == data[8:32] and wrong == 416
+
+
+def test_runs_and_health_are_told(ask):
+    assert get_json(ask, "/api/v1/runs")[1] == {"runs": [{"id": RUN, "matches": 1}]}
+    assert get_json(ask, "/api/v1/healthz")[1]["ok"] is True
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/matches/0000000000000000",
+        "/api/v1/matches/..%2f..%2fetc%2fpasswd",
+        f"/api/v1/matches/{MATCH.upper()}x",
+        f"/api/v1/matches/{MATCH}/chunks/-1",
+        "/api/v1/worlds/../../../../etc/passwd",
+        "/../../../etc/passwd",
+        "/assets/..%2f..%2f..%2fapp.py",
+        "/app.py",
+    ],
+)
+def test_what_is_not_catalogued_is_not_there(ask, path):
+    async def work(client):
+        from yarl import URL
+
+        reply = await client.get(URL(path, encoded=True))
+        return reply.status, await reply.text()
+
+    status, text = ask(work)
+    assert status == 404
+    assert "root:" not in text and "Traceback" not in text
+
+
+def test_links_and_foreign_files_are_passed_over(ask, home):
+    replays = home / RUN / "replays"
+    os.symlink(GOLDEN, replays / "link.ecr")
+    (replays / "foreign.ecr").write_bytes(b"not a replay at all")
+    (replays / "cut.ecr").write_bytes(GOLDEN.read_bytes()[:40])
+    os.mkfifo(replays / "pipe.ecr")
+    assert get_json(ask, "/api/v1/matches")[1]["total"] == 1
+
+
+def test_a_damaged_chunk_is_a_problem_and_not_a_crash(ask, home):
+    with Replay(GOLDEN) as replay:
+        ref = replay.chunks[1]
+    path = home / RUN / "replays" / NAME
+    data = bytearray(path.read_bytes())
+    data[ref.offset + ref.length // 2] ^= 0xFF
+    path.write_bytes(data)
+    status, body = get_json(ask, f"/api/v1/matches/{MATCH}/chunks/1")
+    assert status == 422 and body["title"] == "Unreadable replay" and body["status"] == 422
+    assert get_json(ask, f"/api/v1/matches/{MATCH}")[0] == 200
+
+
+def test_a_growing_match_is_live_and_tells_its_listeners(ask, home):
+    with Replay(GOLDEN) as replay:
+        ends = [c.offset + c.length for c in replay.chunks]
+    data, path = GOLDEN.read_bytes(), home / RUN / "replays" / "growing.ecr"
+    path.write_bytes(data[: ends[0]])
+
+    async def work(client):
+        listed = await (await client.get("/api/v1/matches?live=1")).json()
+        notices = []
+        async with client.ws_connect("/api/v1/live") as socket:
+            notices.append(await socket.receive_json(timeout=5))
+            await asyncio.sleep(0.7)
+            path.write_bytes(data[: ends[1]])
+            notices.append(await socket.receive_json(timeout=5))
+            path.write_bytes(data)
+            notices.append(await socket.receive_json(timeout=5))
+        return listed, notices
+
+    listed, (joined, grown, ended) = ask(work)
+    assert listed["total"] == 1 and listed["matches"][0]["chunks"] == 1
+    ident = listed["matches"][0]["id"]
+    assert joined == {"type": "match", "id": ident, "chunks": 1, "tick1": joined["tick1"]}
+    assert grown["type"] == "chunk" and grown["chunks"] == 2 and grown["tick1"] > joined["tick1"]
+    assert ended["type"] == "ended" and ended["chunks"] == len(ends)
+
+
+def test_a_run_that_appears_is_found_without_a_restart(ask, home):
+    async def work(client):
+        before = await (await client.get("/api/v1/matches")).json()
+        await asyncio.sleep(0.5)
+        other = home / "20260102-000000-duel-brave-lynx"
+        (other / "replays").mkdir(parents=True)
+        (other / "spec.json").write_text("{}")
+        shutil.copy(GOLDEN, other / "replays" / "one.ecr")
+        after = await (await client.get("/api/v1/matches")).json()
+        return before["total"], after["total"]
+
+    assert ask(work) == (1, 2)

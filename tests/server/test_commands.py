@@ -1,0 +1,97 @@
+"""``echelon serve`` and ``echelon watch`` as a user starts them: real processes, one line, a working address."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from echelon.runs import RunNotFoundError
+from echelon.server.catalogue import Catalogue
+from echelon_cli.commands import serve
+from tests.server.conftest import MATCH, RUN
+
+
+def start(home, *arguments):
+    environment = {**os.environ, "ECHELON_HOME": str(home), "PYTHONUNBUFFERED": "1"}
+    environment.pop("SSH_CONNECTION", None)
+    command = [sys.executable, "-m", "echelon_cli.main", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def leave(process):
+    process.send_signal(signal.SIGINT)
+    return process.wait(timeout=10)
+
+
+def test_serve_answers_until_it_is_interrupted(home):
+    process = start(home, "serve", "--json")
+    try:
+        url = json.loads(process.stdout.readline())["url"]
+        with urllib.request.urlopen(f"{url}api/v1/matches", timeout=5) as reply:
+            assert json.loads(reply.read())["total"] == 1
+        second = start(home, "watch", "--json", "--no-open")
+        assert json.loads(second.communicate(timeout=20)[0])["url"] == f"{url}#match={MATCH}"
+        assert second.returncode == 0
+    finally:
+        assert leave(process) == 0
+    assert not (home / ".server.json").exists()
+
+
+def test_a_taken_port_is_one_line_and_exit_code_one(home):
+    first = start(home, "serve", "--json")
+    try:
+        port = json.loads(first.stdout.readline())["url"].rsplit(":", 1)[1].strip("/")
+        second = start(home, "serve", "--port", port)
+        _, errors = second.communicate(timeout=20)
+        assert second.returncode == 1
+        assert errors.strip().splitlines() == [
+            f"error: port {port} of 127.0.0.1 is in use, wanted a free one; leave --port out to have one picked"
+        ]
+    finally:
+        leave(first)
+
+
+def test_watch_names_what_is_missing(home):
+    process = start(home, "watch", "nosuchrun")
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 3 and "nosuchrun" in errors and len(errors.strip().splitlines()) == 1
+
+
+def test_a_run_leads_to_its_newest_match_and_an_id_to_itself(home):
+    catalogue = Catalogue(home)
+    os.environ["ECHELON_HOME"], before = str(home), os.environ.get("ECHELON_HOME")
+    try:
+        assert serve.find_match(catalogue, MATCH).id == MATCH
+        assert serve.find_match(catalogue, RUN).id == MATCH
+        assert serve.find_match(catalogue, "otter").id == MATCH
+        (home / RUN / "replays").rename(home / RUN / "elsewhere")
+        with pytest.raises(RunNotFoundError, match="has no match to watch yet"):
+            serve.find_match(Catalogue(home), RUN)
+    finally:
+        os.environ.pop("ECHELON_HOME")
+        if before is not None:
+            os.environ["ECHELON_HOME"] = before
+
+
+def test_over_ssh_the_tunnel_is_printed(monkeypatch, capsys):
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.2 5555 10.0.0.9 22")
+    serve.show_address("http://127.0.0.1:8401/#match=1", False, False)
+    text = capsys.readouterr().out
+    assert "ssh -L 8401:127.0.0.1:8401 " in text and "@10.0.0.9" in text
+    assert not serve.browser_here()
+    monkeypatch.delenv("SSH_CONNECTION")
+    assert serve.tunnel_to("http://127.0.0.1:8401/") == ""
+
+
+def test_the_server_loads_neither_torch_nor_warp():
+    code = (
+        "import sys, echelon.server.app, echelon_cli.commands.serve; "
+        "sys.exit(any(m in sys.modules for m in ('torch', 'warp')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,114 @@
+"""Access rules: who is answered, what a browser may do, and what errors give away."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from echelon.server.app import PortTakenError, address, open_socket, running_server
+from echelon.server.security import Access, split_host
+
+
+def get(ask, path="/api/v1/runs", access=None, method="GET", **options):
+    async def work(client):
+        reply = await client.request(method, path, allow_redirects=False, **options)
+        return reply.status, dict(reply.headers), await reply.text()
+
+    return ask(work, **(access or {}))
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::2]", "localhost:1:2"]
+)
+def test_a_foreign_host_header_is_refused(ask, host):
+    status, _, body = get(ask, headers={"Host": host})
+    assert status == 421 and "evil" not in body
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "file://", "https://localhost.evil.example"])
+def test_a_foreign_origin_is_refused(ask, origin):
+    assert get(ask, headers={"Origin": origin})[0] == 403
+
+
+def test_a_foreign_origin_cannot_open_the_live_channel(ask):
+    async def work(client):
+        reply = await client.get(
+            "/api/v1/live",
+            headers={
+                "Origin": "http://evil.example", "Upgrade": "websocket", "Connection": "Upgrade",
+                "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+            },
+        )  # fmt: skip
+        return reply.status
+
+    assert ask(work) == 403
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_only_reading_is_allowed(ask, method):
+    status, headers, _ = get(ask, method=method)
+    assert status == 405 and headers["Allow"] == "GET, HEAD"
+
+
+def test_bodies_are_refused(ask):
+    assert get(ask, data=b"x" * 100)[0] == 413
+
+
+def test_every_answer_tells_the_browser_to_be_strict(ask):
+    for path in ("/api/v1/runs", "/", "/nowhere"):
+        _, headers, _ = get(ask, path)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy and "unsafe-eval" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+
+
+def test_a_token_is_asked_once_and_kept_in_a_cookie(ask):
+    async def work(client):
+        bare = await client.get("/api/v1/runs")
+        wrong = await client.get("/api/v1/runs?token=wrong", allow_redirects=False)
+        right = await client.get("/api/v1/runs?token=secret", allow_redirects=False)
+        after = await client.get("/api/v1/runs", cookies={"echelon_token": "secret"})
+        return bare.status, wrong.status, right.status, right.headers, after.status
+
+    bare, wrong, right, headers, after = ask(work, token="secret")
+    assert (bare, wrong, right, after) == (401, 401, 303, 200)
+    cookie = headers["Set-Cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and headers["Location"] == "/api/v1/runs"
+
+
+def test_loopback_needs_no_token_and_anything_else_gets_one():
+    assert Access.create("127.0.0.1", 8400).token == ""
+    first, second = Access.create("0.0.0.0", 8400), Access.create("0.0.0.0", 8400)
+    assert len(first.token) >= 32 and first.token != second.token
+    assert first.token in address(first) and address(Access.create("::1", 8400)) == "http://[::1]:8400/"
+
+
+@pytest.mark.parametrize(
+    ("header", "parts"),
+    [("a:1", ("a", 1)), ("A", ("a", None)), ("[::1]:9", ("::1", 9)), ("[::1]", ("::1", None)), ("a:x", ("a", -1))],
+)
+def test_host_headers_are_taken_apart(header, parts):
+    assert split_host(header) == parts
+
+
+def test_a_port_in_use_is_one_clear_line():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(PortTakenError, match=f"port {port} of 127.0.0.1 is in use"):
+            open_socket("127.0.0.1", port)
+        open_socket("127.0.0.1", None).close()
+
+
+def test_an_address_of_another_machine_is_one_clear_line():
+    with pytest.raises(ValueError, match=r"address '192\.0\.2\.1' is not one of this machine"):
+        open_socket("192.0.2.1", None)
+
+
+def test_a_note_of_a_server_that_is_gone_is_not_believed(home):
+    (home / ".server.json").write_text('{"url": "http://127.0.0.1:9/", "pid": 1}')
+    assert running_server(home) is None
+    (home / ".server.json").write_text('{"url": "http://evil.example/", "pid": 1}')
+    assert running_server(home) is None

@@ -1,0 +1,128 @@
+"""The acceptance vectors that take whole decisions and real maps: zone, ends, determinism and spawns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.agents.heuristic import install
+from echelon.config import WorldConfig
+from echelon.gen.bank import build_bank
+from echelon.sim.arsenal import Chassis
+from echelon.sim.hashing import state_hash
+from tests.env.battle import Battle
+from tests.oracles import MECHS
+from tests.oracles_world import box_free, overlap
+from tests.parity.scenes import clutter, snapshot
+from tests.sim.arena import Field5v5
+
+SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
+
+
+@pytest.fixture(scope="module")
+def battle():
+    made = Battle()
+    yield made
+    made.close()
+
+
+def test_a17_a_contested_zone_pays_by_tonnage(battle):
+    battle.engine.reset()
+    battle.empty()
+    battle.place(0, MEDIUM, 30, 30)
+    battle.place(1, SCOUT, 33, 33)
+    battle.place(5, HEAVY, 26, 26)
+    battle.step()
+    assert battle["zone_tick"][0] == pytest.approx((0.25, 0.296875), abs=1e-6)
+    assert battle["score"][0] == pytest.approx((0.0625, 0.07421875), abs=1e-6)
+    assert battle["zone_tonnage"][0].tolist() == [75, 85]
+
+
+def test_a18_holding_the_zone_alone_wins_after_120_decisions(battle):
+    battle.engine.reset()
+    battle.empty()
+    battle.place(0, SCOUT, 30, 30)
+    battle.place(5, SCOUT, 5, 5)
+    for _ in range(119):
+        battle.step()
+    assert battle["over"][0] == 0 and battle["score"][0].tolist() == [29.75, 0]
+    battle.step()
+    assert battle["over"][0] == 1 and battle["winner"][0] == 0 and battle["done_length"][0] == 120
+
+
+def play(*, seeds: list[int], threads: int, decisions: int = 50) -> list[list[str]]:
+    """Fight out battles between scripted pilots on a rough map; return the hash of each decision, by environment."""
+    made = Battle(envs=len(seeds), edit=clutter(np.random.default_rng(2), 40), size=36, threads=threads, pilots=install)
+    made.batch["script"].fill_(1)
+    made.batch.set("forced_seed", np.array(seeds, np.int32))
+    made.engine.reset()
+    hashes = [[state_hash(made.batch, e)] for e in range(len(seeds))]
+    for _ in range(decisions):
+        made.step()
+        for e, row in enumerate(hashes):
+            row.append(state_hash(made.batch, e))
+    assert made["died"].sum() + (made["alive"] == 0).sum() > 0 or len(seeds) < 8, "nobody fought"
+    made.close()
+    return hashes
+
+
+@pytest.fixture(scope="module")
+def many():
+    """64 battles on one thread."""
+    return play(seeds=list(range(100, 164)), threads=1)
+
+
+def test_a25_two_threads_play_what_one_plays(many):
+    assert play(seeds=list(range(100, 164)), threads=2) == many
+
+
+@pytest.mark.parametrize("place", [0, 17, 63])
+def test_a25_a_battle_does_not_depend_on_its_batch(many, place):
+    assert play(seeds=[100 + place], threads=1) == [many[place]]
+
+
+def test_a25_a_battle_does_not_depend_on_its_place_in_the_batch(many):
+    assert play(seeds=[163, 100, 117], threads=1) == [many[63], many[0], many[17]]
+
+
+def test_a25_other_seeds_play_otherwise(many):
+    assert len({row[-1] for row in many}) == 64
+
+
+def test_the_hash_sees_every_kind_of_change(battle):
+    battle.engine.reset()
+    seen = {state_hash(battle.batch, 0)}
+    for name in ("pos", "heat", "cooldown", "round_weapon", "material", "voxel_hp", "score", "tick"):
+        values = battle[name].copy()
+        values.flat[1 % values.size] += 1
+        battle.batch.set(name, values)
+        seen.add(state_hash(battle.batch, 0))
+    assert len(seen) == 9
+
+
+@pytest.mark.parametrize("packs", [1, 2, 3])
+def test_a26_after_any_reset_nobody_overlaps_and_everybody_can_move(packs):
+    world = WorldConfig(size_x=64, size_y=64, size_z=20)
+    bank = build_bank(world, range(6), num_packs=packs, zone_radius_vox=7.5, cache=False)
+    field = Field5v5(envs=12, size=64, maps=bank, num_packs=packs)
+    field.batch.set("forced_slot", np.arange(12, dtype=np.int32) % 6)
+    field.play("reset", list)
+    for e in range(12):
+        s = snapshot(field, e)
+        half = [MECHS[c].half for c in s.chassis]
+        for m in range(len(half)):
+            assert s.alive[m] and box_free(s, s.pos[m], half[m]), f"mech {m} stands in a wall on map {e % 6}"
+            met = [j for j in range(m) if overlap(s.pos[m], half[m], s.pos[j], half[j])]
+            assert not met, f"mechs {m} and {met} overlap on map {e % 6}"
+    start, reach = field["pos"].copy(), np.zeros((12, 10 * packs))
+    for yaw in np.linspace(-3, 3, 8):
+        field.play("reset", list)
+        field.put("pos", start)
+        field.put("yaw", yaw)
+        actions = np.zeros(field["actions"].shape, np.float32)
+        actions[..., 0] = 1
+        field.batch.set("actions", actions)
+        field.run(4)
+        reach = np.maximum(reach, np.linalg.norm((field["pos"] - start)[..., :2], axis=-1))
+    assert reach.min() > 0.5
+    field.batch.close()

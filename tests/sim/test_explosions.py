@@ -1,0 +1,196 @@
+"""What rounds leave where they end: explosions, smoke, kills and who is credited with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.sim import step
+from echelon.sim.arsenal import Chassis, Weapon
+from echelon.sim.world import Material
+from tests.sim.arena import Field5v5
+
+BLUE, MATE, RED, RED_MATE = 0, 1, 5, 6
+EDGE = 60
+
+
+@pytest.fixture(scope="module")
+def open_field():
+    return Field5v5()
+
+
+@pytest.fixture
+def field(open_field):
+    open_field.play("reset", lambda: step.reset("every"))
+    open_field.put("alive", 0)
+    open_field.batch["actions"].zero_()
+    open_field.decide()
+    return open_field
+
+
+def put_round(field: Field5v5, owner: int, weapon: Weapon, pos, vel, *, target: int = -1, age: int = 0) -> None:
+    """Hang one round in the air."""
+    for name, value in (
+        ("round_weapon", int(weapon)), ("round_pos", pos), ("round_vel", vel), ("round_target", target),
+        ("round_age", age),
+    ):  # fmt: skip
+        values = field.batch.numpy(name).copy()
+        values[0, owner, 0] = value
+        field.batch.set(name, values)
+
+
+def clouds(field: Field5v5) -> list[tuple[float, float, float]]:
+    return [(float(p[0]), float(p[1]), float(p[2])) for p in field["cloud_pos"][0][field["cloud_ticks"][0] > 0]]
+
+
+def test_smoke_bursts_on_the_wall_it_strikes():
+    def wall(grid: np.ndarray) -> None:
+        grid[0:8, :, 30] = Material.SOLID
+
+    field = Field5v5(edit=wall)
+    put_round(field, BLUE, Weapon.SMOKE, (29.5, 20.5, 2.5), (15.0, 0.0, 0.0))
+    field.tick()
+    assert clouds(field) == [pytest.approx((30.0, 20.5, 2.5), abs=1e-3)] and clouds(field)[0][0] < 30
+    assert field["clouds"][0] == 1 and (field["round_weapon"] < 0).all()
+    assert field["voxel_hp"][0, 2, 20, 30] == 100
+    field.batch.close()
+
+
+def test_smoke_bursts_at_the_centre_of_the_hostile_it_strikes_and_does_no_harm(field):
+    field.place(RED, Chassis.MEDIUM, 20, 20)
+    put_round(field, BLUE, Weapon.SMOKE, (18.3, 20.4, 1.9), (15.0, 0.0, 0.0))
+    field.tick()
+    assert clouds(field) == [pytest.approx((20.0, 20.0, 1.5), abs=0.05)]
+    assert field["hp"][0, RED] == 150.0 and field["was_hit"][0, RED] == 0
+
+
+@pytest.mark.parametrize(
+    ("pos", "vel", "burst"),
+    [
+        ((EDGE - 0.3, 20.0, 3.0), (15.0, 0.0, 0.0), (EDGE, 20.0, 3.0)),
+        ((0.3, 20.0, 3.0), (-15.0, 0.0, 0.0), (0.0, 20.0, 3.0)),
+        ((30.0, 20.0, 19.8), (0.0, 0.0, 15.0), (30.0, 20.0, 20.0)),
+        ((30.0, 20.0, 0.2), (0.0, 0.0, -15.0), (30.0, 20.0, 0.0)),
+    ],
+)
+def test_a_round_that_leaves_the_map_ends_inside_at_the_crossing(field, pos, vel, burst):
+    put_round(field, BLUE, Weapon.SMOKE, pos, vel)
+    field.tick()
+    (centre,) = clouds(field)
+    assert centre == pytest.approx(burst, abs=1e-3)
+    assert all(0 <= c <= n for c, n in zip(centre, (EDGE, EDGE, 20), strict=True))
+    assert (field["round_weapon"] < 0).all()
+
+
+def test_smoke_fired_right_under_the_ceiling_stays_on_the_map(field):
+    field.place(BLUE, Chassis.SCOUT, 30, 30, z=19.1)
+    field.act(BLUE, special=1.0)
+    field.decide()
+    field.tick(3)
+    assert all(0 <= c <= n for c, n in zip(clouds(field)[0], (EDGE, EDGE, 20), strict=True))
+
+
+def test_an_explosion_hurts_its_shooter_and_spares_whom_it_struck(field):
+    field.place(BLUE, Chassis.HEAVY, 20, 20)
+    field.place(RED, Chassis.SCOUT, 22.4, 20, z=2.0)
+    put_round(field, BLUE, Weapon.MISSILE, (21.9, 20.0, 2.0), (12.0, 0.0, 0.0), target=RED)
+    field.tick()
+    assert field["hp"][0, RED] == pytest.approx(60 - 40 * 1.5), "the direct hit, and no splash on top"
+    assert field["kills"][0, BLUE] == 1
+    assert field["hp"][0, BLUE] == pytest.approx(180.0) and field["stability"][0, BLUE] == pytest.approx(92.5)
+    assert field["dealt_friendly"][0, BLUE] == pytest.approx(20.0) and field["dealt"][0, BLUE] == pytest.approx(60.0)
+    assert field["hit_dir"][0, BLUE] == pytest.approx((1.0, 0.0, 0.0), abs=1e-3)
+
+
+def splash_on_the_floor(field: Field5v5, owner: int, weapon: Weapon, x: float, y: float) -> None:
+    put_round(field, owner, weapon, (x, y, 0.1), (0.0, 0.0, -12.0), target=MATE if owner >= RED else RED)
+
+
+def test_a_kill_goes_to_a_hostile_even_where_a_friend_did_more(field):
+    field.place(RED, Chassis.SCOUT, 30, 30)
+    field.put("hp", 10.0, RED)
+    splash_on_the_floor(field, RED_MATE, Weapon.GAUSS, 30.5, 30.0)
+    splash_on_the_floor(field, BLUE, Weapon.MISSILE, 29.0, 30.0)
+    field.tick()
+    assert field["alive"][0, RED] == 0 and field["killer"][0, RED] == BLUE
+    assert field["kills"][0, BLUE] == 1 and field["kills"][0, RED_MATE] == 0
+    assert field["dealt_friendly"][0, RED_MATE] == pytest.approx(25.0)
+
+
+def test_of_two_hostiles_the_one_with_the_larger_share_gets_the_kill(field):
+    field.place(RED, Chassis.SCOUT, 30, 30)
+    field.put("hp", 10.0, RED)
+    splash_on_the_floor(field, BLUE, Weapon.MISSILE, 30.5, 30.0)
+    splash_on_the_floor(field, MATE, Weapon.GAUSS, 29.5, 30.0)
+    field.tick()
+    assert field["killer"][0, RED] == MATE and field["kills"][0, [BLUE, MATE]].tolist() == [0, 1]
+
+
+def test_who_is_killed_by_a_round_does_not_fire_in_the_same_tick(field):
+    field.place(BLUE, Chassis.MEDIUM, 20, 20)
+    field.place(RED, Chassis.MEDIUM, 26, 20, yaw=np.pi)
+    field.put("hp", 5.0, RED)
+    put_round(field, BLUE, Weapon.AUTOCANNON, (24.0, 20.0, 1.5), (25.0, 0.0, 0.0))
+    field.act(RED, primary=1.0)
+    field.decide()
+    field.tick()
+    assert field["alive"][0, RED] == 0 and field["fired"][0, RED] == 0 and field["hp"][0, BLUE] == 150.0
+
+
+def test_gauss_rounds_drop_and_are_aimed_high_for_it(field):
+    field.place(BLUE, Chassis.HEAVY, 20, 20)
+    field.place(RED, Chassis.HEAVY, 39, 20, yaw=np.pi)
+    field.act(BLUE, tertiary=1.0)
+    field.decide()
+    field.tick()
+    climb = float(field["round_vel"][0, BLUE, 0][2])
+    muzzle = 2.0 + 0.8 * 2.0
+    far = np.hypot(19.0, muzzle - 2.0)
+    rise = 0.5 * 9.81 * (far / 40) ** 2 + 2.0 - muzzle
+    assert climb == pytest.approx(40 * rise / np.hypot(19.0, rise), abs=1e-3)
+    field.tick()
+    assert field["round_vel"][0, BLUE, 0][2] == pytest.approx(climb - 9.81 * 0.05, abs=1e-4)
+    field.put("trigger", 0, BLUE)
+    field.tick(12)
+    assert field["hp"][0, RED] < 200.0
+
+
+def test_point_defence_tries_in_index_order_until_one_succeeds_and_each_try_costs(field):
+    field.place(BLUE, Chassis.HEAVY, 20, 20)
+    field.place(MATE, Chassis.HEAVY, 20, 24)
+    field.place(RED, Chassis.HEAVY, 50, 20)
+    tries = set()
+    for seed in range(20):
+        field.batch.set("seed", np.array([seed], np.uint32))
+        field.put("cooldown", 0)
+        field.put("intercepts", 0)
+        put_round(field, RED, Weapon.MISSILE, (24.5, 22.0, 3.0), (-12.0, 0.0, 0.0), target=BLUE)
+        field.tick()
+        stopped = field["intercepts"][0, [BLUE, MATE]].tolist()
+        spent = (field["cooldown"][0, [BLUE, MATE], 4] == 20).tolist()
+        assert spent == [True, stopped[0] == 0], "the second tries only after the first has failed"
+        assert (field["round_weapon"][0, RED, 0] < 0) == any(stopped)
+        tries.add(tuple(stopped))
+    assert tries == {(1, 0), (0, 1), (0, 0)}
+
+
+def test_smoke_is_not_aimed_at_a_focus_target_that_has_died(field):
+    field.place(BLUE, Chassis.SCOUT, 20, 20)
+    field.place(RED, Chassis.SCOUT, 20, 30)
+    field.act(BLUE, special=1.0)
+    field.decide()
+    field.put("focus", RED, BLUE)
+    field.put("alive", 0, RED)
+    field.tick()
+    assert field["round_vel"][0, BLUE, 0] == pytest.approx((15.0, 0.0, 0.0), abs=1e-4)
+
+
+def test_a_new_episode_begins_with_nothing_in_the_air(field):
+    put_round(field, BLUE, Weapon.MISSILE, (20.0, 20.0, 3.0), (12.0, 0.0, 0.0), target=RED)
+    put_round(field, MATE, Weapon.SMOKE, (20.0, 20.0, 3.0), (12.0, 0.0, 0.0), age=26)
+    field.put("overflow", 3)
+    field.tick()
+    assert field["clouds"][0] == 1
+    field.play("reset", lambda: step.reset("every"))
+    assert (field["round_weapon"] < 0).all() and not field["cloud_ticks"].any() and not field["clouds"].any()
+    assert not field["overflow"].any()

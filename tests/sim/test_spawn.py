@@ -1,0 +1,92 @@
+"""How an episode begins: places, facing, condition, the restored map, and independence from what was before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.agents.heuristic import install
+from echelon.config import EVAL_SEED_BASE
+from echelon.sim.hashing import state_hash
+from tests.env.battle import Battle
+from tests.oracles import MECHS, ROSTER, VOXEL_HP, wrap
+from tests.parity.scenes import clutter
+
+
+def rough(**options) -> Battle:
+    return Battle(envs=6, edit=clutter(np.random.default_rng(2), 40), size=36, pilots=install, **options)
+
+
+@pytest.fixture(scope="module")
+def battle():
+    made = rough()
+    made.batch["script"].fill_(1)
+    yield made
+    made.close()
+
+
+def test_mechs_stand_near_their_places_facing_the_zone_in_full_health(battle):
+    battle.engine.reset()
+    places = battle["bank_spawn"][0]
+    shift = battle["pos"] - places
+    assert np.abs(shift[..., :2]).max() <= 0.25 and np.abs(shift[..., :2]).max() > 0.2
+    assert len(np.unique(shift[..., 0])) == 60, "the jitter is drawn anew for each mech and environment"
+    to_zone = battle["zone"][:, None, :2] - battle["pos"][..., :2]
+    errors = [wrap(x) for x in (battle["yaw"] - np.arctan2(to_zone[..., 1], to_zone[..., 0])).ravel()]
+    assert 0.1 < np.abs(errors).max() <= 0.15 + 1e-5
+    for m in range(10):
+        mech = MECHS[ROSTER[m % 5]]
+        assert (battle["chassis"][:, m] == ROSTER[m % 5]).all() and (battle["team"][:, m] == m // 5).all()
+        assert (battle["hp"][:, m] == mech.hp).all() and (battle["leg_hp"][:, m] == mech.leg_hp).all()
+    assert (battle["stability"] == 100).all() and not battle["heat"].any() and battle["alive"].all()
+
+
+def test_a_reset_forgets_everything_that_was_played(battle):
+    seeds = np.array([5, 6, 7, 8, 9, 10], np.int32)
+    battle.batch.set("forced_seed", seeds)
+    battle.engine.reset()
+    first = [state_hash(battle.batch, e) for e in range(6)]
+    material, rows = battle["material"].copy(), battle.obs.copy()
+    for _ in range(60):
+        battle.step()
+    assert not np.array_equal(battle["material"], material), "no wreck and no hole in 60 decisions"
+    battle.engine.reset()
+    assert [state_hash(battle.batch, e) for e in range(6)] == first
+    assert np.array_equal(battle["voxel_hp"], VOXEL_HP[material]) and np.array_equal(battle.obs, rows)
+    battle.batch["forced_seed"].fill_(-1)
+
+
+def test_a_masked_reset_leaves_the_other_battles_alone(battle):
+    battle.engine.reset()
+    for _ in range(10):
+        battle.step()
+    before = [state_hash(battle.batch, e) for e in range(6)]
+    episodes = battle["episode"].copy()
+    mask = np.array([0, 1, 0, 0, 1, 0], bool)
+    battle.engine.reset(mask=mask)
+    changed = np.array([state_hash(battle.batch, e) != before[e] for e in range(6)])
+    assert np.array_equal(changed, mask) and np.array_equal(battle["episode"] - episodes, mask)
+    assert battle["decision"].tolist() == [10, 0, 10, 10, 0, 10]
+
+
+def test_training_seeds_differ_between_environments_and_episodes_and_stay_below_the_held_out_ones():
+    battle = rough(seed=EVAL_SEED_BASE - 3)
+    seeds = []
+    for _ in range(4):
+        seeds += battle["seed"].tolist()
+        battle.engine.reset()
+    assert len(set(seeds)) == 24 and max(seeds) < EVAL_SEED_BASE
+    battle.close()
+
+
+def test_an_environment_with_fewer_packs_than_its_capacity_leaves_the_rest_out():
+    battle = Battle(envs=2, num_packs=2)
+    battle.batch.set("packs", np.array([1, 2], np.int32))
+    battle.engine.reset()
+    assert battle["present"][0].tolist() == ([1] * 5 + [0] * 5) * 2
+    assert np.array_equal(battle["alive"], battle["present"]) and battle["present"][1].all()
+    battle.step()
+    absent = battle["present"][0] == 0
+    assert battle["terminated"][0, absent].all() and not battle["terminated"][0, ~absent].any()
+    assert not battle["reward"][0, absent].any()
+    battle.close()

@@ -1,0 +1,340 @@
+"""Acceptance vectors of the weapons and devices, and what they do to bodies and walls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.sim import step
+from echelon.sim.arsenal import Chassis, Weapon
+from echelon.sim.world import Material
+from tests.sim.arena import Field5v5
+
+BLUE, MATE, RED = 0, 1, 5
+HALF_WALL = 30
+
+
+@pytest.fixture(scope="module")
+def open_field():
+    return Field5v5()
+
+
+@pytest.fixture
+def field(open_field):
+    return fresh(open_field)
+
+
+def fresh(field: Field5v5) -> Field5v5:
+    """Clear the field of mechs, rounds, smoke and triggers."""
+    field.play("reset", lambda: step.reset("every"))
+    field.put("alive", 0)
+    field.batch["actions"].zero_()
+    field.decide()
+    return field
+
+
+def shoot(field: Field5v5, mech: int, *triggers: str) -> None:
+    """Hold triggers for one tick."""
+    field.act(mech, **dict.fromkeys(triggers, 1.0))
+    field.decide()
+    field.tick()
+    field.put("trigger", 0, mech)
+
+
+def fly_until(field: Field5v5, name: str, mech: int, change: float, limit: int = 90) -> int:
+    """Tick until an array entry has changed at least that much; return the ticks."""
+    before = float(field[name][0, mech])
+    for n in range(limit):
+        if abs(float(field[name][0, mech]) - before) >= change:
+            return n
+        field.tick()
+    raise AssertionError(f"{name} of mech {mech} did not change within {limit} ticks")
+
+
+def paint(field: Field5v5, target: int, by: int, ticks: int = 100) -> None:
+    field.put("painted", ticks, target)
+    field.put("painter", by, target)
+
+
+def test_a8_a_laser_from_behind_on_a_painted_target(field):
+    field.place(BLUE, Chassis.MEDIUM, 20, 20)
+    field.place(MATE, Chassis.SCOUT, 10, 10)
+    field.place(RED, Chassis.MEDIUM, 25, 20)
+    paint(field, RED, MATE)
+    shoot(field, BLUE, "primary")
+    lost = 150.0 - field["hp"][0, RED]
+    legs = 75.0 - field["leg_hp"][0, RED]
+    assert (lost, legs) == pytest.approx((23.1, 0.0)) or (lost, legs) == pytest.approx((11.55, 23.1))
+    assert field["assists"][0, MATE] == 1
+    assert field["heat"][0, RED] == pytest.approx(6.0)
+
+
+def gauss_duel(field: Field5v5, target_yaw: float) -> None:
+    field.place(BLUE, Chassis.HEAVY, 20, 20)
+    field.place(RED, Chassis.MEDIUM, 30, 20, yaw=target_yaw)
+    shoot(field, BLUE, "tertiary")
+    fly_until(field, "hp", RED, 1.0)
+
+
+def test_a9_gauss_rounds_from_the_front_knock_a_medium_down(field):
+    gauss_duel(field, np.pi)
+    assert field["hp"][0, RED] == pytest.approx(100.0)
+    assert field["stability"][0, RED] == pytest.approx(40.0)
+    field.put("stability", 40.0, RED)
+    field.put("cooldown", 0, BLUE)
+    shoot(field, BLUE, "tertiary")
+    fly_until(field, "hp", RED, 1.0)
+    assert field["stability"][0, RED] == 0.0 and field["fallen"][0, RED] == 0
+    field.tick()
+    assert field["fallen"][0, RED] == 60
+    field.tick(59)
+    assert field["fallen"][0, RED] == 1
+    field.tick()
+    assert field["fallen"][0, RED] == 0 and field["stability"][0, RED] == pytest.approx(50.0)
+
+
+def test_a10_gauss_from_behind_counts_half_as_much_again(field):
+    gauss_duel(field, 0.0)
+    assert 150.0 - field["hp"][0, RED] == pytest.approx(75.0)
+    assert 100.0 - field["stability"][0, RED] == pytest.approx(90.0)
+
+
+def explode(field: Field5v5, weapon: Weapon, at: tuple[float, float, float]) -> None:
+    """Let a round of the red heavy strike a wall cell just past ``at``, moving along +x."""
+    field.put("round_weapon", -1)
+    for name, value in (("round_pos", at), ("round_vel", (20.0, 0.0, 0.0)), ("round_target", 9), ("round_age", 0)):
+        values = field.batch.numpy(name).copy()
+        values[0, RED, 0] = value
+        field.batch.set(name, values)
+    values = field.batch.numpy("round_weapon").copy()
+    values[0, RED, 0] = int(weapon)
+    field.batch.set("round_weapon", values)
+    field.tick()
+
+
+def wall(material: np.ndarray) -> None:
+    material[0:8, :, HALF_WALL : HALF_WALL + 2] = Material.SOLID
+
+
+@pytest.fixture(scope="module")
+def walled_field():
+    return Field5v5(edit=wall)
+
+
+def test_a11_an_explosion_reaches_two_and_a_half_voxels(walled_field):
+    field = fresh(walled_field)
+    centre = HALF_WALL - 1e-4
+    field.place(BLUE, Chassis.SCOUT, centre - 2.4, 20, z=0.9)
+    field.place(MATE, Chassis.SCOUT, centre - 2.6, 23, z=0.9)
+    field.place(RED, Chassis.HEAVY, 10, 50)
+    explode(field, Weapon.MISSILE, (HALF_WALL - 0.4, 20.0, 0.9))
+    assert 60.0 - field["hp"][0, BLUE] == pytest.approx(20.0)
+    assert 100.0 - field["stability"][0, BLUE] == pytest.approx(7.5, abs=1e-3)
+    assert field["hp"][0, MATE] == 60.0 and field["dealt"][0, RED] == pytest.approx(20.0)
+
+
+def test_a12_walls_stop_a_blast_and_pay_for_it(walled_field):
+    field = fresh(walled_field)
+    field.place(BLUE, Chassis.SCOUT, HALF_WALL + 2.7, 20.5, z=1.5)
+    field.place(RED, Chassis.HEAVY, 10, 50)
+    explode(field, Weapon.MISSILE, (HALF_WALL - 0.4, 20.5, 1.5))
+    assert field["hp"][0, BLUE] == 60.0
+    hp = field["voxel_hp"][0]
+    assert hp[1, 20, HALF_WALL] == 100 - 40 - 20
+    assert hp[1, 21, HALF_WALL] == 80 and hp[3, 20, HALF_WALL] == 80
+    assert hp[1, 23, HALF_WALL] == 100
+
+
+def test_a13_two_gauss_rounds_or_thirteen_of_the_autocannon_break_a_solid_cell(walled_field):
+    field = fresh(walled_field)
+    field.place(RED, Chassis.HEAVY, 10, 50)
+    for left in (25, 0):
+        explode(field, Weapon.GAUSS, (HALF_WALL - 0.4, 20.5, 1.5))
+        assert field["voxel_hp"][0, 1, 20, HALF_WALL] == left
+    assert field["material"][0, 1, 20, HALF_WALL] == Material.AIR
+    for _ in range(12):
+        explode(field, Weapon.AUTOCANNON, (HALF_WALL - 0.4, 40.5, 1.5))
+    assert field["material"][0, 1, 40, HALF_WALL] == Material.SOLID
+    explode(field, Weapon.AUTOCANNON, (HALF_WALL - 0.4, 40.5, 1.5))
+    assert field["material"][0, 1, 40, HALF_WALL] == Material.AIR
+
+
+@pytest.mark.parametrize(
+    ("moving", "suppressed", "legged", "gain"),
+    [(False, False, False, 10.0), (True, False, False, 5.0), (True, True, False, 1.0), (True, True, True, 1.0)],
+)
+def test_a14_stability_returns_slower_under_stress(field, moving, suppressed, legged, gain):
+    field.place(BLUE, Chassis.MEDIUM, 10, 30)
+    field.put("stability", 30.0, BLUE)
+    field.put("suppressed", 1000 if suppressed else 0, BLUE)
+    field.put("leg_hp", -1.0 if legged else 75.0, BLUE)
+    field.act(BLUE, forward=1.0 if moving else 0.0)
+    field.decide()
+    if moving:
+        field.tick()
+        field.put("stability", 30.0, BLUE)
+    field.tick(20)
+    assert field["stability"][0, BLUE] - 30.0 == pytest.approx(gain, abs=0.05)
+
+
+def test_a16_jamming_and_its_answer(field):
+    field.place(BLUE, Chassis.MEDIUM, 20, 20)
+    field.place(MATE, Chassis.SCOUT, 25, 20)
+    field.place(RED, Chassis.SCOUT, 20, 30)
+    field.put("ecm", 1, RED)
+    field.look()
+    assert field["quality"][0, BLUE] == pytest.approx(0.32, abs=1e-3)
+    field.put("eccm", 1, MATE)
+    field.look()
+    assert field["quality"][0, BLUE] == pytest.approx(0.905, abs=1e-3)
+
+
+def test_a20_point_defence_stops_six_missiles_in_ten():
+    envs = 1000
+    field = Field5v5(envs=envs, seed=4)
+    field.put("alive", 0)
+    field.place(BLUE, Chassis.HEAVY, 20, 20)
+    field.place(RED, Chassis.HEAVY, 45, 20, yaw=np.pi)
+    for name, value in (("round_pos", (25.0, 20.0, 3.0)), ("round_vel", (-12.0, 0.0, 0.0)), ("round_target", BLUE)):
+        values = field.batch.numpy(name).copy()
+        values[:, RED, 0] = value
+        field.batch.set(name, values)
+    values = field.batch.numpy("round_weapon").copy()
+    values[:, RED, 0] = int(Weapon.MISSILE)
+    field.batch.set("round_weapon", values)
+    field.tick()
+    stopped = float((field["round_weapon"][:, RED, 0] < 0).mean())
+    assert 0.55 <= stopped <= 0.65
+    assert (field["cooldown"][:, BLUE, 4] == 20).all()
+    assert (field["intercepts"][:, BLUE] == (field["round_weapon"][:, RED, 0] < 0)).all()
+
+
+def test_a21_smoke_bursts_at_the_end_of_its_flight_and_blinds(field):
+    field.place(BLUE, Chassis.SCOUT, 10, 30)
+    shoot(field, BLUE, "special")
+    field.tick(27)
+    assert field["clouds"][0] == 1
+    assert field["cloud_pos"][0, BLUE, 0][0] == pytest.approx(29.5, abs=0.01)
+    field.place(MATE, Chassis.MEDIUM, 22, 30)
+    field.place(RED, Chassis.MEDIUM, 42, 30)
+    field.place(RED + 1, Chassis.MEDIUM, 35, 30)
+    field.look()
+    assert field["sight"][0, MATE, RED] == 2 and field["visible"][0, MATE, RED] == 0
+    assert field["visible"][0, MATE, RED + 1] == 1, "radar sees through smoke"
+    paint(field, RED, BLUE)
+    field.look()
+    assert field["visible"][0, MATE, RED] == 1, "own paint shows through smoke"
+    field.put("painted", 0, RED)
+    field.put("heat", 95.0, RED)
+    field.look()
+    assert field["visible"][0, MATE, RED] == 0, "thermal bloom does not"
+    field.tick(199)
+    assert field["clouds"][0] == 1
+    field.tick()
+    assert field["clouds"][0] == 0
+
+
+def pane(material: np.ndarray) -> None:
+    material[0:8, :, HALF_WALL] = Material.GLASS
+
+
+def test_a23_glass_shows_but_stops():
+    field = Field5v5(edit=pane)
+    field.put("alive", 0)
+    field.place(BLUE, Chassis.MEDIUM, HALF_WALL - 4, 20.5)
+    field.place(RED, Chassis.MEDIUM, HALF_WALL + 5, 20.5, yaw=np.pi)
+    field.look()
+    assert field["sight"][0, BLUE, RED] == 1
+    for _ in range(2):
+        field.put("cooldown", 0, BLUE)
+        shoot(field, BLUE, "tertiary")
+        field.tick(6)
+    assert field["hp"][0, RED] == 150.0
+    assert (field["material"][0, :4, 20, HALF_WALL] == Material.AIR).any()
+    field.put("alive", 0, RED)
+    fresh_pane = field["material"][0, 1, 40, HALF_WALL]
+    assert fresh_pane == Material.GLASS
+    field.place(BLUE, Chassis.MEDIUM, HALF_WALL - 4, 40.5)
+    field.act(BLUE, forward=1.0)
+    field.run(20)
+    assert field["pos"][0, BLUE][0] < HALF_WALL
+
+
+def missile_at(field: Field5v5, distance: float, *, painted: bool, quality: float = 1.0) -> bool:
+    """Say whether a heavy launches at a target that far away."""
+    fresh(field)
+    field.place(BLUE, Chassis.HEAVY, 5, 30)
+    field.place(MATE, Chassis.SCOUT, 5, 50)
+    field.place(RED, Chassis.MEDIUM, 5 + distance, 30)
+    if painted:
+        paint(field, RED, MATE)
+    if quality < 1.0:
+        field.place(RED + 1, Chassis.SCOUT, 5, 30 + 50 * quality)
+        field.put("ecm", 1, RED + 1)
+        shoot_ecm(field)
+    else:
+        shoot(field, BLUE, "secondary")
+    return bool((field["round_weapon"][0, BLUE] == int(Weapon.MISSILE)).any())
+
+
+def shoot_ecm(field: Field5v5) -> None:
+    """Hold the missile trigger for a tick while the hostile scout jams."""
+    field.act(BLUE, secondary=1.0)
+    field.act(RED + 1, secondary=0.25)
+    field.decide()
+    field.tick()
+
+
+def test_missiles_lock_by_sight_near_and_by_own_paint_far(open_field):
+    assert missile_at(open_field, 11.9, painted=False)
+    assert not missile_at(open_field, 12.5, painted=False)
+    assert missile_at(open_field, 49.0, painted=True)
+    assert not missile_at(open_field, 49.0, painted=True, quality=0.3)
+
+
+def test_a_missile_homes_on_its_target_and_hurts_it(field):
+    field.place(BLUE, Chassis.HEAVY, 10, 30)
+    field.place(RED, Chassis.MEDIUM, 20, 33, yaw=np.pi)
+    field.act(BLUE, secondary=1.0)
+    field.decide()
+    field.tick()
+    assert field["heat"][0, BLUE] == pytest.approx(45.0)
+    ticks = fly_until(field, "hp", RED, 1.0)
+    assert 10 < ticks < 40
+    assert field["hp"][0, RED] in (pytest.approx(110.0), pytest.approx(130.0))
+    assert field["stability"][0, RED] < 86.0
+
+
+def test_missile_and_smoke_share_one_launcher(field):
+    field.place(BLUE, Chassis.HEAVY, 10, 30)
+    field.place(RED, Chassis.MEDIUM, 20, 30)
+    shoot(field, BLUE, "secondary", "special")
+    assert sorted(field["round_weapon"][0, BLUE])[-1] == int(Weapon.MISSILE)
+    assert (field["round_weapon"][0, BLUE] >= 0).sum() == 1
+    assert field["cooldown"][0, BLUE, 2] == 60
+
+
+def test_friendly_splash_hurts_without_credit(walled_field):
+    field = fresh(walled_field)
+    field.place(RED + 1, Chassis.SCOUT, HALF_WALL - 1.5, 20.5, z=1.5)
+    field.place(RED, Chassis.HEAVY, 10, 50)
+    field.put("hp", 5.0, RED + 1)
+    explode(field, Weapon.MISSILE, (HALF_WALL - 0.4, 20.5, 1.5))
+    assert field["alive"][0, RED + 1] == 0
+    assert field["kills"][0, RED] == 0
+    assert field["dealt_friendly"][0, RED] == pytest.approx(20.0) and field["dealt"][0, RED] == 0.0
+
+
+def test_no_weapon_overflows_its_rounds_or_clouds():
+    field = Field5v5(envs=8)
+    field.put("alive", 0)
+    for mech, chassis in enumerate((Chassis.HEAVY, Chassis.MEDIUM, Chassis.MEDIUM, Chassis.LIGHT, Chassis.SCOUT)):
+        field.place(mech, chassis, 8 + 8 * mech, 20, yaw=np.pi / 2)
+        field.place(5 + mech, chassis, 8 + 8 * mech, 38, yaw=-np.pi / 2)
+        for side in (mech, 5 + mech):
+            field.act(side, primary=1, secondary=1, tertiary=1, special=1)
+    for _ in range(100):
+        field.put("heat", 0.0)
+        field.put("hp", 1e6)
+        field.run(1)
+    assert not field["overflow"].any()

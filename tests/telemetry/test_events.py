@@ -1,0 +1,58 @@
+"""Records survive the way to a line and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import MISSING, fields
+
+import pytest
+
+from echelon.telemetry.events import EVENTS, EventUpdate, from_json, to_json
+
+EXAMPLES = {"str": "words", "int": 3, "float": 0.5}
+
+
+def example(cls):
+    """A record of this kind with every field that has no default filled in."""
+    required = [f for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
+    return cls(**{f.name: EXAMPLES[str(f.type)] for f in required})
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+def test_every_kind_survives_the_round_trip(kind):
+    event = example(EVENTS[kind])
+    line = to_json(event)
+    assert "\n" not in line
+    assert json.loads(line)["kind"] == kind
+    assert to_json(from_json(line)) == line
+
+
+def test_a_number_that_is_not_finite_is_written_as_null_and_read_as_not_a_number():
+    line = to_json(EventUpdate(update=1, global_step=1, loss=math.inf, phases_s={"update": math.nan}))
+    row = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert row["loss"] is None and row["phases_s"] == {"update": None}
+    loss = from_json(line).loss  # type: ignore[attr-defined]
+    assert math.isnan(loss)
+
+
+def test_a_field_of_a_newer_version_is_dropped():
+    line = to_json(EventUpdate(update=1, global_step=2)).replace("{", '{"invented_later":1,', 1)
+    event = from_json(line)
+    assert isinstance(event, EventUpdate) and event.global_step == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("[]", "no known kind"),
+        ('{"kind":"gossip"}', "gossip"),
+        ('{"kind":"update","update":1}', "global_step"),
+        ('{"kind":"update","update":"one","global_step":1}', "update.update is 'one'"),
+        ('{"kind":"update","update":true,"global_step":1}', "update.update is True"),
+        ('{"kind":"update","update":1,"glob', "Expecting|Unterminated"),
+    ],
+)
+def test_a_wrong_record_says_what_is_wrong(line, names):
+    with pytest.raises(ValueError, match=names):
+        from_json(line)

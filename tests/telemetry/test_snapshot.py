@@ -1,0 +1,101 @@
+"""The picture of a run after its records."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.telemetry.events import (
+    EventAlert,
+    EventEnd,
+    EventEpisodes,
+    EventEval,
+    EventResume,
+    EventStart,
+    EventUpdate,
+)
+from echelon.telemetry.log import EventLog
+from echelon.telemetry.snapshot import ALERTS_KEPT, Fold, RunSnapshot, SnapshotFeed
+
+
+def update(number: int, elapsed_s: float = 0.0) -> EventUpdate:
+    return EventUpdate(update=number, global_step=number * 100, elapsed_s=elapsed_s)
+
+
+def episodes(number: int, wins: int, losses: int) -> EventEpisodes:
+    return EventEpisodes(
+        update=number,
+        global_step=number * 100,
+        count=wins + losses,
+        wins=wins,
+        losses=losses,
+        reasons={"time_up": wins},
+    )
+
+
+def evaluation(number: int, win_rate: float) -> EventEval:
+    return EventEval(update=number, global_step=number * 100, opponent="baseline", episodes=80, win_rate=win_rate)
+
+
+def test_an_empty_run_has_an_empty_picture():
+    picture = Fold().snapshot()
+    assert picture == RunSnapshot()
+    assert picture.progress == 0.0 and picture.eta_s is None and picture.global_step == 0
+
+
+def test_progress_is_by_steps_or_by_time_whichever_is_further():
+    start = EventStart(device="cpu", total_steps=1000, max_minutes=10.0)
+    assert Fold([start, update(5, elapsed_s=60.0)]).snapshot().progress == pytest.approx(0.5)
+    picture = Fold([start, update(5, elapsed_s=480.0)]).snapshot()
+    assert picture.progress == pytest.approx(0.8)
+    assert picture.eta_s == pytest.approx(120.0)
+
+
+def test_episodes_add_up():
+    picture = Fold([episodes(1, 2, 1), episodes(2, 3, 0)]).snapshot()
+    assert (picture.episodes.count, picture.episodes.wins, picture.episodes.losses) == (6, 5, 1)
+    assert picture.episodes.reasons == {"time_up": 5}
+
+
+def test_the_best_evaluation_is_the_first_with_the_most_wins():
+    picture = Fold([evaluation(0, 0.1), evaluation(5, 0.6), evaluation(9, 0.6), evaluation(12, 0.3)]).snapshot()
+    assert picture.best is not None and picture.best.update == 5
+    assert [e.update for e in picture.evals] == [0, 5, 9, 12]
+
+
+def test_a_resume_takes_back_what_is_played_again():
+    events = [
+        EventStart(device="cpu", total_steps=1000),
+        update(1),
+        episodes(1, 1, 0),
+        update(2),
+        episodes(2, 0, 4),
+        evaluation(2, 0.9),
+        EventEnd(reason="stopped"),
+        EventResume(update=1, global_step=100),
+    ]
+    picture = Fold(events).snapshot()
+    assert picture.update is not None and picture.update.update == 1
+    assert picture.episodes.count == 1
+    assert picture.evals == () and picture.end is None
+
+
+def test_only_the_newest_alerts_are_kept():
+    picture = Fold(EventAlert(message=str(n)) for n in range(ALERTS_KEPT + 5)).snapshot()
+    assert len(picture.alerts) == ALERTS_KEPT
+    assert picture.alerts[-1].message == str(ALERTS_KEPT + 4)
+
+
+def test_a_feed_starts_anew_when_the_file_is_replaced(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    feed = SnapshotFeed(path)
+    with EventLog(path) as log:
+        log.append(episodes(1, 1, 0))
+        assert feed.poll()[1].episodes.count == 1
+        log.append(episodes(2, 1, 0))
+        events, picture = feed.poll()
+        assert len(events) == 1 and picture.episodes.count == 2
+    other = tmp_path / "other"
+    with EventLog(other) as log:
+        log.append(episodes(1, 5, 0))
+    other.replace(path)
+    assert feed.poll()[1].episodes.count == 5

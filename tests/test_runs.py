@@ -1,0 +1,111 @@
+"""Run folders: names, finding them, and writing files that are never half there."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from echelon.runs import (
+    RunNotFoundError,
+    RunPaths,
+    atomic_write,
+    create_run,
+    find_run,
+    list_runs,
+    new_run_id,
+    read_json,
+    runs_home,
+)
+
+
+def made(name: str) -> RunPaths:
+    paths = RunPaths(runs_home() / name)
+    paths.root.mkdir(parents=True)
+    atomic_write(paths.spec, "{}")
+    return paths
+
+
+def test_a_run_id_is_time_preset_and_two_words(rng):
+    name = new_run_id("quick start/..", now=0.0, rng=rng)
+    stamp, day_time, preset, *words = name.split("-")
+    assert (stamp, day_time, preset) == ("19700101", "000000", "quick_start___")
+    assert len(words) == 2
+
+
+def test_runs_are_listed_newest_first_and_other_folders_are_none():
+    assert list_runs() == []
+    old, new = made("20260101-000000-a-calm-fox"), made("20260201-000000-a-calm-fox")
+    (runs_home() / "notes").mkdir()
+    assert list_runs() == [new, old]
+
+
+def test_a_run_is_found_by_id_beginning_words_folder_and_latest():
+    one, two = made("20260101-000000-a-calm-fox"), made("20260102-000000-a-wild-owl")
+    for name in (one.id, "20260101", "calm-fox", "calm", str(one.root)):
+        assert find_run(name) == one
+    assert find_run("latest") == two
+
+
+def test_an_ambiguous_name_lists_what_it_could_be():
+    made("20260101-000000-a-calm-fox"), made("20260101-000001-a-calm-owl")
+    with pytest.raises(RunNotFoundError, match="ambiguous.*calm-fox, .*calm-owl"):
+        find_run("calm")
+
+
+@pytest.mark.parametrize("name", ["clam-fox", "20260101-000000-a-calm-fix"])
+def test_a_missing_run_names_the_nearest(name):
+    made("20260101-000000-a-calm-fox")
+    with pytest.raises(RunNotFoundError, match="does not exist.*did you mean '.*calm-fox'"):
+        find_run(name)
+
+
+@pytest.mark.parametrize("name", ["", "x", "../..", "a\nb", "\0"])
+def test_nonsense_names_are_not_found(name):
+    made("20260101-000000-b-calm-fog")
+    with pytest.raises(ValueError, match="does not exist"):
+        find_run(name)
+
+
+def test_a_run_can_be_made_and_found_under_any_home(hostile_home):
+    paths = create_run("quickstart")
+    atomic_write(paths.spec, "{}")
+    assert paths.root.parent == hostile_home
+    assert find_run("latest") == paths
+
+
+def test_a_write_replaces_the_whole_file_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "exit.json"
+    atomic_write(path, "a long first version")
+    atomic_write(path, b"short", durable=False)
+    assert path.read_bytes() == b"short"
+    assert os.listdir(tmp_path) == ["exit.json"]
+
+
+def test_a_failed_write_leaves_the_old_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "exit.json"
+    atomic_write(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        atomic_write(path, "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["exit.json"]
+
+
+@pytest.mark.parametrize("raw", [b"", b"[1]", b"{", b"\xff\xfe\0"])
+def test_a_damaged_file_reads_as_nothing(tmp_path, raw):
+    path = tmp_path / "proc.json"
+    path.write_bytes(raw)
+    assert read_json(path) is None
+
+
+def test_every_file_of_a_run_lies_inside_it(tmp_path):
+    paths = RunPaths(tmp_path / "run")
+    names = [name for name in vars(RunPaths) if isinstance(getattr(RunPaths, name), property) and name != "id"]
+    files = [getattr(paths, name) for name in names]
+    assert all(file.is_relative_to(paths.root) for file in files)
+    assert len(set(files)) == len(files)

@@ -1,0 +1,64 @@
+"""The loop on the real environment: small, but with every part in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from echelon.config import EvalConfig, RunConfig, WorldConfig
+from echelon.presets import get_preset
+from echelon.telemetry.events import EventUpdate
+from echelon.training import loop
+from echelon.training.checkpoint import latest_valid, open_checkpoint
+from echelon.training.weights import load_policy
+
+
+@pytest.fixture
+def tiny() -> RunConfig:
+    """The quickstart preset, shrunk to seconds."""
+    whole = get_preset("quickstart")
+    return replace(
+        whole,
+        num_envs=4,
+        bank_maps=2,
+        threads=1,
+        device="cpu",
+        total_steps=1_200,
+        max_minutes=0.0,
+        env=replace(whole.env, world=WorldConfig(size_x=30, size_y=30, size_z=16), max_episode_seconds=10.0),
+        ppo=replace(whole.ppo, rollout_steps=16, tbptt_chunk_length=8, num_minibatches=2),
+        eval=EvalConfig(seeds=1, every_updates=0, at_start=False, weapon_prob=0.2),
+    )
+
+
+def train(config: RunConfig, run_dir: Path, stop_after: int = 10**6, **options):
+    events = []
+    stop = lambda: int(sum(isinstance(e, EventUpdate) for e in events) >= stop_after)  # noqa: E731
+    return loop.run(config, events.append, stop, run_dir=run_dir, **options), events
+
+
+def test_an_interrupted_battle_run_goes_on_exactly_where_it_was(tiny, tmp_path):
+    whole, _ = train(tiny, tmp_path / "whole")
+    train(tiny, tmp_path / "cut", stop_after=2)
+    cut, _ = train(tiny, tmp_path / "cut", resume="latest")
+    assert (cut.update, cut.global_step, cut.episodes) == (whole.update, whole.global_step, whole.episodes)
+    assert whole.checkpoint is not None and cut.checkpoint is not None
+    first, second = open_checkpoint(whole.checkpoint).weights(), open_checkpoint(cut.checkpoint).weights()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert whole.evaluation is not None and cut.evaluation is not None
+    assert whole.evaluation.outcomes == cut.evaluation.outcomes
+
+
+def test_a_policy_trained_on_battles_loads_without_an_environment(tiny, tmp_path, monkeypatch):
+    result, events = train(tiny, tmp_path, stop_after=1)
+    update = next(e for e in events if isinstance(e, EventUpdate))
+    assert update.update == 1 and set(update.actions) >= {"heavy/primary", "scout/vent"}
+    found = latest_valid(tmp_path / "checkpoints").checkpoint
+    assert found is not None and found.path == result.checkpoint
+    monkeypatch.setattr("echelon.training.vec_env.VectorEnv.__init__", lambda *_: pytest.fail("built an environment"))
+    loaded = load_policy(found.path)
+    action, _ = loaded.policy.act(torch.zeros(3, loaded.policy.obs_dim), loaded.policy.initial_state(3), torch.ones(3))
+    assert action.shape == (3, 26) and loaded.meta["kind"] == "suite"

@@ -1,0 +1,182 @@
+"""Checkpoints: whole or not at all, plain values only, strict loading."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from echelon.config import ModelConfig
+from echelon.rl.build import build_model
+from echelon.training import checkpoint as checkpoints
+from echelon.training.checkpoint import latest_valid, open_checkpoint
+from echelon.training.faults import FAULT_POINTS
+from echelon.training.weights import check_dimensions, export_checkpoint, load_policy, load_weights
+
+CONFIG = ModelConfig(kind="classic", hidden_dim=4, lstm_hidden_dim=4)
+SHAPE = {"obs_dim": 5, "action_dim": 3, "comm_width": 0, "map_width": 0}
+
+
+def save(folder: Path, step: int) -> checkpoints.Checkpoint:
+    torch.manual_seed(step)
+    model = build_model(CONFIG, 5, 3)
+    return checkpoints.save_checkpoint(
+        folder,
+        weights=model.state_dict(),
+        state={"counters": {"update": step}, "rng": torch.get_rng_state()},
+        environment={"hp": np.arange(6, dtype=np.uint64), "alive": np.array([True, False])},
+        carry={"h": torch.ones(1, 2, 4)},
+        manifest={"global_step": step, "model_cfg": vars(CONFIG).copy(), **SHAPE},
+    )
+
+
+def test_everything_that_was_saved_comes_back(tmp_path):
+    saved = save(tmp_path, 100)
+    again = open_checkpoint(tmp_path / "step-100")
+    assert again.id == saved.id and len(again.id) == 16 and again.step == 100
+    assert again.state()["counters"] == {"update": 100}
+    assert np.array_equal(again.environment()["hp"], np.arange(6)) and again.environment()["hp"].dtype == np.uint64
+    assert torch.equal(again.carry()["h"], torch.ones(1, 2, 4))
+
+
+def test_the_newest_is_found_by_number_and_strange_names_are_ignored(tmp_path):
+    for step in (9, 100, 20):
+        save(tmp_path, step)
+    (tmp_path / "step-abc").mkdir()
+    (tmp_path / ".tmp-step-500").mkdir()
+    found = latest_valid(tmp_path)
+    assert found.checkpoint is not None and found.checkpoint.step == 100 and found.notices == ()
+    assert latest_valid(tmp_path / "nowhere").checkpoint is None
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "no manifest", "half manifest", "missing file"])
+def test_a_damaged_newest_falls_back_and_says_so(tmp_path, damage):
+    save(tmp_path, 1)
+    folder = save(tmp_path, 2).path
+    weights, manifest = folder / "model.safetensors", folder / "manifest.json"
+    if damage == "flip":
+        data = bytearray(weights.read_bytes())
+        data[-3] ^= 16
+        weights.write_bytes(bytes(data))
+    elif damage == "cut":
+        (folder / "state.pt").write_bytes((folder / "state.pt").read_bytes()[:-10])
+    elif damage == "no manifest":
+        manifest.unlink()
+    elif damage == "half manifest":
+        manifest.write_text(manifest.read_text()[:200])
+    else:
+        (folder / "env.safetensors").unlink()
+    found = latest_valid(tmp_path)
+    assert found.checkpoint is not None and found.checkpoint.step == 1
+    assert len(found.notices) == 1 and "step-2" in found.notices[0] and "falling back" in found.notices[0]
+
+
+@pytest.mark.parametrize("point", FAULT_POINTS)
+def test_a_kill_at_any_point_of_a_save_leaves_a_whole_checkpoint(tmp_path, point):
+    save(tmp_path, 1)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from tests.training.test_checkpoint import save\n"
+        "from echelon.training.checkpoint import prune\n"
+        "folder = Path(sys.argv[1]); save(folder, 2); prune(folder, 3)\n"
+    )
+    root = str(Path(__file__).resolve().parents[2])
+    killed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), root],
+        env={**os.environ, "ECHELON_FAULT": point, "PYTHONPATH": root},
+        check=False,
+    )
+    assert killed.returncode == -9
+    found = latest_valid(tmp_path)
+    renamed = point in ("save.after_rename", "save.before_prune")
+    assert found.checkpoint is not None and found.checkpoint.step == (2 if renamed else 1)
+    assert save(tmp_path, 3).step == 3
+    assert not list(tmp_path.glob(".tmp-*"))
+
+
+def test_saving_the_same_step_again_replaces_it(tmp_path):
+    save(tmp_path, 7)
+    (tmp_path / "step-7" / "manifest.json").write_text("{}")
+    save(tmp_path, 7)
+    assert open_checkpoint(tmp_path / "step-7").step == 7
+    assert [p.name for p in tmp_path.iterdir()] == ["step-7"]
+
+
+def test_a_save_that_fails_leaves_the_old_one_and_no_debris(tmp_path, monkeypatch):
+    save(tmp_path, 1)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoints, "save_arrays", full)
+    with pytest.raises(OSError, match="No space"):
+        save(tmp_path, 2)
+    assert [p.name for p in tmp_path.iterdir()] == ["step-1"]
+
+
+def test_pruning_keeps_the_newest_and_the_best(tmp_path):
+    best = save(tmp_path, 1)
+    checkpoints.mark_best(tmp_path, best, {"win_rate": 0.6})
+    for step in (2, 3, 4):
+        save(tmp_path, step)
+    checkpoints.prune(tmp_path, 2)
+    assert sorted(p.name for p in tmp_path.glob("step-*")) == ["step-1", "step-3", "step-4"]
+    assert checkpoints.read_best(tmp_path)["id"] == best.id
+
+
+def test_weights_load_strictly_and_every_difference_is_named():
+    model = build_model(CONFIG, 5, 3)
+    weights = model.state_dict()
+    weights["surplus.weight"] = torch.zeros(1)
+    del weights["core.critic.bias"]
+    weights["core.actor_mean.bias"] = torch.zeros(9)
+    with pytest.raises(ValueError, match=r"missing core\.critic\.bias.*surplus\.weight.*actor_mean\.bias is \[9\]"):
+        load_weights(model, weights)
+
+
+def test_dimensions_are_compared_before_loading():
+    with pytest.raises(ValueError, match="obs_dim 5, wanted 867"):
+        check_dimensions(SHAPE, obs_dim=867, action_dim=3)
+
+
+def test_a_policy_loads_from_folder_run_and_exported_file_without_an_environment(tmp_path):
+    run = tmp_path / "run"
+    saved = save(run / "checkpoints", 5)
+    export_checkpoint(saved, tmp_path / "policy.pt")
+    data = torch.load(tmp_path / "policy.pt", weights_only=True)
+    assert data["obs_dim"] == 5 and data["action_dim"] == 3
+    obs, policies = torch.randn(2, 5), []
+    for source in (saved.path, run, tmp_path / "policy.pt"):
+        loaded = load_policy(source)
+        assert loaded.meta["id"] == saved.id and not loaded.policy.training
+        policies.append(loaded.policy.get_value(obs, loaded.policy.initial_state(2), torch.zeros(2))[0])
+    assert torch.equal(policies[0], policies[1]) and torch.equal(policies[0], policies[2])
+
+
+class Payload:
+    """What an attacker would put into a pickle."""
+
+    def __reduce__(self):
+        return (os.mkdir, (os.environ["PAYLOAD_FOLDER"],))
+
+
+def test_a_hostile_file_is_refused_and_its_payload_does_not_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("PAYLOAD_FOLDER", str(tmp_path / "owned"))
+    torch.save({"format": 1, "model_state": Payload()}, tmp_path / "evil.pt")
+    with pytest.raises(ValueError, match=r"evil\.pt"):
+        load_policy(tmp_path / "evil.pt")
+    folder = save(tmp_path / "run", 1).path
+    torch.save({"counters": Payload()}, folder / "state.pt")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["state.pt"] = checkpoints._describe(folder / "state.pt")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(Exception, match=r"[Ww]eights"):
+        open_checkpoint(folder).state()
+    assert not (tmp_path / "owned").exists()

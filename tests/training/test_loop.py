@@ -1,0 +1,239 @@
+"""The loop on a small fake environment: it learns, stops, saves, resumes exactly, and says all of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from echelon.config import EvalConfig
+from echelon.telemetry.events import (
+    EventAlert,
+    EventCheckpoint,
+    EventCurriculum,
+    EventEnd,
+    EventEpisodes,
+    EventEval,
+    EventResume,
+    EventStart,
+    EventUpdate,
+    to_json,
+)
+from echelon.training import checkpoint as checkpoints
+from echelon.training import loop
+from echelon.training.checkpoint import latest_valid
+from echelon.training.session import Session
+from tests.training.fakes import FakeEnv
+
+
+def run(config, run_dir: Path | None = None, *, stop_after: int = 10**9, level: int = 1, **options):
+    """Run and return the result and all events; ask to stop once so many updates are done."""
+    events = []
+
+    def should_stop() -> int:
+        return level * (sum(isinstance(e, EventUpdate) for e in events) >= stop_after)
+
+    result = loop.run(config, events.append, should_stop, run_dir=run_dir, make_env=FakeEnv, **options)
+    return result, events
+
+
+def of(events, kind):
+    return [e for e in events if isinstance(e, kind)]
+
+
+def weights(path: Path):
+    return checkpoints.open_checkpoint(path).weights()
+
+
+def test_a_policy_learns_the_task(small_run):
+    config = small_run(num_envs=24, total_steps=24_000, ppo={"lr": 5e-3, "obs_norm": True, "lr_schedule": "linear"})
+    result, events = run(config)
+    updates = of(events, EventUpdate)
+    assert result.reason == "completed"
+    assert updates[-1].avg_return > 0.1 * updates[1].avg_return, "returns are negative: nearer to zero is better"
+    assert result.evaluation is not None and result.evaluation.win_rate > 0.8
+
+
+def test_events_come_in_order_and_can_all_be_written(small_run, tmp_path):
+    config = small_run(total_steps=700, eval=EvalConfig(seeds=2, every_updates=2, at_start=True))
+    result, events = run(config, tmp_path)
+    for event in events:
+        json.loads(to_json(event))
+    assert isinstance(events[0], EventStart) and isinstance(events[-1], EventEnd)
+    assert isinstance(events[1], EventEval) and events[1].update == 0
+    assert [u.update for u in of(events, EventUpdate)] == list(range(1, result.update + 1))
+    assert of(events, EventCurriculum)[0].levers == {"weapon_prob": 1.0}
+    assert of(events, EventCheckpoint)[-1].update == result.update
+    assert events[-1].reason == "completed" and events[-1].global_step == result.global_step >= 700
+
+
+def test_an_update_tells_what_happened(small_run):
+    config = small_run(total_steps=1000, ppo={"lr_schedule": "linear", "ent_coef": 0.02, "ent_coef_end": 0.0})
+    result, events = run(config)
+    updates, episodes = of(events, EventUpdate), of(events, EventEpisodes)
+    last = updates[-1]
+    assert set(last.phases_s) == {"env", "forward", "update", "other"} and min(last.phases_s.values()) >= 0
+    assert last.grad_norm > 0 and last.max_grad_norm == 0.5 and last.steps_per_s > 0
+    assert 0 < last.dead_share < 0.3 and last.reward_std > 0
+    assert last.reward_terms.keys() == {"aim", "alive"} and last.reward_terms["alive"] == 1.0
+    assert last.peak_memory_mb > 0 and last.curriculum == {"weapon_prob": 1.0}
+    rates = [u.lr for u in updates]
+    before = [0, *[u.global_step for u in updates[:-1]]]
+    assert rates == pytest.approx([3e-3 * (1 - min(1, s / 1000)) for s in before])
+    assert updates[0].ent_coef == 0.02 and updates[-1].ent_coef < updates[0].ent_coef
+    assert sum(e.count for e in episodes) == result.episodes == last.episodes > 0
+    assert all(e.count == e.wins + e.losses + e.draws and len(e.samples) <= 32 for e in episodes)
+    assert set(episodes[0].returns_by_role) == {"light", "medium"}
+
+
+def test_a_learner_step_is_a_living_mech_counted_once(small_run):
+    result, events = run(small_run(total_steps=200))
+    update = of(events, EventUpdate)[0]
+    rows = 8 * 2 * 16
+    assert update.global_step == round(rows * (1 - update.dead_share))
+    assert result.global_step < result.update * rows
+
+
+def test_stop_saves_at_the_update_boundary(small_run, tmp_path):
+    result, events = run(small_run(), tmp_path, stop_after=2)
+    assert result.reason == "stopped" and result.update == 2 and events[-1].reason == "stopped"
+    assert of(events, EventCheckpoint)[-1].reason == "stop"
+    found = latest_valid(tmp_path / "checkpoints").checkpoint
+    assert found is not None and found.manifest["update"] == 2 and found.path == result.checkpoint
+
+
+def test_a_second_stop_gives_up_the_rollout_and_keeps_the_last_checkpoint(small_run, tmp_path):
+    result, events = run(small_run(save_every=1), tmp_path, stop_after=2, level=2)
+    assert result.reason == "stopped" and result.update == 2
+    calls = iter(range(10**6))
+    gone = loop.run(
+        small_run(),
+        events.append,
+        lambda: 2 * (next(calls) > 40),
+        run_dir=tmp_path / "other",
+        make_env=FakeEnv,
+    )
+    assert gone.reason == "stopped" and gone.checkpoint is None and "given up" in events[-1].message
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(small_run, tmp_path):
+    config = small_run(
+        ppo={"obs_norm": True, "ent_coef": 0.01, "lr_schedule": "cosine", "burn_in_steps": 2},
+        eval=EvalConfig(seeds=2, every_updates=4, at_start=True),
+    )
+    whole, whole_events = run(config, tmp_path / "whole")
+    _, first = run(config, tmp_path / "cut", stop_after=3)
+    torch.manual_seed(999)
+    cut, second = run(config, tmp_path / "cut", resume="latest")
+    assert of(second, EventResume)[0].update == 3
+    assert (cut.update, cut.global_step, cut.episodes) == (whole.update, whole.global_step, whole.episodes)
+    assert cut.checkpoint is not None and whole.checkpoint is not None
+    mine, theirs = weights(cut.checkpoint), weights(whole.checkpoint)
+    assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    for a, b in zip(of(whole_events, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate), strict=True):
+        for name in ("loss", "grad_norm", "avg_return", "entropy", "lr", "global_step", "reward_terms"):
+            va, vb = getattr(a, name), getattr(b, name)
+            assert va == vb or (isinstance(va, float) and math.isnan(va) and math.isnan(vb))
+
+
+def test_resume_passes_over_a_damaged_checkpoint_and_says_so(small_run, tmp_path):
+    config = small_run(save_every=1, total_steps=1500)
+    run(config, tmp_path, stop_after=3)
+    newest = latest_valid(tmp_path / "checkpoints").checkpoint
+    assert newest is not None
+    (newest.path / "state.pt").write_bytes(b"torn")
+    _, events = run(config, tmp_path, resume="latest", stop_after=1)
+    assert "damaged" in of(events, EventAlert)[0].message
+    assert of(events, EventResume)[0].update == 2
+
+
+def test_a_checkpoint_of_another_size_is_refused_by_name(small_run, tmp_path):
+    result, _ = run(small_run(), tmp_path, stop_after=1)
+    with pytest.raises(ValueError, match="rows 16, wanted 8"):
+        run(small_run(num_envs=4), tmp_path, resume=result.checkpoint)
+
+
+def test_checkpoints_are_made_on_schedule_on_request_and_pruned(small_run, tmp_path):
+    asked = iter([False, True] + [False] * 100)
+    result, events = run(small_run(total_steps=2500), tmp_path, want_checkpoint=lambda: next(asked))
+    made = [(c.update, c.reason) for c in of(events, EventCheckpoint)]
+    assert made[:2] == [(2, "requested"), (3, "scheduled")]
+    kept = list((tmp_path / "checkpoints").glob("step-*"))
+    assert 3 <= len(kept) <= 4 and result.checkpoint in kept
+
+
+def test_the_best_evaluation_is_pointed_at(small_run, tmp_path):
+    config = small_run(total_steps=3000, eval=EvalConfig(seeds=4, every_updates=2, at_start=True))
+    _, events = run(config, tmp_path)
+    best = checkpoints.read_best(tmp_path / "checkpoints")
+    better = [e for e in of(events, EventEval) if e.is_best and e.update > 0]
+    assert better and best is not None and best["eval"]["update"] == better[-1].update
+    assert (tmp_path / "checkpoints" / best["checkpoint"]).is_dir()
+
+
+def test_a_full_disk_costs_a_checkpoint_not_the_run(small_run, tmp_path, monkeypatch):
+    calls = iter([True])
+
+    def sometimes(*args, keep=checkpoints.save_arrays):
+        if next(calls, False):
+            raise OSError(28, "No space left on device")
+        return keep(*args)
+
+    monkeypatch.setattr(checkpoints, "save_arrays", sometimes)
+    result, events = run(small_run(), tmp_path)
+    assert "No space left" in of(events, EventAlert)[0].message and result.reason == "completed"
+
+
+def test_a_non_finite_update_can_go_back_to_the_last_checkpoint(small_run, tmp_path):
+    class Poisoned(FakeEnv):
+        steps = 0
+
+        def step(self, row: int = 0) -> None:
+            super().step(row)
+            Poisoned.steps += 1
+            if Poisoned.steps == 16 * 3 + 5:
+                self.rewards[0, 0] = float("nan")
+
+    events = []
+    config = small_run(save_every=1, ppo={"nonfinite_policy": "reload"})
+    result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=Poisoned)
+    alert = of(events, EventAlert)[0]
+    assert "not finite" in alert.message and alert.update == 3
+    assert of(events, EventResume)[0].update == 3 and result.reason == "completed"
+    assert of(events, EventUpdate)[-1].nonfinite == 1
+
+
+def test_the_time_limit_bootstraps_from_the_final_observation_only(small_run):
+    with Session(small_run(), None, FakeEnv) as session:
+        session.collector.reset()
+        session.collector.collect()
+        bonus = session.buffer.truncation_bonus
+        rows = session.env.env_of_row
+        assert bonus[:, rows % 2 == 1].any(), "odd environments are cut by the clock"
+        assert not bonus[:, rows % 2 == 0].any(), "even ones end for good"
+        ends = session.buffer.dones[1:] > 0
+        assert not bonus[:-1][~ends].any()
+
+
+def test_bootstrapping_uses_a_detached_state(small_run):
+    with Session(small_run(), None, FakeEnv) as session:
+        seen = []
+        keep = session.policy.get_value
+        session.policy.get_value = lambda obs, state, done: seen.append(state) or keep(obs, state, done)
+        session.collector.reset()
+        session.collector.collect()
+        session.collector.bootstrap(0.95)
+        assert seen and all(s.h.grad_fn is None and s.c.grad_fn is None for s in seen)
+
+
+def test_observations_are_written_into_the_rollout_by_the_environment(small_run):
+    with Session(small_run(), None, FakeEnv) as session:
+        assert session.env.obs.data_ptr() == session.buffer.obs_rows.data_ptr()
+
+
+def test_nothing_is_saved_without_a_run_folder(small_run):
+    result, events = run(small_run(total_steps=500))
+    assert result.checkpoint is None and not of(events, EventCheckpoint)

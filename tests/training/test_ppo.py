@@ -1,0 +1,396 @@
+"""The update: losses against unit facts, chunks, minibatches, schedules, and what is not finite."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from echelon.config import ModelConfig, PPOConfig
+from echelon.rl.build import build_model
+from echelon.rl.model import ActorCriticLSTM
+from echelon.training import minibatch, ppo_losses, schedules
+from echelon.training.minibatch import plan_minibatches
+from echelon.training.normalization import NORM_EPS
+from echelon.training.ppo import PPOTrainer, ReloadCheckpoint
+from echelon.training.precision import has_bfloat16
+from echelon.training.rollout import RolloutBuffer
+from echelon.training.shards import ShardPool
+
+T, N, D, A = 24, 6, 5, 3
+
+
+def model_of(seed: int = 0, **options):
+    torch.manual_seed(seed)
+    return build_model(ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8), D, A, **options)
+
+
+def rollout_of(model, seed: int = 1) -> RolloutBuffer:
+    """Play a made-up rollout with the model itself, so that ratios are one."""
+    torch.manual_seed(seed)
+    buffer = RolloutBuffer.create(T, N, D, A)
+    buffer.obs_rows.normal_()
+    buffer.rewards.normal_()
+    buffer.dones.copy_((torch.rand(T, N) < 0.1).float())
+    buffer.alive.copy_((torch.rand(T, N) < 0.9).float())
+    buffer.roles.copy_(torch.arange(N) % 3)
+    state = model.initial_state(N)
+    with torch.no_grad():
+        for t in range(T):
+            action, logprob, value, state = model.sample(buffer.obs[t], state, buffer.dones[t])
+            buffer.actions[t], buffer.logprobs[t], buffer.values[t] = action, logprob, value
+        next_value, _ = model.get_value(buffer.obs_rows[-1], state, torch.zeros(N))
+    buffer.compute_gae(next_value, torch.zeros(N), 0.99, 0.95)
+    return buffer
+
+
+def trainer_of(model, **dials) -> PPOTrainer:
+    return PPOTrainer(model, PPOConfig(**{"tbptt_chunk_length": 8, "num_minibatches": 3, **dials}))
+
+
+def even_losses(trainer, **given):
+    ones = torch.ones(4, 2)
+    values = {
+        "advantages": ones, "returns_normalized": ones, "old_logprobs": 0 * ones, "new_logprobs": 0 * ones,
+        "new_values": ones, "new_entropies": 0 * ones,
+    }  # fmt: skip
+    return trainer._compute_losses(**{**values, **given})
+
+
+def weights_of(model) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def test_default_dials_are_the_classic_ones():
+    c = PPOConfig()
+    assert (c.lr, c.gae_lambda, c.clip_coef, c.vf_coef, c.max_grad_norm) == (3e-4, 0.95, 0.2, 0.5, 0.5)
+    assert PPOConfig.recommended().gamma == 0.995 and PPOConfig.recommended().target_kl == 0.03
+
+
+def test_loss_terms_match_the_unit_facts():
+    trainer, ones = trainer_of(model_of()), torch.ones(4, 2)
+    loss, metrics = even_losses(trainer, new_logprobs=2 * ones)
+    assert set(metrics) == {"pg_loss", "vf_loss", "entropy", "approx_kl", "clipfrac", "loss"}
+    assert all(isinstance(v, float) for v in metrics.values())
+    assert metrics["pg_loss"] == pytest.approx(-1.2) and metrics["clipfrac"] == 1.0
+    _, metrics = even_losses(trainer, new_logprobs=0.1 * ones)
+    assert metrics["pg_loss"] == pytest.approx(-math.exp(0.1)) and metrics["clipfrac"] == 0.0
+    assert metrics["approx_kl"] == pytest.approx(math.exp(0.1) - 1 - 0.1, rel=1e-4)
+    _, metrics = even_losses(trainer, returns_normalized=2 * ones)
+    assert metrics["vf_loss"] == pytest.approx(0.5, abs=1e-4)
+
+
+def test_value_loss_does_not_care_about_the_scale_of_rewards():
+    losses = []
+    for scale in (1.0, 1000.0):
+        trainer = trainer_of(model_of())
+        torch.manual_seed(0)
+        returns = (torch.randn(500, 4) + 1) * scale
+        trainer.return_normalizer.update(returns)
+        values = returns + torch.randn(500, 4) * 0.5 * scale
+        normalized = trainer.return_normalizer.normalize(returns)
+        zeros = torch.zeros(500, 4)
+        _, m = trainer._compute_losses(zeros, normalized, zeros, zeros, values, zeros)
+        losses.append(m["vf_loss"])
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
+
+
+def test_every_ratio_is_one_before_the_first_step():
+    model = model_of()
+    buffer = rollout_of(model)
+    trainer = trainer_of(model)
+    logprobs, values = trainer._evaluate(buffer, model.initial_state(N), 8)
+    assert torch.allclose(logprobs, buffer.logprobs, atol=1e-4)
+    assert torch.allclose(values, buffer.values, atol=1e-4)
+
+
+def test_stored_chunk_states_are_those_of_a_full_replay_and_carry_no_gradient():
+    model = model_of()
+    buffer = rollout_of(model)
+    states = trainer_of(model).chunk_states(buffer, model.initial_state(N))
+    state = model.initial_state(N)
+    for t in range(T):
+        if t % 8 == 0:
+            assert torch.allclose(states.h[t // 8], state.h[0], atol=1e-5)
+            assert torch.allclose(states.c[t // 8], state.c[0], atol=1e-5)
+        _, state = model.get_value(buffer.obs[t], state, buffer.dones[t])
+    assert states.h.grad_fn is None and not states.h.requires_grad
+
+
+def test_every_step_is_in_exactly_one_minibatch_and_the_seed_decides_the_order():
+    for steps, rows, length, wanted in ((24, 6, 8, 3), (64, 320, 32, 4), (20, 5, 8, 2), (16, 4, 16, 3), (128, 3, 8, 4)):
+        seen = torch.zeros(steps, rows)
+        plan = plan_minibatches(steps, rows, length, wanted)
+        for units in plan:
+            assert len({u.end - u.first for u in units}) == 1
+            for u in units:
+                seen[u.first : u.end, u.left : u.right] += 1
+        assert (seen == 1).all()
+    torch.manual_seed(3)
+    first = plan_minibatches(128, 3, 8, 4)
+    torch.manual_seed(3)
+    assert plan_minibatches(128, 3, 8, 4) == first
+    assert plan_minibatches(128, 3, 8, 4) != first
+
+
+def test_the_requested_number_of_minibatches_is_made():
+    assert len(plan_minibatches(64, 320, 32, 4)) == 4
+    assert len(plan_minibatches(128, 320, 32, 4)) == 4
+    assert len(plan_minibatches(128, 320, 16, 4)) == 4
+
+
+def test_update_rejects_a_rollout_without_advantages():
+    model = model_of()
+    with pytest.raises(ValueError, match="advantages and returns"):
+        trainer_of(model).update(RolloutBuffer.create(T, N, D, A), model.initial_state(N))
+
+
+def test_update_changes_the_weights_and_reports_plain_numbers():
+    model = model_of()
+    buffer, before = rollout_of(model), weights_of(model)
+    metrics = trainer_of(model).update(buffer, model.initial_state(N))
+    assert any(not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert all(isinstance(v, (int, float)) for v in metrics.values())
+    assert metrics["optimizer_steps"] == 4 * 3 and metrics["epochs"] == 4
+    assert metrics["grad_norm_max"] >= metrics["grad_norm"] > 0
+
+
+def test_the_logged_gradient_norm_is_that_before_clipping():
+    model = model_of()
+    buffer = rollout_of(model)
+    metrics = trainer_of(model, max_grad_norm=1e-4).update(buffer, model.initial_state(N))
+    assert metrics["grad_norm"] > 1e-3 and metrics["grad_clipped_share"] == 1.0
+
+
+def test_a_flat_model_alone_can_be_trained_too():
+    torch.manual_seed(0)
+    model = ActorCriticLSTM(D, A, 8, 8)
+    buffer = rollout_of(model)
+    assert math.isfinite(trainer_of(model).update(buffer, model.initial_state(N))["loss"])
+
+
+def test_threads_do_not_change_the_result(monkeypatch):
+    monkeypatch.setattr(minibatch, "SHARD_ROWS", 8)
+    results = []
+    for threads in (1, 2):
+        model = model_of()
+        buffer = rollout_of(model)
+        with ShardPool(threads) as pool:
+            PPOTrainer(model, PPOConfig(tbptt_chunk_length=8, num_minibatches=3), "cpu", pool).update(
+                buffer, model.initial_state(N)
+            )
+        results.append(weights_of(model))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_shards_add_up_to_the_whole_minibatch(monkeypatch):
+    results = []
+    for rows in (8, 10**6):
+        monkeypatch.setattr(minibatch, "SHARD_ROWS", rows)
+        model = model_of()
+        buffer = rollout_of(model)
+        trainer = trainer_of(model, update_epochs=1, num_minibatches=1)
+        metrics = trainer.update(buffer, model.initial_state(N))
+        results.append((metrics["loss"], weights_of(model)))
+    assert results[0][0] == pytest.approx(results[1][0], abs=1e-5)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][1], results[1][1], strict=True))
+
+
+def test_accumulated_gradients_equal_one_large_batch():
+    results = []
+    for count in (1, 3):
+        model = model_of()
+        buffer = rollout_of(model)
+        buffer.alive.fill_(1.0)
+        trainer_of(model, update_epochs=1, num_minibatches=count, grad_accum_steps=count, ent_coef=0.0).update(
+            buffer, model.initial_state(N)
+        )
+        results.append(weights_of(model))
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*results, strict=True))
+
+
+def test_a_partial_group_is_stepped_at_the_end_of_the_epoch():
+    model = model_of()
+    buffer = rollout_of(model)
+    metrics = trainer_of(model, update_epochs=1, grad_accum_steps=2).update(buffer, model.initial_state(N))
+    assert metrics["optimizer_steps"] == 2
+
+
+def test_gradients_do_not_leak_from_one_step_into_the_next():
+    results = []
+    for epochs in ((2,), (1, 1)):
+        model = model_of()
+        buffer = rollout_of(model)
+        advantages = buffer.advantages.clone()
+        trainer = trainer_of(model, num_minibatches=1, tbptt_chunk_length=T, ent_coef=0.0, value_norm=False)
+        states = trainer.chunk_states(buffer, model.initial_state(N))
+        for count in epochs:
+            buffer.advantages.copy_(advantages)
+            trainer.config = PPOConfig(
+                tbptt_chunk_length=T, num_minibatches=1, update_epochs=count, ent_coef=0.0, value_norm=False
+            )
+            trainer.update(buffer, model.initial_state(N), states)
+        results.append(weights_of(model))
+    assert all(torch.allclose(a, b, atol=1e-7) for a, b in zip(*results, strict=True))
+
+
+def test_nan_rewards_raise_and_name_the_update():
+    model = model_of()
+    buffer = rollout_of(model)
+    buffer.rewards[3, 2] = float("nan")
+    buffer.compute_gae(torch.zeros(N), torch.zeros(N), 0.99, 0.95)
+    with pytest.raises(ValueError, match="update 1, epoch 0, minibatch 0.*pg_loss"):
+        trainer_of(model).update(buffer, model.initial_state(N))
+
+
+def test_skipping_leaves_weights_and_statistics_alone_and_counts():
+    model = model_of()
+    buffer, before = rollout_of(model), weights_of(model)
+    buffer.rewards[3, 2] = float("nan")
+    buffer.compute_gae(torch.zeros(N), torch.zeros(N), 0.99, 0.95)
+    trainer = trainer_of(model, nonfinite_policy="skip", update_epochs=1)
+    metrics = trainer.update(buffer, model.initial_state(N))
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert metrics["nonfinite"] == 3 and torch.isfinite(trainer.return_normalizer.rms.mean)
+
+
+def test_reloading_is_asked_for_by_an_exception():
+    model = model_of()
+    buffer = rollout_of(model)
+    buffer.advantages.fill_(float("inf"))
+    with pytest.raises(ReloadCheckpoint):
+        trainer_of(model, nonfinite_policy="reload").update(buffer, model.initial_state(N))
+
+
+def test_the_value_head_has_its_own_step_size_under_the_schedule():
+    trainer = trainer_of(
+        model_of(), lr=1e-3, critic_lr_mult=3.0, lr_schedule="linear", ent_coef=0.05, ent_coef_end=0.01
+    )
+    base, critic = trainer.optimizer.param_groups
+    assert len(critic["params"]) == 2
+    trainer.set_progress(0.5)
+    assert base["lr"] == pytest.approx(5e-4) and critic["lr"] == pytest.approx(1.5e-3)
+    assert trainer.ent_coef == pytest.approx(0.03)
+    trainer.set_progress(1.0)
+    assert base["lr"] == 0.0 and trainer.ent_coef == pytest.approx(0.01)
+
+
+def test_schedules_run_from_one_to_zero():
+    assert [schedules.lr_factor("cosine", p) for p in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 0.5, 0.0])
+    assert [schedules.lr_factor("linear", p) for p in (0.0, 0.25)] == pytest.approx([1.0, 0.75])
+    assert schedules.lr_factor("none", 0.9) == 1.0
+    with pytest.raises(ValueError, match="steps"):
+        schedules.lr_factor("steps", 0.0)
+
+
+def test_advantages_of_living_steps_are_standardised_in_place():
+    torch.manual_seed(0)
+    x, alive = torch.randn(50, 6) * 3 + 5, (torch.rand(50, 6) > 0.2).float()
+    before = x.data_ptr()
+    ppo_losses.normalize_advantages(x, alive, NORM_EPS)
+    living = x[alive.bool()]
+    assert x.data_ptr() == before
+    assert abs(float(living.mean())) < 1e-5 and abs(float(living.std()) - 1) < 1e-4
+
+
+def test_roles_are_standardised_apart_and_a_lonely_sample_falls_back():
+    torch.manual_seed(0)
+    x, alive = torch.randn(50, 6) + torch.tensor([0.0, 0.0, 9.0, 9.0, 3.0, 3.0]), torch.ones(50, 6)
+    alive[:, 4:] = 0
+    alive[7, 4] = 1
+    roles = torch.tensor([0, 0, 1, 1, 2, 2])
+    mean, std = x[alive.bool()].mean(), x[alive.bool()].std()
+    wanted = (x[7, 4] - mean) / std
+    ppo_losses.normalize_advantages_per_role(x, alive, roles, NORM_EPS)
+    for columns in (slice(0, 2), slice(2, 4)):
+        assert abs(float(x[:, columns].mean())) < 1e-5 and abs(float(x[:, columns].std()) - 1) < 1e-4
+    assert float(x[7, 4]) == pytest.approx(float(wanted), abs=1e-4)
+
+
+def test_dead_steps_leave_the_policy_alone_but_train_the_value():
+    model = model_of()
+    buffer = rollout_of(model)
+    buffer.alive.zero_()
+    before = weights_of(model.core.actor_mean), weights_of(model.core.critic)
+    trainer_of(model).update(buffer, model.initial_state(N))
+    assert all(torch.equal(a, b) for a, b in zip(before[0], model.core.actor_mean.parameters(), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(before[1], model.core.critic.parameters(), strict=True))
+
+
+def test_the_first_steps_after_a_reset_only_warm_the_state():
+    model = model_of()
+    buffer = rollout_of(model)
+    buffer.dones.zero_()
+    buffer.dones[4] = 1
+    trainer = trainer_of(model, burn_in_steps=10, num_minibatches=1, tbptt_chunk_length=T)
+    counted = (buffer.ages() >= 10).float()
+    states = trainer.chunk_states(buffer, model.initial_state(N))
+    batch = trainer._batch(buffer, states, buffer.returns, counted, [minibatch.Unit(0, 0, T, 0, N)])
+    assert not batch.policy_weights[4:14].any() and not batch.value_weights[4:14].any()
+    assert batch.value_weights[:4].all() and batch.value_weights[14:].all()
+    assert float(batch.value_weights.sum()) == pytest.approx(1.0)
+
+
+def test_a_wild_step_size_ends_the_epochs_early():
+    model = model_of()
+    buffer = rollout_of(model)
+    metrics = trainer_of(model, lr=0.5, target_kl=0.03, update_epochs=8).update(buffer, model.initial_state(N))
+    assert metrics["epochs"] < 8 and metrics["kl"] > 0.03
+
+
+def test_advantages_are_recomputed_only_when_asked():
+    results = []
+    for again in (False, True):
+        model = model_of()
+        buffer = rollout_of(model)
+        once = buffer.advantages.clone()
+        ppo_losses.normalize_advantages(once, buffer.alive, NORM_EPS)
+        trainer_of(model, recompute_advantages=again, lr=1e-2).update(buffer, model.initial_state(N))
+        results.append(torch.allclose(buffer.advantages, once, atol=1e-6))
+    assert results == [True, False]
+
+
+def test_work_buffers_are_allocated_once():
+    model = model_of()
+    buffer, trainer = rollout_of(model), trainer_of(model)
+    first = [x.data_ptr() for x in trainer._evaluate(buffer, model.initial_state(N), 8)]
+    assert [x.data_ptr() for x in trainer._evaluate(buffer, model.initial_state(N), 8)] == first
+
+
+def test_the_prediction_loss_skips_pairs_across_a_boundary_and_trains_the_core():
+    zeros, weight = torch.zeros(3, 2, 4), torch.full((3, 2), 1 / 6)
+    observed = torch.ones(3, 2, 4)
+    starts = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    assert float(ppo_losses.prediction_terms(zeros, observed, starts, weight)) == pytest.approx(0.5 * 5 / 6)
+    model = model_of(predict=True)
+    buffer = rollout_of(model)
+    metrics = trainer_of(model, aux_coef=0.01).update(buffer, model.initial_state(N))
+    assert metrics["aux_loss"] > 0
+
+
+@pytest.mark.skipif(not has_bfloat16(torch.device("cpu")), reason="this CPU has no bfloat16 arithmetic")
+def test_mixed_precision_stays_close_to_float32():
+    losses = []
+    for amp in (False, True):
+        model = model_of()
+        buffer = rollout_of(model)
+        losses.append(trainer_of(model, amp=amp, update_epochs=1).update(buffer, model.initial_state(N))["loss"])
+    assert losses[1] == pytest.approx(losses[0], abs=0.02)
+
+
+def test_trainer_state_continues_exactly():
+    states = []
+    for cut in (False, True):
+        model = model_of()
+        trainer = trainer_of(model)
+        trainer.update(rollout_of(model, 1), model.initial_state(N))
+        if cut:
+            saved, weights = trainer.state_dict(), model.state_dict()
+            model = model_of(5)
+            model.load_state_dict(weights)
+            trainer = trainer_of(model)
+            trainer.load_state_dict(saved)
+        trainer.update(rollout_of(model, 2), model.initial_state(N))
+        states.append(weights_of(model))
+    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))

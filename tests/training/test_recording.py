@@ -1,0 +1,167 @@
+"""Evaluations leave replays behind: the right ones, no more than wanted, and never at the price of the run."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from echelon.config import EVAL_SEED_BASE, EnvConfig, EvalConfig
+from echelon.replay.header import Team
+from echelon.replay.reader import Replay
+from echelon.telemetry.events import EventAlert, EventEval, EventMatch
+from echelon.training import loop
+from echelon.training.evaluation import evaluate_policy
+from echelon.training.recording import UNUSED_S, Recording, RecordPlan, prune
+from tests.replay.matches import write_match
+from tests.training.fakes import FakeEnv
+
+GAMMA = 0.5
+
+
+def battle() -> EnvConfig:
+    """A match on a small map that lasts two seconds."""
+    base = EnvConfig()
+    world = replace(base.world, size_x=36, size_y=36, size_z=12)
+    return replace(base, world=world, max_episode_seconds=2.0, gamma=GAMMA)
+
+
+@pytest.fixture
+def battle_run(small_run):
+    """Return a maker of runs in the real environment that do nothing but evaluate."""
+
+    def make(**evaluation):
+        config = small_run(num_envs=2, bank_maps=1, total_steps=1)
+        chosen = EvalConfig(**{"seeds": 2, "every_updates": 0, "at_start": True, **evaluation})
+        return replace(config, env=battle(), eval=chosen)
+
+    return make
+
+
+def run(config, run_dir: Path | None, **options):
+    events = []
+    loop.run(config, events.append, lambda: 0, run_dir=run_dir, **options)
+    return events
+
+
+def of(events, kind):
+    return [e for e in events if isinstance(e, kind)]
+
+
+def test_the_first_evaluation_can_be_watched_from_both_sides(battle_run, tmp_path):
+    events = run(battle_run(), tmp_path)
+    evaluations, matches = of(events, EventEval), of(events, EventMatch)
+    first = [match for match in matches if match.update == 0]
+    assert len(evaluations) == 2 and len(matches) == 4
+    assert [(m.blue, m.red) for m in first] == [("untrained", "legacy"), ("legacy", "untrained")]
+    assert {m.seed for m in matches} == {EVAL_SEED_BASE}
+    for match in matches:
+        with Replay(tmp_path / match.path) as replay:
+            assert replay.complete and replay.header["seed"] == match.seed
+            assert replay.header["update"] == match.update and replay.header["run"] == tmp_path.name
+            assert [team["name"] for team in replay.header["teams"]] == [match.blue, match.red]
+            winner = replay.timeline()["outcome"]["winner"]
+            assert match.winner == ("blue", "red", "draw")[winner]
+            assert replay.materials().size == 36 * 36 * 12
+    assert len(list((tmp_path / "replays" / "worlds").iterdir())) == 1
+
+
+def test_more_seeds_or_none_can_be_recorded(battle_run, tmp_path):
+    assert len(of(run(battle_run(record_seeds=2), tmp_path / "two"), EventMatch)) == 8
+    assert of(run(battle_run(record_seeds=0), tmp_path / "none"), EventMatch) == []
+    assert not (tmp_path / "none" / "replays").exists()
+
+
+def test_recording_does_not_change_what_is_learned(battle_run, tmp_path):
+    figures = []
+    for seeds, folder in ((1, "with"), (0, "without")):
+        events = run(battle_run(record_seeds=seeds), tmp_path / folder)
+        figures.append([(e.win_rate, e.mean_return, e.hp_margin) for e in of(events, EventEval)])
+    assert figures[0] == figures[1]
+
+
+def test_without_a_run_folder_or_a_batch_nothing_is_recorded(small_run, tmp_path):
+    config = small_run(total_steps=200, eval=EvalConfig(seeds=2, every_updates=0))
+    for folder in (None, tmp_path):
+        events = run(config, folder, make_env=FakeEnv)
+        assert of(events, EventEval) and not of(events, EventMatch)
+
+
+def test_a_disk_that_refuses_costs_the_replays_and_not_the_run(battle_run, tmp_path):
+    (tmp_path / "replays").write_text("a file where a folder should be")
+    events = run(battle_run(), tmp_path)
+    assert len(of(events, EventEval)) == 2 and not of(events, EventMatch)
+    alerts = [alert.message for alert in of(events, EventAlert)]
+    assert len(alerts) == 2 and "matches could not be recorded" in alerts[0]
+
+
+class Idle:
+    """A policy that does nothing."""
+
+    training = False
+
+    def eval(self):
+        return self
+
+    def train(self, mode: bool = True):
+        return self
+
+    def initial_state(self, rows, device):
+        return None
+
+    def act(self, obs, state, done, noise=None):
+        import torch
+
+        return torch.zeros(len(obs), 26), state
+
+
+def test_an_evaluation_records_what_its_plan_says(tmp_path):
+    seeds = [EVAL_SEED_BASE, EVAL_SEED_BASE + 1]
+    plan = RecordPlan(
+        folder=tmp_path, seeds=seeds, count=2, prefix="eval", policy=Team(name="idle"), opponent=Team(name="legacy")
+    )
+    made: list[Recording] = []
+
+    def watch(env):
+        made.append(Recording(env, plan))
+        return made[0]
+
+    stats = evaluate_policy(Idle(), battle(), seeds, threads=1, watch=watch)  # type: ignore[arg-type]
+    matches = made[0].finish()
+    assert [match.path.name for match in matches] == [
+        f"eval-s{seed}-{side}.ecr" for side in ("blue", "red") for seed in seeds
+    ]
+    verdicts = {
+        (match.seed, side): "draw" if match.winner == "draw" else "win" if match.winner == side else "loss"
+        for match in matches
+        for side in ("blue", "red")
+        if match.path.stem.endswith(side)
+    }
+    assert verdicts == {(seed, ("blue", "red")[side]): verdict for seed, side, verdict in stats.outcomes}
+
+
+def old(path: Path, age: float) -> Path:
+    os.utime(path, (time.time() - age, time.time() - age))
+    return path
+
+
+def test_only_the_newest_replays_and_their_worlds_stay(tmp_path):
+    worlds = tmp_path / "worlds"
+    for update in range(5):
+        old(write_match(tmp_path / f"u{update:06d}-s1-blue.ecr", 1, worlds=worlds), 100 - update)
+    kept = write_match(tmp_path / "eval-s1-blue.ecr", 1, worlds=worlds)
+    stray = worlds / f"{'0' * 64}.zz"
+    stray.write_bytes(b"x")
+    prune(tmp_path, 2)
+    assert sorted(path.name for path in tmp_path.glob("*.ecr")) == [
+        kept.name, "u000003-s1-blue.ecr", "u000004-s1-blue.ecr",
+    ]  # fmt: skip
+    assert stray.exists(), "a match about to begin may need it"
+    old(stray, 2 * UNUSED_S)
+    prune(tmp_path, 1)
+    assert not stray.exists() and len(list(worlds.iterdir())) == 1
+    with Replay(kept) as replay:
+        assert replay.world

@@ -1,0 +1,106 @@
+"""The rollout buffer: in-place advantages against cases worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from echelon.training.rollout import RolloutBuffer
+
+
+def filled(rewards, values=None, dones=None) -> RolloutBuffer:
+    buffer = RolloutBuffer.create(num_steps=len(rewards), num_agents=1, obs_dim=2, action_dim=1, device="cpu")
+    buffer.rewards[:, 0] = torch.tensor(rewards)
+    if values is not None:
+        buffer.values[:, 0] = torch.tensor(values)
+    if dones is not None:
+        buffer.dones[:, 0] = torch.tensor(dones)
+    return buffer
+
+
+def gae(buffer, next_value=0.0, next_done=0.0, gamma=0.99, lam=0.95) -> tuple[list[float], list[float]]:
+    buffer.compute_gae(torch.tensor([next_value]), torch.tensor([next_done]), gamma, lam)
+    return buffer.advantages[:, 0].tolist(), buffer.returns[:, 0].tolist()
+
+
+def test_advantages_and_returns_are_there_from_the_start_as_zeros():
+    buffer = RolloutBuffer.create(num_steps=10, num_agents=5, obs_dim=7, action_dim=3, device="cpu")
+    assert buffer.advantages.shape == buffer.returns.shape == (10, 5)
+    assert not buffer.advantages.any() and not buffer.returns.any()
+    assert buffer.obs.shape == (10, 5, 7) and buffer.obs_rows.shape == (11, 5, 7)
+
+
+def test_advantages_are_written_in_place():
+    buffer = filled([1.0, 2.0], [0.5, 0.5])
+    before = buffer.advantages.data_ptr(), buffer.returns.data_ptr()
+    gae(buffer)
+    assert (buffer.advantages.data_ptr(), buffer.returns.data_ptr()) == before
+    assert torch.equal(buffer.returns, buffer.advantages + buffer.values)
+
+
+def test_reference_numbers():
+    advantages, _ = gae(filled([1.0, 2.0, 3.0], [0.5, 1.0, 1.5]), next_value=2.0)
+    assert advantages == pytest.approx([6.90534, 5.75794, 3.48], abs=1e-4)
+    assert gae(filled([1.0]), gamma=1.0, lam=1.0) == ([1.0], [1.0])
+    assert gae(filled([10.0], [5.0])) == ([5.0], [10.0])
+    assert gae(filled([1.0, 2.0], [0.5, 0.25]), next_value=9.0, gamma=0.0)[0] == [0.5, 1.75]
+
+
+def test_constant_rewards_give_geometric_sums():
+    advantages, _ = gae(filled([1.0] * 6), gamma=0.9, lam=1.0)
+    assert advantages == pytest.approx([sum(0.9**k for k in range(6 - t)) for t in range(6)], abs=1e-5)
+
+
+def test_a_boundary_before_step_one_isolates_step_zero_only():
+    advantages, _ = gae(filled([1.0, 2.0, 3.0], [0.5, 1.0, 1.5], [0.0, 1.0, 0.0]), next_value=2.0)
+    assert advantages == pytest.approx([0.5, 5.75794, 3.48], abs=1e-4)
+
+
+def test_the_end_of_an_episode_at_the_cut_off_has_no_future():
+    assert gae(filled([1.0], [0.25]), next_value=100.0, next_done=1.0)[0] == [0.75]
+
+
+def test_the_time_limit_pays_the_value_of_the_final_observation_and_then_cuts():
+    buffer = filled([1.0, 1.0], dones=[0.0, 1.0])
+    buffer.truncation_bonus[0, 0] = 0.5 * 8.0
+    assert gae(buffer, gamma=0.5, lam=1.0)[0] == [5.0, 1.0]
+
+
+def test_long_rollouts_are_accumulated_in_double_precision():
+    torch.manual_seed(0)
+    steps, gamma, lam = 4096, 0.999, 0.99
+    buffer = filled((torch.randn(steps) * 100).tolist(), torch.randn(steps).tolist())
+    got, _ = gae(buffer, next_value=1.0, gamma=gamma, lam=lam)
+    r, v = buffer.rewards[:, 0].double(), torch.cat([buffer.values[:, 0].double(), torch.ones(1).double()])
+    trace, wanted = 0.0, [0.0] * steps
+    for t in reversed(range(steps)):
+        trace = float(r[t] + gamma * v[t + 1] - v[t]) + gamma * lam * trace
+        wanted[t] = trace
+    assert got == pytest.approx(wanted, rel=1e-5, abs=1e-5)
+
+
+def test_values_that_require_gradient_leave_none_behind():
+    buffer = filled([1.0, 2.0])
+    buffer.values = torch.ones(2, 1, requires_grad=True)
+    gae(buffer)
+    assert not buffer.advantages.requires_grad and not buffer.returns.requires_grad
+
+
+def test_a_rollout_without_advantages_is_refused_until_they_are_filled_in():
+    buffer = filled([1.0, 2.0])
+    with pytest.raises(ValueError, match="advantages and returns"):
+        buffer.require_ready()
+    buffer.advantages[0] = 1.0
+    buffer.require_ready()
+    buffer.advantages = None  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="advantages and returns"):
+        buffer.require_ready()
+
+
+def test_ages_count_from_the_start_of_the_episode_and_carry_over():
+    buffer = filled([0.0] * 4, dones=[0.0, 0.0, 1.0, 0.0])
+    buffer.start_age.fill_(5)
+    assert buffer.ages()[:, 0].tolist() == [5, 6, 0, 1]
+    buffer.obs_rows[-1] = 3.0
+    buffer.begin()
+    assert buffer.start_age.tolist() == [2] and (buffer.obs_rows[0] == 3).all()

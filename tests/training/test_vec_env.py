@@ -1,0 +1,182 @@
+"""``VectorEnv``: rows, views, resets and exact resumes of the batched environment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from echelon.config import EVAL_SEED_BASE, EnvConfig, WorldConfig
+from echelon.env.env import EchelonEnv
+from echelon.training.vec_env import VectorEnv, training_maps
+
+SHORT = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=4.0, zone_win_share=2.0)
+ENVS = 6
+
+
+def vector(**options) -> VectorEnv:
+    return VectorEnv(ENVS, SHORT, bank_maps=4, **options)
+
+
+def play(env: VectorEnv, decisions: int, seed: int = 0) -> list[np.ndarray]:
+    """Fly learners at random; return everything that came out."""
+    draws = torch.Generator().manual_seed(seed)
+    seen = []
+    for _ in range(decisions):
+        flat = env.actions.view(-1, env.action_dim)
+        flat[env.agent_of_row] = torch.rand((env.rows, env.action_dim), generator=draws) * 2 - 1
+        env.step()
+        seen += [env.obs[0].numpy().copy(), env.rewards.numpy().copy(), env.episode_over.numpy().copy()]
+    return seen
+
+
+def test_rows_belong_to_the_learning_side_in_order():
+    with vector(learners="red") as env:
+        assert env.rows == ENVS * SHORT.team_size
+        assert (env.row_of[:, : SHORT.team_size] == -1).all()
+        assert env.agent_of_row.tolist() == [e * 10 + m for e in range(ENVS) for m in range(5, 10)]
+        assert env.roles.tolist()[:5] == [3, 2, 2, 1, 0]
+
+
+def test_both_sides_and_none_can_learn():
+    with vector(learners="both") as both:
+        assert both.rows == ENVS * 10
+    with vector(learners="none") as none:
+        assert none.rows == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learners": "green"}, "learners is 'green', wanted one of blue, red, both, none"),
+        ({"learners": ["blue"]}, "learners is 1, wanted one side per environment, 6"),
+        ({"initial_weapon_prob": 1.5}, "weapon_prob is 1.5, wanted 0 to 1"),
+        ({"seeds": [1, 2]}, "seeds is 2, wanted one per environment, 6"),
+    ],
+)
+def test_impossible_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        vector(**options)
+
+
+def test_an_unknown_lever_is_named():
+    with vector() as env, pytest.raises(ValueError, match="lever 'gravity' does not exist, wanted one of: weapon_prob"):
+        env.set_curriculum(gravity=1)
+
+
+def test_levers_merge_and_come_back_as_a_copy():
+    with vector(initial_weapon_prob=0.25) as env:
+        env.set_curriculum(team_alpha=0.5)
+        levers = env.get_curriculum()
+        levers["weapon_prob"] = 9
+        assert env.get_curriculum() == {"weapon_prob": 0.25, "team_alpha": 0.5}
+
+
+def test_one_thread_gives_what_two_give():
+    with vector(threads=1) as one, vector(threads=2) as two:
+        one.reset()
+        two.reset()
+        for a, b in zip(play(one, 40), play(two, 40), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_an_episode_equals_the_one_the_single_environment_plays():
+    single = EchelonEnv(SHORT)
+    expected, _ = single.reset(seed=77)
+    with vector(learners="both", seeds=[70, 71, 77, 73, 74, 75]) as env:
+        env.reset()
+        rows = slice(20, 30)
+        np.testing.assert_array_equal(env.obs[0, rows].numpy(), np.stack(list(expected.values())))
+        draws = np.random.default_rng(3)
+        for _ in range(10):
+            actions = draws.uniform(-1, 1, (10, env.action_dim)).astype(np.float32)
+            env.actions[2] = torch.from_numpy(actions)
+            env.step()
+            observations, rewards, *_ = single.step(dict(zip(single.possible_agents, actions, strict=True)))
+            np.testing.assert_array_equal(env.obs[0, rows].numpy(), np.stack(list(observations.values())))
+            np.testing.assert_array_equal(env.rewards[2].numpy(), np.array(list(rewards.values()), np.float32))
+    single.close()
+
+
+def test_the_time_limit_truncates_resets_and_leaves_the_final_observation():
+    with vector() as env:
+        env.reset()
+        for _ in range(SHORT.max_steps):
+            assert not env.final_mask.any()
+            before = env.obs[0].clone()
+            env.step()
+        cut = env.final_mask
+        assert cut.all() and env.episode_over.all()
+        assert (env.truncated == (env.alive_now & True))[:, :5].all()
+        time_column = [row.index for row in env.layout if row.name == "ego.time"][0]
+        alive = env.final_obs[:, time_column] > 0
+        assert alive.any() and (env.final_obs[alive, time_column] == 1.0).all()
+        assert (env.obs[0][:, time_column] == 0.0).all()
+        assert (before[alive, time_column] < 1.0).all()
+
+
+def test_finished_episodes_are_recorded_once_each():
+    with vector() as env:
+        env.reset()
+        summed = torch.zeros((ENVS, env.mechs))
+        for _ in range(SHORT.max_steps):
+            env.step()
+            summed += env.rewards
+        records = env.pop_episodes()
+        assert [r.env for r in records] == list(range(ENVS)) and env.pop_episodes() == []
+        for r in records:
+            assert r.length == SHORT.max_steps and r.reason == "time_up" and r.learner_team == 0
+            np.testing.assert_allclose(r.returns, summed[r.env].numpy(), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(r.terms.sum(1), r.returns, rtol=1e-4, atol=1e-4)
+
+
+def test_without_autoreset_an_episode_ends_once():
+    with vector(autoreset=False) as env:
+        env.reset()
+        ends = torch.zeros(ENVS)
+        for _ in range(SHORT.max_steps + 5):
+            env.step()
+            ends += env.episode_over.float()
+        assert ends.tolist() == [1.0] * ENVS
+
+
+def test_a_restored_environment_goes_on_exactly():
+    with vector() as env:
+        env.reset()
+        play(env, 9, seed=1)
+        state = env.state_dict()
+        kept = play(env, 14, seed=2)
+        with vector() as other:
+            other.reset()
+            other.load_state_dict(state)
+            for a, b in zip(play(other, 14, seed=2), kept, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_observations_go_to_the_row_asked_for():
+    with vector() as env:
+        buffer = torch.zeros((4, env.rows, env.obs_dim))
+        env.attach(buffer)
+        env.reset(0)
+        env.step(2)
+        assert buffer[0].any() and buffer[2].any() and not buffer[1].any() and not buffer[3].any()
+        with pytest.raises(ValueError, match="obs is"):
+            env.attach(torch.zeros((4, env.rows, 3)))
+
+
+def test_training_maps_and_seeds_stay_below_the_held_out_stream():
+    assert all(0 <= s < EVAL_SEED_BASE for s in training_maps(SHORT, 123, 64))
+    with vector(seed=2**29, first_env=100_000) as env:
+        env.reset()
+        assert (env.engine.batch.numpy("seed") < EVAL_SEED_BASE).all()
+
+
+def test_the_weapon_probability_decides_whether_scripted_pilots_fire():
+    with vector(initial_weapon_prob=0.0) as env:
+        env.reset()
+        env.actions.zero_()
+        fired = 0
+        for _ in range(16):
+            env.step()
+            fired += int((env.engine.batch.numpy("fired")[:, 5:] != 0).sum())
+        assert fired == 0

@@ -1,0 +1,142 @@
+// Talks to the server: its read-only API, and the live channel that only says what has changed. Where the channel cannot
+// be opened or breaks, the same notices are made by asking from time to time.
+
+import type { Header, IndexView, MatchSummary, Notice } from "./protocol.gen";
+
+const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // waits before the channel is tried again
+const POLL_MS = 2000; // how often to ask while there is no channel
+
+/** A request that the server refused, in words for the user. */
+export class ApiError extends Error {
+  constructor(readonly status: number, detail: string) {
+    super(detail);
+  }
+}
+
+/** The server's read-only API. */
+export class Api {
+  constructor(private readonly base: string = new URL("api/v1", document.baseURI).href) {}
+
+  matches(run: string, limit: number, offset: number): Promise<{ total: number; matches: MatchSummary[] }> {
+    const query = new URLSearchParams({ limit: String(limit), offset: String(offset) });
+    if (run !== "") query.set("run", run);
+    return this.json(`matches?${query}`);
+  }
+
+  runs(): Promise<{ runs: { id: string; matches: number }[] }> {
+    return this.json("runs");
+  }
+
+  match(id: string): Promise<{ summary: MatchSummary; header: Header }> {
+    return this.json(`matches/${encodeURIComponent(id)}`);
+  }
+
+  index(id: string): Promise<IndexView> {
+    return this.json(`matches/${encodeURIComponent(id)}/index`);
+  }
+
+  chunk(id: string, number: number): Promise<ArrayBuffer> {
+    return this.bytes(`matches/${encodeURIComponent(id)}/chunks/${number}`);
+  }
+
+  world(sha256: string): Promise<ArrayBuffer> {
+    return this.bytes(`worlds/${encodeURIComponent(sha256)}`);
+  }
+
+  /** Address of a match's file, for downloading. */
+  fileUrl(id: string): string {
+    return `${this.base}/matches/${encodeURIComponent(id)}/file`;
+  }
+
+  /** Address of the live channel. */
+  liveUrl(): string {
+    return `${this.base.replace(/^http/, "ws")}/live`;
+  }
+
+  private async get(path: string): Promise<Response> {
+    let response: Response;
+    try {
+      response = await fetch(`${this.base}/${path}`);
+    } catch {
+      throw new ApiError(0, "The server does not answer. Is `echelon serve` still running?");
+    }
+    if (response.ok) return response;
+    const problem = (await response.json().catch(() => ({}))) as { detail?: string; title?: string };
+    throw new ApiError(response.status, problem.detail ?? problem.title ?? `The server answered ${response.status}.`);
+  }
+
+  private async json<T>(path: string): Promise<T> {
+    return (await (await this.get(path)).json()) as T;
+  }
+
+  private async bytes(path: string): Promise<ArrayBuffer> {
+    return (await this.get(path)).arrayBuffer();
+  }
+}
+
+/** Whether a message of the channel is a notice. */
+export function isNotice(value: unknown): value is Notice {
+  if (value === null || typeof value !== "object") return false;
+  const { type, id } = value as Record<string, unknown>;
+  return (type === "match" || type === "chunk" || type === "ended") && typeof id === "string";
+}
+
+/** Listens to the live channel until closed. */
+export class LiveChannel {
+  private socket: WebSocket | null = null;
+  private failures = 0;
+  private timer = 0;
+  private closed = false;
+
+  constructor(
+    private readonly url: string,
+    private readonly onNotice: (notice: Notice) => void,
+    private readonly onPoll: () => void, // asked to look for itself, since nobody will tell
+    private readonly onConnected: (connected: boolean) => void,
+  ) {
+    this.connect();
+  }
+
+  private connect(): void {
+    if (this.closed) return;
+    const socket = new WebSocket(this.url);
+    this.socket = socket;
+    socket.onopen = () => {
+      this.failures = 0;
+      this.onConnected(true);
+    };
+    socket.onmessage = ({ data }) => {
+      const notice: unknown = typeof data === "string" ? parse(data) : null;
+      if (isNotice(notice)) this.onNotice(notice);
+    };
+    socket.onclose = () => this.wait();
+  }
+
+  /** Ask instead of listening until the channel can be opened again. */
+  private wait(): void {
+    if (this.closed) return;
+    this.onConnected(false);
+    const pause = RETRY_MS[Math.min(this.failures++, RETRY_MS.length - 1)];
+    const until = performance.now() + pause;
+    const poll = () => {
+      this.onPoll();
+      if (performance.now() >= until) this.connect();
+      else this.timer = window.setTimeout(poll, Math.min(POLL_MS, until - performance.now()));
+    };
+    this.timer = window.setTimeout(poll, Math.min(POLL_MS, pause));
+  }
+
+  close(): void {
+    this.closed = true;
+    window.clearTimeout(this.timer);
+    this.socket?.close();
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

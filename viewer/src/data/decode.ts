@@ -1,0 +1,167 @@
+// From the payloads of records to what the viewer shows. Columns, tables and their types are named by the header of the
+// file itself; what this viewer does not know is skipped, and what an older file lacks is zero. Ticks become those of
+// the match, tables are put in the order of time, and cells are counted x fastest, as grids are here.
+
+import { decode as unpack } from "@msgpack/msgpack";
+import type { ChunkRecord, FrameColumnSpec, Header, IndexRecord, IndexView, Series, TableSpec } from "../protocol.gen";
+import { INDEX_TABLES, MAX_FRAMES, MAX_MECHS, MAX_ROWS, MECH_COLUMNS, SCHEMA_MAJOR, WORLD_HEAD_BYTES } from "../protocol.gen";
+import { decodeBlock } from "./columns";
+import { type RecordHead, inflate } from "./container";
+import type { Timeline } from "./series";
+import type { Chunk, EventRows, RoundRows, Rows, World } from "./replay";
+
+const LIMITS = { maxArrayLength: 2 ** 20, maxMapLength: 2 ** 16, maxStrLength: 2 ** 20 };
+
+/** Return the map in a payload. */
+function unpackMap(data: Uint8Array): Record<string, unknown> {
+  const value = unpack(data, LIMITS);
+  if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error("record holds no map");
+  return value as Record<string, unknown>;
+}
+
+/** Check what a header must have before anything is laid out by it; throws in words for a user. */
+export function checkHeader(header: Header): Header {
+  const major = header.schema?.[0];
+  if (major !== SCHEMA_MAJOR) throw new Error(`the replay has format ${major}, this viewer reads ${SCHEMA_MAJOR}`);
+  if (!(header.mechs > 0 && header.mechs <= MAX_MECHS)) throw new Error(`the replay names ${header.mechs} mechs`);
+  if (header.roster?.length !== header.mechs) throw new Error("the replay's roster does not match its mechs");
+  return header;
+}
+
+/** Read a HEADER payload. */
+export function decodeHeader(data: Uint8Array): Header {
+  return checkHeader(unpackMap(data) as unknown as Header);
+}
+
+/** Read a WORLD payload. */
+export function decodeWorld(data: Uint8Array): World {
+  if (data.length < WORLD_HEAD_BYTES) throw new Error("the world is cut short");
+  const view = new DataView(data.buffer, data.byteOffset, WORLD_HEAD_BYTES);
+  const [sizeX, sizeY, sizeZ] = [view.getUint32(0, true), view.getUint32(4, true), view.getUint32(8, true)];
+  const stored = data.subarray(WORLD_HEAD_BYTES);
+  if (stored.length !== sizeX * sizeY * sizeZ) throw new Error("the world's size does not match its voxels");
+  const material = new Uint8Array(stored.length);
+  const layer = sizeX * sizeY;
+  for (let column = 0; column < layer; column++) {
+    for (let z = 0; z < sizeZ; z++) material[column + layer * z] = stored[column * sizeZ + z];
+  }
+  return { size: [sizeX, sizeY, sizeZ], material };
+}
+
+/** Read a world as the server sends it: a zlib stream whose length the header's size foretells. */
+export function decodeStoredWorld(stored: Uint8Array, size: readonly number[]): World {
+  return decodeWorld(inflate(stored, WORLD_HEAD_BYTES + size[0] * size[1] * size[2]));
+}
+
+/** Write integers times their scale into an array. */
+function physical<T extends Float32Array | Float64Array>(ints: ArrayLike<number>, scale: number, into: T): T {
+  for (let i = 0; i < ints.length; i++) into[i] = ints[i] * scale;
+  return into;
+}
+
+/** Decode the table of that name, or an empty one where there is none; of `columns`, missing ones are zero. */
+function table<Names extends string>(
+  specs: readonly TableSpec[], blocks: readonly [number, Uint8Array][], name: string, columns: readonly Names[],
+): Rows<Names> {
+  const at = specs.findIndex((spec) => spec.name === name);
+  const [count, data] = (at >= 0 ? blocks[at] : undefined) ?? [0, new Uint8Array()];
+  if (!(count >= 0 && count <= MAX_ROWS)) throw new Error(`table "${name}" claims ${count} rows`);
+  const found = at >= 0 && count > 0 ? decodeBlock(specs[at].columns, data, count, () => 1) : null;
+  const result: Record<string, Float64Array | number> = { count };
+  for (const column of columns) {
+    const got = found?.get(column);
+    result[column] = got ? physical(got.ints, got.spec.scale, new Float64Array(count)) : new Float64Array(count);
+  }
+  return result as Rows<Names>;
+}
+
+/** Put rows into the order of one of their columns; equal rows keep theirs. */
+function sortRows<Names extends string>(rows: Rows<Names>, columns: readonly Names[], by: Names): Rows<Names> {
+  const order = Array.from({ length: rows.count }, (_, i) => i).sort((a, b) => rows[by][a] - rows[by][b] || a - b);
+  const sorted: Record<string, Float64Array | number> = { count: rows.count };
+  for (const column of columns) sorted[column] = Float64Array.from(order, (i) => rows[column][i]);
+  return sorted as Rows<Names>;
+}
+
+/** Undo the runs of a table of voxels: a row per cell, cells counted x fastest. */
+function unrolled(rows: Rows<"tick" | "cell" | "run" | "material">, size: readonly number[]): Chunk["edits"] {
+  const [sizeX, sizeY, sizeZ] = size;
+  const count = rows.run.reduce((sum, run) => sum + run, 0);
+  if (count > sizeX * sizeY * sizeZ * 4) throw new Error(`a chunk edits ${count} voxels, more than the map has`);
+  const cells = { tick: new Float64Array(count), cell: new Float64Array(count), material: new Float64Array(count), count };
+  let at = 0;
+  for (let row = 0; row < rows.count; row++) {
+    for (let i = 0; i < rows.run[row]; i++, at++) {
+      const stored = rows.cell[row] + i;
+      cells.tick[at] = rows.tick[row];
+      cells.cell[at] = Math.floor(stored / sizeZ) + sizeX * sizeY * (stored % sizeZ);
+      cells.material[at] = rows.material[row];
+    }
+  }
+  return cells;
+}
+
+/** Way of each mech along its heading since the first frame, backward steps counted negative, shape [F, M]. */
+function walkedWay(mech: Chunk["mech"], frames: number, mechs: number): Float32Array {
+  const walked = new Float32Array(frames * mechs);
+  for (let at = mechs; at < walked.length; at++) {
+    const [dx, dy] = [mech.x[at] - mech.x[at - mechs], mech.y[at] - mech.y[at - mechs]];
+    const ahead = dx * Math.cos(mech.yaw[at]) + dy * Math.sin(mech.yaw[at]);
+    walked[at] = walked[at - mechs] + Math.hypot(dx, dy) * (ahead < 0 ? -1 : 1);
+  }
+  return walked;
+}
+
+const EVENT_COLUMNS = ["tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z"] as const;
+const ROUND_COLUMNS = ["frame", "owner", "slot", "weapon", "age", "x", "y", "z", "yaw", "pitch"] as const;
+const VOXEL_COLUMNS = ["tick", "cell", "run", "material"] as const;
+
+/** Read a CHUNK payload. */
+export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array): Chunk {
+  const record = unpackMap(data) as unknown as ChunkRecord;
+  const [frames, mechs] = [record.f, header.mechs];
+  if (!(frames >= 1 && frames <= MAX_FRAMES)) throw new Error(`chunk has ${frames} frames`);
+  const entities = { frame: 1, team: 2, mech: mechs };
+  const columns = decodeBlock(header.columns, record.c, frames, (spec: FrameColumnSpec) => entities[spec.per] * spec.k);
+  const values = <T extends Float32Array | Float64Array>(name: string, empty: T): T => {
+    const got = columns.get(name);
+    return got && got.ints.length === empty.length ? physical(got.ints, got.spec.scale, empty) : empty;
+  };
+  const mech = Object.fromEntries(
+    MECH_COLUMNS.map((name) => [name, values(name, new Float32Array(frames * mechs))]),
+  ) as Chunk["mech"];
+  const fromMatch = (ticks: Float64Array) => ticks.map((tick) => tick + head.tick0);
+  const events = sortRows(table(header.tables, record.t, "events", EVENT_COLUMNS), EVENT_COLUMNS, "tick");
+  const rounds = sortRows(table(header.tables, record.t, "rounds", ROUND_COLUMNS), ROUND_COLUMNS, "frame");
+  const voxels = (name: string) => unrolled(table(header.tables, record.t, name, VOXEL_COLUMNS), header.world.size);
+  const edits = voxels("edits");
+  return {
+    tick0: head.tick0, tick1: head.tick1, frames, mechs, mech,
+    walked: walkedWay(mech, frames, mechs),
+    tick: fromMatch(values("tick", new Float64Array(frames))),
+    score: values("score", new Float64Array(frames * 2)),
+    tonnage: values("tonnage", new Float64Array(frames * 2)),
+    cooldown: values("cooldown", new Float32Array(frames * mechs * header.cooldowns.length)),
+    events: { ...events, tick: fromMatch(events.tick) } as EventRows,
+    rounds: rounds as RoundRows,
+    base: voxels("base"),
+    edits: { ...edits, tick: fromMatch(edits.tick) },
+    bytes: frames * mechs * 4 * (MECH_COLUMNS.length + 1 + header.cooldowns.length) + data.length * 8,
+  };
+}
+
+/** Read an INDEX payload into what the server would say of the match; its chunks are found by their records. */
+export function decodeIndex(data: Uint8Array): Timeline {
+  const record = unpackMap(data) as unknown as IndexRecord;
+  const pairs = ["score", "alive", "hp", "damage"] as const;
+  const names = pairs.flatMap((name) => [`${name}_blue`, `${name}_red`]);
+  const rows: Rows<string> = table(INDEX_TABLES, record.t, "series", ["second", ...names]);
+  const pair = (name: string): [number[], number[]] => [[...rows[`${name}_blue`]], [...rows[`${name}_red`]]];
+  const series: Series = {
+    second: [...rows.second], score: pair("score"), alive: pair("alive"), hp: pair("hp"), damage: pair("damage"),
+  };
+  const marks = table(INDEX_TABLES, record.t, "markers", ["tick", "kind", "who", "whom"]);
+  const markers: IndexView["markers"] = [];
+  for (let i = 0; i < marks.count; i++) markers.push([marks.tick[i], marks.kind[i], marks.who[i], marks.whom[i]]);
+  return { series, markers, outcome: record.outcome };
+}

@@ -1,0 +1,53 @@
+// The timeline of a whole match folded from its chunks, for files that were never closed and so have no INDEX: values
+// per second of both teams, and the events worth a mark. The mirror of echelon/replay/timeline.py.
+
+import { EventKind, type Header, type IndexView, MARKER_KINDS, MechFlag, type Series } from "../protocol.gen";
+import type { RecordHead } from "./container";
+import type { Chunk } from "./replay";
+
+/** What is said of a whole match beside its chunks. */
+export type Timeline = Omit<IndexView, "live" | "chunks">;
+
+/** Return the living mechs and the hit points of each team in one frame. */
+export function teamTotals(chunk: Chunk, frame: number, teams: readonly number[]): { alive: number[]; hp: number[] } {
+  const [alive, hp] = [[0, 0], [0, 0]];
+  for (let mech = 0; mech < chunk.mechs; mech++) {
+    const at = frame * chunk.mechs + mech;
+    if (!(chunk.mech.flags[at] & MechFlag.ALIVE)) continue;
+    alive[teams[mech]]++;
+    hp[teams[mech]] += chunk.mech.hp[at];
+  }
+  return { alive, hp };
+}
+
+/** Fold the chunks of a file into an index. */
+export function rebuildIndex(header: Header, heads: readonly RecordHead[], read: (head: RecordHead) => Chunk): Timeline {
+  const teams = header.roster.map((mech) => mech.team);
+  const pair = (): [number[], number[]] => [[], []];
+  const series: Series = { second: [], score: pair(), alive: pair(), hp: pair(), damage: pair() };
+  const markers: IndexView["markers"] = [];
+  let damage = [0, 0];
+  for (const head of heads) {
+    const chunk = read(head);
+    const { events } = chunk;
+    let at = 0;
+    for (let frame = series.second.length > 0 ? 1 : 0; frame < chunk.frames; frame++) {
+      for (; at < events.count && events.tick[at] <= chunk.tick[frame]; at++) {
+        const who = events.who[at];
+        if (MARKER_KINDS.includes(events.kind[at])) markers.push([events.tick[at], events.kind[at], who, events.whom[at]]);
+        if (events.kind[at] === EventKind.HIT && who >= 0) damage[teams[who]] += events.value[at];
+      }
+      if (chunk.tick[frame] < series.second.length * header.tick_hz) continue;
+      const totals = teamTotals(chunk, frame, teams);
+      for (const team of [0, 1]) {
+        series.score[team].push(chunk.score[frame * 2 + team]);
+        series.alive[team].push(totals.alive[team]);
+        series.hp[team].push(totals.hp[team]);
+        series.damage[team].push(damage[team]);
+      }
+      series.second.push(series.second.length);
+      damage = [0, 0];
+    }
+  }
+  return { series, markers, outcome: null };
+}

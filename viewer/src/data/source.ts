@@ -1,0 +1,103 @@
+// Where a replay comes from: the server's API or a file that the user dropped. Both give the same things by the same
+// calls, and decode in a worker of their own.
+
+import type { Header, IndexView } from "../protocol.gen";
+import { WorkerLink } from "../workers/link";
+import type { DecodeCalls, PreparedWorld } from "../workers/messages";
+import { Api } from "../client";
+import type { Chunk } from "./replay";
+
+/** Something that can be watched. */
+export interface ReplaySource {
+  /** Header and what is known of the match so far. */
+  open(): Promise<{ header: Header; index: IndexView }>;
+  /** What is known by now; a file never changes. */
+  refresh(): Promise<IndexView>;
+  chunk(number: number): Promise<Chunk>;
+  world(): Promise<PreparedWorld>;
+  close(): void;
+}
+
+/** Start a worker that decodes. */
+export function decodeWorker(): WorkerLink<DecodeCalls> {
+  return new WorkerLink<DecodeCalls>(new Worker(new URL("../workers/decode.worker.ts", import.meta.url), { type: "module" }));
+}
+
+/** A match of the server's catalogue. */
+export class ServerSource implements ReplaySource {
+  private readonly worker = decodeWorker();
+  private header: Header | null = null;
+
+  constructor(private readonly api: Api, private readonly id: string) {}
+
+  async open(): Promise<{ header: Header; index: IndexView }> {
+    const [match, index] = await Promise.all([this.api.match(this.id), this.api.index(this.id)]);
+    this.header = match.header;
+    await this.worker.ask("setHeader", { header: match.header });
+    return { header: match.header, index };
+  }
+
+  refresh(): Promise<IndexView> {
+    return this.api.index(this.id);
+  }
+
+  async chunk(number: number): Promise<Chunk> {
+    const bytes = await this.api.chunk(this.id, number);
+    return this.worker.ask("record", { bytes }, [bytes]);
+  }
+
+  async world(): Promise<PreparedWorld> {
+    if (this.header === null) throw new Error("the match is not open");
+    const { world, materials } = this.header;
+    const bytes = await this.api.world(world.sha256);
+    return this.worker.ask("world", { bytes, size: world.size, materials }, [bytes]);
+  }
+
+  close(): void {
+    this.worker.close();
+  }
+}
+
+/** A replay file that the user opened. */
+export class FileSource implements ReplaySource {
+  private readonly worker = decodeWorker();
+  private index: IndexView | null = null;
+  private header: Header | null = null;
+
+  constructor(private readonly file: File, private readonly api: Api) {}
+
+  async open(): Promise<{ header: Header; index: IndexView }> {
+    const bytes = await this.file.arrayBuffer();
+    const opened = await this.worker.ask("openFile", { bytes }, [bytes]);
+    if (opened.ticks.length === 0) throw new Error("the replay is cut short before its first chunk ends");
+    const { series, markers, outcome } = opened.index;
+    this.index = { live: false, chunks: opened.ticks.map(([from, to]) => [from, to, 0]), series, markers, outcome };
+    this.header = opened.header;
+    return { header: opened.header, index: this.index };
+  }
+
+  async refresh(): Promise<IndexView> {
+    if (this.index === null) throw new Error("the file is not open");
+    return this.index;
+  }
+
+  chunk(number: number): Promise<Chunk> {
+    return this.worker.ask("fileChunk", { number });
+  }
+
+  async world(): Promise<PreparedWorld> {
+    try {
+      return await this.worker.ask("fileWorld", null);
+    } catch (error) {
+      // a file from a run folder leaves its world beside it, where the server may still find it
+      if (this.header === null) throw error;
+      const { world, materials } = this.header;
+      const bytes = await this.api.world(world.sha256).catch(() => Promise.reject(error));
+      return this.worker.ask("world", { bytes, size: world.size, materials }, [bytes]);
+    }
+  }
+
+  close(): void {
+    this.worker.close();
+  }
+}

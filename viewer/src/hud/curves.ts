@@ -1,0 +1,78 @@
+// Curves of the whole match, drawn with uPlot from the index, so that they are there before the chunks are.
+
+import uPlot from "uplot";
+import { TEAMS } from "../palette";
+import type { Series } from "../protocol.gen";
+
+/** Which pair of curves. */
+export type CurveName = "score" | "hp" | "alive" | "damage";
+
+const FONT = '11px "Inter Variable", system-ui, sans-serif';
+const INK = "#a9b6c4";
+const GRID = { stroke: "rgba(160, 180, 200, 0.12)", width: 1 };
+
+/** Values of a pair of curves; damage adds up over time. */
+function values(series: Series, name: CurveName): [number[], number[], number[]] {
+  const sum = (list: readonly number[]) => {
+    let total = 0;
+    return list.map((value) => (total += value));
+  };
+  const [blue, red] = series[name];
+  return name === "damage" ? [series.second, sum(blue), sum(red)] : [series.second, blue, red];
+}
+
+function lines(fill: boolean): uPlot.Series[] {
+  return [
+    {},
+    ...TEAMS.map((team, t) => ({
+      label: team.label, stroke: team.css, width: 1.5, fill: fill ? `${team.css}22` : undefined, points: { show: false }, dash: t === 1 ? [6, 3] : undefined,
+    })),
+  ];
+}
+
+/** Curves behind the scrub bar: no axes, no legend. */
+export function makeBackdrop(host: HTMLElement): (series: Series, seconds: number) => void {
+  const plot = new uPlot(
+    {
+      width: 100, height: 40, padding: [2, 0, 0, 0], legend: { show: false }, cursor: { show: false }, series: lines(true),
+      axes: [{ show: false }, { show: false }], scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), Math.max(1, high) * 1.08] } },
+    },
+    [[], [], []],
+    host,
+  );
+  let most = 0;
+  new ResizeObserver(() => plot.setSize({ width: Math.max(10, host.clientWidth), height: Math.max(10, host.clientHeight) })).observe(host);
+  return (series, seconds) => {
+    most = Math.max(1, seconds);
+    plot.setData(values(series, "hp"), false);
+    plot.setScale("x", { min: 0, max: most });
+  };
+}
+
+/** A labelled chart whose click jumps to that second. */
+export class Chart {
+  private readonly plot: uPlot;
+
+  constructor(readonly name: CurveName, title: string, host: HTMLElement, onJump: (seconds: number) => void) {
+    const axis = { stroke: INK, font: FONT, grid: GRID, ticks: { show: false }, size: 34 };
+    this.plot = new uPlot(
+      {
+        title, width: 300, height: 120, legend: { show: false }, series: lines(false), padding: [6, 10, 0, 0],
+        axes: [{ ...axis, size: 22, values: (_, ticks) => ticks.map((s) => `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}`) }, axis],
+        scales: { x: { time: false } },
+        cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false }, sync: { key: "match" } },
+      },
+      [[], [], []],
+      host,
+    );
+    this.plot.over.addEventListener("click", () => onJump(this.plot.posToVal(this.plot.cursor.left ?? 0, "x")));
+    new ResizeObserver(() => this.plot.setSize({ width: Math.max(160, host.clientWidth), height: 128 })).observe(host);
+  }
+
+  /** Show the curves, and the cursor at a second. */
+  update(series: Series, seconds: number): void {
+    const data = values(series, this.name);
+    if (this.plot.data[0] !== data[0] || this.plot.data[1].length !== data[1].length) this.plot.setData(data);
+    this.plot.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
+  }
+}

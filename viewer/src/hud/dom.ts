@@ -1,0 +1,83 @@
+// Small words for building pages: an element with its properties and children, an icon, and text that is only touched
+// when it changes.
+
+type Child = Node | string | null;
+
+/** Properties of an element; `on...` are listeners, `data` and `aria` their families, the rest attributes. */
+export interface Properties {
+  class?: string;
+  text?: string;
+  title?: string;
+  data?: Record<string, string>;
+  aria?: Record<string, string>;
+  attributes?: Record<string, string>;
+  onclick?: (event: MouseEvent) => void;
+}
+
+/** Make an element. */
+export function el<Name extends keyof HTMLElementTagNameMap>(
+  name: Name, properties: Properties = {}, children: readonly Child[] = [],
+): HTMLElementTagNameMap[Name] {
+  const element = document.createElement(name);
+  if (properties.class) element.className = properties.class;
+  if (properties.text !== undefined) element.textContent = properties.text;
+  if (properties.title) element.title = properties.title;
+  Object.assign(element.dataset, properties.data ?? {});
+  for (const [key, value] of Object.entries(properties.aria ?? {})) element.setAttribute(`aria-${key}`, value);
+  for (const [key, value] of Object.entries(properties.attributes ?? {})) element.setAttribute(key, value);
+  if (properties.onclick) element.addEventListener("click", properties.onclick as EventListener);
+  element.append(...children.filter((child): child is Node | string => child !== null));
+  return element;
+}
+
+/** Make a button with a label for everybody. */
+export function button(label: string, content: Child, onclick: () => void, className = "button"): HTMLButtonElement {
+  return el("button", { class: className, title: label, aria: { label }, attributes: { type: "button" }, onclick }, [content]);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Make an icon of strokes in a 24 by 24 box. */
+export function icon(path: string, className = "icon"): SVGSVGElement {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("class", className);
+  svg.setAttribute("aria-hidden", "true");
+  const stroke = document.createElementNS(SVG, "path");
+  stroke.setAttribute("d", path);
+  svg.append(stroke);
+  return svg;
+}
+
+/** Change an element's text if it differs. */
+export function setText(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Change how full a bar is, as a share. */
+export function setShare(element: HTMLElement, share: number): void {
+  const text = `${(Math.max(0, Math.min(1, share)) * 100).toFixed(1)}%`;
+  if (element.style.width !== text) element.style.width = text;
+}
+
+/** Icons of buttons. */
+export const ICONS = {
+  back: "M15 5l-7 7 7 7",
+  play: "M8 5v14l11-7z",
+  hold: "M8 5v14M16 5v14",
+  reverse: "M16 5v14L5 12z",
+  stepBack: "M18 6l-8 6 8 6zM6 6v12",
+  stepOn: "M6 6l8 6-8 6zM18 6v12",
+  next: "M5 6l7 6-7 6zM13 6l7 6-7 6z",
+  previous: "M19 6l-7 6 7 6zM11 6l-7 6 7 6z",
+  orbit: "M12 3a9 9 0 1 0 9 9M21 3v6h-6M12 9a3 3 0 1 0 .1 0",
+  follow: "M12 8a4 4 0 1 0 .1 0M12 1v4M12 19v4M1 12h4M19 12h4",
+  top: "M4 4h16v16H4zM4 12h16M12 4v16",
+  chart: "M4 19h16M5 15l4-5 4 3 6-8",
+  table: "M4 5h16v14H4zM4 10h16M4 15h16M10 5v14",
+  help: "M9 9a3 3 0 1 1 4 2.800c-1 .5-1 1.200-1 2.200M12 18v.5",
+  close: "M6 6l12 12M18 6L6 18",
+  file: "M14 3H6v18h12V7zM14 3v4h4M12 11v6M9 14l3-3 3 3",
+  search: "M11 5a6 6 0 1 0 .1 0M15.500 15.500L20 20",
+  download: "M12 4v11M7 11l5 5 5-5M5 20h14",
+} as const;

@@ -1,0 +1,68 @@
+// The feed of the last events at the lower left, drawn from the markers before the cursor, so that it is right after any
+// jump; and the same spoken for screen readers while the match plays forward.
+
+import { EventKind } from "../protocol.gen";
+import type { MatchState, ViewerState } from "../state";
+import { type Marker, clockText } from "../timeline";
+import { el } from "./dom";
+import { markerText, mechName } from "./words";
+
+const SHOWN = 6; // events at once
+const SHOWN_S = 14; // how long an event stays [s]
+const SPEAK_MS = 1200; // least time between two spoken events
+
+/** One line: an event, and how often it happened in a row. */
+interface Line extends Marker {
+  times: number;
+}
+
+/** Join what happens to the same mech again and again; the line keeps the time of the last. */
+export function joined(markers: readonly Marker[]): Line[] {
+  const lines: Line[] = [];
+  for (const marker of markers) {
+    const same = lines.findIndex((line) => line.kind === marker.kind && line.who === marker.who && line.whom === marker.whom);
+    const times = same >= 0 ? lines.splice(same, 1)[0].times + 1 : 1;
+    lines.push({ ...marker, times });
+  }
+  return lines;
+}
+
+/** The feed. */
+export class Feed {
+  readonly root = el("section", { class: "feed", aria: { label: "Events" } });
+  readonly spoken = el("div", { class: "unseen", aria: { live: "polite", relevant: "additions" } });
+  private shown = "";
+  private saidTick = -1;
+  private saidAt = 0;
+
+  update(state: ViewerState, match: MatchState): void {
+    const since = state.tick - SHOWN_S * match.header.tick_hz;
+    const recent = joined(match.markers.filter((marker) => marker.tick <= state.tick && marker.tick > since)).slice(-SHOWN);
+    const key = recent.map((line) => `${line.tick}.${line.kind}.${line.who}.${line.whom}.${line.times}`).join(" ");
+    if (key !== this.shown) {
+      this.shown = key;
+      this.root.replaceChildren(...recent.map((marker) => this.line(match, marker)));
+    }
+    this.speak(state, match, recent.at(-1));
+  }
+
+  private line(match: MatchState, marker: Line): HTMLElement {
+    const { header } = match;
+    const name = (mech: number) =>
+      el("b", { class: mech < 0 ? "hazard" : header.roster[mech].team === 0 ? "blue" : "red", text: mechName(header, mech) });
+    const time = el("time", { text: clockText(marker.tick / header.tick_hz) });
+    if (marker.kind === EventKind.KILL)
+      return el("p", { class: "feed-line kill" }, [time, name(marker.who), el("span", { class: "verb", text: "destroyed" }), name(marker.whom)]);
+    const verb = marker.kind === EventKind.FALL ? "knocked down" : "overheated";
+    const times = marker.times > 1 ? ` ${marker.times} times` : "";
+    return el("p", { class: "feed-line" }, [time, name(marker.who), el("span", { class: "verb", text: `${verb}${times}` })]);
+  }
+
+  private speak(state: ViewerState, match: MatchState, last: Marker | undefined): void {
+    const now = performance.now();
+    if (!last || !state.playing || state.speed <= 0 || last.tick === this.saidTick || now - this.saidAt < SPEAK_MS) return;
+    this.saidTick = last.tick;
+    this.saidAt = now;
+    this.spoken.textContent = markerText(match.header, last);
+  }
+}

@@ -1,0 +1,129 @@
+// Panels that open over a match: the table of keys, the curves, the table of all mechs in words, and the result.
+
+import * as control from "../control";
+import type { KeyRow } from "../input";
+import { MechFlag } from "../protocol.gen";
+import type { MatchState, ViewerState } from "../state";
+import { Chart } from "./curves";
+import { ICONS, button, el, icon, setText } from "./dom";
+import { className, mechName, outcomeText, stateText, teamName } from "./words";
+
+/** A panel with a title and a button that closes it. */
+function frame(name: string, title: string, onClose: () => void): { root: HTMLElement; body: HTMLElement } {
+  const body = el("div", { class: "overlay-body" });
+  const root = el("section", { class: `overlay panel ${name}`, attributes: { role: "dialog" }, aria: { label: title } }, [
+    el("header", {}, [el("h2", { text: title }), button("Close (Esc)", icon(ICONS.close), onClose)]), body,
+  ]);
+  root.hidden = true;
+  return { root, body };
+}
+
+/** The table of keys. */
+export class HelpPanel {
+  readonly root: HTMLElement;
+
+  constructor(private readonly state: ViewerState, table: readonly KeyRow[]) {
+    const { root, body } = frame("help", "Keys", () => (state.showHelp = false));
+    this.root = root;
+    for (const group of ["Time", "Camera", "Mechs", "View"] as const) {
+      const rows = table.filter((row) => row.group === group);
+      body.append(el("div", { class: "key-group" }, [
+        el("h3", { text: group }),
+        el("dl", {}, rows.flatMap((row) => [
+          el("dt", {}, row.shown.split("  ").map((key) => el("kbd", { text: key }))), el("dd", { text: row.label }),
+        ])),
+      ]));
+    }
+    body.append(el("p", { class: "key-note", text: "Mouse: drag turns, right drag or Shift drag moves, wheel zooms, click selects, double click follows." }));
+  }
+
+  update(): void {
+    this.root.hidden = !this.state.showHelp;
+  }
+}
+
+/** The curves of the match. */
+export class ChartPanel {
+  readonly root: HTMLElement;
+  private readonly body: HTMLElement;
+  private charts: Chart[] = [];
+
+  constructor(private readonly state: ViewerState) {
+    const { root, body } = frame("charts", "Curves", () => (state.showChart = false));
+    this.root = root;
+    this.body = body;
+  }
+
+  update(match: MatchState): void {
+    this.root.hidden = !this.state.showChart;
+    if (this.root.hidden) return;
+    if (this.charts.length === 0) this.build();
+    for (const chart of this.charts) chart.update(match.index.series, this.state.tick / match.header.tick_hz);
+  }
+
+  private build(): void {
+    const jump = (seconds: number) => {
+      if (this.state.match) control.seek(this.state, seconds * this.state.match.header.tick_hz);
+    };
+    for (const [name, title] of [["score", "Zone score [s]"], ["hp", "Hit points"], ["damage", "Damage dealt"], ["alive", "Standing"]] as const) {
+      const host = el("div", { class: "chart", aria: { label: title } });
+      this.body.append(host);
+      this.charts.push(new Chart(name, title, host, jump));
+    }
+  }
+}
+
+const HEADS = ["Mech", "Class", "Team", "State", "Body", "Legs", "Heat", "Stability", "Place"];
+const TABLE_MS = 250; // how often the open table is written
+
+/** All mechs in words, instead of the picture. */
+export class TablePanel {
+  readonly root: HTMLElement;
+  private readonly rows = el("tbody");
+  private written = 0;
+
+  constructor(private readonly state: ViewerState) {
+    const { root, body } = frame("table", "All mechs", () => (state.showTable = false));
+    this.root = root;
+    body.append(el("table", {}, [el("thead", {}, [el("tr", {}, HEADS.map((head) => el("th", { text: head, attributes: { scope: "col" } })))]), this.rows]));
+  }
+
+  update(match: MatchState): void {
+    this.root.hidden = !this.state.showTable;
+    const now = performance.now();
+    if (this.root.hidden || now - this.written < TABLE_MS) return;
+    this.written = now;
+    const { header, poses } = match;
+    const present = header.roster.map((_, mech) => mech).filter((mech) => header.roster[mech].present);
+    while (this.rows.children.length < present.length) this.rows.append(el("tr", {}, HEADS.map(() => el("td"))));
+    present.forEach((mech, i) => {
+      const spec = header.chassis[header.roster[mech].chassis];
+      const alive = (poses.flags[mech] & MechFlag.ALIVE) !== 0;
+      const of = (value: number, most: number | undefined) => (alive ? `${Math.max(0, Math.round(value))} / ${Math.round(most ?? 0)}` : "–");
+      const cells = [
+        mechName(header, mech), className(header, mech), teamName(header, header.roster[mech].team), stateText(poses.flags[mech]) || "ready",
+        of(poses.hp[mech], spec?.hp), of(poses.legHp[mech], spec?.leg_hp), of(poses.heat[mech], spec?.heat_cap), of(poses.stability[mech], 100),
+        `${poses.x[mech].toFixed(0)}, ${poses.y[mech].toFixed(0)}, ${poses.z[mech].toFixed(0)}`,
+      ];
+      cells.forEach((text, k) => setText(this.rows.children[i].children[k], text));
+    });
+  }
+}
+
+/** The result, once the cursor has reached the end of a finished match. */
+export class Banner {
+  private readonly headline = el("strong");
+  private readonly reason = el("span");
+  readonly root = el("section", { class: "banner", attributes: { role: "status" } }, [this.headline, this.reason]);
+
+  update(state: ViewerState, match: MatchState): void {
+    const { outcome, live } = match.index;
+    const over = outcome !== null && !live && outcome.winner >= 0 && state.tick >= control.lastTick(match) - 1;
+    this.root.hidden = !over;
+    if (!over) return;
+    const words = outcomeText(match.header, outcome);
+    setText(this.headline, words.headline);
+    setText(this.reason, `${words.reason} · ${outcome.score[0].toFixed(1)} to ${outcome.score[1].toFixed(1)} · ${outcome.alive[0]} and ${outcome.alive[1]} standing`);
+    this.root.dataset.winner = ["blue", "red", "draw"][outcome.winner];
+  }
+}

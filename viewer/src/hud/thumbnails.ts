@@ -1,0 +1,63 @@
+// Small pictures of maps for the list: fetched and painted one at a time, only for cards that come into view, and kept
+// by the world's address.
+
+import type { Api } from "../client";
+import { decodeWorker } from "../data/source";
+import type { Picture } from "../data/thumbnail";
+import type { WorkerLink } from "../workers/link";
+import type { DecodeCalls } from "../workers/messages";
+
+/** Paints maps onto canvases. */
+export class Thumbnails {
+  private worker: WorkerLink<DecodeCalls> | null = null;
+  private pictures = new Map<string, Promise<Picture>>();
+  private queue: { canvas: HTMLCanvasElement; id: string }[] = [];
+  private busy = false;
+  private readonly watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      const canvas = entry.target as HTMLCanvasElement;
+      this.watcher.unobserve(canvas);
+      this.queue.push({ canvas, id: canvas.dataset.match ?? "" });
+    }
+    void this.work();
+  });
+
+  constructor(private readonly api: Api) {}
+
+  /** Paint the map of a match onto a canvas once it is seen. */
+  watch(canvas: HTMLCanvasElement, id: string): void {
+    canvas.dataset.match = id;
+    this.watcher.observe(canvas);
+  }
+
+  private async work(): Promise<void> {
+    if (this.busy) return;
+    this.busy = true;
+    for (let next = this.queue.shift(); next; next = this.queue.shift()) {
+      const { canvas, id } = next;
+      // a map that cannot be had leaves its card without a picture, which is no reason to trouble the user
+      await this.paint(canvas, id).catch(() => canvas.classList.add("missing"));
+    }
+    this.busy = false;
+  }
+
+  private async paint(canvas: HTMLCanvasElement, id: string): Promise<void> {
+    if (!canvas.isConnected) return;
+    const { header } = await this.api.match(id);
+    const { sha256, size } = header.world;
+    let picture = this.pictures.get(sha256);
+    if (!picture) {
+      picture = this.api.world(sha256).then((bytes) => {
+        this.worker ??= decodeWorker();
+        return this.worker.ask("picture", { bytes, size, materials: header.materials }, [bytes]);
+      });
+      this.pictures.set(sha256, picture);
+    }
+    const { width, height, pixels } = await picture;
+    canvas.width = width;
+    canvas.height = height;
+    canvas.getContext("2d")?.putImageData(new ImageData(pixels, width, height), 0, 0);
+    canvas.classList.add("painted");
+  }
+}

@@ -1,0 +1,150 @@
+// The bar at the bottom: buttons of the player, the scrub bar with its lanes of events, curves behind it, what is loaded,
+// and where the cursor is.
+
+import * as control from "../control";
+import { EventKind } from "../protocol.gen";
+import type { MatchState, ViewerState } from "../state";
+import { type Marker, SPEEDS, clockText } from "../timeline";
+import { makeBackdrop } from "./curves";
+import { ICONS, button, el, icon, setText } from "./dom";
+import { markerText } from "./words";
+
+/** Lanes of the scrub bar, from the top. */
+const LANES: readonly { kind: EventKind; label: string; className: string }[] = [
+  { kind: EventKind.KILL, label: "kills", className: "kill" },
+  { kind: EventKind.FALL, label: "falls", className: "fall" },
+  { kind: EventKind.SHUTDOWN, label: "heat", className: "heat" },
+];
+const NEAR_S = 0.8; // a marker this near to the pointer is named [s]
+
+/** The bar. */
+export class TimelineBar {
+  private readonly play = button("Play or hold (Space)", icon(ICONS.play), () => control.togglePlay(this.state), "button play");
+  private readonly live = button("Go live (End)", "LIVE", () => control.goLive(this.state), "button live");
+  private readonly speed = el("select", { class: "speed", aria: { label: "Speed" } }, SPEEDS.map((speed) => el("option", { text: `${speed}×`, attributes: { value: String(speed) } })));
+  private readonly now = el("span", { class: "time-now" });
+  private readonly end = el("span", { class: "time-end" });
+  private readonly slider = el("input", { class: "slider", aria: { label: "Time" }, attributes: { type: "range", min: "0", step: "1" } });
+  private readonly marks = el("div", { class: "marks", aria: { hidden: "true" } });
+  private readonly loaded = el("div", { class: "loaded", aria: { hidden: "true" } });
+  private readonly past = el("div", { class: "past", aria: { hidden: "true" } });
+  private readonly head = el("div", { class: "head", aria: { hidden: "true" } });
+  private readonly tip = el("div", { class: "tip", aria: { hidden: "true" } });
+  private readonly backdrop = el("div", { class: "backdrop", aria: { hidden: "true" } });
+  private readonly track = el("div", { class: "scrub" }, [
+    this.backdrop, this.loaded, this.past, this.marks, this.slider, this.head, this.tip,
+    el("div", { class: "lane-names", aria: { hidden: "true" } }, LANES.map((lane) => el("span", { text: lane.label }))),
+  ]);
+  readonly root: HTMLElement;
+  private drawCurves: ReturnType<typeof makeBackdrop> | null = null;
+  private drawn: MatchState["index"] | null = null;
+  private shownLoaded = "";
+
+  constructor(private readonly state: ViewerState) {
+    const act = (label: string, path: string, run: () => void) => button(label, icon(path), run);
+    this.root = el("footer", { class: "timeline panel", aria: { label: "Player" } }, [
+      el("div", { class: "controls" }, [
+        act("Previous event (P)", ICONS.previous, () => control.jumpToMarker(state, -1)),
+        act("Frame back (←)", ICONS.stepBack, () => control.stepFrames(state, -1)),
+        act("Play backward (R)", ICONS.reverse, () => control.setSpeed(state, -Math.abs(state.speed))),
+        this.play,
+        act("Frame on (→)", ICONS.stepOn, () => control.stepFrames(state, 1)),
+        act("Next event (N)", ICONS.next, () => control.jumpToMarker(state, 1)),
+        this.speed,
+        el("div", { class: "times" }, [this.now, el("span", { class: "time-slash", text: "/" }), this.end]),
+        this.live,
+      ]),
+      this.track,
+    ]);
+    this.speed.addEventListener("change", () => control.setSpeed(state, Number(this.speed.value)));
+    this.slider.addEventListener("input", () => control.seek(state, Number(this.slider.value)));
+    this.track.addEventListener("pointermove", (event) => this.hover(event));
+    this.track.addEventListener("pointerleave", () => this.tip.classList.remove("shown"));
+  }
+
+  open(): void {
+    this.drawn = null;
+    this.drawCurves ??= makeBackdrop(this.backdrop);
+  }
+
+  private hover(event: PointerEvent): void {
+    const match = this.state.match;
+    if (!match) return;
+    const box = this.track.getBoundingClientRect();
+    const share = Math.max(0, Math.min(1, (event.clientX - box.left) / box.width));
+    const tick = share * control.lastTick(match);
+    const hz = match.header.tick_hz;
+    const near = match.markers.filter((marker) => Math.abs(marker.tick - tick) < NEAR_S * hz).sort((a, b) => Math.abs(a.tick - tick) - Math.abs(b.tick - tick))[0];
+    setText(this.tip, near ? `${clockText(near.tick / hz)}  ${markerText(match.header, near)}` : clockText(tick / hz));
+    this.tip.style.left = `${Math.max(8, Math.min(92, share * 100))}%`;
+    this.tip.classList.add("shown");
+  }
+
+  update(match: MatchState): void {
+    const { state } = this;
+    const last = Math.max(1, control.lastTick(match));
+    const hz = match.header.tick_hz;
+    if (this.drawn !== match.index) this.drawIndex(match, last);
+    const share = `${((state.tick / last) * 100).toFixed(3)}%`;
+    this.head.style.left = share;
+    this.past.style.width = share;
+    this.slider.max = String(last);
+    this.slider.value = String(Math.round(state.tick));
+    setText(this.now, `${clockText(state.tick / hz)}.${Math.floor(((state.tick / hz) % 1) * 10)}`);
+    setText(this.end, clockText(last / hz));
+    this.showPlaying();
+    this.showLive(match);
+    this.showLoaded(match, last);
+    const at = match.markers.findLast((marker) => Math.abs(marker.tick - state.tick) < NEAR_S * hz);
+    this.slider.setAttribute("aria-valuetext", `${clockText(state.tick / hz)}${at ? `, ${markerText(match.header, at)}` : ""}`);
+  }
+
+  private showPlaying(): void {
+    const { playing, speed } = this.state;
+    const shape = !playing ? ICONS.play : ICONS.hold;
+    const path = this.play.querySelector("path");
+    if (path && path.getAttribute("d") !== shape) path.setAttribute("d", shape);
+    this.play.classList.toggle("backward", playing && speed < 0);
+    if (document.activeElement !== this.speed && this.speed.value !== String(speed)) this.speed.value = String(speed);
+  }
+
+  private showLive(match: MatchState): void {
+    const { state } = this;
+    this.live.hidden = !match.index.live;
+    if (!match.index.live) return;
+    this.live.classList.toggle("on", state.following);
+    const behind = control.secondsBehind(state);
+    setText(this.live, state.following ? "LIVE" : `${Math.max(0, behind).toFixed(0)} s behind`);
+  }
+
+  private showLoaded(match: MatchState, last: number): void {
+    const numbers = match.store.loaded().sort((a, b) => a - b);
+    const key = `${numbers.join(" ")} ${last}`;
+    if (key === this.shownLoaded) return;
+    this.shownLoaded = key;
+    this.loaded.replaceChildren(
+      ...numbers.map((number) => {
+        const [from, to] = match.index.chunks[number] ?? [0, 0];
+        const part = el("i");
+        part.style.left = `${(from / last) * 100}%`;
+        part.style.width = `${((to - from) / last) * 100}%`;
+        return part;
+      }),
+    );
+  }
+
+  private drawIndex(match: MatchState, last: number): void {
+    this.drawn = match.index;
+    this.drawCurves?.(match.index.series, last / match.header.tick_hz);
+    this.marks.replaceChildren(...match.markers.map((marker) => this.mark(match, marker, last)).filter((mark) => mark !== null));
+  }
+
+  private mark(match: MatchState, marker: Marker, last: number): HTMLElement | null {
+    const lane = LANES.findIndex(({ kind }) => kind === marker.kind);
+    if (lane < 0) return null;
+    const team = match.header.roster[marker.who]?.team ?? -1;
+    const mark = el("i", { class: `mark ${LANES[lane].className} ${team === 0 ? "blue" : team === 1 ? "red" : "hazard"}` });
+    mark.style.left = `${(marker.tick / last) * 100}%`;
+    return mark;
+  }
+}

@@ -1,0 +1,66 @@
+// What the panels say: mechs by name, events in a sentence, results in words. Pure.
+
+import { WEAPONS } from "../palette";
+import { EventKind, type Header, MechFlag, type Outcome, WEAPON_NAMES, type WeaponName } from "../protocol.gen";
+import type { Marker } from "../timeline";
+
+/** Name of a mech, e.g. "B1"; what has none is a hazard. */
+export function mechName(header: Header, mech: number): string {
+  return header.roster[mech]?.name ?? "hazard";
+}
+
+/** Name of a team: what its header says, else its colour. */
+export function teamName(header: Header, team: number): string {
+  return header.teams[team]?.name || ["Blue", "Red"][team];
+}
+
+/** Class of a mech, e.g. "heavy". */
+export function className(header: Header, mech: number): string {
+  return header.chassis[header.roster[mech]?.chassis]?.name ?? "";
+}
+
+/** Label of a weapon, by its index. */
+export function weaponLabel(header: Header, weapon: number): string {
+  const name = header.weapons[weapon]?.name as WeaponName;
+  return WEAPON_NAMES.includes(name) ? WEAPONS[name].label : "";
+}
+
+/** A marked event in a sentence, e.g. "R2 destroyed B5". */
+export function markerText(header: Header, marker: Marker): string {
+  const [who, whom] = [mechName(header, marker.who), mechName(header, marker.whom)];
+  switch (marker.kind) {
+    case EventKind.KILL:
+      return marker.who < 0 ? `${whom} was destroyed by a hazard` : `${who} destroyed ${whom}`;
+    case EventKind.FALL:
+      return `${who} was knocked down`;
+    case EventKind.SHUTDOWN:
+      return `${who} overheated`;
+    default:
+      return "";
+  }
+}
+
+/** What state a mech is in, in a word. */
+export function stateText(flags: number): string {
+  if (!(flags & MechFlag.ALIVE)) return "destroyed";
+  if (flags & MechFlag.FALLEN) return "down";
+  if (flags & MechFlag.SHUTDOWN) return "shut down";
+  if (flags & MechFlag.LEGGED) return "legged";
+  if (flags & MechFlag.SUPPRESSED) return "suppressed";
+  if (flags & MechFlag.PAINTED) return "painted";
+  if (flags & MechFlag.VENT) return "venting";
+  return "";
+}
+
+const REASONS: Record<string, string> = {
+  zone_control: "by holding the zone",
+  elimination: "by elimination",
+  time_up: "on time",
+};
+
+/** A result in words: a headline and how it came about. */
+export function outcomeText(header: Header, outcome: Outcome): { headline: string; reason: string } {
+  const reason = REASONS[outcome.reason] ?? "";
+  if (outcome.winner === 0 || outcome.winner === 1) return { headline: `${teamName(header, outcome.winner)} wins`, reason };
+  return { headline: outcome.winner === 2 ? "Draw" : "Undecided", reason: outcome.winner === 2 ? reason : "" };
+}

@@ -1,0 +1,116 @@
+// Starts the viewer: the address chooses between the list and a match; keys, pointers, files and live notices change the
+// state through control.ts; and one loop draws the state once per frame.
+
+import "uplot/dist/uPlot.min.css";
+import "./style/fonts.css";
+import "./style/base.css";
+import "./style/list.css";
+import "./style/match.css";
+import { Api } from "./client";
+import * as control from "./control";
+import { el } from "./hud/dom";
+import { Hud } from "./hud/hud";
+import { MatchList } from "./hud/match_list";
+import { Thumbnails } from "./hud/thumbnails";
+import { bindKeys, bindPointer, keyTable } from "./input";
+import { formatRoute, parseRoute } from "./routes";
+import { Session } from "./session";
+import { defaults } from "./state";
+import { Screen } from "./screen";
+
+const ROUTE_MS = 1000; // how often the address follows the cursor
+const SLOWEST_FRAME_S = 0.1; // a frame that took longer moves the match no further than this
+
+const state = defaults();
+const api = new Api();
+const app = document.getElementById("app") ?? document.body;
+const canvas = el("canvas", { class: "picture", attributes: { tabindex: "0" }, aria: { label: "The match in 3D; the table of all mechs (M) says the same in words" } });
+const problem = el("div", { class: "problem", attributes: { role: "alert" } });
+const wishes = new URLSearchParams(location.search);
+const screen = new Screen(canvas, wishes.get("quality") === "finest", wishes.has("check"));
+const session = new Session(state, api);
+
+const toList = () => {
+  location.hash = "";
+};
+const keys = keyTable({ toList });
+const hud = new Hud(state, keys, toList);
+const list = new MatchList(
+  {
+    open: (id) => (location.hash = formatRoute({ match: id, seconds: null, mech: null, camera: null })),
+    openFile: (file) => void session.openFile(file),
+    filter: (run, text) => void session.filter(run, text),
+    more: () => void session.loadMore(),
+  },
+  new Thumbnails(api),
+);
+const matchPage = el("main", { class: "match-page" }, [canvas, hud.root]);
+app.append(list.root, matchPage, problem);
+
+bindKeys(state, keys, () => undefined);
+bindPointer(canvas, state, (x, y, twice) => {
+  const mech = screen.pick(x, y);
+  if (mech >= 0 || !twice) control.select(state, mech, twice && mech >= 0);
+});
+
+/** Go where the address says. */
+function followAddress(): void {
+  const route = parseRoute(location.hash);
+  if (route.match === null) {
+    // a file has no address, so that only leaving for the list by hand closes it
+    if (state.match?.id !== "file" || location.hash === "") session.leave();
+  } else if (state.match?.id !== route.match) {
+    void session.open(route.match, route);
+    screen.prepare();
+  }
+}
+window.addEventListener("hashchange", followAddress);
+
+for (const name of ["dragover", "drop"] as const) {
+  window.addEventListener(name, (event) => {
+    event.preventDefault();
+    document.body.classList.toggle("dragging", name === "dragover");
+    const file = name === "drop" ? event.dataTransfer?.files[0] : undefined;
+    if (file) void session.openFile(file);
+  });
+}
+window.addEventListener("dragleave", () => document.body.classList.remove("dragging"));
+
+let before = performance.now();
+let addressAt = 0;
+
+/** Draw one frame. */
+function frame(now: number): void {
+  requestAnimationFrame(frame);
+  const elapsed = Math.min(SLOWEST_FRAME_S, Math.max(0, (now - before) / 1000));
+  before = now;
+  control.tickClock(state, elapsed);
+  const onList = state.page === "list";
+  list.root.hidden = !onList;
+  matchPage.hidden = onList;
+  problem.textContent = state.problem || screen.problem;
+  problem.hidden = problem.textContent === "";
+  if (onList) list.update(state);
+  screen.draw(state, elapsed);
+  if (state.match) hud.update(state.match, screen.ready);
+  document.title = state.match ? `${state.match.title} · Echelon` : "Echelon";
+  if (now - addressAt > ROUTE_MS) {
+    addressAt = now;
+    keepAddress();
+  }
+}
+
+/** Let the address say where in the match we are. */
+function keepAddress(): void {
+  const { match } = state;
+  if (!match || match.id === "file") return;
+  const seconds = state.following ? null : state.tick / match.header.tick_hz;
+  const hash = formatRoute({ match: match.id, seconds, mech: state.selected, camera: state.camera.mode });
+  if (hash !== location.hash) history.replaceState(null, "", hash);
+}
+
+// for tests and for the curious: the state, and what the last frame cost
+Object.assign(window, { echelon: { state, control, cost: () => screen.cost() } });
+session.start();
+followAddress();
+requestAnimationFrame(frame);

@@ -1,0 +1,149 @@
+// Written by echelon/replay/typescript.py from the tables of echelon/replay/schema.py; do not edit.
+// What a replay file and the server's answers look like. `just golden` writes it anew.
+export const MAGIC: readonly number[] = [0x89, 0x45, 0x43, 0x52, 0x0d, 0x0a, 0x1a, 0x0a];
+export const END_MAGIC: readonly number[] = [0x45, 0x43, 0x52, 0x45, 0x4e, 0x44, 0x0d, 0x0a];
+export const HEAD_BYTES = 24;
+export const WORLD_HEAD_BYTES = 16;
+export const CODEC_NONE = 0;
+export const CODEC_ZLIB = 1;
+export const ALIGNMENT = 8;
+export const MAX_STORED_BYTES = 16777216;
+export const MAX_RAW_BYTES = 67108864;
+export const MAX_FILE_BYTES = 2147483648;
+export const MAX_FRAMES = 2048;
+export const MAX_MECHS = 4096;
+export const MAX_CHUNKS = 65536;
+export const MAX_ROWS = 1048576;
+export const SCHEMA_MAJOR = 1;
+export const SCHEMA_MINOR = 0;
+export const HASH_BYTES = 8;
+export enum RecordType { HEADER = 1, WORLD = 2, CHUNK = 3, INDEX = 4, TRAILER = 5 }
+export enum EventKind { NONE = 0, HIT = 1, PAINT = 2, KILL = 3, ASSIST = 4, LAUNCH = 5, IMPACT = 6, FALL = 7, SHUTDOWN = 8 }
+export enum MechFlag { ALIVE = 1, FALLEN = 2, SHUTDOWN = 4, LEGGED = 8, PAINTED = 16, ECM = 32, ECCM = 64, SUPPRESSED = 128, VENT = 256 }
+export enum HitFlag { LEG = 1, REAR = 2, PAINTED = 4, SPLASH = 8 }
+export const CHASSIS_NAMES = ["scout", "light", "medium", "heavy"] as const;
+export type ChassisName = (typeof CHASSIS_NAMES)[number];
+export const WEAPON_NAMES = ["laser", "flamer", "missile", "gauss", "autocannon", "painter", "smoke"] as const;
+export type WeaponName = (typeof WEAPON_NAMES)[number];
+export const MATERIAL_NAMES = ["air", "solid", "lava", "water", "debris_field", "solid_debris", "dirt", "glass", "reinforced", "foliage"] as const;
+export type MaterialName = (typeof MATERIAL_NAMES)[number];
+export const MECH_COLUMNS = ["x", "y", "z", "hp", "leg_hp", "heat", "flags", "focus", "painter", "yaw", "vx", "vy", "vz", "stability"] as const;
+export type MechColumn = (typeof MECH_COLUMNS)[number];
+export const REASONS = ["", "zone_control", "elimination", "time_up"] as const;
+export type Reason = (typeof REASONS)[number];
+export const WINNERS = ["blue", "red", "draw"] as const;
+export type WinnerName = (typeof WINNERS)[number];
+export type Dtype = "u8" | "u16" | "u32" | "i8" | "i16" | "i32";
+export interface ColumnSpec { name: string; dtype: Dtype; scale: number; predict: number }
+export interface FrameColumnSpec extends ColumnSpec { per: "frame" | "team" | "mech"; k: number }
+export interface TableSpec { name: string; columns: ColumnSpec[] }
+export interface RosterEntry { team: 0 | 1; pack: number; chassis: number; name: string; present: boolean }
+export interface ChassisSpec {
+  name: string; size: [number, number, number]; hp: number; leg_hp: number; heat_cap: number;
+  max_speed: number; max_jet: number;
+}
+export interface WeaponSpec {
+  name: string; guidance: string; range: number; speed: number; cooldown_s: number; damage: number;
+}
+export interface TeamHeader { name: string; policy: string; checkpoint: string; level: string }
+/** The HEADER record. */
+export interface Header {
+  schema: [number, number]; created: number; echelon: string;
+  tick_hz: number; frame_ticks: number; chunk_ticks: number; mechs: number;
+  teams: [TeamHeader, TeamHeader]; seed: number; map_seed: number; env: number;
+  run: string; update: number; global_step: number; duration_s: number; score_to_win: number;
+  world: { sha256: string; size: [number, number, number] }; zone: [number, number, number];
+  roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
+  materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
+  columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;
+}
+/** The CHUNK record. */
+export interface ChunkRecord { f: number; c: Uint8Array; t: [number, Uint8Array][]; h: Uint8Array }
+/** The INDEX record; its tables are INDEX_TABLES, in order. */
+export interface IndexRecord { t: [number, Uint8Array][]; world: [number, number] | null; outcome: Outcome | null }
+export interface Series {
+  second: number[]; score: [number[], number[]]; alive: [number[], number[]];
+  hp: [number[], number[]]; damage: [number[], number[]];
+}
+export interface Outcome {
+  winner: number; reason: string; ticks: number;
+  score: [number, number]; hp: [number, number]; alive: [number, number];
+}
+/** Tick, kind, who, whom. */
+export type Marker = [number, number, number, number];
+/** GET /api/v1/matches/{id}/index; a chunk is its first tick, its last, and its bytes. */
+export interface IndexView {
+  live: boolean; chunks: [number, number, number][]; series: Series; markers: Marker[]; outcome: Outcome | null;
+}
+/** A row of GET /api/v1/matches. */
+export interface MatchSummary {
+  id: string; run: string; file: string; created: number; seed: number; map_seed: number; blue: string; red: string;
+  update: number; mechs: number; size: [number, number, number]; live: boolean; complete: boolean; chunks: number;
+  ticks: number; bytes: number; winner: number; reason: string; score: [number, number]; alive: [number, number];
+}
+/** What the WebSocket /api/v1/live says. */
+export interface Notice { type: "match" | "chunk" | "ended"; id: string; chunks: number; tick1: number }
+export const TABLES: readonly TableSpec[] = [
+  { name: "events", columns: [
+    {"name": "tick", "dtype": "u16", "scale": 1.0, "predict": 1},
+    {"name": "kind", "dtype": "u8", "scale": 1.0, "predict": 0},
+    {"name": "who", "dtype": "i16", "scale": 1.0, "predict": 0},
+    {"name": "whom", "dtype": "i16", "scale": 1.0, "predict": 0},
+    {"name": "weapon", "dtype": "i8", "scale": 1.0, "predict": 0},
+    {"name": "value", "dtype": "u16", "scale": 0.1, "predict": 0},
+    {"name": "flags", "dtype": "u8", "scale": 1.0, "predict": 0},
+    {"name": "x", "dtype": "u16", "scale": 0.5, "predict": 0},
+    {"name": "y", "dtype": "u16", "scale": 0.5, "predict": 0},
+    {"name": "z", "dtype": "u16", "scale": 0.5, "predict": 0},
+  ] },
+  { name: "rounds", columns: [
+    {"name": "frame", "dtype": "u16", "scale": 1.0, "predict": 1},
+    {"name": "owner", "dtype": "i16", "scale": 1.0, "predict": 1},
+    {"name": "slot", "dtype": "u8", "scale": 1.0, "predict": 0},
+    {"name": "weapon", "dtype": "i8", "scale": 1.0, "predict": 1},
+    {"name": "age", "dtype": "u16", "scale": 1.0, "predict": 0},
+    {"name": "x", "dtype": "u16", "scale": 0.25, "predict": 1},
+    {"name": "y", "dtype": "u16", "scale": 0.25, "predict": 1},
+    {"name": "z", "dtype": "u16", "scale": 0.25, "predict": 1},
+    {"name": "yaw", "dtype": "i8", "scale": 0.02454369260617026, "predict": 1},
+    {"name": "pitch", "dtype": "i8", "scale": 0.02454369260617026, "predict": 1},
+  ] },
+  { name: "base", columns: [
+    {"name": "cell", "dtype": "u32", "scale": 1.0, "predict": 1},
+    {"name": "run", "dtype": "u8", "scale": 1.0, "predict": 1},
+    {"name": "material", "dtype": "u8", "scale": 1.0, "predict": 0},
+  ] },
+  { name: "edits", columns: [
+    {"name": "tick", "dtype": "u16", "scale": 1.0, "predict": 1},
+    {"name": "cell", "dtype": "u32", "scale": 1.0, "predict": 1},
+    {"name": "run", "dtype": "u8", "scale": 1.0, "predict": 1},
+    {"name": "material", "dtype": "u8", "scale": 1.0, "predict": 0},
+  ] },
+];
+export const INDEX_TABLES: readonly TableSpec[] = [
+  { name: "chunks", columns: [
+    {"name": "offset", "dtype": "u32", "scale": 1.0, "predict": 2},
+    {"name": "length", "dtype": "u32", "scale": 1.0, "predict": 1},
+    {"name": "tick0", "dtype": "u32", "scale": 1.0, "predict": 2},
+    {"name": "tick1", "dtype": "u32", "scale": 1.0, "predict": 2},
+  ] },
+  { name: "series", columns: [
+    {"name": "second", "dtype": "u16", "scale": 1.0, "predict": 2},
+    {"name": "score_blue", "dtype": "u16", "scale": 0.01, "predict": 1},
+    {"name": "score_red", "dtype": "u16", "scale": 0.01, "predict": 1},
+    {"name": "alive_blue", "dtype": "u16", "scale": 1.0, "predict": 1},
+    {"name": "alive_red", "dtype": "u16", "scale": 1.0, "predict": 1},
+    {"name": "hp_blue", "dtype": "u16", "scale": 1.0, "predict": 1},
+    {"name": "hp_red", "dtype": "u16", "scale": 1.0, "predict": 1},
+    {"name": "damage_blue", "dtype": "u16", "scale": 1.0, "predict": 1},
+    {"name": "damage_red", "dtype": "u16", "scale": 1.0, "predict": 1},
+  ] },
+  { name: "markers", columns: [
+    {"name": "tick", "dtype": "u32", "scale": 1.0, "predict": 1},
+    {"name": "kind", "dtype": "u8", "scale": 1.0, "predict": 0},
+    {"name": "who", "dtype": "i16", "scale": 1.0, "predict": 0},
+    {"name": "whom", "dtype": "i16", "scale": 1.0, "predict": 0},
+  ] },
+];
+export const MARKER_KINDS: readonly EventKind[] = [3, 7, 8];
+export const COOLDOWN_NAMES = ["laser", "kinetic", "launcher", "painter", "ams"] as const;

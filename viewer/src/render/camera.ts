@@ -1,0 +1,91 @@
+// Moves the camera toward where the state wants it: eased, so that changes of mode and target are glides, or at once
+// for those who asked for less motion. When following, it swings behind the mech and comes nearer where a wall is between.
+
+import type { PerspectiveCamera } from "three";
+import { Vector3 } from "three";
+import { LOOKS, Look } from "../palette";
+import type { ViewerState } from "../state";
+import { cellIndex, mixAngle, worldPoint } from "../spaces";
+
+const EASE = 7; // how fast the camera follows the state [1/s]
+const YAW_EASE = 2.2; // how fast it swings behind a turning mech [1/s]
+const NEAREST = 5; // least distance when a wall is behind the camera [vox]
+const PROBE = 0.5; // step of the search for walls [vox]
+const LIFT = 0.35; // the camera looks this much of a mech's height above its centre
+
+/** What blocks the view of a following camera: terrain, but not leaves, which are cut away. */
+function blocks(looks: Uint8Array, size: readonly number[], x: number, y: number, z: number): boolean {
+  const [i, j, k] = [Math.floor(x), Math.floor(y), Math.floor(z)];
+  if (i < 0 || j < 0 || k < 0 || i >= size[0] || j >= size[1] || k >= size[2]) return false;
+  const look = looks[cellIndex(i, j, k, size[0], size[1])] as Look;
+  return LOOKS[look].form === "block" && look !== Look.FOLIAGE && look !== Look.BARK;
+}
+
+/** Eased camera. */
+export class CameraRig {
+  readonly focus = new Vector3(); // what it looks at, in voxel space
+  private readonly goal = new Vector3();
+  private azimuth = 0;
+  private elevation = 0.6;
+  private distance = 80;
+  private heading = 0; // of the followed mech, eased [rad]
+  private settled = false;
+
+  constructor(private readonly camera: PerspectiveCamera) {}
+
+  /** Be where the state wants it at once, next time. */
+  jump(): void {
+    this.settled = false;
+  }
+
+  /** Move for `elapsed` seconds; `looks` are the voxels now, null before they are known. */
+  update(state: ViewerState, elapsed: number, height: number, looks: Uint8Array | null, calm: boolean): void {
+    const { camera: wanted, match, selected } = state;
+    if (!match) return;
+    const ease = this.settled && !calm ? 1 - Math.exp(-EASE * elapsed) : 1;
+    const following = wanted.mode === "follow" && selected >= 0;
+    if (following) {
+      const { poses } = match;
+      this.goal.set(poses.x[selected], poses.y[selected], poses.z[selected] + height * LIFT);
+      this.heading = this.settled ? mixAngle(this.heading, poses.yaw[selected], 1 - Math.exp(-YAW_EASE * elapsed)) : poses.yaw[selected];
+    } else {
+      this.goal.set(...wanted.target);
+      if (selected >= 0) this.heading = match.poses.yaw[selected];
+    }
+    const distance = following && looks ? this.clearDistance(wanted.distance, looks, match.header.world.size) : wanted.distance;
+    this.focus.lerp(this.goal, following && this.settled ? Math.max(ease, 1 - Math.exp(-12 * elapsed)) : ease);
+    this.azimuth = mixAngle(this.azimuth, wanted.azimuth + (following ? this.heading : 0), ease);
+    this.elevation += (wanted.elevation - this.elevation) * ease;
+    this.distance += (distance - this.distance) * ease;
+    this.settled = true;
+    this.place();
+  }
+
+  private place(): void {
+    const flat = Math.cos(this.elevation) * this.distance;
+    worldPoint(
+      this.focus.x + Math.cos(this.azimuth) * flat,
+      this.focus.y + Math.sin(this.azimuth) * flat,
+      Math.max(0.6, this.focus.z + Math.sin(this.elevation) * this.distance),
+      this.camera.position,
+    );
+    // looking straight down, up on the screen is away from the camera's side
+    const upright = this.elevation < 1.5;
+    this.camera.up.set(upright ? 0 : -Math.cos(this.azimuth), upright ? 1 : 0, upright ? 0 : Math.sin(this.azimuth));
+    this.camera.lookAt(worldPoint(this.focus.x, this.focus.y, this.focus.z, spot));
+    this.camera.updateMatrixWorld();
+  }
+
+  /** The distance at which nothing stands between the camera and what it looks at. */
+  private clearDistance(wanted: number, looks: Uint8Array, size: readonly number[]): number {
+    const flat = Math.cos(this.elevation);
+    const way = [Math.cos(this.azimuth) * flat, Math.sin(this.azimuth) * flat, Math.sin(this.elevation)];
+    for (let d = NEAREST; d < wanted; d += PROBE) {
+      if (blocks(looks, size, this.goal.x + way[0] * d, this.goal.y + way[1] * d, this.goal.z + way[2] * d))
+        return Math.max(NEAREST, d - PROBE);
+    }
+    return wanted;
+  }
+}
+
+const spot = new Vector3();

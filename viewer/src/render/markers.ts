@@ -1,0 +1,221 @@
+// What marks mechs in the scene: on the ground a team's sign that points where the mech faces, and above it a plate with
+// its name and bars. Two draw calls for all mechs; teams differ in shape as well as in colour.
+
+import {
+  BufferAttribute, CanvasTexture, Color, DynamicDrawUsage, InstancedBufferAttribute, InstancedBufferGeometry, LinearFilter,
+  Mesh, ShaderMaterial, Vector2, Vector3,
+} from "three";
+import type { Poses } from "../interpolate";
+import { TEAMS } from "../palette";
+import { type Header, MechFlag } from "../protocol.gen";
+import { worldPoint } from "../spaces";
+import type { Mechs } from "./mechs";
+
+const NAME = [96, 48] as const; // pixels of a name's cell
+const NAME_COLUMNS = 8;
+const LEAST_SCALE = 0.88; // of plates far away
+const CROWD = 20; // from this many mechs on, far plates shrink
+
+const SIGN_VERTEX = /* glsl */ `
+in vec4 place;  // point on the ground, radius
+in vec4 look;   // colour, alpha
+in vec4 aim;    // heading, corners of the sign, selected, painted
+out vec2 vAt;
+out vec4 vLook;
+flat out vec4 vSign;
+void main() {
+  vAt = position.xz * 2.0;
+  vLook = look;
+  vSign = aim;
+  float s = sin(aim.x), c = cos(aim.x);
+  vec2 at = position.xz * 2.0 * place.w * 1.5;
+  gl_Position = projectionMatrix * viewMatrix * vec4(place.xyz + vec3(c * at.x + s * at.y, 0.0, -s * at.x + c * at.y), 1.0);
+}`;
+const SIGN_FRAGMENT = /* glsl */ `
+in vec2 vAt;
+in vec4 vLook;
+flat in vec4 vSign;
+void main() {
+  vec2 p = vAt * 1.5;
+  // a circle for one team, a square on its point for the other
+  float r = vSign.y < 0.5 ? length(p) : abs(p.x) + abs(p.y);
+  r *= vSign.y < 0.5 ? 1.0 : 0.8;
+  float px = fwidth(r);
+  float ring = smoothstep(0.055 + px, 0.04, abs(r - 0.94));
+  float fill = 0.16 * smoothstep(0.95, 0.6, r);
+  float beyond = p.x - 1.02;
+  float arrow = smoothstep(px, -px, max(-beyond, beyond * 1.25 + abs(p.y) - 0.34));
+  float halo = vSign.z * smoothstep(0.022 + px, 0.012, abs(r - 1.1));
+  vec3 colour = mix(vLook.rgb, vec3(1.0), vSign.z * 0.55);
+  float crosshair = vSign.w * smoothstep(0.07, 0.04, min(abs(p.x), abs(p.y))) * step(0.55, r) * step(r, 1.35);
+  colour = mix(colour, vec3(1.0, 0.45, 0.88), crosshair);
+  float alpha = max(max(ring, fill), max(max(arrow, halo), crosshair)) * vLook.a;
+  if (alpha < 0.01) discard;
+  gl_FragColor = vec4(colour, alpha);
+}`;
+
+const PLATE_VERTEX = /* glsl */ `
+uniform vec2 uView;
+uniform float uLeast;  // scale of the farthest plates
+in vec4 place;  // point above the head, scale
+in vec4 look;   // team colour, alpha
+in vec4 bars;   // body, heat, stability, legs, as shares
+in vec4 name;   // column and row of its name, corners of the team's sign, selected
+out vec2 vAt;
+out vec4 vLook;
+flat out vec4 vBars;
+flat out vec4 vName;
+void main() {
+  vec4 clip = projectionMatrix * viewMatrix * vec4(place.xyz, 1.0);
+  float near = clamp(60.0 / max(1.0, clip.w), uLeast, 1.3) * place.w;
+  vec2 size = vec2(66.0, 24.0) * near;
+  clip.xy += (position.xy + vec2(0.0, 0.5)) * size / uView * 2.0 * clip.w;
+  vAt = position.xy + 0.5;
+  vLook = look;
+  vBars = bars;
+  vName = name;
+  gl_Position = clip;
+}`;
+const PLATE_FRAGMENT = /* glsl */ `
+uniform sampler2D uNames;
+uniform vec2 uNameGrid;
+in vec2 vAt;
+in vec4 vLook;
+flat in vec4 vBars;
+flat in vec4 vName;
+// one bar between x0 and 1: colour where filled, dark where not
+vec4 bar(vec2 p, float low, float high, float share, vec3 colour) {
+  float inside = step(low, p.y) * step(p.y, high) * step(0.36, p.x) * step(p.x, 0.985);
+  float at = (p.x - 0.36) / 0.625;
+  return vec4(mix(vec3(0.02, 0.03, 0.045), colour, step(at, share)), inside);
+}
+void main() {
+  vec2 p = vAt;
+  vec2 edge = abs(p - 0.5) * vec2(66.0, 24.0) - (vec2(33.0, 12.0) - 4.0);
+  float corner = length(max(edge, 0.0)) - 4.0;
+  float panel = smoothstep(0.7, -0.7, corner);
+  float border = panel * smoothstep(-2.2, -1.2, corner);
+  vec4 colour = vec4(0.025, 0.035, 0.05, 0.72 * panel);
+  colour.rgb = mix(colour.rgb, vLook.rgb, border * (0.55 + 0.45 * vName.w));
+  colour.a = max(colour.a, border * (0.7 + 0.3 * vName.w));
+  vec3 hot = mix(vec3(1.0, 0.78, 0.25), vec3(1.0, 0.25, 0.12), smoothstep(0.6, 1.0, vBars.y));
+  vec4 layers[3];
+  layers[0] = bar(p, 0.5, 0.82, vBars.x, vLook.rgb);
+  layers[1] = bar(p, 0.29, 0.43, vBars.y, hot);
+  layers[2] = bar(p, 0.14, 0.24, vBars.z, vec3(0.82, 0.87, 0.92));
+  for (int i = 0; i < 3; i++) colour = mix(colour, vec4(layers[i].rgb, 0.95), layers[i].a);
+  vec2 uv = vec2((p.x - 0.02) / 0.33, (p.y - 0.06) / 0.88);
+  if (uv.x > 0.0 && uv.x < 1.0 && uv.y > 0.0 && uv.y < 1.0) {
+    float ink = texture2D(uNames, (vec2(vName.x, uNameGrid.y - 1.0 - vName.y) + uv) / uNameGrid).r;
+    colour = mix(colour, vec4(mix(vLook.rgb, vec3(1.0), 0.55), 1.0), ink);
+  }
+  gl_FragColor = vec4(colour.rgb, colour.a * vLook.a);
+}`;
+
+/** Draw the names of all mechs into cells. */
+function nameTexture(names: readonly string[], rows: number): CanvasTexture {
+  const canvas = document.createElement("canvas");
+  canvas.width = NAME[0] * NAME_COLUMNS;
+  canvas.height = NAME[1] * rows;
+  const context = canvas.getContext("2d");
+  if (context) {
+    context.fillStyle = "#fff";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    names.forEach((name, i) => {
+      context.font = `700 ${name.length > 3 ? 26 : 36}px "Chakra Petch", system-ui, sans-serif`;
+      context.fillText(name, ((i % NAME_COLUMNS) + 0.5) * NAME[0], (Math.floor(i / NAME_COLUMNS) + 0.54) * NAME[1], NAME[0] - 8);
+    });
+  }
+  const texture = new CanvasTexture(canvas);
+  texture.minFilter = LinearFilter;
+  texture.generateMipmaps = false;
+  return texture;
+}
+
+function instanced(quad: number[], fields: Record<string, InstancedBufferAttribute>): InstancedBufferGeometry {
+  const geometry = new InstancedBufferGeometry();
+  geometry.setAttribute("position", new BufferAttribute(new Float32Array(quad), 3));
+  geometry.setIndex([0, 1, 2, 0, 2, 3]);
+  for (const [name, attribute] of Object.entries(fields)) geometry.setAttribute(name, attribute);
+  return geometry;
+}
+
+/** Signs and plates of all mechs. */
+export class Markers {
+  readonly signs: Mesh<InstancedBufferGeometry, ShaderMaterial>;
+  readonly plates: Mesh<InstancedBufferGeometry, ShaderMaterial>;
+  private readonly ground: Record<"place" | "look" | "aim", InstancedBufferAttribute>;
+  private readonly above: Record<"place" | "look" | "bars" | "name", InstancedBufferAttribute>;
+  private readonly view = new Vector2(1, 1);
+
+  constructor(private readonly header: Header, private readonly mechs: Mechs) {
+    const column = () => new InstancedBufferAttribute(new Float32Array(header.mechs * 4), 4).setUsage(DynamicDrawUsage);
+    this.ground = { place: column(), look: column(), aim: column() };
+    this.above = { place: column(), look: column(), bars: column(), name: column() };
+    const rows = Math.ceil(header.mechs / NAME_COLUMNS);
+    const flat = [-0.5, 0, -0.5, -0.5, 0, 0.5, 0.5, 0, 0.5, 0.5, 0, -0.5];
+    const upright = [-0.5, -0.5, 0, 0.5, -0.5, 0, 0.5, 0.5, 0, -0.5, 0.5, 0];
+    const shared = { transparent: true, depthWrite: false };
+    this.signs = new Mesh(
+      instanced(flat, this.ground),
+      new ShaderMaterial({ ...shared, vertexShader: SIGN_VERTEX, fragmentShader: SIGN_FRAGMENT, polygonOffset: true, polygonOffsetFactor: -2, polygonOffsetUnits: -8 }),
+    );
+    this.plates = new Mesh(
+      instanced(upright, this.above),
+      new ShaderMaterial({
+        ...shared, vertexShader: PLATE_VERTEX, fragmentShader: PLATE_FRAGMENT, depthTest: false,
+        uniforms: {
+          uView: { value: this.view },
+          uLeast: { value: LEAST_SCALE * Math.max(0.4, Math.min(1, Math.sqrt(CROWD / header.mechs))) },
+          uNames: { value: nameTexture(header.roster.map((mech) => mech.name), rows) },
+          uNameGrid: { value: new Vector2(NAME_COLUMNS, rows) },
+        },
+      }),
+    );
+    this.signs.renderOrder = 2;
+    this.plates.renderOrder = 7;
+    for (const mesh of [this.signs, this.plates]) mesh.frustumCulled = false;
+  }
+
+  /** Show the moment; the view's size is in CSS pixels, `eye` in world space orders the plates from far to near. */
+  update(poses: Poses, selected: number, width: number, height: number, eye: Vector3): void {
+    this.view.set(width, height);
+    const order = this.header.roster.map((_, mech) => mech).filter((mech) => this.header.roster[mech].present && poses.alive[mech] > 0.5);
+    const far = (mech: number) => worldPoint(poses.x[mech], poses.y[mech], poses.z[mech], spot).distanceToSquared(eye);
+    const distances = new Map(order.map((mech) => [mech, far(mech)]));
+    order.sort((a, b) => (distances.get(b) ?? 0) - (distances.get(a) ?? 0));
+    order.forEach((mech, at) => this.put(at, mech, poses, mech === selected));
+    for (const mesh of [this.signs, this.plates]) mesh.geometry.instanceCount = order.length;
+    for (const attribute of [...Object.values(this.ground), ...Object.values(this.above)]) attribute.needsUpdate = true;
+  }
+
+  private put(at: number, mech: number, poses: Poses, selected: boolean): void {
+    const { team, chassis } = this.header.roster[mech];
+    const spec = this.header.chassis[chassis];
+    const colour = colours[team];
+    const high = this.mechs.height(mech);
+    const painted = poses.flags[mech] & MechFlag.PAINTED ? 1 : 0;
+    worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] - high / 2 + 0.07, spot);
+    this.ground.place.setXYZW(at, spot.x, spot.y, spot.z, this.mechs.width(mech) * 0.66 + 0.35);
+    this.ground.look.setXYZW(at, colour.r, colour.g, colour.b, 0.9);
+    this.ground.aim.setXYZW(at, poses.yaw[mech], TEAMS[team].sides, selected ? 1 : 0, painted);
+    worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] + high * 0.5 + 0.75, spot);
+    this.above.place.setXYZW(at, spot.x, spot.y, spot.z, selected ? 1.2 : 1);
+    this.above.look.setXYZW(at, colour.r, colour.g, colour.b, 1);
+    this.above.bars.setXYZW(at, poses.hp[mech] / (spec?.hp ?? 100), poses.heat[mech] / (spec?.heat_cap ?? 100), poses.stability[mech] / 100, poses.legHp[mech] / (spec?.leg_hp ?? 50));
+    this.above.name.setXYZW(at, mech % NAME_COLUMNS, Math.floor(mech / NAME_COLUMNS), TEAMS[team].sides, selected ? 1 : 0);
+  }
+
+  dispose(): void {
+    (this.plates.material.uniforms.uNames.value as CanvasTexture).dispose();
+    for (const mesh of [this.signs, this.plates]) {
+      mesh.geometry.dispose();
+      mesh.material.dispose();
+    }
+  }
+}
+
+// signs and plates are drawn over the finished picture, so their colours are those of the screen
+const colours = TEAMS.map((team) => new Color().setHex(team.colour, ""));
+const spot = new Vector3();

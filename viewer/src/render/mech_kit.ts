@@ -1,0 +1,176 @@
+// Builds the bodies of mechs out of chamfered slabs, limbs and tubes, flat-shaded, as one geometry per class. Each
+// vertex says which bone moves it and about which joints, so that one instanced draw call shows a whole class walking.
+// Mech space: feet at the origin, x forward, y up, z right, lengths in voxels.
+
+import { BufferAttribute, BufferGeometry, Color, Euler, Matrix4, Vector3 } from "three";
+
+/** What moves a vertex. */
+export enum Bone {
+  BODY = 0, // sways with the gait
+  THIGH = 1, // turns about the hip
+  SHIN = 2, // turns about the knee, then with the thigh
+  DISH = 3, // turns about the upright axis through `hip`
+}
+
+/** What a vertex glows with. */
+export enum Glow {
+  NONE = 0,
+  EYE = 1, // cockpit and sensors: dark when shut down or dead
+  VENT = 2, // glows as the mech heats up
+  LAMP = 3, // small lights in the team's colour
+}
+
+/** How the next parts are painted and moved. */
+export interface Paint {
+  colour: number; // sRGB
+  team: number; // share of the team's colour, 0 to 1
+  glow: Glow;
+  bone: Bone;
+  side: number; // -1 left leg, 1 right leg, 0 neither
+  flex: number; // angle by which a lifted knee bends [rad]; positive bends the foot forward
+  hip: readonly [number, number, number];
+  knee: readonly [number, number, number];
+}
+
+/** Options of a slab. */
+export interface SlabOptions {
+  chamfer?: number; // width cut off its edges [vox]
+  top?: readonly [number, number]; // size of the top relative to the bottom along x and z
+  shift?: number; // how far the top is moved forward [vox]
+  turn?: readonly [number, number, number]; // rotation about its centre, x then y then z [rad]
+}
+
+const BODY: Paint = {
+  colour: 0x59606a, team: 0, glow: Glow.NONE, bone: Bone.BODY, side: 0, flex: 0, hip: [0, 0, 0], knee: [0, 0, 0],
+};
+
+/** Collects triangles. */
+export class MechKit {
+  private position: number[] = [];
+  private normal: number[] = [];
+  private colour: number[] = [];
+  private part: number[] = [];
+  private joint: number[] = [];
+  private knee: number[] = [];
+  private paint: Paint = BODY;
+
+  /** Paint what follows; what is not said is plain body. */
+  with(paint: Partial<Paint>): this {
+    this.paint = { ...BODY, ...paint };
+    return this;
+  }
+
+  /** Change some of the paint of what follows. */
+  but(paint: Partial<Paint>): this {
+    this.paint = { ...this.paint, ...paint };
+    return this;
+  }
+
+  /** Add a triangle, counter-clockwise seen from outside. */
+  private triangle(a: Vector3, b: Vector3, c: Vector3): void {
+    const normal = new Vector3().subVectors(b, a).cross(new Vector3().subVectors(c, a));
+    if (normal.lengthSq() < 1e-12) return;
+    normal.normalize();
+    const colour = new Color(this.paint.colour);
+    for (const p of [a, b, c]) {
+      this.position.push(p.x, p.y, p.z);
+      this.normal.push(normal.x, normal.y, normal.z);
+      this.colour.push(colour.r, colour.g, colour.b, this.paint.team);
+      this.part.push(this.paint.bone, this.paint.side, this.paint.glow, this.paint.flex);
+      this.joint.push(...this.paint.hip);
+      this.knee.push(...this.paint.knee);
+    }
+  }
+
+  /** Join rings of points, from the lowest up, and close both ends. */
+  private loft(rings: readonly Vector3[][]): void {
+    const count = rings[0].length;
+    for (let r = 0; r + 1 < rings.length; r++) {
+      for (let i = 0; i < count; i++) {
+        const j = (i + 1) % count;
+        const [low, high] = [rings[r], rings[r + 1]];
+        this.triangle(low[i], high[i], high[j]);
+        this.triangle(low[i], high[j], low[j]);
+      }
+    }
+    const [first, last] = [rings[0], rings[rings.length - 1]];
+    for (let i = 1; i + 1 < count; i++) {
+      this.triangle(first[0], first[i], first[i + 1]);
+      this.triangle(last[0], last[i + 1], last[i]);
+    }
+  }
+
+  /** Add a block with its centre at `at`; its edges are cut, its top may be narrower and moved. */
+  slab(at: readonly [number, number, number], size: readonly [number, number, number], options: SlabOptions = {}): this {
+    const { chamfer = 0.12 * Math.min(...size), top = [1, 1], shift = 0, turn = [0, 0, 0] } = options;
+    const placed = new Matrix4().makeRotationFromEuler(new Euler(...turn)).setPosition(...at);
+    const ring = (y: number, inset: number, sx: number, sz: number, move: number): Vector3[] => {
+      const [hx, hz] = [Math.max(0.01, (size[0] / 2) * sx - inset), Math.max(0.01, (size[2] / 2) * sz - inset)];
+      const c = Math.min(chamfer, hx * 0.9, hz * 0.9);
+      const outline = [
+        [hx - c, -hz], [hx, -hz + c], [hx, hz - c], [hx - c, hz], [-hx + c, hz], [-hx, hz - c], [-hx, -hz + c], [-hx + c, -hz],
+      ];
+      return outline.map(([x, z]) => new Vector3(x + move, y, z).applyMatrix4(placed));
+    };
+    const half = size[1] / 2;
+    const bevel = Math.min(chamfer, half * 0.5);
+    const share = bevel / size[1];
+    this.loft([
+      ring(-half, bevel * 0.8, 1, 1, 0),
+      ring(-half + bevel, 0, 1 + (top[0] - 1) * share, 1 + (top[1] - 1) * share, shift * share),
+      ring(half - bevel, 0, top[0] + (1 - top[0]) * share, top[1] + (1 - top[1]) * share, shift * (1 - share)),
+      ring(half, bevel * 0.8, top[0], top[1], shift),
+    ]);
+    return this;
+  }
+
+  /** Add the mirror images of a slab left and right. */
+  slabs(at: readonly [number, number, number], size: readonly [number, number, number], options: SlabOptions = {}): this {
+    const turn = options.turn ?? [0, 0, 0];
+    this.slab(at, size, options);
+    return this.slab([at[0], at[1], -at[2]], size, { ...options, turn: [-turn[0], -turn[1], turn[2]] });
+  }
+
+  /** Add a tube from one point to another. */
+  tube(from: readonly [number, number, number], to: readonly [number, number, number], radius: number,
+    endRadius = radius, segments = 8): this {
+    const [a, b] = [new Vector3(...from), new Vector3(...to)];
+    const axis = new Vector3().subVectors(b, a).normalize();
+    const side = Math.abs(axis.y) < 0.9 ? new Vector3(0, 1, 0) : new Vector3(1, 0, 0);
+    const u = new Vector3().crossVectors(axis, side).normalize();
+    const v = new Vector3().crossVectors(axis, u);
+    const ring = (at: Vector3, r: number): Vector3[] =>
+      Array.from({ length: segments }, (_, i) => {
+        const angle = (-2 * Math.PI * i) / segments;
+        return at.clone().addScaledVector(u, r * Math.cos(angle)).addScaledVector(v, r * Math.sin(angle));
+      });
+    this.loft([ring(a, radius), ring(b, endRadius)]);
+    return this;
+  }
+
+  /** Add a limb between two joints in the plane of a leg: a slab along the line, `thick` front to back. */
+  limb(from: readonly [number, number, number], to: readonly [number, number, number], thick: number, wide: number,
+    taper = 1): this {
+    const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
+    const length = Math.hypot(dx, dy) + thick * 0.35;
+    const at = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2, (from[2] + to[2]) / 2] as const;
+    return this.slab(at, [thick * taper, length, wide * taper], {
+      turn: [0, 0, Math.atan2(-dx, dy) + Math.PI],
+      top: [1 / taper, 1 / taper],
+    });
+  }
+
+  /** Finish: the geometry with everything the mech material reads. */
+  build(): BufferGeometry {
+    const geometry = new BufferGeometry();
+    const add = (name: string, values: number[], size: number) =>
+      geometry.setAttribute(name, new BufferAttribute(new Float32Array(values), size));
+    add("position", this.position, 3);
+    add("normal", this.normal, 3);
+    add("paint", this.colour, 4);
+    add("part", this.part, 4);
+    add("hip", this.joint, 3);
+    add("knee", this.knee, 3);
+    return geometry;
+  }
+}

@@ -1,0 +1,148 @@
+// The mechs in the scene: one instanced mesh per class, filled each frame from the poses of the moment. How a mech
+// stands, falls and dies is a function of its pose and of the time since its death.
+
+import {
+  Color, DynamicDrawUsage, Euler, InstancedBufferAttribute, InstancedMesh, Matrix4, Quaternion, Vector3,
+} from "three";
+import { type Poses, smooth } from "../interpolate";
+import { TEAMS } from "../palette";
+import { CHASSIS_NAMES, type ChassisName, type Header } from "../protocol.gen";
+import { worldPoint } from "../spaces";
+import { mechDepthMaterial, mechMaterial } from "./mech_material";
+import { MODELS } from "./mech_models";
+
+const COLLAPSE_S = 0.9; // time from death to lying still
+const FLASH_S = 0.18; // how long armour flashes after a hit
+const FULL_STRIDE = 0.55; // share of the top speed at which steps are longest
+const DISH_RATE = 1.3; // turning of radar dishes [rad/s]
+const FALL_ROLL = 1.42; // how far a knocked-down mech lies over [rad]
+
+/** What the mechs' looks depend on beside their poses. */
+export interface MechMoment {
+  seconds: number; // of the match
+  deaths: Float64Array; // time since death of each mech [s], negative while it lives
+  hits: Float64Array; // time since each mech was last hit [s], Infinity for never
+  selected: number; // mech to be marked, -1 for none
+}
+
+/** The mechs of one class. */
+interface Squad {
+  mesh: InstancedMesh;
+  mechs: number[]; // mech of each instance
+  tint: InstancedBufferAttribute;
+  gait: InstancedBufferAttribute;
+  mood: InstancedBufferAttribute;
+}
+
+/** All mechs of a match. */
+export class Mechs {
+  readonly meshes: readonly InstancedMesh[];
+  private readonly squads: Squad[];
+  private readonly chassis: ChassisName[];
+  private readonly sizes: readonly (readonly number[])[];
+
+  constructor(private readonly header: Header) {
+    const known = new Set<string>(CHASSIS_NAMES);
+    this.chassis = header.roster.map(({ chassis }) => {
+      const name = header.chassis[chassis]?.name ?? "";
+      return known.has(name) ? (name as ChassisName) : "medium"; // a class of a newer version is drawn as a medium one
+    });
+    this.sizes = header.roster.map(({ chassis }) => header.chassis[chassis]?.size ?? [2.5, 2.5, 3]);
+    this.squads = CHASSIS_NAMES.map((name) => this.squad(name)).filter((squad) => squad.mechs.length > 0);
+    this.meshes = this.squads.map((squad) => squad.mesh);
+  }
+
+  private squad(name: ChassisName): Squad {
+    const mechs = this.chassis.map((_, mech) => mech).filter((mech) => this.chassis[mech] === name && this.header.roster[mech].present);
+    const mesh = new InstancedMesh(MODELS[name].build(), material, mechs.length);
+    mesh.customDepthMaterial = depthMaterial;
+    mesh.castShadow = mesh.receiveShadow = true;
+    mesh.frustumCulled = false;
+    const perInstance = (attribute: string) => {
+      const values = new InstancedBufferAttribute(new Float32Array(4 * mechs.length), 4).setUsage(DynamicDrawUsage);
+      mesh.geometry.setAttribute(attribute, values);
+      return values;
+    };
+    return { mesh, mechs, tint: perInstance("tint"), gait: perInstance("gait"), mood: perInstance("mood") };
+  }
+
+  /** Show the moment. */
+  update(poses: Poses, moment: MechMoment): void {
+    for (const squad of this.squads) {
+      squad.mechs.forEach((mech, at) => {
+        squad.mesh.setMatrixAt(at, this.matrixOf(mech, poses, moment.deaths[mech]));
+        this.dress(squad, at, mech, poses, moment);
+      });
+      squad.mesh.instanceMatrix.needsUpdate = true;
+      squad.tint.needsUpdate = squad.gait.needsUpdate = squad.mood.needsUpdate = true;
+    }
+  }
+
+  /** Where a mech stands or lies. */
+  private matrixOf(mech: number, poses: Poses, deadFor: number): Matrix4 {
+    const size = this.sizes[mech];
+    const dead = smooth(deadFor / COLLAPSE_S);
+    const fallen = poses.fallen[mech] * (1 - dead);
+    const bank = mech % 2 === 0 ? 1 : -1;
+    euler.set(
+      bank * (fallen * FALL_ROLL + dead * 0.22),
+      poses.yaw[mech],
+      -dead * 0.3 + Math.max(-0.12, Math.min(0.12, poses.climb[mech] * 0.03)) * (1 - dead),
+      "YZX",
+    );
+    turn.setFromEuler(euler);
+    worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] - size[2] / 2, place);
+    // a mech on its side rests on its shoulder, a wreck sinks into its own rubble
+    place.y += fallen * size[1] * 0.32 - dead * size[2] * 0.16;
+    return matrix.compose(place, turn, ONE);
+  }
+
+  private dress(squad: Squad, at: number, mech: number, poses: Poses, moment: MechMoment): void {
+    const { gait } = MODELS[this.chassis[mech]];
+    const spec = this.header.chassis[this.header.roster[mech].chassis];
+    const dead = smooth(moment.deaths[mech] / (COLLAPSE_S * 0.5));
+    const power = (1 - poses.shutdown[mech]) * (1 - dead);
+    const stride = Math.min(1, poses.speed[mech] / (FULL_STRIDE * (spec?.max_speed ?? 5))) * (1 - poses.fallen[mech]) * (1 - dead);
+    const phase = ((poses.walked[mech] / gait.stride) % 1) * 2 * Math.PI;
+    const flash = Math.max(0, 1 - moment.hits[mech] / FLASH_S) * (1 - dead);
+    const colour = paints[this.header.roster[mech].team];
+    squad.tint.setXYZW(at, colour.r, colour.g, colour.b, 1 - dead);
+    squad.gait.setXYZW(at, phase, stride, moment.seconds * DISH_RATE * power + mech, gait.swing);
+    squad.mood.setXYZW(at, poses.heat[mech] / (spec?.heat_cap ?? 100), power, flash, mech === moment.selected ? 1 : 0);
+  }
+
+  /** Where a mech's shots leave it, in world space, for a pose given as centre and heading. */
+  muzzle(mech: number, x: number, y: number, z: number, yaw: number, out: Vector3): Vector3 {
+    const [forward, up, right] = MODELS[this.chassis[mech]].muzzle;
+    const [cos, sin] = [Math.cos(yaw), Math.sin(yaw)];
+    const vx = x + forward * cos + right * sin;
+    const vy = y + forward * sin - right * cos;
+    return worldPoint(vx, vy, z - this.sizes[mech][2] / 2 + up, out);
+  }
+
+  /** Height of a mech's box [vox]. */
+  height(mech: number): number {
+    return this.sizes[mech][2];
+  }
+
+  /** Width of a mech's box [vox]. */
+  width(mech: number): number {
+    return this.sizes[mech][0];
+  }
+
+  dispose(): void {
+    for (const { mesh } of this.squads) {
+      mesh.geometry.dispose();
+      mesh.dispose();
+    }
+  }
+}
+
+const material = mechMaterial();
+const depthMaterial = mechDepthMaterial();
+const paints = TEAMS.map((team) => new Color(team.paint));
+const euler = new Euler();
+const turn = new Quaternion();
+const place = new Vector3();
+const matrix = new Matrix4();
+const ONE = new Vector3(1, 1, 1);

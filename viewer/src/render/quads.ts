@@ -1,0 +1,239 @@
+// Two pools of instanced quads that face the camera, each one draw call: beams between two points, and sprites at a
+// point. They are filled anew each frame. Blending is premultiplied, so that light that adds and smoke that covers
+// share a pool: `cover` says how much of what is behind is hidden.
+
+import {
+  BufferAttribute, Color, CustomBlending, DynamicDrawUsage, InstancedBufferAttribute, InstancedBufferGeometry, Mesh,
+  OneFactor, OneMinusSrcAlphaFactor, ShaderMaterial, type Vector3,
+} from "three";
+
+/** Patterns of beams. */
+export enum BeamKind {
+  SOLID = 0, // a white core in a coloured glow
+  DOTTED = 1, // dashes that run along it
+  TRACER = 2, // bright at its end, fading to its start
+}
+
+/** Patterns of sprites. */
+export enum SpriteKind {
+  GLOW = 0, // round, soft light
+  SMOKE = 1, // a puff with ragged edges
+  FIRE = 2, // a puff that burns from white to red
+  RING = 3, // a thin circle
+  SPARK = 4, // a star of short rays
+}
+
+const SHARED = /* glsl */ `
+float noise(vec2 p) {
+  vec2 i = floor(p), f = fract(p);
+  f = f * f * (3.0 - 2.0 * f);
+  vec4 h = fract(sin(vec4(dot(i, vec2(127.1, 311.7)), dot(i + vec2(1, 0), vec2(127.1, 311.7)),
+    dot(i + vec2(0, 1), vec2(127.1, 311.7)), dot(i + vec2(1, 1), vec2(127.1, 311.7)))) * 43758.5453);
+  return mix(mix(h.x, h.y, f.x), mix(h.z, h.w, f.x), f.y);
+}
+void output_light(vec3 light, float alpha, float cover) {
+  gl_FragColor = vec4(light, 1.0);
+  #include <colorspace_fragment>
+  gl_FragColor = vec4(gl_FragColor.rgb * alpha, alpha * cover);
+}
+`;
+
+/** Grow-only instanced attributes with a fixed set of fields. */
+class QuadPool {
+  readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
+  private values: Float32Array[];
+  private count = 0;
+  private capacity = 256;
+
+  constructor(private readonly fields: readonly string[], material: ShaderMaterial) {
+    this.values = fields.map(() => new Float32Array(this.capacity * 4));
+    this.mesh = new Mesh(this.geometry(), material);
+    this.mesh.frustumCulled = false;
+    this.mesh.visible = false;
+    this.mesh.renderOrder = 5;
+  }
+
+  private geometry(): InstancedBufferGeometry {
+    const geometry = new InstancedBufferGeometry();
+    geometry.setAttribute("position", new BufferAttribute(new Float32Array([0, -1, 0, 1, -1, 0, 1, 1, 0, 0, 1, 0]), 3));
+    geometry.setIndex([0, 1, 2, 0, 2, 3]);
+    this.fields.forEach((field, i) =>
+      geometry.setAttribute(field, new InstancedBufferAttribute(this.values[i], 4).setUsage(DynamicDrawUsage)),
+    );
+    return geometry;
+  }
+
+  clear(): void {
+    this.count = 0;
+  }
+
+  /** Add an instance: four numbers per field. */
+  add(...numbers: number[]): void {
+    if (this.count === this.capacity) this.grow();
+    for (let f = 0; f < this.fields.length; f++) {
+      for (let k = 0; k < 4; k++) this.values[f][this.count * 4 + k] = numbers[f * 4 + k];
+    }
+    this.count++;
+  }
+
+  private grow(): void {
+    this.capacity *= 2;
+    this.values = this.values.map((old) => {
+      const larger = new Float32Array(this.capacity * 4);
+      larger.set(old);
+      return larger;
+    });
+    this.mesh.geometry.dispose();
+    this.mesh.geometry = this.geometry();
+  }
+
+  /** Hand what was added to the GPU. */
+  finish(): void {
+    this.mesh.visible = this.count > 0;
+    this.mesh.geometry.instanceCount = this.count;
+    for (const field of this.fields) {
+      const attribute = this.mesh.geometry.getAttribute(field) as InstancedBufferAttribute;
+      attribute.clearUpdateRanges();
+      attribute.addUpdateRange(0, this.count * 4);
+      attribute.needsUpdate = true;
+    }
+  }
+
+  dispose(): void {
+    this.mesh.geometry.dispose();
+    this.mesh.material.dispose();
+  }
+}
+
+function quadMaterial(vertexShader: string, fragmentShader: string): ShaderMaterial {
+  return new ShaderMaterial({
+    vertexShader, fragmentShader, transparent: true, depthWrite: false, blending: CustomBlending, blendSrc: OneFactor,
+    blendDst: OneMinusSrcAlphaFactor,
+  });
+}
+
+const BEAM_VERTEX = /* glsl */ `
+in vec4 from;   // point, width
+in vec4 to;     // point, pattern
+in vec4 light;  // colour, alpha
+out vec2 vAlong;
+out vec4 vLight;
+flat out float vKind;
+flat out float vLength;
+void main() {
+  vec4 a = viewMatrix * vec4(from.xyz, 1.0), b = viewMatrix * vec4(to.xyz, 1.0);
+  vec3 along = b.xyz - a.xyz;
+  vec3 here = mix(a.xyz, b.xyz, position.x);
+  vec3 side = normalize(cross(along, here) + vec3(0.0, 1e-5, 0.0));
+  // never thinner than a pixel or two, however far away
+  float width = max(from.w, -here.z * 0.0016);
+  here += side * position.y * width * 2.5 + normalize(along) * (position.x - 0.5) * width;
+  vAlong = vec2(position.x, position.y * 2.5);
+  vLight = light;
+  vKind = to.w;
+  vLength = length(along);
+  gl_Position = projectionMatrix * vec4(here, 1.0);
+}`;
+const BEAM_FRAGMENT = /* glsl */ `
+in vec2 vAlong;
+in vec4 vLight;
+flat in float vKind;
+flat in float vLength;
+${SHARED}
+void main() {
+  float off = abs(vAlong.y);
+  float core = smoothstep(0.62, 0.25, off), glow = exp(-off * off * 1.1) * smoothstep(2.5, 1.9, off);
+  float strength = 1.0;
+  if (vKind > 1.5) strength = pow(vAlong.x, 1.6);
+  else if (vKind > 0.5) strength = smoothstep(0.35, 0.5, abs(fract(vAlong.x * vLength * 0.9) - 0.5) + 0.12);
+  vec3 light = mix(vLight.rgb, vec3(1.0), core * 0.75) * (core * 1.2 + glow * 0.55);
+  output_light(light * strength, vLight.a, 0.0);
+}`;
+
+const SPRITE_VERTEX = /* glsl */ `
+in vec4 place;  // centre, radius
+in vec4 light;  // colour, alpha
+in vec4 shape;  // pattern, turn, age 0..1, cover
+out vec2 vAt;
+out vec4 vLight;
+flat out vec4 vShape;
+void main() {
+  vec2 corner = vec2(position.x * 2.0 - 1.0, position.y);
+  float s = sin(shape.y), c = cos(shape.y);
+  vAt = corner;
+  vec4 centre = viewMatrix * vec4(place.xyz, 1.0);
+  centre.xy += mat2(c, s, -s, c) * corner * place.w;
+  // light sits a little in front of what it lights, so that walls do not cut it in half
+  centre.xyz *= 1.0 - min(0.3, place.w * 0.5 / max(1.0, length(centre.xyz)));
+  vLight = light;
+  vShape = shape;
+  gl_Position = projectionMatrix * centre;
+}`;
+const SPRITE_FRAGMENT = /* glsl */ `
+in vec2 vAt;
+in vec4 vLight;
+flat in vec4 vShape;
+${SHARED}
+void main() {
+  float r = length(vAt);
+  if (r > 1.0) discard;
+  float kind = vShape.x, age = vShape.z;
+  float rag = noise(vAt * 2.6 + vShape.y * 7.0) * 0.65 + noise(vAt * 6.0 - vShape.y * 3.0) * 0.35;
+  vec3 light = vLight.rgb;
+  float alpha = 1.0;
+  if (kind < 0.5) {
+    float soft = 1.0 - r;
+    alpha = soft * soft * soft;
+    light = mix(light, vec3(1.0), 0.7 * smoothstep(0.4, 0.0, r));
+  } else if (kind < 1.5) {
+    alpha = smoothstep(1.0, 0.35, r + (rag - 0.5) * 0.7);
+    light *= 0.72 + 0.5 * (0.5 + 0.5 * vAt.y) * rag + 0.2 * rag;
+  } else if (kind < 2.5) {
+    float heat = clamp(1.25 - r - age * 1.1 + (rag - 0.5) * 0.9, 0.0, 1.0);
+    alpha = smoothstep(0.02, 0.3, heat);
+    light = mix(mix(vec3(0.16, 0.05, 0.03), light, smoothstep(0.05, 0.4, heat)), vec3(1.0, 0.95, 0.8), smoothstep(0.5, 0.95, heat));
+    light *= 1.0 + heat;
+  } else if (kind < 3.5) {
+    alpha = smoothstep(0.16, 0.0, abs(r - 0.84));
+  } else {
+    float ray = pow(abs(cos(atan(vAt.y, vAt.x) * 3.0 + vShape.y)), 14.0);
+    alpha = (ray * smoothstep(1.0, 0.1, r) + smoothstep(0.35, 0.0, r)) * (1.0 - age);
+    light = mix(light, vec3(1.0), 0.6 * smoothstep(0.5, 0.0, r));
+  }
+  output_light(light, alpha * vLight.a, vShape.w);
+}`;
+
+const tone = new Color();
+
+/** Straight light. */
+export class Beams {
+  private readonly pool = new QuadPool(["from", "to", "light"], quadMaterial(BEAM_VERTEX, BEAM_FRAGMENT));
+  readonly mesh: Mesh = this.pool.mesh;
+
+  clear = () => this.pool.clear();
+  finish = () => this.pool.finish();
+  dispose = () => this.pool.dispose();
+
+  /** Add a beam between two points of world space. */
+  add(from: Vector3, to: Vector3, kind: BeamKind, width: number, colour: number, alpha: number): void {
+    tone.setHex(colour);
+    this.pool.add(from.x, from.y, from.z, width, to.x, to.y, to.z, kind, tone.r, tone.g, tone.b, alpha);
+  }
+}
+
+/** Light and smoke at a point. */
+export class Sprites {
+  private readonly pool = new QuadPool(["place", "light", "shape"], quadMaterial(SPRITE_VERTEX, SPRITE_FRAGMENT));
+  readonly mesh: Mesh = this.pool.mesh;
+
+  clear = () => this.pool.clear();
+  finish = () => this.pool.finish();
+  dispose = () => this.pool.dispose();
+
+  /** Add a sprite in world space; `age` runs from 0 to 1, `cover` from 0 (adds light) to 1 (hides). */
+  add(x: number, y: number, z: number, radius: number, kind: SpriteKind, colour: number, alpha: number, age = 0,
+    cover = 0, turn = 0): void {
+    tone.setHex(colour);
+    this.pool.add(x, y, z, radius, tone.r, tone.g, tone.b, alpha, kind, turn, age, cover);
+  }
+}

@@ -1,0 +1,128 @@
+// The materials of the terrain: three's Lambert lighting, shadows and fog around the patterns of terrain_shader, for
+// vertices that carry look, face, occlusion and tint instead of normals and colours. Everything opaque is one material,
+// water and glass another.
+
+import { Color, type DataTexture, MeshLambertMaterial, MeshPhongMaterial, type Texture, Vector2, Vector3 } from "three";
+import { LOOKS } from "../palette";
+import { POSITION_STEPS } from "./mesher";
+import { TERRAIN_PARS } from "./terrain_shader";
+
+/** Values that all terrain materials share. */
+export interface TerrainUniforms {
+  [name: string]: { value: unknown };
+  uTime: { value: number }; // seconds of the match
+  uSoil: { value: Texture | null }; // nearness of green, houses, lava, water
+  uMap: { value: Vector2 }; // size of the map [vox]
+  uEye: { value: Vector3 }; // the camera, in voxel space
+  uFocus: { value: Vector3 }; // what it follows, in voxel space
+  uCut: { value: number }; // radius of the cut between them [vox], 0 for none
+}
+
+const FACADES = [0xc7beb0, 0xa9684e, 0x8f979c, 0xcdb288, 0x6e7a84, 0xb99f8c, 0x9aa28d, 0xd2cdc4];
+
+/** Make the shared values. */
+export function terrainUniforms(): TerrainUniforms {
+  const looks = Object.values(LOOKS);
+  return {
+    uTime: { value: 0 },
+    uSoil: { value: null as DataTexture | null },
+    uMap: { value: new Vector2(1, 1) },
+    uEye: { value: new Vector3() },
+    uFocus: { value: new Vector3() },
+    uCut: { value: 0 },
+    uColour: { value: looks.map((look) => new Color(look.colour)) },
+    uAccent: { value: looks.map((look) => new Color(look.accent)) },
+    uFacade: { value: FACADES.map((facade) => new Color(facade)) },
+  };
+}
+
+const VERTEX_PARS = /* glsl */ `
+in vec4 code;
+out vec3 vVoxel;
+flat out vec4 vCode;
+out float vOpen;
+vec3 faceNormal(float face) {
+  float axis = floor(face * 0.5), side = 1.0 - 2.0 * mod(face, 2.0);
+  return side * vec3(axis < 0.5, axis > 0.5 && axis < 1.5, axis > 1.5);
+}
+`;
+const VERTEX_NORMAL = "vec3 objectNormal = faceNormal(code.y);";
+const VERTEX_MAIN = /* glsl */ `
+vVoxel = position / ${POSITION_STEPS.toFixed(1)};
+vCode = vec4(code.x, code.y, code.w, 0.0);
+vOpen = code.z / 255.0;
+#include <begin_vertex>
+`;
+const FRAGMENT_PARS = /* glsl */ `
+${TERRAIN_PARS}
+vec3 voxelNormal() {
+  float axis = floor(vCode.y * 0.5), side = 1.0 - 2.0 * mod(vCode.y, 2.0);
+  return side * vec3(axis < 0.5, axis > 0.5 && axis < 1.5, axis > 1.5);
+}
+`;
+
+type Shader = Parameters<MeshLambertMaterial["onBeforeCompile"]>[0];
+
+/** Put our attributes and patterns into one of three's shaders. */
+function inject(shader: Shader, uniforms: TerrainUniforms, colour: string, occlusion: string): void {
+  Object.assign(shader.uniforms, uniforms);
+  shader.vertexShader = shader.vertexShader
+    .replace("#include <common>", `#include <common>\n${VERTEX_PARS}`)
+    .replace("#include <beginnormal_vertex>", VERTEX_NORMAL)
+    .replace("#include <begin_vertex>", VERTEX_MAIN);
+  shader.fragmentShader = shader.fragmentShader
+    .replace("#include <common>", `#include <common>\n${FRAGMENT_PARS}`)
+    .replace("#include <color_fragment>", colour)
+    .replace("#include <aomap_fragment>", occlusion);
+}
+
+const SOLID_COLOUR = /* glsl */ `
+if (cutAway()) discard;
+Surface surface = surfaceOf(voxelNormal());
+diffuseColor.rgb = surface.colour;
+totalEmissiveRadiance += surface.glow;
+`;
+const SOLID_OCCLUSION = /* glsl */ `
+float open = vOpen * vOpen * (3.0 - 2.0 * vOpen);
+reflectedLight.indirectDiffuse *= mix(0.34, 1.0, open);
+reflectedLight.directDiffuse *= mix(0.62, 1.0, open);
+`;
+
+/** Material of all that is opaque. */
+export function solidMaterial(uniforms: TerrainUniforms): MeshLambertMaterial {
+  const material = new MeshLambertMaterial();
+  material.onBeforeCompile = (shader) => inject(shader, uniforms, SOLID_COLOUR, SOLID_OCCLUSION);
+  material.customProgramCacheKey = () => "echelon-terrain";
+  return material;
+}
+
+const CLEAR_COLOUR = /* glsl */ `
+int look = int(vCode.x + 0.5);
+vec3 face = voxelNormal();
+vec2 uv = abs(face.x) > 0.5 ? vVoxel.yz : abs(face.y) > 0.5 ? vVoxel.xz : vVoxel.xy;
+vec2 footprint = fwidth(uv);
+float px = max(max(footprint.x, footprint.y), 1e-4) * 0.7;
+vec3 flatNormal = normalize(cross(dFdx(vViewPosition), dFdy(vViewPosition)));
+float facing = abs(dot(normalize(vViewPosition), flatNormal));
+float rim = pow(1.0 - facing, 3.0);
+if (look == WATER) {
+  float wave = fbm2(uv * 0.8 + vec2(uTime * 0.25, -uTime * 0.17)) + 0.5 * noise2(uv * 2.7 - uTime * 0.5);
+  float crest = smoothstep(0.84, 1.02, wave);
+  diffuseColor.rgb = mix(uColour[WATER] * 0.8, uColour[WATER] * 1.9, wave * 0.6) + uAccent[WATER] * crest * 0.25;
+  diffuseColor.rgb = mix(diffuseColor.rgb, vec3(0.62, 0.76, 0.86), rim * 0.7);
+  diffuseColor.a = mix(0.78, 0.96, rim);
+} else {
+  float frame = seam(uv, 1.0, 0.045, px) * (1.0 - smoothstep(0.2, 0.8, px));
+  float streak = smoothstep(0.42, 0.5, fract((uv.x + uv.y) * 0.35)) * smoothstep(0.62, 0.5, fract((uv.x + uv.y) * 0.35));
+  diffuseColor.rgb = mix(uColour[GLASS] * 0.75, uAccent[GLASS], frame * 0.6 + streak * 0.35);
+  diffuseColor.a = clamp(0.24 + 0.5 * rim + 0.4 * frame + 0.12 * streak, 0.0, 0.92);
+}
+`;
+
+/** Material of water and glass. */
+export function clearMaterial(uniforms: TerrainUniforms): MeshPhongMaterial {
+  const material = new MeshPhongMaterial({ transparent: true, depthWrite: false, shininess: 120, specular: 0x99a5ad });
+  material.onBeforeCompile = (shader) => inject(shader, uniforms, CLEAR_COLOUR, "");
+  material.customProgramCacheKey = () => "echelon-terrain-clear";
+  return material;
+}

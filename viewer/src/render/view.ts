@@ -1,0 +1,169 @@
+// One match on the stage: builds what is in the scene when a match is opened, shows the state's moment once per frame,
+// and takes it all down again. The only way from the state to the GPU.
+
+import { Raycaster, Vector2, Vector3 } from "three";
+import type { Chunk } from "../data/replay";
+import { lookTable } from "../data/looks";
+import { VoxelField } from "../data/voxels";
+import type { MatchState, ViewerState } from "../state";
+import { WorkerLink } from "../workers/link";
+import type { MeshCalls } from "../workers/messages";
+import { CameraRig } from "./camera";
+import { Debris } from "./debris";
+import { type Brushes, Effects, WINDOW_S } from "./effects";
+import { Markers } from "./markers";
+import { type MechMoment, Mechs } from "./mechs";
+import { DamageNumbers } from "./numbers";
+import { Beams, Sprites } from "./quads";
+import { drawRounds } from "./rounds";
+import type { Stage } from "./stage";
+import { Terrain } from "./terrain";
+import { ZoneRing } from "./zone";
+
+const PICK_PIXELS = 34; // how near a click must be to a mech
+
+/** Start the worker that meshes. */
+export function meshWorker(): WorkerLink<MeshCalls> {
+  return new WorkerLink<MeshCalls>(new Worker(new URL("../workers/mesh.worker.ts", import.meta.url), { type: "module" }));
+}
+
+/** What is in the scene for one match. */
+export class MatchView {
+  readonly rig: CameraRig;
+  private readonly mechs: Mechs;
+  private readonly markers: Markers;
+  private readonly zone: ZoneRing;
+  private readonly brushes: Brushes = { beams: new Beams(), sprites: new Sprites(), numbers: new DamageNumbers() };
+  private readonly effects: Effects;
+  private readonly moment: MechMoment;
+  private terrain: Terrain | null = null;
+  private debris: Debris | null = null;
+  private voxels: VoxelField | null = null;
+
+  constructor(private readonly stage: Stage, private readonly match: MatchState, private readonly mesher: WorkerLink<MeshCalls>) {
+    const { header } = match;
+    this.rig = new CameraRig(stage.camera);
+    this.mechs = new Mechs(header);
+    this.markers = new Markers(header, this.mechs);
+    this.zone = new ZoneRing(header.zone);
+    this.effects = new Effects(header, this.mechs, this.brushes);
+    this.moment = { seconds: 0, deaths: new Float64Array(header.mechs), hits: this.effects.hits, selected: -1 };
+    stage.fit(header.world.size);
+    stage.scene.add(...this.objects());
+    stage.warm();
+  }
+
+  private objects() {
+    const { beams, sprites, numbers } = this.brushes;
+    return [...this.mechs.meshes, this.markers.signs, this.markers.plates, this.zone.mesh, beams.mesh, sprites.mesh, numbers.mesh];
+  }
+
+  /** Whether terrain and mechs of the moment are on the screen. */
+  get complete(): boolean {
+    return this.terrain !== null && this.terrain.meshed > 0 && this.terrain.settled && this.match.chunk !== null;
+  }
+
+  /** Build the terrain once the world has arrived. */
+  private raise(): void {
+    const { scenery, header } = this.match;
+    if (!scenery || this.terrain) return;
+    const { size } = header.world;
+    this.voxels = new VoxelField(scenery.looks, size, lookTable(header.materials));
+    this.terrain = new Terrain(this.mesher, scenery, size);
+    this.debris = new Debris(scenery.looks, size, header.tick_hz);
+    this.terrain.meshAll(this.voxels.looks);
+    this.stage.scene.add(...this.terrain.meshes, this.debris.mesh);
+    this.stage.warm();
+  }
+
+  /** Draw the state's moment. */
+  draw(state: ViewerState, elapsed: number, width: number, height: number, calm: boolean): void {
+    this.raise();
+    const { match } = this;
+    const { header, poses } = match;
+    const seconds = state.tick / header.tick_hz;
+    const high = state.selected >= 0 ? this.mechs.height(state.selected) : 3;
+    this.rig.update(state, elapsed, high, this.voxels?.looks ?? null, calm);
+    if (this.terrain) this.terrain.look(seconds, this.stage.camera.position, this.rig.focus, state.camera.mode === "follow");
+    if (match.chunk) this.drawMoment(state, match.chunk, seconds);
+    this.markers.plates.visible = state.showBars;
+    this.markers.update(poses, state.selected, width, height, this.stage.camera.position);
+    this.stage.render();
+  }
+
+  private drawMoment(state: ViewerState, chunk: Chunk, seconds: number): void {
+    const { match, moment } = this;
+    const { beams, sprites, numbers } = this.brushes;
+    this.editTerrain(chunk, state.tick);
+    const recent = this.recentChunks(chunk, state.tick);
+    for (const pool of [beams, sprites, numbers]) pool.clear();
+    moment.seconds = seconds;
+    moment.selected = state.selected;
+    match.deaths.forEach((tick, mech) => (moment.deaths[mech] = this.deadFor(mech, tick, state.tick)));
+    this.effects.draw(recent, state.tick);
+    this.effects.drawWrecks(match.poses, moment.deaths);
+    drawRounds(recent, match.header, state.tick, this.brushes);
+    this.mechs.update(match.poses, moment);
+    this.zone.update(chunk, state.tick, seconds);
+    this.debris?.update(recent, state.tick);
+    for (const pool of [beams, sprites, numbers]) pool.finish();
+  }
+
+  /** Time since a mech's death [s], negative while it lives; a death that no marker tells of yet is read off its flags. */
+  private deadFor(mech: number, died: number, tick: number): number {
+    if (died < Infinity) return (tick - died) / this.match.header.tick_hz;
+    return this.match.poses.alive[mech] < 0.5 && this.match.header.roster[mech].present ? 2 : -1;
+  }
+
+  private editTerrain(chunk: Chunk, tick: number): void {
+    const { terrain, voxels } = this;
+    if (terrain && voxels) for (const number of voxels.seek(chunk, tick)) terrain.remesh(number, voxels.looks);
+  }
+
+  /** The chunk of the moment, and those before it whose events still show. */
+  private recentChunks(chunk: Chunk, tick: number): Chunk[] {
+    const recent = [chunk];
+    const since = tick - WINDOW_S * this.match.header.tick_hz;
+    for (let number = this.match.chunkNumber - 1; number >= 0 && recent[0].tick0 > since; number--) {
+      const earlier = this.match.store.get(number);
+      if (!earlier) break;
+      recent.unshift(earlier);
+    }
+    return recent;
+  }
+
+  /** The mech nearest to a point of the canvas, in CSS pixels, or -1. */
+  pick(x: number, y: number, width: number, height: number): number {
+    const { poses, header } = this.match;
+    let [best, nearest] = [-1, PICK_PIXELS];
+    for (let mech = 0; mech < header.mechs; mech++) {
+      if (!header.roster[mech].present) continue;
+      spot.set(poses.x[mech], poses.z[mech], -poses.y[mech]).project(this.stage.camera);
+      if (spot.z > 1) continue;
+      const away = Math.hypot(((spot.x + 1) / 2) * width - x, ((1 - spot.y) / 2) * height - y);
+      if (away < nearest) [best, nearest] = [mech, away];
+    }
+    return best;
+  }
+
+  /** Where on the ground a point of the canvas lies, in voxel space, or null above the horizon. */
+  ground(x: number, y: number, width: number, height: number): [number, number] | null {
+    ray.setFromCamera(pointer.set((x / width) * 2 - 1, 1 - (y / height) * 2), this.stage.camera);
+    const { origin, direction } = ray.ray;
+    if (direction.y > -0.02) return null;
+    const far = -origin.y / direction.y;
+    return [origin.x + direction.x * far, -(origin.z + direction.z * far)];
+  }
+
+  dispose(): void {
+    this.stage.scene.remove(...this.objects());
+    if (this.terrain) this.stage.scene.remove(...this.terrain.meshes);
+    if (this.debris) this.stage.scene.remove(this.debris.mesh);
+    const { beams, sprites, numbers } = this.brushes;
+    for (const part of [this.mechs, this.markers, this.zone, this.terrain, this.debris, beams, sprites, numbers]) part?.dispose();
+  }
+}
+
+const spot = new Vector3();
+const ray = new Raycaster();
+const pointer = new Vector2();

@@ -1,0 +1,87 @@
+// Everything the viewer knows, in one place and without a browser: pages are drawn from it and only control.ts changes
+// it. What the GPU or the DOM need beside it is derived each frame and kept by those who draw.
+
+import type { ReplaySource } from "./data/source";
+import type { ChunkStore } from "./data/store";
+import type { Chunk, World } from "./data/replay";
+import type { Scenery } from "./data/looks";
+import type { Header, IndexView, MatchSummary } from "./protocol.gen";
+import type { Poses } from "./interpolate";
+import type { Marker } from "./timeline";
+
+export type CameraMode = "orbit" | "follow" | "top";
+
+/** Where the camera is; positions in voxel space, angles in radians. */
+export interface CameraState {
+  mode: CameraMode; // orbit a point, stay with the selected mech, or look straight down
+  target: [number, number, number]; // what it looks at [vox]
+  azimuth: number; // direction from the target to the camera, counter-clockwise from +x, or from the heading when following
+  elevation: number; // angle above the ground, e.g. 0.6; pi / 2 looks straight down
+  distance: number; // from the target [vox]
+}
+
+/** One match being watched. */
+export interface MatchState {
+  id: string; // of the server's catalogue, or "file"
+  title: string; // for the tab, e.g. "medium against run-1"
+  source: ReplaySource; // where chunks come from
+  header: Header; // who plays what, and how columns are coded
+  index: IndexView; // chunks known so far, series, markers, outcome; grows while live
+  markers: Marker[]; // of the index, in order of tick
+  deaths: Float64Array; // tick at which each mech dies, Infinity for those that live, as far as known
+  store: ChunkStore; // decoded chunks around the cursor
+  world: World | null; // null until it has arrived
+  scenery: Scenery | null; // looks of the world
+  chunk: Chunk | null; // the chunk under the cursor, null until it has arrived
+  chunkNumber: number; // its number
+  poses: Poses; // all mechs at the cursor
+}
+
+/** The list of matches. */
+export interface ListState {
+  matches: MatchSummary[]; // as far as loaded, live ones first
+  total: number; // how many the server has
+  run: string; // filter by run, "" for all
+  text: string; // filter by what the user typed
+  loading: boolean; // whether a request is under way
+  runs: { id: string; matches: number }[]; // runs that have matches
+}
+
+export interface ViewerState {
+  page: "list" | "match"; // what is shown
+  list: ListState;
+  match: MatchState | null; // null on the list, and while one is being opened
+  tick: number; // the cursor, with its fraction, e.g. 246.5
+  playing: boolean; // whether the cursor moves
+  speed: number; // seconds of match per second; negative plays backward
+  following: boolean; // whether the cursor keeps to the newest moment of a live match
+  selected: number; // mech that panels and camera follow, -1 for none
+  camera: CameraState;
+  showHelp: boolean; // whether the keys are listed
+  showChart: boolean; // whether the curves of the match are open
+  showTable: boolean; // whether the table of all mechs is open
+  showBars: boolean; // whether bars float above the mechs
+  problem: string; // what went wrong, in words for the user; "" for nothing
+  connected: boolean; // whether live notices arrive
+}
+
+/** The state before anything is known. */
+export function defaults(): ViewerState {
+  return {
+    page: "list",
+    list: { matches: [], total: 0, run: "", text: "", loading: true, runs: [] },
+    match: null,
+    tick: 0,
+    playing: true,
+    speed: 1,
+    following: false,
+    selected: -1,
+    camera: { mode: "orbit", target: [50, 50, 0], azimuth: -2.2, elevation: 0.62, distance: 80 },
+    showHelp: false,
+    showChart: false,
+    showTable: false,
+    showBars: true,
+    problem: "",
+    connected: false,
+  };
+}

@@ -1,0 +1,73 @@
+// Reads replays off the main thread: records, columns and worlds in, typed arrays out.
+
+import { type FileMap, type RecordHead, parseHead, payload, scanFile } from "../data/container";
+import { decodeChunk, decodeHeader, decodeIndex, decodeStoredWorld, decodeWorld } from "../data/decode";
+import { prepareScenery } from "../data/looks";
+import type { Chunk, World } from "../data/replay";
+import { paintMap } from "../data/thumbnail";
+import { rebuildIndex } from "../data/series";
+import type { Header } from "../protocol.gen";
+import { serve } from "./link";
+import type { DecodeCalls, OpenedFile, PreparedWorld } from "./messages";
+
+let header: Header | null = null;
+let file: { bytes: Uint8Array; map: FileMap } | null = null;
+
+function known(): Header {
+  if (header === null) throw new Error("no replay is open");
+  return header;
+}
+
+function chunkOf(bytes: Uint8Array, head: RecordHead): Chunk {
+  return decodeChunk(known(), head, payload(bytes, head));
+}
+
+/** Buffers of a chunk that are handed over, not copied. */
+function buffersOf(chunk: Chunk): Transferable[] {
+  const columns = [...Object.values(chunk.mech), chunk.tick, chunk.score, chunk.tonnage, chunk.cooldown];
+  return columns.map((array) => array.buffer as ArrayBuffer);
+}
+
+function prepared(world: World, materials: readonly string[]): [PreparedWorld, Transferable[]] {
+  const scenery = prepareScenery(world, materials);
+  const arrays = [scenery.looks, scenery.tints, scenery.soil, world.material];
+  return [{ world, scenery }, arrays.map((array) => array.buffer as ArrayBuffer)];
+}
+
+function openFile(bytes: Uint8Array): OpenedFile {
+  const map = scanFile(bytes);
+  header = decodeHeader(payload(bytes, map.header));
+  file = { bytes, map };
+  const index = map.index ? decodeIndex(payload(bytes, map.index)) : rebuildIndex(known(), map.chunks, (head) => chunkOf(bytes, head));
+  return { header, index, ticks: map.chunks.map((head) => [head.tick0, head.tick1]), complete: map.complete };
+}
+
+serve<DecodeCalls>({
+  openFile: ({ bytes }) => [openFile(new Uint8Array(bytes))],
+  setHeader: (args) => {
+    header = args.header;
+    return [null];
+  },
+  fileChunk: ({ number }) => {
+    const head = file?.map.chunks[number];
+    if (!file || !head) throw new Error(`the replay has no chunk ${number}`);
+    const chunk = chunkOf(file.bytes, head);
+    return [chunk, buffersOf(chunk)];
+  },
+  record: ({ bytes }) => {
+    const data = new Uint8Array(bytes);
+    const chunk = chunkOf(data, parseHead(data, 0));
+    return [chunk, buffersOf(chunk)];
+  },
+  fileWorld: () => {
+    const head = file?.map.world;
+    if (!file || !head) throw new Error("the replay does not hold its world; open it through `echelon serve`");
+    return prepared(decodeWorld(payload(file.bytes, head)), known().materials);
+  },
+  world: ({ bytes, size, materials }) => prepared(decodeStoredWorld(new Uint8Array(bytes), size), materials),
+  picture: ({ bytes, size, materials }) => {
+    const scenery = prepareScenery(decodeStoredWorld(new Uint8Array(bytes), size), materials);
+    const picture = paintMap(scenery, size);
+    return [picture, [picture.pixels.buffer]];
+  },
+});

@@ -1,0 +1,76 @@
+// Calls across the border to a worker: a typed request gives a promise of its typed answer. Errors cross as their text.
+
+import type { Calls } from "./messages";
+
+interface Waiting {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+}
+
+/** What travels to a worker and back. */
+export interface Request {
+  number: number; // pairs an answer with its request
+  call: string;
+  args: unknown;
+}
+export type Answer = { number: number; value: unknown } | { number: number; error: string };
+
+/** One worker and the calls it answers. */
+export class WorkerLink<Table extends Calls<Table>> {
+  private waiting = new Map<number, Waiting>();
+  private next = 0;
+
+  constructor(private readonly worker: Worker) {
+    worker.onmessage = (message: MessageEvent<Answer>) => this.settle(message.data);
+    worker.onerror = (event) => this.fail(new Error(event.message || "a worker could not be started"));
+  }
+
+  /** Ask for something; `transfer` hands buffers over instead of copying them. */
+  ask<Name extends keyof Table & string>(
+    call: Name, args: Table[Name]["args"], transfer: Transferable[] = [],
+  ): Promise<Table[Name]["value"]> {
+    const number = this.next++;
+    return new Promise((resolve, reject) => {
+      this.waiting.set(number, { resolve: resolve as (value: unknown) => void, reject });
+      this.worker.postMessage({ number, call, args } satisfies Request, transfer);
+    });
+  }
+
+  /** End the worker; calls still open are refused. */
+  close(): void {
+    this.worker.terminate();
+    this.fail(new Error("closed"));
+  }
+
+  private settle(answer: Answer): void {
+    const waiting = this.waiting.get(answer.number);
+    this.waiting.delete(answer.number);
+    if ("error" in answer) waiting?.reject(new Error(answer.error));
+    else waiting?.resolve(answer.value);
+  }
+
+  private fail(error: Error): void {
+    for (const waiting of this.waiting.values()) waiting.reject(error);
+    this.waiting.clear();
+  }
+}
+
+type Handlers<Table extends Calls<Table>> = {
+  [Name in keyof Table]: (args: Table[Name]["args"]) => [value: Table[Name]["value"], transfer?: Transferable[]];
+};
+
+/** Answer calls inside a worker. */
+export function serve<Table extends Calls<Table>>(handlers: Handlers<Table>): void {
+  const scope = self as unknown as {
+    onmessage: (message: MessageEvent<Request>) => void;
+    postMessage(answer: Answer, transfer?: Transferable[]): void;
+  };
+  scope.onmessage = ({ data: { number, call, args } }) => {
+    try {
+      const [value, transfer] = handlers[call as keyof Table](args as never);
+      scope.postMessage({ number, value }, transfer ?? []);
+    } catch (error) {
+      scope.postMessage({ number, error: error instanceof Error ? error.message : String(error) });
+    }
+  };
+}

@@ -1,0 +1,238 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import * as control from "../src/control";
+import type { ReplaySource } from "../src/data/source";
+import { ChunkStore, chunkAt, wantedChunks } from "../src/data/store";
+import { joined } from "../src/hud/feed";
+import { makePoses } from "../src/interpolate";
+import { EventKind } from "../src/protocol.gen";
+import { formatRoute, parseRoute } from "../src/routes";
+import { type ViewerState, defaults } from "../src/state";
+import { SPEEDS, advance, clockText, deathTicks, nextMarker, nextSpeed } from "../src/timeline";
+import { smallExpected, smallReplay } from "./fixtures";
+
+const source: ReplaySource = {
+  open: () => Promise.reject(new Error("unused")), refresh: () => Promise.reject(new Error("unused")),
+  chunk: () => Promise.reject(new Error("unused")), world: () => Promise.reject(new Error("unused")), close: () => undefined,
+};
+
+/** A state with the golden match open and all its chunks in memory. */
+async function opened(live = false): Promise<ViewerState> {
+  const { header, chunks } = smallReplay();
+  const index = { ...smallExpected().index, live, chunks: chunks.map((chunk): [number, number, number] => [chunk.tick0, chunk.tick1, 0]) };
+  const store = new ChunkStore((number) => Promise.resolve(chunks[number]), () => undefined);
+  const state = defaults();
+  const match = {
+    id: "x", title: "", source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null, chunk: null,
+    chunkNumber: 0, poses: makePoses(header.mechs),
+  };
+  control.updateIndex(match, index);
+  control.openMatch(state, match);
+  for (let i = 0; i < 4; i++) {
+    store.want(i, chunks.length, 1);
+    await Promise.resolve().then(() => Promise.resolve());
+  }
+  control.locate(state);
+  return state;
+}
+
+let state: ViewerState;
+beforeEach(async () => {
+  state = await opened();
+});
+
+describe("the player", () => {
+  test("moves the cursor by time and speed", () => {
+    control.tickClock(state, 0.5);
+    expect(state.tick).toBeCloseTo(10);
+    control.setSpeed(state, -2);
+    control.tickClock(state, 0.1);
+    expect(state.tick).toBeCloseTo(6);
+  });
+
+  test("stops at both ends, and starts again from the other", () => {
+    control.seek(state, 1e9);
+    control.tickClock(state, 1);
+    expect(state.tick).toBe(control.lastTick(state.match!));
+    expect(state.playing).toBe(false);
+    control.togglePlay(state);
+    expect(state.tick).toBe(0);
+    control.reverse(state);
+    control.tickClock(state, 1);
+    expect(state.playing).toBe(false);
+    control.togglePlay(state);
+    expect(state.tick).toBe(control.lastTick(state.match!));
+  });
+
+  test("steps whole frames and holds", () => {
+    control.seek(state, 12.3);
+    control.stepFrames(state, 1);
+    expect([state.tick, state.playing]).toEqual([15, false]);
+    control.stepFrames(state, -1);
+    expect(state.tick).toBe(10);
+  });
+
+  test("waits while the chunk under the cursor is missing", () => {
+    state.match!.chunk = null;
+    const before = state.tick;
+    state.match!.store = new ChunkStore(() => new Promise(() => undefined), () => undefined);
+    control.tickClock(state, 1);
+    expect(state.tick).toBe(before);
+  });
+
+  test("jumps from event to event and back", () => {
+    const first = control.jumpToMarker(state, 1)!;
+    expect(state.tick).toBe(first.tick);
+    control.jumpToMarker(state, 1);
+    control.jumpToMarker(state, -1);
+    expect(state.tick).toBe(first.tick);
+    control.seek(state, 0);
+    expect(control.jumpToMarker(state, -1)).toBeNull();
+  });
+});
+
+describe("a live match", () => {
+  test("opens near its newest moment and stays behind it", async () => {
+    state = await opened(true);
+    expect(state.following).toBe(true);
+    expect(control.secondsBehind(state)).toBeCloseTo(2.5);
+    control.tickClock(state, 0.2);
+    expect(state.playing).toBe(true);
+  });
+
+  test("is left by seeking back, and taken up again", async () => {
+    state = await opened(true);
+    control.seek(state, 20);
+    expect(state.following).toBe(false);
+    control.goLive(state);
+    expect([state.following, state.tick]).toEqual([true, control.lastTick(state.match!)]);
+  });
+
+  test("does not end at its newest moment", async () => {
+    state = await opened(true);
+    control.seek(state, 1e9);
+    control.tickClock(state, 1);
+    expect(state.playing).toBe(true);
+  });
+});
+
+describe("mechs and camera", () => {
+  test("selecting goes round the living", () => {
+    control.cycleMech(state, 1);
+    const first = state.selected;
+    for (let i = 0; i < state.match!.header.mechs; i++) control.cycleMech(state, 1);
+    expect(state.selected).toBe(first);
+    control.cycleMech(state, -1);
+    expect(state.selected).not.toBe(first);
+  });
+
+  test("following selects someone, and ends where the camera is", () => {
+    control.setCameraMode(state, "follow");
+    expect(state.selected).toBeGreaterThanOrEqual(0);
+    control.select(state, -1, false);
+    expect(state.camera.mode).toBe("orbit");
+    expect(state.camera.target[0]).toBeGreaterThan(0);
+  });
+
+  test("the camera stays above the ground and over the map", () => {
+    for (let i = 0; i < 200; i++) control.turnCamera(state, 0.1, -0.1);
+    expect(state.camera.elevation).toBeGreaterThan(0);
+    for (let i = 0; i < 200; i++) control.panCamera(state, 3, 3);
+    const [sizeX, sizeY] = state.match!.header.world.size;
+    expect(state.camera.target[0]).toBeGreaterThanOrEqual(0);
+    expect(state.camera.target[0]).toBeLessThanOrEqual(sizeX);
+    expect(state.camera.target[1]).toBeLessThanOrEqual(sizeY);
+    for (let i = 0; i < 200; i++) control.zoomCamera(state, 0.8);
+    expect(state.camera.distance).toBeGreaterThan(1);
+  });
+
+  test("a mech that does not exist is not selected", () => {
+    control.select(state, 99, true);
+    expect(state.selected).toBe(-1);
+  });
+});
+
+describe("time", () => {
+  test("reads as a clock", () => {
+    expect([clockText(0), clockText(59.99), clockText(61), clockText(-3)]).toEqual(["0:00", "0:59", "1:01", "0:00"]);
+  });
+
+  test("goes from fastest backward to fastest forward in steps", () => {
+    let speed: number = SPEEDS[0];
+    for (const expected of SPEEDS.slice(1)) expect((speed = nextSpeed(speed, 1))).toBe(expected);
+    expect(nextSpeed(16, 1)).toBe(16);
+    expect(nextSpeed(-8, -1)).toBe(-8);
+  });
+
+  test("is held within the match", () => {
+    expect(advance(5, 1, 1, 20, 10)).toEqual({ tick: 10, stopped: true });
+    expect(advance(5, 0.1, -1, 20, 10)).toEqual({ tick: 3, stopped: false });
+  });
+
+  test("knows when each mech died", () => {
+    const markers = [{ tick: 9, kind: EventKind.KILL, who: 1, whom: 2 }, { tick: 12, kind: EventKind.FALL, who: 0, whom: -1 }];
+    expect([...deathTicks(markers, EventKind.KILL, 4)]).toEqual([Infinity, Infinity, 9, Infinity]);
+    expect(nextMarker(markers, 9, 1)?.tick).toBe(12);
+  });
+});
+
+describe("chunks in memory", () => {
+  test("are wanted here first, then onward, then back", () => {
+    expect(wantedChunks(5, 20, 1)).toEqual([5, 6, 4, 7, 3, 8, 9]);
+    expect(wantedChunks(5, 20, -1)).toEqual([5, 4, 6, 3, 7, 2, 1]);
+    expect(wantedChunks(0, 2, 1)).toEqual([0, 1]);
+  });
+
+  test("are found by tick", () => {
+    const ticks = [[0, 40], [40, 80], [80, 95]];
+    expect([0, 40, 41, 95, 500].map((tick) => chunkAt(ticks, tick))).toEqual([0, 0, 1, 2, 2]);
+  });
+
+  test("leave memory farthest first", async () => {
+    const { chunks } = smallReplay();
+    const store = new ChunkStore((number) => Promise.resolve({ ...chunks[1], tick0: number }), () => undefined, 1);
+    for (let here = 0; here < 40; here++) {
+      store.want(here, 40, 1);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+    expect(store.get(39)).toBeDefined();
+    expect(store.get(0)).toBeUndefined();
+    expect(store.loaded().length).toBeLessThanOrEqual(8);
+  });
+
+  test("keep legs in step across a border, forward and back", async () => {
+    const { chunks } = smallReplay();
+    const make = async () => {
+      const store = new ChunkStore((number) => Promise.resolve(chunks[number]), () => undefined);
+      for (let i = 0; i < 4; i++) {
+        store.want(i, 4, 1);
+        await new Promise((resolve) => setTimeout(resolve));
+      }
+      return store;
+    };
+    const forward = await make();
+    const walked = [0, 1, 2].map((number) => forward.odometer(number)[0]);
+    const backward = await make();
+    const back = [2, 1, 0].map((number) => backward.odometer(number)[0]).reverse();
+    expect(back[1] - back[0]).toBeCloseTo(walked[1] - walked[0]);
+    expect(back[2] - back[1]).toBeCloseTo(walked[2] - walked[1]);
+  });
+});
+
+describe("addresses", () => {
+  test("lead to a match and a moment, and back", () => {
+    const route = { match: "0123456789abcdef", seconds: 42.3, mech: 6, camera: "follow" as const };
+    expect(parseRoute(formatRoute(route))).toEqual(route);
+    expect(formatRoute({ match: null, seconds: null, mech: null, camera: null })).toBe("");
+  });
+
+  test("with nonsense in them lose only the nonsense", () => {
+    expect(parseRoute("#match=../../etc&t=-5&mech=1.5&cam=upside")).toEqual({ match: null, seconds: null, mech: null, camera: null });
+    expect(parseRoute("#match=abc&t=NaN")).toMatchObject({ match: "abc", seconds: null });
+  });
+});
+
+test("the feed joins what happens again and again", () => {
+  const heat = (tick: number, who: number) => ({ tick, kind: EventKind.SHUTDOWN, who, whom: -1 });
+  const lines = joined([heat(1, 3), heat(2, 4), heat(3, 3)]);
+  expect(lines.map((line) => [line.who, line.times, line.tick])).toEqual([[4, 1, 2], [3, 2, 3]]);
+});

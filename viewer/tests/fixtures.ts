@@ -1,0 +1,34 @@
+// Replays that the Python side wrote, and what it says is in them.
+
+import { readFileSync } from "node:fs";
+import { type FileMap, payload, scanFile } from "../src/data/container";
+import { decodeChunk, decodeHeader } from "../src/data/decode";
+import type { Chunk } from "../src/data/replay";
+import type { Header, IndexView } from "../src/protocol.gen";
+
+const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);
+
+/** What small.json holds: integers as stored. */
+export interface Expected {
+  header: Header;
+  index: IndexView;
+  world: { size: number[]; counts: Record<string, number> };
+  chunks: {
+    tick0: number;
+    tick1: number;
+    frames: number;
+    columns: Record<string, number[]>;
+    tables: Record<string, Record<string, number[]>>;
+  }[];
+}
+
+export const smallFile = (): Uint8Array => new Uint8Array(readFileSync(new URL("small.ecr", FOLDER)));
+export const smallExpected = (): Expected => JSON.parse(readFileSync(new URL("small.json", FOLDER), "utf8")) as Expected;
+
+/** The golden replay, decoded. */
+export function smallReplay(): { bytes: Uint8Array; map: FileMap; header: Header; chunks: Chunk[] } {
+  const bytes = smallFile();
+  const map = scanFile(bytes);
+  const header = decodeHeader(payload(bytes, map.header));
+  return { bytes, map, header, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
+}

@@ -1,0 +1,131 @@
+import { describe, expect, test } from "vitest";
+import { findFlights, flightAt } from "../src/data/flights";
+import { frameAt, hermite, makePoses, sampleOne, samplePoses, scoreAt, smooth } from "../src/interpolate";
+import { EventKind, MechFlag } from "../src/protocol.gen";
+import { cellCoords, cellIndex, mixAngle, voxelPoint, worldForward, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
+import { Vector3 } from "three";
+import { smallReplay } from "./fixtures";
+
+const HZ = 20;
+
+describe("spaces", () => {
+  test("go there and back", () => {
+    const world = worldPoint(3, 5, 7, new Vector3());
+    expect(world.toArray()).toEqual([3, 7, -5]);
+    expect(voxelPoint(world, new Vector3()).toArray()).toEqual([3, 5, 7]);
+    expect(new Vector3(3, 5, 7).applyMatrix4(world_from_voxel).distanceTo(world)).toBeLessThan(1e-9);
+  });
+
+  test("turn headings the same way round", () => {
+    const forward = worldForward(Math.PI / 2, new Vector3());
+    expect(forward.distanceTo(worldPoint(0, 1, 0, new Vector3()))).toBeLessThan(1e-9);
+  });
+
+  test("count cells x fastest", () => {
+    expect(cellCoords(cellIndex(3, 5, 7, 20, 30), 20, 30)).toEqual([3, 5, 7]);
+  });
+
+  test("take the short way round", () => {
+    expect(mixAngle(3, -3, 0.5)).toBeCloseTo(Math.PI, 5);
+    expect(wrapAngle(7)).toBeCloseTo(7 - 2 * Math.PI, 9);
+  });
+});
+
+describe("the state between frames", () => {
+  test("is each frame's own at its tick", () => {
+    const { chunks, header } = smallReplay();
+    const odometer = new Float64Array(header.mechs);
+    for (const chunk of chunks) {
+      for (let frame = 0; frame < chunk.frames; frame++) {
+        const poses = samplePoses(chunk, chunk.tick[frame], HZ, odometer, makePoses(header.mechs));
+        for (let mech = 0; mech < header.mechs; mech++) {
+          const at = frame * header.mechs + mech;
+          expect(poses.x[mech]).toBeCloseTo(chunk.mech.x[at], 4);
+          expect(poses.hp[mech]).toBeCloseTo(chunk.mech.hp[at], 3);
+          expect(wrapAngle(poses.yaw[mech] - chunk.mech.yaw[at])).toBeCloseTo(0, 4);
+          expect(poses.flags[mech]).toBe(chunk.mech.flags[at]);
+        }
+      }
+    }
+  });
+
+  test("runs on from one chunk to the next", () => {
+    const { chunks, header } = smallReplay();
+    const sample = (n: number, tick: number) => samplePoses(chunks[n], tick, HZ, new Float64Array(header.mechs), makePoses(header.mechs));
+    for (let n = 0; n + 1 < chunks.length; n++) {
+      const [before, after] = [sample(n, chunks[n].tick1), sample(n + 1, chunks[n].tick1)];
+      for (const column of ["x", "y", "z", "hp", "heat", "alive"] as const) expect(after[column]).toEqual(before[column]);
+    }
+  });
+
+  test("moves without jumps", () => {
+    const { chunks, header } = smallReplay();
+    const poses = makePoses(header.mechs);
+    for (let tick = 40.25; tick < 80; tick += 0.25) {
+      const before = samplePoses(chunks[1], tick - 0.25, HZ, new Float64Array(header.mechs), makePoses(header.mechs));
+      samplePoses(chunks[1], tick, HZ, new Float64Array(header.mechs), poses);
+      for (let mech = 0; mech < header.mechs; mech++)
+        expect(Math.hypot(poses.x[mech] - before.x[mech], poses.y[mech] - before.y[mech])).toBeLessThan(0.35);
+    }
+  });
+
+  test("gives one mech as it gives all", () => {
+    const { chunks, header } = smallReplay();
+    const all = samplePoses(chunks[1], 51.3, HZ, new Float64Array(header.mechs), makePoses(header.mechs));
+    const one = sampleOne(chunks[1], 3, 51.3, HZ);
+    expect([one.x, one.y, one.z].map(Math.fround)).toEqual([all.x[3], all.y[3], all.z[3]]);
+  });
+
+  test("holds at the ends of a chunk", () => {
+    const { chunks } = smallReplay();
+    expect(frameAt(chunks[0], -5)).toMatchObject({ frame: 0, share: 0 });
+    expect(frameAt(chunks[0], 99)).toMatchObject({ frame: chunks[0].frames - 1 });
+    expect(scoreAt(chunks[3], 1e9)[1]).toBeGreaterThan(scoreAt(chunks[0], 0)[1]);
+  });
+
+  test("eases between 0 and 1", () => {
+    expect([smooth(-1), smooth(0), smooth(0.5), smooth(1), smooth(2)]).toEqual([0, 0, 0.5, 1, 1]);
+    expect(hermite(1, 0, 3, 0, 0.5)).toBe(2);
+  });
+});
+
+describe("flights", () => {
+  test("begin at a launch, end at a strike, and run forward in time", () => {
+    const { chunks, header } = smallReplay();
+    const flights = chunks.flatMap((chunk) => findFlights(chunk, header).map((flight) => ({ chunk, flight })));
+    expect(flights.length).toBeGreaterThan(0);
+    expect(flights.some(({ flight }) => flight.struck)).toBe(true);
+    for (const { chunk, flight } of flights) {
+      const ticks = flight.points.map((point) => point.tick);
+      expect([...ticks].sort((a, b) => a - b)).toEqual(ticks);
+      expect(ticks[0]).toBeGreaterThanOrEqual(chunk.tick0);
+      expect(header.weapons[flight.weapon].speed).toBeGreaterThan(0);
+    }
+  });
+
+  test("claim every launch at most once", () => {
+    const { chunks, header } = smallReplay();
+    for (const chunk of chunks) {
+      const launches = Array.from(chunk.events.kind).filter((kind) => kind === EventKind.LAUNCH).length;
+      const crossing = new Set(Array.from(chunk.rounds.frame, (frame, i) => (frame === 0 ? i : -1)).filter((i) => i >= 0)).size;
+      expect(findFlights(chunk, header).length).toBeLessThanOrEqual(launches + crossing);
+    }
+  });
+
+  test("are nowhere before and after", () => {
+    const flight = { owner: 0, weapon: 4, struck: true, points: [{ tick: 10, x: 0, y: 0, z: 0 }, { tick: 14, x: 4, y: 0, z: 0 }] };
+    expect(flightAt(flight, 9)).toBeNull();
+    expect(flightAt(flight, 12)?.x).toBe(2);
+    expect(flightAt(flight, 15)).toBeNull();
+  });
+});
+
+test("the dead keep lying where they died", () => {
+  const { chunks, header } = smallReplay();
+  const last = chunks[chunks.length - 1];
+  const dead = Array.from({ length: header.mechs }, (_, mech) => mech).filter(
+    (mech) => !(last.mech.flags[(last.frames - 1) * header.mechs + mech] & MechFlag.ALIVE),
+  );
+  expect(dead.length).toBeGreaterThan(0);
+  for (const mech of dead) expect(last.mech.x[(last.frames - 1) * header.mechs + mech]).toBeGreaterThan(0);
+});
