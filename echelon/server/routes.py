@@ -17,7 +17,7 @@ from typing import Any
 
 from aiohttp import web
 
-from echelon.server.catalogue import Catalogue, Match
+from echelon.server.catalogue import FRESH_S, Catalogue, Match
 from echelon.server.live import Hub
 
 CATALOGUE: web.AppKey[Catalogue] = web.AppKey("catalogue", Catalogue)
@@ -89,7 +89,12 @@ def _number(text: str, otherwise: int) -> int:
 
 
 async def _find(request: web.Request) -> Match:
-    match = await asyncio.to_thread(request.app[CATALOGUE].find, request.match_info["id"])
+    """Return the match a request names; one that is not known yet is looked for again once the last scan is stale."""
+    catalogue, wanted = request.app[CATALOGUE], request.match_info["id"]
+    match = await asyncio.to_thread(catalogue.find, wanted)
+    if match is None:
+        await asyncio.sleep(FRESH_S)
+        match = await asyncio.to_thread(catalogue.find, wanted)
     if match is None:
         raise web.HTTPNotFound()
     return match

@@ -12,6 +12,7 @@ import pytest
 
 from echelon.replay.codec import world_hash
 from echelon.replay.reader import Replay
+from echelon.server.catalogue import match_id
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
 
 
@@ -176,3 +177,12 @@ def test_a_run_that_appears_is_found_without_a_restart(ask, home):
         return before["total"], after["total"]
 
     assert ask(work) == (1, 2)
+
+
+def test_a_match_younger_than_the_last_scan_is_found_by_its_id(ask, home):
+    async def work(client):
+        await client.get("/api/v1/matches")  # scans
+        shutil.copy(GOLDEN, home / RUN / "replays" / "new.ecr")
+        return (await client.get(f"/api/v1/matches/{match_id(RUN, 'new.ecr')}")).status
+
+    assert ask(work) == 200

@@ -109,8 +109,8 @@ function keepAddress(): void {
   if (hash !== location.hash) history.replaceState(null, "", hash);
 }
 
-// for tests and for the curious: the state, and what the last frame cost
-Object.assign(window, { echelon: { state, control, cost: () => screen.cost() } });
+// for tests and for the curious: the state, what the last frame cost, and whether the whole moment is on the screen
+Object.assign(window, { echelon: { state, control, cost: () => screen.cost(), complete: () => screen.complete } });
 session.start();
 followAddress();
 requestAnimationFrame(frame);

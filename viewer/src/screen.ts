@@ -9,7 +9,7 @@ import type { MeshCalls } from "./workers/messages";
 
 /** What a frame cost. */
 export interface Cost {
-  draws: number; // draw calls, shadows included
+  calls: number; // draw calls, shadows included
   triangles: number;
   frameMs: number; // time on the CPU, smoothed
   firstFrameMs: number; // from opening the page to the first complete picture, 0 before it
@@ -25,7 +25,7 @@ export class Screen {
   private shown: MatchState | null = null;
   private seen = false; // whether this match has been complete on the screen
   private readonly calm = window.matchMedia("(prefers-reduced-motion: reduce)");
-  private readonly spent: Cost = { draws: 0, triangles: 0, frameMs: 0, firstFrameMs: 0 };
+  private readonly spent: Cost = { calls: 0, triangles: 0, frameMs: 0, firstFrameMs: 0 };
   private size = [0, 0];
 
   /** `finest` spends on the picture whatever the machine, for screenshots; `checked` looks for errors in shaders. */
@@ -55,7 +55,7 @@ export class Screen {
     this.fit(this.stage);
     this.view.draw(state, elapsed, this.size[0], this.size[1], this.calm.matches);
     const { render } = this.stage.renderer.info;
-    Object.assign(this.spent, { draws: render.calls, triangles: render.triangles });
+    Object.assign(this.spent, { calls: render.calls, triangles: render.triangles });
     this.spent.frameMs += (performance.now() - began - this.spent.frameMs) * 0.1;
     this.seen ||= this.view.complete;
     if (this.spent.firstFrameMs === 0 && this.seen) this.spent.firstFrameMs = performance.now();
