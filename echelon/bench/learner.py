@@ -105,4 +105,3 @@ def crowded() -> Iterator[Measure]:
         return {"per_s": beside, "unit": "learner agent-steps", "one_free_core": free, "share": beside / free}
 
     yield measure
-

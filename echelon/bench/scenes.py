@@ -149,4 +149,3 @@ def run_scenes(
         details = {key: value for key, value in measured[-1].items() if key != "per_s"}
         results.append({**row, "threads": default_threads(), "repeats": repeats, **details})
     return results
-

@@ -45,9 +45,7 @@ class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
 
     def step(
         self, actions: Mapping[str, NDArray[Any]]
-    ) -> tuple[
-        dict[str, NDArray[Any]], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
-    ]:
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """Play one decision; an agent is listed for the last time in the step that ends it."""
         if not self.agents:
             return {}, {}, {}, {}, {}

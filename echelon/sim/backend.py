@@ -89,9 +89,7 @@ class Backend:
     handed to each shard as a view of its part.
     """
 
-    def __init__(
-        self, *, device: str, num_envs: int, lengths: Mapping[str, int], threads: int = 0
-    ) -> None:
+    def __init__(self, *, device: str, num_envs: int, lengths: Mapping[str, int], threads: int = 0) -> None:
         self.device = device
         self.lengths = dict(lengths)
         self.arrays: dict[str, Any] = {}

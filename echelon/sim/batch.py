@@ -166,4 +166,3 @@ class Batch:
     def close(self) -> None:
         """Stop the shard threads."""
         self.backend.close()
-

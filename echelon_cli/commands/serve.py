@@ -90,9 +90,7 @@ def find_match(catalogue: Catalogue, what: str) -> Match:
     run = find_run(what)
     of_run = sorted((m for m in known if m.run == run.id), key=lambda m: -m.summary["created"])
     if not of_run:
-        raise RunNotFoundError(
-            f"run {run.id!r} has no match to watch yet; training records some at every evaluation"
-        )
+        raise RunNotFoundError(f"run {run.id!r} has no match to watch yet; training records some at every evaluation")
     return of_run[0]
 
 
