@@ -155,6 +155,10 @@ class PPOConfig:
         )
 
 
+PilotSkill = Literal["legacy", "trivial", "easy", "medium", "hard", "expert"]
+"""Names of the scripted pilots, as ``echelon.agents`` has them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpponentConfig:
     """Who the learner plays against."""
@@ -163,8 +167,8 @@ class OpponentConfig:
 
     kind: Literal["heuristic"] = "heuristic"
     """Scripted pilots."""
-    skill: Literal["legacy"] = "legacy"
-    """Level of the scripted pilots; ``legacy`` is the baseline."""
+    skill: PilotSkill = "legacy"
+    """Level of the scripted pilots; ``legacy`` is the omniscient baseline."""
     weapon_prob_start: float = 0.2
     """Chance that a scripted pilot's trigger is kept, at the start."""
     weapon_prob_end: float = 1.0
@@ -187,6 +191,8 @@ class EvalConfig:
     """Updates between evaluations; 0 evaluates only at the end."""
     seeds: int = 40
     """Held-out seeds; twice as many episodes are played."""
+    skill: PilotSkill = "legacy"
+    """Level of the scripted opponent."""
     weapon_prob: float = 1.0
     """Trigger probability of the scripted opponent."""
     deterministic: bool = True

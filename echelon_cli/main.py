@@ -25,9 +25,11 @@ from echelon_cli.commands import (
     rm,
     runs,
     serve,
+    sim,
     stop,
     train,
     wait,
+    world,
 )
 
 DEBUG_FLAG = "--debug"
@@ -54,6 +56,8 @@ app.command("rm")(rm.rm)
 app.add_typer(runs.app, name="runs")
 app.add_typer(replay.app, name="replay")
 app.add_typer(config.app, name="config")
+app.add_typer(world.app, name="world")
+app.command("sim")(sim.sim)
 app.command("serve")(serve.serve)
 app.command("watch")(serve.watch)
 app.command("bench")(bench.bench)

@@ -1,11 +1,10 @@
-"""Scripted pilots: the ``legacy`` baseline as one batched kernel, and a policy object over it.
+"""Scripted pilots as batched kernels: the ``legacy`` baseline and five skill levels, and a policy object over them.
 
-The baseline is omniscient: it walks to the zone, always faces the nearest enemy, fires what is in reach, vents when
-hot, and backs out when stuck. Handicap: with probability 1 - ``weapon_prob`` its weapon triggers are cleared.
-Mechs with ``script`` 1 are flown by it; the kernel fills their rows of the action array.
+``script`` of a mech says who flies it: 0 nobody here, else a place in ``SKILLS`` plus 1; the kernels fill the rows of
+the action array of the mechs they fly. ``weapon_prob`` scales the chance that triggers are pulled at all. The baseline
+is omniscient; the levels know what ``tracks`` keeps of their senses, and are rows of ``levels``.
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -14,7 +13,9 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.agents.legacy import CONSTANTS, fly_legacy, forget_pilots, watch_progress
+from echelon.agents import engage, legacy, levels, steer, tactics, targets, tracks
+from echelon.agents.levels import SKILLS, script_of
+from echelon.nav.field import FLOW_STEP
 from echelon.sim.backend import Launch
 from echelon.sim.state import Field
 
@@ -22,30 +23,76 @@ if TYPE_CHECKING:
     from echelon.env.engine import Engine
     from echelon.env.env import EchelonEnv
 
+__all__ = ["SKILLS", "HeuristicPolicy", "install", "script_of"]
+
+F32, I32, V2, V3 = wp.float32, wp.int32, wp.vec2, wp.vec3
 FIELDS: dict[str, Field] = {
-    "script": Field(wp.int32, "EM", "1 if a scripted pilot flies the mech"),
-    "weapon_prob": Field(wp.float32, "E", "chance that a scripted pilot's triggers are kept"),
-    "pilot_pos": Field(wp.vec3, "EM", "position at the last decision [vox]"),
-    "pilot_throttle": Field(wp.float32, "EM", "planar throttle last commanded"),
-    "pilot_stuck_s": Field(wp.float32, "EM", "time without progress [s]"),
-    "pilot_phase": Field(wp.int32, "EM", "0 normal, 1 backing out, 2 sidestepping"),
-    "pilot_timer_s": Field(wp.float32, "EM", "time left in the manoeuvre [s]"),
-    "pilot_side": Field(wp.float32, "EM", "side of the sidestep, 1 or -1"),
-    "pilot_decision": Field(wp.int32, "E", "decision the pilots last saw"),
+    "script": Field(I32, "EM", "who flies the mech: 0 no scripted pilot, else its place in SKILLS plus 1"),
+    "weapon_prob": Field(F32, "E", "chance that a scripted pilot's triggers are kept"),
+    "pilot_pos": Field(V3, "EM", "position at the last decision [vox]"),
+    "pilot_throttle": Field(F32, "EM", "planar throttle last commanded"),
+    "pilot_stuck_s": Field(F32, "EM", "time without progress [s]"),
+    "pilot_phase": Field(I32, "EM", "0 normal, 1 backing out, 2 sidestepping"),
+    "pilot_timer_s": Field(F32, "EM", "time left in the manoeuvre [s]"),
+    "pilot_side": Field(F32, "EM", "side of the sidestep, 1 or -1"),
+    "pilot_decision": Field(I32, "E", "decision the pilots last saw"),
+    "past_pos": Field(V3, "EMH", "where each mech was in the last decisions, a ring [vox]"),
+    "past_vel": Field(V3, "EMH", "its velocity then [vox/s]"),
+    "noticed": Field(I32, "EMM", "decision since which the first mech sees the second, a hostile; -1 if it does not"),
+    "track_since": Field(I32, "EPM", "decision since which a pack sees a hostile, -1 if it does not"),
+    "track_seen": Field(I32, "EPM", "decision at which a pack saw a hostile last, -1 never"),
+    "track_pos": Field(V3, "EPM", "where it was then [vox]"),
+    "track_vel": Field(V3, "EPM", "its velocity then [vox/s]"),
+    "track_hp": Field(F32, "EPM", "its hit points then"),
+    "pack_mark": Field(I32, "EP", "what the pack's heavy fought last, -1 none"),
+    "pack_focus": Field(I32, "EP", "hostile that the pack fights together, -1 none"),
+    "pack_focus_since": Field(I32, "EP", "decision since which it does"),
+    "pilot_target": Field(I32, "EM", "whom the pilot fights, -1 nobody"),
+    "pilot_target_since": Field(I32, "EM", "decision since which it does"),
+    "pilot_age": Field(I32, "EM", "decisions since the target was in sight, 0 now, -1 no target"),
+    "pilot_spot": Field(V3, "EM", "where the pilot believes its target to be [vox]"),
+    "pilot_drift": Field(V3, "EM", "how it believes it to move [vox/s]"),
+    "pilot_wish": Field(V2, "EM", "movement wanted, world axes, share of full speed"),
+    "pilot_way": Field(V2, "EM", "unit vector of the way to the zone"),
+    "pilot_retreat_s": Field(F32, "EM", "time left of a retreat [s], -1 once it is over"),
+    "pilot_wait_s": Field(F32, "EM", "time a launch has waited for paint [s]"),
 }
-SKILLS = ("legacy",)
-"""Levels of scripted pilots that exist."""
 
 
 def install(engine: Engine) -> list[Launch]:
     """Add the pilots' arrays to ``engine`` and return their launches; pass this as its ``pilots``."""
-    engine.batch.add_fields(FIELDS)
-    engine.batch["weapon_prob"].fill_(1.0)
-    engine.batch.add_constant("pilot_dials", np.array(CONSTANTS, np.float32), wp.float32)
+    batch = engine.batch
+    batch.lengths["H"] = levels.history_decisions(engine.cfg.dt_act)
+    batch.add_fields(FIELDS)
+    batch.add_ways()
+    batch["weapon_prob"].fill_(1.0)
+    batch.add_constant("pilot_dials", np.array(legacy.CONSTANTS, np.float32), F32)
+    batch.add_constant("flow_step", FLOW_STEP.astype(np.int32), I32)
+    batch.add_constant("skills", levels.pack_levels(engine.cfg.dt_act), levels.Skill)
+    return [*watching(), *flying()]
+
+
+def watching() -> list[Launch]:
+    """What pilots do once at the start of a decision, before anybody acts."""
     return [
-        Launch(forget_pilots, "EM"),
-        Launch(watch_progress, "EM"),
-        Launch(fly_legacy, "EM"),
+        Launch(legacy.forget_pilots, "EM"),
+        Launch(legacy.watch_progress, "EM"),
+        Launch(tracks.keep_history, "EM"),
+        Launch(tracks.notice, "EM"),
+        Launch(tracks.share_tracks, "EP"),
+    ]
+
+
+def flying() -> list[Launch]:
+    """How the mechs with a ``script`` decide on their actions."""
+    return [
+        Launch(targets.mark_for_pack, "EP"),
+        Launch(targets.choose_target, "EM"),
+        Launch(tactics.plan, "EM"),
+        Launch(steer.steer, "EM"),
+        Launch(engage.engage, "EM"),
+        Launch(engage.operate, "EM"),
+        Launch(legacy.fly_legacy, "EM"),
     ]
 
 
@@ -55,13 +102,12 @@ class HeuristicPolicy:
     ``skill`` is a name in ``SKILLS``; ``weapon_fire_prob`` may be changed at run time.
     """
 
-    def __init__(self, weapon_fire_prob: float = 0.5, skill: str = "legacy") -> None:
-        if skill not in SKILLS:
-            raise ValueError(f"skill {skill!r} does not exist, wanted one of: {', '.join(SKILLS)}")
+    def __init__(self, weapon_fire_prob: float = 0.5, skill: str = "medium") -> None:
         if not 0.0 <= weapon_fire_prob <= 1.0:
             raise ValueError(f"weapon_fire_prob is {weapon_fire_prob!r}, wanted 0 to 1")
         self.weapon_fire_prob = weapon_fire_prob
         self.skill = skill
+        self.script = script_of(skill)
 
     def act(self, env: EchelonEnv, agent_id: str) -> NDArray[np.float32]:
         """Return ``float32[A]`` for an agent; zeros if it is dead. Raises ``ValueError`` for an unknown one."""
@@ -70,15 +116,17 @@ class HeuristicPolicy:
         engine = env.engine
         batch = engine.batch
         if "pilots_watch" not in engine.programs:
-            forget, watch, fly = install(engine)
-            engine.programs["pilots_watch"] = lambda: [forget, watch]
-            engine.programs["pilots_fly"] = lambda: [fly]
-            batch["script"].fill_(1)
+            install(engine)
+            engine.programs.update(pilots_watch=watching, pilots_fly=flying)
             batch["pilot_decision"].fill_(-1)
         decision = int(batch.numpy("decision")[0])
         if int(batch.numpy("pilot_decision")[0]) != decision:
             engine.run("pilots_watch")
             batch["pilot_decision"].fill_(decision)
+        mech = env.possible_agents.index(agent_id)
+        flown = np.zeros((1, engine.num_mechs), np.int32)
+        flown[0, mech] = self.script
+        batch.set("script", flown)
         batch["weapon_prob"].fill_(self.weapon_fire_prob)
         engine.run("pilots_fly")
-        return batch.numpy("actions")[0, env.possible_agents.index(agent_id)].copy()
+        return batch.numpy("actions")[0, mech].copy()

@@ -44,6 +44,8 @@ NORMAL, BACKING, SIDESTEP = wp.constant(0), wp.constant(1), wp.constant(2)
 HEAVY = wp.constant(3)
 PAINTER, MISSILE = wp.constant(5), wp.constant(2)
 NEEDS_NO_SIGHT = wp.constant(0)
+LEGACY = wp.constant(1)
+"""``script`` of the mechs that the baseline flies."""
 
 
 @wp.kernel
@@ -51,7 +53,7 @@ def forget_pilots(
     # state in
     decision: wp.array(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3),
     # state out
-    pilot_pos: wp.array2d(dtype=wp.vec3), pilot_throttle: wp.array2d(dtype=wp.float32), pilot_stuck_s: wp.array2d(dtype=wp.float32), pilot_phase: wp.array2d(dtype=wp.int32), pilot_timer_s: wp.array2d(dtype=wp.float32),
+    pilot_pos: wp.array2d(dtype=wp.vec3), pilot_throttle: wp.array2d(dtype=wp.float32), pilot_stuck_s: wp.array2d(dtype=wp.float32), pilot_phase: wp.array2d(dtype=wp.int32), pilot_timer_s: wp.array2d(dtype=wp.float32), pilot_target: wp.array2d(dtype=wp.int32), pilot_retreat_s: wp.array2d(dtype=wp.float32), pilot_wait_s: wp.array2d(dtype=wp.float32),
 ):
     """Start afresh with an episode."""
     e, m = wp.tid()
@@ -62,6 +64,9 @@ def forget_pilots(
     pilot_stuck_s[e, m] = 0.0
     pilot_phase[e, m] = NORMAL
     pilot_timer_s[e, m] = 0.0
+    pilot_target[e, m] = -1
+    pilot_retreat_s[e, m] = 0.0
+    pilot_wait_s[e, m] = 0.0
 
 
 @wp.kernel
@@ -191,7 +196,7 @@ def fly_legacy(
 ):
     """Write the baseline's action for every mech it flies."""
     e, m = wp.tid()
-    if script[e, m] == 0:
+    if script[e, m] != LEGACY:
         return
     for i in range(actions.shape[2]):
         actions[e, m, i] = 0.0

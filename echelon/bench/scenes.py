@@ -1,7 +1,7 @@
 """Benchmark scenes: what Echelon's speed claims are measured with, and how.
 
 A scene is a line in ``SCENES``: it builds its world once and returns a function that runs one measurement. Agent-steps
-count mechs alive at the start of a decision. Simulator scenes fly the baseline pilot on both sides over 64 maps, and
+count mechs alive at the start of a decision. Simulator scenes fly ``medium`` pilots on both sides over 64 maps, and
 say which share of the mechs was dead. ``run_scenes`` repeats each measurement and reports the median.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from echelon.agents.levels import script_of
 from echelon.bench import learner
 from echelon.config import EnvConfig
 from echelon.sim import step
@@ -23,6 +24,7 @@ from echelon.training.vec_env import VectorEnv
 
 WARM_DECISIONS = 120
 MEASURED_DECISIONS = 240
+PILOTS = "medium"
 TIMED_DECISIONS = 12
 Measure = Callable[[], dict[str, Any]]
 
@@ -32,7 +34,7 @@ def battle(num_packs: int, *, envs: int, observe: bool) -> Iterator[VectorEnv]:
     """Give an environment flown by scripted pilots on both sides, warmed up past the first contact."""
     with VectorEnv(envs, EnvConfig(num_packs=num_packs), initial_weapon_prob=1.0, learners="both") as env:
         batch = env.engine.batch
-        batch["script"].fill_(1)
+        batch["script"].fill_(script_of(PILOTS))
         if not observe:
             batch["row_of"].fill_(-1)
         env.reset()

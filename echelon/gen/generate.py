@@ -96,6 +96,8 @@ class Draft:
     zone_radius_vox: float
     attempt: int
     open_map: bool
+    biome: str = ""
+    """Fills every quadrant; empty where four are drawn."""
     material: Grid = field(init=False)
     biomes: dict[Corner, str] = field(default_factory=dict)
     transform: Transform = TRANSFORMS[0]
@@ -124,7 +126,7 @@ def fill_quadrants(draft: Draft) -> None:
     stream = draft.stream(StreamId.TERRAIN, Site.LAYOUT)
     quadrants = split_quadrants(world.size_x, world.size_y, stream)
     for corner, rect, name in zip(Corner, quadrants, choose_biomes(stream), strict=True):
-        draft.biomes[corner] = name
+        draft.biomes[corner] = name = draft.biome or name
         BIOMES[name](draft.material, rect, draft.stream(StreamId.TERRAIN, Site.BRUSH + corner))
 
 
@@ -207,17 +209,26 @@ TERRAIN_STEPS: tuple[Callable[[Draft], None], ...] = (
 
 
 def generate(
-    world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_vox: float, with_cost: bool = False
+    world: WorldConfig,
+    map_seed: int,
+    *,
+    num_packs: int,
+    zone_radius_vox: float,
+    with_cost: bool = False,
+    biome: str = "",
 ) -> GeneratedMap:
     """Generate the map of a seed (0 .. 2**32 - 1); the same arguments give the same bytes everywhere.
 
-    ``zone_radius_vox`` is the mean radius of the capture zone [vox]. Raises ``ValueError`` if the world cannot
-    hold the spawns of ``num_packs`` packs per team.
+    ``zone_radius_vox`` is the mean radius of the capture zone [vox]. ``biome`` fills the whole map, to look at one;
+    matches are played on four. Raises ``ValueError`` if the world cannot hold the spawns of ``num_packs`` packs per
+    team.
     """
     check_world_fits(world, num_packs)
+    if biome and biome not in BIOMES:
+        raise ValueError(f"biome {biome!r} does not exist, wanted one of: {', '.join(BIOMES)}")
     if not 0 <= map_seed <= MAX_SEED:
         raise ValueError(f"map_seed is {map_seed}, wanted 0 to {MAX_SEED}")
-    draft = _accepted_draft(world, map_seed, num_packs, zone_radius_vox)
+    draft = _accepted_draft(world, map_seed, num_packs, zone_radius_vox, biome)
     fields = _navigation(draft)
     spawn = np.concatenate([formation(world, corner, num_packs) for corner in draft.corners])
     assert boxes_clear(BLOCKS_MOVE[draft.material], spawn), "a spawn box is blocked or overlaps another"
@@ -236,7 +247,9 @@ def generate(
     )
 
 
-def _accepted_draft(world: WorldConfig, map_seed: int, num_packs: int, zone_radius_vox: float) -> Draft:
+def _accepted_draft(
+    world: WorldConfig, map_seed: int, num_packs: int, zone_radius_vox: float, biome: str = ""
+) -> Draft:
     """Draw the terrain, again and again if need be; after the last attempt the plain is taken as it is."""
     last = world.connectivity.max_regenerations + 1
     for attempt in range(last + 1):
@@ -247,6 +260,7 @@ def _accepted_draft(world: WorldConfig, map_seed: int, num_packs: int, zone_radi
             zone_radius_vox=zone_radius_vox,
             attempt=attempt,
             open_map=attempt == last,
+            biome=biome,
         )
         for step in TERRAIN_STEPS:
             step(draft)
@@ -275,6 +289,7 @@ def _recipe(draft: Draft) -> dict[str, Any]:
             "world": asdict(draft.world),
             "num_packs": draft.num_packs,
             "zone_radius_vox": float(draft.zone_radius_vox),
+            **({"biome": draft.biome} if draft.biome else {}),
         },
         "seed": draft.map_seed,
         "variant": {

@@ -58,6 +58,11 @@ class Maps(Protocol):
         """Box centres before jitter ``[B, M, 3]`` [vox]."""
         ...
 
+    @property
+    def flow(self) -> NDArray[np.uint8]:
+        """Next-step codes of the ways to the zone ``[B, R, Z + 1, Y, X]``, R footprint radii."""
+        ...
+
 
 def _map_tables(maps: Maps) -> dict[str, tuple[NDArray[Any], Any]]:
     """Return the device arrays of a bank: name to (values, type)."""
@@ -71,6 +76,11 @@ def _map_tables(maps: Maps) -> dict[str, tuple[NDArray[Any], Any]]:
         "bank_spawn": (maps.spawn, wp.vec3),
     }
     return {name: (np.ascontiguousarray(values), dtype) for name, (values, dtype) in tables.items()}
+
+
+def _ways(maps: Maps) -> NDArray[np.uint8]:
+    """Return the next-step codes of a bank, maps and radii on one axis."""
+    return np.ascontiguousarray(maps.flow.reshape(-1, *maps.flow.shape[2:]))
 
 
 class Batch:
@@ -119,9 +129,14 @@ class Batch:
         self.backend.add({name: wp.array(values, dtype=dtype, device=self.device)}, per_env=False)
 
     def _add_maps(self, maps: Maps) -> None:
+        self.maps = maps
         self.num_maps = len(maps.zone)
         for name, (values, dtype) in _map_tables(maps).items():
             self.add_constant(name, values, dtype)
+
+    def add_ways(self) -> None:
+        """Put the maps' ways to the zone on the device, for pilots: ``bank_flow`` [B * R, Z + 1, Y, X]."""
+        self.add_constant("bank_flow", _ways(self.maps), wp.uint8)
 
     def replace_maps(self, maps: Maps) -> None:
         """Overwrite the map bank in place with maps of the same number and capacity."""
@@ -129,6 +144,9 @@ class Batch:
             if tuple(self[name].shape) != tuple(values.shape[: len(self[name].shape)]):
                 raise ValueError(f"{name} has shape {tuple(values.shape)}, wanted {tuple(self[name].shape)}")
             self[name].assign(values)
+        self.maps = maps
+        if "bank_flow" in self.backend.arrays:
+            self["bank_flow"].assign(_ways(maps))
 
     def capture(self, program: Program, progress: Callable[[str, int, int], None] | None = None) -> Runner:
         """Compile what ``program`` needs, then record it; see ``Backend.capture``."""

@@ -1,9 +1,9 @@
 """Every array of the simulator, with type, shape and unit: ``World``, ``State``, ``Controls`` and ``Events``.
 
 A field is a row of one of the tables below; kernels name the fields they use as parameters and are bound to them
-by name (see ``backend``). Shapes are spelled in letters: E env, M mech, X Y Z voxels, K cooldowns, W weapons,
-S rounds per mech, Q smoke clouds per mech, C message floats, N contact slots. Nothing is allocated after construction,
-but for the journal of recorded environments (``Batch.keep_journal``).
+by name (see ``backend``). Shapes are spelled in letters: E env, M mech, P packs of both teams, X Y Z voxels,
+K cooldowns, W weapons, S rounds per mech, Q smoke clouds per mech, C message floats, N contact slots. Nothing is
+allocated after construction, but for the journal of recorded environments (``Batch.keep_journal``).
 """
 
 from __future__ import annotations
@@ -177,6 +177,7 @@ def sizes(cfg: EnvConfig, num_envs: int) -> dict[str, int]:
     return {
         "E": num_envs,
         "M": cfg.num_mechs,
+        "P": 2 * cfg.num_packs,
         "X": world.size_x,
         "Y": world.size_y,
         "Z": world.size_z,

@@ -6,7 +6,6 @@ equal figures. Shapes: ``E env (two per seed), N learner row``.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,15 +14,13 @@ from typing import Any, Protocol
 
 import torch
 
+from echelon.arena.odds import wilson_interval
 from echelon.config import EVAL_SEED_BASE, EnvConfig
 from echelon.rl.build import FlatPolicy
 from echelon.sim.arsenal import CHASSIS, ROSTER
 from echelon.training.collect import BatchedEnv
 
 MakeEnv = Callable[..., BatchedEnv]
-WILSON_Z = 1.959963984540054
-"""Standard normal quantile of a 95 % interval."""
-
 BLUE, RED, DRAW = 0, 1, 2
 LEARNERS = ("blue", "red")
 FULL_WEAPON_PROB = 1.0
@@ -68,21 +65,12 @@ def eval_seeds(count: int) -> list[int]:
     return [EVAL_SEED_BASE + s for s in range(count)]
 
 
-def wilson_interval(wins: int, episodes: int, z: float = WILSON_Z) -> tuple[float, float]:
-    """Return the score interval of a share (Wilson, 1927)."""
-    if episodes == 0:
-        return 0.0, 1.0
-    share, z2 = wins / episodes, z * z
-    centre = share + z2 / (2 * episodes)
-    half = z * math.sqrt(share * (1 - share) / episodes + z2 / (4 * episodes * episodes))
-    return max(0.0, (centre - half) / (1 + z2 / episodes)), min(1.0, (centre + half) / (1 + z2 / episodes))
-
-
 def make_eval_env(
     env_cfg: EnvConfig,
     seeds: Sequence[int],
     *,
     weapon_prob: float,
+    skill: str = "legacy",
     device: torch.device | str = "cpu",
     threads: int = 0,
     make_env: MakeEnv | None = None,
@@ -97,6 +85,7 @@ def make_eval_env(
     return make_env(
         2 * len(seeds),
         env_cfg,
+        skill=skill,
         initial_weapon_prob=weapon_prob,
         device=str(device),
         threads=threads,
@@ -177,6 +166,7 @@ def evaluate_policy(
     env_cfg: EnvConfig,
     seeds: Sequence[int],
     *,
+    skill: str = "legacy",
     weapon_prob: float = FULL_WEAPON_PROB,
     device: torch.device | str = "cpu",
     threads: int = 0,
@@ -189,7 +179,9 @@ def evaluate_policy(
     ``watch`` is given the environment and returns who follows it.
     """
     began = time.perf_counter()
-    env = make_eval_env(env_cfg, seeds, weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env)
+    env = make_eval_env(
+        env_cfg, seeds, skill=skill, weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env
+    )
     try:
         follower = watch(env) if watch is not None else None
         records = play_episodes(policy, env, env_cfg.max_steps, deterministic=deterministic, watch=follower)

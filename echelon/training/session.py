@@ -134,6 +134,7 @@ class Session:
             self._eval_env = make_eval_env(
                 self.config.env,
                 eval_seeds(cfg.seeds),
+                skill=cfg.skill,
                 weapon_prob=cfg.weapon_prob,
                 device=self.device,
                 threads=self.threads,
@@ -167,7 +168,7 @@ class Session:
             count=cfg.eval.record_seeds,
             prefix=f"{TRAINING_PREFIX}{update:06d}",
             policy=Team(name=name),
-            opponent=Team(name=cfg.opponents.skill, level=f"{cfg.opponents.kind}:{cfg.opponents.skill}"),
+            opponent=Team(name=cfg.eval.skill, level=f"{cfg.opponents.kind}:{cfg.eval.skill}"),
             about=about,
         )
         return Recording(env, plan)
@@ -233,6 +234,7 @@ class Session:
         return make_env(
             cfg.num_envs,
             cfg.env,
+            skill=cfg.opponents.skill,
             initial_weapon_prob=cfg.opponents.weapon_prob_start,
             seed=cfg.seed,
             device=str(self.device),

@@ -17,12 +17,12 @@ import warp as wp
 from numpy.typing import NDArray
 
 from echelon.agents import heuristic
+from echelon.arena.episodes import EpisodeRecord, finished
 from echelon.config import EVAL_SEED_BASE, EnvConfig, require
 from echelon.env import observe, reward
 from echelon.env.engine import Engine
 from echelon.gen.bank import MapBank, build_bank
 from echelon.sim.random import StreamId, draw_u32
-from echelon.training.episodes import EpisodeRecord, finished
 from echelon.training.snapshot import restore_engine, snapshot_engine
 
 Learners = str | Sequence[str]
@@ -62,6 +62,7 @@ class VectorEnv:
         num_envs: int,
         env_cfg: EnvConfig,
         *,
+        skill: str = "legacy",
         initial_weapon_prob: float = 0.5,
         seed: int = 0,
         device: str = "cpu",
@@ -96,6 +97,7 @@ class VectorEnv:
         self._levers: dict[str, Any] = {}
         self.set_heuristic_weapon_prob(initial_weapon_prob)
         self._assign_rows(learners)
+        self.set_heuristic_skill(skill)
         self._wrap()
         self._seen = np.zeros(num_envs, np.int32)
         self.attach(torch.zeros((1, self.rows, self.obs_dim), device=self.device))
@@ -113,7 +115,6 @@ class VectorEnv:
         self.rows = int(learns.sum())
         self.learner_team = np.array([{"blue": 0, "red": 1}.get(side, -1) for side in sides])
         self.engine.batch.set("row_of", row_of)
-        self.engine.batch.set("script", (~learns).astype(np.int32))
         env, mech = np.nonzero(learns)
         self.device = torch.device(self.engine.batch.device)
         self.row_of = torch.as_tensor(row_of, device=self.device)
@@ -188,6 +189,12 @@ class VectorEnv:
         self._seen = count.copy()
         return finished(self.engine.batch, ended, self.learner_team) if len(ended) else []
 
+    def set_heuristic_skill(self, skill: str) -> None:
+        """Have every mech that does not learn flown at this level (a name in ``heuristic.SKILLS``), at once."""
+        learns = self.engine.batch.numpy("row_of") >= 0
+        self.engine.batch.set("script", np.where(learns, 0, heuristic.script_of(skill)).astype(np.int32))
+        self._levers["skill"] = skill
+
     def set_heuristic_weapon_prob(self, p: float) -> None:
         """Set the chance that a scripted pilot's triggers are kept, at once."""
         require(0.0 <= p <= 1.0, "weapon_prob", p, "0 to 1")
@@ -195,8 +202,12 @@ class VectorEnv:
         self._levers["weapon_prob"] = p
 
     def set_curriculum(self, **levers: Any) -> None:
-        """Change levers at once: ``weapon_prob``, ``team_alpha``; unnamed ones keep their values."""
-        known = {"weapon_prob": self.set_heuristic_weapon_prob, "team_alpha": self._set_team_alpha}
+        """Change levers at once: ``skill``, ``weapon_prob``, ``team_alpha``; unnamed ones keep their values."""
+        known = {
+            "skill": self.set_heuristic_skill,
+            "weapon_prob": self.set_heuristic_weapon_prob,
+            "team_alpha": self._set_team_alpha,
+        }
         for name, value in levers.items():
             if name not in known:
                 raise ValueError(f"curriculum lever {name!r} does not exist, wanted one of: {', '.join(known)}")

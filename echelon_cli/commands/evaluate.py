@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from echelon.config import PilotSkill
 from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_runs
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 SEEDS = 40
 FULL_STRENGTH = 1.0
-OPPONENT = "heuristic:legacy"
+SKILL = "medium"
 
 
 def evaluate(
@@ -34,6 +35,9 @@ def evaluate(
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, help="Held-out seeds; each is played from both sides.")
     ] = SEEDS,
+    skill: Annotated[
+        PilotSkill, typer.Option("--skill", help="Level of the scripted opponent; legacy is the omniscient baseline.")
+    ] = SKILL,
     weapon_prob: Annotated[
         float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of the scripted opponent.")
     ] = FULL_STRENGTH,
@@ -49,7 +53,7 @@ def evaluate(
     """Play held-out seeds from both sides and report wins with their doubt."""
     path = find_policy(target)
     with output.waiting(f"playing {2 * seeds} episodes", quiet=as_json):
-        result = measure(path, seeds, weapon_prob, size, not stochastic, device, threads, record=record)
+        result = measure(path, seeds, skill, weapon_prob, size, not stochastic, device, threads, record=record)
     if as_json:
         output.show_json(result)
     else:
@@ -60,6 +64,7 @@ def evaluate(
 def measure(
     path: Path,
     seeds: int,
+    skill: str,
     weapon_prob: float,
     size: int | None,
     deterministic: bool,
@@ -80,13 +85,14 @@ def measure(
     recordings: list[Recording] = []
 
     def watch(batch: Any) -> Recording:
-        recordings.append(recording_of(batch, path, loaded.meta, chosen))
+        recordings.append(recording_of(batch, path, loaded.meta, chosen, skill))
         return recordings[0]
 
     stats = evaluate_policy(
         loaded.policy,
         env,
         chosen,
+        skill=skill,
         weapon_prob=weapon_prob,
         device=device,
         threads=threads,
@@ -96,7 +102,7 @@ def measure(
     return {
         "checkpoint": str(path),
         "id": loaded.meta.get("id", ""),
-        "opponent": OPPONENT,
+        "opponent": f"heuristic:{skill}",
         "weapon_prob": weapon_prob,
         "deterministic": deterministic,
         "map": [env.world.size_x, env.world.size_y, env.world.size_z],
@@ -110,7 +116,7 @@ def measure(
     }
 
 
-def recording_of(batch: Any, path: Path, meta: dict[str, Any], seeds: list[int]) -> Recording:
+def recording_of(batch: Any, path: Path, meta: dict[str, Any], seeds: list[int], skill: str) -> Recording:
     """Return a recording of every episode, into the replays of the run that the policy is from, else beside it."""
     from echelon.replay.header import Team
     from echelon.runs import RunPaths
@@ -126,7 +132,7 @@ def recording_of(batch: Any, path: Path, meta: dict[str, Any], seeds: list[int])
         count=len(seeds),
         prefix=f"eval-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-u{update:06d}",
         policy=Team(name=f"update {update}", checkpoint=str(meta.get("id", ""))),
-        opponent=Team(name=OPPONENT.split(":")[-1], level=OPPONENT),
+        opponent=Team(name=skill, level=f"heuristic:{skill}"),
         about=about,
     )
     return Recording(batch, plan)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-FOLDERS = ("echelon/sim", "echelon/env", "echelon/agents", "echelon/replay", "echelon/training", "echelon/rl")
+PACKAGES = ("sim", "env", "agents", "arena", "replay", "training", "rl")
+FOLDERS = tuple(f"echelon/{name}" for name in PACKAGES)
 
 GROUPS = ("rules", "world", "state in", "controls", "state out", "events", "scratch", "out")
 """Comment lines that head the parameter groups of a kernel."""

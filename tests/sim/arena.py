@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import warp as wp
 
 from echelon.actions import ActionIndex, action_dim
 from echelon.config import EnvConfig, WorldConfig
+from echelon.nav.field import zone_field
+from echelon.nav.graph import RADII
 from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch
@@ -32,6 +35,16 @@ class FlatMaps:
     size: Any
     zone: Any
     spawn: Any
+
+    @cached_property
+    def flow(self) -> np.ndarray:
+        """Ways to the zone, as the bank has them."""
+        return np.stack(
+            [
+                [zone_field(grid, zone=tuple(zone), radius=radius, clearance=4).flow for radius in RADII]
+                for grid, zone in zip(self.material, np.asarray(self.zone, float).tolist(), strict=True)
+            ]
+        )
 
 
 def as_maps(material: np.ndarray, zone: Any, spawn: Any) -> FlatMaps:

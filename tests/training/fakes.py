@@ -47,6 +47,7 @@ class FakeEnv:
         num_envs: int,
         env_cfg: Any = None,
         *,
+        skill: str = "legacy",
         initial_weapon_prob: float = 0.5,
         seed: int = 0,
         device: str = "cpu",
@@ -71,7 +72,7 @@ class FakeEnv:
         self.env_of_row = self.agent_of_row // MECHS
         self.roles = (self.agent_of_row % MECHS % 2 + 1).to(torch.int8)
         self.normalizable = torch.tensor([True, False, False, False, False])
-        self.seeds, self.autoreset, self.weapon_prob = seeds, autoreset, initial_weapon_prob
+        self.seeds, self.autoreset, self.weapon_prob, self.skill = seeds, autoreset, initial_weapon_prob, skill
         self.rng = np.random.default_rng(seed)
         e, m = num_envs, MECHS
         self.actions = torch.zeros(e, m, ACTION_DIM)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from echelon.agents.levels import script_of
 from echelon.config import EVAL_SEED_BASE, EnvConfig, WorldConfig
 from echelon.env.env import EchelonEnv
 from echelon.training.vec_env import VectorEnv, training_maps
@@ -60,7 +61,8 @@ def test_impossible_options_are_named(options, message):
 
 
 def test_an_unknown_lever_is_named():
-    with vector() as env, pytest.raises(ValueError, match="lever 'gravity' does not exist, wanted one of: weapon_prob"):
+    message = "lever 'gravity' does not exist, wanted one of: skill, weapon_prob"
+    with vector() as env, pytest.raises(ValueError, match=message):
         env.set_curriculum(gravity=1)
 
 
@@ -69,7 +71,16 @@ def test_levers_merge_and_come_back_as_a_copy():
         env.set_curriculum(team_alpha=0.5)
         levers = env.get_curriculum()
         levers["weapon_prob"] = 9
-        assert env.get_curriculum() == {"weapon_prob": 0.25, "team_alpha": 0.5}
+        assert env.get_curriculum() == {"skill": "legacy", "weapon_prob": 0.25, "team_alpha": 0.5}
+
+
+def test_the_level_of_scripted_pilots_changes_at_once_and_only_theirs():
+    with vector(skill="medium") as env:
+        assert (env.engine.batch.numpy("script") == [[0] * 5 + [script_of("medium")] * 5] * ENVS).all()
+        env.set_curriculum(skill="hard")
+        assert (env.engine.batch.numpy("script") == [[0] * 5 + [script_of("hard")] * 5] * ENVS).all()
+        with pytest.raises(ValueError, match="wizard"):
+            env.set_curriculum(skill="wizard")
 
 
 def test_one_thread_gives_what_two_give():

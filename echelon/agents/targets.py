@@ -1,0 +1,191 @@
+"""Whom a scripted pilot fights: the pack's focus and mark, then each pilot's own choice among those it knows of."""
+
+# ruff: noqa: E501
+import warp as wp
+
+from echelon.agents.levels import FIRST_LEVEL, Choice, Paint, Skill
+from echelon.agents.tracks import OWN_SIGHT, UNKNOWN, known_hp, known_pos, known_row, known_vel
+from echelon.sim.arsenal import Chassis, Weapon
+from echelon.sim.geometry import arc_tan2, wrap_angle, xy_length
+from echelon.sim.kernels.sensing import CLEAR, own_pack_paint
+from echelon.sim.rng import STREAM_AGENT, uniform01
+from echelon.sim.tables import Rules
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+LEVELLED = wp.constant(FIRST_LEVEL)
+RANDOM, NEAREST, PAINTED = (wp.constant(int(Choice.RANDOM)), wp.constant(int(Choice.NEAREST)), wp.constant(int(Choice.PAINTED)))
+THREAT, FOCUS = wp.constant(int(Choice.THREAT)), wp.constant(int(Choice.FOCUS))
+PAINT_MARK = wp.constant(int(Paint.MARK))
+HEAVY, MEDIUM = wp.constant(int(Chassis.HEAVY)), wp.constant(int(Chassis.MEDIUM))
+PAINTER = wp.constant(int(Weapon.PAINTER))
+CLASS_WORTH = wp.constant(wp.vec4(0.6, 0.7, 0.9, 1.0))
+"""Worth of a scout, light, medium and heavy as targets."""
+HURT_COUNTS, PAINT_COUNTS, DOWN_COUNTS, AIMS_COUNTS, ZONE_COUNTS = (wp.constant(x) for x in (0.6, 0.5, 0.4, 0.6, 0.5))
+FADES_VOX = wp.constant(20.0)
+"""Distance that costs a target one point of its score [vox]."""
+AIMS_ANGLE = wp.constant(0.35)
+AIMS_RANGE = wp.constant(20.0)
+"""Within this angle [rad] and range [vox] a hostile that faces a pilot is taken to aim at it."""
+RANDOM_KEPT_S = wp.constant(3.0)
+FOCUS_KEPT_S = wp.constant(2.0)
+FOCUS_RANGE = wp.constant(20.0)
+"""Members within this range of a hostile can fight it [vox]."""
+FOCUS_REACH = wp.constant(14.0)
+FOCUS_COUNTS = wp.constant(0.25)
+"""What being its pack's focus adds to a hostile's score within that range [vox]."""
+PAINT_DETOUR = wp.constant(16.0)
+"""A painter takes its pack's mark when it is within this range [vox]."""
+PAINTED_GAIN = wp.constant(1.0)
+"""Distance that paint is worth to those who choose the nearest [vox]."""
+FAR = wp.constant(1.0e9)
+
+
+@wp.func
+def threat(rules: Rules, e: int, m: int, j: int, known: wp.vec2i, spot: wp.vec3, hurt_hp: float, zone: wp.vec3, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), paint: bool, sight: wp.array3d(dtype=wp.uint8)) -> float:
+    """How much a hostile is worth fighting; what it does counts only while it is in sight."""
+    c = chassis[e, j]
+    away = pos[e, m] - spot
+    d = wp.length(away)
+    score = CLASS_WORTH[c] * (1.0 - HURT_COUNTS * hurt_hp / rules.max_hp[c]) - d / FADES_VOX
+    if paint:
+        score += PAINT_COUNTS
+    if xy_length(wp.vec3(spot[0] - zone[0], spot[1] - zone[1], 0.0)) < zone[2]:
+        score += ZONE_COUNTS
+    if known[0] == 0:
+        if fallen[e, j] > 0 or shutdown[e, j] == 1:
+            score += DOWN_COUNTS
+        faces = wp.abs(wrap_angle(arc_tan2(away[1], away[0]) - yaw[e, j])) < AIMS_ANGLE
+        if faces and d < AIMS_RANGE and sight[e, m, j] == CLEAR:
+            score += AIMS_COUNTS
+    return score
+
+
+@wp.kernel
+def mark_for_pack(
+    # rules
+    rules: Rules, skills: wp.array(dtype=Skill),
+    # world
+    zone: wp.array(dtype=wp.vec3),
+    # state in
+    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_hp: wp.array3d(dtype=wp.float32), past_pos: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32),
+    # state out
+    pack_mark: wp.array2d(dtype=wp.int32), pack_focus: wp.array2d(dtype=wp.int32), pack_focus_since: wp.array2d(dtype=wp.int32),
+):
+    """Set a pack's mark, what its heavy fought last, and its focus: most threat to two members or more, kept a while."""
+    e, p = wp.tid()
+    now = decision[e]
+    half = track_since.shape[1] / 2
+    side = p / half
+    mark = int(-1)
+    expert = int(-1)
+    for m in range(alive.shape[1]):
+        if alive[e, m] == 1 and team[e, m] == side and pack[e, m] == p - side * half and script[e, m] >= LEVELLED:
+            if chassis[e, m] == HEAVY and mark < 0 and now > 0:
+                mark = pilot_target[e, m]
+            if skills[script[e, m] - LEVELLED].choice == FOCUS:
+                expert = m
+    pack_mark[e, p] = mark
+    kept = pack_focus[e, p]
+    if expert < 0 or now == 0:
+        kept = -1
+    if kept >= 0:
+        s = skills[script[e, expert] - LEVELLED]
+        if (alive[e, kept] == 0 or known_row(s, e, expert, kept, now, team, pack, noticed, track_since, track_seen)[0] < 0):
+            kept = -1
+        elif float(now - pack_focus_since[e, p]) * rules.dt_act >= FOCUS_KEPT_S:
+            kept = -1
+    if expert < 0 or kept >= 0:
+        pack_focus[e, p] = kept
+        return
+    best = int(-1)
+    best_score = float(-FAR)
+    for j in range(alive.shape[1]):
+        if alive[e, j] == 0 or team[e, j] == side:
+            continue
+        total = float(0.0)
+        members = int(0)
+        for m in range(alive.shape[1]):
+            if alive[e, m] == 1 and team[e, m] == side and pack[e, m] == p - side * half and script[e, m] >= LEVELLED:
+                s = skills[script[e, m] - LEVELLED]
+                known = known_row(s, e, m, j, now, team, pack, noticed, track_since, track_seen)
+                if known[0] >= 0:
+                    spot = known_pos(s, e, j, now, known, past_pos, track_pos)
+                    if wp.length(spot - pos[e, m]) <= FOCUS_RANGE:
+                        members += 1
+                        paint = own_pack_paint(e, m, j, painted, painter, team, pack)
+                        total += threat(rules, e, m, j, known, spot, known_hp(e, j, known, hp, track_hp), zone[e], chassis, pos, yaw, fallen, shutdown, paint, sight)
+        if members >= 2 and total > best_score:
+            best = j
+            best_score = total
+    pack_focus[e, p] = best
+    pack_focus_since[e, p] = now
+
+
+@wp.func
+def appeal(rules: Rules, s: Skill, d: float, paint: bool, draw: float, score: float) -> float:
+    """How much a pilot of this skill wants a target, more is better."""
+    if s.choice == RANDOM:
+        return draw
+    if s.choice == NEAREST:
+        return -d
+    if s.choice == PAINTED:
+        return -d + wp.where(paint, PAINTED_GAIN, 0.0)
+    return score
+
+
+@wp.kernel
+def choose_target(
+    # rules
+    rules: Rules, skills: wp.array(dtype=Skill), sensor_range: wp.array(dtype=wp.float32),
+    # world
+    zone: wp.array(dtype=wp.vec3),
+    # state in
+    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), sight: wp.array3d(dtype=wp.uint8), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_hp: wp.array3d(dtype=wp.float32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), pack_mark: wp.array2d(dtype=wp.int32), pack_focus: wp.array2d(dtype=wp.int32),
+    # state out
+    pilot_target: wp.array2d(dtype=wp.int32), pilot_target_since: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_drift: wp.array2d(dtype=wp.vec3),
+):
+    """Choose a pilot's target; what it knows of it is its age, where it is and how it moves."""
+    e, m = wp.tid()
+    if script[e, m] < LEVELLED:
+        return
+    s = skills[script[e, m] - LEVELLED]
+    now = decision[e]
+    row = team[e, m] * (track_since.shape[1] / 2) + pack[e, m]
+    paints = rules.trigger_of[chassis[e, m], PAINTER] >= 0 and chassis[e, m] != MEDIUM
+    before = pilot_target[e, m]
+    best = int(-1)
+    best_appeal = float(-FAR)
+    best_known = wp.vec2i(UNKNOWN, -1)
+    for j in range(alive.shape[1]):
+        if alive[e, m] == 0 or alive[e, j] == 0 or team[e, j] == team[e, m]:
+            continue
+        known = known_row(s, e, m, j, now, team, pack, noticed, track_since, track_seen)
+        if known[0] < 0:
+            continue
+        spot = known_pos(s, e, j, now, known, past_pos, track_pos)
+        d = wp.length(spot - pos[e, m])
+        if (s.knowledge == OWN_SIGHT and sight[e, m, j] != CLEAR and d > rules.radar * quality[e, m] * sensor_range[chassis[e, m]]):
+            continue
+        paint = own_pack_paint(e, m, j, painted, painter, team, pack)
+        score = float(0.0)
+        if s.choice >= THREAT:
+            score = threat(rules, e, m, j, known, spot, known_hp(e, j, known, hp, track_hp), zone[e], chassis, pos, yaw, fallen, shutdown, paint, sight)
+        wish = appeal(rules, s, d, paint, uniform01(seed[e], STREAM_AGENT, tick[e], m, 16 + j), score)
+        kept = (s.choice == RANDOM and j == before and float(now - pilot_target_since[e, m]) * rules.dt_act < RANDOM_KEPT_S)
+        if s.choice == FOCUS and j == pack_focus[e, row] and d <= FOCUS_REACH:
+            wish += FOCUS_COUNTS
+        marked = paints and s.paint == PAINT_MARK and j == pack_mark[e, row] and d <= PAINT_DETOUR
+        if kept or marked:
+            wish = FAR
+        if wish > best_appeal:
+            best = j
+            best_appeal = wish
+            best_known = known
+    if best != before or now == 0:
+        pilot_target_since[e, m] = now
+    pilot_target[e, m] = best
+    pilot_age[e, m] = best_known[0]
+    if best >= 0:
+        pilot_spot[e, m] = known_pos(s, e, best, now, best_known, past_pos, track_pos)
+        pilot_drift[e, m] = known_vel(s, e, best, now, best_known, past_vel, track_vel)

@@ -1,0 +1,61 @@
+"""How materials, teams and marks look from above: a colour and a letter each.
+
+Colours are sRGB, 0 to 255. The two teams and the zone differ in lightness as well as in hue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.sim.world import MATERIALS, Material
+
+Rgb = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How something is drawn in colour, and in letters where there is no colour."""
+
+    colour: Rgb
+    letter: str
+
+
+LOOKS: dict[Material, Look] = {
+    Material.AIR: Look((24, 26, 30), " "),
+    Material.SOLID: Look((150, 148, 142), "#"),
+    Material.LAVA: Look((255, 96, 24), "!"),
+    Material.WATER: Look((58, 124, 196), "~"),
+    Material.DEBRIS_FIELD: Look((126, 92, 66), "%"),
+    Material.SOLID_DEBRIS: Look((102, 86, 78), "&"),
+    Material.DIRT: Look((116, 98, 70), "."),
+    Material.GLASS: Look((140, 214, 214), "="),
+    Material.REINFORCED: Look((92, 98, 132), "@"),
+    Material.FOLIAGE: Look((70, 132, 58), "*"),
+}
+"""A row per material."""
+
+BLUE = Look((64, 150, 255), "B")
+RED = Look((255, 70, 70), "R")
+TEAMS = (BLUE, RED)
+ZONE = Look((255, 214, 64), "o")
+ZONE_ON_RAMP = Look((255, 255, 255), "o")
+"""The zone where near places are yellow already."""
+STRANDED = Look((136, 44, 78), "x")
+"""Places where one can stand but from which no way leads to the zone."""
+COLOURS: NDArray[np.float64] = np.array([LOOKS[spec.material].colour for spec in MATERIALS], np.float64) / 255
+LETTERS = "".join(LOOKS[spec.material].letter for spec in MATERIALS)
+
+HEIGHT_RAMP: tuple[Rgb, ...] = ((38, 60, 48), (74, 110, 66), (168, 158, 92), (190, 130, 84), (224, 214, 206))
+"""Low to high."""
+COST_RAMP: tuple[Rgb, ...] = ((253, 231, 100), (94, 201, 98), (33, 145, 140), (59, 82, 139), (68, 1, 84))
+"""Near to far."""
+
+
+def ramp(stops: tuple[Rgb, ...], share: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return colours 0 to 1 between the stops for shares 0 to 1; the last axis is red, green, blue."""
+    at = np.linspace(0.0, 1.0, len(stops))
+    table = np.array(stops, np.float64) / 255
+    return np.stack([np.interp(share, at, table[:, c]) for c in range(3)], axis=-1)

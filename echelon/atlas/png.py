@@ -1,0 +1,36 @@
+"""Writes PNG pictures: 8 bits per channel, red, green and blue, with nothing but zlib."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+TRUE_COLOUR = 2
+"""Colour type of red, green and blue."""
+BITS = 8
+FILTER_UP = 2
+"""Each row is stored as the difference to the row above it."""
+LEVEL = 9
+
+
+def encode_png(pixels: NDArray[np.uint8]) -> bytes:
+    """Return a picture ``uint8 [height, width, 3]``, first row on top, as a PNG file."""
+    height, width, channels = pixels.shape
+    if channels != 3 or pixels.dtype != np.uint8:
+        raise ValueError(f"pixels are {pixels.dtype} [{height}, {width}, {channels}], wanted uint8 [height, width, 3]")
+    rows = pixels.reshape(height, width * channels)
+    above = np.concatenate([np.zeros_like(rows[:1]), rows[:-1]])
+    filtered = np.empty((height, width * channels + 1), np.uint8)
+    filtered[:, 0] = FILTER_UP
+    filtered[:, 1:] = rows - above
+    head = struct.pack(">IIBBBBB", width, height, BITS, TRUE_COLOUR, 0, 0, 0)
+    body = zlib.compress(filtered.tobytes(), LEVEL)
+    return SIGNATURE + _chunk(b"IHDR", head) + _chunk(b"IDAT", body) + _chunk(b"IEND", b"")
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))

@@ -1,0 +1,293 @@
+"""``echelon world``: make a map from a seed and say what it is like, and show one in the terminal or as a picture."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, complete_runs
+
+if TYPE_CHECKING:
+    from echelon.atlas.relief import Sheet
+    from echelon.atlas.scene import Scene
+    from echelon.gen.generate import GeneratedMap
+
+ANY_BIOME = "any"
+MANY_SEEDS = 10_000
+"""Most maps that ``--count`` makes."""
+
+app = typer.Typer(help="Make a map from a seed, and look at one.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def complete_biomes(incomplete: str) -> list[str]:
+    """Return the biomes that begin with what was typed so far."""
+    from echelon.gen.biomes import BIOMES
+
+    return [name for name in (ANY_BIOME, *BIOMES) if name.startswith(incomplete)]
+
+
+SizeOption = Annotated[str | None, typer.Option("--size", metavar="X|XxY", help="Map edge, or edges [vox].")]
+HeightOption = Annotated[int | None, typer.Option("--height", help="Map height [vox].")]
+PacksOption = Annotated[int | None, typer.Option("--packs", help="Packs of five per team, for which spawns are made.")]
+BiomeOption = Annotated[
+    str,
+    typer.Option(
+        "--biome", help="One biome everywhere; any draws four, as matches do.", autocompletion=complete_biomes
+    ),
+]
+ZoneOption = Annotated[float | None, typer.Option("--zone-radius", help="Mean radius of the capture zone [vox].")]
+RatioOption = Annotated[
+    float | None, typer.Option("--max-distance-ratio", help="Largest ratio of the teams' ways to the zone; 0: any.")
+]
+PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a map is made from, apart from its seed; None takes the environment's default."""
+
+    size: str | None = None
+    height: int | None = None
+    packs: int | None = None
+    biome: str = ANY_BIOME
+    zone_radius: float | None = None
+    ratio: float | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments of ``generate``; a wrong value is a mistake of usage."""
+        from dataclasses import replace
+
+        from echelon.config import EnvConfig
+        from echelon.gen.biomes import BIOMES
+        from echelon.jobs.config_layers import ConfigError, nearest
+
+        if self.biome != ANY_BIOME and self.biome not in BIOMES:
+            have = f"(have: {ANY_BIOME}, {', '.join(BIOMES)})"
+            raise ConfigError(f"biome {self.biome!r} does not exist{nearest(self.biome, BIOMES)} {have}")
+        env = EnvConfig()
+        x, y = (env.world.size_x, env.world.size_y) if self.size is None else _edges(self.size)
+        z = env.world.size_z if self.height is None else self.height
+        ratio = env.world.max_distance_ratio if self.ratio is None else self.ratio
+        try:
+            return {
+                "world": replace(env.world, size_x=x, size_y=y, size_z=z, max_distance_ratio=ratio),
+                "num_packs": replace(env, num_packs=env.num_packs if self.packs is None else self.packs).num_packs,
+                "zone_radius_vox": env.zone_radius_vox if self.zone_radius is None else self.zone_radius,
+                "biome": "" if self.biome == ANY_BIOME else self.biome,
+            }
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+
+@app.command("make")
+def make(
+    seed: Annotated[int, typer.Argument(metavar="[SEED]", min=0, help="Map seed; the first one with --count.")] = 0,
+    size: SizeOption = None,
+    height: HeightOption = None,
+    packs: PacksOption = None,
+    biome: BiomeOption = ANY_BIOME,
+    zone_radius: ZoneOption = None,
+    max_distance_ratio: RatioOption = None,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, max=MANY_SEEDS, help="Make this many seeds and compare them.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the map (.ecw).")] = None,
+    png: PngOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Make a map from a seed and say what it is like."""
+    from echelon.jobs.config_layers import ConfigError
+
+    recipe = Recipe(
+        size=size, height=height, packs=packs, biome=biome, zone_radius=zone_radius, ratio=max_distance_ratio
+    )
+    if count is not None:
+        if out is not None or png is not None:
+            raise ConfigError("--count makes many maps, --out and --png write one; wanted one or the other")
+        return _compare(recipe, seed, count, as_json)
+    made, took = _generate(recipe, seed)
+    found = _describe(made, took)
+    _write(made, out, png, found)
+    if as_json:
+        output.show_json(found)
+        return output.DONE
+    from echelon_cli.world_tables import show_figures
+
+    show_figures(found)
+    return output.DONE
+
+
+@app.command("show")
+def show(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="SEED|FILE|REPLAY|RUN",
+            help="A seed, a saved map, a replay, a match by its id, or a run's newest match.",
+            autocompletion=complete_runs,
+        ),
+    ],
+    layer: Annotated[int | None, typer.Option("--layer", metavar="Z", help="A slice at this height.")] = None,
+    heights: Annotated[bool, typer.Option("--heights", help="How high every column is.")] = False,
+    nav: Annotated[
+        str | None, typer.Option("--nav", metavar="CLASS", help="Where a class can walk, and how far the zone is.")
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Letters without colour, as into a pipe.")] = False,
+    width: Annotated[int | None, typer.Option("--width", min=8, help="Columns to draw; by default, what fits.")] = None,
+    png: PngOption = None,
+    size: SizeOption = None,
+    height: HeightOption = None,
+    packs: PacksOption = None,
+    biome: BiomeOption = ANY_BIOME,
+    zone_radius: ZoneOption = None,
+    max_distance_ratio: RatioOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show a map from above, a slice of it, its heights, or the ways to its zone."""
+    from echelon.atlas.picture import png as as_png
+
+    recipe = Recipe(
+        size=size, height=height, packs=packs, biome=biome, zone_radius=zone_radius, ratio=max_distance_ratio
+    )
+    title, scene = _find_scene(what, recipe)
+    view, sheet = _chosen_view(scene, layer, heights, nav)
+    if png is not None:
+        png.write_bytes(as_png(scene, sheet))
+    if as_json:
+        from echelon.atlas.survey import survey
+
+        output.show_json({"shown": title, "view": view, "png": str(png or ""), **survey(scene)})
+        return output.DONE
+    from echelon_cli.world_picture import show_picture
+
+    show_picture(f"{title}, {view}", scene, sheet, plain=plain, width=width)
+    if png is not None:
+        output.say(f"picture in {png}")
+    return output.DONE
+
+
+def _edges(text: str) -> tuple[int, int]:
+    """Return both edges from ``100`` or ``120x80``."""
+    from echelon.jobs.config_layers import ConfigError
+
+    words = text.lower().split("x")
+    if not all(word.isdecimal() for word in words) or len(words) > 2:
+        raise ConfigError(f"size is {text!r}, wanted an edge such as 100, or two such as 120x80")
+    return int(words[0]), int(words[-1])
+
+
+def _generate(recipe: Recipe, seed: int) -> tuple[GeneratedMap, float]:
+    """Return the map of a seed and the seconds that making it took."""
+    from echelon.gen.generate import generate
+    from echelon.jobs.config_layers import ConfigError
+
+    settings = recipe.settings
+    began = time.perf_counter()
+    try:
+        made = generate(settings.pop("world"), seed, **settings)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return made, time.perf_counter() - began
+
+
+def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
+    """Return the figures of a generated map as plain values."""
+    from echelon.atlas.scene import scene_of_map
+    from echelon.atlas.survey import survey
+
+    variant, stats = made.recipe["variant"], made.recipe["stats"]
+    return {
+        "seed": made.map_seed,
+        "biomes": variant["biomes"],
+        "flip": variant["transform"],
+        "spawn_corners": variant["spawn_corners"],
+        **survey(scene_of_map(made)),
+        "regenerated": variant["attempt"],
+        "open_map": made.open_map,
+        "dug": [dict(fixup) for fixup in made.fixups],
+        "checks": len(stats["checks"]),
+        "hashes": made.hashes,
+        "took_s": took_s,
+    }
+
+
+def _write(made: GeneratedMap, out: Path | None, png: Path | None, found: dict[str, Any]) -> None:
+    """Save the map and its picture where asked, and note where in ``found``."""
+    from echelon.atlas import file, picture, relief
+    from echelon.atlas.scene import scene_of_map
+
+    found["file"] = found["png"] = ""
+    if out is not None:
+        file.save_world(out, made)
+        found["file"] = str(out)
+    if png is not None:
+        scene = scene_of_map(made)
+        png.write_bytes(picture.png(scene, relief.terrain(scene)))
+        found["png"] = str(png)
+
+
+def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> int:
+    """Make ``count`` seeds from ``first`` on and say how their figures spread."""
+    from echelon_cli.world_tables import show_spread, spread_of
+
+    rows = []
+    with output.waiting(f"making {count} maps", quiet=as_json) as tell:
+        for seed in range(first, first + count):
+            rows.append(_describe(*_generate(recipe, seed)))
+            tell(f"map {len(rows)} of {count}")
+    spread = spread_of(rows)
+    if as_json:
+        output.show_json({**spread, "maps": rows})
+    else:
+        show_spread(spread)
+    return output.DONE
+
+
+def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
+    """Return a title and the scene of a seed, a saved map, a replay, a match or a run; a file wins over a seed."""
+    from echelon.atlas.file import is_world_file, load_world
+    from echelon.atlas.scene import scene_of_map, scene_of_replay
+    from echelon.gen.generate import MAX_SEED
+    from echelon.replay.reader import Replay
+    from echelon_cli.commands.replay import find_replay
+
+    path = Path(what)
+    if path.is_file() and is_world_file(path):
+        made = load_world(path)
+        return f"{path.name}, seed {made.map_seed}", scene_of_map(made)
+    if not path.exists() and what.isdecimal() and int(what) <= MAX_SEED:
+        return f"seed {int(what)}", scene_of_map(_generate(recipe, int(what))[0])
+    with Replay(find_replay(what)) as replay:
+        return f"{replay.path.name}, map {replay.header.get('map_seed', 0)}", scene_of_replay(replay)
+
+
+def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None) -> tuple[str, Sheet]:
+    """Return the name of the view that was asked for, and its sheet."""
+    from echelon.atlas import relief
+    from echelon.jobs.config_layers import ConfigError, nearest
+    from echelon.nav.field import zone_field
+    from echelon.nav.graph import RADIUS_OF_CHASSIS
+    from echelon.sim.arsenal import Chassis
+
+    if sum((layer is not None, heights, nav is not None)) > 1:
+        raise ConfigError("--layer, --heights and --nav are one view each, wanted one of them")
+    if layer is not None:
+        if not 0 <= layer < scene.size[2]:
+            raise ConfigError(f"layer is {layer}, wanted 0 to {scene.size[2] - 1}")
+        return f"layer {layer}", relief.layer(scene, layer)
+    if heights:
+        return "heights", relief.heights(scene)
+    if nav is None:
+        return "from above", relief.terrain(scene)
+    names = [chassis.name.lower() for chassis in Chassis]
+    if nav.lower() not in names:
+        raise ConfigError(f"class {nav!r} does not exist{nearest(nav, names)} (have: {', '.join(names)})")
+    radius = RADIUS_OF_CHASSIS[names.index(nav.lower())]
+    field = zone_field(scene.material, zone=scene.zone, radius=radius, clearance=scene.clearance)
+    return f"ways of a {nav.lower()}", relief.ways(scene, field)

@@ -1,0 +1,151 @@
+"""The tables that ``echelon sim`` prints: who won, how matches ended, what weapons, classes and hazards did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from echelon_cli import output
+
+REASONS = {"zone_control": "zone held", "elimination": "elimination", "time_up": "time up"}
+FOUGHT = (
+    ("kills", "kills", output.count),
+    ("deaths", "deaths", output.count),
+    ("survived", "lived", output.percent),
+    ("damage", "dealt", output.figure),
+    ("taken", "taken", output.figure),
+    ("friendly", "friendly", output.figure),
+    ("accuracy", "hits", output.percent),
+)
+LASTED = (
+    ("mechs", "mechs", output.count),
+    ("zone_s", "in zone", output.figure),
+    ("life_s", "alive", output.figure),
+    ("shutdowns", "shutdowns", output.figure),
+    ("knockdowns", "knockdowns", output.figure),
+)
+"""Key of a figure, what its column is called, and how it is written; narrow enough for 80 columns."""
+WHOLE_TEAM = "all"
+
+
+def show_contest(found: dict[str, Any]) -> None:
+    """Print the whole outcome of a contest."""
+    _show_heading(found)
+    if not found["matches"]:
+        output.say("stopped before a match was over", style="yellow")
+        return
+    _show_wins(found)
+    _show_ends(found)
+    _show_mechs("fighting: kills and deaths in all, damage per mech and match", FOUGHT, found)
+    _show_mechs("staying: seconds, shutdowns and knockdowns per mech and match", LASTED, found)
+    _show_weapons(found)
+    _show_deaths(found)
+    _show_closing(found)
+
+
+def _show_heading(found: dict[str, Any]) -> None:
+    task = found["task"]
+    x, y, z = task["map"]
+    played = found["matches"]
+    count = f"{played} matches" if played == found["planned"] else f"{played} of {found['planned']} matches"
+    how = "every seed from both sides" if found["swap"] else "every seed once"
+    last = found["first_seed"] + found["seeds"] - 1
+    output.say(f"{found['blue']} against {found['red']}: {count}", style="bold")
+    output.say(f"seeds {found['first_seed']} to {last}, {how}; packs a side: {task['packs']}, {x}x{y}x{z}, "
+               f"{task['seconds']:g} s, trigger probability {task['weapon_prob']:g}")  # fmt: skip
+    if found["note"]:
+        output.say(found["note"], style="yellow")
+    if found["stopped"] and played:
+        output.say(
+            "stopped early: of the matches under way only those already over count, the shorter ones", style="yellow"
+        )
+
+
+def _show_wins(found: dict[str, Any]) -> None:
+    output.say()
+    rows = [_wins(row) for row in found["pilots"]]
+    if found["swap"]:
+        for row in found["pilots"]:
+            rows += [_wins({"name": f"  {row['name']} as {side}", **row[side]}) for side in ("blue", "red")]
+        rows += [_wins({**row, "name": f"{row['name']} side"}) for row in found["sides"]]
+    columns = ("", "matches", "wins", "draws", "losses", "win rate", "95 % interval")
+    output.show_table(columns, rows, right=columns[1:])
+
+
+def _wins(row: dict[str, Any]) -> tuple[object, ...]:
+    rate = output.percent(row["win_rate"]) if row["win_rate"] is not None else "-"
+    doubt = f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}"
+    return row["name"], row["matches"], row["wins"], row["draws"], row["losses"], rate, doubt
+
+
+def _show_ends(found: dict[str, Any]) -> None:
+    first, second = (row["name"] for row in found["pilots"])
+    output.say()
+    columns = ("ended by", "matches", f"{first} won", f"{second} won", "drawn")
+    rows = [(REASONS[row["reason"]], row["matches"], row["first"], row["second"], row["draw"]) for row in found["ends"]]
+    output.show_table(columns, rows, right=columns[1:])
+    length = found["seconds"]
+    output.say(
+        f"length {length['mean']:.1f} s on average, {length['median']:.1f} s median, "
+        f"{length['least']:.1f} to {length['most']:.1f} s"
+    )
+
+
+def _show_mechs(title: str, figures: tuple[tuple[str, str, Any], ...], found: dict[str, Any]) -> None:
+    """Print some figures of each class of each pilot, and of all its mechs."""
+    output.say(f"\n{title}", style="bold")
+    rows = []
+    for team in found["teams"]:
+        of_team = [row for row in found["classes"] if row["pilot"] == team["pilot"]]
+        for row in (*of_team, {**team, "class": WHOLE_TEAM}):
+            rows.append((row["pilot"], row["class"], *(_cell(row[key], form) for key, _, form in figures)))
+    columns = ("pilot", "class", *(label for _, label, _ in figures))
+    output.show_table(columns, rows, right=columns[2:])
+
+
+def _show_weapons(found: dict[str, Any]) -> None:
+    output.say("\nweapons", style="bold")
+    columns = ("pilot", "weapon", "shots", "accuracy", "dealt a match", "share", "kills")
+    rows = [
+        (
+            row["pilot"],
+            row["weapon"],
+            output.count(row["shots"]),
+            output.percent(row["accuracy"]),
+            output.figure(row["damage_per_match"]),
+            output.percent(row["damage_share"]),
+            row["kills"],
+        )
+        for row in found["weapons"]
+    ]
+    output.show_table(columns, rows, right=columns[2:])
+
+
+def _show_deaths(found: dict[str, Any]) -> None:
+    causes = list(dict.fromkeys(cause for row in found["deaths"] for cause in row["causes"]))
+    output.say("\ndeaths by cause", style="bold")
+    columns = ("pilot", "deaths", *(cause.replace("_", " ") for cause in causes))
+    rows = [
+        (row["pilot"], row["deaths"], *(row["causes"].get(cause, 0) for cause in causes)) for row in found["deaths"]
+    ]
+    output.show_table(columns, rows, right=columns[1:])
+
+
+def _show_closing(found: dict[str, Any]) -> None:
+    speed = found["speed"]
+    output.say()
+    if speed["per_s"] is not None:
+        took = output.duration(speed["play_s"])
+        output.say(
+            f"{output.count(speed['per_s'])} agent-steps/s: {output.count(speed['agent_steps'])} in {took}, "
+            f"{speed['envs']} matches at a time"
+        )
+    if found["fault"]:
+        output.say(found["fault"], style="yellow")
+    if found["run"]:
+        folder = {str(Path(row["replay"]).parent) for row in found["rows"] if row["replay"]}
+        output.say(f"{found['replays']} replays in {', '.join(folder) or found['run']}; echelon watch {found['run']}")
+
+
+def _cell(value: float | None, form: Any) -> str:
+    return "-" if value is None else form(value)

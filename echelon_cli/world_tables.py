@@ -1,0 +1,178 @@
+"""Tables about generated maps: the figures of one, and how the figures of many spread."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+from echelon_cli import output
+
+TRACE = 5e-5
+"""Shares below this are not listed."""
+DIGITS_OF_A_HASH = 16
+"""Digits of a hash that a table shows."""
+
+
+def show_figures(found: dict[str, Any]) -> None:
+    """Print the figures of one map."""
+    x, y, z = found["size"]
+    zone, ways, heights = found["zone"], found["ways"], found["heights"]
+    output.show_table(
+        ("", ""),
+        [
+            ("seed", found["seed"]),
+            ("size", f"{x}x{y}x{z}"),
+            ("biomes", ", ".join(f"{corner} {name}" for corner, name in found["biomes"].items()) or "none: open plain"),
+            (
+                "solid",
+                f"{_share(found['solid_share'])} of the cells block the way, {_share(found['opaque_share'])} sight",
+            ),
+            (
+                "heights",
+                f"{_share(heights['open_share'])} of the columns open, the others {heights['median_built']:g} high "
+                f"(median), {heights['max']} at most",
+            ),
+            ("zone", f"radius {zone['radius']:.1f} at {zone['centre'][0]:.1f}, {zone['centre'][1]:.1f}"),
+            *((f"{side} spawns", _start(found, side)) for side in ("blue", "red")),
+            ("ways", _fairness(ways["ratio"])),
+            ("connected", _connected(found)),
+            ("recipe", found["hashes"]["recipe"][:DIGITS_OF_A_HASH]),
+            ("content", found["hashes"]["materials"][:DIGITS_OF_A_HASH]),
+            ("made in", f"{1e3 * found['took_s']:.0f} ms"),
+            *((what, found[what]) for what in ("file", "png") if found[what]),
+        ],
+    )
+    output.say()
+    rows = [
+        (name.replace("_", " "), _share(share), _share(found["seen_from_above"][name]))
+        for name, share in found["materials"].items()
+        if max(share, found["seen_from_above"][name]) >= TRACE
+    ]
+    output.show_table(("material", "of cells", "from above"), rows, right=("of cells", "from above"))
+    output.say()
+    columns = ("class", "cells", "of columns", "largest part", "reach the zone")
+    walks = [
+        (
+            ", ".join(walk["classes"]),
+            walk["cells"],
+            _share(walk["columns_share"]),
+            _share(walk["largest_component"]),
+            _share(walk["reach_zone"]),
+        )
+        for walk in found["walk"]
+    ]
+    output.show_table(columns, walks, right=columns[1:])
+    output.say(f"\nlook at it: echelon world show {found['file'] or found['seed']}", style="dim")
+
+
+STATISTICS: tuple[tuple[str, Callable[[dict[str, Any]], float | None], bool], ...] = (
+    ("solid share", lambda row: row["solid_share"], True),
+    ("opaque share", lambda row: row["opaque_share"], True),
+    ("open columns", lambda row: row["heights"]["open_share"], True),
+    ("greatest height", lambda row: row["heights"]["max"], False),
+    ("cells, small classes", lambda row: row["walk"][0]["cells"], False),
+    ("cells, heavy", lambda row: row["walk"][-1]["cells"], False),
+    ("reach the zone, small classes", lambda row: row["walk"][0]["reach_zone"], True),
+    ("reach the zone, heavy", lambda row: row["walk"][-1]["reach_zone"], True),
+    ("zone radius", lambda row: row["zone"]["radius"], False),
+    ("blue's way", lambda row: row["ways"]["blue"]["walked"], False),
+    ("red's way", lambda row: row["ways"]["red"]["walked"], False),
+    ("longer way over shorter", lambda row: row["ways"]["ratio"], False),
+    ("lines dug", lambda row: len(row["dug"]), False),
+    ("blocked cells dug through", lambda row: sum(dug["blocked_cells"] for dug in row["dug"]), False),
+    ("regenerated", lambda row: row["regenerated"], False),
+    ("milliseconds", lambda row: 1e3 * row["took_s"], False),
+)
+"""Name, value of a map, and whether it is a share."""
+
+
+def spread_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return how the figures of many maps spread, with the seeds of the extremes, and what went wrong how often."""
+    statistics = {}
+    for name, value, share in STATISTICS:
+        found = [(v, row["seed"]) for row in rows if (v := value(row)) is not None and math.isfinite(v)]
+        if found:
+            values = [v for v, _ in found]
+            low, high = min(found), max(found, key=lambda pair: (pair[0], -pair[1]))
+            statistics[name] = {
+                "mean": sum(values) / len(values),
+                "median": median(values),
+                "min": low[0],
+                "min_seed": low[1],
+                "max": high[0],
+                "max_seed": high[1],
+                "share": share,
+            }
+    outcomes = Counter(_outcome(row) for row in rows)
+    biomes = Counter(name for row in rows for name in set(row["biomes"].values()))
+    return {
+        "first_seed": rows[0]["seed"],
+        "count": len(rows),
+        "size": rows[0]["size"],
+        "outcomes": {name: outcomes[name] for name in OUTCOMES},
+        "cut_off": sum(bool(row["ways"][side]["cut_off"]) for row in rows for side in ("blue", "red")),
+        "statistics": statistics,
+        "biomes": dict(sorted(biomes.items(), key=lambda pair: (-pair[1], pair[0]))),
+    }
+
+
+OUTCOMES = ("connected as drawn", "dug open", "drawn again", "open plain")
+"""What became of a map, from best to worst."""
+
+
+def _outcome(row: dict[str, Any]) -> str:
+    if row["open_map"]:
+        return OUTCOMES[3]
+    if row["regenerated"]:
+        return OUTCOMES[2]
+    return OUTCOMES[1] if row["dug"] else OUTCOMES[0]
+
+
+def show_spread(spread: dict[str, Any]) -> None:
+    """Print how the figures of many maps spread."""
+    x, y, z = spread["size"]
+    count, first = spread["count"], spread["first_seed"]
+    output.say(f"{count} maps of {x}x{y}x{z}, seeds {first} to {first + count - 1}", style="bold")
+    columns = ("", "mean", "median", "least", "seed", "most", "seed ")
+    rows = []
+    for name, row in spread["statistics"].items():
+        form = _share if row["share"] else output.figure
+        least, most = (form(row["min"]), row["min_seed"]), (form(row["max"]), row["max_seed"])
+        rows.append((name, form(row["mean"]), form(row["median"]), *least, *most))
+    output.show_table(columns, rows, right=columns[1:])
+    output.say()
+    kinds = [(name, number, _share(number / count)) for name, number in spread["outcomes"].items()]
+    kinds.append(("teams with a mech cut off from the zone", spread["cut_off"], ""))
+    output.show_table(("became", "maps", "share"), kinds, right=("maps", "share"))
+    output.say()
+    output.show_table(("biome", "on maps"), spread["biomes"].items(), right=("on maps",))
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _start(found: dict[str, Any], side: str) -> str:
+    way, spawn = found["ways"][side], found["spawns"][side]
+    x, y = spawn["centre"]
+    walked = f"{way['walked']:.0f} to walk to the zone" if way["walked"] is not None else "no way to the zone"
+    cut_off = f", {way['cut_off']} cut off" if way["cut_off"] else ""
+    corner = found["spawn_corners"][side]
+    return (
+        f"{len(spawn['mechs'])} in {corner} around {x:.0f}, {y:.0f}; {walked}, {way['straight']:.0f} straight{cut_off}"
+    )
+
+
+def _fairness(ratio: float | None) -> str:
+    return "-" if ratio is None else f"the longer is {ratio:.2f} times the shorter"
+
+
+def _connected(found: dict[str, Any]) -> str:
+    if found["open_map"]:
+        return f"no: an open plain after {found['regenerated']} drawings that could not be connected"
+    dug = [f"{fixup['label'].split('_')[0]} through {fixup['blocked_cells']} blocked cells" for fixup in found["dug"]]
+    again = f"after {found['regenerated']} drawings that could not be, " if found["regenerated"] else ""
+    return f"{again}dug for {', '.join(dug)}" if dug else f"{again}as drawn"

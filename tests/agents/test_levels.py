@@ -1,0 +1,347 @@
+"""The five skill levels: what they may know, what each dial does, and that they differ in strength as they should."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from echelon.actions import TARGET_START
+from echelon.agents import levels
+from echelon.agents.heuristic import HeuristicPolicy, install, script_of
+from echelon.agents.levels import LEVELS, SKILLS, Level
+from echelon.config import EnvConfig, PilotSkill, WorldConfig
+from echelon.env.env import EchelonEnv
+from echelon.sim.arsenal import CHASSIS, Chassis
+from tests.env.battle import Battle
+
+SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
+FORWARD, STRAFE, VERTICAL, YAW, PRIMARY, VENT, SECONDARY, TERTIARY, SPECIAL = range(9)
+TRIGGERS = [PRIMARY, SECONDARY, TERTIARY, SPECIAL]
+MIDDLE = 30
+
+
+@pytest.fixture(scope="module")
+def field():
+    made = Battle(pilots=install)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def duel(field):
+    """A field with nobody on it, its pilots' memories empty; mechs of blue (0-4) and red (5-9) are placed by a test."""
+    field.engine.reset()
+    field.empty()
+    field.batch["weapon_prob"].fill_(1.0)
+    field.batch["script"].fill_(0)
+    field.batch["actions"].fill_(0.0)
+    return field
+
+
+def fly(battle: Battle, skill: str, mechs=slice(0, 5), decisions: int = 1) -> np.ndarray:
+    """Have ``skill`` fly ``mechs`` of a standing scene for some decisions; return the actions of blue's first mech."""
+    battle.put("script", script_of(skill), mechs)
+    battle.look()
+    for _ in range(decisions):
+        held = {name: battle[name].copy() for name in ("pos", "yaw", "heat", "hp", "alive")}
+        battle.step()
+        actions = battle["actions"][0].copy()
+        for name, value in held.items():
+            battle.batch.set(name, value)
+        battle.look()
+    return actions
+
+
+def test_the_names_are_those_of_the_configuration():
+    assert get_args(PilotSkill) == SKILLS == ("legacy", *LEVELS)
+    with pytest.raises(ValueError, match="wizard.*expert"):
+        script_of("wizard")
+
+
+def test_every_dial_of_a_level_reaches_the_kernels():
+    rows = levels.pack_levels(0.25)
+    for level, row in zip(LEVELS.values(), rows, strict=True):
+        assert row.delay == levels.delay_decisions(level, 0.25) and row.memory * 0.25 == level.memory_s
+        assert row.cone == pytest.approx(np.radians(level.cone_deg))
+        for name in ("trigger_prob", "throttle", "sidestep", "vent_above", "knowledge", "choice", "missiles", "hunts"):
+            assert float(getattr(row, name)) == pytest.approx(float(getattr(level, name)))
+    fields = set(Level.__dataclass_fields__) - {"aim_sigma_deg", "delay_s", "memory_s", "face_within_vox", "cone_deg"}
+    assert fields < set(levels.Skill.vars)
+
+
+@pytest.mark.parametrize(("dt_act", "trivial", "medium"), [(0.25, 4, 2), (0.1, 10, 3), (1.0, 1, 1)])
+def test_reaction_is_a_time_whatever_a_decision_lasts(dt_act, trivial, medium):
+    assert levels.delay_decisions(LEVELS["trivial"], dt_act) == trivial
+    assert levels.delay_decisions(LEVELS["medium"], dt_act) == medium
+    assert levels.history_decisions(dt_act) == trivial + 1
+
+
+@pytest.mark.parametrize("skill", list(LEVELS))
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_what_a_pilot_cannot_know_does_not_change_what_it_does(skill, seed):
+    """The canary: moving, turning and hurting mechs that nobody of the team sees, or has seen, changes no action."""
+
+    rng = np.random.default_rng(seed)
+    places = [*zip(rng.uniform(2, 22, 8), rng.uniform(2, 58, 8), strict=True), (50.0, 12.0), (54.0, 45.0)]
+    yaws, hidden = rng.uniform(-3, 3, 10), [8, 9]
+
+    def play(moved: bool) -> np.ndarray:
+        battle = Battle(size=60, edit=wall, pilots=install)
+        for mech, (x, y) in enumerate(places):
+            battle.place(mech, list(Chassis)[mech % 4], x, y, yaw=yaws[mech])
+        battle.batch["script"].fill_(script_of(skill))
+        battle.batch["weapon_prob"].fill_(1.0)
+        acted = []
+        for k in range(6):
+            if moved:
+                for mech in hidden:
+                    x, y = places[mech]
+                    battle.put("pos", (x + 0.7 * k, y - 0.9 * k, 1.5), mech)
+                    battle.put("yaw", yaws[mech] + 2.0, mech)
+                    battle.put("hp", 20.0, mech)
+            battle.batch.set("decision", np.array([k], np.int32))
+            battle.look()
+            visible = battle["visible"][0].astype(bool)
+            assert not visible[:5, hidden].any() and visible[:5, 5:8].any(), "the wall hides some and not all"
+            battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
+            acted.append(battle["actions"][0, :5].copy())
+        battle.close()
+        return np.array(acted)
+
+    np.testing.assert_array_equal(play(False), play(True))
+
+
+def test_legacy_fails_the_canary():
+    """The test above can fail: the omniscient baseline faces an enemy that it cannot see."""
+
+    def facing(x: float) -> float:
+        battle = Battle(size=60, edit=wall, pilots=install)
+        battle.empty()
+        battle.place(0, MEDIUM, 10, MIDDLE)
+        battle.place(5, MEDIUM, x, 50)
+        battle.batch["script"].fill_(script_of("legacy"))
+        battle.look()
+        assert not battle["visible"][0, 0, 5]
+        battle.step()
+        yaw = float(battle["actions"][0, 0, YAW])
+        battle.close()
+        return yaw
+
+    assert facing(45) != facing(55)
+
+
+def wall(grid: np.ndarray) -> None:
+    grid[0:16, :, 25:28] = 1
+
+
+def test_a_target_is_known_only_after_it_was_seen_for_the_reaction_time(duel):
+    duel.place(0, MEDIUM, 20, MIDDLE)
+    duel.place(5, MEDIUM, 27, MIDDLE, yaw=np.pi)
+    for skill, level in LEVELS.items():
+        duel.batch.set("decision", np.array([0], np.int32))
+        duel.put("script", script_of(skill), 0)
+        duel.look()
+        known = []
+        for _ in range(6):
+            duel.put("pos", (20, MIDDLE, 1.5), 0)
+            duel.put("pos", (27, MIDDLE, 1.5), 5)
+            duel.put("hp", 150.0)
+            duel.put("heat", 0.0)
+            duel.put("yaw", 0.0, 0)
+            duel.look()
+            duel.step()
+            known.append(int(duel["pilot_target"][0, 0]) == 5)
+        first = levels.delay_decisions(level, 0.25)
+        assert known == [k >= first for k in range(6)], skill
+
+
+def test_a_lost_target_is_remembered_where_it_was_for_three_or_five_seconds(duel):
+    for skill, seconds in (("medium", 0.0), ("hard", 3.0), ("expert", 5.0)):
+        duel.engine.reset()
+        duel.empty()
+        duel.batch["script"].fill_(0)
+        duel.place(0, MEDIUM, 5, MIDDLE)
+        duel.place(5, MEDIUM, 12, MIDDLE, yaw=np.pi)
+        fly(duel, skill, 0, decisions=3)
+        assert duel["pilot_target"][0, 0] == 5
+        for k in range(22):
+            # out of sight: the sensing result itself is taken away
+            duel.put("pos", (55, 55, 1.5), 5)
+            visible = duel["visible"].copy()
+            visible[:] = 0
+            duel.batch.set("visible", visible)
+            duel.play("pilots", lambda: [x for x in duel.engine.decision() if x.phase.startswith("pilots")])
+            still = duel["pilot_target"][0, 0] == 5
+            assert still == (duel["pilot_age"][0, 0] > 0) == ((k + 1) * 0.25 <= seconds), (skill, k)
+            if still:
+                np.testing.assert_allclose(duel["pilot_spot"][0, 0], (12, MIDDLE, 1.5), atol=1e-4)
+            duel.batch.set("decision", duel["decision"] + 1)
+
+
+def test_a_medium_uses_its_packs_eyes_and_an_easy_pilot_does_not(duel):
+    duel.place(0, MEDIUM, 5, 5)
+    duel.place(1, SCOUT, 40, 50)
+    duel.place(5, HEAVY, 48, 50, yaw=np.pi)
+    for skill, knows in (("easy", False), ("medium", True)):
+        duel.batch.set("decision", np.array([0], np.int32))
+        duel.put("visible", 0)
+        duel.put("script", script_of(skill), 0)
+        for k in range(5):
+            visible = np.zeros((1, 10, 10), np.uint8)
+            visible[0, 1, 5] = 1
+            duel.batch.set("visible", visible)
+            duel.batch.set("decision", np.array([k], np.int32))
+            duel.play("pilots", lambda: [x for x in duel.engine.decision() if x.phase.startswith("pilots")])
+        assert (duel["pilot_target"][0, 0] == 5) == knows
+
+
+@pytest.mark.parametrize("skill", ["medium", "hard", "expert"])
+def test_it_asks_for_its_target_and_shows_hostiles_only(duel, skill):
+    duel.place(0, MEDIUM, 20, MIDDLE)
+    duel.place(5, MEDIUM, 26, MIDDLE, yaw=np.pi)
+    action = fly(duel, skill, 0, decisions=4)[0]
+    slot = duel["contact"][0, 0].tolist().index(5)
+    assert action[TARGET_START + slot] == 1.0
+    assert action[14] == 1.0 and action[17] == 1.0
+
+
+@pytest.mark.parametrize(("skill", "hot"), [("easy", 0.86), ("medium", 0.76), ("hard", 0.91), ("expert", 0.98)])
+def test_it_vents_above_its_share_of_the_cap_and_holds_its_fire(duel, skill, hot):
+    duel.place(0, MEDIUM, 20, MIDDLE)
+    duel.place(5, HEAVY, 26, MIDDLE, yaw=np.pi)
+    duel.put("heat", hot * CHASSIS[MEDIUM].heat_cap, 0)
+    action = fly(duel, skill, 0, decisions=4)[0]
+    assert action[VENT] == 1.0 and not action[TRIGGERS].any()
+
+
+def test_hard_and_expert_keep_their_shots_below_the_cap(duel):
+    duel.place(0, MEDIUM, 20, MIDDLE)
+    duel.place(5, HEAVY, 26, MIDDLE, yaw=np.pi)
+    duel.put("heat", 80.0, 0)
+    fired = {}
+    for skill in ("hard", "expert"):
+        duel.batch.set("decision", np.array([0], np.int32))
+        duel.put("script", script_of(skill), 0)
+        pulled = set()
+        for _ in range(12):
+            duel.put("heat", 80.0, 0)
+            duel.put("pos", (20, MIDDLE, 1.5), 0)
+            duel.put("hp", 200.0, 5)
+            duel.put("cooldown", 0)
+            duel.look()
+            duel.step()
+            pulled |= set(np.nonzero(duel["actions"][0, 0, TRIGGERS])[0].tolist())
+        fired[skill] = pulled
+    # 80 + 22 for the laser passes the cap of 100; 80 + 6 for the autocannon does not
+    assert fired == {"hard": {2}, "expert": {2}}
+
+
+@pytest.mark.parametrize(
+    ("skill", "share", "wanted"),
+    [("easy", 0.8, 0.25), ("medium", 0.6, 0.25), ("medium", 0.8, 0.75), ("trivial", 0.1, 0.0)],
+)
+def test_a_scout_emits_as_its_level_says(duel, skill, share, wanted):
+    duel.place(0, SCOUT, 20, MIDDLE)
+    duel.put("heat", share * CHASSIS[SCOUT].heat_cap, 0)
+    assert fly(duel, skill, 0)[0][SECONDARY] == wanted
+
+
+def test_an_expert_scout_is_silent_until_there_is_contact(duel):
+    duel.place(0, SCOUT, 20, MIDDLE)
+    assert fly(duel, "expert", 0)[0][SECONDARY] == 0.0
+    duel.place(5, HEAVY, 30, MIDDLE, yaw=np.pi)
+    assert fly(duel, "expert", 0, decisions=2)[0][SECONDARY] > 0.0
+
+
+def test_smoke_is_thrown_by_the_hurt_of_the_upper_levels_alone(duel):
+    for skill, throws in (("medium", False), ("hard", True), ("expert", True)):
+        duel.engine.reset()
+        duel.empty()
+        duel.batch["script"].fill_(0)
+        duel.place(0, LIGHT, 20, MIDDLE)
+        duel.place(5, MEDIUM, 30, MIDDLE, yaw=np.pi)
+        duel.put("hp", 20.0, 0)
+        smoked = False
+        for _ in range(4):
+            duel.put("was_hit", 1, 0)
+            smoked |= bool(fly(duel, skill, 0)[0][SPECIAL])
+        assert smoked == throws, skill
+
+
+def test_a_heavy_waits_for_its_scouts_paint_only_at_the_upper_levels(duel):
+    def launches(skill: str, decisions: int) -> list[bool]:
+        duel.engine.reset()
+        duel.empty()
+        duel.batch["script"].fill_(0)
+        duel.place(0, HEAVY, 20, MIDDLE)
+        duel.place(4, SCOUT, 24, 36)
+        duel.place(5, MEDIUM, 30, MIDDLE, yaw=np.pi)
+        duel.put("script", script_of(skill), 0)
+        pulled = []
+        for _ in range(decisions):
+            duel.put("pos", (20, MIDDLE, 2.0), 0)
+            duel.put("pos", (30, MIDDLE, 1.5), 5)
+            duel.put("heat", 0.0)
+            duel.put("hp", 150.0)
+            duel.put("cooldown", 0)
+            duel.look()
+            duel.step()
+            pulled.append(bool(duel["actions"][0, 0, SECONDARY]))
+        return pulled
+
+    assert any(launches("medium", 8))
+    hard = launches("hard", 24)
+    assert not any(hard[:8]) and any(hard), "two seconds of patience, then by sight"
+
+
+def test_the_same_battle_whatever_the_batch_and_the_threads():
+    def outcome(envs: int, threads: int) -> list[np.ndarray]:
+        battle = Battle(envs=envs, threads=threads, seed=3, own_maps=True, size=50, pilots=install)
+        scripts = np.array([[script_of(s)] * 10 for s in (*LEVELS, "legacy")], np.int32)
+        battle.batch.set("script", np.concatenate([scripts] * (envs // 6)))
+        battle.batch.set("forced_seed", np.tile(np.arange(6, dtype=np.int32) + 7, envs // 6))
+        battle.batch["weapon_prob"].fill_(1.0)
+        battle.engine.reset()
+        for _ in range(60):
+            battle.step()
+        found = [battle[name][:6].copy() for name in ("pos", "hp", "heat", "actions")]
+        battle.close()
+        return found
+
+    for one, many in zip(outcome(6, 1), outcome(12, 2), strict=True):
+        np.testing.assert_array_equal(one, many)
+
+
+def test_mixed_levels_fly_side_by_side_through_the_policy_object():
+    env = EchelonEnv(EnvConfig(world=WorldConfig(size_x=40, size_y=40, size_z=20)))
+    env.reset(seed=3)
+    pilots = {
+        aid: HeuristicPolicy(1.0, skill) for aid, skill in zip(env.possible_agents, [*LEVELS, *LEVELS], strict=True)
+    }
+    moved = np.zeros(10)
+    for _ in range(20):
+        actions = {aid: pilot.act(env, aid) for aid, pilot in pilots.items()}
+        moved += [np.abs(actions[aid][:4]).sum() for aid in env.possible_agents]
+        env.step(actions)
+    assert (moved > 1).all()
+
+
+def test_a_dead_pilot_does_nothing(duel):
+    duel.place(5, MEDIUM, 26, MIDDLE, yaw=np.pi)
+    assert not fly(duel, "expert")[:5].any()
+
+
+@pytest.mark.slow
+def test_each_level_beats_the_one_below():
+    """The ladder: 300 seed-paired, side-swapped matches each, on maps fair to both teams."""
+    from echelon.arena.match import Contest, Play
+    from echelon.arena.outcome import summarise
+
+    cfg = EnvConfig(world=WorldConfig(max_distance_ratio=1.25))
+    for stronger, weaker in zip([*LEVELS][1:], [*LEVELS], strict=False):
+        contest = Contest(env=cfg, pilots=(stronger, weaker), matches=300, first_seed=2**30, swap=True)
+        with Play(contest) as play:
+            won, lost = (p["wins"] for p in summarise(contest, list(play))["pilots"])
+        assert won >= 0.65 * (won + lost), f"{stronger} against {weaker}: {won} to {lost}"

@@ -1,0 +1,229 @@
+"""Matches of scripted pilots: the same whatever the batch, each counted to the last shot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from echelon.arena import tally
+from echelon.arena.match import Contest, Play, pilot_names, play
+from echelon.arena.outcome import FIRST, SECOND, summarise, upsets, winner_of
+from echelon.config import EnvConfig
+from echelon.env.engine import Engine
+from echelon.replay.reader import Replay
+from echelon.replay.schema import EventKind, HitFlag
+from echelon.sim.arsenal import WEAPONS, Weapon
+
+BASE = EnvConfig()
+SMALL = replace(BASE, world=replace(BASE.world, size_x=40, size_y=40, size_z=12), max_episode_seconds=20.0)
+
+
+def contest(**changes):
+    return Contest(**{"env": SMALL, "pilots": ("baseline", "legacy"), "matches": 4, **changes})
+
+
+def played(match, **how):
+    return sorted(play(match, match.pairings(), Play(**how)), key=lambda result: result.pairing.number)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Four matches, all recorded."""
+    match, folder = contest(), tmp_path_factory.mktemp("replays")
+    how = Play(folder=folder, record=frozenset(range(4)))
+    results = sorted(play(match, match.pairings(), how), key=lambda result: result.pairing.number)
+    return match, results, how
+
+
+def equal(one, two):
+    return (
+        one.pairing == two.pairing
+        and (one.record.winner, one.record.length, one.record.hp)
+        == (two.record.winner, two.record.length, two.record.hp)
+        and all(np.array_equal(one.tally[name], two.tally[name]) for name in one.tally)
+    )
+
+
+def test_a_match_is_the_same_whatever_it_is_played_beside(recorded):
+    match, results, _ = recorded
+    for how in ({"envs": 1}, {"envs": 3}, {"envs": 4, "threads": 1}):
+        again = played(match, **how)
+        assert len(again) == 4 and all(equal(a, b) for a, b in zip(results, again, strict=True)), how
+        assert summarise(match, again) == summarise(match, results)
+
+
+def test_the_order_in_which_matches_end_does_not_show(recorded):
+    match, results, _ = recorded
+    assert summarise(match, results[::-1]) == summarise(match, results)
+
+
+def test_counting_changes_nothing_of_the_game(recorded, monkeypatch):
+    match, results, _ = recorded
+    monkeypatch.setattr(tally, "counted", list)
+    plain = played(match, envs=4)
+    for one, two in zip(results, plain, strict=True):
+        assert (one.record.length, one.record.hp, one.record.zone_score) == (
+            two.record.length, two.record.hp, two.record.zone_score,
+        )  # fmt: skip
+        assert np.array_equal(one.record.returns, two.record.returns)
+        assert two.tally["tally_steps"].sum() == 0
+
+
+def test_counts_agree_with_the_journal_of_the_replay(recorded):
+    _, results, how = recorded
+    assert sorted(how.replays) == [0, 1, 2, 3]
+    fought = 0
+    for result in results:
+        with Replay(how.replays[result.pairing.number]) as replay:
+            events = [chunk.tables["events"] for chunk in map(replay.chunk, range(len(replay.chunks)))]
+        kind, who, weapon, flags = (np.concatenate([e[n] for e in events]) for n in ("kind", "who", "weapon", "flags"))
+        direct = np.isin(kind, (EventKind.HIT, EventKind.PAINT)) & ((flags & HitFlag.SPLASH) == 0)
+        launched = kind == EventKind.LAUNCH
+        for spec in WEAPONS:
+            w = int(spec.weapon)
+            hits = np.bincount(who[direct & (weapon == w)], minlength=10)
+            assert np.array_equal(result.tally["tally_hits"][:, w], hits), spec.weapon
+            if spec.speed_vox_s:
+                shots = np.bincount(who[launched & (weapon == w)], minlength=10)
+                assert np.array_equal(result.tally["tally_shots"][:, w], shots), spec.weapon
+        whom = np.concatenate([e["whom"] for e in events])
+        killed = dict(zip(whom[kind == EventKind.KILL].tolist(), who[kind == EventKind.KILL].tolist(), strict=True))
+        dead = np.flatnonzero(result.tally["tally_cause"] != tally.Cause.LIVES)
+        assert {m: int(result.tally["tally_killer"][m]) for m in dead.tolist()} == killed
+        fought += int(direct.sum()) + len(killed)
+    assert fought > 50, "the matches must have something to count"
+
+
+def test_damage_dealt_is_damage_taken(recorded):
+    for result in recorded[1]:
+        counts = result.tally
+        for side in (0, 1):
+            taken = counts["tally_taken"][counts["team"] == side].sum()
+            dealt = counts["tally_damage"][counts["team"] != side].sum()
+            dealt += counts["tally_friendly"][counts["team"] == side].sum()
+            hazards = taken - dealt
+            assert hazards >= -1e-2
+            if tally.Cause.LAVA not in counts["tally_cause"].tolist():
+                assert hazards < 20
+
+
+def test_steps_and_deaths_agree_with_the_record(recorded):
+    for result in recorded[1]:
+        counts, record = result.tally, result.record
+        assert np.array_equal(counts["tally_cause"] != tally.Cause.LIVES, record.deaths)
+        assert (counts["tally_steps"][~record.deaths] == record.length).all()
+        assert (counts["tally_steps"][record.deaths] <= record.length).all()
+        assert (counts["tally_zone"] <= counts["tally_steps"]).all()
+        assert (counts["tally_hits"].sum(axis=0) <= counts["tally_shots"].sum(axis=0)).all()
+
+
+def test_replays_are_whole_and_say_who_played(recorded):
+    _, results, how = recorded
+    for result in results:
+        with Replay(how.replays[result.pairing.number]) as replay:
+            assert replay.complete and replay.header["seed"] == result.pairing.seed == replay.header["map_seed"]
+            assert [team["name"] for team in replay.header["teams"]] == ["baseline", "legacy"]
+            assert replay.index["outcome"]["winner"] == result.record.winner
+
+
+def test_swapped_pairs_share_a_seed_and_swap_sides():
+    match = contest(swap=True, first_seed=7)
+    assert [(p.seed, p.swapped) for p in match.pairings()] == [(7, False), (7, True), (8, False), (8, True)]
+    assert [match.sides(p) for p in match.pairings()[:2]] == [("baseline", "legacy"), ("legacy", "baseline")]
+
+
+def test_equal_pilots_win_a_seed_once_each_when_sides_are_swapped():
+    match = contest(swap=True)
+    results = played(match)
+    assert [r.record.winner for r in results[::2]] == [r.record.winner for r in results[1::2]]
+    found = summarise(match, results)
+    assert found["pilots"][FIRST]["wins"] == found["pilots"][SECOND]["wins"]
+    assert found["teams"][FIRST]["kills"] == found["teams"][SECOND]["kills"]
+
+
+def test_every_pilot_of_the_table_plays(monkeypatch):
+    for name in pilot_names():
+        match = contest(pilots=(name, "baseline"), matches=1, env=replace(SMALL, max_episode_seconds=2.0))
+        (result,) = played(match)
+        assert result.record.length > 0
+
+
+def test_a_stop_keeps_what_is_over():
+    match, asked = contest(matches=6), []
+
+    def stop():
+        return len(asked) >= 2
+
+    how = Play(envs=2, should_stop=stop)
+    results = []
+    for result in play(match, match.pairings(), how):
+        results.append(result)
+        asked.append(result)
+    assert how.stopped and 2 <= len(results) < 6
+    assert summarise(match, results)["matches"] == len(results)
+
+
+def test_a_stop_while_maps_are_made_gives_nothing():
+    match = contest()
+    how = Play(should_stop=lambda: True)
+    assert list(play(match, match.pairings(), how)) == [] and how.stopped
+    assert summarise(match, [])["pilots"][FIRST]["win_rate"] is None
+
+
+def test_a_disk_that_refuses_ends_the_recording_only(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    match = contest(matches=2)
+    how = Play(folder=blocked / "replays", record=frozenset({0, 1}))
+    assert len(list(play(match, match.pairings(), how))) == 2
+    assert "could not be recorded" in how.fault and how.replays == {}
+
+
+def test_upsets_are_what_the_weaker_pilot_won(recorded):
+    _, results, _ = recorded
+    wins = [winner_of(result) for result in results]
+    found = upsets(results)
+    if wins.count(FIRST) == wins.count(SECOND):
+        assert found == []
+    else:
+        underdog = min((FIRST, SECOND), key=wins.count)
+        assert len(found) == wins.count(underdog) and all(winner_of(r) == underdog for r in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"pilots": ("nobody", "legacy")}, "pilot is 'nobody', wanted one of: baseline"),
+        ({"matches": 0}, "matches is 0"),
+        ({"matches": 3, "swap": True}, "matches is 3, wanted an even number"),
+        ({"first_seed": 2**31 - 2}, "seed is 2147483646, wanted 0 to 2147483644"),
+        ({"weapon_prob": 2.0}, "weapon_prob is 2.0"),
+    ],
+)
+def test_an_impossible_contest_is_one_line(change, said):
+    with pytest.raises(ValueError, match=said):
+        contest(**change)
+
+
+def test_the_counting_kernels_stand_behind_those_they_read():
+    match = contest(env=replace(SMALL, physics=replace(SMALL.physics, landing=True)))
+    from echelon.agents import heuristic
+    from echelon.gen.bank import build_bank
+
+    bank = build_bank(match.env.world, [0], num_packs=1, zone_radius_vox=5.0)
+    engine = Engine(match.env, 1, bank, pilots=heuristic.install)
+    try:
+        program = [launch.kernel for launch in tally.counted(engine.decision())]
+    finally:
+        engine.close()
+    for kernel, counters in tally.BEHIND.items():
+        places = [i for i, other in enumerate(program) if other is kernel]
+        assert places, kernel.key
+        for i in places:
+            assert tuple(program[i + 1 : i + 1 + len(counters)]) == counters
+
+
+def test_causes_of_death_do_not_collide_with_weapons():
+    assert min(int(cause) for cause in tally.Cause if cause is not tally.Cause.LIVES) > max(map(int, Weapon))

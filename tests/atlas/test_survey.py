@@ -1,0 +1,64 @@
+"""The figures of a world are what one counts by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.atlas.survey import survey, top_height
+from echelon.sim.world import BLOCKS_MOVE, Material
+from tests.atlas.worlds import EDGE, HEIGHT, by_hand, generated, scene
+
+
+def test_a_world_built_by_hand_has_the_figures_one_counts():
+    found = survey(by_hand())
+    cells, columns = EDGE * EDGE * HEIGHT, EDGE * EDGE
+    assert found["materials"]["solid"] == pytest.approx(5 * 16 / cells)
+    assert found["seen_from_above"]["solid"] == pytest.approx(16 / columns)
+    assert found["seen_from_above"]["water"] == pytest.approx(16 / columns)
+    assert sum(found["materials"].values()) == pytest.approx(1) == pytest.approx(sum(found["seen_from_above"].values()))
+    assert found["solid_share"] == found["opaque_share"] == pytest.approx(80 / cells)
+    heights = found["heights"]
+    assert (heights["median_built"], heights["max"]) == (5, 5)
+    assert heights["open_share"] == pytest.approx(1 - 16 / columns) and heights["mean"] == pytest.approx(80 / columns)
+
+
+def test_ways_are_measured_from_the_spawns_to_the_zones_edge():
+    ways = survey(by_hand())["ways"]
+    assert ways["blue"]["straight"] == pytest.approx(8.5 - 3, abs=0.1)
+    assert ways["blue"]["cut_off"] == ways["red"]["cut_off"] == 0
+    assert ways["blue"]["walked"] == pytest.approx(ways["red"]["walked"])
+    assert ways["ratio"] == pytest.approx(1)
+
+
+def test_who_is_walled_in_is_cut_off():
+    closed = by_hand()
+    material = closed.material.copy()
+    material[:, :, 7:9] = Material.REINFORCED
+    walled = type(closed)(**{**closed.__dict__, "material": material})
+    found = survey(walled)
+    assert found["ways"]["blue"] == {"walked": None, "straight": pytest.approx(5.5, abs=0.1), "cut_off": 1}
+    assert found["ways"]["red"]["cut_off"] == 0 and found["ways"]["ratio"] is None
+    assert found["walk"][0]["largest_component"] < 1 and found["walk"][0]["reach_zone"] < 1
+
+
+def test_small_classes_walk_where_a_heavy_does_not():
+    small, heavy = survey(scene())["walk"]
+    assert small["classes"] == ["scout", "light", "medium"] and heavy["classes"] == ["heavy"]
+    assert small["cells"] > heavy["cells"] > 0
+
+
+def test_heights_count_the_highest_layer_that_is_wanted():
+    material = np.zeros((4, 1, 3), np.uint8)
+    material[0] = Material.DIRT
+    material[1, 0, 1] = Material.SOLID
+    material[3, 0, 2] = Material.FOLIAGE
+    assert top_height(material, BLOCKS_MOVE).tolist() == [[0, 2, 0]]
+    assert top_height(material, np.arange(10) != Material.AIR).tolist() == [[1, 2, 4]]
+
+
+def test_spawns_are_listed_with_their_classes():
+    spawns = survey(scene())["spawns"]
+    assert [mech["class"] for mech in spawns["blue"]["mechs"]] == ["heavy", "medium", "medium", "light", "scout"]
+    places = [mech["place"] for side in ("blue", "red") for mech in spawns[side]["mechs"]]
+    assert np.allclose(places, generated().spawn, atol=1e-3)

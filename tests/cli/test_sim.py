@@ -1,0 +1,157 @@
+"""``echelon sim``: the table of a seed is always the same, and mistakes are one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from echelon.runs import list_runs, runs_home
+from echelon_cli import output
+from tests.cli.conftest import parsed
+
+SMALL = ("--size", "40", "--height", "12", "--seconds", "15", "--matches", "4")
+
+SCHEMA = {
+    "blue": str, "red": str, "matches": int, "planned": int, "first_seed": int, "seeds": int, "swap": bool,
+    "task": dict, "pilots": list, "sides": list, "ends": list, "seconds": dict, "teams": list, "weapons": list,
+    "classes": list, "deaths": list, "rows": list, "note": str, "run": str, "replays": int, "upsets": int,
+    "fault": str, "stopped": bool, "speed": dict,
+}  # fmt: skip
+WINS = {"name", "matches", "wins", "draws", "losses", "win_rate", "win_low", "win_high"}
+FIGURES = {
+    "mechs", "kills", "deaths", "survived", "damage", "taken", "friendly", "shots", "accuracy", "zone_s", "life_s",
+    "shutdowns", "knockdowns",
+}  # fmt: skip
+
+
+def outcome(echelon, *words):
+    code, out, err = echelon("sim", *SMALL, *words, "--json")
+    assert code == output.DONE, err
+    return parsed(out)
+
+
+def without_speed(found):
+    return {key: value for key, value in found.items() if key != "speed"}
+
+
+def test_the_table_of_a_seed_is_the_same_however_it_is_batched(echelon):
+    first = outcome(echelon, "--red", "legacy")
+    assert without_speed(outcome(echelon, "--red", "legacy", "--envs", "3")) == without_speed(first)
+    assert without_speed(outcome(echelon, "--red", "legacy", "--seed", "9"))["rows"] != first["rows"]
+    apart = outcome(echelon, "--blue", "hard", "--red", "medium")
+    assert without_speed(outcome(echelon, "--blue", "hard", "--red", "medium", "--envs", "1")) == without_speed(apart)
+
+
+def test_json_has_its_schema(echelon):
+    found = outcome(echelon)
+    assert {key: type(value) for key, value in found.items()} == SCHEMA
+    for row in found["pilots"]:
+        assert set(row) == {*WINS, "blue", "red"} and set(row["blue"]) == WINS - {"name"}
+    assert all(set(row) == WINS for row in found["sides"])
+    assert all(set(row) == {"pilot", "class", *FIGURES} for row in found["classes"])
+    assert all(set(row) == {"pilot", "zone_score", *FIGURES} for row in found["teams"])
+    assert sum(row["matches"] for row in found["ends"]) == found["matches"] == len(found["rows"]) == 4
+    assert [row["seed"] for row in found["rows"]] == [0, 1, 2, 3]
+    kills = [sum(row["kills"] for row in found["weapons"] if row["pilot"] == team["pilot"]) for team in found["teams"]]
+    assert kills == [team["kills"] for team in found["teams"]]
+    assert not runs_home().exists(), "nothing is kept unless it is asked for"
+
+
+def test_the_table_is_readable(echelon):
+    code, out, _ = echelon("sim", *SMALL, "--swap")
+    assert code == output.DONE
+    for words in ("baseline against baseline: 4 matches", "95 % interval", "deaths by cause", "agent-steps/s",
+                  "each seed is played once", "elimination", "fighting", "weapons"):  # fmt: skip
+        assert words in out, words
+
+
+def test_different_pilots_swap_sides_unless_told_otherwise(echelon):
+    found = outcome(echelon, "--red", "medium", "--seconds", "2")
+    assert found["swap"] and found["seeds"] == 2
+    assert [(row["blue"], row["red"]) for row in found["rows"][:2]] == [("baseline", "medium"), ("medium", "baseline")]
+    assert not outcome(echelon, "--red", "medium", "--seconds", "2", "--no-swap")["swap"]
+
+
+def test_recorded_matches_lie_in_a_run_that_watch_finds(echelon):
+    found = outcome(echelon, "--record", "2")
+    (run,) = list_runs()
+    assert run.id == found["run"] and "-sim-" in run.id and found["replays"] == 2
+    assert [bool(row["replay"]) for row in found["rows"]] == [True, True, False, False]
+    matches = parsed(echelon("replay", "list", run.id, "--json")[1])
+    assert len(matches) == 2 and all(match["complete"] for match in matches)
+    assert parsed(echelon("jobs", "--json")[1])[0]["state"] == "completed"
+    by_seed = {match["seed"]: match["winner"] for match in matches}
+    winners = {row["seed"]: ["blue", "red", "draw"].index(row["winner"]) for row in found["rows"]}
+    assert by_seed == {seed: winners[seed] for seed in by_seed}
+    assert echelon("world", "show", run.id, "--plain")[0] == output.DONE
+    assert echelon("rm", run.id, "--yes")[0] == output.DONE
+
+
+def test_upsets_are_recorded_and_nothing_else(echelon):
+    found = outcome(echelon, "--record", "upsets")
+    fewer = min(found["pilots"], key=lambda row: row["wins"])["wins"]
+    even = found["pilots"][0]["wins"] == found["pilots"][1]["wins"]
+    assert found["upsets"] == found["replays"] == (0 if even else fewer)
+
+
+def test_all_records_all(echelon):
+    assert outcome(echelon, "--record", "all", "--matches", "2")["replays"] == 2
+
+
+MISTAKES = {
+    "unknown pilot": (("--red", "legasy"), "did you mean 'legacy'? (have: baseline"),
+    "record what": (("--record", "some"), "record is 'some', wanted a number, all or upsets"),
+    "odd pairs": (
+        ("--red", "medium", "--matches", "3"),
+        "matches is 3, wanted an even number, for sides are swapped; or --no-swap",
+    ),
+    "impossible map": (("--size", "5"), "world.size_x is 5"),
+    "too many mechs": (("--size", "20", "--packs", "20"), "too small to spawn"),
+    "no packs": (("--packs", "0"), "env.num_packs is 0"),
+    "no time": (("--seconds", "0"), "max_episode_seconds is 0"),
+    "a seed too large": (("--seed", "4000000000"), "seed is 4000000000"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_one_line(echelon, words, said):
+    code, out, err = echelon("sim", *words)
+    assert code == output.USAGE and out == "" and said in err and err.count("\n") == 1
+    assert parsed(echelon("sim", *words, "--json")[1])["code"] == output.USAGE
+    assert not runs_home().exists()
+
+
+def test_an_unknown_device_is_one_line(echelon):
+    code, _, err = echelon("sim", *SMALL, "--device", "gpu9")
+    assert code == output.FAILED and "'gpu9' does not exist" in err and err.count("\n") == 1
+
+
+def test_ctrl_c_prints_the_table_of_what_was_played(repository, tmp_path):
+    words = (*SMALL[:-1], "5000", "--envs", "2", "--json", "--record", "1")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "echelon_cli.main", "sim", *words],
+        cwd=repository,
+        env={**os.environ, "ECHELON_HOME": str(tmp_path / "runs")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not list((tmp_path / "runs").glob("*/replays/*.ecr")) and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == output.STOPPED, err
+    found = json.loads(out)
+    assert found["stopped"] and 0 < found["matches"] < 5000 == found["planned"]

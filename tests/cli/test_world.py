@@ -1,0 +1,203 @@
+"""``echelon world``: figures of a map, its picture in letters and in colour, and files that come back."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from echelon_cli import output
+from echelon_cli.main import run
+from echelon_cli.world_picture import LEAST_LINES
+from tests.atlas.worlds import decode_png
+from tests.cli.conftest import parsed
+from tests.replay.golden import SMALL as REPLAY
+
+SMALL = ("--size", "60x48", "--height", "14")
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "worlds" / "seed-8.txt"
+PICTURED = ("8", *SMALL, "--width", "60")
+
+
+def shown(echelon, *words):
+    code, out, err = echelon("world", "show", *words)
+    assert code == output.DONE, err
+    return out
+
+
+def test_make_says_what_a_map_is_like(echelon):
+    code, out, _ = echelon("world", "make", "5", *SMALL)
+    assert code == output.DONE
+    for words in ("60x48x14", "blue spawns", "heavy", "reach the zone", "dirt", "echelon world show 5"):
+        assert words in out, words
+
+
+def test_make_gives_the_same_figures_for_the_same_seed(echelon):
+    def figures(*words):
+        return {**parsed(echelon("world", "make", *words, "--json")[1]), "took_s": 0}
+
+    first = figures("5", *SMALL)
+    assert figures("5", *SMALL) == first != figures("6", *SMALL)
+    assert first["size"] == [60, 48, 14] and set(first["hashes"]) == {"recipe", "solid", "materials"}
+    assert set(first["ways"]) == {"blue", "red", "ratio"} and len(first["walk"]) == 2
+    assert len(first["spawns"]["blue"]["mechs"]) == 5
+
+
+def test_the_default_map_is_the_one_that_matches_are_played_on(echelon):
+    from echelon.config import EnvConfig
+    from echelon.gen.generate import generate
+
+    env = EnvConfig()
+    made = generate(env.world, 2, num_packs=env.num_packs, zone_radius_vox=env.zone_radius_vox)
+    assert parsed(echelon("world", "make", "2", "--json")[1])["hashes"] == made.hashes
+
+
+def test_one_biome_fills_the_map(echelon):
+    found = parsed(echelon("world", "make", "1", "--size", "60", "--biome", "dense_jungle", "--json")[1])
+    assert set(found["biomes"].values()) == {"dense_jungle"} and found["seen_from_above"]["foliage"] > 0.2
+
+
+def test_a_saved_map_is_shown_as_its_seed_is(echelon, tmp_path):
+    file = tmp_path / "it's a map.ecw"
+    found = parsed(echelon("world", "make", "5", *SMALL, "--out", str(file), "--json")[1])
+    assert found["file"] == str(file)
+    lines = shown(echelon, str(file)).splitlines()
+    assert (
+        lines[0].startswith("it's a map.ecw, seed 5, from above")
+        and lines[1:] == shown(echelon, "5", *SMALL).splitlines()[1:]
+    )
+
+
+def test_the_plain_picture_is_the_golden_one(echelon):
+    out = shown(echelon, *PICTURED, "--plain")
+    if os.environ.get("ECHELON_UPDATE_GOLDEN"):
+        GOLDEN.write_text(out, encoding="utf-8")
+    assert "\x1b" not in out
+    assert out == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_views_differ(echelon):
+    views = [(), ("--layer", "2"), ("--heights",), ("--nav", "scout"), ("--nav", "heavy")]
+    pictures = [shown(echelon, "5", *SMALL, *view).partition("\n")[2] for view in views]
+    assert len(set(pictures)) == len(views)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Show a map on a terminal of some size; return the lines that it gets, with their codes."""
+
+    def show(columns, lines, *words, colour="truecolor", **changes):
+        console = Console(
+            file=io.StringIO(), width=columns, height=lines, force_terminal=True, color_system=colour, **changes
+        )
+        monkeypatch.setattr(output, "console", lambda: console)
+        assert run(("world", "show", *words)) == output.DONE
+        return console.file.getvalue().splitlines()
+
+    return show
+
+
+def test_colour_is_used_only_where_it_shows(terminal):
+    coloured = "\n".join(terminal(90, 30, "5", *SMALL))
+    assert "▀" in coloured and "\x1b[38;2" in coloured and "capture zone" in coloured
+    for plain in (
+        terminal(90, 30, "5", *SMALL, "--plain"),
+        terminal(90, 30, "5", *SMALL, no_color=True),
+        terminal(90, 30, "5", *SMALL, colour=None),
+    ):
+        assert "▀" not in "\n".join(plain)
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(20, 10), (40, 24), (80, 24), (120, 50), (300, 100)])
+def test_a_picture_fits_the_terminal(terminal, columns, lines):
+    shown_lines = [Text.from_ansi(line).plain for line in terminal(columns, lines, "2")]
+    drawn = [line for line in shown_lines if "▀" in line]
+    assert drawn and len(drawn) <= max(lines, LEAST_LINES) - 2
+    assert max(len(line) for line in shown_lines) <= columns
+
+
+def test_a_wide_picture_is_drawn_on_demand(terminal):
+    drawn = [line for line in terminal(200, 24, "2", "--width", "100") if "▀" in line]
+    assert len(drawn) == 50 and all(Text.from_ansi(line).plain.count("▀") == 100 for line in drawn)
+
+
+def test_pictures_are_written_as_png(echelon, tmp_path):
+    made, seen = tmp_path / "a.png", tmp_path / "b.png"
+    echelon("world", "make", "5", *SMALL, "--png", str(made))
+    shown(echelon, "5", *SMALL, "--png", str(seen))
+    assert made.read_bytes() == seen.read_bytes()
+    assert decode_png(made.read_bytes()).shape == (48 * 16, 60 * 16, 3)
+
+
+def test_a_replay_a_match_and_a_run_show_the_world_of_the_match(echelon, ended_run):
+    paths = ended_run("20260101-000000-quickstart-calm-otter")
+    paths.replays.mkdir()
+    copy = shutil.copy(REPLAY, paths.replays / "u000004-s1-blue.ecr")
+    pictures = [shown(echelon, name) for name in (str(copy), "u000004-s1-blue.ecr", paths.id, "latest")]
+    assert len(set(pictures)) == 1 and "36x36x12" in pictures[0]
+    assert pictures[0].count("B") >= 2 and pictures[0].count("R") >= 2
+    assert parsed(echelon("world", "show", paths.id, "--json")[1])["size"] == [36, 36, 12]
+
+
+def test_many_seeds_are_compared(echelon):
+    found = parsed(echelon("world", "make", "3", *SMALL, "--count", "4", "--json")[1])
+    assert [row["seed"] for row in found["maps"]] == [3, 4, 5, 6]
+    assert sum(found["outcomes"].values()) == found["count"] == 4
+    shares = [row["solid_share"] for row in found["maps"]]
+    spread = found["statistics"]["solid share"]
+    assert (spread["min"], spread["max"]) == (min(shares), max(shares))
+    assert shares[spread["max_seed"] - 3] == max(shares)
+    code, out, _ = echelon("world", "make", "3", *SMALL, "--count", "4")
+    assert code == output.DONE and "4 maps of 60x48x14, seeds 3 to 6" in out and "connected as drawn" in out
+
+
+MISTAKES = {
+    "small": (("make", "--size", "5"), 2, "world.size_x is 5, wanted 20 to 400"),
+    "odd size": (("make", "--size", "ten"), 2, "size is 'ten', wanted an edge"),
+    "biome": (("make", "--biome", "barens"), 2, "did you mean 'barrens'"),
+    "packs": (("make", "--size", "30", "--packs", "9"), 2, "too small to spawn 9 packs"),
+    "no packs": (("make", "--packs", "0"), 2, "env.num_packs is 0"),
+    "many and one": (("make", "--count", "2", "--out", "x.ecw"), 2, "wanted one or the other"),
+    "seed": (("make", "4294967296"), 2, "map_seed is 4294967296"),
+    "layer": (("show", "1", "--layer", "20"), 2, "layer is 20, wanted 0 to 19"),
+    "class": (("show", "1", "--nav", "tank"), 2, "class 'tank' does not exist (have: scout"),
+    "two views": (("show", "1", "--heights", "--layer", "1"), 2, "one view each"),
+    "nothing": (("show", "nobody"), 3, "run 'nobody' does not exist"),
+}
+
+
+@pytest.mark.parametrize(("words", "code", "said"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_one_line(echelon, words, code, said):
+    done, out, err = echelon("world", *words)
+    assert (done, out) == (code, "") and said in err and err.count("\n") == 1
+    assert parsed(echelon("world", *words, "--json")[1])["code"] == code
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x89ECW\r\n\x1a\n", b"\x89ECW\r\n\x1a\n" + bytes(60)])
+def test_a_file_that_is_no_map_is_one_line(echelon, tmp_path, data):
+    path = tmp_path / "other.ecw"
+    path.write_bytes(data)
+    code, out, err = echelon("world", "show", str(path))
+    assert (code, out) == (output.FAILED, "") and "other.ecw" in err and err.count("\n") == 1
+
+
+def test_a_picture_that_cannot_be_written_is_one_line(echelon, tmp_path):
+    code, _, err = echelon("world", "make", *SMALL, "--png", str(tmp_path / "no" / "a.png"))
+    assert code == output.FAILED and err.count("\n") == 1
+
+
+def test_as_a_process_into_a_pipe_it_writes_letters(repository):
+    done = subprocess.run(
+        [sys.executable, "-m", "echelon_cli.main", "world", "show", *PICTURED],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == GOLDEN.read_text(encoding="utf-8") and done.stderr == ""
