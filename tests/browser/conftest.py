@@ -97,7 +97,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
     """A fresh page; an error on its console fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context = browser.new_context(viewport={"width": 960, "height": 600})
     made = context.new_page()
     made.set_default_timeout(TIMEOUT_MS)
     errors: list[str] = []

@@ -14,21 +14,19 @@ from tests.browser.conftest import GOLDEN, RUN
 MATCH = match_id(RUN, "u000001-blue.ecr")
 DRAW_CALLS = 25
 LONGEST_SETTLING = 20
-PICTURE = """() => new Promise((done) => {
-  let frames = 5;  // more than the shadows lag behind where there is no GPU
-  const frame = () => {
-    if (--frames > 0) requestAnimationFrame(frame);
-    else done(document.querySelector("canvas.picture").toDataURL());
-  };
-  requestAnimationFrame(frame);
-})"""
+PICTURE = """() => new Promise((done) => requestAnimationFrame(() => {
+  echelon.redraw();  // what is drawn can only be read in the same frame, and a held moment draws nothing by itself
+  done(document.querySelector("canvas.picture").toDataURL());
+}))"""
+DRAWS = "() => echelon.cost().draws"
 SCOUT = 4
 """A mech that certainly moves."""
 
 
-def open_match(page: Any, address: str, more: str = "") -> None:
-    """Open the golden match and wait until its first moment is whole on the screen."""
-    page.goto(f"{address}/?check=1#match={MATCH}{more}")
+def open_match(page: Any, address: str, more: str = "", quality: str = "low") -> None:
+    """Open the golden match and wait until its first moment is whole on the screen; tier "" lets the viewer choose."""
+    wish = f"&quality={quality}" if quality else ""
+    page.goto(f"{address}/?check=1{wish}#match={MATCH}{more}")
     page.wait_for_function("() => echelon.state.match !== null && echelon.complete()")
 
 
@@ -36,8 +34,19 @@ def state(page: Any, expression: str) -> Any:
     return page.evaluate(f"() => echelon.state.{expression}")
 
 
+def hold(page: Any) -> int:
+    """Hold the match and wait until nothing is drawn any more; return how many pictures have been drawn."""
+    page.keyboard.press("k")
+    page.wait_for_function("() => echelon.complete()")
+    before, drawn = -1, page.evaluate(DRAWS)
+    while drawn != before:
+        page.wait_for_timeout(600)
+        before, drawn = drawn, page.evaluate(DRAWS)
+    return drawn
+
+
 def settled_picture(page: Any) -> str:
-    """Return the canvas as a data URL once it no longer changes: the camera has come to rest and the shadows are new."""
+    """Return the canvas as a data URL once it no longer changes: the camera rests and all meshes have come."""
     before = ""
     for _ in range(LONGEST_SETTLING):
         picture = page.evaluate(PICTURE)
@@ -92,8 +101,63 @@ def test_seeking_is_exact_and_forth_and_back_gives_the_same_picture(page, addres
     page.keyboard.press("End")
     with Replay(GOLDEN) as replay:
         assert state(page, "tick") == pytest.approx(replay.ticks, abs=1)
+    page.wait_for_function("() => !echelon.state.playing")  # the end plays no further
     page.keyboard.press("Home")
     assert state(page, "tick") == 0
+
+
+@pytest.mark.parametrize("quality", ["medium", "lowest"])
+def test_whatever_the_tier_forth_and_back_gives_the_same_picture(page, address, quality):
+    page.set_viewport_size({"width": 480, "height": 360})
+    open_match(page, address, quality=quality)
+    page.keyboard.press("k")
+    assert page.evaluate("() => echelon.cost().tier") == quality
+    pictures = []
+    for digit in ("3", "8", "3"):
+        page.keyboard.press(digit)
+        page.wait_for_function("() => echelon.complete()")
+        pictures.append(settled_picture(page))
+    assert pictures[0] == pictures[2] != pictures[1]
+
+
+def test_without_a_gpu_the_picture_is_cheap_and_the_keys_name_its_tier(page, address):
+    open_match(page, address, quality="")
+    assert page.evaluate("() => echelon.cost().tier") in ("low", "lowest")
+    page.keyboard.press("?")
+    page.get_by_text("chosen by how fast this machine draws").wait_for(state="visible")
+
+
+def test_a_held_moment_costs_no_frames_until_something_changes(page, address):
+    open_match(page, address)
+    drawn = hold(page)
+    page.wait_for_timeout(500)
+    assert page.evaluate(DRAWS) == drawn
+    page.keyboard.press("b")
+    page.wait_for_function(f"() => echelon.cost().draws > {drawn}")
+
+
+def test_a_lost_context_is_said_in_words_and_the_picture_returns(page, address):
+    open_match(page, address)
+    hold(page)
+    before = settled_picture(page)
+    page.evaluate(
+        """() => {
+          const context = document.querySelector("canvas.picture").getContext("webgl2");
+          window.loss = context.getExtension("WEBGL_lose_context");
+          window.loss.loseContext();
+        }"""
+    )
+    message = page.get_by_role("alert").filter(has_text="interrupted")
+    message.wait_for(state="visible")
+    page.evaluate("() => window.loss.restoreContext()")
+    message.wait_for(state="hidden")
+    assert settled_picture(page) == before
+
+
+def test_the_first_picture_is_timed(page, address):
+    open_match(page, address)
+    page.wait_for_function("() => echelon.cost().firstFrameMs > 0")
+    assert page.evaluate("() => echelon.cost().draws") > 0
 
 
 def test_next_and_previous_event_move_the_cursor(page, address):

@@ -13,6 +13,7 @@ import { Hud } from "./hud/hud";
 import { MatchList } from "./hud/match_list";
 import { Thumbnails } from "./hud/thumbnails";
 import { bindKeys, bindPointer, keyTable } from "./input";
+import { wishedTier } from "./render/quality";
 import { formatRoute, parseRoute } from "./routes";
 import { Session } from "./session";
 import { defaults } from "./state";
@@ -27,14 +28,14 @@ const app = document.getElementById("app") ?? document.body;
 const canvas = el("canvas", { class: "picture", attributes: { tabindex: "0" }, aria: { label: "The match in 3D; the table of all mechs (M) says the same in words" } });
 const problem = el("div", { class: "problem", attributes: { role: "alert" } });
 const wishes = new URLSearchParams(location.search);
-const screen = new Screen(canvas, wishes.get("quality") === "finest", wishes.has("check"));
+const screen = new Screen(canvas, wishedTier(wishes.get("quality")), wishes.has("check"));
 const session = new Session(state, api);
 
 const toList = () => {
   location.hash = "";
 };
 const keys = keyTable({ toList });
-const hud = new Hud(state, keys, toList);
+const hud = new Hud(state, keys, toList, () => screen.quality());
 const list = new MatchList(
   {
     open: (id) => (location.hash = formatRoute({ match: id, seconds: null, mech: null, camera: null })),
@@ -109,8 +110,11 @@ function keepAddress(): void {
   if (hash !== location.hash) history.replaceState(null, "", hash);
 }
 
-// for tests and for the curious: the state, what the last frame cost, and whether the whole moment is on the screen
-Object.assign(window, { echelon: { state, control, cost: () => screen.cost(), complete: () => screen.complete } });
+// for tests and for the curious: the state, what the last frame cost, whether the whole moment is
+// on the screen, and a way to have it drawn at once
+Object.assign(window, {
+  echelon: { state, control, cost: () => screen.cost(), complete: () => screen.complete, redraw: () => screen.redraw(state) },
+});
 session.start();
 followAddress();
 requestAnimationFrame(frame);

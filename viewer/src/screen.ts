@@ -1,11 +1,16 @@
-// The picture: makes the stage when the first match is shown, fits it to the window, and draws the state's match. Where
-// the browser has no WebGL, or loses it, it says so instead.
+// The picture: makes the stage when the first match is shown, fits it to the window, and draws the state's match whenever
+// something to be seen has changed. Where the browser has no WebGL, or loses it, it says so instead.
 
-import { MatchView, meshWorker } from "./render/view";
-import { Stage } from "./render/stage";
+import { Governor, TIERS, type TierName } from "./render/quality";
+import { setTiles } from "./render/plain_shader";
+import type { MeshWorkers } from "./render/terrain";
+import { MatchView, meshWorkers } from "./render/view";
+import { Stage, makeContext } from "./render/stage";
 import type { MatchState, ViewerState } from "./state";
-import type { WorkerLink } from "./workers/link";
-import type { MeshCalls } from "./workers/messages";
+
+const ROUGH_STEP = 2; // texels along a side that share a colour, in the first tiles
+const SOON_MS = 50;
+const REST_MS = 250; // a picture that stays this long is drawn once more, as sharp as its tier allows
 
 /** What a frame cost. */
 export interface Cost {
@@ -13,6 +18,9 @@ export interface Cost {
   triangles: number;
   frameMs: number; // time on the CPU, smoothed
   firstFrameMs: number; // from opening the page to the first complete picture, 0 before it
+  draws: number; // pictures drawn so far
+  tier: TierName; // what is spent on them
+  scale: number; // pixels drawn per CSS pixel, along a side
 }
 
 /** The canvas and what is drawn on it. */
@@ -21,44 +29,77 @@ export class Screen {
   problem = "";
   private stage: Stage | null = null;
   private view: MatchView | null = null;
-  private mesher: WorkerLink<MeshCalls> | null = null;
+  private workers: MeshWorkers | null = null;
+  private governor: Governor | null = null;
+  private tiling: Promise<void> | null = null; // the tiles of the plain tiers, once asked for
+  private tiled: "no" | "roughly" | "yes" = "no"; // how far they are painted
   private shown: MatchState | null = null;
   private seen = false; // whether this match has been complete on the screen
+  private drawn: readonly unknown[] = []; // what the last picture was drawn from
+  private drawnAt = 0; // when it was drawn; 0 where the frame before drew nothing
+  private restedAt = 0; // since when nothing has changed
+  private sharp = false; // whether the last picture was as sharp as its tier allows
+  private lost = false; // whether the graphics context is gone
   private readonly calm = window.matchMedia("(prefers-reduced-motion: reduce)");
-  private readonly spent: Cost = { calls: 0, triangles: 0, frameMs: 0, firstFrameMs: 0 };
+  private readonly spent: Cost = { calls: 0, triangles: 0, frameMs: 0, firstFrameMs: 0, draws: 0, tier: "high", scale: 1 };
   private size = [0, 0];
 
-  /** `finest` spends on the picture whatever the machine, for screenshots; `checked` looks for errors in shaders. */
-  constructor(private readonly canvas: HTMLCanvasElement, private readonly finest: boolean, private readonly checked: boolean) {
+  /** `wish` is the tier that was asked for; `checked` looks for errors in shaders. */
+  constructor(private readonly canvas: HTMLCanvasElement, private readonly wish: TierName | null, private readonly checked: boolean) {
     canvas.addEventListener("webglcontextlost", (event) => {
       event.preventDefault();
+      this.lost = true;
       this.problem = "The graphics were interrupted; they return by themselves.";
     });
-    canvas.addEventListener("webglcontextrestored", () => (this.problem = ""));
+    canvas.addEventListener("webglcontextrestored", () => {
+      this.lost = false;
+      this.problem = "";
+      this.drawn = [];
+    });
+    document.addEventListener("visibilitychange", () => this.idle());
   }
 
   /** Whether the whole moment is on the screen. */
   get complete(): boolean {
-    return this.view?.complete ?? false;
+    return this.whole && (this.tiled === "yes" || TIERS[this.spent.tier].patterns);
+  }
+
+  /** Whether nothing of the moment is missing, though tiles may still be rough. */
+  private get whole(): boolean {
+    return (this.view?.complete ?? false) && (this.tiled !== "no" || TIERS[this.spent.tier].patterns);
   }
 
   /** Whether there is something to look at: the first picture was complete, and the moment's chunk is here. */
   get ready(): boolean {
-    return this.complete || (this.seen && this.shown?.chunk !== null);
+    return this.whole || (this.seen && this.shown?.chunk !== null);
   }
 
-  /** Draw the state's match, if there is one. */
+  /** Draw the state's match, if there is one and it looks other than before. */
   draw(state: ViewerState, elapsed: number): void {
     if (this.shown !== state.match) this.change(state.match);
-    if (!this.view || !this.stage || !state.match) return;
-    const began = performance.now();
-    this.fit(this.stage);
-    this.view.draw(state, elapsed, this.size[0], this.size[1], this.calm.matches);
-    const { render } = this.stage.renderer.info;
-    Object.assign(this.spent, { calls: render.calls, triangles: render.triangles });
-    this.spent.frameMs += (performance.now() - began - this.spent.frameMs) * 0.1;
-    this.seen ||= this.view.complete;
-    if (this.spent.firstFrameMs === 0 && this.seen) this.spent.firstFrameMs = performance.now();
+    const { view, governor } = this;
+    if (!view || !governor || this.lost) return;
+    this.size = [this.canvas.clientWidth, this.canvas.clientHeight];
+    const moved = view.move(state, elapsed, this.calm.matches);
+    // what is only half there is not drawn, unless the rest will never come
+    if (!this.seen && !this.whole && state.problem === "") return view.prepare(state);
+    const wanted = [...view.signature(state), ...this.size, governor.notch];
+    const now = performance.now();
+    if (moved || wanted.some((value, i) => value !== this.drawn[i])) {
+      this.judge(now);
+      this.paint(state, governor.notch.scale);
+      this.drawn = [...wanted.slice(0, -1), governor.notch];
+      this.restedAt = now;
+    } else if (this.drawnAt > 0) {
+      this.idle();
+    } else if (!this.sharp && now - this.restedAt > REST_MS) {
+      this.paint(state, this.sharpest);
+    }
+  }
+
+  /** Draw the moment at once, changed or not, as when at rest. */
+  redraw(state: ViewerState): void {
+    if (this.view && !this.lost) this.paint(state, this.sharpest);
   }
 
   /** The mech near a point of the canvas, or -1. */
@@ -70,30 +111,88 @@ export class Screen {
     return { ...this.spent };
   }
 
+  /** In words, what is spent on the picture. */
+  quality(): string {
+    if (!this.governor) return "";
+    const how = this.governor.adapts ? "chosen by how fast this machine draws" : "as the address asks";
+    return `${TIERS[this.spent.tier].label}, ${how}`;
+  }
+
+  private get sharpest(): number {
+    const { notch } = this.governor ?? { notch: { scale: 1 } };
+    return Math.max(notch.scale, Math.min(1, window.devicePixelRatio));
+  }
+
+  /** Let the governor know how long the last frame took, where it followed right on another. */
+  private judge(now: number): void {
+    if (this.drawnAt > 0 && !document.hidden && this.complete && this.governor?.take(now - this.drawnAt)) this.adopt();
+    this.drawnAt = now;
+  }
+
+  private idle(): void {
+    this.drawnAt = 0;
+    this.governor?.forget();
+  }
+
+  private paint(state: ViewerState, scale: number): void {
+    const { stage, view } = this;
+    if (!stage || !view) return;
+    const began = performance.now();
+    stage.resize(this.size[0], this.size[1], scale);
+    view.draw(state, this.size[0], this.size[1]);
+    const { render } = stage.renderer.info;
+    Object.assign(this.spent, { calls: render.calls, triangles: render.triangles, scale });
+    this.spent.draws++;
+    this.spent.frameMs += (performance.now() - began - this.spent.frameMs) * 0.1;
+    this.sharp = scale >= this.sharpest;
+    this.seen ||= this.whole;
+    if (this.spent.firstFrameMs === 0 && this.seen) this.spent.firstFrameMs = performance.now();
+  }
+
   private change(match: MatchState | null): void {
     this.view?.dispose();
     this.view = null;
     this.seen = false;
+    this.drawn = [];
     this.shown = match;
     if (!match) return;
     this.prepare();
-    if (this.stage && this.mesher) this.view = new MatchView(this.stage, match, this.mesher);
+    if (this.stage && this.workers) this.view = new MatchView(this.stage, match, this.workers, TIERS[this.spent.tier]);
   }
 
   /** Make the stage ahead of the match, since a graphics context takes its time. */
   prepare(): void {
     try {
-      this.mesher ??= meshWorker();
-      this.stage ??= new Stage(this.canvas, this.finest, this.checked);
+      this.workers ??= meshWorkers();
+      if (this.stage) return;
+      const made = makeContext(this.canvas, this.wish === "finest");
+      this.governor = new Governor(this.wish, made.slow, window.devicePixelRatio);
+      this.stage = new Stage(this.canvas, made, this.checked);
+      this.adopt();
     } catch {
       this.problem = "This browser has no WebGL 2, so the match cannot be drawn. The table of all mechs (M) still shows it.";
     }
   }
 
-  private fit(stage: Stage): void {
-    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    if (width === this.size[0] && height === this.size[1]) return;
-    this.size = [width, height];
-    stage.resize(width, height);
+  /** Go to the governor's tier. */
+  private adopt(): void {
+    const { governor, stage } = this;
+    if (!governor || !stage) return;
+    this.spent.tier = governor.notch.tier;
+    const tier = TIERS[governor.notch.tier];
+    if (!tier.patterns && this.workers) this.tiling ??= this.tile(stage, this.workers);
+    stage.use(tier);
+    this.view?.use(tier);
+    document.documentElement.classList.toggle("plain", !tier.patterns);
+  }
+
+  /** Have the tiles of the plain tiers painted: roughly for the first picture, then in full. */
+  private async tile(stage: Stage, { baker }: MeshWorkers): Promise<void> {
+    for (const [step, tiled] of [[ROUGH_STEP, "roughly"], [1, "yes"]] as const) {
+      setTiles(stage.plain, await baker.ask("tiles", { step }));
+      this.tiled = tiled;
+      this.drawn = [];
+      while (!this.seen) await new Promise((done) => setTimeout(done, SOON_MS));
+    }
   }
 }

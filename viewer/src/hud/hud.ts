@@ -32,10 +32,10 @@ export class Hud {
   private slowAt = 0;
   private shown: MatchState | null = null;
 
-  constructor(private readonly state: ViewerState, table: readonly KeyRow[], toList: () => void) {
+  constructor(private readonly state: ViewerState, table: readonly KeyRow[], toList: () => void, quality: () => string) {
     this.rosters = [new Roster(0, state), new Roster(1, state)];
     this.timeline = new TimelineBar(state);
-    this.help = new HelpPanel(state, table);
+    this.help = new HelpPanel(state, table, quality);
     this.charts = new ChartPanel(state);
     this.table = new TablePanel(state);
     const camera = (label: string, path: string, mode: CameraMode) => button(label, icon(path), () => control.setCameraMode(state, mode));

@@ -4,6 +4,7 @@ import * as control from "../control";
 import type { KeyRow } from "../input";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
+import { TIER_NAMES } from "../render/quality";
 import { Chart } from "./curves";
 import { ICONS, button, el, icon, setText } from "./dom";
 import { className, mechName, outcomeText, stateText, teamName } from "./words";
@@ -22,7 +23,10 @@ function frame(name: string, title: string, onClose: () => void): { root: HTMLEl
 export class HelpPanel {
   readonly root: HTMLElement;
 
-  constructor(private readonly state: ViewerState, table: readonly KeyRow[]) {
+  private readonly spent = el("p", { class: "key-note" });
+
+  /** `quality` says in words what is spent on the picture. */
+  constructor(private readonly state: ViewerState, table: readonly KeyRow[], private readonly quality: () => string) {
     const { root, body } = frame("help", "Keys", () => (state.showHelp = false));
     this.root = root;
     for (const group of ["Time", "Camera", "Mechs", "View"] as const) {
@@ -34,11 +38,12 @@ export class HelpPanel {
         ])),
       ]));
     }
-    body.append(el("p", { class: "key-note", text: "Mouse: drag turns, right drag or Shift drag moves, wheel zooms, click selects, double click follows." }));
+    body.append(el("p", { class: "key-note", text: "Mouse: drag turns, right drag or Shift drag moves, wheel zooms, click selects, double click follows." }), this.spent);
   }
 
   update(): void {
     this.root.hidden = !this.state.showHelp;
+    if (!this.root.hidden) setText(this.spent, `Picture: ${this.quality()}. One of ${TIER_NAMES.join(", ")} can be asked for by ?quality= in the address.`);
   }
 }
 

@@ -2,15 +2,17 @@
 // for those who asked for less motion. When following, it swings behind the mech and comes nearer where a wall is between.
 
 import type { PerspectiveCamera } from "three";
-import { Vector3 } from "three";
+import { Quaternion, Vector3 } from "three";
 import { LOOKS, Look } from "../palette";
 import type { ViewerState } from "../state";
-import { cellIndex, mixAngle, worldPoint } from "../spaces";
+import { cellIndex, mixAngle, worldPoint, wrapAngle } from "../spaces";
 
 const EASE = 7; // how fast the camera follows the state [1/s]
 const YAW_EASE = 2.2; // how fast it swings behind a turning mech [1/s]
-const NEAREST = 5; // least distance when a wall is behind the camera [vox]
+const NEAREST = [2, 2.4] as const; // least distance when a wall is behind the camera [vox], and so many heights of the mech more
 const PROBE = 0.5; // step of the search for walls [vox]
+const NEAR_ENOUGH = 0.004; // a camera this close to where it is wanted is there [vox]
+const NEAR_ANGLE = 0.0004; // the same for its angles [rad]
 const LIFT = 0.35; // the camera looks this much of a mech's height above its centre
 
 /** What blocks the view of a following camera: terrain, but not leaves, which are cut away. */
@@ -38,27 +40,41 @@ export class CameraRig {
     this.settled = false;
   }
 
-  /** Move for `elapsed` seconds; `looks` are the voxels now, null before they are known. */
-  update(state: ViewerState, elapsed: number, height: number, looks: Uint8Array | null, calm: boolean): void {
+  /** Move for `elapsed` seconds; `looks` are the voxels now, null before they are known. Returns whether it moved. */
+  update(state: ViewerState, elapsed: number, height: number, looks: Uint8Array | null, calm: boolean): boolean {
     const { camera: wanted, match, selected } = state;
-    if (!match) return;
+    if (!match) return false;
+    before.copy(this.camera.position);
+    aim.copy(this.camera.quaternion);
     const ease = this.settled && !calm ? 1 - Math.exp(-EASE * elapsed) : 1;
     const following = wanted.mode === "follow" && selected >= 0;
     if (following) {
       const { poses } = match;
       this.goal.set(poses.x[selected], poses.y[selected], poses.z[selected] + height * LIFT);
       this.heading = this.settled ? mixAngle(this.heading, poses.yaw[selected], 1 - Math.exp(-YAW_EASE * elapsed)) : poses.yaw[selected];
+      if (Math.abs(wrapAngle(poses.yaw[selected] - this.heading)) < NEAR_ANGLE) this.heading = poses.yaw[selected];
     } else {
       this.goal.set(...wanted.target);
       if (selected >= 0) this.heading = match.poses.yaw[selected];
     }
-    const distance = following && looks ? this.clearDistance(wanted.distance, looks, match.header.world.size) : wanted.distance;
+    const distance = following && looks ? this.clearDistance(wanted.distance, NEAREST[0] + NEAREST[1] * height, looks, match.header.world.size) : wanted.distance;
+    const azimuth = wanted.azimuth + (following ? this.heading : 0);
     this.focus.lerp(this.goal, following && this.settled ? Math.max(ease, 1 - Math.exp(-12 * elapsed)) : ease);
-    this.azimuth = mixAngle(this.azimuth, wanted.azimuth + (following ? this.heading : 0), ease);
+    this.azimuth = mixAngle(this.azimuth, azimuth, ease);
     this.elevation += (wanted.elevation - this.elevation) * ease;
     this.distance += (distance - this.distance) * ease;
+    this.arrive(azimuth, wanted.elevation, distance);
     this.settled = true;
     this.place();
+    return !before.equals(this.camera.position) || !aim.equals(this.camera.quaternion);
+  }
+
+  /** Come to rest where the rest of the way is too short to be seen. */
+  private arrive(azimuth: number, elevation: number, distance: number): void {
+    if (this.focus.distanceTo(this.goal) < NEAR_ENOUGH) this.focus.copy(this.goal);
+    if (Math.abs(wrapAngle(azimuth - this.azimuth)) < NEAR_ANGLE) this.azimuth = azimuth;
+    if (Math.abs(elevation - this.elevation) < NEAR_ANGLE) this.elevation = elevation;
+    if (Math.abs(distance - this.distance) < NEAR_ENOUGH) this.distance = distance;
   }
 
   private place(): void {
@@ -77,15 +93,17 @@ export class CameraRig {
   }
 
   /** The distance at which nothing stands between the camera and what it looks at. */
-  private clearDistance(wanted: number, looks: Uint8Array, size: readonly number[]): number {
+  private clearDistance(wanted: number, nearest: number, looks: Uint8Array, size: readonly number[]): number {
     const flat = Math.cos(this.elevation);
     const way = [Math.cos(this.azimuth) * flat, Math.sin(this.azimuth) * flat, Math.sin(this.elevation)];
-    for (let d = NEAREST; d < wanted; d += PROBE) {
+    for (let d = nearest; d < wanted; d += PROBE) {
       if (blocks(looks, size, this.goal.x + way[0] * d, this.goal.y + way[1] * d, this.goal.z + way[2] * d))
-        return Math.max(NEAREST, d - PROBE);
+        return Math.max(nearest, d - PROBE);
     }
     return wanted;
   }
 }
 
 const spot = new Vector3();
+const before = new Vector3();
+const aim = new Quaternion();

@@ -52,7 +52,11 @@ export class MechKit {
   private part: number[] = [];
   private joint: number[] = [];
   private knee: number[] = [];
+  private index: number[] = [];
   private paint: Paint = BODY;
+
+  /** `fine` cuts edges and rounds tubes; without it there is a fifth of the triangles. */
+  constructor(private readonly fine: boolean) {}
 
   /** Paint what follows; what is not said is plain body. */
   with(paint: Partial<Paint>): this {
@@ -66,13 +70,19 @@ export class MechKit {
     return this;
   }
 
-  /** Add a triangle, counter-clockwise seen from outside. */
-  private triangle(a: Vector3, b: Vector3, c: Vector3): void {
-    const normal = new Vector3().subVectors(b, a).cross(new Vector3().subVectors(c, a));
+  /** Add a flat convex face, its corners counter-clockwise seen from outside. */
+  private face(corners: readonly Vector3[]): void {
+    const [a, b, c] = corners;
+    const last = corners[corners.length - 1];
+    edge.subVectors(c, a);
+    // in a face that has shrunk to a triangle two corners coincide
+    const normal = edge.lengthSq() > 1e-10 ? new Vector3().subVectors(b, a).cross(edge) : new Vector3();
+    if (normal.lengthSq() < 1e-12) normal.subVectors(c, a).cross(new Vector3().subVectors(last, a));
     if (normal.lengthSq() < 1e-12) return;
     normal.normalize();
-    const colour = new Color(this.paint.colour);
-    for (const p of [a, b, c]) {
+    const first = this.position.length / 3;
+    const colour = tone.setHex(this.paint.colour);
+    for (const p of corners) {
       this.position.push(p.x, p.y, p.z);
       this.normal.push(normal.x, normal.y, normal.z);
       this.colour.push(colour.r, colour.g, colour.b, this.paint.team);
@@ -80,30 +90,28 @@ export class MechKit {
       this.joint.push(...this.paint.hip);
       this.knee.push(...this.paint.knee);
     }
+    for (let i = 1; i + 1 < corners.length; i++) this.index.push(first, first + i, first + i + 1);
   }
 
   /** Join rings of points, from the lowest up, and close both ends. */
   private loft(rings: readonly Vector3[][]): void {
     const count = rings[0].length;
     for (let r = 0; r + 1 < rings.length; r++) {
+      const [low, high] = [rings[r], rings[r + 1]];
       for (let i = 0; i < count; i++) {
         const j = (i + 1) % count;
-        const [low, high] = [rings[r], rings[r + 1]];
-        this.triangle(low[i], high[i], high[j]);
-        this.triangle(low[i], high[j], low[j]);
+        this.face([low[i], high[i], high[j], low[j]]);
       }
     }
-    const [first, last] = [rings[0], rings[rings.length - 1]];
-    for (let i = 1; i + 1 < count; i++) {
-      this.triangle(first[0], first[i], first[i + 1]);
-      this.triangle(last[0], last[i + 1], last[i]);
-    }
+    this.face(rings[0]);
+    this.face([...rings[rings.length - 1]].reverse());
   }
 
   /** Add a block with its centre at `at`; its edges are cut, its top may be narrower and moved. */
   slab(at: readonly [number, number, number], size: readonly [number, number, number], options: SlabOptions = {}): this {
     const { chamfer = 0.12 * Math.min(...size), top = [1, 1], shift = 0, turn = [0, 0, 0] } = options;
     const placed = new Matrix4().makeRotationFromEuler(new Euler(...turn)).setPosition(...at);
+    if (!this.fine) return this.block(size, top, shift, placed);
     const ring = (y: number, inset: number, sx: number, sz: number, move: number): Vector3[] => {
       const [hx, hz] = [Math.max(0.01, (size[0] / 2) * sx - inset), Math.max(0.01, (size[2] / 2) * sz - inset)];
       const c = Math.min(chamfer, hx * 0.9, hz * 0.9);
@@ -124,6 +132,14 @@ export class MechKit {
     return this;
   }
 
+  /** Add a slab whose edges are not cut. */
+  private block(size: readonly number[], top: readonly [number, number], shift: number, placed: Matrix4): this {
+    const ring = (y: number, sx: number, sz: number, move: number) =>
+      [[1, -1], [1, 1], [-1, 1], [-1, -1]].map(([x, z]) => new Vector3((x * size[0] * sx) / 2 + move, y, (z * size[2] * sz) / 2).applyMatrix4(placed));
+    this.loft([ring(-size[1] / 2, 1, 1, 0), ring(size[1] / 2, top[0], top[1], shift)]);
+    return this;
+  }
+
   /** Add the mirror images of a slab left and right. */
   slabs(at: readonly [number, number, number], size: readonly [number, number, number], options: SlabOptions = {}): this {
     const turn = options.turn ?? [0, 0, 0];
@@ -133,7 +149,7 @@ export class MechKit {
 
   /** Add a tube from one point to another. */
   tube(from: readonly [number, number, number], to: readonly [number, number, number], radius: number,
-    endRadius = radius, segments = 8): this {
+    endRadius = radius, segments = this.fine ? 8 : 4): this {
     const [a, b] = [new Vector3(...from), new Vector3(...to)];
     const axis = new Vector3().subVectors(b, a).normalize();
     const side = Math.abs(axis.y) < 0.9 ? new Vector3(0, 1, 0) : new Vector3(1, 0, 0);
@@ -171,6 +187,10 @@ export class MechKit {
     add("part", this.part, 4);
     add("hip", this.joint, 3);
     add("knee", this.knee, 3);
+    geometry.setIndex(this.index);
     return geometry;
   }
 }
+
+const edge = new Vector3();
+const tone = new Color();

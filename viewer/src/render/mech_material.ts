@@ -5,7 +5,7 @@
 import { Color, MeshDepthMaterial, MeshPhongMaterial } from "three";
 import { SCENE } from "../palette";
 
-const WALK = /* glsl */ `
+export const WALK = /* glsl */ `
 in vec4 part;   // bone, side of the leg, glow, bend of a lifted knee
 in vec3 hip;
 in vec3 knee;

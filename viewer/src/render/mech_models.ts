@@ -25,7 +25,7 @@ export interface Gait {
 
 /** A class: its body, its gait and where its shots come from. */
 export interface MechModel {
-  readonly build: () => BufferGeometry;
+  readonly build: (fine: boolean) => BufferGeometry; // with every edge cut, or coarse for far away
   readonly gait: Gait;
   readonly muzzle: Point; // in mech space
 }
@@ -61,8 +61,8 @@ function legs(kit: MechKit, plan: LegPlan): void {
   }
 }
 
-function heavy(): BufferGeometry {
-  const kit = new MechKit();
+function heavy(fine: boolean): BufferGeometry {
+  const kit = new MechKit(fine);
   legs(kit, {
     hip: [-0.1, 1.95, 0.85], knee: [0.28, 1.15, 0.98], ankle: [-0.05, 0.32, 1.05], thick: 0.78, wide: 0.74, flex: -0.9,
     foot: [1.45, 0.4, 1.0], shield: 0.75,
@@ -94,8 +94,8 @@ function heavy(): BufferGeometry {
   return kit.build();
 }
 
-function medium(): BufferGeometry {
-  const kit = new MechKit();
+function medium(fine: boolean): BufferGeometry {
+  const kit = new MechKit(fine);
   legs(kit, {
     hip: [0, 1.5, 0.42], knee: [0.2, 0.85, 0.48], ankle: [-0.04, 0.22, 0.52], thick: 0.48, wide: 0.44, flex: -1.05,
     foot: [0.92, 0.26, 0.54], shield: 0.8,
@@ -125,8 +125,8 @@ function medium(): BufferGeometry {
   return kit.build();
 }
 
-function light(): BufferGeometry {
-  const kit = new MechKit();
+function light(fine: boolean): BufferGeometry {
+  const kit = new MechKit(fine);
   legs(kit, {
     hip: [-0.05, 1.12, 0.34], knee: [-0.42, 0.66, 0.42], ankle: [0.06, 0.16, 0.46], thick: 0.26, wide: 0.24, flex: 1.0,
     foot: [0.56, 0.18, 0.3], shield: 0.6,
@@ -146,8 +146,8 @@ function light(): BufferGeometry {
   return kit.build();
 }
 
-function scout(): BufferGeometry {
-  const kit = new MechKit();
+function scout(fine: boolean): BufferGeometry {
+  const kit = new MechKit(fine);
   legs(kit, {
     hip: [0, 0.86, 0.24], knee: [-0.3, 0.5, 0.32], ankle: [0.06, 0.12, 0.38], thick: 0.17, wide: 0.16, flex: 1.05,
     foot: [0.42, 0.13, 0.22], shield: 0.4,

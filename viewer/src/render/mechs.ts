@@ -2,7 +2,7 @@
 // stands, falls and dies is a function of its pose and of the time since its death.
 
 import {
-  Color, DynamicDrawUsage, Euler, InstancedBufferAttribute, InstancedMesh, Matrix4, Quaternion, Vector3,
+  type BufferGeometry, Color, DynamicDrawUsage, Euler, InstancedBufferAttribute, InstancedMesh, Matrix4, Quaternion, type ShaderMaterial, Vector3,
 } from "three";
 import { type Poses, smooth } from "../interpolate";
 import { TEAMS } from "../palette";
@@ -10,11 +10,14 @@ import { CHASSIS_NAMES, type ChassisName, type Header } from "../protocol.gen";
 import { worldPoint } from "../spaces";
 import { mechDepthMaterial, mechMaterial } from "./mech_material";
 import { MODELS } from "./mech_models";
+import { plainMechMaterial } from "./plain_mechs";
+import type { PlainUniforms } from "./plain_shader";
 
 const COLLAPSE_S = 0.9; // time from death to lying still
 const FLASH_S = 0.18; // how long armour flashes after a hit
 const FULL_STRIDE = 0.55; // share of the top speed at which steps are longest
 const DISH_RATE = 1.3; // turning of radar dishes [rad/s]
+const NEAR = 20; // within this distance every edge of a mech is seen [vox]
 const FALL_ROLL = 1.42; // how far a knocked-down mech lies over [rad]
 
 /** What the mechs' looks depend on beside their poses. */
@@ -28,6 +31,8 @@ export interface MechMoment {
 /** The mechs of one class. */
 interface Squad {
   mesh: InstancedMesh;
+  fine: BufferGeometry;
+  coarse: BufferGeometry; // the same with fewer triangles
   mechs: number[]; // mech of each instance
   tint: InstancedBufferAttribute;
   gait: InstancedBufferAttribute;
@@ -41,7 +46,11 @@ export class Mechs {
   private readonly chassis: ChassisName[];
   private readonly sizes: readonly (readonly number[])[];
 
-  constructor(private readonly header: Header) {
+  private readonly plain: ShaderMaterial;
+  private patterns = true;
+
+  constructor(private readonly header: Header, shared: PlainUniforms) {
+    this.plain = plainMechMaterial(shared);
     const known = new Set<string>(CHASSIS_NAMES);
     this.chassis = header.roster.map(({ chassis }) => {
       const name = header.chassis[chassis]?.name ?? "";
@@ -54,21 +63,30 @@ export class Mechs {
 
   private squad(name: ChassisName): Squad {
     const mechs = this.chassis.map((_, mech) => mech).filter((mech) => this.chassis[mech] === name && this.header.roster[mech].present);
-    const mesh = new InstancedMesh(MODELS[name].build(), material, mechs.length);
+    const [fine, coarse] = [MODELS[name].build(true), MODELS[name].build(false)];
+    const mesh = new InstancedMesh(fine, material, mechs.length);
     mesh.customDepthMaterial = depthMaterial;
     mesh.castShadow = mesh.receiveShadow = true;
     mesh.frustumCulled = false;
     const perInstance = (attribute: string) => {
       const values = new InstancedBufferAttribute(new Float32Array(4 * mechs.length), 4).setUsage(DynamicDrawUsage);
-      mesh.geometry.setAttribute(attribute, values);
+      for (const geometry of [fine, coarse]) geometry.setAttribute(attribute, values);
       return values;
     };
-    return { mesh, mechs, tint: perInstance("tint"), gait: perInstance("gait"), mood: perInstance("mood") };
+    return { mesh, fine, coarse, mechs, tint: perInstance("tint"), gait: perInstance("gait"), mood: perInstance("mood") };
   }
 
-  /** Show the moment. */
-  update(poses: Poses, moment: MechMoment): void {
+  /** Draw with patterns or plain. */
+  use(patterns: boolean): void {
+    this.patterns = patterns;
+    for (const { mesh } of this.squads) mesh.material = patterns ? material : this.plain;
+  }
+
+  /** Show the moment; in the plain tiers a class that `eye`, in voxel space, is not near to has fewer triangles. */
+  update(poses: Poses, moment: MechMoment, eye: Vector3): void {
     for (const squad of this.squads) {
+      const near = squad.mechs.some((mech) => Math.hypot(poses.x[mech] - eye.x, poses.y[mech] - eye.y, poses.z[mech] - eye.z) < NEAR);
+      squad.mesh.geometry = this.patterns || near ? squad.fine : squad.coarse;
       squad.mechs.forEach((mech, at) => {
         squad.mesh.setMatrixAt(at, this.matrixOf(mech, poses, moment.deaths[mech]));
         this.dress(squad, at, mech, poses, moment);
@@ -131,8 +149,10 @@ export class Mechs {
   }
 
   dispose(): void {
-    for (const { mesh } of this.squads) {
-      mesh.geometry.dispose();
+    this.plain.dispose();
+    for (const { mesh, fine, coarse } of this.squads) {
+      fine.dispose();
+      coarse.dispose();
       mesh.dispose();
     }
   }

@@ -9,6 +9,8 @@ export const PADDED = CHUNK + 2; // with its border
 export const POSITION_STEPS = 16; // fixed-point steps per voxel
 const AO_BITS = 8; // two bits per corner
 const LOOK_BITS = 5;
+export const FACES = 6;
+export const GROUPS = 2 * FACES; // quads by the side they face, and again for trimmings, which may be left out far away
 const OPEN_AO = 255; // all four corners open
 const TUFTS_ON_TOP = 8; // of 16 open tops of leaves, how many bear a tuft, less one
 const TUFTS_AT_SIDES = 4;
@@ -17,6 +19,7 @@ const HEAP_CUT = 9; // most that the open side of a heap's voxel is drawn in [st
 /** Quads of one chunk: four corners each, in counter-clockwise order seen from outside. */
 export interface QuadMesh {
   readonly quads: number;
+  readonly faces: Uint32Array; // first quad that faces +x, -x, +y, -y, +z, -z, the same for trimmings, and the end
   readonly position: Uint16Array; // x, y, z, 0 in steps, shape [quads, 4 corners, 4]
   readonly data: Uint8Array; // look, face, occlusion (0 dark to 255 open), tint, shape [quads, 4 corners, 4]
 }
@@ -30,7 +33,10 @@ export interface ChunkMesh {
 class Builder {
   private position = new Uint16Array(4096);
   private data = new Uint8Array(4096);
+  private group = new Uint8Array(256); // of each quad
   private quads = 0;
+  /** Whether what is added now is trimming. */
+  trimming = false;
 
   /** Add a quad; `corners` is 4 x 3 in steps, `ao` four levels from 0 to 3. */
   add(corners: Float64Array, look: number, face: number, ao: number, tint: number): void {
@@ -47,19 +53,30 @@ class Builder {
       this.data[at + 2] = level(from) * 85;
       this.data[at + 3] = tint;
     }
-    this.quads++;
+    this.group[this.quads++] = face + (this.trimming ? FACES : 0);
   }
 
   private grow(): void {
-    const [position, data] = [new Uint16Array(this.position.length * 2), new Uint8Array(this.data.length * 2)];
+    const [position, data, group] = [new Uint16Array(this.position.length * 2), new Uint8Array(this.data.length * 2), new Uint8Array(this.group.length * 2)];
     position.set(this.position);
     data.set(this.data);
-    [this.position, this.data] = [position, data];
+    group.set(this.group);
+    [this.position, this.data, this.group] = [position, data, group];
   }
 
+  /** Hand out the quads, put in order of the side they face. */
   finish(): QuadMesh {
-    const used = this.quads * 16;
-    return { quads: this.quads, position: this.position.slice(0, used), data: this.data.slice(0, used) };
+    const faces = new Uint32Array(GROUPS + 1);
+    for (let quad = 0; quad < this.quads; quad++) faces[this.group[quad] + 1]++;
+    for (let group = 0; group < GROUPS; group++) faces[group + 1] += faces[group];
+    const next = faces.slice(0, GROUPS);
+    const [position, data] = [new Uint16Array(this.quads * 16), new Uint8Array(this.quads * 16)];
+    for (let quad = 0; quad < this.quads; quad++) {
+      const to = next[this.group[quad]]++ * 16;
+      position.set(this.position.subarray(quad * 16, quad * 16 + 16), to);
+      data.set(this.data.subarray(quad * 16, quad * 16 + 16), to);
+    }
+    return { quads: this.quads, faces, position, data };
   }
 }
 
@@ -269,7 +286,9 @@ export function meshChunk(looks: Uint8Array, tints: Uint8Array, origin: readonly
   for (let layer = 0; layer < CHUNK; layer++) {
     for (const look of [Look.GROUND, Look.LAVA, Look.WATER]) meshFloor(looks, origin, layer, look, opaque, clear);
   }
+  opaque.trimming = true;
   meshTufts(looks, origin, opaque);
+  opaque.trimming = false;
   meshHeaps(looks, origin, opaque);
   return { opaque: opaque.finish(), clear: clear.finish() };
 }

@@ -1,122 +1,50 @@
-// The terrain in the scene. All chunks share one buffer per material, each in a stretch of its own with room to grow, so
-// that the whole map is one draw call and an edit uploads only the chunk it touches. Meshing happens in a worker.
+// The terrain in the scene: one mesh of all that is opaque, one of water and glass, in patterns or plain. Meshing and
+// baking happen in a worker.
 
-import {
-  BufferAttribute, BufferGeometry, DataTexture, DynamicDrawUsage, LinearFilter, type Material, Mesh, RGBAFormat, Sphere,
-  Vector3,
-} from "three";
+import { DataTexture, LinearFilter, type Material, type Mesh, type PerspectiveCamera, RGBAFormat, type Vector3 } from "three";
 import type { Scenery } from "../data/looks";
 import { chunkGrid, chunkOrigin } from "../data/voxels";
-import { voxelPoint, world_from_voxel } from "../spaces";
+import { voxelPoint } from "../spaces";
 import type { WorkerLink } from "../workers/link";
 import type { MeshCalls } from "../workers/messages";
-import { POSITION_STEPS, type QuadMesh, cutChunk, cutTints } from "./mesher";
+import { shadeLand } from "./land";
+import { cutChunk, cutTints } from "./mesher";
+import { type PlainUniforms, setLand } from "./plain_shader";
+import { plainTerrainMaterial } from "./plain_terrain";
+import { QuadArena } from "./quad_arena";
 import { type TerrainUniforms, clearMaterial, solidMaterial, terrainUniforms } from "./terrain_material";
 
-const SLACK = 1.35; // room a chunk gets beyond what it needs
-const SPARE_QUADS = 64; // and at least this much
 const CUT_RADIUS = 3.2; // of the cut in front of a followed mech [vox]
-const FIRST_QUADS = 12288; // room of a new map
+const SOLID_ORDER = 0.2; // after the mechs, before what lies around the map
 
-/** A stretch of the shared buffer. */
-interface Stretch {
-  start: number; // first quad
-  room: number; // quads
+/** Materials of the terrain: with patterns, or plain. */
+interface Coats {
+  solid: Material;
+  cut: Material; // as solid, where what hides a followed mech is left out
+  clear: Material;
 }
 
-/** Quads of many chunks in one mesh. */
-class QuadArena {
-  readonly mesh: Mesh<BufferGeometry, Material>;
-  private stretches = new Map<number, Stretch>();
-  private meshes = new Map<number, QuadMesh>();
-  private capacity = 0; // quads that fit
-  private used = 0; // quads given to chunks
-
-  constructor(material: Material, shadows: boolean) {
-    this.mesh = new Mesh(new BufferGeometry(), material);
-    this.mesh.castShadow = shadows;
-    this.mesh.receiveShadow = true;
-    this.mesh.frustumCulled = false;
-    this.mesh.matrixAutoUpdate = false;
-    const steps = 1 / POSITION_STEPS;
-    this.mesh.matrix.copy(world_from_voxel).scale(new Vector3(steps, steps, steps));
-  }
-
-  /** Put in what a chunk now looks like. */
-  put(number: number, quads: QuadMesh): void {
-    this.meshes.set(number, quads);
-    const stretch = this.stretches.get(number) ?? this.append(number, quads.quads);
-    if (stretch && quads.quads <= stretch.room) this.write(stretch, quads);
-    else this.lay();
-  }
-
-  /** Give a new chunk a stretch at the end; null where the buffers are full. */
-  private append(number: number, quads: number): Stretch | null {
-    const stretch = { start: this.used, room: Math.ceil(quads * SLACK) + SPARE_QUADS };
-    if (stretch.start + stretch.room > this.capacity) return null;
-    this.stretches.set(number, stretch);
-    this.used += stretch.room;
-    this.mesh.geometry.setDrawRange(0, this.used * 6);
-    return stretch;
-  }
-
-  /** Lay all chunks out anew, with room to grow. */
-  private lay(): void {
-    let start = 0;
-    for (const [number, quads] of this.meshes) {
-      const room = Math.ceil(quads.quads * SLACK) + SPARE_QUADS;
-      this.stretches.set(number, { start, room });
-      start += room;
-    }
-    this.used = start;
-    if (start > this.capacity) this.allocate(Math.max(FIRST_QUADS, start * 2));
-    for (const [number, quads] of this.meshes) {
-      const stretch = this.stretches.get(number);
-      if (stretch) this.write(stretch, quads);
-    }
-    this.mesh.geometry.setDrawRange(0, start * 6);
-  }
-
-  /** Make buffers for a number of quads; indices never change. */
-  private allocate(quads: number): void {
-    this.capacity = quads;
-    this.mesh.geometry.dispose();
-    const geometry = new BufferGeometry();
-    const index = new Uint32Array(quads * 6);
-    const corner = [0, 1, 2, 0, 2, 3];
-    for (let i = 0; i < index.length; i++) index[i] = Math.floor(i / 6) * 4 + corner[i % 6];
-    geometry.setIndex(new BufferAttribute(index, 1));
-    geometry.setAttribute("position", new BufferAttribute(new Uint16Array(quads * 16), 4).setUsage(DynamicDrawUsage));
-    geometry.setAttribute("code", new BufferAttribute(new Uint8Array(quads * 16), 4).setUsage(DynamicDrawUsage));
-    geometry.boundingSphere = new Sphere(new Vector3(), Infinity);
-    this.mesh.geometry = geometry;
-  }
-
-  /** Write one chunk; what is left of its stretch collapses to nothing. */
-  private write(stretch: Stretch, quads: QuadMesh): void {
-    for (const [name, values] of [["position", quads.position], ["code", quads.data]] as const) {
-      const attribute = this.mesh.geometry.getAttribute(name) as BufferAttribute;
-      const [from, to] = [stretch.start * 16, (stretch.start + stretch.room) * 16];
-      attribute.array.set(values, from);
-      attribute.array.fill(0, from + values.length, to);
-      attribute.addUpdateRange(from, to - from);
-      attribute.needsUpdate = true;
-    }
-  }
-
-  dispose(): void {
-    this.mesh.geometry.dispose();
-    this.mesh.material.dispose();
-  }
+/** Workers that terrain is made by: one meshes while the other bakes. */
+export interface MeshWorkers {
+  mesher: WorkerLink<MeshCalls>;
+  baker: WorkerLink<MeshCalls>;
 }
 
 /** The terrain of one map. */
 export class Terrain {
   readonly uniforms: TerrainUniforms = terrainUniforms();
   readonly meshes: readonly Mesh[];
-  private readonly solid = new QuadArena(solidMaterial(this.uniforms), true);
-  private readonly clear = new QuadArena(clearMaterial(this.uniforms), false);
+  private readonly rich: Coats;
+  private readonly plain: Coats;
+  private coats: Coats;
+  private readonly solid: QuadArena;
+  private readonly clear: QuadArena;
   private readonly soil: DataTexture;
+  private land: Uint8Array | null = null; // once it is painted; only plain tiers need it
+  private shades = 0; // number of the newest wish for shadows
+  private patterns = true;
+  /** Grows with every change that is to be seen. */
+  version = 0;
   private newest = new Map<number, number>(); // per chunk, the last request: answers may overtake each other
   private requests = 0;
   private open = 0;
@@ -124,16 +52,28 @@ export class Terrain {
   meshed = 0;
 
   constructor(
-    private readonly worker: WorkerLink<MeshCalls>,
+    private readonly workers: MeshWorkers,
     private readonly scenery: Scenery,
     private readonly size: readonly number[],
+    private readonly shared: PlainUniforms,
   ) {
+    const solid = solidMaterial(this.uniforms);
+    this.rich = { solid, cut: solid, clear: clearMaterial(this.uniforms) };
+    this.plain = {
+      solid: plainTerrainMaterial(shared, this.uniforms, false, false), cut: plainTerrainMaterial(shared, this.uniforms, false, true),
+      clear: plainTerrainMaterial(shared, this.uniforms, true, false),
+    };
+    this.coats = this.rich;
+    this.solid = new QuadArena(solid, true, size);
+    this.clear = new QuadArena(this.rich.clear, false, size);
     this.meshes = [this.solid.mesh, this.clear.mesh];
+    this.solid.mesh.renderOrder = SOLID_ORDER;
     this.soil = new DataTexture(scenery.soil, size[0], size[1], RGBAFormat);
     this.soil.minFilter = this.soil.magFilter = LinearFilter;
     this.soil.needsUpdate = true;
     this.uniforms.uSoil.value = this.soil;
     this.uniforms.uMap.value.set(size[0], size[1]);
+    shared.uLandSize.value.set(size[0], size[1], size[2]);
   }
 
   /** Whether every mesh asked for has arrived. */
@@ -155,30 +95,71 @@ export class Terrain {
     const request = ++this.requests;
     this.newest.set(number, request);
     const [cut, tints] = [cutChunk(looks, this.size, origin), cutTints(this.scenery.tints, this.size, origin)];
+    void this.awaited(this.workers.mesher.ask("mesh", { looks: cut, tints, origin }, [cut.buffer as ArrayBuffer, tints.buffer as ArrayBuffer]), (mesh) => {
+      if (this.newest.get(number) !== request) return;
+      this.solid.put(number, mesh.opaque);
+      this.clear.put(number, mesh.clear);
+      this.meshed++;
+    });
+  }
+
+  /** Take the answer of a worker; the terrain is settled once all have come. */
+  private async awaited<T>(answer: Promise<T>, take: (value: T) => void): Promise<void> {
     this.open++;
-    this.worker.ask("mesh", { looks: cut, tints, origin }, [cut.buffer as ArrayBuffer, tints.buffer as ArrayBuffer]).then(
-      (mesh) => {
-        this.open--;
-        if (this.newest.get(number) !== request) return;
-        this.solid.put(number, mesh.opaque);
-        this.clear.put(number, mesh.clear);
-        this.meshed++;
-      },
-      () => this.open--,
-    );
+    try {
+      take(await answer);
+      this.version++;
+    } catch {
+      // the worker was closed with its match
+    } finally {
+      this.open--;
+    }
+  }
+
+  /** Draw with patterns or plain; the plain land is painted when it is first needed. */
+  use(patterns: boolean, looks: Uint8Array): void {
+    this.patterns = patterns;
+    this.coats = patterns ? this.rich : this.plain;
+    this.wear(false);
+    if (patterns) return;
+    const { soil } = this.scenery;
+    if (!this.land) void this.awaited(this.workers.baker.ask("land", { soil, size: this.size }), (land) => (this.land = land));
+    this.shade(looks);
+  }
+
+  /** Find the shadows of the terrain anew, where they are baked. */
+  shade(looks: Uint8Array): void {
+    if (this.patterns) return;
+    const wish = ++this.shades;
+    void this.awaited(this.workers.baker.ask("shade", { looks, size: this.size }), (hidden) => {
+      if (wish !== this.shades || !this.land) return;
+      shadeLand(this.land, hidden);
+      setLand(this.shared, this.land, this.size);
+    });
   }
 
   /** Show the moment; when following, what stands between eye and focus (in voxel space) is cut away. */
-  look(seconds: number, eye: Vector3, focus: Vector3, cut: boolean): void {
+  look(seconds: number, camera: PerspectiveCamera, focus: Vector3, cut: boolean): void {
+    // in a shadow map the sun sees what the camera does not
+    for (const arena of [this.solid, this.clear]) arena.aim(this.patterns ? null : camera);
     this.uniforms.uTime.value = seconds;
-    voxelPoint(eye, this.uniforms.uEye.value);
+    voxelPoint(camera.position, this.uniforms.uEye.value);
     this.uniforms.uFocus.value.copy(focus);
     this.uniforms.uCut.value = cut ? CUT_RADIUS : 0;
+    this.shared.uTime.value = seconds;
+    this.wear(cut);
+  }
+
+  private wear(cut: boolean): void {
+    this.solid.mesh.material = cut ? this.coats.cut : this.coats.solid;
+    this.clear.mesh.material = this.coats.clear;
   }
 
   dispose(): void {
+    this.shades++; // answers that are still to come are not of the next map
     this.solid.dispose();
     this.clear.dispose();
+    for (const coats of [this.rich, this.plain]) for (const material of Object.values(coats)) (material as Material).dispose();
     this.soil.dispose();
   }
 }

@@ -18,7 +18,7 @@ export interface TerrainUniforms {
   uCut: { value: number }; // radius of the cut between them [vox], 0 for none
 }
 
-const FACADES = [0xc7beb0, 0xa9684e, 0x8f979c, 0xcdb288, 0x6e7a84, 0xb99f8c, 0x9aa28d, 0xd2cdc4];
+export const FACADES = [0xc7beb0, 0xa9684e, 0x8f979c, 0xcdb288, 0x6e7a84, 0xb99f8c, 0x9aa28d, 0xd2cdc4];
 
 /** Make the shared values. */
 export function terrainUniforms(): TerrainUniforms {

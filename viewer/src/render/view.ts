@@ -14,23 +14,28 @@ import { type Brushes, Effects, WINDOW_S } from "./effects";
 import { Markers } from "./markers";
 import { type MechMoment, Mechs } from "./mechs";
 import { DamageNumbers } from "./numbers";
+import { MechShadows } from "./plain_mechs";
 import { Beams, Sprites } from "./quads";
+import type { Tier } from "./quality";
 import { drawRounds } from "./rounds";
+import { voxelPoint } from "../spaces";
 import type { Stage } from "./stage";
-import { Terrain } from "./terrain";
+import { type MeshWorkers, Terrain } from "./terrain";
 import { ZoneRing } from "./zone";
 
 const PICK_PIXELS = 34; // how near a click must be to a mech
 
-/** Start the worker that meshes. */
-export function meshWorker(): WorkerLink<MeshCalls> {
-  return new WorkerLink<MeshCalls>(new Worker(new URL("../workers/mesh.worker.ts", import.meta.url), { type: "module" }));
+/** Start the workers that mesh and bake. */
+export function meshWorkers(): MeshWorkers {
+  const start = () => new WorkerLink<MeshCalls>(new Worker(new URL("../workers/mesh.worker.ts", import.meta.url), { type: "module" }));
+  return { mesher: start(), baker: start() };
 }
 
 /** What is in the scene for one match. */
 export class MatchView {
   readonly rig: CameraRig;
   private readonly mechs: Mechs;
+  private readonly shadows: MechShadows;
   private readonly markers: Markers;
   private readonly zone: ZoneRing;
   private readonly brushes: Brushes = { beams: new Beams(), sprites: new Sprites(), numbers: new DamageNumbers() };
@@ -40,22 +45,37 @@ export class MatchView {
   private debris: Debris | null = null;
   private voxels: VoxelField | null = null;
 
-  constructor(private readonly stage: Stage, private readonly match: MatchState, private readonly mesher: WorkerLink<MeshCalls>) {
+  constructor(private readonly stage: Stage, private readonly match: MatchState, private readonly workers: MeshWorkers, private tier: Tier) {
     const { header } = match;
     this.rig = new CameraRig(stage.camera);
-    this.mechs = new Mechs(header);
+    this.mechs = new Mechs(header, stage.plain);
+    this.shadows = new MechShadows(stage.plain, header, this.mechs);
     this.markers = new Markers(header, this.mechs);
     this.zone = new ZoneRing(header.zone);
     this.effects = new Effects(header, this.mechs, this.brushes);
     this.moment = { seconds: 0, deaths: new Float64Array(header.mechs), hits: this.effects.hits, selected: -1 };
     stage.fit(header.world.size);
     stage.scene.add(...this.objects());
+    this.use(tier);
     stage.warm();
+  }
+
+  /** Spend what a tier allows. */
+  use(tier: Tier): void {
+    this.tier = tier;
+    this.mechs.use(tier.patterns);
+    this.shadows.mesh.visible = !tier.patterns;
+    if (this.terrain && this.voxels) this.terrain.use(tier.patterns, this.voxels.looks);
+  }
+
+  /** What the picture is drawn from beside the camera: the same again means the same picture. */
+  signature(state: ViewerState): readonly unknown[] {
+    return [state.tick, this.match.chunk, state.selected, state.showBars, state.camera.mode, this.terrain?.version];
   }
 
   private objects() {
     const { beams, sprites, numbers } = this.brushes;
-    return [...this.mechs.meshes, this.markers.signs, this.markers.plates, this.zone.mesh, beams.mesh, sprites.mesh, numbers.mesh];
+    return [...this.mechs.meshes, this.markers.signs, this.markers.plates, this.zone.mesh, this.shadows.mesh, beams.mesh, sprites.mesh, numbers.mesh];
   }
 
   /** Whether terrain and mechs of the moment are on the screen. */
@@ -69,25 +89,35 @@ export class MatchView {
     if (!scenery || this.terrain) return;
     const { size } = header.world;
     this.voxels = new VoxelField(scenery.looks, size, lookTable(header.materials));
-    this.terrain = new Terrain(this.mesher, scenery, size);
+    this.terrain = new Terrain(this.workers, scenery, size, this.stage.plain);
     this.debris = new Debris(scenery.looks, size, header.tick_hz);
     this.terrain.meshAll(this.voxels.looks);
+    this.terrain.use(this.tier.patterns, this.voxels.looks);
     this.stage.scene.add(...this.terrain.meshes, this.debris.mesh);
     this.stage.warm();
   }
 
-  /** Draw the state's moment. */
-  draw(state: ViewerState, elapsed: number, width: number, height: number, calm: boolean): void {
+  /** Move the camera for `elapsed` seconds; returns whether it moved. */
+  move(state: ViewerState, elapsed: number, calm: boolean): boolean {
     this.raise();
-    const { match } = this;
-    const { header, poses } = match;
-    const seconds = state.tick / header.tick_hz;
     const high = state.selected >= 0 ? this.mechs.height(state.selected) : 3;
-    this.rig.update(state, elapsed, high, this.voxels?.looks ?? null, calm);
-    if (this.terrain) this.terrain.look(seconds, this.stage.camera.position, this.rig.focus, state.camera.mode === "follow");
+    return this.rig.update(state, elapsed, high, this.voxels?.looks ?? null, calm);
+  }
+
+  /** Bring the terrain to the moment, ahead of the first picture. */
+  prepare(state: ViewerState): void {
+    if (this.match.chunk) this.editTerrain(this.match.chunk, state.tick);
+  }
+
+  /** Draw the state's moment. */
+  draw(state: ViewerState, width: number, height: number): void {
+    const { match } = this;
+    const seconds = state.tick / match.header.tick_hz;
+    if (this.terrain) this.terrain.look(seconds, this.stage.camera, this.rig.focus, state.camera.mode === "follow");
     if (match.chunk) this.drawMoment(state, match.chunk, seconds);
     this.markers.plates.visible = state.showBars;
-    this.markers.update(poses, state.selected, width, height, this.stage.camera.position);
+    this.markers.update(match.poses, state.selected, width, height, this.stage.camera.position);
+    if (this.shadows.mesh.visible) this.shadows.update(match.poses);
     this.stage.render();
   }
 
@@ -103,7 +133,7 @@ export class MatchView {
     this.effects.draw(recent, state.tick);
     this.effects.drawWrecks(match.poses, moment.deaths);
     drawRounds(recent, match.header, state.tick, this.brushes);
-    this.mechs.update(match.poses, moment);
+    this.mechs.update(match.poses, moment, voxelPoint(this.stage.camera.position, eye));
     this.zone.update(chunk, state.tick, seconds);
     this.debris?.update(recent, state.tick);
     for (const pool of [beams, sprites, numbers]) pool.finish();
@@ -117,7 +147,10 @@ export class MatchView {
 
   private editTerrain(chunk: Chunk, tick: number): void {
     const { terrain, voxels } = this;
-    if (terrain && voxels) for (const number of voxels.seek(chunk, tick)) terrain.remesh(number, voxels.looks);
+    if (!terrain || !voxels) return;
+    const changed = voxels.seek(chunk, tick);
+    for (const number of changed) terrain.remesh(number, voxels.looks);
+    if (changed.size > 0) terrain.shade(voxels.looks);
   }
 
   /** The chunk of the moment, and those before it whose events still show. */
@@ -160,10 +193,11 @@ export class MatchView {
     if (this.terrain) this.stage.scene.remove(...this.terrain.meshes);
     if (this.debris) this.stage.scene.remove(this.debris.mesh);
     const { beams, sprites, numbers } = this.brushes;
-    for (const part of [this.mechs, this.markers, this.zone, this.terrain, this.debris, beams, sprites, numbers]) part?.dispose();
+    for (const part of [this.mechs, this.shadows, this.markers, this.zone, this.terrain, this.debris, beams, sprites, numbers]) part?.dispose();
   }
 }
 
 const spot = new Vector3();
 const ray = new Raycaster();
 const pointer = new Vector2();
+const eye = new Vector3();

@@ -51,4 +51,10 @@ export interface DecodeCalls {
 /** Calls of the worker that meshes voxels. */
 export interface MeshCalls {
   mesh: { args: { looks: Uint8Array; tints: Uint8Array; origin: readonly number[] }; value: ChunkMesh };
+  /** Paint the tiles of the plain tiers, roughly with a step above 1. */
+  tiles: { args: { step: number }; value: Uint8Array };
+  /** Paint the ground of a map. */
+  land: { args: { soil: Uint8Array; size: readonly number[] }; value: Uint8Array };
+  /** Find how high the sun is hidden over each place. */
+  shade: { args: { looks: Uint8Array; size: readonly number[] }; value: Uint8Array };
 }

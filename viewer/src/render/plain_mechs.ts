@@ -1,0 +1,163 @@
+// Mechs for the plain tiers: lit by vertex, and a soft shadow on the ground instead of one in a shadow map.
+
+import {
+  BufferAttribute, Color, DynamicDrawUsage, GLSL3, InstancedBufferAttribute, InstancedBufferGeometry, Mesh, ShaderMaterial,
+  Vector2, Vector3,
+} from "three";
+import type { Poses } from "../interpolate";
+import { SCENE } from "../palette";
+import type { Header } from "../protocol.gen";
+import { worldPoint } from "../spaces";
+import { SUN_VOXEL } from "./land";
+import type { Mechs } from "./mechs";
+import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
+
+/** The walk of the other tiers with one turn of each joint for all, and normals that do not turn. */
+const PLAIN_WALK = /* glsl */ `
+in vec4 part;   // bone, side of the leg, glow, bend of a lifted knee
+in vec3 hip;
+in vec3 knee;
+in vec4 gait;   // phase, stride 0..1, turn of the dish, swing of a thigh
+vec3 walk(vec3 p) {
+  float phase = gait.x + (part.y > 0.0 ? 3.14159265 : 0.0);
+  float s = sin(phase), c = cos(phase);
+  bool leg = part.x > 0.5 && part.x < 2.5, dish = part.x > 2.5;
+  float bend = part.x > 1.5 && leg ? gait.y * part.w * max(0.0, c) : 0.0;
+  // knees bend little enough for the first terms of sine and cosine
+  vec2 turn = vec2(1.0 - 0.5 * bend * bend, bend - bend * bend * bend / 6.0);
+  vec2 d = p.xy - knee.xy;
+  p.xy = knee.xy + vec2(turn.x * d.x - turn.y * d.y, turn.y * d.x + turn.x * d.y);
+  float angle = leg ? gait.y * gait.w * s : dish ? gait.z : 0.0;
+  turn = vec2(cos(angle), sin(angle));
+  d = (dish ? p.xz : p.xy) - (dish ? hip.xz : hip.xy);
+  vec2 turned = dish ? vec2(turn.x * d.x + turn.y * d.y, turn.x * d.y - turn.y * d.x) : vec2(turn.x * d.x - turn.y * d.y, turn.y * d.x + turn.x * d.y);
+  p = dish ? vec3(hip.x + turned.x, p.y, hip.z + turned.y) : vec3(hip.xy + turned, p.z);
+  if (!leg) p.y -= gait.y * 0.07 * s * s;
+  return p;
+}
+`;
+
+const VERTEX = /* glsl */ `
+in vec4 paint;  // base colour, share of the team's
+in vec4 tint;   // team colour, 1 living to 0 wreck
+in vec4 mood;   // heat 0..1, power 0..1, flash of a hit 0..1, selected 0..1
+uniform vec3 uHeatGlow;
+out vec3 vLight;
+flat out float vFades;
+${PLAIN_WALK}
+${PLAIN_LIGHT}
+${PLAIN_SHADE}
+void main() {
+  vec4 at = instanceMatrix * vec4(walk(position), 1.0);
+  vec3 n = mat3(instanceMatrix) * normal;
+  vec3 voxelNormal = vec3(n.x, -n.z, n.y);
+  vec4 eye = viewMatrix * at;
+  float living = tint.a;
+  vec3 armour = mix(paint.rgb, tint.rgb, paint.a) * mix(0.72, 1.0, smoothstep(-0.1, 1.4, position.y));
+  vec3 colour = mix(vec3(0.045, 0.041, 0.038), armour * mix(0.5, 1.0, mood.y), living);
+  float lit = sunlit(at.y + 0.3, textureLod(uLand, vec2(at.x, -at.z) / uLandSize.xy, 0.0).a);
+  vLight = colour * (skyOn(voxelNormal) + sunOn(voxelNormal) * lit);
+  vec3 glow = part.z > 2.5 ? tint.rgb * 1.6 * mood.y
+    : part.z > 1.5 ? uHeatGlow * smoothstep(0.25, 1.05, mood.x) * 2.2
+    : part.z > 0.5 ? paint.rgb * 1.5 * mood.y : vec3(0.0);
+  float rim = 1.0 - abs(dot(normalize(eye.xyz) * mat3(viewMatrix), n));
+  rim *= rim * rim;
+  vLight += living * (glow + rim * (0.06 + 0.6 * mood.w) * mix(vec3(0.4, 0.5, 0.6), tint.rgb, 0.5)) + vec3(1.0, 0.85, 0.65) * mood.z * 0.16;
+  vFades = 1.0 - mood.w;
+  gl_Position = projectionMatrix * eye;
+}`;
+
+const FRAGMENT = /* glsl */ `
+in vec3 vLight;
+flat in float vFades;
+out vec4 fragColour;
+${PLAIN_FILM}
+void main() {
+  // a mech right before the camera fades, unless it is the one that is followed
+  float nearness = clamp((8.5 - 1.0 / gl_FragCoord.w) * 0.25, 0.0, 1.0);
+  float grain = fract(52.9829189 * fract(dot(gl_FragCoord.xy, vec2(0.06711056, 0.00583715))));
+  if (nearness * vFades * 0.94 > grain) discard;
+  fragColour = vec4(haze(film(vLight)), 1.0);
+}`;
+
+/** Make the material that is seen. */
+export function plainMechMaterial(shared: PlainUniforms): ShaderMaterial {
+  return new ShaderMaterial({
+    glslVersion: GLSL3, vertexShader: VERTEX, fragmentShader: FRAGMENT,
+    uniforms: { ...shared, uHeatGlow: { value: new Color(SCENE.heatGlow) } },
+  });
+}
+
+const SHADOW_VERTEX = /* glsl */ `
+in vec4 place;  // feet, radius
+in float reach; // length of the shadow
+uniform vec2 uAway; // along the ground, away from the sun
+out vec2 vAt;
+${PLAIN_SHADE}
+out float vStrength;
+void main() {
+  float along = position.x * place.w + max(0.0, position.x) * reach;
+  vec2 at = uAway * along + vec2(-uAway.y, uAway.x) * position.z * place.w;
+  vAt = position.xz;
+  vec2 map = vec2(place.x, -place.z) / uLandSize.xy;
+  vStrength = 0.22 + 0.4 * sunlit(place.y + 0.5, textureLod(uLand, map, 0.0).a);
+  gl_Position = projectionMatrix * viewMatrix * vec4(place.xyz + vec3(at.x, 0.0, at.y), 1.0);
+}`;
+
+const SHADOW_FRAGMENT = /* glsl */ `
+in vec2 vAt;
+in float vStrength;
+out vec4 fragColour;
+void main() {
+  float off = dot(vAt, vAt);
+  fragColour = vec4(0.02, 0.025, 0.04, vStrength * clamp(1.35 * (1.0 - off), 0.0, 1.0));
+}`;
+
+const LIFT = 0.05; // of shadows above the ground [vox]
+
+/** Soft shadows of all mechs: one draw call. */
+export class MechShadows {
+  readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
+  private readonly place: InstancedBufferAttribute;
+  private readonly reach: InstancedBufferAttribute;
+
+  constructor(shared: PlainUniforms, private readonly header: Header, private readonly mechs: Mechs) {
+    this.place = new InstancedBufferAttribute(new Float32Array(header.mechs * 4), 4).setUsage(DynamicDrawUsage);
+    this.reach = new InstancedBufferAttribute(new Float32Array(header.mechs), 1).setUsage(DynamicDrawUsage);
+    const geometry = new InstancedBufferGeometry();
+    geometry.setAttribute("position", new BufferAttribute(new Float32Array([-1, 0, -1, -1, 0, 1, 1, 0, 1, 1, 0, -1]), 3));
+    geometry.setIndex([0, 1, 2, 0, 2, 3]);
+    geometry.setAttribute("place", this.place);
+    geometry.setAttribute("reach", this.reach);
+    const away = new Vector2(-SUN_VOXEL[0], SUN_VOXEL[1]).normalize(); // world z is minus voxel y
+    this.mesh = new Mesh(geometry, new ShaderMaterial({
+      glslVersion: GLSL3, vertexShader: SHADOW_VERTEX, fragmentShader: SHADOW_FRAGMENT, transparent: true, depthWrite: false,
+      polygonOffset: true, polygonOffsetFactor: -1, polygonOffsetUnits: -4, uniforms: { ...shared, uAway: { value: away } },
+    }));
+    this.mesh.frustumCulled = false;
+    this.mesh.renderOrder = 0.5;
+  }
+
+  /** Lie under the mechs; a fallen one or a wreck throws a shorter shadow. */
+  update(poses: Poses): void {
+    const slope = Math.hypot(SUN_VOXEL[0], SUN_VOXEL[1]) / SUN_VOXEL[2];
+    let count = 0;
+    for (let mech = 0; mech < poses.count; mech++) {
+      if (!this.header.roster[mech].present) continue;
+      const high = this.mechs.height(mech);
+      worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] - high / 2, feet);
+      const upright = (1 - 0.6 * poses.fallen[mech]) * (0.55 + 0.45 * poses.alive[mech]);
+      this.place.setXYZW(count, feet.x, feet.y + LIFT, feet.z, this.mechs.width(mech) * 0.56);
+      this.reach.setX(count++, high * 0.8 * slope * upright);
+    }
+    this.mesh.geometry.instanceCount = count;
+    this.place.needsUpdate = this.reach.needsUpdate = true;
+  }
+
+  dispose(): void {
+    this.mesh.geometry.dispose();
+    this.mesh.material.dispose();
+  }
+}
+
+const feet = new Vector3();

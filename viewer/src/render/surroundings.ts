@@ -1,0 +1,170 @@
+// What lies around the map: the sky, and a wide plain. Both exist twice, computed per pixel and plain.
+
+import {
+  BackSide, Color, GLSL3, type Material, Mesh, MeshLambertMaterial, PlaneGeometry, ShaderMaterial, SphereGeometry, Vector2, Vector3,
+} from "three";
+import { SCENE } from "../palette";
+import { PLAIN_FILM, PLAIN_LIGHT, type PlainUniforms } from "./plain_shader";
+import { TileLayer } from "./tiles";
+
+const APRON_VOXELS = 20; // edge of the plain's tile [vox]
+
+const APRON_PARS = /* glsl */ `
+float apronNoise(vec2 p) {
+  vec2 i = floor(p), f = fract(p);
+  f = f * f * (3.0 - 2.0 * f);
+  vec4 h = fract(sin(vec4(dot(i, vec2(127.1, 311.7)), dot(i + vec2(1, 0), vec2(127.1, 311.7)),
+    dot(i + vec2(0, 1), vec2(127.1, 311.7)), dot(i + vec2(1, 1), vec2(127.1, 311.7)))) * 43758.5453);
+  return mix(mix(h.x, h.y, f.x), mix(h.z, h.w, f.x), f.y);
+}
+// wide plain around the map: mottled, with survey lines every ten voxels and a frame around the field
+float apron(vec2 p) {
+  float mottle = 0.86 + 0.2 * apronNoise(p * 0.06) + 0.08 * apronNoise(p * 0.5);
+  vec2 grid = abs(fract(p / 10.0 + 0.5) - 0.5) * 10.0;
+  vec2 px = fwidth(p);
+  vec2 line = 1.0 - smoothstep(vec2(0.04), vec2(0.04) + px * 1.2, grid);
+  float fade = 1.0 - smoothstep(0.3, 1.6, max(px.x, px.y));
+  mottle *= 1.0 + 0.1 * max(line.x, line.y) * fade;
+  vec2 beyond = max(-p, p - uMap);
+  float away = max(beyond.x, beyond.y);
+  float rim = smoothstep(1.6, 1.3, away) * smoothstep(0.9, 1.2, away);
+  return mottle * (1.0 + 0.5 * rim) * mix(0.82, 1.0, smoothstep(0.0, 14.0, away));
+}
+`;
+
+function richApron(size: { value: Vector2 }): Material {
+  const material = new MeshLambertMaterial({ color: SCENE.apron });
+  material.onBeforeCompile = (shader) => {
+    shader.uniforms.uMap = size;
+    shader.vertexShader = shader.vertexShader
+      .replace("#include <common>", "#include <common>\nout vec3 vGround;")
+      .replace("#include <project_vertex>", "#include <project_vertex>\nvGround = (modelMatrix * vec4(transformed, 1.0)).xyz;");
+    shader.fragmentShader = shader.fragmentShader
+      .replace("#include <common>", `#include <common>\nuniform vec2 uMap;\nin vec3 vGround;\n${APRON_PARS}`)
+      .replace("#include <color_fragment>", "diffuseColor.rgb *= apron(vec2(vGround.x, -vGround.z));");
+  };
+  return material;
+}
+
+function plainApron(shared: PlainUniforms, size: { value: Vector2 }): Material {
+  return new ShaderMaterial({
+    glslVersion: GLSL3,
+    uniforms: { ...shared, uMap: size, uColour: { value: new Color(SCENE.apron) } },
+    vertexShader: /* glsl */ `
+      uniform vec3 uColour;
+      out vec2 vGround;
+      out vec3 vLight;
+      ${PLAIN_LIGHT}
+      void main() {
+        vec4 at = modelMatrix * vec4(position, 1.0);
+        vGround = vec2(at.x, -at.z);
+        vLight = uColour * (sunOn(vec3(0, 0, 1)) + skyOn(vec3(0, 0, 1))) * 2.0;
+        gl_Position = projectionMatrix * viewMatrix * at;
+      }`,
+    fragmentShader: /* glsl */ `
+      precision highp sampler2DArray;
+      uniform sampler2DArray uTiles;
+      uniform vec2 uMap;
+      in vec2 vGround;
+      in vec3 vLight;
+      out vec4 fragColour;
+      ${PLAIN_FILM}
+      void main() {
+        vec4 tile = texture(uTiles, vec3(vGround / ${APRON_VOXELS.toFixed(1)}, ${TileLayer.APRON.toFixed(1)}));
+        vec2 beyond = max(-vGround, vGround - uMap);
+        float away = max(beyond.x, beyond.y);
+        // seen between two faces of the map, it is no darker than they
+        vec3 light = away < 0.0 ? vec3(0.36, 0.3, 0.22) : vLight;
+        float rim = clamp(2.4 - abs(away - 1.25) * 8.0, 0.0, 1.0);
+        vec3 colour = tile.rgb * tile.rgb * light * ((1.0 + 0.5 * rim) * (0.82 + 0.18 * clamp(away / 14.0, 0.0, 1.0)));
+        fragColour = vec4(haze(film(colour)), 1.0);
+      }`,
+  });
+}
+
+/** The plain around the map. */
+export class Apron {
+  readonly mesh: Mesh<PlaneGeometry, Material>;
+  private readonly size = { value: new Vector2(100, 100) };
+  private readonly rich = richApron(this.size);
+  private readonly plain: Material;
+
+  constructor(shared: PlainUniforms) {
+    this.plain = plainApron(shared, this.size);
+    this.mesh = new Mesh(new PlaneGeometry(1, 1).rotateX(-Math.PI / 2), this.rich);
+    this.mesh.receiveShadow = true;
+    this.mesh.frustumCulled = false;
+    this.mesh.matrixAutoUpdate = false;
+    this.mesh.renderOrder = 0.5; // the map hides most of it
+  }
+
+  /** Lie around a map whose middle is \`centre\`. */
+  fit(size: readonly number[], centre: Vector3, span: number): void {
+    this.size.value.set(size[0], size[1]);
+    this.mesh.position.set(centre.x, -0.04, centre.z);
+    this.mesh.scale.setScalar(span * 8);
+    this.mesh.updateMatrix();
+  }
+
+  use(patterns: boolean): void {
+    this.mesh.material = patterns ? this.rich : this.plain;
+  }
+}
+
+const SKY_VERTEX = /* glsl */ `
+out vec3 vWay;
+void main() {
+  vWay = position;
+  vec4 far = projectionMatrix * vec4(mat3(viewMatrix) * position, 1.0);
+  gl_Position = far.xyww;
+}`;
+
+const RICH_SKY = /* glsl */ `
+uniform vec3 uTop, uLow, uToSun, uSunColour;
+in vec3 vWay;
+void main() {
+  vec3 way = normalize(vWay);
+  float up = clamp(way.y, 0.0, 1.0);
+  vec3 sky = mix(uLow, uTop, pow(up, 0.55));
+  float near = max(0.0, dot(way, uToSun));
+  sky += uSunColour * (0.28 * pow(near, 6.0) + 0.5 * pow(near, 60.0));
+  gl_FragColor = vec4(sky, 1.0);
+  #include <tonemapping_fragment>
+  #include <colorspace_fragment>
+}`;
+
+const PLAIN_SKY = /* glsl */ `
+uniform vec3 uTop, uLow, uToSun, uSunColour;
+in vec3 vWay;
+${PLAIN_FILM}
+void main() {
+  vec3 way = normalize(vWay);
+  float near = max(0.0, dot(way, uToSun));
+  near *= near;
+  near = near * near * near;
+  gl_FragColor = vec4(film(mix(uLow, uTop, sqrt(max(0.0, way.y))) + uSunColour * (0.28 * near + 0.4 * near * near * near)), 1.0);
+}`;
+
+/** The dome of the sky: a gradient, and a glow around the sun; drawn last, where nothing else is. */
+export class Sky {
+  readonly mesh: Mesh<SphereGeometry, Material>;
+  private readonly rich: Material;
+  private readonly plain: Material;
+
+  constructor(shared: PlainUniforms, sun: Vector3) {
+    const uniforms = {
+      uTop: { value: new Color(SCENE.skyTop) }, uLow: { value: new Color(SCENE.skyLow) }, uToSun: { value: sun },
+      uSunColour: { value: new Color(SCENE.sun) },
+    };
+    const options = { side: BackSide, depthWrite: false, vertexShader: SKY_VERTEX };
+    this.rich = new ShaderMaterial({ ...options, uniforms, fragmentShader: RICH_SKY });
+    this.plain = new ShaderMaterial({ ...options, uniforms: { ...shared, ...uniforms }, fragmentShader: PLAIN_SKY });
+    this.mesh = new Mesh(new SphereGeometry(1, 32, 16), this.rich);
+    this.mesh.frustumCulled = false;
+    this.mesh.renderOrder = 0.8;
+  }
+
+  use(patterns: boolean): void {
+    this.mesh.material = patterns ? this.rich : this.plain;
+  }
+}
