@@ -88,6 +88,8 @@ def suffer(
     lost = float(0.0)
     for s in range(hit_mask.shape[1]):
         mask = hit_mask[e, s]
+        if mask == 0 and blast_mask[e, s] == 0:
+            continue
         for k in range(NUM_WEAPONS):
             if (mask & (1 << k)) != 0 and hit_target[e, s, k] == m:
                 w = hit_weapon[e, s, k]
@@ -188,16 +190,16 @@ def credit(
 ):
     """Give this mech the damage, kills and assists that the phase's hits earned it."""
     e, m = wp.tid()
-    active = hit_mask[e, m] != 0 or blast_mask[e, m] != 0
     for j in range(hit_mask.shape[1]):
-        hostile = team[e, j] != team[e, m]
-        if active:
-            d = phase_share(rules, e, m, j, hit_mask, hit_target, hit_damage, hit_flags, blast_mask, splash)
-            if hostile:
-                dealt[e, m] = dealt[e, m] + d
-            else:
-                dealt_friendly[e, m] = dealt_friendly[e, m] + d
-        if dying[e, j] == 1 and killer[e, j] == m and hostile:
-            kills[e, m] = kills[e, m] + 1
         if assist_to[e, j] == m:
             assists[e, m] = assists[e, m] + 1
+    if hit_mask[e, m] == 0 and blast_mask[e, m] == 0:
+        return  # who did no damage killed nobody
+    for j in range(hit_mask.shape[1]):
+        d = phase_share(rules, e, m, j, hit_mask, hit_target, hit_damage, hit_flags, blast_mask, splash)
+        if team[e, j] == team[e, m]:
+            dealt_friendly[e, m] = dealt_friendly[e, m] + d
+        else:
+            dealt[e, m] = dealt[e, m] + d
+            if dying[e, j] == 1 and killer[e, j] == m:
+                kills[e, m] = kills[e, m] + 1
