@@ -51,7 +51,8 @@ def _show_heading(found: dict[str, Any]) -> None:
     how = "every seed from both sides" if found["swap"] else "every seed once"
     last = found["first_seed"] + found["seeds"] - 1
     output.say(f"{found['blue']} against {found['red']}: {count}", style="bold")
-    output.say(f"seeds {found['first_seed']} to {last}, {how}; packs a side: {task['packs']}, {x}x{y}x{z}, "
+    fair = f"ways to the zone within {task['fair']:g}x, " if task["fair"] else ""
+    output.say(f"seeds {found['first_seed']} to {last}, {how}; packs a side: {task['packs']}, {x}x{y}x{z}, {fair}"
                f"{task['seconds']:g} s, trigger probability {task['weapon_prob']:g}")  # fmt: skip
     if found["note"]:
         output.say(found["note"], style="yellow")

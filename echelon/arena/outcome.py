@@ -76,6 +76,7 @@ def _task(contest: Contest) -> dict[str, Any]:
         "packs": env.num_packs,
         "seconds": env.max_episode_seconds,
         "observation": env.observation_mode,
+        "fair": world.max_distance_ratio,
         "weapon_prob": contest.weapon_prob,
     }
 

@@ -48,6 +48,10 @@ def sim(
     size: Annotated[int | None, typer.Option("--size", help="Map edge [vox].")] = None,
     height: Annotated[int | None, typer.Option("--height", help="Map height [vox].")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", help="Time limit of a match [s].")] = None,
+    fair: Annotated[
+        float | None,
+        typer.Option("--fair", metavar="RATIO", help="Most that the teams' ways to the zone may differ, as a factor."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first match and its map.")] = 0,
     weapon_prob: Annotated[
         float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of both pilots.")
@@ -69,7 +73,9 @@ def sim(
 
     os.environ.update(thread_environment())
     first = _recorded_first(record, matches)
-    contest, note = _contest(_environment(packs, size, height, seconds), (blue, red), matches, seed, weapon_prob, swap)
+    contest, note = _contest(
+        _environment(packs, size, height, seconds, fair), (blue, red), matches, seed, weapon_prob, swap
+    )
     found = _play(contest, envs, device, threads, first, record == RECORD_UPSETS, quiet=as_json)
     found["note"] = note
     if as_json:
@@ -94,13 +100,15 @@ def _recorded_first(record: str, matches: int) -> int:
     return min(int(record), matches)
 
 
-def _environment(packs: int | None, size: int | None, height: int | None, seconds: float | None) -> EnvConfig:
+def _environment(
+    packs: int | None, size: int | None, height: int | None, seconds: float | None, fair: float | None
+) -> EnvConfig:
     """Return the game to play, the default one but for what was given."""
     from echelon.config import EnvConfig
     from echelon.jobs.config_layers import ConfigError
 
     env = EnvConfig()
-    world = {"size_x": size, "size_y": size, "size_z": height}
+    world = {"size_x": size, "size_y": size, "size_z": height, "max_distance_ratio": fair}
     game = {"num_packs": packs, "max_episode_seconds": seconds}
     try:
         world = replace(env.world, **{key: value for key, value in world.items() if value is not None})
