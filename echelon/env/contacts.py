@@ -8,6 +8,7 @@ what the target preferences of the next action refer to.
 # ruff: noqa: E501
 import warp as wp
 
+from echelon.sim.state import CONTACT_SLOTS
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -15,6 +16,9 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 FRIENDLY_QUOTA = wp.constant(3)
 SORT_BIGGEST = wp.constant(1)
 SORT_DAMAGED = wp.constant(2)
+Ranking = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.int32)
+Keys = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.float32)
+"""One place more than there are slots, so that a full ranking ends in -1 too."""
 
 
 @wp.func
@@ -28,29 +32,36 @@ def contact_key(rules: Rules, mode: int, c: int, hp: float, distance: float) -> 
 
 
 @wp.func
-def key_after(a: wp.vec3, b: wp.vec3) -> bool:
-    """Whether key a = (class, distance, index) comes after key b."""
-    if a[0] != b[0]:
-        return a[0] > b[0]
-    if a[1] != b[1]:
-        return a[1] > b[1]
-    return a[2] > b[2]
+def goes_before(a: wp.vec2, b: wp.vec2) -> bool:
+    """Whether key a comes before key b; equal keys keep the order of their mechs."""
+    return a[0] < b[0] or (a[0] == b[0] and a[1] < b[1])
 
 
 @wp.func
-def next_contact(
-    rules: Rules, e: int, m: int, hostile: bool, mode: int, last: wp.vec3, visible: wp.array3d(dtype=wp.uint8),
+def ranked(
+    rules: Rules, e: int, m: int, hostile: bool, mode: int, slots: int, visible: wp.array3d(dtype=wp.uint8),
     team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3),
-) -> wp.vec3:
-    """The first candidate after ``last`` in sort order, as its key; index -1 if there is none."""
-    best = wp.vec3(0.0, 0.0, -1.0)
+) -> Ranking:
+    """The first candidates of one side in sort order, at most ``slots``; -1 behind the last."""
+    who = Ranking(-1)
+    primary = Keys(0.0)
+    secondary = Keys(0.0)
+    n = int(0)
     for j in range(team.shape[1]):
         if visible[e, m, j] == wp.uint8(1) and (team[e, j] != team[e, m]) == hostile:
-            k = contact_key(rules, mode, chassis[e, j], hp[e, j], wp.length(pos[e, j] - pos[e, m]))
-            key = wp.vec3(k[0], k[1], float(j))
-            if key_after(key, last) and (best[2] < 0.0 or key_after(best, key)):
-                best = key
-    return best
+            key = contact_key(rules, mode, chassis[e, j], hp[e, j], wp.length(pos[e, j] - pos[e, m]))
+            if n < slots or goes_before(key, wp.vec2(primary[n - 1], secondary[n - 1])):
+                at = wp.min(n, slots - 1)
+                while at > 0 and goes_before(key, wp.vec2(primary[at - 1], secondary[at - 1])):
+                    who[at] = who[at - 1]
+                    primary[at] = primary[at - 1]
+                    secondary[at] = secondary[at - 1]
+                    at -= 1
+                who[at] = j
+                primary[at] = key[0]
+                secondary[at] = key[1]
+                n = wp.min(n + 1, slots)
+    return who
 
 
 @wp.kernel
@@ -69,36 +80,24 @@ def fill_contacts(
     if fresh[e] == 0:
         return
     slots = suite_slots[chassis[e, m]]
-    mode = sort_mode[e, m]
+    foes = ranked(rules, e, m, True, sort_mode[e, m], slots, visible, team, chassis, hp, pos)
+    friends = Ranking(-1)
+    if hostile_only[e, m] == 0:
+        friends = ranked(rules, e, m, False, sort_mode[e, m], slots, visible, team, chassis, hp, pos)
     n = int(0)
-    start = wp.vec3(-1.0e30, -1.0e30, -1.0)
-    friend = start
-    more_friends = hostile_only[e, m] == 0
-    while more_friends and n < wp.min(FRIENDLY_QUOTA, slots):
-        found = next_contact(rules, e, m, False, mode, friend, visible, team, chassis, hp, pos)
-        if found[2] < 0.0:
-            more_friends = False
-        else:
-            friend = found
-            contact[e, m, n] = int(found[2])
-            n += 1
-    foe = start
-    more_foes = bool(True)
-    while more_foes and n < slots:
-        found = next_contact(rules, e, m, True, mode, foe, visible, team, chassis, hp, pos)
-        if found[2] < 0.0:
-            more_foes = False
-        else:
-            foe = found
-            contact[e, m, n] = int(found[2])
-            n += 1
-    while more_friends and n < slots:
-        found = next_contact(rules, e, m, False, mode, friend, visible, team, chassis, hp, pos)
-        if found[2] < 0.0:
-            more_friends = False
-        else:
-            friend = found
-            contact[e, m, n] = int(found[2])
-            n += 1
+    friend = int(0)
+    foe = int(0)
+    while friend < wp.min(FRIENDLY_QUOTA, slots) and friends[friend] >= 0:
+        contact[e, m, n] = friends[friend]
+        friend += 1
+        n += 1
+    while n < slots and foes[foe] >= 0:
+        contact[e, m, n] = foes[foe]
+        foe += 1
+        n += 1
+    while n < slots and friends[friend] >= 0:
+        contact[e, m, n] = friends[friend]
+        friend += 1
+        n += 1
     for i in range(n, contact.shape[2]):
         contact[e, m, i] = -1

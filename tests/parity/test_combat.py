@@ -85,7 +85,8 @@ def test_shots_hits_kills_and_wrecks_follow_the_rules(battle):
     battle.put("ecm", 0, slice(0, 40, 2))
     wanted = snapshots(battle)
     for s in wanted:
-        s.quality[:] = [sense.quality(s, m)[0] for m in range(20)]
+        launches = [m for m in range(20) if s.chassis[m] == o.HEAVY and s.trigger[m] & 2]
+        s.quality[launches] = [sense.quality(s, m)[0] for m in launches]
         rules.suffer(s, rules.weapons_phase(s))
         world.stamp_wrecks(s)
     battle.play("weapons", lambda: phase("weapons"))

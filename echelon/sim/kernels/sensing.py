@@ -7,20 +7,42 @@ environments to look at, so the same kernels serve final observations and resets
 # ruff: noqa: E501
 import warp as wp
 
+from echelon.sim.arsenal import Guidance
 from echelon.sim.raycast import sight_clear, smoke_blocks
-from echelon.sim.tables import Rules
+from echelon.sim.tables import NUM_WEAPONS, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 
 CLEAR = wp.constant(wp.uint8(1))
 SMOKED = wp.constant(wp.uint8(2))
+HOMING = wp.constant(int(Guidance.HOMING))
 
 
 @wp.func
 def emission(rules: Rules, distance: float) -> float:
     """Strength of an emitter at a distance, 1 at its centre and 0 at its reach."""
     return wp.max(0.0, 1.0 - distance / rules.ewar_range)
+
+
+@wp.func
+def quality_of(
+    rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), shutdown: wp.array2d(dtype=wp.int32), ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32),
+) -> wp.vec2:
+    """Sensor quality of a mech under hostile ECM and friendly ECCM, and the strength of the jamming."""
+    if alive[e, m] == 0 or shutdown[e, m] == 1:
+        return wp.vec2(rules.quality_min, 0.0)
+    jamming = float(0.0)
+    aid = float(0.0)
+    for j in range(alive.shape[1]):
+        if j != m and alive[e, j] == 1 and shutdown[e, j] == 0 and ecm[e, j] + eccm[e, j] > 0:
+            strength = emission(rules, wp.length(pos[e, j] - pos[e, m]))
+            if team[e, j] != team[e, m] and ecm[e, j] == 1:
+                jamming = wp.max(jamming, strength)
+            if team[e, j] == team[e, m] and eccm[e, j] == 1:
+                aid = wp.max(aid, strength)
+    q = 1.0 - rules.ecm_weight * jamming + rules.eccm_weight * aid
+    return wp.vec2(wp.clamp(q, rules.quality_min, rules.quality_max), jamming)
 
 
 @wp.kernel
@@ -34,26 +56,32 @@ def sense_quality(
     # state out
     quality: wp.array2d(dtype=wp.float32), jam: wp.array2d(dtype=wp.float32),
 ):
-    """Sensor quality of a mech under hostile ECM and friendly ECCM."""
+    """What every mech's sensors are worth at the end of a decision."""
     e, m = wp.tid()
     if fresh[e] == 0:
         return
-    quality[e, m] = rules.quality_min
-    jam[e, m] = 0.0
-    if alive[e, m] == 0 or shutdown[e, m] == 1:
-        return
-    jamming = float(0.0)
-    aid = float(0.0)
-    for j in range(alive.shape[1]):
-        if j != m and alive[e, j] == 1 and shutdown[e, j] == 0 and ecm[e, j] + eccm[e, j] > 0:
-            strength = emission(rules, wp.length(pos[e, j] - pos[e, m]))
-            if team[e, j] != team[e, m] and ecm[e, j] == 1:
-                jamming = wp.max(jamming, strength)
-            if team[e, j] == team[e, m] and eccm[e, j] == 1:
-                aid = wp.max(aid, strength)
-    jam[e, m] = jamming
-    q = 1.0 - rules.ecm_weight * jamming + rules.eccm_weight * aid
-    quality[e, m] = wp.clamp(q, rules.quality_min, rules.quality_max)
+    found = quality_of(rules, e, m, alive, team, pos, shutdown, ecm, eccm)
+    quality[e, m] = found[0]
+    jam[e, m] = found[1]
+
+
+@wp.kernel
+def sense_for_launch(
+    # rules
+    rules: Rules,
+    # state in
+    alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), shutdown: wp.array2d(dtype=wp.int32),
+    # controls
+    trigger: wp.array2d(dtype=wp.int32), ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32),
+    # state out
+    quality: wp.array2d(dtype=wp.float32),
+):
+    """Sensor quality within a tick, where a missile's lock asks for it: of mechs that hold a homing weapon's trigger."""
+    e, m = wp.tid()
+    for w in range(NUM_WEAPONS):
+        t = rules.trigger_of[chassis[e, m], w]
+        if rules.weapon_guidance[w] == HOMING and t >= 0 and (trigger[e, m] & (1 << wp.max(t, 0))) != 0:
+            quality[e, m] = quality_of(rules, e, m, alive, team, pos, shutdown, ecm, eccm)[0]
 
 
 @wp.kernel
