@@ -253,3 +253,9 @@ class RunConfig:
             self.env.gamma,
             f"the trainer's discount ppo.gamma = {self.ppo.gamma}",
         )
+        require(
+            self.model.kind == "classic" or self.env.obs_layout == "suite",
+            "model.kind",
+            self.model.kind,
+            f"'classic', the network that reads env.obs_layout = {self.env.obs_layout!r}",
+        )

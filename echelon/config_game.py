@@ -203,6 +203,8 @@ class WorldConfig:
             require(20 <= getattr(self, name) <= 400, f"world.{name}", getattr(self, name), "20 to 400")
         require(12 <= self.size_z <= 64, "world.size_z", self.size_z, "12 to 64")
         require(self.voxel_size_m > 0, "world.voxel_size_m", self.voxel_size_m, "> 0")
+        ratio = self.max_distance_ratio
+        require(ratio == 0 or ratio >= 1.05, "world.max_distance_ratio", ratio, "0 for any, else at least 1.05")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +278,9 @@ class EnvConfig:
     observation_mode: Literal["full", "partial"] = "partial"
     """Whether pilots see everything or only what their sensors give."""
     obs_layout: Literal["suite", "classic"] = "suite"
-    """Observation layout."""
+    """What pilots are shown: the display of their class, or the same contacts, maps and scalars for all."""
+    observe_target: bool = False
+    """Append the chosen target slot, and whether it is locked, to the classic layout."""
     observe_comms: bool = True
     """Append the pack's messages to the suite layout."""
     observe_local_map: bool = True

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from echelon.agents import engage, legacy, levels, steer, tactics, targets, tracks
 from echelon.agents.levels import SKILLS, script_of
-from echelon.nav.field import FLOW_STEP
+from echelon.nav.steering import lay_ways
 from echelon.sim.backend import Launch
 from echelon.sim.state import Field
 
@@ -64,10 +64,9 @@ def install(engine: Engine) -> list[Launch]:
     batch = engine.batch
     batch.lengths["H"] = levels.history_decisions(engine.cfg.dt_act)
     batch.add_fields(FIELDS)
-    batch.add_ways()
+    lay_ways(batch)
     batch["weapon_prob"].fill_(1.0)
     batch.add_constant("pilot_dials", np.array(legacy.CONSTANTS, np.float32), F32)
-    batch.add_constant("flow_step", FLOW_STEP.astype(np.int32), I32)
     batch.add_constant("skills", levels.pack_levels(engine.cfg.dt_act), levels.Skill)
     return [*watching(), *flying()]
 

@@ -7,17 +7,13 @@ The field is that of the map as it was generated; what has fallen since is felt 
 import warp as wp
 
 from echelon.agents.levels import Skill, Zone
-from echelon.nav.field import FLOW_GOAL, FLOW_NONE
-from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
+from echelon.nav.steering import AHEAD, WAY_NONE, unit2, way_layer, waypoint
 from echelon.sim.geometry import cos_sin, xy_length
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 WALKS_IN = wp.constant(int(Zone.WALK_IN))
-WAY_NONE, WAY_GOAL, NUM_RADII = wp.constant(FLOW_NONE), wp.constant(FLOW_GOAL), wp.constant(len(RADII))
-RADIUS_ROW = wp.constant(wp.vec4i(*[RADII.index(r) for r in RADIUS_OF_CHASSIS]))
-"""Row of the flow field for each chassis."""
 FEELER = wp.constant(1.0)
 """How far beyond its own box a pilot feels for room [vox]."""
 TURN_ASIDE = wp.constant(0.7853981633974483)
@@ -32,37 +28,15 @@ ELBOWS = wp.constant(1.5)
 
 
 @wp.func
-def unit2(x: float, y: float) -> wp.vec2:
-    """Unit vector of a horizontal direction, zero for none."""
-    n = wp.sqrt(x * x + y * y)
-    if n < 1.0e-6:
-        return wp.vec2(0.0, 0.0)
-    return wp.vec2(x / n, y / n)
-
-
-@wp.func
 def way_to_zone(s: Skill, bank_flow: wp.array4d(dtype=wp.uint8), flow_step: wp.array2d(dtype=wp.int32), slot: int, c: int, p: wp.vec3, foot: float, size: wp.vec3i, zone: wp.vec3) -> wp.vec2:
     """Direction toward the zone: along the field a few cells ahead, or straight where there is none."""
     straight = unit2(zone[0] - p[0], zone[1] - p[1])
     if s.follows_field == 0:
         return straight
-    layer = slot * NUM_RADII + RADIUS_ROW[c]
-    x = wp.clamp(int(p[0]), 0, size[0] - 1)
-    y = wp.clamp(int(p[1]), 0, size[1] - 1)
-    k = wp.clamp(int(foot + 0.01), 0, bank_flow.shape[1] - 1)
-    while k > 0 and int(bank_flow[layer, k, y, x]) == WAY_NONE:
-        k -= 1
-    for _ in range(LOOK_AHEAD):
-        code = int(bank_flow[layer, k, y, x])
-        if code == WAY_NONE:
-            return straight
-        if code != WAY_GOAL:
-            x += flow_step[code, 0]
-            y += flow_step[code, 1]
-            k += flow_step[code, 2]
-    if int(bank_flow[layer, k, y, x]) == WAY_GOAL:
+    point = waypoint(bank_flow, flow_step, way_layer(slot, c), size, p, foot, LOOK_AHEAD)
+    if point[2] != AHEAD:
         return straight
-    return unit2(float(x) + 0.5 - p[0], float(y) + 0.5 - p[1])
+    return unit2(point[0] - p[0], point[1] - p[1])
 
 
 @wp.func

@@ -7,8 +7,9 @@ A wish is a horizontal velocity in world axes, a share of full speed; ``steer`` 
 import warp as wp
 
 from echelon.agents.levels import Ranges, Retreat, Skill, Zone
-from echelon.agents.routes import HOLD_SHARE, NUM_RADII, RADIUS_ROW, around, elbow_room, unit2, walk, way_to_zone
+from echelon.agents.routes import HOLD_SHARE, around, elbow_room, walk, way_to_zone
 from echelon.agents.targets import LEVELLED
+from echelon.nav.steering import unit2, way_layer
 from echelon.sim.arsenal import Chassis, Cooldown
 from echelon.sim.geometry import xy_length
 from echelon.sim.kernels.sensing import CLEAR
@@ -138,8 +139,15 @@ def retreat_left(left_s: float, breaks: bool, dt_act: float) -> float:
 
 
 @wp.func
-def odds_of(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), chassis: wp.array2d(dtype=wp.int32), row: int, track_since: wp.array3d(dtype=wp.int32), reach: float) -> float:
-    """Own strength near a pilot over that of the hostiles its pack sees near it, from tonnage and hit points."""
+def odds_of(
+    rules: Rules, s: Skill, e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), chassis: wp.array2d(dtype=wp.int32), row: int, track_since: wp.array3d(dtype=wp.int32),
+) -> float:
+    """Own strength near a pilot over that of the hostiles its pack sees near it, by tonnage and hit points.
+
+    Even odds for those who do not count them.
+    """
+    if s.retreat != R_ODDS:
+        return 1.0
     own = float(0.0)
     theirs = float(0.0)
     for j in range(alive.shape[1]):
@@ -147,10 +155,10 @@ def odds_of(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), tea
             c = chassis[e, j]
             weight = rules.tonnage[c] * hp[e, j] / rules.max_hp[c]
             if team[e, j] == team[e, m]:
-                if wp.length(pos[e, j] - pos[e, m]) < reach:
+                if wp.length(pos[e, j] - pos[e, m]) < ODDS_REACH:
                     own += weight
             elif track_since[e, row, j] >= 0:
-                if wp.length(pos[e, j] - pos[e, m]) < reach:
+                if wp.length(pos[e, j] - pos[e, m]) < ODDS_REACH:
                     theirs += weight
     return own / wp.max(1.0, theirs)
 
@@ -211,10 +219,8 @@ def plan(
             wish = unit2(spot[0] - p[0], spot[1] - p[1])
         elif sees and inside and d < EXPOSED:
             wish = wish + wp.vec2(-away[1], away[0]) * (side * s.sidestep)
-        odds = float(1.0)
-        if s.retreat == R_ODDS:
-            row = own * (track_since.shape[1] / 2) + pack[e, m]
-            odds = odds_of(rules, e, m, alive, team, pos, hp, chassis, row, track_since, ODDS_REACH)
+        row = own * (track_since.shape[1] / 2) + pack[e, m]
+        odds = odds_of(rules, s, e, m, alive, team, pos, hp, chassis, row, track_since)
         breaks = gives_way(rules, s, c, hp[e, m], heat[e, m], not inside, sees, odds)
         if s.retreat == R_ONCE:
             pilot_retreat_s[e, m] = retreat_left(pilot_retreat_s[e, m], breaks, rules.dt_act)
@@ -224,7 +230,7 @@ def plan(
         if s.follows_field == 1:
             wish += elbow_room(rules, e, m, alive, team, chassis, pos)
             foot = p[2] - rules.half[c][2]
-            wish = around(wish, side, bank_flow, map_slot[e] * NUM_RADII + RADIUS_ROW[c], size[e], p, foot, rules.half[c][0], way)
+            wish = around(wish, side, bank_flow, way_layer(map_slot[e], c), size[e], p, foot, rules.half[c][0], way)
     n = wp.sqrt(wish[0] * wish[0] + wish[1] * wish[1])
     if n > 1.0:
         wish = wish / n

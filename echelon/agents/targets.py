@@ -4,7 +4,7 @@
 import warp as wp
 
 from echelon.agents.levels import FIRST_LEVEL, Choice, Paint, Skill
-from echelon.agents.tracks import OWN_SIGHT, UNKNOWN, known_hp, known_pos, known_row, known_vel
+from echelon.agents.tracks import OWN_SIGHT, PACK, UNKNOWN, known_hp, known_pos, known_row, known_vel
 from echelon.sim.arsenal import Chassis, Weapon
 from echelon.sim.geometry import arc_tan2, wrap_angle, xy_length
 from echelon.sim.kernels.sensing import CLEAR, own_pack_paint
@@ -75,12 +75,11 @@ def mark_for_pack(
     """Set a pack's mark, what its heavy fought last, and its focus: most threat to two members or more, kept a while."""
     e, p = wp.tid()
     now = decision[e]
-    half = track_since.shape[1] / 2
-    side = p / half
+    side = p / (track_since.shape[1] / 2)
     mark = int(-1)
     expert = int(-1)
-    for m in range(alive.shape[1]):
-        if alive[e, m] == 1 and team[e, m] == side and pack[e, m] == p - side * half and script[e, m] >= LEVELLED:
+    for m in range(p * PACK, (p + 1) * PACK):
+        if alive[e, m] == 1 and script[e, m] >= LEVELLED:
             if chassis[e, m] == HEAVY and mark < 0 and now > 0:
                 mark = pilot_target[e, m]
             if skills[script[e, m] - LEVELLED].choice == FOCUS:
@@ -105,8 +104,8 @@ def mark_for_pack(
             continue
         total = float(0.0)
         members = int(0)
-        for m in range(alive.shape[1]):
-            if alive[e, m] == 1 and team[e, m] == side and pack[e, m] == p - side * half and script[e, m] >= LEVELLED:
+        for m in range(p * PACK, (p + 1) * PACK):
+            if alive[e, m] == 1 and script[e, m] >= LEVELLED:
                 s = skills[script[e, m] - LEVELLED]
                 known = known_row(s, e, m, j, now, team, pack, noticed, track_since, track_seen)
                 if known[0] >= 0:

@@ -8,10 +8,13 @@ senses, its pack's or its team's gave. Times are decisions of the episode.
 import warp as wp
 
 from echelon.agents.levels import Knowledge, Skill
+from echelon.config import PACK_SIZE
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 OWN_SIGHT, OWN, TEAM = (wp.constant(int(Knowledge.OWN_SIGHT)), wp.constant(int(Knowledge.OWN)), wp.constant(int(Knowledge.TEAM)))
+PACK = wp.constant(PACK_SIZE)
+"""Mechs of a pack lie side by side: those of track row p are p * PACK and the next."""
 UNKNOWN = wp.constant(-1)
 """Age of a mech that a pilot does not know of."""
 
@@ -52,7 +55,7 @@ def notice(
 @wp.kernel
 def share_tracks(
     # state in
-    packs: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), noticed: wp.array3d(dtype=wp.int32),
+    decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), noticed: wp.array3d(dtype=wp.int32),
     # state out
     track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_hp: wp.array3d(dtype=wp.float32),
 ):
@@ -66,8 +69,8 @@ def share_tracks(
             track_seen[e, p, j] = -1
         since = int(-1)
         if team[e, j] != side:
-            for m in range(alive.shape[1]):
-                if team[e, m] == side and pack[e, m] == p - side * half and alive[e, m] == 1:
+            for m in range(p * PACK, (p + 1) * PACK):
+                if alive[e, m] == 1:
                     mine = noticed[e, m, j]
                     if mine >= 0 and (since < 0 or mine < since):
                         since = mine

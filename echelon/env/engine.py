@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from echelon.actions import action_dim
 from echelon.config import EnvConfig
-from echelon.env import contacts, observe, observe_kernels, observe_self, referee, reward
+from echelon.env import assist, contacts, looking, observe, observe_telemetry, referee, reward
+from echelon.nav.steering import lay_ways
 from echelon.rl.suite import COMBAT_SUITES, SuiteType, build_suite_descriptor
 from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS
@@ -38,6 +39,7 @@ THREAT_WEIGHTS = (0.5, 0.7, 1.0, 1.5)
 FIELDS: dict[str, Field] = {
     "actions": Field(wp.float32, "EMA", "action vectors"),
     "row_of": Field(wp.int32, "EM", "observation row of each mech, -1 none"),
+    "bad_obs": Field(wp.int32, "EM", "non-finite entries of the last observation, replaced by 0"),
 }
 
 
@@ -64,15 +66,19 @@ class Engine:
         self.action_dim = action_dim(cfg.comm_dim)
         self.autoreset = autoreset
         self._frame: Program = ()
+        self._surveys = cfg.obs_layout == "classic"
         self.batch = Batch(cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env)
         self.batch.lengths["A"] = self.action_dim
         self.batch.lengths["R"] = len(reward.TERM_NAMES)
-        for fields in (FIELDS, referee.FIELDS, reward.FIELDS):
+        self.batch.lengths["G"] = self.batch.backend.lengths["G"] = observe_telemetry.BINS
+        for fields in (FIELDS, referee.FIELDS, reward.FIELDS, observe_telemetry.FIELDS if self._surveys else {}):
             self.batch.add_fields(fields)
         self._add_constants()
         self.batch["row_of"].fill_(-1)
         self.batch["winner"].fill_(-1)
         self.attach(np.zeros((1, 1, self.obs_dim), np.float32), np.zeros((1, 1, self.obs_dim), np.float32))
+        if cfg.nav_mode != "off":
+            lay_ways(self.batch)
         self._pilots = list(pilots(self)) if pilots else []
         self._runners: dict[str, Runner] = {}
         self.programs: dict[str, Callable[[], Program]] = {
@@ -91,9 +97,12 @@ class Engine:
         loudest = max(c.max_speed * c.noise_mass for c in CHASSIS) * (self.num_mechs - 1)
         scale = [norm.vel_scale_xy, norm.vel_scale_z, norm.heat_max_ratio, loudest]
         squad = [[s.squad_position_slots, s.squad_detail_level] for s in specs]
-        batch.add_constant("suite_slots", [s.visual_contact_slots for s in specs], wp.int32)
+        alike = cfg.obs_layout == "classic"
+        slots = [observe.CLASSIC_SLOTS if alike else s.visual_contact_slots for s in specs]
+        reach = [1.0 if alike else s.sensor_range_mult for s in specs]
+        batch.add_constant("suite_slots", slots, wp.int32)
         batch.add_constant("suite_squad", np.array(squad, np.int32), wp.int32)
-        batch.add_constant("sensor_range", [s.sensor_range_mult for s in specs], wp.float32)
+        batch.add_constant("sensor_range", reach, wp.float32)
         batch.add_constant("descriptors", np.array([build_suite_descriptor(s) for s in specs], np.float32), wp.float32)
         batch.add_constant("threat", list(THREAT_WEIGHTS), wp.float32)
         batch.add_constant("obs_scale", scale, wp.float32)
@@ -118,48 +127,39 @@ class Engine:
         truncated = self.look("cut", obs="final_obs", obs_row="first_row") if self.cfg.truncation_bootstraps else []
         return [
             *in_phase("pilots", self._pilots),
+            *in_phase("assist", self._assist()),
             *step.read_actions(),
             *reward.before(),
             *(launch for _ in range(self.cfg.decision_repeat) for launch in self._tick()),
             *in_phase("referee", [Launch(referee.call_decision, "E"), Launch(referee.flag_ends, MECH)]),
             *reward.after(),
             *in_phase("referee", [Launch(referee.tally, MECH)]),
+            *(observe_telemetry.mended() if self._surveys else []),
             *self._frame,
             *in_phase("final", truncated),
             *(self.begin("over") if self.autoreset else []),
             *self.look("every"),
         ]
 
+    def _assist(self) -> list[Launch]:
+        weight = assist.WEIGHT[self.cfg.nav_mode]
+        return [Launch(assist.assist, MECH, {"weight": weight})] if weight else []
+
     def _tick(self) -> list[Launch]:
-        return step.tick(recorded=bool(self._frame), landing=self.cfg.physics.landing)
+        tick = step.tick(recorded=bool(self._frame), landing=self.cfg.physics.landing)
+        return observe_telemetry.watched(tick) if self._surveys else tick
 
     def begin(self, fresh: str) -> list[Launch]:
         """Return the program that begins an episode where array ``fresh`` says so."""
-        return [*step.reset(fresh), *in_phase("reset", [Launch(referee.clear_episode, MECH, {"fresh": fresh})])]
+        cleared = in_phase("reset", [Launch(referee.clear_episode, MECH, {"fresh": fresh})])
+        return [*step.reset(fresh), *cleared, *(observe_telemetry.begun(fresh) if self._surveys else [])]
 
     def look(self, fresh: str, **buffers: str) -> list[Launch]:
         """Return the program that senses and observes where array ``fresh`` says so."""
-        given: dict[str, Any] = {"fresh": fresh, **buffers}
-        launches = [
-            Launch(observe_kernels.show_contacts, MECH, given),
-            Launch(observe_kernels.show_squad, MECH, given),
-            Launch(observe_self.show_senses, MECH, given),
-            Launch(observe_self.show_body, MECH, given),
-            Launch(observe_self.show_display, MECH, given),
-        ]
-        blocks = observe.blocks(self.cfg)
-        names = {block.name for block in blocks}
-        if "comms" in names:
-            at = {"comms_at": observe.offset("comms", blocks)}
-            launches.append(Launch(observe_kernels.show_messages, MECH, {**given, **at}))
-        if "local_map" in names:
-            low = min(self.cfg.world.connectivity.clearance_z, self.cfg.world.size_z)
-            at = {"map_at": observe.offset("local_map", blocks), "low_layers": wp.uint64((1 << low) - 1)}
-            launches.append(Launch(observe_kernels.show_local_map, MECH, {**given, **at}))
         return [
             *step.look(fresh),
             *in_phase("sensing", [Launch(contacts.fill_contacts, MECH, {"fresh": fresh})]),
-            *in_phase("observe", launches),
+            *in_phase("observe", looking.show(self.cfg, {"fresh": fresh, **buffers})),
         ]
 
     def record(self, envs: Sequence[int], frame: Program = ()) -> None:

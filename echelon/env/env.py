@@ -7,7 +7,7 @@ Dictionaries are made here and nowhere else; training uses ``echelon.training.Ve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -18,18 +18,36 @@ from echelon.config import PACK_SIZE, EnvConfig
 from echelon.env import observe, reward
 from echelon.env.engine import Engine
 from echelon.env.referee import REASONS, WINNERS
+from echelon.env.tape import Tape
 from echelon.gen.bank import stack_maps
 from echelon.gen.cache import cached_map
 from echelon.rl.suite import CONTACT_DIM
 from echelon.sim.arsenal import ROSTER
+from echelon.sim.batch import Batch
 
 Observation = NDArray[np.float32]
 SEED_LIMIT = 2**31 - 2
-COUNTED = ("kills", "assists", "knockdowns", "shutdowns", "bad_actions")
+COUNTED = ("kills", "assists", "knockdowns", "shutdowns", "bad_actions", "bad_obs")
+
+
+class BattleWorld(NamedTuple):
+    """The map in play, as it stands."""
+
+    voxels: NDArray[np.uint8]
+    """Material ids ``[Z, Y, X]`` (see ``echelon.sim.world``)."""
+    size: tuple[int, int, int]
+    """Voxels along x, y and z."""
+    zone: tuple[float, float, float]
+    """Capture zone: centre x, centre y, radius [vox]."""
+    seed: int
+    """Seed of the map."""
 
 
 class EchelonEnv:
-    """One battle; agents are ``blue_0 ..`` and ``red_0 ..``, observations ``float32[D]``, actions ``float32[A]``."""
+    """One battle; agents are ``blue_0 ..`` and ``red_0 ..``, observations ``float32[D]``, actions ``float32[A]``.
+
+    With ``record`` every episode is recorded, and ``get_replay`` returns it.
+    """
 
     metadata = {"name": "echelon_v1", "render_modes": []}
     render_mode = None
@@ -39,11 +57,13 @@ class EchelonEnv:
     EWAR_DIM = action.EWAR_DIM
     OBS_CTRL_START, OBS_CTRL_DIM, OBS_SORT_DIM = action.OBS_CTRL_START, action.OBS_CTRL_DIM, action.OBS_SORT_DIM
     COMM_START = action.COMM_START
-    CONTACT_SLOTS = action.TARGET_DIM
+    CONTACT_SLOTS = observe.CLASSIC_SLOTS
     CONTACT_DIM = CONTACT_DIM
     LOCAL_MAP_R = observe.LOCAL_MAP_R
 
-    def __init__(self, config: EnvConfig | None = None, *, device: str = "cpu", seed: int | None = None) -> None:
+    def __init__(
+        self, config: EnvConfig | None = None, *, device: str = "cpu", seed: int | None = None, record: bool = False
+    ) -> None:
         self.config = config or EnvConfig()
         cfg = self.config
         self.comm_dim = cfg.comm_dim
@@ -55,17 +75,16 @@ class EchelonEnv:
         self.rng = np.random.default_rng(seed)
         self.max_steps = cfg.max_steps
         self.zone_score_to_win = cfg.zone_score_to_win
-        table = observe.layout(cfg)
-        low = np.array([row.low for row in table], np.float32)
-        high = np.array([row.high for row in table], np.float32)
+        low, high = observe.bounds(cfg)
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.ACTION_DIM,), np.float32)
         self.observation_spaces = dict.fromkeys(self.possible_agents, self.observation_space)
         self.action_spaces = dict.fromkeys(self.possible_agents, self.action_space)
         self._device = device
         self._engine: Engine | None = None
-        self._obs = np.zeros((1, len(self.possible_agents), len(table)), np.float32)
-        self._final = np.zeros_like(self._obs)
+        self._tape = Tape() if record else None
+        self._rows = np.zeros((1, len(self.possible_agents), len(low)), np.float32)
+        self._final = np.zeros_like(self._rows)
         self.last_outcome: dict[str, Any] | None = None
         self.last_reset_seed: int | None = None
         self.stats: dict[str, dict[str, float]] = {}
@@ -88,6 +107,19 @@ class EchelonEnv:
         return self._engine
 
     @property
+    def sim(self) -> Batch:
+        """The simulator's arrays, by name: ``env.sim["hp"]``; the environment is the first axis, of length one."""
+        return self.engine.batch
+
+    @property
+    def world(self) -> BattleWorld:
+        """The map in play."""
+        x, y, z = (int(v) for v in self._read("size"))
+        zone = tuple(float(v) for v in self._read("zone"))
+        seed = int(self.last_reset_seed or 0)
+        return BattleWorld(self._read("material")[:z, :y, :x], (x, y, z), (zone[0], zone[1], zone[2]), seed)
+
+    @property
     def team_zone_score(self) -> dict[str, float]:
         """Zone score of each team [s]."""
         score = self._read("score")
@@ -104,7 +136,7 @@ class EchelonEnv:
         return self.engine.batch.numpy(name)[0]
 
     def _obs_dim(self) -> int:
-        return self._obs.shape[-1]
+        return self._rows.shape[-1]
 
     def team_hp(self) -> dict[str, float]:
         """Hit points left of each team's living mechs."""
@@ -131,7 +163,7 @@ class EchelonEnv:
         maps = stack_maps([made])
         if self._engine is None:
             self._engine = Engine(cfg, 1, maps, device=self._device, threads=1, autoreset=False)
-            self._engine.attach(self._obs, self._final)
+            self._engine.attach(self._rows, self._final)
             rows = np.arange(len(self.possible_agents), dtype=np.int32)[None]
             self._engine.batch.set("row_of", rows)
         else:
@@ -143,8 +175,10 @@ class EchelonEnv:
         self.last_reset_seed = episode_seed
         self.last_outcome = None
         self.stats = {team: dict.fromkeys((*COUNTED, "damage"), 0.0) for team in WINNERS[:2]}
+        if self._tape is not None:
+            self._tape.begin(self._engine, episode_seed)
         infos = {aid: {"seed": episode_seed} for aid in self.possible_agents}
-        return self._observations(), infos
+        return self._obs(), infos
 
     def step(
         self, actions: Mapping[str, Any]
@@ -161,10 +195,12 @@ class EchelonEnv:
         self._count()
         if int(self._read("over")):
             self.last_outcome = self._outcome()
+        if self._tape is not None:
+            self._tape.after_step(over=self.last_outcome is not None)
         ids = list(enumerate(self.possible_agents))
         rewards = self._read("reward")
         return (
-            self._observations(),
+            self._obs(),
             {aid: float(rewards[m]) for m, aid in ids},
             {aid: bool(terminated[m]) for m, aid in ids},
             {aid: bool(truncated[m]) for m, aid in ids},
@@ -183,8 +219,16 @@ class EchelonEnv:
             matrix[0, index[aid]] = row
         return matrix
 
-    def _observations(self) -> dict[str, Observation]:
-        return {aid: self._obs[0, m].copy() for m, aid in enumerate(self.possible_agents)}
+    def _obs(self) -> dict[str, Observation]:
+        """Return copies of the observations as they stand."""
+        return {aid: self._rows[0, m].copy() for m, aid in enumerate(self.possible_agents)}
+
+    def get_replay(self) -> bytes | None:
+        """Return the episode's replay, world included, as an ``.ecr`` file; None without ``record``.
+
+        Before the episode's end it holds the whole chunks played so far.
+        """
+        return None if self._tape is None else self._tape.read()
 
     def _count(self) -> None:
         half = self.config.team_size
@@ -207,6 +251,8 @@ class EchelonEnv:
         parts = self._read("terms")
         alive, slot = self._read("alive"), self._read("focus_slot")
         ticks, score = self._read("zone_tick"), self.team_zone_score
+        zone, pos = self._read("zone"), self._read("pos")
+        inside = np.hypot(pos[:, 0] - zone[0], pos[:, 1] - zone[1]) < zone[2]
         infos: dict[str, dict[str, Any]] = {}
         for m, aid in enumerate(self.possible_agents):
             infos[aid] = {
@@ -214,6 +260,7 @@ class EchelonEnv:
                 "reward_components": {n: float(v) for n, v in zip(reward.TERM_NAMES, parts[m], strict=True)},
                 "zone_score": score,
                 "zone_control": float(ticks[0] - ticks[1]),
+                "in_zone": bool(inside[m] and alive[m]),
                 "role": ROSTER[m % self.config.team_size % PACK_SIZE].name.lower(),
                 "selected_target_slot": int(slot[m]),
             }
@@ -222,10 +269,12 @@ class EchelonEnv:
         return infos
 
     def close(self) -> None:
-        """Release the simulator."""
+        """Release the simulator and forget the recording."""
+        if self._tape is not None:
+            self._tape.close()
         if self._engine is not None:
             self._engine.close()
             self._engine = None
 
 
-__all__ = ["EchelonEnv"]
+__all__ = ["BattleWorld", "EchelonEnv"]

@@ -1,8 +1,9 @@
 """What a pilot is shown, as a table: every column's block, name, bounds and whether it may be normalised.
 
-``FIELDS`` is the suite layout: the 706-column core and its tail of pack messages and local map. Offsets, widths and
-the published table derive from it; the kernels that fill the columns are in ``observe_kernels``. All relative
-vectors are in the viewer's heading frame.
+``FIELDS`` is the core of the suite layout, 706 columns, with a tail of pack messages and local map; ``classic`` gives
+the blocks of the classic layout. Offsets, widths and the published table derive from them. ``observe_kernels`` fills
+what both layouts have, ``observe_self`` and ``observe_classic`` the rest of each. All relative vectors are in the
+viewer's heading frame.
 """
 
 from __future__ import annotations
@@ -11,11 +12,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.actions import TARGET_DIM
 from echelon.config import PACK_SIZE, EnvConfig
 from echelon.rl import suite
 
 LOCAL_MAP_R = 5
 LOCAL_MAP_SIDE = 2 * LOCAL_MAP_R + 1
+TELEMETRY_SIDE = 16
+"""Bins of the telemetry map along each edge."""
+CLASSIC_SLOTS = TARGET_DIM
+"""Contact slots of the classic layout: those that target preferences can name."""
+SHORTEST_EDGE = 20
+"""Shortest edge that a map may have [vox]; distances in map widths are bounded by it."""
+ZONE_RADIUS_SPREAD = 1.5
+"""Largest zone radius over the mean one."""
 
 
 class Feature(NamedTuple):
@@ -126,22 +139,60 @@ FIELDS: tuple[Block, ...] = (
 """The core of the suite layout; its width is ``suite.FLAT_OBS_DIM``."""
 
 
+LOCAL_MAP = Block("local_map", LOCAL_MAP_SIDE**2, flags("blocked"))
+
+
+def _comms(cfg: EnvConfig) -> tuple[Block, ...]:
+    words = tuple(Feature(f"word_{i}", -1.0, 1.0, False) for i in range(cfg.comm_dim))
+    return (Block("comms", PACK_SIZE, words),) if cfg.comm_dim else ()
+
+
 def tail(cfg: EnvConfig) -> tuple[Block, ...]:
-    """Return the optional blocks after the core."""
-    blocks: tuple[Block, ...] = ()
-    if cfg.observe_comms and cfg.comm_dim:
-        comms = tuple(Feature(f"word_{i}", -1.0, 1.0, False) for i in range(cfg.comm_dim))
-        blocks += (Block("comms", PACK_SIZE, comms),)
-    if cfg.observe_local_map:
-        blocks += (Block("local_map", LOCAL_MAP_SIDE**2, flags("blocked")),)
-    return blocks
+    """Return the optional blocks after the suite layout's core."""
+    return (_comms(cfg) if cfg.observe_comms else ()) + ((LOCAL_MAP,) if cfg.observe_local_map else ())
+
+
+def _own_scalars(cfg: EnvConfig) -> tuple[Feature, ...]:
+    """Return the 39 self scalars of the classic layout."""
+    return (
+        *flags("targeted", "under_fire", "painted", "shutdown", "critical_heat"),
+        *shares("hull", "heat", "heat_headroom", "stability_risk"),
+        *signed("hit_ahead", "hit_left", "hit_up"),
+        *flags("missile_inbound"),
+        *shares("sensor_quality", "jam"),
+        *flags("ecm", "eccm"),
+        *shares("suppressed", "ams_cooldown"),
+        *signed("vel_ahead", "vel_left", "vel_up"),
+        *shares("laser_cooldown", "missile_cooldown", "kinetic_cooldown", "painter_cooldown"),
+        *flags("in_zone"),
+        Feature("zone_ahead", -1.5, 1.5),
+        Feature("zone_left", -1.5, 1.5),
+        Feature("zone_up", -cfg.world.size_z / SHORTEST_EDGE, 0.0),
+        Feature("zone_radius", 0.0, max(1.0, ZONE_RADIUS_SPREAD * cfg.zone_radius_vox / SHORTEST_EDGE)),
+        *signed("zone_control"),
+        *shares("my_score", "enemy_score", "time"),
+        *flags("sort_closest", "sort_biggest", "sort_damaged", "hostile_only"),
+    )
+
+
+def classic(cfg: EnvConfig) -> tuple[Block, ...]:
+    """Return the blocks of the classic layout: 589 columns with messages of eight words."""
+    target = Block("target", 1, flags(*(f"slot_{i}" for i in range(TARGET_DIM)), "locked"))
+    return (
+        Block("contacts", CLASSIC_SLOTS, CONTACT),
+        *_comms(cfg),
+        LOCAL_MAP,
+        Block("telemetry", TELEMETRY_SIDE**2, flags("blocked")),
+        Block("acoustic", 1, shares("front_left", "front_right", "rear_left", "rear_right")),
+        Block("hull", 1, flags("scout", "light", "medium", "heavy")),
+        Block("self", 1, _own_scalars(cfg)),
+        *((target,) if cfg.observe_target else ()),
+    )
 
 
 def blocks(cfg: EnvConfig) -> tuple[Block, ...]:
     """Return every block of this configuration's layout, in order."""
-    if cfg.obs_layout != "suite":
-        raise ValueError(f"env.obs_layout is {cfg.obs_layout!r}, wanted 'suite', the layout this version builds")
-    return FIELDS + tail(cfg)
+    return classic(cfg) if cfg.obs_layout == "classic" else FIELDS + tail(cfg)
 
 
 def offset(name: str, of: tuple[Block, ...] = FIELDS) -> int:
@@ -159,12 +210,6 @@ def obs_dim(cfg: EnvConfig) -> int:
     return sum(block.width for block in blocks(cfg))
 
 
-def tail_widths(cfg: EnvConfig) -> tuple[int, int]:
-    """Return the widths of the message and map tails, 0 where switched off."""
-    width = {block.name: block.width for block in tail(cfg)}
-    return width.get("comms", 0), width.get("local_map", 0)
-
-
 @lru_cache(maxsize=16)
 def layout(cfg: EnvConfig) -> tuple[Row, ...]:
     """Return the published table: index, name, low, high, normalizable of every column."""
@@ -175,3 +220,9 @@ def layout(cfg: EnvConfig) -> tuple[Row, ...]:
             for f in block.features:
                 rows.append(Row(len(rows), f"{prefix}.{f.name}", f.low, f.high, f.normalizable))
     return tuple(rows)
+
+
+def bounds(cfg: EnvConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the lowest and highest value of every column ``[D]``."""
+    table = layout(cfg)
+    return np.array([row.low for row in table], np.float32), np.array([row.high for row in table], np.float32)

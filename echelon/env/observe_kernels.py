@@ -1,7 +1,8 @@
 """Fills the columns of ``observe``: one thread per mech writes its own row of the rollout buffer.
 
 Mechs whose row is -1 are not learners and are skipped. A dead mech's row is zero with all masks set. Distances are
-in units of the map's longest edge; contact and squad features follow the tables in ``observe``.
+in units of the map's longest edge; contact and squad features follow the tables in ``observe``. Contacts come first in
+every layout.
 """
 
 # ruff: noqa: E501
@@ -16,13 +17,11 @@ from echelon.sim.tables import Rules
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 CONTACTS_AT = wp.constant(observe.offset("contacts"))
-CONTACT_MASK_AT = wp.constant(observe.offset("contact_mask"))
 SQUAD_AT = wp.constant(observe.offset("squad"))
 SQUAD_MASK_AT = wp.constant(observe.offset("squad_mask"))
 PANEL_AT = wp.constant(observe.offset("panel"))
 PANEL_SQUAD = wp.constant(3)
 """Column of the panel that counts the living squadmates shown."""
-MAX_CONTACTS = wp.constant(observe.suite.MAX_CONTACTS)
 MAX_SQUAD = wp.constant(observe.suite.MAX_SQUAD)
 CONTACT_DIM = wp.constant(len(observe.CONTACT))
 SQUAD_DIM = wp.constant(len(observe.SQUAD))
@@ -75,7 +74,7 @@ def crossing(r: wp.vec3, v: wp.vec3) -> float:
 @wp.kernel
 def show_contacts(
     # rules
-    rules: Rules, obs_scale: wp.array(dtype=wp.float32),
+    rules: Rules, obs_scale: wp.array(dtype=wp.float32), rows: wp.int32, mask_at: wp.int32,
     # world
     size: wp.array(dtype=wp.vec3i),
     # state in
@@ -83,7 +82,7 @@ def show_contacts(
     # out
     obs: wp.array3d(dtype=wp.float32),
 ):
-    """Write the contact rows and their mask."""
+    """Write the contact rows, and their mask where the layout has one (``mask_at`` -1: none)."""
     e, m = wp.tid()
     n = row_of[e, m]
     if fresh[e] == 0 or n < 0:
@@ -91,15 +90,15 @@ def show_contacts(
     t = obs_row[0]
     cs = cos_sin(yaw[e, m])
     edge = longest(size[e])
-    for k in range(MAX_CONTACTS):
+    for k in range(rows):
         at = CONTACTS_AT + k * CONTACT_DIM
         j = contact[e, m, k]
+        if mask_at >= 0:
+            obs[t, n, mask_at + k] = bit(j < 0 or alive[e, m] == 0)
         if j < 0 or alive[e, m] == 0:
             for i in range(CONTACT_DIM):
                 obs[t, n, at + i] = 0.0
-            obs[t, n, CONTACT_MASK_AT + k] = 1.0
             continue
-        obs[t, n, CONTACT_MASK_AT + k] = 0.0
         c = chassis[e, j]
         r = pos[e, j] - pos[e, m]
         rv = vel[e, j] - vel[e, m]
@@ -275,3 +274,57 @@ def show_local_map(
             if x >= 0 and y >= 0 and x < size[e][0] and y < size[e][1]:
                 blocked = (move_plane[e, y, x] & low_layers) != wp.uint64(0)
             obs[t, n, map_at + i * MAP_SIDE + j] = float(alive[e, m]) * bit(blocked)
+
+
+@wp.func
+def unsound(row: wp.array(dtype=wp.float32), start: int, end: int) -> float:
+    """0 if every entry from start to end is finite, else not a number."""
+    # 0 x is 0 unless x is not finite; four sums, because one would wait for itself
+    a = float(0.0)
+    b = float(0.0)
+    c = float(0.0)
+    d = float(0.0)
+    fours = (end - start) // 4
+    for q in range(fours):
+        i = start + 4 * q
+        a += 0.0 * row[i]
+        b += 0.0 * row[i + 1]
+        c += 0.0 * row[i + 2]
+        d += 0.0 * row[i + 3]
+    for i in range(start + 4 * fours, end):
+        a += 0.0 * row[i]
+    return a + b + c + d
+
+
+@wp.kernel
+def mend_row(
+    # rules
+    rows: wp.int32, spans: wp.vec4i,
+    # state in
+    fresh: wp.array(dtype=wp.int32), row_of: wp.array2d(dtype=wp.int32), obs_row: wp.array(dtype=wp.int32), contact: wp.array3d(dtype=wp.int32),
+    # out
+    obs: wp.array3d(dtype=wp.float32),
+    # events
+    bad_obs: wp.array2d(dtype=wp.int32),
+):
+    """Replace what is not finite in a finished row by 0, and count it; maps and masks are 0 or 1 whatever happens.
+
+    ``spans`` are two ranges of columns to look at besides the filled contact rows.
+    """
+    e, m = wp.tid()
+    n = row_of[e, m]
+    if fresh[e] == 0 or n < 0:
+        return
+    row = obs[obs_row[0], n]
+    filled = int(0)
+    for k in range(rows):
+        if contact[e, m, k] >= 0:
+            filled = k + 1
+    bad = int(0)
+    found = unsound(row, 0, filled * CONTACT_DIM) + unsound(row, spans[0], spans[1]) + unsound(row, spans[2], spans[3])
+    if not wp.isfinite(found):
+        for i in range(row.shape[0]):
+            if not wp.isfinite(row[i]):
+                row[i] = 0.0
+                bad += 1
+    bad_obs[e, m] = bad

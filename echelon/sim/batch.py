@@ -135,7 +135,7 @@ class Batch:
             self.add_constant(name, values, dtype)
 
     def add_ways(self) -> None:
-        """Put the maps' ways to the zone on the device, for pilots: ``bank_flow`` [B * R, Z + 1, Y, X]."""
+        """Put the maps' ways to the zone on the device: ``bank_flow`` [B * R, Z + 1, Y, X]."""
         self.add_constant("bank_flow", _ways(self.maps), wp.uint8)
 
     def replace_maps(self, maps: Maps) -> None:

@@ -84,6 +84,35 @@ def presets(as_json: JsonFlag = False) -> int:
     return output.DONE
 
 
+@app.command("observation")
+def observation(
+    layout: Annotated[
+        str | None, typer.Option("--layout", metavar="NAME", help="suite or classic; else that of the configuration.")
+    ] = None,
+    preset: PresetOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """List every column that a pilot is shown: name, bounds, and whether it may be normalised."""
+    from dataclasses import replace
+
+    from echelon.config import require
+    from echelon.env import observe
+
+    env = _resolve(preset, config, assignments).config.env
+    if layout is not None:
+        require(layout in ("suite", "classic"), "--layout", layout, "suite or classic")
+        env = replace(env, obs_layout=layout)
+    table = observe.layout(env)
+    if as_json:
+        output.show_json({"layout": env.obs_layout, "columns": [row._asdict() for row in table]})
+        return output.DONE
+    shown = [(row.index, row.name, f"{row.low:g}", f"{row.high:g}", "yes" if row.normalizable else "") for row in table]
+    output.show_table(("column", "name", "low", "high", "normalised"), shown, right=("column", "low", "high"))
+    return output.DONE
+
+
 def _layers(preset: str | None, config: str | None, assignments: list[str] | None):
     resolved = _resolve(preset, config, assignments)
     return resolved.values, resolved.provenance

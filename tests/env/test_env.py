@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 from pettingzoo.test import parallel_api_test
 
 from echelon.agents.heuristic import HeuristicPolicy
 from echelon.config import EnvConfig, WorldConfig
-from echelon.env.env import EchelonEnv
+from echelon.env.env import BattleWorld, EchelonEnv
 from echelon.env.parallel import parallel_env
+from echelon.replay.reader import Replay
+from echelon.sim.batch import Batch
 
 SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=10.0)
 
@@ -25,13 +30,116 @@ def random_actions(env: EchelonEnv, rng: np.random.Generator) -> dict[str, np.nd
     return {aid: rng.uniform(-1, 1, env.ACTION_DIM).astype(np.float32) for aid in env.possible_agents}
 
 
-def test_the_parallel_environment_passes_pettingzoos_own_test():
+def is_ids(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+ATTRIBUTES = {
+    "sim": lambda v: isinstance(v, Batch) and v.num_mechs == 10,
+    "world": lambda v: isinstance(v, BattleWorld) and v.voxels.shape == (20, 40, 40) and v.size == (40, 40, 20),
+    "blue_ids": lambda v: v == [f"blue_{i}" for i in range(5)],
+    "red_ids": lambda v: v == [f"red_{i}" for i in range(5)],
+    "possible_agents": lambda v: is_ids(v) and len(v) == 10,
+    "agents": lambda v: is_ids(v) and len(v) == 10,
+    "num_agents": lambda v: v == 10,
+    "max_num_agents": lambda v: v == 10,
+    "metadata": lambda v: isinstance(v, dict) and "name" in v,
+    "render_mode": lambda v: v is None,
+    "observation_space": lambda v: isinstance(v, Box) and v.dtype == np.float32 and v.shape == (867,),
+    "action_space": lambda v: isinstance(v, Box) and v.dtype == np.float32 and v.shape == (26,),
+    "observation_spaces": lambda v: set(v) == set(AGENTS) and all(isinstance(s, Box) for s in v.values()),
+    "action_spaces": lambda v: set(v) == set(AGENTS) and all(isinstance(s, Box) for s in v.values()),
+    "ACTION_DIM": lambda v: v == 26,
+    "BASE_ACTION_DIM": lambda v: v == 9,
+    "TARGET_START": lambda v: v == 9,
+    "TARGET_DIM": lambda v: v == 5,
+    "EWAR_DIM": lambda v: v == 0,
+    "OBS_CTRL_START": lambda v: v == 14,
+    "OBS_CTRL_DIM": lambda v: v == 4,
+    "OBS_SORT_DIM": lambda v: v == 3,
+    "COMM_START": lambda v: v == 18,
+    "comm_dim": lambda v: v == 8,
+    "CONTACT_SLOTS": lambda v: v == 5,
+    "CONTACT_DIM": lambda v: v == 25,
+    "LOCAL_MAP_R": lambda v: v == 5,
+    "max_steps": lambda v: v == 40,
+    "last_outcome": lambda v: v is None or isinstance(v, dict),
+    "last_reset_seed": lambda v: v == 4,
+    "team_zone_score": lambda v: {type(score) for score in v.values()} == {float} and set(v) == {"blue", "red"},
+    "zone_score_to_win": lambda v: v == 5.0,
+    "config": lambda v: v == SMALL,
+    "rng": lambda v: isinstance(v, np.random.Generator),
+    "stats": lambda v: set(v) == {"blue", "red"} and "bad_obs" in v["blue"],
+    "_obs_dim": lambda v: v() == 867,
+    "_obs": lambda v: set(v()) == set(AGENTS) and all(row.dtype == np.float32 for row in v().values()),
+    "_last_contact_slots": lambda v: set(v) == set(AGENTS) and all(len(slots) == 5 for slots in v.values()),
+    "team_hp": lambda v: v()["blue"] == 640.0,
+    "get_replay": lambda v: v() is None,
+}
+"""Every attribute and method that others rely on, and what must be true of it after a reset to seed 4."""
+AGENTS = [f"{team}_{i}" for team in ("blue", "red") for i in range(5)]
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_the_environment_has_every_attribute_that_others_rely_on(env, name):  # RL-11 (HIGH-5), RL-4 (CRIT-4)
+    if env.last_reset_seed != 4 or env.last_outcome is not None:
+        env.reset(seed=4)
+    value = getattr(env, name)
+    assert ATTRIBUTES[name](value), f"{name} is {value!r}"
+
+
+def test_the_emitted_rows_are_as_wide_as_said_in_both_layouts():
+    for changes in ({}, {"obs_layout": "classic"}, {"obs_layout": "classic", "observe_target": True}):
+        made = EchelonEnv(replace(SMALL, **changes))
+        observations, _ = made.reset(seed=1)
+        assert {row.size for row in observations.values()} == {made._obs_dim()} == {made.observation_space.shape[0]}
+        for aid, row in made._obs().items():
+            np.testing.assert_array_equal(row, observations[aid])
+            assert made.observation_space.contains(row)
+        made.close()
+
+
+def test_a_recorded_episode_can_be_read_back(tmp_path):
+    made = EchelonEnv(SMALL, record=True)
+    assert made.get_replay() is None
+    rng = np.random.default_rng(0)
+    for seed in (3, 8):
+        made.reset(seed=seed)
+        while made.last_outcome is None:
+            made.step(random_actions(made, rng))
+        file = tmp_path / f"{seed}.ecr"
+        file.write_bytes(made.get_replay())
+        with Replay(file) as replay:
+            assert replay.header["seed"] == replay.header["map_seed"] == seed
+            assert replay.complete and replay.timeline()["outcome"]["reason"] == made.last_outcome["reason"]
+    made.reset(seed=9)
+    made.step({})
+    assert made.get_replay() is not None
+    made.close()
+    assert made.get_replay() is None
+
+
+def test_the_target_that_was_chosen_is_shown():  # RL-126 (DR-M6)
+    made = EchelonEnv(replace(SMALL, obs_layout="classic", observe_target=True, observation_mode="full"))
+    made.reset(seed=1)
+    slots = made._last_contact_slots["blue_2"]
+    foe = next(k for k, aid in enumerate(slots) if aid and aid.startswith("red"))
+    prefer = np.zeros(made.ACTION_DIM, np.float32)
+    prefer[made.TARGET_START + foe] = 1.0
+    observations, *_, infos = made.step({"blue_2": prefer})
+    assert infos["blue_2"]["selected_target_slot"] == foe
+    assert observations["blue_2"][589:].tolist() == [float(k == foe) for k in range(5)] + [1.0]
+    assert not observations["blue_3"][589:].any()
+    made.close()
+
+
+def test_the_parallel_environment_passes_pettingzoos_own_test():  # RL-11 (HIGH-5)
     made = parallel_env(SMALL)
     parallel_api_test(made, num_cycles=120)
     made.close()
 
 
-def test_the_spaces_contain_every_observation_and_every_sampled_action(env):
+def test_the_spaces_contain_every_observation_and_every_sampled_action(env):  # RL-11, RL-31 (HIGH-5, MED-10)
     rng = np.random.default_rng(0)
     observations, _ = env.reset(seed=5)
     env.action_space.seed(0)
@@ -56,7 +164,7 @@ def test_the_same_seed_and_actions_give_the_same_battle(env):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_wrong_action_size_is_explained(env):
+def test_a_wrong_action_size_is_explained(env):  # RL-4 (CRIT-4)
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"action of blue_0 has 25 values, expected 26: base=9 target=5 ewar=0"):
         env.step({"blue_0": np.zeros(25)})
@@ -70,7 +178,7 @@ def test_an_unknown_agent_and_a_seed_out_of_range_are_named(env):
         env.step({"green_0": np.zeros(26)})
 
 
-def test_the_callers_actions_are_never_changed(env):
+def test_the_callers_actions_are_never_changed(env):  # RL-42 (LOW-3)
     env.reset(seed=0)
     mine = np.full(env.ACTION_DIM, 7.5, dtype=np.float32)
     env.step({"blue_0": mine})

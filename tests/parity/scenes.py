@@ -9,7 +9,7 @@ import numpy as np
 
 from echelon.sim import step
 from echelon.sim.backend import Launch
-from tests.oracles import MECHS
+from tests.oracles import MECHS, MISSILE, SMOKE
 from tests.sim.arena import Field5v5, Scene
 
 KINDS = (1, 1, 1, 2, 3, 4, 5, 7, 8, 9)
@@ -79,6 +79,23 @@ def smoke_up(scene: Scene, rng: np.random.Generator, clouds: float = 2.0) -> Non
     scene.put("cloud_ticks", np.where(live, rng.integers(1, 200, shape), 0))
     scene.put("cloud_pos", rng.uniform(0, 1, (*shape, 3)) * scene["size"][:, None, None] * [1, 1, 0.25])
     scene.batch.set("clouds", live.sum(axis=(1, 2)).astype(np.int32))
+
+
+def stir(scene: Scene, rng: np.random.Generator) -> None:
+    """Set at random what ``scatter`` leaves and pilots are shown: displays, hits, words, scores, rounds in flight."""
+    envs, mechs = shape = scene["alive"].shape
+    for name, value in (
+        ("sort_mode", rng.integers(0, 3, shape)), ("hostile_only", rng.random(shape) < 0.3),
+        ("was_hit", rng.random(shape) < 0.3), ("engaged", rng.integers(0, 2, shape)),
+        ("message", rng.uniform(-1, 1, (*shape, 8))), ("zone_tonnage", rng.choice([0, 20, 55, 85], (envs, 2))),
+        ("score", rng.uniform(0, 33, (envs, 2))), ("cooldown", rng.integers(0, 100, (*shape, 5))),
+        ("round_weapon", np.where(rng.random((*shape, 4)) < 0.2, rng.choice([MISSILE, SMOKE], (*shape, 4)), -1)),
+        ("round_target", (np.arange(mechs)[:, None] + mechs // 2 + rng.integers(-5, 5, (*shape, 4))) % mechs),
+    ):  # fmt: skip
+        scene.batch.set(name, np.asarray(value).astype(scene[name].dtype))
+    scene.batch.set("decision", np.arange(envs, dtype=np.int32) * 20)
+    away = rng.normal(size=(*shape, 3))
+    scene.put("hit_dir", away / np.linalg.norm(away, axis=-1, keepdims=True) * (rng.random((*shape, 1)) < 0.6))
 
 
 def snapshot(scene: Scene, env: int) -> SimpleNamespace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -18,9 +20,11 @@ TOLERANCE = 1e-5
 STATE = ("pos", "vel", "yaw", "hp", "leg_hp", "heat", "stability", "cooldown", "alive", "score", "material")
 
 
-def test_a_decision_from_equal_state_agrees_with_the_cpu():
+@pytest.mark.parametrize("layout", ["suite", "classic"])
+def test_a_decision_from_equal_state_agrees_with_the_cpu(layout):
+    cfg = replace(SMALL, obs_layout=layout)
     options = {"seeds": list(range(8)), "learners": "blue", "initial_weapon_prob": 1.0}
-    with VectorEnv(8, SMALL, device="cpu", **options) as cpu, VectorEnv(8, SMALL, device="cuda", **options) as gpu:
+    with VectorEnv(8, cfg, device="cpu", **options) as cpu, VectorEnv(8, cfg, device="cuda", **options) as gpu:
         cpu.reset()
         gpu.reset()
         draws = np.random.default_rng(0)

@@ -8,8 +8,7 @@ import pytest
 from echelon.env import observe
 from tests import oracles_sense as rules
 from tests.env.battle import Battle
-from tests.oracles import MISSILE, SMOKE
-from tests.parity.scenes import clear, clutter, scatter, snapshots
+from tests.parity.scenes import clear, clutter, scatter, snapshots, stir
 
 
 @pytest.fixture(scope="module", params=["partial", "full"])
@@ -18,19 +17,7 @@ def battle(request):
     made = Battle(envs=8, edit=edit, own_maps=True, num_packs=2, size=40, observation_mode=request.param)
     rng = np.random.default_rng(11)
     scatter(made, rng)
-    shape = made["alive"].shape
-    for name, value in (
-        ("sort_mode", rng.integers(0, 3, shape)), ("hostile_only", rng.random(shape) < 0.3),
-        ("was_hit", rng.random(shape) < 0.3), ("engaged", rng.integers(0, 2, shape)),
-        ("message", rng.uniform(-1, 1, (*shape, 8))), ("zone_tonnage", rng.choice([0, 20, 55, 85], (8, 2))),
-        ("score", rng.uniform(0, 33, (8, 2))), ("cooldown", rng.integers(0, 100, (*shape, 5))),
-        ("round_weapon", np.where(rng.random((*shape, 4)) < 0.2, rng.choice([MISSILE, SMOKE], (*shape, 4)), -1)),
-        ("round_target", (np.arange(20)[:, None] + 10 + rng.integers(-5, 5, (*shape, 4))) % 20),
-    ):  # fmt: skip
-        made.batch.set(name, np.asarray(value).astype(made[name].dtype))
-    made.batch.set("decision", np.arange(8, dtype=np.int32) * 20)
-    away = rng.normal(size=(*shape, 3))
-    made.put("hit_dir", away / np.linalg.norm(away, axis=-1, keepdims=True) * (rng.random((*shape, 1)) < 0.6))
+    stir(made, rng)
     clear(made, "quality", "jam", "sight", "visible", "contact")
     made.rows[:] = -7.0
     made.look()
@@ -65,7 +52,7 @@ def test_contact_slots_follow_quotas_order_and_filter(battle):
             assert battle["contact"][e, m].tolist() == wanted, f"contacts of mech {m} in environment {e}"
 
 
-def test_every_observation_column_follows_the_rules(battle):
+def test_every_observation_column_follows_the_rules(battle):  # RL-48 (LOW-9)
     names = [row.name for row in observe.layout(battle.cfg)]
     for e, s in enumerate(battle.expected):
         wanted = np.stack([rules.row(s, m) for m in range(20)])

@@ -62,3 +62,14 @@ def test_a_policy_trained_on_battles_loads_without_an_environment(tiny, tmp_path
     loaded = load_policy(found.path)
     action, _ = loaded.policy.act(torch.zeros(3, loaded.policy.obs_dim), loaded.policy.initial_state(3), torch.ones(3))
     assert action.shape == (3, 26) and loaded.meta["kind"] == "suite"
+
+
+def test_the_flat_network_learns_from_the_classic_layout_and_is_loaded_with_it(tiny, tmp_path):
+    config = replace(tiny, env=replace(tiny.env, obs_layout="classic"), model=replace(tiny.model, kind="classic"))
+    train(config, tmp_path, stop_after=1)
+    resumed, _ = train(config, tmp_path, stop_after=1, resume="latest")
+    assert resumed.update == 2 and resumed.checkpoint is not None
+    loaded = load_policy(resumed.checkpoint)
+    assert (loaded.meta["kind"], loaded.policy.obs_dim) == ("classic", 589)
+    with pytest.raises(ValueError, match="589"):
+        train(tiny, tmp_path, resume="latest")

@@ -1,0 +1,69 @@
+"""Navigation assist: blends the way to the zone into what a pilot asks for (``env.nav_mode``).
+
+The route is the cost-to-zone field, so it is always fresh; the waypoint lies two cells ahead of the mech, or three where
+two are too near to give a direction.
+"""
+
+# ruff: noqa: E501
+import warp as wp
+
+from echelon.actions import ActionIndex
+from echelon.nav.steering import AHEAD, AT_GOAL, NO_WAY, unit2, way_layer, waypoint
+from echelon.sim.geometry import clamp_unit, cos_sin
+from echelon.sim.tables import Rules
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+WEIGHT = {"off": 0.0, "assist": 0.3, "planner": 1.0}
+"""Share of the way in the throttles, by mode."""
+FORWARD, STRAFE = wp.constant(int(ActionIndex.FORWARD)), wp.constant(int(ActionIndex.STRAFE))
+CELLS_AHEAD = wp.constant(2)
+NEAR = wp.constant(1.0)
+"""A waypoint nearer than this is reached [vox]."""
+
+
+@wp.func
+def finite(x: float) -> float:
+    """The number, 0 if it is not one."""
+    return wp.where(wp.isfinite(x), x, 0.0)
+
+
+@wp.func
+def is_near(point: wp.vec3, p: wp.vec3) -> bool:
+    """Whether a mech has reached a waypoint."""
+    dx = point[0] - p[0]
+    dy = point[1] - p[1]
+    return dx * dx + dy * dy <= NEAR * NEAR
+
+
+@wp.kernel
+def assist(
+    # rules
+    rules: Rules, flow_step: wp.array2d(dtype=wp.int32),
+    # world
+    bank_flow: wp.array4d(dtype=wp.uint8), map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
+    # state in
+    alive: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), weight: float,
+    # out
+    actions: wp.array3d(dtype=wp.float32),
+):
+    """Blend the direction to a mech's waypoint into its forward and strafe throttles."""
+    e, m = wp.tid()
+    if alive[e, m] == 0 or shutdown[e, m] == 1:
+        return
+    p = pos[e, m]
+    c = chassis[e, m]
+    foot = p[2] - rules.half[c][2]
+    layer = way_layer(map_slot[e], c)
+    point = waypoint(bank_flow, flow_step, layer, size[e], p, foot, CELLS_AHEAD)
+    if point[2] == AHEAD and is_near(point, p):
+        point = waypoint(bank_flow, flow_step, layer, size[e], p, foot, CELLS_AHEAD + 1)
+    if point[2] == AT_GOAL:
+        point = wp.vec3(zone[e][0], zone[e][1], AT_GOAL)
+    if point[2] == NO_WAY or is_near(point, p):
+        return
+    way = unit2(point[0] - p[0], point[1] - p[1])
+    cs = cos_sin(yaw[e, m])
+    own = 1.0 - weight
+    actions[e, m, FORWARD] = clamp_unit(own * finite(actions[e, m, FORWARD]) + weight * (way[0] * cs[0] + way[1] * cs[1]))
+    actions[e, m, STRAFE] = clamp_unit(own * finite(actions[e, m, STRAFE]) + weight * (way[1] * cs[0] - way[0] * cs[1]))

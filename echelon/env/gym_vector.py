@@ -1,0 +1,194 @@
+"""``EchelonVectorEnv``: a Gymnasium vector environment over the (battle, agent) pairs of one batched engine.
+
+Every learning agent of every battle is one sub-environment, battle after battle. numpy in, numpy out, nothing of torch;
+``echelon.training.VectorEnv`` is the faster way for those who want tensors in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import warp as wp
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from echelon.config import EVAL_SEED_BASE, EnvConfig, require
+from echelon.env import observe
+from echelon.env.engine import Engine
+from echelon.env.referee import REASONS, WINNERS
+from echelon.gen.bank import build_bank
+from echelon.sim.backend import Launch
+from echelon.sim.random import StreamId, draw_u32
+
+Floats = NDArray[np.float32]
+Infos = dict[str, Any]
+Pilots = Callable[[Engine], Sequence[Launch]]
+SIDES = ("both", "blue", "red")
+
+
+class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
+    """``battles`` battles at once; ``num_envs`` = battles x learning agents.
+
+    ``side`` says which team is played through this interface. For ``"blue"`` or ``"red"`` the other team is flown by
+    ``pilots`` of kind ``script`` (``echelon.agents.heuristic`` has both); ``"both"`` is self-play.
+
+    The autoreset mode is ``SAME_STEP``: in the step that ends a battle all its agents get the first observation of the
+    next one, and ``infos`` has ``final_obs`` (an array of objects, None elsewhere, masked by ``_final_obs``) and
+    ``final_info`` with winner, reason and zone scores. The agents of a battle end together: who dies earlier sees zeros
+    and acts in vain until then (``infos["alive"]``), but is still paid for its team's win. At a time limit the living
+    are truncated and the dead terminated; any other end terminates everyone.
+
+    >>> import numpy as np
+    >>> from echelon.agents import heuristic
+    >>> from echelon.config import EnvConfig, WorldConfig
+    >>> from echelon.env.gym_vector import EchelonVectorEnv
+    >>> config = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0, obs_layout="classic")
+    >>> envs = EchelonVectorEnv(
+    ...     4, config, side="blue", pilots=heuristic.install, script=heuristic.script_of("medium"), maps=2
+    ... )
+    >>> envs.num_envs, envs.single_observation_space.shape, envs.single_action_space.shape
+    (20, (589,), (26,))
+    >>> observations, infos = envs.reset(seed=7)
+    >>> finals = []
+    >>> for _ in range(20):
+    ...     observations, rewards, terminations, truncations, infos = envs.step(envs.action_space.sample())
+    ...     finals += [row for row in infos.get("final_obs", []) if row is not None]
+    >>> len(finals) >= envs.num_envs, finals[0].shape
+    (True, (589,))
+    >>> envs.close()
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+    render_mode = None
+
+    def __init__(
+        self,
+        battles: int = 1,
+        config: EnvConfig | None = None,
+        *,
+        side: str = "both",
+        pilots: Pilots | None = None,
+        script: int = 0,
+        maps: int = 16,
+        seed: int = 0,
+        device: str = "cpu",
+        threads: int = 0,
+    ) -> None:
+        require(battles >= 1, "battles", battles, "at least 1")
+        require(side in SIDES, "side", side, f"one of {', '.join(SIDES)}")
+        require(side == "both" or pilots is not None, "pilots", pilots, f"who flies the team that side {side!r} leaves")
+        self.config = cfg = config or EnvConfig()
+        map_seeds = [draw_u32(seed, StreamId.MAP, 0, i, 1) % EVAL_SEED_BASE for i in range(maps)]
+        bank = build_bank(cfg.world, map_seeds, num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)
+        self.engine = Engine(
+            cfg, battles, bank, device=device, threads=threads, seed=seed, autoreset=False, pilots=pilots
+        )
+        half = cfg.team_size
+        plays = {"both": range(2 * half), "blue": range(half), "red": range(half, 2 * half)}[side]
+        names = [f"{team}_{i}" for team in WINNERS[:2] for i in range(half)]
+        self.battle_of = np.repeat(np.arange(battles), len(plays))
+        """Battle of each sub-environment ``[N]``."""
+        self.mech_of = np.tile(np.array(plays), battles)
+        """Mech of each sub-environment within its battle ``[N]``."""
+        self.agents = [names[m] for m in self.mech_of]
+        self.num_envs = len(self.agents)
+        self._assign(script)
+        low, high = observe.bounds(cfg)
+        self.single_observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
+        self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.engine.action_dim,), np.float32)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def _assign(self, script: int) -> None:
+        """Give every sub-environment its row, and the other mechs to the pilots."""
+        batch = self.engine.batch
+        rows = np.full((self.engine.num_envs, self.engine.num_mechs), -1, np.int32)
+        rows[self.battle_of, self.mech_of] = np.arange(self.num_envs)
+        batch.set("row_of", rows)
+        if "script" in batch.fields:
+            batch.set("script", np.where(rows >= 0, 0, script).astype(np.int32))
+        self._actions = np.zeros(batch["actions"].shape, np.float32)
+        shape = (1, self.num_envs, self.engine.obs_dim)
+        self._rows, spare = (wp.zeros(shape, dtype=wp.float32, device=batch.device) for _ in range(2))
+        self.engine.attach(self._rows, spare)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, Infos]:
+        """Begin an episode in every battle; with ``seed`` this and all that follow are those of that seed.
+
+        ``seed`` is 0 to 2**31 - 1; there are no options. Raises ``ValueError`` otherwise.
+        """
+        if seed is not None:
+            whole = isinstance(seed, (int, np.integer)) and 0 <= seed < 2**31
+            require(whole, "seed", seed, "a whole number from 0 to 2**31 - 1")
+        super().reset(seed=seed, options=options)
+        if seed is not None:
+            self.engine.batch.set("run_seed", np.array([seed], np.uint32))
+            self.engine.batch["episode"].zero_()
+        self.engine.reset()
+        return self._observations(), self._infos()
+
+    def step(self, actions: Floats) -> tuple[Floats, NDArray[Any], NDArray[Any], NDArray[Any], Infos]:
+        """Play one decision in every battle; ``actions`` is ``[N, A]``, and ``ValueError`` names another shape."""
+        actions = np.asarray(actions, np.float32)
+        wanted = (self.num_envs, self.engine.action_dim)
+        require(actions.shape == wanted, "actions", actions.shape, f"shape {wanted}")
+        self._actions[self.battle_of, self.mech_of] = actions
+        batch = self.engine.batch
+        batch.set("actions", self._actions)
+        self.engine.step()
+        over = batch.numpy("over") == 1
+        ended = over[self.battle_of]
+        rewards = self._own("reward")
+        terminated, truncated = ((self._own(name) == 1) & ended for name in ("terminated", "truncated"))
+        final = self._final(ended) if ended.any() else {}
+        if final:
+            self.engine.reset(mask=over)
+        return self._observations(), rewards, terminated, truncated, {**self._infos(), **final}
+
+    def _own(self, name: str) -> NDArray[Any]:
+        """Return the entries of a field ``[battle, mech]`` for the sub-environments ``[N]``."""
+        return self.engine.batch.numpy(name)[self.battle_of, self.mech_of]
+
+    def _observations(self) -> Floats:
+        return self._rows.numpy()[0].copy()
+
+    def _infos(self) -> Infos:
+        """Return what holds for the observations just returned, with the masks Gymnasium asks for."""
+        every = np.ones(self.num_envs, bool)
+        episode_seed = self.engine.batch.numpy("seed")[self.battle_of].astype(np.int64)
+        return {"alive": self._own("alive") == 1, "_alive": every, "seed": episode_seed, "_seed": every.copy()}
+
+    def _final(self, ended: NDArray[np.bool_]) -> Infos:
+        """Return last observations and outcomes of the sub-environments that ended ``[N]``."""
+        batch, rows = self.engine.batch, self._observations()
+        last = np.full(self.num_envs, None, dtype=object)
+        for n in np.flatnonzero(ended):
+            last[n] = rows[n]
+        score = batch.numpy("score")[self.battle_of].astype(np.float64)
+        facts: Infos = {
+            "winner": np.array([WINNERS[w] for w in batch.numpy("winner")], object)[self.battle_of],
+            "reason": np.array([REASONS[r] for r in batch.numpy("reason")], object)[self.battle_of],
+            "zone_score": score,
+            "alive": self._own("alive") == 1,
+        }
+        facts["winner"][~ended] = None
+        facts["reason"][~ended] = None
+        masks = {f"_{name}": ended.copy() for name in facts}
+        return {
+            "final_obs": last,
+            "_final_obs": ended,
+            "final_info": {**facts, **masks},
+            "_final_info": ended.copy(),
+        }
+
+    def render(self) -> None:
+        """Draw nothing: matches are watched as replays."""
+        return
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Release the simulator."""
+        self.engine.close()

@@ -1,0 +1,53 @@
+"""Keeps the recording of one environment's present episode, in a folder of its own that goes with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from echelon.replay.record import Match, Recorder, Stage
+from echelon.replay.schema import SUFFIX
+
+NAME = "match"
+
+
+class Tape:
+    """One episode at a time; each ``begin`` drops the one before."""
+
+    def __init__(self) -> None:
+        self._folder: TemporaryDirectory[str] | None = None
+        self._recorder: Recorder | None = None
+
+    def begin(self, stage: Stage, seed: int) -> None:
+        """Record the episode that has just begun on the map of ``seed``."""
+        self._stop()
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="echelon-")
+        match = Match(name=NAME, map_seed=seed)
+        self._recorder = Recorder(stage, [0], Path(self._folder.name), [match], embed_world=True)
+        self._recorder.begin()
+
+    def after_step(self, *, over: bool) -> None:
+        """Record the decision just played; ``over`` ends the recording."""
+        if self._recorder is not None:
+            self._recorder.after_step()
+            if over:
+                self._recorder.finish()
+                self._recorder = None
+
+    def read(self) -> bytes | None:
+        """Return the file as it stands; None before the first episode."""
+        path = Path(self._folder.name) / f"{NAME}{SUFFIX}" if self._folder else None
+        return path.read_bytes() if path is not None and path.exists() else None
+
+    def close(self) -> None:
+        """Stop recording and delete the file."""
+        self._stop()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _stop(self) -> None:
+        if self._recorder is not None:
+            self._recorder.abandon()
+            self._recorder = None

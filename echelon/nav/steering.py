@@ -1,0 +1,71 @@
+"""Following the cost-to-zone field on the device: where a mech is led from where it stands.
+
+The field is that of the map as it was generated (``field``); what falls during a battle is not in it.
+"""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
+from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
+
+if TYPE_CHECKING:
+    from echelon.sim.batch import Batch
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+WAY_NONE, WAY_GOAL, NUM_RADII = wp.constant(FLOW_NONE), wp.constant(FLOW_GOAL), wp.constant(len(RADII))
+RADIUS_ROW = wp.constant(wp.vec4i(*[RADII.index(r) for r in RADIUS_OF_CHASSIS]))
+"""Row of the flow field for each chassis."""
+NO_WAY, AHEAD, AT_GOAL = wp.constant(0.0), wp.constant(1.0), wp.constant(2.0)
+
+
+def lay_ways(batch: Batch) -> None:
+    """Put the maps' ways and the steps behind their codes on the batch's device, once."""
+    if "flow_step" not in batch.backend.arrays:
+        batch.add_ways()
+        batch.add_constant("flow_step", FLOW_STEP.astype(np.int32), wp.int32)
+
+
+@wp.func
+def unit2(x: float, y: float) -> wp.vec2:
+    """Unit vector of a horizontal direction, zero for none."""
+    n = wp.sqrt(x * x + y * y)
+    if n < 1.0e-6:
+        return wp.vec2(0.0, 0.0)
+    return wp.vec2(x / n, y / n)
+
+
+@wp.func
+def way_layer(slot: int, c: int) -> int:
+    """First index into ``bank_flow`` of a map and a chassis."""
+    return slot * NUM_RADII + RADIUS_ROW[c]
+
+
+@wp.func
+def waypoint(bank_flow: wp.array4d(dtype=wp.uint8), flow_step: wp.array2d(dtype=wp.int32), layer: int, size: wp.vec3i, p: wp.vec3, foot: float, cells: int) -> wp.vec3:
+    """Point (x, y) so many cells ahead on the way to the zone [vox], and NO_WAY, AHEAD or AT_GOAL.
+
+    In the air, or with the centre over an edge, the first place below counts. Inside the zone there is no way to go.
+    """
+    x = wp.clamp(int(p[0]), 0, size[0] - 1)
+    y = wp.clamp(int(p[1]), 0, size[1] - 1)
+    k = wp.clamp(int(foot + 0.01), 0, bank_flow.shape[1] - 1)
+    while k > 0 and int(bank_flow[layer, k, y, x]) == WAY_NONE:
+        k -= 1
+    for _ in range(cells):
+        code = int(bank_flow[layer, k, y, x])
+        if code == WAY_NONE:
+            return wp.vec3(p[0], p[1], NO_WAY)
+        if code != WAY_GOAL:
+            x += flow_step[code, 0]
+            y += flow_step[code, 1]
+            k += flow_step[code, 2]
+    if int(bank_flow[layer, k, y, x]) == WAY_GOAL:
+        return wp.vec3(p[0], p[1], AT_GOAL)
+    return wp.vec3(float(x) + 0.5, float(y) + 0.5, AHEAD)

@@ -1,0 +1,166 @@
+"""The classic layout: every column against the plain-Python rules, its telemetry map, and what is not finite."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.agents.heuristic import install
+from echelon.config import EnvConfig, WorldConfig
+from echelon.env import observe
+from tests import oracles_classic as rules
+from tests.env.battle import Battle
+from tests.oracles import AIR, MISSILE, MOVES, SOLID
+from tests.parity.scenes import clear, clutter, scatter, snapshot, snapshots, stir
+
+CLASSIC = EnvConfig(obs_layout="classic")
+
+
+def column(battle: Battle, name: str) -> int:
+    return [row.name for row in observe.layout(battle.cfg)].index(name)
+
+
+@pytest.fixture(scope="module", params=["partial", "full"])
+def battle(request):
+    made = Battle(
+        envs=6, world=WorldConfig(size_x=45, size_y=34), edit=clutter(np.random.default_rng(6), 35), own_maps=True,
+        num_packs=2, obs_layout="classic", observe_target=True, observation_mode=request.param,
+    )  # fmt: skip
+    rng = np.random.default_rng(12)
+    scatter(made, rng)
+    stir(made, rng)
+    made.put("focus_slot", rng.integers(-1, 5, made["alive"].shape))
+    clear(made, "quality", "jam", "sight", "visible", "contact")
+    made.rows[:] = -7.0
+    made.look()
+    made.expected = snapshots(made)
+    yield made
+    made.close()
+
+
+def test_the_blocks_are_those_of_the_specification():
+    widths = [block.width for block in observe.blocks(CLASSIC)]
+    assert widths == [125, 40, 121, 256, 4, 4, 39] and sum(widths) == 589 == observe.obs_dim(CLASSIC)
+    table = observe.layout(CLASSIC)
+    assert [row.index for row in table] == list(range(589)) and len({row.name for row in table}) == 589
+
+
+@pytest.mark.parametrize(
+    ("options", "width"), [({"comm_dim": 16}, 629), ({"comm_dim": 0}, 549), ({"num_packs": 2}, 589)]
+)
+def test_the_width_follows_the_messages_alone(options, width):
+    battle = Battle(obs_layout="classic", **options)
+    assert battle.obs.shape[-1] == width == observe.obs_dim(battle.cfg)
+    battle.close()
+
+
+def test_every_column_follows_the_rules(battle):  # RL-48 (LOW-9)
+    names = [row.name for row in observe.layout(battle.cfg)]
+    assert len(names) == 595
+    for e, s in enumerate(battle.expected):
+        wanted = np.stack([rules.row(s, m, echo=True) for m in range(20)])
+        gap = np.abs(battle.obs[e] - wanted)
+        m, at = np.unravel_index(gap.argmax(), gap.shape)
+        assert gap.max() < 1e-5, (
+            f"mech {m} of environment {e}: {names[at]} is {battle.obs[e, m, at]}, not {wanted[m, at]}"
+        )
+
+
+def test_those_scenes_move_every_column(battle):
+    # a test of the test above: a column that never moves would be compared with nothing
+    table, seen = observe.layout(battle.cfg), battle.obs.reshape(-1, 595)
+    idle = {row.name for row in table if np.ptp(seen[:, row.index]) == 0}
+    bins = {name for name in idle if name.startswith("telemetry")}
+    rare = {f"contacts[{k}].friendly" for k in (3, 4)}
+    assert idle - rare - bins == {f"contacts[{k}].neutral" for k in range(5)}
+    assert len(bins) < 16, "too little stands on these maps"
+
+
+def test_contact_slots_follow_quotas_order_and_filter(battle):  # RL-41 (LOW-2)
+    for e, s in enumerate(battle.expected):
+        for m in range(20):
+            wanted = rules.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
+            assert battle["contact"][e, m].tolist() == wanted + [-1] * (20 - len(wanted)), (
+                f"mech {m} of environment {e}"
+            )
+
+
+def test_every_class_has_the_same_radar(battle):
+    if battle.cfg.observation_mode == "full":
+        pytest.skip("everybody is seen")
+    for e, s in enumerate(battle.expected):
+        wanted = np.array([[rules.visible(s, m, j) for j in range(20)] for m in range(20)])
+        assert np.array_equal(battle["visible"][e].astype(bool), wanted), f"environment {e}"
+
+
+def test_the_dead_see_nothing_at_all(battle):
+    dead = battle["alive"] == 0
+    assert dead.sum() > 10 and not battle.obs[dead].any()
+
+
+def test_a_shut_down_pilot_knows_neither_its_speed_nor_runs_its_jammer():  # RL-27 (MED-6)
+    battle = Battle(obs_layout="classic")
+    for name, value in (("vel", 3.0), ("heat", 500.0), ("shutdown", 1), ("ecm", 1), ("eccm", 1)):
+        battle.put(name, value)
+    battle.look()
+    at = column(battle, "self.vel_ahead")
+    assert not battle.obs[..., at : at + 3].any()
+    assert not battle.obs[..., column(battle, "self.ecm") : column(battle, "self.eccm") + 1].any()
+    assert (battle.obs[..., column(battle, "self.shutdown")] == 1).all()
+    battle.close()
+
+
+def pillars(grid: np.ndarray) -> None:
+    grid[0:6, 1::5, 1::5] = 7
+    grid[0:3, 2::9, 3::9] = SOLID
+
+
+def test_the_telemetry_map_is_surveyed_once_an_episode_and_mended_where_voxels_change():
+    # RL-32, RL-33 (MED-11, MED-12)
+    battle = Battle(
+        envs=3, size=45, edit=pillars, obs_layout="classic", pilots=install, autoreset=True, max_episode_seconds=15.0
+    )
+    battle.batch["script"].fill_(1)
+    seen, gone, came = battle["telemetry"].copy(), 0, 0
+    for _ in range(140):
+        battle.step()
+        now = battle["telemetry"].copy()
+        same = ~battle["over"].astype(bool)[:, None]
+        gone, came = gone + ((seen > now) & same).sum(), came + ((seen < now) & same).sum()
+        seen = now
+        for e in range(3):
+            assert np.array_equal(now[e].reshape(16, 16), rules.telemetry(snapshot(battle, e))), f"environment {e}"
+    assert battle["surveys"].tolist() == battle["episode"].tolist() and battle["episode"].min() > 1
+    assert came > 0, "no wreck fell into a free bin"
+    battle.close()
+
+
+def test_a_round_that_fells_the_only_wall_of_a_bin_clears_it():
+    def wall(grid: np.ndarray) -> None:
+        grid[0:4, 30, 30] = 7
+
+    battle = Battle(size=60, edit=wall, obs_layout="classic")
+    at = 30 * 16 // 60 * 17
+    assert battle["telemetry"][0, at] == 1 and battle["telemetry"].sum() == 1
+    for shot in range(12):
+        battle.put("round_weapon", [MISSILE, -1, -1, -1], 0)
+        battle.put("round_pos", (29.2, 30.5, 0.5 + shot % 4), 0)
+        battle.put("round_vel", (12.0, 0.0, 0.0), 0)
+        battle.put("round_age", 0, 0)
+        battle.step()
+    assert (battle["material"][0, 1:4, 30, 30] == AIR).all() and not MOVES[battle["material"][0, :, 30, 30]].any()
+    assert not battle["telemetry"].any() and battle["surveys"].tolist() == [1]
+    battle.close()
+
+
+@pytest.mark.parametrize("layout", ["suite", "classic"])
+def test_what_is_not_finite_is_shown_as_zero_and_counted(layout):
+    battle = Battle(obs_layout=layout)
+    battle.look()
+    whole = battle.obs.copy()
+    assert not battle["bad_obs"].any()
+    battle.put("message", [np.nan, np.inf, -np.inf, 0, 0, 0, 0, 0], 2)
+    battle.look()
+    np.testing.assert_array_equal(battle.obs, whole)
+    assert battle["bad_obs"][0].tolist() == [3] * 5 + [0] * 5
+    battle.close()

@@ -1,0 +1,156 @@
+"""``EchelonVectorEnv``: many battles for those who train against Gymnasium."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+from gymnasium.utils import env_checker, passive_env_checker
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+from echelon.agents import heuristic
+from echelon.config import EnvConfig, WorldConfig
+from echelon.env import gym_vector, observe
+from echelon.env.gym_vector import EchelonVectorEnv
+
+SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0, zone_win_share=10.0)
+"""Twenty decisions, which nobody ends by the zone."""
+
+
+@pytest.fixture(scope="module")
+def envs():
+    made = EchelonVectorEnv(3, SMALL, maps=2)
+    yield made
+    made.close()
+
+
+def play(envs: EchelonVectorEnv, decisions: int, seed: int = 0):
+    """Play random actions and yield every step."""
+    rng = np.random.default_rng(seed)
+    for _ in range(decisions):
+        yield envs.step(rng.uniform(-1, 1, envs.action_space.shape).astype(np.float32))
+
+
+def test_the_example_in_its_docstring_runs():
+    assert doctest.testmod(gym_vector).attempted > 8
+    assert doctest.testmod(gym_vector).failed == 0
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        env_checker.check_reset_seed_determinism, env_checker.check_reset_options, env_checker.check_reset_return_type,
+        env_checker.check_seed_deprecation, env_checker.check_reset_return_info_deprecation,
+    ],
+)  # fmt: skip
+def test_gymnasiums_checks_of_a_reset_pass(envs, check):  # RL-11 (HIGH-5)
+    check(envs)
+
+
+def test_gymnasiums_checks_of_the_spaces_pass(envs):  # RL-11 (HIGH-5)
+    for space in (envs.single_observation_space, envs.observation_space):
+        passive_env_checker.check_space(space, "observation", passive_env_checker.check_observation_space)
+        env_checker.check_space_limit(space, "observation")
+    for space in (envs.single_action_space, envs.action_space):
+        passive_env_checker.check_space(space, "action", passive_env_checker.check_action_space)
+        env_checker.check_space_limit(space, "action")
+
+
+def test_its_wrappers_work(envs):
+    counted = RecordEpisodeStatistics(envs)
+    counted.reset(seed=1)
+    *_, (observations, rewards, _, _, infos) = play(counted, 20)
+    assert observations.shape == envs.observation_space.shape and rewards.shape == (30,)
+    assert (infos["episode"]["l"] == 20).all() and infos["_episode"].all()
+
+
+@pytest.mark.parametrize("layout", ["suite", "classic"])
+def test_the_spaces_have_true_bounds_and_contain_every_observation(layout):  # RL-11, RL-22 (HIGH-5, MED-1)
+    cfg = EnvConfig(world=SMALL.world, max_episode_seconds=5.0, obs_layout=layout)
+    envs = EchelonVectorEnv(2, cfg, maps=2)
+    low, high = observe.bounds(cfg)
+    assert np.array_equal(envs.single_observation_space.low, low)
+    assert np.array_equal(envs.observation_space.high, np.tile(high, (20, 1)))
+    assert envs.observation_space.contains(envs.reset(seed=0)[0])
+    for observations, rewards, terminated, truncated, _ in play(envs, 50):
+        assert envs.observation_space.contains(observations)
+        assert [a.dtype for a in (rewards, terminated, truncated)] == [np.float32, bool, bool]
+    envs.close()
+
+
+def test_a_seed_repeats_everything_that_follows(envs):
+    def run() -> list[np.ndarray]:
+        seen = [envs.reset(seed=5)[0]]
+        for observations, rewards, *_ in play(envs, 45):
+            seen += [observations, rewards]
+        return seen
+
+    first, again = run(), run()
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(envs.reset(seed=6)[0], first[0])
+    assert not np.shares_memory(first[0], first[1])
+
+
+def test_battles_end_in_the_same_step_and_leave_their_last_observation():  # RL-23 (MED-2)
+    assert EchelonVectorEnv.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    envs = EchelonVectorEnv(2, SMALL, maps=2)
+    envs.reset(seed=3)
+    steps = list(play(envs, 20))
+    assert not any(t.any() or u.any() or "final_obs" in infos for _, _, t, u, infos in steps[:-1])
+    observations, _, terminated, truncated, infos = steps[-1]
+    assert (terminated ^ truncated).all() and infos["_final_obs"].all()
+    info = infos["final_info"]
+    assert np.array_equal(truncated, info["alive"]) and set(info["reason"]) == {"time_up"}
+    time, last = [row.name for row in observe.layout(SMALL)].index("ego.time"), np.stack(infos["final_obs"])
+    assert (last[info["alive"], time] == 1).all() and not observations[:, time].any()
+    assert infos["alive"].all() and not last[~info["alive"]][:, :500].any()
+    envs.close()
+
+
+def test_the_dead_wait_for_the_end_of_their_battle(envs):
+    envs.reset(seed=0)
+    hp = envs.engine.batch.numpy("hp").copy()
+    hp[1, 4] = 0.0
+    envs.engine.batch.set("hp", hp)
+    for step, (observations, _, terminated, truncated, infos) in enumerate(play(envs, 20)):
+        if step < 19:
+            assert not terminated.any() and not truncated.any()
+            assert not infos["alive"][14] and not observations[14, :500].any()
+    assert terminated[14] and not truncated[14]
+
+
+def test_one_side_learns_while_pilots_fly_the_other():
+    envs = EchelonVectorEnv(
+        2, SMALL, side="red", pilots=heuristic.install, script=heuristic.script_of("hard"), maps=2
+    )  # fmt: skip
+    assert envs.num_envs == 10 and envs.agents[:6] == ["red_0", "red_1", "red_2", "red_3", "red_4", "red_0"]
+    envs.reset(seed=0)
+    still = np.zeros(envs.action_space.shape, np.float32)
+    before = envs.engine.batch.numpy("pos").copy()
+    for _ in range(8):
+        envs.step(still)
+    moved = np.linalg.norm(envs.engine.batch.numpy("pos") - before, axis=-1)[:, :, None].max(axis=-1)
+    assert (moved[:, :5] > 1).any() and moved[:, 5:].max() < 1
+    envs.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"battles": 0}, "battles is 0, wanted at least 1"),
+        ({"side": "green"}, "side is 'green', wanted one of both, blue, red"),
+        ({"side": "blue"}, "pilots is None, wanted who flies the team that side 'blue' leaves"),
+    ],
+)
+def test_what_makes_no_sense_is_named(options, text):
+    with pytest.raises(ValueError, match=text):
+        EchelonVectorEnv(**{"battles": 1, "config": SMALL, **options})
+
+
+def test_wrong_actions_and_seeds_are_named(envs):
+    with pytest.raises(ValueError, match=r"actions is \(2, 26\), wanted shape \(30, 26\)"):
+        envs.step(np.zeros((2, 26), np.float32))
+    with pytest.raises(ValueError, match="seed is -1, wanted a whole number"):
+        envs.reset(seed=-1)
