@@ -66,6 +66,7 @@ class Engine:
         self.action_dim = action_dim(cfg.comm_dim)
         self.autoreset = autoreset
         self._frame: Program = ()
+        self._journals = False
         self._surveys = cfg.obs_layout == "classic"
         self.batch = Batch(cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env)
         self.batch.lengths["A"] = self.action_dim
@@ -146,7 +147,7 @@ class Engine:
         return [Launch(assist.assist, MECH, {"weight": weight})] if weight else []
 
     def _tick(self) -> list[Launch]:
-        tick = step.tick(recorded=bool(self._frame), landing=self.cfg.physics.landing)
+        tick = step.tick(recorded=self._journals, landing=self.cfg.physics.landing)
         return observe_telemetry.watched(tick) if self._surveys else tick
 
     def begin(self, fresh: str) -> list[Launch]:
@@ -167,7 +168,7 @@ class Engine:
 
         The program ``frame`` runs it alone.
         """
-        self._frame = frame
+        self._frame, self._journals = frame, bool(envs)
         self.batch.keep_journal(envs)
         self._runners.pop("decision", None)
         self._runners.pop("frame", None)

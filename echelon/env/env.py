@@ -17,6 +17,7 @@ from echelon import actions as action
 from echelon.config import PACK_SIZE, EnvConfig
 from echelon.env import observe, reward
 from echelon.env.engine import Engine
+from echelon.env.events import COUNTED_EVENTS, Event, EventLog
 from echelon.env.referee import REASONS, WINNERS
 from echelon.env.tape import Tape
 from echelon.gen.bank import stack_maps
@@ -27,7 +28,9 @@ from echelon.sim.batch import Batch
 
 Observation = NDArray[np.float32]
 SEED_LIMIT = 2**31 - 2
-COUNTED = ("kills", "assists", "knockdowns", "shutdowns", "bad_actions", "bad_obs")
+COUNTED = ("assists", "knockdowns", "shutdowns", "bad_actions", "bad_obs")
+"""Statistics that are sums of the arrays of the same names; the others come from events."""
+STATS = (*COUNTED, *COUNTED_EVENTS.values(), "damage", "legged")
 
 
 class BattleWorld(NamedTuple):
@@ -83,6 +86,9 @@ class EchelonEnv:
         self._device = device
         self._engine: Engine | None = None
         self._tape = Tape() if record else None
+        self._log: EventLog | None = None
+        self._events: list[Event] = []
+        self._legged = np.zeros(len(self.possible_agents), bool)
         self._rows = np.zeros((1, len(self.possible_agents), len(low)), np.float32)
         self._final = np.zeros_like(self._rows)
         self.last_outcome: dict[str, Any] | None = None
@@ -105,6 +111,13 @@ class EchelonEnv:
         if self._engine is None:
             raise ValueError("the environment has not been reset, call reset() first")
         return self._engine
+
+    @property
+    def log(self) -> EventLog:
+        """The reader of the battle's journal; there is none before the first ``reset``."""
+        if self._log is None:
+            raise ValueError("the environment has not been reset, call reset() first")
+        return self._log
 
     @property
     def sim(self) -> Batch:
@@ -166,6 +179,8 @@ class EchelonEnv:
             self._engine.attach(self._rows, self._final)
             rows = np.arange(len(self.possible_agents), dtype=np.int32)[None]
             self._engine.batch.set("row_of", rows)
+            self._engine.record([0])
+            self._log = EventLog(self._engine.batch, self.possible_agents)
         else:
             self._engine.batch.replace_maps(maps)
         self._engine.batch.set("forced_seed", np.array([episode_seed], np.int32))
@@ -174,9 +189,11 @@ class EchelonEnv:
         self.agents = list(self.possible_agents)
         self.last_reset_seed = episode_seed
         self.last_outcome = None
-        self.stats = {team: dict.fromkeys((*COUNTED, "damage"), 0.0) for team in WINNERS[:2]}
+        self.stats = {team: dict.fromkeys(STATS, 0.0) for team in WINNERS[:2]}
         if self._tape is not None:
             self._tape.begin(self._engine, episode_seed)
+        self.log.clear()
+        self._events, self._legged[:] = [], False
         infos = {aid: {"seed": episode_seed} for aid in self.possible_agents}
         return self._obs(), infos
 
@@ -195,8 +212,11 @@ class EchelonEnv:
         self._count()
         if int(self._read("over")):
             self.last_outcome = self._outcome()
-        if self._tape is not None:
+        if self._tape is None:
+            self.log.clear()
+        else:
             self._tape.after_step(over=self.last_outcome is not None)
+            self.log.resume()
         ids = list(enumerate(self.possible_agents))
         rewards = self._read("reward")
         return (
@@ -232,10 +252,24 @@ class EchelonEnv:
 
     def _count(self) -> None:
         half = self.config.team_size
+        self._events = self.log.read()
+        for event in self._events:
+            doer = event.get("shooter") if event["type"] != "ams_intercept" else event["defender"]
+            team = str(doer).split("_")[0]
+            if event["type"] in COUNTED_EVENTS and team in self.stats and not self._is_friendly(event):
+                self.stats[team][COUNTED_EVENTS[event["type"]]] += 1.0
+        legged = self._read("leg_hp") <= 0.0
+        fresh, self._legged = legged & ~self._legged, legged
         for team, part in (("blue", slice(0, half)), ("red", slice(half, None))):
+            self.stats[team]["legged"] += float(fresh[part].sum())
             for name in COUNTED:
                 self.stats[team][name] += float(self._read(name)[part].sum())
             self.stats[team]["damage"] += float(self._read("dealt")[part].sum())
+
+    @staticmethod
+    def _is_friendly(event: Event) -> bool:
+        """Whether a kill was of the killer's own team, which counts for nobody."""
+        return event["type"] == "kill" and str(event["shooter"])[:3] == str(event["target"])[:3]
 
     def _outcome(self) -> dict[str, Any]:
         return {
@@ -256,6 +290,7 @@ class EchelonEnv:
         infos: dict[str, dict[str, Any]] = {}
         for m, aid in enumerate(self.possible_agents):
             infos[aid] = {
+                "events": self._events,
                 "alive": bool(alive[m]),
                 "reward_components": {n: float(v) for n, v in zip(reward.TERM_NAMES, parts[m], strict=True)},
                 "zone_score": score,
