@@ -1,7 +1,7 @@
 """What happened in a decision, as plain records: the journal of a battle read as the events that rewards speak of.
 
-``EventLog`` reads the journal of environment 0 after each decision; it shares the journal with a recorder, which clears it
-from time to time.
+``EventLog`` reads the journal of environment 0 after each decision; it may share the journal with a recorder, which
+clears it from time to time.
 """
 
 from __future__ import annotations

@@ -10,25 +10,28 @@ import numpy as np
 import warp as wp
 
 from echelon.replay.columns import Layout, bounds
-from echelon.replay.schema import COLUMNS, ROUNDS, EventKind, MechFlag
+from echelon.replay.schema import CLOUDS, COLUMNS, ROUNDS, EventKind, MechFlag
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.batch import Batch
 from echelon.sim.geometry import arc_tan2, xy_length
 from echelon.sim.kernels.journal import write
 from echelon.sim.rng import mix
-from echelon.sim.state import ROUNDS_PER_MECH
-from echelon.sim.tables import NUM_COOLDOWNS
+from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH
+from echelon.sim.tables import NUM_COOLDOWNS, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 PLACES = {column.name: i for i, column in enumerate(COLUMNS)}
 ROUND_PLACES = {column.name: i for i, column in enumerate(ROUNDS.columns)}
+CLOUD_PLACES = {column.name: i for i, column in enumerate(CLOUDS.columns)}
 FIRST_MECH = wp.constant(PLACES["x"])
 """First column with a value per mech; those before it are per frame and per team."""
 FRONT = wp.constant(5)
 """Values of a frame before the first mech's: tick, and score and tonnage of both teams."""
 ROUND_ROWS_PER_FRAME = 2 * ROUNDS_PER_MECH
 """Rows of the log of rounds for each mech and frame of half a ring."""
+CLOUD_ROWS = 4 * CLOUDS_PER_MECH
+"""Rows of the log of clouds for each mech."""
 
 SCORE, TONNAGE = wp.constant(PLACES["score"]), wp.constant(PLACES["tonnage"])
 X, VX, YAW = wp.constant(PLACES["x"]), wp.constant(PLACES["vx"]), wp.constant(PLACES["yaw"])
@@ -36,6 +39,10 @@ HP, LEG_HP, HEAT = wp.constant(PLACES["hp"]), wp.constant(PLACES["leg_hp"]), wp.
 STABILITY, COOLDOWN = wp.constant(PLACES["stability"]), wp.constant(PLACES["cooldown"])
 FLAGS, FOCUS, PAINTER = wp.constant(PLACES["flags"]), wp.constant(PLACES["focus"]), wp.constant(PLACES["painter"])
 ROUND_X = wp.constant(ROUND_PLACES["x"])
+CLOUD_X = wp.constant(CLOUD_PLACES["x"])
+CLOUD_STEPS = wp.constant(1.0 / CLOUDS.columns[CLOUD_PLACES["x"]].scale)
+FARTHEST = wp.constant(float(bounds(CLOUDS.columns[CLOUD_PLACES["x"]].dtype)[1]))
+"""Largest coordinate of a cloud that can be written down, in its steps."""
 ROUND_YAW, ROUND_PITCH = wp.constant(ROUND_PLACES["yaw"]), wp.constant(ROUND_PLACES["pitch"])
 ALIVE, FALLEN, IS_DOWN = (wp.constant(int(f)) for f in (MechFlag.ALIVE, MechFlag.FALLEN, MechFlag.SHUTDOWN))
 LEGGED, PAINTED, VENT = (wp.constant(int(f)) for f in (MechFlag.LEGGED, MechFlag.PAINTED, MechFlag.VENT))
@@ -174,6 +181,46 @@ def log_round(
     round_log[page, n, ROUND_PITCH] = turned(arc_tan2(v[2], xy_length(v)), round_step[ROUND_PITCH], HALF_TURN)
 
 
+@wp.func
+def log_cloud(cloud_log: wp.array3d(dtype=wp.int32), cloud_count: wp.array(dtype=wp.int32), page: int, burst: int, m: int, p: wp.vec3):
+    """Append a cloud, or only count it where the log is full."""
+    n = cloud_count[page]
+    cloud_count[page] = n + 1
+    if n >= cloud_log.shape[1]:
+        return
+    cloud_log[page, n, 0] = burst
+    cloud_log[page, n, 1] = m
+    for a in range(3):
+        cloud_log[page, n, CLOUD_X + a] = int(wp.clamp(wp.rint(p[a] * CLOUD_STEPS), 0.0, FARTHEST))
+
+
+@wp.kernel
+def note_clouds(
+    # rules
+    rules: Rules,
+    # state in
+    journal_env: wp.array(dtype=wp.int32), journal_page: wp.array(dtype=wp.int32), page_open: wp.array(dtype=wp.int32), frames: wp.array3d(dtype=wp.int32), frame_count: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), clouds: wp.array(dtype=wp.int32), cloud_ticks: wp.array3d(dtype=wp.int32), cloud_pos: wp.array3d(dtype=wp.vec3),
+    # out
+    cloud_log: wp.array3d(dtype=wp.int32), cloud_count: wp.array(dtype=wp.int32),
+):
+    """Log the clouds that burst since the frame before, and at the first frame all that live."""
+    i = wp.tid()
+    e = journal_env[i]
+    page = journal_page[i]
+    if page_open[page] == 0 or clouds[e] == 0:
+        return
+    number = frame_count[page]
+    until = tick[e] - rules.smoke_ticks - 1
+    if number > 0:
+        until = frames[page, (number - 1) % frames.shape[1], 0]
+    for m in range(cloud_ticks.shape[1]):
+        for q in range(CLOUDS_PER_MECH):
+            left = cloud_ticks[e, m, q]
+            burst = tick[e] - rules.smoke_ticks + left
+            if left > 0 and burst > until:
+                log_cloud(cloud_log, cloud_count, page, burst, m, cloud_pos[e, m, q])
+
+
 @wp.kernel
 def note_decision(
     # rules
@@ -222,6 +269,8 @@ def add_arrays(batch: Batch, count: int, ring: int) -> None:
         "frame_count": ((count,), wp.int32),
         "round_log": ((count, ring // 2 * ROUND_ROWS_PER_FRAME * mechs, len(ROUNDS.columns)), wp.int32),
         "round_count": ((count,), wp.int32),
+        "cloud_log": ((count, CLOUD_ROWS * mechs, len(CLOUDS.columns)), wp.int32),
+        "cloud_count": ((count,), wp.int32),
     }
     for name, (shape, dtype) in shapes.items():
         batch.backend.add({name: wp.zeros(shape, dtype=dtype, device=device)}, per_env=False)
@@ -234,4 +283,5 @@ def add_arrays(batch: Batch, count: int, ring: int) -> None:
 
 def launches() -> list[Launch]:
     """Return what writes a frame down."""
-    return in_phase("journal", [Launch(note_motion, "JM"), Launch(note_condition, "JM"), Launch(note_decision, "J")])
+    mechs = [Launch(note_motion, "JM"), Launch(note_condition, "JM")]
+    return in_phase("journal", [*mechs, Launch(note_clouds, "J"), Launch(note_decision, "J")])

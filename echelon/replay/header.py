@@ -65,6 +65,7 @@ def build_header(
         "duration_s": cfg.max_episode_seconds,
         "score_to_win": cfg.zone_score_to_win,
         "zone": [float(v) for v in _row(batch, "zone", env)],
+        "cloud": {"radius": cfg.physics.smoke_radius_vox, "life_s": cfg.physics.smoke_life_s},
         "roster": _roster(batch, env),
         **name_tables(),
         "config": differing(asdict(cfg), asdict(type(cfg)())),

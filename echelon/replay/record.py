@@ -19,16 +19,28 @@ from numpy.typing import NDArray
 from echelon.replay import frames
 from echelon.replay.columns import Ints
 from echelon.replay.header import Team, build_header
-from echelon.replay.schema import CHUNK_SECONDS, COLUMNS, PLACE, REASONS, ROUNDS, SUFFIX, WORLDS_FOLDER, EventKind
+from echelon.replay.schema import (
+    CHUNK_SECONDS,
+    CLOUDS,
+    COLUMNS,
+    PLACE,
+    REASONS,
+    ROUNDS,
+    SUFFIX,
+    WORLDS_FOLDER,
+    EventKind,
+)
 from echelon.replay.writer import MatchWriter, world_payload
 from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.backend import Program
 from echelon.sim.batch import Batch
+from echelon.sim.tables import duration_ticks
 
 SPLASH_MARGIN = 1.5
 """An explosion lies a little before the cell that its round struck [vox]."""
 Cells = tuple[NDArray[np.intp], ...]
-FETCHED = ("frames", "digests", "frame_count", "page_open", "round_log", "round_count", "journal", "journal_count")
+COUNTERS = ("journal_count", "round_count", "cloud_count")
+FETCHED = ("frames", "digests", "frame_count", "page_open", "journal", "round_log", "cloud_log", *COUNTERS)
 HALF = np.array([c.size for c in CHASSIS], np.float64) / 2
 ROUNDING = max(column.scale for column in COLUMNS if column.name in ("x", "y", "z"))
 """How far a recorded position may lie from the real one [vox]."""
@@ -82,6 +94,7 @@ class _Fetched:
     frames: NDArray[np.int32]
     events: NDArray[np.int32]
     rounds: NDArray[np.int32]
+    clouds: NDArray[np.int32]
     digests: NDArray[np.uint32]
     cells: Cells
     """Voxels that changed: z, y, x."""
@@ -92,8 +105,8 @@ class _Fetched:
 class _Track:
     """One environment being recorded: turns what was fetched into chunks."""
 
-    def __init__(self, env: int, page: int, writer: MatchWriter, voxels: NDArray[np.uint8]) -> None:
-        self.env, self.page, self.writer = env, page, writer
+    def __init__(self, env: int, page: int, writer: MatchWriter, voxels: NDArray[np.uint8], cloud_ticks: int) -> None:
+        self.env, self.page, self.writer, self._cloud_ticks = env, page, writer, cloud_ticks
         self.voxels = voxels
         """As they were when last compared ``[z, y, x]``."""
         self.seen = 0
@@ -102,12 +115,17 @@ class _Track:
         self._scale = np.array([c["scale"] for c in writer.header["columns"] if c["name"] in AXES])
         self._last: Ints | None = None
         self._rounds: Ints = np.zeros((0, len(ROUNDS.columns)), np.int64)
+        self._clouds: Ints = np.zeros((0, len(CLOUDS.columns)), np.int64)
+        """Those that may still live."""
 
     def write(self, fetched: _Fetched, stride: int) -> None:
         """Write the frames that were fetched as chunks of ``stride`` frames and the one before them."""
         rows, rounds = fetched.frames.astype(np.int64), fetched.rounds.astype(np.int64)
         events, first = fetched.events.astype(np.int64), fetched.first
         edits = self._edits(rows, events, fetched)
+        if len(fetched.clouds):
+            clouds = np.concatenate([self._clouds, fetched.clouds.astype(np.int64)])
+            self._clouds = clouds[np.lexsort(clouds.T[::-1])]
         if self._last is not None:
             rows, first = np.concatenate([self._last, rows]), first - 1
             rounds = np.concatenate([self._rounds, rounds]) if len(self._rounds) else rounds
@@ -118,8 +136,11 @@ class _Track:
             tables = {"events": between(events, TICK, *ticks), "edits": between(edits, TICK, *ticks)}
             tables["rounds"] = between(rounds, 0, first + start - 1, first + end)
             tables["rounds"][:, 0] -= first + start
-            state = fetched.digests[max(0, start - 1) : end].tobytes() + tables["edits"].tobytes()
+            tables["clouds"] = between(self._clouds, TICK, rows[start, TICK] - self._cloud_ticks, rows[end, TICK])
+            state = fetched.digests[max(0, start - 1) : end].tobytes()
+            state += tables["edits"].tobytes() + tables["clouds"].tobytes()
             self.writer.chunk(rows[start : end + 1], tables, state)
+        self._clouds = between(self._clouds, TICK, rows[last, TICK] - self._cloud_ticks, rows[last, TICK])
         self._last = rows[last:]
         self._rounds = between(rounds, 0, first + last - 1, first + last)
 
@@ -168,6 +189,7 @@ class Recorder:
         self._tracks: list[_Track] = []
         cfg = stage.batch.cfg
         self._stride = chunk_frames(cfg.dt_sim, cfg.decision_repeat)
+        self._cloud_ticks = duration_ticks(cfg.physics.smoke_life_s, cfg.dt_sim)
         self._steps = 0
         self._fetched_at, self._fetched_step = 0.0, 0
         frames.add_arrays(stage.batch, len(self.envs), (MOST_CHUNKS + 1) * self._stride)
@@ -193,7 +215,7 @@ class Recorder:
             header = build_header(self.stage.batch, env, match.teams, match.map_seed, match.about)
             path.unlink(missing_ok=True)
             writer = MatchWriter(path, header, world_payload(voxels), worlds=worlds)
-            self._tracks.append(_Track(env, page, writer, voxels))
+            self._tracks.append(_Track(env, page, writer, voxels, self._cloud_ticks))
 
     def after_step(self) -> None:
         """Count the decision just played, and write a chunk where one is due."""
@@ -235,7 +257,7 @@ class Recorder:
         for track in self._tracks:
             self._take(track, arrays)
         over = [track for track in self._tracks if not arrays["page_open"][track.page]]
-        for name in ("journal_count", "round_count"):
+        for name in COUNTERS:
             if self._views:
                 self._views[name][:] = 0
             else:
@@ -254,9 +276,10 @@ class Recorder:
         at = np.arange(track.seen, count) % arrays["frames"].shape[1]
         events = self._logged(arrays["journal"][page], int(arrays["journal_count"][page]))
         rounds = self._logged(arrays["round_log"][page], int(arrays["round_count"][page]))
+        clouds = self._logged(arrays["cloud_log"][page], int(arrays["cloud_count"][page]))
         cells, kinds = self._changed(track, events)
         fetched = _Fetched(
-            track.seen, arrays["frames"][page][at], events, rounds, arrays["digests"][page][at], cells, kinds
+            track.seen, arrays["frames"][page][at], events, rounds, clouds, arrays["digests"][page][at], cells, kinds
         )
         track.seen = count
         track.write(fetched, self._stride)

@@ -21,7 +21,7 @@ MAGIC = b"\x89ECR\r\n\x1a\n"
 """First bytes of a replay; a transfer as text would break them."""
 END_MAGIC = b"ECREND\r\n"
 """Last bytes of the TRAILER's payload."""
-SCHEMA_MAJOR, SCHEMA_MINOR = 1, 0
+SCHEMA_MAJOR, SCHEMA_MINOR = 1, 1
 SUFFIX = ".ecr"
 WORLDS_FOLDER = "worlds"
 """Folder beside replays that holds their worlds, by full sha256."""
@@ -82,12 +82,13 @@ class MechFlag(IntFlag):
 
 
 class HitFlag(IntFlag):
-    """Bits of the column ``flags`` of a hit."""
+    """Bits of the column ``flags`` of a hit, and of a shot of point defence."""
 
     LEG = 1
     REAR = 2
     PAINTED = 4
     SPLASH = 8
+    STOPPED = 16
 
 
 class EventKind(IntEnum):
@@ -102,6 +103,7 @@ class EventKind(IntEnum):
     IMPACT = 6
     FALL = 7
     SHUTDOWN = 8
+    AMS = 9
 
 
 MARKERS = (EventKind.KILL, EventKind.FALL, EventKind.SHUTDOWN)
@@ -184,6 +186,8 @@ PLACE = 1 / 2
 """Step of an event's place [vox]."""
 ROUND_PLACE = 1 / 4
 """Step of a round's position [vox]."""
+CLOUD_PLACE = 1 / 8
+"""Step of a cloud's centre [vox]."""
 ROUND_ANGLE = pi / 128
 """Step of a round's direction [rad]."""
 
@@ -202,7 +206,10 @@ EVENTS = Table(
         Column(name="z", dtype="u16", scale=PLACE),
     ),
 )
-"""What happened, by kind and then in order of ticks; the place is that of an impact, else 0: where the mechs are."""
+"""What happened, by kind and then in order of ticks; the place is that of an impact, else 0: where the mechs are.
+
+A shot of point defence names the defender, the missile's owner, its weapon and where it was; STOPPED says it was hit.
+"""
 ROUNDS = Table(
     name="rounds",
     columns=(
@@ -238,9 +245,20 @@ EDITS = Table(
     ),
 )
 """Voxels that change within the chunk, in order of ticks."""
+CLOUDS = Table(
+    name="clouds",
+    columns=(
+        Column(name="tick", dtype="i16", predict=1),
+        Column(name="who", dtype="i16"),
+        Column(name="x", dtype="u16", scale=CLOUD_PLACE),
+        Column(name="y", dtype="u16", scale=CLOUD_PLACE),
+        Column(name="z", dtype="u16", scale=CLOUD_PLACE),
+    ),
+)
+"""Smoke clouds that live within the chunk: when each burst, maybe before the chunk, whose it is, and its centre."""
 
-TABLES: tuple[Table, ...] = (EVENTS, ROUNDS, BASE, EDITS)
-"""Tables of this version, in the order in which a chunk stores them."""
+TABLES: tuple[Table, ...] = (EVENTS, ROUNDS, BASE, EDITS, CLOUDS)
+"""Tables of this version, in the order in which a chunk stores them; a minor version may add some at the end."""
 
 CHUNK_INDEX = Table(
     name="chunks",

@@ -55,6 +55,7 @@ export interface Header {
   teams: [TeamHeader, TeamHeader]; seed: number; map_seed: number; env: number;
   run: string; update: number; global_step: number; duration_s: number; score_to_win: number;
   world: { sha256: string; size: [number, number, number] }; zone: [number, number, number];
+  cloud?: { radius: number; life_s: number }; // since 1.1
   roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
   materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
   columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;

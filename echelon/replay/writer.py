@@ -21,6 +21,7 @@ from echelon.replay.columns import Ints, Layout
 from echelon.replay.schema import (
     BASE,
     CHUNK_INDEX,
+    CLOUDS,
     COLUMNS,
     EDITS,
     EVENTS,
@@ -104,8 +105,9 @@ class MatchWriter:
     def chunk(self, frames: Ints, tables: Mapping[str, Ints], state: bytes = b"") -> None:
         """Write the rows ``[F, W]`` of a chunk's frames, the first repeating the last of the chunk before.
 
-        ``tables`` has ``events``, ``rounds`` and ``edits`` (rows of tick, cell and material), each in order of time;
-        ticks are those of the match, and all values within their bounds. ``state`` is what the hash chain takes in.
+        ``tables`` has ``events``, ``rounds``, ``clouds`` and ``edits`` (rows of tick, cell and material), each in order
+        of time; ticks are those of the match, and all values within their bounds. ``state`` is what the hash chain
+        takes in.
         """
         ticks = int(frames[0, 0]), int(frames[-1, 0])
         events, rounds = tables.get("events", NO_ROWS["events"]), tables.get("rounds", NO_ROWS["rounds"])
@@ -119,6 +121,7 @@ class MatchWriter:
             rows[EDITS.name] = since(in_runs(edits), ticks[0])
             self._edited.update(zip(edits[:, 1].tolist(), edits[:, 2].tolist(), strict=True))
         rows[EVENTS.name] = events = since(events, ticks[0])
+        rows[CLOUDS.name] = since(tables.get("clouds", NO_ROWS["clouds"]), ticks[0])
         self._hash = chained(self._hash, state or frames[-1].tobytes())
         frames = since(frames, ticks[0])
         payload = {

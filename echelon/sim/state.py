@@ -148,6 +148,7 @@ EVENTS: dict[str, Field] = {
     "splash": Field(V3, "EMM", "what mech 1's explosions cost mech 2: damage, stability; and its last round felt, -1"),
     "landing_speed": Field(F32, "EM", "downward speed that something stopped in this tick [vox/s], else 0"),
     "intercepts": Field(I32, "EM", "missiles shot down this decision"),
+    "ams_shot": Field(wp.vec4i, "EM", "last shot of point defence: whose round, its slot, its weapon, 1 if it was hit"),
     "bad_actions": Field(I32, "EM", "non-finite action entries replaced by 0 this decision"),
     "overflow": Field(I32, "EM", "bits of capacity overflows; 1 rounds, 2 smoke clouds"),
     "knockdowns": Field(I32, "EM", "knockdowns this decision"),

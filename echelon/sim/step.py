@@ -41,13 +41,14 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
     hits = [Launch(damage.suffer, MECH), Launch(damage.succumb, MECH), Launch(damage.credit, MECH)]
     rounds = [
         Launch(projectiles.defend, ENV),
+        *noted(journal.note_defence),
         Launch(projectiles.guide, MECH),
         Launch(projectiles.fly, MECH),
         Launch(projectiles.burst_smoke, ENV),
         Launch(damage.shake, MECH),
     ]
     shots = [
-        Launch(sensing.sense_quality, MECH, {"fresh": "every"}),
+        Launch(sensing.sense_for_launch, MECH),
         Launch(fire.choose_targets, MECH),
         Launch(fire.triggers, MECH),
     ]

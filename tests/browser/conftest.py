@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "replays" / "small.ecr"
+SMOKE = GOLDEN.with_name("smoke.ecr")
+"""A match with smoke clouds and point defence; not among those of ``home``."""
 RUN = "20260101-000000-quickstart-calm-otter"
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",

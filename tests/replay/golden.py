@@ -1,7 +1,8 @@
-"""The small golden replay: how it was made, and what a reader must find in it.
+"""The golden replays: how they were made, and what a reader must find in them.
 
-``small.ecr`` is committed and stays as it is: a later version must still play it. ``small.json`` says what is in it,
-for this package's tests and for the viewer's.
+``small.ecr`` (schema 1.0) and ``smoke.ecr`` (1.1, with smoke clouds and point defence) are committed and stay as they
+are: a later version must still play them. ``small.json`` and ``smoke.json`` say what is in them, for this package's
+tests and for the viewer's.
 """
 
 from __future__ import annotations
@@ -18,23 +19,41 @@ from echelon.replay.reader import Replay
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "replays"
 SMALL = FOLDER / "small.ecr"
 EXPECTED = FOLDER / "small.json"
+SMOKE = FOLDER / "smoke.ecr"
+SMOKE_EXPECTED = FOLDER / "smoke.json"
 
 EDGE, HEIGHT, SECONDS = 36, 12, 14.0
+SMOKE_EDGE, SMOKE_HEIGHT, SMOKE_SECONDS, SMOKE_SEED = 48, 14, 30.0, 7
 
 
 def record_small(path: Path) -> None:
     """Play a short match on a small map between scripted pilots and record it, its world embedded."""
+    _record(path, (EDGE, HEIGHT, SECONDS), 2**30, ("scripted", "scripted"), ("legacy", "legacy"))
+
+
+def record_smoke(path: Path) -> None:
+    """The same between pilots who throw smoke and launch missiles; look that there is some of each."""
+    _record(path, (SMOKE_EDGE, SMOKE_HEIGHT, SMOKE_SECONDS), SMOKE_SEED, ("hard", "expert"), ("hard", "expert"))
+
+
+def _record(
+    path: Path, size: tuple[int, int, float], seed: int, levels: tuple[str, str], pilots: tuple[str, str]
+) -> None:
+    from echelon.agents.heuristic import script_of
     from echelon.config import EnvConfig
     from echelon.replay.header import Team
     from echelon.replay.record import Match, Recorder
     from echelon.training.vec_env import VectorEnv
 
+    edge, height, seconds = size
     base = EnvConfig()
-    world = replace(base.world, size_x=EDGE, size_y=EDGE, size_z=HEIGHT)
-    cfg = replace(base, world=world, max_episode_seconds=SECONDS)
-    teams = Team(name="Blue", level="scripted"), Team(name="Red", level="scripted")
+    world = replace(base.world, size_x=edge, size_y=edge, size_z=height)
+    cfg = replace(base, world=world, max_episode_seconds=seconds)
+    teams = Team(name="Blue", level=levels[0]), Team(name="Red", level=levels[1])
     match = Match(name=path.stem, teams=teams, about={"created": 0.0, "run": "golden", "update": 0, "global_step": 0})
-    with VectorEnv(1, cfg, learners="none", seeds=[2**30], autoreset=False, initial_weapon_prob=1.0) as env:
+    with VectorEnv(1, cfg, learners="none", seeds=[seed], autoreset=False, initial_weapon_prob=1.0) as env:
+        scripts = [[script_of(pilot)] * cfg.team_size for pilot in pilots]
+        env.engine.batch.set("script", np.array([sum(scripts, [])], np.int32))
         env.reset()
         path.unlink(missing_ok=True)
         recorder = Recorder(env.engine, [0], path.parent, [match], embed_world=True)
@@ -77,8 +96,19 @@ def _chunk(replay: Replay, n: int) -> dict[str, Any]:
     }
 
 
+def smoke_contents(path: Path) -> dict[str, Any]:
+    """Return what a replay says of clouds and events: integers as they are stored."""
+    with Replay(path) as replay:
+        parts = [_chunk(replay, n) for n in range(len(replay.chunks))]
+    kept = ("tick0", "tick1")
+    tables = ("clouds", "events")
+    return {"chunks": [{k: p[k] for k in kept} | {"tables": {t: p["tables"][t] for t in tables}} for p in parts]}
+
+
 def update() -> None:
-    """Make both files anew, which is due only when the major version changes."""
+    """Make all files anew, which is due only when the major version changes."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     record_small(SMALL)
+    record_smoke(SMOKE)
     EXPECTED.write_text(json.dumps(contents(SMALL), separators=(",", ":")) + "\n", encoding="utf-8")
+    SMOKE_EXPECTED.write_text(json.dumps(smoke_contents(SMOKE), separators=(",", ":")) + "\n", encoding="utf-8")

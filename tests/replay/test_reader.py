@@ -118,7 +118,7 @@ def test_records_of_the_future_are_passed_over(whole, tmp_path):
 
 def test_columns_tables_and_keys_of_the_future_are_passed_over(tmp_path):
     extra = {"name": "mood", "dtype": "u8", "scale": 1.0, "predict": 0, "per": "mech", "k": 2}
-    table = {"name": "clouds", "columns": [{"name": "x", "dtype": "u16", "scale": 1.0, "predict": 1}]}
+    table = {"name": "birds", "columns": [{"name": "x", "dtype": "u16", "scale": 1.0, "predict": 1}]}
     base = header()
     newer = {
         **base, "schema": [SCHEMA_MAJOR, 9], "weather": "rain", "columns": [*base["columns"], extra],
@@ -142,7 +142,7 @@ def test_columns_tables_and_keys_of_the_future_are_passed_over(tmp_path):
     with Replay(path) as replay:
         found = replay.chunk(0)
         assert found.frames["tick"][:, 0].tolist() == [0, 5]
-        assert found.tables["clouds"]["x"].tolist() == [1]
+        assert found.tables["birds"]["x"].tolist() == [1]
         assert replay.timeline()["markers"] == []
 
 

@@ -24,7 +24,13 @@ def test_the_schema_agrees_with_the_tables_it_copies():
     assert schema.REASONS == REASONS and schema.WINNERS == WINNERS
     assert [name.upper() for name in schema.COOLDOWNS] == [c.name for c in Cooldown]
     assert len(schema.EVENTS.columns) == state.JOURNAL_VALUES
-    hits = {"LEG": fire.HIT_LEG, "REAR": fire.HIT_REAR, "PAINTED": fire.HIT_PAINTED, "SPLASH": journal.SPLASHED}
+    hits = {
+        "LEG": fire.HIT_LEG,
+        "REAR": fire.HIT_REAR,
+        "PAINTED": fire.HIT_PAINTED,
+        "SPLASH": journal.SPLASHED,
+        "STOPPED": journal.STOPPED,
+    }
     assert {flag.name: int(flag) for flag in schema.HitFlag} == {name: int(value) for name, value in hits.items()}
-    for kind in ("HIT", "PAINT", "KILL", "ASSIST", "LAUNCH", "IMPACT"):
+    for kind in ("HIT", "PAINT", "KILL", "ASSIST", "LAUNCH", "IMPACT", "AMS"):
         assert int(getattr(journal, kind)) == schema.EventKind[kind]

@@ -118,4 +118,8 @@ export const SCENE = {
   hemisphereGround: 0x6f5f4a,
   apron: 0x3d4650,
   heatGlow: 0xff6a1a,
+  smoke: 0xd3d8de, // of clouds that hide
 } as const;
+
+/** How a shot of point defence is drawn. */
+export const POINT_DEFENCE = { colour: 0xbfe9ff, width: 0.12, linger: 0.26, blast: 0.75, astray: 1.1 } as const;

@@ -15,12 +15,12 @@ export const MAX_MECHS = 4096;
 export const MAX_CHUNKS = 65536;
 export const MAX_ROWS = 1048576;
 export const SCHEMA_MAJOR = 1;
-export const SCHEMA_MINOR = 0;
+export const SCHEMA_MINOR = 1;
 export const HASH_BYTES = 8;
 export enum RecordType { HEADER = 1, WORLD = 2, CHUNK = 3, INDEX = 4, TRAILER = 5 }
-export enum EventKind { NONE = 0, HIT = 1, PAINT = 2, KILL = 3, ASSIST = 4, LAUNCH = 5, IMPACT = 6, FALL = 7, SHUTDOWN = 8 }
+export enum EventKind { NONE = 0, HIT = 1, PAINT = 2, KILL = 3, ASSIST = 4, LAUNCH = 5, IMPACT = 6, FALL = 7, SHUTDOWN = 8, AMS = 9 }
 export enum MechFlag { ALIVE = 1, FALLEN = 2, SHUTDOWN = 4, LEGGED = 8, PAINTED = 16, ECM = 32, ECCM = 64, SUPPRESSED = 128, VENT = 256 }
-export enum HitFlag { LEG = 1, REAR = 2, PAINTED = 4, SPLASH = 8 }
+export enum HitFlag { LEG = 1, REAR = 2, PAINTED = 4, SPLASH = 8, STOPPED = 16 }
 export const CHASSIS_NAMES = ["scout", "light", "medium", "heavy"] as const;
 export type ChassisName = (typeof CHASSIS_NAMES)[number];
 export const WEAPON_NAMES = ["laser", "flamer", "missile", "gauss", "autocannon", "painter", "smoke"] as const;
@@ -53,6 +53,7 @@ export interface Header {
   teams: [TeamHeader, TeamHeader]; seed: number; map_seed: number; env: number;
   run: string; update: number; global_step: number; duration_s: number; score_to_win: number;
   world: { sha256: string; size: [number, number, number] }; zone: [number, number, number];
+  cloud?: { radius: number; life_s: number }; // since 1.1
   roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
   materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
   columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;
@@ -118,6 +119,13 @@ export const TABLES: readonly TableSpec[] = [
     {"name": "cell", "dtype": "u32", "scale": 1.0, "predict": 1},
     {"name": "run", "dtype": "u8", "scale": 1.0, "predict": 1},
     {"name": "material", "dtype": "u8", "scale": 1.0, "predict": 0},
+  ] },
+  { name: "clouds", columns: [
+    {"name": "tick", "dtype": "i16", "scale": 1.0, "predict": 1},
+    {"name": "who", "dtype": "i16", "scale": 1.0, "predict": 0},
+    {"name": "x", "dtype": "u16", "scale": 0.125, "predict": 0},
+    {"name": "y", "dtype": "u16", "scale": 0.125, "predict": 0},
+    {"name": "z", "dtype": "u16", "scale": 0.125, "predict": 0},
   ] },
 ];
 export const INDEX_TABLES: readonly TableSpec[] = [

@@ -16,6 +16,7 @@ const REST_MS = 250; // a picture that stays this long is drawn once more, as sh
 export interface Cost {
   calls: number; // draw calls, shadows included
   triangles: number;
+  clouds: number; // of smoke, in the picture
   frameMs: number; // time on the CPU, smoothed
   firstFrameMs: number; // from opening the page to the first complete picture, 0 before it
   draws: number; // pictures drawn so far
@@ -41,7 +42,7 @@ export class Screen {
   private sharp = false; // whether the last picture was as sharp as its tier allows
   private lost = false; // whether the graphics context is gone
   private readonly calm = window.matchMedia("(prefers-reduced-motion: reduce)");
-  private readonly spent: Cost = { calls: 0, triangles: 0, frameMs: 0, firstFrameMs: 0, draws: 0, tier: "high", scale: 1 };
+  private readonly spent: Cost = { calls: 0, triangles: 0, clouds: 0, frameMs: 0, firstFrameMs: 0, draws: 0, tier: "high", scale: 1 };
   private size = [0, 0];
 
   /** `wish` is the tier that was asked for; `checked` looks for errors in shaders. */
@@ -141,7 +142,7 @@ export class Screen {
     stage.resize(this.size[0], this.size[1], scale);
     view.draw(state, this.size[0], this.size[1]);
     const { render } = stage.renderer.info;
-    Object.assign(this.spent, { calls: render.calls, triangles: render.triangles, scale });
+    Object.assign(this.spent, { calls: render.calls, triangles: render.triangles, clouds: view.smoke, scale });
     this.spent.draws++;
     this.spent.frameMs += (performance.now() - began - this.spent.frameMs) * 0.1;
     this.sharp = scale >= this.sharpest;

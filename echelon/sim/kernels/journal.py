@@ -8,6 +8,7 @@ and dropped. It reads what other kernels left and changes nothing of the game.
 # ruff: noqa: E501
 import warp as wp
 
+from echelon.sim.arsenal import Cooldown
 from echelon.sim.kernels.damage import paid_damage
 from echelon.sim.state import ROUNDS_PER_MECH
 from echelon.sim.tables import NUM_WEAPONS, Rules
@@ -20,8 +21,12 @@ KILL = wp.constant(3)
 ASSIST = wp.constant(4)
 LAUNCH = wp.constant(5)
 IMPACT = wp.constant(6)
+AMS = wp.constant(9)
 SPLASHED = wp.constant(8)
 """Flag of a hit by an explosion nearby."""
+STOPPED = wp.constant(16)
+"""Flag of a shot of point defence that took its missile down."""
+AMS_TIMER = wp.constant(int(Cooldown.AMS))
 NOBODY = wp.constant(-1)
 DAMAGE_STEPS = wp.constant(10.0)
 """Steps per hit point in which damage is written down."""
@@ -78,6 +83,27 @@ def note_deaths(
     for m in range(dying.shape[1]):
         if dying[e, m] == 1:
             write(journal, journal_count, page, tick[e], KILL, NOBODY, m, NOBODY, 0.0, 0, NOWHERE)
+
+
+@wp.kernel
+def note_defence(
+    # rules
+    rules: Rules,
+    # state in
+    journal_env: wp.array(dtype=wp.int32), journal_page: wp.array(dtype=wp.int32), page_open: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), cooldown: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3), ams_shot: wp.array2d(dtype=wp.vec4i),
+    # events
+    journal: wp.array3d(dtype=wp.int32), journal_count: wp.array(dtype=wp.int32),
+):
+    """Note at which round point defence shot in this tick, and whether it hit; a full timer says that it did shoot."""
+    i = wp.tid()
+    e = journal_env[i]
+    page = journal_page[i]
+    if page_open[page] == 0:
+        return
+    for j in range(alive.shape[1]):
+        if alive[e, j] == 1 and rules.has_ams[chassis[e, j]] == 1 and cooldown[e, j, AMS_TIMER] == rules.ams_ticks:
+            shot = ams_shot[e, j]
+            write(journal, journal_count, page, tick[e], AMS, j, shot[0], shot[2], 0.0, shot[3] * STOPPED, round_pos[e, shot[0], shot[1]])
 
 
 @wp.kernel

@@ -78,7 +78,7 @@ def defend(
     # state out
     cooldown: wp.array3d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32),
     # events
-    intercepts: wp.array2d(dtype=wp.int32),
+    intercepts: wp.array2d(dtype=wp.int32), ams_shot: wp.array2d(dtype=wp.vec4i),
 ):
     """Let point defence shoot at homing rounds, missile by missile, the lowest defender first; every try costs it."""
     e = wp.tid()
@@ -96,7 +96,9 @@ def defend(
                 if ready and wp.length(pos[e, j] - round_pos[e, m, s]) <= rules.ams_range:
                     cooldown[e, j, AMS_TIMER] = rules.ams_ticks
                     roll = uniform01(seed[e], STREAM_COMBAT, tick[e], j, AMS_DRAW + m * ROUNDS_PER_MECH + s)
+                    ams_shot[e, j] = wp.vec4i(m, s, w, 0)
                     if roll < rules.ams_chance:
+                        ams_shot[e, j] = wp.vec4i(m, s, w, 1)
                         round_weapon[e, m, s] = -1
                         intercepts[e, j] = intercepts[e, j] + 1
 

@@ -8,7 +8,7 @@ import { INDEX_TABLES, MAX_FRAMES, MAX_MECHS, MAX_ROWS, MECH_COLUMNS, SCHEMA_MAJ
 import { decodeBlock } from "./columns";
 import { type RecordHead, inflate } from "./container";
 import type { Timeline } from "./series";
-import type { Chunk, EventRows, RoundRows, Rows, World } from "./replay";
+import type { Chunk, CloudRows, EventRows, RoundRows, Rows, World } from "./replay";
 
 const LIMITS = { maxArrayLength: 2 ** 20, maxMapLength: 2 ** 16, maxStrLength: 2 ** 20 };
 
@@ -114,6 +114,7 @@ function walkedWay(mech: Chunk["mech"], frames: number, mechs: number): Float32A
 
 const EVENT_COLUMNS = ["tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z"] as const;
 const ROUND_COLUMNS = ["frame", "owner", "slot", "weapon", "age", "x", "y", "z", "yaw", "pitch"] as const;
+const CLOUD_COLUMNS = ["tick", "who", "x", "y", "z"] as const;
 const VOXEL_COLUMNS = ["tick", "cell", "run", "material"] as const;
 
 /** Read a CHUNK payload. */
@@ -133,6 +134,7 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   const fromMatch = (ticks: Float64Array) => ticks.map((tick) => tick + head.tick0);
   const events = sortRows(table(header.tables, record.t, "events", EVENT_COLUMNS), EVENT_COLUMNS, "tick");
   const rounds = sortRows(table(header.tables, record.t, "rounds", ROUND_COLUMNS), ROUND_COLUMNS, "frame");
+  const clouds = sortRows(table(header.tables, record.t, "clouds", CLOUD_COLUMNS), CLOUD_COLUMNS, "tick");
   const voxels = (name: string) => unrolled(table(header.tables, record.t, name, VOXEL_COLUMNS), header.world.size);
   const edits = voxels("edits");
   return {
@@ -144,6 +146,7 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
     cooldown: values("cooldown", new Float32Array(frames * mechs * header.cooldowns.length)),
     events: { ...events, tick: fromMatch(events.tick) } as EventRows,
     rounds: rounds as RoundRows,
+    clouds: { ...clouds, tick: fromMatch(clouds.tick) } as CloudRows,
     base: voxels("base"),
     edits: { ...edits, tick: fromMatch(edits.tick) },
     bytes: frames * mechs * 4 * (MECH_COLUMNS.length + 1 + header.cooldowns.length) + data.length * 8,

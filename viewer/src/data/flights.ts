@@ -1,7 +1,7 @@
 // The way of every round through the air, pieced together from where rounds were seen at frames and from the events of
 // launching and striking in between, since the fastest are never seen in flight. Pure; computed once per chunk.
 
-import { EventKind, type Header } from "../protocol.gen";
+import { EventKind, HitFlag, type Header } from "../protocol.gen";
 import { sampleOne } from "../interpolate";
 import type { Chunk } from "./replay";
 
@@ -34,13 +34,15 @@ function ends(chunk: Chunk, header: Header, kinds: readonly EventKind[]): End[] 
   const found: End[] = [];
   for (let i = 0; i < events.count; i++) {
     if (!kinds.includes(events.kind[i])) continue;
+    const defended = events.kind[i] === EventKind.AMS;
+    if (defended && !(events.flags[i] & HitFlag.STOPPED)) continue;
     const spec = header.weapons[events.weapon[i]];
     if (!spec || spec.speed <= 0) continue;
     const mech = events.kind[i] === EventKind.HIT ? events.whom[i] : events.who[i];
-    const place = events.kind[i] === EventKind.IMPACT
+    const place = defended || events.kind[i] === EventKind.IMPACT
       ? { x: events.x[i], y: events.y[i], z: events.z[i] }
       : sampleOne(chunk, mech, events.tick[i], header.tick_hz);
-    found.push({ tick: events.tick[i], x: place.x, y: place.y, z: place.z, owner: events.who[i], weapon: events.weapon[i], used: false });
+    found.push({ tick: events.tick[i], x: place.x, y: place.y, z: place.z, owner: defended ? events.whom[i] : events.who[i], weapon: events.weapon[i], used: false });
   }
   return found;
 }
@@ -79,7 +81,7 @@ export function flightsOf(chunk: Chunk, header: Header): readonly Flight[] {
 /** Piece the flights of a chunk together. */
 export function findFlights(chunk: Chunk, header: Header): Flight[] {
   const launches = ends(chunk, header, [EventKind.LAUNCH]);
-  const strikes = ends(chunk, header, [EventKind.HIT, EventKind.IMPACT]);
+  const strikes = ends(chunk, header, [EventKind.HIT, EventKind.IMPACT, EventKind.AMS]);
   const flights: Flight[] = [];
   for (const { owner, weapon, birth, points } of seen(chunk).values()) {
     const launch = take(launches, owner, weapon, birth - 2, birth + 2);

@@ -8,6 +8,7 @@ export type Rows<Names extends string> = Record<Names, Float64Array> & { readonl
 
 export type EventRows = Rows<"tick" | "kind" | "who" | "whom" | "weapon" | "value" | "flags" | "x" | "y" | "z">;
 export type RoundRows = Rows<"frame" | "owner" | "slot" | "weapon" | "age" | "x" | "y" | "z" | "yaw" | "pitch">;
+export type CloudRows = Rows<"tick" | "who" | "x" | "y" | "z">;
 export type BaseRows = Rows<"cell" | "material">;
 export type EditRows = Rows<"tick" | "cell" | "material">;
 
@@ -25,6 +26,7 @@ export interface Chunk {
   readonly cooldown: Float32Array; // ticks left of each timer, shape [F, M, K]
   readonly events: EventRows; // in order of tick
   readonly rounds: RoundRows; // rounds in flight, in order of frame
+  readonly clouds: CloudRows; // smoke that lives within the chunk: its burst, which may lie before tick0, and its centre
   readonly base: BaseRows; // voxels that differ from the stored world at tick0
   readonly edits: EditRows; // changes within the chunk, in order of tick
   readonly bytes: number; // memory that the arrays take

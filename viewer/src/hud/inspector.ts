@@ -1,11 +1,12 @@
 // The panel of the selected mech: its class and state, its figures, and when its weapons are ready.
 
+import { inSmoke } from "../data/clouds";
 import { frameAt } from "../interpolate";
 import { CHASSIS } from "../palette";
 import type { ChassisName } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el, setShare, setText } from "./dom";
-import { className, mechName, stateText } from "./words";
+import { className, mechName, conditionText } from "./words";
 
 interface Gauge {
   root: HTMLElement;
@@ -56,7 +57,8 @@ export class Inspector {
     this.root.classList.toggle("blue", header.roster[mech].team === 0);
     setText(this.name, mechName(header, mech));
     setText(this.kind, CHASSIS[className(header, mech) as ChassisName]?.label ?? className(header, mech));
-    setText(this.state, stateText(poses.flags[mech]));
+    const hidden = chunk !== null && inSmoke(chunk, header, state.tick, poses.x[mech], poses.y[mech], poses.z[mech]);
+    setText(this.state, conditionText(poses.flags[mech], hidden));
     const figures = [
       [poses.hp[mech], spec?.hp], [Math.max(0, poses.legHp[mech]), spec?.leg_hp], [poses.heat[mech], spec?.heat_cap], [poses.stability[mech], 100],
     ];

@@ -52,6 +52,12 @@ export function stateText(flags: number): string {
   return "";
 }
 
+/** The same, and whether it stands in smoke; a wreck in smoke is but a wreck. */
+export function conditionText(flags: number, hidden: boolean): string {
+  const words = [stateText(flags), hidden && flags & MechFlag.ALIVE ? "in smoke" : ""];
+  return words.filter((word) => word !== "").join(" · ");
+}
+
 const REASONS: Record<string, string> = {
   zone_control: "by holding the zone",
   elimination: "by elimination",

@@ -5,7 +5,7 @@ import { Vector3 } from "three";
 import type { Chunk } from "../data/replay";
 import { firstAfter } from "../data/replay";
 import { type Place, sampleOne } from "../interpolate";
-import { TEAMS, WEAPONS, type WeaponLook } from "../palette";
+import { POINT_DEFENCE, TEAMS, WEAPONS, type WeaponLook } from "../palette";
 import { EventKind, HitFlag, type Header, WEAPON_NAMES, type WeaponName } from "../protocol.gen";
 import { worldPoint } from "../spaces";
 import type { Mechs } from "./mechs";
@@ -43,6 +43,7 @@ interface Moment {
   weapon: WeaponLook | null;
   team: number; // of the doer, 0 or 1
   value: number; // of the event
+  stopped: boolean; // a missile was shot down
   hot: boolean; // painted, or from the rear: a hit that hurts more
 }
 
@@ -147,8 +148,23 @@ const EFFECTS: Record<EventKind, Effect | null> = {
   [EventKind.IMPACT]: (m, brushes) => {
     const radius = m.weapon?.blast ?? 0.5;
     if (radius >= 1.2) explosion(brushes, m.at, radius * 0.75, m.age, m.seed);
-    else sparks(brushes, m.at, 0.7, 0xffd9a0, m.age, 0.22, m.seed);
+    else if (radius > 0) sparks(brushes, m.at, 0.7, 0xffd9a0, m.age, 0.22, m.seed);
     dust(brushes, m.at.x, m.at.y - 0.3, m.at.z, 0.5 + radius * 0.4, m.age, 1.1, m.seed);
+  },
+  [EventKind.AMS]: (m, brushes) => {
+    if (!m.who) return;
+    const { colour, width, linger, blast, astray } = POINT_DEFENCE;
+    const left = 1 - m.age / linger;
+    target.copy(m.at);
+    // a miss goes past the missile
+    if (!m.stopped) target.lerpVectors(m.muzzle, m.at, 1.3).y += astray * (scatter(m.seed, 2) - 0.3);
+    if (left > 0) {
+      brushes.beams.add(m.muzzle, target, BeamKind.TRACER, width * (0.5 + 0.5 * left), colour, left);
+      brushes.sprites.add(m.muzzle.x, m.muzzle.y, m.muzzle.z, 0.5 * left + 0.1, SpriteKind.GLOW, colour, left);
+    }
+    if (!m.stopped) return;
+    explosion(brushes, m.at, blast, m.age, m.seed);
+    sparks(brushes, m.at, blast * 1.2, colour, m.age, 0.3, m.seed);
   },
   [EventKind.KILL]: (m, brushes) => {
     if (m.whom) explosion(brushes, middle(m.whom, target), 1.1 + m.whomHeight * 0.62, m.age, m.seed);
@@ -206,7 +222,8 @@ export class Effects {
         whomHeight: whom >= 0 ? this.mechs.height(whom) : 2, muzzle,
         at: worldPoint(events.x[i], events.y[i], events.z[i], new Vector3()),
         weapon: name && WEAPON_NAMES.includes(name) ? WEAPONS[name] : null,
-        team: who >= 0 ? this.header.roster[who].team : 0, value: events.value[i], hot: (events.flags[i] & (HitFlag.REAR | HitFlag.PAINTED)) !== 0,
+        team: who >= 0 ? this.header.roster[who].team : 0, value: events.value[i],
+        stopped: (events.flags[i] & HitFlag.STOPPED) !== 0, hot: (events.flags[i] & (HitFlag.REAR | HitFlag.PAINTED)) !== 0,
       },
       this.brushes,
     );

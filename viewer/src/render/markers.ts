@@ -173,7 +173,7 @@ export class Markers {
         },
       }),
     );
-    this.signs.renderOrder = 2;
+    this.signs.renderOrder = 4.5; // seen through smoke
     this.plates.renderOrder = 7;
     for (const mesh of [this.signs, this.plates]) mesh.frustumCulled = false;
   }

@@ -85,12 +85,18 @@ uniform vec3 uLandSize;
 float sunlit(float z, float hidden) { return clamp((z - hidden * uLandSize.z) * 1.6 + 0.7, 0.0, 1.0); }
 `;
 
-/** From light to the screen: the curve of filmic tone mapping and of sRGB in one fraction, then the fog. */
-export const PLAIN_FILM = /* glsl */ `
+/** From light to the screen: the curve of filmic tone mapping and of sRGB in one fraction, and fog at a depth. */
+export const PLAIN_CURVE = /* glsl */ `
 uniform vec2 uFog;
 uniform vec3 uFogColour;
 vec3 film(vec3 c) { return min(vec3(1.0), c * (13.105 * c + 4.465) / (c * (13.032 * c + 5.762) + 1.0)); }
-vec3 haze(vec3 c) { return mix(c, uFogColour, clamp((1.0 / gl_FragCoord.w - uFog.x) * uFog.y, 0.0, 1.0)); }
+vec3 hazeAt(vec3 c, float depth) { return mix(c, uFogColour, clamp((depth - uFog.x) * uFog.y, 0.0, 1.0)); }
+`;
+
+/** The same for a fragment. */
+export const PLAIN_FILM = /* glsl */ `
+${PLAIN_CURVE}
+vec3 haze(vec3 c) { return hazeAt(c, 1.0 / gl_FragCoord.w); }
 `;
 
 export const TILES_PER_VOXEL = (1 / TILE_VOXELS).toFixed(6);

@@ -11,15 +11,16 @@ export interface Tier {
   readonly coarsest: number; // least of them while things move
   readonly patterns: boolean; // patterns computed per pixel, and shadows from a map; else painted tiles and baked shadows
   readonly shadowTexels: number; // edge of the sun's shadow map, 0 for baked shadows
+  readonly puffs: number; // of a cloud of smoke
   readonly adapts: boolean; // whether the governor may choose it
 }
 
 export const TIERS: Record<TierName, Tier> = {
-  finest: { label: "finest", sharpest: 2, coarsest: 2, patterns: true, shadowTexels: 4096, adapts: false },
-  high: { label: "high", sharpest: 2, coarsest: 1, patterns: true, shadowTexels: 2048, adapts: true },
-  medium: { label: "medium", sharpest: 1, coarsest: 0.75, patterns: true, shadowTexels: 1024, adapts: true },
-  low: { label: "low", sharpest: 1, coarsest: 0.59, patterns: false, shadowTexels: 0, adapts: true },
-  lowest: { label: "lowest", sharpest: 0.5, coarsest: 0.42, patterns: false, shadowTexels: 0, adapts: true },
+  finest: { label: "finest", sharpest: 2, coarsest: 2, patterns: true, shadowTexels: 4096, puffs: 44, adapts: false },
+  high: { label: "high", sharpest: 2, coarsest: 1, patterns: true, shadowTexels: 2048, puffs: 32, adapts: true },
+  medium: { label: "medium", sharpest: 1, coarsest: 0.75, patterns: true, shadowTexels: 1024, puffs: 22, adapts: true },
+  low: { label: "low", sharpest: 1, coarsest: 0.59, patterns: false, shadowTexels: 0, puffs: 14, adapts: true },
+  lowest: { label: "lowest", sharpest: 0.5, coarsest: 0.42, patterns: false, shadowTexels: 0, puffs: 9, adapts: true },
 };
 
 /** A tier and the pixels drawn per CSS pixel while things move. */

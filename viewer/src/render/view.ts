@@ -2,6 +2,7 @@
 // and takes it all down again. The only way from the state to the GPU.
 
 import { Raycaster, Vector2, Vector3 } from "three";
+import { cloudsAt } from "../data/clouds";
 import type { Chunk } from "../data/replay";
 import { lookTable } from "../data/looks";
 import { VoxelField } from "../data/voxels";
@@ -9,6 +10,7 @@ import type { MatchState, ViewerState } from "../state";
 import { WorkerLink } from "../workers/link";
 import type { MeshCalls } from "../workers/messages";
 import { CameraRig } from "./camera";
+import { Clouds } from "./clouds";
 import { Debris } from "./debris";
 import { type Brushes, Effects, WINDOW_S } from "./effects";
 import { Markers } from "./markers";
@@ -40,6 +42,7 @@ export class MatchView {
   private readonly zone: ZoneRing;
   private readonly brushes: Brushes = { beams: new Beams(), sprites: new Sprites(), numbers: new DamageNumbers() };
   private readonly effects: Effects;
+  private readonly clouds: Clouds;
   private readonly moment: MechMoment;
   private terrain: Terrain | null = null;
   private debris: Debris | null = null;
@@ -53,6 +56,7 @@ export class MatchView {
     this.markers = new Markers(header, this.mechs);
     this.zone = new ZoneRing(header.zone);
     this.effects = new Effects(header, this.mechs, this.brushes);
+    this.clouds = new Clouds(stage.plain);
     this.moment = { seconds: 0, deaths: new Float64Array(header.mechs), hits: this.effects.hits, selected: -1 };
     stage.fit(header.world.size);
     stage.scene.add(...this.objects());
@@ -65,6 +69,7 @@ export class MatchView {
     this.tier = tier;
     this.mechs.use(tier.patterns);
     this.shadows.mesh.visible = !tier.patterns;
+    this.clouds.use(tier);
     if (this.terrain && this.voxels) this.terrain.use(tier.patterns, this.voxels.looks);
   }
 
@@ -75,7 +80,12 @@ export class MatchView {
 
   private objects() {
     const { beams, sprites, numbers } = this.brushes;
-    return [...this.mechs.meshes, this.markers.signs, this.markers.plates, this.zone.mesh, this.shadows.mesh, beams.mesh, sprites.mesh, numbers.mesh];
+    return [...this.mechs.meshes, this.markers.signs, this.markers.plates, this.zone.mesh, this.shadows.mesh, this.clouds.mesh, beams.mesh, sprites.mesh, numbers.mesh];
+  }
+
+  /** Smoke clouds that were drawn. */
+  get smoke(): number {
+    return this.clouds.count;
   }
 
   /** Whether terrain and mechs of the moment are on the screen. */
@@ -136,6 +146,7 @@ export class MatchView {
     this.mechs.update(match.poses, moment, voxelPoint(this.stage.camera.position, eye));
     this.zone.update(chunk, state.tick, seconds);
     this.debris?.update(recent, state.tick);
+    this.clouds.update(cloudsAt(chunk, match.header, state.tick), this.stage.camera.position, this.voxels?.looks ?? null, match.header.world.size);
     for (const pool of [beams, sprites, numbers]) pool.finish();
   }
 
@@ -193,7 +204,7 @@ export class MatchView {
     if (this.terrain) this.stage.scene.remove(...this.terrain.meshes);
     if (this.debris) this.stage.scene.remove(this.debris.mesh);
     const { beams, sprites, numbers } = this.brushes;
-    for (const part of [this.mechs, this.shadows, this.markers, this.zone, this.terrain, this.debris, beams, sprites, numbers]) part?.dispose();
+    for (const part of [this.mechs, this.shadows, this.markers, this.zone, this.clouds, this.terrain, this.debris, beams, sprites, numbers]) part?.dispose();
   }
 }
 

@@ -1,0 +1,98 @@
+"""Smoke in Chromium: a cloud is drawn to whoever seeks into its life, as to those who watched it burst."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.replay.reader import Replay
+from echelon.server.catalogue import match_id
+from tests.browser.conftest import RUN, SMOKE
+from tests.browser.test_viewer import DRAW_CALLS, settled_picture
+
+LIFE_TICKS = 200
+MATCH = match_id(RUN, "smoke.ecr")
+
+
+@pytest.fixture
+def smoke(home: Path) -> Iterator[Path]:
+    """The match among those served."""
+    path = home / RUN / "replays" / "smoke.ecr"
+    shutil.copy(SMOKE, path)
+    yield path
+    path.unlink()
+
+
+def bursts() -> list[tuple[int, float, float, float]]:
+    """Burst tick and centre of every cloud of the match, in order of time."""
+    found = set()
+    with Replay(SMOKE) as replay:
+        for n in range(len(replay.chunks)):
+            chunk = replay.chunk(n)
+            rows = chunk.tables["clouds"]
+            ticks = rows["tick"] + chunk.ref.tick0
+            found |= {
+                (int(t), *(float(v) / 8 for v in at)) for t, *at in zip(ticks, *(rows[a] for a in "xyz"), strict=True)
+            }
+    return sorted(found)
+
+
+def look_at(page: Any, address: str, tick: float, place: tuple[float, ...], quality: str) -> None:
+    """Open the match anew, hold it at a tick, and look at a place so that no mech walks in the picture.
+
+    The legs of a mech keep step with what was seen of its way, and so depend on how one came to a moment.
+    """
+    page.goto("about:blank")
+    page.goto(f"{address}/?check=1&quality={quality}#match={MATCH}")
+    page.wait_for_function("() => echelon.state.match !== null && echelon.complete()")
+    page.keyboard.press("k")
+    page.evaluate(
+        """([tick, target]) => {
+          echelon.control.seek(echelon.state, tick);
+          Object.assign(echelon.state.camera, { mode: "orbit", target, azimuth: -1.57, elevation: 0.5, distance: 16 });
+        }""",
+        [tick, list(place)],
+    )
+    page.wait_for_function("() => echelon.complete()")
+
+
+def seek(page: Any, tick: float) -> None:
+    page.evaluate("(tick) => echelon.control.seek(echelon.state, tick)", tick)
+    page.wait_for_function("() => echelon.complete()")
+
+
+@pytest.mark.parametrize("quality", ["low", "medium"])
+def test_a_cloud_is_drawn_alike_whether_one_saw_it_burst_or_sought_into_its_life(page, address, smoke, quality):
+    page.set_viewport_size({"width": 480, "height": 360})
+    burst, *place = bursts()[0]
+    middle = burst + LIFE_TICKS // 2 + 0.5
+    look_at(page, address, middle, tuple(place), quality)
+    sought = settled_picture(page)
+    living = sum(b <= middle < b + LIFE_TICKS for b, *_ in bursts())
+    cost = page.evaluate("() => echelon.cost()")
+    assert cost["clouds"] == living > 0 and cost["calls"] <= DRAW_CALLS
+
+    look_at(page, address, burst - 10, tuple(place), quality)
+    before = settled_picture(page)
+    assert page.evaluate("() => echelon.cost().clouds") == 0
+    for tick in range(burst - 10, burst + 150, 8):  # through its birth and past the middle, then back
+        seek(page, tick)
+    seek(page, middle)
+    assert settled_picture(page) == sought != before
+
+
+def test_who_stands_in_smoke_is_said_so(page, address, smoke):
+    burst, *place = bursts()[3]
+    look_at(page, address, burst + 21, tuple(place), "low")
+    with Replay(SMOKE) as replay:
+        (n,) = [n for n, ref in enumerate(replay.chunks) if ref.tick0 < burst + 21 <= ref.tick1]
+        frames, roster = replay.chunk(n).frames, replay.header["roster"]
+        alive = [m for m in range(len(roster)) if frames["flags"][-1][m] & 1]
+        away = {m: sum((frames[a][-1][m] / 16 - p) ** 2 for a, p in zip("xyz", place, strict=True)) for m in alive}
+    near = min(away, key=lambda m: away[m])
+    page.evaluate("(mech) => echelon.control.select(echelon.state, mech, false)", near)
+    page.get_by_label("Selected mech").get_by_text("in smoke").wait_for(state="visible")

@@ -1,0 +1,188 @@
+"""Smoke clouds and point defence in a replay are those that the simulator had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from echelon.config import EVAL_SEED_BASE, EnvConfig
+from echelon.replay.reader import Replay
+from echelon.replay.record import Match, Recorder
+from echelon.replay.schema import CLOUD_PLACE, SCHEMA_MINOR, EventKind, HitFlag
+from echelon.sim.arsenal import Cooldown, Weapon
+from echelon.sim.tables import duration_ticks
+from echelon.training.vec_env import VectorEnv
+from tests.replay.golden import SMALL, SMOKE
+
+SECONDS, EDGE, HEIGHT = 22.0, 36, 14
+WATCHED = ("tick", "alive", "cooldown", "cloud_ticks", "cloud_pos", "intercepts", "overflow")
+
+
+def config() -> EnvConfig:
+    base = EnvConfig()
+    return replace(
+        base, world=replace(base.world, size_x=EDGE, size_y=EDGE, size_z=HEIGHT), max_episode_seconds=SECONDS
+    )
+
+
+CLOUD_TICKS = duration_ticks(config().physics.smoke_life_s, config().dt_sim)
+AMS_TICKS = duration_ticks(config().physics.ams_cooldown_s, config().dt_sim)
+
+
+def add_round(batch, m: int, weapon: Weapon, pos, vel, target: int = -1) -> None:
+    """Put a round of mech m into flight in environment 0, if its last slot is free."""
+    changes = {"round_weapon": int(weapon), "round_pos": pos, "round_vel": vel, "round_age": 1, "round_target": target}
+    if batch.numpy("round_weapon")[0, m, -1] < 0:
+        for name, value in changes.items():
+            batch.numpy(name)[0, m, -1] = value
+
+
+def disturb(batch, step: int) -> None:
+    """Burst a smoke round every second, and let a missile come at a heavy more often than its defence is ready."""
+    rng = np.random.default_rng(step)
+    m, pos = step // 4 % 10, batch.numpy("pos")[0]
+    if step % 4 == 0:
+        place = rng.uniform((3, 3, 9), (EDGE - 3, EDGE - 3, 11))
+        add_round(batch, m, Weapon.SMOKE, place, (*rng.uniform(-9, 9, 2), -7.5))
+    if step % 3 == 0:
+        heavy = step // 3 % 2 * 5
+        away = np.array([np.cos(step), np.sin(step), 0.3]) * 4.5
+        add_round(batch, (heavy + 6) % 10, Weapon.MISSILE, pos[heavy] + away, -away, heavy)
+
+
+def play(folder, *, envs: int = 1, threads: int = 1):
+    """Record environment 0 of a disturbed battle; return the file and the state at each decision."""
+    cfg, seeds, states = config(), [EVAL_SEED_BASE + 3 + i for i in range(envs)], []
+    with VectorEnv(
+        envs, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0, threads=threads
+    ) as env:
+        env.reset()
+        recorder = Recorder(env.engine, [0], folder, [Match(name="m")])
+        recorder.begin()
+        for step in range(cfg.max_steps):
+            disturb(env.engine.batch, step)
+            env.step()
+            if not states or not states[-1]["ended"]:
+                states.append({name: env.engine.batch.numpy(name)[0].copy() for name in WATCHED})
+                states[-1]["ended"] = bool(env.engine.batch.numpy("ended")[0])
+            recorder.after_step()
+        (path,) = recorder.finish()
+        assert recorder.dropped == 0
+    return path, states
+
+
+@pytest.fixture(scope="module")
+def match(tmp_path_factory):
+    path, states = play(tmp_path_factory.mktemp("smoke"))
+    with Replay(path) as replay:
+        yield replay, states
+
+
+def chunks(replay: Replay):
+    return [replay.chunk(n) for n in range(len(replay.chunks))]
+
+
+def clouds(chunk) -> np.ndarray:
+    """Rows of tick, who, x, y, z; ticks of the match."""
+    rows = np.stack([chunk.tables["clouds"][name] for name in ("tick", "who", "x", "y", "z")], axis=1)
+    rows[:, 0] += chunk.ref.tick0
+    return rows
+
+
+def events(replay: Replay, kind: EventKind) -> list[dict[str, int]]:
+    found = []
+    for chunk in chunks(replay):
+        table = chunk.tables["events"]
+        for i in np.flatnonzero(table["kind"] == kind):
+            found.append({name: int(values[i]) for name, values in table.items()})
+            found[-1]["tick"] += chunk.ref.tick0
+    return found
+
+
+def test_each_chunk_tells_the_clouds_that_live_at_each_of_its_frames(match):
+    replay, states = match
+    by_tick = {int(state["tick"]): state for state in states}
+    looked = most = 0
+    for chunk in chunks(replay):
+        rows = clouds(chunk)
+        for tick in chunk.ticks.tolist():
+            if tick not in by_tick:
+                continue
+            left, pos = by_tick[tick]["cloud_ticks"], by_tick[tick]["cloud_pos"]
+            living = rows[(rows[:, 0] <= tick) & (rows[:, 0] + CLOUD_TICKS > tick)]
+            told = sorted((t + CLOUD_TICKS - tick, who) for t, who in living[:, :2].tolist())
+            assert told == sorted((int(left[m, q]), m) for m, q in np.argwhere(left > 0).tolist())
+            for burst, who, *place in living.tolist():
+                away = np.abs(pos[who] - np.array(place) * CLOUD_PLACE).max(axis=1)
+                away[left[who] != burst + CLOUD_TICKS - tick] = np.inf
+                assert away.min() <= CLOUD_PLACE / 2 + 1e-4
+            looked, most = looked + len(living), max(most, len(living))
+    assert looked > 20 and most > 1, "too little smoke: the match tests nothing"
+
+
+def test_a_chunk_holds_no_cloud_that_does_not_live_in_it(match):
+    replay, _ = match
+    earlier = 0
+    for chunk in chunks(replay):
+        burst = clouds(chunk)[:, 0]
+        assert ((burst <= chunk.ref.tick1) & (burst + CLOUD_TICKS > chunk.ref.tick0)).all()
+        assert (np.diff(burst) >= 0).all()
+        earlier += int((burst < chunk.ref.tick0).sum())
+    assert earlier > 0
+
+
+def test_every_cloud_began_with_a_smoke_round_that_burst(match):
+    replay, _ = match
+    smoke = {(e["tick"], e["who"]) for e in events(replay, EventKind.IMPACT) if e["weapon"] == Weapon.SMOKE}
+    bursts = {(int(t), int(who)) for chunk in chunks(replay) for t, who in clouds(chunk)[:, :2]}
+    assert bursts and bursts == smoke
+
+
+def test_every_shot_of_point_defence_is_an_event_and_says_whether_it_hit(match):
+    replay, states = match
+    team = [mech["team"] for mech in replay.header["roster"]]
+    shots = events(replay, EventKind.AMS)
+    expected, hits, before = set(), 0, 0
+    for state in states:
+        tick = int(state["tick"])
+        left = state["cooldown"][:, int(Cooldown.AMS)]
+        for m in np.flatnonzero((state["alive"] == 1) & (left > AMS_TICKS - (tick - before))).tolist():
+            expected.add((tick - (AMS_TICKS - int(left[m])), m))
+        stopped = [e for e in shots if before < e["tick"] <= tick and e["flags"] & HitFlag.STOPPED]
+        assert np.bincount([e["who"] for e in stopped], minlength=len(left)).tolist() == state["intercepts"].tolist()
+        hits, before = hits + len(stopped), tick
+    living = {(e["tick"], e["who"]) for e in shots}
+    assert len(living) == len(shots) and expected <= living
+    died = {m for m in range(len(team)) if not states[-1]["alive"][m]}
+    assert {who for _, who in living - expected} <= died
+    assert 0 < hits < len(shots), "too few missiles: the match tests nothing"
+    for e in shots:
+        assert team[e["who"]] != team[e["whom"]] and e["weapon"] == Weapon.MISSILE
+        assert replay.header["chassis"][replay.header["roster"][e["who"]]["chassis"]]["name"] == "heavy"
+
+
+def test_smoke_and_defence_are_recorded_alike_alone_and_among_others(match, tmp_path):
+    replay, _ = match
+    for threads in (1, 2):
+        path, _ = play(tmp_path / str(threads), envs=3, threads=threads)
+        with Replay(path) as other:
+            for one, two in zip(chunks(replay), chunks(other), strict=True):
+                assert one.hash == two.hash
+                for name in ("clouds", "events"):
+                    assert all(np.array_equal(one.tables[name][c], two.tables[name][c]) for c in one.tables[name])
+
+
+def test_a_file_from_before_smoke_was_recorded_still_plays():
+    with Replay(SMALL) as replay:
+        assert replay.header["schema"] == [1, 0] and SCHEMA_MINOR >= 1
+        assert all("clouds" not in chunk.tables and len(chunk.ticks) for chunk in chunks(replay))
+        assert replay.timeline()["outcome"]["reason"]
+
+
+def test_the_golden_file_with_smoke_plays_whatever_comes_later():
+    with Replay(SMOKE) as replay:
+        assert replay.header["schema"][0] == 1 and replay.header["cloud"] == {"radius": 4.0, "life_s": 10.0}
+        assert sum(len(clouds(chunk)) for chunk in chunks(replay)) > 5
+        assert events(replay, EventKind.AMS)

@@ -1,0 +1,219 @@
+// Smoke clouds as puffs that face the camera, drawn from far to near in one call. Where each puff is follows from its
+// cloud alone; light comes from the scene's sun and sky by vertex, and smoke gets thin where it meets ground or camera.
+
+import {
+  BufferAttribute, Color, DynamicDrawUsage, GLSL3, InstancedBufferAttribute, InstancedBufferGeometry, Mesh, ShaderMaterial,
+  Vector3,
+} from "three";
+import type { Cloud } from "../data/clouds";
+import { LOOKS, Look, SCENE } from "../palette";
+import { cellIndex, worldPoint } from "../spaces";
+import { scatter } from "./effects";
+import { PLAIN_CURVE, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
+import type { Tier } from "./quality";
+
+const MOST = 2400; // puffs at once; with more clouds, each has fewer
+const THICKNESS = 5.2; // of a whole cloud: the smoke of all puffs behind each other
+const SPREAD = 0.74; // how far puffs lie from their cloud's centre, of its radius
+const TURN = 0.16; // how fast they go round it [rad/s]
+const DRIFT = [0.042, 0.026, -0.018] as const; // of a cloud in world space [vox/s]
+const CLEARANCE = 0.3; // of puffs over the ground, of their radius
+const GOLDEN = Math.PI * (3 - Math.sqrt(5));
+
+/** One puff of a cloud, in world space. */
+export interface Puff {
+  x: number;
+  y: number;
+  z: number;
+  radius: number;
+  alpha: number; // where it is thickest
+  turn: number; // of its pattern [rad]
+  outward: [number, number, number]; // from the cloud's centre, of its radius
+}
+
+/** How thick one of so many puffs must be for the cloud to hide what is in it; `share` is its size in the cloud. */
+export function puffAlpha(puffs: number, share: number): number {
+  return 1 - Math.exp(-THICKNESS / (puffs * share * share * 0.6));
+}
+
+/** The puffs of a cloud; the same cloud has the same puffs. */
+export function puffsOf(cloud: Cloud, puffs: number): Puff[] {
+  const centre = worldPoint(cloud.x, cloud.y, cloud.z, new Vector3());
+  const reach = cloud.radius * cloud.size;
+  const share = 0.43 + 0.5 / Math.sqrt(puffs);
+  const made: Puff[] = [];
+  for (let k = 0; k < puffs; k++) {
+    const [a, b, c] = [scatter(cloud.seed, k), scatter(cloud.seed, k + 131), scatter(cloud.seed, k + 277)];
+    const height = 1 - (2 * (k + 0.5)) / puffs;
+    const flat = Math.sqrt(1 - height * height);
+    const away = SPREAD * Math.cbrt(0.12 + 0.88 * a);
+    const angle = k * GOLDEN + cloud.seed + TURN * (b - 0.35) * cloud.age;
+    const outward: Puff["outward"] = [Math.cos(angle) * flat * away, height * away * 0.92, Math.sin(angle) * flat * away];
+    const radius = reach * share * (0.82 + 0.36 * c) * (1 + 0.05 * Math.sin(cloud.age * (0.6 + b) + a * 6.28));
+    made.push({
+      x: centre.x + outward[0] * reach + DRIFT[0] * cloud.age,
+      y: centre.y + outward[1] * reach + DRIFT[1] * cloud.age,
+      z: centre.z + outward[2] * reach + DRIFT[2] * cloud.age,
+      radius, outward, alpha: puffAlpha(puffs, share) * cloud.density, turn: b * 6.28 + (c - 0.5) * 0.3 * cloud.age,
+    });
+  }
+  return made;
+}
+
+/** Height of the ground under a point of voxel space, or null within something solid. */
+export function groundUnder(looks: Uint8Array, size: readonly number[], x: number, y: number, z: number): number | null {
+  const [i, j] = [Math.floor(x), Math.floor(y)];
+  if (i < 0 || j < 0 || i >= size[0] || j >= size[1]) return 0;
+  const top = Math.min(size[2] - 1, Math.floor(z));
+  for (let k = top; k >= 0; k--) {
+    const look = looks[cellIndex(i, j, k, size[0], size[1])] as Look;
+    const solid = LOOKS[look].form === "block" && look !== Look.FOLIAGE;
+    if (solid) return k === Math.floor(z) ? null : k + 1;
+  }
+  return 0;
+}
+
+const VERTEX = /* glsl */ `
+in vec4 place;  // centre, radius
+in vec4 puff;   // alpha, turn, height of the ground under it, number
+in vec3 outward;
+uniform vec3 uSmoke;
+out vec2 vAt;
+out vec3 vLight;
+out vec2 vThin;  // alpha, height above the ground
+flat out vec2 vTurn;
+${PLAIN_LIGHT}
+${PLAIN_SHADE}
+${PLAIN_CURVE}
+void main() {
+  vec2 corner = position.xy;
+  vec3 right = vec3(viewMatrix[0][0], viewMatrix[1][0], viewMatrix[2][0]);
+  vec3 up = vec3(viewMatrix[0][1], viewMatrix[1][1], viewMatrix[2][1]);
+  vec3 back = vec3(viewMatrix[0][2], viewMatrix[1][2], viewMatrix[2][2]);
+  vec3 at = place.xyz + (right * corner.x + up * corner.y) * place.w;
+  // round as a puff, and as a part of its cloud
+  vec3 n = normalize((right * corner.x + up * corner.y) * 0.75 + back * 0.35 + outward * 1.1);
+  vec3 voxelNormal = vec3(n.x, -n.z, n.y);
+  float lit = sunlit(place.y + 0.5, textureLod(uLand, vec2(place.x, -place.z) / uLandSize.xy, 0.0).a);
+  // light goes through smoke: even the far side of it gets some
+  float sun = 0.16 + 0.6 * clamp(dot(voxelNormal, uSun) * 0.65 + 0.35, 0.0, 1.0);
+  vLight = uSmoke * (skyOn(voxelNormal) * (0.8 + 0.35 * outward.y) + uSunLight * sun * (0.25 + 0.75 * lit));
+  vAt = corner;
+  vec4 eye = viewMatrix * vec4(place.xyz, 1.0);
+  float far = length(eye.xyz) / place.w;
+  vThin = vec2(puff.x * smoothstep(0.55, 1.9, far), at.y - puff.z);
+  vTurn = vec2(cos(puff.y), sin(puff.y));
+  gl_Position = projectionMatrix * viewMatrix * vec4(at, 1.0);
+  // light changes so little over a puff that its corners are exposed and not its pixels
+  vLight = hazeAt(film(vLight), gl_Position.w);
+}`;
+
+const FRAGMENT = /* glsl */ `
+in vec2 vAt;
+in vec3 vLight;
+in vec2 vThin;
+flat in vec2 vTurn;
+out vec4 fragColour;
+#ifdef RICH
+float hash(vec2 p) {
+  vec3 q = fract(vec3(p.xyx) * 0.1031);
+  q += dot(q, q.yzx + 33.33);
+  return fract((q.x + q.y) * q.z);
+}
+float noise(vec2 p) {
+  vec2 i = floor(p), f = fract(p);
+  f = f * f * (3.0 - 2.0 * f);
+  return mix(mix(hash(i), hash(i + vec2(1, 0)), f.x), mix(hash(i + vec2(0, 1)), hash(i + vec2(1, 1)), f.x), f.y);
+}
+#endif
+void main() {
+  float inside = max(0.0, 1.0 - dot(vAt, vAt));
+  float soft = inside * inside * (2.0 - inside);
+  vec3 light = vLight;
+#ifdef RICH
+  vec2 p = mat2(vTurn.x, vTurn.y, -vTurn.y, vTurn.x) * vAt * 2.3 + vTurn * 9.0;
+  float rag = 0.6 * noise(p) + 0.28 * noise(p * 2.3 + 3.0) + 0.12 * noise(p * 5.1);
+  soft = smoothstep(0.0, 0.75, inside * (0.35 + 1.3 * rag));
+  light *= 0.87 + 0.26 * rag;
+#endif
+  // where it meets the ground it ends softly
+  float alpha = vThin.x * soft * clamp(vThin.y * 1.1 + 0.2, 0.0, 1.0);
+  fragColour = vec4(light, alpha);
+}`;
+
+/** All clouds: one draw call. */
+export class Clouds {
+  readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
+  /** Clouds drawn. */
+  count = 0;
+  private readonly rich: ShaderMaterial;
+  private readonly plain: ShaderMaterial;
+  private readonly place = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
+  private readonly puff = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
+  private readonly outward = new InstancedBufferAttribute(new Float32Array(MOST * 3), 3).setUsage(DynamicDrawUsage);
+  private puffs = 12; // of a cloud
+
+  constructor(shared: PlainUniforms) {
+    const geometry = new InstancedBufferGeometry();
+    // an octagon around the puff has fewer pixels outside of it than a square
+    const corners = Array.from({ length: 8 }, (_, i) => ((i + 0.5) * Math.PI) / 4);
+    const reach = 1 / Math.cos(Math.PI / 8);
+    geometry.setAttribute("position", new BufferAttribute(Float32Array.from(corners.flatMap((at) => [Math.cos(at) * reach, Math.sin(at) * reach, 0])), 3));
+    geometry.setIndex([1, 2, 3, 4, 5, 6].flatMap((i) => [0, i, i + 1]));
+    geometry.setAttribute("place", this.place);
+    geometry.setAttribute("puff", this.puff);
+    geometry.setAttribute("outward", this.outward);
+    const material = (defines: Record<string, string>) =>
+      new ShaderMaterial({
+        glslVersion: GLSL3, vertexShader: VERTEX, fragmentShader: FRAGMENT, transparent: true, depthWrite: false, defines,
+        uniforms: { ...shared, uSmoke: { value: new Color(SCENE.smoke) } },
+      });
+    this.rich = material({ RICH: "" });
+    this.plain = material({});
+    this.mesh = new Mesh(geometry, this.plain);
+    this.mesh.frustumCulled = false;
+    this.mesh.visible = false;
+    this.mesh.renderOrder = 4; // under beams and marks, so that what is in smoke can be found
+  }
+
+  /** Spend what a tier allows. */
+  use(tier: Tier): void {
+    this.puffs = tier.puffs;
+    this.mesh.material = tier.patterns ? this.rich : this.plain;
+  }
+
+  /** Draw clouds for an eye in world space; `looks` are the voxels now, null before they are known. */
+  update(clouds: readonly Cloud[], eye: Vector3, looks: Uint8Array | null, size: readonly number[]): void {
+    this.count = clouds.length;
+    const each = Math.min(this.puffs, Math.floor(MOST / Math.max(1, clouds.length)));
+    const seen: { puff: Puff; ground: number; far: number }[] = [];
+    for (const cloud of clouds) {
+      for (const puff of puffsOf(cloud, each)) {
+        const ground = looks ? groundUnder(looks, size, puff.x, -puff.z, Math.max(0, puff.y)) : 0;
+        if (ground === null) continue;
+        // smoke does not sink into the ground: it spreads over it
+        puff.y = Math.max(puff.y, ground + CLEARANCE * puff.radius);
+        seen.push({ puff, ground, far: Math.hypot(puff.x - eye.x, puff.y - eye.y, puff.z - eye.z) });
+      }
+    }
+    seen.sort((a, b) => b.far - a.far);
+    seen.forEach(({ puff, ground }, i) => {
+      this.place.setXYZW(i, puff.x, puff.y, puff.z, puff.radius);
+      this.puff.setXYZW(i, puff.alpha, puff.turn, ground, i);
+      this.outward.setXYZ(i, ...puff.outward);
+    });
+    this.mesh.visible = seen.length > 0;
+    this.mesh.geometry.instanceCount = seen.length;
+    for (const attribute of [this.place, this.puff, this.outward]) {
+      attribute.clearUpdateRanges();
+      attribute.addUpdateRange(0, seen.length * attribute.itemSize);
+      attribute.needsUpdate = true;
+    }
+  }
+
+  dispose(): void {
+    this.mesh.geometry.dispose();
+    this.rich.dispose();
+    this.plain.dispose();
+  }
+}

@@ -1,0 +1,151 @@
+// Clouds of smoke, shots of point defence, and the puffs that a cloud is drawn with.
+
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { cloudShape, cloudsAt, inSmoke } from "../src/data/clouds";
+import { payload, scanFile } from "../src/data/container";
+import { decodeChunk, decodeHeader } from "../src/data/decode";
+import { findFlights } from "../src/data/flights";
+import { conditionText } from "../src/hud/words";
+import { LOOKS, Look } from "../src/palette";
+import { EventKind, HitFlag, MechFlag } from "../src/protocol.gen";
+import { groundUnder, puffAlpha, puffsOf } from "../src/render/clouds";
+import { TIERS, TIER_NAMES } from "../src/render/quality";
+import { smallReplay } from "./fixtures";
+
+const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);
+const LIFE = 10;
+
+interface Tables {
+  chunks: { tick0: number; tick1: number; tables: Record<"clouds" | "events", Record<string, number[]>> }[];
+}
+
+function smokeReplay() {
+  const bytes = new Uint8Array(readFileSync(new URL("smoke.ecr", FOLDER)));
+  const map = scanFile(bytes);
+  const header = decodeHeader(payload(bytes, map.header));
+  const expected = JSON.parse(readFileSync(new URL("smoke.json", FOLDER), "utf8")) as Tables;
+  return { header, expected, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
+}
+
+describe("clouds in a replay", () => {
+  test("are those that Python wrote, with ticks of the match", () => {
+    const { chunks, expected } = smokeReplay();
+    let rows = 0;
+    chunks.forEach((chunk, n) => {
+      const { clouds } = expected.chunks[n].tables;
+      expect([...chunk.clouds.tick]).toEqual(clouds.tick.map((tick) => tick + expected.chunks[n].tick0));
+      expect([...chunk.clouds.who]).toEqual(clouds.who);
+      for (const axis of ["x", "y", "z"] as const) expect([...chunk.clouds[axis]]).toEqual(clouds[axis].map((at) => at / 8));
+      rows += chunk.clouds.count;
+    });
+    expect(rows).toBeGreaterThan(10);
+  });
+
+  test("are the same at a border, whichever chunk one asks", () => {
+    const { chunks, header } = smokeReplay();
+    for (let n = 0; n + 1 < chunks.length; n++)
+      expect(cloudsAt(chunks[n + 1], header, chunks[n].tick1)).toEqual(cloudsAt(chunks[n], header, chunks[n].tick1));
+  });
+
+  test("live ten seconds, over many chunks, each of which stands alone", () => {
+    const { chunks, header } = smokeReplay();
+    const first = chunks.flatMap((chunk) => [...chunk.clouds.tick])[0];
+    for (const chunk of chunks) {
+      for (let tick = chunk.tick0; tick <= chunk.tick1; tick += 2.5) {
+        const age = (tick - first) / header.tick_hz;
+        expect(cloudsAt(chunk, header, tick).some((cloud) => cloud.age === age)).toBe(age >= 0 && age < LIFE);
+      }
+    }
+  });
+
+  test("are not there in files from before", () => {
+    const { chunks, header } = smallReplay();
+    expect(header.schema).toEqual([1, 0]);
+    for (const chunk of chunks) expect(cloudsAt(chunk, header, chunk.tick1)).toEqual([]);
+  });
+});
+
+describe("a cloud", () => {
+  test("grows in half a second, stays, thins out at its end, and never jumps", () => {
+    expect(cloudShape(-0.01, LIFE)).toBeNull();
+    expect(cloudShape(LIFE, LIFE)).toBeNull();
+    expect(cloudShape(0.5, LIFE)).toEqual({ size: 1, density: 1 });
+    expect(cloudShape(8.4, LIFE)).toEqual({ size: 1, density: 1 });
+    expect(cloudShape(9.99, LIFE)?.density).toBeLessThan(0.01);
+    let before = cloudShape(0, LIFE);
+    for (let age = 0.01; age < LIFE; age += 0.01) {
+      const now = cloudShape(age, LIFE);
+      expect(Math.abs((now?.size ?? 0) - (before?.size ?? 0))).toBeLessThan(0.06);
+      expect(Math.abs((now?.density ?? 0) - (before?.density ?? 0))).toBeLessThan(0.1);
+      before = now;
+    }
+  });
+
+  test("hides what lies within its radius while it lives", () => {
+    const { chunks, header } = smokeReplay();
+    const chunk = chunks.find((one) => one.clouds.count > 0 && one.clouds.tick[0] < one.tick0);
+    if (!chunk) throw new Error("no chunk begins in smoke");
+    const [x, y, z] = [chunk.clouds.x[0], chunk.clouds.y[0], chunk.clouds.z[0]];
+    expect(inSmoke(chunk, header, chunk.tick0, x + 3.9, y, z)).toBe(true);
+    expect(inSmoke(chunk, header, chunk.clouds.tick[0] + 200, x, y, z)).toBe(false);
+    expect(inSmoke(chunk, header, chunk.tick0, x + 40, y, z)).toBe(false);
+  });
+
+  test("is said of the living beside their state", () => {
+    expect(conditionText(MechFlag.ALIVE, true)).toBe("in smoke");
+    expect(conditionText(MechFlag.ALIVE | MechFlag.VENT, true)).toBe("venting · in smoke");
+    expect(conditionText(MechFlag.ALIVE, false)).toBe("");
+    expect(conditionText(0, true)).toBe("destroyed");
+  });
+});
+
+describe("puffs", () => {
+  const cloud = { x: 20, y: 30, z: 5, radius: 4, age: 3, size: 1, density: 1, seed: 12.5 };
+
+  test("are the same for the same cloud, move little by little, and fill its sphere", () => {
+    for (const name of TIER_NAMES) {
+      const puffs = puffsOf(cloud, TIERS[name].puffs);
+      expect(puffs).toEqual(puffsOf({ ...cloud }, TIERS[name].puffs));
+      const later = puffsOf({ ...cloud, age: 3.05 }, TIERS[name].puffs);
+      puffs.forEach((puff, k) => expect(Math.hypot(puff.x - later[k].x, puff.y - later[k].y, puff.z - later[k].z)).toBeLessThan(0.06));
+      const far = puffs.map((puff) => Math.hypot(puff.x - 20, puff.y - 5, puff.z + 30));
+      expect(Math.max(...far)).toBeLessThan(4);
+      expect(Math.max(...puffs.map((puff, k) => far[k] + puff.radius))).toBeGreaterThan(4);
+    }
+  });
+
+  test("together hide as much, however few they are", () => {
+    for (const puffs of [9, 14, 44]) {
+      const share = 0.5;
+      const through = (1 - puffAlpha(puffs, share)) ** (puffs * share * share * 0.6);
+      expect(through).toBeLessThan(0.02);
+    }
+  });
+
+  test("stand on ground and roofs, and not in walls", () => {
+    const size = [4, 4, 6];
+    const looks = new Uint8Array(4 * 4 * 6);
+    expect(LOOKS[Look.CONCRETE].form).toBe("block");
+    for (let z = 0; z < 3; z++) looks[1 + 4 * (1 + 4 * z)] = Look.CONCRETE;
+    expect(groundUnder(looks, size, 1.5, 1.5, 4.2)).toBe(3);
+    expect(groundUnder(looks, size, 1.5, 1.5, 1.2)).toBeNull();
+    expect(groundUnder(looks, size, 2.5, 1.5, 4.2)).toBe(0);
+    expect(groundUnder(looks, size, -3, 9, 4.2)).toBe(0);
+  });
+});
+
+test("a missile that point defence stopped flies until there", () => {
+  const { chunks, header } = smokeReplay();
+  let stopped = 0;
+  for (const chunk of chunks) {
+    const { events } = chunk;
+    for (let i = 0; i < events.count; i++) {
+      if (events.kind[i] !== EventKind.AMS || !(events.flags[i] & HitFlag.STOPPED)) continue;
+      stopped++;
+      const ends = findFlights(chunk, header).map((flight) => ({ owner: flight.owner, ...flight.points[flight.points.length - 1] }));
+      expect(ends.some((end) => end.owner === events.whom[i] && end.tick === events.tick[i])).toBe(true);
+    }
+  }
+  expect(stopped).toBeGreaterThan(0);
+});
