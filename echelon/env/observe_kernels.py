@@ -28,6 +28,8 @@ SQUAD_DIM = wp.constant(len(observe.SQUAD))
 MAP_R = wp.constant(observe.LOCAL_MAP_R)
 MAP_SIDE = wp.constant(observe.LOCAL_MAP_SIDE)
 PACK = wp.constant(PACK_SIZE)
+PACKMATE = wp.constant(-1.0)
+"""Distance by which packmates, who lie side by side, are sorted before all others."""
 ROUND_SPEED = wp.constant(40.0)
 """Speed of the ballistic round that the lead hint is for [vox/s]."""
 PITCH_SCALE = wp.constant(0.785398163)
@@ -140,11 +142,14 @@ def squad_after(
 ) -> wp.vec2:
     """Next squad row after (distance, index): packmates count as nearer than anyone, in roster order."""
     best = wp.vec2(1.0e30, -1.0)
+    if last_d <= PACKMATE:
+        first = m - m % PACK
+        for j in range(first, first + PACK):
+            if j != m and present[e, j] == 1 and (last_d < PACKMATE or j > last_j):
+                return wp.vec2(PACKMATE, float(j))
     for j in range(team.shape[1]):
-        if j != m and present[e, j] == 1 and team[e, j] == team[e, m]:
+        if present[e, j] == 1 and team[e, j] == team[e, m] and pack[e, j] != pack[e, m]:
             d = wp.length(pos[e, j] - pos[e, m])
-            if pack[e, j] == pack[e, m]:
-                d = -1.0
             later = d > last_d or (d == last_d and j > last_j)
             if later and d < best[0]:
                 best = wp.vec2(d, float(j))
