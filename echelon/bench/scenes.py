@@ -1,8 +1,9 @@
 """Benchmark scenes: what Echelon's speed claims are measured with, and how.
 
 A scene is a line in ``SCENES``: it builds its world once and returns a function that runs one measurement. Agent-steps
-count mechs alive at the start of a decision. Simulator scenes fly ``medium`` pilots on both sides over 64 maps, and
-say which share of the mechs was dead. ``run_scenes`` repeats each measurement and reports the median.
+count mechs alive at the start of a decision. Simulator scenes fly ``medium`` pilots on both sides over 64 maps, fewer
+for large battles, and say which share of the mechs was dead. ``run_scenes`` repeats each measurement and reports the
+median.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from echelon.agents.levels import script_of
 from echelon.bench import learner
-from echelon.config import EnvConfig
+from echelon.config import EnvConfig, WorldConfig
 from echelon.sim import step
 from echelon.sim.backend import default_threads
 from echelon.training.vec_env import VectorEnv
@@ -30,9 +31,10 @@ Measure = Callable[[], dict[str, Any]]
 
 
 @contextmanager
-def battle(num_packs: int, *, envs: int, observe: bool) -> Iterator[VectorEnv]:
+def battle(num_packs: int, *, envs: int, observe: bool, edge: int = 100, maps: int = 64) -> Iterator[VectorEnv]:
     """Give an environment flown by scripted pilots on both sides, warmed up past the first contact."""
-    with VectorEnv(envs, EnvConfig(num_packs=num_packs), initial_weapon_prob=1.0, learners="both") as env:
+    cfg = EnvConfig(num_packs=num_packs, world=WorldConfig(size_x=edge, size_y=edge))
+    with VectorEnv(envs, cfg, initial_weapon_prob=1.0, learners="both", bank_maps=maps) as env:
         batch = env.engine.batch
         batch["script"].fill_(script_of(PILOTS))
         if not observe:
@@ -83,6 +85,20 @@ def sim_10v10() -> Iterator[Measure]:
 
 
 @contextmanager
+def sim_20v20() -> Iterator[Measure]:
+    """Whole decisions with observations for all, 20v20, 100x100x20, 16 environments."""
+    with battle(4, envs=16, observe=True, maps=16) as env:
+        yield lambda: {**play(env), "phases_ms": phase_tree(env)}
+
+
+@contextmanager
+def sim_100v100() -> Iterator[Measure]:
+    """Whole decisions with observations for all, 100v100, 200x200x20, 4 environments."""
+    with battle(20, envs=4, observe=True, edge=200, maps=4) as env:
+        yield lambda: {**play(env), "phases_ms": phase_tree(env)}
+
+
+@contextmanager
 def sim_blind() -> Iterator[Measure]:
     """The same as sim-5v5 without writing observations."""
     with battle(1, envs=64, observe=False) as env:
@@ -125,6 +141,8 @@ def _seconds(run: Callable[[], None], count: int = 100) -> float:
 SCENES: dict[str, Callable[[], Any]] = {
     "sim-5v5": sim_5v5,
     "sim-10v10": sim_10v10,
+    "sim-20v20": sim_20v20,
+    "sim-100v100": sim_100v100,
     "sim-blind": sim_blind,
     "rays": rays,
     "observation": observation,
