@@ -11,6 +11,16 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Literal
 
+from echelon.config_ranges import (
+    CONNECTIVITY_RANGES,
+    LARGE,
+    OBS_NORM_RANGES,
+    PHYSICS_RANGES,
+    REWARD_RANGES,
+    require,
+    require_ranges,
+)
+
 PACK_SIZE = 5
 """Mechs in a pack; the roster by position is ``echelon.sim.arsenal.ROSTER``."""
 
@@ -23,12 +33,6 @@ TANH_EPS = 1e-6
 
 STRICT: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
 """Pydantic settings shared by all dataclasses: unknown keys are errors, docstrings become descriptions."""
-
-
-def require(ok: bool, name: str, value: object, wanted: str) -> None:
-    """Raise ``ValueError`` naming the field, its value and what was wanted, unless ``ok``."""
-    if not ok:
-        raise ValueError(f"{name} is {value!r}, wanted {wanted}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +160,11 @@ class PhysicsConfig:
     landing_crash: float = 1.0
     """Body damage per vox/s above the free speed when fallen in the air."""
 
+    def __post_init__(self) -> None:
+        require_ranges(self, "physics", PHYSICS_RANGES)
+        wanted = f"at most quality_max, {self.quality_max:g}"
+        require(self.quality_min <= self.quality_max, "physics.quality_min", self.quality_min, wanted)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectivityConfig:
@@ -175,6 +184,9 @@ class ConnectivityConfig:
     """Dig attempts before a map is regenerated."""
     max_regenerations: int = 8
     """Regenerations before an open map is used and flagged."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "world.connectivity", CONNECTIVITY_RANGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,9 +214,10 @@ class WorldConfig:
         for name in ("size_x", "size_y"):
             require(20 <= getattr(self, name) <= 400, f"world.{name}", getattr(self, name), "20 to 400")
         require(12 <= self.size_z <= 64, "world.size_z", self.size_z, "12 to 64")
-        require(self.voxel_size_m > 0, "world.voxel_size_m", self.voxel_size_m, "> 0")
+        require(0.01 <= self.voxel_size_m <= 1000, "world.voxel_size_m", self.voxel_size_m, "0.01 to 1000 m")
         ratio = self.max_distance_ratio
-        require(ratio == 0 or ratio >= 1.05, "world.max_distance_ratio", ratio, "0 for any, else at least 1.05")
+        wanted = "0 for any, else 1.05 to 1000"
+        require(ratio == 0 or 1.05 <= ratio <= 1000, "world.max_distance_ratio", ratio, wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +232,9 @@ class ObsNormConfig:
     """Vertical speed scale [vox/s]."""
     heat_max_ratio: float = 2.0
     """Heat over capacity at which the heat feature saturates."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "obs_norm", OBS_NORM_RANGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +273,9 @@ class RewardConfig:
     """Factor on the approach potential per teammate inside the zone."""
     team_alpha: float = 1.0
     """Share of own reward; the rest is the team's mean."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "reward", REWARD_RANGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,9 +335,13 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         require(1 <= self.num_packs <= 20, "env.num_packs", self.num_packs, "1 to 20")
-        require(self.dt_sim > 0, "env.dt_sim", self.dt_sim, "> 0 seconds")
-        require(self.decision_repeat >= 1, "env.decision_repeat", self.decision_repeat, "at least 1 tick")
-        require(self.max_episode_seconds > 0, "env.max_episode_seconds", self.max_episode_seconds, "> 0 seconds")
+        require(0.001 <= self.dt_sim <= 0.5, "env.dt_sim", self.dt_sim, "0.001 to 0.5 seconds")
+        require(1 <= self.decision_repeat <= 1000, "env.decision_repeat", self.decision_repeat, "1 to 1000 ticks")
+        limit = self.max_episode_seconds
+        require(0 < limit <= 86400, "env.max_episode_seconds", limit, "> 0 to 86400 seconds")
+        require(0 < self.zone_radius_vox <= 400, "env.zone_radius_vox", self.zone_radius_vox, "> 0 to 400 vox")
+        require(0 <= self.contested_floor <= 1, "env.contested_floor", self.contested_floor, "0 to 1")
+        require(0 < self.zone_win_share <= LARGE, "env.zone_win_share", self.zone_win_share, "> 0")
         require(0 <= self.comm_dim <= 64, "env.comm_dim", self.comm_dim, "0 to 64")
         require(0 <= self.gamma <= 1, "env.gamma", self.gamma, "0 to 1")
 

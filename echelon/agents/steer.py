@@ -90,7 +90,7 @@ def steer(
     if s.jets >= JET_TACTICAL:
         inbound = is_chased(rules, e, m, team, round_weapon, round_target)
     jump = lifts(rules, s, c, phase, inbound, near, pilot_stuck_s[e, m] > STUCK_SOON)
-    if phase != NORMAL and jump == 0.0:
+    if phase != NORMAL and (jump == 0.0 or vel[e, m][2] <= 0.0):
         forward = 0.0
         strafe = 0.0
         if phase != BACKING:

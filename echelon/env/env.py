@@ -75,6 +75,7 @@ class EchelonEnv:
         self.red_ids = [f"red_{i}" for i in range(cfg.team_size)]
         self.possible_agents = self.blue_ids + self.red_ids
         self.agents = list(self.possible_agents)
+        self._team_of = {**dict.fromkeys(self.blue_ids, "blue"), **dict.fromkeys(self.red_ids, "red")}
         self.rng = np.random.default_rng(seed)
         self.max_steps = cfg.max_steps
         self.zone_score_to_win = cfg.zone_score_to_win
@@ -254,9 +255,9 @@ class EchelonEnv:
         half = self.config.team_size
         self._events = self.log.read()
         for event in self._events:
-            doer = event.get("shooter") if event["type"] != "ams_intercept" else event["defender"]
-            team = str(doer).split("_")[0]
-            if event["type"] in COUNTED_EVENTS and team in self.stats and not self._is_friendly(event):
+            team = self._team_of.get(event.get("defender" if event["type"] == "ams_intercept" else "shooter", ""))
+            friendly = event["type"] == "kill" and team == self._team_of[event["target"]]
+            if team is not None and event["type"] in COUNTED_EVENTS and not friendly:
                 self.stats[team][COUNTED_EVENTS[event["type"]]] += 1.0
         legged = self._read("leg_hp") <= 0.0
         fresh, self._legged = legged & ~self._legged, legged
@@ -265,11 +266,6 @@ class EchelonEnv:
             for name in COUNTED:
                 self.stats[team][name] += float(self._read(name)[part].sum())
             self.stats[team]["damage"] += float(self._read("dealt")[part].sum())
-
-    @staticmethod
-    def _is_friendly(event: Event) -> bool:
-        """Whether a kill was of the killer's own team, which counts for nobody."""
-        return event["type"] == "kill" and str(event["shooter"])[:3] == str(event["target"])[:3]
 
     def _outcome(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,53 @@
+"""What the dials of the game may be set to; whatever lies outside is refused in one line.
+
+The ends are where the rules lose their meaning (a share above 1, a time below 0) or arithmetic its footing, not where
+play stops being interesting.
+"""
+
+from __future__ import annotations
+
+
+def require(ok: bool, name: str, value: object, wanted: str) -> None:
+    """Raise ``ValueError`` naming the field, its value and what was wanted, unless ``ok``."""
+    if not ok:
+        raise ValueError(f"{name} is {value!r}, wanted {wanted}")
+
+
+def require_ranges(config: object, prefix: str, ranges: dict[str, tuple[float, float]]) -> None:
+    """Raise ``ValueError`` for the first dial outside its range, both ends included; what is no number is outside."""
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        require(low <= value <= high, f"{prefix}.{name}", value, f"{low:g} to {high:g}")
+
+
+TINY, LARGE, HOUR_S = 1e-6, 1e6, 3600.0
+SHARE, AMOUNT, POSITIVE, FINITE, ANGLE = (0.0, 1.0), (0.0, LARGE), (TINY, LARGE), (-LARGE, LARGE), (0.0, 3.1416)
+
+PHYSICS_RANGES: dict[str, tuple[float, float]] = {
+    "gravity_m_s2": (0.0, 100.0), "damping": SHARE, "step_height_vox": (0.0, 2.0), "step_max_vz": AMOUNT,
+    "legged_speed": SHARE, "legged_jet": SHARE, "water_speed": SHARE, "lava_heat_s": AMOUNT,
+    "lava_damage_s": AMOUNT, "debris_heat_s": AMOUNT, "debris_damage_s": AMOUNT, "water_cooling_s": AMOUNT,
+    "vent_factor": AMOUNT, "ecm_heat_s": AMOUNT, "eccm_heat_s": AMOUNT, "shutdown_restart": SHARE,
+    "max_stability": POSITIVE, "legged_max_stability": POSITIVE, "stand_up_stability": POSITIVE,
+    "stability_regen_s": AMOUNT, "regen_legged_loss": SHARE, "regen_moving_loss": SHARE,
+    "regen_suppressed_loss": SHARE, "regen_min": SHARE, "moving_vox_s": AMOUNT, "fallen_s": (TINY, HOUR_S),
+    "suppressed_s": (TINY, HOUR_S), "painted_s": (0.0, HOUR_S), "engaged_s": (0.0, HOUR_S), "rear_cos": (-1.0, 1.0),
+    "rear_factor": AMOUNT, "leg_height": SHARE, "leg_body_share": SHARE, "paint_bonus": AMOUNT, "radar_vox": AMOUNT,
+    "bloom_heat": AMOUNT, "ewar_vox": POSITIVE, "ecm_weight": AMOUNT, "eccm_weight": AMOUNT, "quality_min": AMOUNT,
+    "quality_max": POSITIVE, "paint_quality": AMOUNT, "targeted_vox": AMOUNT, "acoustic_occlusion": SHARE,
+    "smoke_radius_vox": AMOUNT, "smoke_life_s": (0.0, 15.0), "ams_vox": AMOUNT, "ams_chance": SHARE,
+    "ams_cooldown_s": (0.0, HOUR_S), "homing_gain_s": AMOUNT, "loft": AMOUNT, "kinetic_cone_rad": ANGLE,
+    "kinetic_focus_cone_rad": ANGLE, "spawn_jitter_vox": (0.0, 0.25), "spawn_yaw_jitter_rad": ANGLE,
+    "landing_free_speed": AMOUNT, "landing_shock": AMOUNT, "landing_crash": AMOUNT,
+}  # fmt: skip
+"""Smallest and largest value of each dial; smoke lives for three launcher cooldowns at most: a mech has three clouds."""
+CONNECTIVITY_RANGES = {
+    "clearance_z": (1, 16), "obstacle_inflate_radius": (0, 8), "wall_cost": (0, 10**6), "carve_width": (1, 64),
+    "max_digs": (0, 64), "max_regenerations": (0, 64),
+}  # fmt: skip
+OBS_NORM_RANGES = dict.fromkeys(("vel_scale_xy", "vel_scale_z", "heat_max_ratio"), POSITIVE)
+REWARD_RANGES = {
+    **dict.fromkeys(("approach", "zone", "damage", "kill", "assist", "death", "win", "loss", "draw"), FINITE),
+    "assist_period_s": (0.0, HOUR_S), "contested_offense": AMOUNT, "contested_death": AMOUNT, "teammate_decay": SHARE,
+    "team_alpha": SHARE,
+}  # fmt: skip

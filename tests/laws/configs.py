@@ -1,0 +1,142 @@
+"""Hypothesis strategies: whole environment configurations, and the actions of pilots who press anything.
+
+Sizes are weighted to small maps and few mechs, so that hundreds of battles fit into a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from echelon.actions import action_dim
+from echelon.config import ConnectivityConfig, EnvConfig, PhysicsConfig, WorldConfig
+
+SHARES = frozenset((
+    "damping", "legged_speed", "legged_jet", "water_speed", "shutdown_restart", "regen_legged_loss",
+    "regen_moving_loss", "regen_suppressed_loss", "regen_min", "rear_cos", "leg_height", "leg_body_share",
+    "bloom_heat", "ecm_weight", "eccm_weight", "quality_min", "paint_quality", "acoustic_occlusion", "ams_chance",
+))  # fmt: skip
+"""Physics dials that are shares, 0 to 1."""
+MOST = {"smoke_life_s": 15.0, "spawn_jitter_vox": 0.25, "step_height_vox": 1.8, "step_max_vz": 2.0}
+"""Largest values of dials whose range is not open."""
+FACTORS = (0.5, 0.75, 1.0, 1.0, 1.25, 2.0)
+"""What a dial's default is multiplied by."""
+KINDS = ("uniform", "full", "held", "broken", "huge", "still", "duel")
+"""Ways of pressing buttons."""
+JUNK = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, -0.0, 2.0], np.float32)
+DIALS = tuple(f.name for f in fields(PhysicsConfig) if f.name != "landing")
+
+
+@st.composite
+def physics(draw: st.DrawFn) -> PhysicsConfig:
+    """A few dials of the physics away from their defaults."""
+    base = PhysicsConfig()
+    changed: dict[str, float] = {}
+    for name in draw(st.lists(st.sampled_from(DIALS), max_size=8, unique=True)):
+        value = getattr(base, name) * draw(st.sampled_from(FACTORS))
+        most = MOST.get(name, 1.0 if name in SHARES else np.inf)
+        changed[name] = min(value, most)
+    return replace(base, landing=draw(st.booleans()), **changed)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> WorldConfig:
+    """Maps of 20 to 200 voxels, most of them small."""
+    edge = st.one_of(st.integers(20, 32), st.integers(24, 48), st.integers(20, 64), st.integers(20, 200))
+    x = draw(edge)
+    y = draw(edge) if x <= 64 else draw(st.integers(20, 48))
+    z = draw(st.one_of(st.integers(16, 24), st.integers(16, 64)))
+    ratio = draw(st.sampled_from((0.0, 0.0, 1.5)))
+    rules = ConnectivityConfig(clearance_z=draw(st.integers(4, 6)))
+    checked = draw(st.booleans()) if x * y > 2500 else True
+    metres = draw(st.sampled_from((1.0, 1.0, 0.5, 5.0)))
+    return WorldConfig(
+        size_x=x, size_y=y, size_z=z, ensure_connectivity=checked, connectivity=rules, max_distance_ratio=ratio,
+        voxel_size_m=metres,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Game:
+    """A configuration that shows itself by what differs from the defaults."""
+
+    cfg: EnvConfig
+
+    def __repr__(self) -> str:
+        """What a failing example prints."""
+        return f"Game({', '.join(differences(self.cfg, EnvConfig()))})"
+
+
+def differences(one: Any, base: Any) -> Iterator[str]:
+    """Yield ``dial=value`` for what differs, dotted."""
+    for f in fields(base):
+        value, default = getattr(one, f.name), getattr(base, f.name)
+        if is_dataclass(default):
+            yield from (f"{f.name}.{text}" for text in differences(value, default))
+        elif value != default:
+            yield f"{f.name}={value!r}"
+
+
+@st.composite
+def environments(draw: st.DrawFn) -> Game:
+    """A whole configuration; one whose spawns do not fit is possible."""
+    flag = st.booleans()
+    cfg = EnvConfig(
+        world=draw(worlds()),
+        num_packs=draw(st.sampled_from((1, 1, 1, 1, 1, 2, 2, 3))),
+        dt_sim=draw(st.sampled_from((0.05, 0.05, 0.02, 0.025, 0.1))),
+        decision_repeat=draw(st.sampled_from((1, 2, 2, 3, 5))),
+        max_episode_seconds=draw(st.sampled_from((5.0, 20.0, 60.0))),
+        observation_mode=draw(st.sampled_from(("partial", "full"))),
+        obs_layout=draw(st.sampled_from(("suite", "suite", "classic"))),
+        observe_target=draw(flag),
+        nav_mode=draw(st.sampled_from(("off", "off", "assist", "planner"))),
+        observe_comms=draw(flag),
+        observe_local_map=draw(flag),
+        comm_dim=draw(st.sampled_from((8, 8, 0, 1, 16))),
+        enable_target_selection=draw(flag),
+        enable_ewar=draw(flag),
+        enable_obs_control=draw(flag),
+        enable_comm=draw(flag),
+        zone_radius_vox=draw(st.sampled_from((2.0, 5.0, 7.5, 12.0))),
+        contested_floor=draw(st.sampled_from((0.0, 0.25, 1.0))),
+        zone_win_share=draw(st.sampled_from((0.1, 0.5, 1.0))),
+        truncation_bootstraps=draw(flag),
+        physics=draw(physics()),
+    )
+    return Game(cfg)
+
+
+class Buttons:
+    """Presses anything: an endless supply of action arrays ``[E, M, A]`` from a seed."""
+
+    def __init__(self, cfg: EnvConfig, envs: int, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.shape = (envs, cfg.num_mechs, action_dim(cfg.comm_dim))
+        self.held = np.zeros(self.shape, np.float32)
+
+    def press(self, kind: str) -> np.ndarray:
+        """Return the actions of one decision, of one of ``KINDS``."""
+        rng, shape = self.rng, self.shape
+        if kind == "held":
+            return self.held
+        if kind == "still":
+            self.held = np.zeros(shape, np.float32)
+            return self.held
+        values = rng.uniform(-1, 1, shape).astype(np.float32)
+        if kind == "full":
+            values = np.sign(values)
+        elif kind == "huge":
+            values = values * np.float32(3e38)
+        elif kind == "duel":
+            values[..., 0] = 1.0
+            values[..., 4:9] = np.abs(values[..., 4:9])
+        elif kind == "broken":
+            junk = rng.random(shape) < 0.2
+            values = np.where(junk, rng.choice(JUNK, shape), values)
+        self.held = np.ascontiguousarray(values, np.float32)
+        return self.held

@@ -1,0 +1,265 @@
+"""Detectors of what looks wrong in a match: mechs that are stuck, float, overlap, or die of anything but the enemy.
+
+``watch_matches`` plays scripted pilots on maps of one biome each and returns what was found, every offence with the
+seed, tick and mech at which to look.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from echelon.agents import heuristic
+from echelon.arena import tally
+from echelon.config import EnvConfig
+from echelon.env.engine import Engine
+from echelon.gen.bank import stack_maps
+from echelon.gen.generate import generate
+from echelon.sim.arsenal import CHASSIS, Chassis, Weapon
+from echelon.sim.world import BLOCKS_MOVE
+from tests.laws.invariants import HALF
+
+STUCK_S = 5.0
+STUCK_VOX = 1.0
+"""Who asks to move all the time and stays within this distance for ``STUCK_S`` is stuck."""
+WANTS = 0.2
+"""Planar throttle from which a mech wants to move."""
+FLOAT_S = 1.0
+FLOAT_GAP = 0.06
+"""Who hangs still for ``FLOAT_S`` without jets and with nothing this close below its box floats [vox]."""
+STILL = 0.01
+REACH = 0.3
+"""How far a neighbour may be from a box that touches it [vox]."""
+TOUCH = 1e-3
+WAVE = 16
+DEVICES = ("ecm", "eccm", "vent", "jets", "focus", "intercepts", "assists")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One match: the map of a seed, all of one biome or, without a name, of four."""
+
+    biome: str
+    seed: int
+
+
+@dataclass
+class Offence:
+    """Where to look."""
+
+    kind: str
+    case: Case
+    tick: int
+    mech: int
+    note: str
+
+    def __str__(self) -> str:
+        """One line."""
+        where = f"{self.case.biome or 'mixed'} seed {self.case.seed} tick {self.tick} mech {self.mech}"
+        return f"{self.kind}: {where} {self.note}"
+
+
+@dataclass
+class Findings:
+    """What was seen in some matches."""
+
+    matches: int = 0
+    offences: list[Offence] = field(default_factory=list)
+    causes: Counter[str] = field(default_factory=Counter)
+    used: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    mech_seconds: float = 0.0
+
+    def of(self, kind: str) -> list[Offence]:
+        return [o for o in self.offences if o.kind == kind]
+
+    @property
+    def share_by_enemy(self) -> float:
+        """Share of the deaths that hostile fire caused."""
+        fire = sum(n for cause, n in self.causes.items() if cause in Weapon.__members__)
+        return fire / max(1, sum(self.causes.values()))
+
+    def unused(self) -> list[str]:
+        return [name for name in (*(w.name for w in Weapon), *DEVICES) if not self.used[name]]
+
+
+def short(values: np.ndarray) -> list[float]:
+    """Return numbers for people."""
+    return [round(float(v), 2) for v in values]
+
+
+class Trace:
+    """Keeps, for every mech of a wave, since when it has been where it is."""
+
+    def __init__(self, engine: Engine, cases: Sequence[Case], found: Findings) -> None:
+        self.engine, self.cases, self.found = engine, cases, found
+        self.see = {name: engine.batch.numpy(name) for name in engine.batch.fields}
+        self.dt = engine.cfg.dt_act
+        self.anchor = self.see["pos"].copy()
+        self.since = np.zeros(self.see["alive"].shape)
+        self.path = np.zeros(self.see["alive"].shape)
+        self.told: dict[tuple[int, int], Offence] = {}
+        self.still = np.zeros(self.see["alive"].shape)
+        self.before = self.see["pos"].copy()
+        self.half = HALF[self.see["chassis"]]
+
+    def look(self, playing: np.ndarray) -> None:
+        """Look at the state after a decision, in the environments ``[E]`` that still play."""
+        alive = (self.see["alive"] == 1) & playing[:, None]
+        self.found.mech_seconds += float(alive.sum()) * self.dt
+        self.find_stuck(alive)
+        self.find_floating(alive)
+        self.find_overlaps(alive)
+        self.count_devices(alive)
+        self.before = self.see["pos"].copy()
+
+    def tell(self, kind: str, at: np.ndarray, note: str) -> Offence:
+        e, m = int(at[0]), int(at[1])
+        where = short(self.see["pos"][e, m])
+        text = f"{Chassis(int(self.see['chassis'][e, m])).name.lower()} at {where} {note}"
+        offence = Offence(kind, self.cases[e], int(self.see["tick"][e]), m, text)
+        self.found.offences.append(offence)
+        return offence
+
+    def find_stuck(self, alive: np.ndarray) -> None:
+        """Time how long a mech that asks to move has stayed around one place; each such stay is told once."""
+        drive = self.see["drive"]
+        wants = np.hypot(drive[..., 0], drive[..., 1]) >= WANTS
+        upright = (self.see["fallen"] == 0) & (self.see["shutdown"] == 0)
+        away = np.linalg.norm(self.see["pos"] - self.anchor, axis=-1) > STUCK_VOX
+        fresh = away | ~wants | ~upright | ~alive
+        for at in np.argwhere(fresh & (self.since > STUCK_S)):
+            self.told.pop((int(at[0]), int(at[1]))).note += f", for {self.since[tuple(at)]:.1f} s"
+        self.since = np.where(fresh, 0.0, self.since + self.dt)
+        step = np.linalg.norm((self.see["pos"] - self.before)[..., :2], axis=-1)
+        self.path = np.where(fresh, 0.0, self.path + step)
+        self.anchor = np.where(fresh[..., None], self.see["pos"], self.anchor)
+        for at in np.argwhere((self.since > STUCK_S) & (self.since <= STUCK_S + self.dt)):
+            asked = short(drive[tuple(at)])
+            went = f"went {self.path[tuple(at)]:.1f} vox to and fro"
+            note = f"asked {asked}, {went}, beside {self.neighbours(*at)}"
+            self.told[int(at[0]), int(at[1])] = self.tell("stuck", at, note)
+
+    def neighbours(self, e: int, m: int) -> str:
+        """Say what a mech touches: others, walls, ledges, or nothing."""
+        pos, half, alive = self.see["pos"][e], self.half[e], self.see["alive"][e] == 1
+        gap = np.abs(pos - pos[m]) - (half + half[m])
+        near = (gap.max(axis=-1) < REACH) & alive
+        near[m] = False
+        found = [f"mech {j}" for j in np.flatnonzero(near)]
+        reach = half[m] + [REACH, REACH, 0]
+        low, top = np.maximum(np.floor(pos[m] - reach), 0).astype(int), np.ceil(pos[m] + reach).astype(int)
+        beside = BLOCKS_MOVE[self.see["material"][e, : top[2], low[1] : top[1], low[0] : top[0]]].any(axis=(1, 2))
+        foot = int(pos[m, 2] - half[m, 2] + 0.1)
+        if beside[foot + 1 : top[2]].any():
+            found.append("a wall")
+        elif beside[foot : foot + 1].any():
+            found.append("a ledge")
+        return ", ".join(found) or "nothing"
+
+    def find_floating(self, alive: np.ndarray) -> None:
+        """Find who hangs in the air without jets."""
+        rest = (np.abs(self.see["pos"] - self.before)[..., 2] < STILL) & (self.see["drive"][..., 2] <= 0) & alive
+        self.still = np.where(rest, self.still + self.dt, 0.0)
+        for at in np.argwhere(np.isclose(self.still, FLOAT_S)):
+            if not self.supported(*at):
+                self.tell("floating", at, "")
+
+    def supported(self, e: int, m: int) -> bool:
+        """Whether bedrock, a voxel or another mech is right below a mech's box."""
+        pos, half = self.see["pos"][e], self.half[e]
+        foot = pos[m, 2] - half[m, 2]
+        if foot <= FLOAT_GAP:
+            return True
+        low, top = np.floor(pos[m] - half[m]).astype(int), np.ceil(pos[m] + half[m]).astype(int)
+        below = self.see["material"][
+            e, int(np.floor(foot - FLOAT_GAP)), max(0, low[1]) : top[1], max(0, low[0]) : top[0]
+        ]
+        gap = np.abs(pos - pos[m]) - (half + half[m])
+        carried = (gap[:, :2] < 0).all(axis=-1) & (np.abs(gap[:, 2]) < FLOAT_GAP) & (self.see["alive"][e] == 1)
+        carried[m] = False
+        return bool(BLOCKS_MOVE[below].any() or carried.any())
+
+    def find_overlaps(self, alive: np.ndarray) -> None:
+        """Find living mechs inside each other or in walls."""
+        pos = self.see["pos"]
+        gap = np.abs(pos[:, :, None] - pos[:, None]) - (self.half[:, :, None] + self.half[:, None])
+        both = alive[:, :, None] & alive[:, None] & np.triu(np.ones(gap.shape[1:3], bool), 1)
+        for e, m, j in np.argwhere((gap.max(axis=-1) < -TOUCH) & both):
+            self.tell("overlapping", np.array([e, m]), f"mech {j}")
+        low = np.maximum(np.floor(pos - self.half + TOUCH).astype(int), 0)
+        top = np.ceil(pos + self.half - TOUCH).astype(int)
+        for e, m in np.argwhere(alive):
+            (x0, y0, z0), (x1, y1, z1) = low[e, m], top[e, m]
+            if BLOCKS_MOVE[self.see["material"][e, z0:z1, y0:y1, x0:x1]].any():
+                self.tell("overlapping", np.array([e, m]), "voxels")
+
+    def count_devices(self, alive: np.ndarray) -> None:
+        used, jets = self.found.used, np.array([c.max_jet > 0 for c in CHASSIS])[self.see["chassis"]]
+        flags = {name: self.see[name] > 0 for name in ("ecm", "eccm", "vent", "intercepts", "assists")}
+        flags |= {"jets": jets & (self.see["drive"][..., 2] > 0), "focus": self.see["focus"] >= 0}
+        for name, on in flags.items():
+            used[name] += int((on & alive).sum())
+
+
+def cases_of(biomes: Sequence[str], count: int, first_seed: int = 0) -> list[Case]:
+    """Return ``count`` matches that go through the biomes in turn, each with a seed of its own."""
+    return [Case(biomes[n % len(biomes)], first_seed + n) for n in range(count)]
+
+
+def watch_matches(cfg: EnvConfig, cases: Sequence[Case], pilot: str, *, threads: int = 0) -> Findings:
+    """Play the cases between two teams of one pilot and return what the detectors found."""
+    found = Findings()
+    engine: Engine | None = None
+    count = min(WAVE, len(cases))
+    for wave in _waves(cases, count):
+        maps = stack_maps(
+            [
+                generate(cfg.world, c.seed, num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox, biome=c.biome)
+                for c in (*wave, *([wave[0]] * (count - len(wave))))
+            ]
+        )
+        if engine is None:
+            engine = Engine(cfg, count, maps, threads=threads, autoreset=False, pilots=heuristic.install)
+            engine.batch.add_fields(tally.FIELDS)
+            engine.programs["decision"] = lambda made=engine: tally.counted(made.decision())
+        else:
+            engine.batch.replace_maps(maps)
+        _play(engine, wave, pilot, found)
+    if engine is not None:
+        engine.close()
+    return found
+
+
+def _waves(cases: Sequence[Case], count: int) -> Iterator[Sequence[Case]]:
+    for start in range(0, len(cases), count):
+        yield cases[start : start + count]
+
+
+def _play(engine: Engine, wave: Sequence[Case], pilot: str, found: Findings) -> None:
+    batch, envs = engine.batch, engine.num_envs
+    seeds = np.zeros(envs, np.int32)
+    seeds[: len(wave)] = [c.seed for c in wave]
+    batch.set("forced_seed", seeds)
+    batch.set("forced_slot", np.arange(envs, dtype=np.int32))
+    batch["script"].fill_(heuristic.script_of(pilot))
+    for name in tally.FIELDS:
+        batch[name].fill_(-1 if name in ("tally_cause", "tally_killer") else 0)
+    engine.reset()
+    trace = Trace(engine, wave, found)
+    playing = np.arange(envs) < len(wave)
+    while playing.any():
+        engine.step()
+        trace.look(playing)
+        for e in np.flatnonzero((batch.numpy("over") == 1) & playing):
+            found.reasons[str(int(batch.numpy("reason")[e]))] += 1
+        playing &= batch.numpy("ended") == 0
+    found.matches += len(wave)
+    causes, shots = batch.numpy("tally_cause")[: len(wave)], batch.numpy("tally_shots")[: len(wave)]
+    for cause in causes[causes != tally.Cause.LIVES].tolist():
+        found.causes[Weapon(cause).name if cause < len(Weapon) else tally.Cause(cause).name] += 1
+    for weapon in Weapon:
+        found.used[weapon.name] += int(shots[..., weapon].sum())

@@ -1,0 +1,168 @@
+"""A machine that plays whole episodes and interferes: hurts, heats, fells and moves mechs, resumes and splits batches.
+
+Two engines share one configuration. The second, split over two threads, is handed snapshots of the first and must
+then play the same future.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from echelon.actions import action_dim
+from echelon.config import EnvConfig, PhysicsConfig
+from echelon.sim.arsenal import CHASSIS
+from echelon.sim.hashing import state_hash
+from echelon.sim.world import Material
+from echelon.training.snapshot import restore_engine, snapshot_engine
+from tests.env.battle import Battle
+from tests.laws.configs import KINDS, Buttons
+from tests.laws.invariants import Watch
+from tests.laws.places import free_places
+from tests.parity.scenes import clutter
+
+ENVS = 3
+CFG = EnvConfig(max_episode_seconds=12.0, decision_repeat=3, physics=PhysicsConfig(landing=True))
+MECH = st.integers(0, CFG.num_mechs - 1)
+ENV = st.integers(0, ENVS - 1)
+SHARE = st.floats(0.0, 1.0)
+_battles: dict[int, Battle] = {}
+
+
+def battle(threads: int) -> Battle:
+    """Return the battle that all examples share, split over so many threads: building one takes long."""
+    if threads not in _battles:
+        made = Battle(
+            envs=ENVS, edit=rough(), own_maps=True, size=40, threads=threads,
+            max_episode_seconds=CFG.max_episode_seconds, decision_repeat=CFG.decision_repeat, physics=CFG.physics,
+        )  # fmt: skip
+        _battles[threads] = made
+    return _battles[threads]
+
+
+def rough():
+    """Return an edit that strews boxes over a map and leaves both spawns open."""
+    strew = clutter(np.random.default_rng(5), 40)
+
+    def edit(grid: np.ndarray) -> None:
+        strew(grid)
+        for rows in (slice(0, 9), slice(-9, None)):
+            grid[:, rows] = Material.AIR
+            grid[0, rows] = Material.DIRT
+
+    return edit
+
+
+def hashes(made: Battle) -> list[str]:
+    return [state_hash(made.batch, e) for e in range(ENVS)]
+
+
+class Episodes(RuleBasedStateMachine):
+    """Every rule leaves a state that the game could be in; every decision is checked."""
+
+    @initialize(seed=st.integers(0, 2**30))
+    def begin(self, seed):
+        self.battle, self.twin = battle(1), battle(2)
+        self.battle.batch.set("forced_seed", np.arange(seed, seed + ENVS, dtype=np.int32))
+        self.battle.batch["actions"].zero_()
+        self.battle.engine.reset()
+        self.buttons = Buttons(CFG, ENVS, seed)
+        self.watch = Watch(self.battle.engine, self.battle.rows[0])
+        self.rng = np.random.default_rng(seed)
+
+    @rule(kind=st.sampled_from(KINDS), count=st.integers(1, 12))
+    def step(self, kind, count):
+        for _ in range(count):
+            self.battle.step(self.buttons.press(kind))
+            self.watch.check()
+
+    @rule(mask=st.lists(st.booleans(), min_size=ENVS, max_size=ENVS))
+    def reset(self, mask):
+        kept = hashes(self.battle)
+        self.battle.engine.reset(mask=np.array(mask))
+        for e, (before, after) in enumerate(zip(kept, hashes(self.battle), strict=True)):
+            assert mask[e] or before == after, f"a reset of {mask} touched battle {e}"
+            assert not mask[e] or self.battle["alive"][e].all() and self.battle["tick"][e] == 0
+        self.watch.remember()
+
+    @rule(env=ENV, mech=MECH, share=SHARE, legs=st.booleans())
+    def hurt(self, env, mech, share, legs):
+        name, full = ("leg_hp", "leg_hp") if legs else ("hp", "hp")
+        spec = CHASSIS[int(self.battle["chassis"][env, mech])]
+        self.set(name, env, mech, min(self.battle[name][env, mech], getattr(spec, full) * share))
+
+    @rule(env=ENV, mech=MECH, share=st.floats(0.0, 3.0))
+    def heat(self, env, mech, share):
+        self.set("heat", env, mech, CHASSIS[int(self.battle["chassis"][env, mech])].heat_cap * share)
+
+    @rule(env=ENV, mech=MECH, share=SHARE)
+    def unbalance(self, env, mech, share):
+        self.set("stability", env, mech, 100.0 * share)
+
+    @rule(env=ENV, mech=MECH, ticks=st.integers(0, 60))
+    def fell(self, env, mech, ticks):
+        self.set("fallen", env, mech, ticks)
+
+    @rule(env=ENV, mech=MECH, painter=MECH, ticks=st.integers(0, 100))
+    def paint(self, env, mech, painter, ticks):
+        self.set("painted", env, mech, ticks)
+        self.set("painter", env, mech, painter)
+
+    @rule(env=ENV, spread=st.floats(3.0, 18.0))
+    def teleport(self, env, spread):
+        self.battle.put("pos", free_places(self.battle, self.rng, env=env, spread=spread), env=env)
+        self.battle.put("vel", 0.0, env=env)
+        self.watch.remember()
+
+    @rule(env=ENV, mech=MECH, height=st.floats(0.0, 12.0))
+    def lift(self, env, mech, height):
+        """Drop a mech from a height that is free all the way."""
+        scene, half = self.battle, self.watch.half[env, mech]
+        at = scene["pos"][env, mech].copy()
+        top = scene["size"][env, 2] - half[2]
+        at[2] = min(at[2] + height, top)
+        gap = np.abs(scene["pos"][env] - at) - (self.watch.half[env] + half)
+        gap[mech] = 1.0
+        columns = (
+            slice(int(at[1] - half[1]), int(at[1] + half[1]) + 1),
+            slice(int(at[0] - half[0]), int(at[0] + half[0]) + 1),
+        )
+        if (gap.max(axis=-1) > 0).all() and not scene["move_plane"][env][columns].any():
+            self.set("pos", env, mech, at)
+
+    def set(self, name, env, mech, value):
+        self.battle.put(name, value, mech, env)
+        self.watch.remember()
+
+    @precondition(lambda self: hasattr(self, "watch"))
+    @rule(kind=st.sampled_from(KINDS), count=st.integers(1, 6))
+    def resume(self, kind, count):
+        """A snapshot in another engine, split otherwise, has the same future; and so has it here."""
+        kept = snapshot_engine(self.battle.engine)
+        pressed = [self.buttons.press(kind).copy() for _ in range(count)]
+        futures = []
+        for made in (self.battle, self.twin, self.battle):
+            restore_engine(made.engine, kept)
+            seen = []
+            for actions in pressed:
+                made.step(actions)
+                seen.append((hashes(made), made["reward"].tobytes(), made.rows.tobytes()))
+            futures.append(seen)
+        note(f"resumed at {self.battle['decision'].tolist()}")
+        for i, (one, two, again) in enumerate(zip(*futures, strict=True)):
+            assert one == two, f"another split goes on otherwise from step {i}"
+            assert one == again, f"the same engine goes on otherwise from step {i}"
+        self.watch.remember()
+
+
+Episodes.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=25, deadline=None, derandomize=True, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+TestEpisodes = Episodes.TestCase
+
+
+def test_the_machine_presses_as_many_buttons_as_there_are():
+    assert battle(1).engine.action_dim == action_dim(CFG.comm_dim)

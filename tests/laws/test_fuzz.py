@@ -1,0 +1,206 @@
+"""Random games under random buttons: the laws hold after every decision, or the configuration is refused by name."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import warp as wp
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from echelon.config import EnvConfig, WorldConfig
+from echelon.env.engine import Engine
+from echelon.env.env import EchelonEnv
+from echelon.gen.bank import stack_maps
+from echelon.gen.generate import generate
+from echelon.sim.backend import Launch, Program
+from echelon.sim.batch import Batch
+from tests.laws.configs import KINDS, Buttons, environments
+from tests.laws.invariants import Watch
+from tests.laws.places import free_places
+from tests.sim.arena import Scene
+
+STEPS = 100
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+FUZZ = settings(deadline=None, database=None, suppress_health_check=QUIET, print_blob=True)
+
+
+def bound(batch: Batch, launch: Launch, shard: tuple[int, int]) -> tuple[Any, ...]:
+    """Return the compiled function of a launch, what it is called with, and the launch that keeps both alive."""
+    dims, values = batch.backend._bind(launch, shard)
+    command = wp.launch(launch.kernel, dim=dims, inputs=values, device="cpu", record_cmd=True)
+    names = [argument.label for argument in launch.kernel.adj.args]
+    bounds, *params = command.params
+    layout = type(
+        "Arguments", (ctypes.Structure,), {"_fields_": [(n, type(p)) for n, p in zip(names, params, strict=True)]}
+    )
+    arguments = layout(*params)
+    return command.hooks.forward, ctypes.byref(bounds), ctypes.byref(arguments), command
+
+
+def plain_launches(batch: Batch) -> Callable[[Program], Callable[[], None]]:
+    """Stand in for ``Batch.capture``: recorded launches, one by one.
+
+    Capturing a decision takes longer than playing a hundred; the other tests of this folder do capture.
+    """
+
+    def capture(program: Program) -> Callable[[], None]:
+        batch.backend.load(program)
+        shard = (0, batch.num_envs)
+        commands = [bound(batch, launch, shard) for launch in program]
+
+        def run() -> None:
+            for forward, bounds, arguments, _ in commands:
+                forward(bounds, arguments)
+
+        return run
+
+    return capture
+
+
+@dataclass
+class Arena(Scene):
+    """One battle on a generated map, every mech observed."""
+
+    cfg: EnvConfig
+    map_seed: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        cfg = self.cfg
+        maps = stack_maps(
+            [generate(cfg.world, self.map_seed, num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)]
+        )
+        self.engine = Engine(cfg, 1, maps, threads=1, seed=self.seed, autoreset=False)
+        self.batch = self.engine.batch
+        self.batch.capture = plain_launches(self.batch)  # type: ignore[method-assign,assignment]
+        self.rows = np.zeros((1, cfg.num_mechs, self.engine.obs_dim), np.float32)
+        self.engine.attach(self.rows, np.zeros_like(self.rows))
+        self.batch.set("row_of", np.arange(cfg.num_mechs, dtype=np.int32)[None])
+        self.engine.reset()
+
+    def play(self, kinds: list[str], steps: int) -> Counter[str]:
+        """Press buttons, a kind for a dozen decisions, and check each; begin anew where a battle is over."""
+        watch, buttons = Watch(self.engine, self.rows[0]), Buttons(self.cfg, 1, self.seed)
+        seen: Counter[str] = Counter()
+        for step in range(steps):
+            self.batch.set("actions", buttons.press(kinds[step // 12 % len(kinds)]))
+            self.engine.step()
+            watch.check()
+            seen.update(
+                died=int(self["died"].sum()), hits=int(self["was_hit"].sum()), bad=int(self["bad_actions"].sum())
+            )
+            if self["over"][0]:
+                seen["ends"] += 1
+                self.engine.reset()
+                watch.remember()
+        return seen
+
+
+def battle(cfg: EnvConfig, map_seed: int, seed: int, kinds: list[str], close: bool, steps: int = STEPS) -> None:
+    """Play one configuration, from its spawns or thrown together in the middle; refused ones name their dial."""
+    note(f"map_seed={map_seed} seed={seed} kinds={kinds} close={close}")
+    try:
+        arena = Arena(cfg, map_seed, seed)
+    except ValueError as refused:
+        assert "\n" not in str(refused) and "world" in str(refused), f"unclear: {refused}"
+        return
+    try:
+        if close:
+            gather(arena)
+        arena.play(kinds, steps)
+    finally:
+        arena.engine.close()
+
+
+def gather(arena: Arena) -> None:
+    """Bring the teams within reach of each other where there is free room around the zone."""
+    places = free_places(arena, np.random.default_rng(arena.seed))
+    arena.put("pos", places, env=0)
+
+
+GAMES = {
+    "game": environments(),
+    "map_seed": st.integers(0, 2**32 - 1),
+    "seed": st.integers(0, 2**30),
+    "kinds": st.lists(st.sampled_from(KINDS), min_size=1, max_size=5),
+    "close": st.booleans(),
+}
+
+
+@settings(FUZZ, max_examples=300, derandomize=True)
+@given(**GAMES)
+def test_any_game_under_any_buttons_keeps_the_laws(game, map_seed, seed, kinds, close):
+    battle(game.cfg, map_seed, seed, kinds, close)
+
+
+@pytest.mark.slow
+@settings(FUZZ, max_examples=10_000)
+@given(**GAMES)
+def test_ten_thousand_games_keep_the_laws(game, map_seed, seed, kinds, close):
+    battle(game.cfg, map_seed, seed, kinds, close)
+
+
+@pytest.fixture(scope="module")
+def env():
+    made = EchelonEnv(EnvConfig(world=WorldConfig(size_x=24, size_y=24, size_z=16)))
+    made.reset(seed=1)
+    yield made
+    made.close()
+
+
+@settings(FUZZ, max_examples=60, derandomize=True)
+@given(size=st.integers(0, 80), who=st.sampled_from(("blue_0", "red_4")))
+def test_an_action_of_any_wrong_size_is_refused_and_changes_nothing(env, size, who):
+    before = env.engine.batch.numpy("actions").copy()
+    if size == env.ACTION_DIM:
+        return
+    with pytest.raises(ValueError, match=f"{who} has {size} values, expected {env.ACTION_DIM}") as refused:
+        env.step({who: np.zeros(size)})
+    assert "\n" not in str(refused.value)
+    assert np.array_equal(env.engine.batch.numpy("actions"), before)
+
+
+def test_the_fuzz_fights():
+    """Battles thrown together in the middle must hurt and kill, or the laws are checked on nothing."""
+    cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32), max_episode_seconds=20.0)
+    seen: Counter[str] = Counter()
+    for seed in range(4):
+        arena = Arena(cfg, seed, seed)
+        gather(arena)
+        seen += arena.play(["duel", "broken", "full"], STEPS)
+        arena.engine.close()
+    assert seen["died"] >= 4 and seen["hits"] >= 40 and seen["bad"] > 0 and seen["ends"] >= 2, seen
+
+
+def test_the_watch_sees_a_broken_law():
+    """Each kind of damage to a state is noticed."""
+    cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32))
+    arena = Arena(cfg, 3, 3)
+    watch = Watch(arena.engine, arena.rows[0], slow_every=1)
+    arena.engine.step()
+    watch.check()
+    harm = {
+        "every_number_is_finite": ("heat", np.nan), "positions_are_on_the_map": ("pos", 500.0),
+        "nothing_counts_below_zero": ("painted", -1), "hit_points_agree_with_life": ("hp", 1e4),
+        "stability_is_a_share_of_its_top": ("stability", 101.0), "damage_taken_is_hit_points_lost": ("took", 5.0),
+        "kills_are_deaths_of_the_other_side": ("kills", 1), "the_dead_stay_dead": ("died", 1),
+        "no_pool_overflows": ("overflow", 1), "damage_is_dealt_by_somebody_or_the_ground": ("dealt", 3.0),
+        "living_mechs_do_not_overlap": ("pos", arena["pos"][0, 1].tolist()), "shutdown_follows_heat": ("shutdown", 1),
+    }  # fmt: skip
+    for law, (name, value) in harm.items():
+        kept = arena[name].copy()
+        arena.put(name, value, 0, 0)
+        with pytest.raises(AssertionError, match=law):
+            watch.check()
+        arena.batch.set(name, kept)
+    arena.batch["move_plane"].zero_()
+    with pytest.raises(AssertionError, match="planes_and_hit_points"):
+        watch.check()
+    arena.engine.close()

@@ -1,0 +1,76 @@
+"""Golden battles and worlds: hashes that change only when the game does.
+
+``ECHELON_UPDATE_GOLDEN=1 pytest tests/laws/test_golden.py`` rewrites them; do so only for a change that was meant, and
+say in CHANGELOG what it was. Maps of four biomes have hashes of their own in ``tests/gen``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from echelon.agents import heuristic
+from echelon.config import EnvConfig, WorldConfig
+from echelon.env.engine import Engine
+from echelon.gen.bank import stack_maps
+from echelon.gen.biomes import BIOMES
+from echelon.gen.generate import generate
+from echelon.gen.recipe import GENERATOR_VERSION
+from echelon.sim.hashing import state_hash
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "battles.json"
+DECISIONS = (120, 240)
+PILOTS = ("legacy", "hard")
+SEEDS = (3, 2**30)
+CFG = EnvConfig(world=WorldConfig(size_x=60, size_y=60))
+SMALL = WorldConfig(size_x=48, size_y=40, size_z=20)
+UPDATE = bool(os.environ.get("ECHELON_UPDATE_GOLDEN"))
+
+
+def fight(pilot: str) -> dict[str, dict[str, str]]:
+    """Return the state hash of each seed's battle after so many decisions."""
+    made = [generate(CFG.world, seed, num_packs=1, zone_radius_vox=CFG.zone_radius_vox) for seed in SEEDS]
+    engine = Engine(CFG, len(SEEDS), stack_maps(made), autoreset=False, pilots=heuristic.install)
+    engine.batch.set("forced_seed", np.array(SEEDS, np.int32))
+    engine.batch.set("forced_slot", np.arange(len(SEEDS), dtype=np.int32))
+    engine.batch["script"].fill_(heuristic.script_of(pilot))
+    engine.reset()
+    found: dict[str, dict[str, str]] = {str(seed): {} for seed in SEEDS}
+    for decision in range(1, max(DECISIONS) + 1):
+        engine.step()
+        if decision in DECISIONS:
+            for e, seed in enumerate(SEEDS):
+                found[str(seed)][str(decision)] = state_hash(engine.batch, e)
+    assert (engine.batch.numpy("alive") == 0).any(), "a golden battle must be fought"
+    engine.close()
+    return found
+
+
+def world_hash(biome: str) -> str:
+    return generate(SMALL, 1, num_packs=1, zone_radius_vox=5.0, biome=biome).hashes["materials"]
+
+
+def golden(section: str, current: Any) -> Any:
+    """Return what the file says of a section, after writing it anew if asked to."""
+    kept = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+    if UPDATE:
+        kept[section] = current
+        kept["generator_version"] = GENERATOR_VERSION
+        GOLDEN.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+    return kept.get(section)
+
+
+@pytest.mark.parametrize("pilot", PILOTS)
+def test_a_golden_battle_is_fought_as_ever(pilot):
+    current = fight(pilot)
+    assert golden(f"battles of {pilot}", current) == current, "if meant: say so in CHANGELOG and update the golden file"
+
+
+def test_golden_worlds_of_every_biome_are_as_ever():
+    current = {biome: world_hash(biome) for biome in BIOMES}
+    assert golden("worlds", current) == current, "if meant: raise GENERATOR_VERSION and update the golden file"

@@ -1,0 +1,122 @@
+"""Impossible configurations are refused in one line that names the dial: never a crash, never silence.
+
+``IMPOSSIBLE`` lists values that no game can be played with.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import pytest
+
+from echelon.config import EnvConfig
+from echelon.gen.generate import generate
+
+NAN, INF = math.nan, math.inf
+SHARE, POSITIVE, NATURAL = (-0.1, 1.1), (-1.0, 0.0), (-1.0,)
+IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
+    "env.num_packs": (-1, 0, 21), "env.dt_sim": (-0.05, 0.0, 1e9), "env.decision_repeat": (-1, 0, 10**9),
+    "env.max_episode_seconds": (-1.0, 0.0), "env.comm_dim": (-1, 65), "env.zone_radius_vox": POSITIVE,
+    "env.contested_floor": SHARE, "env.zone_win_share": POSITIVE, "env.gamma": SHARE,
+    "world.size_x": (0, 19, 401), "world.size_y": (0, 19, 401), "world.size_z": (0, 11, 65),
+    "world.voxel_size_m": POSITIVE, "world.max_distance_ratio": (-1.0,),
+    "world.connectivity.clearance_z": (-1, 0, 10**9), "world.connectivity.obstacle_inflate_radius": (-1, 10**9),
+    "world.connectivity.wall_cost": (-1,), "world.connectivity.carve_width": (-1, 0, 10**9),
+    "world.connectivity.max_digs": (-1,), "world.connectivity.max_regenerations": (-1,),
+    "physics.gravity_m_s2": NATURAL, "physics.damping": SHARE, "physics.step_height_vox": NATURAL,
+    "physics.step_max_vz": NATURAL, "physics.legged_speed": SHARE, "physics.legged_jet": SHARE,
+    "physics.water_speed": SHARE, "physics.lava_heat_s": NATURAL, "physics.lava_damage_s": NATURAL,
+    "physics.debris_heat_s": NATURAL, "physics.debris_damage_s": NATURAL, "physics.water_cooling_s": NATURAL,
+    "physics.vent_factor": NATURAL, "physics.ecm_heat_s": NATURAL, "physics.eccm_heat_s": NATURAL,
+    "physics.shutdown_restart": SHARE, "physics.max_stability": POSITIVE, "physics.legged_max_stability": POSITIVE,
+    "physics.stand_up_stability": POSITIVE, "physics.stability_regen_s": NATURAL,
+    "physics.regen_legged_loss": SHARE, "physics.regen_moving_loss": SHARE, "physics.regen_suppressed_loss": SHARE,
+    "physics.regen_min": SHARE, "physics.moving_vox_s": NATURAL, "physics.fallen_s": (-1.0, 0.0, 1e9),
+    "physics.suppressed_s": (-1.0, 0.0, 1e9), "physics.painted_s": (-1.0, 1e9), "physics.engaged_s": (-1.0, 1e9),
+    "physics.rear_cos": (-1.1, 1.1), "physics.rear_factor": NATURAL, "physics.leg_height": SHARE,
+    "physics.leg_body_share": SHARE, "physics.paint_bonus": NATURAL, "physics.radar_vox": NATURAL,
+    "physics.bloom_heat": NATURAL, "physics.ewar_vox": POSITIVE, "physics.ecm_weight": NATURAL,
+    "physics.eccm_weight": NATURAL, "physics.quality_min": NATURAL, "physics.quality_max": POSITIVE,
+    "physics.paint_quality": NATURAL, "physics.targeted_vox": NATURAL, "physics.acoustic_occlusion": SHARE,
+    "physics.smoke_radius_vox": NATURAL, "physics.smoke_life_s": (-1.0, 16.0), "physics.ams_vox": NATURAL,
+    "physics.ams_chance": SHARE, "physics.ams_cooldown_s": (-1.0, 1e9), "physics.homing_gain_s": NATURAL,
+    "physics.loft": NATURAL, "physics.kinetic_cone_rad": NATURAL, "physics.kinetic_focus_cone_rad": NATURAL,
+    "physics.spawn_jitter_vox": (-0.1, 0.6), "physics.spawn_yaw_jitter_rad": NATURAL,
+    "physics.landing_free_speed": NATURAL, "physics.landing_shock": NATURAL, "physics.landing_crash": NATURAL,
+    "obs_norm.vel_scale_xy": POSITIVE, "obs_norm.vel_scale_z": POSITIVE, "obs_norm.heat_max_ratio": POSITIVE,
+    "reward.approach": (), "reward.zone": (), "reward.damage": (), "reward.kill": (), "reward.assist": (),
+    "reward.assist_period_s": (-1.0, 1e9), "reward.death": (), "reward.win": (), "reward.loss": (), "reward.draw": (),
+    "reward.contested_offense": NATURAL, "reward.contested_death": NATURAL, "reward.teammate_decay": SHARE,
+    "reward.team_alpha": SHARE,
+}  # fmt: skip
+SECTIONS = ("env", "world", "world.connectivity", "physics", "obs_norm", "reward")
+
+
+def parts(name: str) -> tuple[list[str], str]:
+    """Return the way to a dial's dataclass, and its name in there."""
+    *way, dial = name.split(".")
+    return [w for w in way if w != "env"], dial
+
+
+def changed(config: Any, way: list[str], dial: str, value: Any) -> Any:
+    """Return a configuration with one dial set."""
+    if not way:
+        return replace(config, **{dial: value})
+    return replace(config, **{way[0]: changed(getattr(config, way[0]), way[1:], dial, value)})
+
+
+def dials(config: Any, prefix: str) -> list[str]:
+    """Return every number among the dials, dotted."""
+    found: list[str] = []
+    for f in fields(config):
+        value = getattr(config, f.name)
+        if is_dataclass(value):
+            found += dials(value, f.name if prefix == "env" else f"{prefix}.{f.name}")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            found.append(f"{prefix}.{f.name}")
+    return found
+
+
+def taken(name: str) -> list[Any]:
+    """Return the impossible values that a dial takes, or refuses unclearly."""
+    way, dial = parts(name)
+    value = EnvConfig()
+    for w in way:
+        value = getattr(value, w)
+    numbers = (NAN, INF, -INF) if isinstance(getattr(value, dial), float) else ()
+    silent = []
+    for wrong in (*IMPOSSIBLE[name], *numbers):
+        try:
+            changed(EnvConfig(), way, dial, wrong)
+        except ValueError as refused:
+            if dial in str(refused) and "\n" not in str(refused):
+                continue
+        silent.append(wrong)
+    return silent
+
+
+def test_every_dial_has_its_impossible_values_here():
+    assert sorted(IMPOSSIBLE) == sorted(dials(EnvConfig(), "env"))
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_an_impossible_value_is_refused_by_the_name_of_its_dial(section):
+    names = [name for name in IMPOSSIBLE if name.rsplit(".", 1)[0] == section]
+    assert {name: taken(name) for name in names if taken(name)} == {}
+
+
+def test_the_dials_with_a_range_refuse_what_is_outside():
+    for name in ("env.num_packs", "env.comm_dim", "env.gamma", "world.size_x", "world.size_y", "world.size_z"):
+        assert taken(name) == []
+
+
+def test_limits_in_the_wrong_order_are_refused():
+    with pytest.raises(ValueError, match="quality_m"):
+        changed(EnvConfig(), ["physics"], "quality_min", 2.0)
+
+
+def test_a_zone_without_room_is_refused():
+    with pytest.raises(ValueError, match="zone radius is 0.0, wanted more than 0"):
+        generate(EnvConfig().world, 0, num_packs=1, zone_radius_vox=0.0)

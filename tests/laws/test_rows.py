@@ -1,0 +1,153 @@
+"""Rows of the checklists that no other test holds: one short test each, named after its id."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from echelon import config_game
+from echelon.arena.match import Contest, Play, play
+from echelon.config import EnvConfig, PPOConfig, RewardConfig, WorldConfig
+from echelon.env import reward
+from echelon.rl.suite import COMBAT_SUITES
+from echelon.sim import geometry
+from echelon.sim.arsenal import CHASSIS, ROSTER, Chassis
+from tests.env.battle import Battle
+from tests.sim.arena import Field5v5
+
+SOURCES = sorted(Path(config_game.__file__).parent.rglob("*.py"))
+SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
+APPROACH = reward.TERM_NAMES.index("approach")
+
+
+def test_med_14_there_is_one_epsilon_for_norms_and_one_for_divisions():
+    assert (config_game.EPS_NORM, config_game.EPS_DIV) == (1e-7, 1e-9)
+    assert (float(geometry.EPS_NORM), float(geometry.EPS_DIV)) == (config_game.EPS_NORM, config_game.EPS_DIV)
+    stray = re.compile(r"\b1(?:\.0)?e-0?(?:7|8|9|10|12)\b")
+    allowed = {"config_game.py", "geometry.py"}
+    kernels = [p for p in SOURCES if "kernels" in p.parts or p.parent.name == "sim"]
+    found = [p.name for p in kernels if p.name not in allowed and stray.search(p.read_text(encoding="utf-8"))]
+    assert found == []
+
+
+def test_med_14_mechs_above_each_other_and_at_the_same_point_give_finite_senses_and_rewards():
+    battle = Battle(size=40)
+    battle.empty()
+    battle.place(0, HEAVY, 20, 20)
+    battle.place(5, HEAVY, 20, 20, z=9.0)
+    battle.place(6, LIGHT, 20, 20)
+    battle.place(1, MEDIUM, 20, 20, z=20 - 1.5)
+    actions = np.ones(battle["actions"].shape, np.float32)
+    for _ in range(6):
+        battle.step(actions)
+        for name in ("pos", "vel", "yaw", "hp", "hit_dir", "reward", "round_vel", "quality", "jam"):
+            assert np.isfinite(battle[name]).all(), name
+        assert np.isfinite(battle.obs).all()
+    battle.close()
+
+
+def test_med_15_an_angle_is_wrapped_in_one_place():
+    wraps = [p.name for p in SOURCES if re.search(r"def (?:\w*_)?wrap_angle\w*\(", p.read_text(encoding="utf-8"))]
+    assert wraps == ["geometry.py"]
+    by_hand = re.compile(r"[-+] *(?:TWO_PI|2(?:\.0)? *\* *(?:wp\.|np\.|math\.)?pi)\b")
+    assert [p.name for p in SOURCES if p.name != "geometry.py" and by_hand.search(p.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("packs", [1, 3])
+def test_low_4_the_pack_of_a_mech_is_a_field_and_that_of_its_number(packs):
+    field = Field5v5(size=80, num_packs=packs)
+    numbers = np.arange(5 * packs)
+    assert np.array_equal(field["pack"][0], np.tile(numbers // 5, 2))
+    assert np.array_equal(field["chassis"][0], np.tile([int(ROSTER[n % 5]) for n in numbers], 2))
+    field.batch.close()
+
+
+def test_low_4_no_name_is_taken_apart_to_learn_a_team_or_pack():
+    parsed = re.compile(r"(?:rsplit|split|removeprefix)\(\s*[\"'](?:_|blue_|red_)[\"']")
+    game = [p for p in SOURCES if p.parent.name in ("sim", "env", "kernels")]
+    assert [p.name for p in game if parsed.search(p.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(("mates", "share"), [(0, 1.0), (1, 0.5), (2, 0.25)])
+def test_high_7_coming_closer_pays_still_when_team_mates_hold_the_zone_and_half_for_each(mates, share):
+    battle = Battle()
+    battle.empty()
+    battle.place(0, MEDIUM, 10, 30)
+    battle.place(9, SCOUT, 55, 55)
+    for m in range(mates):
+        battle.place(1 + m, SCOUT, 28 + 3 * m, 30)
+    battle.act(0, forward=1)
+    battle.step()
+    cfg = battle.cfg
+    # the potential is minus the distance in map widths, halved per team mate inside
+    before, after = (20.0 / 60, (20.0 - (battle["pos"][0, 0, 0] - 10.0)) / 60)
+    wanted = cfg.reward.approach * share * (before - cfg.gamma * after)
+    assert battle["terms"][0, 0, APPROACH] == pytest.approx(wanted, abs=1e-5) and wanted > 0
+    battle.close()
+
+
+def test_high_6_the_weights_of_combat_are_those_of_the_reviews():
+    r = RewardConfig()
+    assert (r.damage, r.kill, r.assist, r.death) == (0.005, 1.0, 0.5, -2.0)
+
+
+def test_keep_6_classes_see_different_numbers_of_contacts_in_one_scene():
+    battle = Battle(num_packs=2, observation_mode="full", size=80)
+    slots = (battle["contact"][0] >= 0).sum(axis=1)
+    by_class = {c: set(slots[battle["chassis"][0] == c].tolist()) for c in Chassis}
+    assert all(len(seen) == 1 for seen in by_class.values())
+    order = [by_class[c].pop() for c in (SCOUT, LIGHT, MEDIUM, HEAVY)]
+    assert order == sorted(order, reverse=True) and len(set(order)) == 4
+    assert max(order) <= max(spec.visual_contact_slots for spec in COMBAT_SUITES.values())
+    battle.close()
+
+
+def test_dr_h1_dr_h2_the_recommended_dials_are_those_of_the_reviews():
+    c = PPOConfig.recommended()
+    assert (c.rollout_steps, c.update_epochs, c.tbptt_chunk_length) == (2048, 2, 32)
+    assert (c.critic_lr_mult, c.ent_coef, c.ent_coef_end, c.burn_in_steps, c.aux_coef) == (3.0, 0.05, 0.01, 10, 0.01)
+
+
+@pytest.mark.xfail(strict=True, reason="12 to 13 % with win and loss at 1, at 60x60 and at 100x100, whoever flies")
+def test_keep_3_the_terminal_reward_does_not_dominate():
+    """Twenty games of scripted pilots: less than a tenth of all reward, by amount, is paid at the end."""
+    cfg = EnvConfig(world=WorldConfig(size_x=60, size_y=60))
+    contest = Contest(env=cfg, pilots=("medium", "medium"), matches=20)
+    terms = np.stack([result.record.terms for result in play(contest, contest.pairings(), Play())])
+    amount = np.abs(terms).sum(axis=(0, 1))
+    share = amount[reward.TERM_NAMES.index("terminal")] / amount.sum()
+    assert share < 0.10, {name: round(float(a), 1) for name, a in zip(reward.TERM_NAMES, amount, strict=True)}
+
+
+def test_high_12_a_shooter_picks_its_target_among_hostiles_only_however_many_friends_are_near():
+    field = Field5v5()
+    for m in range(1, 5):
+        field.place(m, LIGHT, 32, 24 + 3 * m)
+    field.place(0, HEAVY, 30, 30)
+    field.place(7, HEAVY, 36, 30, yaw=np.pi)
+    field.act(0, primary=1)
+    field.run(1)
+    assert field["took"][0].nonzero()[0].tolist() == [7]
+    field.batch.close()
+
+
+def test_low_6_nobody_aims_at_moves_around_or_counts_the_dead():
+    cfg = replace(EnvConfig(), max_episode_seconds=30.0)
+    battle = Battle(max_episode_seconds=cfg.max_episode_seconds)
+    battle.empty()
+    battle.place(0, HEAVY, 30, 30)
+    battle.place(5, MEDIUM, 36, 30)
+    battle.place(6, MEDIUM, 30, 37)
+    battle.put("alive", 0, 5)
+    battle.put("hp", 0.0, 5)
+    battle.act(0, primary=1, forward=1)
+    for _ in range(16):
+        battle.step()
+    assert battle["took"][0, 5] == 0 and battle["hp"][0, 5] == 0
+    assert battle["pos"][0, 0, 0] > 36 + CHASSIS[MEDIUM].size[0] / 2, "the dead stood in the way"
+    assert battle["zone_tonnage"][0, 1] in (0, 55)
+    battle.close()

@@ -1,0 +1,131 @@
+"""The game knows no favourite: the same battle turned round with the sides swapped goes the same way, turned round.
+
+A half turn keeps left and right, so that the same actions serve. What is drawn by a mech's number is switched off or
+kept out: the leg draw, the luck of point defence, and mechs so close that their order of moving tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from echelon.config import EnvConfig
+from tests.laws.configs import Buttons
+from tests.laws.invariants import HALF
+from tests.parity.scenes import clutter, scatter
+from tests.sim.arena import Field5v5, flat_maps
+
+SIZE, ENVS = 44, 80
+APART = 1.5
+"""Gap between boxes from which the order of movement cannot matter within a decision [vox]."""
+VECTORS = ("pos", "vel")
+SCALARS = ("hp", "leg_hp", "heat", "stability", "fallen", "suppressed", "painted", "shutdown", "alive", "cooldown",
+           "dealt", "took", "kills")  # fmt: skip
+
+
+def swapped(values: np.ndarray) -> np.ndarray:
+    """Exchange the teams ``[E, M, ...]``."""
+    half = values.shape[1] // 2
+    return np.concatenate([values[:, half:], values[:, :half]], axis=1)
+
+
+def turned(name: str, values: np.ndarray) -> np.ndarray:
+    """Turn a vector or heading of everybody by half a turn about the map's centre."""
+    if name == "yaw":
+        return (values + 2 * np.pi) % (2 * np.pi) - np.pi
+    sign = np.array([-1, -1, 1], np.float32)
+    return values * sign + (np.array([SIZE, SIZE, 0], np.float32) if name == "pos" else 0)
+
+
+def two_fields(seed: int) -> tuple[Field5v5, Field5v5]:
+    """Return a field and the same field turned round."""
+    base = EnvConfig()
+    physics = replace(base.physics, leg_height=0.0, ams_chance=1.0)
+    maps = flat_maps(replace(base, world=replace(base.world, size_x=SIZE, size_y=SIZE)), None, ENVS)
+    rng = np.random.default_rng(seed)
+    for grid in maps.material:
+        clutter(rng, 20)(grid)
+    there = replace(maps, material=np.ascontiguousarray(maps.material[:, :, ::-1, ::-1]))
+    for name in ("move_plane", "sight_plane", "shot_plane"):
+        setattr(there, name, np.ascontiguousarray(getattr(maps, name)[:, ::-1, ::-1]))
+    return tuple(
+        Field5v5(envs=ENVS, size=SIZE, maps=m, own_maps=True, seed=seed, physics=physics) for m in (maps, there)
+    )  # type: ignore[return-value]
+
+
+def apart(field: Field5v5) -> np.ndarray:
+    """Environments whose living mechs keep their distance ``[E]``."""
+    pos, half = field["pos"], HALF[field["chassis"]]
+    gap = np.abs(pos[:, :, None] - pos[:, None]) - (half[:, :, None] + half[:, None])
+    near = (gap.max(axis=-1) < APART) & (field["alive"][:, :, None] == 1) & (field["alive"][:, None] == 1)
+    near &= ~np.eye(pos.shape[1], dtype=bool)
+    return ~near.any(axis=(1, 2))
+
+
+def begin(here: Field5v5, there: Field5v5, seed: int) -> None:
+    """Throw mechs into one field and the same, turned and swapped, into the other."""
+    rng = np.random.default_rng(seed)
+    scatter(here, rng)
+    for name, value in (("cloud_ticks", 0), ("painter", -1), ("painted", 0), ("ecm", 0), ("eccm", 0)):
+        here.put(name, value)
+    here.batch["clouds"].zero_()
+    for name in (*VECTORS, "yaw", *SCALARS, "chassis", "present", "noise", "painter", "focus"):
+        values = swapped(here[name])
+        there.batch.set(name, turned(name, values) if name in (*VECTORS, "yaw") else values)
+    for name in ("tick", "seed"):
+        there.batch.set(name, here[name].copy())
+    there.put("round_weapon", -1)
+    there.put("cloud_ticks", 0)
+    there.batch["clouds"].zero_()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_swapping_sides_on_the_map_turned_round_changes_nothing_but_the_sides(seed):
+    here, there = two_fields(seed)
+    begin(here, there, seed)
+    fair = apart(here)
+    buttons = Buttons(here.cfg, ENVS, seed)
+    hurt = 0.0
+    for _ in range(4):
+        actions = buttons.press("duel")
+        actions[..., 9:14] = 0
+        here.batch.set("actions", actions)
+        there.batch.set("actions", swapped(actions))
+        for field in (here, there):
+            field.run(1)
+        fair &= apart(here)
+        hurt += float(here["took"][fair].sum())
+    same = np.ones(ENVS, bool)
+    for name in (*VECTORS, *SCALARS):
+        back = swapped(there[name])
+        back = turned(name, back) if name in VECTORS else back
+        off = np.abs(back.astype(float) - here[name].astype(float)).reshape(ENVS, -1).max(axis=1)
+        same &= off < 0.02
+    assert fair.sum() >= 8 and hurt > 100, "too few battles to judge"
+    unequal = np.flatnonzero(fair & ~same)
+    # a ray between two mechs is cast from the lower index: about one in a hundred differs the other way round
+    assert len(unequal) <= 0.1 * fair.sum(), f"environments {unequal.tolist()} of {fair.sum()} go otherwise"
+    for field in (here, there):
+        field.batch.close()
+
+
+def test_a_team_gains_nothing_from_its_colour_over_many_battles():
+    """Damage done by blue and by red, summed over a battle and its turned twin, is the same on average."""
+    blue = red = 0.0
+    for seed in (4, 5):
+        here, there = two_fields(seed)
+        begin(here, there, seed)
+        buttons = Buttons(here.cfg, ENVS, seed)
+        for _ in range(8):
+            actions = buttons.press("duel")
+            here.batch.set("actions", actions)
+            there.batch.set("actions", swapped(actions))
+            for field in (here, there):
+                field.run(1)
+                blue += float(field["dealt"][:, :5].sum())
+                red += float(field["dealt"][:, 5:].sum())
+        for field in (here, there):
+            field.batch.close()
+    assert blue + red > 3000 and abs(blue - red) / (blue + red) < 0.03, (blue, red)

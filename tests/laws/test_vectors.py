@@ -1,0 +1,101 @@
+"""Acceptance vectors that need a map, a graph or many mechs, where ``tests/sim`` does not hold them whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.config import WorldConfig
+from echelon.gen.bank import build_bank
+from echelon.nav.field import zone_field
+from echelon.nav.graph import RADII
+from echelon.sim.hashing import state_hash
+from echelon.sim.world import BLOCKS_MOVE, Material
+from tests.env.battle import Battle
+from tests.laws.configs import Buttons
+from tests.laws.invariants import HALF
+from tests.parity.scenes import clutter
+from tests.sim.arena import Field5v5
+
+CLEARANCE = 4
+
+
+def two_levels(step: int) -> np.ndarray:
+    """Return a map whose right side lies three steps higher than its left, each ``step`` voxels high."""
+    grid = np.zeros((20, 40, 60), np.uint8)
+    grid[0] = Material.DIRT
+    for k in range(1, 4):
+        grid[: k * step, :, 10 + 8 * k :] = Material.SOLID
+    return grid
+
+
+@pytest.mark.parametrize("radius", RADII)
+@pytest.mark.parametrize(("step", "connected"), [(1, True), (2, False)])
+def test_a27_a_stair_of_one_high_steps_connects_levels_and_one_of_two_high_steps_does_not(radius, step, connected):
+    field = zone_field(two_levels(step), zone=(50.0, 20.0, 5.0), radius=radius, clearance=CLEARANCE)
+    assert field.reaches(5.5, 20.5, 0.0) is connected
+    assert field.reaches(50.5, 20.5, 3.0 * step)
+
+
+@pytest.mark.parametrize(("step", "top"), [(1, 3.0), (2, 0.0)])
+@pytest.mark.parametrize("chassis", [0, 2, 3])
+def test_a27_mechs_walk_up_the_stair_that_the_graph_connects_and_no_other(step, top, chassis):
+    field = Field5v5(edit=lambda grid: np.copyto(grid, two_levels(step)[:, :40, :40]), size=40)
+    field.place(0, chassis, 6, 20)
+    field.act(0, forward=1)
+    field.run(72)
+    assert field["pos"][0, 0, 2] - HALF[chassis][2] == pytest.approx(top, abs=0.05)
+    field.batch.close()
+
+
+@pytest.mark.parametrize("packs", [4, 5])
+def test_a26_after_a_reset_of_large_teams_nobody_overlaps_and_everybody_can_move(packs):
+    world = WorldConfig(size_x=80, size_y=80)
+    field = Field5v5(
+        envs=4, size=80, maps=build_bank(world, range(4), num_packs=packs, zone_radius_vox=7.5, cache=False),
+        num_packs=packs, own_maps=True,
+    )  # fmt: skip
+    field.play("reset", list)
+    half, start = HALF[field["chassis"]], field["pos"].copy()
+    assert field["alive"].all()
+    gap = np.abs(start[:, :, None] - start[:, None]) - (half[:, :, None] + half[:, None])
+    gap[:, np.arange(start.shape[1]), np.arange(start.shape[1])] = 1.0
+    assert (gap.max(axis=-1) > 0).all(), "two boxes overlap"
+    for e, m in np.ndindex(start.shape[:2]):
+        low, top = np.floor(start[e, m] - half[e, m]).astype(int), np.ceil(start[e, m] + half[e, m]).astype(int)
+        cells = field["material"][e, max(0, low[2]) : top[2], low[1] : top[1], low[0] : top[0]]
+        assert not BLOCKS_MOVE[cells].any(), f"mech {m} stands in a wall on map {e}"
+    reach = np.zeros(start.shape[:2])
+    for yaw in np.linspace(-3, 3, 8):
+        field.put("pos", start)
+        field.put("vel", 0.0)
+        field.put("yaw", yaw)
+        for m in range(start.shape[1]):
+            field.act(m, forward=1)
+        field.run(4)
+        reach = np.maximum(reach, np.linalg.norm((field["pos"] - start)[..., :2], axis=-1))
+    assert reach.min() > 0.5
+    field.batch.close()
+
+
+def press_everything(envs: int, mine: int, decisions: int) -> list[str]:
+    """Return the hashes of the battle of seed 1 at place ``mine`` of a batch, under the same random buttons."""
+    made = Battle(envs=envs, edit=clutter(np.random.default_rng(2), 15), size=24, threads=2, seed=0)
+    seeds = np.arange(100, 100 + envs, dtype=np.int32)
+    seeds[mine] = 1
+    made.batch.set("forced_seed", seeds)
+    made.engine.reset()
+    buttons, others = Buttons(made.cfg, 1, 7), Buttons(made.cfg, envs, 8)
+    found = []
+    for _ in range(decisions):
+        actions = others.press("uniform")
+        actions[mine] = buttons.press("duel")[0]
+        made.step(actions)
+        found.append(state_hash(made.batch, mine))
+    made.close()
+    return found
+
+
+def test_a25_a_battle_alone_is_the_one_among_4096():
+    alone = press_everything(1, 0, 6)
+    assert press_everything(4096, 2777, 6) == alone and len(set(alone)) == 6
