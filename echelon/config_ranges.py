@@ -40,7 +40,7 @@ PHYSICS_RANGES: dict[str, tuple[float, float]] = {
     "kinetic_focus_cone_rad": ANGLE, "spawn_jitter_vox": (0.0, 0.25), "spawn_yaw_jitter_rad": ANGLE,
     "landing_free_speed": AMOUNT, "landing_shock": AMOUNT, "landing_crash": AMOUNT,
 }  # fmt: skip
-"""Smallest and largest value of each dial; smoke lives for three launcher cooldowns at most: a mech has three clouds."""
+"""Least and most of each dial; smoke lives for three launcher cooldowns at most, since a mech has three clouds."""
 CONNECTIVITY_RANGES = {
     "clearance_z": (1, 16), "obstacle_inflate_radius": (0, 8), "wall_cost": (0, 10**6), "carve_width": (1, 64),
     "max_digs": (0, 64), "max_regenerations": (0, 64),
