@@ -6,6 +6,8 @@ play stops being interesting.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 def require(ok: bool, name: str, value: object, wanted: str) -> None:
     """Raise ``ValueError`` naming the field, its value and what was wanted, unless ``ok``."""
@@ -13,7 +15,7 @@ def require(ok: bool, name: str, value: object, wanted: str) -> None:
         raise ValueError(f"{name} is {value!r}, wanted {wanted}")
 
 
-def require_ranges(config: object, prefix: str, ranges: dict[str, tuple[float, float]]) -> None:
+def require_ranges(config: object, prefix: str, ranges: Mapping[str, tuple[float, float]]) -> None:
     """Raise ``ValueError`` for the first dial outside its range, both ends included; what is no number is outside."""
     for name, (low, high) in ranges.items():
         value = getattr(config, name)
@@ -45,7 +47,7 @@ CONNECTIVITY_RANGES = {
     "clearance_z": (1, 16), "obstacle_inflate_radius": (0, 8), "wall_cost": (0, 10**6), "carve_width": (1, 64),
     "max_digs": (0, 64), "max_regenerations": (0, 64),
 }  # fmt: skip
-OBS_NORM_RANGES = dict.fromkeys(("vel_scale_xy", "vel_scale_z", "heat_max_ratio"), POSITIVE)
+OBS_NORM_RANGES = {"vel_scale_xy": POSITIVE, "vel_scale_z": POSITIVE, "heat_max_ratio": POSITIVE}
 REWARD_RANGES = {
     **dict.fromkeys(("approach", "zone", "damage", "kill", "assist", "death", "win", "loss", "draw"), FINITE),
     "assist_period_s": (0.0, HOUR_S), "contested_offense": AMOUNT, "contested_death": AMOUNT, "teammate_decay": SHARE,
