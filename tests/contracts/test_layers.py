@@ -41,6 +41,7 @@ def test_a_light_module_loads_nothing_heavy(repository, module):
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
+@pytest.mark.bench
 def test_help_answers_at_once(repository):
     import time
 
