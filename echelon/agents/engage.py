@@ -8,7 +8,7 @@ from echelon.agents.legacy import ECCM_ON, ECM_ON, TARGET_SLOTS, column_of
 from echelon.agents.levels import Ewar, Missiles, Paint, Skill, Smoke
 from echelon.agents.steer import aim_error
 from echelon.agents.targets import LEVELLED, PAINTER
-from echelon.agents.tracks import known_row
+from echelon.agents.tracks import PACK, known_row
 from echelon.env.observe_self import is_chased
 from echelon.sim.arsenal import Chassis, Guidance, Weapon
 from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, wrap_angle, xy_length
@@ -54,10 +54,11 @@ def shielded(s: Skill, rules: Rules, e: int, m: int, now: int, spot: wp.vec3, al
 
 
 @wp.func
-def scout_near(e: int, m: int, spot: wp.vec3, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3)) -> bool:
+def scout_near(e: int, m: int, spot: wp.vec3, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3)) -> bool:
     """Whether a scout of the own pack is near enough to a target to paint it soon."""
-    for k in range(alive.shape[1]):
-        if alive[e, k] == 1 and team[e, k] == team[e, m] and pack[e, k] == pack[e, m] and chassis[e, k] == SCOUT:
+    first = m - m % PACK
+    for k in range(first, first + PACK):
+        if alive[e, k] == 1 and chassis[e, k] == SCOUT:
             if wp.length(pos[e, k] - spot) <= PAINT_NEAR:
                 return True
     return False
@@ -121,22 +122,24 @@ def emits(s: Skill, rules: Rules, heat_share: float, pack_quality: float, contac
 
 
 @wp.func
-def pack_quality(e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32)) -> float:
+def pack_quality(e: int, m: int, alive: wp.array2d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32)) -> float:
     """Mean sensor quality of a pilot's living packmates, 1 without any."""
     total = float(0.0)
     n = float(0.0)
-    for k in range(alive.shape[1]):
-        if k != m and alive[e, k] == 1 and team[e, k] == team[e, m] and pack[e, k] == pack[e, m]:
+    first = m - m % PACK
+    for k in range(first, first + PACK):
+        if k != m and alive[e, k] == 1:
             total += quality[e, k]
             n += 1.0
     return wp.where(n > 0.0, total / wp.max(n, 1.0), 1.0)
 
 
 @wp.func
-def friend_sees(e: int, m: int, j: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8)) -> bool:
+def friend_sees(e: int, m: int, j: int, alive: wp.array2d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8)) -> bool:
     """Whether a packmate has a clear line to hostile j, which smoke there would break."""
-    for k in range(alive.shape[1]):
-        if (k != m and alive[e, k] == 1 and team[e, k] == team[e, m] and pack[e, k] == pack[e, m] and sight[e, k, j] == CLEAR):
+    first = m - m % PACK
+    for k in range(first, first + PACK):
+        if k != m and alive[e, k] == 1 and sight[e, k, j] == CLEAR:
             return True
     return False
 
@@ -182,7 +185,7 @@ def engage(
         paint = own_pack_paint(e, m, j, painted, painter, team, pack)
         awaited = bool(False)
         if s.missiles >= M_WAITS and not paint and sees and pilot_wait_s[e, m] < PAINT_WAIT_S:
-            awaited = scout_near(e, m, spot, alive, team, pack, chassis, pos)
+            awaited = scout_near(e, m, spot, alive, chassis, pos)
         pilot_wait_s[e, m] = wp.where(awaited, pilot_wait_s[e, m] + rules.dt_act, 0.0)
         for i in range(7):
             w = int(i)
@@ -193,7 +196,7 @@ def engage(
                 continue
             wants = bool(False)
             if w == PAINTER:
-                wants = (paints_now(s, rules, d, sees, paint, float(painted[e, j]) * rules.dt) and cos_sin(error)[0] >= rules.weapon_arc_cos[w])
+                wants = paints_now(s, rules, d, sees, paint, float(painted[e, j]) * rules.dt) and cos_sin(error)[0] >= rules.weapon_arc_cos[w]
             elif rules.weapon_guidance[w] == HOMING:
                 wants = launches(s, rules, d, error, sees, paint, quality[e, m], awaited)
                 if wants and s.missiles == M_THRIFTY:
@@ -233,7 +236,7 @@ def operate(
     actions[e, m, FILTER_AT] = 1.0
     if rules.has_ewar[c] == 1:
         share = heat[e, m] / rules.heat_cap[c]
-        actions[e, m, SECONDARY] = emits(s, rules, share, pack_quality(e, m, alive, team, pack, quality), j >= 0)
+        actions[e, m, SECONDARY] = emits(s, rules, share, pack_quality(e, m, alive, quality), j >= 0)
     if j < 0:
         return
     if s.prefers_target == 1:
@@ -247,5 +250,5 @@ def operate(
         chased = is_chased(rules, e, m, team, round_weapon, round_target)
         hurt = hp[e, m] < SMOKE_HURT * rules.max_hp[c]
         if smokes(s, hurt, was_hit[e, m] == 1, chased, painted[e, m] > 0, d, to_edge):
-            if not friend_sees(e, m, j, alive, team, pack, sight):
+            if not friend_sees(e, m, j, alive, sight):
                 actions[e, m, SPECIAL] = 1.0

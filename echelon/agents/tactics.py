@@ -9,6 +9,7 @@ import warp as wp
 from echelon.agents.levels import Ranges, Retreat, Skill, Zone
 from echelon.agents.routes import HOLD_SHARE, around, elbow_room, walk, way_to_zone
 from echelon.agents.targets import LEVELLED
+from echelon.env.referee import in_zone
 from echelon.nav.steering import unit2, way_layer
 from echelon.sim.arsenal import Chassis, Cooldown
 from echelon.sim.geometry import xy_length
@@ -169,7 +170,7 @@ def manoeuvre(s: Skill, p: wp.vec3, spot: wp.vec3, wanted: float, side: float, w
     fighting = fight(p, spot, wanted, side * s.sidestep)
     if not go:
         return fighting
-    if xy_length(wp.vec3(zone[0] - p[0], zone[1] - p[1], 0.0)) < zone[2]:
+    if in_zone(zone, p):
         return stay_inside(fighting, p, zone, speed)
     return fighting + way * ZONE_PULL
 
@@ -195,7 +196,8 @@ def plan(
     own = team[e, m]
     to_zone = xy_length(wp.vec3(zone[e][0] - p[0], zone[e][1] - p[1], 0.0))
     inside = to_zone < zone[e][2]
-    way = way_to_zone(s, bank_flow, flow_step, map_slot[e], c, p, p[2] - rules.half[c][2], size[e], zone[e])
+    foot = p[2] - rules.half[c][2]
+    way = way_to_zone(s, bank_flow, flow_step, map_slot[e], c, p, foot, size[e], zone[e])
     pilot_way[e, m] = way
     go = enters(s, zone_tonnage[e][own], zone_tonnage[e][1 - own], rules.tonnage[c], score[e][own] < score[e][1 - own])
     wish = walk(s, p, way, zone[e], go)
@@ -216,7 +218,7 @@ def plan(
         elif sees and d < wanted + FIGHT_MARGIN:
             wish = manoeuvre(s, p, spot, wanted, side, way, zone[e], go, rules.max_speed[c])
         elif s.hunts == 1 and not sees and go and d < HUNT_RANGE and to_zone < zone[e][2] + HUNT_NEAR:
-            wish = unit2(spot[0] - p[0], spot[1] - p[1])
+            wish = -away
         elif sees and inside and d < EXPOSED:
             wish = wish + wp.vec2(-away[1], away[0]) * (side * s.sidestep)
         row = own * (track_since.shape[1] / 2) + pack[e, m]
@@ -229,7 +231,6 @@ def plan(
             wish = away + wp.vec2(-away[1], away[0]) * (JINK * side)
         if s.follows_field == 1:
             wish += elbow_room(rules, e, m, alive, team, chassis, pos)
-            foot = p[2] - rules.half[c][2]
             wish = around(wish, side, bank_flow, way_layer(map_slot[e], c), size[e], p, foot, rules.half[c][0], way)
     n = wp.sqrt(wish[0] * wish[0] + wish[1] * wish[1])
     if n > 1.0:

@@ -5,8 +5,9 @@ import warp as wp
 
 from echelon.agents.levels import FIRST_LEVEL, Choice, Paint, Skill
 from echelon.agents.tracks import OWN_SIGHT, PACK, UNKNOWN, known_hp, known_pos, known_row, known_vel
+from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Chassis, Weapon
-from echelon.sim.geometry import arc_tan2, wrap_angle, xy_length
+from echelon.sim.geometry import arc_tan2, wrap_angle
 from echelon.sim.kernels.sensing import CLEAR, own_pack_paint
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.tables import Rules
@@ -50,7 +51,7 @@ def threat(rules: Rules, e: int, m: int, j: int, known: wp.vec2i, spot: wp.vec3,
     score = CLASS_WORTH[c] * (1.0 - HURT_COUNTS * hurt_hp / rules.max_hp[c]) - d / FADES_VOX
     if paint:
         score += PAINT_COUNTS
-    if xy_length(wp.vec3(spot[0] - zone[0], spot[1] - zone[1], 0.0)) < zone[2]:
+    if in_zone(zone, spot):
         score += ZONE_COUNTS
     if known[0] == 0:
         if fallen[e, j] > 0 or shutdown[e, j] == 1:
@@ -90,7 +91,7 @@ def mark_for_pack(
         kept = -1
     if kept >= 0:
         s = skills[script[e, expert] - LEVELLED]
-        if (alive[e, kept] == 0 or known_row(s, e, expert, kept, now, team, pack, noticed, track_since, track_seen)[0] < 0):
+        if alive[e, kept] == 0 or known_row(s, e, expert, kept, now, team, pack, noticed, track_since, track_seen)[0] < 0:
             kept = -1
         elif float(now - pack_focus_since[e, p]) * rules.dt_act >= FOCUS_KEPT_S:
             kept = -1
@@ -164,14 +165,14 @@ def choose_target(
             continue
         spot = known_pos(s, e, j, now, known, past_pos, track_pos)
         d = wp.length(spot - pos[e, m])
-        if (s.knowledge == OWN_SIGHT and sight[e, m, j] != CLEAR and d > rules.radar * quality[e, m] * sensor_range[chassis[e, m]]):
+        if s.knowledge == OWN_SIGHT and sight[e, m, j] != CLEAR and d > rules.radar * quality[e, m] * sensor_range[chassis[e, m]]:
             continue
         paint = own_pack_paint(e, m, j, painted, painter, team, pack)
         score = float(0.0)
         if s.choice >= THREAT:
             score = threat(rules, e, m, j, known, spot, known_hp(e, j, known, hp, track_hp), zone[e], chassis, pos, yaw, fallen, shutdown, paint, sight)
         wish = appeal(rules, s, d, paint, uniform01(seed[e], STREAM_AGENT, tick[e], m, 16 + j), score)
-        kept = (s.choice == RANDOM and j == before and float(now - pilot_target_since[e, m]) * rules.dt_act < RANDOM_KEPT_S)
+        kept = s.choice == RANDOM and j == before and float(now - pilot_target_since[e, m]) * rules.dt_act < RANDOM_KEPT_S
         if s.choice == FOCUS and j == pack_focus[e, row] and d <= FOCUS_REACH:
             wish += FOCUS_COUNTS
         marked = paints and s.paint == PAINT_MARK and j == pack_mark[e, row] and d <= PAINT_DETOUR

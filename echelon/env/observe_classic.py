@@ -8,7 +8,7 @@ nearest to the heading, so that every bin is seen whole and ``ahead`` means the 
 import warp as wp
 
 from echelon.env import observe
-from echelon.env.observe_kernels import bit
+from echelon.env.observe_kernels import bit, has_target
 from echelon.env.observe_self import (
     GAUSS,
     LASER,
@@ -195,7 +195,4 @@ def show_target(
     t = obs_row[0]
     for i in range(TARGET_SLOTS):
         obs[t, n, target_at + i] = bit(alive[e, m] == 1 and focus_slot[e, m] == i)
-    locked = bool(False)
-    if alive[e, m] == 1 and focus[e, m] >= 0:
-        locked = alive[e, focus[e, m]] == 1
-    obs[t, n, target_at + TARGET_SLOTS] = bit(locked)
+    obs[t, n, target_at + TARGET_SLOTS] = bit(alive[e, m] == 1 and has_target(e, m, focus, alive))
