@@ -1,7 +1,7 @@
 """Every dial of Echelon, as frozen keyword-only dataclasses with a unit and a reason per field.
 
-The game's dials are written in ``echelon.config_game`` and re-exported here; the learner's and the whole
-run's are below. Presets are functions in ``echelon.presets`` that return a complete ``RunConfig``. Importing
+The game's dials are written in ``echelon.config_game`` and ``config_reward`` and re-exported here; the learner's and
+the whole run's are below. Presets are functions in ``echelon.presets`` that return a complete ``RunConfig``. Importing
 this module loads nothing heavy. Impossible values raise ``ValueError`` naming field, value and range.
 """
 
@@ -21,16 +21,17 @@ from echelon.config_game import (
     EnvConfig,
     ObsNormConfig,
     PhysicsConfig,
-    RewardConfig,
     WorldConfig,
     require,
 )
+from echelon.config_reward import REWARD_PROFILES, RewardConfig
 
 __all__ = [
     "EPS_DIV",
     "EPS_NORM",
     "EVAL_SEED_BASE",
     "PACK_SIZE",
+    "REWARD_PROFILES",
     "TANH_EPS",
     "ConnectivityConfig",
     "EnvConfig",

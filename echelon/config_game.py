@@ -1,4 +1,4 @@
-"""The dials of the game: world, physics, teams, clock, observation and reward.
+"""The dials of the game: world, physics, teams, clock and observation; the reward's are in ``config_reward``.
 
 Import them from ``echelon.config``, which adds the learner's. Tables that differ by weapon, mech class or
 voxel material are rows in ``echelon.sim.arsenal`` and ``echelon.sim.world``. A value that makes no sense
@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, Literal
+from typing import Literal
 
 from echelon.config_ranges import (
     CONNECTIVITY_RANGES,
     LARGE,
     OBS_NORM_RANGES,
     PHYSICS_RANGES,
-    REWARD_RANGES,
+    STRICT,
     require,
     require_ranges,
 )
+from echelon.config_reward import RewardConfig
 
 PACK_SIZE = 5
 """Mechs in a pack; the roster by position is ``echelon.sim.arsenal.ROSTER``."""
@@ -30,9 +31,6 @@ EVAL_SEED_BASE = 2**30
 EPS_NORM = 1e-7
 EPS_DIV = 1e-9
 TANH_EPS = 1e-6
-
-STRICT: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
-"""Pydantic settings shared by all dataclasses: unknown keys are errors, docstrings become descriptions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,47 +233,6 @@ class ObsNormConfig:
 
     def __post_init__(self) -> None:
         require_ranges(self, "obs_norm", OBS_NORM_RANGES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RewardConfig:
-    """Weights of the reward terms; every term is also reported on its own."""
-
-    __pydantic_config__ = STRICT
-
-    approach: float = 0.25
-    """Potential-based approach to the zone."""
-    approach_mode: Literal["pbrs", "decay", "off"] = "pbrs"
-    """Potential-based shaping, the older decaying form, or none."""
-    zone: float = 0.10
-    """Per decision, times the team's zone tick, for mechs inside."""
-    damage: float = 0.005
-    """Per point of hostile damage dealt."""
-    kill: float = 1.0
-    """Per hostile kill."""
-    assist: float = 0.5
-    """Per paint assist, one paid per target and second."""
-    assist_period_s: float = 1.0
-    """Time in which one painted target pays at most one assist [s]."""
-    death: float = -2.0
-    """On the decision of death, whatever the cause."""
-    win: float = 1.0
-    """Terminal, to every member of the winning team, dead or alive."""
-    loss: float = -1.0
-    """Terminal, to every member of the losing team."""
-    draw: float = 0.0
-    """Terminal, to everyone after a draw."""
-    contested_offense: float = 2.0
-    """Factor on damage, kill and assist inside a contested zone."""
-    contested_death: float = 0.5
-    """Factor on death inside a contested zone."""
-    teammate_decay: float = 0.5
-    """Factor on the approach potential per teammate inside the zone."""
-    team_alpha: float = 1.0
-    """Share of own reward; the rest is the team's mean."""
-
-    def __post_init__(self) -> None:
-        require_ranges(self, "reward", REWARD_RANGES)
 
 
 @dataclass(frozen=True, kw_only=True)

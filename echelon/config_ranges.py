@@ -7,6 +7,10 @@ play stops being interesting.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+STRICT: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
+"""Pydantic settings shared by all dataclasses: unknown keys are errors, docstrings become descriptions."""
 
 
 def require(ok: bool, name: str, value: object, wanted: str) -> None:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from echelon.config import RunConfig
+from echelon.config import REWARD_PROFILES, RunConfig
 from echelon.presets import get_preset
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ LAYERS = (DEFAULT, PRESET, FILE, SET)
 
 LINKED = (("ppo.gamma", "env.gamma"),)
 """Values that must be equal: setting one carries to the other unless that is set as well."""
+
+PROFILES = {"env.reward": REWARD_PROFILES}
+"""Sections that may be given by the name of a set of values, as in ``--set env.reward=snap10x``."""
 
 NONE_WORDS = ("none", "null")
 """How ``--set`` and TOML, which has no null, say that a value is absent."""
@@ -75,7 +78,7 @@ def resolve(
     else:
         layered, provenance = _from_preset(preset or DEFAULT_PRESET)
     for layer, values in ((FILE, from_file), (SET, overrides or {})):
-        for key, value in values.items():
+        for key, value in _spread(values, layer).items():
             _check_key(key, value, layer)
             layered[key] = None if isinstance(value, str) and value.lower() in NONE_WORDS else value
             provenance[key] = layer
@@ -178,6 +181,19 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"config file {str(path)!r} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"config file {str(path)!r} is not TOML: {error}") from None
+
+
+def _spread(values: Mapping[str, Any], layer: str) -> dict[str, Any]:
+    """Return the values with every section that is given by name spelled out, before what is given one by one."""
+    spread: dict[str, Any] = {}
+    for section, profiles in PROFILES.items():
+        name = values.get(section)
+        if name is None:
+            continue
+        if name not in profiles:
+            raise ConfigError(f"{section} is {name!r} (from {layer}), wanted one of {', '.join(profiles)}")
+        spread.update(flatten(dataclasses.asdict(profiles[name]), f"{section}."))
+    return spread | {key: value for key, value in values.items() if key not in PROFILES}
 
 
 def _check_key(key: str, value: Any, layer: str) -> None:

@@ -110,3 +110,12 @@ def test_a_damaged_file_is_one_line(tmp_path, raw):
 def test_flat_keys_and_sections_are_the_same_thing():
     flat = dict(default_values())
     assert flatten(unflatten(flat)) == flat
+
+
+def test_a_section_given_by_name_is_spelled_out_and_single_values_win_over_it():
+    resolved = resolve(overrides={"env.reward.kill": 7.0, "env.reward": "snap10x"})
+    reward = resolved.config.env.reward
+    assert (reward.zone, reward.damage, reward.win, reward.kill) == (3.0, 0.05, 0.0, 7.0)
+    assert resolved.provenance["env.reward.zone"] == "--set"
+    with pytest.raises(ConfigError, match="env.reward is 'loud' .* wanted one of seed, snap10x"):
+        resolve(overrides={"env.reward": "loud"})
