@@ -1,0 +1,82 @@
+"""The kernels of the skill levels against their rules in plain Python, through whole fights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.agents.heuristic import install
+from echelon.agents.levels import FIRST_LEVEL, LEVELS
+from tests.env.battle import Battle
+from tests.oracles_levels import Memory, level_of, marks, target
+from tests.oracles_triggers import operates, triggers
+from tests.parity.scenes import clutter, scatter, snapshots
+
+ENVS, DECISIONS = 6, 30
+
+
+@pytest.fixture(scope="module")
+def fights():
+    """Every decision of six cluttered fights of 2 packs a side, each pilot of a level of its own."""
+    rng = np.random.default_rng(11)
+    battle = Battle(envs=ENVS, size=44, edit=clutter(rng), own_maps=True, num_packs=2, pilots=install)
+    battle.batch.set("script", rng.integers(FIRST_LEVEL, FIRST_LEVEL + len(LEVELS), (ENVS, 20)).astype(np.int32))
+    scatter(battle, rng, spread=0.8)
+    battle.put("heat", battle["heat"] * 0.6)
+    battle.put("hp", battle["hp"] + 60)
+    battle.look()
+    told = []
+    for _ in range(DECISIONS):
+        before = snapshots(battle)
+        battle.step()
+        told.append((before, snapshots(battle)))
+    yield told
+    battle.close()
+
+
+def test_marks_and_targets_follow_the_rules(fights):
+    chosen, remembered = set(), 0
+    for e in range(ENVS):
+        memory, previous = Memory(), None
+        for before, after in ((b[e], a[e]) for b, a in fights):
+            memory.add(before)
+            for first in range(0, 20, 5):
+                told = (after.pack_mark[first // 5], after.pack_focus[first // 5], after.pack_focus_since[first // 5])
+                mark, focus, since = marks(memory, before, previous, list(range(first, first + 5)))
+                assert told[:2] == (mark, focus)
+                assert focus < 0 or told[2] == since
+            before.pack_mark, before.pack_focus = after.pack_mark, after.pack_focus
+            for m in range(20):
+                want, known = target(memory, before, previous, m)
+                assert after.pilot_target[m] == want, f"mech {m} at decision {memory.now}, environment {e}"
+                assert after.pilot_age[m] == (known.age if known else -1)
+                if known:
+                    np.testing.assert_allclose(after.pilot_spot[m], known.pos, atol=1e-6)
+                    np.testing.assert_allclose(after.pilot_drift[m], known.vel, atol=1e-6)
+                    chosen.add(level_of(before, m))
+                    remembered += known.age > 0
+            previous = after
+    assert chosen == set(LEVELS.values()) and remembered > 0
+
+
+def test_triggers_smoke_and_preferences_follow_the_rules(fights):
+    pulled = np.zeros(26, int)
+    for e in range(ENVS):
+        memory, previous = Memory(), None
+        for before, after in ((b[e], a[e]) for b, a in fights):
+            memory.add(before)
+            for m in np.flatnonzero(before.alive).tolist():
+                j = int(after.pilot_target[m])
+                known = memory.known(level_of(before, m), m, j) if j >= 0 else None
+                waited = float(previous.pilot_wait_s[m]) if previous else 0.0
+                shots, waited = triggers(memory, before, m, j, known, waited, prob=1.0)
+                want = np.zeros(26)
+                for column, value in (shots | operates(before, m, j, known)).items():
+                    want[column] = value
+                got = np.where(np.arange(26) < 4, 0.0, after.actions[m])
+                where = f"mech {m} at decision {memory.now}, environment {e}"
+                np.testing.assert_array_equal(got, want, err_msg=where)
+                assert after.pilot_wait_s[m] == pytest.approx(waited), where
+                pulled += want != 0
+            previous = after
+    assert (pulled[[4, 5, 6, 7, 8, 9, 14, 17]] > 0).all(), pulled

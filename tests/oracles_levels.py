@@ -1,0 +1,188 @@
+"""Plain-Python rules of the skill levels: what a pilot knows of its hostiles, and whom it fights.
+
+A ``Memory`` keeps every decision of one environment as it was; what a pilot knows is looked up in it from scratch each
+time, so nothing here carries state from one decision to the next but the choices themselves.
+"""
+
+from __future__ import annotations
+
+from math import atan2, inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from echelon.agents.levels import FIRST_LEVEL, LEVELS, Choice, Knowledge, Level, Paint, delay_decisions
+from echelon.sim.random import StreamId, uniform01
+from tests.oracles import (
+    CARRIED,
+    HEAVY,
+    MECHS,
+    MEDIUM,
+    PAINTER,
+    count,
+    distance,
+    hostile,
+    living,
+    painted_by_pack_of,
+    wrap,
+)
+from tests.oracles_sense import RANGE_FACTOR
+
+DT_ACT = 0.25
+RADAR_VOX = 14.0
+PACK = 5
+CLASS_WORTH = (0.6, 0.7, 0.9, 1.0)
+
+
+class Known(NamedTuple):
+    """What a pilot believes of a hostile; ``age`` in decisions since it was in sight."""
+
+    age: int
+    pos: np.ndarray
+    vel: np.ndarray
+    hp: float
+
+
+class Memory:
+    """The decisions of one episode, first to last."""
+
+    def __init__(self) -> None:
+        self.past: list[Any] = []
+
+    def add(self, s) -> None:
+        self.past.append(s)
+
+    @property
+    def now(self) -> int:
+        return len(self.past) - 1
+
+    def sees(self, t: int, m: int, j: int) -> bool:
+        s = self.past[t]
+        return bool(s.alive[m] and hostile(s, m, j) and s.visible[m, j])
+
+    def since(self, eyes: list[int], j: int) -> int | None:
+        """The decision since which some of ``eyes`` have seen ``j`` without a break, None if they do not."""
+        first = None
+        for t in range(self.now, -1, -1):
+            if not any(self.sees(t, m, j) for m in eyes):
+                break
+            first = t
+        return first
+
+    def last(self, eyes: list[int], j: int) -> int | None:
+        """The last decision at which some of ``eyes`` saw ``j``."""
+        return next((t for t in range(self.now, -1, -1) if any(self.sees(t, m, j) for m in eyes)), None)
+
+    def known(self, level: Level, m: int, j: int) -> Known | None:
+        """What the pilot of ``m`` knows of ``j`` now."""
+        s, delay = self.past[-1], delay_decisions(level, DT_ACT)
+        if level.knowledge in (Knowledge.OWN_SIGHT, Knowledge.OWN):
+            groups = [[m]]
+        elif level.knowledge == Knowledge.PACK:
+            groups = [pack_of(m)]
+        else:
+            side = [k for k in range(count(s)) if s.team[k] == s.team[m]]
+            groups = [side[i : i + PACK] for i in range(0, len(side), PACK)]
+        lost = []
+        for eyes in groups:
+            since = self.since(eyes, j)
+            if since is not None:
+                if self.now - since >= delay:
+                    then = self.past[self.now - delay]
+                    return Known(0, then.pos[j], then.vel[j], float(s.hp[j]))
+                continue
+            seen = self.last(eyes, j)
+            if seen is not None and self.now - seen <= round(level.memory_s / DT_ACT) and level.memory_s:
+                lost.append(seen)
+        if not lost:
+            return None
+        then = self.past[max(lost)]
+        return Known(self.now - max(lost), then.pos[j], then.vel[j], float(then.hp[j]))
+
+
+def pack_of(m: int) -> list[int]:
+    """Members of a mech's pack, itself included."""
+    return list(range(m - m % PACK, m - m % PACK + PACK))
+
+
+def level_of(s, m: int) -> Level | None:
+    """The level that flies a mech, None for nobody or the baseline."""
+    place = int(s.script[m]) - FIRST_LEVEL
+    return list(LEVELS.values())[place] if place >= 0 else None
+
+
+def flown(s, pack: list[int]) -> list[int]:
+    """Living members of a pack that a level flies."""
+    return [m for m in pack if s.alive[m] and level_of(s, m)]
+
+
+def threat(s, m: int, j: int, known: Known) -> float:
+    """How much a hostile is worth fighting."""
+    d = distance(known.pos, s.pos[m])
+    score = CLASS_WORTH[s.chassis[j]] * (1 - 0.6 * known.hp / MECHS[s.chassis[j]].hp) - d / 20
+    score += 0.5 * painted_by_pack_of(s, m, j)
+    score += 0.5 * (np.hypot(*(known.pos[:2] - s.zone[:2])) < s.zone[2])
+    if known.age == 0:
+        score += 0.4 * bool(s.fallen[j] > 0 or s.shutdown[j])
+        away = s.pos[m].astype(float) - known.pos
+        faces = abs(wrap(atan2(away[1], away[0]) - s.yaw[j])) < 0.35
+        score += 0.6 * bool(faces and d < 20 and s.sight[m, j] == 1)
+    return float(score)
+
+
+def marks(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
+    """A pack's mark, focus, and the decision since which it is the focus; ``before`` is the decision before, if any."""
+    members, row, now = flown(s, pack), pack[0] // PACK, memory.now
+    fought = [int(before.pilot_target[m]) for m in members if s.chassis[m] == HEAVY] if before else []
+    mark = next((j for j in fought if j >= 0), -1)
+    experts = [m for m in members if level_of(s, m).choice == Choice.FOCUS]
+    old, since = (int(before.pack_focus[row]), int(before.pack_focus_since[row])) if before else (-1, 0)
+    if not experts:
+        return mark, -1, since
+    eyes = experts[-1]
+    if old >= 0 and s.alive[old] and memory.known(level_of(s, eyes), eyes, old) and (now - since) * DT_ACT < 2.0:
+        return mark, old, since
+    best, most = -1, -inf
+    for j in living(s):
+        if not hostile(s, pack[0], j):
+            continue
+        worth = []
+        for m in members:
+            known = memory.known(level_of(s, m), m, j)
+            if known and distance(known.pos, s.pos[m]) <= 20:
+                worth.append(threat(s, m, j, known))
+        if len(worth) >= 2 and sum(worth) > most:
+            best, most = j, sum(worth)
+    return mark, best, now
+
+
+def target(memory: Memory, s, before, m: int) -> tuple[int, Known | None]:
+    """Whom the pilot of ``m`` fights, after its pack's marks were set, and what it knows of it."""
+    level, row, now = level_of(s, m), m // PACK, memory.now
+    held = int(before.pilot_target[m]) if before else -1
+    kept_s = (now - int(before.pilot_target_since[m])) * DT_ACT if before else 0.0
+    paints = PAINTER in CARRIED[int(s.chassis[m])] and s.chassis[m] != MEDIUM
+    best, most, what = -1, -inf, None
+    for j in living(s) if s.alive[m] else []:
+        known = memory.known(level, m, j) if hostile(s, m, j) else None
+        if not known:
+            continue
+        d = distance(known.pos, s.pos[m])
+        radar = RADAR_VOX * s.quality[m] * RANGE_FACTOR[s.chassis[m]]
+        if level.knowledge == Knowledge.OWN_SIGHT and s.sight[m, j] != 1 and d > radar:
+            continue
+        wish = {
+            Choice.RANDOM: lambda j=j: uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 16 + j),
+            Choice.NEAREST: lambda d=d: -d,
+            Choice.PAINTED: lambda d=d, j=j: -d + painted_by_pack_of(s, m, j),
+            Choice.THREAT: lambda j=j, known=known: threat(s, m, j, known),
+            Choice.FOCUS: lambda j=j, known=known, d=d: threat(s, m, j, known)
+            + 0.25 * (j == s.pack_focus[row] and d <= 14),
+        }[level.choice]()
+        clings = level.choice == Choice.RANDOM and j == held and kept_s < 3.0
+        marked = paints and level.paint == Paint.MARK and j == s.pack_mark[row] and d <= 16
+        wish = 1e9 if clings or marked else float(wish)
+        if wish > most:
+            best, most, what = j, wish, known
+    return best, what
+
