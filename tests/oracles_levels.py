@@ -176,8 +176,9 @@ def target(memory: Memory, s, before, m: int) -> tuple[int, Known | None]:
             Choice.NEAREST: lambda d=d: -d,
             Choice.PAINTED: lambda d=d, j=j: -d + painted_by_pack_of(s, m, j),
             Choice.THREAT: lambda j=j, known=known: threat(s, m, j, known),
-            Choice.FOCUS: lambda j=j, known=known, d=d: threat(s, m, j, known)
-            + 0.25 * (j == s.pack_focus[row] and d <= 14),
+            Choice.FOCUS: lambda j=j, known=known, d=d: (
+                threat(s, m, j, known) + 0.25 * (j == s.pack_focus[row] and d <= 14)
+            ),
         }[level.choice]()
         clings = level.choice == Choice.RANDOM and j == held and kept_s < 3.0
         marked = paints and level.paint == Paint.MARK and j == s.pack_mark[row] and d <= 16
@@ -185,4 +186,3 @@ def target(memory: Memory, s, before, m: int) -> tuple[int, Known | None]:
         if wish > most:
             best, most, what = j, wish, known
     return best, what
-

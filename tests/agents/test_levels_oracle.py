@@ -9,28 +9,29 @@ from echelon.agents.heuristic import install
 from echelon.agents.levels import FIRST_LEVEL, LEVELS
 from tests.env.battle import Battle
 from tests.oracles_levels import Memory, level_of, marks, target
+from tests.oracles_moves import flown_by_levels, planned, steered
 from tests.oracles_triggers import operates, triggers
 from tests.parity.scenes import clutter, scatter, snapshots
 
-ENVS, DECISIONS = 6, 30
+ENVS, DECISIONS = 10, 24
 
 
 @pytest.fixture(scope="module")
 def fights():
-    """Every decision of six cluttered fights of 2 packs a side, each pilot of a level of its own."""
+    """Every decision of ten cluttered fights of 2 packs a side, each pilot of a level of its own."""
     rng = np.random.default_rng(11)
     battle = Battle(envs=ENVS, size=44, edit=clutter(rng), own_maps=True, num_packs=2, pilots=install)
     battle.batch.set("script", rng.integers(FIRST_LEVEL, FIRST_LEVEL + len(LEVELS), (ENVS, 20)).astype(np.int32))
     scatter(battle, rng, spread=0.8)
-    battle.put("heat", battle["heat"] * 0.6)
-    battle.put("hp", battle["hp"] + 60)
+    battle.put("heat", battle["heat"] * rng.uniform(0.4, 0.95, (ENVS, 20)))
+    battle.put("hp", battle["hp"] * rng.choice([0.3, 1.0, 1.0], (ENVS, 20)) + rng.choice([5, 30], (ENVS, 20)))
     battle.look()
-    told = []
+    told, flow = [], battle["bank_flow"].copy()
     for _ in range(DECISIONS):
         before = snapshots(battle)
         battle.step()
         told.append((before, snapshots(battle)))
-    yield told
+    yield told, flow
     battle.close()
 
 
@@ -38,7 +39,7 @@ def test_marks_and_targets_follow_the_rules(fights):
     chosen, remembered = set(), 0
     for e in range(ENVS):
         memory, previous = Memory(), None
-        for before, after in ((b[e], a[e]) for b, a in fights):
+        for before, after in ((b[e], a[e]) for b, a in fights[0]):
             memory.add(before)
             for first in range(0, 20, 5):
                 told = (after.pack_mark[first // 5], after.pack_focus[first // 5], after.pack_focus_since[first // 5])
@@ -63,7 +64,7 @@ def test_triggers_smoke_and_preferences_follow_the_rules(fights):
     pulled = np.zeros(26, int)
     for e in range(ENVS):
         memory, previous = Memory(), None
-        for before, after in ((b[e], a[e]) for b, a in fights):
+        for before, after in ((b[e], a[e]) for b, a in fights[0]):
             memory.add(before)
             for m in np.flatnonzero(before.alive).tolist():
                 j = int(after.pilot_target[m])
@@ -80,3 +81,21 @@ def test_triggers_smoke_and_preferences_follow_the_rules(fights):
                 pulled += want != 0
             previous = after
     assert (pulled[[4, 5, 6, 7, 8, 9, 14, 17]] > 0).all(), pulled
+
+
+def test_wishes_and_throttles_follow_the_rules(fights):
+    told, flow = fights
+    jumps, phases = 0, set()
+    for e in range(ENVS):
+        retreat = np.zeros(20)
+        for t, (before, after) in enumerate((b[e], a[e]) for b, a in told):
+            for m in flown_by_levels(before):
+                where = f"mech {m} at decision {t}, environment {e}"
+                wish, way, retreat[m] = planned(before, after, m, flow, retreat[m])
+                np.testing.assert_allclose(after.pilot_way[m], way, atol=1e-5, err_msg=where)
+                np.testing.assert_allclose(after.pilot_wish[m], wish, atol=2e-5, err_msg=where)
+                assert after.pilot_retreat_s[m] == pytest.approx(retreat[m]), where
+                np.testing.assert_allclose(after.actions[m, :4], steered(before, after, m), atol=1e-4, err_msg=where)
+                jumps += after.actions[m, 2] > 0
+                phases.add(int(after.pilot_phase[m]))
+    assert jumps > 0 and len(phases) > 1

@@ -8,6 +8,7 @@ import pytest
 from echelon.agents.heuristic import install
 from echelon.config import EVAL_SEED_BASE
 from echelon.sim.hashing import state_hash
+from echelon.sim.random import StreamId, draw_u32, uniform01
 from tests.env.battle import Battle
 from tests.oracles import MECHS, ROSTER, VOXEL_HP, wrap
 from tests.parity.scenes import clutter
@@ -90,3 +91,33 @@ def test_an_environment_with_fewer_packs_than_its_capacity_leaves_the_rest_out()
     assert battle["terminated"][0, absent].all() and not battle["terminated"][0, ~absent].any()
     assert not battle["reward"][0, absent].any()
     battle.close()
+
+
+def test_seed_map_and_places_are_drawn_by_the_rules():
+    battle = rough(seed=77, own_maps=True)
+    battle.batch["forced_slot"].fill_(-1)
+    spawn, zones = battle["bank_spawn"], battle["bank_zone"]
+    for _ in range(2):
+        episode = battle["episode"].copy()
+        battle.engine.reset()
+        for e in range(6):
+            seed = (77 + 1_000_003 * e + int(episode[e])) % EVAL_SEED_BASE
+            slot = draw_below(seed, len(zones))
+            assert (battle["seed"][e], battle["map_slot"][e], battle["tick"][e]) == (seed, slot, 0)
+            assert np.array_equal(battle["material"][e], battle["bank_material"][slot])
+            assert np.array_equal(battle["voxel_hp"][e], VOXEL_HP[battle["material"][e]])
+            for m in range(10):
+                x, y, turn = (2 * float(uniform01(seed, StreamId.VARIANT, 0, m, k)) - 1 for k in range(3))
+                half = MECHS[ROSTER[m % 5]].half
+                low, high = half + 1e-3, battle["size"][e] - half - 1e-3
+                place = np.clip(spawn[slot, m] + np.array([x, y, 0]) * 0.25, low, high)
+                np.testing.assert_allclose(battle["pos"][e, m], place, atol=2e-3)
+                facing = np.arctan2(*(zones[slot][:2] - battle["pos"][e, m, :2])[::-1]) + turn * 0.15
+                assert wrap(battle["yaw"][e, m] - facing) == pytest.approx(0, abs=1e-5)
+    assert len(set(battle["map_slot"].tolist())) > 1
+    battle.close()
+
+
+def draw_below(seed: int, count: int) -> int:
+    """The map slot of a seed."""
+    return int(draw_u32(seed, StreamId.MAP, 0, 0, 0)) * count >> 32

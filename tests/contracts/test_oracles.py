@@ -1,0 +1,94 @@
+"""Every kernel is held by a test that compares it with the rule in plain Python: the table below says which.
+
+A new kernel without a row fails here, and so does a row whose test is gone.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LEVELS = "agents/test_levels_oracle.py::test_marks_and_targets_follow_the_rules"
+MOVED = "agents/test_levels_oracle.py::test_wishes_and_throttles_follow_the_rules"
+TRIGGERS = "agents/test_levels_oracle.py::test_triggers_smoke_and_preferences_follow_the_rules"
+LEGACY = "agents/test_legacy.py::test_every_decision_is_that_of_the_written_rules"
+COUNTS = "arena/test_match.py::test_counts_agree_with_the_journal_of_the_replay"
+COLUMNS = "parity/test_sensing.py::test_every_observation_column_follows_the_rules"
+CLASSIC = "env/test_classic_layout.py::test_every_column_follows_the_rules"
+SURVEY = "env/test_classic_layout.py::test_the_telemetry_map_is_surveyed_once_an_episode_and_mended_where_voxels_change"
+REFEREE = "env/test_referee.py::test_calls_and_flags_follow_the_rules_in_any_situation"
+REWARD = "env/test_reward.py::test_every_part_and_the_reward_follow_the_rules_through_whole_fights"
+FRAMES = "replay/test_record.py::test_every_frame_is_the_state_within_a_step"
+SHOTS = "parity/test_combat.py::test_shots_hits_kills_and_wrecks_follow_the_rules"
+ROUNDS = "parity/test_combat.py::test_rounds_fly_strike_burst_and_erode_by_the_rules"
+MOVES = "parity/test_combat.py::test_a_tick_of_movement_follows_the_rules"
+UPKEEP = "parity/test_upkeep.py::test_timers_heat_hazards_and_balance_follow_the_rules"
+CONTROLS = "parity/test_upkeep.py::test_actions_become_controls_by_the_rules"
+SEES = "parity/test_sensing.py::test_every_mech_sees_exactly_whom_the_channels_give"
+FRESH = "sim/test_spawn.py::test_a_reset_forgets_everything_that_was_played"
+SPAWN = "sim/test_spawn.py::test_seed_map_and_places_are_drawn_by_the_rules"
+
+ORACLES: dict[str, str] = {
+    **dict.fromkeys(["keep_history", "notice", "share_tracks", "mark_for_pack", "choose_target"], LEVELS),
+    **dict.fromkeys(["plan", "steer"], MOVED),
+    **dict.fromkeys(["engage", "operate"], TRIGGERS),
+    "fly_legacy": LEGACY,
+    "watch_progress": "agents/test_legacy.py::test_progress_is_judged_against_what_a_legged_or_wading_mech_can_do",
+    **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
+    **dict.fromkeys(["note_deaths", "note_hits", "note_launches", "note_impacts", "note_defence"], COUNTS),
+    "assist": "env/test_assist.py::test_throttles_are_blended_as_the_rule_says",
+    "fill_contacts": "parity/test_sensing.py::test_contact_slots_follow_quotas_order_and_filter",
+    **dict.fromkeys(["show_body", "show_display", "show_senses", "show_contacts", "show_squad"], COLUMNS),
+    **dict.fromkeys(["show_messages", "show_local_map"], COLUMNS),
+    **dict.fromkeys(["show_own_body", "show_own_match", "show_own_senses", "show_target", "show_telemetry"], CLASSIC),
+    **dict.fromkeys(["survey", "note_damage", "mend_survey"], SURVEY),
+    "mend_row": "env/test_classic_layout.py::test_what_is_not_finite_is_shown_as_zero_and_counted",
+    **dict.fromkeys(["call_decision", "clear_episode", "flag_ends", "tally"], REFEREE),
+    **dict.fromkeys(["note_potential", "sum_terms_up", "term_approach", "term_zone"], REWARD),
+    **dict.fromkeys(["term_damage", "term_count", "term_death"], REWARD),
+    **dict.fromkeys(["note_clouds", "note_condition", "note_decision", "note_motion"], FRAMES),
+    **dict.fromkeys(["clear_decision", "read_choices", "read_motion"], CONTROLS),
+    **dict.fromkeys(["choose_targets", "triggers", "suffer", "succumb", "credit", "stamp_wrecks"], SHOTS),
+    **dict.fromkeys(["fly", "guide", "defend", "burst_smoke", "erode", "shake"], ROUNDS),
+    "move": MOVES,
+    "land": "parity/test_combat.py::test_hard_landings_follow_the_rules_when_they_are_on",
+    **dict.fromkeys(["timers", "thermals", "balance"], UPKEEP),
+    "clock": "parity/test_upkeep.py::test_the_clock_ticks_and_smoke_ages",
+    **dict.fromkeys(["sense_sight", "sense_visible"], SEES),
+    **dict.fromkeys(["sense_quality"], "parity/test_sensing.py::test_sensor_quality_and_jamming_follow_the_rules"),
+    "sense_for_launch": SHOTS,
+    **dict.fromkeys(["begin_episode", "load_map", "place_mechs"], SPAWN),
+    **dict.fromkeys(["fresh_mechs", "forget_pilots"], FRESH),
+}
+"""Kernel to the test that holds it to its rule."""
+
+
+def kernels() -> dict[str, Path]:
+    """Every kernel of the package by name."""
+    found: dict[str, Path] = {}
+    for path in sorted((ROOT / "echelon").rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if "@wp.kernel" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef) and any("wp.kernel" in ast.unparse(d) for d in node.decorator_list):
+                assert node.name not in found, f"two kernels are called {node.name}"
+                found[node.name] = path
+    return found
+
+
+def test_every_kernel_has_its_row_and_every_row_its_kernel():
+    assert sorted(kernels()) == sorted(ORACLES)
+
+
+@pytest.mark.parametrize("kernel", ORACLES)
+def test_the_oracle_of_a_kernel_is_a_test_that_runs(kernel):
+    path, _, name = ORACLES[kernel].partition("::")
+    tree = ast.parse((ROOT / "tests" / path).read_text(encoding="utf-8"))
+    tests = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    assert name in tests, f"{path} has no {name}"
+    marks = " ".join(ast.unparse(mark) for mark in tests[name].decorator_list)
+    assert not any(word in marks for word in ("xfail", "skip", "slow", "bench")), f"{name} does not run by default"

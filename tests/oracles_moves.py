@@ -1,0 +1,246 @@
+"""Plain-Python rules of the skill levels: how a pilot wants to move, and the throttles that make of it."""
+
+from __future__ import annotations
+
+from math import atan2, floor, hypot, pi
+
+import numpy as np
+
+from echelon.agents.levels import FIRST_LEVEL, Jets, Level, Ranges, Retreat, Zone, delay_decisions
+from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
+from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
+from echelon.sim.random import StreamId, uniform01
+from tests.oracles import HEAVY, LIGHT, MECHS, MISSILE, SCOUT, ahead, count, distance, flat, hostile, left, living, wrap
+from tests.oracles_levels import DT_ACT, level_of, pack_of
+from tests.oracles_triggers import DT, aim_bias, clear
+
+BACKING_OUT, NORMAL = 1, 0
+
+
+def unit(v) -> np.ndarray:
+    """A horizontal direction, zero for none."""
+    v = np.asarray(v, float)[:2]
+    n = hypot(*v)
+    return v / n if n >= 1e-6 else np.zeros(2)
+
+
+class Ways:
+    """The cost-to-zone field of one map for one class: cells ``[k, y, x]`` with a code each."""
+
+    def __init__(self, s, flow: np.ndarray, chassis: int) -> None:
+        self.size = s.size
+        layers = flow[int(s.map_slot) * len(RADII) + RADII.index(RADIUS_OF_CHASSIS[chassis])]
+        self.code = layers
+
+    def level(self, x: int, y: int, foot: float) -> int:
+        """The place at or below a foot."""
+        k = int(np.clip(floor(foot + 0.01), 0, len(self.code) - 1))
+        while k > 0 and self.code[k, y, x] == FLOW_NONE:
+            k -= 1
+        return k
+
+    def toward_zone(self, p, foot: float, cells: int = 4) -> np.ndarray | None:
+        """Direction of the cell so many steps down the field, None where there is none or the zone is reached."""
+        x, y = (int(np.clip(floor(p[i]), 0, self.size[i] - 1)) for i in (0, 1))
+        k = self.level(x, y, foot)
+        for _ in range(cells):
+            if self.code[k, y, x] == FLOW_NONE:
+                return None
+            if self.code[k, y, x] != FLOW_GOAL:
+                dx, dy, dk = FLOW_STEP[self.code[k, y, x]]
+                x, y, k = x + int(dx), y + int(dy), k + int(dk)
+        if self.code[k, y, x] == FLOW_GOAL:
+            return None
+        return unit([x + 0.5 - p[0], y + 0.5 - p[1]])
+
+    def is_open(self, x: float, y: float, foot: float) -> bool:
+        """Some place within a step up or two down lies under a point."""
+        if not (0 <= x < self.size[0] and 0 <= y < self.size[1]):
+            return False
+        k = floor(foot + 0.01)
+        column = self.code[max(0, k - 2) : min(len(self.code), k + 2), int(y), int(x)]
+        return bool((column != FLOW_NONE).any())
+
+
+def side_now(level: Level, s, m: int) -> float:
+    """The side a pilot sways to, 1 or -1."""
+    seconds = float(np.float32(s.tick) * np.float32(DT))
+    block = 0
+    if level.sidestep_s > 0:
+        phase = float(uniform01(int(s.seed), StreamId.AGENT, 0, m, 8))
+        block = int(seconds / level.sidestep_s + phase)
+        if level.sidestep_random:
+            late = float(uniform01(int(s.seed), StreamId.AGENT, block, m, 9))
+            block -= seconds / level.sidestep_s + phase - block < 0.6 * late
+    if not level.sidestep_random:
+        return 1.0 if (block + m) % 2 == 0 else -1.0
+    return 1.0 if uniform01(int(s.seed), StreamId.AGENT, block, m, 10) < 0.5 else -1.0
+
+
+def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool, aims: bool) -> float:
+    """The distance a pilot wants to its target [vox]."""
+    c = int(s.chassis[m])
+    heat, hp = s.heat[m] / MECHS[c].heat_cap, s.hp[m] / MECHS[c].hp
+    if level.ranges == Ranges.FIXED:
+        return 5.5
+    d = {SCOUT: 9.0, LIGHT: 4.0 if heat < 0.5 else 7.0}.get(c, 7.5)
+    if c == HEAVY and not inside:
+        d = 16.0 if level.ranges == Ranges.KITES and aims and s.cooldown[m, 1] == 0 else 11.0
+    if level.ranges >= Ranges.ADAPTS:
+        d += 3.0 * (heat > 0.6) + 3.0 * (hp < 0.4) - 2.0 * (target_share < 0.25)
+    return max(3.5, d)
+
+
+def odds(s, tracked, m: int) -> float:
+    """Own strength nearby over that of the hostiles the pack sees nearby."""
+    sums = [0.0, 0.0]
+    for j in living(s):
+        weight = MECHS[s.chassis[j]].tonnage * s.hp[j] / MECHS[s.chassis[j]].hp
+        if distance(s.pos[j], s.pos[m]) < 18 and (not hostile(s, m, j) or tracked[j] >= 0):
+            sums[hostile(s, m, j)] += weight
+    return sums[0] / max(1.0, sums[1])
+
+
+def gives_way(level: Level, s, tracked, m: int, outside: bool, seen: bool) -> bool:
+    """Whether a pilot breaks off now."""
+    share, heat = s.hp[m] / MECHS[s.chassis[m]].hp, s.heat[m] / MECHS[s.chassis[m]].heat_cap
+    if level.retreat == Retreat.NEVER or not seen:
+        return False
+    if level.retreat == Retreat.ONCE:
+        return bool(share < 0.2 and outside)
+    lost = level.retreat == Retreat.ODDS and outside and odds(s, tracked, m) < 0.35
+    return bool(share < 0.35 and heat > 0.4) or lost
+
+
+def retreat_time(before_s: float, breaks: bool) -> float:
+    """Time left of the one retreat of a battle [s]."""
+    if before_s == 0:
+        return 3.0 if breaks else 0.0
+    if before_s > 0:
+        return -1.0 if before_s <= DT_ACT + 1e-4 else before_s - DT_ACT
+    return before_s
+
+
+def walk(level: Level, s, p, way, go: bool) -> np.ndarray:
+    """The wish of a pilot that nobody bothers."""
+    centre, radius = s.zone[:2].astype(float), float(s.zone[2])
+    d = flat(centre - p[:2])
+    if not go and d < radius + 4:
+        return -way if d < radius + 2 else np.zeros(2)
+    if d > radius:
+        return way * level.throttle
+    if level.zone == Zone.WALK_IN or d > 0.8 * radius:
+        return unit(centre - p[:2]) * level.throttle * d / radius
+    return np.zeros(2)
+
+
+def in_combat(level: Level, s, m: int, spot, wanted: float, side: float, way, go: bool) -> np.ndarray:
+    """Keeps the fighting distance and sways, inside the zone or on the way there."""
+    p, zone, radius = s.pos[m].astype(float), s.zone[:2].astype(float), float(s.zone[2])
+    u = unit(spot[:2] - p[:2])
+    radial = np.clip((flat(spot - p) - wanted) / 2, -1, 1)
+    wish = u * radial + np.array([-u[1], u[0]]) * side * level.sidestep
+    if not go:
+        return wish
+    if flat(p[:2] - zone) >= radius:
+        return wish + 0.6 * way
+    then = p[:2] + wish * MECHS[s.chassis[m]].speed
+    if flat(then - zone) > 0.8 * radius:
+        inward = unit(zone - p[:2])
+        across = np.array([-inward[1], inward[0]])
+        return 0.6 * inward + 0.6 * (wish @ across) * across
+    return wish
+
+
+def pushed(s, m: int) -> np.ndarray:
+    """Push away from friends that stand too near."""
+    push, half = np.zeros(2), MECHS[s.chassis[m]].half[0]
+    for k in living(s):
+        if k != m and not hostile(s, m, k):
+            gap = s.pos[m][:2].astype(float) - s.pos[k][:2]
+            push += unit(gap) * max(0.0, 1 - flat(gap) / (half + 1.5 + MECHS[s.chassis[k]].half[0]))
+    return push
+
+
+def turned_aside(wish, side: float, ways: Ways, p, foot: float, half: float, way) -> np.ndarray:
+    """The wish turned by as little as leads it past what stands in its way."""
+    n = flat(wish)
+    if n < 0.1:
+        return wish
+    for quarter in (0, 1, -1, 2, -2):
+        turn = quarter * side * pi / 4
+        v = np.array([wish[0] * np.cos(turn) - wish[1] * np.sin(turn), wish[0] * np.sin(turn) + wish[1] * np.cos(turn)])
+        if ways.is_open(*(p[:2] + v * (half + 1) / n), foot):
+            return v
+    return way
+
+
+def planned(s, told, m: int, flow, retreat_s: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """The wish, the way to the zone, and the time left of a retreat; ``told`` has the target that was chosen."""
+    level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
+    ways, foot = Ways(s, flow, c), float(s.pos[m][2] - MECHS[c].half[2])
+    straight = unit(s.zone[:2] - p[:2])
+    found = ways.toward_zone(s.pos[m], foot) if level.follows_field else None
+    way = straight if found is None else found
+    d_zone = flat(s.zone[:2] - p[:2])
+    inside, mine = d_zone < s.zone[2], int(s.team[m])
+    weight = s.zone_tonnage[mine] + MECHS[c].tonnage - s.zone_tonnage[1 - mine]
+    go = level.zone != Zone.BALANCE or s.score[mine] < s.score[1 - mine] or weight >= -20
+    wish, j = walk(level, s, p, way, bool(go)), int(told.pilot_target[m])
+    if j >= 0:
+        spot, now = told.pilot_spot[m].astype(float), told.pilot_age[m] == 0
+        d, back, sees = distance(spot, p), unit(p[:2] - spot[:2]), bool(now and clear(s, m, j))
+        side, swing = side_now(level, s, m), np.array([-back[1], back[0]])
+        weak = s.hp[j] / MECHS[s.chassis[j]].hp if now else 1.0
+        wanted = fighting_distance(level, s, m, weak, bool(inside), sees)
+        if level.ranges == Ranges.FIXED:
+            if d < wanted and not (c == HEAVY and inside):
+                wish = back * 0.3
+        elif sees and d < wanted + 5:
+            wish = in_combat(level, s, m, spot, wanted, side, way, bool(go))
+        elif level.hunts and not sees and go and d < 20 and d_zone < s.zone[2] + 6:
+            wish = -back
+        elif sees and inside and d < 25:
+            wish = wish + swing * side * level.sidestep
+        breaks = gives_way(level, s, told.track_since[pack_of(m)[0] // 5], m, not inside, sees)
+        if level.retreat == Retreat.ONCE:
+            retreat_s = retreat_time(retreat_s, breaks)
+            breaks = retreat_s > 0
+        if breaks:
+            wish = back + swing * 0.4 * side
+        if level.follows_field:
+            wish = turned_aside(wish + pushed(s, m), side, ways, p, foot, float(MECHS[c].half[0]), way)
+    return wish / max(1.0, flat(wish)), way, retreat_s
+
+
+def steered(s, told, m: int) -> np.ndarray:
+    """The four throttles of a pilot that wants to move as ``told`` says."""
+    level, yaw, spot = level_of(s, m), float(s.yaw[m]), told.pilot_spot[m].astype(float)
+    fights, p = told.pilot_target[m] >= 0, s.pos[m].astype(float)
+    near = distance(spot, p) if fights else 1e9
+    if level.predicts:
+        late = told.pilot_drift[m].astype(float) * (1 + delay_decisions(level, DT_ACT))
+        spot = spot + (late - s.vel[m]) * DT_ACT
+    if fights and distance(spot, p) < level.face_within_vox:
+        bearing = atan2(spot[1] - p[1], spot[0] - p[0]) + aim_bias(level, s, m)
+    elif level.minds_rear and s.was_hit[m] and s.hit_dir[m].astype(float) @ ahead(yaw) < 0:
+        bearing = atan2(s.hit_dir[m][1], s.hit_dir[m][0])
+    else:
+        bearing = atan2(told.pilot_way[m][1], told.pilot_way[m][0])
+    wish = np.array([*told.pilot_wish[m].astype(float), 0.0])
+    forward, strafe = wish @ ahead(yaw), wish @ left(yaw)
+    phase = int(told.pilot_phase[m]) if level.unsticks else NORMAL
+    chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
+    shaken = level.jets >= Jets.TACTICAL and (chased or near < 3)
+    blocked = phase != NORMAL or (level.jets >= Jets.OBSTACLES and told.pilot_stuck_s[m] > 0.5)
+    jump = float(MECHS[s.chassis[m]].jet > 0 and level.jets != Jets.NEVER and bool(shaken or blocked))
+    if phase != NORMAL and (not jump or s.vel[m][2] <= 0):
+        backs = phase == BACKING_OUT and told.pilot_timer_s[m] <= 1.0
+        forward, strafe = (-1.0 if backs else 0.0), (0.0 if phase == BACKING_OUT else float(told.pilot_side[m]))
+    turn = np.clip(wrap(bearing - yaw) / (MECHS[s.chassis[m]].yaw_rate * DT_ACT), -1, 1)
+    return np.array([forward, strafe, jump, turn])
+
+
+def flown_by_levels(s) -> list[int]:
+    """Living mechs that a level flies."""
+    return [m for m in living(s) if s.script[m] >= FIRST_LEVEL]
