@@ -14,6 +14,8 @@ from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
+TOUCH = wp.constant(0.01)
+"""Slack of the broad phase [vox]: more than rounding can move a box."""
 ALL_BITS = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 
 
@@ -49,10 +51,10 @@ def world_free(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, c: wp
 @wp.func
 def mechs_free(
     rules: Rules, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32),
-    pos: wp.array2d(dtype=wp.vec3), e: int, m: int, old: wp.vec3, c: wp.vec3, h: wp.vec3,
+    pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, old: wp.vec3, c: wp.vec3, h: wp.vec3,
 ) -> bool:
     """Whether a box moved from ``old`` to ``c`` overlaps no other living mech, except while drawing apart."""
-    for j in range(alive.shape[1]):
+    for j in range(near[0], near[1]):
         if j != m and alive[e, j] == 1:
             p = pos[e, j]
             hj = rules.half[chassis[e, j]]
@@ -62,6 +64,38 @@ def mechs_free(
                 if wp.length_sq(c - p) < wp.length_sq(old - p):
                     return False
     return True
+
+
+@wp.func
+def neighbours(
+    rules: Rules, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32),
+    pos: wp.array2d(dtype=wp.vec3), e: int, m: int, h: wp.vec3, reach: wp.vec2,
+) -> wp.vec2i:
+    """First index, and the one after the last, of the living mechs that a step of ``reach`` [vox] might touch."""
+    x = pos[e, m][0]
+    y = pos[e, m][1]
+    first = int(alive.shape[1])
+    end = int(0)
+    for j in range(alive.shape[1]):
+        if j != m and alive[e, j] == 1:
+            p = pos[e, j]
+            hj = rules.half[chassis[e, j]]
+            if wp.abs(p[0] - x) < h[0] + hj[0] + reach[0]:
+                if wp.abs(p[1] - y) < h[1] + hj[1] + reach[1]:
+                    first = wp.min(first, j)
+                    end = j + 1
+    return wp.vec2i(first, end)
+
+
+@wp.func
+def fits(
+    rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32),
+    pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, old: wp.vec3, c: wp.vec3, h: wp.vec3,
+) -> bool:
+    """Whether a box can move from ``old`` to ``c``; of the other mechs only the near ones are asked about."""
+    if not world_free(plane, e, size, c, h):
+        return False
+    return mechs_free(rules, alive, chassis, pos, e, m, near, old, c, h)
 
 
 @wp.func
@@ -123,11 +157,13 @@ def displace(
     v = v_in
     stepped = bool(False)
     landing = float(0.0)
+    reach = wp.vec2(wp.abs(v[0]) * rules.dt + TOUCH, wp.abs(v[1]) * rules.dt + TOUCH)
+    near = neighbours(rules, alive, chassis, pos, e, m, h, reach)
     for axis in range(3):
         wanted = p + along(axis, v[axis] * rules.dt)
         # Clamped before the test: a box that was let outside could slide past a corner and be put back into a wall.
         target = clamp_to_map(size, wanted, h)
-        if world_free(plane, e, size, target, h) and mechs_free(rules, alive, chassis, pos, e, m, p, target, h):
+        if fits(rules, plane, size, alive, chassis, pos, e, m, near, p, target, h):
             p = target
             if axis == 2 and target[2] < wanted[2]:
                 v[2] = wp.min(v[2], 0.0)
@@ -135,7 +171,7 @@ def displace(
             moved = bool(False)
             if axis < 2 and not stepped and wp.abs(v[2]) < rules.step_max_vz:
                 raised = clamp_to_map(size, target + wp.vec3(0.0, 0.0, rules.step_height), h)
-                if world_free(plane, e, size, raised, h) and mechs_free(rules, alive, chassis, pos, e, m, p, raised, h):
+                if fits(rules, plane, size, alive, chassis, pos, e, m, near, p, raised, h):
                     p = raised
                     moved = True
                     stepped = True
