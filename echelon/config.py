@@ -15,6 +15,7 @@ from echelon.config_game import (
     EPS_NORM,
     EVAL_SEED_BASE,
     PACK_SIZE,
+    SHORTEST_EDGE,
     STRICT,
     TANH_EPS,
     ConnectivityConfig,
@@ -23,6 +24,7 @@ from echelon.config_game import (
     PhysicsConfig,
     WorldConfig,
     require,
+    require_span,
 )
 from echelon.config_reward import REWARD_PROFILES, RewardConfig
 
@@ -32,6 +34,7 @@ __all__ = [
     "EVAL_SEED_BASE",
     "PACK_SIZE",
     "REWARD_PROFILES",
+    "SHORTEST_EDGE",
     "TANH_EPS",
     "ConnectivityConfig",
     "EnvConfig",

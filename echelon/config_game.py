@@ -19,6 +19,7 @@ from echelon.config_ranges import (
     STRICT,
     require,
     require_ranges,
+    require_span,
 )
 from echelon.config_reward import RewardConfig
 
@@ -27,6 +28,9 @@ PACK_SIZE = 5
 
 EVAL_SEED_BASE = 2**30
 """First seed of the held-out stream; training seeds are always below it."""
+
+SHORTEST_EDGE = 20
+"""Shortest horizontal edge of a map [vox]."""
 
 EPS_NORM = 1e-7
 EPS_DIV = 1e-9
@@ -210,7 +214,7 @@ class WorldConfig:
 
     def __post_init__(self) -> None:
         for name in ("size_x", "size_y"):
-            require(20 <= getattr(self, name) <= 400, f"world.{name}", getattr(self, name), "20 to 400")
+            require(SHORTEST_EDGE <= getattr(self, name) <= 400, f"world.{name}", getattr(self, name), "20 to 400")
         require(12 <= self.size_z <= 64, "world.size_z", self.size_z, "12 to 64")
         require(0.01 <= self.voxel_size_m <= 1000, "world.voxel_size_m", self.voxel_size_m, "0.01 to 1000 m")
         ratio = self.max_distance_ratio
@@ -245,6 +249,10 @@ class EnvConfig:
     """Map size and kind."""
     num_packs: int = 1
     """Packs of five per team, 1 to 20."""
+    map_size_range: tuple[int, int] | None = None
+    """Shortest and longest x edge of the maps [vox], drawn for each map; none takes world.size_x. y keeps its share."""
+    packs_per_team_range: tuple[int, int] | None = None
+    """Fewest and most packs per team, drawn for each map; none takes num_packs, which is the most there can be."""
     dt_sim: float = 0.05
     """Simulation tick [s]."""
     decision_repeat: int = 5
@@ -292,6 +300,8 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         require(1 <= self.num_packs <= 20, "env.num_packs", self.num_packs, "1 to 20")
+        require_span(self.map_size_range, "env.map_size_range", SHORTEST_EDGE, self.world.size_x)
+        require_span(self.packs_per_team_range, "env.packs_per_team_range", 1, self.num_packs)
         require(0.001 <= self.dt_sim <= 0.5, "env.dt_sim", self.dt_sim, "0.001 to 0.5 seconds")
         require(1 <= self.decision_repeat <= 1000, "env.decision_repeat", self.decision_repeat, "1 to 1000 ticks")
         limit = self.max_episode_seconds

@@ -26,6 +26,17 @@ def require_ranges(config: object, prefix: str, ranges: Mapping[str, tuple[float
         require(low <= value <= high, f"{prefix}.{name}", value, f"{low:g} to {high:g}")
 
 
+def require_span(span: object, name: str, least: int, most: int) -> None:
+    """Raise ``ValueError`` unless ``span`` is none or two whole numbers in order, both within ``least`` and ``most``."""
+    if span is None:
+        return
+    whole = isinstance(span, (tuple, list)) and len(span) == 2 and all(type(end) is int for end in span)
+    require(whole, name, span, "two whole numbers, the least and the most")
+    low, high = span  # pyright: ignore[reportGeneralTypeIssues]
+    require(low <= high, name, span, "the least first")
+    require(least <= low and high <= most, name, span, f"{least} to {most}, the capacity")
+
+
 TINY, LARGE, HOUR_S = 1e-6, 1e6, 3600.0
 SHARE, AMOUNT, POSITIVE, FINITE, ANGLE = (0.0, 1.0), (0.0, LARGE), (TINY, LARGE), (-LARGE, LARGE), (0.0, 3.1416)
 

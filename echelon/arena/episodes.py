@@ -33,13 +33,14 @@ class EpisodeRecord:
     """0 blue, 1 red, -1 both or none."""
     deaths: NDArray[np.bool_]
     """Who died ``[M]``."""
+    present: NDArray[np.bool_]
+    """Who took part ``[M]``; the others were places left empty."""
 
 
 def finished(batch: Batch, ended: NDArray[np.intp], learner_team: NDArray[np.int64]) -> list[EpisodeRecord]:
     """Return the last finished episode of each environment in ``ended``."""
-    names = ("seed", "length", "winner", "reason", "hp", "score", "return", "terms", "alive")
+    names = ("seed", "length", "winner", "reason", "hp", "score", "return", "terms", "alive", "present")
     got: dict[str, NDArray[Any]] = {name: batch.numpy(f"done_{name}")[ended].copy() for name in names}
-    present = batch.numpy("present")[ended]
     return [
         EpisodeRecord(
             env=int(env),
@@ -52,7 +53,8 @@ def finished(batch: Batch, ended: NDArray[np.intp], learner_team: NDArray[np.int
             returns=got["return"][i],
             terms=got["terms"][i],
             learner_team=int(learner_team[env]),
-            deaths=(got["alive"][i] == 0) & (present[i] == 1),
+            deaths=(got["alive"][i] == 0) & (got["present"][i] == 1),
+            present=got["present"][i] == 1,
         )
         for i, env in enumerate(ended)
     ]

@@ -20,7 +20,7 @@ from echelon.arena import tally
 from echelon.arena.episodes import EpisodeRecord, finished
 from echelon.config import EnvConfig, require
 from echelon.env.engine import Engine
-from echelon.gen.bank import build_bank
+from echelon.gen.bank import bank_for
 from echelon.replay.header import Team
 from echelon.replay.record import Match, Recorder
 
@@ -161,13 +161,7 @@ def _maps(contest: Contest, wave: Sequence[Pairing], how: Play) -> Any:
             raise _Stopped
         how.tell(f"map {done} of {total}")
 
-    return build_bank(
-        contest.env.world,
-        [pairing.seed for pairing in wave],
-        num_packs=contest.env.num_packs,
-        zone_radius_vox=contest.env.zone_radius_vox,
-        progress=progress,
-    )
+    return bank_for(contest.env, [pairing.seed for pairing in wave], progress=progress)
 
 
 def _engine(contest: Contest, count: int, bank: Any, how: Play) -> Engine:

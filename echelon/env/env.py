@@ -20,8 +20,7 @@ from echelon.env.engine import Engine
 from echelon.env.events import COUNTED_EVENTS, Event, EventLog
 from echelon.env.referee import REASONS, WINNERS
 from echelon.env.tape import Tape
-from echelon.gen.bank import stack_maps
-from echelon.gen.cache import cached_map
+from echelon.gen.bank import bank_for
 from echelon.rl.suite import CONTACT_DIM
 from echelon.sim.arsenal import ROSTER
 from echelon.sim.batch import Batch
@@ -173,8 +172,7 @@ class EchelonEnv:
         else:
             episode_seed = int(self.rng.integers(SEED_LIMIT))
         cfg = self.config
-        made = cached_map(cfg.world, episode_seed, num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)
-        maps = stack_maps([made])
+        maps = bank_for(cfg, [episode_seed])
         if self._engine is None:
             self._engine = Engine(cfg, 1, maps, device=self._device, threads=1, autoreset=False)
             self._engine.attach(self._rows, self._final)

@@ -20,7 +20,7 @@ from echelon.config import EVAL_SEED_BASE, EnvConfig, require
 from echelon.env import observe
 from echelon.env.engine import Engine
 from echelon.env.referee import REASONS, WINNERS
-from echelon.gen.bank import build_bank
+from echelon.gen.bank import bank_for
 from echelon.sim.backend import Launch
 from echelon.sim.random import StreamId, draw_u32
 
@@ -83,7 +83,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         require(side == "both" or pilots is not None, "pilots", pilots, f"who flies the team that side {side!r} leaves")
         self.config = cfg = config or EnvConfig()
         map_seeds = [draw_u32(seed, StreamId.MAP, 0, i, 1) % EVAL_SEED_BASE for i in range(maps)]
-        bank = build_bank(cfg.world, map_seeds, num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox)
+        bank = bank_for(cfg, map_seeds)
         self.engine = Engine(
             cfg, battles, bank, device=device, threads=threads, seed=seed, autoreset=False, pilots=pilots
         )

@@ -44,6 +44,7 @@ FIELDS: dict[str, Field] = {
     "done_return": Field(wp.float32, "EM", "sum of rewards"),
     "done_terms": Field(wp.float32, "EMR", "sum of each reward term"),
     "done_alive": Field(wp.int32, "EM", "1 if it survived"),
+    "done_present": Field(wp.int32, "EM", "1 if it took part"),
     "sum_return": Field(wp.float32, "EM", "sum of rewards so far"),
     "sum_terms": Field(wp.float32, "EMR", "sum of each reward term so far"),
 }
@@ -181,9 +182,9 @@ def flag_ends(
 @wp.kernel
 def tally(
     # state in
-    over: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), reward: wp.array2d(dtype=wp.float32), terms: wp.array3d(dtype=wp.float32),
+    over: wp.array(dtype=wp.int32), present: wp.array2d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), reward: wp.array2d(dtype=wp.float32), terms: wp.array3d(dtype=wp.float32),
     # events
-    sum_return: wp.array2d(dtype=wp.float32), sum_terms: wp.array3d(dtype=wp.float32), done_return: wp.array2d(dtype=wp.float32), done_terms: wp.array3d(dtype=wp.float32), done_alive: wp.array2d(dtype=wp.int32),
+    sum_return: wp.array2d(dtype=wp.float32), sum_terms: wp.array3d(dtype=wp.float32), done_return: wp.array2d(dtype=wp.float32), done_terms: wp.array3d(dtype=wp.float32), done_alive: wp.array2d(dtype=wp.int32), done_present: wp.array2d(dtype=wp.int32),
 ):
     """Add this decision's rewards to the episode's sums; at its end, file them and start afresh."""
     e, m = wp.tid()
@@ -192,6 +193,7 @@ def tally(
     if over[e] == 1:
         done_return[e, m] = total
         done_alive[e, m] = alive[e, m]
+        done_present[e, m] = present[e, m]
     for i in range(terms.shape[2]):
         part = sum_terms[e, m, i] + terms[e, m, i]
         sum_terms[e, m, i] = part * float(1 - over[e])

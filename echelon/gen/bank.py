@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.config import WorldConfig
-from echelon.gen.cache import cached_map, load_map, map_path
-from echelon.gen.generate import GeneratedMap, check_world_fits, generate
+from echelon.config import EnvConfig, WorldConfig
+from echelon.gen.generate import GeneratedMap, check_world_fits
+from echelon.gen.order import MapOrder, MapRanges, order_map
 from echelon.nav.field import FLOW_NONE
 from echelon.nav.graph import RADII
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, STOPS_SHOT, bit_plane
@@ -50,11 +51,11 @@ class MapBank:
     map_seed: NDArray[np.int64]
     """Seed of each map, shape [B]."""
     recipe_hashes: tuple[str, ...]
-    """Recipe hash of each map."""
+    """Recipe hash of each map; empty places have none."""
 
     @property
     def count(self) -> int:
-        """Number of maps."""
+        """Number of places for maps."""
         return len(self.material)
 
 
@@ -76,37 +77,45 @@ def build_bank(
     if not len(seeds):
         raise ValueError("seeds is empty, wanted at least one map")
     check_world_fits(world, num_packs)
-    jobs = [_Job(world, int(seed), num_packs, zone_radius_vox, cache) for seed in seeds]
+    orders = [MapOrder(world, int(seed), num_packs, zone_radius_vox, cache) for seed in seeds]
+    return stack_maps(make_maps(orders, workers=workers, progress=progress))
+
+
+def bank_for(
+    cfg: EnvConfig, seeds: Sequence[int], *, workers: int = 0, progress: Progress | None = None
+) -> MapBank:
+    """Prepare the maps of these seeds at the capacity of ``cfg``; where it has ranges, each seed draws its own size.
+
+    Raises ``ValueError`` for no seeds, and for a size that cannot hold the spawns.
+    """
+    if not len(seeds):
+        raise ValueError("seeds is empty, wanted at least one map")
+    ranges = MapRanges.of(cfg)
+    ranges.check(cfg)
+    orders = [order_map(cfg, int(seed), ranges) for seed in seeds]
+    return stack_for(cfg, make_maps(orders, workers=workers, progress=progress))
+
+
+def make_maps(
+    orders: Sequence[MapOrder], *, workers: int = 0, progress: Progress | None = None
+) -> list[GeneratedMap]:
+    """Return the maps ordered, in their order, from the cache or made by ``workers`` processes."""
     maps: dict[int, GeneratedMap] = {}
-    for slot, made in _produce(jobs, workers):
+    for slot, made in _produce(orders, workers):
         maps[slot] = made
         if progress is not None:
-            progress(len(maps), len(jobs))
-    return stack_maps([maps[slot] for slot in range(len(jobs))])
+            progress(len(maps), len(orders))
+    return [maps[slot] for slot in range(len(orders))]
 
 
-@dataclass(frozen=True)
-class _Job:
-    world: WorldConfig
-    seed: int
-    num_packs: int
-    zone_radius_vox: float
-    cache: bool
-
-    def load(self) -> GeneratedMap | None:
-        """Read the map from the cache, if it is there."""
-        if not self.cache:
-            return None
-        path = map_path(self.world, self.seed, num_packs=self.num_packs, zone_radius_vox=self.zone_radius_vox)
-        return load_map(path)
-
-    def make(self) -> GeneratedMap:
-        """Generate the map, through the cache if wanted."""
-        make = cached_map if self.cache else generate
-        return make(self.world, self.seed, num_packs=self.num_packs, zone_radius_vox=self.zone_radius_vox)
+def stack_for(cfg: EnvConfig, maps: Sequence[GeneratedMap], *, places: int = 0) -> MapBank:
+    """Stack maps at the capacity of ``cfg``."""
+    world = cfg.world
+    capacity = (world.size_x, world.size_y, world.size_z)
+    return stack_maps(maps, capacity=capacity, packs=cfg.num_packs, places=places)
 
 
-def _produce(jobs: Sequence[_Job], workers: int) -> Iterator[tuple[int, GeneratedMap]]:
+def _produce(jobs: Sequence[MapOrder], workers: int) -> Iterator[tuple[int, GeneratedMap]]:
     """Yield (slot, map) as maps become ready; cached ones first, so that no process starts for them."""
     missing: list[int] = []
     for slot, job in enumerate(jobs):
@@ -127,11 +136,16 @@ def _produce(jobs: Sequence[_Job], workers: int) -> Iterator[tuple[int, Generate
 
 
 def stack_maps(
-    maps: Sequence[GeneratedMap], *, capacity: tuple[int, int, int] | None = None, packs: int | None = None
+    maps: Sequence[GeneratedMap],
+    *,
+    capacity: tuple[int, int, int] | None = None,
+    packs: int | None = None,
+    places: int = 0,
 ) -> MapBank:
     """Stack maps of any sizes at a capacity (x, y, z) [vox] and ``packs`` per team; by default the largest of each.
 
-    Raises ``ValueError`` for a map beyond the capacity.
+    The bank has ``places`` for maps, at least one for each of ``maps``; those left over are empty. Raises
+    ``ValueError`` for a map beyond the capacity.
     """
     sizes = np.array([m.size for m in maps], dtype=np.int32)
     teams = np.array([len(m.spawn) // 2 for m in maps])
@@ -145,7 +159,7 @@ def stack_maps(
         )
     x_max, y_max, z_max = limit
     team_max = pack_limit * int(teams[0] // num_packs[0])
-    count = len(maps)
+    count = max(len(maps), places)
     material = np.zeros((count, z_max, y_max, x_max), dtype=np.uint8)
     flow = np.full((count, len(RADII), z_max + 1, y_max, x_max), FLOW_NONE, dtype=np.uint8)
     spawn = np.zeros((count, 2 * team_max, 3), dtype=np.float32)
@@ -160,11 +174,17 @@ def stack_maps(
         move_plane=np.stack([bit_plane(grid, BLOCKS_MOVE) for grid in material]),
         sight_plane=np.stack([bit_plane(grid, BLOCKS_SIGHT) for grid in material]),
         shot_plane=np.stack([bit_plane(grid, STOPS_SHOT) for grid in material]),
-        size=sizes,
-        zone=np.array([m.zone for m in maps], dtype=np.float32),
+        size=_with_places(sizes, count),
+        zone=_with_places(np.array([m.zone for m in maps], dtype=np.float32), count),
         spawn=spawn,
         flow=flow,
-        num_packs=num_packs,
-        map_seed=np.array([m.map_seed for m in maps], dtype=np.int64),
+        num_packs=_with_places(num_packs, count),
+        map_seed=_with_places(np.array([m.map_seed for m in maps], dtype=np.int64), count),
         recipe_hashes=tuple(m.hashes["recipe"] for m in maps),
     )
+
+
+def _with_places(rows: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return ``rows`` with zeros after them, ``count`` altogether."""
+    empty = np.zeros((count - len(rows), *rows.shape[1:]), rows.dtype)
+    return np.concatenate([rows, empty])

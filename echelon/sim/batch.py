@@ -59,6 +59,11 @@ class Maps(Protocol):
         ...
 
     @property
+    def num_packs(self) -> NDArray[np.int32]:
+        """Packs per team that each map has spawns for ``[B]``."""
+        ...
+
+    @property
     def flow(self) -> NDArray[np.uint8]:
         """Next-step codes of the ways to the zone ``[B, R, Z + 1, Y, X]``, R footprint radii."""
         ...
@@ -74,6 +79,7 @@ def _map_tables(maps: Maps) -> dict[str, tuple[NDArray[Any], Any]]:
         "bank_size": (maps.size, wp.vec3i),
         "bank_zone": (maps.zone, wp.vec3),
         "bank_spawn": (maps.spawn, wp.vec3),
+        "bank_packs": (maps.num_packs, wp.int32),
     }
     return {name: (np.ascontiguousarray(values), dtype) for name, (values, dtype) in tables.items()}
 
@@ -133,6 +139,8 @@ class Batch:
         self.num_maps = len(maps.zone)
         for name, (values, dtype) in _map_tables(maps).items():
             self.add_constant(name, values, dtype)
+        self.add_constant("bank_live", np.arange(self.num_maps, dtype=np.int32), wp.int32)
+        self.add_constant("bank_live_count", np.array([self.num_maps], np.int32), wp.int32)
 
     def add_ways(self) -> None:
         """Put the maps' ways to the zone on the device: ``bank_flow`` [B * R, Z + 1, Y, X]."""
@@ -147,6 +155,19 @@ class Batch:
         self.maps = maps
         if "bank_flow" in self.backend.arrays:
             self["bank_flow"].assign(_ways(maps))
+
+    def put_map(self, place: int, maps: Maps) -> None:
+        """Overwrite one place of the bank with the first of ``maps``, which have the bank's capacity."""
+        for name, (values, _) in _map_tables(maps).items():
+            self[name][place : place + 1].assign(values[:1])
+        if "bank_flow" in self.backend.arrays:
+            ways = _ways(maps)[: maps.flow.shape[1]]
+            self["bank_flow"][place * len(ways) : (place + 1) * len(ways)].assign(ways)
+
+    def draw_from(self, places: Sequence[int]) -> None:
+        """Have resets draw their map from these places of the bank, each as often as the others."""
+        self["bank_live"][: len(places)].assign(np.asarray(places, np.int32))
+        self["bank_live_count"].assign(np.array([len(places)], np.int32))
 
     def capture(self, program: Program, progress: Callable[[str, int, int], None] | None = None) -> Runner:
         """Compile what ``program`` needs, then record it; see ``Backend.capture``."""

@@ -81,7 +81,7 @@ STATE: dict[str, Field] = {
     "env_index": Field(I32, "E", "global index of the environment"),
     "forced_seed": Field(I32, "E", "seed of every next episode, -1 to draw it"),
     "forced_slot": Field(I32, "E", "map of every next episode, -1 to draw it"),
-    "packs": Field(I32, "E", "packs per team in the next episodes"),
+    "packs": Field(I32, "E", "most packs per team in the next episodes; the map may have fewer"),
     "score": Field(V2, "E", "zone score of blue and red [s]"),
     "zone_tick": Field(V2, "E", "zone tick of blue and red in the last decision"),
     "zone_tonnage": Field(V2, "E", "tonnage of blue and red in the zone"),

@@ -49,6 +49,9 @@ class BatchedEnv(Protocol):
     def truncated(self) -> Tensor: ...
 
     @property
+    def present(self) -> Tensor: ...
+
+    @property
     def acting(self) -> Tensor: ...
 
     @property
@@ -66,6 +69,8 @@ class BatchedEnv(Protocol):
     def pop_episodes(self) -> list[Any]: ...
 
     def set_heuristic_weapon_prob(self, p: float) -> None: ...
+
+    def map_figures(self) -> dict[str, float]: ...
 
     def get_curriculum(self) -> dict[str, Any]: ...
 
@@ -152,6 +157,8 @@ class Collector:
             if t in self.chunk_starts:
                 self.chunk_states.store(self.chunk_starts[t], self.state)
             buffer.dones[t].copy_(self.next_done)
+            torch.index_select(env.present.view(-1), 0, env.agent_of_row, out=self._scratch)
+            buffer.present[t].copy_(self._scratch)
             self._noise.normal_()
             self._pool.map(lambda part, t=t: self._decide(t, part), self._parts)
             flat_actions.index_copy_(0, env.agent_of_row, buffer.actions[t])

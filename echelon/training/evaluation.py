@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -75,7 +75,7 @@ def make_eval_env(
     threads: int = 0,
     make_env: MakeEnv | None = None,
 ) -> BatchedEnv:
-    """Return a batch that plays every seed twice, the policy as blue and as red."""
+    """Return a batch that plays every seed twice, the policy as blue and as red, on maps and packs of full size."""
     if not seeds:
         raise ValueError("seeds is empty, wanted at least one")
     if make_env is None:
@@ -84,7 +84,7 @@ def make_eval_env(
         make_env = VectorEnv
     return make_env(
         2 * len(seeds),
-        env_cfg,
+        replace(env_cfg, map_size_range=None, packs_per_team_range=None),
         skill=skill,
         initial_weapon_prob=weapon_prob,
         device=str(device),
@@ -228,15 +228,16 @@ def team_hit_points(env_cfg: EnvConfig) -> float:
 
 
 def hp_margin(record: Any, full_hp: float) -> float:
-    """Return the share of hit points left at the end, own minus hostile."""
-    side = side_of(record)
-    return (float(record.hp[side]) - float(record.hp[1 - side])) / full_hp
+    """Return the share of hit points left at the end, own minus hostile; ``full_hp`` is that of a team at capacity."""
+    side, there = side_of(record), float(record.present.mean())
+    return (float(record.hp[side]) - float(record.hp[1 - side])) / (full_hp * there)
 
 
 def learner_return(record: Any) -> float:
     """Return the mean return of the learner's mechs; blue mechs are the first half."""
     half = len(record.returns) // 2
-    mine = record.returns[half:] if side_of(record) == RED else record.returns[:half]
+    team = slice(half, None) if side_of(record) == RED else slice(half)
+    mine = record.returns[team][record.present[team]]
     return float(mine.mean()) if len(mine) else 0.0
 
 

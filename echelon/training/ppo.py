@@ -177,7 +177,8 @@ class PPOTrainer:
         if not self.config.value_norm:
             return buffer.returns
         if learn and bool(buffer.returns.isfinite().all()):
-            self.return_normalizer.update(buffer.returns)
+            empty = bool((buffer.present == 0).any())
+            self.return_normalizer.update(buffer.returns[buffer.present > 0] if empty else buffer.returns)
         return self.return_normalizer.normalize(buffer.returns)
 
     def _run_epoch(
@@ -185,9 +186,9 @@ class PPOTrainer:
     ) -> None:
         cfg = self.config
         plan = minibatch.plan_minibatches(buffer.num_steps, buffer.num_agents, length, cfg.num_minibatches)
-        counted = torch.ones_like(buffer.alive)
+        counted = buffer.present
         if cfg.burn_in_steps:
-            counted = (buffer.ages() >= cfg.burn_in_steps).to(buffer.alive)
+            counted = counted * (buffer.ages() >= cfg.burn_in_steps)
         waiting = 0
         self.optimizer.zero_grad(set_to_none=True)
         for index, units in enumerate(plan):
@@ -365,5 +366,5 @@ def _rollout_statistics(buffer: RolloutBuffer) -> dict[str, float]:
         "value_std": float(buffer.values.std()),
         "return_std": float(buffer.returns.std()),
         "reward_std": float(buffer.rewards.std()),
-        "dead_share": 1.0 - float(buffer.alive.mean()),
+        "dead_share": 1.0 - float(buffer.alive.sum() / buffer.present.sum().clamp_min(1.0)),
     }

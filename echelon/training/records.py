@@ -80,7 +80,7 @@ class RowLayout:
 
     def learner_terms(self, record: Any) -> dict[str, float]:
         """Return each reward term's sum over the episode, averaged over the learner's mechs."""
-        mine = np.asarray(record.terms)[self.learns[record.env]]
+        mine = np.asarray(record.terms)[self.learns[record.env] & record.present]
         means = mine.mean(0) if len(mine) else np.zeros(len(self.reward_names))
         return {name: float(value) for name, value in zip(self.reward_names, means, strict=True)}
 
@@ -88,8 +88,8 @@ class RowLayout:
         """Return the mean return of the learner's mechs of each class."""
         found: dict[int, list[float]] = {}
         for record in records:
-            for role, value in zip(self.role_of[record.env], record.returns, strict=True):
-                if role >= 0:
+            for role, value, there in zip(self.role_of[record.env], record.returns, record.present, strict=True):
+                if role >= 0 and there:
                     found.setdefault(int(role), []).append(float(value))
         return {role_name(role): _mean(values) for role, values in sorted(found.items())}
 

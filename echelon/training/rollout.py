@@ -39,6 +39,8 @@ class RolloutBuffer:
     """[T, N]"""
     alive: Tensor
     """[T, N], 1 where the mech was alive at the start of the step"""
+    present: Tensor
+    """[T, N], 1 where the row's place held a mech in the episode; other rows enter no loss"""
     truncation_bonus: Tensor
     """[T, N]"""
     roles: Tensor
@@ -71,6 +73,7 @@ class RolloutBuffer:
             advantages=zeros(*flat),
             returns=zeros(*flat),
             alive=torch.ones(flat, device=device),
+            present=torch.ones(flat, device=device),
             truncation_bonus=zeros(*flat),
             roles=torch.zeros(num_agents, dtype=torch.int8, device=device),
             start_age=torch.full((num_agents,), torch.inf, device=device),

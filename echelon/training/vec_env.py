@@ -18,21 +18,26 @@ from numpy.typing import NDArray
 
 from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord, finished
-from echelon.config import EVAL_SEED_BASE, EnvConfig, require
+from echelon.config import SHORTEST_EDGE, EnvConfig, require, require_span
 from echelon.env import observe, reward
 from echelon.env.engine import Engine
-from echelon.gen.bank import MapBank, build_bank
-from echelon.sim.random import StreamId, draw_u32
+from echelon.gen.bank import MapBank, bank_for
+from echelon.gen.order import MapRanges
+from echelon.gen.supply import MapSupply
+from echelon.training.map_stock import PREFIX, MapStock, training_map
 from echelon.training.snapshot import restore_engine, snapshot_engine
 
 Learners = str | Sequence[str]
 SIDES = {"blue": (True, False), "red": (False, True), "both": (True, True), "none": (False, False)}
-FLAGS = ("terminated", "truncated", "acting", "alive", "over", "cut")
+SPARE_MAPS = 16
+"""Places for maps beside those in use, unless the caller says otherwise."""
+RANGE_LEVERS = ("map_size_range", "packs_per_team_range")
+FLAGS = ("terminated", "truncated", "acting", "alive", "present", "over", "cut")
 
 
 def training_maps(cfg: EnvConfig, seed: int, count: int) -> list[int]:
     """Return the map seeds of a run's bank; all lie below the held-out stream."""
-    return [draw_u32(seed, StreamId.MAP, 0, i, 1) % EVAL_SEED_BASE for i in range(count)]
+    return [training_map(seed, i) for i in range(count)]
 
 
 def make_bank(cfg: EnvConfig, seeds: Sequence[int], *, progress: Callable[[int, int], None] | None = None) -> MapBank:
@@ -40,13 +45,11 @@ def make_bank(cfg: EnvConfig, seeds: Sequence[int], *, progress: Callable[[int, 
 
     It stays in this process: at 20 ms a map, starting workers costs a script more than it saves.
     """
-    return build_bank(
-        cfg.world,
-        seeds,
-        num_packs=cfg.num_packs,
-        zone_radius_vox=cfg.zone_radius_vox,
-        progress=progress,
-    )
+    return bank_for(cfg, seeds, progress=progress)
+
+
+def _share(name: str) -> Callable[[float], None]:
+    return lambda value: require(0.0 <= value <= 1.0, name, value, "0 to 1")
 
 
 class VectorEnv:
@@ -54,7 +57,9 @@ class VectorEnv:
 
     ``learners`` says which team learns (blue, red, both, none), for all or per environment. With ``seeds`` every
     environment plays that episode seed on the map of the same seed; otherwise seeds come from ``seed`` and maps from
-    a bank of ``bank_maps``. The tensors below are views, overwritten by the next ``step``.
+    a bank of ``bank_maps``, beside which ``spare_maps`` places let others come in; ``map_workers`` processes make these
+    ahead. The configuration's world and packs are the capacity: its ranges, and levers later, say what is drawn within.
+    The tensors below are views, overwritten by the next ``step``.
     """
 
     def __init__(
@@ -70,6 +75,8 @@ class VectorEnv:
         learners: Learners = "blue",
         seeds: Sequence[int] | None = None,
         bank_maps: int = 64,
+        spare_maps: int = SPARE_MAPS,
+        map_workers: int = 0,
         bank: MapBank | None = None,
         autoreset: bool = True,
         first_env: int = 0,
@@ -77,9 +84,15 @@ class VectorEnv:
     ) -> None:
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         self.num_envs, self.cfg = num_envs, env_cfg
-        map_seeds = sorted(set(seeds)) if seeds is not None else training_maps(env_cfg, seed, bank_maps)
         tell = (lambda done, total: progress("maps", done, total)) if progress else None
-        self.bank = bank or make_bank(env_cfg, map_seeds, progress=tell)
+        self.stock: MapStock | None = None
+        if seeds is None:
+            self.stock = MapStock(
+                env_cfg, seed, bank_maps, spare=min(spare_maps, bank_maps), supply=MapSupply(map_workers), bank=bank,
+                progress=tell,
+            )  # fmt: skip
+        own = self.stock.bank if self.stock is not None else bank
+        self.bank = own or make_bank(env_cfg, sorted(set(seeds or ())), progress=tell)
         self.engine = Engine(
             env_cfg, num_envs, self.bank, device=device, threads=threads, seed=seed, first_env=first_env,
             autoreset=autoreset, pilots=heuristic.install,
@@ -89,12 +102,15 @@ class VectorEnv:
         self.reward_names = reward.TERM_NAMES
         self.layout = observe.layout(env_cfg)
         self.normalizable = torch.tensor([row.normalizable for row in self.layout])
+        if self.stock is not None:
+            self.stock.serve(self.engine.batch)
         if seeds is not None:
             require(len(seeds) == num_envs, "seeds", len(seeds), f"one per environment, {num_envs}")
             slot = {int(s): i for i, s in enumerate(self.bank.map_seed)}
             self.engine.batch.set("forced_seed", np.asarray(seeds, np.int32))
             self.engine.batch.set("forced_slot", np.array([slot[int(s)] for s in seeds], np.int32))
-        self._levers: dict[str, Any] = {}
+        ranges = MapRanges.of(env_cfg)
+        self._levers: dict[str, Any] = {"map_size_range": ranges.size, "packs_per_team_range": ranges.packs}
         self.set_heuristic_weapon_prob(initial_weapon_prob)
         self._assign_rows(learners)
         self.set_heuristic_skill(skill)
@@ -152,6 +168,11 @@ class VectorEnv:
         return self._flags["acting"].bool()
 
     @property
+    def present(self) -> torch.Tensor:
+        """Bool ``[E, M]``: the place holds a mech in the episode now played."""
+        return self._flags["present"].bool()
+
+    @property
     def alive_now(self) -> torch.Tensor:
         """Bool ``[E, M]``: alive now."""
         return self._flags["alive"].bool()
@@ -176,10 +197,14 @@ class VectorEnv:
 
     def reset(self, row: int = 0) -> None:
         """Begin an episode in every environment; observations go to ``obs[row]``."""
+        if self.stock is not None:
+            self.stock.tend(all_begin=True)
         self.engine.reset(row)
 
     def step(self, row: int = 0) -> None:
         """Play one decision with ``actions``; observations go to ``obs[row]``."""
+        if self.stock is not None and self.stock.pending:
+            self.stock.tend()
         self.engine.step(row)
 
     def pop_episodes(self) -> list[EpisodeRecord]:
@@ -197,43 +222,89 @@ class VectorEnv:
 
     def set_heuristic_weapon_prob(self, p: float) -> None:
         """Set the chance that a scripted pilot's triggers are kept, at once."""
-        require(0.0 <= p <= 1.0, "weapon_prob", p, "0 to 1")
+        _share("weapon_prob")(p)
         wp.to_torch(self.engine.batch["weapon_prob"]).fill_(p)
         self._levers["weapon_prob"] = p
 
     def set_curriculum(self, **levers: Any) -> None:
-        """Change levers at once: ``skill``, ``weapon_prob``, ``team_alpha``; unnamed ones keep their values."""
+        """Change levers; unnamed ones keep their values, and an impossible value changes nothing.
+
+        ``skill``, ``weapon_prob`` and ``team_alpha`` act at once. ``map_size_range`` and ``packs_per_team_range``, the
+        least and the most, act on the episodes that begin from now on; where they change, maps are made, or taken from
+        what ``expect_curriculum`` announced. Raises ``ValueError`` beyond the capacity.
+        """
+        levers = {name: value for name, value in levers.items() if value is not None}
         known = {
-            "skill": self.set_heuristic_skill,
-            "weapon_prob": self.set_heuristic_weapon_prob,
-            "team_alpha": self._set_team_alpha,
+            "skill": (heuristic.script_of, self.set_heuristic_skill),
+            "weapon_prob": (_share("weapon_prob"), self.set_heuristic_weapon_prob),
+            "team_alpha": (_share("team_alpha"), self._set_team_alpha),
         }
         for name, value in levers.items():
-            if name not in known:
-                raise ValueError(f"curriculum lever {name!r} does not exist, wanted one of: {', '.join(known)}")
-            known[name](value)
+            if name in known:
+                known[name][0](value)
+            elif name not in RANGE_LEVERS:
+                names = ", ".join([*known, *RANGE_LEVERS])
+                raise ValueError(f"curriculum lever {name!r} does not exist, wanted one of: {names}")
+        ranges = self._ranges(levers)
+        for name in known.keys() & levers.keys():
+            known[name][1](levers[name])
+        if self.stock is not None:
+            self.stock.change(ranges)
+        self._levers |= {"map_size_range": ranges.size, "packs_per_team_range": ranges.packs}
+
+    def expect_curriculum(self, **levers: Any) -> None:
+        """Begin to make the maps that ``set_curriculum`` with these levers will want, so that it need not wait."""
+        if self.stock is not None:
+            self.stock.expect(self._ranges(levers))
+
+    def _ranges(self, levers: dict[str, Any]) -> MapRanges:
+        """Return the ranges that ``levers`` would leave in force; ``ValueError`` for impossible ones."""
+        wanted = {name: levers.get(name, self._levers[name]) for name in RANGE_LEVERS}
+        require_span(wanted["map_size_range"], "map_size_range", SHORTEST_EDGE, self.cfg.world.size_x)
+        require_span(wanted["packs_per_team_range"], "packs_per_team_range", 1, self.cfg.num_packs)
+        size, packs = ((int(low), int(high)) for low, high in wanted.values())
+        ranges = MapRanges(size, packs)
+        ranges.check(self.cfg)
+        if self.stock is None and ranges != MapRanges.of(self.cfg):
+            raise ValueError(f"the ranges are {ranges.size} and {ranges.packs}, wanted none where seeds name the maps")
+        return ranges
+
+    def refresh_maps(self, count: int) -> None:
+        """Let ``count`` further maps of the run's sequence take the place of the oldest; nobody's ground changes."""
+        if self.stock is not None:
+            self.stock.refresh(count)
+
+    def map_figures(self) -> dict[str, float]:
+        """Return ``maps_used``, ``map_stalls`` and ``map_wait_s`` [s] so far."""
+        return self.stock.figures() if self.stock is not None else {}
 
     def get_curriculum(self) -> dict[str, Any]:
         """Return a copy of the levers and their values."""
         return dict(self._levers)
 
     def _set_team_alpha(self, alpha: float) -> None:
-        require(0.0 <= alpha <= 1.0, "team_alpha", alpha, "0 to 1")
+        _share("team_alpha")(alpha)
         self.engine.batch.set("team_alpha", np.array([alpha], np.float32))
         self._levers["team_alpha"] = alpha
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return everything that an exact resume needs, as numpy arrays."""
-        return snapshot_engine(self.engine)
+        return {**snapshot_engine(self.engine), **(self.stock.state() if self.stock else {})}
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
         """Restore what ``state_dict`` gave, including observations in ``obs[0]``."""
-        restore_engine(self.engine, state)
+        if self.stock is not None:
+            self.stock.restore(state)
+            ranges = self.stock.ranges
+            self._levers |= {"map_size_range": ranges.size, "packs_per_team_range": ranges.packs}
+        restore_engine(self.engine, {name: v for name, v in state.items() if not name.startswith(PREFIX)})
         self._seen = self.engine.batch.numpy("done_count").copy()
 
     def close(self) -> None:
-        """Release the shard threads."""
+        """Release the shard threads and the processes that make maps."""
         self.engine.close()
+        if self.stock is not None:
+            self.stock.close()
 
     def __enter__(self) -> VectorEnv:
         return self

@@ -11,7 +11,7 @@ import numpy as np
 import warp as wp
 
 from echelon.actions import ActionIndex, action_dim
-from echelon.config import EnvConfig, WorldConfig
+from echelon.config import PACK_SIZE, EnvConfig, WorldConfig
 from echelon.nav.field import zone_field
 from echelon.nav.graph import RADII
 from echelon.sim import step
@@ -35,6 +35,11 @@ class FlatMaps:
     size: Any
     zone: Any
     spawn: Any
+
+    @property
+    def num_packs(self) -> np.ndarray:
+        """Packs per team: every place is taken."""
+        return np.full(len(self.spawn), self.spawn.shape[1] // (2 * PACK_SIZE), np.int32)
 
     @cached_property
     def flow(self) -> np.ndarray:

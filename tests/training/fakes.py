@@ -35,6 +35,7 @@ class FakeEpisode:
     terms: np.ndarray
     learner_team: int
     deaths: np.ndarray
+    present: np.ndarray
 
 
 class FakeEnv:
@@ -80,6 +81,7 @@ class FakeEnv:
         self.terminated, self.truncated = torch.zeros(e, m, dtype=torch.bool), torch.zeros(e, m, dtype=torch.bool)
         self.acting, self.alive_now = torch.ones(e, m, dtype=torch.bool), torch.ones(e, m, dtype=torch.bool)
         self.episode_over, self.final_mask = torch.zeros(e, dtype=torch.bool), torch.zeros(e, dtype=torch.bool)
+        self.present = torch.ones(e, m, dtype=torch.bool)
         self.final_obs = torch.zeros(self.rows, OBS_DIM)
         self.obs = torch.zeros(1, self.rows, OBS_DIM)
         self.target = np.zeros((e, m))
@@ -135,6 +137,9 @@ class FakeEnv:
     def get_curriculum(self) -> dict[str, Any]:
         return {"weapon_prob": self.weapon_prob}
 
+    def map_figures(self) -> dict[str, float]:
+        return {}
+
     def close(self) -> None:
         self.closed = True
 
@@ -188,6 +193,7 @@ class FakeEnv:
                 terms=np.stack([self.returns[e], np.ones(MECHS, np.float32)], 1),
                 learner_team=side,
                 deaths=~self.alive_now[e].numpy(),
+                present=np.ones(MECHS, bool),
             )
         )
         if self.autoreset:

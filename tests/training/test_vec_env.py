@@ -71,7 +71,13 @@ def test_levers_merge_and_come_back_as_a_copy():
         env.set_curriculum(team_alpha=0.5)
         levers = env.get_curriculum()
         levers["weapon_prob"] = 9
-        assert env.get_curriculum() == {"skill": "legacy", "weapon_prob": 0.25, "team_alpha": 0.5}
+        assert env.get_curriculum() == {
+            "map_size_range": (40, 40),
+            "packs_per_team_range": (1, 1),
+            "skill": "legacy",
+            "weapon_prob": 0.25,
+            "team_alpha": 0.5,
+        }
 
 
 def test_the_level_of_scripted_pilots_changes_at_once_and_only_theirs():

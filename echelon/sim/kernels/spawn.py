@@ -24,7 +24,7 @@ PACK = wp.constant(PACK_SIZE)
 @wp.kernel
 def begin_episode(
     # world
-    bank_zone: wp.array(dtype=wp.vec3), bank_size: wp.array(dtype=wp.vec3i),
+    bank_zone: wp.array(dtype=wp.vec3), bank_size: wp.array(dtype=wp.vec3i), bank_live: wp.array(dtype=wp.int32), bank_live_count: wp.array(dtype=wp.int32),
     # controls
     run_seed: wp.array(dtype=wp.uint32),
     # state in
@@ -39,7 +39,7 @@ def begin_episode(
     s = (run_seed[0] + SEED_STRIDE * wp.uint32(env_index[e]) + wp.uint32(episode[e])) & SEED_MASK
     if forced_seed[e] >= 0:
         s = wp.uint32(forced_seed[e])
-    slot = below(draw_u32(s, STREAM_MAP, 0, 0, 0), bank_zone.shape[0])
+    slot = bank_live[below(draw_u32(s, STREAM_MAP, 0, 0, 0), bank_live_count[0])]
     if forced_slot[e] >= 0:
         slot = forced_slot[e]
     seed[e] = s
@@ -87,7 +87,7 @@ def place_mechs(
     # rules
     rules: Rules,
     # world
-    bank_spawn: wp.array2d(dtype=wp.vec3), zone: wp.array(dtype=wp.vec3), size: wp.array(dtype=wp.vec3i), map_slot: wp.array(dtype=wp.int32),
+    bank_spawn: wp.array2d(dtype=wp.vec3), bank_packs: wp.array(dtype=wp.int32), zone: wp.array(dtype=wp.vec3), size: wp.array(dtype=wp.vec3i), map_slot: wp.array(dtype=wp.int32),
     # state in
     fresh: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), packs: wp.array(dtype=wp.int32),
     # state out
@@ -104,7 +104,7 @@ def place_mechs(
     pack[e, m] = slot // PACK
     chassis[e, m] = c
     here = int(0)
-    if slot // PACK < packs[e]:
+    if slot // PACK < wp.min(packs[e], bank_packs[map_slot[e]]):
         here = 1
     present[e, m] = here
     alive[e, m] = here

@@ -1,0 +1,313 @@
+"""Levers of the curriculum that change who is on which map: sizes and packs within a fixed capacity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from echelon.config import EnvConfig, EvalConfig, RunConfig, WorldConfig
+from echelon.env.env import EchelonEnv
+from echelon.presets import get_preset
+from echelon.telemetry.events import EventUpdate
+from echelon.training import loop
+from echelon.training.checkpoint import open_checkpoint
+from echelon.training.session import Session
+from echelon.training.vec_env import VectorEnv
+from tests.training.test_vec_env import play
+
+ENVS = 6
+ROOMY = EnvConfig(world=WorldConfig(size_x=60, size_y=60), max_episode_seconds=4.0, zone_win_share=2.0)
+TWO_PACKS = replace(ROOMY, num_packs=2)
+
+
+def vector(cfg: EnvConfig = ROOMY, **options) -> VectorEnv:
+    return VectorEnv(ENVS, cfg, **{"bank_maps": 8, **options})
+
+
+def edges(env: VectorEnv) -> list[tuple[int, int]]:
+    return [(int(x), int(y)) for x, y, _ in env.engine.batch.numpy("size")]
+
+
+def begun_edges(env: VectorEnv, episodes: int) -> list[int]:
+    """Return the edge of every map that so many episodes of every environment began on."""
+    found = []
+    for _ in range(episodes):
+        env.reset()
+        found += [x for x, y in edges(env) if x == y]
+    return found
+
+
+def test_all_levers_are_set_in_every_environment_and_read_back():
+    with vector(TWO_PACKS) as env:
+        env.set_curriculum(weapon_prob=0.75, map_size_range=(40, 50), packs_per_team_range=(1, 1))
+        env.reset()
+        assert env.engine.batch.numpy("weapon_prob").ravel().tolist() == [0.75] * ENVS
+        assert all(40 <= x <= 50 for x, _ in edges(env))
+        assert (env.alive_now.sum(1) == 10).all()
+        levers = env.get_curriculum()
+        assert levers.keys() >= {"weapon_prob", "map_size_range", "packs_per_team_range"}
+        assert (levers["map_size_range"], levers["packs_per_team_range"]) == ((40, 50), (1, 1))
+        env.set_curriculum(map_size_range=None, packs_per_team_range=[2, 2])
+        assert env.get_curriculum()["map_size_range"] == (40, 50)
+
+
+def test_map_sizes_are_drawn_within_the_range_at_each_reset_and_follow_from_the_seed():
+    with vector(seed=3) as env, vector(seed=3) as same, vector(seed=4) as other:
+        for one in (env, same, other):
+            one.set_curriculum(map_size_range=(40, 60))
+        drawn = begun_edges(env, 5)
+        assert len(drawn) == 30 and min(drawn) >= 40 and max(drawn) <= 60 and len(set(drawn)) > 1
+        assert begun_edges(same, 5) == drawn and begun_edges(other, 5) != drawn
+        env.set_curriculum(map_size_range=(50, 50))
+        assert set(begun_edges(env, 5)) == {50}
+
+
+def test_a_map_that_is_not_square_keeps_its_proportions():
+    cfg = replace(ROOMY, world=WorldConfig(size_x=60, size_y=45), map_size_range=(40, 40))
+    with vector(cfg) as env:
+        env.reset()
+        assert set(edges(env)) == {(40, 30)}
+        env.set_curriculum(map_size_range=(60, 60))
+        env.reset()
+        assert set(edges(env)) == {(60, 45)}
+
+
+@pytest.mark.parametrize(
+    ("levers", "message"),
+    [
+        ({"map_size_range": (50, 40)}, r"map_size_range is \(50, 40\), wanted the least first"),
+        ({"map_size_range": (40, 61)}, r"map_size_range is \(40, 61\), wanted 20 to 60, the capacity"),
+        ({"map_size_range": (10, 40)}, r"map_size_range is \(10, 40\), wanted 20 to 60"),
+        ({"map_size_range": 40}, "map_size_range is 40, wanted two whole numbers"),
+        ({"map_size_range": (40.5, 50)}, "wanted two whole numbers"),
+        ({"packs_per_team_range": (2, 1)}, "wanted the least first"),
+        ({"packs_per_team_range": (1, 3)}, r"packs_per_team_range is \(1, 3\), wanted 1 to 2, the capacity"),
+        ({"packs_per_team_range": (0, 1)}, "wanted 1 to 2"),
+        ({"map_size_range": (20, 60), "packs_per_team_range": (2, 2)}, "20x20 .* 2 packs per team"),
+        ({"weapon_prob": 2.0}, "weapon_prob is 2.0, wanted 0 to 1"),
+    ],
+)
+def test_an_impossible_lever_is_refused_at_once_and_changes_nothing(levers, message):
+    with vector(replace(TWO_PACKS, map_size_range=(40, 60))) as env:
+        before = env.get_curriculum()
+        with pytest.raises(ValueError, match=message):
+            env.set_curriculum(team_alpha=0.5, **levers)
+        assert env.get_curriculum() == before
+        assert env.engine.batch.numpy("team_alpha").tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "message"),
+    [
+        ({"map_size_range": (70, 60)}, r"env.map_size_range is \(70, 60\), wanted the least first"),
+        ({"map_size_range": (40, 80)}, "env.map_size_range is .*, wanted 20 to 60, the capacity"),
+        ({"packs_per_team_range": (1, 2)}, "env.packs_per_team_range is .*, wanted 1 to 1, the capacity"),
+    ],
+)
+def test_a_configuration_with_impossible_ranges_is_refused(ranges, message):
+    with pytest.raises(ValueError, match=message):
+        replace(ROOMY, **ranges)
+
+
+def test_packs_vary_while_shapes_stay():
+    with vector(replace(TWO_PACKS, packs_per_team_range=(1, 2)), learners="both", seed=1) as env:
+        env.reset()
+        shapes = env.obs.shape, env.actions.shape, env.rewards.shape, env.row_of.shape
+        present = env.engine.batch.numpy("present").astype(bool)
+        assert sorted(set(present.sum(1).tolist())) == [10, 20]
+        small = present.sum(1) == 10
+        expected = np.repeat([[True, False]] * 2, 5, axis=1).ravel()
+        assert (present[small] == expected).all()
+        absent = torch.from_numpy(~present)
+        for _ in range(5):
+            env.actions.uniform_(-1, 1)
+            env.step()
+            assert not env.alive_now[absent].any() and not env.acting[absent].any()
+            assert env.terminated[absent].all() and not env.truncated[absent].any()
+            assert not env.rewards[absent].any()
+            rows = env.obs[0][absent.view(-1)[env.agent_of_row]]
+            assert torch.equal(rows.any(0), torch.tensor([".padding" in row.name for row in env.layout]))
+            assert torch.equal(env.present, ~absent)
+        assert shapes == (env.obs.shape, env.actions.shape, env.rewards.shape, env.row_of.shape)
+
+
+def test_the_empty_places_of_a_small_battle_count_nowhere():
+    with vector(replace(TWO_PACKS, packs_per_team_range=(1, 1))) as env:
+        env.reset()
+        play(env, ROOMY.max_steps)
+        records = env.pop_episodes()
+        assert len(records) == ENVS
+        for record in records:
+            assert record.present.sum() == 10 and not record.deaths[~record.present].any()
+
+
+def test_a_small_map_plays_the_same_whatever_the_capacity_around_it():
+    exact = replace(ROOMY, world=WorldConfig(size_x=40, size_y=40))
+    with (
+        vector(exact, skill="hard", seed=5) as tight,
+        vector(replace(ROOMY, map_size_range=(40, 40)), skill="hard", seed=5) as roomy,
+    ):
+        for env in (tight, roomy):
+            env.reset()
+        assert edges(tight) == edges(roomy) == [(40, 40)] * ENVS
+        for a, b in zip(play(tight, 40), play(roomy, 40), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def standing(env: VectorEnv) -> np.ndarray:
+    """Return for each environment the map under its feet as the bank has it."""
+    batch = env.engine.batch
+    return batch.numpy("bank_material")[batch.numpy("map_slot")].copy()
+
+
+@pytest.mark.parametrize("spare", [1, 8])
+def test_nobody_loses_the_ground_under_its_feet_when_maps_change(spare):
+    with vector(spare_maps=spare) as env:
+        env.reset()
+        before, episodes = standing(env), env.engine.batch.numpy("episode").copy()
+        env.set_curriculum(map_size_range=(40, 50))
+        for _ in range(ROOMY.max_steps - 1):
+            env.step()
+            assert np.array_equal(standing(env), before)
+        assert np.array_equal(env.engine.batch.numpy("episode"), episodes)
+        env.step()
+        assert all(40 <= x <= 50 for x, _ in edges(env)), "the next episodes are within the new range"
+        play(env, 2 * ROOMY.max_steps)
+        stock = env.stock
+        assert stock is not None and not stock.pending and len(stock.live) == 8
+
+
+def test_a_second_change_within_an_episode_takes_its_turn():
+    with vector(spare_maps=1) as env:
+        env.reset()
+        play(env, 3)
+        env.set_curriculum(map_size_range=(40, 44))
+        play(env, ROOMY.max_steps - 3)
+        env.set_curriculum(map_size_range=(50, 54))
+        play(env, 2 * ROOMY.max_steps)
+        assert all(50 <= x <= 54 for x, _ in edges(env))
+        stock = env.stock
+        assert stock is not None and sorted(stock.live) == sorted(set(stock.live)) and len(stock.live) == 8
+
+
+def test_further_maps_take_the_place_of_the_oldest():
+    with vector() as env, vector() as same:
+        stock = env.stock
+        assert stock is not None and same.stock is not None
+        first = [stock.orders[place] for place in stock.live]
+        env.reset()
+        for one in (env, same):
+            one.reset()
+            one.refresh_maps(3)
+            play(one, 2 * ROOMY.max_steps)
+            one.refresh_maps(3)
+            play(one, 2 * ROOMY.max_steps)
+        now = [stock.orders[place] for place in stock.live]
+        assert now[:2] == first[6:] and len(set(now)) == 8 and not set(now[2:]) & set(first)
+        assert env.map_figures()["maps_used"] == 14
+        assert stock.live == same.stock.live and stock.orders == same.stock.orders
+
+
+def test_a_restored_stock_goes_on_exactly(tmp_path, monkeypatch):
+    def act(env: VectorEnv) -> list[np.ndarray]:
+        env.refresh_maps(2)
+        return play(env, 20, seed=2)
+
+    with vector(spare_maps=2, seed=9) as env:
+        env.reset()
+        play(env, 5, seed=1)
+        env.refresh_maps(3)
+        env.set_curriculum(map_size_range=(40, 60), weapon_prob=0.9)
+        play(env, 7, seed=1)
+        assert env.stock is not None and env.stock.pending, "some maps wait for a place, which the state must say"
+        state = env.state_dict()
+        kept, figures = act(env), env.map_figures()
+    with vector(spare_maps=2, seed=9) as other:
+        other.reset()
+        other.load_state_dict(state)
+        assert other.get_curriculum()["map_size_range"] == (40, 60)
+        for a, b in zip(act(other), kept, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert other.map_figures()["maps_used"] == figures["maps_used"]
+    with vector(spare_maps=4) as other, pytest.raises(ValueError, match="bank of 10 places for maps, this run has 12"):
+        other.load_state_dict(state)
+
+
+def test_named_seeds_draw_their_own_sizes_and_keep_them():
+    cfg = replace(TWO_PACKS, map_size_range=(40, 60), packs_per_team_range=(1, 2))
+    seeds = [11, 12, 13, 14, 15, 16]
+    with vector(cfg, seeds=seeds) as env, vector(cfg, seeds=seeds[::-1]) as turned:
+        env.reset()
+        turned.reset()
+        assert edges(env) == edges(turned)[::-1] and len(set(edges(env))) > 1
+        assert env.alive_now.sum(1).tolist() == turned.alive_now.sum(1).tolist()[::-1]
+        with pytest.raises(ValueError, match="wanted none where seeds name the maps"):
+            env.set_curriculum(map_size_range=(40, 40))
+        env.set_curriculum(weapon_prob=0.5)
+        single = EchelonEnv(cfg)
+        observed, _ = single.reset(seed=11)
+        assert single.world.size[:2] == edges(env)[0]
+        assert single.sim.numpy("alive")[0].tolist() == env.alive_now[0].int().tolist()
+        assert {row.shape for row in observed.values()} == {(env.obs_dim,)}
+        single.close()
+
+
+def run_config(**changes) -> RunConfig:
+    """Return a run of seconds on maps of 30 to 40 voxels with one or two packs."""
+    whole = get_preset("quickstart")
+    world = WorldConfig(size_x=40, size_y=40, size_z=16)
+    ranges = {"map_size_range": (30, 40), "packs_per_team_range": (1, 2)}
+    env = replace(whole.env, world=world, num_packs=2, max_episode_seconds=5.0, **ranges)
+    return replace(
+        whole, num_envs=4, bank_maps=6, threads=1, device="cpu", total_steps=10**6, max_minutes=0.0, env=env,
+        ppo=replace(whole.ppo, rollout_steps=16, tbptt_chunk_length=8, num_minibatches=2),
+        eval=EvalConfig(seeds=1, every_updates=0, at_start=False, weapon_prob=0.2), **changes,
+    )  # fmt: skip
+
+
+def train(config: RunConfig, run_dir: Path, updates: int, **options) -> tuple[loop.RunResult, list[EventUpdate]]:
+    events: list[EventUpdate] = []
+    said = lambda event: events.append(event) if isinstance(event, EventUpdate) else None  # noqa: E731
+    result = loop.run(config, said, lambda: int(len(events) >= updates), run_dir=run_dir, **options)
+    return result, events
+
+
+def test_empty_places_enter_no_loss_and_no_statistic(tmp_path):
+    with Session(run_config(), tmp_path) as session:
+        session.collector.reset()
+        session.collector.collect()
+        session.collector.bootstrap(0.95)
+        buffer = session.buffer
+        absent = buffer.present == 0
+        assert absent.any() and not (buffer.alive[absent] > 0).any()
+        twin = {name: value.clone() for name, value in session.policy.state_dict().items()}
+        for values in (buffer.rewards, buffer.values, buffer.returns, buffer.advantages):
+            values[absent] = 1e3
+        torch.manual_seed(1)
+        session.trainer.update(buffer, session.collector.start_state, session.collector.chunk_states)
+        disturbed = {name: value.clone() for name, value in session.policy.state_dict().items()}
+    with Session(run_config(), tmp_path) as session:
+        session.collector.reset()
+        session.collector.collect()
+        session.collector.bootstrap(0.95)
+        torch.manual_seed(1)
+        session.trainer.update(session.buffer, session.collector.start_state, session.collector.chunk_states)
+        plain = session.policy.state_dict()
+        assert all(torch.equal(plain[name], disturbed[name]) for name in plain)
+        assert any(not torch.equal(plain[name], twin[name]) for name in plain)
+
+
+def test_a_run_with_ranges_goes_on_exactly_where_it_was(tmp_path):
+    config = run_config()
+    whole, updates = train(config, tmp_path / "whole", 4)
+    train(config, tmp_path / "cut", 2)
+    cut, _ = train(config, tmp_path / "cut", 2, resume="latest")
+    assert updates[-1].curriculum["map_size_range"] == (30, 40)
+    assert whole.checkpoint is not None and cut.checkpoint is not None
+    assert (cut.update, cut.global_step, cut.episodes) == (whole.update, whole.global_step, whole.episodes)
+    first, second = open_checkpoint(whole.checkpoint).weights(), open_checkpoint(cut.checkpoint).weights()
+    assert all(torch.equal(first[name], second[name]) for name in first)
