@@ -225,6 +225,12 @@ class RunConfig:
     """Environments in the batch."""
     bank_maps: int = 64
     """Maps prepared ahead; resets draw from them."""
+    bank_spare: int = 16
+    """Places for maps beside these, so that others come in while battles go on."""
+    bank_refresh_every: int = 0
+    """Updates after which further maps take the place of the oldest, made ahead in the background; 0 keeps the bank."""
+    bank_refresh_maps: int = 8
+    """How many do."""
     total_steps: int = 2_000_000
     """Learner agent-steps planned; schedules run over them."""
     max_minutes: float = 0.0
@@ -247,8 +253,11 @@ class RunConfig:
     """Evaluation."""
 
     def __post_init__(self) -> None:
-        for name in ("num_envs", "bank_maps", "total_steps", "save_every"):
+        for name in ("num_envs", "bank_maps", "bank_spare", "total_steps", "save_every"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        require(self.bank_refresh_every >= 0, "bank_refresh_every", self.bank_refresh_every, "at least 0")
+        more, wanted = self.bank_refresh_maps, f"1 to bank_maps, {self.bank_maps}"
+        require(self.bank_refresh_every == 0 or 1 <= more <= self.bank_maps, "bank_refresh_maps", more, wanted)
         require(self.keep_checkpoints >= 2, "keep_checkpoints", self.keep_checkpoints, "at least 2")
         require(0 <= self.seed < EVAL_SEED_BASE, "seed", self.seed, f"0 to {EVAL_SEED_BASE - 1}")
         require(

@@ -46,6 +46,10 @@ COMPLETED, FAILED, STOPPED = 0, 1, 4
 QUIET = (EventUpdate, EventEpisodes)
 """Records too frequent for the log; they are in the metrics."""
 
+PREPARING = {"maps": "preparing maps"}
+COMPILING = "compiling kernels"
+"""What a phase is called before training; kernels are announced by the name of their module."""
+
 LOGGED = ("device", "update", "global_step", "opponent", "win_rate", "path", "checkpoint", "reason", "message")
 """Fields of a record that its line in the log shows."""
 
@@ -78,6 +82,11 @@ class Link:
         self.last = event
         if not isinstance(event, QUIET):
             print(log_line(event), flush=True)
+        self.beat()
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Let the beat say how far the preparations are."""
+        self._phase = f"{PREPARING.get(what, COMPILING)} {done}/{total}"
         self.beat()
 
     def should_stop(self) -> int:
@@ -138,6 +147,7 @@ def train(paths: RunPaths, link: Link, resume: str | None) -> None:
         run_dir=paths.root,
         resume=resume,
         want_checkpoint=link.want_checkpoint,
+        progress=link.progress,
     )
 
 

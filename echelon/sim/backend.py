@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import Any
@@ -82,6 +82,38 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
+Progress = Callable[[str, int, int], None]
+"""Told the name of the module that is ready, how many are, and how many there are."""
+BLOCK = {True: 1, False: 256}
+"""Threads of a block, by whether the device is a CPU."""
+
+
+def load_modules(modules: Sequence[Any], device: str, progress: Progress | None = None) -> None:
+    """Compile modules, or read them from Warp's cache, and load them; ``progress`` hears of each that is ready.
+
+    Compiling releases Python's lock, so threads do it side by side, and none waits for another.
+    """
+    block = BLOCK[device == "cpu"]
+    ready = [m for m in modules if any(dim == block for _, dim in m.execs)]
+    rest = [m for m in modules if m not in ready]
+    # Long sources first: whoever begins with the longest at the end waits for it alone.
+    rest.sort(key=lambda m: -sum(len(kernel.adj.source or "") for kernel in m.kernels.values()))
+    if progress and modules:
+        progress("kernels", len(ready), len(modules))
+    with ThreadPoolExecutor(default_threads(), thread_name_prefix="compile") as pool:
+        pending = {pool.submit(wp.force_load, device, [m], block_dim=block, max_workers=0): m for m in rest}
+        try:
+            for done, future in enumerate(as_completed(pending), start=len(ready) + 1):
+                future.result()
+                if progress:
+                    progress(pending[future].name.rsplit(".", 1)[-1], done, len(modules))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    # What was loaded before may have been changed since; that is noticed here.
+    wp.force_load(device, ready, block_dim=block, max_workers=0) if ready else None
+
+
 class Backend:
     """Arrays of one batch and the machinery that runs programs over them.
 
@@ -146,17 +178,10 @@ class Backend:
             values.append(value)
         return tuple(self._length(c, shard) for c in launch.dims), values
 
-    def load(self, program: Program, progress: Callable[[str, int, int], None] | None = None) -> None:
-        """Compile and load every module of ``program`` now; ``progress(name, done, total)``."""
-        block_dim = 1 if self.device == "cpu" else 256
+    def load(self, program: Program, progress: Progress | None = None) -> None:
+        """Compile and load every module of ``program`` now, as many at a time as there are cores."""
         modules = list(dict.fromkeys(launch.kernel.module for launch in program))
-        workers = default_threads()
-        for i in range(0, len(modules), workers):
-            if progress:
-                progress(modules[i].name.rsplit(".", 1)[-1], i, len(modules))
-            wp.force_load(self.device, modules[i : i + workers], block_dim=block_dim, max_workers=workers)
-        if progress:
-            progress("kernels", len(modules), len(modules))
+        load_modules(modules, self.device, progress)
 
     def capture(self, program: Program) -> Runner:
         """Record ``program`` once per shard; running it afterwards allocates nothing and reads nothing back."""

@@ -110,6 +110,12 @@ class EventUpdate(Event):
     """Minibatches whose loss or gradient was not finite, so far."""
     dead_share: float = 0.0
     """Share of learner rows whose mech was dead at the start of a decision."""
+    maps_used: int = 0
+    """Maps of the run's sequence that episodes were or are played on."""
+    map_stalls: int = 0
+    """How often training waited for a map so far; 0 where maps are ready in time."""
+    map_wait_s: float = 0.0
+    """Time it waited for maps [s]."""
     peak_memory_mb: float = 0.0
     """Largest resident memory so far [MiB]."""
     device_memory_mb: float = 0.0

@@ -72,14 +72,16 @@ def run(
     resume: Path | str | None = None,
     want_checkpoint: Callable[[], bool] | None = None,
     make_env: MakeEnv | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> RunResult:
     """Train as ``config`` says until its end or a stop, and say so in events.
 
     ``should_stop`` is asked at every decision: 0 goes on, 1 (or True) saves after this update, 2 gives up the
     rollout and keeps the last checkpoint. ``resume`` is a checkpoint folder or ``latest``. Without ``run_dir``
-    nothing is saved. ``make_env`` replaces ``VectorEnv``.
+    nothing is saved. ``make_env`` replaces ``VectorEnv``. ``progress(what, done, total)`` hears of maps and kernels
+    being prepared.
     """
-    with Session(config, run_dir, make_env) as session:
+    with Session(config, run_dir, make_env, progress) as session:
         trip = _Trip(session, emit, should_stop, want_checkpoint or (lambda: False))
         trip.start(resume)
         if session.counters.update == 0 and config.eval.at_start:
@@ -131,6 +133,7 @@ class _Trip:
         else:
             s.env.set_heuristic_weapon_prob(schedules.weapon_probability(s.config.opponents, 0.0))
             s.collector.reset()
+        s.expect_maps()
         self.emit(_start_event(s, "" if self.last_checkpoint is None else self.last_checkpoint.path.name))
 
     def iterate(self) -> None:
@@ -138,13 +141,15 @@ class _Trip:
         s, began = self.session, time.perf_counter()
         s.trainer.set_progress(s.progress)
         self._move_levers()
+        s.refresh_maps()
+        prepared = time.perf_counter()
         times = s.collector.collect(lambda: int(self.should_stop()) >= STOP_NOW)
         collected = time.perf_counter()
         s.collector.bootstrap(s.config.ppo.gae_lambda)
         metrics = s.trainer.update(s.buffer, s.collector.start_state, s.collector.chunk_states)
         update_obs_normalizer(s.policy.obs_normalizer, s.buffer.obs, s.buffer.alive)
         updated = time.perf_counter()
-        self._report(metrics, times, began, collected, updated)
+        self._report(metrics, times, began, collected, updated, prepared - began)
         c, cfg = s.counters, s.config
         if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
             self.evaluate()
@@ -274,7 +279,7 @@ class _Trip:
             )
 
     def _report(
-        self, metrics: dict[str, Any], times: CollectTimes, began: float, collected: float, updated: float
+        self, metrics: dict[str, Any], times: CollectTimes, began: float, collected: float, updated: float, maps: float
     ) -> None:
         s, c = self.session, self.session.counters
         steps = int(s.buffer.alive.sum())
@@ -302,8 +307,10 @@ class _Trip:
                     "env": times.env_s,
                     "forward": times.forward_s,
                     "update": updated - collected,
-                    "other": (now - began) - times.env_s - times.forward_s - (updated - collected),
+                    **({"maps": maps} if s.config.bank_refresh_every else {}),
+                    "other": (now - began) - times.env_s - times.forward_s - (updated - collected) - maps,
                 },
+                **s.env.map_figures(),
                 reward_terms=s.window.reward_terms(),
                 actions=rates,
                 curriculum=dict(s.env.get_curriculum()),

@@ -131,7 +131,7 @@ class MapStock:
         numbers = range(first, first + count)
         return [order_map(self.cfg, training_map(self.seed, i), ranges or self.ranges) for i in numbers]
 
-    def figures(self) -> dict[str, float]:
+    def figures(self) -> dict[str, Any]:
         """Return what a run reports of its maps."""
         return {"maps_used": self.used, "map_stalls": self.supply.stalls, "map_wait_s": self.supply.waited_s}
 

@@ -40,7 +40,7 @@ from echelon.training.recording import TRAINING_PREFIX, Recorded, Recording, Rec
 from echelon.training.records import EpisodeWindow, RowLayout
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.shards import ShardPool
-from echelon.training.threads import resolve_threads
+from echelon.training.threads import map_makers, resolve_threads
 from echelon.training.weights import check_dimensions, load_weights
 
 IMPROVEMENT = 1e-6
@@ -66,7 +66,13 @@ class Counters:
 class Session:
     """The parts of a training run, built from its configuration; a context manager."""
 
-    def __init__(self, config: RunConfig, run_dir: Path | None = None, make_env: MakeEnv | None = None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path | None = None,
+        make_env: MakeEnv | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
         self.config = config
         self.run_dir = run_dir
         self.folder = None if run_dir is None else RunPaths(Path(run_dir)).checkpoints
@@ -85,7 +91,7 @@ class Session:
         seed_everything(config.seed)
         torch.set_num_threads(1)
         self.pool = ShardPool(self.threads)
-        self.env = self._build_env()
+        self.env = self._build_env(progress)
         self.layout = RowLayout(self.env)
         self.policy = self._build_policy()
         ppo = config.ppo
@@ -187,6 +193,17 @@ class Session:
             }
         return better
 
+    def expect_maps(self) -> None:
+        """Begin to make the maps of the next refresh, if there is one."""
+        if self.config.bank_refresh_every:
+            self.env.expect_maps(self.config.bank_refresh_maps)
+
+    def refresh_maps(self) -> None:
+        """Take further maps into the bank where this update is one to do so; which one it is depends on its number."""
+        every, update = self.config.bank_refresh_every, self.counters.update
+        if every and update and update % every == 0:
+            self.env.refresh_maps(self.config.bank_refresh_maps)
+
     def save(self) -> Checkpoint:
         """Write a checkpoint of this moment, which must be an update boundary, and drop old ones."""
         if self.folder is None:
@@ -225,7 +242,7 @@ class Session:
         check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
         load_weights(self.policy, saved.weights(self.device))
 
-    def _build_env(self) -> BatchedEnv:
+    def _build_env(self, progress: Callable[[str, int, int], None] | None) -> BatchedEnv:
         cfg, make_env = self.config, self._make_env
         if make_env is None:
             from echelon.training.vec_env import VectorEnv
@@ -241,6 +258,9 @@ class Session:
             threads=self.threads,
             learners="blue",
             bank_maps=cfg.bank_maps,
+            spare_maps=cfg.bank_spare,
+            map_workers=map_makers(self.threads),
+            progress=progress,
         )
 
     def _build_policy(self) -> FlatPolicy:

@@ -21,6 +21,15 @@ def thread_environment() -> dict[str, str]:
     }
 
 
+CORES_PER_MAP_MAKER = 8
+"""Cores for each process that makes maps ahead; on fewer, one of the lowest priority takes what is left."""
+
+
+def map_makers(threads: int) -> int:
+    """Return how many processes make maps ahead where ``threads`` train."""
+    return max(1, threads // CORES_PER_MAP_MAKER)
+
+
 def resolve_threads(threads: int) -> int:
     """Return how many threads to use: ``threads``, or every core this process may run on where it is 0."""
     if threads > 0:

@@ -274,7 +274,12 @@ class VectorEnv:
         if self.stock is not None:
             self.stock.refresh(count)
 
-    def map_figures(self) -> dict[str, float]:
+    def expect_maps(self, count: int) -> None:
+        """Begin to make the next ``count`` maps of the sequence, which ``refresh_maps`` will take."""
+        if self.stock is not None:
+            self.stock.expect(more=count)
+
+    def map_figures(self) -> dict[str, Any]:
         """Return ``maps_used``, ``map_stalls`` and ``map_wait_s`` [s] so far."""
         return self.stock.figures() if self.stock is not None else {}
 

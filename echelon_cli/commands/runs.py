@@ -116,6 +116,7 @@ def describe(paths) -> dict[str, Any]:
         "elapsed_s": update.elapsed_s if update else 0.0,
         "episodes": picture.episodes.count,
         "steps_per_s": update.steps_per_s if update else nothing,
+        "map_stalls": update.map_stalls if update else 0,
         "avg_return": update.avg_return if update else nothing,
         "win_rate": update.win_rate if update else nothing,
         "best_win_rate": best.win_rate if best else nothing,

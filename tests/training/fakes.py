@@ -56,6 +56,8 @@ class FakeEnv:
         learners: str | Sequence[str] = "blue",
         seeds: Sequence[int] | None = None,
         bank_maps: int = 64,
+        spare_maps: int = 16,
+        map_workers: int = 0,
         autoreset: bool = True,
         progress: Any = None,
     ) -> None:
@@ -137,7 +139,13 @@ class FakeEnv:
     def get_curriculum(self) -> dict[str, Any]:
         return {"weapon_prob": self.weapon_prob}
 
-    def map_figures(self) -> dict[str, float]:
+    def expect_maps(self, count: int) -> None:
+        pass
+
+    def refresh_maps(self, count: int) -> None:
+        pass
+
+    def map_figures(self) -> dict[str, Any]:
         return {}
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -311,3 +312,33 @@ def test_a_run_with_ranges_goes_on_exactly_where_it_was(tmp_path):
     assert (cut.update, cut.global_step, cut.episodes) == (whole.update, whole.global_step, whole.episodes)
     first, second = open_checkpoint(whole.checkpoint).weights(), open_checkpoint(cut.checkpoint).weights()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_run_takes_further_maps_in_at_fixed_updates_and_goes_on_exactly(tmp_path):
+    config = run_config(bank_refresh_every=1, bank_refresh_maps=2, bank_spare=3)
+    whole, updates = train(config, tmp_path / "whole", 4)
+    again, others = train(config, tmp_path / "again", 4)
+    train(config, tmp_path / "cut", 2)
+    cut, rest = train(config, tmp_path / "cut", 2, resume="latest")
+    assert [u.maps_used for u in updates] == [6, 8, 10, 12] == [u.maps_used for u in others]
+    assert [u.maps_used for u in rest] == [10, 12]
+    assert all("maps" in u.phases_s for u in updates) and updates[-1].map_stalls <= 3
+    saved = [open_checkpoint(result.checkpoint).weights() for result in (whole, again, cut) if result.checkpoint]
+    assert len(saved) == 3
+    for other in saved[1:]:
+        assert all(torch.equal(saved[0][name], other[name]) for name in other)
+
+
+def test_announced_ranges_are_ready_when_they_are_set(tmp_path, monkeypatch):
+    monkeypatch.setenv("ECHELON_CACHE", str(tmp_path))
+    with vector(map_workers=1) as env:
+        stock = env.stock
+        assert stock is not None
+        env.reset()
+        env.expect_curriculum(map_size_range=(40, 45))
+        while not all(coming.done() for coming in stock.supply._ahead.values()):
+            time.sleep(0.02)
+        env.set_curriculum(map_size_range=(40, 45))
+        assert env.map_figures()["map_stalls"] == 0
+        env.set_curriculum(map_size_range=(46, 50))
+        assert env.map_figures()["map_stalls"] == 1 and env.map_figures()["map_wait_s"] > 0
