@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from echelon.agents.levels import script_of
-from echelon.bench import learner
+from echelon.bench import learner, preparing
 from echelon.config import EnvConfig, WorldConfig
 from echelon.sim import step
 from echelon.sim.backend import default_threads
@@ -25,6 +25,7 @@ from echelon.training.vec_env import VectorEnv
 
 WARM_DECISIONS = 120
 MEASURED_DECISIONS = 240
+WARM_EDGE = 40
 PILOTS = "medium"
 TIMED_DECISIONS = 12
 Measure = Callable[[], dict[str, Any]]
@@ -146,10 +147,22 @@ SCENES: dict[str, Callable[[], Any]] = {
     "sim-blind": sim_blind,
     "rays": rays,
     "observation": observation,
+    "reset": preparing.reset,
+    "maps": preparing.maps,
+    "compile": preparing.compile_kernels,
     "update": learner.update,
     "train": learner.train,
     "crowded": learner.crowded,
 }
+
+
+def warm_up(tell: Callable[[str], None]) -> None:
+    """Compile the kernels that most scenes need, so that a first start on a machine shows what it is doing."""
+    small = EnvConfig(world=WorldConfig(size_x=WARM_EDGE, size_y=WARM_EDGE))
+    with VectorEnv(
+        1, small, bank_maps=1, progress=lambda _, done, total: tell(f"compiling kernels, {done} of {total}")
+    ):
+        pass
 
 
 def run_scenes(
@@ -157,6 +170,7 @@ def run_scenes(
 ) -> list[dict[str, Any]]:
     """Measure each scene ``repeats`` times; return per scene the median, the extremes and the last one's details."""
     results = []
+    warm_up(tell)
     for name in names:
         tell(f"{name}: preparing")
         with SCENES[name]() as measure:

@@ -47,7 +47,7 @@ class JobStatus:
     """Why, in words, where the state alone does not say it."""
     preset: str = ""
     phase: str = ""
-    """What the trainer last said it does."""
+    """What the trainer last said it does; after a comma, how far it is with it."""
     update: int = 0
     global_step: int = 0
     created: float = 0.0
@@ -121,11 +121,12 @@ def _living(paths: RunPaths, processes: dict[str, Any], progress: dict[str, Any]
         return "stalled", "the trainer is suspended (SIGSTOP); send SIGCONT to its process group to go on"
     phase = _text(progress, "phase") or "starting"
     silent = silence_s(progress)
-    if silent is not None and silent > STALL_LIMITS_S.get(phase, STALL_LIMITS_S["training"]):
+    stage = phase.partition(",")[0]
+    if silent is not None and silent > STALL_LIMITS_S.get(stage, STALL_LIMITS_S["training"]):
         return "stalled", f"no progress for {silent:.0f} s while {phase}"
     if control.stop_requests(paths):
         return "stopping", "the trainer finishes its update and saves"
-    return ("starting", "") if phase == "starting" else ("running", "")
+    return ("starting", "") if stage == "starting" else ("running", "")
 
 
 def _vanished(spec: dict[str, Any], processes: dict[str, Any]) -> tuple[State, str]:

@@ -86,7 +86,7 @@ class Link:
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Let the beat say how far the preparations are."""
-        self._phase = f"{PREPARING.get(what, COMPILING)} {done}/{total}"
+        self._phase = f"starting, {PREPARING.get(what, COMPILING)} {done}/{total}"
         self.beat()
 
     def should_stop(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.bench import scenes
+from echelon.bench import preparing, scenes
 from echelon.bench.tree import fold, rows
 
 
@@ -29,10 +29,12 @@ def test_every_scene_says_in_one_line_what_it_measures():
         assert (scene.__doc__ or "").strip(), name
 
 
-@pytest.mark.parametrize("name", ["sim-blind", "rays", "observation"])
+@pytest.mark.parametrize("name", ["sim-blind", "rays", "observation", "reset", "maps"])
 def test_a_scene_measures_something(name, monkeypatch):
     monkeypatch.setattr(scenes, "WARM_DECISIONS", 2)
     monkeypatch.setattr(scenes, "MEASURED_DECISIONS", 2)
+    monkeypatch.setattr(preparing, "MEASURED_RESETS", 2)
+    monkeypatch.setattr(preparing, "MEASURED_MAPS", 2)
     (result,) = scenes.run_scenes([name], repeats=2)
     assert result["scene"] == name and result["min_per_s"] <= result["median_per_s"] <= result["max_per_s"]
     assert result["median_per_s"] > 0
@@ -46,3 +48,18 @@ def test_a_simulator_scene_shows_the_phases_of_a_decision(monkeypatch):
         result["phases_ms"]
     )
     assert 0.0 <= result["dead_share"] < 1.0
+
+
+def test_kernels_are_announced_while_they_compile():
+    said: list[str] = []
+    scenes.warm_up(said.append)
+    counts = [text.rpartition(", ")[2] for text in said if text.startswith("compiling kernels")]
+    done, total = zip(*((int(n) for n in text.split(" of ")) for text in counts), strict=True)
+    assert list(done) == sorted(done) and done[-1] == total[-1] >= 20
+
+
+@pytest.mark.slow
+def test_every_kernel_compiles_into_an_empty_cache_within_a_minute():
+    with preparing.compile_kernels() as measure:
+        result = measure()
+    assert result["modules"] >= 20 and result["seconds"] <= 60
