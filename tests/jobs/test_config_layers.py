@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from echelon.jobs.config_layers import (
@@ -71,6 +73,14 @@ def test_an_assignment_is_read_as_toml_and_else_as_words(text, value):
     assert parse_assignment(text)[1] == value
 
 
+def test_ranges_are_given_as_lists():
+    given = dict([parse_assignment("env.map_size_range=[40, 60]"), parse_assignment("env.num_packs=2")])
+    made = resolve(overrides={**given, "env.packs_per_team_range": [1, 2]})
+    assert made.config.env.map_size_range == (40, 60) and made.config.env.packs_per_team_range == (1, 2)
+    again = resolve(base=json.loads(json.dumps(made.nested())))
+    assert again.config == made.config
+
+
 def test_none_removes_a_value():
     assert resolve(overrides=dict([parse_assignment("ppo.ent_coef_end=none")])).config.ppo.ent_coef_end is None
 
@@ -89,6 +99,11 @@ def test_none_removes_a_value():
         ("ppo.ent_coef_end", "low", "ppo.ent_coef_end is 'low'"),
         ("ppo.clip_coef", -1, "ppo.clip_coef is -1"),
         ("ppo.lr", float("nan"), "ppo.lr is nan"),
+        ("env.map_size_range", [50, 40], "env.map_size_range is (50, 40), wanted the least first"),
+        ("env.map_size_range", [40, 500], "env.map_size_range is (40, 500), wanted 20 to 60, the capacity"),
+        ("env.map_size_range", 40, "env.map_size_range is 40"),
+        ("env.packs_per_team_range", [1, 2], "env.packs_per_team_range is (1, 2), wanted 1 to 1, the capacity"),
+        ("bank_refresh_every", -1, "bank_refresh_every is -1, wanted at least 0"),
         ("", 1, "'' (from --set) does not exist"),
     ],
 )

@@ -1,0 +1,28 @@
+"""The trainer's side of a run folder: what its beat says while it prepares."""
+
+from __future__ import annotations
+
+from echelon.jobs.worker import Link
+from echelon.runs import RunPaths, read_json
+from echelon.telemetry.events import EventStart
+from echelon.telemetry.log import EventLog
+
+
+def test_the_beat_says_how_far_maps_and_kernels_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("echelon.jobs.worker.BEAT_S", 0.0)
+    paths = RunPaths(tmp_path)
+    paths.metrics.touch()
+    with EventLog(paths.metrics) as log:
+        link = Link(paths, log)
+
+        def phase() -> str:
+            link.beat()
+            return (read_json(paths.progress) or {})["phase"]
+
+        assert phase() == "starting"
+        link.progress("maps", 3, 64)
+        assert phase() == "starting, preparing maps 3/64"
+        link.progress("observe_kernels", 12, 40)
+        assert phase() == "starting, compiling kernels 12/40"
+        link.emit(EventStart(device="cpu"))
+        assert phase() == "training"
