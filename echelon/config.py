@@ -24,7 +24,6 @@ from echelon.config_game import (
     PhysicsConfig,
     WorldConfig,
     require,
-    require_span,
 )
 from echelon.config_reward import REWARD_PROFILES, RewardConfig
 

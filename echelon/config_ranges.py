@@ -27,7 +27,7 @@ def require_ranges(config: object, prefix: str, ranges: Mapping[str, tuple[float
 
 
 def require_span(span: object, name: str, least: int, most: int) -> None:
-    """Raise ``ValueError`` unless ``span`` is none or two whole numbers in order, both within ``least`` and ``most``."""
+    """Raise ``ValueError`` unless ``span`` is none, or two whole numbers in order within ``least`` and ``most``."""
     if span is None:
         return
     whole = isinstance(span, (tuple, list)) and len(span) == 2 and all(type(end) is int for end in span)

@@ -81,9 +81,7 @@ def build_bank(
     return stack_maps(make_maps(orders, workers=workers, progress=progress))
 
 
-def bank_for(
-    cfg: EnvConfig, seeds: Sequence[int], *, workers: int = 0, progress: Progress | None = None
-) -> MapBank:
+def bank_for(cfg: EnvConfig, seeds: Sequence[int], *, workers: int = 0, progress: Progress | None = None) -> MapBank:
     """Prepare the maps of these seeds at the capacity of ``cfg``; where it has ranges, each seed draws its own size.
 
     Raises ``ValueError`` for no seeds, and for a size that cannot hold the spawns.
@@ -96,9 +94,7 @@ def bank_for(
     return stack_for(cfg, make_maps(orders, workers=workers, progress=progress))
 
 
-def make_maps(
-    orders: Sequence[MapOrder], *, workers: int = 0, progress: Progress | None = None
-) -> list[GeneratedMap]:
+def make_maps(orders: Sequence[MapOrder], *, workers: int = 0, progress: Progress | None = None) -> list[GeneratedMap]:
     """Return the maps ordered, in their order, from the cache or made by ``workers`` processes."""
     maps: dict[int, GeneratedMap] = {}
     for slot, made in _produce(orders, workers):

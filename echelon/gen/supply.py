@@ -1,4 +1,4 @@
-"""Makes maps ahead of their use, in processes of the lowest priority, and counts how often somebody had to wait.
+"""Makes maps ahead of their use, in processes of low priority, and counts how often somebody had to wait.
 
 What is taken does not depend on timing: it is always what was ordered, made by whoever comes first. The processes end
 with their parent, however that ends.
@@ -19,8 +19,8 @@ from multiprocessing.connection import wait
 from echelon.gen.generate import GeneratedMap
 from echelon.gen.order import MapOrder
 
-LOWEST_PRIORITY = 19
-"""Niceness of a process that makes maps: it takes what training leaves."""
+NICENESS = 10
+"""Of a process that makes maps: it yields to training, yet gets a tenth of a core that training would fill."""
 
 
 class MapSupply:
@@ -37,7 +37,7 @@ class MapSupply:
 
     def expect(self, orders: Sequence[MapOrder]) -> None:
         """Begin to make these maps, if they are not being made, beside those expected before."""
-        if not self.workers:
+        if not self.workers or not orders:
             return
         if self._pool is None:
             # Spawned, not forked: the parent may hold threads of torch and Warp.
@@ -91,7 +91,7 @@ class MapSupply:
 def _serve() -> None:
     """Settle into a process that makes maps: low priority, deaf to the terminal, gone when the parent is."""
     if hasattr(os, "nice"):
-        os.nice(LOWEST_PRIORITY)
+        os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 

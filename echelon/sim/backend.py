@@ -111,7 +111,8 @@ def load_modules(modules: Sequence[Any], device: str, progress: Progress | None 
             pool.shutdown(cancel_futures=True)
             raise
     # What was loaded before may have been changed since; that is noticed here.
-    wp.force_load(device, ready, block_dim=block, max_workers=0) if ready else None
+    if ready:
+        wp.force_load(device, ready, block_dim=block, max_workers=0)
 
 
 class Backend:

@@ -133,7 +133,6 @@ class _Trip:
         else:
             s.env.set_heuristic_weapon_prob(schedules.weapon_probability(s.config.opponents, 0.0))
             s.collector.reset()
-        s.expect_maps()
         self.emit(_start_event(s, "" if self.last_checkpoint is None else self.last_checkpoint.path.name))
 
     def iterate(self) -> None:

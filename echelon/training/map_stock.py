@@ -24,6 +24,8 @@ from echelon.sim.random import StreamId, draw_u32
 PREFIX = "stock_"
 """How the names of saved arrays begin."""
 NO_MAP = -1
+REFRESHES_AHEAD = 2
+"""How many refreshes' maps are made ahead, so that a machine busy for a while keeps nobody waiting."""
 
 
 def training_map(seed: int, number: int) -> int:
@@ -32,7 +34,10 @@ def training_map(seed: int, number: int) -> int:
 
 
 class MapStock:
-    """``count`` maps in use at a time, of the sequence of a run's seed, and ``spare`` places for further ones."""
+    """``count`` maps in use at a time, of the sequence of a run's seed, and ``spare`` places for further ones.
+
+    A refresh is expected to take in ``more`` maps, which are made ahead. ``used`` counts the sequence.
+    """
 
     def __init__(
         self,
@@ -41,6 +46,7 @@ class MapStock:
         count: int,
         *,
         spare: int = 1,
+        more: int = 0,
         supply: MapSupply | None = None,
         bank: MapBank | None = None,
         progress: Callable[[int, int], None] | None = None,
@@ -50,17 +56,17 @@ class MapStock:
         self.ranges.check(cfg)
         self.supply = supply or MapSupply()
         self.count = bank.count if bank else count
+        self.used, self._more = self.count, more
+        # First of all, so that the processes are there by the time the batch is.
+        self.expect()
         orders: list[MapOrder] = [] if bank else self._orders(0, count)
         self.bank = bank or stack_for(cfg, make_maps(orders, progress=progress), places=count + max(1, spare))
         self.orders: list[MapOrder | None] = [*orders, *([None] * (self.bank.count - len(orders)))]
         """What is in each place; None where nothing is, or a map from outside."""
         self.live = list(range(self.count))
         """Places that resets draw from, oldest first."""
-        self.used = self.count
-        """Maps of the sequence that were put to use."""
         self._due: list[tuple[MapOrder, GeneratedMap]] = []
         self._stale = False
-        self._more = 0
 
     @property
     def pending(self) -> bool:
@@ -82,23 +88,21 @@ class MapStock:
         self._due = list(zip(orders, self.supply.take(orders), strict=True))
         self.supply.forget()
         self._stale, self.used = True, self.count
-        self.expect(more=self._more)
+        self.expect()
         self.tend()
 
-    def expect(self, ranges: MapRanges | None = None, more: int = 0) -> None:
-        """Begin to make the maps of other ranges, or the next ``more`` of the sequence, before they are asked for."""
+    def expect(self, ranges: MapRanges | None = None) -> None:
+        """Begin to make the maps of the next refreshes, and those of other ``ranges``, before they are asked for."""
         if ranges is not None and ranges != self.ranges:
             self.supply.expect(self._orders(0, self.count, ranges))
-        if more:
-            self._more = more
-            self.supply.expect(self._orders(self.used, more))
+        self.supply.expect(self._orders(self.used, REFRESHES_AHEAD * self._more))
 
     def refresh(self, more: int) -> None:
         """Let the next ``more`` maps of the sequence take the place of the oldest, and begin to make those after."""
         orders = self._orders(self.used, more)
         self._due += zip(orders, self.supply.take(orders), strict=True)
         self.used += more
-        self.expect(more=more)
+        self.expect()
         self.tend()
 
     def tend(self, *, all_begin: bool = False) -> None:
@@ -167,6 +171,7 @@ class MapStock:
         self._due = list(zip(due, make_maps(due), strict=True)) if due else []
         self.live = state[f"{PREFIX}live"].tolist()
         self.used, self._stale, self.supply.stalls = used, bool(stale), stalls
+        self.expect()
         self._batch.draw_from(self.live)
 
     def _order(self, row: Sequence[int]) -> MapOrder | None:

@@ -193,11 +193,6 @@ class Session:
             }
         return better
 
-    def expect_maps(self) -> None:
-        """Begin to make the maps of the next refresh, if there is one."""
-        if self.config.bank_refresh_every:
-            self.env.expect_maps(self.config.bank_refresh_maps)
-
     def refresh_maps(self) -> None:
         """Take further maps into the bank where this update is one to do so; which one it is depends on its number."""
         every, update = self.config.bank_refresh_every, self.counters.update
@@ -259,6 +254,7 @@ class Session:
             learners="blue",
             bank_maps=cfg.bank_maps,
             spare_maps=cfg.bank_spare,
+            more_maps=cfg.bank_refresh_maps if cfg.bank_refresh_every else 0,
             map_workers=map_makers(self.threads),
             progress=progress,
         )

@@ -22,7 +22,7 @@ def thread_environment() -> dict[str, str]:
 
 
 CORES_PER_MAP_MAKER = 8
-"""Cores for each process that makes maps ahead; on fewer, one of the lowest priority takes what is left."""
+"""Cores for each process that makes maps ahead; on fewer, one of low priority takes what is left."""
 
 
 def map_makers(threads: int) -> int:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord, finished
-from echelon.config import SHORTEST_EDGE, EnvConfig, require, require_span
+from echelon.config import SHORTEST_EDGE, EnvConfig, require
+from echelon.config_ranges import require_span
 from echelon.env import observe, reward
 from echelon.env.engine import Engine
 from echelon.gen.bank import MapBank, bank_for
@@ -58,7 +59,8 @@ class VectorEnv:
     ``learners`` says which team learns (blue, red, both, none), for all or per environment. With ``seeds`` every
     environment plays that episode seed on the map of the same seed; otherwise seeds come from ``seed`` and maps from
     a bank of ``bank_maps``, beside which ``spare_maps`` places let others come in; ``map_workers`` processes make these
-    ahead. The configuration's world and packs are the capacity: its ranges, and levers later, say what is drawn within.
+    ahead, for refreshes by ``more_maps``. The configuration's world and packs are the capacity: its ranges, and levers
+    later, say what is drawn within.
     The tensors below are views, overwritten by the next ``step``.
     """
 
@@ -76,6 +78,7 @@ class VectorEnv:
         seeds: Sequence[int] | None = None,
         bank_maps: int = 64,
         spare_maps: int = SPARE_MAPS,
+        more_maps: int = 0,
         map_workers: int = 0,
         bank: MapBank | None = None,
         autoreset: bool = True,
@@ -88,8 +91,8 @@ class VectorEnv:
         self.stock: MapStock | None = None
         if seeds is None:
             self.stock = MapStock(
-                env_cfg, seed, bank_maps, spare=min(spare_maps, bank_maps), supply=MapSupply(map_workers), bank=bank,
-                progress=tell,
+                env_cfg, seed, bank_maps, spare=min(spare_maps, bank_maps), more=more_maps, bank=bank,
+                supply=MapSupply(map_workers), progress=tell,
             )  # fmt: skip
         own = self.stock.bank if self.stock is not None else bank
         self.bank = own or make_bank(env_cfg, sorted(set(seeds or ())), progress=tell)
@@ -273,11 +276,6 @@ class VectorEnv:
         """Let ``count`` further maps of the run's sequence take the place of the oldest; nobody's ground changes."""
         if self.stock is not None:
             self.stock.refresh(count)
-
-    def expect_maps(self, count: int) -> None:
-        """Begin to make the next ``count`` maps of the sequence, which ``refresh_maps`` will take."""
-        if self.stock is not None:
-            self.stock.expect(more=count)
 
     def map_figures(self) -> dict[str, Any]:
         """Return ``maps_used``, ``map_stalls`` and ``map_wait_s`` [s] so far."""

@@ -33,7 +33,9 @@ def battle(size: tuple[int, int, int], packs: int, envs: int, **ranges) -> Vecto
     """Return battles between scripted pilots, every mech of which is observed."""
     world = WorldConfig(size_x=size[0], size_y=size[1], size_z=size[2])
     cfg = EnvConfig(world=world, num_packs=packs, **ranges)
-    env = VectorEnv(envs, cfg, initial_weapon_prob=1.0, learners="both", bank_maps=min(envs, MOST_MAPS), autoreset=False)
+    env = VectorEnv(
+        envs, cfg, initial_weapon_prob=1.0, learners="both", bank_maps=min(envs, MOST_MAPS), autoreset=False
+    )
     env.engine.batch["script"].fill_(script_of("medium"))
     return env
 

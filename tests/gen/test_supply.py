@@ -15,7 +15,7 @@ import pytest
 from echelon.config import WorldConfig
 from echelon.gen.generate import generate
 from echelon.gen.order import MapOrder
-from echelon.gen.supply import LOWEST_PRIORITY, MapSupply
+from echelon.gen.supply import NICENESS, MapSupply
 
 WORLD = WorldConfig(size_x=40, size_y=40, size_z=14)
 PATIENCE_S = 60.0
@@ -113,7 +113,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks /proc who lives")
-def test_a_worker_has_the_lowest_priority_and_dies_with_a_parent_that_was_killed(tmp_path):
+def test_a_worker_yields_to_others_and_dies_with_a_parent_that_was_killed(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
@@ -121,7 +121,7 @@ def test_a_worker_has_the_lowest_priority_and_dies_with_a_parent_that_was_killed
     try:
         assert parent.stdout is not None
         pid, priority = (int(word) for word in parent.stdout.readline().split())
-        assert priority == LOWEST_PRIORITY and alive(pid)
+        assert priority == NICENESS and alive(pid)
         parent.kill()
         parent.wait()
         assert until(lambda: not alive(pid)), "a worker lives on without its parent"

@@ -29,6 +29,7 @@ PILOTS = ("legacy", "hard")
 SEEDS = (3, 2**30)
 CFG = EnvConfig(world=WorldConfig(size_x=60, size_y=60))
 SMALL = WorldConfig(size_x=48, size_y=40, size_z=20)
+OTHER_SIZES = ((36, 30, 16), (100, 100, 20), (64, 80, 64), (200, 200, 20))
 UPDATE = bool(os.environ.get("ECHELON_UPDATE_GOLDEN"))
 
 
@@ -51,8 +52,8 @@ def fight(pilot: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def world_hash(biome: str) -> str:
-    return generate(SMALL, 1, num_packs=1, zone_radius_vox=5.0, biome=biome).hashes["materials"]
+def world_hash(biome: str, world: WorldConfig = SMALL) -> str:
+    return generate(world, 1, num_packs=1, zone_radius_vox=5.0, biome=biome).hashes["materials"]
 
 
 def golden(section: str, current: Any) -> Any:
@@ -74,3 +75,12 @@ def test_a_golden_battle_is_fought_as_ever(pilot):
 def test_golden_worlds_of_every_biome_are_as_ever():
     current = {biome: world_hash(biome) for biome in BIOMES}
     assert golden("worlds", current) == current, "if meant: raise GENERATOR_VERSION and update the golden file"
+
+
+@pytest.mark.parametrize("size", OTHER_SIZES, ids=str)
+def test_golden_worlds_of_every_biome_and_size_are_as_ever(size):
+    world = WorldConfig(size_x=size[0], size_y=size[1], size_z=size[2])
+    current = {biome: world_hash(biome, world) for biome in BIOMES}
+    assert len(set(current.values())) == len(BIOMES), "no two biomes are alike"
+    name = f"worlds of {'x'.join(map(str, size))}"
+    assert golden(name, current) == current, "if meant: raise GENERATOR_VERSION and update the golden file"

@@ -57,6 +57,7 @@ class FakeEnv:
         seeds: Sequence[int] | None = None,
         bank_maps: int = 64,
         spare_maps: int = 16,
+        more_maps: int = 0,
         map_workers: int = 0,
         autoreset: bool = True,
         progress: Any = None,
@@ -138,9 +139,6 @@ class FakeEnv:
 
     def get_curriculum(self) -> dict[str, Any]:
         return {"weapon_prob": self.weapon_prob}
-
-    def expect_maps(self, count: int) -> None:
-        pass
 
     def refresh_maps(self, count: int) -> None:
         pass
