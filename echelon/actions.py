@@ -36,7 +36,9 @@ COMM_START = OBS_CTRL_START + OBS_CTRL_DIM
 
 TRIGGER_NAMES = ("primary", "vent", "secondary", "tertiary", "special")
 TRIGGER_COLUMNS = (4, 5, 6, 7, 8)
-"""Columns whose activation rate is reported per class."""
+"""Columns of the triggers; a scout's secondary is its electronic warfare."""
+RATED_CONTROLS = {**dict(zip(TRIGGER_NAMES, TRIGGER_COLUMNS, strict=True)), "jets": 2, "hostile_only": HOSTILE_ONLY}
+"""Controls that are on above 0 and whose rate of use is reported per class, with their columns."""
 
 
 def action_dim(comm_dim: int = 8) -> int:

@@ -1,8 +1,9 @@
 """Every dial of Echelon, as frozen keyword-only dataclasses with a unit and a reason per field.
 
-The game's dials are written in ``echelon.config_game`` and ``config_reward`` and re-exported here; the learner's and
-the whole run's are below. Presets are functions in ``echelon.presets`` that return a complete ``RunConfig``. Importing
-this module loads nothing heavy. Impossible values raise ``ValueError`` naming field, value and range.
+The game's dials are written in ``echelon.config_game`` and ``config_reward``, those of opponents, curriculum and
+evaluation in ``config_opponents``, and all are re-exported here; the learner's and the whole run's are below. Presets
+are functions in ``echelon.presets`` that return a complete ``RunConfig``. Importing this module loads nothing heavy.
+Impossible values raise ``ValueError`` naming field, value and range.
 """
 
 from __future__ import annotations
@@ -25,24 +26,38 @@ from echelon.config_game import (
     WorldConfig,
     require,
 )
+from echelon.config_opponents import (
+    LADDER,
+    CurriculumConfig,
+    EvalConfig,
+    LadderSkill,
+    MixConfig,
+    OpponentConfig,
+    PilotSkill,
+)
 from echelon.config_reward import REWARD_PROFILES, RewardConfig
 
 __all__ = [
     "EPS_DIV",
     "EPS_NORM",
     "EVAL_SEED_BASE",
+    "LADDER",
     "PACK_SIZE",
     "REWARD_PROFILES",
     "SHORTEST_EDGE",
     "TANH_EPS",
     "ConnectivityConfig",
+    "CurriculumConfig",
     "EnvConfig",
     "EvalConfig",
+    "LadderSkill",
+    "MixConfig",
     "ModelConfig",
     "ObsNormConfig",
     "OpponentConfig",
     "PPOConfig",
     "PhysicsConfig",
+    "PilotSkill",
     "RewardConfig",
     "RunConfig",
     "WorldConfig",
@@ -158,54 +173,6 @@ class PPOConfig:
         )
 
 
-PilotSkill = Literal["legacy", "trivial", "easy", "medium", "hard", "expert"]
-"""Names of the scripted pilots, as ``echelon.agents`` has them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpponentConfig:
-    """Who the learner plays against."""
-
-    __pydantic_config__ = STRICT
-
-    kind: Literal["heuristic"] = "heuristic"
-    """Scripted pilots."""
-    skill: PilotSkill = "legacy"
-    """Level of the scripted pilots; ``legacy`` is the omniscient baseline."""
-    weapon_prob_start: float = 0.2
-    """Chance that a scripted pilot's trigger is kept, at the start."""
-    weapon_prob_end: float = 1.0
-    """The same at the end of the ramp."""
-    weapon_ramp_share: float = 0.0
-    """Share of training over which it rises; 0 uses the end value from the start."""
-
-    def __post_init__(self) -> None:
-        for name in ("weapon_prob_start", "weapon_prob_end", "weapon_ramp_share"):
-            require(0 <= getattr(self, name) <= 1, f"opponents.{name}", getattr(self, name), "0 to 1")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvalConfig:
-    """Evaluation on held-out seeds with sides swapped."""
-
-    __pydantic_config__ = STRICT
-
-    every_updates: int = 50
-    """Updates between evaluations; 0 evaluates only at the end."""
-    seeds: int = 40
-    """Held-out seeds; twice as many episodes are played."""
-    skill: PilotSkill = "legacy"
-    """Level of the scripted opponent."""
-    weapon_prob: float = 1.0
-    """Trigger probability of the scripted opponent."""
-    deterministic: bool = True
-    """Play the mean action instead of a sample."""
-    at_start: bool = True
-    """Evaluate the untrained policy first, so that progress has a zero."""
-    record_seeds: int = 1
-    """Held-out seeds whose matches are recorded, from both sides; 0 records none."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """A whole training run."""
@@ -248,6 +215,8 @@ class RunConfig:
     """The learning rule."""
     opponents: OpponentConfig = field(default_factory=OpponentConfig)
     """The other team."""
+    curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
+    """Levers that move while training goes on."""
     eval: EvalConfig = field(default_factory=EvalConfig)
     """Evaluation."""
 

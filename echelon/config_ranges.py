@@ -68,3 +68,18 @@ REWARD_RANGES = {
     "assist_period_s": (0.0, HOUR_S), "contested_offense": AMOUNT, "contested_death": AMOUNT, "teammate_decay": SHARE,
     "team_alpha": SHARE,
 }  # fmt: skip
+COUNT = (0, 10**6)
+OPPONENT_RANGES = {
+    "weapon_prob_start": SHARE, "weapon_prob_end": SHARE, "weapon_ramp_share": SHARE, "weapon_ramp_updates": COUNT,
+    "past_every_updates": COUNT, "past_keep": (1, 256), "rating_seeds": (0, 1000), "rating_rivals": (1, 64),
+}  # fmt: skip
+EDGE = (20, 200)
+CURRICULUM_RANGES = {
+    "packs_two_at": COUNT, "packs_all_at": COUNT, "map_small_min": EDGE, "map_small_max": EDGE, "map_large_min": EDGE,
+    "map_large_max": EDGE, "team_alpha_share": SHARE, "gate_seeds": (1, 10**4), "gate_episodes": (1, 10**5),
+    "gate_window": (1, 10**5), "gate_advance": SHARE, "gate_retreat": SHARE, "gate_dwell_updates": COUNT,
+}  # fmt: skip
+EVAL_RANGES = {
+    "every_updates": COUNT, "seeds": (1, 10**5), "weapon_prob": SHARE, "record_seeds": (0, 10**5),
+    "heat_cells": (0, 512),
+}  # fmt: skip

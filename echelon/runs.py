@@ -104,6 +104,11 @@ class RunPaths:
         return self.root / "replays"
 
     @property
+    def heat(self) -> Path:
+        """Heat maps of evaluations."""
+        return self.root / "heat"
+
+    @property
     def control(self) -> Path:
         return self.root / "control"
 

@@ -36,9 +36,13 @@ CLASS_SUITES = (
 THREAT_WEIGHTS = (0.5, 0.7, 1.0, 1.5)
 """Weight of each chassis in the threat and friendly mass gauges."""
 
+OPPONENT_BUFFERS = {"row_of": "opponent_row_of", "obs": "opponent_obs", "obs_row": "first_row"}
+"""Arrays that take the place of the learners' where observations of opponents are written."""
+
 FIELDS: dict[str, Field] = {
     "actions": Field(wp.float32, "EMA", "action vectors"),
     "row_of": Field(wp.int32, "EM", "observation row of each mech, -1 none"),
+    "opponent_row_of": Field(wp.int32, "EM", "row of each mech that an opponent's policy flies, -1 none"),
     "bad_obs": Field(wp.int32, "EM", "non-finite entries of the last observation, replaced by 0"),
 }
 
@@ -67,6 +71,7 @@ class Engine:
         self.autoreset = autoreset
         self._frame: Program = ()
         self._journals = False
+        self._opponents_look = False
         self._surveys = cfg.obs_layout == "classic"
         self.batch = Batch(cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env)
         self.batch.lengths["A"] = self.action_dim
@@ -76,6 +81,7 @@ class Engine:
             self.batch.add_fields(fields)
         self._add_constants()
         self.batch["row_of"].fill_(-1)
+        self.batch["opponent_row_of"].fill_(-1)
         self.batch["winner"].fill_(-1)
         self.attach(np.zeros((1, 1, self.obs_dim), np.float32), np.zeros((1, 1, self.obs_dim), np.float32))
         if cfg.nav_mode != "off":
@@ -123,6 +129,12 @@ class Engine:
             self.batch.backend.add({name: array}, per_env=False)
         self._runners = {}
 
+    def attach_opponents(self, obs: Any) -> None:
+        """Write what mechs with an ``opponent_row_of`` see into ``obs`` ``[1, K, D]``, whatever row learners are at."""
+        self.batch.backend.add({"opponent_obs": obs}, per_env=False)
+        self._opponents_look = True
+        self._runners = {}
+
     def decision(self) -> list[Launch]:
         """Return the whole program of one decision."""
         truncated = self.look("cut", obs="final_obs", obs_row="first_row") if self.cfg.truncation_bootstraps else []
@@ -157,10 +169,13 @@ class Engine:
 
     def look(self, fresh: str, **buffers: str) -> list[Launch]:
         """Return the program that senses and observes where array ``fresh`` says so."""
+        rows = [looking.show(self.cfg, {"fresh": fresh, **buffers})]
+        if self._opponents_look and not buffers:
+            rows.append(looking.show(self.cfg, {"fresh": fresh, **OPPONENT_BUFFERS}))
         return [
             *step.look(fresh),
             *in_phase("sensing", [Launch(contacts.fill_contacts, MECH, {"fresh": fresh})]),
-            *in_phase("observe", looking.show(self.cfg, {"fresh": fresh, **buffers})),
+            *in_phase("observe", [launch for part in rows for launch in part]),
         ]
 
     def record(self, envs: Sequence[int], frame: Program = ()) -> None:

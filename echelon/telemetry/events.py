@@ -128,6 +128,10 @@ class EventUpdate(Event):
     """Activation rate per ``role/trigger``."""
     curriculum: dict[str, Any] = field(default_factory=dict)
     """Value of each curriculum lever."""
+    opponents: dict[str, int] = field(default_factory=dict)
+    """Environments by the opponent met in them; ``self`` where both sides learn."""
+    elo: float = math.nan
+    """Rating of the newest rated snapshot, the untrained policy being 0; not a number where none is rated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +154,8 @@ class EventEpisodes(Event):
     """Episodes by reason of their end."""
     returns_by_role: dict[str, float] = field(default_factory=dict)
     reward_terms: dict[str, float] = field(default_factory=dict)
+    by_opponent: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Wins, losses and draws against each opponent."""
     samples: list[dict[str, Any]] = field(default_factory=list)
     """At most 32 episodes: env, seed, return, length, winner, reason, hp, zone_score, opponent."""
 
@@ -180,6 +186,28 @@ class EventEval(Event):
     is_best: bool = False
     seeds: list[int] = field(default_factory=list)
     reasons: dict[str, int] = field(default_factory=dict)
+    returns_by_role: dict[str, float] = field(default_factory=dict)
+    reward_terms: dict[str, float] = field(default_factory=dict)
+    actions: dict[str, float] = field(default_factory=dict)
+    """Activation rate per ``role/control``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventRating(Event):
+    """A snapshot was taken and rated against those before it."""
+
+    kind: ClassVar[str] = "rating"
+    update: int
+    global_step: int
+    name: str
+    """The snapshot."""
+    elo: float
+    """Its rating; the untrained policy is 0."""
+    elo_error: float = 0.0
+    """Standard error of that, the rivals' ratings taken as they are."""
+    rivals: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Per older snapshot: its rating, and games and score against it."""
+    duration_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,6 +302,7 @@ EVENTS: dict[str, type[Event]] = {
         EventUpdate,
         EventEpisodes,
         EventEval,
+        EventRating,
         EventCheckpoint,
         EventMatch,
         EventCurriculum,

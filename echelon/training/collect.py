@@ -8,7 +8,7 @@ so a step costs one forward pass and a few copies of ``[N]`` vectors. No Python 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,6 +37,10 @@ class BatchedEnv(Protocol):
     row_of: Tensor
     env_of_row: Tensor
     agent_of_row: Tensor
+    opponent_rows: int
+    env_of_opponent_row: Tensor
+    agent_of_opponent_row: Tensor
+    opponent_obs: Tensor
     roles: Tensor
     normalizable: Tensor
     obs: Tensor
@@ -68,7 +72,11 @@ class BatchedEnv(Protocol):
 
     def pop_episodes(self) -> list[Any]: ...
 
-    def set_heuristic_weapon_prob(self, p: float) -> None: ...
+    def set_heuristic_skill(self, skill: str) -> None: ...
+
+    def set_pilots(self, skills: Sequence[str | None]) -> None: ...
+
+    def set_curriculum(self, **levers: Any) -> None: ...
 
     def refresh_maps(self, count: int) -> None: ...
 
@@ -91,6 +99,18 @@ class CollectTimes:
     forward_s: float = 0.0
 
 
+class Opponents(Protocol):
+    """Who flies the mechs that do not learn; ``echelon.training.opponents`` has the real ones."""
+
+    names: list[str]
+
+    def begin(self) -> None: ...
+
+    def act(self) -> None: ...
+
+    def after_step(self, over: Tensor, some: bool) -> None: ...
+
+
 class Abandoned(RuntimeError):
     """The collection was given up half way; the rollout is worthless."""
 
@@ -109,8 +129,10 @@ class Collector:
         truncation_bootstraps: bool,
         amp: bool,
         pool: ShardPool | None = None,
+        opponents: Opponents | None = None,
     ) -> None:
         self.env, self.policy, self.buffer = env, policy, buffer
+        self.opponents = opponents
         self.gamma = gamma
         self.truncation_bootstraps = truncation_bootstraps
         self.amp = amp
@@ -125,6 +147,8 @@ class Collector:
         self.next_done = torch.ones(env.rows, device=self.device)
         self.episodes: list[Any] = []
         """Episodes that ended since the loop last took them."""
+        self.met: list[str] = []
+        """The opponent of each of them."""
         self._carried = False
         self._scratch = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
         assert buffer.obs_rows.shape[1:] == (env.rows, env.obs_dim), "rollout and environment differ in rows or columns"
@@ -134,6 +158,8 @@ class Collector:
 
     def reset(self) -> None:
         """Start every environment afresh, observation in row 0."""
+        if self.opponents is not None:
+            self.opponents.begin()
         self.env.reset(0)
         self.next_done.fill_(1.0)
         for part in self.state:
@@ -164,6 +190,8 @@ class Collector:
             self._noise.normal_()
             self._pool.map(lambda part, t=t: self._decide(t, part), self._parts)
             flat_actions.index_copy_(0, env.agent_of_row, buffer.actions[t])
+            if self.opponents is not None:
+                self.opponents.act()
             acted = time.perf_counter()
             env.step(t + 1)
             self._store_result(t)
@@ -230,8 +258,19 @@ class Collector:
         over = env.episode_over
         torch.index_select(over, 0, env.env_of_row, out=self._scratch)
         self.next_done.copy_(self._scratch)
-        if bool(over.any()):
-            self.episodes += env.pop_episodes()
+        some = bool(over.any())
+        if some:
+            ended = env.pop_episodes()
+            self.episodes += ended
+            self.met += [self.opponents.names[record.env] if self.opponents else "" for record in ended]
+        if self.opponents is not None:
+            self.opponents.after_step(over, some)
+
+    def take_episodes(self) -> tuple[list[Any], list[str]]:
+        """Return the episodes that ended since the last call, and the opponent of each."""
+        taken = self.episodes, self.met
+        self.episodes, self.met = [], []
+        return taken
 
     def _add_truncation_bonus(self, t: int) -> None:
         """Add the discounted value of final observations, under the recurrent state before its reset."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -17,13 +17,15 @@ import torch
 from echelon.arena.odds import wilson_interval
 from echelon.config import EVAL_SEED_BASE, EnvConfig
 from echelon.rl.build import FlatPolicy
-from echelon.sim.arsenal import CHASSIS, ROSTER
-from echelon.training.collect import BatchedEnv
+from echelon.training.collect import BatchedEnv, Opponents
+from echelon.training.outcomes import hp_margin, learner_return, outcome_of, side_of, team_hit_points
+from echelon.training.records import ActionTally, RowLayout, mean_terms
 
 MakeEnv = Callable[..., BatchedEnv]
-BLUE, RED, DRAW = 0, 1, 2
 LEARNERS = ("blue", "red")
 FULL_WEAPON_PROB = 1.0
+SEED_STREAMS = {"report": 0, "rating": 1 << 24, "gate": 1 << 25}
+"""Where the held-out seeds begin that evaluations report on, snapshots are rated on, and gates judge by."""
 
 
 class Watch(Protocol):
@@ -58,11 +60,17 @@ class EvalStats:
     reasons: tuple[tuple[str, int], ...] = ()
     outcomes: tuple[tuple[int, int, str], ...] = ()
     """Per episode: seed, side played (0 blue, 1 red), and win, loss or draw."""
+    returns_by_role: dict[str, float] = field(default_factory=dict)
+    """Mean return of the policy's mechs of each class."""
+    reward_terms: dict[str, float] = field(default_factory=dict)
+    """Mean sum of each reward term per mech and episode."""
+    actions: dict[str, float] = field(default_factory=dict)
+    """Activation rate per ``class/control``, of living mechs."""
 
 
-def eval_seeds(count: int) -> list[int]:
-    """Return the first ``count`` held-out seeds."""
-    return [EVAL_SEED_BASE + s for s in range(count)]
+def eval_seeds(count: int, stream: str = "report") -> list[int]:
+    """Return the first ``count`` held-out seeds of a stream; those of different streams are different."""
+    return [EVAL_SEED_BASE + SEED_STREAMS[stream] + s for s in range(count)]
 
 
 def make_eval_env(
@@ -74,8 +82,12 @@ def make_eval_env(
     device: torch.device | str = "cpu",
     threads: int = 0,
     make_env: MakeEnv | None = None,
+    rivals: bool = False,
 ) -> BatchedEnv:
-    """Return a batch that plays every seed twice, the policy as blue and as red, on maps and packs of full size."""
+    """Return a batch that plays every seed twice, the policy as blue and as red, on maps and packs of full size.
+
+    With ``rivals`` other policies can fly the other side.
+    """
     if not seeds:
         raise ValueError("seeds is empty, wanted at least one")
     if make_env is None:
@@ -90,6 +102,7 @@ def make_eval_env(
         device=str(device),
         threads=threads,
         learners=[side for side in LEARNERS for _ in seeds],
+        opponents=[side for side in reversed(LEARNERS) for _ in seeds] if rivals else "none",
         seeds=[*seeds, *seeds],
         autoreset=False,
     )
@@ -104,18 +117,22 @@ def play_episodes(
     deterministic: bool = True,
     noise_seed: int = 0,
     tick: Callable[[], object] = lambda: None,
-    watch: Watch | None = None,
+    watches: Sequence[Watch | None] = (),
+    opponents: Opponents | None = None,
 ) -> list[Any]:
     """Play one episode in every environment and return their records; the policy's statistics stay frozen.
 
     A stochastic policy draws from a generator per episode, so an episode does not depend on its neighbours.
-    ``tick`` is called every decision, for those who watch whether the process is alive.
+    ``tick`` is called every decision, for those who watch whether the process is alive. ``opponents`` flies the mechs
+    that other policies have; without it scripted pilots do.
     """
-    was_training = policy.training
+    was_training, following = policy.training, [watch for watch in watches if watch is not None]
     policy.eval()
+    if opponents is not None:
+        opponents.begin()
     env.reset(0)
     env.pop_episodes()
-    if watch is not None:
+    for watch in following:
         watch.begin()
     device = env.obs.device
     generators = [] if deterministic else _generators(env, noise_seed)
@@ -126,9 +143,13 @@ def play_episodes(
         noise = _noise(env, policy.noise_dim, generators) if generators else None
         action, state = policy.act(env.obs[0], state, done, noise)
         flat_actions.index_copy_(0, env.agent_of_row, action)
+        if opponents is not None:
+            opponents.act()
         env.step(0)
-        if watch is not None:
+        for watch in following:
             watch.after_step()
+        if opponents is not None:
+            opponents.after_step(torch.zeros_like(env.episode_over), False)
         done = torch.zeros_like(done)
         records += env.pop_episodes()
         if len(records) >= env.num_envs:
@@ -137,8 +158,17 @@ def play_episodes(
     return records
 
 
-def summarize(records: Sequence[Any], full_hp: float, duration_s: float = 0.0) -> EvalStats:
-    """Fold episode records into statistics from the learner's point of view; a fresh team has ``full_hp``."""
+def summarize(
+    records: Sequence[Any],
+    full_hp: float,
+    duration_s: float = 0.0,
+    layout: RowLayout | None = None,
+    actions: dict[str, float] | None = None,
+) -> EvalStats:
+    """Fold episode records into statistics from the learner's point of view; a fresh team has ``full_hp``.
+
+    Figures by class and term need the ``layout`` of the batch they were played in.
+    """
     if not records:
         return EvalStats(win_rate=0.0, mean_hp_margin=0.0, mean_episode_length=0.0, episodes=0)
     count = len(records)
@@ -158,6 +188,9 @@ def summarize(records: Sequence[Any], full_hp: float, duration_s: float = 0.0) -
         duration_s=duration_s,
         reasons=tuple(sorted(Counter(r.reason for r in records).items())),
         outcomes=tuple(sorted((int(r.seed), side_of(r), v) for r, v in zip(records, verdicts, strict=True))),
+        returns_by_role={} if layout is None else layout.returns_by_role(records),
+        reward_terms={} if layout is None else mean_terms([layout.learner_terms(r) for r in records]),
+        actions=actions or {},
     )
 
 
@@ -178,16 +211,61 @@ def evaluate_policy(
 
     ``watch`` is given the environment and returns who follows it.
     """
-    began = time.perf_counter()
     env = make_eval_env(
         env_cfg, seeds, skill=skill, weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env
     )
     try:
-        follower = watch(env) if watch is not None else None
-        records = play_episodes(policy, env, env_cfg.max_steps, deterministic=deterministic, watch=follower)
+        return play_and_summarize(
+            policy, env, env_cfg, deterministic=deterministic, watches=[watch(env)] if watch is not None else []
+        )
     finally:
         env.close()
-    return summarize(records, team_hit_points(env_cfg), time.perf_counter() - began)
+
+
+def play_and_summarize(
+    policy: FlatPolicy,
+    env: BatchedEnv,
+    env_cfg: EnvConfig,
+    *,
+    deterministic: bool = True,
+    watches: Sequence[Watch | None] = (),
+    tick: Callable[[], object] = lambda: None,
+) -> EvalStats:
+    """Play one episode in every environment of ``env`` and return the statistics."""
+    began, rates = time.perf_counter(), ActionTally(env)
+    records = play_episodes(
+        policy, env, env_cfg.max_steps, deterministic=deterministic, tick=tick, watches=[*watches, rates]
+    )
+    took = time.perf_counter() - began
+    return summarize(records, team_hit_points(env_cfg), took, RowLayout(env), rates.rates())
+
+
+def evaluate_ladder(
+    policy: FlatPolicy,
+    env_cfg: EnvConfig,
+    seeds: Sequence[int],
+    levels: Sequence[str],
+    *,
+    weapon_prob: float = FULL_WEAPON_PROB,
+    device: torch.device | str = "cpu",
+    threads: int = 0,
+    deterministic: bool = True,
+    make_env: MakeEnv | None = None,
+    tell: Callable[[str], object] = lambda level: None,
+) -> dict[str, EvalStats]:
+    """Play every seed from both sides against each level in turn; ``tell`` is given the level about to be played."""
+    env = make_eval_env(
+        env_cfg, seeds, skill=levels[0], weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env
+    )
+    found = {}
+    try:
+        for level in levels:
+            tell(level)
+            env.set_heuristic_skill(level)
+            found[level] = play_and_summarize(policy, env, env_cfg, deterministic=deterministic)
+    finally:
+        env.close()
+    return found
 
 
 def evaluate_vs_heuristic(
@@ -208,37 +286,6 @@ def evaluate_vs_heuristic(
     if save_replay:
         raise ValueError("save_replay is True, wanted False: matches are recorded by the replay package")
     return evaluate_policy(model, env_cfg, seeds, device=device), None
-
-
-def side_of(record: Any) -> int:
-    """Return the team the policy played; blue where it played both."""
-    return RED if record.learner_team == RED else BLUE
-
-
-def outcome_of(record: Any) -> str:
-    """Return win, loss or draw for the learner of an episode."""
-    if record.winner == DRAW:
-        return "draw"
-    return "win" if record.winner == side_of(record) else "loss"
-
-
-def team_hit_points(env_cfg: EnvConfig) -> float:
-    """Return the hit points of a fresh team."""
-    return env_cfg.num_packs * sum(CHASSIS[chassis].hp for chassis in ROSTER)
-
-
-def hp_margin(record: Any, full_hp: float) -> float:
-    """Return the share of hit points left at the end, own minus hostile; ``full_hp`` is that of a team at capacity."""
-    side, there = side_of(record), float(record.present.mean())
-    return (float(record.hp[side]) - float(record.hp[1 - side])) / (full_hp * there)
-
-
-def learner_return(record: Any) -> float:
-    """Return the mean return of the learner's mechs; blue mechs are the first half."""
-    half = len(record.returns) // 2
-    team = slice(half, None) if side_of(record) == RED else slice(half)
-    mine = record.returns[team][record.present[team]]
-    return float(mine.mean()) if len(mine) else 0.0
 
 
 def _generators(env: BatchedEnv, seed: int) -> list[torch.Generator]:

@@ -7,17 +7,11 @@ and one that says whether to stop, and it touches no file but checkpoints. What 
 
 from __future__ import annotations
 
-import platform
-import resource
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from echelon.config import RunConfig
 from echelon.telemetry.events import (
@@ -26,15 +20,18 @@ from echelon.telemetry.events import (
     EventCheckpoint,
     EventCurriculum,
     EventEnd,
+    EventRating,
     EventResume,
-    EventStart,
     EventUpdate,
 )
 from echelon.training import checkpoint as checkpoints
-from echelon.training import records, schedules
+from echelon.training import records
 from echelon.training.collect import Abandoned, CollectTimes
+from echelon.training.curriculum import moved
 from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds
+from echelon.training.facts import device_memory_mb, peak_memory_mb, start_event
 from echelon.training.normalization import update_obs_normalizer
+from echelon.training.opponents import scripted
 from echelon.training.ppo import ReloadCheckpoint
 from echelon.training.recording import match_event
 from echelon.training.session import Session
@@ -44,7 +41,6 @@ STOP_AFTER_UPDATE, STOP_NOW = 1, 2
 SECONDS_PER_MINUTE = 60.0
 LEVER_STEP = 0.05
 """Least move of a curriculum lever that is worth a record of its own."""
-VERSIONS = ("echelon", "torch", "warp-lang", "numpy")
 
 Emit = Callable[[Event], None]
 ShouldStop = Callable[[], int]
@@ -110,10 +106,10 @@ class _Trip:
     ) -> None:
         self.session, self.emit = session, emit
         self.should_stop, self.want_checkpoint = should_stop, want_checkpoint
-        self.opponent = f"{session.config.opponents.kind}:{session.config.opponents.skill}"
+        self.opponent = scripted(session.config.eval.skill)
         self.last_checkpoint: checkpoints.Checkpoint | None = None
         self.last_evaluation: EvalStats | None = None
-        self._weapon_said = -1.0
+        self._said: dict[str, Any] = {}
 
     def start(self, resume: Path | str | None) -> None:
         """Restore or reset, and say what is about to be trained."""
@@ -131,9 +127,9 @@ class _Trip:
                 )
             )
         else:
-            s.env.set_heuristic_weapon_prob(schedules.weapon_probability(s.config.opponents, 0.0))
-            s.collector.reset()
-        self.emit(_start_event(s, "" if self.last_checkpoint is None else self.last_checkpoint.path.name))
+            s.move_levers()
+            s.begin()
+        self.emit(start_event(s, "" if self.last_checkpoint is None else self.last_checkpoint.path.name))
 
     def iterate(self) -> None:
         """Collect one rollout, learn from it, report, and evaluate and save where due."""
@@ -150,6 +146,8 @@ class _Trip:
         updated = time.perf_counter()
         self._report(metrics, times, began, collected, updated, prepared - began)
         c, cfg = s.counters, s.config
+        if cfg.opponents.past_every_updates and c.update % cfg.opponents.past_every_updates == 0:
+            self.snapshot()
         if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
             self.evaluate()
         requested = self.want_checkpoint()
@@ -175,14 +173,33 @@ class _Trip:
             )
         )
         c = s.counters
-        for match in s.matches:
+        for match in s.examiner.matches:
             self.emit(match_event(match, update=c.update, global_step=c.global_step))
-        if s.record_fault:
-            self.emit(EventAlert(message=s.record_fault, update=c.update, global_step=c.global_step))
+        if s.examiner.fault:
+            self.emit(EventAlert(message=s.examiner.fault, update=c.update, global_step=c.global_step))
+        if c.update > 0 and (why := s.judge_level(self.should_stop)):
+            self._move_levers(why)
         if best and s.folder is not None and s.counters.update > 0:
             saved = self._save_or_warn("best")
             if saved is not None:
                 checkpoints.mark_best(s.folder, saved, s.counters.best)
+
+    def snapshot(self) -> None:
+        """Keep the policy as an opponent, if this run meets such, and say how strong it has become."""
+        s, c = self.session, self.session.counters
+        rated = s.snapshot(self.should_stop)
+        if rated is not None:
+            self.emit(
+                EventRating(
+                    update=c.update,
+                    global_step=c.global_step,
+                    name=rated.name,
+                    elo=rated.elo,
+                    elo_error=rated.error,
+                    rivals=rated.rivals,
+                    duration_s=rated.duration_s,
+                )
+            )
 
     def save(self, reason: str) -> checkpoints.Checkpoint:
         """Save and say so."""
@@ -262,18 +279,15 @@ class _Trip:
             raise ValueError(f"no checkpoint of this run is whole: {found.notices[0]}")
         return found
 
-    def _move_levers(self) -> None:
+    def _move_levers(self, reason: str = "schedule") -> None:
         s = self.session
-        probability = schedules.weapon_probability(s.config.opponents, s.progress)
-        s.env.set_heuristic_weapon_prob(probability)
-        if abs(probability - self._weapon_said) >= LEVER_STEP:
-            self._weapon_said = probability
+        levers = s.move_levers()
+        news = moved(self._said, levers, LEVER_STEP)
+        if news:
+            self._said |= news
             self.emit(
                 EventCurriculum(
-                    update=s.counters.update,
-                    global_step=s.counters.global_step,
-                    levers={"weapon_prob": probability},
-                    reason="schedule",
+                    update=s.counters.update, global_step=s.counters.global_step, levers=dict(self._said), reason=reason
                 )
             )
 
@@ -282,7 +296,7 @@ class _Trip:
     ) -> None:
         s, c = self.session, self.session.counters
         steps = int(s.buffer.alive.sum())
-        episodes, s.collector.episodes = s.collector.episodes, []
+        episodes, met = s.collector.take_episodes()
         c.update += 1
         c.global_step += steps
         c.episodes += len(episodes)
@@ -300,8 +314,8 @@ class _Trip:
                 **{name: metrics[name] for name in _SAME_NAMES},
                 clip_frac=metrics["clipfrac"],
                 max_grad_norm=s.config.ppo.max_grad_norm,
-                peak_memory_mb=_peak_memory_mb(),
-                device_memory_mb=_device_memory_mb(s.device),
+                peak_memory_mb=peak_memory_mb(),
+                device_memory_mb=device_memory_mb(s.device),
                 phases_s={
                     "env": times.env_s,
                     "forward": times.forward_s,
@@ -313,6 +327,8 @@ class _Trip:
                 reward_terms=s.window.reward_terms(),
                 actions=rates,
                 curriculum=dict(s.env.get_curriculum()),
+                opponents=s.opposition.histogram(),
+                elo=c.elo,
             )
         )
         if episodes:
@@ -322,7 +338,7 @@ class _Trip:
                     s.layout,
                     update=c.update,
                     global_step=c.global_step,
-                    opponent=self.opponent,
+                    met=met,
                     full_hp=s.full_hp,
                 )
             )
@@ -344,47 +360,3 @@ _SAME_NAMES = (
     "reward_std", "nonfinite", "dead_share",
 )  # fmt: skip
 """Metrics that an update's record carries under the trainer's own names."""
-
-
-def _start_event(s: Session, resumed: str) -> EventStart:
-    return EventStart(
-        device=str(s.device),
-        seed=s.config.seed,
-        preset=s.config.preset,
-        start_update=s.counters.update,
-        total_steps=s.config.total_steps,
-        max_minutes=s.config.max_minutes,
-        global_step=s.counters.global_step,
-        episodes=s.counters.episodes,
-        obs_dim=s.env.obs_dim,
-        action_dim=s.env.action_dim,
-        parameters=sum(p.numel() for p in s.policy.parameters()),
-        num_envs=s.env.num_envs,
-        rows=s.env.rows,
-        threads=s.threads,
-        rollout_steps=s.config.ppo.rollout_steps,
-        run_dir="" if s.run_dir is None else str(s.run_dir),
-        resume=resumed,
-        versions=_versions(),
-        config=asdict(s.config),
-    )
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in VERSIONS:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _peak_memory_mb() -> float:
-    """Return the largest resident memory of this process [MiB]."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
-def _device_memory_mb(device: torch.device) -> float:
-    return torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else 0.0

@@ -9,19 +9,26 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from echelon.actions import TRIGGER_COLUMNS, TRIGGER_NAMES
+from echelon.actions import RATED_CONTROLS
 from echelon.sim.arsenal import Chassis
 from echelon.telemetry.events import EventEpisodes, EventEval
 from echelon.training.collect import BatchedEnv
-from echelon.training.evaluation import EvalStats, hp_margin, learner_return, outcome_of
+from echelon.training.outcomes import hp_margin, is_mirrored, learner_return, outcome_of
 from echelon.training.rollout import RolloutBuffer
+
+if TYPE_CHECKING:
+    from echelon.training.evaluation import EvalStats
 
 WINDOW = 20
 """Episodes over which running averages are taken."""
+MIRRORED = "mirrored"
+"""Outcome of an episode in which both sides learned."""
 MAX_SAMPLES = 32
 """Most single episodes in one record."""
 
@@ -38,22 +45,23 @@ class EpisodeWindow:
                 {
                     "return": learner_return(record),
                     "length": int(record.length),
-                    "outcome": outcome_of(record),
+                    "outcome": MIRRORED if is_mirrored(record) else outcome_of(record),
                     "terms": layout.learner_terms(record),
                 }
             )
 
     def averages(self) -> dict[str, float]:
-        """Return what an update says about the newest episodes."""
+        """Return what an update says about the newest episodes; nobody wins where both sides learn."""
         if not self.rows:
             return {}
-        outcomes = Counter(row["outcome"] for row in self.rows)
+        outcomes = Counter(row["outcome"] for row in self.rows if row["outcome"] != MIRRORED)
+        met = outcomes.total()
         return {
             "avg_return": _mean([row["return"] for row in self.rows]),
             "avg_length": _mean([row["length"] for row in self.rows]),
-            "win_rate": outcomes["win"] / len(self.rows),
-            "loss_rate": outcomes["loss"] / len(self.rows),
-            "draw_rate": outcomes["draw"] / len(self.rows),
+            "win_rate": outcomes["win"] / met if met else math.nan,
+            "loss_rate": outcomes["loss"] / met if met else math.nan,
+            "draw_rate": outcomes["draw"] / met if met else math.nan,
         }
 
     def reward_terms(self) -> dict[str, float]:
@@ -105,23 +113,58 @@ def mean_terms(rows: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def activation_rates(buffer: RolloutBuffer) -> dict[str, float]:
-    """Return how often living mechs of each class pull each trigger, by ``role/trigger``."""
-    if buffer.actions.shape[-1] <= max(TRIGGER_COLUMNS):
+    """Return how often living mechs of each class use each control, by ``class/control``."""
+    if buffer.actions.shape[-1] <= max(RATED_CONTROLS.values()):
         return {}
-    pulled = (buffer.actions[..., list(TRIGGER_COLUMNS)] > 0) * buffer.alive.unsqueeze(-1)
-    per_row, living = pulled.sum(0), buffer.alive.sum(0)
+    used = (buffer.actions[..., list(RATED_CONTROLS.values())] > 0) * buffer.alive.unsqueeze(-1)
+    return _rates(used.sum(0), buffer.alive.sum(0), buffer.roles)
+
+
+class ActionTally:
+    """Counts how often the learners of a batch use their controls while their first episode lasts."""
+
+    def __init__(self, env: BatchedEnv) -> None:
+        self._env = env
+        self._counts = env.action_dim > max(RATED_CONTROLS.values())
+        self.begin()
+
+    def begin(self) -> None:
+        """All episodes begin."""
+        env = self._env
+        self._going = torch.ones(env.num_envs, dtype=torch.bool, device=env.actions.device)
+        self._used = torch.zeros(env.rows, len(RATED_CONTROLS), device=env.actions.device)
+        self._living = torch.zeros(env.rows, device=env.actions.device)
+
+    def after_step(self) -> None:
+        """Count the decision just played."""
+        env = self._env
+        if not self._counts:
+            return
+        living = (env.acting & self._going[:, None]).view(-1)[env.agent_of_row].float()
+        flat = env.actions.view(-1, env.action_dim)[env.agent_of_row]
+        self._used += (flat[:, list(RATED_CONTROLS.values())] > 0) * living[:, None]
+        self._living += living
+        self._going &= ~env.episode_over
+
+    def rates(self) -> dict[str, float]:
+        """Return the rates by ``class/control``."""
+        return _rates(self._used, self._living, self._env.roles) if self._counts else {}
+
+
+def _rates(used: Tensor, living: Tensor, roles: Tensor) -> dict[str, float]:
+    """Return rates of uses ``[N, controls]`` over living decisions ``[N]`` for rows of classes ``roles [N]``."""
     rates = {}
-    for role in buffer.roles.unique().tolist():
-        mine = buffer.roles == role
-        shares = per_row[mine].sum(0) / living[mine].sum().clamp_min(1.0)
-        rates |= {f"{role_name(role)}/{n}": float(v) for n, v in zip(TRIGGER_NAMES, shares, strict=True)}
+    for role in roles.unique().tolist():
+        mine = roles == role
+        shares = used[mine].sum(0) / living[mine].sum().clamp_min(1.0)
+        rates |= {f"{role_name(role)}/{name}": float(v) for name, v in zip(RATED_CONTROLS, shares, strict=True)}
     return rates
 
 
 def episodes_event(
-    records: Sequence[Any], layout: RowLayout, *, update: int, global_step: int, opponent: str, full_hp: float
+    records: Sequence[Any], layout: RowLayout, *, update: int, global_step: int, met: Sequence[str], full_hp: float
 ) -> EventEpisodes:
-    """Return aggregates of the episodes that ended in an update, and a few samples."""
+    """Return aggregates of the episodes that ended in an update, and a few samples; ``met`` names their opponents."""
     outcomes = Counter(outcome_of(r) for r in records)
     return EventEpisodes(
         update=update,
@@ -136,8 +179,17 @@ def episodes_event(
         reasons=dict(Counter(str(r.reason) for r in records)),
         returns_by_role=layout.returns_by_role(records),
         reward_terms=mean_terms([layout.learner_terms(r) for r in records]),
-        samples=[_sample(r, opponent) for r in records[:MAX_SAMPLES]],
+        by_opponent=by_opponent(records, met),
+        samples=[_sample(r, name) for r, name in zip(records[:MAX_SAMPLES], met, strict=False)],
     )
+
+
+def by_opponent(records: Sequence[Any], met: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return wins, losses and draws against each opponent."""
+    counts: dict[str, Counter[str]] = {}
+    for record, name in zip(records, met, strict=True):
+        counts.setdefault(name, Counter())[outcome_of(record)] += 1
+    return {name: {word: found[word] for word in ("win", "loss", "draw")} for name, found in sorted(counts.items())}
 
 
 def eval_event(
@@ -171,6 +223,9 @@ def eval_event(
         is_best=is_best,
         seeds=list(seeds),
         reasons=dict(stats.reasons),
+        returns_by_role=stats.returns_by_role,
+        reward_terms=stats.reward_terms,
+        actions=stats.actions,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from echelon.config import OpponentConfig, PPOConfig
+from echelon.config import PPOConfig
 
 
 def lr_factor(kind: str, progress: float) -> float:
@@ -22,11 +22,3 @@ def entropy_coefficient(cfg: PPOConfig, progress: float) -> float:
     """Return the weight of the entropy bonus, linear from its start to its end."""
     end = cfg.ent_coef if cfg.ent_coef_end is None else cfg.ent_coef_end
     return cfg.ent_coef + (end - cfg.ent_coef) * progress
-
-
-def weapon_probability(cfg: OpponentConfig, progress: float) -> float:
-    """Return the trigger probability of scripted opponents; without a ramp it is the end value throughout."""
-    if cfg.weapon_ramp_share == 0:
-        return cfg.weapon_prob_end
-    share = min(1.0, progress / cfg.weapon_ramp_share)
-    return cfg.weapon_prob_start + (cfg.weapon_prob_end - cfg.weapon_prob_start) * share

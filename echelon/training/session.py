@@ -7,18 +7,15 @@ random generators, recurrent states, the environment's own state, counters. The 
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import torch
 
 from echelon.config import PACK_SIZE, RunConfig
-from echelon.replay.header import Team
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.suite import FLAT_OBS_DIM
 from echelon.runs import RunPaths, read_json
@@ -26,17 +23,14 @@ from echelon.training import checkpoint as checkpoints
 from echelon.training import minibatch
 from echelon.training.checkpoint import Checkpoint
 from echelon.training.collect import BatchedEnv, Collector
-from echelon.training.evaluation import (
-    EvalStats,
-    MakeEnv,
-    eval_seeds,
-    make_eval_env,
-    play_episodes,
-    summarize,
-    team_hit_points,
-)
+from echelon.training.curriculum import Curriculum
+from echelon.training.evaluation import EvalStats, MakeEnv
+from echelon.training.examination import Examiner
+from echelon.training.opponents import MixSource, Opposition, sides
+from echelon.training.outcomes import team_hit_points
 from echelon.training.ppo import PPOTrainer
-from echelon.training.recording import TRAINING_PREFIX, Recorded, Recording, RecordPlan
+from echelon.training.randomness import random_state, restore_random_state, seed_everything
+from echelon.training.rating import Rated
 from echelon.training.records import EpisodeWindow, RowLayout
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.shards import ShardPool
@@ -59,6 +53,8 @@ class Counters:
     """Wall time of earlier sessions [s]."""
     evaluated_update: int = -1
     saved_update: int = -1
+    elo: float = float("nan")
+    """Of the newest rated snapshot."""
     best: dict[str, Any] = field(default_factory=dict)
     """Win rate, HP margin and update of the best evaluation."""
 
@@ -82,11 +78,6 @@ class Session:
         self.counters = Counters()
         self.window = EpisodeWindow()
         self._make_env = make_env
-        self._eval_env: BatchedEnv | None = None
-        self.matches: list[Recorded] = []
-        """Matches recorded by the newest evaluation."""
-        self.record_fault = ""
-        """Why it could not record them; empty if it could."""
         self._began = time.monotonic()
         seed_everything(config.seed)
         torch.set_num_threads(1)
@@ -94,7 +85,11 @@ class Session:
         self.env = self._build_env(progress)
         self.layout = RowLayout(self.env)
         self.policy = self._build_policy()
+        self.curriculum = Curriculum(config)
         ppo = config.ppo
+        self.source = MixSource(config.opponents, config.seed, self._build_policy)
+        self.opposition = Opposition(self.env, self.source, self.pool, seed=config.seed, amp=ppo.amp)
+        self.examiner = Examiner(config, run_dir, self.device, self.pool, make_env)
         self.buffer = RolloutBuffer.create(
             ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim, self.device
         )
@@ -108,6 +103,7 @@ class Session:
             truncation_bootstraps=config.env.truncation_bootstraps,
             amp=ppo.amp,
             pool=self.pool,
+            opponents=self.opposition,
         )
 
     def __enter__(self) -> Session:
@@ -119,8 +115,7 @@ class Session:
     def close(self) -> None:
         """Close environments and threads."""
         self.env.close()
-        if self._eval_env is not None:
-            self._eval_env.close()
+        self.examiner.close()
         self.pool.close()
 
     @property
@@ -133,51 +128,49 @@ class Session:
         """Share of the planned steps that are done, 0 to 1."""
         return min(1.0, self.counters.global_step / self.config.total_steps)
 
+    def begin(self) -> None:
+        """Start afresh: the untrained policy is the first snapshot, and every environment begins an episode."""
+        self.snapshot()
+        self.collector.reset()
+
     def evaluate(self, tick: Callable[[], object] = lambda: None) -> EvalStats:
         """Play the held-out seeds from both sides with the current policy."""
-        cfg, began = self.config.eval, time.perf_counter()
-        if self._eval_env is None:
-            self._eval_env = make_eval_env(
-                self.config.env,
-                eval_seeds(cfg.seeds),
-                skill=cfg.skill,
-                weapon_prob=cfg.weapon_prob,
-                device=self.device,
-                threads=self.threads,
-                make_env=self._make_env,
-            )
-        recording = self._recording(self._eval_env)
-        records = play_episodes(
-            self.policy,
-            self._eval_env,
-            self.config.env.max_steps,
-            deterministic=cfg.deterministic,
-            tick=tick,
-            watch=recording,
-        )
-        self.matches = [] if recording is None else recording.finish(self.config.keep_replays)
-        self.record_fault = "" if recording is None else recording.fault
-        self.counters.evaluated_update = self.counters.update
-        return summarize(records, self.full_hp, time.perf_counter() - began)
+        counters = self.counters
+        stats = self.examiner.evaluate(self.policy, counters.update, counters.global_step, tick)
+        counters.evaluated_update = counters.update
+        return stats
 
-    def _recording(self, env: BatchedEnv) -> Recording | None:
-        """Return a recording of the first held-out seeds; None without a run folder or a batch to record from."""
-        cfg, update = self.config, self.counters.update
-        if self.run_dir is None or not cfg.eval.record_seeds or not hasattr(env, "engine"):
+    def judge_level(self, tick: Callable[[], object] = lambda: None) -> str:
+        """Let the gate judge by fresh episodes; return why the level changed, empty if it did not."""
+        gate = self.curriculum.gate
+        if gate is None:
+            return ""
+        return gate.judge(self.examiner.wins_at(self.policy, gate.level, tick), self.counters.update)
+
+    def snapshot(self, tick: Callable[[], object] = lambda: None) -> Rated | None:
+        """Keep the policy as it is now as an opponent, and rate it against those before; None where that is off."""
+        if not self.config.opponents.takes_snapshots:
             return None
-        paths = RunPaths(Path(self.run_dir))
-        about = {"run": paths.id, "update": update, "global_step": self.counters.global_step}
-        name = f"update {update}" if update else "untrained"
-        plan = RecordPlan(
-            folder=paths.replays,
-            seeds=eval_seeds(cfg.eval.seeds),
-            count=cfg.eval.record_seeds,
-            prefix=f"{TRAINING_PREFIX}{update:06d}",
-            policy=Team(name=name),
-            opponent=Team(name=cfg.eval.skill, level=f"{cfg.opponents.kind}:{cfg.eval.skill}"),
-            about=about,
-        )
-        return Recording(env, plan)
+        name = self.source.add(self.policy, self.counters.update)
+        if not self.source.ratings:
+            self.source.ratings[name] = 0.0
+            return None
+        rated = self.examiner.rater.rate(self.policy, name, self.source, tick)
+        if rated is not None:
+            self.source.ratings[name] = self.counters.elo = rated.elo
+        self.source.release(set(self.opposition.names))
+        return rated
+
+    def move_levers(self) -> dict[str, Any]:
+        """Set every lever of the curriculum to what the coming update wants, and return them."""
+        levers = self.curriculum.levers(self.counters.update + 1, self.progress)
+        before = self.env.get_curriculum()
+        changed = {name: value for name, value in levers.items() if before.get(name) != value}
+        if changed:
+            self.env.set_curriculum(**changed)
+        if "skill" in changed or ("skill" in levers and self.source.level != levers["skill"]):
+            self.opposition.set_level(levers["skill"])
+        return levers
 
     def is_best(self, stats: EvalStats) -> bool:
         """Say whether an evaluation beats all before it, and remember it if so."""
@@ -227,6 +220,9 @@ class Session:
         self.counters = Counters(**state["counters"])
         self.window.load(state["window"])
         self._began = time.monotonic()
+        self.curriculum.load_state_dict(state["gate"])
+        self.env.set_curriculum(**state["curriculum"])
+        self.opposition.load_state_dict(state["opponents"])
         self.env.load_state_dict(saved.environment())
         self.collector.load_carry(saved.carry())
         if not fresh_random:
@@ -243,6 +239,7 @@ class Session:
             from echelon.training.vec_env import VectorEnv
 
             make_env = VectorEnv
+        learners, flown = sides(cfg.num_envs, cfg.opponents)
         return make_env(
             cfg.num_envs,
             cfg.env,
@@ -251,7 +248,8 @@ class Session:
             seed=cfg.seed,
             device=str(self.device),
             threads=self.threads,
-            learners="blue",
+            learners=learners,
+            opponents=flown,
             bank_maps=cfg.bank_maps,
             spare_maps=cfg.bank_spare,
             more_maps=cfg.bank_refresh_maps if cfg.bank_refresh_every else 0,
@@ -277,6 +275,8 @@ class Session:
             "window": self.window.state(),
             "rng": random_state(),
             "curriculum": dict(self.env.get_curriculum()),
+            "gate": self.curriculum.state_dict(),
+            "opponents": self.opposition.state_dict(),
         }
 
     def _manifest(self) -> dict[str, Any]:
@@ -328,33 +328,3 @@ def resolve_device(name: str) -> torch.device:
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True
     return device
-
-
-def seed_everything(seed: int) -> None:
-    """Seed Python, numpy and torch."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-
-
-def random_state() -> dict[str, Any]:
-    """Return the state of every generator in use, as tensors and plain values."""
-    version, keys, gauss = random.getstate()
-    name, array, position, has_gauss, cached = cast(Any, np.random.get_state(legacy=True))
-    return {
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        "numpy": [str(name), torch.from_numpy(array.astype(np.int64)), int(position), int(has_gauss), float(cached)],
-        "python": [version, list(keys), gauss],
-    }
-
-
-def restore_random_state(state: dict[str, Any]) -> None:
-    """Set every generator to a saved state."""
-    torch.set_rng_state(state["torch"])
-    if state["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
-    name, array, position, has_gauss, cached = state["numpy"]
-    np.random.set_state((name, array.numpy().astype(np.uint32), position, has_gauss, cached))
-    version, keys, gauss = state["python"]
-    random.setstate((version, tuple(keys), gauss))

@@ -7,7 +7,7 @@ inside the step, by mask; no environment waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -53,15 +53,23 @@ def _share(name: str) -> Callable[[float], None]:
     return lambda value: require(0.0 <= value <= 1.0, name, value, "0 to 1")
 
 
+def _require_terms(weights: Mapping[str, float]) -> None:
+    """Raise ``ValueError`` for a name that is no reward term's."""
+    names = [term.name for term in reward.TERMS]
+    for name in weights:
+        require(name in names, "reward_weights", name, f"terms of {', '.join(names)}")
+
+
 class VectorEnv:
     """``num_envs`` environments E of M mechs; N learner rows of D columns; A action columns; C reward terms.
 
-    ``learners`` says which team learns (blue, red, both, none), for all or per environment. With ``seeds`` every
-    environment plays that episode seed on the map of the same seed; otherwise seeds come from ``seed`` and maps from
-    a bank of ``bank_maps``, beside which ``spare_maps`` places let others come in; ``map_workers`` processes make these
-    ahead, for refreshes by ``more_maps``. The configuration's world and packs are the capacity: its ranges, and levers
-    later, say what is drawn within.
-    The tensors below are views, overwritten by the next ``step``.
+    ``learners`` says which team learns (blue, red, both, none), for all or per environment. ``opponents`` says the same
+    of the K rows that other policies can fly: what those see is in ``opponent_obs [K, D]``, and ``set_pilots`` says
+    whether scripted pilots fly them instead. With ``seeds`` every environment plays that episode seed on the map of the
+    same seed; otherwise seeds come from ``seed`` and maps from a bank of ``bank_maps``, beside which ``spare_maps`` places
+    let others come in; ``map_workers`` processes make these ahead, for refreshes by ``more_maps``. The configuration's
+    world and packs are the capacity: its ranges, and levers later, say what is drawn within. The tensors below are views,
+    overwritten by the next ``step``.
     """
 
     def __init__(
@@ -75,6 +83,7 @@ class VectorEnv:
         device: str = "cpu",
         threads: int = 0,
         learners: Learners = "blue",
+        opponents: Learners = "none",
         seeds: Sequence[int] | None = None,
         bank_maps: int = 64,
         spare_maps: int = SPARE_MAPS,
@@ -116,6 +125,7 @@ class VectorEnv:
         self._levers: dict[str, Any] = {"map_size_range": ranges.size, "packs_per_team_range": ranges.packs}
         self.set_heuristic_weapon_prob(initial_weapon_prob)
         self._assign_rows(learners)
+        self._assign_opponents(opponents)
         self.set_heuristic_skill(skill)
         self._wrap()
         self._seen = np.zeros(num_envs, np.int32)
@@ -123,14 +133,7 @@ class VectorEnv:
         self.engine.load(progress)
 
     def _assign_rows(self, learners: Learners) -> None:
-        sides = [learners] * self.num_envs if isinstance(learners, str) else list(learners)
-        require(len(sides) == self.num_envs, "learners", len(sides), f"one side per environment, {self.num_envs}")
-        for side in sides:
-            require(side in SIDES, "learners", side, f"one of {', '.join(SIDES)}")
-        team_size = self.cfg.team_size
-        learns = np.array([np.repeat(SIDES[side], team_size) for side in sides], dtype=bool)
-        row_of = np.full(learns.shape, -1, np.int32)
-        row_of[learns] = np.arange(int(learns.sum()), dtype=np.int32)
+        sides, learns, row_of = self._rows_of("learners", learners)
         self.rows = int(learns.sum())
         self.learner_team = np.array([{"blue": 0, "red": 1}.get(side, -1) for side in sides])
         self.engine.batch.set("row_of", row_of)
@@ -140,7 +143,31 @@ class VectorEnv:
         self.env_of_row = torch.as_tensor(env, device=self.device)
         self.agent_of_row = torch.as_tensor(env * self.mechs + mech, device=self.device)
         roster = np.array([int(c) for c in self._roster()], np.int8)
-        self.roles = torch.as_tensor(roster[mech % team_size], device=self.device)
+        self.roles = torch.as_tensor(roster[mech % self.cfg.team_size], device=self.device)
+
+    def _assign_opponents(self, opponents: Learners) -> None:
+        sides, flown, row_of = self._rows_of("opponents", opponents)
+        both = flown & (self.row_of.cpu().numpy() >= 0)
+        require(not both.any(), "opponents", sides[int(both.any(1).argmax())], "no side that learns")
+        self.opponent_rows = int(flown.sum())
+        env, mech = np.nonzero(flown)
+        self.env_of_opponent_row = torch.as_tensor(env, device=self.device)
+        self.agent_of_opponent_row = torch.as_tensor(env * self.mechs + mech, device=self.device)
+        self.opponent_obs = torch.zeros((self.opponent_rows, self.obs_dim), device=self.device)
+        if self.opponent_rows:
+            self.engine.batch.set("opponent_row_of", row_of)
+            self.engine.attach_opponents(wp.from_torch(self.opponent_obs.unsqueeze(0)))
+
+    def _rows_of(self, name: str, chosen: Learners) -> tuple[list[str], NDArray[np.bool_], NDArray[np.int32]]:
+        """Return the side of each environment, which mechs are of it ``[E, M]``, and their rows, -1 for the others."""
+        sides = [chosen] * self.num_envs if isinstance(chosen, str) else list(chosen)
+        require(len(sides) == self.num_envs, name, len(sides), f"one side per environment, {self.num_envs}")
+        for side in sides:
+            require(side in SIDES, name, side, f"one of {', '.join(SIDES)}")
+        mine = np.array([np.repeat(SIDES[side], self.cfg.team_size) for side in sides], dtype=bool)
+        row_of = np.full(mine.shape, -1, np.int32)
+        row_of[mine] = np.arange(int(mine.sum()), dtype=np.int32)
+        return sides, mine, row_of
 
     def _roster(self) -> list[int]:
         from echelon.sim.arsenal import ROSTER
@@ -219,9 +246,18 @@ class VectorEnv:
 
     def set_heuristic_skill(self, skill: str) -> None:
         """Have every mech that does not learn flown at this level (a name in ``heuristic.SKILLS``), at once."""
-        learns = self.engine.batch.numpy("row_of") >= 0
-        self.engine.batch.set("script", np.where(learns, 0, heuristic.script_of(skill)).astype(np.int32))
+        self.set_pilots([skill] * self.num_envs)
         self._levers["skill"] = skill
+
+    def set_pilots(self, skills: Sequence[str | None]) -> None:
+        """Say per environment at which level the mechs that do not learn are flown, at once; None leaves them alone.
+
+        A mech left alone does what is written into ``actions``.
+        """
+        require(len(skills) == self.num_envs, "pilots", len(skills), f"one per environment, {self.num_envs}")
+        scripts = np.array([0 if skill is None else heuristic.script_of(skill) for skill in skills], np.int32)
+        learns = self.engine.batch.numpy("row_of") >= 0
+        self.engine.batch.set("script", np.where(learns, 0, scripts[:, None]).astype(np.int32))
 
     def set_heuristic_weapon_prob(self, p: float) -> None:
         """Set the chance that a scripted pilot's triggers are kept, at once."""
@@ -232,15 +268,16 @@ class VectorEnv:
     def set_curriculum(self, **levers: Any) -> None:
         """Change levers; unnamed ones keep their values, and an impossible value changes nothing.
 
-        ``skill``, ``weapon_prob`` and ``team_alpha`` act at once. ``map_size_range`` and ``packs_per_team_range``, the
-        least and the most, act on the episodes that begin from now on; where they change, maps are made, or taken from
-        what ``expect_curriculum`` announced. Raises ``ValueError`` beyond the capacity.
+        ``skill``, ``weapon_prob``, ``team_alpha`` and ``reward_weights`` (by term) act at once. ``map_size_range`` and
+        ``packs_per_team_range``, the least and the most, act on the episodes that begin from now on; where they change,
+        maps are made, or taken from what ``expect_curriculum`` announced. Raises ``ValueError`` beyond the capacity.
         """
         levers = {name: value for name, value in levers.items() if value is not None}
         known = {
             "skill": (heuristic.script_of, self.set_heuristic_skill),
             "weapon_prob": (_share("weapon_prob"), self.set_heuristic_weapon_prob),
             "team_alpha": (_share("team_alpha"), self._set_team_alpha),
+            "reward_weights": (_require_terms, self._set_reward_weights),
         }
         for name, value in levers.items():
             if name in known:
@@ -289,6 +326,14 @@ class VectorEnv:
         _share("team_alpha")(alpha)
         self.engine.batch.set("team_alpha", np.array([alpha], np.float32))
         self._levers["team_alpha"] = alpha
+
+    def _set_reward_weights(self, weights: Mapping[str, float]) -> None:
+        names = [term.name for term in reward.TERMS]
+        values = self.engine.batch.numpy("weights").copy()
+        for name, weight in weights.items():
+            values[names.index(name)] = weight
+        self.engine.batch.set("weights", values)
+        self._levers["reward_weights"] = {**self._levers.get("reward_weights", {}), **weights}
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return everything that an exact resume needs, as numpy arrays."""

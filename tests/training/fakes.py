@@ -1,8 +1,8 @@
 """A small batched environment with the contract of ``VectorEnv``, whose task a policy really learns in seconds.
 
-Two mechs a side; each sees a target in [-1, 1] and is paid for putting its first action there. Episodes have
-different lengths, end in a termination or at the time limit, and mechs die in them. Everything random comes from
-one numpy generator, so state can be saved and restored.
+Two mechs a side; each sees a target in [-1, 1] and is paid for putting its first action there; where policies fly both
+sides, the better paid one wins. Episodes have different lengths, end in a termination or at the time limit, and mechs
+die in them. Everything random comes from one numpy generator, so state can be saved and restored.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class FakeEnv:
         device: str = "cpu",
         threads: int = 0,
         learners: str | Sequence[str] = "blue",
+        opponents: str | Sequence[str] = "none",
         seeds: Sequence[int] | None = None,
         bank_maps: int = 64,
         spare_maps: int = 16,
@@ -74,6 +75,17 @@ class FakeEnv:
         self.row_of[torch.from_numpy(learns)] = torch.arange(self.rows, dtype=torch.int32)
         self.agent_of_row = torch.from_numpy(learns.reshape(-1).nonzero()[0])
         self.env_of_row = self.agent_of_row // MECHS
+        others = [opponents] * num_envs if isinstance(opponents, str) else list(opponents)
+        flown = np.zeros((num_envs, MECHS), bool)
+        for e, side in enumerate(others):
+            flown[e, :TEAM], flown[e, TEAM:] = side == "blue", side == "red"
+        self.agent_of_opponent_row = torch.from_numpy(flown.reshape(-1).nonzero()[0])
+        self.env_of_opponent_row = self.agent_of_opponent_row // MECHS
+        self.opponent_rows = len(self.agent_of_opponent_row)
+        self.opponent_obs = torch.zeros(self.opponent_rows, OBS_DIM)
+        self.pilots: list[str | None] = [skill] * num_envs
+        self.levers: dict[str, Any] = {}
+        self.contested = [side == "both" or bool(flown[e].any()) for e, side in enumerate(sides)]
         self.roles = (self.agent_of_row % MECHS % 2 + 1).to(torch.int8)
         self.normalizable = torch.tensor([True, False, False, False, False])
         self.seeds, self.autoreset, self.weapon_prob, self.skill = seeds, autoreset, initial_weapon_prob, skill
@@ -134,11 +146,21 @@ class FakeEnv:
     def set_heuristic_weapon_prob(self, p: float) -> None:
         self.weapon_prob = p
 
+    def set_heuristic_skill(self, skill: str) -> None:
+        self.set_pilots([skill] * self.num_envs)
+        self.skill = skill
+
+    def set_pilots(self, skills: Sequence[str | None]) -> None:
+        self.pilots = list(skills)
+
     def set_curriculum(self, **levers: Any) -> None:
         self.weapon_prob = levers.get("weapon_prob", self.weapon_prob)
+        if "skill" in levers:
+            self.set_heuristic_skill(levers["skill"])
+            self.levers = {"skill": self.skill}
 
     def get_curriculum(self) -> dict[str, Any]:
-        return {"weapon_prob": self.weapon_prob}
+        return {"weapon_prob": self.weapon_prob, **self.levers}
 
     def refresh_maps(self, count: int) -> None:
         pass
@@ -185,6 +207,8 @@ class FakeEnv:
         side = 1 if self.sides[e] == "red" else 0
         mine = self.returns[e, TEAM:] if side else self.returns[e, :TEAM]
         won = mine.mean() / self.length[e] > WIN_SHARE
+        if self.contested[e] and self.pilots[e] is None:
+            won = mine.mean() > (self.returns[e, :TEAM] if side else self.returns[e, TEAM:]).mean()
         hp = (1.0, 0.0) if won == (side == 0) else (0.0, 1.0)
         self.episodes.append(
             FakeEpisode(
@@ -197,7 +221,7 @@ class FakeEnv:
                 zone_score=(0.0, 0.0),
                 returns=self.returns[e].copy(),
                 terms=np.stack([self.returns[e], np.ones(MECHS, np.float32)], 1),
-                learner_team=side,
+                learner_team=-1 if self.sides[e] == "both" else side,
                 deaths=~self.alive_now[e].numpy(),
                 present=np.ones(MECHS, bool),
             )
@@ -212,3 +236,5 @@ class FakeEnv:
         full[:, 2] = np.repeat(self.clock, MECHS) / max(LENGTHS)
         full *= self.alive_now.numpy().reshape(-1, 1)
         out.copy_(torch.from_numpy(full)[self.agent_of_row])
+        if out is not self.final_obs:
+            self.opponent_obs.copy_(torch.from_numpy(full)[self.agent_of_opponent_row])

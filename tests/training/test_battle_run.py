@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.config import EvalConfig, RunConfig, WorldConfig
+from echelon.config import EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.presets import get_preset
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
@@ -40,7 +40,21 @@ def train(config: RunConfig, run_dir: Path, stop_after: int = 10**6, **options):
     return loop.run(config, events.append, stop, run_dir=run_dir, **options), events
 
 
-def test_an_interrupted_battle_run_goes_on_exactly_where_it_was(tiny, tmp_path):
+MIXES = {
+    "scripted": OpponentConfig(skill="legacy"),
+    "mixed": OpponentConfig(
+        mix=MixConfig(scripted=0.0, easy=1.0, past=2.0, self_play=1.0),
+        past_every_updates=1,
+        past_keep=2,
+        rating_seeds=1,
+        rating_rivals=1,
+    ),
+}
+
+
+@pytest.mark.parametrize("opponents", MIXES)
+def test_an_interrupted_battle_run_goes_on_exactly_where_it_was(tiny, tmp_path, opponents):
+    tiny = replace(tiny, opponents=MIXES[opponents])
     whole, _ = train(tiny, tmp_path / "whole")
     train(tiny, tmp_path / "cut", stop_after=2)
     cut, _ = train(tiny, tmp_path / "cut", resume="latest")

@@ -1,0 +1,190 @@
+"""The dials of whom the learner meets: opponents, the curriculum that moves them, and evaluation.
+
+Written apart from ``echelon.config``, which re-exports them, so that each stays readable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+from echelon.config_game import STRICT, require
+from echelon.config_ranges import CURRICULUM_RANGES, EVAL_RANGES, OPPONENT_RANGES, require_ranges
+
+PilotSkill = Literal["legacy", "trivial", "easy", "medium", "hard", "expert"]
+"""Names of the scripted pilots, as ``echelon.agents`` has them."""
+LadderSkill = Literal["trivial", "easy", "medium", "hard", "expert"]
+"""Those of them that form the ladder, weakest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixConfig:
+    """How often each opponent is met: weights of any sum; a weight of 0 never is."""
+
+    __pydantic_config__ = STRICT
+
+    scripted: float = 1.0
+    """Scripted pilots of the level ``opponents.skill``, which the curriculum may move."""
+    legacy: float = 0.0
+    """The omniscient baseline, whatever the curriculum says; so are the levels below."""
+    trivial: float = 0.0
+    """Scripted pilots that barely fight."""
+    easy: float = 0.0
+    """Scripted pilots that fight badly."""
+    medium: float = 0.0
+    """Scripted pilots of middling skill."""
+    hard: float = 0.0
+    """Scripted pilots that fight well."""
+    expert: float = 0.0
+    """The best scripted pilots."""
+    self_play: float = 0.0
+    """The policy itself, both sides learning; its share of environments is fixed for the whole run."""
+    past: float = 0.0
+    """Snapshots of this run, which do not learn."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            require(0 <= value <= 1e6, f"opponents.mix.{item.name}", value, "0 to 1e6")
+        require(any(getattr(self, f.name) > 0 for f in fields(self)), "opponents.mix", "all 0", "a weight above 0")
+
+    @property
+    def self_share(self) -> float:
+        """Share of the environments in which both sides learn."""
+        return self.self_play / sum(getattr(self, item.name) for item in fields(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpponentConfig:
+    """Who the learner plays against."""
+
+    __pydantic_config__ = STRICT
+
+    kind: Literal["heuristic"] = "heuristic"
+    """Scripted pilots."""
+    skill: PilotSkill = "legacy"
+    """Level of the scripted pilots; ``legacy`` is the omniscient baseline."""
+    mix: MixConfig = field(default_factory=MixConfig)
+    """Who is met how often; drawn anew for an environment whenever its episode ends."""
+    weapon_prob_start: float = 0.2
+    """Chance that a scripted pilot's trigger is kept, at the start."""
+    weapon_prob_end: float = 1.0
+    """The same at the end of the ramp."""
+    weapon_ramp_share: float = 0.0
+    """Share of training over which it rises; 0 uses the end value from the start."""
+    weapon_ramp_updates: int = 0
+    """Updates over which it rises instead of a share; 0 leaves it to the share."""
+    past_every_updates: int = 25
+    """Updates between two snapshots of the policy; 0 keeps the untrained policy alone."""
+    past_keep: int = 8
+    """Snapshots kept; beyond that they are thinned so that they stay spread over the run."""
+    rating_seeds: int = 4
+    """Seeds on which a new snapshot plays each older one it is rated against, from both sides; 0 rates none."""
+    rating_rivals: int = 4
+    """Most older snapshots that a new one plays to be rated."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "opponents", OPPONENT_RANGES)
+
+    @property
+    def takes_snapshots(self) -> bool:
+        """Whether snapshots of the policy are kept: to play against, or to measure self-play by."""
+        return self.mix.past > 0 or self.mix.self_play > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurriculumConfig:
+    """Levers that move while training goes on; each is off unless switched on.
+
+    The trigger probability of scripted opponents has its ramp in ``opponents``.
+    """
+
+    __pydantic_config__ = STRICT
+
+    packs: bool = False
+    """Start with one pack a side, then two, then as many as the environment has."""
+    packs_two_at: int = 500
+    """Update from which two packs play."""
+    packs_all_at: int = 1000
+    """Update from which all packs play."""
+    maps: bool = False
+    """Grow the maps in thirds of training, from the small range to the large one."""
+    map_small_min: int = 40
+    """Least edge in the first third [vox]."""
+    map_small_max: int = 60
+    """Largest edge in the first third [vox]."""
+    map_large_min: int = 80
+    """Least edge in the last third [vox]."""
+    map_large_max: int = 120
+    """Largest edge in the last third [vox]."""
+    team_alpha_end: float | None = None
+    """Share of its own reward that a mech keeps in the end, falling from 1; none leaves it as the reward has it."""
+    team_alpha_share: float = 0.5
+    """Share of training over which it falls."""
+    ladder: bool = False
+    """Climb the levels of scripted pilots, a gate between any two."""
+    ladder_first: LadderSkill = "trivial"
+    """Level it starts at."""
+    ladder_last: LadderSkill = "expert"
+    """Level it ends at."""
+    gate_seeds: int = 10
+    """Seeds on which a gate judges at every evaluation, from both sides; neither trained on nor reported on."""
+    gate_episodes: int = 20
+    """Fewest episodes that a gate judges by."""
+    gate_window: int = 80
+    """Newest episodes at a level that count."""
+    gate_advance: float = 0.6
+    """Win rate that the lower 95 % bound must reach for the next level."""
+    gate_retreat: float = 0.3
+    """Win rate below which the upper 95 % bound sends back a level."""
+    gate_dwell_updates: int = 10
+    """Fewest updates at a level."""
+    reward_phases: bool = False
+    """Shift what is paid for from fighting to the objective as training goes on."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "curriculum", CURRICULUM_RANGES)
+        if self.team_alpha_end is not None:
+            require(0 <= self.team_alpha_end <= 1, "curriculum.team_alpha_end", self.team_alpha_end, "0 to 1, or none")
+        for low, high in (
+            ("packs_two_at", "packs_all_at"),
+            ("map_small_min", "map_small_max"),
+            ("map_large_min", "map_large_max"),
+            ("gate_retreat", "gate_advance"),
+            ("gate_episodes", "gate_window"),
+        ):
+            least, most = getattr(self, low), getattr(self, high)
+            require(least <= most, f"curriculum.{low}", least, f"at most curriculum.{high} = {most}")
+        first, last = LADDER.index(self.ladder_first), LADDER.index(self.ladder_last)
+        require(first <= last, "curriculum.ladder_first", self.ladder_first, f"no level above {self.ladder_last!r}")
+
+
+LADDER: tuple[LadderSkill, ...] = ("trivial", "easy", "medium", "hard", "expert")
+"""The levels of the ladder, weakest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalConfig:
+    """Evaluation on held-out seeds with sides swapped."""
+
+    __pydantic_config__ = STRICT
+
+    every_updates: int = 50
+    """Updates between evaluations; 0 evaluates only at the end."""
+    seeds: int = 40
+    """Held-out seeds; twice as many episodes are played."""
+    skill: PilotSkill = "legacy"
+    """Level of the scripted opponent."""
+    weapon_prob: float = 1.0
+    """Trigger probability of the scripted opponent."""
+    deterministic: bool = True
+    """Play the mean action instead of a sample."""
+    at_start: bool = True
+    """Evaluate the untrained policy first, so that progress has a zero."""
+    record_seeds: int = 1
+    """Held-out seeds whose matches are recorded, from both sides; 0 records none."""
+    heat_cells: int = 16
+    """Cells along each edge of the heat maps kept of an evaluation; 0 keeps none."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "eval", EVAL_RANGES)

@@ -1,0 +1,139 @@
+"""Heat maps: where the policy's mechs move, do damage and die, on a square grid over maps of any size.
+
+``SpatialAccumulator`` counts; ``HeatWatch`` fills one while episodes are played; ``save_heat`` and ``load_heat`` keep
+it in a run folder. Importing this loads neither W&B nor a plotting library: ``to_images`` asks for both when called and
+does without where they are missing. Row 0 of a map is the smallest y.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.runs import atomic_write
+
+GRID_SIZE = 16
+KINDS = {"deaths": "death_locations", "damage": "damage_locations", "movement": "movement_density"}
+"""Name of each map and the array that holds it."""
+SUFFIX = ".npz"
+COLOUR_MAP = "hot"
+
+Grid = NDArray[np.float32]
+
+
+class SpatialAccumulator:
+    """Three maps of ``grid_size`` x ``grid_size`` cells; positions and world sizes are numbers or arrays [vox]."""
+
+    def __init__(self, grid_size: int = GRID_SIZE) -> None:
+        if grid_size < 1:
+            raise ValueError(f"grid_size is {grid_size!r}, wanted at least 1")
+        self.grid_size = grid_size
+        self.death_locations: Grid = np.zeros((grid_size, grid_size), np.float32)
+        self.damage_locations: Grid = np.zeros((grid_size, grid_size), np.float32)
+        self.movement_density: Grid = np.zeros((grid_size, grid_size), np.float32)
+
+    def record_death(self, x: Any, y: Any, world_size: Any) -> None:
+        """Count deaths at ``x``, ``y`` in worlds of ``world_size`` (width, height)."""
+        self._add(self.death_locations, x, y, 1.0, world_size)
+
+    def record_damage(self, x: Any, y: Any, damage: Any, world_size: Any) -> None:
+        """Add ``damage`` [hp] done from ``x``, ``y``."""
+        self._add(self.damage_locations, x, y, damage, world_size)
+
+    def record_position(self, x: Any, y: Any, world_size: Any) -> None:
+        """Count a moment spent at ``x``, ``y``."""
+        self._add(self.movement_density, x, y, 1.0, world_size)
+
+    def reset(self) -> None:
+        """Forget everything."""
+        for name in KINDS.values():
+            getattr(self, name).fill(0.0)
+
+    def maps(self) -> dict[str, Grid]:
+        """Return the maps that are not empty, by name."""
+        return {kind: getattr(self, name) for kind, name in KINDS.items() if getattr(self, name).any()}
+
+    def to_images(self) -> dict[str, Any]:
+        """Return the maps that are not empty as W&B images; none, and a warning, where W&B or matplotlib is missing."""
+        try:
+            import matplotlib  # pyright: ignore[reportMissingImports]
+            import wandb  # pyright: ignore[reportMissingImports]
+
+            matplotlib.use("Agg", force=False)
+            from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
+        except ImportError as error:
+            warnings.warn(f"heat maps are not drawn: {error}", RuntimeWarning, stacklevel=2)
+            return {}
+        images = {}
+        for kind, grid in self.maps().items():
+            figure, axes = pyplot.subplots()
+            axes.imshow(grid / grid.max(), cmap=COLOUR_MAP, origin="lower", vmin=0.0, vmax=1.0)
+            axes.set_title(kind)
+            images[kind] = wandb.Image(figure)
+            pyplot.close(figure)
+        return images
+
+    def _add(self, grid: Grid, x: Any, y: Any, amount: Any, world_size: Any) -> None:
+        width, height = (np.asarray(edge, np.float64) for edge in world_size)
+        column = np.clip((np.asarray(x) / width * self.grid_size).astype(np.int64), 0, self.grid_size - 1)
+        row = np.clip((np.asarray(y) / height * self.grid_size).astype(np.int64), 0, self.grid_size - 1)
+        np.add.at(grid, (row, column), np.asarray(amount, np.float32))
+
+
+class HeatWatch:
+    """Fills an accumulator with what the learners of a batch do, one episode per environment.
+
+    Movement and deaths are at a mech's own place; damage is where it was done from.
+    """
+
+    def __init__(self, env: Any, heat: SpatialAccumulator) -> None:
+        self.heat = heat
+        self._env = env
+        self._learns = env.row_of.cpu().numpy() >= 0
+        self._going = np.ones(env.num_envs, bool)
+
+    def begin(self) -> None:
+        """All episodes begin."""
+        self._going[:] = True
+
+    def after_step(self) -> None:
+        """Count the decision just played."""
+        env, batch = self._env, self._env.engine.batch
+        acted = env.acting.cpu().numpy() & self._learns & self._going[:, None]
+        place = batch.numpy("pos")[acted]
+        size = batch.numpy("size")[np.nonzero(acted)[0]]
+        x, y, world = place[:, 0], place[:, 1], (size[:, 0], size[:, 1])
+        self.heat.record_position(x, y, world)
+        self.heat.record_damage(x, y, batch.numpy("dealt")[acted], world)
+        died = batch.numpy("died")[acted] != 0
+        self.heat.record_death(x[died], y[died], (size[died, 0], size[died, 1]))
+        self._going &= ~env.episode_over.cpu().numpy()
+
+
+def save_heat(heat: SpatialAccumulator, path: Path) -> None:
+    """Write the maps to ``path``, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = io.BytesIO()
+    np.savez_compressed(data, **{kind: getattr(heat, name) for kind, name in KINDS.items()})
+    atomic_write(path, data.getvalue(), durable=False)
+
+
+def load_heat(path: Path) -> SpatialAccumulator:
+    """Return what ``save_heat`` wrote; ``ValueError`` names a file that is none."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            grids = {kind: np.asarray(stored[kind], np.float32) for kind in KINDS}
+    except (OSError, KeyError, ValueError, EOFError) as error:
+        raise ValueError(f"{str(path)!r} holds no heat maps: {error}") from None
+    edge = len(grids["deaths"])
+    if any(grid.shape != (edge, edge) for grid in grids.values()) or edge == 0:
+        raise ValueError(f"{str(path)!r} holds maps of shape {grids['deaths'].shape}, wanted square ones of one size")
+    heat = SpatialAccumulator(edge)
+    for kind, grid in grids.items():
+        getattr(heat, KINDS[kind])[:] = grid
+    return heat

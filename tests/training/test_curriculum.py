@@ -1,0 +1,178 @@
+"""The curriculum: every lever's value at every moment, the gate between levels, and both across a resume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from echelon.arena.odds import wilson_interval
+from echelon.config import CurriculumConfig, EnvConfig, EvalConfig, OpponentConfig, RunConfig
+from echelon.telemetry.events import EventCurriculum, EventUpdate
+from echelon.training import loop
+from echelon.training.curriculum import (
+    LEVERS,
+    REWARD_PHASES,
+    Curriculum,
+    Gate,
+    map_range_at,
+    moved,
+    packs_at,
+    reward_phase_at,
+    team_alpha_at,
+    weapon_probability,
+)
+from echelon.training.vec_env import VectorEnv
+from tests.training.fakes import FakeEnv
+from tests.training.test_vec_env import SHORT
+
+ALL = CurriculumConfig(packs=True, maps=True, team_alpha_end=0.7, ladder=True, reward_phases=True)
+
+
+@pytest.mark.parametrize(("update", "packs"), [(1, 1), (499, 1), (500, 2), (999, 2), (1000, 4), (5000, 4)])
+def test_packs_grow_from_one_to_two_to_all(update, packs):
+    assert packs_at(CurriculumConfig(), update, 4) == packs
+    assert packs_at(CurriculumConfig(), update, 1) == 1, "never more than there are"
+
+
+@pytest.mark.parametrize(
+    ("progress", "edges"), [(0.0, (40, 60)), (0.33, (40, 60)), (0.34, (60, 90)), (0.67, (80, 120)), (1.0, (80, 120))]
+)
+def test_maps_grow_in_thirds(progress, edges):
+    assert map_range_at(CurriculumConfig(), progress) == edges
+
+
+@pytest.mark.parametrize(("progress", "alpha"), [(0.0, 1.0), (0.25, 0.85), (0.5, 0.7), (0.75, 0.7), (1.0, 0.7)])
+def test_team_alpha_falls_by_half_of_training_and_never_rises(progress, alpha):
+    assert team_alpha_at(ALL, progress) == pytest.approx(alpha)
+    assert team_alpha_at(replace(ALL, team_alpha_share=0.0), progress) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    ("ramp", "update", "progress", "wanted"),
+    [
+        ({}, 1, 0.0, 1.0),
+        ({"weapon_ramp_updates": 100}, 1, 0.9, 0.2),
+        ({"weapon_ramp_updates": 100}, 51, 0.0, 0.6),
+        ({"weapon_ramp_updates": 100}, 101, 0.0, 1.0),
+        ({"weapon_ramp_updates": 100}, 999, 0.0, 1.0),
+        ({"weapon_ramp_share": 0.5}, 999, 0.25, 0.6),
+        ({"weapon_ramp_share": 0.5}, 1, 0.8, 1.0),
+    ],
+)
+def test_the_trigger_probability_rises_over_updates_or_over_a_share(ramp, update, progress, wanted):
+    assert weapon_probability(OpponentConfig(**ramp), update, progress) == pytest.approx(wanted)
+
+
+def test_emphasis_moves_from_fighting_to_the_objective():
+    phases = [reward_phase_at(p / 100) for p in range(101)]
+    assert [phases[i].name for i in (0, 24, 25, 50, 75, 100)] == [REWARD_PHASES[i].name for i in (0, 0, 1, 2, 3, 3)]
+    damage = [phase.damage for phase in phases]
+    zone = [phase.zone for phase in phases]
+    assert damage == sorted(damage, reverse=True) and zone == sorted(zone) and zone[0] == damage[-1] == 0
+
+
+def test_a_gate_opens_at_the_lower_bound_and_falls_back_at_the_upper():
+    gate = Gate(CurriculumConfig(ladder=True, gate_dwell_updates=0))
+    assert gate.judge([True] * 15 + [False] * 4, 1) == "", "too few episodes"
+    assert wilson_interval(16, 20)[0] < 0.6 <= wilson_interval(17, 20)[0]
+    assert gate.judge([True], 2) == "" and gate.level == "trivial"
+    gate.results = [True] * 16 + [False] * 3
+    assert gate.judge([True], 3) == "gate passed" and gate.level == "easy" and gate.results == []
+    assert wilson_interval(2, 20)[1] > 0.3 > wilson_interval(1, 20)[1]
+    assert gate.judge([True] * 2 + [False] * 18, 4) == ""
+    gate.results = []
+    assert gate.judge([True] + [False] * 19, 5) == "gate lost" and gate.level == "trivial"
+
+
+def test_a_gate_waits_and_stays_within_its_ladder():
+    cfg = CurriculumConfig(ladder=True, ladder_first="easy", ladder_last="medium", gate_dwell_updates=10)
+    gate = Gate(cfg)
+    assert gate.judge([True] * 40, 9) == "" and gate.judge([], 10) == "gate passed"
+    assert gate.judge([True] * 40, 30) == "" and gate.level == "medium", "the last level"
+    gate = Gate(cfg)
+    assert gate.judge([False] * 40, 30) == "" and gate.level == "easy", "the first level"
+    assert len(gate.results) == 40 and gate.judge([False] * 100, 31) == "" and len(gate.results) == cfg.gate_window
+
+
+def test_a_gate_comes_back_as_it_was():
+    gate = Gate(ALL)
+    gate.judge([True] * 30, 12)
+    gate.judge([False, True], 13)
+    again = Gate(ALL)
+    again.load_state_dict(gate.state_dict())
+    assert vars(again) == vars(gate) and again.level == "easy"
+
+
+def test_every_lever_moves_where_it_is_switched_on_and_only_there():
+    run = RunConfig(env=EnvConfig(num_packs=3), curriculum=ALL)
+    assert Curriculum(RunConfig()).levers(1, 0.0).keys() == {"weapon_prob"}
+    curriculum = Curriculum(run)
+    first, last = curriculum.levers(1, 0.0), curriculum.levers(2000, 1.0)
+    assert first.keys() == {lever.name for lever in LEVERS} | {"skill"}
+    assert first["packs_per_team_range"] == (1, 1) and last["packs_per_team_range"] == (3, 3)
+    assert all(first[name] != last[name] for name in first if name not in ("weapon_prob", "skill"))
+
+
+def test_small_moves_are_not_worth_a_record_but_ends_are():
+    assert moved({"a": 0.5}, {"a": 0.52}, 0.05) == {}
+    assert moved({"a": 0.98, "b": "easy"}, {"a": 1.0, "b": "medium"}, 0.05) == {"a": 1.0, "b": "medium"}
+    assert moved({}, {"a": 0.5}, 0.05) == {"a": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("dials", "message"),
+    [
+        ({"packs_two_at": 2000}, "curriculum.packs_two_at is 2000, wanted at most curriculum.packs_all_at = 1000"),
+        ({"gate_advance": 0.2}, "curriculum.gate_retreat is 0.3, wanted at most curriculum.gate_advance = 0.2"),
+        ({"team_alpha_end": 1.5}, "curriculum.team_alpha_end is 1.5, wanted 0 to 1, or none"),
+        ({"ladder_first": "expert", "ladder_last": "easy"}, "curriculum.ladder_first is 'expert'"),
+    ],
+)
+def test_impossible_curricula_are_named(dials, message):
+    with pytest.raises(ValueError, match=message):
+        CurriculumConfig(**dials)
+
+
+def test_reward_weights_are_a_lever_and_pay_at_once():
+    with VectorEnv(2, SHORT, bank_maps=1) as env:
+        env.reset()
+        env.set_curriculum(reward_weights={"zone": 2.0, "approach": 0.0})
+        env.set_curriculum(reward_weights={"damage": 0.5})
+        assert env.get_curriculum()["reward_weights"] == {"zone": 2.0, "approach": 0.0, "damage": 0.5}
+        for _ in range(3):
+            env.step()
+        approach = env.reward_names.index("approach")
+        assert not env.reward_terms[..., approach].any() and env.engine.batch.numpy("amounts")[..., approach].any()
+        with pytest.raises(ValueError, match="reward_weights is 'fame', wanted terms of approach, zone"):
+            env.set_curriculum(reward_weights={"fame": 1.0})
+
+
+def run(config, run_dir=None, *, stop_after=10**9, **options):
+    events = []
+    stop = lambda: int(sum(isinstance(e, EventUpdate) for e in events) >= stop_after)  # noqa: E731
+    result = loop.run(config, events.append, stop, run_dir=run_dir, make_env=FakeEnv, **options)
+    return result, events
+
+
+def test_a_run_climbs_the_ladder_says_so_and_resumes_on_its_level(small_run, tmp_path):
+    config = small_run(
+        num_envs=24,
+        total_steps=12_000,
+        ppo={"lr": 5e-3, "obs_norm": True},
+        curriculum=CurriculumConfig(ladder=True, gate_dwell_updates=1, ladder_last="medium"),
+        eval=EvalConfig(seeds=2, every_updates=2, at_start=False),
+    )
+    whole, events = run(config, tmp_path / "whole")
+    moves = [e for e in events if isinstance(e, EventCurriculum)]
+    assert [m.levers["skill"] for m in moves] == ["trivial", "easy", "medium"]
+    assert moves[-1].reason == "gate passed"
+    updates = [e for e in events if isinstance(e, EventUpdate)]
+    assert updates[0].opponents == {"heuristic:trivial": 24} and updates[-1].opponents == {"heuristic:medium": 24}
+    assert updates[-1].curriculum["skill"] == "medium"
+    cut = moves[1].update + 1
+    run(config, tmp_path / "cut", stop_after=cut)
+    _, rest = run(config, tmp_path / "cut", resume="latest")
+    resumed = [e for e in rest if isinstance(e, EventUpdate)]
+    for a, b in zip(updates[cut:], resumed, strict=True):
+        assert (a.loss, a.curriculum, a.opponents) == (b.loss, b.curriculum, b.opponents)

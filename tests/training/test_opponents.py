@@ -1,0 +1,241 @@
+"""Opponents: drawn by weight when an episode ends, flown in groups, never leaking state, resumed exactly."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+
+from echelon.config import EnvConfig, EvalConfig, MixConfig, ModelConfig, OpponentConfig, WorldConfig
+from echelon.rl.build import build_model
+from echelon.rl.lstm_state import LSTMState
+from echelon.telemetry.events import EventEpisodes, EventRating, EventUpdate
+from echelon.training import loop
+from echelon.training.opponents import SELF, MixSource, Opposition, level_of, sides, thinnest
+from echelon.training.rating import FixedSource
+from echelon.training.session import Session
+from echelon.training.shards import ShardPool
+from echelon.training.vec_env import VectorEnv
+from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
+
+MODEL = ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, init_log_std=-0.5)
+ENVS = 6
+SHORT = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=4.0, zone_win_share=2.0)
+
+
+def policy(seed: int = 0):
+    torch.manual_seed(seed)
+    return build_model(MODEL, OBS_DIM, ACTION_DIM).eval()
+
+
+def mix(**weights) -> OpponentConfig:
+    return OpponentConfig(mix=MixConfig(**{"scripted": 0.0, **weights}), skill="medium", past_every_updates=1)
+
+
+def source(**weights) -> MixSource:
+    return MixSource(mix(**weights), 5, policy)
+
+
+def of(events, kind):
+    return [e for e in events if isinstance(e, kind)]
+
+
+def run(config, run_dir=None, *, stop_after=10**9, **options):
+    events = []
+    stop = lambda: int(len(of(events, EventUpdate)) >= stop_after)  # noqa: E731
+    return loop.run(config, events.append, stop, run_dir=run_dir, make_env=FakeEnv, **options), events
+
+
+def test_opponents_are_drawn_by_weight_and_repeatably():
+    pool = source(scripted=1, easy=2, past=1)
+    pool.add(policy(), 0)
+    pool.add(policy(), 7)
+    drawn = [pool.draw(env, episode) for env in range(40) for episode in range(100)]
+    counts = Counter(drawn)
+    wanted = {"heuristic:medium": 0.25, "heuristic:easy": 0.5, "past:0": 0.125, "past:7": 0.125}
+    assert counts.keys() == wanted.keys()
+    chi_square = sum((counts[n] - 4000 * share) ** 2 / (4000 * share) for n, share in wanted.items())
+    assert chi_square < 16.3, "three degrees of freedom, one in a thousand"
+    assert drawn == [pool.draw(env, episode) for env in range(40) for episode in range(100)]
+
+
+def test_a_pool_stays_spread_over_the_run_and_keeps_both_ends():
+    pool = source(past=1)
+    pool.cfg = replace(pool.cfg, past_keep=4)
+    for update in range(0, 101, 5):
+        pool.add(policy(), update)
+        pool.release(set())
+    updates = [int(name.partition(":")[2]) for name in pool.kept]
+    assert len(updates) == 4 and updates[0] == 0 and updates[-1] == 100
+    assert max(b - a for a, b in zip(updates, updates[1:], strict=False)) <= 70
+    assert pool.state_dict()["weights"].keys() == set(pool.kept)
+    assert thinnest([0, 10, 11, 30]) == 1 and thinnest([0, 1]) == 0
+    assert pool.rivals(2) == [pool.kept[0], pool.kept[-1]]
+
+
+def test_a_snapshot_in_use_outlives_its_place_in_the_pool():
+    pool = source(past=1)
+    pool.cfg = replace(pool.cfg, past_keep=1)
+    pool.add(policy(), 0)
+    pool.add(policy(), 1)
+    pool.release({"past:0"})
+    assert pool.policy("past:0") is not None and pool.kept == ["past:1"]
+    pool.release(set())
+    with pytest.raises(KeyError):
+        pool.policy("past:0")
+
+
+def test_a_snapshot_is_frozen_while_the_policy_learns_on():
+    learner, pool = policy(), source(past=1)
+    before = learner.core.actor_mean.weight.detach().clone()
+    pool.add(learner, 3)
+    with torch.no_grad():
+        learner.core.actor_mean.weight += 1.0
+    frozen = pool.policy("past:3")
+    assert torch.equal(frozen.core.actor_mean.weight, before) and not frozen.training
+    assert not any(p.requires_grad for p in frozen.parameters())
+
+
+def test_only_the_environment_whose_episode_ended_draws_anew():
+    env = FakeEnv(8, learners="blue", opponents="red")
+    pool = source(easy=1, hard=1, past=1)
+    pool.add(policy(), 0)
+    opposition = Opposition(env, pool, ShardPool(1))
+    opposition.begin()
+    assert len(set(opposition.names)) > 1
+    over = torch.zeros(8, dtype=torch.bool)
+    for _ in range(30):
+        before = list(opposition.names)
+        over[:] = False
+        over[3] = True
+        opposition.after_step(over, True)
+        assert opposition.names[:3] + opposition.names[4:] == before[:3] + before[4:]
+        assert [level is None for level in env.pilots] == [name == "past:0" for name in opposition.names]
+    assert opposition.episodes == [1, 1, 1, 31, 1, 1, 1, 1]
+
+
+def test_flying_in_groups_equals_flying_every_environment_alone():
+    names = ["past:1", "heuristic:easy", "past:2", "past:1", "past:2", "past:2"]
+    policies = {"past:1": policy(1), "past:2": policy(2)}
+    env = FakeEnv(ENVS, learners="blue", opponents="red")
+    opposition = Opposition(env, FixedSource(names, policies), ShardPool(2), seed=9)
+    noise_of = torch.Generator().manual_seed(9 + 13371)
+    env.reset()
+    opposition.begin()
+    zero = policies["past:1"].initial_state(2)
+    state = [LSTMState(zero.h.clone(), zero.c.clone()) for _ in names]
+    over = torch.zeros(ENVS, dtype=torch.bool)
+    for step in range(20):
+        env.actions.fill_(9.0)
+        seen, done = env.opponent_obs.clone(), over.clone() if step else torch.ones(ENVS, dtype=torch.bool)
+        opposition.act()
+        noise = torch.randn(env.opponent_rows, ACTION_DIM, generator=noise_of)
+        for e, name in enumerate(names):
+            mine = slice(2 * e, 2 * e + 2)
+            if level_of(name) is not None:
+                assert (env.actions[e] == 9.0).all(), "scripted pilots' mechs are left alone"
+                continue
+            with torch.no_grad():
+                start = torch.full((2,), float(done[e]))
+                action, state[e] = policies[name].act(seen[mine], state[e], start, noise[mine])
+            torch.testing.assert_close(env.actions[e, 2:], action, rtol=1e-5, atol=1e-6)
+        env.actions.zero_()
+        env.step()
+        over = env.episode_over.clone()
+        opposition.after_step(over, bool(over.any()))
+
+
+def test_environments_of_self_play_are_set_aside_for_the_whole_run():
+    assert sides(8, mix(self_play=1)) == (["both"] * 8, ["none"] * 8)
+    assert sides(8, mix(scripted=3, self_play=1)) == (["blue"] * 6 + ["both"] * 2, ["none"] * 8)
+    assert sides(4, mix(past=1, self_play=1e-3)) == (["blue"] * 3 + ["both"], ["red"] * 3 + ["none"])
+    assert sides(4, OpponentConfig()) == (["blue"] * 4, ["none"] * 4)
+
+
+def test_what_opponents_see_is_what_learners_in_their_place_would_see():
+    with VectorEnv(3, SHORT, bank_maps=2, learners="both") as both:
+        with VectorEnv(3, SHORT, bank_maps=2, learners="blue", opponents="red") as split:
+            split.set_pilots([None] * 3)
+            draws = torch.Generator().manual_seed(0)
+            both.reset()
+            split.reset()
+            for _ in range(SHORT.max_steps + 2):
+                seen = both.obs[0].view(3, 10, -1)
+                assert torch.equal(split.obs[0].view(3, 5, -1), seen[:, :5])
+                assert torch.equal(split.opponent_obs.view(3, 5, -1), seen[:, 5:])
+                actions = torch.rand(both.actions.shape, generator=draws) * 2 - 1
+                both.actions.copy_(actions)
+                split.actions.copy_(actions)
+                both.step()
+                split.step()
+            assert split.pop_episodes(), "an episode ended on the way"
+
+
+def test_a_side_that_learns_has_no_opponent_rows():
+    with pytest.raises(ValueError, match="opponents is 'blue', wanted no side that learns"):
+        VectorEnv(2, SHORT, bank_maps=1, learners="blue", opponents="blue")
+
+
+def test_scripted_pilots_and_policies_share_a_batch():
+    with VectorEnv(3, SHORT, bank_maps=2, opponents="red") as env:
+        env.set_pilots(["easy", None, "hard"])
+        env.reset()
+        env.actions.zero_()
+        for _ in range(6):
+            env.step()
+        assert env.actions[0, 5:].any() and env.actions[2, 5:].any() and not env.actions[1, 5:].any()
+
+
+def test_metrics_say_who_was_met_and_how_that_ended(small_run):
+    config = small_run(num_envs=12, opponents=mix(easy=1, past=1, self_play=1), total_steps=3000)
+    result, events = run(config)
+    updates, episodes = of(events, EventUpdate), of(events, EventEpisodes)
+    assert all(sum(u.opponents.values()) == 12 and u.opponents[SELF] == 4 for u in updates)
+    assert {name.partition(":")[0] for u in updates for name in u.opponents} == {SELF, "heuristic", "past"}
+    for event in episodes:
+        assert sum(sum(found.values()) for found in event.by_opponent.values()) == event.count
+        assert all(sample["opponent"] in event.by_opponent for sample in event.samples)
+    assert sum(e.count for e in episodes) == result.episodes
+
+
+def test_where_both_sides_learn_nobody_counts_as_the_winner(small_run):
+    _, events = run(small_run(opponents=mix(self_play=1), total_steps=1000))
+    update = of(events, EventUpdate)[-1]
+    assert math.isnan(update.win_rate) and not math.isnan(update.avg_return)
+    assert update.opponents == {SELF: 8}
+
+
+def test_pure_self_play_is_shown_to_get_stronger(small_run):
+    opponents = replace(mix(self_play=1), past_every_updates=4, rating_seeds=12)
+    config = small_run(num_envs=12, total_steps=24_000, opponents=opponents, ppo={"lr": 5e-3, "obs_norm": True})
+    _, events = run(config)
+    ratings, updates = of(events, EventRating), of(events, EventUpdate)
+    assert ratings[0].rivals["past:0"]["rating"] == 0.0 and ratings[0].rivals["past:0"]["games"] >= 24
+    assert ratings[-1].elo > 200 and ratings[-1].elo > ratings[0].elo
+    assert all(r.name not in r.rivals and r.elo_error > 0 for r in ratings)
+    assert updates[-1].elo in {r.elo for r in ratings} and math.isnan(updates[0].elo)
+
+
+def test_a_run_against_a_mix_resumes_bit_for_bit(small_run, tmp_path):
+    opponents = replace(mix(easy=1, past=2, self_play=1), past_keep=2, rating_seeds=1)
+    config = small_run(opponents=opponents, total_steps=2600, eval=EvalConfig(seeds=2, every_updates=0, at_start=False))
+    _, whole = run(config, tmp_path / "whole")
+    _, first = run(config, tmp_path / "cut", stop_after=3)
+    torch.manual_seed(999)
+    _, second = run(config, tmp_path / "cut", resume="latest")
+    wanted, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
+    assert len(wanted) == len(got) >= 6
+    for a, b in zip(wanted, got, strict=True):
+        assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
+    rated = [[(r.name, r.elo) for r in of(part, EventRating)] for part in (whole, first + second)]
+    assert rated[0] == rated[1] and rated[0]
+
+
+def test_a_checkpoint_with_another_number_of_environments_is_refused(small_run, tmp_path):
+    run(small_run(opponents=mix(past=1)), tmp_path, stop_after=1)
+    with Session(small_run(opponents=mix(past=1), num_envs=4), None, FakeEnv) as session:
+        with pytest.raises(ValueError, match="8 opponents, wanted 4"):
+            session.opposition.load_state_dict({"names": [""] * 8})
