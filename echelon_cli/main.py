@@ -19,6 +19,8 @@ from echelon_cli.commands import (
     dash,
     doctor,
     evaluate,
+    export,
+    heat,
     jobs,
     logs,
     replay,
@@ -47,6 +49,8 @@ app = typer.Typer(
 
 app.command("train")(train.train)
 app.command("eval")(evaluate.evaluate)
+app.command("heat")(heat.heat)
+app.command("export")(export.export)
 app.command("dash")(dash.dash)
 app.command("jobs")(jobs.jobs)
 app.command("stop")(stop.stop)

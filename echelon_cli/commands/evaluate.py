@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
+    from echelon.config import EnvConfig
     from echelon.training.recording import Recorded, Recording
 
 SEEDS = 40
@@ -45,6 +47,9 @@ def evaluate(
         int | None, typer.Option("--size", help="Map edge instead of the one it was trained on [vox].")
     ] = None,
     stochastic: Annotated[bool, typer.Option("--stochastic", help="Draw actions instead of the mean.")] = False,
+    ladder: Annotated[
+        bool, typer.Option("--ladder", help="Play every level in turn, trivial to expert, instead of --skill.")
+    ] = False,
     record: Annotated[bool, typer.Option("--record", help="Keep a replay of every episode, beside the run's.")] = False,
     device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
     threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 takes every core.")] = 0,
@@ -52,6 +57,13 @@ def evaluate(
 ) -> int:
     """Play held-out seeds from both sides and report wins with their doubt."""
     path = find_policy(target)
+    if ladder and record:
+        raise typer.BadParameter("--ladder keeps no replays, wanted --record with one --skill")
+    if ladder:
+        with output.waiting(f"playing {2 * seeds} episodes a level", quiet=as_json) as tell:
+            climbed = climb(path, seeds, weapon_prob, size, not stochastic, device, threads, tell)
+        output.show_json(climbed) if as_json else _show_ladder(climbed)
+        return output.DONE
     with output.waiting(f"playing {2 * seeds} episodes", quiet=as_json):
         result = measure(path, seeds, skill, weapon_prob, size, not stochastic, device, threads, record=record)
     if as_json:
@@ -100,19 +112,65 @@ def measure(
         watch=watch if record else None,
     )
     return {
-        "checkpoint": str(path),
-        "id": loaded.meta.get("id", ""),
+        **_described(path, loaded.meta, env, chosen, weapon_prob, deterministic),
         "opponent": f"heuristic:{skill}",
+        "replays": [str(match.path) for recording in recordings for match in finished(recording)],
+        **dataclasses.asdict(stats),
+    }
+
+
+def climb(
+    path: Path,
+    seeds: int,
+    weapon_prob: float,
+    size: int | None,
+    deterministic: bool,
+    device: str,
+    threads: int,
+    tell: Callable[[str], object] = lambda text: None,
+) -> dict[str, Any]:
+    """Return the task and what the policy at ``path`` achieved in it against every level, weakest first."""
+    from echelon.training.threads import thread_environment
+
+    os.environ.update(thread_environment())
+    from echelon.config import LADDER
+    from echelon.training.evaluation import eval_seeds, evaluate_ladder
+    from echelon.training.weights import load_policy
+
+    loaded = load_policy(path, device)
+    env, chosen = environment_of(loaded.meta, size), eval_seeds(seeds)
+    found = evaluate_ladder(
+        loaded.policy,
+        env,
+        chosen,
+        LADDER,
+        weapon_prob=weapon_prob,
+        device=device,
+        threads=threads,
+        deterministic=deterministic,
+        tell=lambda level: tell(f"playing {2 * seeds} episodes against {level}"),
+    )
+    return {
+        **_described(path, loaded.meta, env, chosen, weapon_prob, deterministic),
+        "levels": [{"level": level, **dataclasses.asdict(stats)} for level, stats in found.items()],
+    }
+
+
+def _described(
+    path: Path, meta: dict[str, Any], env: EnvConfig, seeds: list[int], weapon_prob: float, deterministic: bool
+) -> dict[str, Any]:
+    """Return what is evaluated, and in which task."""
+    return {
+        "checkpoint": str(path),
+        "id": meta.get("id", ""),
         "weapon_prob": weapon_prob,
         "deterministic": deterministic,
         "map": [env.world.size_x, env.world.size_y, env.world.size_z],
         "packs": env.num_packs,
         "seconds": env.max_episode_seconds,
         "observation": env.observation_mode,
-        "first_seed": chosen[0],
-        "seeds": seeds,
-        "replays": [str(match.path) for recording in recordings for match in finished(recording)],
-        **dataclasses.asdict(stats),
+        "first_seed": seeds[0],
+        "seeds": len(seeds),
     }
 
 
@@ -153,7 +211,7 @@ def find_policy(target: str) -> Path:
     return Path(target) if Path(target).exists() else find_run(target).root
 
 
-def environment_of(meta: dict[str, Any], size: int | None):
+def environment_of(meta: dict[str, Any], size: int | None) -> EnvConfig:
     """Return the environment a policy was trained in, on maps of another size if one is given."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -180,6 +238,8 @@ def _show(result: dict[str, Any]) -> None:
             ("task", _task(result)),
             ("ends", ", ".join(f"{reason} {count}" for reason, count in result["reasons"])),
             ("hp margin", output.figure(result["mean_hp_margin"])),
+            ("return", _parts(result["returns_by_role"])),
+            ("reward", _parts(result["reward_terms"])),
             ("length", f"{result['mean_episode_length']:.0f} decisions"),
             ("took", output.duration(result["duration_s"])),
             ("policy", f"{result['checkpoint']} {result['id']}"),
@@ -190,6 +250,35 @@ def _show(result: dict[str, Any]) -> None:
             ),
         ],
     )
+
+
+def _show_ladder(result: dict[str, Any]) -> None:
+    right = ("wins", "95 % interval", "draws", "losses", "hp margin", "length")
+    output.show_table(
+        ("level", *right),
+        [
+            (
+                row["level"],
+                output.percent(row["win_rate"]),
+                f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}",
+                output.percent(row["draw_rate"]),
+                output.percent(row["loss_rate"]),
+                output.figure(row["mean_hp_margin"]),
+                f"{row['mean_episode_length']:.0f}",
+            )
+            for row in result["levels"]
+        ],
+        right=right,
+    )
+    output.say(
+        f"{2 * result['seeds']} episodes a level: {result['seeds']} seeds from {result['first_seed']}, both sides"
+    )
+    output.say(f"trigger probability {result['weapon_prob']:g}; {_task(result)}")
+    output.say(f"{result['checkpoint']} {result['id']}")
+
+
+def _parts(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {output.figure(value)}" for name, value in values.items()) or "-"
 
 
 def _task(result: dict[str, Any]) -> str:

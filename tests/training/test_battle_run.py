@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.config import EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
+from echelon.config import LADDER, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.presets import get_preset
-from echelon.telemetry.events import EventUpdate
+from echelon.telemetry.events import EventEval, EventUpdate
 from echelon.training import loop
 from echelon.training.checkpoint import latest_valid, open_checkpoint
+from echelon.training.spatial import load_heat
 from echelon.training.weights import load_policy
+from echelon_cli.commands.evaluate import climb, measure
 
 
 @pytest.fixture
@@ -76,6 +78,27 @@ def test_a_policy_trained_on_battles_loads_without_an_environment(tiny, tmp_path
     loaded = load_policy(found.path)
     action, _ = loaded.policy.act(torch.zeros(3, loaded.policy.obs_dim), loaded.policy.initial_state(3), torch.ones(3))
     assert action.shape == (3, 26) and loaded.meta["kind"] == "suite"
+
+
+def test_a_trained_policy_climbs_the_ladder_and_leaves_heat_maps(tiny, tmp_path):
+    config = replace(tiny, total_steps=1, eval=replace(tiny.eval, heat_cells=6))
+    result, events = train(config, tmp_path)
+    (evaluated,) = [e for e in events if isinstance(e, EventEval)]
+    assert set(evaluated.returns_by_role) == {"scout", "light", "medium", "heavy"}
+    assert set(evaluated.reward_terms) >= {"approach", "damage", "terminal"}
+    assert set(evaluated.actions) >= {"heavy/primary", "scout/secondary", "light/jets"}
+    assert all(0 <= rate <= 1 for rate in evaluated.actions.values())
+    heat = load_heat(tmp_path / "heat" / f"u{result.update:06d}.npz")
+    decisions = evaluated.mean_length * evaluated.episodes
+    assert decisions < heat.movement_density.sum() <= 5 * decisions, "five mechs, some of them dead after a while"
+    assert result.checkpoint is not None
+    climbed = climb(result.checkpoint, 1, 1.0, None, True, "cpu", 1)
+    assert [row["level"] for row in climbed["levels"]] == list(LADDER)
+    assert all(
+        row["episodes"] == 2 and row["win_low"] <= row["win_rate"] <= row["win_high"] for row in climbed["levels"]
+    )
+    alone = measure(result.checkpoint, 1, "hard", 1.0, None, True, "cpu", 1)
+    assert alone["outcomes"] == climbed["levels"][3]["outcomes"], "a level is played as if it were alone"
 
 
 def test_the_flat_network_learns_from_the_classic_layout_and_is_loaded_with_it(tiny, tmp_path):

@@ -1,0 +1,188 @@
+"""A run's records as curves for other tools: TensorBoard event files, a CSV table, a W&B run.
+
+Every record becomes numbers under tags such as ``train/entropy`` or ``eval/win_rate``, at the learner agent-steps done.
+Only what was not superseded by a resume is exported. TensorBoard and W&B are loaded when asked for and are optional.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from echelon.telemetry.events import Event, EventEpisodes, EventEval, EventRating, EventUpdate
+
+NOT_CURVES = {"time", "kind", "update", "global_step", "seeds", "is_best", "deterministic"}
+"""Fields that are no measurements, or are the axes."""
+CSV_AXES = ("update", "global_step", "time")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one record says: finite numbers by tag, at a moment of the run."""
+
+    update: int
+    global_step: int
+    """Learner agent-steps."""
+    time: float
+    """When it was written [s since the epoch]."""
+    values: dict[str, float]
+
+
+def rows(events: Iterable[Event]) -> Iterator[Row]:
+    """Yield a row for every record that holds measurements."""
+    for event in events:
+        said = next((say for kind, say in SAYERS if isinstance(event, kind)), None)
+        if said is None:
+            continue
+        values = {tag: float(v) for tag, v in said(event).items() if isinstance(v, (int, float)) and math.isfinite(v)}
+        where: Any = event
+        yield Row(where.update, where.global_step, event.time, values)
+
+
+def _numbers(event: Event, prefix: str) -> dict[str, Any]:
+    """Return the plain numbers among a record's fields."""
+    named = {f.name: getattr(event, f.name) for f in fields(event) if f.name not in NOT_CURVES}
+    return {f"{prefix}/{n}": v for n, v in named.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+
+
+def _of_update(event: EventUpdate) -> dict[str, Any]:
+    levers: dict[str, Any] = {}
+    for name, value in event.curriculum.items():
+        if isinstance(value, Mapping):
+            levers |= {f"{name}/{part}": v for part, v in value.items()}
+        elif isinstance(value, (list, tuple)) and len(value) == 2:
+            levers |= {f"{name}/min": value[0], f"{name}/max": value[1]}
+        else:
+            levers[name] = value
+    return {
+        **_numbers(event, "train"),
+        **_under("time", event.phases_s),
+        **_reward(event.reward_terms, ""),
+        **_under("actions", event.actions),
+        **_under("curriculum", levers),
+        **_under("opponents", {f"{name}/environments": n for name, n in event.opponents.items()}),
+    }
+
+
+def _of_episodes(event: EventEpisodes) -> dict[str, Any]:
+    rates = {}
+    for name, found in event.by_opponent.items():
+        met = sum(found.values())
+        rates[f"opponents/{name}/win_rate"] = found.get("win", 0) / met if met else math.nan
+    return {
+        **_numbers(event, "episodes"),
+        **{f"train/reward_{role}": value for role, value in event.returns_by_role.items()},
+        **rates,
+    }
+
+
+def _of_eval(event: EventEval) -> dict[str, Any]:
+    return {
+        **_numbers(event, "eval"),
+        **{f"eval/reward_{role}": value for role, value in event.returns_by_role.items()},
+        **_reward(event.reward_terms, "eval/"),
+        **_under("eval/actions", event.actions),
+    }
+
+
+def _of_rating(event: EventRating) -> dict[str, Any]:
+    return _numbers(event, "rating")
+
+
+def _under(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}/{name}": value for name, value in values.items()}
+
+
+def _reward(terms: Mapping[str, float], prefix: str) -> dict[str, Any]:
+    """Return the sum of each reward term, and its share of all absolute values."""
+    total = sum(abs(v) for v in terms.values())
+    shares = {f"{prefix}reward_pct/{n}": abs(v) / total for n, v in terms.items()} if total else {}
+    return {**{f"{prefix}reward/{n}": v for n, v in terms.items()}, **shares}
+
+
+SAYERS: tuple[tuple[type[Event], Callable[[Any], dict[str, Any]]], ...] = (
+    (EventUpdate, _of_update),
+    (EventEpisodes, _of_episodes),
+    (EventEval, _of_eval),
+    (EventRating, _of_rating),
+)
+"""What each kind of record says, in numbers."""
+
+
+def to_csv(events: Iterable[Event], path: Path) -> int:
+    """Write a table with a line per update and a column per tag; return the number of lines."""
+    lines: dict[int, dict[str, float]] = {}
+    for row in rows(events):
+        line = lines.setdefault(row.update, {"update": row.update, "global_step": row.global_step, "time": row.time})
+        line |= row.values
+    tags = sorted({tag for line in lines.values() for tag in line} - set(CSV_AXES))
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, [*CSV_AXES, *tags], lineterminator="\n")
+        table.writeheader()
+        table.writerows(lines[update] for update in sorted(lines))
+    return len(lines)
+
+
+def to_tensorboard(events: Iterable[Event], folder: Path) -> int:
+    """Write an event file into ``folder``; return the number of points. ``ValueError`` where TensorBoard is missing."""
+    try:
+        from tensorboard.compat.proto.event_pb2 import Event as Entry  # pyright: ignore[reportMissingImports]
+        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportMissingImports]
+        from tensorboard.summary.writer.event_file_writer import (  # pyright: ignore[reportMissingImports]
+            EventFileWriter,
+        )
+    except ImportError:
+        raise ValueError("TensorBoard is not installed, wanted: pip install 'echelon[tensorboard]'") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    writer, points = EventFileWriter(str(folder)), 0
+    try:
+        for row in rows(events):
+            values = [Summary.Value(tag=tag, simple_value=value) for tag, value in row.values.items()]
+            writer.add_event(Entry(wall_time=row.time, step=row.global_step, summary=Summary(value=values)))
+            points += len(values)
+    finally:
+        writer.close()
+    return points
+
+
+def to_wandb(
+    events: Sequence[Event],
+    *,
+    project: str,
+    name: str,
+    config: Mapping[str, Any],
+    mode: str = "online",
+    folder: Path | None = None,
+    images: Callable[[], Mapping[str, Any]] = dict,
+) -> int:
+    """Log a run to W&B under ``project``; return the number of steps. ``ValueError`` where W&B is missing.
+
+    ``mode`` is online or offline, ``folder`` where it keeps its files, ``images`` gives pictures logged at the end.
+    """
+    try:
+        import wandb  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ValueError("W&B is not installed, wanted: pip install 'echelon[wandb]'") from None
+    made: dict[str, Any] = {"project": project, "name": name, "config": dict(config), "mode": mode}
+    logged = 0
+    with wandb.init(**made, dir=None if folder is None else str(folder)) as run:
+        # W&B wants rising steps and takes a step once: what belongs to one update is one step
+        for step, values in _by_step(events):
+            run.log(values, step=step)
+            logged += 1
+        pictures = dict(images())
+        if pictures:
+            run.log({f"heat/{kind}": picture for kind, picture in pictures.items()})
+    return logged
+
+
+def _by_step(events: Iterable[Event]) -> Iterator[tuple[int, dict[str, float]]]:
+    """Yield the values at each step, steps rising."""
+    steps: dict[int, dict[str, float]] = {}
+    for row in rows(events):
+        steps.setdefault(row.global_step, {}).update(row.values)
+    yield from sorted(steps.items())

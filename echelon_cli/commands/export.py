@@ -1,0 +1,64 @@
+"""``echelon export``: a run's curves for other tools, TensorBoard, a spreadsheet or W&B."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, RunArgument
+
+PROJECT = "echelon"
+
+
+def export(
+    run: RunArgument,
+    tensorboard: Annotated[
+        Path | None, typer.Option("--tensorboard", metavar="DIR", help="Write a TensorBoard event file in here.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write a table, a line per update, a column per curve.")
+    ] = None,
+    wandb: Annotated[bool, typer.Option("--wandb", help="Log it to W&B.")] = False,
+    project: Annotated[str, typer.Option("--project", help="Project in W&B.")] = PROJECT,
+    offline: Annotated[bool, typer.Option("--offline", help="Leave W&B's files here, to be synced later.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Export a run's curves: training, reward terms, actions, opponents, evaluations, ratings."""
+    from echelon.jobs.spec import read_spec
+    from echelon.runs import find_run
+    from echelon.telemetry import export as exports
+    from echelon.telemetry.log import read_events
+
+    if tensorboard is None and csv is None and not wandb:
+        raise typer.BadParameter("nothing to write, wanted --tensorboard DIR, --csv FILE or --wandb")
+    paths = find_run(run)
+    events, skipped = read_events(paths.metrics)
+    written: dict[str, Any] = {}
+    if csv is not None:
+        written["csv"] = {"path": str(csv), "lines": exports.to_csv(events, csv)}
+    if tensorboard is not None:
+        written["tensorboard"] = {"path": str(tensorboard), "points": exports.to_tensorboard(events, tensorboard)}
+    if wandb:
+        mode = "offline" if offline else "online"
+        config = read_spec(paths).config
+        steps = exports.to_wandb(
+            events, project=project, name=paths.id, config=config, mode=mode, images=lambda: _heat(paths.heat)
+        )
+        written["wandb"] = {"project": project, "mode": mode, "steps": steps}
+    if as_json:
+        output.show_json({"run": paths.id, "unreadable_lines": skipped, **written})
+        return output.DONE
+    for target, facts in written.items():
+        output.say(f"{target}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
+    return output.DONE
+
+
+def _heat(folder: Path) -> dict[str, Any]:
+    """Return the newest heat maps as pictures, none where there are none."""
+    from echelon.training.spatial import SUFFIX, load_heat
+
+    files = sorted(folder.glob(f"*{SUFFIX}"))
+    return load_heat(files[-1]).to_images() if files else {}

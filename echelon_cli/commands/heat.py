@@ -1,0 +1,82 @@
+"""``echelon heat``: where a run's pilots moved, did damage and died, in the terminal or as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from echelon_cli import output
+from echelon_cli.options import JsonFlag, RunArgument
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SHADES = " .:-=+*#%@"
+"""Letters for rising shares of the fullest cell; a cell is two letters wide."""
+PNG_CELL = 24
+"""Pixels along the edge of a cell in a PNG."""
+
+Kind = Literal["movement", "damage", "deaths"]
+
+
+def heat(
+    run: RunArgument,
+    kind: Annotated[Kind, typer.Option("--kind", help="What to show.")] = "movement",
+    update: Annotated[
+        int | None, typer.Option("--update", help="Evaluation of this update instead of the newest.")
+    ] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture instead.")] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show a heat map of an evaluation: the pilots' own moves, the places they did damage from, and their deaths."""
+    from echelon.runs import find_run
+    from echelon.training.spatial import KINDS, SUFFIX, load_heat
+
+    paths = find_run(run)
+    found = {int(p.stem[1:]): p for p in sorted(paths.heat.glob(f"u*{SUFFIX}")) if p.stem[1:].isdigit()}
+    if not found:
+        raise ValueError(f"run {paths.id!r} has no heat maps: it was not evaluated yet, or eval.heat_cells is 0")
+    chosen = max(found) if update is None else update
+    if chosen not in found:
+        raise ValueError(f"update {chosen} has no heat maps, wanted one of: {', '.join(map(str, sorted(found)))}")
+    grid = getattr(load_heat(found[chosen]), KINDS[kind])
+    if png is not None:
+        from echelon.atlas.png import encode_png
+        from echelon.runs import atomic_write
+
+        atomic_write(png, encode_png(picture(grid)), durable=False)
+    if as_json:
+        output.show_json({"run": paths.id, "update": chosen, "kind": kind, "total": float(grid.sum()), "cells": grid.tolist()})
+        return output.DONE
+    if png is not None:
+        output.say(f"wrote {png}")
+        return output.DONE
+    output.say(f"{kind} at update {chosen} of {paths.id}: {len(grid)}x{len(grid)} cells, x to the right, y up")
+    for line in letters(grid):
+        output.say(line)
+    output.say(f"fullest cell {grid.max():g} of {grid.sum():g} in all")
+    return output.DONE
+
+
+def letters(grid: np.ndarray) -> list[str]:
+    """Return a map ``[y, x]`` as lines of text, largest y first; what is not empty never looks so."""
+    most = float(grid.max()) or 1.0
+    last = len(SHADES) - 1
+    lines = []
+    for row in grid[::-1]:
+        levels = [0 if value <= 0 else max(1, min(last, round(float(value) / most * last))) for value in row]
+        lines.append("".join(SHADES[level] * 2 for level in levels))
+    return lines
+
+
+def picture(grid: np.ndarray) -> np.ndarray:
+    """Return a map ``[y, x]`` as pixels, black over red and yellow to white, largest y on top."""
+    import numpy as np
+
+    share = grid / (float(grid.max()) or 1.0)
+    # each channel rises over its own third: the ramp of a glowing body
+    channels = [np.clip(3.0 * share - third, 0.0, 1.0) for third in range(3)]
+    pixels = (np.stack(channels, -1) * 255).round().astype(np.uint8)[::-1]
+    return np.ascontiguousarray(pixels.repeat(PNG_CELL, 0).repeat(PNG_CELL, 1))

@@ -1,0 +1,60 @@
+"""``echelon heat`` and ``echelon export``: a run's maps and curves outside the dashboard."""
+
+from __future__ import annotations
+
+import csv
+import struct
+
+import pytest
+
+from echelon.training.spatial import SpatialAccumulator, save_heat
+from tests.cli.conftest import parsed
+
+
+@pytest.fixture
+def heated(ended_run):
+    """A run with heat maps of two evaluations."""
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    for update, x in ((0, 1.0), (4, 9.0)):
+        heat = SpatialAccumulator(4)
+        heat.record_position([x, x, 1.0], [9.0, 9.0, 1.0], (10, 10))
+        heat.record_death(x, 1.0, (10, 10))
+        save_heat(heat, paths.heat / f"u{update:06d}.npz")
+    return paths
+
+
+def test_heat_shows_the_newest_map_with_the_largest_y_on_top(echelon, heated):
+    code, out, _ = echelon("heat", "fox")
+    assert code == 0 and "movement at update 4" in out
+    body = [line.ljust(8)[:8] for line in out.splitlines()[1:5]]
+    assert body == ["      @@", "        ", "        ", "==      "]
+    assert echelon("heat", "fox", "--update", "0")[1].splitlines()[1].startswith("@@")
+
+
+def test_heat_as_json_and_as_a_picture(echelon, heated, tmp_path):
+    said = parsed(echelon("heat", "fox", "--kind", "deaths", "--json")[1])
+    assert said["total"] == 1.0 and said["cells"][0] == [0, 0, 0, 1.0] and said["update"] == 4
+    assert echelon("heat", "fox", "--png", str(tmp_path / "heat.png"))[0] == 0
+    raw = (tmp_path / "heat.png").read_bytes()
+    assert raw[1:4] == b"PNG" and struct.unpack(">II", raw[16:24]) == (96, 96)
+
+
+def test_heat_says_what_there_is(echelon, heated, ended_run):
+    assert "wanted one of: 0, 4" in echelon("heat", "fox", "--update", "3")[2]
+    ended_run("20260102-000000-quickstart-wild-owl")
+    assert "has no heat maps" in echelon("heat", "owl")[2]
+
+
+def test_export_writes_a_table_and_says_so(echelon, ended_run, tmp_path):
+    ended_run("20260101-000000-quickstart-calm-fox", wins=0.6)
+    said = parsed(echelon("export", "fox", "--csv", str(tmp_path / "run.csv"), "--json")[1])
+    assert said["csv"] == {"path": str(tmp_path / "run.csv"), "lines": 2}
+    with open(tmp_path / "run.csv", newline="") as file:
+        *_, last = csv.DictReader(file)
+    assert (last["global_step"], last["train/avg_return"], last["eval/win_rate"]) == ("400", "1.5", "0.6")
+
+
+def test_export_needs_somewhere_to_write(echelon, ended_run):
+    ended_run("20260101-000000-quickstart-calm-fox")
+    code, _, err = echelon("export", "fox")
+    assert code == 2 and "wanted --tensorboard DIR, --csv FILE or --wandb" in err

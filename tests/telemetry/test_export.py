@@ -1,0 +1,130 @@
+"""Exports: what a run said, found again by the tools it was exported for."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+
+import pytest
+
+from echelon.telemetry.events import (
+    EventAlert,
+    EventEpisodes,
+    EventEval,
+    EventRating,
+    EventResume,
+    EventUpdate,
+)
+from echelon.telemetry.export import rows, to_csv, to_tensorboard, to_wandb
+from echelon.telemetry.log import drop_superseded
+
+
+def update(number: int, **facts) -> EventUpdate:
+    return EventUpdate(
+        update=number,
+        global_step=100 * number,
+        entropy=1.0 / number,
+        phases_s={"env": 0.5},
+        reward_terms={"damage": 3.0, "death": -1.0},
+        actions={"heavy/primary": 0.25},
+        curriculum={"weapon_prob": 0.5, "skill": "easy", "map_size_range": (40, 60), "reward_weights": {"zone": 0.5}},
+        opponents={"past:0": 3},
+        **facts,
+    )
+
+
+EVENTS = [
+    update(1),
+    EventEpisodes(
+        update=1,
+        global_step=100,
+        count=4,
+        returns_by_role={"scout": 2.5},
+        by_opponent={"past:0": {"win": 3, "loss": 1, "draw": 0}},
+    ),
+    EventAlert(message="no curve"),
+    update(2, avg_return=7.0),
+    EventEval(
+        update=2, global_step=200, opponent="x", episodes=80, win_rate=0.75, seeds=[1, 2], actions={"heavy/vent": 0.1}
+    ),
+    EventRating(update=2, global_step=200, name="past:2", elo=123.0),
+]
+WANTED = {
+    "train/entropy": 0.5,
+    "train/avg_return": 7.0,
+    "time/env": 0.5,
+    "reward/damage": 3.0,
+    "reward_pct/damage": 0.75,
+    "reward_pct/death": 0.25,
+    "actions/heavy/primary": 0.25,
+    "curriculum/weapon_prob": 0.5,
+    "curriculum/map_size_range/max": 60.0,
+    "curriculum/reward_weights/zone": 0.5,
+    "opponents/past:0/environments": 3.0,
+    "eval/win_rate": 0.75,
+    "eval/actions/heavy/vent": 0.1,
+    "rating/elo": 123.0,
+}
+
+
+def test_records_become_finite_numbers_under_tags():
+    said = list(rows(EVENTS))
+    assert [row.update for row in said] == [1, 1, 2, 2, 2] and [row.global_step for row in said][-1] == 200
+    merged = {tag: value for row in said for tag, value in row.values.items()}
+    assert WANTED.items() <= merged.items()
+    assert merged["train/reward_scout"] == 2.5 and merged["opponents/past:0/win_rate"] == 0.75
+    assert "train/avg_return" not in said[0].values, "not a number is no point"
+    assert all(math.isfinite(v) for v in merged.values())
+    assert not [tag for tag in merged if tag.rpartition("/")[2] in ("update", "global_step", "seeds", "skill")]
+
+
+def test_a_csv_has_a_line_per_update_and_reads_back(tmp_path):
+    assert to_csv(EVENTS, tmp_path / "run.csv") == 2
+    with open(tmp_path / "run.csv", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["update"], first["global_step"], first["train/avg_return"]) == ("1", "100", "")
+    assert all(float(second[tag]) == value for tag, value in WANTED.items())
+
+
+def test_superseded_records_are_not_exported(tmp_path):
+    events = drop_superseded([*EVENTS, EventResume(update=1, global_step=100), update(2, avg_return=9.0)])
+    to_csv(events, tmp_path / "run.csv")
+    with open(tmp_path / "run.csv", newline="") as file:
+        *_, last = csv.DictReader(file)
+    assert last["train/avg_return"] == "9.0" and "rating/elo" not in last
+
+
+def test_tensorboard_reads_back_every_point(tmp_path):
+    pytest.importorskip("tensorboard", reason="needs TensorBoard: pip install 'echelon[tensorboard]'")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    points = to_tensorboard(EVENTS, tmp_path / "board")
+    found = EventAccumulator(str(tmp_path / "board")).Reload()
+    tags = found.Tags()["scalars"]
+    assert points == sum(len(found.Scalars(tag)) for tag in tags)
+    assert [(p.step, p.value) for p in found.Scalars("train/entropy")] == [(100, 1.0), (200, 0.5)]
+    assert all(found.Scalars(tag)[-1].value == pytest.approx(value) for tag, value in WANTED.items())
+
+
+def test_wandb_keeps_a_run_offline(tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="needs W&B: pip install 'echelon[wandb]'")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    steps = to_wandb(EVENTS, project="p", name="n", config={"seed": 1}, mode="offline", folder=tmp_path)
+    assert steps == 2 and wandb.run is None
+    (kept,) = tmp_path.rglob("*.wandb")
+    held = kept.read_bytes()
+    assert b"train/entropy" in held and b"rating/elo" in held
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "extra"),
+    [
+        ("tensorboard.compat.proto.event_pb2", lambda to: to_tensorboard(EVENTS, to), "tensorboard"),
+        ("wandb", lambda to: to_wandb(EVENTS, project="p", name="n", config={}), "wandb"),
+    ],
+)
+def test_a_missing_library_is_named_with_its_cure(tmp_path, monkeypatch, module, call, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match=rf"not installed, wanted: pip install 'echelon\[{extra}\]'"):
+        call(tmp_path)

@@ -1,0 +1,109 @@
+"""Heat maps: every mark in its cell, nothing heavy loaded, kept and read back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from echelon.config import EnvConfig, WorldConfig
+from echelon.training.spatial import HeatWatch, SpatialAccumulator, load_heat, save_heat
+from echelon.training.vec_env import VectorEnv
+
+
+def test_a_mark_falls_into_the_cell_of_its_place_with_y_as_row():
+    heat = SpatialAccumulator()
+    assert heat.grid_size == 16 and heat.death_locations.shape == (16, 16)
+    heat.record_death(99.9, 0.0, (100, 50))
+    heat.record_damage(0.0, 25.0, 12.5, (100, 50))
+    heat.record_position(50.0, 49.0, (100, 50))
+    assert np.argwhere(heat.death_locations).tolist() == [[0, 15]]
+    assert np.argwhere(heat.damage_locations).tolist() == [[8, 0]] and heat.damage_locations[8, 0] == 12.5
+    assert np.argwhere(heat.movement_density).tolist() == [[15, 8]]
+    assert heat.death_locations.dtype == np.float32
+
+
+def test_what_lies_outside_counts_at_the_edge():
+    heat = SpatialAccumulator(4)
+    heat.record_position(-5.0, 1e6, (100, 100))
+    assert np.argwhere(heat.movement_density).tolist() == [[3, 0]]
+
+
+def test_many_marks_at_once_in_worlds_of_many_sizes():
+    heat = SpatialAccumulator(2)
+    x, y = np.array([1.0, 1.0, 30.0]), np.array([1.0, 1.0, 1.0])
+    heat.record_damage(x, y, np.array([1.0, 2.0, 4.0]), (np.array([40, 40, 40]), np.array([40, 40, 40])))
+    assert heat.damage_locations.tolist() == [[3.0, 4.0], [0.0, 0.0]]
+    heat.reset()
+    assert heat.maps() == {}
+
+
+def test_only_maps_with_something_in_them_are_there():
+    heat = SpatialAccumulator()
+    heat.record_death(1, 1, (10, 10))
+    assert set(heat.maps()) == {"deaths"}
+
+
+@pytest.mark.parametrize("module", ["echelon.training.spatial", "echelon.training"])
+def test_importing_loads_neither_wandb_nor_a_plotting_library(module):
+    code = f"import sys, {module}; print(sorted({{'wandb', 'matplotlib'}} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("missing", ["wandb", "matplotlib"])
+def test_without_the_libraries_there_are_no_images_and_one_warning(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    heat = SpatialAccumulator()
+    heat.record_death(1, 1, (10, 10))
+    with pytest.warns(RuntimeWarning, match="heat maps are not drawn") as caught:
+        assert heat.to_images() == {}
+    assert len(caught) == 1
+
+
+def test_images_are_of_the_maps_with_something_in_them():
+    pytest.importorskip("wandb", reason="needs W&B")
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    heat = SpatialAccumulator()
+    heat.record_position(1, 1, (10, 10))
+    heat.record_death(1, 1, (10, 10))
+    assert set(heat.to_images()) == {"deaths", "movement"}
+    from matplotlib import pyplot
+
+    assert pyplot.get_fignums() == [], "figures are closed"
+
+
+def test_maps_are_kept_and_read_back(tmp_path):
+    heat = SpatialAccumulator(5)
+    heat.record_damage(3, 9, 7.5, (10, 10))
+    save_heat(heat, tmp_path / "heat" / "u000001.npz")
+    again = load_heat(tmp_path / "heat" / "u000001.npz")
+    assert again.grid_size == 5 and again.damage_locations.tolist() == heat.damage_locations.tolist()
+    (tmp_path / "torn.npz").write_bytes(b"PK torn")
+    with pytest.raises(ValueError, match="torn.npz' holds no heat maps"):
+        load_heat(tmp_path / "torn.npz")
+
+
+def test_a_watch_counts_the_learners_own_doings_until_their_episode_ends():
+    cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=3.0, zone_win_share=2.0)
+    with VectorEnv(3, cfg, bank_maps=2, skill="expert", learners=["blue", "red", "blue"], autoreset=False) as env:
+        heat = SpatialAccumulator(4)
+        watch = HeatWatch(env, heat)
+        env.reset()
+        watch.begin()
+        expected, died = np.zeros((4, 4), np.float32), 0
+        for step in range(cfg.max_steps + 5):
+            env.actions.zero_()
+            env.step()
+            watch.after_step()
+            if step >= cfg.max_steps:
+                continue
+            pos, acting = env.engine.batch.numpy("pos"), env.acting.numpy()
+            for e, side in enumerate((0, 1, 0)):
+                for m in range(5 * side, 5 * side + 5):
+                    if acting[e, m]:
+                        expected[int(pos[e, m][1] / 10), int(pos[e, m][0] / 10)] += 1
+                        died += int(env.engine.batch.numpy("died")[e, m])
+        assert heat.movement_density.tolist() == expected.tolist() and expected.sum() > 0
+        assert heat.death_locations.sum() == died
