@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from echelon.config import EnvConfig
+from echelon.config import EnvConfig, RewardConfig
 from echelon.env.referee import in_zone
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import xy_length
@@ -231,6 +231,39 @@ TERMS: tuple[Term, ...] = (
 )
 TERM_NAMES: tuple[str, ...] = (*(t.name for t in TERMS), "terminal")
 
+ADDED_WEIGHTS: dict[str, float] = {}
+"""Weights of the terms that were added in this process; the others' are in ``RewardConfig``."""
+
+
+def add_term(term: Term, weight: float) -> None:
+    """Pay for one more thing in every environment made from now on in this process.
+
+    The term is measured, mixed within the team, reported and shown like those of ``TERMS``. Its kernel is given arrays of
+    the batch by its parameters' names and writes the unweighted amount into ``amounts[e, m, column]``.
+    """
+    global TERMS, TERM_NAMES
+    if term.name in TERM_NAMES:
+        raise ValueError(f"reward term {term.name!r} exists already, wanted a name other than {', '.join(TERM_NAMES)}")
+    TERMS = (*TERMS, term)
+    TERM_NAMES = (*(t.name for t in TERMS), "terminal")
+    ADDED_WEIGHTS[term.name] = weight
+
+
+def remove_term(name: str) -> None:
+    """Take back a term that ``add_term`` added; environments already made keep it."""
+    global TERMS, TERM_NAMES
+    if name not in ADDED_WEIGHTS:
+        raise ValueError(f"reward term {name!r} was not added, wanted one of: {', '.join(ADDED_WEIGHTS) or 'none were'}")
+    TERMS = tuple(t for t in TERMS if t.name != name)
+    TERM_NAMES = (*(t.name for t in TERMS), "terminal")
+    del ADDED_WEIGHTS[name]
+
+
+def weight_of(cfg: RewardConfig, name: str) -> float:
+    """Return the weight of a term."""
+    return ADDED_WEIGHTS[name] if name in ADDED_WEIGHTS else float(getattr(cfg, name))
+
+
 FIELDS: dict[str, Field] = {
     "potential": Field(wp.float32, "EM", "approach potential at the decision's start"),
     "near": Field(wp.float32, "EM", "distance to the zone at the decision's start, in map widths"),
@@ -251,7 +284,7 @@ def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
             ),
             wp.float32,
         ),
-        "weights": (np.array([getattr(r, t.name) for t in TERMS], np.float32), wp.float32),
+        "weights": (np.array([weight_of(r, t.name) for t in TERMS], np.float32), wp.float32),
         "terminal_pay": (np.array([r.win, r.loss, r.draw], np.float32), wp.float32),
         "team_alpha": (np.array([r.team_alpha], np.float32), wp.float32),
     }

@@ -1,6 +1,7 @@
 """Learning: the batched environment, the rollout, the update, evaluation, checkpoints and the loop.
 
-Names are loaded on first use, so that importing the package loads neither torch nor the simulator.
+Names are loaded on first use, so that importing the package loads neither torch nor the simulator. ``docs/api.md``
+shows them at work.
 """
 
 from __future__ import annotations
@@ -10,32 +11,47 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from echelon.config import PPOConfig
-    from echelon.training.evaluation import EvalStats, evaluate_vs_heuristic
+    from echelon.training.evaluation import EvalStats, evaluate_ladder, evaluate_policy, evaluate_vs_heuristic
     from echelon.training.normalization import ReturnNormalizer, RunningMeanStd
+    from echelon.training.pilot import PolicyPilot, env_config_of
     from echelon.training.ppo import PPOTrainer
     from echelon.training.rollout import RolloutBuffer
+    from echelon.training.spatial import SpatialAccumulator
     from echelon.training.vec_env import VectorEnv
+    from echelon.training.weights import load_policy
 
 __all__ = [
     "EvalStats",
     "PPOConfig",
     "PPOTrainer",
+    "PolicyPilot",
     "ReturnNormalizer",
     "RolloutBuffer",
     "RunningMeanStd",
+    "SpatialAccumulator",
     "VectorEnv",
+    "env_config_of",
+    "evaluate_ladder",
+    "evaluate_policy",
     "evaluate_vs_heuristic",
+    "load_policy",
 ]
 
 _HOME = {
     "EvalStats": "echelon.training.evaluation",
     "PPOConfig": "echelon.config",
     "PPOTrainer": "echelon.training.ppo",
+    "PolicyPilot": "echelon.training.pilot",
     "ReturnNormalizer": "echelon.training.normalization",
     "RolloutBuffer": "echelon.training.rollout",
     "RunningMeanStd": "echelon.training.normalization",
+    "SpatialAccumulator": "echelon.training.spatial",
     "VectorEnv": "echelon.training.vec_env",
+    "env_config_of": "echelon.training.pilot",
+    "evaluate_ladder": "echelon.training.evaluation",
+    "evaluate_policy": "echelon.training.evaluation",
     "evaluate_vs_heuristic": "echelon.training.evaluation",
+    "load_policy": "echelon.training.weights",
 }
 
 

@@ -34,7 +34,7 @@ from echelon.training.normalization import update_obs_normalizer
 from echelon.training.opponents import scripted
 from echelon.training.ppo import ReloadCheckpoint
 from echelon.training.recording import match_event
-from echelon.training.session import Session
+from echelon.training.session import MakePolicy, Session
 
 STOP_AFTER_UPDATE, STOP_NOW = 1, 2
 """Levels of ``should_stop``."""
@@ -69,15 +69,16 @@ def run(
     want_checkpoint: Callable[[], bool] | None = None,
     make_env: MakeEnv | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    make_policy: MakePolicy | None = None,
 ) -> RunResult:
     """Train as ``config`` says until its end or a stop, and say so in events.
 
     ``should_stop`` is asked at every decision: 0 goes on, 1 (or True) saves after this update, 2 gives up the
     rollout and keeps the last checkpoint. ``resume`` is a checkpoint folder or ``latest``. Without ``run_dir``
-    nothing is saved. ``make_env`` replaces ``VectorEnv``. ``progress(what, done, total)`` hears of maps and kernels
-    being prepared.
+    nothing is saved. ``make_env`` replaces ``VectorEnv`` and ``make_policy`` the network of ``config.model``.
+    ``progress(what, done, total)`` hears of maps and kernels being prepared.
     """
-    with Session(config, run_dir, make_env, progress) as session:
+    with Session(config, run_dir, make_env, progress, make_policy) as session:
         trip = _Trip(session, emit, should_stop, want_checkpoint or (lambda: False))
         trip.start(resume)
         if session.counters.update == 0 and config.eval.at_start:

@@ -165,9 +165,8 @@ class Opposition:
     def act(self) -> None:
         """Write the actions of all mechs that policies fly into the environment."""
         if self._groups:
-            noise = torch.randn(
-                self.env.opponent_rows, self._groups[0][0].noise_dim, device=self.device, generator=self._noise_source
-            )
+            width = max(policy.noise_dim for policy, _ in self._groups)
+            noise = torch.randn(self.env.opponent_rows, width, device=self.device, generator=self._noise_source)
             self._pool.map(lambda group: self._fly(*group, noise), self._groups)
 
     def after_step(self, over: Tensor, some: bool) -> None:
@@ -237,18 +236,29 @@ class Opposition:
         self._groups = [
             (self.source.policy(name), torch.tensor(rows, device=self.device)) for name, rows in flown.items()
         ]
-        if self._groups and self._state is None:
-            zero = self._groups[0][0].initial_state(self.env.opponent_rows, self.device)
-            self._state = LSTMState(zero.h.clone(), zero.c.clone())
+        self._widen(max((policy.lstm_hidden_dim for policy, _ in self._groups), default=0))
 
+    def _widen(self, width: int) -> None:
+        """Make room for policies whose recurrent state is ``width`` wide; policies of all widths share the rows."""
+        have = 0 if self._state is None else self._state.h.shape[-1]
+        if width <= have:
+            return
+        # drawn inside inference mode or not, the state must be a tensor that every thread may overwrite
+        with torch.inference_mode(False):
+            wide = [torch.zeros(1, self.env.opponent_rows, width, device=self.device) for _ in range(2)]
+        for new, old in zip(wide, self._state or (), strict=False):
+            new[..., :have].copy_(old)
+        self._state = LSTMState(*wide)
+
+    @torch.inference_mode()
     def _fly(self, policy: FlatPolicy, rows: Tensor, noise: Tensor) -> None:
         """Decide for the rows of one policy; no two policies share a row."""
         assert self._state is not None, "a policy flies, so there is a state"
-        env, state = self.env, self._state
-        mine = LSTMState(state.h[:, rows], state.c[:, rows])
-        with torch.inference_mode(), mixed_precision(self.device, self.amp):
-            action, after = policy.act(env.opponent_obs[rows], mine, self.done[rows], noise[rows])
-        state.h[:, rows], state.c[:, rows] = after.h.float(), after.c.float()
+        env, state, width = self.env, self._state, policy.lstm_hidden_dim
+        mine = LSTMState(state.h[:, rows, :width], state.c[:, rows, :width])
+        with mixed_precision(self.device, self.amp):
+            action, after = policy.act(env.opponent_obs[rows], mine, self.done[rows], noise[rows, : policy.noise_dim])
+        state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
         env.actions.view(-1, env.action_dim)[env.agent_of_opponent_row[rows]] = action.float()
 
 

@@ -37,6 +37,8 @@ from echelon.training.shards import ShardPool
 from echelon.training.threads import map_makers, resolve_threads
 from echelon.training.weights import check_dimensions, load_weights
 
+MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
+"""From configuration, observation columns and action columns to a fresh policy."""
 IMPROVEMENT = 1e-6
 """Least difference by which one evaluation beats another."""
 
@@ -68,6 +70,7 @@ class Session:
         run_dir: Path | None = None,
         make_env: MakeEnv | None = None,
         progress: Callable[[str, int, int], None] | None = None,
+        make_policy: MakePolicy | None = None,
     ) -> None:
         self.config = config
         self.run_dir = run_dir
@@ -77,7 +80,7 @@ class Session:
         self.full_hp = team_hit_points(config.env)
         self.counters = Counters()
         self.window = EpisodeWindow()
-        self._make_env = make_env
+        self._make_env, self._make_policy = make_env, make_policy
         self._began = time.monotonic()
         seed_everything(config.seed)
         torch.set_num_threads(1)
@@ -260,9 +263,12 @@ class Session:
     def _build_policy(self) -> FlatPolicy:
         cfg, env = self.config, self.env
         comm_width, map_width = tail_widths(cfg, env.obs_dim)
-        policy = build_model(
-            cfg.model, env.obs_dim, env.action_dim, comm_width, map_width, predict=cfg.ppo.aux_coef > 0
-        ).to(self.device)
+        if self._make_policy is not None:
+            policy = self._make_policy(cfg, env.obs_dim, env.action_dim).to(self.device)
+        else:
+            policy = build_model(
+                cfg.model, env.obs_dim, env.action_dim, comm_width, map_width, predict=cfg.ppo.aux_coef > 0
+            ).to(self.device)
         if cfg.ppo.obs_norm:
             policy.set_normalizable(env.normalizable)
         return policy

@@ -213,14 +213,9 @@ def find_policy(target: str) -> Path:
 
 def environment_of(meta: dict[str, Any], size: int | None) -> EnvConfig:
     """Return the environment a policy was trained in, on maps of another size if one is given."""
-    from pydantic import TypeAdapter, ValidationError
+    from echelon.training.pilot import env_config_of
 
-    from echelon.config import EnvConfig
-
-    try:
-        env = TypeAdapter(EnvConfig).validate_python(meta["env_cfg"])
-    except (KeyError, ValidationError) as error:
-        raise ValueError(f"checkpoint does not describe its environment: {error}") from None
+    env = env_config_of(meta)
     if size is None:
         return env
     return dataclasses.replace(env, world=dataclasses.replace(env.world, size_x=size, size_y=size))

@@ -48,7 +48,8 @@ def heat(
 
         atomic_write(png, encode_png(picture(grid)), durable=False)
     if as_json:
-        output.show_json({"run": paths.id, "update": chosen, "kind": kind, "total": float(grid.sum()), "cells": grid.tolist()})
+        facts = {"run": paths.id, "update": chosen, "kind": kind, "total": float(grid.sum())}
+        output.show_json({**facts, "cells": grid.tolist()})
         return output.DONE
     if png is not None:
         output.say(f"wrote {png}")

@@ -148,6 +148,21 @@ def test_flying_in_groups_equals_flying_every_environment_alone():
         opposition.after_step(over, bool(over.any()))
 
 
+def test_policies_of_different_sizes_share_a_batch():
+    wide = build_model(replace(MODEL, lstm_hidden_dim=12), OBS_DIM, ACTION_DIM).eval()
+    env = FakeEnv(2, learners="blue", opponents="red")
+    source_of = {"past:1": policy(1), "past:2": wide}
+    opposition = Opposition(env, FixedSource(["past:1", "past:2"], source_of), ShardPool(1))
+    env.reset()
+    opposition.begin()
+    for _ in range(3):
+        opposition.act()
+        env.step()
+        opposition.after_step(env.episode_over, False)
+    recurrent = opposition.state_dict()["recurrent"]
+    assert recurrent[0].shape == (1, 4, 12) and not recurrent[0][:, :2, 8:].any() and recurrent[0][:, 2:, 8:].any()
+
+
 def test_environments_of_self_play_are_set_aside_for_the_whole_run():
     assert sides(8, mix(self_play=1)) == (["both"] * 8, ["none"] * 8)
     assert sides(8, mix(scripted=3, self_play=1)) == (["blue"] * 6 + ["both"] * 2, ["none"] * 8)
@@ -190,7 +205,7 @@ def test_scripted_pilots_and_policies_share_a_batch():
 
 
 def test_metrics_say_who_was_met_and_how_that_ended(small_run):
-    config = small_run(num_envs=12, opponents=mix(easy=1, past=1, self_play=1), total_steps=3000)
+    config = small_run(num_envs=12, threads=2, opponents=mix(easy=1, past=1, self_play=1), total_steps=3000)
     result, events = run(config)
     updates, episodes = of(events, EventUpdate), of(events, EventEpisodes)
     assert all(sum(u.opponents.values()) == 12 and u.opponents[SELF] == 4 for u in updates)

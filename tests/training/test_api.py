@@ -1,0 +1,101 @@
+"""What users write themselves: every program of docs/api.md runs, and the pieces it shows do what it says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from echelon.config import EnvConfig, ModelConfig, WorldConfig
+from echelon.env import reward
+from echelon.env.reward import Term, term_zone
+from echelon.rl.build import build_model
+from echelon.training.pilot import PolicyPilot, env_config_of
+from echelon.training.vec_env import VectorEnv
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
+PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def policy():
+    torch.manual_seed(0)
+    return build_model(ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, init_log_std=-0.5), 6, 4)
+
+
+def test_every_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    said = []
+    try:
+        for number, program in enumerate(PROGRAMS):
+            path = tmp_path / f"program_{number}.py"
+            path.write_text(program, encoding="utf-8")
+            runpy.run_path(str(path))
+            said.append(capsys.readouterr().out)
+    finally:
+        for name in list(reward.ADDED_WEIGHTS):
+            reward.remove_term(name)
+    trained, played, judged, own, paid = said
+    assert "past:0" in trained and "completed" in trained
+    assert re.search(r"hit points left: [\[{(]", played), played
+    assert judged.count("95 % interval") == 2 and "trivial" in judged
+    assert "updates of a network of our own" in own
+    assert "0.25" in paid
+
+
+def test_a_pilot_remembers_every_agent_apart_and_forgets_on_reset():
+    rng = np.random.default_rng(0)
+    seen = [{name: rng.normal(size=6).astype(np.float32) for name in ("a", "b")} for _ in range(4)]
+    together, alone = PolicyPilot(policy()), PolicyPilot(policy())
+    for step, observations in enumerate(seen):
+        both = together.act(observations)
+        one = alone.act({"b": observations["b"]})
+        np.testing.assert_allclose(both["b"], one["b"], atol=1e-6)
+        assert both["a"].dtype == np.float32 and both["a"].shape == (4,)
+        if step == 0:
+            first = both
+    again = together.act(seen[0])
+    assert not np.allclose(again["a"], first["a"]), "the state of four steps matters"
+    together.reset()
+    np.testing.assert_array_equal(together.act(seen[0])["a"], first["a"])
+    assert together.act({}) == {}
+
+
+def test_a_pilot_that_samples_repeats_itself_under_its_seed():
+    observations = {"a": np.zeros(6, np.float32)}
+    first, second, other = (PolicyPilot(policy(), deterministic=False, seed=s).act(observations) for s in (1, 1, 2))
+    np.testing.assert_array_equal(first["a"], second["a"])
+    assert not np.array_equal(first["a"], other["a"])
+
+
+def test_a_checkpoint_without_an_environment_is_named():
+    with pytest.raises(ValueError, match="does not describe its environment"):
+        env_config_of({})
+
+
+def test_an_added_term_is_weighed_reported_and_taken_back():
+    cfg = EnvConfig(world=WorldConfig(size_x=30, size_y=30, size_z=16))
+    before = reward.TERM_NAMES
+    reward.add_term(Term("presence", term_zone), weight=3.0)
+    try:
+        with pytest.raises(ValueError, match="'presence' exists already"):
+            reward.add_term(Term("presence", term_zone), weight=1.0)
+        with VectorEnv(2, cfg, bank_maps=1, learners="none", skill="easy") as env:
+            env.reset()
+            paid = torch.zeros(2)
+            for _ in range(60):
+                env.step()
+                zone = env.reward_terms[..., env.reward_names.index("zone")] / cfg.reward.zone
+                presence = env.reward_terms[..., env.reward_names.index("presence")] / 3.0
+                torch.testing.assert_close(presence, zone, rtol=1e-5, atol=1e-7)
+                torch.testing.assert_close(env.rewards, env.reward_terms.sum(-1), rtol=1e-4, atol=1e-5)
+                paid += zone.sum(1)
+            assert (paid > 0).any(), "somebody stood in the zone"
+    finally:
+        reward.remove_term("presence")
+    assert before == reward.TERM_NAMES
+    with pytest.raises(ValueError, match="'zone' was not added"):
+        reward.remove_term("zone")
