@@ -156,10 +156,15 @@ class Opposition:
         self._groups: list[tuple[FlatPolicy, Tensor]] = []
 
     def begin(self) -> None:
-        """Draw an opponent for every environment; all episodes begin."""
+        """Draw an opponent for every environment and start all of them from a zero state.
+
+        Episodes begin, or the source's pool is another one.
+        """
         self.names = [SELF if both else "" for both in self.mirrored]
         self._draw(range(self.env.num_envs))
         self.done.fill_(1.0)
+        for part in self._state or ():
+            part.zero_()
 
     @torch.inference_mode()
     def act(self) -> None:

@@ -62,7 +62,7 @@ def evaluate(
     if ladder:
         with output.waiting(f"playing {2 * seeds} episodes a level", quiet=as_json) as tell:
             climbed = climb(path, seeds, weapon_prob, size, not stochastic, device, threads, tell)
-        output.show_json(climbed) if as_json else _show_ladder(climbed)
+        output.show_json(climbed) if as_json else show_ladder(climbed)
         return output.DONE
     with output.waiting(f"playing {2 * seeds} episodes", quiet=as_json):
         result = measure(path, seeds, skill, weapon_prob, size, not stochastic, device, threads, record=record)
@@ -247,7 +247,8 @@ def _show(result: dict[str, Any]) -> None:
     )
 
 
-def _show_ladder(result: dict[str, Any]) -> None:
+def show_ladder(result: dict[str, Any]) -> None:
+    """Print a line per level."""
     right = ("wins", "95 % interval", "draws", "losses", "hp margin", "length")
     output.show_table(
         ("level", *right),

@@ -154,10 +154,10 @@ class FakeEnv:
         self.pilots = list(skills)
 
     def set_curriculum(self, **levers: Any) -> None:
-        self.weapon_prob = levers.get("weapon_prob", self.weapon_prob)
+        self.weapon_prob = levers.pop("weapon_prob", self.weapon_prob)
         if "skill" in levers:
             self.set_heuristic_skill(levers["skill"])
-            self.levers = {"skill": self.skill}
+        self.levers |= levers
 
     def get_curriculum(self) -> dict[str, Any]:
         return {"weapon_prob": self.weapon_prob, **self.levers}

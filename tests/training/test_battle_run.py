@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from echelon.training import loop
 from echelon.training.checkpoint import latest_valid, open_checkpoint
 from echelon.training.spatial import load_heat
 from echelon.training.weights import load_policy
-from echelon_cli.commands.evaluate import climb, measure
+from echelon_cli.commands.evaluate import measure, show_ladder
+from echelon_cli.main import run as echelon
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ def test_a_policy_trained_on_battles_loads_without_an_environment(tiny, tmp_path
     assert action.shape == (3, 26) and loaded.meta["kind"] == "suite"
 
 
-def test_a_trained_policy_climbs_the_ladder_and_leaves_heat_maps(tiny, tmp_path):
+def test_a_trained_policy_climbs_the_ladder_and_leaves_heat_maps(tiny, tmp_path, capsys):
     config = replace(tiny, total_steps=1, eval=replace(tiny.eval, heat_cells=6))
     result, events = train(config, tmp_path)
     (evaluated,) = [e for e in events if isinstance(e, EventEval)]
@@ -92,13 +94,21 @@ def test_a_trained_policy_climbs_the_ladder_and_leaves_heat_maps(tiny, tmp_path)
     decisions = evaluated.mean_length * evaluated.episodes
     assert decisions < heat.movement_density.sum() <= 5 * decisions, "five mechs, some of them dead after a while"
     assert result.checkpoint is not None
-    climbed = climb(result.checkpoint, 1, 1.0, None, True, "cpu", 1)
+    alone = measure(result.checkpoint, 1, "hard", 1.0, None, True, "cpu", 1)
+    capsys.readouterr()
+    assert echelon(["eval", str(result.checkpoint), "--ladder", "--seeds", "1", "--threads", "1", "--json"]) == 0
+    climbed = json.loads(capsys.readouterr().out)
     assert [row["level"] for row in climbed["levels"]] == list(LADDER)
     assert all(
         row["episodes"] == 2 and row["win_low"] <= row["win_rate"] <= row["win_high"] for row in climbed["levels"]
     )
-    alone = measure(result.checkpoint, 1, "hard", 1.0, None, True, "cpu", 1)
-    assert alone["outcomes"] == climbed["levels"][3]["outcomes"], "a level is played as if it were alone"
+    won = [list(outcome) for outcome in alone["outcomes"]]
+    assert won == climbed["levels"][3]["outcomes"], "a level is played as if it were alone"
+    show_ladder(climbed)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == "level wins 95 % interval draws losses hp margin length".split()
+    assert [line.split()[0] for line in shown[1:6]] == list(LADDER)
+    assert echelon(["eval", str(result.checkpoint), "--ladder", "--record"]) == 2
 
 
 def test_the_flat_network_learns_from_the_classic_layout_and_is_loaded_with_it(tiny, tmp_path):

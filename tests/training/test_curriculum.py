@@ -155,6 +155,25 @@ def run(config, run_dir=None, *, stop_after=10**9, **options):
     return result, events
 
 
+def test_a_scheduled_run_shows_every_lever_moving_and_alpha_never_rising(small_run):
+    curriculum = replace(ALL, packs_two_at=4, packs_all_at=8, ladder=False)
+    config = small_run(num_envs=12, total_steps=6000, curriculum=curriculum)
+    config = replace(
+        config,
+        env=replace(config.env, num_packs=3),
+        opponents=OpponentConfig(weapon_prob_start=0.2, weapon_ramp_updates=5),
+    )
+    _, events = run(config)
+    shown = [e.curriculum for e in events if isinstance(e, EventUpdate)]
+    for lever in LEVERS:
+        assert len({str(levers[lever.name]) for levers in shown}) >= 3, lever.name
+    alphas = [levers["team_alpha"] for levers in shown]
+    assert alphas[0] == 1.0 and alphas == sorted(alphas, reverse=True) and alphas[-1] == pytest.approx(0.7)
+    assert [levers["packs_per_team_range"][0] for levers in shown[:8]] == [1, 1, 1, 2, 2, 2, 2, 3]
+    told = [e for e in events if isinstance(e, EventCurriculum)]
+    assert told[0].reason == "schedule" and told[-1].levers.keys() == shown[-1].keys()
+
+
 def test_a_run_climbs_the_ladder_says_so_and_resumes_on_its_level(small_run, tmp_path):
     config = small_run(
         num_envs=24,

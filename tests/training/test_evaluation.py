@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from echelon.config import EVAL_SEED_BASE, EnvConfig, ModelConfig
+from echelon.actions import RATED_CONTROLS
+from echelon.config import EVAL_SEED_BASE, EnvConfig, ModelConfig, WorldConfig
 from echelon.rl.build import build_model
+from echelon.sim.arsenal import Chassis
 from echelon.training.evaluation import (
     eval_seeds,
     evaluate_policy,
@@ -16,6 +18,8 @@ from echelon.training.evaluation import (
     summarize,
     wilson_interval,
 )
+from echelon.training.records import ActionTally
+from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
 
 
@@ -25,7 +29,9 @@ def policy(seed: int = 0):
 
 
 def test_evaluation_seeds_are_never_training_seeds():
-    assert min(eval_seeds(40)) >= EVAL_SEED_BASE and len(set(eval_seeds(40))) == 40
+    streams = [eval_seeds(40, name) for name in ("report", "rating", "gate")]
+    assert streams[0] == eval_seeds(40) and len({seed for stream in streams for seed in stream}) == 120
+    assert all(EVAL_SEED_BASE <= seed < 2**31 for stream in streams for seed in stream)
 
 
 def test_every_seed_is_played_from_both_sides_and_twice_the_same():
@@ -74,6 +80,30 @@ def test_a_perfect_follower_wins_and_the_interval_is_wilsons():
     low, high = wilson_interval(8, 10)
     assert (low, high) == pytest.approx((0.4902, 0.9433), abs=1e-3)
     assert (stats.win_low, stats.win_high) == wilson_interval(10, 10)
+
+
+def test_rates_of_use_are_counted_over_living_decisions_of_the_first_episode():
+    cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=3.0, zone_win_share=2.0)
+    with VectorEnv(2, cfg, bank_maps=1, skill="hard", learners=["blue", "red"], autoreset=False) as env:
+        tally = ActionTally(env)
+        env.reset()
+        tally.begin()
+        heavy = env.agent_of_row[env.roles == Chassis.HEAVY]
+        lived = used = 0
+        for step in range(cfg.max_steps + 6):
+            env.actions.fill_(-0.5)
+            flat = env.actions.view(-1, env.action_dim)
+            flat[heavy, RATED_CONTROLS["primary"]] = 1.0
+            flat[heavy, RATED_CONTROLS["jets"]] = 1.0 if step % 3 == 0 else -1.0
+            env.step()
+            tally.after_step()
+            if step < cfg.max_steps:
+                acting = int(env.acting.view(-1)[heavy].sum())
+                lived, used = lived + acting, used + acting * (step % 3 == 0)
+        rates = tally.rates()
+    assert rates["heavy/primary"] == 1.0 and rates["heavy/vent"] == 0.0 and rates["light/primary"] == 0.0
+    assert rates["heavy/jets"] == pytest.approx(used / lived) and lived > 0
+    assert rates.keys() == {f"{c.name.lower()}/{control}" for c in Chassis for control in RATED_CONTROLS}
 
 
 def test_the_number_of_seeds_must_match_the_episodes():

@@ -89,6 +89,15 @@ def test_an_update_tells_what_happened(small_run):
     assert set(episodes[0].returns_by_role) == {"light", "medium"}
 
 
+def test_spreads_of_advantages_values_and_rewards_are_logged_and_steady(small_run):
+    _, events = run(small_run(total_steps=3000))
+    updates = of(events, EventUpdate)
+    for name in ("adv_std", "value_std", "return_std", "reward_std"):
+        values = [getattr(u, name) for u in updates]
+        assert len(values) > 5 and all(math.isfinite(v) and v > 0 for v in values), name
+        assert all(max(a, b) <= 10 * min(a, b) for a, b in zip(values, values[1:], strict=False)), name
+
+
 def test_a_learner_step_is_a_living_mech_counted_once(small_run):
     result, events = run(small_run(total_steps=200))
     update = of(events, EventUpdate)[0]

@@ -117,6 +117,30 @@ def test_only_the_environment_whose_episode_ended_draws_anew():
     assert opposition.episodes == [1, 1, 1, 31, 1, 1, 1, 1]
 
 
+def test_a_changed_pool_redraws_everywhere_and_starts_from_zero_even_if_it_is_the_same():
+    env = FakeEnv(4, learners="blue", opponents="red")
+    pool = source(past=1)
+    pool.add(policy(), 0)
+    opposition = Opposition(env, pool, ShardPool(1))
+    env.reset()
+    opposition.begin()
+    for _ in range(3):
+        opposition.act()
+        env.step()
+        opposition.after_step(torch.zeros(4, dtype=torch.bool), False)
+    recurrent = opposition.state_dict()["recurrent"]
+    assert recurrent[0].any() and not opposition.done.any() and opposition.names == ["past:0"] * 4
+    opposition.begin()
+    h, c = opposition.state_dict()["recurrent"]
+    assert not h.any() and not c.any() and opposition.done.all() and opposition.episodes == [2] * 4
+
+
+def test_one_rollout_of_four_environments_meets_more_than_one_opponent(small_run):
+    _, events = run(small_run(num_envs=4, opponents=mix(easy=1, hard=1, past=1), total_steps=800))
+    met = [set(e.by_opponent) for e in of(events, EventEpisodes)]
+    assert sum(len(names) > 1 for names in met) >= len(met) / 2
+
+
 def test_flying_in_groups_equals_flying_every_environment_alone():
     names = ["past:1", "heuristic:easy", "past:2", "past:1", "past:2", "past:2"]
     policies = {"past:1": policy(1), "past:2": policy(2)}
