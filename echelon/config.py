@@ -226,6 +226,9 @@ class RunConfig:
         require(self.bank_refresh_every >= 0, "bank_refresh_every", self.bank_refresh_every, "at least 0")
         more, wanted = self.bank_refresh_maps, f"1 to bank_maps, {self.bank_maps}"
         require(self.bank_refresh_every == 0 or 1 <= more <= self.bank_maps, "bank_refresh_maps", more, wanted)
+        if self.curriculum.maps:
+            largest, room = self.curriculum.map_large_max, min(self.env.world.size_x, self.env.world.size_y)
+            require(largest <= room, "curriculum.map_large_max", largest, f"at most the world's edge, {room}")
         require(self.keep_checkpoints >= 2, "keep_checkpoints", self.keep_checkpoints, "at least 2")
         require(0 <= self.seed < EVAL_SEED_BASE, "seed", self.seed, f"0 to {EVAL_SEED_BASE - 1}")
         require(

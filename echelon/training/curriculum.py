@@ -15,6 +15,10 @@ from echelon.arena.odds import wilson_interval
 from echelon.config import LADDER, CurriculumConfig, OpponentConfig, RunConfig
 
 THIRDS = 3
+RANGE_SUFFIX = "_range"
+"""How the names of levers end that are ranges of maps."""
+AHEAD_UPDATES, AHEAD_PROGRESS = 20, 0.05
+"""How long before a range moves its maps begin to be made."""
 ADVANCED, RETREATED = "gate passed", "gate lost"
 """Why a gate moved."""
 
@@ -163,6 +167,16 @@ class Curriculum:
         """Return the value of every lever that this run moves, in update ``update`` (from 1)."""
         values = {lever.name: lever.value(self.run, update, progress) for lever in self._moving}
         return values if self.gate is None else {**values, "skill": self.gate.level}
+
+    def ranges(self, update: int, progress: float) -> dict[str, tuple[int, int]]:
+        """Return those levers that decide which maps are wanted."""
+        return {name: value for name, value in self.levers(update, progress).items() if name.endswith(RANGE_SUFFIX)}
+
+    def ranges_ahead(self, update: int, progress: float) -> dict[str, tuple[int, int]]:
+        """Return the ranges that come next if they come soon, so that maps can be made; empty if they do not."""
+        now = self.ranges(update, progress)
+        soon = self.ranges(update + AHEAD_UPDATES, min(1.0, progress + AHEAD_PROGRESS))
+        return soon if soon != now else {}
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self.gate is None else {"gate": self.gate.state_dict()}

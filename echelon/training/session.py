@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +81,15 @@ class Session:
         self.counters = Counters()
         self.window = EpisodeWindow()
         self._make_env, self._make_policy = make_env, make_policy
+        self._announced: dict[str, Any] = {}
         self._began = time.monotonic()
         seed_everything(config.seed)
         torch.set_num_threads(1)
         self.pool = ShardPool(self.threads)
+        self.curriculum = Curriculum(config)
         self.env = self._build_env(progress)
         self.layout = RowLayout(self.env)
         self.policy = self._build_policy()
-        self.curriculum = Curriculum(config)
         ppo = config.ppo
         self.source = MixSource(config.opponents, config.seed, self._build_policy)
         self.opposition = Opposition(self.env, self.source, self.pool, seed=config.seed, amp=ppo.amp)
@@ -173,6 +174,10 @@ class Session:
             self.env.set_curriculum(**changed)
         if "skill" in changed or ("skill" in levers and self.source.level != levers["skill"]):
             self.opposition.set_level(levers["skill"])
+        ahead = self.curriculum.ranges_ahead(self.counters.update + 1, self.progress)
+        if ahead and ahead != self._announced:
+            self._announced = ahead
+            self.env.expect_curriculum(**ahead)
         return levers
 
     def is_best(self, stats: EvalStats) -> bool:
@@ -224,9 +229,11 @@ class Session:
         self.window.load(state["window"])
         self._began = time.monotonic()
         self.curriculum.load_state_dict(state["gate"])
-        self.env.set_curriculum(**state["curriculum"])
-        self.opposition.load_state_dict(state["opponents"])
         self.env.load_state_dict(saved.environment())
+        here = self.env.get_curriculum()
+        # the environment has its maps back already: naming their ranges again would have them made anew
+        self.env.set_curriculum(**{n: v for n, v in state["curriculum"].items() if here.get(n) != v})
+        self.opposition.load_state_dict(state["opponents"])
         self.collector.load_carry(saved.carry())
         if not fresh_random:
             restore_random_state(state["rng"])
@@ -245,7 +252,7 @@ class Session:
         learners, flown = sides(cfg.num_envs, cfg.opponents)
         return make_env(
             cfg.num_envs,
-            cfg.env,
+            replace(cfg.env, **self.curriculum.ranges(1, 0.0)),
             skill=cfg.opponents.skill,
             initial_weapon_prob=cfg.opponents.weapon_prob_start,
             seed=cfg.seed,

@@ -66,10 +66,10 @@ class VectorEnv:
     ``learners`` says which team learns (blue, red, both, none), for all or per environment. ``opponents`` says the same
     of the K rows that other policies can fly: what those see is in ``opponent_obs [K, D]``, and ``set_pilots`` says
     whether scripted pilots fly them instead. With ``seeds`` every environment plays that episode seed on the map of the
-    same seed; otherwise seeds come from ``seed`` and maps from a bank of ``bank_maps``, beside which ``spare_maps`` places
-    let others come in; ``map_workers`` processes make these ahead, for refreshes by ``more_maps``. The configuration's
-    world and packs are the capacity: its ranges, and levers later, say what is drawn within. The tensors below are views,
-    overwritten by the next ``step``.
+    same seed; otherwise seeds come from ``seed`` and maps from a bank of ``bank_maps``, beside which ``spare_maps``
+    places let others come in; ``map_workers`` processes make these ahead, for refreshes by ``more_maps``. The
+    world and packs of the configuration are the capacity: its ranges, and levers later, say what is drawn within. The
+    tensors below are views, overwritten by the next ``step``.
     """
 
     def __init__(

@@ -162,6 +162,9 @@ class FakeEnv:
     def get_curriculum(self) -> dict[str, Any]:
         return {"weapon_prob": self.weapon_prob, **self.levers}
 
+    def expect_curriculum(self, **levers: Any) -> None:
+        self.expected = levers
+
     def refresh_maps(self, count: int) -> None:
         pass
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from echelon.config import LADDER, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
+from echelon.config import LADDER, CurriculumConfig, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.presets import get_preset
 from echelon.telemetry.events import EventEval, EventUpdate
 from echelon.training import loop
@@ -54,6 +54,27 @@ MIXES = {
         rating_rivals=1,
     ),
 }
+
+
+def test_maps_and_packs_grow_by_schedule_and_a_resume_finds_them_as_they_were(tiny, tmp_path):
+    curriculum = CurriculumConfig(
+        packs=True, packs_two_at=3, packs_all_at=5, maps=True, map_small_min=36, map_small_max=40, map_large_min=44,
+        map_large_max=50, reward_phases=True, team_alpha_end=0.7,
+    )  # fmt: skip
+    world = WorldConfig(size_x=50, size_y=50, size_z=16)
+    config = replace(
+        tiny, total_steps=1400, curriculum=curriculum, env=replace(tiny.env, world=world, num_packs=2), num_envs=3
+    )
+    _, events = train(config, tmp_path / "whole")
+    whole = [e for e in events if isinstance(e, EventUpdate)]
+    sizes, packs = ([u.curriculum[name] for u in whole] for name in ("map_size_range", "packs_per_team_range"))
+    assert sizes[0] == (36, 40) and (40, 45) in sizes and sizes[-1] == (44, 50)
+    assert packs[:3] == [(1, 1), (1, 1), (2, 2)] and packs[-1] == (2, 2)
+    _, first = train(config, tmp_path / "cut", stop_after=4)
+    _, rest = train(config, tmp_path / "cut", resume="latest")
+    again = [e for e in [*first, *rest] if isinstance(e, EventUpdate)]
+    for a, b in zip(whole, again, strict=True):
+        assert (a.loss, a.global_step, a.curriculum) == (b.loss, b.global_step, b.curriculum)
 
 
 @pytest.mark.parametrize("opponents", MIXES)

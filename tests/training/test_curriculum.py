@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from echelon.arena.odds import wilson_interval
-from echelon.config import CurriculumConfig, EnvConfig, EvalConfig, OpponentConfig, RunConfig
+from echelon.config import CurriculumConfig, EnvConfig, EvalConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
 from echelon.training.curriculum import (
@@ -26,6 +26,7 @@ from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import FakeEnv
 from tests.training.test_vec_env import SHORT
 
+BIG = EnvConfig(num_packs=3, world=WorldConfig(size_x=120, size_y=120))
 ALL = CurriculumConfig(packs=True, maps=True, team_alpha_end=0.7, ladder=True, reward_phases=True)
 
 
@@ -105,7 +106,7 @@ def test_a_gate_comes_back_as_it_was():
 
 
 def test_every_lever_moves_where_it_is_switched_on_and_only_there():
-    run = RunConfig(env=EnvConfig(num_packs=3), curriculum=ALL)
+    run = RunConfig(env=BIG, curriculum=ALL)
     assert Curriculum(RunConfig()).levers(1, 0.0).keys() == {"weapon_prob"}
     curriculum = Curriculum(run)
     first, last = curriculum.levers(1, 0.0), curriculum.levers(2000, 1.0)
@@ -134,6 +135,19 @@ def test_impossible_curricula_are_named(dials, message):
         CurriculumConfig(**dials)
 
 
+def test_maps_larger_than_the_world_are_refused():
+    with pytest.raises(ValueError, match="curriculum.map_large_max is 120, wanted at most the world's edge, 100"):
+        RunConfig(curriculum=CurriculumConfig(maps=True))
+
+
+def test_ranges_are_announced_shortly_before_they_move():
+    curriculum = Curriculum(RunConfig(env=BIG, curriculum=replace(ALL, ladder=False)))
+    assert curriculum.ranges(1, 0.0) == {"map_size_range": (40, 60), "packs_per_team_range": (1, 1)}
+    assert curriculum.ranges_ahead(1, 0.0) == {}
+    assert curriculum.ranges_ahead(480, 0.0)["packs_per_team_range"] == (2, 2)
+    assert curriculum.ranges_ahead(1, 0.3)["map_size_range"] == (60, 90)
+
+
 def test_reward_weights_are_a_lever_and_pay_at_once():
     with VectorEnv(2, SHORT, bank_maps=1) as env:
         env.reset()
@@ -157,10 +171,11 @@ def run(config, run_dir=None, *, stop_after=10**9, **options):
 
 def test_a_scheduled_run_shows_every_lever_moving_and_alpha_never_rising(small_run):
     curriculum = replace(ALL, packs_two_at=4, packs_all_at=8, ladder=False)
-    config = small_run(num_envs=12, total_steps=6000, curriculum=curriculum)
+    config = small_run(num_envs=12, total_steps=6000)
     config = replace(
         config,
-        env=replace(config.env, num_packs=3),
+        curriculum=curriculum,
+        env=replace(BIG, gamma=config.env.gamma),
         opponents=OpponentConfig(weapon_prob_start=0.2, weapon_ramp_updates=5),
     )
     _, events = run(config)
