@@ -75,17 +75,7 @@ class FakeEnv:
         self.row_of[torch.from_numpy(learns)] = torch.arange(self.rows, dtype=torch.int32)
         self.agent_of_row = torch.from_numpy(learns.reshape(-1).nonzero()[0])
         self.env_of_row = self.agent_of_row // MECHS
-        others = [opponents] * num_envs if isinstance(opponents, str) else list(opponents)
-        flown = np.zeros((num_envs, MECHS), bool)
-        for e, side in enumerate(others):
-            flown[e, :TEAM], flown[e, TEAM:] = side == "blue", side == "red"
-        self.agent_of_opponent_row = torch.from_numpy(flown.reshape(-1).nonzero()[0])
-        self.env_of_opponent_row = self.agent_of_opponent_row // MECHS
-        self.opponent_rows = len(self.agent_of_opponent_row)
-        self.opponent_obs = torch.zeros(self.opponent_rows, OBS_DIM)
-        self.pilots: list[str | None] = [skill] * num_envs
-        self.levers: dict[str, Any] = {}
-        self.contested = [side == "both" or bool(flown[e].any()) for e, side in enumerate(sides)]
+        self._seat_opponents(opponents, skill)
         self.roles = (self.agent_of_row % MECHS % 2 + 1).to(torch.int8)
         self.normalizable = torch.tensor([True, False, False, False, False])
         self.seeds, self.autoreset, self.weapon_prob, self.skill = seeds, autoreset, initial_weapon_prob, skill
@@ -104,6 +94,19 @@ class FakeEnv:
         self.returns, self.seed_of = np.zeros((e, m), np.float32), np.zeros(e, np.int64)
         self.episodes: list[FakeEpisode] = []
         self.forwards_seen, self.closed = 0, False
+
+    def _seat_opponents(self, opponents: str | Sequence[str], skill: str) -> None:
+        others = [opponents] * self.num_envs if isinstance(opponents, str) else list(opponents)
+        flown = np.zeros((self.num_envs, MECHS), bool)
+        for e, side in enumerate(others):
+            flown[e, :TEAM], flown[e, TEAM:] = side == "blue", side == "red"
+        self.agent_of_opponent_row = torch.from_numpy(flown.reshape(-1).nonzero()[0])
+        self.env_of_opponent_row = self.agent_of_opponent_row // MECHS
+        self.opponent_rows = len(self.agent_of_opponent_row)
+        self.opponent_obs = torch.zeros(self.opponent_rows, OBS_DIM)
+        self.pilots: list[str | None] = [skill] * self.num_envs
+        self.levers: dict[str, Any] = {}
+        self.contested = [side == "both" or bool(flown[e].any()) for e, side in enumerate(self.sides)]
 
     def attach(self, obs: Tensor) -> None:
         self.obs = obs
