@@ -175,7 +175,7 @@ def test_a_hostile_file_is_refused_and_its_payload_does_not_run(tmp_path, monkey
     folder = save(tmp_path / "run", 1).path
     torch.save({"counters": Payload()}, folder / "state.pt")
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["state.pt"] = checkpoints._describe(folder / "state.pt")
+    manifest["files"]["state.pt"] = checkpoints.describe(folder / "state.pt")
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(Exception, match=r"[Ww]eights"):
         open_checkpoint(folder).state()

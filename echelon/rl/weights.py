@@ -1,0 +1,101 @@
+"""From a checkpoint to a policy that plays: strict loading and dimension checks.
+
+No environment is built: sizes and model kind are in the manifest. A file holding anything but tensors and
+plain values is refused before any of it runs.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+from torch import Tensor, nn
+
+from echelon.config import ModelConfig
+from echelon.rl.build import FlatPolicy, build_model
+from echelon.rl.checkpoint import FORMAT_VERSION, Checkpoint, latest_valid, open_checkpoint, read_best
+
+SHAPE_KEYS = ("obs_dim", "action_dim", "comm_width", "map_width")
+
+
+@dataclass(frozen=True)
+class LoadedPolicy:
+    """A policy in evaluation mode and what its checkpoint says about it."""
+
+    policy: FlatPolicy
+    meta: dict[str, Any]
+
+
+def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Load ``weights`` strictly; ``ValueError`` lists missing and extra names and differing shapes."""
+    mine = model.state_dict()
+    problems = []
+    if missing := sorted(mine.keys() - weights.keys()):
+        problems.append(f"missing {', '.join(missing)}")
+    if extra := sorted(weights.keys() - mine.keys()):
+        problems.append(f"unexpected {', '.join(extra)}")
+    for name in sorted(mine.keys() & weights.keys()):
+        if mine[name].shape != weights[name].shape:
+            problems.append(f"{name} is {list(weights[name].shape)}, wanted {list(mine[name].shape)}")
+    if problems:
+        raise ValueError(f"weights do not fit the model: {'; '.join(problems)}")
+    model.load_state_dict(weights, strict=True)
+
+
+def check_dimensions(manifest: dict[str, Any], **wanted: int) -> None:
+    """Raise ``ValueError`` naming each dimension of the checkpoint that differs from what is wanted."""
+    wrong = [f"{k} {manifest.get(k)!r}, wanted {v}" for k, v in wanted.items() if manifest.get(k) != v]
+    if wrong:
+        raise ValueError(f"checkpoint does not fit: {'; '.join(wrong)}")
+
+
+def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.device | str = "cpu") -> FlatPolicy:
+    """Build the policy a manifest describes and fill it with ``weights``."""
+    try:
+        config = TypeAdapter(ModelConfig).validate_python(meta["model_cfg"])
+        sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        raise ValueError(f"checkpoint does not describe its model: {error}") from None
+    policy = build_model(config, **sizes, predict=bool(meta.get("predict", False)))
+    load_weights(policy, weights)
+    return policy.to(device).eval().requires_grad_(False)
+
+
+def find_checkpoint(path: Path) -> Checkpoint:
+    """Return the checkpoint that ``path`` means: a step folder, or the best or newest one of a run."""
+    folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
+    if folder.name.startswith("step-"):
+        return open_checkpoint(folder)
+    best = read_best(folder)
+    if best is not None and (folder / str(best.get("checkpoint"))).is_dir():
+        return open_checkpoint(folder / str(best["checkpoint"]))
+    found = latest_valid(folder)
+    if found.checkpoint is None:
+        raise ValueError(f"{str(path)!r} holds no whole checkpoint")
+    return found.checkpoint
+
+
+def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedPolicy:
+    """Load a policy from a checkpoint folder, a run, or an exported ``.pt``."""
+    path = Path(path)
+    if path.is_file():
+        data = _read_export(path)
+        meta = {key: value for key, value in data.items() if key != "model_state"}
+        return LoadedPolicy(policy_from(meta, data["model_state"], device), meta)
+    checkpoint = find_checkpoint(path)
+    return LoadedPolicy(policy_from(checkpoint.manifest, checkpoint.weights(), device), checkpoint.manifest)
+
+
+def _read_export(path: Path) -> dict[str, Any]:
+    try:
+        data = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{str(path)!r} is not an exported policy: {reason}") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT_VERSION or "model_state" not in data:
+        raise ValueError(f"{str(path)!r} is not an exported policy of format {FORMAT_VERSION}")
+    return data
