@@ -16,6 +16,7 @@ LIGHT_MODULES = (
     "echelon.jobs.launch",
     "echelon.jobs.supervisor",
     "echelon.jobs.worker",
+    "echelon.arena.standings",
     "echelon.telemetry.snapshot",
     "echelon.config",
     "echelon.presets",

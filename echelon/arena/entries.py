@@ -1,0 +1,76 @@
+"""What an entry of the league may be, what identifies it, and what a commander is called."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+MANIFEST = "manifest.json"
+"""What makes a folder a checkpoint; the entry's size and time are its."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What may happen to entries of one kind."""
+
+    summary: str
+    in_top: bool = False
+    """Whether it counts among the commanders."""
+    in_recent: bool = False
+    """Whether it counts among the newest candidates."""
+    always_in_pool: bool = False
+    """Whether anybody may meet it whatever its rating."""
+    exploits: bool = False
+    plays: bool = True
+    """Whether it takes part in rounds."""
+    may_be_promoted: bool = False
+    may_become_by_adding: bool = False
+    """Whether adding it again under another kind moves it."""
+
+
+KINDS: dict[str, Kind] = {
+    "candidate": Kind(
+        summary="a policy that was submitted", in_recent=True, may_be_promoted=True, may_become_by_adding=True
+    ),
+    "commander": Kind(summary="promoted, the hall of fame", in_top=True),
+    "exploiter": Kind(
+        summary="trained against named targets", always_in_pool=True, exploits=True, may_become_by_adding=True
+    ),
+    "heuristic": Kind(summary="a scripted level; never retires", always_in_pool=True),
+    "retired": Kind(summary="kept for history only", plays=False, may_become_by_adding=True),
+}
+
+ADJECTIVES = (
+    "Ashen Bitter Cobalt Distant Errant Frozen Granite Hollow Jagged Lonely Molten Pale Relentless Sable Unbroken"
+).split()
+NOUNS = (
+    "Anvil Beacon Cinder Dagger Echo Furnace Gale Harrow Lantern Mantle Piston Rampart Sickle Talon Vanguard"
+).split()
+TAG_FACTOR = 2654435761
+"""Spreads neighbouring seeds over all tags (Knuth's multiplicative hashing)."""
+TAG_RANGE = 1 << 16
+SEED_BYTES = 4
+
+
+def entry_id_of(path: Path) -> str:
+    """Return stem, size and whole seconds of the last change of a checkpoint; ``ValueError`` where there is none.
+
+    A checkpoint that is a folder goes by its manifest, which names the content of every file.
+    """
+    file = path / MANIFEST if path.is_dir() else path
+    try:
+        info = file.stat()
+    except OSError:
+        wanted = "a step-N folder or an exported file"
+        raise ValueError(f"checkpoint {str(path)!r} does not exist, wanted {wanted}") from None
+    stem = path.name if path.is_dir() else path.stem
+    return f"{stem}:{info.st_size}:{int(info.st_mtime)}"
+
+
+def commander_name(entry_id: str) -> str:
+    """Return the name that an entry gets when it is promoted: the same for the same id."""
+    seed = int.from_bytes(hashlib.sha256(entry_id.encode()).digest()[:SEED_BYTES], "big")
+    adjective = ADJECTIVES[seed % len(ADJECTIVES)]
+    noun = NOUNS[seed // len(ADJECTIVES) % len(NOUNS)]
+    return f"{adjective} {noun} #{seed * TAG_FACTOR % TAG_RANGE:04x}"

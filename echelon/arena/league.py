@@ -1,0 +1,298 @@
+"""The league in memory: who is in it, how strong, who becomes commander, who retires.
+
+Pure: it knows neither policies nor the simulator, and loads nothing heavy. ``store`` keeps it on disk;
+``as_dict`` and ``save`` are for taking it elsewhere. Who meets whom is decided in ``matchmaking``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from echelon.arena import matchmaking
+from echelon.arena.entries import KINDS, commander_name, entry_id_of
+from echelon.arena.glicko2 import CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
+from echelon.runs import atomic_write
+
+__all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "League", "LeagueEntry", "utc_now"]
+
+SCHEMA_VERSION = 1
+KEEP_TOP = 20
+"""Commanders that stay."""
+MIN_GAMES = 20
+"""Games before which nobody retires."""
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def utc_now() -> str:
+    """Return the time in UTC, to the second."""
+    return time.strftime(TIME_FORMAT, time.gmtime())
+
+
+@dataclass
+class LeagueEntry:
+    """One player of the league."""
+
+    entry_id: str
+    ckpt_path: str
+    """Where its policy lies; empty for a scripted pilot."""
+    kind: str
+    """A row of ``entries.KINDS``."""
+    commander_name: str | None = None
+    created_at: str = field(default_factory=utc_now)
+    rating: Glicko2Rating = field(default_factory=Glicko2Rating)
+    games: int = 0
+    meta: dict[str, Any] = field(default_factory=dict)
+    """Further facts: ``label``, ``level`` of a scripted pilot, ``target`` of an exploiter, ``style``."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.commander_name or str(self.meta.get("label") or self.entry_id)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "rating": self.rating.as_dict()}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> LeagueEntry:
+        """Return the entry written as ``as_dict``; ``ValueError`` names what is wrong."""
+        for name in ("entry_id", "ckpt_path", "kind"):
+            if not isinstance(row.get(name), str):
+                raise ValueError(f"entry.{name} is {row.get(name)!r}, wanted text")
+        check_kind(row["kind"])
+        games, meta = row.get("games", 0), row.get("meta", {})
+        if not isinstance(games, int) or isinstance(games, bool) or games < 0:
+            raise ValueError(f"entry {row['entry_id']!r} has games {games!r}, wanted a count")
+        if not isinstance(meta, dict):
+            raise ValueError(f"entry {row['entry_id']!r} has meta {meta!r}, wanted an object")
+        return cls(
+            entry_id=row["entry_id"],
+            ckpt_path=row["ckpt_path"],
+            kind=row["kind"],
+            commander_name=row.get("commander_name"),
+            created_at=str(row.get("created_at") or utc_now()),
+            rating=Glicko2Rating.from_dict(row.get("rating") or {}),
+            games=games,
+            meta=dict(meta),
+        )
+
+
+def check_kind(kind: str) -> None:
+    """Raise ``ValueError`` for a kind that is not in the table."""
+    if kind not in KINDS:
+        raise ValueError(f"kind of entry is {kind!r}, wanted one of: {', '.join(KINDS)}")
+
+
+class League:
+    """Entries by id, and the rules under which their ratings and kinds change."""
+
+    def __init__(
+        self,
+        *,
+        glicko2: Glicko2Config | None = None,
+        conservatism: float = CONSERVATISM,
+        env_signature: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.entries: dict[str, LeagueEntry] = {}
+        self.glicko2 = glicko2 or Glicko2Config()
+        self.conservatism = conservatism
+        """Deviations below the rating at which commanders are compared."""
+        self.env_signature = dict(env_signature) if env_signature is not None else None
+        """What every policy here must have been built for; the first one decides."""
+
+    def entry(self, entry_id: str) -> LeagueEntry:
+        """Return an entry; ``KeyError`` names one that is not there."""
+        if entry_id not in self.entries:
+            raise KeyError(f"entry {entry_id!r} is not in the league")
+        return self.entries[entry_id]
+
+    def upsert_checkpoint(
+        self,
+        path: str | Path,
+        *,
+        kind: str,
+        env_signature: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> LeagueEntry:
+        """Add the checkpoint at ``path`` or return its entry, moved path and new meta noted.
+
+        A commander stays one. ``ValueError`` where it was built for another game than the league's.
+        """
+        check_kind(kind)
+        self.check_signature(env_signature)
+        entry_id = entry_id_of(Path(path))
+        entry = self.entries.get(entry_id)
+        if entry is None:
+            fresh = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
+            entry = self.entries[entry_id] = LeagueEntry(entry_id, str(path), kind, rating=fresh)
+        entry.ckpt_path = str(path)
+        if KINDS[entry.kind].may_become_by_adding:
+            entry.kind = kind
+        entry.meta.update(meta or {})
+        if self.env_signature is None and env_signature is not None:
+            self.env_signature = dict(env_signature)
+        return entry
+
+    def add_scripted(self, level: str) -> LeagueEntry:
+        """Add the scripted pilot of this level, or return its entry."""
+        entry_id = f"heuristic:{level}"
+        meta = {"level": level, "label": level}
+        fresh = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
+        return self.entries.setdefault(entry_id, LeagueEntry(entry_id, "", "heuristic", rating=fresh, meta=meta))
+
+    def check_signature(self, signature: Mapping[str, Any] | None) -> None:
+        """Raise ``ValueError`` naming what differs from the game that the league's policies were built for."""
+        if self.env_signature is None or signature is None:
+            return
+        mine = self.env_signature
+        wrong = [
+            f"{key} {signature.get(key)!r}, wanted {mine.get(key)!r}"
+            for key in sorted({*mine, *signature})
+            if signature.get(key) != mine.get(key)
+        ]
+        if wrong:
+            raise ValueError(f"checkpoint was built for another game than the league's: {'; '.join(wrong)}")
+
+    def top_commanders(self, n: int) -> list[LeagueEntry]:
+        """Return the ``n`` best commanders by conservative rating, the best first."""
+        return self.ranked(e for e in self.entries.values() if KINDS[e.kind].in_top)[: max(0, n)]
+
+    def recent_candidates(self, n: int, *, exclude_id: str | None = None) -> list[LeagueEntry]:
+        """Return the ``n`` candidates that came last, the newest first."""
+        found = [e for e in self.entries.values() if KINDS[e.kind].in_recent and e.entry_id != exclude_id]
+        return sorted(found, key=lambda e: (e.created_at, e.entry_id), reverse=True)[: max(0, n)]
+
+    def exploiters_of(self, target: str) -> list[LeagueEntry]:
+        """Return the exploiters that were trained against ``target``, an id or a name, the newest first."""
+        found = [e for e in self.entries.values() if KINDS[e.kind].exploits and e.meta.get("target") == target]
+        return sorted(found, key=lambda e: (e.created_at, e.entry_id), reverse=True)
+
+    def opponent_pool(self, *, exclude_id: str | None = None, commanders: int, candidates: int) -> list[LeagueEntry]:
+        """Return whom somebody may meet: the best commanders, the newest candidates, scripted levels and exploiters.
+
+        Nobody twice, nobody retired, and not ``exclude_id``.
+        """
+        groups = [
+            self.top_commanders(commanders),
+            self.recent_candidates(candidates, exclude_id=exclude_id),
+            [e for e in self.entries.values() if KINDS[e.kind].always_in_pool],
+        ]
+        pool = {e.entry_id: e for group in groups for e in group if e.entry_id != exclude_id}
+        return list(pool.values())
+
+    def ranked(self, entries: Iterable[LeagueEntry], conservatism: float | None = None) -> list[LeagueEntry]:
+        """Return entries by rating minus so many deviations, the best first; equal ones by id."""
+        k = self.conservatism if conservatism is None else conservatism
+        return sorted(entries, key=lambda e: (-e.rating.conservative_rating(k), e.entry_id))
+
+    def promote_if_topk(self, entry_id: str, *, top_k: int, conservatism: float | None = None) -> bool:
+        """Make an entry commander if it ranks among the first ``top_k`` of them; return whether it is one now.
+
+        ``KeyError`` for an unknown id. Only a candidate can rise; an exploiter must become a candidate first.
+        """
+        entry = self.entry(entry_id)
+        if not KINDS[entry.kind].may_be_promoted:
+            return entry.kind == "commander"
+        rivals = [e for e in self.entries.values() if e.kind == "commander" or e is entry]
+        if entry in self.ranked(rivals, conservatism)[: max(1, top_k)]:
+            entry.kind = "commander"
+            entry.commander_name = entry.commander_name or commander_name(entry_id)
+        return entry.kind == "commander"
+
+    def retire_commanders(self, keep_top: int = KEEP_TOP, min_games: int = MIN_GAMES) -> list[LeagueEntry]:
+        """Retire the weakest commanders beyond ``keep_top``, by conservative rating; return them, the weakest first.
+
+        Those with fewer than ``min_games`` games stay, but count.
+        """
+        commanders = [e for e in self.entries.values() if e.kind == "commander"]
+        ready = [e for e in commanders if e.games >= min_games]
+        ready.sort(key=lambda e: (e.rating.conservative_rating(CONSERVATISM), e.entry_id))
+        gone = ready[: max(0, len(commanders) - keep_top)]
+        for entry in gone:
+            entry.kind = "retired"
+        return gone
+
+    def apply_rating_period(self, results: Mapping[str, Sequence[GameResult]]) -> None:
+        """Rate everybody named by what they did in one period, from the ratings that it began with.
+
+        New ratings are all computed first and then set, so neither order nor sides show. Ids that are not here are
+        passed over; an empty list of results only makes its entry less certain.
+        """
+        before = {entry_id: entry.rating for entry_id, entry in self.entries.items()}
+        after = {}
+        for entry_id, games in results.items():
+            if entry_id in before:
+                frozen = [GameResult(before.get(g.opponent_id or "", g.opponent), g.score) for g in games]
+                after[entry_id] = rate(before[entry_id], frozen, self.glicko2)
+        for entry_id, rating in after.items():
+            self.entries[entry_id].rating = rating
+            self.entries[entry_id].games += len(results[entry_id])
+
+    @staticmethod
+    def sample_pfsp_opponent(
+        pool: Sequence[LeagueEntry],
+        candidate_rating: Glicko2Rating | float,
+        rng: random.Random | None = None,
+        sigma: float = matchmaking.SIGMA,
+        candidate_games: int | None = None,
+        warmup_games: int = matchmaking.WARMUP_GAMES,
+        warmup_rating_range: float = matchmaking.WARMUP_RANGE,
+    ) -> LeagueEntry:
+        """Draw an opponent of about the candidate's strength from ``pool``; see ``matchmaking.draw``."""
+        rating = candidate_rating.rating if isinstance(candidate_rating, Glicko2Rating) else candidate_rating
+        warmup = matchmaking.Warmup(warmup_games, warmup_rating_range)
+        return matchmaking.draw(pool, rating, rng or random.Random(), sigma, candidate_games, warmup)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the whole league as plain values."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "glicko2": asdict(self.glicko2),
+            "conservatism": self.conservatism,
+            "env_signature": self.env_signature,
+            "entries": [entry.as_dict() for entry in self.entries.values()],
+        }
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> League:
+        """Return the league written as ``as_dict``; ``ValueError`` names what is wrong."""
+        if row.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(f"league has schema_version {row.get('schema_version')!r}, wanted {SCHEMA_VERSION}")
+        rows = row.get("entries")
+        if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
+            raise ValueError(f"league has entries {str(rows)[:60]!r}, wanted a list of objects")
+        try:
+            glicko2 = Glicko2Config(**row.get("glicko2", {}))
+        except TypeError as error:
+            raise ValueError(f"league has glicko2 {row.get('glicko2')!r}, wanted its constants: {error}") from None
+        league = cls(
+            glicko2=glicko2,
+            conservatism=float(row.get("conservatism", CONSERVATISM)),
+            env_signature=row.get("env_signature"),
+        )
+        for r in rows:
+            entry = LeagueEntry.from_dict(r)
+            league.entries[entry.entry_id] = entry
+        return league
+
+    def save(self, path: str | Path) -> None:
+        """Write the league to a JSON file, whole or not at all."""
+        atomic_write(Path(path), json.dumps(self.as_dict(), indent=1, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> League:
+        """Read what ``save`` wrote; ``ValueError`` says why it cannot be."""
+        try:
+            row = json.loads(Path(path).read_bytes())
+        except FileNotFoundError:
+            raise ValueError(f"league file {str(path)!r} does not exist") from None
+        except (OSError, ValueError) as error:
+            raise ValueError(f"league file {str(path)!r} cannot be read: {error}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"league file {str(path)!r} holds no league, wanted what 'arena export' writes")
+        return cls.from_dict(row)

@@ -1,0 +1,302 @@
+"""The league in memory: periods, promotion, retirement, names, opponents."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections import Counter
+
+import pytest
+
+from echelon.arena import matchmaking
+from echelon.arena.entries import ADJECTIVES, NOUNS, commander_name
+from echelon.arena.league import GameResult, Glicko2Rating, League, LeagueEntry
+from echelon.arena.matchmaking import Round, fixtures
+
+
+def entry(name, rating=1500.0, rd=50.0, *, kind="commander", games=100, **more):
+    return LeagueEntry(name, f"{name}.pt", kind, rating=Glicko2Rating(rating, rd), games=games, **more)
+
+
+def league_of(*entries):
+    league = League()
+    for one in entries:
+        league.entries[one.entry_id] = one
+    return league
+
+
+def test_both_sides_of_a_period_see_the_ratings_it_began_with():
+    league = league_of(entry("a"), entry("b"))
+    a, b = (league.entries[i].rating for i in "ab")
+    league.apply_rating_period({"a": [GameResult(b, 1.0)], "b": [GameResult(a, 0.0)]})
+    up, down = (league.entries[i].rating.rating - 1500 for i in "ab")
+    assert up == pytest.approx(-down) and up > 1
+    assert [league.entries[i].games for i in "ab"] == [101, 101]
+
+
+def test_the_order_of_the_dict_does_not_matter():
+    rng = random.Random(5)
+    names = "abcdef"
+    games = {n: [GameResult(Glicko2Rating(), rng.random(), rng.choice(names)) for _ in range(5)] for n in names}
+    found = []
+    for order in (names, names[::-1]):
+        league = league_of(*(entry(n, 1300 + 70 * i) for i, n in enumerate(names)))
+        league.apply_rating_period({n: games[n] for n in order})
+        found.append({n: league.entries[n].rating for n in names})
+    assert found[0] == found[1]
+
+
+def test_an_opponents_id_stands_for_its_rating_at_the_start_of_the_period():
+    by_id, by_rating = (league_of(entry("a"), entry("b", 1700)) for _ in range(2))
+    wrong = Glicko2Rating(100, 30)
+    by_id.apply_rating_period({"a": [GameResult(wrong, 1.0, "b")], "b": [GameResult(wrong, 0.0, "a")]})
+    snapshot = by_rating.entries["b"].rating
+    by_rating.apply_rating_period({"a": [GameResult(snapshot, 1.0)]})
+    assert by_id.entries["a"].rating == by_rating.entries["a"].rating
+
+
+def test_unknown_ids_are_passed_over_and_an_idle_entry_grows_unsure():
+    league = league_of(entry("a"))
+    league.apply_rating_period({"ghost": [GameResult(Glicko2Rating(), 1.0)], "a": []})
+    assert set(league.entries) == {"a"} and league.entries["a"].rating.rd > 50 and league.entries["a"].games == 100
+
+
+def test_the_weakest_commanders_retire():
+    league = league_of(*(entry(f"cmd_{i}", 1500 - 50 * i) for i in range(10)))
+    gone = league.retire_commanders(keep_top=7)
+    assert {e.entry_id for e in gone} == {"cmd_7", "cmd_8", "cmd_9"}
+    assert len(league.top_commanders(99)) == 7 and all(e.kind == "retired" for e in gone)
+
+
+def test_newcomers_do_not_retire_but_count():
+    league = league_of(*(entry(f"c{i}", 1500 - 50 * i, games=5 if i < 3 else 100) for i in range(6)))
+    gone = league.retire_commanders(keep_top=4, min_games=20)
+    assert len(gone) == 2 and all(e.games >= 20 for e in gone)
+
+
+def test_the_retired_are_history_and_nothing_else(tmp_path):
+    league = league_of(entry("old", kind="retired"), entry("now"), entry("new", kind="candidate"))
+    assert league.entries["old"] not in league.opponent_pool(commanders=9, candidates=9)
+    league.save(tmp_path / "league.json")
+    again = League.load(tmp_path / "league.json")
+    assert again.entries["old"].kind == "retired" and again.as_dict() == league.as_dict()
+
+
+def test_promotion_asks_for_certainty_unless_told_otherwise():
+    for k, rises in ((None, False), (2.0, False), (0.0, True)):
+        league = league_of(entry("king", 1500, 30), entry("pretender", 1520, 100, kind="candidate"))
+        assert league.promote_if_topk("pretender", top_k=1, conservatism=k) is rises
+    league = league_of(entry("king", 1500, 30), entry("pretender", 1520, 100, kind="candidate"))
+    league.conservatism = 0.0
+    assert league.promote_if_topk("pretender", top_k=0)
+    with pytest.raises(KeyError, match="nobody"):
+        league.promote_if_topk("nobody", top_k=1)
+
+
+@pytest.mark.parametrize("kind", ["exploiter", "heuristic", "retired"])
+def test_only_candidates_rise(kind):
+    league = league_of(entry("x", 9999, 10, kind=kind))
+    assert not league.promote_if_topk("x", top_k=5) and league.entries["x"].kind == kind
+
+
+def test_a_commander_is_named_once():
+    league = league_of(entry("a", kind="candidate"), entry("b", kind="candidate", commander_name="Given"))
+    for name in "ab":
+        assert league.promote_if_topk(name, top_k=5)
+    assert league.entries["b"].commander_name == "Given"
+    first = league.entries["a"].commander_name
+    adjective, noun, tag = first.split()
+    assert adjective in ADJECTIVES and noun in NOUNS and len(tag) == 5 and int(tag[1:], 16) >= 0
+    assert commander_name("a") == first and len({commander_name(str(i)) for i in range(200)}) > 190
+    assert len(ADJECTIVES) == len(NOUNS) == 15
+
+
+def test_who_belongs_into_which_pool():
+    kinds = ("candidate", "commander", "exploiter", "heuristic", "retired")
+    league = league_of(*(entry(kind, kind=kind) for kind in kinds))
+    assert [e.kind for e in league.top_commanders(9)] == ["commander"]
+    assert [e.kind for e in league.recent_candidates(9)] == ["candidate"]
+    assert league.recent_candidates(9, exclude_id="candidate") == []
+    pool = league.opponent_pool(exclude_id="candidate", commanders=9, candidates=9)
+    assert {e.kind for e in pool} == {"commander", "exploiter", "heuristic"} and len(pool) == 3
+
+
+def test_recent_candidates_are_the_newest():
+    days = [entry(f"c{d}", kind="candidate", created_at=f"2030-01-0{d}T00:00:00Z") for d in (2, 4, 1, 3)]
+    assert [e.entry_id for e in league_of(*days).recent_candidates(2)] == ["c4", "c3"]
+
+
+def test_exploiters_are_found_by_their_target():
+    league = league_of(entry("x", kind="exploiter", meta={"target": "main"}), entry("y", kind="exploiter"))
+    assert [e.entry_id for e in league.exploiters_of("main")] == ["x"]
+
+
+def checkpoint(tmp_path, name="step-5.pt"):
+    path = tmp_path / name
+    path.write_bytes(b"weights")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    return path
+
+
+def test_a_checkpoint_is_known_by_stem_size_and_time(tmp_path):
+    league = League()
+    path = checkpoint(tmp_path)
+    added = league.upsert_checkpoint(path, kind="candidate")
+    assert added.entry_id == "step-5:7:1700000000" and added.created_at.endswith("Z") and len(added.created_at) == 20
+    assert league.upsert_checkpoint(path, kind="exploiter", meta={"target": "x"}) is added and added.kind == "exploiter"
+    added.kind = "commander"
+    assert league.upsert_checkpoint(path, kind="candidate").kind == "commander"
+    with pytest.raises(ValueError, match="does not exist"):
+        league.upsert_checkpoint(tmp_path / "gone.pt", kind="candidate")
+    with pytest.raises(ValueError, match="kind of entry is 'king'"):
+        league.upsert_checkpoint(path, kind="king")
+
+
+def test_the_first_policy_decides_which_game_is_played(tmp_path):
+    league = League()
+    one, two = checkpoint(tmp_path), checkpoint(tmp_path, "other.pt")
+    league.upsert_checkpoint(one, kind="candidate", env_signature={"obs_dim": 867})
+    with pytest.raises(ValueError, match="obs_dim 900, wanted 867"):
+        league.upsert_checkpoint(two, kind="candidate", env_signature={"obs_dim": 900})
+    assert len(league.entries) == 1
+    again = League.from_dict(league.as_dict())
+    with pytest.raises(ValueError, match="layout 'classic', wanted None"):
+        again.upsert_checkpoint(two, kind="candidate", env_signature={"obs_dim": 867, "layout": "classic"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "holds no league"),
+        ('{"schema_version": 9}', "schema_version 9, wanted 1"),
+        ('{"schema_version": 1, "entries": 3}', "wanted a list"),
+        ('{"schema_version": 1, "entries": [{"entry_id": 4}]}', "entry.entry_id is 4"),
+        ('{"schema_version": 1, "entries": [], "glicko2": {"speed": 1}}', "wanted its constants"),
+    ],
+)
+def test_a_damaged_league_file_is_one_line(tmp_path, text, said):
+    (tmp_path / "league.json").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        League.load(tmp_path / "league.json")
+
+
+def test_weights_of_opponents_fall_with_the_gap():
+    assert [round(matchmaking.weight(gap), 3) for gap in (0, 100, 200, 300, 400)] == [1, 0.882, 0.607, 0.325, 0.135]
+
+
+def test_draws_follow_the_weights():
+    pool = [entry(str(gap), 1500 + gap) for gap in (0, 100, 200, 300)]
+    rng, draws = random.Random(3), 20_000
+    got = Counter(League.sample_pfsp_opponent(pool, 1500.0, rng).entry_id for _ in range(draws))
+    weights = [matchmaking.weight(gap) for gap in (0, 100, 200, 300)]
+    expected = [draws * w / sum(weights) for w in weights]
+    chi2 = sum((got[e.entry_id] - x) ** 2 / x for e, x in zip(pool, expected, strict=True))
+    assert chi2 < 16.3, f"p < 0.001 with three degrees of freedom: {got}"
+
+
+def test_an_empty_pool_is_an_error_and_a_hopeless_one_is_drawn_alike():
+    with pytest.raises(ValueError, match="pool of opponents is empty"):
+        League.sample_pfsp_opponent([], 1500.0)
+    far = [entry("a", 1e6), entry("b", -1e6)]
+    rng = random.Random(1)
+    got = Counter(League.sample_pfsp_opponent(far, 0.0, rng).entry_id for _ in range(400))
+    assert min(got["a"], got["b"]) > 150
+
+
+@pytest.mark.parametrize(
+    ("games", "gaps", "allowed"),
+    [
+        (19, (199, 300), {199}),
+        (20, (199, 300), {199, 300}),
+        (None, (199, 300), {199, 300}),
+        (0, (200, 300), {200, 300}),
+        (0, (-199, 200), {-199}),
+        (0, (450, 900), {450}),
+        (0, (900, 1200), {900, 1200}),
+    ],
+)
+def test_newcomers_meet_near_ratings_first(games, gaps, allowed):
+    pool = [entry(str(gap), 1500 + gap) for gap in gaps]
+    rng = random.Random(2)
+    met = {
+        int(League.sample_pfsp_opponent(pool, 1500.0, rng, sigma=1e4, candidate_games=games).entry_id)
+        for _ in range(200)
+    }
+    assert met == allowed
+
+
+def asked(**changes):
+    return Round(**{"seed": 1, "number": 1, "seeds": 3, "opponents": 2, **changes})
+
+
+def test_everybody_meets_everybody_on_the_same_seeds_from_both_sides():
+    found = fixtures([entry(n) for n in "cab"], "round-robin", asked())
+    assert len(found) == 3 * 3 * 2 and [f.number for f in found] == list(range(18))
+    meetings = Counter((f.blue, f.red) for f in found)
+    assert set(meetings.values()) == {3} and len(meetings) == 6
+    by_pair = {pair: {f.seed for f in found if (f.blue, f.red) == pair} for pair in meetings}
+    assert len({frozenset(seeds) for seeds in by_pair.values()}) == 1
+    later = fixtures([entry(n) for n in "cab"], "round-robin", asked(number=2))
+    assert not {f.seed for f in found} & {f.seed for f in later}
+    assert all(2**30 <= f.seed < 2**31 for f in (*found, *later))
+
+
+def test_pairs_by_skill_are_near_each_other_and_drawn_once():
+    entries = [entry(f"e{i:02d}", 1000 + 50 * i) for i in range(20)]
+    found = fixtures(entries, "skill", asked(opponents=3))
+    pairs = {tuple(sorted((f.blue, f.red))) for f in found}
+    assert len(found) == len(pairs) * 6
+    rating = {e.entry_id: e.rating.rating for e in entries}
+    gaps = [abs(rating[a] - rating[b]) for a, b in pairs]
+    assert sum(gaps) / len(gaps) < 200 and all(a != b for a, b in pairs)
+    assert found == fixtures(entries[::-1], "skill", asked(opponents=3)), "the order of entries does not matter"
+    assert found != fixtures(entries, "skill", asked(opponents=3, number=2))
+
+
+@pytest.mark.parametrize("scheme", ["round-robin", "skill"])
+def test_only_the_matches_of_some_may_be_wanted(scheme):
+    found = fixtures([entry(n) for n in "abcd"], scheme, asked(only=frozenset("b"), opponents=9))
+    assert {f.blue for f in found} | {f.red for f in found} == set("abcd") and all(
+        "b" in (f.blue, f.red) for f in found
+    )
+
+
+def test_seeds_of_a_league_all_differ():
+    assert len({matchmaking.seed_of(7, i) for i in range(20_000)}) == 20_000
+
+
+def standings_of_known_strength(strengths, rounds, seed):
+    """Play a league whose true strengths are known, each round everybody against four others."""
+    rng = random.Random(seed)
+    league = league_of(*(LeagueEntry(str(i), "", "candidate") for i in range(len(strengths))))
+    names = list(league.entries)
+    for _ in range(rounds):
+        results = {n: [] for n in names}
+        for shift in (1, 2, 5, 9):
+            order = rng.sample(names, len(names))
+            for i, one in enumerate(order):
+                other = order[(i + shift) % len(order)]
+                chance = 1 / (1 + math.exp(-(strengths[int(one)] - strengths[int(other)]) / 173.7178))
+                score = float(rng.random() < chance)
+                results[one].append(GameResult(Glicko2Rating(), score, other))
+                results[other].append(GameResult(Glicko2Rating(), 1 - score, one))
+        league.apply_rating_period(results)
+    return league
+
+
+def test_intervals_of_differences_cover_the_truth():
+    inside = pairs = 0
+    for seed in range(3):
+        rng = random.Random(100 + seed)
+        strengths = [rng.gauss(1500, 200) for _ in range(40)]
+        league = standings_of_known_strength(strengths, 12, seed)
+        for a in range(40):
+            for b in range(a):
+                one, other = league.entries[str(a)].rating, league.entries[str(b)].rating
+                half = 1.959964 * math.hypot(one.rd, other.rd)
+                pairs += 1
+                inside += abs(one.rating - other.rating - (strengths[a] - strengths[b])) <= half
+    assert pairs >= 2000
+    assert inside / pairs >= 0.90, f"{inside} of {pairs}"

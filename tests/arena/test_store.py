@@ -1,0 +1,278 @@
+"""The league on disk: several processes, crashes, full and locked disks; no match is lost or counted twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from echelon.arena.league import Glicko2Rating, LeagueEntry
+from echelon.arena.matchmaking import Fixture
+from echelon.arena.store import Played, Store, StoreError, league_path
+
+NAMES = ("a", "b", "c")
+
+
+def won(winner="blue", **more):
+    return Played(winner=winner, reason="elimination", **more)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "league.db") as opened:
+        with opened.editing() as league:
+            for name in NAMES:
+                league.entries[name] = LeagueEntry(name, f"{name}.pt", "candidate", meta={"label": name.upper()})
+        yield opened
+
+
+def planned(count=6, first=0):
+    pairs = [(x, y) for x in NAMES for y in NAMES if x != y]
+    return [Fixture(n, *pairs[n % len(pairs)], seed=first + n) for n in range(count)]
+
+
+def play_out(store, job="job", number=1, winner="blue", **how):
+    period = store.open_period(job, number, planned())
+    for fixture in store.unplayed(period):
+        store.record(period, fixture.number, won(winner))
+    return period, store.close_period(period, **how)
+
+
+def test_the_league_lies_beside_the_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "it's öde\nhere"))
+    path = league_path()
+    assert path == tmp_path / "it's öde\nhere" / "league.db"
+    with Store(path) as opened:
+        assert opened.league().entries == {} and opened.periods() == []
+
+
+def test_entries_come_back_as_they_were(store):
+    with store.editing() as league:
+        one = league.entries["a"]
+        one.kind, one.commander_name, one.rating, one.games = "commander", "Ashen Gale #0001", Glicko2Rating(1, 2, 3), 7
+        league.env_signature = {"obs_dim": 867}
+    again = store.league()
+    assert again.entries["a"] == one and list(again.entries) == list(NAMES)
+    assert again.env_signature == {"obs_dim": 867}
+    with store.editing() as league:
+        del league.entries["c"]
+    assert list(store.league().entries) == ["a", "b"]
+
+
+def test_a_period_rates_everybody_at_once(store):
+    period = store.open_period("job", 1, planned())
+    assert len(store.unplayed(period)) == 6 and not period.closed
+    for fixture in store.unplayed(period):
+        winner = "blue" if fixture.blue == "a" else "red" if fixture.red == "a" else "draw"
+        assert store.record(period, fixture.number, won(winner))
+    assert {e.rating for e in store.league().entries.values()} == {Glicko2Rating()}
+    closed = store.close_period(period)
+    assert closed.rated == 6 and not closed.promoted
+    ratings = {i: e.rating.rating for i, e in store.league().entries.items()}
+    assert ratings["a"] > 1600 and ratings["b"] == ratings["c"] < 1500
+    assert {e.games for e in store.league().entries.values()} == {4}
+    assert store.periods("job")[0].closed and store.unplayed(period) == []
+
+
+def test_the_order_of_results_does_not_matter(tmp_path):
+    found = []
+    for order in (1, -1):
+        with Store(tmp_path / f"{order}.db") as store:
+            with store.editing() as league:
+                for name in NAMES:
+                    league.entries[name] = LeagueEntry(name, "", "candidate")
+            period = store.open_period("job", 1, planned(30))
+            for fixture in store.unplayed(period)[::order]:
+                store.record(period, fixture.number, won(("blue", "red", "draw")[fixture.number % 3]))
+            store.close_period(period)
+            found.append({i: e.rating for i, e in store.league().entries.items()})
+    assert found[0] == found[1]
+
+
+def test_a_match_counts_once_whoever_says_it_again(store):
+    period = store.open_period("job", 1, planned())
+    assert store.record(period, 0, won("blue", styles=({"shots": 2.0}, {"shots": 5.0})))
+    assert not store.record(period, 0, won("red", styles=({"shots": 2.0}, {"shots": 5.0})))
+    assert not store.record(period, 99, won())
+    assert store.read("SELECT winner FROM matches WHERE number = 0")[0][0] == "blue"
+    assert store.read("SELECT entry, value FROM styles ORDER BY entry")[0]["value"] == 2.0
+    assert store.open_period("job", 1, planned(50)) == period and len(store.unplayed(period)) == 5
+
+
+def test_a_period_is_closed_once_and_only_whole(store):
+    period = store.open_period("job", 1, planned())
+    with pytest.raises(ValueError, match="has 6 matches to play"):
+        store.close_period(period)
+    for fixture in store.unplayed(period):
+        store.record(period, fixture.number, won())
+    store.close_period(period)
+    before = store.league().as_dict()
+    with pytest.raises(ValueError, match="is rated already"):
+        store.close_period(period)
+    assert store.league().as_dict() == before
+
+
+def test_a_match_that_could_not_be_played_is_not_rated(store):
+    period = store.open_period("job", 1, planned(2))
+    store.record(period, 0, Played(winner="", reason="void", note="its checkpoint is gone"))
+    store.record(period, 1, won())
+    assert store.close_period(period).rated == 1
+    row = store.read("SELECT state, note FROM matches WHERE number = 0")[0]
+    assert tuple(row) == ("void", "its checkpoint is gone")
+    with pytest.raises(ValueError, match="winner is 'nobody'"):
+        store.record(period, 1, won("nobody"))
+
+
+def test_closing_promotes_and_retires(store):
+    period = store.open_period("job", 1, planned())
+    for fixture in store.unplayed(period):
+        store.record(period, fixture.number, won("blue" if fixture.blue < fixture.red else "red"))
+    closed = store.close_period(period, promote_top=3, keep_top=1, min_games=1)
+    assert set(closed.promoted) == set(NAMES) and set(closed.retired) == {"b", "c"}
+    kinds = {i: e.kind for i, e in store.league().entries.items()}
+    assert kinds == {"a": "commander", "b": "retired", "c": "retired"}
+
+
+def test_replaying_all_periods_gives_the_same_ratings(store):
+    for number, winner in enumerate(("blue", "red", "draw", "blue"), 1):
+        play_out(store, number=number, winner=winner, age_idle=number == 2)
+    with store.editing() as league:
+        league.entries["late"] = LeagueEntry("late", "", "candidate", rating=Glicko2Rating(1700, 80), games=3)
+    play_out(store, "other", age_idle=True)
+    before = store.league().as_dict()
+    assert store.recompute() == {} and store.league().as_dict() == before
+    with store.writing() as db:
+        db.execute("UPDATE entries SET rating = 9000 WHERE id = 'a'")
+    assert set(store.recompute()) == {"a"} and store.league().as_dict() == before
+
+
+def test_what_fails_in_the_middle_changes_nothing(store):
+    before = store.league().as_dict()
+    with pytest.raises(RuntimeError), store.editing() as league:
+        league.entries["a"].kind = "commander"
+        league.entries["z"] = LeagueEntry("z", "", "candidate")
+        raise RuntimeError
+    assert store.league().as_dict() == before
+
+
+WRITER = """
+import sys, time
+from echelon.arena.matchmaking import Fixture
+from echelon.arena.store import Played, Store
+path, job, done = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+with Store(path) as store:
+    for number in range(1, 10_000):
+        period = store.open_period(job, number, [Fixture(n, "a", "b", n) for n in range(4)])
+        for fixture in store.unplayed(period):
+            winner = ("blue", "red", "draw")[(number + fixture.number) % 3]
+            if store.record(period, fixture.number, Played(winner=winner, reason="time_up")):
+                with open(done, "a") as file:
+                    file.write(f"{period.id} {fixture.number} {winner}\\n")
+        if not period.closed:
+            store.close_period(period)
+"""
+
+
+def test_four_processes_and_kill_9_lose_nothing(tmp_path, repository):
+    """Whatever a process was told is written stays written, and each finishes the other's work after a kill."""
+    path = tmp_path / "league.db"
+    with Store(path) as store, store.editing() as league:
+        for name in "ab":
+            league.entries[name] = LeagueEntry(name, "", "candidate")
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+
+    def begin(job):
+        log = tmp_path / f"{job}.txt"
+        return subprocess.Popen([sys.executable, "-c", WRITER, str(path), job, str(log)], env=environment)
+
+    jobs = [f"job{i}" for i in range(4)]
+    try:
+        workers = {job: begin(job) for job in jobs}
+        for strike in range(4):
+            heard = [tmp_path / f"{job}.txt" for job in jobs]
+            wanted = (strike + 1) * 10
+            deadline = time.monotonic() + 60
+            while not all(log.exists() and len(log.read_text().splitlines()) >= wanted for log in heard):
+                assert time.monotonic() < deadline, "writers must get on with it"
+                assert all(worker.poll() is None for worker in workers.values())
+                time.sleep(0.02)
+            doomed = jobs[strike]
+            workers[doomed].send_signal(signal.SIGKILL)
+            workers[doomed].wait()
+            workers[doomed] = begin(doomed)
+    finally:
+        for worker in workers.values():
+            worker.kill()
+            worker.wait()
+    with Store(path) as store:
+        assert store.read("PRAGMA integrity_check")[0][0] == "ok"
+        for job in jobs:
+            for line in (tmp_path / f"{job}.txt").read_text().splitlines():
+                if len(line.split()) == 3:
+                    period, number, winner = line.split()
+                    got = store.read("SELECT winner FROM matches WHERE period = ? AND number = ?", (period, number))
+                    assert got[0][0] == winner, f"{job} lost {line}"
+        closed = [p for p in store.periods() if p.closed]
+        assert len(closed) > 8 and len({p.job for p in closed}) == 4
+        assert {e.games for e in store.league().entries.values()} == {4 * len(closed)}
+        before = store.league().as_dict()
+        assert store.recompute() == {} and store.league().as_dict() == before
+
+
+def test_a_locked_league_says_so(tmp_path):
+    path = tmp_path / "league.db"
+    Store(path).close()
+    blocker = sqlite3.connect(path, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    try:
+        with Store(path, busy_s=0.05) as store:
+            with pytest.raises(StoreError, match="locked; another process"), store.editing():
+                pass
+            assert store.league().entries == {}, "reading goes on"
+    finally:
+        blocker.close()
+
+
+def test_a_full_disk_says_so_and_loses_nothing(store):
+    play_out(store)
+    before = store.league().as_dict()
+    pages = store.read("PRAGMA page_count")[0][0]
+    store.read(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="full; free some space"):
+        store.open_period("big", 1, planned(5000))
+    assert store.league().as_dict() == before and store.periods("big") == []
+    store.read(f"PRAGMA max_page_count = {pages + 1000}")
+    assert len(store.unplayed(store.open_period("big", 1, planned(5000)))) == 5000
+
+
+def test_a_file_that_is_no_league_says_so(tmp_path):
+    path = tmp_path / "league.db"
+    path.write_bytes(b"this is no database, but long enough to look like a file" * 50)
+    with pytest.raises(StoreError, match="not a database; put it aside"):
+        Store(path)
+    with pytest.raises(StoreError, match="does not exist; begin one with"):
+        Store(tmp_path / "none.db", create=False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Store(tmp_path / "file" / "league.db")
+
+
+def test_a_league_of_another_version_is_left_alone(tmp_path):
+    path = tmp_path / "league.db"
+    with Store(path) as store:
+        store.read("PRAGMA user_version = 7")
+    with pytest.raises(StoreError, match="tables of version 7, wanted 1"):
+        Store(path)
+
+
+def test_settings_are_fixed_by_the_first(store):
+    assert store.setting("env") is None
+    assert store.fix_setting("env", {"size": 60}) == {"size": 60}
+    assert store.fix_setting("env", {"size": 99}) == {"size": 60}
+    assert json.dumps(store.setting("env")) == '{"size": 60}'
