@@ -1,16 +1,17 @@
-"""Plays scripted pilots against each other: a list of matches, some environments at a time, each counted as it ends.
+"""Plays a list of matches, some environments at a time, each counted as it ends.
 
 A match is its seed, on the map of the same seed; nothing in it depends on its neighbours, so results do not change with
-the size of the batch. No policy is involved and torch is not loaded.
+the size of the batch. Scripted pilots fly on the device; whoever else does is a ``Crew``. Torch is not loaded here.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,13 @@ from echelon.arena import tally
 from echelon.arena.episodes import EpisodeRecord, finished
 from echelon.config import EnvConfig, require
 from echelon.env.engine import Engine
-from echelon.gen.bank import bank_for
+from echelon.gen.bank import MapBank, bank_for
 from echelon.replay.header import Team
 from echelon.replay.record import Match, Recorder
 
 BLUE, RED, DRAW = 0, 1, 2
+FORFEIT = "forfeit"
+"""Reason of a match that ended because a side gave no orders that can be followed."""
 MOST_ENVS = 64
 """Environments played at a time unless told otherwise."""
 SEED_LIMIT = 2**31
@@ -49,6 +52,53 @@ class Pairing:
     seed: int
     swapped: bool
     """Whether the first pilot flies red."""
+
+
+class Card(Protocol):
+    """Who plays whom in which game: what ``play`` asks about the matches it is given."""
+
+    @property
+    def env(self) -> EnvConfig:
+        """The game."""
+        ...
+
+    @property
+    def weapon_prob(self) -> float:
+        """Chance that a scripted pilot's trigger is pulled at all."""
+        ...
+
+    def sides(self, pairing: Pairing) -> tuple[str, str]:
+        """Return who flies blue and who flies red."""
+        ...
+
+    def script(self, name: str) -> int:
+        """Return which scripted pilot that is, 0 for none."""
+        ...
+
+    def team(self, name: str) -> Team:
+        """Return what a replay says about a pilot."""
+        ...
+
+
+class Crew(Protocol):
+    """Those who fly what no script flies."""
+
+    def board(self, engine: Engine, wave: Sequence[Pairing], sides: Sequence[tuple[str, str]]) -> None:
+        """Take the seats of matches that are about to begin, one per environment."""
+        ...
+
+    def act(self) -> None:
+        """Write the actions of the next decision; who cannot forfeits there."""
+        ...
+
+    def leave(self, envs: NDArray[np.intp]) -> None:
+        """Leave the matches that are over."""
+        ...
+
+    @property
+    def forfeits(self) -> Mapping[int, frozenset[int]]:
+        """The sides that forfeited, by environment."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +139,14 @@ class Contest:
         first, second = self.pilots
         return (second, first) if pairing.swapped else (first, second)
 
+    def script(self, name: str) -> int:
+        """Return the number of a scripted pilot."""
+        return heuristic.script_of(ALIASES.get(name, name))
+
+    def team(self, name: str) -> Team:
+        """Return what a replay says about a pilot."""
+        return Team(name=name, level=f"heuristic:{name}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class MatchResult:
@@ -102,17 +160,23 @@ class MatchResult:
 
 @dataclass(kw_only=True)
 class Play:
-    """How matches are played, and what became of that; the last four are filled in by ``play``."""
+    """How matches are played, and what became of that; those from ``stopped`` on are filled in by ``play``."""
 
     envs: int = MOST_ENVS
     device: str = "cpu"
     threads: int = 0
     folder: Path | None = None
     """Where replays go."""
+    prefix: str = ""
+    """First part of their names."""
     record: frozenset[int] = frozenset()
     """Numbers of the matches to record."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of the replays' headers."""
+    crew: Crew | None = None
+    """Who flies what no script flies."""
+    most_decisions: int = 0
+    """Decisions after which a match counts as drawn; 0 plays to the end."""
     tell: Callable[[str], object] = lambda text: None
     should_stop: Callable[[], bool] = lambda: False
     stopped: bool = False
@@ -123,13 +187,15 @@ class Play:
     """Files of the recorded matches that were played to their end, by number."""
     fault: str = ""
     """Why recording ended early, if it did."""
+    left_over: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """Hit points of blue and red in the matches that ``most_decisions`` cut off, by number."""
 
 
 class _Stopped(Exception):
     """Somebody asked for an end while maps were made."""
 
 
-def play(contest: Contest, pairings: Sequence[Pairing], how: Play) -> Iterator[MatchResult]:
+def play(card: Card, pairings: Sequence[Pairing], how: Play) -> Iterator[MatchResult]:
     """Play matches and yield each when it has ended; in no particular order."""
     engine: Engine | None = None
     count = max(1, min(how.envs, len(pairings)))
@@ -137,12 +203,12 @@ def play(contest: Contest, pairings: Sequence[Pairing], how: Play) -> Iterator[M
     try:
         for start in range(0, len(pairings), count):
             wave = pairings[start : start + count]
-            bank = _maps(contest, [*wave, *([wave[0]] * (count - len(wave)))], how)
+            bank = _maps(card, [*wave, *([wave[0]] * (count - len(wave)))], how)
             if engine is None:
-                engine = _engine(contest, count, bank, how)
+                engine = _engine(card, count, bank, how)
             else:
                 engine.batch.replace_maps(bank)
-            for result in _play_wave(contest, engine, wave, how):
+            for result in _play_wave(card, engine, wave, how):
                 done += 1
                 how.tell(f"{done} of {len(pairings)} matches played")
                 yield result
@@ -155,16 +221,18 @@ def play(contest: Contest, pairings: Sequence[Pairing], how: Play) -> Iterator[M
             engine.close()
 
 
-def _maps(contest: Contest, wave: Sequence[Pairing], how: Play) -> Any:
+def _maps(card: Card, wave: Sequence[Pairing], how: Play) -> MapBank:
     def progress(done: int, total: int) -> None:
         if how.should_stop():
             raise _Stopped
         how.tell(f"map {done} of {total}")
 
-    return bank_for(contest.env, [pairing.seed for pairing in wave], progress=progress)
+    seeds = list(dict.fromkeys(pairing.seed for pairing in wave))
+    bank = bank_for(card.env, seeds, progress=progress)
+    return bank.take([seeds.index(pairing.seed) for pairing in wave])
 
 
-def _engine(contest: Contest, count: int, bank: Any, how: Play) -> Engine:
+def _engine(card: Card, count: int, bank: Any, how: Play) -> Engine:
     """Return an engine whose decisions are counted, its kernels compiled."""
 
     def progress(name: str, done: int, total: int) -> None:
@@ -173,7 +241,7 @@ def _engine(contest: Contest, count: int, bank: Any, how: Play) -> Engine:
         how.tell(f"compiling kernels, {done} of {total}")
 
     engine = Engine(
-        contest.env, count, bank, device=how.device, threads=how.threads, autoreset=False, pilots=heuristic.install
+        card.env, count, bank, device=how.device, threads=how.threads, autoreset=False, pilots=heuristic.install
     )
     engine.batch.add_fields(tally.FIELDS)
     engine.programs["decision"] = lambda: tally.counted(engine.decision())
@@ -185,24 +253,31 @@ def _engine(contest: Contest, count: int, bank: Any, how: Play) -> Engine:
     return engine
 
 
-def _play_wave(contest: Contest, engine: Engine, wave: Sequence[Pairing], how: Play) -> Iterator[MatchResult]:
+def _play_wave(card: Card, engine: Engine, wave: Sequence[Pairing], how: Play) -> Iterator[MatchResult]:
     """Play one match in each of the first environments and yield them as they end."""
-    _begin(contest, engine, wave)
-    recorder = _recorder(contest, engine, wave, how)
+    _begin(card, engine, wave, how)
+    recorder = _recorder(card, engine, wave, how)
     _guarded(recorder, how, lambda r: r.begin())
-    batch, left = engine.batch, set(range(len(wave)))
-    nobody_learns = np.full(engine.num_envs, -1, np.int64)
+    left, decisions = set(range(len(wave))), 0
     while left and not how.stopped:
         began = time.perf_counter()
+        if how.crew is not None:
+            how.crew.act()
         engine.step()
         how.seconds += time.perf_counter() - began
+        decisions += 1
         _guarded(recorder, how, lambda r: r.after_step())
-        over = np.flatnonzero(batch.numpy("over"))
+        over = np.flatnonzero(engine.batch.numpy("over"))
         ended = np.array([e for e in over.tolist() if e in left], np.intp)
-        yield from _results(engine, ended, wave, nobody_learns)
+        yield from _results(engine, ended, wave, how)
         left -= set(ended.tolist())
         if len(ended):
             _lay_down(engine, ended)
+            if how.crew is not None:
+                how.crew.leave(ended)
+        if decisions == how.most_decisions:
+            how.left_over |= {wave[e].number: _hit_points(engine, e) for e in left}
+            break
         how.stopped = how.should_stop()
     _guarded(recorder, how, lambda r: r.finish())
     if recorder is not None and not how.fault:
@@ -213,35 +288,39 @@ def _play_wave(contest: Contest, engine: Engine, wave: Sequence[Pairing], how: P
                 how.replays[pairing.number] = path
 
 
-def _begin(contest: Contest, engine: Engine, wave: Sequence[Pairing]) -> None:
+def _begin(card: Card, engine: Engine, wave: Sequence[Pairing], how: Play) -> None:
     """Give every environment its match, clear the counts, and reset."""
-    batch, envs, team_size = engine.batch, engine.num_envs, contest.env.team_size
+    batch, envs, team_size = engine.batch, engine.num_envs, card.env.team_size
     used = np.arange(envs) < len(wave)
     seeds, script = np.zeros(envs, np.int32), np.zeros((envs, engine.num_mechs), np.int32)
     for e, pairing in enumerate(wave):
         seeds[e] = pairing.seed
-        for side, name in enumerate(contest.sides(pairing)):
+        for side, name in enumerate(card.sides(pairing)):
             flown = slice(side * team_size, (side + 1) * team_size)
-            script[e, flown] = heuristic.script_of(ALIASES.get(name, name))
+            script[e, flown] = card.script(name)
     batch.set("forced_seed", seeds)
     batch.set("forced_slot", np.arange(envs, dtype=np.int32))
     batch.set("script", script)
-    batch["weapon_prob"].fill_(contest.weapon_prob)
+    batch["weapon_prob"].fill_(card.weapon_prob)
     for name in tally.FIELDS:
         batch[name].fill_(-1 if name in UNSET else 0)
+    if how.crew is not None:
+        how.crew.board(engine, wave, [card.sides(pairing) for pairing in wave])
     engine.reset(mask=used)
 
 
-def _results(
-    engine: Engine, ended: NDArray[np.intp], wave: Sequence[Pairing], learners: NDArray[np.int64]
-) -> Iterator[MatchResult]:
+def _results(engine: Engine, ended: NDArray[np.intp], wave: Sequence[Pairing], how: Play) -> Iterator[MatchResult]:
     """Yield the matches that have just ended."""
     if not len(ended):
         return
     batch = engine.batch
     rows = {name: batch.numpy(name)[ended].copy() for name in (*tally.FIELDS, *ROSTER_FIELDS)}
-    for i, record in enumerate(finished(batch, ended, learners)):
+    nobody_learns = np.full(engine.num_envs, -1, np.int64)
+    forfeits = how.crew.forfeits if how.crew is not None else {}
+    for i, record in enumerate(finished(batch, ended, nobody_learns)):
         counts = {name: values[i] for name, values in rows.items()}
+        if lost := forfeits.get(record.env):
+            record = replace(record, winner=DRAW if len(lost) > 1 else 1 - min(lost), reason=FORFEIT)
         yield MatchResult(pairing=wave[record.env], record=record, tally=counts)
 
 
@@ -252,20 +331,27 @@ def _lay_down(engine: Engine, ended: NDArray[np.intp]) -> None:
     engine.batch.set("alive", alive)
 
 
+def _hit_points(engine: Engine, env: int) -> tuple[float, float]:
+    """Return what blue and red have left."""
+    hp, team, alive = (engine.batch.numpy(name)[env] for name in ("hp", "team", "alive"))
+    blue, red = (float(hp[(team == side) & (alive == 1)].sum()) for side in (BLUE, RED))
+    return blue, red
+
+
 def _recorded(wave: Sequence[Pairing], how: Play) -> list[Pairing]:
     return [pairing for pairing in wave if pairing.number in how.record]
 
 
-def _recorder(contest: Contest, engine: Engine, wave: Sequence[Pairing], how: Play) -> Recorder | None:
+def _recorder(card: Card, engine: Engine, wave: Sequence[Pairing], how: Play) -> Recorder | None:
     chosen = _recorded(wave, how)
     if not chosen or how.folder is None or how.fault:
         return None
     matches = []
     for pairing in chosen:
-        blue, red = contest.sides(pairing)
-        teams = Team(name=blue, level=f"heuristic:{blue}"), Team(name=red, level=f"heuristic:{red}")
-        name = f"m{pairing.number:05d}-s{pairing.seed}-{blue}-{red}"
-        matches.append(Match(name=name, teams=teams, about=how.about))
+        blue, red = (card.team(name) for name in card.sides(pairing))
+        stem = "-".join(filter(None, re.split(r"[^\w.]+", f"{blue.name} {red.name}")))
+        name = f"{how.prefix}m{pairing.number:05d}-s{pairing.seed}-{stem}"
+        matches.append(Match(name=name, teams=(blue, red), about=how.about))
     return Recorder(engine, [wave.index(pairing) for pairing in chosen], how.folder, matches)
 
 
@@ -278,3 +364,12 @@ def _guarded(recorder: Recorder | None, how: Play, act: Callable[[Recorder], obj
     except OSError as error:
         how.fault = f"matches could not be recorded: {error.strerror or error}"
         recorder.abandon()
+
+
+def __getattr__(name: str) -> Any:
+    """Give the names of ``crew`` that belong to single matches; it loads torch, which scripted pilots do not need."""
+    if name in ("LoadedPolicy", "MatchOutcome", "load_policy", "play_match"):
+        from echelon.arena import crew
+
+        return getattr(crew, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from multiprocessing import get_context
 from typing import Any
 
@@ -57,6 +57,12 @@ class MapBank:
     def count(self) -> int:
         """Number of places for maps."""
         return len(self.material)
+
+    def take(self, slots: Sequence[int]) -> MapBank:
+        """Return a bank of these maps in this order; a map may come more than once."""
+        at = list(slots)
+        arrays = {f.name: getattr(self, f.name)[at] for f in fields(self) if f.name != "recipe_hashes"}
+        return MapBank(**arrays, recipe_hashes=tuple(self.recipe_hashes[i] for i in at))
 
 
 def build_bank(

@@ -1,0 +1,166 @@
+"""The cache of policies and their batched inference: bounded, grouped, and the same to the last bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from echelon.arena.policies import BLOCK_ROWS, GroupedPolicies, LRUPolicyCache
+from echelon.config import ModelConfig
+from tests.arena.policy_files import SMALL, policy, shape_of
+
+SHAPE = shape_of(SMALL)
+WIDE = ModelConfig(hidden_dim=8, lstm_hidden_dim=16)
+
+
+class Tracked:
+    """Stands for a policy: notes where it is."""
+
+    training = False
+    where = "accelerator"
+
+    def cpu(self):
+        self.where = "cpu"
+        return self
+
+
+def filled(size, count):
+    cache, made = LRUPolicyCache(size), [Tracked() for _ in range(count)]
+    for n, one in enumerate(made):
+        cache.put(str(n), one)
+    return cache, made
+
+
+def test_the_cache_is_bounded_and_what_leaves_it_leaves_the_device():
+    cache, made = filled(20, 50)
+    assert len(cache) == 20 and cache.names() == [str(n) for n in range(30, 50)]
+    assert [one.where for one in made] == ["cpu"] * 30 + ["accelerator"] * 20
+
+
+def test_what_is_used_stays():
+    cache, _ = filled(3, 3)
+    assert cache.get("0") is not None and cache.get("9") is None
+    cache.put("3", Tracked())
+    assert cache.names() == ["2", "0", "3"]
+
+
+def test_who_flies_is_never_put_out():
+    cache, made = filled(2, 2)
+    with cache.pinned(["0", "1"]), cache.pinned(["0"]):
+        cache.put("2", Tracked())
+        assert "0" in cache and "1" in cache and made[0].where == "accelerator"
+    assert len(cache) == 2 and cache.names() == ["1", "2"] or cache.names() == ["0", "1"]
+
+
+def test_policies_are_loaded_once():
+    cache, asked = LRUPolicyCache(2), []
+
+    def load(name):
+        asked.append(name)
+        return Tracked()
+
+    for name in "abab":
+        cache.fetch(name, load)
+    assert asked == ["a", "b"]
+    cache.drop("a")
+    cache.fetch("a", load)
+    assert asked == ["a", "b", "a"]
+
+
+def test_only_policies_that_evaluate_are_kept():
+    with pytest.raises(ValueError, match="wanted evaluation mode"):
+        LRUPolicyCache().put("x", policy(1).train())
+    with pytest.raises(ValueError, match="cache size is 0"):
+        LRUPolicyCache(0)
+
+
+def flown(rows, groups, steps=3, threads=1, noise=None):
+    """Fly ``rows`` observations, ``groups`` says which policy has which; return the actions of each step."""
+    torch.manual_seed(0)
+    obs = torch.randn(steps, 200, SHAPE["obs_dim"])
+    grouped = GroupedPolicies(len(rows), SHAPE["action_dim"], threads=threads)
+    for one, mine in groups:
+        grouped.assign([rows.index(row) for row in mine if row in rows], one)
+    drawn = [None if noise is None else noise[rows] for _ in range(steps)]
+    found = [grouped.act(obs[t][rows], drawn[t]).clone() for t in range(steps)]
+    grouped.close()
+    return found
+
+
+def test_a_row_gets_the_same_action_whatever_it_is_beside():
+    one, two = policy(1), policy(2, model=WIDE)
+    groups = [(one, range(0, 200, 2)), (two, range(1, 200, 2))]
+    noise = torch.randn(200, SHAPE["action_dim"])
+    for drawn in (None, noise):
+        whole = flown(list(range(200)), groups, noise=drawn)
+        rows = [7, 3, 150, 4, 199, 12]
+        few = flown(rows, groups, threads=2, noise=drawn)
+        for t in range(3):
+            assert torch.equal(whole[t][rows], few[t]), f"decision {t}"
+    assert len({tuple(row.tolist()) for row in whole[0]}) == 200
+
+
+def test_grouped_policies_do_what_each_does_alone():
+    one, two = policy(1), policy(2, model=WIDE)
+    obs = torch.randn(4, 12, SHAPE["obs_dim"])
+    grouped = GroupedPolicies(12, SHAPE["action_dim"])
+    grouped.assign(range(5), one)
+    grouped.assign(range(5, 12), two)
+    for pilot, rows in ((one, slice(0, 5)), (two, slice(5, 12))):
+        state, done = pilot.initial_state(rows.stop - rows.start), torch.ones(rows.stop - rows.start)
+        grouped.begin(range(12))
+        for t in range(4):
+            alone, state = pilot.act(obs[t, rows], state, done)
+            done = torch.zeros_like(done)
+            assert torch.allclose(grouped.act(obs[t])[rows], alone, atol=1e-5)
+        assert torch.allclose(grouped.state_of(rows.start).h[0, 0], state.h[0, 0], atol=1e-5)
+
+
+def test_a_new_pilot_forgets_and_disturbs_nobody():
+    one, two = policy(1), policy(2)
+    obs = torch.randn(20, SHAPE["obs_dim"])
+    grouped = GroupedPolicies(20, SHAPE["action_dim"])
+    grouped.assign(range(20), one)
+    grouped.act(obs)
+    before = [grouped.state_of(row).h.clone() for row in range(20)]
+    grouped.assign(range(5, 10), two)
+    for row in range(20):
+        now = grouped.state_of(row).h
+        assert torch.equal(now, torch.zeros_like(now) if 5 <= row < 10 else before[row])
+    grouped.assign(range(10, 15), one)
+    assert not grouped.state_of(12).h.any(), "the same pilot again begins anew as well"
+    assert torch.equal(grouped.state_of(17).h, before[17])
+
+
+def test_rows_that_nobody_flies_cost_nothing_and_keep_still():
+    grouped = GroupedPolicies(3 * BLOCK_ROWS, SHAPE["action_dim"])
+    grouped.assign(range(BLOCK_ROWS + 1), policy(1))
+    grouped.act(torch.randn(3 * BLOCK_ROWS, SHAPE["obs_dim"]))
+    assert [block.count for block in grouped._grouped()] == [BLOCK_ROWS, 1]
+    assert grouped.actions[: BLOCK_ROWS + 1].any(1).all() and not grouped.actions[BLOCK_ROWS + 1 :].any()
+    with pytest.raises(ValueError, match="is flown by nobody"):
+        grouped.state_of(BLOCK_ROWS + 1)
+
+
+def test_what_is_not_finite_is_marked_and_never_flown():
+    grouped = GroupedPolicies(6, SHAPE["action_dim"])
+    grouped.assign(range(3), policy(1, broken=True))
+    grouped.assign(range(3, 6), policy(2))
+    actions = grouped.act(torch.randn(6, SHAPE["obs_dim"]))
+    assert grouped.bad.tolist() == [True] * 3 + [False] * 3 and torch.isfinite(actions).all()
+    grouped.assign(range(3), policy(3))
+    assert not grouped.bad.any()
+
+
+def test_states_live_where_their_policy_does():
+    grouped = GroupedPolicies(4, SHAPE["action_dim"])
+    grouped.assign(range(2), policy(1))
+    grouped.assign(range(2, 4), policy(2).to("meta"))
+    grouped._grouped()
+    assert {str(device) for device in grouped._states} == {"cpu", "meta"}
+    assert grouped.state_of(0).h.device.type == "cpu" and grouped.state_of(3).h.device.type == "meta"
+
+
+def test_a_policy_of_another_width_is_refused():
+    with pytest.raises(ValueError, match=f"has {SHAPE['action_dim']} action columns, wanted 9"):
+        GroupedPolicies(4, 9).assign([0], policy(1))
