@@ -16,7 +16,9 @@ from echelon.telemetry.events import (
     EventAlert,
     EventCheckpoint,
     EventEval,
+    EventMatch,
     EventResume,
+    EventRound,
     EventStart,
     EventUpdate,
     to_json,
@@ -111,6 +113,10 @@ class Follower:
                 say(eval_line(event), style="bold")
             case EventCheckpoint():
                 say(f"saved {event.path}", style="dim")
+            case EventRound():
+                say(round_line(event))
+            case EventMatch() if not event.update:
+                say(f"kept {event.path}", style="dim")
             case EventAlert():
                 say(f"{event.level}: {event.message}", style="yellow")
 
@@ -124,9 +130,22 @@ class Follower:
 
 def start_line(event: EventStart) -> str:
     """Return what a session trains on, in one line."""
+    if not event.rows:
+        return f"{event.device}: {event.num_envs} matches at a time"
     size = f"{event.num_envs} battles, {event.rows} learners, {count(event.parameters)} parameters"
     limit = f" or {event.max_minutes:g} min" if event.max_minutes else ""
     return f"{event.device}, {event.threads} threads: {size}; until {count(event.total_steps)} steps{limit}"
+
+
+def round_line(event: EventRound) -> str:
+    """Return how far a round has come, in one line."""
+    if event.state != "rated":
+        speed = event.played / event.seconds if event.seconds > 0 else 0.0
+        return f"round {event.round} of {event.rounds}: {event.played} of {event.matches} matches, {speed:.1f}/s"
+    changes = [
+        f"{what} {', '.join(who)}" for what, who in (("promoted", event.promoted), ("retired", event.retired)) if who
+    ]
+    return "; ".join([f"round {event.round} of {event.rounds} rated after {duration(event.seconds)}", *changes])
 
 
 def eval_line(event: EventEval) -> str:

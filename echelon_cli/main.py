@@ -14,6 +14,7 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.commands import (
+    arena,
     bench,
     config,
     dash,
@@ -62,6 +63,7 @@ app.add_typer(replay.app, name="replay")
 app.add_typer(config.app, name="config")
 app.add_typer(world.app, name="world")
 app.command("sim")(sim.sim)
+app.add_typer(arena.app, name="arena")
 app.command("serve")(serve.serve)
 app.command("watch")(serve.watch)
 app.command("bench")(bench.bench)

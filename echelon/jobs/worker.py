@@ -40,6 +40,9 @@ BEAT_S = 1.0
 LEVEL_SAVE, LEVEL_ABANDON = 1, 2
 """Stop after the update and save; or at once, keeping the last checkpoint."""
 
+TRAINING = "training"
+"""What a job does once it has begun, unless it says otherwise."""
+
 COMPLETED, FAILED, STOPPED = 0, 1, 4
 """Exit codes."""
 
@@ -57,7 +60,7 @@ LOGGED = ("device", "update", "global_step", "opponent", "win_rate", "path", "ch
 class Link:
     """What connects the training loop with the run folder."""
 
-    def __init__(self, paths: RunPaths, log: EventLog) -> None:
+    def __init__(self, paths: RunPaths, log: EventLog, phase: str = TRAINING) -> None:
         self._anew = paths.metrics.stat().st_size > 0
         self.paths = paths
         self.last: Event | None = None
@@ -65,14 +68,15 @@ class Link:
         self._signals = 0
         self._parent = os.getppid()
         self._phase, self._update, self._step = "starting", 0, 0
+        self._started = phase
         self._beaten = -BEAT_S
 
     def emit(self, event: Event) -> None:
         """Append a record; what a checkpoint names must be on the disk before the world hears of it."""
         if isinstance(event, EventStart):
-            self._phase = "training"
+            self._phase = self._started
             self._beaten = -BEAT_S
-            if self._anew and event.start_update == 0:
+            if self._anew and event.start_update == 0 and self._started == TRAINING:
                 self._log.append(EventResume(update=0, global_step=0, message="no checkpoint yet, so it begins anew"))
         self._log.append(event)
         if isinstance(event, (EventCheckpoint, EventEnd)):
@@ -168,8 +172,12 @@ def explain(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"
 
 
-def main(argv: Sequence[str] | None = None, work: Callable[[RunPaths, Link, str | None], None] = train) -> int:
-    """Do the ``work`` of the run and return 0 completed, 4 stopped, 1 failed."""
+def main(
+    argv: Sequence[str] | None = None,
+    work: Callable[[RunPaths, Link, str | None], None] = train,
+    phase: str = TRAINING,
+) -> int:
+    """Do the ``work`` of the run, called ``phase`` once it has begun; return 0 completed, 4 stopped, 1 failed."""
     parser = argparse.ArgumentParser(prog="echelon.jobs.worker", description=__doc__)
     parser.add_argument("run", type=Path, help="run folder")
     parser.add_argument("--resume", help="checkpoint to go on from, or 'latest'")
@@ -178,7 +186,7 @@ def main(argv: Sequence[str] | None = None, work: Callable[[RunPaths, Link, str 
     paths = RunPaths(options.run)
     try:
         with EventLog(paths.metrics) as log:
-            link = Link(paths, log)
+            link = Link(paths, log, phase)
             link.catch_signals()
             link.beat()
             try:

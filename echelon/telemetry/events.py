@@ -243,6 +243,28 @@ class EventMatch(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EventRound(Event):
+    """How far a round of an arena job has come, and what it changed once it is rated."""
+
+    kind: ClassVar[str] = "round"
+    round: int
+    """From 1."""
+    state: str
+    """playing or rated."""
+    rounds: int = 0
+    """Rounds planned."""
+    matches: int = 0
+    """Matches of the round."""
+    played: int = 0
+    seconds: float = 0.0
+    """Time that this session has spent on it [s]."""
+    ratings: dict[str, float] = field(default_factory=dict)
+    """New rating by entry, as stored."""
+    promoted: list[str] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
 class EventCurriculum(Event):
     """A curriculum lever moved."""
 
@@ -305,6 +327,7 @@ EVENTS: dict[str, type[Event]] = {
         EventRating,
         EventCheckpoint,
         EventMatch,
+        EventRound,
         EventCurriculum,
         EventAlert,
         EventResume,

@@ -28,7 +28,9 @@ def played(seats, *, deterministic=True, cache=None, first=0, **how):
         asked.append(pilot.id)
         return POLICIES[pilot.path]
 
-    with PolicyCrew(card=card, load=load, deterministic=deterministic, cache=LRUPolicyCache() if cache is None else cache) as crew:
+    with PolicyCrew(
+        card=card, load=load, deterministic=deterministic, cache=LRUPolicyCache() if cache is None else cache
+    ) as crew:
         how = Play(crew=crew, **how)
         pairings = [Pairing(number, 50 + number // 2, False) for number in card.seats]
         results = sorted(play(card, pairings, how), key=lambda result: result.pairing.number)

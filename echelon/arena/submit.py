@@ -1,0 +1,94 @@
+"""From a checkpoint to an entry of the league: checked whole before the league hears of it.
+
+The first one also decides which game the league plays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from echelon.arena.crew import Pilot
+from echelon.arena.founding import ENV, begin
+from echelon.arena.league import LeagueEntry
+from echelon.arena.store import Store
+from echelon.config import EnvConfig
+from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy
+
+SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
+"""What of a game a policy is built for, beside the widths of observation and action."""
+
+
+def signature_of(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return what a policy was built for; ``ValueError`` where its checkpoint does not say."""
+    env = meta.get("env_cfg")
+    if not isinstance(env, dict):
+        raise ValueError("checkpoint does not describe its environment, wanted env_cfg in its manifest")
+    return {key: meta.get(key) for key in ("obs_dim", "action_dim")} | {key: env.get(key) for key in SIGNATURE}
+
+
+def resolve_path(path: Path) -> Path:
+    """Return the step folder or exported file that ``path`` means; a run means its best checkpoint, else its newest."""
+    path = path.absolute()
+    return path if path.is_file() else find_checkpoint(path).path.absolute()
+
+
+def submit(store: Store, path: Path, *, kind: str = "candidate", label: str = "", target: str = "") -> LeagueEntry:
+    """Add a checkpoint to the league and return its entry; ``ValueError`` says why it cannot play."""
+    path = resolve_path(path)
+    loaded = load_policy(path)
+    if broken := [name for name, value in loaded.policy.state_dict().items() if not torch.isfinite(value).all()]:
+        raise ValueError(f"checkpoint {str(path)!r} has weights that are not finite: {', '.join(broken[:3])}")
+    signature = signature_of(loaded.meta)
+    meta = {"label": label or label_of(path, loaded.meta), "checkpoint": str(loaded.meta.get("id", ""))}
+    if target:
+        meta["target"] = target
+    begin(store)
+    with store.editing() as league:
+        entry = league.upsert_checkpoint(path, kind=kind, env_signature=signature, meta=meta)
+    store.fix_setting(ENV, loaded.meta["env_cfg"])
+    return entry
+
+
+def label_of(path: Path, meta: dict[str, Any]) -> str:
+    """Return a short name: the two words of its run and its update."""
+    run = next((p for p in path.parents if (p / "spec.json").is_file()), None)
+    words = "-".join(run.name.split("-")[-2:]) if run is not None else path.stem
+    return f"{words} u{int(meta.get('update', 0))}"
+
+
+def game_of(store: Store, wanted: EnvConfig | None = None) -> EnvConfig:
+    """Return the game that the league plays; the first ``wanted`` fixes it where no policy has."""
+    from pydantic import TypeAdapter, ValidationError
+
+    if wanted is not None:
+        store.fix_setting(ENV, asdict(wanted))
+    row = store.setting(ENV) or store.fix_setting(ENV, asdict(EnvConfig()))
+    try:
+        return TypeAdapter(EnvConfig).validate_python(row)
+    except ValidationError as error:
+        raise ValueError(f"league plays a game that this version does not know: {error.errors()[0]['msg']}") from None
+
+
+def pilot_of(entry: LeagueEntry) -> Pilot:
+    """Return who flies for an entry."""
+    level = str(entry.meta.get("level", "")) if entry.kind == "heuristic" else ""
+    checkpoint = str(entry.meta.get("checkpoint", ""))
+    return Pilot(id=entry.entry_id, label=entry.name, level=level, path=entry.ckpt_path, checkpoint=checkpoint)
+
+
+def open_pilot(pilot: Pilot, device: str, signature: dict[str, Any] | None) -> LoadedPolicy:
+    """Load a pilot's policy; ``ValueError`` where its file has moved, is damaged, or is another than was submitted."""
+    if not Path(pilot.path).exists():
+        raise ValueError(f"checkpoint {pilot.path!r} is gone; add it again from where it is now")
+    loaded = load_policy(pilot.path, device)
+    if pilot.checkpoint and loaded.meta.get("id") != pilot.checkpoint:
+        raise ValueError(f"checkpoint {pilot.path!r} is {loaded.meta.get('id')!r} now, wanted {pilot.checkpoint!r}")
+    mine = signature_of(loaded.meta)
+    wrong = [f"{k} {v!r}, wanted {signature[k]!r}" for k, v in mine.items() if signature and signature.get(k) != v]
+    if wrong:
+        raise ValueError(f"checkpoint {pilot.path!r} was built for another game: {'; '.join(wrong)}")
+    return loaded

@@ -1,0 +1,73 @@
+"""The process that plays rounds of the league: ``python -m echelon.jobs.arena_worker RUN``, started by a supervisor.
+
+It speaks, beats and stops as the one that trains. What is played is in ``league.db``, so it needs no checkpoint:
+started again after whatever ended it, it goes on with the first match that is not written down.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from echelon.jobs import worker
+from echelon.jobs.spec import read_spec
+from echelon.jobs.worker import Link
+from echelon.runs import RunPaths
+from echelon.telemetry.events import EventAlert, EventEnd, EventMatch, EventRound, EventStart
+
+PROGRESS_SHARE = 0.1
+"""Share of a round after which it says again how far it has come."""
+
+
+def work(paths: RunPaths, link: Link, resume: str | None) -> None:
+    """Play the rounds that the run's spec asks for."""
+    from echelon.arena.settings import ArenaConfig
+    from echelon.training.threads import thread_environment
+
+    config = ArenaConfig.from_dict(read_spec(paths).config["arena"])
+    os.environ.update(thread_environment())
+    from echelon.arena.rounds import RATED, Listeners, RoundNews, play_rounds
+    from echelon.arena.store import Store, league_path
+
+    said = [0.0]
+
+    def news(news: RoundNews) -> None:
+        share = news.played / max(1, news.matches)
+        if news.state != RATED and share - said[0] < PROGRESS_SHARE:
+            return
+        said[0] = 0.0 if news.state == RATED else share
+        closed = news.closed
+        link.emit(
+            EventRound(
+                round=news.round,
+                state=news.state,
+                rounds=config.rounds,
+                matches=news.matches,
+                played=news.played,
+                seconds=news.seconds,
+                ratings={i: r.rating for i, r in closed.after.items()} if closed else {},
+                promoted=closed.promoted if closed else [],
+                retired=closed.retired if closed else [],
+            )
+        )
+
+    def replay(path: Path, blue: str, red: str, winner: str, seed: int) -> None:
+        name = f"{path.parent.name}/{path.name}"
+        link.emit(EventMatch(update=0, global_step=0, path=name, blue=blue, red=red, winner=winner, seed=seed))
+
+    listeners = Listeners(
+        tell=lambda text: link.beat(),
+        should_stop=lambda: link.should_stop() > 0,
+        news=news,
+        replay=replay,
+        warn=lambda text: link.emit(EventAlert(message=text)),
+    )
+    with Store(league_path(paths.root.parent)) as store:
+        link.emit(EventStart(device=config.device, seed=config.seed, preset="arena", num_envs=config.envs))
+        finished = play_rounds(store, paths.id, config, paths.replays, listeners)
+    link.emit(EventEnd(reason="completed" if finished else "stopped"))
+
+
+if __name__ == "__main__":
+    sys.exit(worker.main(work=work, phase="playing"))

@@ -1,0 +1,101 @@
+"""Arena jobs as ``echelon arena run`` handles them: what they are asked, started, started again, followed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from echelon_cli import output
+
+if TYPE_CHECKING:
+    from echelon.arena.store import Store
+    from echelon.config import EnvConfig
+    from echelon.jobs.status import JobStatus
+    from echelon.runs import RunPaths
+
+
+def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
+    """Return the game that the options ask for, None where they ask for none."""
+    from echelon.jobs.config_layers import ConfigError, parse_assignment, resolve
+
+    if preset is None and not assignments:
+        return None
+    overrides = dict(parse_assignment(text) for text in assignments or [])
+    if strange := [key for key in overrides if not key.startswith("env.")]:
+        raise ConfigError(f"--set {strange[0]} says nothing about the game, wanted a key that begins with env.")
+    return resolve(preset, None, overrides).config.env
+
+
+def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
+    """Give a new league its levels and its game; return the game."""
+    from echelon.arena.founding import ENV, begin
+    from echelon.jobs.config_layers import ConfigError, resolve
+
+    begin(store)
+    wanted = asdict(game or resolve().config.env)
+    held = store.fix_setting(ENV, wanted)
+    if game is not None and _plain(held) != _plain(wanted):
+        raise ConfigError("the league plays another game already; ratings of two games cannot be compared")
+    return held
+
+
+def _plain(value: Any) -> RunPaths:
+    """Return a value as JSON holds it, so that lists and tuples compare."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def launch(config: dict[str, Any]) -> RunPaths:
+    from echelon.jobs.kinds import KINDS
+    from echelon.jobs.launch import launch
+    from echelon.jobs.spec import new_spec
+    from echelon.runs import create_run
+
+    paths = create_run("arena")
+    launch(paths, new_spec("arena", config, {}), KINDS["arena"])
+    return paths
+
+
+def again(name: str) -> RunPaths:
+    """Start a job again that was stopped or killed."""
+    from echelon.jobs.config_layers import ConfigError
+    from echelon.jobs.kinds import KINDS
+    from echelon.jobs.launch import launch
+    from echelon.jobs.spec import read_spec
+    from echelon.runs import find_run
+
+    paths = find_run(name)
+    spec = read_spec(paths)
+    if spec.kind != "arena":
+        raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, wanted an arena job")
+    launch(paths, spec, KINDS["arena"])
+    return paths
+
+
+def follow(paths: RunPaths, detach: bool, as_json: bool) -> tuple[JobStatus | None, int]:
+    """Follow a job until it ends or somebody leaves; return its state then, and the exit code."""
+    from echelon_cli.follow import Follower
+
+    if not as_json:
+        output.say(f"run {paths.id}", style="bold")
+    follower = Follower(paths, as_json=as_json)
+    try:
+        status = follower.follow(lambda _, picture: detach and picture.start is not None)
+    except KeyboardInterrupt:
+        status = None
+    if status is None or status.is_alive:
+        if as_json:
+            output.show_json({"run": paths.id, "folder": str(paths.root), "state": "running"}, indent=None)
+        else:
+            name = shlex.quote(paths.id)
+            output.say(f"{paths.id} plays on in the background.")
+            output.say(f"  see: echelon arena standings    stop: echelon stop {name}    log: echelon logs -f {name}")
+        return status, output.DONE
+    if as_json:
+        output.show_json(status.to_dict(), indent=None)
+    if status.exit_code in (output.FAILED, output.CRASHED):
+        output.show_error(f"run {status.id!r} {status.state}: {status.reason}", code=status.exit_code)
+    elif status.exit_code == output.STOPPED and not as_json:
+        output.say(f"go on: echelon arena run --resume {shlex.quote(paths.id)}")
+    return status, status.exit_code

@@ -1,0 +1,137 @@
+"""What ``echelon arena`` prints: standings with their doubt, behaviour, matches, who beats whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from echelon_cli import output
+from echelon_cli.output import figure, percent
+
+BAR_WIDTH = 32
+"""Columns of the picture of intervals."""
+PAIRS_WIDTH = 9
+"""Letters of a name above a column of the table of pairs."""
+INSIDE, MIDDLE, OUTSIDE = "─", "●", " "
+RIGHT = ("rating", "±", "games", "won", "drawn", "lost", "#")
+
+
+def show_standings(found: dict[str, Any]) -> None:
+    """Print ratings with their intervals, as figures and drawn on one scale."""
+    rows = found["entries"]
+    low, high = (f(row[key] for row in rows) if rows else 0.0 for f, key in ((min, "low"), (max, "high")))
+    output.show_table(
+        ("#", "name", "kind", "rating", "±", "games", "won", "drawn", "lost", f"{low:.0f} to {high:.0f}"),
+        [
+            (place, row["name"], row["kind"], f"{row['rating']:.0f}", f"{row['high'] - row['rating']:.0f}",
+             row["games"], row["wins"], row["draws"], row["losses"], _bar(row, low, high))
+            for place, row in enumerate(rows, 1)
+        ],
+        right=RIGHT,
+    )  # fmt: skip
+    output.say("± is a 95 % interval; the scripted level medium stands at 1500 once it has played", style="dim")
+    for row in found["unfinished"]:
+        output.say(f"round {row['round']} of {row['job']}: {row['played']} of {row['matches']} matches, not rated yet")
+
+
+def _bar(row: dict[str, Any], low: float, high: float) -> str:
+    """Return an interval drawn on the scale from ``low`` to ``high``."""
+    span = max(high - low, 1e-9)
+    first, middle, last = (round((row[key] - low) / span * (BAR_WIDTH - 1)) for key in ("low", "rating", "high"))
+    return "".join(
+        MIDDLE if i == middle else INSIDE if first <= i <= last else OUTSIDE for i in range(BAR_WIDTH)
+    ).rstrip()
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else figure(value)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else percent(value)
+
+
+def show_entries(rows: Sequence[dict[str, Any]]) -> None:
+    """Print how everybody behaves, per mech and match."""
+    numbers = ("damage", "kills", "deaths", "accuracy", "zone s", "life s", "paints", "smoke")
+    output.show_table(
+        ("name", "kind", "matches", *numbers, "most damage by", "lost to"),
+        [
+            (row["name"], row["kind"], s["matches"], _number(s["damage"]), _number(s["kills"]), _number(s["deaths"]),
+             _share(s["accuracy"]), _number(s["zone_s"]), _number(s["life_s"]), _number(s["paints"]),
+             _number(s["smoke"]), _most(s["damage_by"]), next(iter(s["lost_to"]), "-"))
+            for row in rows for s in (row["style"],)
+        ],
+        right=("matches", *numbers),
+    )  # fmt: skip
+
+
+def _most(shares: dict[str, float]) -> str:
+    best = max(shares, key=lambda name: shares[name], default=None)
+    return "-" if best is None else f"{best} {percent(shares[best])}"
+
+
+def show_entry(row: dict[str, Any]) -> None:
+    """Print all about one entry."""
+    style = row["style"]
+    about = [
+        ("name", row["name"]),
+        ("id", row["id"]),
+        ("kind", row["kind"]),
+        ("rating", f"{row['rating']:.0f} ({row['low']:.0f} to {row['high']:.0f}), volatility {row['vol']:.4f}"),
+        ("matches", f"{row['games']} rated: {row['wins']} won, {row['draws']} drawn, {row['losses']} lost"),
+        ("since", row["created_at"]),
+        ("checkpoint", row["path"] or "-"),
+        *((name, value) for name, value in row["meta"].items() if name in ("target", "level", "checkpoint")),
+        ("damage by", ", ".join(f"{name} {percent(value)}" for name, value in style["damage_by"].items()) or "-"),
+        ("accuracy by", ", ".join(f"{name} {percent(value)}" for name, value in style["accuracy_by"].items()) or "-"),
+        ("lost to", ", ".join(f"{name} {count}" for name, count in style["lost_to"].items()) or "-"),
+    ]
+    output.show_table(("", ""), about)
+    output.say()
+    show_entries([row])
+    if row["history"]:
+        output.say()
+        output.show_table(
+            ("job", "round", "rating", "rd", "games"),
+            [(h["job"], h["round"], f"{h['rating']:.0f}", f"{h['rd']:.0f}", h["games"]) for h in row["history"]],
+            right=("round", "rating", "rd", "games"),
+        )
+
+
+def show_matches(rows: Sequence[dict[str, Any]]) -> None:
+    """Print matches and how to watch those that were kept."""
+    output.show_table(
+        ("match", "round", "blue", "red", "winner", "reason", "score", "hp", "seconds", "seed", "replay"),
+        [
+            (row["id"], row["round"], row["blue_name"], row["red_name"], row["winner"] or "-",
+             row["note"] or row["reason"], _two(row, "score", 1), _two(row, "hp", 0), f"{row['seconds'] or 0:.0f}",
+             row["seed"], row["replay"].rpartition("/")[2] or "-")
+            for row in rows
+        ],
+        right=("match", "round", "seconds", "seed"),
+    )  # fmt: skip
+    kept = next((row for row in rows if row["replay"]), None)
+    if kept is not None:
+        output.say(f"watch: echelon watch {kept['replay'].rpartition('/')[2]}", style="dim")
+
+
+def _two(row: dict[str, Any], name: str, digits: int) -> str:
+    return f"{row[f'{name}_blue'] or 0:.{digits}f} : {row[f'{name}_red'] or 0:.{digits}f}"
+
+
+def show_pairs(found: dict[str, Any]) -> None:
+    """Print the score of each row's entry against each column's, and rings of three."""
+    entries = found["entries"]
+    scores = {
+        (p["id"], p["against"]): f"{percent(p['score'])} /{p['wins'] + p['draws'] + p['losses']}"
+        for p in found["pairs"]
+    }
+    output.show_table(
+        ("score against", *(e["name"][:PAIRS_WIDTH] for e in entries)),
+        [(e["name"], *(scores.get((e["id"], other["id"]), "") for other in entries)) for e in entries],
+        right=tuple(e["name"][:PAIRS_WIDTH] for e in entries),
+    )
+    output.say("share of the points / matches", style="dim")
+    for ring in found["cycles"]:
+        output.say(f"ring: {' beats '.join([*ring, ring[0]])}")

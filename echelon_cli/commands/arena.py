@@ -1,0 +1,327 @@
+"""``echelon arena``: the league: play rounds in the background, see who is how strong, and who beats whom.
+
+What only looks at the league loads neither torch nor Warp.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from echelon_cli import arena_job, output
+from echelon_cli.options import JsonFlag, PresetOption, SetOption, complete_runs
+
+if TYPE_CHECKING:
+    from echelon.arena.store import Store
+    from echelon.runs import RunPaths
+
+app = typer.Typer(
+    help="The league: rounds between policies and scripted levels, and their ratings.", no_args_is_help=True
+)
+SHOWN = 20
+"""Matches listed unless told otherwise."""
+
+
+def complete_entries(incomplete: str) -> list[str]:
+    """Return the names of entries that contain what was typed so far."""
+    from echelon.arena.standings import names
+    from echelon.arena.store import StoreError
+
+    try:
+        with _open() as store:
+            return [name for name in names(store).values() if incomplete in name]
+    except StoreError:
+        return []
+
+
+EntryArgument = Annotated[
+    str, typer.Argument(metavar="ENTRY", help="Name, level, id, or part of one.", autocompletion=complete_entries)
+]
+RetiredFlag = Annotated[bool, typer.Option("--retired", help="Show the retired as well.")]
+
+
+def _open(*, create: bool = False) -> Store:
+    from echelon.arena.store import Store, league_path
+
+    return Store(league_path(), create=create)
+
+
+def _entry(store: Store, name: str) -> str:
+    """Return the id of an entry; one that is not there is not found."""
+    from echelon.arena.standings import find_entry
+    from echelon.arena.store import StoreError
+    from echelon.runs import RunNotFoundError
+
+    try:
+        return find_entry(store, name)
+    except StoreError as error:
+        raise RunNotFoundError(str(error)) from None
+
+
+@app.command("run")
+def run(
+    rounds: Annotated[int, typer.Option("--rounds", help="Rounds to play; each is a rating period.")] = 1,
+    scheme: Annotated[
+        str, typer.Option("--scheme", metavar="round-robin|skill", help="Who meets whom.")
+    ] = "round-robin",
+    seeds: Annotated[
+        int, typer.Option("--seeds", help="Seeds on which two meet in a round, each from both sides.")
+    ] = 4,
+    opponents: Annotated[int, typer.Option("--opponents", help="Opponents each draws in scheme skill.")] = 3,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="ENTRY", help="Only matches of this entry.", autocompletion=complete_entries),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Of pairs, maps and battles; a new one by default.")
+    ] = None,
+    stochastic: Annotated[
+        bool, typer.Option("--stochastic", help="Policies draw actions instead of the mean.")
+    ] = False,
+    record: Annotated[float, typer.Option("--record", metavar="SHARE", help="Share of the matches to keep.")] = 0.0,
+    upsets: Annotated[int, typer.Option("--upsets", help="Most surprising matches of a round to keep.")] = 4,
+    promote: Annotated[int, typer.Option("--promote", help="Candidates among the first so many rise; 0 none.")] = 0,
+    age_idle: Annotated[bool, typer.Option("--age-idle", help="Make who does not play less certain.")] = False,
+    envs: Annotated[int, typer.Option("--envs", help="Matches played at a time.")] = 64,
+    device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
+    threads: Annotated[int, typer.Option("--threads", help="Threads; 0 takes every core.")] = 0,
+    preset: PresetOption = None,
+    assignments: SetOption = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="RUN", help="Go on with a job.", autocompletion=complete_runs)
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once it plays.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Play rounds of the league in the background and follow them; Ctrl-C leaves them playing.
+
+    Preset and --set choose the game of a league that has none yet.
+    """
+    if resume is not None:
+        return _followed(arena_job.again(resume), detach, as_json)
+    from echelon.arena.settings import ArenaConfig
+    from echelon.jobs.config_layers import ConfigError
+
+    game = arena_job.game(preset, assignments)
+    with _open(create=True) as store:
+        chosen = tuple(_entry(store, name) for name in only or ())
+        try:
+            config = ArenaConfig(
+                rounds=rounds,
+                scheme=scheme,
+                seeds=seeds,
+                opponents=opponents,
+                only=chosen,
+                seed=len(store.periods()) if seed is None else seed,
+                deterministic=not stochastic,
+                envs=envs,
+                device=device,
+                threads=threads,
+                record_share=record,
+                most_upsets=upsets,
+                promote_top=promote,
+                age_idle=age_idle,
+            )
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        env = arena_job.prepare(store, game)
+    return _followed(arena_job.launch({"preset": "arena", "arena": config.as_dict(), "env": env}), detach, as_json)
+
+
+def _followed(paths: RunPaths, detach: bool, as_json: bool) -> int:
+    """Follow a job, and show the standings once it is done."""
+    status, code = arena_job.follow(paths, detach, as_json)
+    if status is not None and status.state == "completed" and not as_json:
+        standings()
+    return code
+
+
+@app.command("standings")
+def standings(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
+    """Show everybody's rating with its doubt; the scripted level medium stands at 1500."""
+    from echelon.arena.standings import standings as read_standings
+    from echelon.arena.standings import unfinished
+    from echelon_cli import arena_tables
+
+    with _open() as store:
+        found = {"entries": read_standings(store, retired=retired), "unfinished": unfinished(store)}
+    if as_json:
+        output.show_json(found)
+    else:
+        arena_tables.show_standings(found)
+    return output.DONE
+
+
+@app.command("entries")
+def entries(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[ENTRY]", help="One entry, with its history.", autocompletion=complete_entries),
+    ] = None,
+    retired: RetiredFlag = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Show how everybody behaves, or all about one entry."""
+    from echelon.arena.standings import history, style
+    from echelon.arena.standings import standings as read_standings
+    from echelon.arena.style import figures
+    from echelon_cli import arena_tables
+
+    with _open() as store:
+        rows = [{**row, "style": figures(style(store, row["id"]))} for row in read_standings(store, retired=True)]
+        if name is not None:
+            wanted = _entry(store, name)
+            row = next(row for row in rows if row["id"] == wanted)
+            row["history"] = history(store, wanted)
+    if name is not None:
+        output.show_json(row) if as_json else arena_tables.show_entry(row)
+    else:
+        rows = [row for row in rows if retired or row["kind"] != "retired"]
+        output.show_json(rows) if as_json else arena_tables.show_entries(rows)
+    return output.DONE
+
+
+@app.command("matches")
+def matches(
+    entry: Annotated[
+        str | None, typer.Option("--entry", metavar="ENTRY", help="Only of one.", autocompletion=complete_entries)
+    ] = None,
+    recorded: Annotated[bool, typer.Option("--recorded", help="Only those with a replay.")] = False,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=0, help="The newest so many; 0 shows all.")] = SHOWN,
+    as_json: JsonFlag = False,
+) -> int:
+    """List matches, the newest first, and what to call to watch one."""
+    from echelon.arena.standings import matches as read_matches
+    from echelon_cli import arena_tables
+
+    with _open() as store:
+        wanted = _entry(store, entry) if entry else ""
+        found = read_matches(store, entry=wanted, recorded=recorded, limit=limit)
+    output.show_json(found) if as_json else arena_tables.show_matches(found)
+    return output.DONE
+
+
+@app.command("head-to-head")
+def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
+    """Show who beats whom, and rings in which each beats the next."""
+    from echelon.arena.standings import head_to_head as read_pairs
+    from echelon_cli import arena_tables
+
+    with _open() as store:
+        found = read_pairs(store, retired=retired)
+    output.show_json(found) if as_json else arena_tables.show_pairs(found)
+    return output.DONE
+
+
+@app.command("add")
+def add(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|CHECKPOINT|LEVEL...", help="Policies or scripted levels.", autocompletion=complete_runs
+        ),
+    ],
+    kind: Annotated[str, typer.Option("--kind", help="candidate, commander or exploiter.")] = "candidate",
+    label: Annotated[str, typer.Option("--label", help="What to call it.")] = "",
+    target: Annotated[
+        str, typer.Option("--target", metavar="ENTRY", help="Whom an exploiter was trained against.")
+    ] = "",
+    as_json: JsonFlag = False,
+) -> int:
+    """Add policies or scripted levels; the first policy decides which game the league plays."""
+    from echelon.arena.founding import SKILLS, add_level
+
+    added = []
+    with _open(create=True) as store:
+        against = _entry(store, target) if target else ""
+        for name in what:
+            level = name.removeprefix("heuristic:")
+            if level in SKILLS and not Path(name).exists():
+                added.append(add_level(store, level))
+                continue
+            from echelon.arena.submit import submit
+            from echelon_cli.commands.evaluate import find_policy
+
+            added.append(submit(store, find_policy(name), kind=kind, label=label, target=against))
+    rows = [{"id": e.entry_id, "name": e.name, "kind": e.kind, "path": e.ckpt_path} for e in added]
+    output.show_json(rows) if as_json else output.show_table(
+        ("name", "kind", "path"), [list(r.values())[1:] for r in rows]
+    )
+    return output.DONE
+
+
+@app.command("remove")
+def remove(name: EntryArgument, as_json: JsonFlag = False) -> int:
+    """Take an entry out; one that has played retires, for others' ratings rest on its matches."""
+    with _open() as store:
+        wanted = _entry(store, name)
+        gone = store.plays(wanted) == 0
+        with store.editing() as league:
+            if gone:
+                del league.entries[wanted]
+            else:
+                league.entries[wanted].kind = "retired"
+    done = "removed" if gone else "retired"
+    output.show_json({"id": wanted, "done": done}) if as_json else output.say(f"{wanted} {done}")
+    return output.DONE
+
+
+@app.command("retire")
+def retire(
+    keep: Annotated[int, typer.Option("--keep", min=0, help="Commanders that stay.")] = 20,
+    min_games: Annotated[int, typer.Option("--min-games", min=0, help="Games before which nobody retires.")] = 20,
+    as_json: JsonFlag = False,
+) -> int:
+    """Retire the weakest commanders; they stay in the history."""
+    with _open() as store, store.editing() as league:
+        gone = [{"id": e.entry_id, "name": e.name} for e in league.retire_commanders(keep, min_games)]
+    output.show_json(gone) if as_json else output.say(f"retired: {', '.join(r['name'] for r in gone) or 'nobody'}")
+    return output.DONE
+
+
+@app.command("recompute")
+def recompute(as_json: JsonFlag = False) -> int:
+    """Replay every match and rate everybody anew; the ratings come out the same unless the file was changed."""
+    with _open() as store:
+        changed = {i: {"before": a.as_dict(), "after": b.as_dict()} for i, (a, b) in store.recompute().items()}
+        periods = sum(period.closed for period in store.periods())
+    if as_json:
+        output.show_json({"periods": periods, "changed": changed})
+    else:
+        output.say(f"rounds replayed: {periods}; ratings that differed: {len(changed)}")
+        for name, row in changed.items():
+            output.say(f"  {name}: {row['before']['rating']:.1f} was stored, {row['after']['rating']:.1f} is right")
+    return output.DONE
+
+
+@app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file to write.")], as_json: JsonFlag = False
+) -> int:
+    """Write entries and ratings to a JSON file; checkpoints and matches stay where they are."""
+    with _open() as store:
+        league = store.league()
+    league.save(file)
+    said = {"file": str(file), "entries": len(league.entries)}
+    output.show_json(said) if as_json else output.say(f"{said['entries']} entries in {said['file']}")
+    return output.DONE
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What export wrote.")], as_json: JsonFlag = False
+) -> int:
+    """Add the entries of a JSON file, with their ratings; those that are here already stay as they are."""
+    from echelon.arena.league import League
+
+    other = League.load(file)
+    with _open(create=True) as store, store.editing() as league:
+        league.check_signature(other.env_signature)
+        fresh = {i: entry for i, entry in other.entries.items() if i not in league.entries}
+        league.entries.update(fresh)
+        league.env_signature = league.env_signature or other.env_signature
+    said = {"added": sorted(fresh), "known": len(other.entries) - len(fresh)}
+    output.show_json(said) if as_json else output.say(f"{len(fresh)} entries added, {said['known']} were here already")
+    return output.DONE

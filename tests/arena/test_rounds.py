@@ -1,0 +1,202 @@
+"""Rounds of the league: played into the store, resumed without loss, robust against broken policies."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict
+
+import pytest
+
+from echelon.arena.founding import ENV, LEVELS, begin
+from echelon.arena.rounds import PLAYING, RATED, Listeners, plan, play_rounds
+from echelon.arena.settings import ArenaConfig
+from echelon.arena.standings import head_to_head, matches, standings, style
+from echelon.arena.store import Store
+from echelon.arena.style import figures
+from echelon.arena.submit import game_of, submit
+from echelon.replay.reader import Replay
+from tests.arena.policy_files import SMALL, save
+
+SHORT = ArenaConfig(seeds=1, envs=8)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two levels and a policy, playing the small game."""
+    with Store(tmp_path / "league.db") as opened:
+        with opened.editing() as league:
+            for level in ("easy", "medium"):
+                league.add_scripted(level)
+        submit(opened, save(tmp_path / "one", 1), label="one")
+        yield opened
+
+
+def go(store, config=SHORT, job="job", **listeners):
+    return play_rounds(store, job, config, store.path.parent / job / "replays", Listeners(**listeners))
+
+
+def rows(store):
+    names = "number, blue, red, seed, state, winner, hp_blue, hp_red, score_blue, score_red, seconds"
+    return [tuple(row) for row in store.read(f"SELECT {names} FROM matches ORDER BY period, number")]
+
+
+def test_a_round_rates_policies_and_levels_alike(store):
+    heard = []
+    assert go(store, news=heard.append)
+    table = {row["name"]: row for row in standings(store)}
+    assert set(table) == {"easy", "medium", "one"} and all(row["games"] == 4 for row in table.values())
+    assert table["medium"]["rating"] == 1500, "the anchor"
+    assert all(row["rd"] < 350 and row["wins"] + row["draws"] + row["losses"] == 4 for row in table.values())
+    assert [news.state for news in heard] == [PLAYING] * 6 + [RATED] and heard[-1].played == 6
+    assert heard[-1].closed.rated == 6
+    assert store.recompute() == {}
+
+
+def test_a_stop_keeps_what_was_played_and_the_rest_follows(store, tmp_path):
+    config = ArenaConfig(seeds=2, envs=4)
+    played = []
+    assert not go(store, config, news=played.append, should_stop=lambda: len(played) > 2)
+    some = rows(store)
+    done = [row for row in some if row[4] == "played"]
+    assert 0 < len(done) < 12 and standings(store)[0]["games"] == 0
+    assert go(store, config)
+    assert all(row in rows(store) for row in done) and len(rows(store)) == 12
+    with Store(tmp_path / "again.db") as other:
+        for row in store.league().entries.values():
+            with other.editing() as league:
+                league.entries[row.entry_id] = row
+                row.rating, row.games = type(row.rating)(), 0
+        other.fix_setting(ENV, store.setting(ENV))
+        assert go(other, config)
+        assert rows(other) == rows(store), "an interrupted round equals an uninterrupted one"
+        assert [r["rating"] for r in standings(other)] == [r["rating"] for r in standings(store)]
+    assert go(store, config) and len(rows(store)) == 12, "asked again it has nothing to do"
+
+
+def test_a_moved_policy_is_left_out_and_the_round_goes_on(store, tmp_path):
+    submit(store, save(tmp_path / "two", 2), label="two")
+    shutil.move(tmp_path / "one", tmp_path / "elsewhere")
+    warnings = []
+    assert go(store, warn=warnings.append)
+    assert len(warnings) == 1 and "one does not play this round" in warnings[0] and "is gone" in warnings[0]
+    states = {row[4] for row in rows(store) if not {row[1], row[2]} & {"heuristic:easy", "heuristic:medium"}}
+    assert states == {"void"}
+    table = {row["name"]: row for row in standings(store)}
+    assert table["one"]["games"] == 0 and table["two"]["games"] == 4
+    assert all("is gone" in row["note"] for row in matches(store) if row["state"] == "void")
+
+
+def test_a_damaged_or_exchanged_policy_is_left_out(store, tmp_path):
+    submit(store, save(tmp_path / "two", 2), label="two")
+    one, two = (next(e for e in store.league().entries.values() if e.name == name) for name in ("one", "two"))
+    weights = tmp_path / "one" / "step-1001" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"oops")
+    shutil.rmtree(two.ckpt_path)
+    shutil.copytree(save(tmp_path / "three", 2 + 1), two.ckpt_path)
+    warnings = []
+    assert go(store, warn=warnings.append)
+    assert "is damaged" in warnings[0] and "now, wanted" in warnings[1]
+    assert store.league().entries[one.entry_id].games == 0
+    assert {row["state"] for row in matches(store, entry=one.entry_id)} == {"void"}
+
+
+def test_a_policy_that_breaks_in_play_forfeits(store, tmp_path):
+    path = save(tmp_path / "broken", 5, broken=True)
+    with pytest.raises(ValueError, match="weights that are not finite: core.actor_mean.bias"):
+        submit(store, path)
+    with store.editing() as league:
+        from echelon.rl.weights import load_policy
+
+        meta = {"label": "broken", "checkpoint": load_policy(path).meta["id"]}
+        league.upsert_checkpoint(path, kind="candidate", meta=meta)
+    assert go(store)
+    table = {row["name"]: row for row in standings(store)}
+    assert table["broken"]["losses"] == 6 and table["broken"]["wins"] == 0
+    forfeits = [row for row in matches(store) if row["reason"] == "forfeit"]
+    assert len(forfeits) == 6 and all("broken gave actions that are not finite" in row["note"] for row in forfeits)
+
+
+def test_replays_are_kept_for_a_share_and_can_be_watched(store):
+    seen = []
+    config = ArenaConfig(seeds=2, envs=4, record_share=0.25, most_upsets=0)
+    assert go(store, config, replay=lambda path, *about: seen.append((path, about)))
+    assert len(seen) == 3 == len(matches(store, recorded=True))
+    for path, (blue, red, winner, seed) in seen:
+        with Replay(path) as replay:
+            assert replay.complete and replay.header["seed"] == seed
+            assert [team["name"] for team in replay.header["teams"]] == [blue, red]
+            assert ("blue", "red", "draw")[replay.index["outcome"]["winner"]] == winner
+
+
+def test_upsets_are_kept(store):
+    with store.editing() as league:
+        strong = type(league.entries["heuristic:easy"].rating)
+        for name, entry in league.entries.items():
+            entry.rating = strong(1500.0, 50.0) if name != "heuristic:easy" else strong(400.0, 50.0)
+    assert go(store, ArenaConfig(seeds=3, envs=12, upset=0.4))
+    easy_wins = sum(
+        row["winner"] == ("blue" if row["blue"] == "heuristic:easy" else "red")
+        for row in matches(store, entry="heuristic:easy")
+    )
+    kept = matches(store, recorded=True)
+    assert easy_wins > 0 and len(kept) == min(4, easy_wins)
+    for row in kept:
+        assert (row["blue"] if row["winner"] == "blue" else row["red"]) == "heuristic:easy"
+
+
+def test_behaviour_is_counted(store):
+    assert go(store)
+    found = figures(style(store, "heuristic:medium"))
+    assert found["matches"] == 4 and found["mechs"] == 20
+    assert found["damage"] > 0 and 0 < found["accuracy"] <= 1 and sum(found["damage_by"].values()) == pytest.approx(1)
+    assert found["deaths"] == pytest.approx(sum(found["lost_to"].values()) / 20)
+    assert 0 < found["life_s"] <= 10.0 and found["zone_s"] <= found["life_s"]
+    assert figures({})["damage"] is None
+
+
+def test_who_beats_whom_has_every_pair(store):
+    assert go(store)
+    table = head_to_head(store)
+    assert len(table["pairs"]) == 6
+    scores = {(p["id"], p["against"]): p["score"] for p in table["pairs"]}
+    assert all(scores[a, b] + scores[b, a] == pytest.approx(1.0) for a, b in scores)
+    assert all(p["wins"] + p["draws"] + p["losses"] == 2 for p in table["pairs"])
+
+
+def test_nobody_plays_alone(tmp_path):
+    with Store(tmp_path / "league.db") as store:
+        with pytest.raises(ValueError, match="has 0 entries that play, wanted at least 2"):
+            plan(store.league(), SHORT, 1)
+        begin(store)
+        assert [e.meta["level"] for e in store.league().entries.values()] == list(LEVELS)
+        assert len(plan(store.league(), SHORT, 1)) == 20
+
+
+def test_the_first_policy_brings_its_game_and_others_must_fit(store, tmp_path):
+    from dataclasses import replace
+
+    assert game_of(store) == SMALL
+    with pytest.raises(
+        ValueError, match="built for another game than the league's: action_dim 22, wanted 26; comm_dim 4"
+    ):
+        submit(store, save(tmp_path / "other", 7, env=replace(SMALL, comm_dim=4)))
+    with pytest.raises(ValueError, match="does not exist|holds no whole checkpoint"):
+        submit(store, tmp_path / "nothing")
+    assert len(store.league().entries) == 3
+    assert asdict(game_of(store)) == store.setting(ENV) or game_of(store) == SMALL
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"rounds": 0}, "arena.rounds is 0, wanted 1 to"),
+        ({"scheme": "chess"}, "arena.scheme is 'chess', wanted one of: round-robin, skill"),
+        ({"record_share": 2.0}, "arena.record_share is 2.0, wanted 0 to 1"),
+    ],
+)
+def test_settings_that_cannot_be_are_one_line(change, said):
+    with pytest.raises(ValueError, match=said):
+        ArenaConfig(**change)
+    with pytest.raises(ValueError, match="arena setting is 'speed'"):
+        ArenaConfig.from_dict({"speed": 1})
+    assert ArenaConfig.from_dict(ArenaConfig(only=("a",)).as_dict()) == ArenaConfig(only=("a",))
