@@ -29,11 +29,10 @@ def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
 
 
 def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
-    """Give a new league its levels and its game; return the game."""
-    from echelon.arena.founding import ENV, begin
+    """Give a new league its game, and return the one that it plays."""
+    from echelon.arena.founding import ENV
     from echelon.jobs.config_layers import ConfigError, resolve
 
-    begin(store)
     wanted = asdict(game or resolve().config.env)
     held = store.fix_setting(ENV, wanted)
     if game is not None and _plain(held) != _plain(wanted):

@@ -101,11 +101,13 @@ def run(
     """
     if resume is not None:
         return _followed(arena_job.again(resume), detach, as_json)
+    from echelon.arena.founding import begin
     from echelon.arena.settings import ArenaConfig
     from echelon.jobs.config_layers import ConfigError
 
     game = arena_job.game(preset, assignments)
     with _open(create=True) as store:
+        begin(store)
         chosen = tuple(_entry(store, name) for name in only or ())
         try:
             config = ArenaConfig(

@@ -1,0 +1,144 @@
+"""``echelon arena``: every sub-command as somebody types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from echelon.arena.founding import LEVELS
+from echelon.arena.store import Store, league_path
+from echelon.runs import find_run
+from echelon_cli.main import run
+from tests.arena.policy_files import save
+
+SHORT = ("--seeds", "1", "--set", "env.world.size_x=40", "--set", "env.world.size_y=40", "--set", "env.world.size_z=12",
+         "--set", "env.max_episode_seconds=5", "--set", "env.num_packs=1")  # fmt: skip
+
+
+def said(capsys, *words, code=0):
+    """Run a command with --json and return what it printed last."""
+    assert run(["arena", *words, "--json"]) == code
+    lines = capsys.readouterr().out
+    return json.loads(lines)
+
+
+@pytest.fixture(autouse=True)
+def _children_find_the_tests(repository, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+
+
+def test_rounds_are_played_and_shown(capsys):
+    assert run(["arena", "run", *SHORT, "--record", "0.1"]) == 0
+    text = capsys.readouterr().out
+    assert "round 1 of 1 rated" in text and "kept replays/" in text and "medium" in text
+    table = said(capsys, "standings")
+    assert {row["name"] for row in table["entries"]} == set(LEVELS) and table["unfinished"] == []
+    assert all(row["games"] == 8 for row in table["entries"])
+    assert next(row for row in table["entries"] if row["name"] == "medium")["rating"] == 1500
+    kept = said(capsys, "matches", "--recorded")
+    assert len(kept) == 2 and (find_run(kept[0]["job"]).root / kept[0]["replay"]).is_file()
+    assert len(said(capsys, "matches", "--entry", "hard", "-n", "3")) == 3
+    assert len(said(capsys, "head-to-head")["pairs"]) == 20
+    assert said(capsys, "recompute") == {"periods": 1, "changed": {}}
+    medium = said(capsys, "entries", "medium")
+    assert medium["style"]["mechs"] == 40 and len(medium["history"]) == 1
+    assert said(capsys, "remove", "expert")["done"] == "retired"
+    assert {row["name"] for row in said(capsys, "entries")} == set(LEVELS) - {"expert"}
+    assert run(["arena", "run", "--set", "env.world.size_x=80"]) == 2
+    assert "plays another game already" in capsys.readouterr().err
+    for words in (["standings"], ["entries"], ["entries", "easy"], ["matches"], ["head-to-head"], ["recompute"]):
+        assert run(["arena", *words]) == 0 and capsys.readouterr().out.strip()
+
+
+def test_a_match_of_the_league_opens_in_the_viewer(capsys):
+    from echelon.server.catalogue import Catalogue
+    from echelon_cli.commands.serve import find_match
+
+    assert run(["arena", "run", *SHORT, "--record", "1", "--only", "hard", "--seed", "5"]) == 0
+    capsys.readouterr()
+    listed = said(capsys, "matches", "--recorded")
+    assert len(listed) == 8 and all("hard" in (row["blue"] + row["red"]) for row in listed)
+    catalogue = Catalogue()
+    for row in listed:
+        match = find_match(catalogue, row["replay"].rpartition("/")[2])
+        assert match.run == row["job"] and (match.summary["blue"], match.summary["red"]) == (
+            row["blue_name"],
+            row["red_name"],
+        )
+        assert ("blue", "red", "draw")[match.summary["winner"]] == row["winner"]
+    catalogue.close()
+
+
+def test_entries_are_added_and_removed(capsys, tmp_path):
+    added = said(capsys, "add", str(save(tmp_path / "one", 1)), "legacy", "--label", "first")
+    assert [row["name"] for row in added] == ["first", "legacy"]
+    again = said(capsys, "add", str(save(tmp_path / "two", 2)), "--kind", "exploiter", "--target", "first")
+    assert again[0]["kind"] == "exploiter"
+    with Store(league_path()) as store:
+        league = store.league()
+        assert league.entries[again[0]["id"]].meta["target"] == added[0]["id"]
+        assert len(league.entries) == len(LEVELS) + 3
+    assert said(capsys, "remove", "first")["done"] == "removed"
+    assert said(capsys, "remove", "nobody", code=3)["error"].startswith("entry 'nobody' is not in the league")
+    assert said(capsys, "remove", "e", code=3)["error"].startswith("entry 'e' is ambiguous")
+    assert said(capsys, "add", str(tmp_path / "nowhere"), code=3)
+    assert said(capsys, "retire", "--keep", "0") == []
+
+
+def test_a_league_travels_as_json(capsys, tmp_path, monkeypatch):
+    said(capsys, "add", "medium")
+    assert said(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(LEVELS)
+    before = said(capsys, "standings")
+    monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "elsewhere"))
+    assert len(said(capsys, "import", str(tmp_path / "league.json"))["added"]) == len(LEVELS)
+    assert said(capsys, "import", str(tmp_path / "league.json")) == {"added": [], "known": len(LEVELS)}
+    assert said(capsys, "standings") == before
+    assert "does not exist" in said(capsys, "import", str(tmp_path / "none.json"), code=1)["error"]
+
+
+LOOKS = (["standings"], ["matches"], ["entries"], ["head-to-head"], ["recompute"], ["remove", "x"])
+
+
+@pytest.mark.parametrize("words", LOOKS)
+def test_without_a_league_every_command_says_how_to_begin_one(capsys, words):
+    assert run(["arena", *words]) == 1
+    assert "begin one with: echelon arena add or arena run" in capsys.readouterr().err
+    assert not league_path().exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--scheme", "chess"], "arena.scheme is 'chess'"),
+        (["--rounds", "0"], "arena.rounds is 0"),
+        (["--set", "ppo.lr=1"], "says nothing about the game"),
+        (["--set", "env.num_packs=-3"], "num_packs"),
+    ],
+)
+def test_wrong_options_are_usage(capsys, words, message):
+    assert run(["arena", "run", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_only_arena_jobs_are_resumed(capsys):
+    from echelon.jobs.spec import JobSpec, write_spec
+    from echelon.runs import create_run
+
+    paths = create_run("quickstart")
+    write_spec(paths, JobSpec(kind="train", config={}))
+    assert run(["arena", "run", "--resume", paths.id]) == 2
+    assert "is of kind 'train', wanted an arena job" in capsys.readouterr().err
+
+
+def test_looking_loads_nothing_heavy(repository, capsys):
+    said(capsys, "add", "medium")
+    script = (
+        "import sys; from echelon_cli.main import run; "
+        "run(['arena', 'standings', '--json']); run(['arena', 'entries']); "
+        "print([m for m in ('torch', 'warp', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=repository, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip().splitlines()[-1] == "[]", done.stdout + done.stderr

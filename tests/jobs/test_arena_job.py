@@ -1,0 +1,104 @@
+"""Rounds of the league as a job: really killed, and not a match lost or played twice."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from echelon.arena.founding import ENV
+from echelon.arena.rounds import Listeners, play_rounds
+from echelon.arena.settings import ArenaConfig
+from echelon.arena.standings import standings, unfinished
+from echelon.arena.store import Store, league_path
+from echelon.arena.submit import submit
+from echelon.jobs.kinds import KINDS
+from echelon.jobs.launch import launch, stop
+from echelon.jobs.process import send_signal
+from echelon.jobs.spec import JobSpec
+from echelon.runs import create_run, list_runs
+from echelon.telemetry.events import EventEnd, EventResume, EventRound
+from echelon.telemetry.log import read_events
+from tests.arena.policy_files import save
+from tests.jobs.conftest import kill, until, until_gone, who
+
+CONFIG = ArenaConfig(rounds=2, seeds=10, envs=4)
+LIMIT_S = 120.0
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two levels and a policy; whatever a test leaves running is ended."""
+    with Store(league_path()) as opened:
+        with opened.editing() as league:
+            for level in ("easy", "medium"):
+                league.add_scripted(level)
+        submit(opened, save(tmp_path / "one", 1), label="one")
+        yield opened
+    for paths in list_runs():
+        for name in ("supervisor", "trainer"):
+            send_signal(who(paths, name), signal.SIGKILL)
+
+
+def begin(paths=None):
+    paths = paths or create_run("arena")
+    launch(paths, JobSpec(kind="arena", config={"preset": "arena", "arena": CONFIG.as_dict()}), KINDS["arena"])
+    return paths
+
+
+def wait_for(store, matches):
+    deadline = time.monotonic() + LIMIT_S
+    while len(played(store)) < matches:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def played(store):
+    rows = store.read(
+        "SELECT period, number, blue, red, seed, winner, hp_blue, hp_red FROM matches WHERE state <> 'planned'"
+    )
+    return {tuple(row) for row in rows}
+
+
+def test_a_killed_job_goes_on_where_it_was(store, tmp_path):
+    paths = begin()
+    wait_for(store, 5)
+    trainer = who(paths, "trainer")
+    kill(who(paths, "supervisor"))
+    kill(trainer)
+    until_gone(trainer)
+    assert until(paths, "crashed").exit_code == 5
+    before = played(store)
+    assert unfinished(store)[0]["job"] == paths.id and len(before) < 120
+    begin(paths)
+    assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
+    assert before <= played(store) and len(played(store)) == 120 and unfinished(store) == []
+    assert {row["games"] for row in standings(store)} == {80} and store.recompute() == {}
+    said, _ = read_events(paths.metrics)
+    assert [e.round for e in said if isinstance(e, EventRound) and e.state == "rated"] == [1, 2]
+    assert isinstance(said[-1], EventEnd) and not any(isinstance(e, EventResume) for e in said)
+    with Store(tmp_path / "other.db") as other:
+        with other.editing() as league:
+            for entry in store.league().entries.values():
+                entry.rating, entry.games = type(entry.rating)(), 0
+                league.entries[entry.entry_id] = entry
+        other.fix_setting(ENV, store.setting(ENV))
+        assert play_rounds(other, "job", CONFIG, tmp_path / "replays", Listeners())
+        assert played(other) == played(store), "as if nobody had killed it"
+
+
+def test_a_stopped_job_says_so_and_keeps_what_it_played(store):
+    paths = begin()
+    wait_for(store, 3)
+    stop(paths)
+    assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4
+    assert 3 <= len(played(store)) < 120 and len(unfinished(store)) == 1
+
+
+def test_a_job_that_cannot_play_fails_in_one_line(store):
+    with store.editing() as league:
+        for entry in league.entries.values():
+            entry.kind = "retired"
+    status = until(begin(), "failed", limit_s=LIMIT_S)
+    assert "has 0 entries that play, wanted at least 2" in status.reason
