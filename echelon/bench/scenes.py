@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from echelon.agents.levels import script_of
-from echelon.bench import learner, preparing
+from echelon.bench import league, learner, preparing
 from echelon.config import EnvConfig, WorldConfig
 from echelon.sim import step
 from echelon.sim.backend import default_threads
@@ -153,6 +153,11 @@ SCENES: dict[str, Callable[[], Any]] = {
     "update": learner.update,
     "train": learner.train,
     "crowded": learner.crowded,
+    "league-scripted": league.scripted,
+    "league-4": league.four,
+    "league-20": league.twenty,
+    "league-opponents": league.opponents,
+    "league-history": league.history,
 }
 
 

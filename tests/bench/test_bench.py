@@ -29,7 +29,10 @@ def test_every_scene_says_in_one_line_what_it_measures():
         assert (scene.__doc__ or "").strip(), name
 
 
-@pytest.mark.parametrize("name", ["sim-blind", "rays", "observation", "reset", "maps"])
+MEASURED = ("sim-blind", "rays", "observation", "reset", "maps", "league-opponents", "league-history")
+
+
+@pytest.mark.parametrize("name", MEASURED)
 def test_a_scene_measures_something(name, monkeypatch):
     monkeypatch.setattr(scenes, "WARM_DECISIONS", 2)
     monkeypatch.setattr(scenes, "MEASURED_DECISIONS", 2)

@@ -1,0 +1,155 @@
+"""Benchmark scenes of the league: matches a second, what many opponents cost, how fast a long history is read.
+
+Policies are fresh ones of the default size; they rarely hit anything, so their matches last the whole minute.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from echelon.actions import action_dim
+from echelon.arena.crew import Pilot, PolicyCard, PolicyCrew
+from echelon.arena.league import LeagueEntry
+from echelon.arena.match import Pairing, Play, play
+from echelon.arena.matchmaking import Fixture, seed_of
+from echelon.arena.policies import GroupedPolicies
+from echelon.arena.standings import standings
+from echelon.arena.store import Played, Store
+from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
+from echelon.env import observe
+from echelon.rl.build import build_model
+from echelon.rl.suite import FLAT_OBS_DIM
+from echelon.rl.weights import LoadedPolicy
+from echelon.sim.backend import default_threads
+
+MATCHES = 64
+MAPS = 4
+SEVERAL = 8
+"""Distinct opponents that are compared with one."""
+ROWS = 320
+"""Mechs of the other team in a batch of 64 battles."""
+DECISIONS = 20
+STORED = 10_000
+ENTRIES = 20
+Measure = Callable[[], dict[str, Any]]
+
+
+def fresh_policy(seed: int, env: EnvConfig) -> LoadedPolicy:
+    """Return an untrained policy of the default size for this game."""
+    torch.manual_seed(seed)
+    obs_dim = observe.obs_dim(env)
+    comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
+    actions = action_dim(env.comm_dim)
+    policy = build_model(ModelConfig(), obs_dim, actions, comm, obs_dim - FLAT_OBS_DIM - comm)
+    return LoadedPolicy(policy.eval().requires_grad_(False), {"obs_dim": obs_dim, "action_dim": actions})
+
+
+def _matches(pilots: list[Pilot]) -> Measure:
+    """Return a measurement of matches in which these pilots meet in turn, 5v5, 100x100x20."""
+    env = EnvConfig()
+    known = {pilot.id: fresh_policy(seed, env) for seed, pilot in enumerate(pilots) if not pilot.level}
+    order = [pilot.id for pilot in pilots]
+    pairs = islice(cycle(zip(order, order[1:] + order[:1], strict=True)), MATCHES)
+    card = PolicyCard(env=env, pilots={p.id: p for p in pilots}, seats=dict(enumerate(pairs)))
+    wanted = [Pairing(n, seed_of(0, n % MAPS), False) for n in range(MATCHES)]
+
+    def measure() -> dict[str, Any]:
+        with PolicyCrew(card=card, load=lambda pilot: known[pilot.id], threads=default_threads()) as crew:
+            how = Play(envs=MATCHES, crew=crew)
+            results = list(play(card, wanted, how))
+        length = sum(result.record.length for result in results) / len(results) * env.dt_act
+        return {"per_s": len(results) / how.seconds, "unit": "matches", "mean_length_s": length}
+
+    return measure
+
+
+@contextmanager
+def scripted() -> Iterator[Measure]:
+    """64 matches at a time of medium against hard pilots, 5v5, 100x100x20."""
+    yield _matches([Pilot(id=level, label=level, level=level) for level in ("medium", "hard")])
+
+
+@contextmanager
+def four() -> Iterator[Measure]:
+    """64 matches at a time between 4 policies, 5v5, 100x100x20."""
+    yield _matches([Pilot(id=str(n), label=str(n)) for n in range(4)])
+
+
+@contextmanager
+def twenty() -> Iterator[Measure]:
+    """64 matches at a time between 20 policies, 5v5, 100x100x20."""
+    yield _matches([Pilot(id=str(n), label=str(n)) for n in range(20)])
+
+
+@contextmanager
+def opponents() -> Iterator[Measure]:
+    """Actions of 320 mechs by 8 opponents in turn with the same by one; ``ratio`` is what 8 cost."""
+    env = EnvConfig()
+    policies = [fresh_policy(seed, env).policy for seed in range(SEVERAL)]
+    obs = torch.randn(ROWS, observe.obs_dim(env))
+    groups = []
+    for count in (1, SEVERAL):
+        grouped = GroupedPolicies(ROWS, action_dim(env.comm_dim), threads=default_threads())
+        for n in range(count):
+            grouped.assign(range(n * ROWS // count, (n + 1) * ROWS // count), policies[n])
+        grouped.act(obs)
+        groups.append(grouped)
+
+    def measure() -> dict[str, Any]:
+        spent = [0.0, 0.0]
+        for _ in range(DECISIONS):
+            for i, grouped in enumerate(groups):
+                began = time.perf_counter()
+                grouped.act(obs)
+                spent[i] += time.perf_counter() - began
+        return {"per_s": DECISIONS * ROWS / spent[1], "unit": "actions", "ratio": spent[1] / spent[0]}
+
+    yield measure
+    for grouped in groups:
+        grouped.close()
+
+
+@contextmanager
+def history() -> Iterator[Measure]:
+    """Standings of 20 entries over 10,000 stored matches, the file opened anew each time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "league.db"
+        with Store(path) as store:
+            fill(store)
+
+        def measure() -> dict[str, Any]:
+            began = time.perf_counter()
+            with Store(path) as store:
+                assert len(standings(store)) == ENTRIES
+            seconds = time.perf_counter() - began
+            return {"per_s": 1 / seconds, "unit": "standings", "seconds": seconds}
+
+        yield measure
+
+
+def fill(store: Store, matches: int = STORED, rounds: int = 10) -> None:
+    """Put entries and rated matches into a store, each round in one transaction."""
+    names = [str(n) for n in range(ENTRIES)]
+    with store.editing() as league:
+        for name in names:
+            league.entries[name] = LeagueEntry(name, "", "candidate")
+    each = matches // rounds
+    for number in range(1, rounds + 1):
+        pairs = [(names[n % ENTRIES], names[(n + 1 + n // ENTRIES % (ENTRIES - 1)) % ENTRIES]) for n in range(each)]
+        fixtures = [Fixture(n, blue, red, n) for n, (blue, red) in enumerate(pairs)]
+        period = store.open_period("bench", number, fixtures)
+        with store.writing() as db:
+            db.executemany(
+                "UPDATE matches SET state = 'played', winner = ?, reason = 'time_up' WHERE period = ? AND number = ?",
+                [(("blue", "red", "draw")[n % 3], period.id, n) for n in range(1, each)],
+            )
+        store.record(period, 0, Played(winner="blue", reason="time_up"))
+        store.close_period(period)
