@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,43 @@ if TYPE_CHECKING:
     from echelon.config import EnvConfig
     from echelon.jobs.status import JobStatus
     from echelon.runs import RunPaths
+
+
+def open_league(*, create: bool = False) -> Store:
+    """Return the league of the runs here; ``StoreError`` where there is none yet."""
+    from echelon.arena.store import Store, league_path
+
+    return Store(league_path(), create=create)
+
+
+def entry_named(store: Store, name: str) -> str:
+    """Return the id of an entry; one that is not there is not found."""
+    from echelon.arena.standings import find_entry
+    from echelon.arena.store import StoreError
+    from echelon.runs import RunNotFoundError
+
+    try:
+        return find_entry(store, name)
+    except StoreError as error:
+        raise RunNotFoundError(str(error)) from None
+
+
+def start(store: Store, dials: dict[str, Any], only: Sequence[str], wanted: EnvConfig | None) -> RunPaths:
+    """Start a job with these dials of ``ArenaConfig``, a seed of its own where none is given, and return its run."""
+    from echelon.arena.founding import begin
+    from echelon.arena.settings import ArenaConfig
+    from echelon.jobs.config_layers import ConfigError
+
+    begin(store)
+    chosen = tuple(entry_named(store, name) for name in only)
+    if dials["seed"] is None:
+        dials["seed"] = len(store.periods())
+    try:
+        config = ArenaConfig(**dials, only=chosen)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    env = prepare(store, wanted)
+    return launch({"preset": "arena", "arena": config.as_dict(), "env": env})
 
 
 def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
@@ -40,7 +78,7 @@ def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
     return held
 
 
-def _plain(value: Any) -> RunPaths:
+def _plain(value: Any) -> Any:
     """Return a value as JSON holds it, so that lists and tuples compare."""
     return json.loads(json.dumps(value, default=str))
 

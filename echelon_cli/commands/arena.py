@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from echelon_cli import arena_job, output
+from echelon_cli.arena_job import entry_named, open_league
 from echelon_cli.options import JsonFlag, PresetOption, SetOption, complete_runs
 
 if TYPE_CHECKING:
-    from echelon.arena.store import Store
     from echelon.runs import RunPaths
 
 app = typer.Typer(
@@ -30,7 +30,7 @@ def complete_entries(incomplete: str) -> list[str]:
     from echelon.arena.store import StoreError
 
     try:
-        with _open() as store:
+        with open_league() as store:
             return [name for name in names(store).values() if incomplete in name]
     except StoreError:
         return []
@@ -40,24 +40,6 @@ EntryArgument = Annotated[
     str, typer.Argument(metavar="ENTRY", help="Name, level, id, or part of one.", autocompletion=complete_entries)
 ]
 RetiredFlag = Annotated[bool, typer.Option("--retired", help="Show the retired as well.")]
-
-
-def _open(*, create: bool = False) -> Store:
-    from echelon.arena.store import Store, league_path
-
-    return Store(league_path(), create=create)
-
-
-def _entry(store: Store, name: str) -> str:
-    """Return the id of an entry; one that is not there is not found."""
-    from echelon.arena.standings import find_entry
-    from echelon.arena.store import StoreError
-    from echelon.runs import RunNotFoundError
-
-    try:
-        return find_entry(store, name)
-    except StoreError as error:
-        raise RunNotFoundError(str(error)) from None
 
 
 @app.command("run")
@@ -101,35 +83,13 @@ def run(
     """
     if resume is not None:
         return _followed(arena_job.again(resume), detach, as_json)
-    from echelon.arena.founding import begin
-    from echelon.arena.settings import ArenaConfig
-    from echelon.jobs.config_layers import ConfigError
-
+    dials = {"rounds": rounds, "scheme": scheme, "seeds": seeds, "opponents": opponents, "seed": seed}
+    dials |= {"deterministic": not stochastic, "envs": envs, "device": device, "threads": threads, "age_idle": age_idle}
+    dials |= {"record_share": record, "most_upsets": upsets, "promote_top": promote}
     game = arena_job.game(preset, assignments)
-    with _open(create=True) as store:
-        begin(store)
-        chosen = tuple(_entry(store, name) for name in only or ())
-        try:
-            config = ArenaConfig(
-                rounds=rounds,
-                scheme=scheme,
-                seeds=seeds,
-                opponents=opponents,
-                only=chosen,
-                seed=len(store.periods()) if seed is None else seed,
-                deterministic=not stochastic,
-                envs=envs,
-                device=device,
-                threads=threads,
-                record_share=record,
-                most_upsets=upsets,
-                promote_top=promote,
-                age_idle=age_idle,
-            )
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
-        env = arena_job.prepare(store, game)
-    return _followed(arena_job.launch({"preset": "arena", "arena": config.as_dict(), "env": env}), detach, as_json)
+    with open_league(create=True) as store:
+        paths = arena_job.start(store, dials, only or (), game)
+    return _followed(paths, detach, as_json)
 
 
 def _followed(paths: RunPaths, detach: bool, as_json: bool) -> int:
@@ -147,7 +107,7 @@ def standings(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
     from echelon.arena.standings import unfinished
     from echelon_cli import arena_tables
 
-    with _open() as store:
+    with open_league() as store:
         found = {"entries": read_standings(store, retired=retired), "unfinished": unfinished(store)}
     if as_json:
         output.show_json(found)
@@ -171,10 +131,10 @@ def entries(
     from echelon.arena.style import figures
     from echelon_cli import arena_tables
 
-    with _open() as store:
+    with open_league() as store:
         rows = [{**row, "style": figures(style(store, row["id"]))} for row in read_standings(store, retired=True)]
         if name is not None:
-            wanted = _entry(store, name)
+            wanted = entry_named(store, name)
             row = next(row for row in rows if row["id"] == wanted)
             row["history"] = history(store, wanted)
     if name is not None:
@@ -198,8 +158,8 @@ def matches(
     from echelon.arena.standings import matches as read_matches
     from echelon_cli import arena_tables
 
-    with _open() as store:
-        wanted = _entry(store, entry) if entry else ""
+    with open_league() as store:
+        wanted = entry_named(store, entry) if entry else ""
         found = read_matches(store, entry=wanted, recorded=recorded, limit=limit)
     output.show_json(found) if as_json else arena_tables.show_matches(found)
     return output.DONE
@@ -211,7 +171,7 @@ def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int
     from echelon.arena.standings import head_to_head as read_pairs
     from echelon_cli import arena_tables
 
-    with _open() as store:
+    with open_league() as store:
         found = read_pairs(store, retired=retired)
     output.show_json(found) if as_json else arena_tables.show_pairs(found)
     return output.DONE
@@ -236,8 +196,8 @@ def add(
     from echelon.arena.founding import SKILLS, add_level
 
     added = []
-    with _open(create=True) as store:
-        against = _entry(store, target) if target else ""
+    with open_league(create=True) as store:
+        against = entry_named(store, target) if target else ""
         for name in what:
             level = name.removeprefix("heuristic:")
             if level in SKILLS and not Path(name).exists():
@@ -257,8 +217,8 @@ def add(
 @app.command("remove")
 def remove(name: EntryArgument, as_json: JsonFlag = False) -> int:
     """Take an entry out; one that has played retires, for others' ratings rest on its matches."""
-    with _open() as store:
-        wanted = _entry(store, name)
+    with open_league() as store:
+        wanted = entry_named(store, name)
         gone = store.plays(wanted) == 0
         with store.editing() as league:
             if gone:
@@ -277,7 +237,7 @@ def retire(
     as_json: JsonFlag = False,
 ) -> int:
     """Retire the weakest commanders; they stay in the history."""
-    with _open() as store, store.editing() as league:
+    with open_league() as store, store.editing() as league:
         gone = [{"id": e.entry_id, "name": e.name} for e in league.retire_commanders(keep, min_games)]
     output.show_json(gone) if as_json else output.say(f"retired: {', '.join(r['name'] for r in gone) or 'nobody'}")
     return output.DONE
@@ -286,7 +246,7 @@ def retire(
 @app.command("recompute")
 def recompute(as_json: JsonFlag = False) -> int:
     """Replay every match and rate everybody anew; the ratings come out the same unless the file was changed."""
-    with _open() as store:
+    with open_league() as store:
         changed = {i: {"before": a.as_dict(), "after": b.as_dict()} for i, (a, b) in store.recompute().items()}
         periods = sum(period.closed for period in store.periods())
     if as_json:
@@ -303,7 +263,7 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file to write.")], as_json: JsonFlag = False
 ) -> int:
     """Write entries and ratings to a JSON file; checkpoints and matches stay where they are."""
-    with _open() as store:
+    with open_league() as store:
         league = store.league()
     league.save(file)
     said = {"file": str(file), "entries": len(league.entries)}
@@ -319,7 +279,7 @@ def import_(
     from echelon.arena.league import League
 
     other = League.load(file)
-    with _open(create=True) as store, store.editing() as league:
+    with open_league(create=True) as store, store.editing() as league:
         league.check_signature(other.env_signature)
         fresh = {i: entry for i, entry in other.entries.items() if i not in league.entries}
         league.entries.update(fresh)
