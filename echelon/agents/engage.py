@@ -210,7 +210,7 @@ def engage(
                 actions[e, m, column_of(t)] = 1.0
                 plan += rules.weapon_heat[w]
                 shot = True
-    if hot or (not shot and heat[e, m] > s.idle_vent * cap):
+    if hot or heat[e, m] > wp.where(shot, s.vents_firing, s.idle_vent) * cap:
         actions[e, m, VENT] = 1.0
 
 

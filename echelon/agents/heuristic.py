@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.agents import engage, legacy, levels, steer, tactics, targets, tracks
+from echelon.agents import engage, footing, legacy, levels, steer, tactics, targets, tracks
 from echelon.agents.levels import SKILLS, script_of
 from echelon.nav.steering import lay_ways
 from echelon.sim.backend import Launch
@@ -54,6 +54,13 @@ FIELDS: dict[str, Field] = {
     "pilot_drift": Field(V3, "EM", "how it believes it to move [vox/s]"),
     "pilot_wish": Field(V2, "EM", "movement wanted, world axes, share of full speed"),
     "pilot_way": Field(V2, "EM", "unit vector of the way to the zone"),
+    "pilot_move": Field(V2, "EM", "movement there is room for, world axes, share of full speed"),
+    "pilot_anchor": Field(V3, "EM", "place the pilot has not left since [vox]"),
+    "pilot_stay_s": Field(F32, "EM", "time since then, or since its last escape [s]"),
+    "pilot_push": Field(V2, "EM", "movement asked for since then, world axes [s of full speed]"),
+    "pilot_detour_s": Field(F32, "EM", "time left on one side of an obstacle [s], negative to the right"),
+    "pilot_escape": Field(V2, "EM", "direction of the escape"),
+    "pilot_escape_s": Field(F32, "EM", "time left of an escape [s], negative while the pilot calms down"),
     "pilot_retreat_s": Field(F32, "EM", "time left of a retreat [s], -1 once it is over"),
     "pilot_wait_s": Field(F32, "EM", "time a launch has waited for paint [s]"),
 }
@@ -88,6 +95,7 @@ def flying() -> list[Launch]:
         Launch(targets.mark_for_pack, "EP"),
         Launch(targets.choose_target, "EM"),
         Launch(tactics.plan, "EM"),
+        Launch(footing.find_footing, "EM"),
         Launch(steer.steer, "EM"),
         Launch(engage.engage, "EM"),
         Launch(engage.operate, "EM"),

@@ -107,6 +107,17 @@ class Jets(IntEnum):
     """Also to shake off a missile and to leave a melee."""
 
 
+class Unstick(IntEnum):
+    """What a pilot does that pushes on and gets nowhere."""
+
+    NEVER = 0
+    """Pushes on."""
+    BACKS = 1
+    """Backs out, then steps aside."""
+    LOOKS = 2
+    """Feels for room as it goes, keeps off its friends, and looks for a way out."""
+
+
 class Retreat(IntEnum):
     """When a pilot gives way."""
 
@@ -148,7 +159,7 @@ class Level:
     """Faces its target when it is nearer than this, else the way it goes [vox]."""
     follows_field: bool = True
     """Goes by the cost-to-zone field, not straight."""
-    unsticks: bool = True
+    unsticks: Unstick = Unstick.LOOKS
     sidestep: float = 0.0
     """Share of the throttle spent on moving sideways in combat."""
     sidestep_s: float = 0.0
@@ -160,6 +171,8 @@ class Level:
     """Fires only shots that leave its heat below this share of the cap."""
     idle_vent: float = inf
     """Vents above this share of the cap when it has nothing to shoot at."""
+    vents_firing: float = inf
+    """Vents above this share of the cap while it fires, too: venting costs a mech nothing."""
     best_first: bool = False
     """Spends its heat on the shots with most damage per heat."""
     cone_deg: float
@@ -188,12 +201,13 @@ class Level:
 LEVELS: dict[str, Level] = {
     "trivial": Level(
         aim_sigma_deg=30, delay_s=1.0, trigger_prob=0.25, knowledge=Knowledge.OWN_SIGHT, choice=Choice.RANDOM,
-        ranges=Ranges.FIXED, throttle=0.5, face_within_vox=ALWAYS, follows_field=False, unsticks=False,
+        ranges=Ranges.FIXED, throttle=0.5, face_within_vox=ALWAYS, follows_field=False, unsticks=Unstick.NEVER,
         vent_above=0.95, cone_deg=45,
     ),
     "easy": Level(
         aim_sigma_deg=12, delay_s=0.6, trigger_prob=0.5, knowledge=Knowledge.OWN, choice=Choice.NEAREST,
-        ranges=Ranges.FIXED, throttle=0.8, face_within_vox=ALWAYS, follows_field=False, vent_above=0.85, cone_deg=30,
+        ranges=Ranges.FIXED, throttle=0.8, face_within_vox=ALWAYS, follows_field=False,
+        unsticks=Unstick.BACKS, vent_above=0.85, cone_deg=30,
         missiles=Missiles.SIGHT, paint=Paint.NEAREST, ewar=Ewar.ECM,
     ),
     "medium": Level(
@@ -205,14 +219,14 @@ LEVELS: dict[str, Level] = {
     "hard": Level(
         aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=0.65, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
         ranges=Ranges.ADAPTS, face_within_vox=22, sidestep=0.4, sidestep_s=1.5, vent_above=0.9, heat_limit=0.9,
-        idle_vent=0.4, cone_deg=11.5, checks_sight=True, missiles=Missiles.WAITS, paint=Paint.MARK, prefers_target=True,
+        idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, checks_sight=True, missiles=Missiles.WAITS, paint=Paint.MARK, prefers_target=True,
         ewar=Ewar.AIDS, smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES, retreat=Retreat.COOL, zone=Zone.BALANCE,
         hunts=True, minds_rear=True,
     ),
     "expert": Level(
         aim_sigma_deg=0.5, delay_s=0.0, trigger_prob=1.0, knowledge=Knowledge.TEAM, memory_s=5, choice=Choice.FOCUS,
         ranges=Ranges.KITES, face_within_vox=22, sidestep=0.4, sidestep_s=1.4, sidestep_random=True, vent_above=0.97,
-        heat_limit=0.97, idle_vent=0.4, best_first=True, cone_deg=11.5, checks_sight=True, predicts=True,
+        heat_limit=0.97, idle_vent=0.0, vents_firing=0.0, best_first=True, cone_deg=11.5, checks_sight=True, predicts=True,
         opportunist=True, missiles=Missiles.THRIFTY, paint=Paint.FOCUS, prefers_target=True, ewar=Ewar.SILENT,
         smoke=Smoke.COVERING, jets=Jets.TACTICAL, retreat=Retreat.ODDS, zone=Zone.BALANCE, hunts=True, minds_rear=True,
     ),
@@ -259,6 +273,7 @@ class Skill:
     vent_above: wp.float32
     heat_limit: wp.float32
     idle_vent: wp.float32
+    vents_firing: wp.float32
     best_first: wp.int32
     cone: wp.float32
     checks_sight: wp.int32

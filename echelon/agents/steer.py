@@ -5,7 +5,7 @@ import warp as wp
 
 from echelon.actions import ActionIndex
 from echelon.agents.legacy import BACKING, MANOEUVRE_S, NORMAL
-from echelon.agents.levels import Jets, Skill
+from echelon.agents.levels import Jets, Skill, Unstick
 from echelon.agents.targets import LEVELLED
 from echelon.env.observe_self import is_chased
 from echelon.sim.geometry import arc_tan2, cos_sin, wrap_angle
@@ -16,6 +16,7 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 FORWARD, STRAFE, VERTICAL, YAW = (wp.constant(int(ActionIndex[n])) for n in ("FORWARD", "STRAFE", "VERTICAL", "YAW_RATE"))
 JET_OBSTACLES, JET_TACTICAL = wp.constant(int(Jets.OBSTACLES)), wp.constant(int(Jets.TACTICAL))
+BACKS, LOOKS = wp.constant(int(Unstick.BACKS)), wp.constant(int(Unstick.LOOKS))
 MELEE = wp.constant(3.0)
 STUCK_SOON = wp.constant(0.5)
 """Time without progress after which jets are tried [s]."""
@@ -30,13 +31,13 @@ def aim_error(s: Skill, seed: wp.uint32, m: int, seconds: float) -> float:
 
 
 @wp.func
-def lifts(rules: Rules, s: Skill, c: int, phase: int, inbound: bool, near: float, heading_up: bool) -> float:
+def lifts(rules: Rules, s: Skill, c: int, escapes: bool, inbound: bool, near: float, heading_up: bool) -> float:
     """Jet throttle."""
     if rules.max_jet[c] <= 0.0 or s.jets == 0:
         return 0.0
     if s.jets >= JET_TACTICAL and (inbound or near < MELEE):
         return 1.0
-    if phase != NORMAL or (s.jets >= JET_OBSTACLES and heading_up):
+    if escapes or (s.jets >= JET_OBSTACLES and heading_up):
         return 1.0
     return 0.0
 
@@ -56,7 +57,7 @@ def steer(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill), pilot_dials: wp.array(dtype=wp.float32),
     # state in
-    script: wp.array2d(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), was_hit: wp.array2d(dtype=wp.int32), hit_dir: wp.array2d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), pilot_target: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_drift: wp.array2d(dtype=wp.vec3), pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_phase: wp.array2d(dtype=wp.int32), pilot_timer_s: wp.array2d(dtype=wp.float32), pilot_side: wp.array2d(dtype=wp.float32), pilot_stuck_s: wp.array2d(dtype=wp.float32),
+    script: wp.array2d(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), was_hit: wp.array2d(dtype=wp.int32), hit_dir: wp.array2d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), pilot_target: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_drift: wp.array2d(dtype=wp.vec3), pilot_move: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_phase: wp.array2d(dtype=wp.int32), pilot_timer_s: wp.array2d(dtype=wp.float32), pilot_side: wp.array2d(dtype=wp.float32), pilot_stuck_s: wp.array2d(dtype=wp.float32), pilot_escape_s: wp.array2d(dtype=wp.float32),
     # out
     actions: wp.array3d(dtype=wp.float32), pilot_throttle: wp.array2d(dtype=wp.float32),
 ):
@@ -80,16 +81,16 @@ def steer(
         spot = spot + (pilot_drift[e, m] * (1.0 + float(s.delay)) - vel[e, m]) * rules.dt_act
     bias = aim_error(s, seed[e], m, float(tick[e]) * rules.dt)
     bearing = facing(s, pilot_target[e, m], pos[e, m], spot, pilot_way[e, m], bias, was_hit[e, m] == 1, hit_dir[e, m], cs)
-    wish = pilot_wish[e, m]
+    wish = pilot_move[e, m]
     forward = wish[0] * cs[0] + wish[1] * cs[1]
     strafe = -wish[0] * cs[1] + wish[1] * cs[0]
     phase = int(NORMAL)
-    if s.unsticks == 1:
+    if s.unsticks == BACKS:
         phase = pilot_phase[e, m]
     inbound = bool(False)
     if s.jets >= JET_TACTICAL:
         inbound = is_chased(rules, e, m, team, round_weapon, round_target)
-    jump = lifts(rules, s, c, phase, inbound, near, pilot_stuck_s[e, m] > STUCK_SOON)
+    jump = lifts(rules, s, c, phase != NORMAL or (s.unsticks == LOOKS and pilot_escape_s[e, m] > 0.0), inbound, near, pilot_stuck_s[e, m] > STUCK_SOON)
     if phase != NORMAL and (jump == 0.0 or vel[e, m][2] <= 0.0):
         forward = 0.0
         strafe = 0.0

@@ -6,11 +6,12 @@ A wish is a horizontal velocity in world axes, a share of full speed; ``steer`` 
 # ruff: noqa: E501
 import warp as wp
 
+from echelon.agents.footing import CALM_S
 from echelon.agents.levels import Ranges, Retreat, Skill, Zone
-from echelon.agents.routes import HOLD_SHARE, around, elbow_room, walk, way_to_zone
+from echelon.agents.routes import HOLD_SHARE, walk, way_to_zone
 from echelon.agents.targets import LEVELLED
 from echelon.env.referee import in_zone
-from echelon.nav.steering import unit2, way_layer
+from echelon.nav.steering import unit2
 from echelon.sim.arsenal import Chassis, Cooldown
 from echelon.sim.geometry import xy_length
 from echelon.sim.kernels.sensing import CLEAR
@@ -182,7 +183,7 @@ def plan(
     # world
     bank_flow: wp.array4d(dtype=wp.uint8), map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
     # state in
-    script: wp.array2d(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), score: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), track_since: wp.array3d(dtype=wp.int32), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3),
+    script: wp.array2d(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), score: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), track_since: wp.array3d(dtype=wp.int32), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_escape_s: wp.array2d(dtype=wp.float32),
     # state out
     pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_retreat_s: wp.array2d(dtype=wp.float32),
 ):
@@ -217,7 +218,7 @@ def plan(
                 wish = away * BACK_OFF
         elif sees and d < wanted + FIGHT_MARGIN:
             wish = manoeuvre(s, p, spot, wanted, side, way, zone[e], go, rules.max_speed[c])
-        elif s.hunts == 1 and not sees and go and d < HUNT_RANGE and to_zone < zone[e][2] + HUNT_NEAR:
+        elif s.hunts == 1 and not sees and go and pilot_escape_s[e, m] <= -CALM_S and d < HUNT_RANGE and to_zone < zone[e][2] + HUNT_NEAR:
             wish = -away
         elif sees and inside and d < EXPOSED:
             wish = wish + wp.vec2(-away[1], away[0]) * (side * s.sidestep)
@@ -229,9 +230,6 @@ def plan(
             breaks = pilot_retreat_s[e, m] > 0.0
         if breaks:
             wish = away + wp.vec2(-away[1], away[0]) * (JINK * side)
-        if s.follows_field == 1:
-            wish += elbow_room(rules, e, m, alive, team, chassis, pos)
-            wish = around(wish, side, bank_flow, way_layer(map_slot[e], c), size[e], p, foot, rules.half[c][0], way)
     n = wp.sqrt(wish[0] * wish[0] + wish[1] * wish[1])
     if n > 1.0:
         wish = wish / n

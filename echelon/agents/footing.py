@@ -1,0 +1,181 @@
+"""Room to move: from the movement a pilot wants to one that its mech can make, and a way out where it cannot.
+
+What a pilot feels for is the world as it stands now, wrecks and rubble included, one step of its own box away. It
+follows what stands in its way on one side until it is past. Who pushes all the time and gets nowhere looks for the
+freest direction, goes there, and does not press the hunt for a while.
+"""
+
+# ruff: noqa: E501
+import warp as wp
+
+from echelon.agents.levels import Skill, Unstick
+from echelon.agents.targets import LEVELLED
+from echelon.nav.steering import unit2
+from echelon.sim.geometry import cos_sin
+from echelon.sim.kernels.motion import mechs_free, world_free
+from echelon.sim.rng import STREAM_AGENT, uniform01
+from echelon.sim.tables import Rules
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+LOOKS = wp.constant(int(Unstick.LOOKS))
+FEELER = wp.constant(1.0)
+"""How far a pilot feels for room [vox]; no more than the smallest mech's width, so that no wall is stepped over."""
+TURN_ASIDE = wp.constant(0.7853981633974483)
+LEAST_WISH = wp.constant(0.1)
+"""Throttle below which a pilot does not feel for room."""
+DETOUR_S = wp.constant(1.5)
+"""How long a pilot keeps to one side after it last felt the obstacle [s]."""
+ELBOWS = wp.constant(1.5)
+"""Room that pilots leave between their mech and the next [vox]."""
+STAY_VOX, STAY_S = wp.constant(1.0), wp.constant(2.0)
+"""Who pushes on, and after so long [s] is still within this distance of where it was [vox], looks for a way out."""
+PUSHES = wp.constant(0.15)
+"""Mean throttle, as a vector, from which a pilot pushes on; who steps to and fro on purpose does not."""
+ESCAPE_S = wp.constant(1.25)
+CALM_S = wp.constant(3.0)
+"""Time for which a pilot does not hunt after an escape [s]."""
+ESCAPE_STEPS = wp.constant(3)
+DIRECTIONS = wp.constant(8)
+EIGHTH_TURN = wp.constant(0.7853981633974483)
+WAY_COUNTS, PUSH_COUNTS, WHIM = wp.constant(1.0), wp.constant(1.0), wp.constant(0.5)
+"""What the way to the zone, the direction pushed in vain, and chance count in the choice of a way out [steps]."""
+
+
+@wp.func
+def fits(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, old: wp.vec3, new: wp.vec3) -> bool:
+    """Whether a mech's box has room at a place inside the map; it may touch whom it touches already if it draws away."""
+    h = rules.half[chassis[e, m]]
+    if new[0] < h[0] or new[1] < h[1] or new[0] > float(size[0]) - h[0] or new[1] > float(size[1]) - h[1]:
+        return False
+    return world_free(plane, e, size, new, h) and mechs_free(rules, alive, chassis, pos, e, m, old, new, h)
+
+
+@wp.func
+def stride(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, p: wp.vec3, u: wp.vec2) -> wp.vec3:
+    """Where a stride from ``p`` along ``u`` leads, level or a step up [vox]; below the map where there is no room."""
+    level = p + wp.vec3(u[0] * FEELER, u[1] * FEELER, 0.0)
+    if fits(rules, plane, alive, chassis, pos, e, m, size, p, level):
+        return level
+    raised = level + wp.vec3(0.0, 0.0, rules.step_height)
+    if fits(rules, plane, alive, chassis, pos, e, m, size, p, raised):
+        return raised
+    return wp.vec3(0.0, 0.0, -1.0)
+
+
+@wp.func
+def turned(u: wp.vec2, angle: float) -> wp.vec2:
+    """A direction turned counter-clockwise [rad]."""
+    cs = cos_sin(angle)
+    return wp.vec2(u[0] * cs[0] - u[1] * cs[1], u[0] * cs[1] + u[1] * cs[0])
+
+
+@wp.func
+def elbow_room(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3)) -> wp.vec2:
+    """Push away from friends that stand too near, up to full throttle."""
+    push = wp.vec2(0.0, 0.0)
+    reach = rules.half[chassis[e, m]][0] + ELBOWS
+    for k in range(alive.shape[1]):
+        if k != m and alive[e, k] == 1 and team[e, k] == team[e, m]:
+            dx = pos[e, m][0] - pos[e, k][0]
+            dy = pos[e, m][1] - pos[e, k][1]
+            near = 1.0 - wp.sqrt(dx * dx + dy * dy) / (reach + rules.half[chassis[e, k]][0])
+            if near > 0.0:
+                push += unit2(dx, dy) * near
+    return push
+
+
+@wp.func
+def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, way: wp.vec2, push: wp.vec2, seed: wp.uint32, tick: int) -> wp.vec2:
+    """Unit vector of the direction with most room, rather toward the zone than where pushing was in vain."""
+    best = -push
+    best_score = float(-1.0e9)
+    for i in range(DIRECTIONS):
+        cs = cos_sin(float(i) * EIGHTH_TURN)
+        u = wp.vec2(cs[0], cs[1])
+        place = pos[e, m]
+        steps = int(0)
+        for _ in range(ESCAPE_STEPS):
+            if place[2] > 0.0:
+                place = stride(rules, plane, alive, chassis, pos, e, m, size, place, u)
+                if place[2] > 0.0:
+                    steps += 1
+        if steps > 0:
+            score = float(steps) + WAY_COUNTS * wp.dot(u, way) - PUSH_COUNTS * wp.dot(u, push)
+            score += WHIM * uniform01(seed, STREAM_AGENT, tick, m, 48 + i)
+            if score > best_score:
+                best = u
+                best_score = score
+    return best
+
+
+@wp.kernel
+def find_footing(
+    # rules
+    rules: Rules, skills: wp.array(dtype=Skill),
+    # world
+    move_plane: wp.array3d(dtype=wp.uint64), size: wp.array(dtype=wp.vec3i),
+    # state in
+    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2),
+    # state out
+    pilot_move: wp.array2d(dtype=wp.vec2), pilot_anchor: wp.array2d(dtype=wp.vec3), pilot_stay_s: wp.array2d(dtype=wp.float32), pilot_push: wp.array2d(dtype=wp.vec2), pilot_detour_s: wp.array2d(dtype=wp.float32), pilot_escape: wp.array2d(dtype=wp.vec2), pilot_escape_s: wp.array2d(dtype=wp.float32),
+):
+    """Turn a pilot's wish into a movement with room for it, or into an escape."""
+    e, m = wp.tid()
+    if script[e, m] < LEVELLED or alive[e, m] == 0:
+        return
+    s = skills[script[e, m] - LEVELLED]
+    p = pos[e, m]
+    dt = rules.dt_act
+    wish = pilot_wish[e, m]
+    if s.unsticks != LOOKS:
+        pilot_move[e, m] = wish
+        return
+    if decision[e] == 0:
+        pilot_detour_s[e, m] = 0.0
+        pilot_escape_s[e, m] = -CALM_S
+    moved = wp.length(p - pilot_anchor[e, m]) > STAY_VOX
+    if decision[e] == 0 or moved or fallen[e, m] > 0 or shutdown[e, m] == 1:
+        pilot_anchor[e, m] = p
+        pilot_stay_s[e, m] = 0.0
+        pilot_push[e, m] = wp.vec2(0.0, 0.0)
+    else:
+        pilot_stay_s[e, m] = pilot_stay_s[e, m] + dt
+        pilot_push[e, m] = pilot_push[e, m] + pilot_move[e, m] * dt
+    left = wp.max(-CALM_S, pilot_escape_s[e, m] - dt)
+    push = pilot_push[e, m]
+    if pilot_stay_s[e, m] >= STAY_S - 1.0e-4 and wp.length(push) >= PUSHES * pilot_stay_s[e, m]:
+        left = ESCAPE_S
+        pilot_escape[e, m] = way_out(rules, move_plane, alive, chassis, pos, e, m, size[e], pilot_way[e, m], unit2(push[0], push[1]), seed[e], tick[e])
+        pilot_stay_s[e, m] = 0.0
+        pilot_push[e, m] = wp.vec2(0.0, 0.0)
+    pilot_escape_s[e, m] = left
+    if left > 0.0:
+        pilot_move[e, m] = pilot_escape[e, m]
+        return
+    wish += elbow_room(rules, e, m, alive, team, chassis, pos)
+    n = wp.length(wish)
+    if n > 1.0:
+        wish = wish / n
+    detour = pilot_detour_s[e, m]
+    detour = wp.sign(detour) * wp.max(0.0, wp.abs(detour) - dt)
+    if n > LEAST_WISH:
+        u = wish / wp.min(n, 1.0)
+        turn = float(0.0)
+        found = bool(False)
+        side = wp.where(detour < 0.0, -1.0, 1.0)
+        for i in range(7):
+            if not found:
+                angle = float((i + 1) / 2) * TURN_ASIDE * side
+                if i % 2 == 0:
+                    angle = -angle
+                if detour != 0.0:
+                    angle = wp.where(i < 4, float(i), float(3 - i)) * TURN_ASIDE * side
+                if stride(rules, move_plane, alive, chassis, pos, e, m, size[e], p, turned(u, angle))[2] > 0.0:
+                    found = True
+                    turn = angle
+        if turn != 0.0:
+            detour = wp.where(turn < 0.0, -DETOUR_S, DETOUR_S)
+        wish = turned(wish, turn)
+    pilot_detour_s[e, m] = detour
+    pilot_move[e, m] = wish
