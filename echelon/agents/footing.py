@@ -21,22 +21,22 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 LOOKS = wp.constant(int(Unstick.LOOKS))
 FEELER = wp.constant(1.0)
 """How far a pilot feels for room [vox]; no more than the smallest mech's width, so that no wall is stepped over."""
-TURN_ASIDE = wp.constant(0.7853981633974483)
 LEAST_WISH = wp.constant(0.1)
 """Throttle below which a pilot does not feel for room."""
 DETOUR_S = wp.constant(1.5)
 """How long a pilot keeps to one side after it last felt the obstacle [s]."""
 ELBOWS = wp.constant(1.5)
 """Room that pilots leave between their mech and the next [vox]."""
-STAY_VOX, STAY_S = wp.constant(1.0), wp.constant(2.0)
+STAY_VOX, STAY_S = wp.constant(1.0), wp.constant(2.5)
 """Who pushes on, and after so long [s] is still within this distance of where it was [vox], looks for a way out."""
-PUSHES = wp.constant(0.15)
-"""Mean throttle, as a vector, from which a pilot pushes on; who steps to and fro on purpose does not."""
+PUSHES = wp.constant(0.2)
+"""Throttle from which a pilot wants to move."""
 ESCAPE_S = wp.constant(1.25)
 CALM_S = wp.constant(3.0)
 """Time for which a pilot does not hunt after an escape [s]."""
 ESCAPE_STEPS = wp.constant(3)
-DIRECTIONS = wp.constant(8)
+DIRECTIONS, MOST_TURN = wp.constant(8), wp.constant(7)
+"""Directions that a pilot tells apart, and eighths of a turn that it never reaches on its way past an obstacle."""
 EIGHTH_TURN = wp.constant(0.7853981633974483)
 WAY_COUNTS, PUSH_COUNTS, WHIM = wp.constant(1.0), wp.constant(1.0), wp.constant(0.5)
 """What the way to the zone, the direction pushed in vain, and chance count in the choice of a way out [steps]."""
@@ -86,6 +86,36 @@ def elbow_room(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), 
 
 
 @wp.func
+def free(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, u: wp.vec2, eighths: int) -> bool:
+    """Whether there is room a stride along ``u`` turned by so many eighths of a full turn."""
+    return stride(rules, plane, alive, chassis, pos, e, m, size, pos[e, m], turned(u, float(eighths) * EIGHTH_TURN))[2] > 0.0
+
+
+@wp.func
+def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, u: wp.vec2, memory: wp.vec2) -> wp.vec2:
+    """How to get past what stands in the way along ``u``: side and time left on it [s], and eighths of a turn, 0 straight on.
+
+    The first turn is the smallest with room; from then on the pilot keeps to its side and turns back only as far as
+    there is room, so it follows a wall around its corners.
+    """
+    k = int(memory[1])
+    if k == 0:
+        if free(rules, plane, alive, chassis, pos, e, m, size, u, 0):
+            return wp.vec2(memory[0], 0.0)
+        for i in range(1, MOST_TURN):
+            if memory[0] >= 0.0 and free(rules, plane, alive, chassis, pos, e, m, size, u, i):
+                return wp.vec2(DETOUR_S, float(i))
+            if memory[0] <= 0.0 and free(rules, plane, alive, chassis, pos, e, m, size, u, -i):
+                return wp.vec2(-DETOUR_S, float(i))
+        return wp.vec2(-memory[0], 0.0)
+    side = int(wp.sign(memory[0]))
+    for i in range(wp.max(0, k - 2), MOST_TURN):
+        if free(rules, plane, alive, chassis, pos, e, m, size, u, i * side):
+            return wp.vec2(DETOUR_S * float(side), float(i))
+    return wp.vec2(-DETOUR_S * float(side), 0.0)
+
+
+@wp.func
 def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, way: wp.vec2, push: wp.vec2, seed: wp.uint32, tick: int) -> wp.vec2:
     """Unit vector of the direction with most room, rather toward the zone than where pushing was in vain."""
     best = -push
@@ -118,7 +148,7 @@ def find_footing(
     # state in
     script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2),
     # state out
-    pilot_move: wp.array2d(dtype=wp.vec2), pilot_anchor: wp.array2d(dtype=wp.vec3), pilot_stay_s: wp.array2d(dtype=wp.float32), pilot_push: wp.array2d(dtype=wp.vec2), pilot_detour_s: wp.array2d(dtype=wp.float32), pilot_escape: wp.array2d(dtype=wp.vec2), pilot_escape_s: wp.array2d(dtype=wp.float32),
+    pilot_move: wp.array2d(dtype=wp.vec2), pilot_anchor: wp.array2d(dtype=wp.vec3), pilot_stay_s: wp.array2d(dtype=wp.float32), pilot_push: wp.array2d(dtype=wp.vec2), pilot_detour_s: wp.array2d(dtype=wp.float32), pilot_turn: wp.array2d(dtype=wp.int32), pilot_escape: wp.array2d(dtype=wp.vec2), pilot_escape_s: wp.array2d(dtype=wp.float32),
 ):
     """Turn a pilot's wish into a movement with room for it, or into an escape."""
     e, m = wp.tid()
@@ -133,8 +163,9 @@ def find_footing(
         return
     if decision[e] == 0:
         pilot_detour_s[e, m] = 0.0
+        pilot_turn[e, m] = 0
         pilot_escape_s[e, m] = -CALM_S
-    moved = wp.length(p - pilot_anchor[e, m]) > STAY_VOX
+    moved = wp.length(p - pilot_anchor[e, m]) > STAY_VOX or wp.length(pilot_move[e, m]) < PUSHES
     if decision[e] == 0 or moved or fallen[e, m] > 0 or shutdown[e, m] == 1:
         pilot_anchor[e, m] = p
         pilot_stay_s[e, m] = 0.0
@@ -144,7 +175,7 @@ def find_footing(
         pilot_push[e, m] = pilot_push[e, m] + pilot_move[e, m] * dt
     left = wp.max(-CALM_S, pilot_escape_s[e, m] - dt)
     push = pilot_push[e, m]
-    if pilot_stay_s[e, m] >= STAY_S - 1.0e-4 and wp.length(push) >= PUSHES * pilot_stay_s[e, m]:
+    if pilot_stay_s[e, m] >= STAY_S - 1.0e-4:
         left = ESCAPE_S
         pilot_escape[e, m] = way_out(rules, move_plane, alive, chassis, pos, e, m, size[e], pilot_way[e, m], unit2(push[0], push[1]), seed[e], tick[e])
         pilot_stay_s[e, m] = 0.0
@@ -157,25 +188,10 @@ def find_footing(
     n = wp.length(wish)
     if n > 1.0:
         wish = wish / n
-    detour = pilot_detour_s[e, m]
-    detour = wp.sign(detour) * wp.max(0.0, wp.abs(detour) - dt)
+    memory = wp.vec2(wp.sign(pilot_detour_s[e, m]) * wp.max(0.0, wp.abs(pilot_detour_s[e, m]) - dt), float(pilot_turn[e, m]))
     if n > LEAST_WISH:
-        u = wish / wp.min(n, 1.0)
-        turn = float(0.0)
-        found = bool(False)
-        side = wp.where(detour < 0.0, -1.0, 1.0)
-        for i in range(7):
-            if not found:
-                angle = float((i + 1) / 2) * TURN_ASIDE * side
-                if i % 2 == 0:
-                    angle = -angle
-                if detour != 0.0:
-                    angle = wp.where(i < 4, float(i), float(3 - i)) * TURN_ASIDE * side
-                if stride(rules, move_plane, alive, chassis, pos, e, m, size[e], p, turned(u, angle))[2] > 0.0:
-                    found = True
-                    turn = angle
-        if turn != 0.0:
-            detour = wp.where(turn < 0.0, -DETOUR_S, DETOUR_S)
-        wish = turned(wish, turn)
-    pilot_detour_s[e, m] = detour
+        memory = past(rules, move_plane, alive, chassis, pos, e, m, size[e], wish / wp.min(n, 1.0), memory)
+        wish = turned(wish, memory[1] * EIGHTH_TURN * wp.sign(memory[0]))
+    pilot_detour_s[e, m] = memory[0]
+    pilot_turn[e, m] = int(memory[1])
     pilot_move[e, m] = wish
