@@ -27,6 +27,8 @@ DETOUR_S = wp.constant(1.5)
 """How long a pilot keeps to one side after it last felt the obstacle [s]."""
 ELBOWS = wp.constant(1.5)
 """Room that pilots leave between their mech and the next [vox]."""
+NO_ROOM = wp.constant(-1.0)
+"""Who is walled in by others waits."""
 STAY_VOX, STAY_S = wp.constant(1.0), wp.constant(2.5)
 """Who pushes on, and after so long [s] is still within this distance of where it was [vox], looks for a way out."""
 PUSHES = wp.constant(0.2)
@@ -57,9 +59,9 @@ def stride(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(d
     level = p + wp.vec3(u[0] * FEELER, u[1] * FEELER, 0.0)
     if fits(rules, plane, alive, chassis, pos, e, m, size, p, level):
         return level
-    raised = level + wp.vec3(0.0, 0.0, rules.step_height)
-    if fits(rules, plane, alive, chassis, pos, e, m, size, p, raised):
-        return raised
+    rise = wp.vec3(0.0, 0.0, rules.step_height)
+    if fits(rules, plane, alive, chassis, pos, e, m, size, p, level + rise) and world_free(plane, e, size, p + rise, rules.half[chassis[e, m]]):
+        return level + rise
     return wp.vec3(0.0, 0.0, -1.0)
 
 
@@ -93,7 +95,7 @@ def free(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dty
 
 @wp.func
 def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, u: wp.vec2, memory: wp.vec2) -> wp.vec2:
-    """How to get past what stands in the way along ``u``: side and time left on it [s], and eighths of a turn, 0 straight on.
+    """How to get past what stands in the way along ``u``: side and time left on it [s], and eighths of a turn or NO_ROOM.
 
     The first turn is the smallest with room; from then on the pilot keeps to its side and turns back only as far as
     there is room, so it follows a wall around its corners.
@@ -107,12 +109,12 @@ def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dty
                 return wp.vec2(DETOUR_S, float(i))
             if memory[0] <= 0.0 and free(rules, plane, alive, chassis, pos, e, m, size, u, -i):
                 return wp.vec2(-DETOUR_S, float(i))
-        return wp.vec2(-memory[0], 0.0)
+        return wp.vec2(-memory[0], NO_ROOM)
     side = int(wp.sign(memory[0]))
     for i in range(wp.max(0, k - 2), MOST_TURN):
         if free(rules, plane, alive, chassis, pos, e, m, size, u, i * side):
             return wp.vec2(DETOUR_S * float(side), float(i))
-    return wp.vec2(-DETOUR_S * float(side), 0.0)
+    return wp.vec2(-DETOUR_S * float(side), NO_ROOM)
 
 
 @wp.func
@@ -192,6 +194,8 @@ def find_footing(
     if n > LEAST_WISH:
         memory = past(rules, move_plane, alive, chassis, pos, e, m, size[e], wish / wp.min(n, 1.0), memory)
         wish = turned(wish, memory[1] * EIGHTH_TURN * wp.sign(memory[0]))
+        if memory[1] == NO_ROOM:
+            wish = wp.vec2(0.0, 0.0)
     pilot_detour_s[e, m] = memory[0]
-    pilot_turn[e, m] = int(memory[1])
+    pilot_turn[e, m] = wp.max(0, int(memory[1]))
     pilot_move[e, m] = wish

@@ -217,7 +217,7 @@ LEVELS: dict[str, Level] = {
         zone=Zone.HOLD,
     ),
     "hard": Level(
-        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=0.65, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
+        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=0.8, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
         ranges=Ranges.ADAPTS, face_within_vox=22, sidestep=0.4, sidestep_s=1.5, vent_above=0.9, heat_limit=0.9,
         idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, checks_sight=True, missiles=Missiles.WAITS, paint=Paint.MARK, prefers_target=True,
         ewar=Ewar.AIDS, smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES, retreat=Retreat.COOL, zone=Zone.BALANCE,
