@@ -30,8 +30,7 @@ def check_nobody(found: Findings, kind: str) -> None:
     assert not offences, f"{len(offences)} in {found.matches} matches:\n" + "\n".join(map(str, offences[:20]))
 
 
-KNOWN = pytest.mark.xfail(strict=True, reason="about one hard pilot in 45 gets stuck at a wall or a team mate")
-OFFENCES = [pytest.param("stuck", marks=KNOWN), "floating", "overlapping"]
+OFFENCES = ["stuck", "floating", "overlapping"]
 
 
 @pytest.mark.parametrize("kind", OFFENCES)
