@@ -12,7 +12,7 @@ from echelon.agents.levels import Skill, Unstick
 from echelon.agents.targets import LEVELLED
 from echelon.nav.steering import unit2
 from echelon.sim.geometry import cos_sin
-from echelon.sim.kernels.motion import mechs_free, world_free
+from echelon.sim.kernels.motion import fits, neighbours, world_free
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.tables import Rules
 
@@ -45,22 +45,16 @@ WAY_COUNTS, PUSH_COUNTS, WHIM = wp.constant(1.0), wp.constant(1.0), wp.constant(
 
 
 @wp.func
-def fits(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, old: wp.vec3, new: wp.vec3) -> bool:
-    """Whether a mech's box has room at a place inside the map; it may touch whom it touches already if it draws away."""
-    h = rules.half[chassis[e, m]]
-    if new[0] < h[0] or new[1] < h[1] or new[0] > float(size[0]) - h[0] or new[1] > float(size[1]) - h[1]:
-        return False
-    return world_free(plane, e, size, new, h) and mechs_free(rules, alive, chassis, pos, e, m, old, new, h)
-
-
-@wp.func
-def stride(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, p: wp.vec3, u: wp.vec2) -> wp.vec3:
+def stride(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, p: wp.vec3, u: wp.vec2) -> wp.vec3:
     """Where a stride from ``p`` along ``u`` leads, level or a step up [vox]; below the map where there is no room."""
+    h = rules.half[chassis[e, m]]
     level = p + wp.vec3(u[0] * FEELER, u[1] * FEELER, 0.0)
-    if fits(rules, plane, alive, chassis, pos, e, m, size, p, level):
+    if level[0] < h[0] or level[1] < h[1] or level[0] > float(size[0]) - h[0] or level[1] > float(size[1]) - h[1]:
+        return wp.vec3(0.0, 0.0, -1.0)
+    if fits(rules, plane, size, alive, chassis, pos, e, m, near, p, level, h):
         return level
     rise = wp.vec3(0.0, 0.0, rules.step_height)
-    if fits(rules, plane, alive, chassis, pos, e, m, size, p, level + rise) and world_free(plane, e, size, p + rise, rules.half[chassis[e, m]]):
+    if world_free(plane, e, size, p + rise, h) and fits(rules, plane, size, alive, chassis, pos, e, m, near, p, level + rise, h):
         return level + rise
     return wp.vec3(0.0, 0.0, -1.0)
 
@@ -81,20 +75,20 @@ def elbow_room(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), 
         if k != m and alive[e, k] == 1 and team[e, k] == team[e, m]:
             dx = pos[e, m][0] - pos[e, k][0]
             dy = pos[e, m][1] - pos[e, k][1]
-            near = 1.0 - wp.sqrt(dx * dx + dy * dy) / (reach + rules.half[chassis[e, k]][0])
-            if near > 0.0:
-                push += unit2(dx, dy) * near
+            share = 1.0 - wp.sqrt(dx * dx + dy * dy) / (reach + rules.half[chassis[e, k]][0])
+            if share > 0.0:
+                push += unit2(dx, dy) * share
     return push
 
 
 @wp.func
-def free(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, u: wp.vec2, eighths: int) -> bool:
+def free(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, u: wp.vec2, eighths: int) -> bool:
     """Whether there is room a stride along ``u`` turned by so many eighths of a full turn."""
-    return stride(rules, plane, alive, chassis, pos, e, m, size, pos[e, m], turned(u, float(eighths) * EIGHTH_TURN))[2] > 0.0
+    return stride(rules, plane, size, alive, chassis, pos, e, m, near, pos[e, m], turned(u, float(eighths) * EIGHTH_TURN))[2] > 0.0
 
 
 @wp.func
-def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, u: wp.vec2, memory: wp.vec2) -> wp.vec2:
+def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, u: wp.vec2, memory: wp.vec2) -> wp.vec2:
     """How to get past what stands in the way along ``u``: side and time left on it [s], and eighths of a turn or NO_ROOM.
 
     The first turn is the smallest with room; from then on the pilot keeps to its side and turns back only as far as
@@ -102,23 +96,23 @@ def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dty
     """
     k = int(memory[1])
     if k == 0:
-        if free(rules, plane, alive, chassis, pos, e, m, size, u, 0):
+        if free(rules, plane, size, alive, chassis, pos, e, m, near, u, 0):
             return wp.vec2(memory[0], 0.0)
         for i in range(1, MOST_TURN):
-            if memory[0] >= 0.0 and free(rules, plane, alive, chassis, pos, e, m, size, u, i):
+            if memory[0] >= 0.0 and free(rules, plane, size, alive, chassis, pos, e, m, near, u, i):
                 return wp.vec2(DETOUR_S, float(i))
-            if memory[0] <= 0.0 and free(rules, plane, alive, chassis, pos, e, m, size, u, -i):
+            if memory[0] <= 0.0 and free(rules, plane, size, alive, chassis, pos, e, m, near, u, -i):
                 return wp.vec2(-DETOUR_S, float(i))
         return wp.vec2(-memory[0], NO_ROOM)
     side = int(wp.sign(memory[0]))
     for i in range(wp.max(0, k - 2), MOST_TURN):
-        if free(rules, plane, alive, chassis, pos, e, m, size, u, i * side):
+        if free(rules, plane, size, alive, chassis, pos, e, m, near, u, i * side):
             return wp.vec2(DETOUR_S * float(side), float(i))
     return wp.vec2(-DETOUR_S * float(side), NO_ROOM)
 
 
 @wp.func
-def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, size: wp.vec3i, way: wp.vec2, push: wp.vec2, seed: wp.uint32, tick: int) -> wp.vec2:
+def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, way: wp.vec2, push: wp.vec2, seed: wp.uint32, tick: int) -> wp.vec2:
     """Unit vector of the direction with most room, rather toward the zone than where pushing was in vain."""
     best = -push
     best_score = float(-1.0e9)
@@ -129,7 +123,7 @@ def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), alive: wp.array2d(
         steps = int(0)
         for _ in range(ESCAPE_STEPS):
             if place[2] > 0.0:
-                place = stride(rules, plane, alive, chassis, pos, e, m, size, place, u)
+                place = stride(rules, plane, size, alive, chassis, pos, e, m, near, place, u)
                 if place[2] > 0.0:
                     steps += 1
         if steps > 0:
@@ -177,9 +171,12 @@ def find_footing(
         pilot_push[e, m] = pilot_push[e, m] + pilot_move[e, m] * dt
     left = wp.max(-CALM_S, pilot_escape_s[e, m] - dt)
     push = pilot_push[e, m]
+    h = rules.half[chassis[e, m]]
     if pilot_stay_s[e, m] >= STAY_S - 1.0e-4:
         left = ESCAPE_S
-        pilot_escape[e, m] = way_out(rules, move_plane, alive, chassis, pos, e, m, size[e], pilot_way[e, m], unit2(push[0], push[1]), seed[e], tick[e])
+        far = FEELER * float(ESCAPE_STEPS)
+        near = neighbours(rules, alive, chassis, pos, e, m, h, wp.vec2(far, far))
+        pilot_escape[e, m] = way_out(rules, move_plane, size[e], alive, chassis, pos, e, m, near, pilot_way[e, m], unit2(push[0], push[1]), seed[e], tick[e])
         pilot_stay_s[e, m] = 0.0
         pilot_push[e, m] = wp.vec2(0.0, 0.0)
     pilot_escape_s[e, m] = left
@@ -192,7 +189,8 @@ def find_footing(
         wish = wish / n
     memory = wp.vec2(wp.sign(pilot_detour_s[e, m]) * wp.max(0.0, wp.abs(pilot_detour_s[e, m]) - dt), float(pilot_turn[e, m]))
     if n > LEAST_WISH:
-        memory = past(rules, move_plane, alive, chassis, pos, e, m, size[e], wish / wp.min(n, 1.0), memory)
+        near = neighbours(rules, alive, chassis, pos, e, m, h, wp.vec2(FEELER, FEELER))
+        memory = past(rules, move_plane, size[e], alive, chassis, pos, e, m, near, wish / wp.min(n, 1.0), memory)
         wish = turned(wish, memory[1] * EIGHTH_TURN * wp.sign(memory[0]))
         if memory[1] == NO_ROOM:
             wish = wp.vec2(0.0, 0.0)
