@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import atan2, floor, hypot, pi
+from math import atan2, floor, hypot
 
 import numpy as np
 
-from echelon.agents.levels import FIRST_LEVEL, Jets, Level, Ranges, Retreat, Zone, delay_decisions
+from echelon.agents.levels import FIRST_LEVEL, Jets, Level, Ranges, Retreat, Unstick, Zone, delay_decisions
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.random import StreamId, uniform01
@@ -15,6 +15,7 @@ from tests.oracles_levels import DT_ACT, level_of, pack_of
 from tests.oracles_triggers import DT, aim_bias, clear
 
 BACKING_OUT, NORMAL = 1, 0
+CALM_S = 3.0
 
 
 def unit(v) -> np.ndarray:
@@ -52,14 +53,6 @@ class Ways:
         if self.code[k, y, x] == FLOW_GOAL:
             return None
         return unit([x + 0.5 - p[0], y + 0.5 - p[1]])
-
-    def is_open(self, x: float, y: float, foot: float) -> bool:
-        """Some place within a step up or two down lies under a point."""
-        if not (0 <= x < self.size[0] and 0 <= y < self.size[1]):
-            return False
-        k = floor(foot + 0.01)
-        column = self.code[max(0, k - 2) : min(len(self.code), k + 2), int(y), int(x)]
-        return bool((column != FLOW_NONE).any())
 
 
 def side_now(level: Level, s, m: int) -> float:
@@ -152,29 +145,6 @@ def in_combat(level: Level, s, m: int, spot, wanted: float, side: float, way, go
     return wish
 
 
-def pushed(s, m: int) -> np.ndarray:
-    """Push away from friends that stand too near."""
-    push, half = np.zeros(2), MECHS[s.chassis[m]].half[0]
-    for k in living(s):
-        if k != m and not hostile(s, m, k):
-            gap = s.pos[m][:2].astype(float) - s.pos[k][:2]
-            push += unit(gap) * max(0.0, 1 - flat(gap) / (half + 1.5 + MECHS[s.chassis[k]].half[0]))
-    return push
-
-
-def turned_aside(wish, side: float, ways: Ways, p, foot: float, half: float, way) -> np.ndarray:
-    """The wish turned by as little as leads it past what stands in its way."""
-    n = flat(wish)
-    if n < 0.1:
-        return wish
-    for quarter in (0, 1, -1, 2, -2):
-        turn = quarter * side * pi / 4
-        v = np.array([wish[0] * np.cos(turn) - wish[1] * np.sin(turn), wish[0] * np.sin(turn) + wish[1] * np.cos(turn)])
-        if ways.is_open(*(p[:2] + v * (half + 1) / n), foot):
-            return v
-    return way
-
-
 def planned(s, told, m: int, flow, retreat_s: float) -> tuple[np.ndarray, np.ndarray, float]:
     """The wish, the way to the zone, and the time left of a retreat; ``told`` has the target that was chosen."""
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
@@ -198,7 +168,7 @@ def planned(s, told, m: int, flow, retreat_s: float) -> tuple[np.ndarray, np.nda
                 wish = back * 0.3
         elif sees and d < wanted + 5:
             wish = in_combat(level, s, m, spot, wanted, side, way, bool(go))
-        elif level.hunts and not sees and go and d < 20 and d_zone < s.zone[2] + 6:
+        elif level.hunts and s.pilot_escape_s[m] <= -CALM_S and not sees and go and d < 20 and d_zone < s.zone[2] + 6:
             wish = -back
         elif sees and inside and d < 25:
             wish = wish + swing * side * level.sidestep
@@ -208,8 +178,6 @@ def planned(s, told, m: int, flow, retreat_s: float) -> tuple[np.ndarray, np.nda
             breaks = retreat_s > 0
         if breaks:
             wish = back + swing * 0.4 * side
-        if level.follows_field:
-            wish = turned_aside(wish + pushed(s, m), side, ways, p, foot, float(MECHS[c].half[0]), way)
     return wish / max(1.0, flat(wish)), way, retreat_s
 
 
@@ -227,12 +195,13 @@ def steered(s, told, m: int) -> np.ndarray:
         bearing = atan2(s.hit_dir[m][1], s.hit_dir[m][0])
     else:
         bearing = atan2(told.pilot_way[m][1], told.pilot_way[m][0])
-    wish = np.array([*told.pilot_wish[m].astype(float), 0.0])
+    wish = np.array([*told.pilot_move[m].astype(float), 0.0])
     forward, strafe = wish @ ahead(yaw), wish @ left(yaw)
-    phase = int(told.pilot_phase[m]) if level.unsticks else NORMAL
+    phase = int(told.pilot_phase[m]) if level.unsticks == Unstick.BACKS else NORMAL
     chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
     shaken = level.jets >= Jets.TACTICAL and (chased or near < 3)
-    blocked = phase != NORMAL or (level.jets >= Jets.OBSTACLES and told.pilot_stuck_s[m] > 0.5)
+    flees = level.unsticks == Unstick.LOOKS and told.pilot_escape_s[m] > 0
+    blocked = phase != NORMAL or flees or (level.jets >= Jets.OBSTACLES and told.pilot_stuck_s[m] > 0.5)
     jump = float(MECHS[s.chassis[m]].jet > 0 and level.jets != Jets.NEVER and bool(shaken or blocked))
     if phase != NORMAL and (not jump or s.vel[m][2] <= 0):
         backs = phase == BACKING_OUT and told.pilot_timer_s[m] <= 1.0

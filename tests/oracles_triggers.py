@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import atan2, cos, degrees, inf, radians
+from math import atan2, cos, degrees, radians
 
 import numpy as np
 
@@ -124,8 +124,8 @@ def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: f
             if fits and wants(memory, level, s, m, weapon, j, known, awaited):
                 pulled[COLUMN[slot]] = 1.0
                 plan += GUNS[weapon].heat
-    idle = not pulled and s.heat[m] > (level.idle_vent if level.idle_vent < inf else 1e9) * cap
-    if hot or idle:
+    warm = level.vents_firing if pulled else level.idle_vent
+    if hot or s.heat[m] > min(warm, 1e9) * cap:
         pulled[VENT] = 1.0
     return pulled, waited_s
 

@@ -67,9 +67,9 @@ def turned(u: wp.vec2, angle: float) -> wp.vec2:
 
 
 @wp.func
-def elbow_room(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3)) -> wp.vec2:
-    """Push away from friends that stand too near, up to full throttle."""
-    push = wp.vec2(0.0, 0.0)
+def elbow_room(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), wish: wp.vec2) -> wp.vec2:
+    """The wish, pushed away from friends that stand too near; at most full throttle."""
+    moved = wish
     reach = rules.half[chassis[e, m]][0] + ELBOWS
     for k in range(alive.shape[1]):
         if k != m and alive[e, k] == 1 and team[e, k] == team[e, m]:
@@ -77,8 +77,8 @@ def elbow_room(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), 
             dy = pos[e, m][1] - pos[e, k][1]
             share = 1.0 - wp.sqrt(dx * dx + dy * dy) / (reach + rules.half[chassis[e, k]][0])
             if share > 0.0:
-                push += unit2(dx, dy) * share
-    return push
+                moved += unit2(dx, dy) * share
+    return moved / wp.max(1.0, wp.length(moved))
 
 
 @wp.func
@@ -95,7 +95,7 @@ def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive
     there is room, so it follows a wall around its corners.
     """
     k = int(memory[1])
-    if k == 0:
+    if k == 0 or memory[0] == 0.0:
         if free(rules, plane, size, alive, chassis, pos, e, m, near, u, 0):
             return wp.vec2(memory[0], 0.0)
         for i in range(1, MOST_TURN):
@@ -153,6 +153,7 @@ def find_footing(
     s = skills[script[e, m] - LEVELLED]
     p = pos[e, m]
     dt = rules.dt_act
+    h = rules.half[chassis[e, m]]
     wish = pilot_wish[e, m]
     if s.unsticks != LOOKS:
         pilot_move[e, m] = wish
@@ -170,27 +171,25 @@ def find_footing(
         pilot_stay_s[e, m] = pilot_stay_s[e, m] + dt
         pilot_push[e, m] = pilot_push[e, m] + pilot_move[e, m] * dt
     left = wp.max(-CALM_S, pilot_escape_s[e, m] - dt)
-    push = pilot_push[e, m]
-    h = rules.half[chassis[e, m]]
     if pilot_stay_s[e, m] >= STAY_S - 1.0e-4:
         left = ESCAPE_S
         far = FEELER * float(ESCAPE_STEPS)
         near = neighbours(rules, alive, chassis, pos, e, m, h, wp.vec2(far, far))
-        pilot_escape[e, m] = way_out(rules, move_plane, size[e], alive, chassis, pos, e, m, near, pilot_way[e, m], unit2(push[0], push[1]), seed[e], tick[e])
+        pilot_escape[e, m] = way_out(rules, move_plane, size[e], alive, chassis, pos, e, m, near, pilot_way[e, m], unit2(pilot_push[e, m][0], pilot_push[e, m][1]), seed[e], tick[e])
         pilot_stay_s[e, m] = 0.0
         pilot_push[e, m] = wp.vec2(0.0, 0.0)
+        pilot_detour_s[e, m] = 0.0
+        pilot_turn[e, m] = 0
     pilot_escape_s[e, m] = left
     if left > 0.0:
         pilot_move[e, m] = pilot_escape[e, m]
         return
-    wish += elbow_room(rules, e, m, alive, team, chassis, pos)
+    wish = elbow_room(rules, e, m, alive, team, chassis, pos, wish)
     n = wp.length(wish)
-    if n > 1.0:
-        wish = wish / n
     memory = wp.vec2(wp.sign(pilot_detour_s[e, m]) * wp.max(0.0, wp.abs(pilot_detour_s[e, m]) - dt), float(pilot_turn[e, m]))
     if n > LEAST_WISH:
         near = neighbours(rules, alive, chassis, pos, e, m, h, wp.vec2(FEELER, FEELER))
-        memory = past(rules, move_plane, size[e], alive, chassis, pos, e, m, near, wish / wp.min(n, 1.0), memory)
+        memory = past(rules, move_plane, size[e], alive, chassis, pos, e, m, near, wish / n, memory)
         wish = turned(wish, memory[1] * EIGHTH_TURN * wp.sign(memory[0]))
         if memory[1] == NO_ROOM:
             wish = wp.vec2(0.0, 0.0)

@@ -9,7 +9,6 @@ import warp as wp
 from echelon.agents.levels import Skill, Zone
 from echelon.nav.steering import AHEAD, unit2, way_layer, waypoint
 from echelon.sim.geometry import xy_length
-from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 

@@ -8,6 +8,7 @@ import pytest
 from echelon.agents.heuristic import install
 from echelon.agents.levels import FIRST_LEVEL, LEVELS
 from tests.env.battle import Battle
+from tests.oracles_footing import footing
 from tests.oracles_levels import Memory, level_of, marks, target
 from tests.oracles_moves import flown_by_levels, planned, steered
 from tests.oracles_triggers import operates, triggers
@@ -99,3 +100,20 @@ def test_wishes_and_throttles_follow_the_rules(fights):
                 jumps += after.actions[m, 2] > 0
                 phases.add(int(after.pilot_phase[m]))
     assert jumps > 0 and len(phases) > 1
+
+
+def test_footing_follows_the_rules(fights):
+    detours, waits, escapes = 0, 0, 0
+    for e in range(ENVS):
+        for t, (before, after) in enumerate((b[e], a[e]) for b, a in fights[0]):
+            for m in flown_by_levels(before):
+                where = f"mech {m} at decision {t}, environment {e}"
+                want = footing(before, after, m)
+                np.testing.assert_allclose(after.pilot_move[m], want.move, atol=2e-5, err_msg=where)
+                assert after.pilot_turn[m] == want.turn, where
+                for name in ("detour_s", "escape_s", "stay_s"):
+                    assert getattr(after, f"pilot_{name}")[m] == pytest.approx(getattr(want, name)), (name, where)
+                detours += want.turn > 0
+                waits += np.hypot(*after.pilot_wish[m]) > 0.2 and not want.move.any()
+                escapes += want.escape_s == 1.25
+    assert detours > 100 and waits > 0 and escapes > 5, (detours, waits, escapes)

@@ -34,6 +34,7 @@ SPAWN = "sim/test_spawn.py::test_seed_map_and_places_are_drawn_by_the_rules"
 ORACLES: dict[str, str] = {
     **dict.fromkeys(["keep_history", "notice", "share_tracks", "mark_for_pack", "choose_target"], LEVELS),
     **dict.fromkeys(["plan", "steer"], MOVED),
+    "find_footing": "agents/test_levels_oracle.py::test_footing_follows_the_rules",
     **dict.fromkeys(["engage", "operate"], TRIGGERS),
     "fly_legacy": LEGACY,
     "watch_progress": "agents/test_legacy.py::test_progress_is_judged_against_what_a_legged_or_wading_mech_can_do",

@@ -1,0 +1,124 @@
+"""Plain-Python rules of footing: room to move, the way past an obstacle, and the way out of where a pilot gets nowhere.
+
+A pilot's memory of the decision before is in the state before a decision; the wish and the way are those of the state
+after it.
+"""
+
+from __future__ import annotations
+
+from math import cos, pi, sin
+from typing import NamedTuple
+
+import numpy as np
+
+from echelon.agents.levels import Unstick
+from echelon.sim.random import StreamId, uniform01
+from tests.oracles import MECHS, distance, flat, hostile, living
+from tests.oracles_levels import DT_ACT, level_of
+from tests.oracles_moves import CALM_S, unit
+from tests.oracles_world import box_free, others_free
+
+STEP = np.array([0, 0, 1.1], np.float32)
+DETOUR_S, ESCAPE_S = 1.5, 1.25
+
+
+class Footing(NamedTuple):
+    """What a pilot makes of its wish, and what it remembers of that."""
+
+    move: np.ndarray
+    detour_s: float
+    turn: int
+    escape_s: float
+    stay_s: float
+
+
+def turned(u: np.ndarray, eighths: float) -> np.ndarray:
+    """A direction turned counter-clockwise by eighths of a full turn."""
+    a = eighths * pi / 4
+    return np.array([u[0] * cos(a) - u[1] * sin(a), u[0] * sin(a) + u[1] * cos(a)])
+
+
+def stride(s, m: int, p: np.ndarray, u: np.ndarray) -> np.ndarray | None:
+    """Where one voxel along ``u`` leads from ``p``, level or a step up; None without room."""
+    half, size = MECHS[s.chassis[m]].half, np.array(s.size[:2])
+    level = (p + np.array([*u, 0.0])).astype(np.float32)
+    if (level[:2] < half[:2]).any() or (level[:2] > size - half[:2]).any():
+        return None
+    if box_free(s, level, half) and others_free(s, m, p, level):
+        return level
+    if box_free(s, p + STEP, half) and box_free(s, level + STEP, half) and others_free(s, m, p, level + STEP):
+        return level + STEP
+    return None
+
+
+def past(s, m: int, u: np.ndarray, detour_s: float, turn: int) -> tuple[float, int | None]:
+    """Side and time of a detour and its turn, 0 straight on, None where there is no room at all."""
+    p = s.pos[m]
+
+    def free(eighths: int) -> bool:
+        return stride(s, m, p, turned(u, eighths)) is not None
+
+    if turn == 0 or detour_s == 0:
+        if free(0):
+            return detour_s, 0
+        sides = [side for side in (1, -1) if side * detour_s >= 0]
+        tries = [(side, i) for i in range(1, 7) for side in sides]
+        for side, i in tries:
+            if free(side * i):
+                return side * DETOUR_S, i
+        return -detour_s, None
+    side = 1 if detour_s > 0 else -1
+    for i in range(max(0, turn - 2), 7):
+        if free(side * i):
+            return side * DETOUR_S, i
+    return -side * DETOUR_S, None
+
+
+def way_out(s, m: int, way: np.ndarray, push: np.ndarray) -> np.ndarray:
+    """The direction of the compass with most room, toward the zone rather than where pushing was in vain."""
+    best, best_score = -push, -np.inf
+    for i in range(8):
+        u, place, steps = turned(np.array([1.0, 0.0]), i), s.pos[m], 0
+        while steps < 3 and (place := stride(s, m, place, u)) is not None:
+            steps += 1
+        score = steps + u @ way - u @ push + 0.5 * float(uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 48 + i))
+        if steps and score > best_score:
+            best, best_score = u, score
+    return best
+
+
+def crowding(s, m: int) -> np.ndarray:
+    """Push away from friends that stand too near."""
+    push, half = np.zeros(2), MECHS[s.chassis[m]].half[0]
+    for k in living(s):
+        if k != m and not hostile(s, m, k):
+            gap = s.pos[m][:2].astype(float) - s.pos[k][:2]
+            push += unit(gap) * max(0.0, 1 - flat(gap) / (half + 1.5 + MECHS[s.chassis[k]].half[0]))
+    return push
+
+
+def footing(s, told, m: int) -> Footing:
+    """The movement of a pilot that wants to move as ``told`` says."""
+    wish, first = told.pilot_wish[m].astype(float), s.decision == 0
+    if level_of(s, m).unsticks != Unstick.LOOKS:
+        return Footing(wish, *(getattr(s, f"pilot_{name}")[m] for name in ("detour_s", "turn", "escape_s", "stay_s")))
+    detour_s, turn = (0.0, 0) if first else (float(s.pilot_detour_s[m]), int(s.pilot_turn[m]))
+    left = max(-CALM_S, (-CALM_S if first else float(s.pilot_escape_s[m])) - DT_ACT)
+    gone = first or distance(s.pos[m], s.pilot_anchor[m]) > 1 or flat(s.pilot_move[m]) < 0.2
+    stays, push = 0.0, np.zeros(2)
+    if not (gone or s.fallen[m] or s.shutdown[m]):
+        stays = float(s.pilot_stay_s[m]) + DT_ACT
+        push = s.pilot_push[m].astype(float) + s.pilot_move[m] * DT_ACT
+    if stays >= 2.5 - 1e-4:
+        return Footing(way_out(s, m, told.pilot_way[m].astype(float), unit(push)), 0.0, 0, ESCAPE_S, 0.0)
+    if left > 0:
+        return Footing(s.pilot_escape[m], detour_s, turn, left, stays)
+    wish = wish + crowding(s, m)
+    n = flat(wish)
+    wish = wish / max(1.0, n)
+    detour_s = np.sign(detour_s) * max(0.0, abs(detour_s) - DT_ACT)
+    if n > 0.1:
+        detour_s, found = past(s, m, unit(wish), detour_s, turn)
+        turn = found or 0
+        wish = np.zeros(2) if found is None else turned(wish, turn * (-1 if detour_s < 0 else 1))
+    return Footing(wish, detour_s, turn, left, stays)
