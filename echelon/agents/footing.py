@@ -11,8 +11,9 @@ import warp as wp
 from echelon.agents.levels import Skill, Unstick
 from echelon.agents.targets import LEVELLED
 from echelon.nav.steering import unit2
-from echelon.sim.geometry import cos_sin
-from echelon.sim.kernels.motion import fits, neighbours, world_free
+from echelon.sim.arsenal import CHASSIS
+from echelon.sim.geometry import boxes_overlap, cos_sin
+from echelon.sim.kernels.motion import world_free
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.tables import Rules
 
@@ -27,6 +28,10 @@ DETOUR_S = wp.constant(1.5)
 """How long a pilot keeps to one side after it last felt the obstacle [s]."""
 ELBOWS = wp.constant(1.5)
 """Room that pilots leave between their mech and the next [vox]."""
+WIDEST = wp.constant(max(max(spec.size[:2]) for spec in CHASSIS) / 2.0)
+MOST_BESIDE = wp.constant(12)
+Beside = wp.types.vector(length=12, dtype=wp.int32)
+"""The mechs that a pilot keeps clear of; the few that may stand within reach of one."""
 NO_ROOM = wp.constant(-1.0)
 """Who is walled in by others waits."""
 STAY_VOX, STAY_S = wp.constant(1.0), wp.constant(2.5)
@@ -45,16 +50,49 @@ WAY_COUNTS, PUSH_COUNTS, WHIM = wp.constant(1.0), wp.constant(1.0), wp.constant(
 
 
 @wp.func
-def stride(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, p: wp.vec3, u: wp.vec2) -> wp.vec3:
+def mechs_beside(rules: Rules, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, reach: float) -> Beside:
+    """Indices of the living mechs whose boxes may be within ``reach`` [vox] of a mech's own, -1 after the last."""
+    found = Beside(-1)
+    n = int(0)
+    p = pos[e, m]
+    most = rules.half[chassis[e, m]][0] + WIDEST + reach
+    for j in range(alive.shape[1]):
+        d = pos[e, j] - p
+        if wp.abs(d[0]) < most and wp.abs(d[1]) < most:
+            if j != m and alive[e, j] == 1 and n < MOST_BESIDE:
+                found[n] = j
+                n += 1
+    return found
+
+
+@wp.func
+def fits(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, near: Beside, old: wp.vec3, c: wp.vec3, h: wp.vec3) -> bool:
+    """Whether a box moved from ``old`` to ``c`` has room among voxels and mechs, as the rules of motion have it."""
+    if not world_free(plane, e, size, c, h):
+        return False
+    for i in range(MOST_BESIDE):
+        j = near[i]
+        if j < 0:
+            return True
+        p = pos[e, j]
+        hj = rules.half[chassis[e, j]]
+        if boxes_overlap(c, h, p, hj):
+            if not boxes_overlap(old, h, p, hj) or wp.length_sq(c - p) < wp.length_sq(old - p):
+                return False
+    return True
+
+
+@wp.func
+def stride(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: Beside, p: wp.vec3, u: wp.vec2) -> wp.vec3:
     """Where a stride from ``p`` along ``u`` leads, level or a step up [vox]; below the map where there is no room."""
     h = rules.half[chassis[e, m]]
     level = p + wp.vec3(u[0] * FEELER, u[1] * FEELER, 0.0)
     if level[0] < h[0] or level[1] < h[1] or level[0] > float(size[0]) - h[0] or level[1] > float(size[1]) - h[1]:
         return wp.vec3(0.0, 0.0, -1.0)
-    if fits(rules, plane, size, alive, chassis, pos, e, m, near, p, level, h):
+    if fits(rules, plane, size, chassis, pos, e, near, p, level, h):
         return level
     rise = wp.vec3(0.0, 0.0, rules.step_height)
-    if world_free(plane, e, size, p + rise, h) and fits(rules, plane, size, alive, chassis, pos, e, m, near, p, level + rise, h):
+    if world_free(plane, e, size, p + rise, h) and fits(rules, plane, size, chassis, pos, e, near, p, level + rise, h):
         return level + rise
     return wp.vec3(0.0, 0.0, -1.0)
 
@@ -67,12 +105,15 @@ def turned(u: wp.vec2, angle: float) -> wp.vec2:
 
 
 @wp.func
-def elbow_room(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), wish: wp.vec2) -> wp.vec2:
+def elbow_room(rules: Rules, e: int, m: int, team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), near: Beside, wish: wp.vec2) -> wp.vec2:
     """The wish, pushed away from friends that stand too near; at most full throttle."""
     moved = wish
     reach = rules.half[chassis[e, m]][0] + ELBOWS
-    for k in range(alive.shape[1]):
-        if k != m and alive[e, k] == 1 and team[e, k] == team[e, m]:
+    for i in range(MOST_BESIDE):
+        k = near[i]
+        if k < 0:
+            break
+        if team[e, k] == team[e, m]:
             dx = pos[e, m][0] - pos[e, k][0]
             dy = pos[e, m][1] - pos[e, k][1]
             share = 1.0 - wp.sqrt(dx * dx + dy * dy) / (reach + rules.half[chassis[e, k]][0])
@@ -82,13 +123,13 @@ def elbow_room(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), 
 
 
 @wp.func
-def free(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, u: wp.vec2, eighths: int) -> bool:
+def free(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: Beside, u: wp.vec2, eighths: int) -> bool:
     """Whether there is room a stride along ``u`` turned by so many eighths of a full turn."""
-    return stride(rules, plane, size, alive, chassis, pos, e, m, near, pos[e, m], turned(u, float(eighths) * EIGHTH_TURN))[2] > 0.0
+    return stride(rules, plane, size, chassis, pos, e, m, near, pos[e, m], turned(u, float(eighths) * EIGHTH_TURN))[2] > 0.0
 
 
 @wp.func
-def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, u: wp.vec2, memory: wp.vec2) -> wp.vec2:
+def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: Beside, u: wp.vec2, memory: wp.vec2) -> wp.vec2:
     """How to get past what stands in the way along ``u``: side and time left on it [s], and eighths of a turn or NO_ROOM.
 
     The first turn is the smallest with room; from then on the pilot keeps to its side and turns back only as far as
@@ -96,23 +137,23 @@ def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive
     """
     k = int(memory[1])
     if k == 0 or memory[0] == 0.0:
-        if free(rules, plane, size, alive, chassis, pos, e, m, near, u, 0):
+        if free(rules, plane, size, chassis, pos, e, m, near, u, 0):
             return wp.vec2(memory[0], 0.0)
         for i in range(1, MOST_TURN):
-            if memory[0] >= 0.0 and free(rules, plane, size, alive, chassis, pos, e, m, near, u, i):
+            if memory[0] >= 0.0 and free(rules, plane, size, chassis, pos, e, m, near, u, i):
                 return wp.vec2(DETOUR_S, float(i))
-            if memory[0] <= 0.0 and free(rules, plane, size, alive, chassis, pos, e, m, near, u, -i):
+            if memory[0] <= 0.0 and free(rules, plane, size, chassis, pos, e, m, near, u, -i):
                 return wp.vec2(-DETOUR_S, float(i))
         return wp.vec2(-memory[0], NO_ROOM)
     side = int(wp.sign(memory[0]))
     for i in range(wp.max(0, k - 2), MOST_TURN):
-        if free(rules, plane, size, alive, chassis, pos, e, m, near, u, i * side):
+        if free(rules, plane, size, chassis, pos, e, m, near, u, i * side):
             return wp.vec2(DETOUR_S * float(side), float(i))
     return wp.vec2(-DETOUR_S * float(side), NO_ROOM)
 
 
 @wp.func
-def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, way: wp.vec2, push: wp.vec2, seed: wp.uint32, tick: int) -> wp.vec2:
+def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: Beside, way: wp.vec2, push: wp.vec2, seed: wp.uint32, tick: int) -> wp.vec2:
     """Unit vector of the direction with most room, rather toward the zone than where pushing was in vain."""
     best = -push
     best_score = float(-1.0e9)
@@ -123,7 +164,7 @@ def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, al
         steps = int(0)
         for _ in range(ESCAPE_STEPS):
             if place[2] > 0.0:
-                place = stride(rules, plane, size, alive, chassis, pos, e, m, near, place, u)
+                place = stride(rules, plane, size, chassis, pos, e, m, near, place, u)
                 if place[2] > 0.0:
                     steps += 1
         if steps > 0:
@@ -153,7 +194,6 @@ def find_footing(
     s = skills[script[e, m] - LEVELLED]
     p = pos[e, m]
     dt = rules.dt_act
-    h = rules.half[chassis[e, m]]
     wish = pilot_wish[e, m]
     if s.unsticks != LOOKS:
         pilot_move[e, m] = wish
@@ -173,9 +213,8 @@ def find_footing(
     left = wp.max(-CALM_S, pilot_escape_s[e, m] - dt)
     if pilot_stay_s[e, m] >= STAY_S - 1.0e-4:
         left = ESCAPE_S
-        far = FEELER * float(ESCAPE_STEPS)
-        near = neighbours(rules, alive, chassis, pos, e, m, h, wp.vec2(far, far))
-        pilot_escape[e, m] = way_out(rules, move_plane, size[e], alive, chassis, pos, e, m, near, pilot_way[e, m], unit2(pilot_push[e, m][0], pilot_push[e, m][1]), seed[e], tick[e])
+        near = mechs_beside(rules, alive, chassis, pos, e, m, FEELER * float(ESCAPE_STEPS))
+        pilot_escape[e, m] = way_out(rules, move_plane, size[e], chassis, pos, e, m, near, pilot_way[e, m], unit2(pilot_push[e, m][0], pilot_push[e, m][1]), seed[e], tick[e])
         pilot_stay_s[e, m] = 0.0
         pilot_push[e, m] = wp.vec2(0.0, 0.0)
         pilot_detour_s[e, m] = 0.0
@@ -184,12 +223,12 @@ def find_footing(
     if left > 0.0:
         pilot_move[e, m] = pilot_escape[e, m]
         return
-    wish = elbow_room(rules, e, m, alive, team, chassis, pos, wish)
+    near = mechs_beside(rules, alive, chassis, pos, e, m, ELBOWS)
+    wish = elbow_room(rules, e, m, team, chassis, pos, near, wish)
     n = wp.length(wish)
     memory = wp.vec2(wp.sign(pilot_detour_s[e, m]) * wp.max(0.0, wp.abs(pilot_detour_s[e, m]) - dt), float(pilot_turn[e, m]))
     if n > LEAST_WISH:
-        near = neighbours(rules, alive, chassis, pos, e, m, h, wp.vec2(FEELER, FEELER))
-        memory = past(rules, move_plane, size[e], alive, chassis, pos, e, m, near, wish / n, memory)
+        memory = past(rules, move_plane, size[e], chassis, pos, e, m, near, wish / n, memory)
         wish = turned(wish, memory[1] * EIGHTH_TURN * wp.sign(memory[0]))
         if memory[1] == NO_ROOM:
             wish = wp.vec2(0.0, 0.0)
