@@ -1,0 +1,122 @@
+"""Pilots that meet walls, pockets and each other: they get past, get out, or wait; none pushes on in vain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.actions import ActionIndex
+from echelon.agents import levels
+from echelon.agents.heuristic import install, script_of
+from echelon.agents.levels import LEVELS, Unstick
+from echelon.sim.arsenal import CHASSIS, Chassis
+from tests.env.battle import Battle
+
+LOOKERS = [name for name, level in LEVELS.items() if level.unsticks == Unstick.LOOKS]
+HUNTERS = [name for name, level in LEVELS.items() if level.hunts]
+VENT = int(ActionIndex.VENT)
+MIDDLE = 30
+
+
+def pocket(grid: np.ndarray) -> None:
+    """A pocket open to the west, in the zone, between a pilot and the hostile it hunts."""
+    grid[0:8, 20:41, 33:35] = 1
+    grid[0:8, 20:22, 24:34] = 1
+    grid[0:8, 39:41, 24:34] = 1
+
+
+def chase(skill: str, chassis: Chassis, seconds: float = 20.0) -> np.ndarray:
+    """Where a pilot was each decision that remembers a hostile behind the pocket's back wall, and hunts it."""
+    battle = Battle(edit=pocket, pilots=install)
+    battle.empty()
+    battle.place(0, chassis, 28, MIDDLE)
+    battle.place(5, Chassis.HEAVY, 39, MIDDLE, yaw=np.pi)
+    battle.batch["script"].fill_(0)
+    battle.batch["weapon_prob"].fill_(0.0)
+    battle.put("script", script_of(skill), 0)
+    battle.look()
+    where = []
+    for _ in range(round(seconds / 0.25)):
+        battle.put("hp", CHASSIS[chassis].hp, 0)
+        battle.step()
+        where.append(battle["pos"][0, 0].copy())
+    battle.close()
+    return np.array(where)
+
+
+@pytest.mark.parametrize("skill", HUNTERS)
+@pytest.mark.parametrize("chassis", [Chassis.LIGHT, Chassis.MEDIUM, Chassis.HEAVY])
+def test_a_pocket_between_hunter_and_hostile_holds_nobody(skill, chassis):
+    where = chase(skill, chassis)
+    for start in range(len(where) - 22):
+        stay = where[start : start + 22]
+        near_target = np.linalg.norm(stay[-1, :2] - (39, MIDDLE)) < 12 and stay[-1, 0] > 35
+        assert near_target or np.ptp(stay, axis=0).max() > 1.0, f"stayed at {stay[0]} for 5 s from decision {start}"
+
+
+@pytest.mark.parametrize("skill", LOOKERS)
+def test_who_is_walled_in_on_all_sides_waits(skill):
+    def cell(grid: np.ndarray) -> None:
+        grid[0:16, 27:34, 7:14] = 1
+        grid[0:16, 29:32, 9:12] = 0
+
+    battle = Battle(edit=cell, pilots=install)
+    battle.empty()
+    battle.place(0, Chassis.MEDIUM, 10.5, 30.5)
+    battle.batch["script"].fill_(0)
+    battle.put("script", script_of(skill), 0)
+    battle.look()
+    for _ in range(20):
+        battle.step()
+        assert np.hypot(*battle["pilot_wish"][0, 0]) > 0.5
+        assert not battle["actions"][0, 0, :2].any()
+    battle.close()
+
+
+def test_a_wreck_in_the_way_is_walked_around():
+    """What the field of the map does not know of, the pilot feels."""
+    battle = Battle(pilots=install)
+    battle.empty()
+    battle.place(0, Chassis.MEDIUM, 5, MIDDLE)
+    plane = battle["move_plane"].copy()
+    plane[0, 26:35, 12:15] |= np.uint64(0b1111)
+    battle.batch.set("move_plane", plane)
+    battle.batch["script"].fill_(0)
+    battle.put("script", script_of("medium"), 0)
+    battle.look()
+    for _ in range(40):
+        battle.step()
+    zone = battle["zone"][0]
+    assert np.linalg.norm(battle["pos"][0, 0][:2] - zone[:2]) < zone[2]
+    battle.close()
+
+
+@pytest.mark.parametrize(("skill", "vents"), [("medium", False), ("hard", True), ("expert", True)])
+def test_the_upper_levels_vent_while_they_fire(skill, vents):
+    battle = Battle(pilots=install)
+    battle.empty()
+    battle.place(0, Chassis.MEDIUM, 20, MIDDLE)
+    battle.place(5, Chassis.HEAVY, 26, MIDDLE, yaw=np.pi)
+    battle.batch["script"].fill_(0)
+    battle.batch["weapon_prob"].fill_(1.0)
+    battle.put("script", script_of(skill), 0)
+    both = []
+    for _ in range(12):
+        battle.put("heat", 50.0, 0)
+        battle.put("hp", 200.0, 5)
+        battle.put("hp", 150.0, 0)
+        battle.put("cooldown", 0)
+        battle.put("pos", (20, MIDDLE, 1.5), 0)
+        battle.look()
+        battle.step()
+        action = battle["actions"][0, 0]
+        if action[[4, 6, 7]].any():
+            both.append(bool(action[VENT]))
+    battle.close()
+    assert both and all(v == vents for v in both)
+
+
+def test_the_levels_say_what_they_do_when_stuck():
+    assert LOOKERS == ["medium", "hard", "expert"]
+    rows = levels.pack_levels(0.25)
+    assert [row.unsticks for row in rows] == [int(level.unsticks) for level in LEVELS.values()]
