@@ -1,7 +1,7 @@
 """Every dial of Echelon, as frozen keyword-only dataclasses with a unit and a reason per field.
 
-The game's dials are written in ``echelon.config_game`` and ``config_reward``, those of opponents, curriculum and
-evaluation in ``config_opponents``, and all are re-exported here; the learner's and the whole run's are below. Presets
+The game's dials are written in ``config_game``, ``config_display`` and ``config_reward``, those of opponents, curriculum
+and evaluation in ``config_opponents``, and all are re-exported here; the learner's and the whole run's are below. Presets
 are functions in ``echelon.presets`` that return a complete ``RunConfig``. Importing this module loads nothing heavy.
 Impossible values raise ``ValueError`` naming field, value and range.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from echelon.config_display import DisplayConfig
 from echelon.config_game import (
     EPS_DIV,
     EPS_NORM,
@@ -48,6 +49,7 @@ __all__ = [
     "TANH_EPS",
     "ConnectivityConfig",
     "CurriculumConfig",
+    "DisplayConfig",
     "EnvConfig",
     "EvalConfig",
     "LadderSkill",

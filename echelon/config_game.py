@@ -1,4 +1,5 @@
-"""The dials of the game: world, physics, teams, clock and observation; the reward's are in ``config_reward``.
+"""The dials of the game: world, physics, teams, clock and observation; the reward's are in ``config_reward``, the
+display's in ``config_display``.
 
 Import them from ``echelon.config``, which adds the learner's. Tables that differ by weapon, mech class or
 voxel material are rows in ``echelon.sim.arsenal`` and ``echelon.sim.world``. A value that makes no sense
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Literal
 
+from echelon.config_display import DisplayConfig
 from echelon.config_ranges import (
     CONNECTIVITY_RANGES,
     LARGE,
@@ -295,6 +297,8 @@ class EnvConfig:
     """Constants of motion, heat and sensing."""
     obs_norm: ObsNormConfig = field(default_factory=ObsNormConfig)
     """Observation scales."""
+    display: DisplayConfig = field(default_factory=DisplayConfig)
+    """What displays make of what sensors find."""
     reward: RewardConfig = field(default_factory=RewardConfig)
     """Reward weights."""
 

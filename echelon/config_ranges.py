@@ -62,6 +62,12 @@ CONNECTIVITY_RANGES = {
     "clearance_z": (1, 16), "obstacle_inflate_radius": (0, 8), "wall_cost": (0, 10**6), "carve_width": (1, 64),
     "max_digs": (0, 64), "max_regenerations": (0, 64),
 }  # fmt: skip
+DISPLAY_RANGES: dict[str, tuple[float, float]] = {
+    "memory_s": (0.0, 60.0), "margin": AMOUNT, "noise": SHARE, "class_certainty": SHARE, "quality_age_s": AMOUNT,
+    "jam_age_s": AMOUNT, "jam_confidence": SHARE, "jam_class": SHARE, "eccm_most": SHARE, "eccm_confidence": AMOUNT,
+    "eccm_class": AMOUNT, "faint": (TINY, 1.0), "collision_s": (0.0, HOUR_S), "reactor_heat": AMOUNT,
+    "low_stability": AMOUNT, "attention": (0, 10**6),
+}  # fmt: skip
 OBS_NORM_RANGES = {"vel_scale_xy": POSITIVE, "vel_scale_z": POSITIVE, "heat_max_ratio": POSITIVE}
 REWARD_RANGES = {
     **dict.fromkeys(("approach", "zone", "damage", "kill", "assist", "death", "win", "loss", "draw"), FINITE),

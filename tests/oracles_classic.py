@@ -75,7 +75,7 @@ def turned(raster: np.ndarray, yaw: float) -> np.ndarray:
 
 def own_scalars(s, m: int, limit: int, win: float) -> list[float]:
     mech, side, down = MECHS[s.chassis[m]], int(s.team[m]), is_shut_down(s, m)
-    q, jam = sense.quality(s, m)
+    q, jam, _ = sense.quality(s, m)
     targeted = any(hostile(s, m, j) and distance(s.pos[j], s.pos[m]) <= 8 and sees(s, m, j) for j in living(s))
     chased = any(hostile(s, m, j) and MISSILE in s.round_weapon[j][s.round_target[j] == m] for j in range(count(s)))
     share, tons, width = s.heat[m] / mech.heat_cap, s.zone_tonnage, max(s.size[0], s.size[1])

@@ -48,10 +48,10 @@ def emits(s, m: int) -> bool:
     return bool((s.ecm[m] or s.eccm[m]) and not is_shut_down(s, m))
 
 
-def quality(s, m: int) -> tuple[float, float]:
-    """Sensor quality and jamming of a mech."""
+def quality(s, m: int) -> tuple[float, float, float]:
+    """Sensor quality of a mech, and the jamming and the friendly ECCM that make it."""
     if not s.alive[m] or is_shut_down(s, m):
-        return 0.25, 0.0
+        return 0.25, 0.0, 0.0
     jam = aid = 0.0
     for j in living(s):
         strength = max(0.0, 1 - distance(s.pos[j], s.pos[m]) / 50)
@@ -59,7 +59,7 @@ def quality(s, m: int) -> tuple[float, float]:
             jam = max(jam, strength)
         if not hostile(s, m, j) and j != m and s.eccm[j] and emits(s, j):
             aid = max(aid, strength)
-    return float(np.clip(1 - 0.85 * jam + 0.65 * aid, 0.25, 1.5)), jam
+    return float(np.clip(1 - 0.85 * jam + 0.65 * aid, 0.25, 1.5)), jam, aid
 
 
 def visible(s, m: int, j: int) -> bool:
@@ -115,7 +115,7 @@ def contact_row(s, m: int, j: int) -> list[float]:
         *(heading_frame(r, s.yaw[m]) / longest),
         *np.clip(v / [14, 14, 10], -1, 1),
         sin(s.yaw[j] - s.yaw[m]), cos(s.yaw[j] - s.yaw[m]),
-        min(1, max(0, s.hp[j] / mech.hp)), min(1, s.heat[j] / (2 * mech.heat_cap)), s.stability[j] / 100,
+        *np.clip([s.hp[j] / mech.hp, s.heat[j] / (2 * mech.heat_cap), s.stability[j] / 100], 0, 1),
         s.fallen[j] > 0, is_legged(s, j), not hostile(s, m, j), hostile(s, m, j), 0,
         *(s.chassis[j] == c for c in range(4)),
         painted_by_pack_of(s, m, j), 1, np.clip(pitch, -1, 1),
@@ -148,7 +148,7 @@ def squad_row(s, m: int, j: int) -> list[float]:
 def ego(s, m: int, limit: int, win: float) -> list[float]:
     """The 32 ego columns; ``limit`` decisions and a score of ``win`` end the episode."""
     mech, side, down = MECHS[s.chassis[m]], int(s.team[m]), is_shut_down(s, m)
-    q, jam = quality(s, m)
+    q, jam, _ = quality(s, m)
     targeted = any(
         hostile(s, m, j) and distance(s.pos[j], s.pos[m]) <= 8 and sees(s, m, j) for j in living(s)
     )  # fmt: skip
@@ -192,14 +192,14 @@ def local_map(s, m: int) -> list[float]:
     return cells
 
 
-def row(s, m: int, *, limit: int = 240, win: float = 30.0) -> np.ndarray:
+def row(s, m: int, *, limit: int = 240, win: float = 30.0, shown=contact_row) -> np.ndarray:
     """The whole observation of a mech: the 706 core, messages and local map; slots as in ``s.contact``."""
     contact = np.zeros((20, 25)), np.ones(20)
     mates = np.zeros((12, 10)), np.ones(12)
     rest = np.zeros(32 + 14 + 8 + 40 + 121)
     if s.alive[m]:
-        for k, j in enumerate(j for j in s.contact[m] if j >= 0):
-            contact[0][k], contact[1][k] = contact_row(s, m, int(j)), 0
+        for k in np.flatnonzero(s.contact[m] >= 0):
+            contact[0][k], contact[1][k] = shown(s, m, int(s.contact[m][k])), 0
         for k, j in enumerate(squad(s, m)):
             mates[0][k], mates[1][k] = squad_row(s, m, j), 0
         first = m - m % 5

@@ -16,23 +16,15 @@ from numpy.typing import NDArray
 
 from echelon.actions import action_dim
 from echelon.config import EnvConfig
-from echelon.env import assist, contacts, looking, observe, observe_telemetry, referee, reward
+from echelon.env import assist, contacts, display, looking, observe, observe_telemetry, referee, reward
 from echelon.nav.steering import lay_ways
-from echelon.rl.suite import COMBAT_SUITES, SuiteType, build_suite_descriptor
 from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch, Program, Runner, in_phase
 from echelon.sim.batch import Batch, Maps
-from echelon.sim.state import Field
+from echelon.sim.state import TRACKS, Field
 
 MECH = "EM"
-CLASS_SUITES = (
-    SuiteType.SCOUT_RECON,
-    SuiteType.LIGHT_SKIRMISH,
-    SuiteType.MEDIUM_ASSAULT,
-    SuiteType.HEAVY_FIRE_SUPPORT,
-)
-"""Suite of each chassis."""
 THREAT_WEIGHTS = (0.5, 0.7, 1.0, 1.5)
 """Weight of each chassis in the threat and friendly mass gauges."""
 
@@ -77,7 +69,9 @@ class Engine:
         self.batch.lengths["A"] = self.action_dim
         self.batch.lengths["R"] = len(reward.TERM_NAMES)
         self.batch.lengths["G"] = self.batch.backend.lengths["G"] = observe_telemetry.BINS
-        for fields in (FIELDS, referee.FIELDS, reward.FIELDS, observe_telemetry.FIELDS if self._surveys else {}):
+        self.batch.lengths["D"] = display.memory_decisions(cfg) + 1
+        surveyed = observe_telemetry.FIELDS if self._surveys else {}
+        for fields in (FIELDS, TRACKS, referee.FIELDS, reward.FIELDS, surveyed):
             self.batch.add_fields(fields)
         self._add_constants()
         self.batch["row_of"].fill_(-1)
@@ -99,23 +93,15 @@ class Engine:
     def _add_constants(self) -> None:
         batch = self.batch
         cfg = self.cfg
-        specs = [COMBAT_SUITES[s] for s in CLASS_SUITES]
         norm = cfg.obs_norm
         loudest = max(c.max_speed * c.noise_mass for c in CHASSIS) * (self.num_mechs - 1)
         scale = [norm.vel_scale_xy, norm.vel_scale_z, norm.heat_max_ratio, loudest]
-        squad = [[s.squad_position_slots, s.squad_detail_level] for s in specs]
-        alike = cfg.obs_layout == "classic"
-        slots = [observe.CLASSIC_SLOTS if alike else s.visual_contact_slots for s in specs]
-        reach = [1.0 if alike else s.sensor_range_mult for s in specs]
-        batch.add_constant("suite_slots", slots, wp.int32)
-        batch.add_constant("suite_squad", np.array(squad, np.int32), wp.int32)
-        batch.add_constant("sensor_range", reach, wp.float32)
-        batch.add_constant("descriptors", np.array([build_suite_descriptor(s) for s in specs], np.float32), wp.float32)
+        batch.backend.add({"display": display.pack(cfg)}, per_env=False)
         batch.add_constant("threat", list(THREAT_WEIGHTS), wp.float32)
         batch.add_constant("obs_scale", scale, wp.float32)
         batch.add_constant("obs_row", np.zeros(1, np.int32), wp.int32)
         batch.add_constant("first_row", np.zeros(1, np.int32), wp.int32)
-        for name, (values, dtype) in reward.constants(cfg).items():
+        for name, (values, dtype) in {**display.constants(cfg), **reward.constants(cfg)}.items():
             batch.add_constant(name, values, dtype)
 
     def attach(self, obs: Any, final_obs: Any) -> None:
@@ -165,6 +151,7 @@ class Engine:
     def begin(self, fresh: str) -> list[Launch]:
         """Return the program that begins an episode where array ``fresh`` says so."""
         cleared = in_phase("reset", [Launch(referee.clear_episode, MECH, {"fresh": fresh})])
+        cleared += display.begun(self.cfg, fresh)
         return [*step.reset(fresh), *cleared, *(observe_telemetry.begun(fresh) if self._surveys else [])]
 
     def look(self, fresh: str, **buffers: str) -> list[Launch]:
@@ -174,6 +161,7 @@ class Engine:
             rows.append(looking.show(self.cfg, {"fresh": fresh, **OPPONENT_BUFFERS}))
         return [
             *step.look(fresh),
+            *display.kept(self.cfg, fresh),
             *in_phase("sensing", [Launch(contacts.fill_contacts, MECH, {"fresh": fresh})]),
             *in_phase("observe", [launch for part in rows for launch in part]),
         ]

@@ -8,7 +8,7 @@ from typing import Any
 import warp as wp
 
 from echelon.config import EnvConfig
-from echelon.env import observe, observe_classic, observe_kernels, observe_self
+from echelon.env import observe, observe_classic, observe_contacts, observe_kernels, observe_self
 from echelon.sim.backend import Launch
 
 MECH = "EM"
@@ -51,7 +51,7 @@ def _mending(blocks: tuple[observe.Block, ...]) -> dict[str, Any]:
 def _suite(at: Mapping[str, int]) -> list[Launch]:
     contacts = {"rows": observe.suite.MAX_CONTACTS, "mask_at": at["contact_mask_at"]}
     return [
-        Launch(observe_kernels.show_contacts, MECH, contacts),
+        Launch(observe_contacts.show_contacts, MECH, contacts),
         Launch(observe_kernels.show_squad, MECH),
         Launch(observe_self.show_senses, MECH),
         Launch(observe_self.show_body, MECH),
@@ -61,7 +61,7 @@ def _suite(at: Mapping[str, int]) -> list[Launch]:
 
 def _classic(at: Mapping[str, int]) -> list[Launch]:
     launches = [
-        Launch(observe_kernels.show_contacts, MECH, {"rows": observe.CLASSIC_SLOTS, "mask_at": -1}),
+        Launch(observe_contacts.show_contacts, MECH, {"rows": observe.CLASSIC_SLOTS, "mask_at": -1}),
         Launch(observe_classic.show_telemetry, MECH, at),
         Launch(observe_classic.show_own_senses, MECH, at),
         Launch(observe_classic.show_own_body, MECH, at),

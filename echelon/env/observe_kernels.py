@@ -1,8 +1,7 @@
 """Fills the columns of ``observe``: one thread per mech writes its own row of the rollout buffer.
 
 Mechs whose row is -1 are not learners and are skipped. A dead mech's row is zero with all masks set. Distances are
-in units of the map's longest edge; contact and squad features follow the tables in ``observe``. Contacts come first in
-every layout.
+in units of the map's longest edge; features follow the tables in ``observe``. ``observe_contacts`` has the contacts.
 """
 
 # ruff: noqa: E501
@@ -10,13 +9,11 @@ import warp as wp
 
 from echelon.config import PACK_SIZE
 from echelon.env import observe
-from echelon.sim.geometry import arc_tan2, clamp_unit, cos_sin, to_heading, xy_length
-from echelon.sim.kernels.sensing import own_pack_paint
+from echelon.sim.geometry import cos_sin, to_heading, xy_length
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-CONTACTS_AT = wp.constant(observe.offset("contacts"))
 SQUAD_AT = wp.constant(observe.offset("squad"))
 SQUAD_MASK_AT = wp.constant(observe.offset("squad_mask"))
 PANEL_AT = wp.constant(observe.offset("panel"))
@@ -30,12 +27,6 @@ MAP_SIDE = wp.constant(observe.LOCAL_MAP_SIDE)
 PACK = wp.constant(PACK_SIZE)
 PACKMATE = wp.constant(-1.0)
 """Distance by which packmates, who lie side by side, are sorted before all others."""
-ROUND_SPEED = wp.constant(40.0)
-"""Speed of the ballistic round that the lead hint is for [vox/s]."""
-PITCH_SCALE = wp.constant(0.785398163)
-"""Pitch at which the lead hint saturates [rad]."""
-NEAR = wp.constant(0.1)
-SLOW = wp.constant(0.5)
 CLASS_SPAN = wp.constant(3.0)
 
 
@@ -51,89 +42,6 @@ def bit(yes: bool) -> float:
     if yes:
         return 1.0
     return 0.0
-
-
-@wp.func
-def lead_pitch(rules: Rules, r: wp.vec3) -> float:
-    """Pitch of a ballistic shot at a target at relative position r, as a share of the scale."""
-    d = xy_length(r)
-    if d <= NEAR:
-        return 0.0
-    t = d / ROUND_SPEED
-    return clamp_unit(arc_tan2(r[2] + 0.5 * rules.gravity * t * t, d) / PITCH_SCALE)
-
-
-@wp.func
-def crossing(r: wp.vec3, v: wp.vec3) -> float:
-    """1 for a target moving across the line of sight, 0 for one moving along it or standing."""
-    speed = wp.length(v)
-    distance = wp.length(r)
-    if speed <= SLOW or distance <= NEAR:
-        return 0.0
-    return wp.max(0.0, 1.0 - wp.abs(wp.dot(r, v) / (speed * distance)))
-
-
-@wp.kernel
-def show_contacts(
-    # rules
-    rules: Rules, obs_scale: wp.array(dtype=wp.float32), rows: wp.int32, mask_at: wp.int32,
-    # world
-    size: wp.array(dtype=wp.vec3i),
-    # state in
-    fresh: wp.array(dtype=wp.int32), row_of: wp.array2d(dtype=wp.int32), obs_row: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), contact: wp.array3d(dtype=wp.int32),
-    # out
-    obs: wp.array3d(dtype=wp.float32),
-):
-    """Write the contact rows, and their mask where the layout has one (``mask_at`` -1: none)."""
-    e, m = wp.tid()
-    n = row_of[e, m]
-    if fresh[e] == 0 or n < 0:
-        return
-    t = obs_row[0]
-    cs = cos_sin(yaw[e, m])
-    edge = longest(size[e])
-    for k in range(rows):
-        at = CONTACTS_AT + k * CONTACT_DIM
-        j = contact[e, m, k]
-        if mask_at >= 0:
-            obs[t, n, mask_at + k] = bit(j < 0 or alive[e, m] == 0)
-        if j < 0 or alive[e, m] == 0:
-            for i in range(CONTACT_DIM):
-                obs[t, n, at + i] = 0.0
-            continue
-        c = chassis[e, j]
-        r = pos[e, j] - pos[e, m]
-        rv = vel[e, j] - vel[e, m]
-        rel = to_heading(r, cs) / edge
-        v = to_heading(rv, cs)
-        facing = cos_sin(yaw[e, j] - yaw[e, m])
-        friend = team[e, j] == team[e, m]
-        closing = float(0.0)
-        if wp.length(r) > NEAR:
-            closing = clamp_unit(-wp.dot(rv, r) / (wp.length(r) * 2.0 * obs_scale[0]))
-        obs[t, n, at] = rel[0]
-        obs[t, n, at + 1] = rel[1]
-        obs[t, n, at + 2] = rel[2]
-        obs[t, n, at + 3] = clamp_unit(v[0] / (2.0 * obs_scale[0]))
-        obs[t, n, at + 4] = clamp_unit(v[1] / (2.0 * obs_scale[0]))
-        obs[t, n, at + 5] = clamp_unit(v[2] / obs_scale[1])
-        obs[t, n, at + 6] = facing[1]
-        obs[t, n, at + 7] = facing[0]
-        obs[t, n, at + 8] = wp.clamp(hp[e, j] / rules.max_hp[c], 0.0, 1.0)
-        obs[t, n, at + 9] = wp.clamp(heat[e, j] / (rules.heat_cap[c] * obs_scale[2]), 0.0, 1.0)
-        obs[t, n, at + 10] = stability[e, j] / rules.max_stability
-        obs[t, n, at + 11] = bit(fallen[e, j] > 0)
-        obs[t, n, at + 12] = bit(leg_hp[e, j] <= 0.0)
-        obs[t, n, at + 13] = bit(friend)
-        obs[t, n, at + 14] = bit(not friend)
-        obs[t, n, at + 15] = 0.0
-        for i in range(4):
-            obs[t, n, at + 16 + i] = bit(c == i)
-        obs[t, n, at + 20] = bit(own_pack_paint(e, m, j, painted, painter, team, pack))
-        obs[t, n, at + 21] = 1.0
-        obs[t, n, at + 22] = lead_pitch(rules, r)
-        obs[t, n, at + 23] = closing
-        obs[t, n, at + 24] = crossing(r, vel[e, j])
 
 
 @wp.func

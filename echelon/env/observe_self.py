@@ -8,6 +8,7 @@ while shut down.
 import warp as wp
 
 from echelon.env import observe
+from echelon.env.display import Display
 from echelon.env.observe_kernels import PANEL_AT, PANEL_SQUAD, bit
 from echelon.env.referee import in_zone
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
@@ -98,7 +99,7 @@ def is_chased(
 @wp.kernel
 def show_senses(
     # rules
-    rules: Rules, obs_scale: wp.array(dtype=wp.float32),
+    rules: Rules, display: Display, obs_scale: wp.array(dtype=wp.float32),
     # state in
     fresh: wp.array(dtype=wp.int32), row_of: wp.array2d(dtype=wp.int32), obs_row: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), noise: wp.array2d(dtype=wp.float32), sight: wp.array3d(dtype=wp.uint8), painted: wp.array2d(dtype=wp.int32), was_hit: wp.array2d(dtype=wp.int32), hit_dir: wp.array2d(dtype=wp.vec3), quality: wp.array2d(dtype=wp.float32), jam: wp.array2d(dtype=wp.float32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32),
     # out
@@ -189,7 +190,7 @@ def shown_mass(e: int, m: int, hostile: bool, threat: wp.array(dtype=wp.float32)
 @wp.kernel
 def show_display(
     # rules
-    rules: Rules, descriptors: wp.array2d(dtype=wp.float32), threat: wp.array(dtype=wp.float32), suite_slots: wp.array(dtype=wp.int32), suite_squad: wp.array2d(dtype=wp.int32),
+    rules: Rules, display: Display, descriptors: wp.array2d(dtype=wp.float32), threat: wp.array(dtype=wp.float32), suite_slots: wp.array(dtype=wp.int32), suite_squad: wp.array2d(dtype=wp.int32),
     # state in
     fresh: wp.array(dtype=wp.int32), row_of: wp.array2d(dtype=wp.int32), obs_row: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), was_hit: wp.array2d(dtype=wp.int32), contact: wp.array3d(dtype=wp.int32),
     # out
@@ -204,7 +205,7 @@ def show_display(
     c = chassis[e, m]
     living = float(alive[e, m])
     for i in range(DESCRIPTOR_DIM):
-        obs[t, n, DESCRIPTOR_AT + i] = living * descriptors[c, i]
+        obs[t, n, DESCRIPTOR_AT + i] = living * float(display.descriptor) * descriptors[c, i]
     for i in range(PANEL_DIM):
         if i != PANEL_SQUAD:
             obs[t, n, PANEL_AT + i] = 0.0
@@ -218,5 +219,5 @@ def show_display(
     obs[t, n, PANEL_AT] = float(shown) / float(suite_slots[c])
     obs[t, n, PANEL_AT + 4] = shown_mass(e, m, True, threat, contact, team, chassis)
     obs[t, n, PANEL_AT + 5] = shown_mass(e, m, False, threat, contact, team, chassis)
-    obs[t, n, PANEL_AT + 6] = bit(low or hot or was_hit[e, m] == 1)
+    obs[t, n, PANEL_AT + 6] = float(display.alerts) * bit(low or hot or was_hit[e, m] == 1)
     obs[t, n, PANEL_AT + 7] = float(suite_squad[c, 1]) / 2.0

@@ -120,6 +120,7 @@ class Batch:
         self["packs"].fill_(cfg.num_packs)
         self["env_index"].assign(np.arange(first_env, first_env + num_envs, dtype=np.int32))
         self.add_constant("sensor_range", np.ones(len(CHASSIS), dtype=np.float32), wp.float32)
+        self.add_constant("paint_reports", np.ones(len(CHASSIS), dtype=np.int32), wp.int32)
         self.add_constant("run_seed", np.array([seed], dtype=np.uint32), wp.uint32)
 
     def __getitem__(self, name: str) -> wp.array:

@@ -12,12 +12,14 @@ import hashlib
 import numpy as np
 
 from echelon.sim.batch import Batch
-from echelon.sim.state import STATE, WORLD
+from echelon.sim.state import STATE, TRACKS, WORLD
 
 NOT_STATE = frozenset(
     ("env_index", "episode", "forced_seed", "forced_slot", "map_slot", "packs", "order")
 )  # fmt: skip
 """Fields that say where and how often an environment plays, and the movement order, drawn afresh each tick."""
+REMEMBERED = ("contact", *TRACKS)
+"""What fills the contact slots that the next target preferences refer to; only an engine's batch has all of it."""
 ROUND_FIELDS = ("round_pos", "round_vel", "round_age", "round_target")
 """Fields of a round, meaningless where none flies."""
 
@@ -26,8 +28,8 @@ def state_hash(batch: Batch, env: int) -> str:
     """Return the sha256, in hex, of everything that environment ``env`` of ``batch`` will play on from."""
     digest = hashlib.sha256()
     flying = _of(batch, "round_weapon", env) >= 0
-    for name in (*WORLD, *STATE):
-        if name in NOT_STATE:
+    for name in (*WORLD, *STATE, *REMEMBERED):
+        if name in NOT_STATE or name not in batch.fields:
             continue
         values = _of(batch, name, env)
         if name in ROUND_FIELDS:

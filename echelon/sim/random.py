@@ -22,6 +22,7 @@ _SEED_SALT = 0x9E3779B9
 _KEY_STEPS = ((0x85EBCA6B, 1), (0xC2B2AE35, 2), (0x27D4EB2F, 3), (0x165667B1, 4))
 """Multiplier and offset for stream, tick, entity and draw, in the order they are absorbed."""
 _UNIT = 2.0**-24
+_BYTES_MEAN, _BYTES_SD = 510.0, 147.80054
 _BLOCK = 256
 """Draws that a ``Stream`` computes at once; it changes speed only, never a value."""
 
@@ -35,6 +36,7 @@ class StreamId(IntEnum):
     ORDER = 3
     AGENT = 4
     MAP = 5
+    DISPLAY = 6
 
 
 def mix(x: Any) -> Any:
@@ -75,6 +77,13 @@ def uniform01(seed: Any, stream: Any, tick: Any, entity: Any, draw: Any) -> Any:
     if isinstance(h, int):
         return (h >> 8) * _UNIT
     return (h >> np.uint32(8)).astype(np.float32) * np.float32(_UNIT)
+
+
+def bell(bits: Any) -> Any:
+    """Return numbers that are near enough to normal, mean 0 and deviation 1: the scaled sums of the words' bytes."""
+    words = np.asarray(bits).astype(np.uint32)
+    total = sum((words >> np.uint32(shift)) & np.uint32(255) for shift in (0, 8, 16, 24))
+    return (np.asarray(total).astype(np.float32) - np.float32(_BYTES_MEAN)) * np.float32(1 / _BYTES_SD)
 
 
 class Stream:

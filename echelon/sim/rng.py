@@ -14,8 +14,13 @@ STREAM_COMBAT = wp.constant(2)
 STREAM_ORDER = wp.constant(3)
 STREAM_AGENT = wp.constant(4)
 STREAM_MAP = wp.constant(5)
+STREAM_DISPLAY = wp.constant(6)
 MIX_A = wp.constant(wp.uint32(0x21F0AAAD))
 MIX_B = wp.constant(wp.uint32(0x735A2D97))
+BYTE = wp.constant(wp.uint32(255))
+BYTES_MEAN = wp.constant(510.0)
+BYTES_SCALE = wp.constant(1.0 / 147.80054)
+"""One over the standard deviation of the sum of four even bytes, sqrt(4 (256^2 - 1) / 12)."""
 KEY_SEED = wp.constant(wp.uint32(0x9E3779B9))
 KEY_STREAM = wp.constant(wp.uint32(0x85EBCA6B))
 KEY_TICK = wp.constant(wp.uint32(0xC2B2AE35))
@@ -35,14 +40,33 @@ def mix(x: wp.uint32) -> wp.uint32:
 
 
 @wp.func
-def draw_u32(seed: wp.uint32, stream: wp.int32, tick: wp.int32, entity: wp.int32, draw: wp.int32) -> wp.uint32:
-    """Return 32 random bits for the key."""
+def keyed(seed: wp.uint32, stream: wp.int32, tick: wp.int32, entity: wp.int32) -> wp.uint32:
+    """Return what all draws of one entity share; ``drawn`` takes them from it."""
     h = mix(seed ^ KEY_SEED)
     h = mix(h ^ (wp.uint32(stream) * KEY_STREAM + wp.uint32(1)))
     h = mix(h ^ (wp.uint32(tick) * KEY_TICK + wp.uint32(2)))
     h = mix(h ^ (wp.uint32(entity) * KEY_ENTITY + wp.uint32(3)))
-    h = mix(h ^ (wp.uint32(draw) * KEY_DRAW + wp.uint32(4)))
     return h
+
+
+@wp.func
+def drawn(key: wp.uint32, draw: wp.int32) -> wp.uint32:
+    """Return the 32 random bits of one draw."""
+    return mix(key ^ (wp.uint32(draw) * KEY_DRAW + wp.uint32(4)))
+
+
+@wp.func
+def draw_u32(seed: wp.uint32, stream: wp.int32, tick: wp.int32, entity: wp.int32, draw: wp.int32) -> wp.uint32:
+    """Return 32 random bits for the key."""
+    return drawn(keyed(seed, stream, tick, entity), draw)
+
+
+@wp.func
+def bell(bits: wp.uint32) -> wp.float32:
+    """Return a number that is near enough to normal, mean 0 and deviation 1: the scaled sum of the four bytes."""
+    low = (bits & BYTE) + ((bits >> wp.uint32(8)) & BYTE)
+    high = ((bits >> wp.uint32(16)) & BYTE) + (bits >> wp.uint32(24))
+    return (float(low + high) - BYTES_MEAN) * BYTES_SCALE
 
 
 @wp.func

@@ -98,6 +98,28 @@ def stir(scene: Scene, rng: np.random.Generator) -> None:
     scene.put("hit_dir", away / np.linalg.norm(away, axis=-1, keepdims=True) * (rng.random((*shape, 1)) < 0.6))
 
 
+def recall(scene: Scene, rng: np.random.Generator) -> None:
+    """Give every display a past: slots filled before, sightings of the last decisions, and how everybody was then."""
+    envs, mechs = shape = scene["alive"].shape
+    depth = scene["trace_marks"].shape[2]
+    scene.batch.set("decision", np.arange(envs, dtype=np.int32) * 20 + 23)
+    now = scene["decision"][:, None, None]
+    seen = now - rng.integers(1, 30, (envs, mechs, mechs))
+    kept = (rng.random(seen.shape) < 0.7) & ~np.eye(mechs, dtype=bool)
+    scene.batch.set("seen", np.where(kept, np.maximum(seen, -1), -1).astype(np.int32))
+    who = rng.permuted(np.tile(np.arange(mechs), (envs, mechs, 1)), axis=2)[..., :20]
+    slots = np.full(scene["contact"].shape, -1)
+    slots[..., : who.shape[-1]] = np.where(rng.random(who.shape) < 0.6, who, -1)
+    itself = slots == np.arange(mechs)[:, None]
+    scene.batch.set("contact", np.where(itself, -1, slots).astype(np.int32))
+    room = scene["size"][:, None, None].astype(float)
+    body = [rng.uniform(-3, 3, (*shape, depth)), *(rng.uniform(1, most, (*shape, depth)) for most in (60, 120, 100))]
+    scene.batch.set("trace_pos", (rng.uniform(0, 1, (*shape, depth, 3)) * room).astype(np.float32))
+    scene.batch.set("trace_vel", rng.uniform(-6, 6, (*shape, depth, 3)).astype(np.float32))
+    scene.batch.set("trace_body", np.stack(body, axis=-1).astype(np.float32))
+    scene.batch.set("trace_marks", rng.integers(0, 4 * (mechs + 1), (*shape, depth)).astype(np.int32))
+
+
 def snapshot(scene: Scene, env: int) -> SimpleNamespace:
     """Return copies of one environment's arrays, by name."""
     return SimpleNamespace(**{name: scene[name][env].copy() for name in scene.batch.fields})

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from echelon.env import observe
+from tests import oracles_display as display
 from tests import oracles_sense as rules
 from tests.env.battle import Battle
-from tests.parity.scenes import clear, clutter, scatter, snapshots, stir
+from tests.parity.scenes import clear, clutter, recall, scatter, snapshots, stir
 
 
 @pytest.fixture(scope="module", params=["partial", "full"])
@@ -18,7 +19,9 @@ def battle(request):
     rng = np.random.default_rng(11)
     scatter(made, rng)
     stir(made, rng)
-    clear(made, "quality", "jam", "sight", "visible", "contact")
+    recall(made, rng)
+    made.before = made["contact"].copy()
+    clear(made, "quality", "jam", "aid", "sight", "visible")
     made.rows[:] = -7.0
     made.look()
     made.expected = snapshots(made)
@@ -31,6 +34,7 @@ def test_sensor_quality_and_jamming_follow_the_rules(battle):
         wanted = np.array([rules.quality(s, m) for m in range(20)])
         np.testing.assert_allclose(battle["quality"][e], wanted[:, 0], atol=1e-5, err_msg="quality")
         np.testing.assert_allclose(battle["jam"][e], wanted[:, 1], atol=1e-5, err_msg="jam")
+        np.testing.assert_allclose(battle["aid"][e], wanted[:, 2], atol=1e-5, err_msg="aid")
 
 
 def test_every_mech_sees_exactly_whom_the_channels_give(battle):
@@ -44,18 +48,27 @@ def test_every_mech_sees_exactly_whom_the_channels_give(battle):
         assert np.array_equal(battle["visible"][e].astype(bool), wanted), f"visible of environment {e}"
 
 
-def test_contact_slots_follow_quotas_order_and_filter(battle):
+def test_contact_slots_follow_quotas_order_and_filter_and_keep_whom_they_held(battle):
+    kept = moved = 0
     for e, s in enumerate(battle.expected):
         for m in range(20):
-            wanted = rules.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
-            wanted += [-1] * (20 - len(wanted))
+            wanted = display.fill(s, m, battle.before[e, m].tolist())
+            same = np.array(wanted) == battle.before[e, m]
+            kept, moved = kept + int((same & (np.array(wanted) >= 0)).sum()), moved + int((~same).sum())
             assert battle["contact"][e, m].tolist() == wanted, f"contacts of mech {m} in environment {e}"
+    assert kept > 100 and moved > 100
+
+
+def test_filling_again_in_the_same_decision_changes_nothing(battle):
+    slots, rows = battle["contact"].copy(), battle.rows.copy()
+    battle.look()
+    assert np.array_equal(battle["contact"], slots) and np.array_equal(battle.rows, rows)
 
 
 def test_every_observation_column_follows_the_rules(battle):  # RL-48 (LOW-9)
     names = [row.name for row in observe.layout(battle.cfg)]
     for e, s in enumerate(battle.expected):
-        wanted = np.stack([rules.row(s, m) for m in range(20)])
+        wanted = np.stack([rules.row(s, m, shown=display.contact_row) for m in range(20)])
         gap = np.abs(battle.obs[e] - wanted)
         m, column = np.unravel_index(gap.argmax(), gap.shape)
         got = f"{names[column]} is {battle.obs[e, m, column]}, wanted {wanted[m, column]}"

@@ -28,10 +28,10 @@ def emission(rules: Rules, distance: float) -> float:
 @wp.func
 def quality_of(
     rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), shutdown: wp.array2d(dtype=wp.int32), ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32),
-) -> wp.vec2:
-    """Sensor quality of a mech under hostile ECM and friendly ECCM, and the strength of the jamming."""
+) -> wp.vec3:
+    """Sensor quality of a mech, and the strength of the hostile ECM and of the friendly ECCM that make it."""
     if alive[e, m] == 0 or shutdown[e, m] == 1:
-        return wp.vec2(rules.quality_min, 0.0)
+        return wp.vec3(rules.quality_min, 0.0, 0.0)
     jamming = float(0.0)
     aid = float(0.0)
     for j in range(alive.shape[1]):
@@ -42,7 +42,7 @@ def quality_of(
             if team[e, j] == team[e, m] and eccm[e, j] == 1:
                 aid = wp.max(aid, strength)
     q = 1.0 - rules.ecm_weight * jamming + rules.eccm_weight * aid
-    return wp.vec2(wp.clamp(q, rules.quality_min, rules.quality_max), jamming)
+    return wp.vec3(wp.clamp(q, rules.quality_min, rules.quality_max), jamming, aid)
 
 
 @wp.kernel
@@ -54,7 +54,7 @@ def sense_quality(
     # controls
     ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32),
     # state out
-    quality: wp.array2d(dtype=wp.float32), jam: wp.array2d(dtype=wp.float32),
+    quality: wp.array2d(dtype=wp.float32), jam: wp.array2d(dtype=wp.float32), aid: wp.array2d(dtype=wp.float32),
 ):
     """What every mech's sensors are worth at the end of a decision."""
     e, m = wp.tid()
@@ -63,6 +63,7 @@ def sense_quality(
     found = quality_of(rules, e, m, alive, team, pos, shutdown, ecm, eccm)
     quality[e, m] = found[0]
     jam[e, m] = found[1]
+    aid[e, m] = found[2]
 
 
 @wp.kernel
@@ -125,7 +126,7 @@ def own_pack_paint(
 @wp.kernel
 def sense_visible(
     # rules
-    rules: Rules, sensor_range: wp.array(dtype=wp.float32),
+    rules: Rules, sensor_range: wp.array(dtype=wp.float32), paint_reports: wp.array(dtype=wp.int32),
     # state in
     fresh: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), heat: wp.array2d(dtype=wp.float32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), quality: wp.array2d(dtype=wp.float32), clouds: wp.array(dtype=wp.int32), cloud_ticks: wp.array3d(dtype=wp.int32), cloud_pos: wp.array3d(dtype=wp.vec3),
     # controls
@@ -144,7 +145,7 @@ def sense_visible(
             seen = rules.full_observation == 1 or sight[e, m, j] == CLEAR
             if not seen:
                 seen = wp.length(pos[e, j] - pos[e, m]) <= rules.radar * q * sensor_range[chassis[e, m]]
-            if not seen and q >= rules.paint_quality:
+            if not seen and q >= rules.paint_quality and paint_reports[chassis[e, m]] == 1:
                 seen = own_pack_paint(e, m, j, painted, painter, team, pack)
             if not seen and team[e, j] != team[e, m]:
                 emits = shutdown[e, j] == 0 and ecm[e, j] + eccm[e, j] > 0
