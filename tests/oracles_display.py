@@ -140,7 +140,7 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
                 front = range(zone, slots) if side else range(first, zone)
                 rest = range(first, slots) if side else range(slots - 1, first - 1, -1)
                 held[next(k for k in (*front, *rest) if k not in held)] = j
-    for k in [k for k in of(True) if k >= NAMEABLE]:
+    for k in sorted((k for k in of(True) if k >= NAMEABLE and held[k] in rank), key=lambda k: rank[held[k]]):
         free = [q for q in (*range(zone, slots), *range(first, slots)) if q not in held]
         if free and free[0] < NAMEABLE:
             held[free[0]] = held.pop(k)
@@ -159,16 +159,17 @@ def settle(held: dict[int, int], slots: list[int], ranking: list[int], of) -> No
         if place.get(held[worst], 99) < place[j] or not beats(of(j), of(held[worst])):
             break
         held[worst] = j
+    slots = [k for k in slots if held[k] in place]
     for n, k in enumerate(slots):
-        later = [q for q in slots[n:] if held[q] in place]
-        if later and (q := min(later, key=lambda q: place[held[q]])) != k and beats(of(held[q]), of(held[k])):
+        q = min(slots[n:], key=lambda q: place[held[q]])
+        if q != k and beats(of(held[q]), of(held[k])):
             held[k], held[q] = held[q], held[k]
 
 
-def noise(s, m: int, j: int, size: int) -> np.ndarray:
+def noise(s, m: int, j: int) -> np.ndarray:
     """Six readings' noise in standard deviations of their range: hull, heat, stability, velocity."""
     when = int(s.decision) - (age(s, m, j) or 0)
-    drawn = bell(draw_u32(int(s.seed), StreamId.DISPLAY, when, m * size + j, np.arange(6)))
+    drawn = bell(draw_u32(int(s.seed), StreamId.DISPLAY, when, m, 8 * j + np.arange(6)))
     return drawn.astype(float) * 0.1 * (1 - FIDELITY[s.chassis[m]])
 
 
@@ -182,7 +183,7 @@ def classes(s, m: int, j: int) -> list[float]:
 
 def contact_row(s, m: int, j: int) -> list[float]:
     """A contact's 25 columns: those of ``oracles_sense`` for what m knows, read with noise."""
-    what, mech, read = known(s, m, j), MECHS[s.chassis[j]], noise(s, m, j, count(s))
+    what, mech, read = known(s, m, j), MECHS[s.chassis[j]], noise(s, m, j)
     ahead, left, up = 2 * read[3:] * [14, 14, 10]
     c, n = np.cos(float(s.yaw[m])), np.sin(float(s.yaw[m]))
     values = {

@@ -23,11 +23,32 @@ NAMEABLE = wp.constant(TARGET_DIM)
 """Slots that target preferences can name."""
 SORT_BIGGEST = wp.constant(1)
 SORT_DAMAGED = wp.constant(2)
-UNRANKED = wp.constant(CONTACT_SLOTS + 1)
+UNRANKED = wp.constant(CONTACT_SLOTS)
 Ranking = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.int32)
 Keys = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.float32)
 """One place more than there are slots, so that a full ranking ends in -1 too."""
 Slots = wp.types.vector(length=CONTACT_SLOTS, dtype=wp.int32)
+
+
+@wp.struct
+class Side:
+    """The candidates of one side, ranked, and the slots that side holds; masks have a bit a slot."""
+
+    who: Ranking
+    """Mech in each place of the ranking, -1 behind the last."""
+    primary: Keys
+    secondary: Keys
+    n: int
+    """Candidates ranked."""
+    slot: Ranking
+    """Slot of each place, -1 none."""
+    place: Slots
+    """Place of each slot that the side holds, ``UNRANKED`` where its mech is not among the first."""
+    mask: int
+    """Slots held."""
+    loose: int
+    """Those of them whose mech is not ranked."""
+    count: int
 
 
 @wp.func
@@ -65,89 +86,108 @@ def goes_before(a: wp.vec2, b: wp.vec2, margin: float) -> bool:
 
 @wp.func
 def ranked(
-    rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, hostile: bool, but: int, mode: int, slots: int, visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
-) -> Ranking:
-    """The first candidates of one side in sort order without ``but``, at most ``slots``; -1 behind the last."""
-    who = Ranking(-1)
-    primary = Keys(0.0)
-    secondary = Keys(0.0)
+    rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, hostile: bool, but: int, mode: int, room: int, visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
+) -> Side:
+    """The first candidates of one side in sort order without ``but``, at most ``room``, none of them with a slot."""
+    side = Side()
+    side.who = Ranking(-1)
+    side.slot = Ranking(-1)
     n = int(0)
-    if slots == 0:
-        return who
+    if room == 0:
+        return side
     for j in range(team.shape[1]):
         if (team[e, j] != team[e, m]) == hostile and j != but:
             age = known_age(d, view, e, m, j, now, alive, visible, seen)
             if age >= 0:
                 key = known_key(rules, d, view, e, m, j, age, now, mode, chassis, hp, pos, trace_pos, trace_body)
-                if n < slots or goes_before(key, wp.vec2(primary[n - 1], secondary[n - 1]), 1.0):
-                    at = wp.min(n, slots - 1)
-                    while at > 0 and goes_before(key, wp.vec2(primary[at - 1], secondary[at - 1]), 1.0):
-                        who[at] = who[at - 1]
-                        primary[at] = primary[at - 1]
-                        secondary[at] = secondary[at - 1]
+                if n < room or goes_before(key, wp.vec2(side.primary[n - 1], side.secondary[n - 1]), 1.0):
+                    at = wp.min(n, room - 1)
+                    while at > 0 and goes_before(key, wp.vec2(side.primary[at - 1], side.secondary[at - 1]), 1.0):
+                        side.who[at] = side.who[at - 1]
+                        side.primary[at] = side.primary[at - 1]
+                        side.secondary[at] = side.secondary[at - 1]
                         at -= 1
-                    who[at] = j
-                    primary[at] = key[0]
-                    secondary[at] = key[1]
-                    n = wp.min(n + 1, slots)
-    return who
+                    side.who[at] = j
+                    side.primary[at] = key[0]
+                    side.secondary[at] = key[1]
+                    n = wp.min(n + 1, room)
+    side.n = n
+    return side
 
 
 @wp.func
-def length_of(ranking: Ranking) -> int:
-    """Mechs in a ranking."""
-    n = int(0)
-    while ranking[n] >= 0:
-        n += 1
-    return n
+def has(mask: int, k: int) -> bool:
+    """Whether slot k is in a mask."""
+    return ((mask >> k) & 1) == 1
 
 
 @wp.func
-def place_of(ranking: Ranking, j: int) -> int:
-    """Place of j in a ranking, ``UNRANKED`` if it is not among the first."""
-    for i in range(CONTACT_SLOTS):
-        if ranking[i] == j:
-            return i
-        if ranking[i] < 0:
-            return UNRANKED
-    return UNRANKED
+def held_by(side: Side, held: Slots, e: int, m: int, hostile: bool, first: int, slots: int, team: wp.array2d(dtype=wp.int32)) -> Side:
+    """The side with the slots that its mechs had."""
+    hint = int(0)
+    for k in range(first, slots):
+        j = held[k]
+        if j >= 0 and (team[e, wp.max(j, 0)] != team[e, m]) == hostile:
+            found = int(UNRANKED)
+            for i in range(side.n):
+                # slots mostly follow the ranking, so the next place is likely
+                at = hint + i
+                if at >= side.n:
+                    at -= side.n
+                if found == UNRANKED and side.who[at] == j:
+                    found = at
+                    break
+            side.place[k] = found
+            side.mask = side.mask | (1 << k)
+            side.count += 1
+            if found == UNRANKED:
+                side.loose = side.loose | (1 << k)
+            else:
+                side.slot[found] = k
+                hint = found + 1
+                if hint == side.n:
+                    hint = 0
+    return side
 
 
 @wp.func
-def slot_of(held: Slots, j: int) -> int:
-    """Slot of j, -1 if it has none."""
-    for k in range(CONTACT_SLOTS):
-        if held[k] == j:
-            return k
-    return -1
-
-
-@wp.func
-def count_of(held: Slots, e: int, m: int, hostile: bool, first: int, team: wp.array2d(dtype=wp.int32)) -> int:
-    """Slots from ``first`` that one side has."""
-    n = int(0)
-    for k in range(first, CONTACT_SLOTS):
-        if held[k] >= 0 and (team[e, wp.max(held[k], 0)] != team[e, m]) == hostile:
-            n += 1
-    return n
-
-
-@wp.func
-def last_of(held: Slots, ranking: Ranking, e: int, m: int, hostile: bool, first: int, team: wp.array2d(dtype=wp.int32)) -> int:
+def last_of(side: Side) -> int:
     """Slot of a side's last in sort order, -1 if it has none; of several that are not ranked, the last slot."""
-    worst = int(-1)
-    found = int(-1)
-    for k in range(first, CONTACT_SLOTS):
-        if held[k] >= 0 and (team[e, wp.max(held[k], 0)] != team[e, m]) == hostile:
-            place = place_of(ranking, held[k])
-            if place >= worst:
-                worst = place
-                found = k
-    return found
+    if side.loose != 0:
+        k = int(CONTACT_SLOTS - 1)
+        while not has(side.loose, k):
+            k -= 1
+        return k
+    at = side.n - 1
+    while at >= 0 and side.slot[at] < 0:
+        at -= 1
+    if at < 0:
+        return -1
+    return side.slot[at]
 
 
 @wp.func
-def free_slot(held: Slots, hostile: bool, first: int, zone: int, slots: int, keeps: int) -> int:
+def without(side: Side, k: int) -> Side:
+    """The side after it gave up slot k."""
+    if has(side.loose, k):
+        side.loose = side.loose - (1 << k)
+    else:
+        side.slot[side.place[k]] = -1
+    side.mask = side.mask - (1 << k)
+    side.count -= 1
+    return side
+
+
+@wp.func
+def trimmed(side: Side, want: int) -> Side:
+    """Take the last of a side from their slots, until it has no more than wanted."""
+    while side.count > want:
+        side = without(side, last_of(side))
+    return side
+
+
+@wp.func
+def free_slot(taken: int, hostile: bool, first: int, zone: int, slots: int, keeps: int) -> int:
     """The slot for a newcomer: friends from the front of their zone, else from the end; hostiles from behind the zone.
 
     So both sides have slots that target preferences can name, however many friends were there first.
@@ -159,96 +199,109 @@ def free_slot(held: Slots, hostile: bool, first: int, zone: int, slots: int, kee
     if keeps == 1 and not hostile:
         high = zone
     for k in range(low, high):
-        if held[k] < 0:
+        if not has(taken, k):
             return k
     for i in range(slots - first):
         k = first + i
         if not hostile:
             k = slots - 1 - i
-        if held[k] < 0:
+        if not has(taken, k):
             return k
     return -1
 
 
 @wp.func
-def trimmed(held: Slots, ranking: Ranking, want: int, e: int, m: int, hostile: bool, first: int, team: wp.array2d(dtype=wp.int32)) -> Slots:
-    """Take the last of a side from their slots, until it has no more than wanted."""
-    n = count_of(held, e, m, hostile, first, team)
-    while n > want:
-        held[last_of(held, ranking, e, m, hostile, first, team)] = -1
-        n -= 1
-    return held
-
-
-@wp.func
-def seated(held: Slots, ranking: Ranking, want: int, e: int, m: int, hostile: bool, first: int, zone: int, slots: int, keeps: int, team: wp.array2d(dtype=wp.int32)) -> Slots:
+def seated(side: Side, want: int, others: int, hostile: bool, first: int, zone: int, slots: int, keeps: int) -> Side:
     """Give slots to the first of a ranking who have none, until their side has as many as wanted."""
     at = int(0)
-    n = count_of(held, e, m, hostile, first, team)
-    while n < want:
-        if slot_of(held, ranking[at]) < 0:
-            k = free_slot(held, hostile, first, zone, slots, keeps)
-            held[k] = ranking[at]
-            n += 1
+    while side.count < want:
+        if side.slot[at] < 0:
+            k = free_slot(side.mask | others, hostile, first, zone, slots, keeps)
+            side.slot[at] = k
+            side.place[k] = at
+            side.mask = side.mask | (1 << k)
+            side.count += 1
         at += 1
-    return held
+    return side
 
 
 @wp.func
-def raised(held: Slots, e: int, m: int, first: int, zone: int, slots: int, team: wp.array2d(dtype=wp.int32)) -> Slots:
-    """Move hostiles from slots that target preferences cannot name to free ones that they can."""
-    for k in range(NAMEABLE, slots):
-        j = held[k]
-        if j >= 0 and team[e, wp.max(j, 0)] != team[e, m]:
-            free = free_slot(held, True, first, zone, slots, 1)
-            if free >= 0 and free < NAMEABLE:
-                held[free] = j
-                held[k] = -1
-    return held
+def raised(side: Side, others: int, first: int, zone: int, slots: int) -> Side:
+    """Move hostiles from slots that target preferences cannot name to free ones that they can, the best first."""
+    for at in range(side.n):
+        k = side.slot[at]
+        if k >= NAMEABLE:
+            free = free_slot(side.mask | others, True, first, zone, slots, 1)
+            if free < 0 or free >= NAMEABLE:
+                return side
+            side.slot[at] = free
+            side.place[free] = at
+            side.mask = (side.mask - (1 << k)) | (1 << free)
+    return side
 
 
 @wp.func
-def settled(
-    held: Slots, ranking: Ranking, rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, hostile: bool, first: int, mode: int, visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
-) -> Slots:
-    """Let candidates without a slot replace the last of their side, and better ones move up, where the margin allows."""
-    out = int(0)
-    while ranking[out] >= 0:
-        j = ranking[out]
-        if slot_of(held, j) < 0:
-            k = last_of(held, ranking, e, m, hostile, first, team)
-            if k < 0:
-                break
-            i = held[k]
-            if place_of(ranking, i) < out:
-                break
-            a = known_key(rules, d, view, e, m, j, known_age(d, view, e, m, j, now, alive, visible, seen), now, mode, chassis, hp, pos, trace_pos, trace_body)
-            b = known_key(rules, d, view, e, m, i, known_age(d, view, e, m, i, now, alive, visible, seen), now, mode, chassis, hp, pos, trace_pos, trace_body)
-            if not goes_before(a, b, d.margin):
-                break
-            held[k] = j
-        out += 1
+def key_at(side: Side, at: int) -> wp.vec2:
+    """Sort key of a place."""
+    return wp.vec2(side.primary[at], side.secondary[at])
+
+
+@wp.func
+def ordered(side: Side, margin: float, first: int, slots: int) -> Side:
+    """Let better ones move up among the slots of their side where the margin allows."""
     at = int(0)
     done = int(0)
-    for k in range(first, CONTACT_SLOTS):
-        i = held[k]
-        if i >= 0 and (team[e, wp.max(i, 0)] != team[e, m]) == hostile:
-            while ranking[at] >= 0 and (((done >> at) & 1) == 1 or slot_of(held, ranking[at]) < 0):
+    for k in range(first, slots):
+        if has(side.mask, k) and not has(side.loose, k):
+            while at < side.n and (has(done, at) or side.slot[at] < 0):
                 at += 1
-            j = ranking[at]
-            if j < 0 or j == i:
+            mine = side.place[k]
+            if at != mine and goes_before(key_at(side, at), key_at(side, mine), margin):
+                other = side.slot[at]
+                side.slot[mine] = other
+                side.place[other] = mine
+                side.slot[at] = k
+                side.place[k] = at
                 done = done | (1 << at)
             else:
-                a = known_key(rules, d, view, e, m, j, known_age(d, view, e, m, j, now, alive, visible, seen), now, mode, chassis, hp, pos, trace_pos, trace_body)
-                b = known_key(rules, d, view, e, m, i, known_age(d, view, e, m, i, now, alive, visible, seen), now, mode, chassis, hp, pos, trace_pos, trace_body)
-                if goes_before(a, b, d.margin):
-                    other = slot_of(held, j)
-                    held[other] = i
-                    held[k] = j
-                    done = done | (1 << at)
-                else:
-                    done = done | (1 << place_of(ranking, i))
-    return held
+                done = done | (1 << mine)
+    return side
+
+
+@wp.func
+def challenged(
+    side: Side, held: Slots, rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, mode: int, visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
+) -> Side:
+    """Let candidates without a slot replace the last of their side where the margin allows."""
+    for at in range(side.n):
+        if side.slot[at] < 0:
+            k = last_of(side)
+            if k < 0:
+                return side
+            key = wp.vec2(0.0, 0.0)
+            if has(side.loose, k):
+                age = known_age(d, view, e, m, held[k], now, alive, visible, seen)
+                key = known_key(rules, d, view, e, m, held[k], age, now, mode, chassis, hp, pos, trace_pos, trace_body)
+            elif side.place[k] > at:
+                key = key_at(side, side.place[k])
+            if not goes_before(key_at(side, at), key, d.margin):
+                return side
+            side = without(side, k)
+            side.slot[at] = k
+            side.place[k] = at
+            side.mask = side.mask | (1 << k)
+            side.count += 1
+    return side
+
+
+@wp.func
+def holder(side: Side, held: Slots, k: int) -> int:
+    """Mech that a side has in slot k, -1 none."""
+    if not has(side.mask, k):
+        return -1
+    if has(side.loose, k):
+        return held[k]
+    return side.who[side.place[k]]
 
 
 @wp.kernel
@@ -281,27 +334,32 @@ def fill_contacts(
                 first = 1
         room = slots - first
         foes = ranked(rules, display, view, e, m, now, True, pin, mode, room, visible, seen, alive, team, chassis, hp, pos, trace_pos, trace_body)
-        friends = Ranking(-1)
-        if hostile_only[e, m] == 0:
-            friends = ranked(rules, display, view, e, m, now, False, pin, mode, room, visible, seen, alive, team, chassis, hp, pos, trace_pos, trace_body)
+        wanted = wp.where(hostile_only[e, m] == 0, room, 0)
+        friends = ranked(rules, display, view, e, m, now, False, pin, mode, wanted, visible, seen, alive, team, chassis, hp, pos, trace_pos, trace_body)
         if display.keeps == 1:
             for k in range(first, slots):
                 j = contact[e, m, k]
                 if j >= 0 and j != pin and (hostile_only[e, m] == 0 or team[e, wp.max(j, 0)] != team[e, m]):
                     if known_age(display, view, e, m, j, now, alive, visible, seen) >= 0:
                         held[k] = j
-        near = wp.min(FRIENDLY_QUOTA, length_of(friends))
-        want_foes = wp.min(length_of(foes), room - near)
-        want_friends = wp.min(length_of(friends), room - want_foes)
-        held = trimmed(held, foes, want_foes, e, m, True, first, team)
-        held = trimmed(held, friends, want_friends, e, m, False, first, team)
+            foes = held_by(foes, held, e, m, True, first, slots, team)
+            friends = held_by(friends, held, e, m, False, first, slots, team)
+        near = wp.min(FRIENDLY_QUOTA, friends.n)
         zone = first + near
-        held = seated(held, friends, near, e, m, False, first, zone, slots, display.keeps, team)
-        held = seated(held, foes, want_foes, e, m, True, first, zone, slots, display.keeps, team)
-        held = seated(held, friends, want_friends, e, m, False, first, zone, slots, display.keeps, team)
+        want_foes = wp.min(foes.n, room - near)
+        want_friends = wp.min(friends.n, room - want_foes)
+        foes = trimmed(foes, want_foes)
+        friends = trimmed(friends, want_friends)
+        friends = seated(friends, near, first | foes.mask, False, first, zone, slots, display.keeps)
+        foes = seated(foes, want_foes, first | friends.mask, True, first, zone, slots, display.keeps)
+        friends = seated(friends, want_friends, first | foes.mask, False, first, zone, slots, display.keeps)
         if display.keeps == 1:
-            held = raised(held, e, m, first, zone, slots, team)
-            held = settled(held, foes, rules, display, view, e, m, now, True, first, mode, visible, seen, alive, team, chassis, hp, pos, trace_pos, trace_body)
-            held = settled(held, friends, rules, display, view, e, m, now, False, first, mode, visible, seen, alive, team, chassis, hp, pos, trace_pos, trace_body)
+            foes = raised(foes, first | friends.mask, first, zone, slots)
+            foes = challenged(foes, held, rules, display, view, e, m, now, mode, visible, seen, alive, chassis, hp, pos, trace_pos, trace_body)
+            friends = challenged(friends, held, rules, display, view, e, m, now, mode, visible, seen, alive, chassis, hp, pos, trace_pos, trace_body)
+            foes = ordered(foes, display.margin, first, slots)
+            friends = ordered(friends, display.margin, first, slots)
+        for k in range(first, slots):
+            held[k] = wp.max(holder(foes, held, k), holder(friends, held, k))
     for k in range(contact.shape[2]):
         contact[e, m, k] = held[k]

@@ -236,13 +236,13 @@ def forget(
 @wp.kernel
 def remember(
     # state in
-    fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), visible: wp.array3d(dtype=wp.uint8),
+    fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), visible: wp.array3d(dtype=wp.uint8),
     # state out
     seen: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_vel: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4), trace_marks: wp.array3d(dtype=wp.int32),
 ):
-    """Note whom a mech sees now, and how it is itself; doing so twice in a decision changes nothing."""
+    """Note whom a living mech sees now, and how it is itself; doing so twice in a decision changes nothing."""
     e, m = wp.tid()
-    if fresh[e] == 0:
+    if fresh[e] == 0 or alive[e, m] == 0:
         return
     now = decision[e]
     for j in range(seen.shape[2]):

@@ -28,8 +28,8 @@ CLASSES = wp.constant(4)
 LEAST_CONFIDENCE = wp.constant(0.01)
 SIGNED_SPAN = wp.constant(2.0)
 """Width of the range of a column in [-1, 1]."""
-DRAW_BODY, DRAW_VELOCITY = wp.constant(0), wp.constant(3)
-"""First of three draws each."""
+DRAWS, DRAW_BODY, DRAW_VELOCITY = wp.constant(8), wp.constant(0), wp.constant(3)
+"""Draws of a viewer and decision for each other mech, and the first of three for body and velocity."""
 
 
 @wp.func
@@ -40,6 +40,15 @@ def lead_pitch(rules: Rules, r: wp.vec3) -> float:
         return 0.0
     t = d / ROUND_SPEED
     return clamp_unit(arc_tan2(r[2] + 0.5 * rules.gravity * t * t, d) / PITCH_SCALE)
+
+
+@wp.func
+def closing_rate(r: wp.vec3, rv: wp.vec3, pace: float) -> float:
+    """Speed of approach as a share of the scale; 0 for what is right here."""
+    distance = wp.length(r)
+    if distance <= NEAR:
+        return 0.0
+    return clamp_unit(-wp.dot(rv, r) / (distance * pace))
 
 
 @wp.func
@@ -132,6 +141,7 @@ def show_contacts(
     view = viewing(display, quality[e, m], jam[e, m], aid[e, m])
     pace = wp.vec3(2.0 * obs_scale[0], 2.0 * obs_scale[0], obs_scale[1])
     sd = display.noise * (1.0 - suite_fidelity[chassis[e, m]])
+    now_key = keyed(seed[e], STREAM_DISPLAY, decision[e], m)
     for k in range(rows):
         at = CONTACTS_AT + k * CONTACT_DIM
         j = contact[e, m, k]
@@ -143,17 +153,15 @@ def show_contacts(
             continue
         c = chassis[e, j]
         track = track_of(display, view, e, m, j, decision[e], alive, pos, vel, yaw, hp, leg_hp, heat, stability, fallen, painted, painter, visible, seen, trace_pos, trace_vel, trace_body, trace_marks)
-        key = keyed(seed[e], STREAM_DISPLAY, decision[e] - track.age, m * team.shape[1] + j)
+        key = now_key
+        if track.age > 0:
+            key = keyed(seed[e], STREAM_DISPLAY, decision[e] - track.age, m)
         r = to_heading(track.pos - pos[e, m], cs)
         own = to_heading(vel[e, m], cs)
-        rv = to_heading(track.vel, cs) - own + wp.cw_mul(jitter(SIGNED_SPAN * sd, key, DRAW_VELOCITY), pace)
+        rv = to_heading(track.vel, cs) - own + wp.cw_mul(jitter(SIGNED_SPAN * sd, key, j * DRAWS + DRAW_VELOCITY), pace)
         body = wp.vec3(track.body[1] / rules.max_hp[c], track.body[2] / (rules.heat_cap[c] * obs_scale[2]), track.body[3] / rules.max_stability)
-        body += jitter(sd, key, DRAW_BODY)
+        body += jitter(sd, key, j * DRAWS + DRAW_BODY)
         facing = cos_sin(track.body[0] - yaw[e, m])
-        friend = team[e, j] == team[e, m]
-        closing = float(0.0)
-        if wp.length(r) > NEAR:
-            closing = clamp_unit(-wp.dot(rv, r) / (wp.length(r) * 2.0 * obs_scale[0]))
         for i in range(3):
             obs[t, n, at + i] = r[i] / edge
             obs[t, n, at + 3 + i] = clamp_unit(rv[i] / pace[i])
@@ -162,13 +170,13 @@ def show_contacts(
         obs[t, n, at + 7] = facing[0]
         obs[t, n, at + 11] = bit((track.marks & FALLEN) != 0)
         obs[t, n, at + 12] = bit((track.marks & LEGGED) != 0)
-        obs[t, n, at + 13] = bit(friend)
-        obs[t, n, at + 14] = bit(not friend)
+        obs[t, n, at + 13] = bit(team[e, j] == team[e, m])
+        obs[t, n, at + 14] = bit(team[e, j] != team[e, m])
         obs[t, n, at + 15] = 0.0
         for i in range(CLASSES):
             obs[t, n, at + 16 + i] = class_share(display, view[1], c == i)
         obs[t, n, at + 20] = bit(painted_for(e, m, (track.marks >> PAINTER_SHIFT) - 1, team, pack))
         obs[t, n, at + 21] = wp.max(LEAST_CONFIDENCE, confidence(display, view, track.age))
         obs[t, n, at + 22] = lead_pitch(rules, r)
-        obs[t, n, at + 23] = closing
+        obs[t, n, at + 23] = closing_rate(r, rv, pace[0])
         obs[t, n, at + 24] = crossing(r, rv + own)
