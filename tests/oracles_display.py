@@ -50,9 +50,9 @@ def known(s, m: int, j: int) -> dict:
         return {"pos": s.pos[j], "vel": s.vel[j], "yaw": s.yaw[j], "hp": s.hp[j], "heat": s.heat[j], "painter": by,
                 "stability": s.stability[j], "fallen": s.fallen[j] > 0, "legged": is_legged(s, j)}  # fmt: skip
     k = (int(s.decision) - a) % 21
-    yaw, hp, heat, stability = s.trace_body[j, k]
-    marks = int(s.trace_marks[j, k])
-    return {"pos": s.trace_pos[j, k], "vel": s.trace_vel[j, k], "yaw": yaw, "hp": hp, "heat": heat, "painter":
+    yaw, hp, heat, stability = s.trace_body[k, j]
+    marks = int(s.trace_marks[k, j])
+    return {"pos": s.trace_pos[k, j], "vel": s.trace_vel[k, j], "yaw": yaw, "hp": hp, "heat": heat, "painter":
             (marks >> 2) - 1, "stability": stability, "fallen": bool(marks & 1), "legged": bool(marks & 2)}  # fmt: skip
 
 

@@ -26,9 +26,10 @@ def homes(
 ) -> bool:
     """Whether a missile of j homes on m."""
     for s in range(ROUNDS_PER_MECH):
-        w = round_weapon[e, j, s]
-        if w >= 0 and round_target[e, j, s] == m and rules.weapon_guidance[wp.max(w, 0)] == HOMING:
-            return True
+        if round_target[e, j, s] == m:
+            w = round_weapon[e, j, s]
+            if w >= 0 and rules.weapon_guidance[wp.max(w, 0)] == HOMING:
+                return True
     return False
 
 

@@ -30,19 +30,29 @@ Keys = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.float32)
 Slots = wp.types.vector(length=CONTACT_SLOTS, dtype=wp.int32)
 
 
+SlotOfPlace = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.int8)
+PlaceOfSlot = wp.types.vector(length=CONTACT_SLOTS, dtype=wp.int8)
+
+
 @wp.struct
 class Side:
-    """The candidates of one side, ranked, and the slots that side holds; masks have a bit a slot."""
+    """The candidates of one side in sort order."""
 
     who: Ranking
-    """Mech in each place of the ranking, -1 behind the last."""
+    """Mech in each place, -1 behind the last."""
     primary: Keys
     secondary: Keys
     n: int
     """Candidates ranked."""
-    slot: Ranking
-    """Slot of each place, -1 none."""
-    place: Slots
+
+
+@wp.struct
+class Seats:
+    """The slots that one side holds; masks have a bit a slot."""
+
+    slot: SlotOfPlace
+    """Slot of each place in the side's ranking, -1 none."""
+    place: PlaceOfSlot
     """Place of each slot that the side holds, ``UNRANKED`` where its mech is not among the first."""
     mask: int
     """Slots held."""
@@ -52,13 +62,22 @@ class Side:
 
 
 @wp.func
-def contact_key(rules: Rules, mode: int, c: int, hp: float, distance: float, share: float) -> wp.vec2:
-    """Sort key of a candidate, smaller first; one that keeps a share of its priority counts as farther, smaller, sounder."""
+def contact_key(rules: Rules, mode: int, c: int, hp: float, distance: float, weight: float) -> wp.vec2:
+    """Sort key of a candidate, smaller first; one of less priority weighs as much more as if it were farther."""
     if mode == SORT_BIGGEST:
-        return wp.vec2(1.0 / float(rules.sort_rank[c]), distance) / share
+        return weight * wp.vec2(1.0 / float(rules.sort_rank[c]), distance)
     if mode == SORT_DAMAGED:
-        return wp.vec2(hp / rules.max_hp[c], distance) / share
-    return wp.vec2(distance, 0.0) / share
+        return weight * wp.vec2(hp / rules.max_hp[c], distance)
+    return wp.vec2(weight * distance, 0.0)
+
+
+@wp.func
+def weight_of(d: Display, view: wp.vec4, age: int) -> float:
+    """One over the share of its priority that a track of this age keeps."""
+    share = freshness(d, view, age)
+    if confidence(d, view, age) < d.faint:
+        share *= d.faint
+    return 1.0 / share
 
 
 @wp.func
@@ -66,16 +85,11 @@ def known_key(
     rules: Rules, d: Display, view: wp.vec4, e: int, m: int, j: int, age: int, now: int, mode: int, chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
 ) -> wp.vec2:
     """Sort key of j by what m knows of it: as it is in sight, else as last seen."""
-    p = pos[e, j]
-    left = hp[e, j]
-    if age > 0:
-        k = (now - age) % trace_pos.shape[2]
-        p = trace_pos[e, j, k]
-        left = trace_body[e, j, k][1]
-    share = freshness(d, view, age)
-    if confidence(d, view, age) < d.faint:
-        share *= d.faint
-    return contact_key(rules, mode, chassis[e, j], left, wp.length(p - pos[e, m]), share)
+    if age == 0:
+        return contact_key(rules, mode, chassis[e, j], hp[e, j], wp.length(pos[e, j] - pos[e, m]), weight_of(d, view, 0))
+    k = (now - age) % trace_pos.shape[1]
+    distance = wp.length(trace_pos[e, k, j] - pos[e, m])
+    return contact_key(rules, mode, chassis[e, j], trace_body[e, k, j][1], distance, weight_of(d, view, age))
 
 
 @wp.func
@@ -88,18 +102,23 @@ def goes_before(a: wp.vec2, b: wp.vec2, margin: float) -> bool:
 def ranked(
     rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, hostile: bool, but: int, mode: int, room: int, visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
 ) -> Side:
-    """The first candidates of one side in sort order without ``but``, at most ``room``, none of them with a slot."""
+    """The first candidates of one side in sort order without ``but``, at most ``room``."""
     side = Side()
     side.who = Ranking(-1)
-    side.slot = Ranking(-1)
     n = int(0)
     if room == 0:
         return side
+    here = pos[e, m]
+    weight = weight_of(d, view, 0)
     for j in range(team.shape[1]):
         if (team[e, j] != team[e, m]) == hostile and j != but:
             age = known_age(d, view, e, m, j, now, alive, visible, seen)
             if age >= 0:
-                key = known_key(rules, d, view, e, m, j, age, now, mode, chassis, hp, pos, trace_pos, trace_body)
+                key = wp.vec2(0.0, 0.0)
+                if age == 0:
+                    key = contact_key(rules, mode, chassis[e, j], hp[e, j], wp.length(pos[e, j] - here), weight)
+                else:
+                    key = known_key(rules, d, view, e, m, j, age, now, mode, chassis, hp, pos, trace_pos, trace_body)
                 if n < room or goes_before(key, wp.vec2(side.primary[n - 1], side.secondary[n - 1]), 1.0):
                     at = wp.min(n, room - 1)
                     while at > 0 and goes_before(key, wp.vec2(side.primary[at - 1], side.secondary[at - 1]), 1.0):
@@ -122,8 +141,10 @@ def has(mask: int, k: int) -> bool:
 
 
 @wp.func
-def held_by(side: Side, held: Slots, e: int, m: int, hostile: bool, first: int, slots: int, team: wp.array2d(dtype=wp.int32)) -> Side:
-    """The side with the slots that its mechs had."""
+def held_by(side: Side, held: Slots, e: int, m: int, hostile: bool, first: int, slots: int, team: wp.array2d(dtype=wp.int32)) -> Seats:
+    """The slots that a side's mechs had."""
+    seats = Seats()
+    seats.slot = SlotOfPlace(wp.int8(-1))
     hint = int(0)
     for k in range(first, slots):
         j = held[k]
@@ -137,53 +158,53 @@ def held_by(side: Side, held: Slots, e: int, m: int, hostile: bool, first: int, 
                 if found == UNRANKED and side.who[at] == j:
                     found = at
                     break
-            side.place[k] = found
-            side.mask = side.mask | (1 << k)
-            side.count += 1
+            seats.place[k] = wp.int8(found)
+            seats.mask = seats.mask | (1 << k)
+            seats.count += 1
             if found == UNRANKED:
-                side.loose = side.loose | (1 << k)
+                seats.loose = seats.loose | (1 << k)
             else:
-                side.slot[found] = k
+                seats.slot[found] = wp.int8(k)
                 hint = found + 1
                 if hint == side.n:
                     hint = 0
-    return side
+    return seats
 
 
 @wp.func
-def last_of(side: Side) -> int:
+def last_of(side: Side, seats: Seats) -> int:
     """Slot of a side's last in sort order, -1 if it has none; of several that are not ranked, the last slot."""
-    if side.loose != 0:
+    if seats.loose != 0:
         k = int(CONTACT_SLOTS - 1)
-        while not has(side.loose, k):
+        while not has(seats.loose, k):
             k -= 1
         return k
     at = side.n - 1
-    while at >= 0 and side.slot[at] < 0:
+    while at >= 0 and int(seats.slot[at]) < 0:
         at -= 1
     if at < 0:
         return -1
-    return side.slot[at]
+    return int(seats.slot[at])
 
 
 @wp.func
-def without(side: Side, k: int) -> Side:
+def without(seats: Seats, k: int) -> Seats:
     """The side after it gave up slot k."""
-    if has(side.loose, k):
-        side.loose = side.loose - (1 << k)
+    if has(seats.loose, k):
+        seats.loose = seats.loose - (1 << k)
     else:
-        side.slot[side.place[k]] = -1
-    side.mask = side.mask - (1 << k)
-    side.count -= 1
-    return side
+        seats.slot[int(seats.place[k])] = wp.int8(-1)
+    seats.mask = seats.mask - (1 << k)
+    seats.count -= 1
+    return seats
 
 
 @wp.func
-def trimmed(side: Side, want: int) -> Side:
+def trimmed(side: Side, seats: Seats, want: int) -> Seats:
     """Take the last of a side from their slots, until it has no more than wanted."""
-    while side.count > want:
-        side = without(side, last_of(side))
-    return side
+    while seats.count > want:
+        seats = without(seats, last_of(side, seats))
+    return seats
 
 
 @wp.func
@@ -211,33 +232,33 @@ def free_slot(taken: int, hostile: bool, first: int, zone: int, slots: int, keep
 
 
 @wp.func
-def seated(side: Side, want: int, others: int, hostile: bool, first: int, zone: int, slots: int, keeps: int) -> Side:
+def seated(seats: Seats, want: int, others: int, hostile: bool, first: int, zone: int, slots: int, keeps: int) -> Seats:
     """Give slots to the first of a ranking who have none, until their side has as many as wanted."""
     at = int(0)
-    while side.count < want:
-        if side.slot[at] < 0:
-            k = free_slot(side.mask | others, hostile, first, zone, slots, keeps)
-            side.slot[at] = k
-            side.place[k] = at
-            side.mask = side.mask | (1 << k)
-            side.count += 1
+    while seats.count < want:
+        if int(seats.slot[at]) < 0:
+            k = free_slot(seats.mask | others, hostile, first, zone, slots, keeps)
+            seats.slot[at] = wp.int8(k)
+            seats.place[k] = wp.int8(at)
+            seats.mask = seats.mask | (1 << k)
+            seats.count += 1
         at += 1
-    return side
+    return seats
 
 
 @wp.func
-def raised(side: Side, others: int, first: int, zone: int, slots: int) -> Side:
+def raised(side: Side, seats: Seats, others: int, first: int, zone: int, slots: int) -> Seats:
     """Move hostiles from slots that target preferences cannot name to free ones that they can, the best first."""
     for at in range(side.n):
-        k = side.slot[at]
+        k = int(seats.slot[at])
         if k >= NAMEABLE:
-            free = free_slot(side.mask | others, True, first, zone, slots, 1)
+            free = free_slot(seats.mask | others, True, first, zone, slots, 1)
             if free < 0 or free >= NAMEABLE:
-                return side
-            side.slot[at] = free
-            side.place[free] = at
-            side.mask = (side.mask - (1 << k)) | (1 << free)
-    return side
+                return seats
+            seats.slot[at] = wp.int8(free)
+            seats.place[free] = wp.int8(at)
+            seats.mask = (seats.mask - (1 << k)) | (1 << free)
+    return seats
 
 
 @wp.func
@@ -247,61 +268,61 @@ def key_at(side: Side, at: int) -> wp.vec2:
 
 
 @wp.func
-def ordered(side: Side, margin: float, first: int, slots: int) -> Side:
+def ordered(side: Side, seats: Seats, margin: float, first: int, slots: int) -> Seats:
     """Let better ones move up among the slots of their side where the margin allows."""
     at = int(0)
     done = int(0)
     for k in range(first, slots):
-        if has(side.mask, k) and not has(side.loose, k):
-            while at < side.n and (has(done, at) or side.slot[at] < 0):
+        if has(seats.mask, k) and not has(seats.loose, k):
+            while at < side.n and (has(done, at) or int(seats.slot[at]) < 0):
                 at += 1
-            mine = side.place[k]
+            mine = int(seats.place[k])
             if at != mine and goes_before(key_at(side, at), key_at(side, mine), margin):
-                other = side.slot[at]
-                side.slot[mine] = other
-                side.place[other] = mine
-                side.slot[at] = k
-                side.place[k] = at
+                other = int(seats.slot[at])
+                seats.slot[mine] = wp.int8(other)
+                seats.place[other] = wp.int8(mine)
+                seats.slot[at] = wp.int8(k)
+                seats.place[k] = wp.int8(at)
                 done = done | (1 << at)
             else:
                 done = done | (1 << mine)
-    return side
+    return seats
 
 
 @wp.func
 def challenged(
-    side: Side, held: Slots, rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, mode: int, visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
-) -> Side:
+    side: Side, seats: Seats, held: Slots, rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, mode: int, visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
+) -> Seats:
     """Let candidates without a slot replace the last of their side where the margin allows."""
     for at in range(side.n):
-        if side.slot[at] < 0:
-            k = last_of(side)
+        if int(seats.slot[at]) < 0:
+            k = last_of(side, seats)
             if k < 0:
-                return side
+                return seats
             key = wp.vec2(0.0, 0.0)
-            if has(side.loose, k):
+            if has(seats.loose, k):
                 age = known_age(d, view, e, m, held[k], now, alive, visible, seen)
                 key = known_key(rules, d, view, e, m, held[k], age, now, mode, chassis, hp, pos, trace_pos, trace_body)
-            elif side.place[k] > at:
-                key = key_at(side, side.place[k])
+            elif int(seats.place[k]) > at:
+                key = key_at(side, int(seats.place[k]))
             if not goes_before(key_at(side, at), key, d.margin):
-                return side
-            side = without(side, k)
-            side.slot[at] = k
-            side.place[k] = at
-            side.mask = side.mask | (1 << k)
-            side.count += 1
-    return side
+                return seats
+            seats = without(seats, k)
+            seats.slot[at] = wp.int8(k)
+            seats.place[k] = wp.int8(at)
+            seats.mask = seats.mask | (1 << k)
+            seats.count += 1
+    return seats
 
 
 @wp.func
-def holder(side: Side, held: Slots, k: int) -> int:
+def holder(side: Side, seats: Seats, held: Slots, k: int) -> int:
     """Mech that a side has in slot k, -1 none."""
-    if not has(side.mask, k):
+    if not has(seats.mask, k):
         return -1
-    if has(side.loose, k):
+    if has(seats.loose, k):
         return held[k]
-    return side.who[side.place[k]]
+    return side.who[int(seats.place[k])]
 
 
 @wp.kernel
@@ -342,24 +363,24 @@ def fill_contacts(
                 if j >= 0 and j != pin and (hostile_only[e, m] == 0 or team[e, wp.max(j, 0)] != team[e, m]):
                     if known_age(display, view, e, m, j, now, alive, visible, seen) >= 0:
                         held[k] = j
-            foes = held_by(foes, held, e, m, True, first, slots, team)
-            friends = held_by(friends, held, e, m, False, first, slots, team)
+        foe_seats = held_by(foes, held, e, m, True, first, slots, team)
+        friend_seats = held_by(friends, held, e, m, False, first, slots, team)
         near = wp.min(FRIENDLY_QUOTA, friends.n)
         zone = first + near
         want_foes = wp.min(foes.n, room - near)
         want_friends = wp.min(friends.n, room - want_foes)
-        foes = trimmed(foes, want_foes)
-        friends = trimmed(friends, want_friends)
-        friends = seated(friends, near, first | foes.mask, False, first, zone, slots, display.keeps)
-        foes = seated(foes, want_foes, first | friends.mask, True, first, zone, slots, display.keeps)
-        friends = seated(friends, want_friends, first | foes.mask, False, first, zone, slots, display.keeps)
+        foe_seats = trimmed(foes, foe_seats, want_foes)
+        friend_seats = trimmed(friends, friend_seats, want_friends)
+        friend_seats = seated(friend_seats, near, first | foe_seats.mask, False, first, zone, slots, display.keeps)
+        foe_seats = seated(foe_seats, want_foes, first | friend_seats.mask, True, first, zone, slots, display.keeps)
+        friend_seats = seated(friend_seats, want_friends, first | foe_seats.mask, False, first, zone, slots, display.keeps)
         if display.keeps == 1:
-            foes = raised(foes, first | friends.mask, first, zone, slots)
-            foes = challenged(foes, held, rules, display, view, e, m, now, mode, visible, seen, alive, chassis, hp, pos, trace_pos, trace_body)
-            friends = challenged(friends, held, rules, display, view, e, m, now, mode, visible, seen, alive, chassis, hp, pos, trace_pos, trace_body)
-            foes = ordered(foes, display.margin, first, slots)
-            friends = ordered(friends, display.margin, first, slots)
+            foe_seats = raised(foes, foe_seats, first | friend_seats.mask, first, zone, slots)
+            foe_seats = challenged(foes, foe_seats, held, rules, display, view, e, m, now, mode, visible, seen, alive, chassis, hp, pos, trace_pos, trace_body)
+            friend_seats = challenged(friends, friend_seats, held, rules, display, view, e, m, now, mode, visible, seen, alive, chassis, hp, pos, trace_pos, trace_body)
+            foe_seats = ordered(foes, foe_seats, display.margin, first, slots)
+            friend_seats = ordered(friends, friend_seats, display.margin, first, slots)
         for k in range(first, slots):
-            held[k] = wp.max(holder(foes, held, k), holder(friends, held, k))
+            held[k] = wp.max(holder(foes, foe_seats, held, k), holder(friends, friend_seats, held, k))
     for k in range(contact.shape[2]):
         contact[e, m, k] = held[k]

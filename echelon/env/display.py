@@ -218,38 +218,33 @@ def forget(
     # state in
     fresh: wp.array(dtype=wp.int32),
     # state out
-    seen: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_vel: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4), trace_marks: wp.array3d(dtype=wp.int32),
+    trace_pos: wp.array3d(dtype=wp.vec3), trace_vel: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4), trace_marks: wp.array3d(dtype=wp.int32),
 ):
-    """Begin an episode without memories."""
+    """Begin an episode without a past."""
     e, m = wp.tid()
     if fresh[e] == 0:
         return
-    for j in range(seen.shape[2]):
-        seen[e, m, j] = -1
-    for k in range(trace_marks.shape[2]):
-        trace_pos[e, m, k] = wp.vec3(0.0, 0.0, 0.0)
-        trace_vel[e, m, k] = wp.vec3(0.0, 0.0, 0.0)
-        trace_body[e, m, k] = wp.vec4(0.0, 0.0, 0.0, 0.0)
-        trace_marks[e, m, k] = 0
+    for k in range(trace_marks.shape[1]):
+        trace_pos[e, k, m] = wp.vec3(0.0, 0.0, 0.0)
+        trace_vel[e, k, m] = wp.vec3(0.0, 0.0, 0.0)
+        trace_body[e, k, m] = wp.vec4(0.0, 0.0, 0.0, 0.0)
+        trace_marks[e, k, m] = 0
 
 
 @wp.kernel
 def remember(
     # state in
-    fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), visible: wp.array3d(dtype=wp.uint8),
+    fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32),
     # state out
-    seen: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_vel: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4), trace_marks: wp.array3d(dtype=wp.int32),
+    trace_pos: wp.array3d(dtype=wp.vec3), trace_vel: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4), trace_marks: wp.array3d(dtype=wp.int32),
 ):
-    """Note whom a living mech sees now, and how it is itself; doing so twice in a decision changes nothing."""
+    """Note how a living mech is now, for those who lose sight of it; twice in a decision changes nothing."""
     e, m = wp.tid()
     if fresh[e] == 0 or alive[e, m] == 0:
         return
     now = decision[e]
-    for j in range(seen.shape[2]):
-        if visible[e, m, j] == wp.uint8(1):
-            seen[e, m, j] = now
-    k = now % trace_marks.shape[2]
-    trace_pos[e, m, k] = pos[e, m]
-    trace_vel[e, m, k] = vel[e, m]
-    trace_body[e, m, k] = wp.vec4(yaw[e, m], hp[e, m], heat[e, m], stability[e, m])
-    trace_marks[e, m, k] = marks_of(fallen[e, m], leg_hp[e, m], painted[e, m], painter[e, m])
+    k = now % trace_marks.shape[1]
+    trace_pos[e, k, m] = pos[e, m]
+    trace_vel[e, k, m] = vel[e, m]
+    trace_body[e, k, m] = wp.vec4(yaw[e, m], hp[e, m], heat[e, m], stability[e, m])
+    trace_marks[e, k, m] = marks_of(fallen[e, m], leg_hp[e, m], painted[e, m], painter[e, m])

@@ -98,11 +98,11 @@ def track_of(
     track = Track()
     track.age = wp.max(0, known_age(d, view, e, m, j, now, alive, visible, seen))
     if track.age > 0:
-        k = (now - track.age) % trace_pos.shape[2]
-        track.pos = trace_pos[e, j, k]
-        track.vel = trace_vel[e, j, k]
-        track.body = trace_body[e, j, k]
-        track.marks = trace_marks[e, j, k]
+        k = (now - track.age) % trace_pos.shape[1]
+        track.pos = trace_pos[e, k, j]
+        track.vel = trace_vel[e, k, j]
+        track.body = trace_body[e, k, j]
+        track.marks = trace_marks[e, k, j]
         return track
     track.pos = pos[e, j]
     track.vel = vel[e, j]

@@ -18,7 +18,7 @@ NOT_STATE = frozenset(
     ("env_index", "episode", "forced_seed", "forced_slot", "map_slot", "packs", "order")
 )  # fmt: skip
 """Fields that say where and how often an environment plays, and the movement order, drawn afresh each tick."""
-REMEMBERED = ("contact", *TRACKS)
+REMEMBERED = ("contact", "seen", *TRACKS)
 """What fills the contact slots that the next target preferences refer to; only an engine's batch has all of it."""
 ROUND_FIELDS = ("round_pos", "round_vel", "round_age", "round_target")
 """Fields of a round, meaningless where none flies."""

@@ -115,14 +115,14 @@ SENSES: dict[str, Field] = {
     "jam": Field(F32, "EM", "strength of hostile jamming, 0 to 1"),
     "aid": Field(F32, "EM", "strength of friendly ECCM, 0 to 1"),
     "visible": Field(U8, "EMM", "1 if the first mech may see the second"),
+    "seen": Field(I32, "EMM", "decision in which the first mech last could see the second, -1 never"),
 }
 
 TRACKS: dict[str, Field] = {
-    "seen": Field(I32, "EMM", "decision in which the first mech last could see the second, -1 never"),
-    "trace_pos": Field(V3, "EMD", "where each mech was in the last decisions, a ring [vox]"),
-    "trace_vel": Field(V3, "EMD", "its velocity then [vox/s]"),
-    "trace_body": Field(V4, "EMD", "its heading [rad], hit points, heat and stability then"),
-    "trace_marks": Field(I32, "EMD", "bits 1 fallen, 2 legged then; the rest one more than who had painted it, 0 none"),
+    "trace_pos": Field(V3, "EDM", "where each mech was in the last decisions, a ring of them [vox]"),
+    "trace_vel": Field(V3, "EDM", "its velocity then [vox/s]"),
+    "trace_body": Field(V4, "EDM", "its heading [rad], hit points, heat and stability then"),
+    "trace_marks": Field(I32, "EDM", "bits 1 fallen, 2 legged then; the rest one more than who had painted it, 0 none"),
 }
 """What displays remember, D decisions deep; only environments that pilots look out of have them."""
 

@@ -100,8 +100,8 @@ def stir(scene: Scene, rng: np.random.Generator) -> None:
 
 def recall(scene: Scene, rng: np.random.Generator) -> None:
     """Give every display a past: slots filled before, sightings of the last decisions, and how everybody was then."""
-    envs, mechs = shape = scene["alive"].shape
-    depth = scene["trace_marks"].shape[2]
+    envs, mechs = scene["alive"].shape
+    past = (envs, scene["trace_marks"].shape[1], mechs)
     scene.batch.set("decision", np.arange(envs, dtype=np.int32) * 20 + 23)
     now = scene["decision"][:, None, None]
     seen = now - rng.integers(1, 30, (envs, mechs, mechs))
@@ -113,11 +113,11 @@ def recall(scene: Scene, rng: np.random.Generator) -> None:
     itself = slots == np.arange(mechs)[:, None]
     scene.batch.set("contact", np.where(itself, -1, slots).astype(np.int32))
     room = scene["size"][:, None, None].astype(float)
-    body = [rng.uniform(-3, 3, (*shape, depth)), *(rng.uniform(1, most, (*shape, depth)) for most in (60, 120, 100))]
-    scene.batch.set("trace_pos", (rng.uniform(0, 1, (*shape, depth, 3)) * room).astype(np.float32))
-    scene.batch.set("trace_vel", rng.uniform(-6, 6, (*shape, depth, 3)).astype(np.float32))
+    body = [rng.uniform(-3, 3, past), *(rng.uniform(1, most, past) for most in (60, 120, 100))]
+    scene.batch.set("trace_pos", (rng.uniform(0, 1, (*past, 3)) * room).astype(np.float32))
+    scene.batch.set("trace_vel", rng.uniform(-6, 6, (*past, 3)).astype(np.float32))
     scene.batch.set("trace_body", np.stack(body, axis=-1).astype(np.float32))
-    scene.batch.set("trace_marks", rng.integers(0, 4 * (mechs + 1), (*shape, depth)).astype(np.int32))
+    scene.batch.set("trace_marks", rng.integers(0, 4 * (mechs + 1), past).astype(np.int32))
 
 
 def snapshot(scene: Scene, env: int) -> SimpleNamespace:

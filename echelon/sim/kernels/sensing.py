@@ -128,30 +128,31 @@ def sense_visible(
     # rules
     rules: Rules, sensor_range: wp.array(dtype=wp.float32), paint_reports: wp.array(dtype=wp.int32),
     # state in
-    fresh: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), heat: wp.array2d(dtype=wp.float32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), quality: wp.array2d(dtype=wp.float32), clouds: wp.array(dtype=wp.int32), cloud_ticks: wp.array3d(dtype=wp.int32), cloud_pos: wp.array3d(dtype=wp.vec3),
+    fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), heat: wp.array2d(dtype=wp.float32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), quality: wp.array2d(dtype=wp.float32), clouds: wp.array(dtype=wp.int32), cloud_ticks: wp.array3d(dtype=wp.int32), cloud_pos: wp.array3d(dtype=wp.vec3),
     # controls
     ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32),
     # state out
-    visible: wp.array3d(dtype=wp.uint8),
+    visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32),
 ):
-    """Which living others this mech may know of: paint, radar, thermal bloom, emissions or sight."""
+    """Which living others this mech may know of, and since when: paint, radar, thermal bloom, emissions or sight."""
     e, m = wp.tid()
     if fresh[e] == 0:
         return
     for j in range(alive.shape[1]):
-        seen = bool(False)
+        known = bool(False)
         if j != m and alive[e, m] == 1 and alive[e, j] == 1:
             q = quality[e, m]
-            seen = rules.full_observation == 1 or sight[e, m, j] == CLEAR
-            if not seen:
-                seen = wp.length(pos[e, j] - pos[e, m]) <= rules.radar * q * sensor_range[chassis[e, m]]
-            if not seen and q >= rules.paint_quality and paint_reports[chassis[e, m]] == 1:
-                seen = own_pack_paint(e, m, j, painted, painter, team, pack)
-            if not seen and team[e, j] != team[e, m]:
+            known = rules.full_observation == 1 or sight[e, m, j] == CLEAR
+            if not known:
+                known = wp.length(pos[e, j] - pos[e, m]) <= rules.radar * q * sensor_range[chassis[e, m]]
+            if not known and q >= rules.paint_quality and paint_reports[chassis[e, m]] == 1:
+                known = own_pack_paint(e, m, j, painted, painter, team, pack)
+            if not known and team[e, j] != team[e, m]:
                 emits = shutdown[e, j] == 0 and ecm[e, j] + eccm[e, j] > 0
                 if emits or heat[e, j] > rules.bloom_heat * rules.heat_cap[chassis[e, j]]:
-                    seen = not smoke_blocks(clouds[e], cloud_ticks, cloud_pos, e, rules.smoke_radius, pos[e, m], pos[e, j])
-        if seen:
+                    known = not smoke_blocks(clouds[e], cloud_ticks, cloud_pos, e, rules.smoke_radius, pos[e, m], pos[e, j])
+        if known:
             visible[e, m, j] = wp.uint8(1)
+            seen[e, m, j] = decision[e]
         else:
             visible[e, m, j] = wp.uint8(0)

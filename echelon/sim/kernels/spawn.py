@@ -127,7 +127,7 @@ def fresh_mechs(
     # state in
     fresh: wp.array(dtype=wp.int32),
     # state out
-    heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), shutdown: wp.array2d(dtype=wp.int32), fallen: wp.array2d(dtype=wp.int32), cooldown: wp.array3d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), suppressed: wp.array2d(dtype=wp.int32), noise: wp.array2d(dtype=wp.float32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), cloud_ticks: wp.array3d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32), focus_slot: wp.array2d(dtype=wp.int32), ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32), sort_mode: wp.array2d(dtype=wp.int32), hostile_only: wp.array2d(dtype=wp.int32), contact: wp.array3d(dtype=wp.int32), message: wp.array3d(dtype=wp.float32),
+    heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), shutdown: wp.array2d(dtype=wp.int32), fallen: wp.array2d(dtype=wp.int32), cooldown: wp.array3d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), suppressed: wp.array2d(dtype=wp.int32), noise: wp.array2d(dtype=wp.float32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), cloud_ticks: wp.array3d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32), focus_slot: wp.array2d(dtype=wp.int32), ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32), sort_mode: wp.array2d(dtype=wp.int32), hostile_only: wp.array2d(dtype=wp.int32), contact: wp.array3d(dtype=wp.int32), seen: wp.array3d(dtype=wp.int32), message: wp.array3d(dtype=wp.float32),
     # events
     killer: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), overflow: wp.array2d(dtype=wp.int32), assist_tick: wp.array2d(dtype=wp.int32), was_hit: wp.array2d(dtype=wp.int32), hit_dir: wp.array2d(dtype=wp.vec3),
 ):
@@ -158,6 +158,8 @@ def fresh_mechs(
     hostile_only[e, m] = 0
     for n in range(contact.shape[2]):
         contact[e, m, n] = -1
+    for j in range(seen.shape[2]):
+        seen[e, m, j] = -1
     for i in range(message.shape[2]):
         message[e, m, i] = 0.0
     killer[e, m] = -1
