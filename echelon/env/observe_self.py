@@ -118,7 +118,7 @@ def show_senses(
     cs = cos_sin(yaw[e, m])
     loud = hear(rules, e, m, cs, obs_scale[3], alive, pos, noise, sight)
     for i in range(4):
-        obs[t, n, EGO_AT + i] = loud[i]
+        obs[t, n, EGO_AT + i] = float(display.scope) * loud[i]
     obs[t, n, EGO_AT + 4] = bit(is_targeted(rules, e, m, alive, team, pos, sight))
     obs[t, n, EGO_AT + 5] = float(was_hit[e, m])
     obs[t, n, EGO_AT + 6] = bit(painted[e, m] > 0)

@@ -1,0 +1,466 @@
+"""The display manager: memory that never knows more than was seen, slots that stay, readings, alerts and ablations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from echelon.agents.heuristic import install, script_of
+from echelon.config import DisplayConfig, EnvConfig
+from echelon.env import display, observe
+from echelon.rl.suite import COMBAT_SUITES, SuiteType, flat_offsets
+from echelon.sim.arsenal import Chassis
+from echelon.sim.hashing import state_hash
+from echelon.training.snapshot import restore_engine, snapshot_engine
+from tests import oracles_display as rules
+from tests.env.battle import Battle
+from tests.parity.scenes import clutter, scatter, snapshot, stir
+
+AT = flat_offsets()
+SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
+VALID, CLASS, HULL, VELOCITY = 21, slice(16, 20), 8, slice(3, 6)
+MECHS = 20
+RED = 10
+
+
+def contacts(battle: Battle, m: int, env: int = 0) -> np.ndarray:
+    """Contact rows of a mech ``[20, 25]``."""
+    return battle.obs[env, m, slice(*AT["contacts"])].reshape(20, 25)
+
+
+def row_of(battle: Battle, m: int, j: int, env: int = 0) -> np.ndarray:
+    """The row that m is shown of j."""
+    (slots,) = np.nonzero(battle["contact"][env, m] == j)
+    assert len(slots) == 1, f"{j} has {len(slots)} slots on the display of {m}"
+    return contacts(battle, m, env)[slots[0]]
+
+
+def next_decision(battle: Battle, by: int = 1) -> None:
+    battle.batch.set("decision", battle["decision"] + by)
+
+
+def hide(battle: Battle, m: int, j: int) -> None:
+    """Take j out of everything that m could know it by: far off, behind a wall, cold."""
+    battle.put("pos", (55.0, 30.0, 2.0), j)
+    battle.put("heat", 0.0, j)
+
+
+def wall(grid: np.ndarray) -> None:
+    grid[:, :, 40:42] = 1
+
+
+def duel(viewer: int = MEDIUM, **options) -> Battle:
+    """A viewer, mech 0, that sees a medium hostile, mech 5; the far side of the map lies behind a wall."""
+    battle = Battle(edit=wall, **options)
+    battle.empty()
+    battle.place(0, viewer, 20, 30)
+    battle.place(5, MEDIUM, 30, 30, yaw=np.pi)
+    battle.put("vel", (0.0, 2.0, 0.0), 5)
+    battle.look()
+    return battle
+
+
+@pytest.fixture
+def field():
+    made = duel()
+    yield made
+    made.close()
+
+
+def test_a_contact_lost_from_sight_is_shown_as_last_seen_and_never_as_it_is(field):
+    before = row_of(field, 0, 5).copy()
+    rows = []
+    for where in (30.0, 10.0):
+        hide(field, 0, 5)
+        field.put("pos", (55.0, where, 2.0), 5)
+        for name, value in (("hp", where), ("heat", where), ("stability", where), ("yaw", where / 20),
+                            ("vel", where), ("fallen", int(where)), ("leg_hp", -1.0), ("painted", 40), ("painter", 6)):  # fmt: skip
+            field.put(name, value, 5)
+        field.batch.set("decision", np.array([4], np.int32))
+        field.look()
+        assert not field["visible"][0, 0, 5]
+        rows.append(row_of(field, 0, 5).copy())
+    assert np.array_equal(rows[0], rows[1]), "what is out of sight shows through"
+    same = [i for i in range(25) if i != VALID]
+    np.testing.assert_allclose(rows[0][same], before[same], atol=1e-6)
+    assert rows[0][VALID] == pytest.approx(1 - 4 * 0.25 / 5.0) and before[VALID] == 1
+
+
+def test_a_memory_lasts_five_seconds_and_not_a_decision_longer(field):
+    hide(field, 0, 5)
+    for decision, shown in ((1, True), (19, True), (20, True), (21, False)):
+        field.batch.set("decision", np.array([decision], np.int32))
+        field.look()
+        assert (5 in field["contact"][0, 0]) == shown, f"after {decision / 4} s"
+
+
+def test_a_dead_contact_leaves_at_once(field):
+    hide(field, 0, 5)
+    field.put("alive", 0, 5)
+    next_decision(field)
+    field.look()
+    assert (field["contact"][0, 0] < 0).all()
+
+
+def test_target_preference_names_the_slot_and_so_a_remembered_contact(field):
+    slot = int(np.flatnonzero(field["contact"][0, 0] == 5)[0])
+    hide(field, 0, 5)
+    next_decision(field)
+    field.look()
+    actions = field["actions"].copy()
+    actions[0, 0, 9 + slot] = 1.0
+    field.step(actions)
+    assert field["focus"][0, 0] == 5 and field["focus_slot"][0, 0] == slot
+
+
+def test_an_episode_begins_without_memories_and_a_mask_spares_the_others():
+    battle = Battle(envs=2, pilots=install, size=40)
+    battle.batch["script"].fill_(script_of("medium"))
+    for _ in range(30):
+        battle.step()
+    slots, seen, trace = (battle[name].copy() for name in ("contact", "seen", "trace_marks"))
+    battle.engine.reset(mask=np.array([True, False]))
+    assert (battle["seen"][0] <= 0).all() and not battle["trace_pos"][0, 1:].any()
+    for name, was in (("contact", slots), ("seen", seen), ("trace_marks", trace)):
+        assert np.array_equal(battle[name][1], was[1]), name
+    battle.close()
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    made = Battle(num_packs=2, size=40, edit=clutter(np.random.default_rng(5)))
+    yield made
+    made.close()
+
+
+def in_margin(s, m: int, kept: int, best: int) -> bool:
+    return not rules.beats(rules.key(s, m, best), rules.key(s, m, kept), 1.2001)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6))
+def test_slots_hold_the_laws_of_the_display_through_any_history(crowd, seed, decisions):
+    rng = np.random.default_rng(seed)
+    crowd.engine.reset()
+    scatter(crowd, rng)
+    stir(crowd, rng)
+    crowd.batch.set("contact", np.full(crowd["contact"].shape, -1, np.int32))
+    crowd.batch.set("seen", np.full(crowd["seen"].shape, -1, np.int32))
+    for decision in range(decisions):
+        crowd.batch.set("decision", np.array([decision * int(rng.integers(1, 9))], np.int32))
+        crowd.put("alive", crowd["alive"] * (rng.random(crowd["alive"].shape) < 0.9))
+        crowd.put("pos", crowd["pos"] + rng.uniform(-2, 2, crowd["pos"].shape) * [1, 1, 0])
+        crowd.put("heat", rng.uniform(0, 100, crowd["heat"].shape))
+        if rng.random() < 0.5:
+            crowd.put("ecm", rng.random(crowd["ecm"].shape) < 0.2)
+        before = crowd["contact"][0].copy()
+        crowd.look()
+        s = snapshot(crowd, 0)
+        for m in range(MECHS):
+            check_slots(s, m, before[m])
+
+
+def check_slots(s, m: int, before: np.ndarray) -> None:
+    """Assert what holds of every display after every decision."""
+    slots = s.contact[m]
+    shown = slots[slots >= 0]
+    assert len(set(shown.tolist())) == len(shown), "a mech has two slots"
+    assert (slots[rules.SLOTS[s.chassis[m]] :] < 0).all(), "more slots than the suite has"
+    assert all(rules.age(s, m, j) is not None for j in shown), "somebody is shown who is not known"
+    assert s.alive[m] or not len(shown)
+    if not s.alive[m] or rules.alarm(s, m) is not None:
+        return
+    room = rules.SLOTS[s.chassis[m]]
+    for side in (True, False):
+        pool = [j for j in range(MECHS) if rules.age(s, m, j) is not None and rules.hostile(s, m, j) == side]
+        if not side and s.hostile_only[m]:
+            pool = []
+        mine = [int(j) for j in shown if rules.hostile(s, m, j) == side]
+        others = sum(rules.hostile(s, m, j) != side for j in shown)
+        if side:
+            assert len(mine) == min(len(pool), room - min(3, others)), "hostiles lack slots"
+        else:
+            assert len(mine) >= min(3, len(pool), room), "friends lack their quota"
+        out = [j for j in pool if j not in mine]
+        if out and mine:
+            assert len(shown) == room, "a slot is empty though somebody is known"
+            best, last = min(out, key=lambda j: rules.key(s, m, j)), max(mine, key=lambda j: rules.key(s, m, j))
+            assert in_margin(s, m, last, best), f"{best} is better than {last} by more than the margin"
+        kept = [j for j in before if j in mine]
+        assert len(kept) == len(set(kept))
+
+
+def test_a_contact_keeps_its_slot_until_another_is_better_by_the_margin():
+    battle = Battle(observation_mode="full")
+    battle.empty()
+    battle.place(0, HEAVY, 20, 30)
+    for k in range(5):
+        battle.place(5 + k, MEDIUM, 30 + k, 30)
+    battle.put("hostile_only", 1, 0)
+    battle.put("contact", -1, 0)
+    battle.look()
+    slots = battle["contact"][0, 0, :5].tolist()
+    assert slots == [5, 6, 7, 8, 9]
+    battle.put("pos", (31.5, 30.0, 1.5), 9)
+    next_decision(battle)
+    battle.look()
+    assert battle["contact"][0, 0, :5].tolist() == slots, "nearer by less than a fifth moved up"
+    battle.put("pos", (27.0, 30.0, 1.5), 9)
+    next_decision(battle)
+    battle.look()
+    assert battle["contact"][0, 0, :5].tolist() == [9, 6, 7, 5, 8]
+    battle.close()
+
+
+def test_both_sides_have_slots_that_preferences_can_name_however_many_friends_were_first():
+    battle = Battle(observation_mode="full")
+    battle.empty()
+    for m in range(5):
+        battle.place(m, SCOUT, 20 + m, 30)
+    battle.look()
+    assert sorted(battle["contact"][0, 0][battle["contact"][0, 0] >= 0].tolist()) == [1, 2, 3, 4]
+    for m in range(5, 10):
+        battle.place(m, MEDIUM, 35 + m, 30)
+    next_decision(battle)
+    battle.look()
+    assert battle["contact"][0, 0, :5].tolist()[3:] == [5, 6], "hostiles stand behind the friends"
+    battle.put("hostile_only", 1, 0)
+    next_decision(battle)
+    battle.look()
+    assert sorted(battle["contact"][0, 0, :5].tolist()) == [5, 6, 7, 8, 9]
+    battle.close()
+
+
+def test_readings_are_noisy_as_the_suite_is_unfaithful_and_a_remembered_reading_stays():
+    battle = Battle(envs=400, observation_mode="full")
+    battle.empty()
+    for m, kind in enumerate((SCOUT, LIGHT, MEDIUM, HEAVY)):
+        battle.place(m, kind, 20 + 4 * m, 20)
+    battle.place(5, MEDIUM, 30, 40)
+    battle.put("hp", 75.0, 5)
+    battle.look()
+    for m, suite in enumerate((SCOUT, LIGHT, MEDIUM, HEAVY)):
+        hull = np.array([row_of(battle, m, 5, e)[HULL] for e in range(400)])
+        wanted = 0.1 * (1 - COMBAT_SUITES[display.CLASS_SUITES[suite]].sensor_fidelity)
+        assert hull.mean() == pytest.approx(0.5, abs=0.005)
+        assert hull.std() == pytest.approx(wanted, rel=0.12, abs=1e-6)
+        ahead = np.array([row_of(battle, m, 5, e)[VELOCITY] for e in range(400)])
+        assert ahead.std(axis=0) == pytest.approx(2 * wanted, rel=0.12, abs=1e-6)
+    battle.close()
+
+
+@pytest.mark.parametrize(("jammer", "kinds"), [(60.0, "known"), (26.0, "even")])
+def test_jamming_takes_confidence_and_class(jammer, kinds):
+    battle = Battle(size=100)
+    battle.empty()
+    battle.place(0, MEDIUM, 20, 30)
+    battle.place(5, MEDIUM, 30, 30)
+    battle.place(6, SCOUT, 20 + jammer, 31)
+    battle.put("ecm", 1, 6)
+    battle.look()
+    s, row = snapshot(battle, 0), row_of(battle, 0, 5)
+    assert row[VALID] == pytest.approx(rules.view(s, 0)[0], abs=1e-5) and (row[VALID] < 1) == (jammer < 50)
+    assert row[CLASS].tolist() == ([0, 0, 1, 0] if kinds == "known" else [0.25] * 4)
+    plain = row[VALID]
+    battle.place(1, SCOUT, 20, 32)
+    battle.put("eccm", 1, 1)
+    battle.look()
+    assert row_of(battle, 0, 5)[VALID] > plain or jammer > 50
+    battle.close()
+
+
+def alerted(change, **dials) -> list[int]:
+    """The heavy's slots after ``change`` to a scene with two hostiles ahead and a friend behind them."""
+    battle = Battle(observation_mode="full", display=DisplayConfig(**dials))
+    battle.empty()
+    battle.place(0, HEAVY, 20, 30)
+    battle.place(1, SCOUT, 45, 40)
+    battle.place(5, MEDIUM, 32, 30)
+    battle.place(6, HEAVY, 40, 30)
+    battle.put("hostile_only", 1, 0)
+    battle.put("contact", -1, 0)
+    change(battle)
+    battle.look()
+    slots = battle["contact"][0, 0, :5].tolist()
+    battle.close()
+    return slots
+
+
+def missile(battle: Battle) -> None:
+    battle.put("round_weapon", [2, -1, -1, -1], 6)
+    battle.put("round_target", 0, 6)
+
+
+def crash(battle: Battle) -> None:
+    battle.put("pos", (24.0, 30.0, 1.5), 1)
+    battle.put("vel", (-6.0, 0.0, 0.0), 1)
+
+
+def ambush(battle: Battle) -> None:
+    battle.put("pos", (14.0, 30.0, 2.0), 6)
+    battle.put("pos", (22.0, 30.0, 2.0), 5)
+
+
+def paint(battle: Battle) -> None:
+    battle.put("painted", 50, 0)
+    battle.put("painter", 6, 0)
+
+
+ALERTS = {missile: 6, crash: 1, ambush: 6, paint: 6, lambda b: b.put("heat", 125.0, 0): 5,
+          lambda b: b.put("stability", 10.0, 0): 5}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "whom"), ALERTS.items())
+def test_an_alert_takes_slot_0_of_the_heavy_whatever_the_filter(change, whom):
+    assert alerted(change)[0] == whom
+    assert alerted(lambda battle: None) == [5, 6, -1, -1, -1]
+    assert sorted(alerted(change, alerts=False)) == [-1, -1, -1, 5, 6]
+
+
+def test_an_alert_shows_nobody_whom_the_viewer_does_not_know():
+    battle = duel(viewer=HEAVY)
+    battle.place(6, HEAVY, 55, 30)
+    missile(battle)
+    battle.look()
+    assert not battle["visible"][0, 0, 6] and 6 not in battle["contact"][0, 0]
+    battle.close()
+
+
+def shown(**dials) -> Battle:
+    battle = Battle(num_packs=2, size=40, edit=clutter(np.random.default_rng(3)), display=DisplayConfig(**dials))
+    rng = np.random.default_rng(8)
+    scatter(battle, rng)
+    stir(battle, rng)
+    battle.look()
+    return battle
+
+
+def test_ablations_do_what_they_say():
+    plain = shown()
+    living = plain["alive"][0] == 1
+    block = {name: slice(*span) for name, span in AT.items()}
+    for dial, columns in (("scope", slice(AT["ego_state"][0], AT["ego_state"][0] + 4)),
+                          ("descriptor", block["suite_descriptor"]),
+                          ("alerts", slice(AT["panel_stats"][0] + 6, AT["panel_stats"][0] + 7))):  # fmt: skip
+        off = shown(**{dial: False})
+        assert plain.obs[0, living][:, columns].any() and not off.obs[0, :, columns].any(), dial
+        if dial != "alerts":
+            rest = np.ones(plain.obs.shape[-1], bool)
+            rest[columns] = False
+            assert np.array_equal(plain.obs[0][:, rest], off.obs[0][:, rest]), f"{dial} changes more than it says"
+        off.close()
+    plain.close()
+
+
+def test_the_oracle_shows_everybody_as_they_are():
+    battle = shown(oracle=True)
+    alive = battle["alive"][0] == 1
+    for m in np.flatnonzero(alive):
+        slots = battle["contact"][0, m]
+        assert len(slots[slots >= 0]) == alive.sum() - 1 or battle["hostile_only"][0, m]
+        rows = contacts(battle, m)[slots >= 0]
+        assert (rows[:, VALID] == 1).all() and set(np.unique(rows[:, CLASS])) <= {0.0, 1.0}
+    battle.close()
+
+
+def test_without_steadiness_every_decision_ranks_anew():
+    from tests import oracles_sense as sense
+
+    battle = shown(keeps_slots=False, alerts=False, memory_s=0.0, degrades=False)
+    s = snapshot(battle, 0)
+    for m in range(MECHS):
+        wanted = sense.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
+        assert battle["contact"][0, m].tolist() == wanted + [-1] * (20 - len(wanted))
+    battle.close()
+
+
+def test_without_reports_the_packs_paint_shows_nobody():
+    seen = []
+    for reports in (True, False):
+        battle = duel(display=DisplayConfig(reports=reports))
+        hide(battle, 0, 5)
+        battle.put("painted", 50, 5)
+        battle.put("painter", 0, 5)
+        battle.look()
+        seen.append(bool(battle["visible"][0, 0, 5]))
+        battle.close()
+    assert seen == [True, False]
+
+
+@pytest.mark.parametrize(("suites", "of_heavy"), [("own", 3), ("swapped", 0), ("light", 1)])
+def test_suites_can_be_swapped_and_the_descriptor_says_so(suites, of_heavy):
+    cfg = EnvConfig(display=DisplayConfig(suites=suites))
+    assert display.suites(cfg)[HEAVY].suite == SuiteType(of_heavy)
+    battle = Battle(display=DisplayConfig(suites=suites))
+    low = AT["suite_descriptor"][0]
+    assert battle.obs[0, 0, low + of_heavy] == 1 and battle["chassis"][0, 0] == HEAVY
+    battle.close()
+
+
+@pytest.mark.parametrize(("points", "slots"), [(0, (20, 10, 6, 5)), (100, (18, 5, 5, 5)), (20, (2, 0, 0, 2))])
+def test_a_budget_of_attention_takes_slots(points, slots):
+    cfg = EnvConfig(display=DisplayConfig(attention=points))
+    assert tuple(display.constants(cfg)["suite_slots"][0]) == slots
+
+
+def test_the_classic_layout_has_no_display_manager():
+    rows = []
+    for dials in (DisplayConfig(), DisplayConfig(noise=1.0, memory_s=0.0, oracle=True, scope=False, suites="scout")):
+        battle = Battle(num_packs=2, size=40, obs_layout="classic", display=dials)
+        scatter(battle, np.random.default_rng(4))
+        battle.look()
+        rows.append(battle.obs.copy())
+        battle.close()
+    assert np.array_equal(rows[0], rows[1]) and rows[0].any()
+
+
+def test_a_display_does_not_depend_on_batch_or_threads_and_resumes_exactly():
+    def fly(envs: int, threads: int, first: int = 0) -> Battle:
+        battle = Battle(envs=envs, threads=threads, size=50, pilots=install, edit=clutter(np.random.default_rng(2)))
+        battle.batch.set("forced_seed", np.arange(first, first + envs, dtype=np.int32))
+        battle.batch["script"].fill_(script_of("hard"))
+        battle.engine.reset()
+        for _ in range(40):
+            battle.step()
+        return battle
+
+    many, alone = fly(4, 2), fly(1, 1, first=3)
+    assert state_hash(many.batch, 3) == state_hash(alone.batch, 0)
+    assert np.array_equal(many.obs[3], alone.obs[0])
+    remembered = (many["seen"] >= 0) & (many["visible"] == 0)
+    assert remembered.any()
+    saved = snapshot_engine(many.engine)
+    again = Battle(envs=4, threads=1, size=50, pilots=install, edit=clutter(np.random.default_rng(2)))
+    restore_engine(again.engine, saved)
+    assert np.array_equal(again.obs, many.obs), "the view differs after a restore"
+    for _ in range(20):
+        many.step()
+        again.step()
+    assert np.array_equal(again.obs, many.obs) and np.array_equal(again["contact"], many["contact"])
+    for battle in (many, alone, again):
+        battle.close()
+
+
+def test_the_hash_covers_what_the_next_targets_depend_on(field):
+    was = state_hash(field.batch, 0)
+    slots = field["contact"].copy()
+    slots[0, 0] = np.roll(slots[0, 0], 1)
+    field.batch.set("contact", slots)
+    assert state_hash(field.batch, 0) != was
+
+
+def test_the_published_bounds_hold_for_a_wild_display():
+    cfg = DisplayConfig(noise=1.0, jam_confidence=1.0, quality_age_s=60.0)
+    battle = Battle(num_packs=2, size=36, display=replace(cfg))
+    low, high = observe.bounds(battle.cfg)
+    for seed in range(5):
+        scatter(battle, np.random.default_rng(seed))
+        battle.put("ecm", 1)
+        next_decision(battle)
+        battle.look()
+        assert ((battle.obs >= low) & (battle.obs <= high)).all()
+    battle.close()
