@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from echelon.env import observe
+from echelon.sim.state import TRACKS
 from tests import oracles_display as display
 from tests import oracles_sense as rules
 from tests.env.battle import Battle
@@ -21,6 +22,7 @@ def battle(request):
     stir(made, rng)
     recall(made, rng)
     made.before = made["contact"].copy()
+    made.past = {name: made[name].copy() for name in ("seen", *TRACKS)}
     clear(made, "quality", "jam", "aid", "sight", "visible")
     made.rows[:] = -7.0
     made.look()
@@ -48,7 +50,19 @@ def test_every_mech_sees_exactly_whom_the_channels_give(battle):
         assert np.array_equal(battle["visible"][e].astype(bool), wanted), f"visible of environment {e}"
 
 
-def test_contact_slots_follow_quotas_order_and_filter_and_keep_whom_they_held(battle):
+def test_a_decision_adds_one_page_to_the_past(battle):
+    for e, s in enumerate(battle.expected):
+        page, living = int(s.decision) % 21, s.alive == 1
+        assert np.array_equal(s.seen, np.where(s.visible == 1, s.decision, battle.past["seen"][e])), "seen"
+        marks = (s.fallen > 0) + 2 * (s.leg_hp <= 0) + 4 * np.where(s.painted > 0, s.painter + 1, 0)
+        body = np.stack([s.yaw, s.hp, s.heat, s.stability], axis=-1)
+        for name, now in (("trace_pos", s.pos), ("trace_vel", s.vel), ("trace_body", body), ("trace_marks", marks)):
+            wanted = battle.past[name][e].copy()
+            wanted[page][living] = now[living]
+            assert np.array_equal(getattr(s, name), wanted), name
+
+
+def test_contact_slots_follow_quotas_order_filter_and_whom_they_held(battle):
     kept = moved = 0
     for e, s in enumerate(battle.expected):
         for m in range(20):

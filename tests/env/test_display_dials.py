@@ -1,0 +1,172 @@
+"""What the dials of the display manager do: alerts, ablations, suites swapped, a budget of attention."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.config import DisplayConfig, EnvConfig
+from echelon.env import display, observe
+from echelon.rl.suite import SuiteType
+from tests import oracles_sense as sense
+from tests.env.battle import Battle
+from tests.env.displays import AT, CLASS, HEAVY, MEDIUM, SCOUT, VALID, contacts, duel, hide, next_decision
+from tests.parity.scenes import clutter, scatter, snapshot, stir
+
+MECHS = 20
+
+
+def alerted(change, **dials) -> list[int]:
+    """The heavy's slots after ``change`` to a scene with two hostiles ahead and a friend behind them."""
+    battle = Battle(observation_mode="full", display=DisplayConfig(**dials))
+    battle.empty()
+    battle.place(0, HEAVY, 20, 30)
+    battle.place(1, SCOUT, 45, 40)
+    battle.place(5, MEDIUM, 32, 30)
+    battle.place(6, HEAVY, 40, 30)
+    battle.put("hostile_only", 1, 0)
+    battle.put("contact", -1, 0)
+    change(battle)
+    battle.look()
+    slots = battle["contact"][0, 0, :5].tolist()
+    battle.close()
+    return slots
+
+
+def missile(battle: Battle) -> None:
+    battle.put("round_weapon", [2, -1, -1, -1], 6)
+    battle.put("round_target", 0, 6)
+
+
+def crash(battle: Battle) -> None:
+    battle.put("pos", (24.0, 30.0, 1.5), 1)
+    battle.put("vel", (-6.0, 0.0, 0.0), 1)
+
+
+def ambush(battle: Battle) -> None:
+    battle.put("pos", (14.0, 30.0, 2.0), 6)
+    battle.put("pos", (22.0, 30.0, 2.0), 5)
+
+
+def paint(battle: Battle) -> None:
+    battle.put("painted", 50, 0)
+    battle.put("painter", 6, 0)
+
+
+ALERTS = {missile: 6, crash: 1, ambush: 6, paint: 6, lambda b: b.put("heat", 125.0, 0): 5,
+          lambda b: b.put("stability", 10.0, 0): 5}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "whom"), ALERTS.items())
+def test_an_alert_takes_slot_0_of_the_heavy_whatever_the_filter(change, whom):
+    assert alerted(change)[0] == whom
+    assert alerted(lambda battle: None) == [5, 6, -1, -1, -1]
+    assert sorted(alerted(change, alerts=False)) == [-1, -1, -1, 5, 6]
+
+
+def test_an_alert_shows_nobody_whom_the_viewer_does_not_know():
+    battle = duel(viewer=HEAVY)
+    battle.place(6, HEAVY, 55, 30)
+    missile(battle)
+    battle.look()
+    assert not battle["visible"][0, 0, 6] and 6 not in battle["contact"][0, 0]
+    battle.close()
+
+
+def shown(**dials) -> Battle:
+    battle = Battle(num_packs=2, size=40, edit=clutter(np.random.default_rng(3)), display=DisplayConfig(**dials))
+    rng = np.random.default_rng(8)
+    scatter(battle, rng)
+    stir(battle, rng)
+    battle.look()
+    return battle
+
+
+def test_ablations_do_what_they_say():
+    plain = shown()
+    living = plain["alive"][0] == 1
+    block = {name: slice(*span) for name, span in AT.items()}
+    for dial, columns in (("scope", slice(AT["ego_state"][0], AT["ego_state"][0] + 4)),
+                          ("descriptor", block["suite_descriptor"]),
+                          ("alerts", slice(AT["panel_stats"][0] + 6, AT["panel_stats"][0] + 7))):  # fmt: skip
+        off = shown(**{dial: False})
+        assert plain.obs[0, living][:, columns].any() and not off.obs[0, :, columns].any(), dial
+        if dial != "alerts":
+            rest = np.ones(plain.obs.shape[-1], bool)
+            rest[columns] = False
+            assert np.array_equal(plain.obs[0][:, rest], off.obs[0][:, rest]), f"{dial} changes more than it says"
+        off.close()
+    plain.close()
+
+
+def test_the_oracle_shows_everybody_as_they_are():
+    battle = shown(oracle=True)
+    alive = battle["alive"][0] == 1
+    for m in np.flatnonzero(alive):
+        slots = battle["contact"][0, m]
+        assert len(slots[slots >= 0]) == alive.sum() - 1 or battle["hostile_only"][0, m]
+        rows = contacts(battle, m)[slots >= 0]
+        assert (rows[:, VALID] == 1).all() and set(np.unique(rows[:, CLASS])) <= {0.0, 1.0}
+    battle.close()
+
+
+def test_without_steadiness_every_decision_ranks_anew():
+    battle = shown(keeps_slots=False, alerts=False, memory_s=0.0, degrades=False)
+    s = snapshot(battle, 0)
+    for m in range(MECHS):
+        wanted = sense.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
+        assert battle["contact"][0, m].tolist() == wanted + [-1] * (20 - len(wanted))
+    battle.close()
+
+
+def test_without_reports_the_packs_paint_shows_nobody():
+    seen = []
+    for reports in (True, False):
+        battle = duel(display=DisplayConfig(reports=reports))
+        hide(battle, 0, 5)
+        battle.put("painted", 50, 5)
+        battle.put("painter", 0, 5)
+        battle.look()
+        seen.append(bool(battle["visible"][0, 0, 5]))
+        battle.close()
+    assert seen == [True, False]
+
+
+@pytest.mark.parametrize(("suites", "of_heavy"), [("own", 3), ("swapped", 0), ("light", 1)])
+def test_suites_can_be_swapped_and_the_descriptor_says_so(suites, of_heavy):
+    cfg = EnvConfig(display=DisplayConfig(suites=suites))
+    assert display.suites(cfg)[HEAVY].suite == SuiteType(of_heavy)
+    battle = Battle(display=DisplayConfig(suites=suites))
+    low = AT["suite_descriptor"][0]
+    assert battle.obs[0, 0, low + of_heavy] == 1 and battle["chassis"][0, 0] == HEAVY
+    battle.close()
+
+
+@pytest.mark.parametrize(("points", "slots"), [(0, (20, 10, 6, 5)), (100, (18, 5, 5, 5)), (20, (2, 0, 0, 2))])
+def test_a_budget_of_attention_takes_slots(points, slots):
+    cfg = EnvConfig(display=DisplayConfig(attention=points))
+    assert tuple(display.constants(cfg)["suite_slots"][0]) == slots
+
+
+def test_the_classic_layout_has_no_display_manager():
+    rows = []
+    for dials in (DisplayConfig(), DisplayConfig(noise=1.0, memory_s=0.0, oracle=True, scope=False, suites="scout")):
+        battle = Battle(num_packs=2, size=40, obs_layout="classic", display=dials)
+        scatter(battle, np.random.default_rng(4))
+        battle.look()
+        rows.append(battle.obs.copy())
+        battle.close()
+    assert np.array_equal(rows[0], rows[1]) and rows[0].any()
+
+
+def test_the_published_bounds_hold_for_a_wild_display():
+    cfg = DisplayConfig(noise=1.0, jam_confidence=1.0, quality_age_s=60.0)
+    battle = Battle(num_packs=2, size=36, display=cfg)
+    low, high = observe.bounds(battle.cfg)
+    for seed in range(5):
+        scatter(battle, np.random.default_rng(seed))
+        battle.put("ecm", 1)
+        next_decision(battle)
+        battle.look()
+        assert ((battle.obs >= low) & (battle.obs <= high)).all()
+    battle.close()
