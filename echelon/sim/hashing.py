@@ -19,17 +19,21 @@ NOT_STATE = frozenset(
 )  # fmt: skip
 """Fields that say where and how often an environment plays, and the movement order, drawn afresh each tick."""
 REMEMBERED = ("contact", "seen", *TRACKS)
-"""What fills the contact slots that the next target preferences refer to; only an engine's batch has all of it."""
+"""What fills the contact slots that the next target preferences refer to, in the batch of an engine."""
 ROUND_FIELDS = ("round_pos", "round_vel", "round_age", "round_target")
 """Fields of a round, meaningless where none flies."""
 
 
-def state_hash(batch: Batch, env: int) -> str:
-    """Return the sha256, in hex, of everything that environment ``env`` of ``batch`` will play on from."""
+def state_hash(batch: Batch, env: int, *, displays: bool = False) -> str:
+    """Return the sha256, in hex, of everything that environment ``env`` of ``batch`` will play on from.
+
+    Its pilots choose targets by the slots of their displays, which ``displays`` adds; the battle itself, given its
+    controls, does not depend on them.
+    """
     digest = hashlib.sha256()
     flying = _of(batch, "round_weapon", env) >= 0
-    for name in (*WORLD, *STATE, *REMEMBERED):
-        if name in NOT_STATE or name not in batch.fields:
+    for name in (*WORLD, *STATE, *(REMEMBERED if displays else ())):
+        if name in NOT_STATE:
             continue
         values = _of(batch, name, env)
         if name in ROUND_FIELDS:

@@ -46,12 +46,18 @@ IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
     "physics.spawn_jitter_vox": (-0.1, 0.6), "physics.spawn_yaw_jitter_rad": NATURAL,
     "physics.landing_free_speed": NATURAL, "physics.landing_shock": NATURAL, "physics.landing_crash": NATURAL,
     "obs_norm.vel_scale_xy": POSITIVE, "obs_norm.vel_scale_z": POSITIVE, "obs_norm.heat_max_ratio": POSITIVE,
+    "display.memory_s": (-1.0, 61.0), "display.margin": NATURAL, "display.noise": SHARE,
+    "display.class_certainty": SHARE, "display.quality_age_s": NATURAL, "display.jam_age_s": NATURAL,
+    "display.jam_confidence": SHARE, "display.jam_class": SHARE, "display.eccm_most": SHARE,
+    "display.eccm_confidence": NATURAL, "display.eccm_class": NATURAL, "display.faint": (-1.0, 0.0, 1.1),
+    "display.collision_s": (-1.0, 1e9), "display.reactor_heat": NATURAL, "display.low_stability": NATURAL,
+    "display.attention": (-1,),
     "reward.approach": (), "reward.zone": (), "reward.damage": (), "reward.kill": (), "reward.assist": (),
     "reward.assist_period_s": (-1.0, 1e9), "reward.death": (), "reward.win": (), "reward.loss": (), "reward.draw": (),
     "reward.contested_offense": NATURAL, "reward.contested_death": NATURAL, "reward.teammate_decay": SHARE,
     "reward.team_alpha": SHARE,
 }  # fmt: skip
-SECTIONS = ("env", "world", "world.connectivity", "physics", "obs_norm", "reward")
+SECTIONS = ("env", "world", "world.connectivity", "physics", "obs_norm", "display", "reward")
 
 
 def parts(name: str) -> tuple[list[str], str]:
