@@ -27,7 +27,7 @@ SPIN = "while True: pass"
 def session(threads: int = 0) -> Iterator[Session]:
     """Give a fresh quickstart session whose first rollout is under way."""
     with Session(replace(quickstart(), threads=threads)) as made:
-        made.env.set_heuristic_weapon_prob(quickstart().opponents.weapon_prob_start)
+        made.env.set_curriculum(weapon_prob=quickstart().opponents.weapon_prob_start)
         made.collector.reset()
         yield made
 
