@@ -1,9 +1,9 @@
 """Every dial of Echelon, as frozen keyword-only dataclasses with a unit and a reason per field.
 
-The dials of the game are written in ``config_game``, ``config_display`` and ``config_reward``, those of opponents,
-curriculum and evaluation in ``config_opponents``, and all are re-exported here; the learner's and the run's are below. Presets
-are functions in ``echelon.presets`` that return a complete ``RunConfig``. Importing this module loads nothing heavy.
-Impossible values raise ``ValueError`` naming field, value and range.
+Those of the game are in ``config_game``, ``config_display`` and ``config_reward``, those of opponents, curriculum
+and evaluation in ``config_opponents``, and all are re-exported here; those of the learner and of a whole run are below.
+Presets are functions in ``echelon.presets`` that return a complete ``RunConfig``. Importing this module loads nothing
+heavy. Impossible values raise ``ValueError`` naming field, value and range.
 """
 
 from __future__ import annotations
