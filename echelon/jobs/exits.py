@@ -9,11 +9,14 @@ from typing import Any
 
 from echelon.jobs import control
 from echelon.runs import RunPaths
-from echelon.telemetry.events import EventEnd
+from echelon.telemetry.events import EventCheckpoint, EventEnd, EventUpdate
+from echelon.telemetry.glance import glance
 from echelon.telemetry.log import EventFollower
-from echelon.telemetry.snapshot import Fold
 
 LOG_TAIL_BYTES = 8192
+
+END_BYTES = 1 << 20
+"""How far from its end a session's last word is looked for."""
 
 OOM_HINT = "the kernel's out-of-memory killer was at work meanwhile; lower num_envs or bank_maps, or free memory"
 KILL_HINT = "killed by somebody, or for want of memory"
@@ -34,13 +37,11 @@ def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bo
     ``returncode`` is the trainer's, negative for a signal; the first ``earlier_bytes`` of the metrics belong to
     sessions before this one; ``oom`` says that the kernel killed for want of memory meanwhile.
     """
-    picture = Fold(EventFollower(paths.metrics).poll()).snapshot()
-    session = EventFollower(paths.metrics, offset=earlier_bytes).poll()
-    end = next((event for event in reversed(session) if isinstance(event, EventEnd)), None)
+    seen = glance(paths.metrics, until=(EventUpdate, EventCheckpoint))
+    end = session_end(paths.metrics, earlier_bytes)
     number = -returncode if returncode < 0 else 0
     killed = number > 0 and control.NOW in control.stop_requests(paths)
     out_of_memory = oom and number == signal.SIGKILL and not killed
-    newest = picture.checkpoints[-1].path if picture.checkpoints else ""
     return {
         "time": time.time(),
         "code": returncode if returncode >= 0 else None,
@@ -48,12 +49,21 @@ def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bo
         "out_of_memory": out_of_memory,
         "killed_on_request": killed,
         "message": _message(paths, end, number, killed, out_of_memory),
-        "update": picture.update.update if picture.update else picture.start.start_update if picture.start else 0,
-        "global_step": picture.global_step,
-        "episodes": picture.update.episodes if picture.update else 0,
-        "checkpoint": newest,
-        "alerts": len(picture.alerts),
+        "update": seen.update.update if seen.update else seen.start.start_update if seen.start else 0,
+        "global_step": seen.global_step,
+        "episodes": seen.update.episodes if seen.update else 0,
+        "checkpoint": seen.checkpoint.path if seen.checkpoint else "",
     }
+
+
+def session_end(metrics: Path, earlier_bytes: int) -> EventEnd | None:
+    """Return the last word of the session that began at a byte of the metrics, None where it left none."""
+    try:
+        begin = max(earlier_bytes, metrics.stat().st_size - END_BYTES)
+    except OSError:
+        return None
+    events = EventFollower(metrics, offset=begin).poll()
+    return next((event for event in reversed(events) if isinstance(event, EventEnd)), None)
 
 
 def _message(paths: RunPaths, end: EventEnd | None, number: int, killed: bool, out_of_memory: bool) -> str:

@@ -336,9 +336,11 @@ EVENTS: dict[str, type[Event]] = {
 }
 """Every kind of record; what is not here cannot be read back."""
 
-_HINTS: dict[str, dict[str, Any]] = {
-    kind: {name: hint for name, hint in get_type_hints(cls).items() if name != "kind"} for kind, cls in EVENTS.items()
+_TYPES: dict[str, dict[str, type]] = {
+    kind: {name: get_origin(hint) or hint for name, hint in get_type_hints(cls).items() if name != "kind"}
+    for kind, cls in EVENTS.items()
 }
+"""Class of each field of each kind."""
 
 E = TypeVar("E", bound=Event)
 
@@ -357,8 +359,12 @@ def from_json(line: str | bytes) -> Event:
     row = json.loads(line)
     if not isinstance(row, dict) or row.get("kind") not in EVENTS:
         raise ValueError(f"record {str(line)[:60]!r} has no known kind (have: {', '.join(EVENTS)})")
-    cls, hints = EVENTS[row["kind"]], _HINTS[row["kind"]]
-    values = {name: _plain(cls.kind, name, hints[name], row[name]) for name in hints if name in row}
+    cls, types = EVENTS[row["kind"]], _TYPES[row["kind"]]
+    values = {
+        name: row[name] if type(row[name]) is wanted else _plain(cls.kind, name, wanted, row[name])
+        for name, wanted in types.items()
+        if name in row
+    }
     try:
         return cls(**values)
     except TypeError as error:
@@ -375,8 +381,8 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def _plain(kind: str, name: str, hint: Any, value: Any) -> Any:
-    wanted = get_origin(hint) or hint
+def _plain(kind: str, name: str, wanted: type, value: Any) -> Any:
+    """Return a value as its field has it: null for floats that are not finite, whole numbers for floats."""
     if wanted is float:
         if value is None:
             return math.nan

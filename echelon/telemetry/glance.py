@@ -12,14 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from echelon.telemetry.events import Event, EventEnd, EventEval, EventResume, EventStart, EventUpdate, from_json
+from echelon.telemetry.events import (
+    Event,
+    EventCheckpoint,
+    EventEnd,
+    EventEval,
+    EventResume,
+    EventStart,
+    EventUpdate,
+    from_json,
+)
 from echelon.telemetry.log import is_superseded
 
 BLOCK_BYTES = 1 << 16
 LIMIT_BYTES = 8 << 20
 """Evaluations lie apart; one further from the end than this is not found."""
 
-WANTED: tuple[type[Event], ...] = (EventUpdate, EventEval, EventStart, EventEnd, EventResume)
+WANTED: tuple[type[Event], ...] = (EventUpdate, EventEval, EventCheckpoint, EventStart, EventEnd, EventResume)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +38,8 @@ class Glance:
     start: EventStart | None = None
     update: EventUpdate | None = None
     evaluation: EventEval | None = None
+    checkpoint: EventCheckpoint | None = None
+    """Found only as long as the search for the others took."""
     end: EventEnd | None = None
     """None where a session began after it."""
 
@@ -37,7 +48,11 @@ class Glance:
         return self.update.global_step if self.update else self.start.global_step if self.start else 0
 
 
-def glance(path: Path, limit_bytes: int = LIMIT_BYTES) -> Glance:
+LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval, EventStart)
+"""What a list of runs shows; the search goes on until they are found."""
+
+
+def glance(path: Path, limit_bytes: int = LIMIT_BYTES, until: tuple[type[Event], ...] = LISTED) -> Glance:
     """Return the newest records of a run; an empty glance where there are none."""
     found: dict[type[Event], Event] = {}
     resume: EventResume | None = None
@@ -55,13 +70,14 @@ def glance(path: Path, limit_bytes: int = LIMIT_BYTES) -> Glance:
                 found[kind] = event
             if isinstance(event, (EventStart, EventResume)):
                 found.setdefault(EventEnd, event)  # whatever ended before it has gone on since
-            if all(kind in found for kind in (EventUpdate, EventEval, EventStart)):
+            if all(kind in found for kind in until):
                 break
         start = found.get(EventStart) or _first(file)
     return Glance(
         start=start if isinstance(start, EventStart) else None,
         update=_as(EventUpdate, found),
         evaluation=_as(EventEval, found),
+        checkpoint=_as(EventCheckpoint, found),
         end=_as(EventEnd, found),
     )
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from echelon.telemetry.events import (
     Event,
@@ -29,8 +30,14 @@ from echelon.telemetry.log import EventFollower, is_superseded
 ALERTS_KEPT = 100
 """Newest alerts a snapshot carries."""
 
-UPDATES_KEPT = 512
-"""Newest updates kept, so that a resume can step back to the one before its checkpoint."""
+MARKS_KEPT = 512
+"""Newest updates, and newest checkpoints, to which a resume can step back exactly."""
+
+PIECE_BYTES = 4 << 20
+"""Read at once of a file that is read whole."""
+
+LISTED = 2048
+"""Evaluations, checkpoints and matches kept; of more, every second of the older half is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,18 +98,29 @@ class RunSnapshot:
         return self.update.elapsed_s * (1 - self.progress) / self.progress
 
 
+@dataclass(frozen=True)
+class _Mark:
+    """How things stood after an update."""
+
+    number: int = 0
+    update: EventUpdate | None = None
+    totals: EpisodeTotals = EpisodeTotals()
+
+
 class Fold:
-    """The accumulator behind a snapshot."""
+    """The accumulator behind a snapshot; its size does not depend on how long the run is."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self._start: EventStart | None = None
         self._end: EventEnd | None = None
-        self._updates: deque[EventUpdate] = deque(maxlen=UPDATES_KEPT)
+        self._update: EventUpdate | None = None
+        self._recent: deque[_Mark] = deque(maxlen=MARKS_KEPT)
+        self._saved: deque[_Mark] = deque(maxlen=MARKS_KEPT)
         self._curriculum: EventCurriculum | None = None
         self._evals: list[EventEval] = []
+        self._best: EventEval | None = None
         self._checkpoints: list[EventCheckpoint] = []
         self._matches: list[EventMatch] = []
-        self._episodes: list[EventEpisodes] = []
         self._alerts: deque[EventAlert] = deque(maxlen=ALERTS_KEPT)
         self._resumes: list[EventResume] = []
         self._totals = EpisodeTotals()
@@ -117,16 +135,19 @@ class Fold:
             case EventStart():
                 self._start, self._end = event, None
             case EventUpdate():
-                self._updates.append(event)
+                self._mark(event.update)
+                self._update = event
             case EventEpisodes():
-                self._episodes.append(replace(event, samples=[], returns_by_role={}, reward_terms={}))
                 self._totals = _with(self._totals, event)
             case EventEval():
-                self._evals.append(event)
+                _list(self._evals, event, self._best)
+                if self._best is None or event.win_rate > self._best.win_rate:
+                    self._best = event
             case EventCheckpoint():
-                self._checkpoints.append(event)
+                _list(self._checkpoints, event)
+                self._saved.append(_Mark(event.update, self._update, self._totals))
             case EventMatch():
-                self._matches.append(event)
+                _list(self._matches, event)
             case EventCurriculum():
                 self._curriculum = event
             case EventAlert():
@@ -136,27 +157,32 @@ class Fold:
             case EventEnd():
                 self._end = event
 
+    def _mark(self, next_update: int) -> None:
+        """Remember how things stood before the records of ``next_update``."""
+        self._recent.append(_Mark(next_update - 1, self._update, self._totals))
+
     def _take_back(self, resume: EventResume) -> None:
         self._resumes.append(resume)
         self._end = None
-        while self._updates and is_superseded(self._updates[-1], resume):
-            self._updates.pop()
+        if self._update is not None and is_superseded(self._update, resume):
+            marks = [mark for mark in (*self._recent, *self._saved) if mark.number <= resume.update]
+            mark = max(marks, key=lambda mark: mark.number, default=_Mark())
+            self._update, self._totals = mark.update, mark.totals
+        self._recent = deque((m for m in self._recent if m.number <= resume.update), maxlen=MARKS_KEPT)
+        self._saved = deque((m for m in self._saved if m.number <= resume.update), maxlen=MARKS_KEPT)
         if self._curriculum is not None and is_superseded(self._curriculum, resume):
             self._curriculum = None
         self._evals = [e for e in self._evals if not is_superseded(e, resume)]
+        self._best = max(self._evals, key=lambda e: e.win_rate, default=None)
         self._checkpoints = [e for e in self._checkpoints if not is_superseded(e, resume)]
         self._matches = [e for e in self._matches if not is_superseded(e, resume)]
-        self._episodes = [e for e in self._episodes if not is_superseded(e, resume)]
-        self._totals = EpisodeTotals()
-        for event in self._episodes:
-            self._totals = _with(self._totals, event)
 
     def snapshot(self, skipped: int = 0) -> RunSnapshot:
         """Return the picture as of the newest record."""
         return RunSnapshot(
             start=self._start,
-            update=self._updates[-1] if self._updates else None,
-            best=max(self._evals, key=lambda e: e.win_rate, default=None),
+            update=self._update,
+            best=self._best,
             evals=tuple(self._evals),
             checkpoints=tuple(self._checkpoints),
             matches=tuple(self._matches),
@@ -168,6 +194,17 @@ class Fold:
             last_time=self._last_time,
             skipped=skipped,
         )
+
+
+E = TypeVar("E", bound=Event)
+
+
+def _list(listed: list[E], event: E, kept: E | None = None) -> None:
+    """Append to a list that stays short: when it is full, its older half loses every second, but not ``kept``."""
+    if len(listed) >= LISTED:
+        half = LISTED // 2
+        listed[:half] = [e for i, e in enumerate(listed[:half]) if i % 2 == 0 or e is kept]
+    listed.append(event)
 
 
 def _with(totals: EpisodeTotals, event: EventEpisodes) -> EpisodeTotals:
@@ -206,3 +243,12 @@ class SnapshotFeed:
         for event in events:
             self._fold.add(event)
         return events, self._fold.snapshot(self._follower.skipped)
+
+
+def read_snapshot(path: Path) -> RunSnapshot:
+    """Return the picture of a whole file, read piece by piece."""
+    feed = SnapshotFeed(path)
+    while True:
+        _, picture = feed.poll(PIECE_BYTES)
+        if not feed.behind:
+            return picture

@@ -24,13 +24,13 @@ def dash(
     as_json: JsonFlag = False,
 ) -> int:
     """Watch runs live: progress, speed, results, learning curves; stop and resume them."""
-    from echelon.runs import find_run, runs_home
+    from echelon.runs import find_run, list_runs, runs_home
 
     chosen = find_run(run) if run else None
     if as_json:
-        from echelon_cli.tui.feed import Catalogue, run_row
+        from echelon_cli.listing import run_row
 
-        rows = [run_row(chosen)] if chosen else Catalogue(runs_home()).poll()
+        rows = [run_row(paths) for paths in ([chosen] if chosen else list_runs())]
         output.show_json([row.to_dict() for row in rows])
         return output.DONE
     if not output.is_interactive():

@@ -19,31 +19,33 @@ app = typer.Typer(help="List, show and compare runs.", no_args_is_help=True, ric
 def list_all(as_json: JsonFlag = False) -> int:
     """List every run, newest first."""
     from echelon.runs import list_runs, runs_home
+    from echelon_cli.listing import run_row
 
-    rows = [describe(paths) for paths in list_runs()]
+    rows = [run_row(paths) for paths in list_runs()]
     if as_json:
-        output.show_json(rows)
+        output.show_json([row.to_dict() for row in rows])
         return output.DONE
     if not rows:
         output.say(f"no runs in {runs_home()}; start one with: echelon train")
         return output.DONE
+    now = time.time()
     output.show_table(
-        ("run", "state", "update", "steps", "steps/s", "return", "wins", "best eval", "age"),
+        ("run", "state", "update", "steps", "steps/s", "return", "wins", "eval", "age"),
         [
             (
-                row["id"],
-                output.state_text(row["state"]),
-                row["update"],
-                output.count(row["global_step"]),
-                output.count(row["steps_per_s"]),
-                output.figure(row["avg_return"]),
-                output.percent(row["win_rate"]),
-                output.percent(row["best_win_rate"]),
-                output.duration(time.time() - row["created"]),
+                row.id,
+                output.state_text(row.state),
+                row.update,
+                output.count(row.steps),
+                output.count(row.steps_per_s),
+                output.figure(row.avg_return),
+                output.percent(row.win_rate),
+                output.percent(row.eval_rate),
+                output.duration(now - row.created),
             )
             for row in rows
         ],
-        right=("update", "steps", "steps/s", "return", "wins", "best eval", "age"),
+        right=("update", "steps", "steps/s", "return", "wins", "eval", "age"),
     )
     return output.DONE
 
@@ -127,9 +129,9 @@ def describe(paths) -> dict[str, Any]:
 
 
 def _picture(paths):
-    from echelon.telemetry.snapshot import SnapshotFeed
+    from echelon.telemetry.snapshot import read_snapshot
 
-    return SnapshotFeed(paths.metrics).poll()[1]
+    return read_snapshot(paths.metrics)
 
 
 def _plain(key: str, value: object) -> object:

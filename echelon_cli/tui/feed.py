@@ -6,13 +6,11 @@ costs nothing. It never touches a widget; widgets never touch a file.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from textual.message import Message
@@ -20,27 +18,28 @@ from textual.message import Message
 from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths, list_runs
 from echelon.telemetry.events import EventResume, EventUpdate
-from echelon.telemetry.glance import Glance, glance
+from echelon.telemetry.glance import glance
+from echelon.telemetry.preview import sample_updates
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
+from echelon_cli.listing import RunRow, run_row
 from echelon_cli.tui.curves import Curves, History
 from echelon_cli.tui.logs import LogFollower
-from echelon_cli.tui.messages import (
-    FeedFailed,
-    LogSeen,
-    LogView,
-    RunRow,
-    RunSeen,
-    RunsSeen,
-    RunsView,
-    RunView,
-    opponent_of,
-)
+from echelon_cli.tui.messages import FeedFailed, LogSeen, LogView, RunSeen, RunsSeen, RunsView, RunView
 
 POLL_S = 0.5
 """Time between looks at the files."""
 
 READ_BYTES = 2 << 20
 """Records of a run that are read at once; a longer history is shown while it is being read."""
+
+PREVIEW_FROM = 8 << 20
+"""Bytes of records from which a run is first shown by samples of them."""
+
+PREVIEW_S = 2.0
+"""Time between previews while the exact history is read."""
+
+BREATH_S = 0.004
+"""Pause between two pieces of a long history, which leaves the screen its turn."""
 
 FOLLOWED = 8
 """Runs whose pictures are kept, so that going back to one is immediate."""
@@ -69,6 +68,8 @@ class RunFollower:
         self._history = History()
         self._generation = 0
         self._snapshot, self._curves = RunSnapshot(), Curves()
+        self._previewed = 0.0
+        self._preview: tuple[RunSnapshot, Curves] | None = None
 
     @property
     def behind(self) -> bool:
@@ -84,6 +85,7 @@ class RunFollower:
         except (ValueError, OSError) as error:
             self._problem = str(error)
         try:
+            changed = self._look_ahead()
             events, snapshot = self._feed.poll(READ_BYTES)
             if self._feed.generation != self._generation:
                 self._generation, self._history, changed = self._feed.generation, History(), True
@@ -92,12 +94,27 @@ class RunFollower:
                     self._history.add(event)
                 elif isinstance(event, EventResume):
                     self._history.take_back(event.update)
-            if events or changed or snapshot.skipped != self._snapshot.skipped:
+            if not self._feed.behind and self._preview is not None:
+                self._preview, changed = None, True
+            if self._preview is None and (events or changed or snapshot.skipped != self._snapshot.skipped):
                 self._snapshot, self._curves, changed = snapshot, self._history.curves(), True
             changed = self._log.poll() or changed
         except OSError as error:
             self._problem = f"run {self.paths.id!r} cannot be read: {error.strerror}"
         return changed or before != (self._status, self._problem, self._feed.behind)
+
+    def _look_ahead(self) -> bool:
+        """Show a long run by samples of its records until they are all read; say whether there are new ones."""
+        now = time.monotonic()
+        if self._previewed and (self._preview is None or now - self._previewed < PREVIEW_S):
+            return False
+        if not self._previewed and not is_long(self.paths.metrics):
+            self._previewed = now
+            return False
+        self._preview = preview(self.paths.metrics)
+        self._previewed = now
+        self._snapshot, self._curves = self._preview
+        return True
 
     def view(self) -> RunView:
         """Return the picture as of the last poll."""
@@ -115,6 +132,31 @@ class RunFollower:
             problem=self._problem,
             behind=self._feed.behind,
         )
+
+
+def is_long(metrics: Path) -> bool:
+    """Whether reading all records of a run would keep somebody waiting."""
+    try:
+        return metrics.stat().st_size >= PREVIEW_FROM
+    except OSError:
+        return False
+
+
+def preview(metrics: Path) -> tuple[RunSnapshot, Curves]:
+    """Return newest records and curves over the whole range of a long run, in a time that does not grow with it."""
+    seen, history = glance(metrics), History()
+    for event in sample_updates(metrics):
+        history.add(event)
+    if seen.update is not None:
+        history.add(seen.update)
+    snapshot = RunSnapshot(
+        start=seen.start,
+        update=seen.update,
+        best=seen.evaluation,
+        evals=(seen.evaluation,) if seen.evaluation else (),
+        end=seen.end,
+    )
+    return snapshot, history.curves()
 
 
 class Catalogue:
@@ -150,39 +192,6 @@ def _signature(paths: RunPaths) -> Signature:
         except OSError:
             found.append(None)
     return tuple(found)
-
-
-def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
-    """Return a run as it is now; ``before`` is an earlier row with the same records."""
-    try:
-        status = job_status(paths)
-    except (ValueError, OSError) as error:
-        return RunRow(id=paths.id, root=paths.root, state="failed", reason=str(error))
-    if before is not None:
-        return replace(before, state=status.state, reason=status.reason)
-    seen = glance(paths.metrics)
-    update, evaluation, start = seen.update, seen.evaluation, seen.start
-    return RunRow(
-        id=paths.id,
-        root=paths.root,
-        state=status.state,
-        reason=status.reason,
-        preset=status.preset,
-        device=start.device if start else "",
-        opponent=evaluation.opponent if evaluation else opponent_of(start.config) if start else "",
-        created=status.created,
-        progress=_progress(seen),
-        update=update.update if update else status.update,
-        steps=seen.global_step,
-        steps_per_s=update.steps_per_s if update else math.nan,
-        avg_return=update.avg_return if update else math.nan,
-        win_rate=update.win_rate if update else math.nan,
-        eval_rate=evaluation.win_rate if evaluation else math.nan,
-    )
-
-
-def _progress(seen: Glance) -> float:
-    return RunSnapshot(start=seen.start, update=seen.update).progress
 
 
 class Feed(threading.Thread):
@@ -223,8 +232,7 @@ class Feed(threading.Thread):
             except Exception as error:
                 # whatever lies in a folder, the dashboard goes on and says what it could not read
                 self._post(FeedFailed(f"{type(error).__name__}: {error}"))
-            if not more:
-                self._wake.wait(self._poll_s)
+            self._wake.wait(BREATH_S if more else self._poll_s)
 
     def look(self) -> bool:
         """Look at everything that is wanted once, post what changed, and say whether there is more to read now."""

@@ -5,48 +5,15 @@ A burst of pictures coalesces to the newest. Nothing here reads a file or knows 
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from textual.message import Message
 
 from echelon.jobs.status import ALIVE
 from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.listing import RunRow, opponent_of
 from echelon_cli.tui.curves import Curves
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunRow:
-    """One run in the list of all."""
-
-    id: str
-    root: Path
-    state: str
-    reason: str = ""
-    preset: str = ""
-    device: str = ""
-    opponent: str = ""
-    created: float = 0.0
-    progress: float = 0.0
-    """Share of the planned training, 0 to 1."""
-    update: int = 0
-    steps: int = 0
-    steps_per_s: float = math.nan
-    avg_return: float = math.nan
-    win_rate: float = math.nan
-    """In training, over the newest episodes."""
-    eval_rate: float = math.nan
-    """At the newest evaluation."""
-
-    @property
-    def is_alive(self) -> bool:
-        return self.state in ALIVE
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the row as plain values."""
-        return {**asdict(self), "root": str(self.root)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +68,6 @@ class LogView:
     first: int = 0
     """Number of the first line that is kept."""
     lines: tuple[str, ...] = ()
-
-
-def opponent_of(config: dict[str, Any]) -> str:
-    """Return the opponent that a configuration names, empty where it names none."""
-    opponents = config.get("opponents")
-    if not isinstance(opponents, dict):
-        return ""
-    return ":".join(str(opponents[key]) for key in ("kind", "skill") if opponents.get(key))
 
 
 class RunsSeen(Message):

@@ -13,10 +13,11 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
+from echelon_cli.listing import RunRow
 from echelon_cli.tui.cells import CellView, Grid, fit
 from echelon_cli.tui.format import age, count, measured, percent, run_words, speed
 from echelon_cli.tui.look import STATE_ROLES, Look
-from echelon_cli.tui.messages import RunRow, RunsView
+from echelon_cli.tui.messages import RunsView
 
 STATE_ORDER = ("stalled", "stopping", "running", "starting", "crashed", "failed", "lost", "stopped", "completed")
 """What needs a look comes first."""

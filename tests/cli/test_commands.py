@@ -42,7 +42,7 @@ def test_runs_list_and_show_and_compare(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox", lr=1e-3, wins=0.6)
     ended_run("20260102-000000-quickstart-wild-owl", lr=5e-4, wins=0.2)
     rows = parsed(echelon("runs", "list", "--json")[1])
-    assert [row["best_win_rate"] for row in rows] == [0.2, 0.6]
+    assert [row["eval_rate"] for row in rows] == [0.2, 0.6]
     assert "60%" in echelon("runs", "show", "fox")[1]
     assert parsed(echelon("runs", "show", "fox", "--json")[1])["provenance"] == {"ppo.lr": "--set"}
     compared = parsed(echelon("runs", "compare", "fox", "owl", "--json")[1])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from echelon.telemetry import snapshot
 from echelon.telemetry.events import (
     EventAlert,
+    EventCheckpoint,
     EventEnd,
     EventEpisodes,
     EventEval,
@@ -14,7 +16,7 @@ from echelon.telemetry.events import (
     EventUpdate,
 )
 from echelon.telemetry.log import EventLog
-from echelon.telemetry.snapshot import ALERTS_KEPT, Fold, RunSnapshot, SnapshotFeed
+from echelon.telemetry.snapshot import ALERTS_KEPT, LISTED, MARKS_KEPT, Fold, RunSnapshot, SnapshotFeed, read_snapshot
 
 
 def update(number: int, elapsed_s: float = 0.0) -> EventUpdate:
@@ -99,3 +101,37 @@ def test_a_feed_starts_anew_when_the_file_is_replaced(tmp_path):
         log.append(episodes(1, 5, 0))
     other.replace(path)
     assert feed.poll()[1].episodes.count == 5
+
+
+def test_a_resume_to_an_old_checkpoint_finds_its_totals():
+    fold = Fold()
+    for number in range(1, 3 * MARKS_KEPT):
+        fold.add(update(number))
+        fold.add(episodes(number, 1, 0))
+        if number == 100:
+            fold.add(EventCheckpoint(update=100, global_step=10_000, path="checkpoints/step-10000"))
+    fold.add(EventResume(update=100, global_step=10_000))
+    picture = fold.snapshot()
+    assert picture.update is not None and picture.update.update == 100
+    assert picture.episodes.count == 100
+    fold.add(EventResume(update=0, global_step=0))
+    assert fold.snapshot().update is None and fold.snapshot().episodes.count == 0
+
+
+def test_what_is_listed_stays_short_and_keeps_the_best_and_the_newest():
+    rates = {number: 0.9 if number == 33 else 0.5 for number in range(1, 3 * LISTED)}
+    picture = Fold(evaluation(number, rate) for number, rate in rates.items()).snapshot()
+    assert len(picture.evals) <= LISTED
+    assert picture.best is not None and picture.best.update == 33
+    assert 33 in [e.update for e in picture.evals] and picture.evals[-1].update == 3 * LISTED - 1
+
+
+def test_a_file_read_piece_by_piece_gives_the_same_picture(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.jsonl"
+    with EventLog(path) as log:
+        for number in range(1, 40):
+            log.append(update(number))
+            log.append(episodes(number, 1, 1))
+    whole = read_snapshot(path)
+    monkeypatch.setattr(snapshot, "PIECE_BYTES", 100)
+    assert read_snapshot(path) == whole and whole.episodes.count == 78

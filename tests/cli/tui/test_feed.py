@@ -90,6 +90,23 @@ def test_a_long_history_is_shown_while_it_is_read(living, monkeypatch):
     assert follower.view().snapshot.update.update == 999
 
 
+def test_a_long_history_is_previewed_over_its_whole_range_before_it_is_read(home, monkeypatch):
+    paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=300)
+    monkeypatch.setattr(feeds, "PREVIEW_FROM", 1000)
+    monkeypatch.setattr(feeds, "READ_BYTES", 1 << 14)
+    monkeypatch.setattr("echelon.telemetry.log.CHUNK_BYTES", 1 << 14)
+    follower = RunFollower(paths.root)
+    assert follower.poll() and follower.behind
+    early = follower.view()
+    assert early.snapshot.update is not None and early.snapshot.update.update == 300
+    assert early.curves.updates[0] < 10 and early.curves.updates[-1] == 300
+    while follower.behind:
+        follower.poll()
+    exact = follower.view()
+    assert exact.snapshot.episodes.count == 300 * 26 and len(exact.snapshot.evals) == 7
+    assert exact.curves.updates == tuple(range(1, 301))
+
+
 def test_a_run_at_rest_is_not_read_again(home, ended, monkeypatch):
     catalogue = Catalogue(home)
     first = catalogue.poll()

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import Color
 
+from echelon_cli.listing import RunRow
 from echelon_cli.tui import axis, format, look
 from echelon_cli.tui.canvas import Canvas
 from echelon_cli.tui.cells import Grid, fit, frame, runs
@@ -18,7 +19,6 @@ from echelon_cli.tui.curves import ALONGS, History, smooth
 from echelon_cli.tui.keys import Key, chosen
 from echelon_cli.tui.layout import LEAST, Place, arrange
 from echelon_cli.tui.look import detect_look, make_look
-from echelon_cli.tui.messages import RunRow
 from echelon_cli.tui.panels import PAGES, PLACES
 from echelon_cli.tui.screens.help import STATES
 from echelon_cli.tui.table import COLUMNS, ORDERS, chosen_rows, draw_table, fitting

@@ -1,0 +1,86 @@
+"""One row for each run: what lists of runs show, read at a constant cost however long a run is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from echelon.jobs.status import ALIVE, job_status
+from echelon.runs import RunPaths
+from echelon.telemetry.glance import Glance, glance
+from echelon.telemetry.snapshot import RunSnapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """One run in the list of all."""
+
+    id: str
+    root: Path
+    state: str
+    reason: str = ""
+    preset: str = ""
+    device: str = ""
+    opponent: str = ""
+    created: float = 0.0
+    progress: float = 0.0
+    """Share of the planned training, 0 to 1."""
+    update: int = 0
+    steps: int = 0
+    steps_per_s: float = math.nan
+    avg_return: float = math.nan
+    win_rate: float = math.nan
+    """In training, over the newest episodes."""
+    eval_rate: float = math.nan
+    """At the newest evaluation."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state in ALIVE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain values."""
+        return {**asdict(self), "root": str(self.root)}
+
+
+def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
+    """Return a run as it is now; ``before`` is an earlier row with the same records."""
+    try:
+        status = job_status(paths)
+    except (ValueError, OSError) as error:
+        return RunRow(id=paths.id, root=paths.root, state="failed", reason=str(error))
+    if before is not None:
+        return replace(before, state=status.state, reason=status.reason)
+    seen = glance(paths.metrics)
+    update, evaluation, start = seen.update, seen.evaluation, seen.start
+    return RunRow(
+        id=paths.id,
+        root=paths.root,
+        state=status.state,
+        reason=status.reason,
+        preset=status.preset,
+        device=start.device if start else "",
+        opponent=evaluation.opponent if evaluation else opponent_of(start.config) if start else "",
+        created=status.created,
+        progress=_progress(seen),
+        update=update.update if update else status.update,
+        steps=seen.global_step,
+        steps_per_s=update.steps_per_s if update else math.nan,
+        avg_return=update.avg_return if update else math.nan,
+        win_rate=update.win_rate if update else math.nan,
+        eval_rate=evaluation.win_rate if evaluation else math.nan,
+    )
+
+
+def _progress(seen: Glance) -> float:
+    return RunSnapshot(start=seen.start, update=seen.update).progress
+
+
+def opponent_of(config: dict[str, Any]) -> str:
+    """Return the opponent that a configuration names, empty where it names none."""
+    opponents = config.get("opponents")
+    if not isinstance(opponents, dict):
+        return ""
+    return ":".join(str(opponents[key]) for key in ("kind", "skill") if opponents.get(key))

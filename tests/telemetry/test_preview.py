@@ -1,0 +1,46 @@
+"""A first picture of a long run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from echelon.telemetry.events import EventEpisodes, EventResume, EventStart, EventUpdate, to_json
+from echelon.telemetry.preview import sample_updates
+
+
+def write(path: Path, updates: range, *, kept: int = 0) -> None:
+    """Append updates; ``kept`` are those that a resume before them keeps."""
+    with open(path, "a") as file:
+        begin = EventResume(update=kept, global_step=0, time=updates[0]) if kept else EventStart(device="cpu", time=0)
+        file.write(to_json(begin) + "\n")
+        for number in updates:
+            file.write(to_json(EventUpdate(update=number, global_step=number * 10, time=number + 1000 * kept)) + "\n")
+            file.write(to_json(EventEpisodes(update=number, global_step=number * 10, count=1)) + "\n")
+
+
+def test_samples_spread_over_the_whole_run(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    write(path, range(1, 2001))
+    found = [event.update for event in sample_updates(path, 50)]
+    assert found == sorted(set(found)) and 40 <= len(found) <= 50
+    assert found[0] == 1 and found[-1] > 1900
+    assert max(b - a for a, b in zip(found, found[1:], strict=False)) < 100
+
+
+def test_samples_do_not_go_back_where_a_run_was_resumed(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    write(path, range(1, 1001))
+    write(path, range(501, 801), kept=500)
+    found = sample_updates(path, 60)
+    numbers = [event.update for event in found]
+    assert numbers == sorted(set(numbers)) and numbers[-1] <= 800
+    assert all(event.time > 1000 for event in found if event.update > 500), "what was played again is left out"
+
+
+def test_few_records_are_all_samples_and_none_are_none(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    assert sample_updates(path) == []
+    path.write_text("no record\n{torn")
+    assert sample_updates(path) == []
+    write(tmp_path / "short", range(1, 4))
+    assert [event.update for event in sample_updates(tmp_path / "short")] == [1, 2, 3]
