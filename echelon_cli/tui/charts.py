@@ -1,26 +1,33 @@
-"""Charts: curves of a run over steps, time or episodes, drawn into a grid of cells.
+"""Charts: curves of a run over steps, time or episodes, or of several runs over each other, drawn into a grid of cells.
 
-``draw_chart`` is a pure function of data and size, but for the ranges it holds still from one picture to the next,
-which live in ``Held``. A chart is a row of a table: a ``Chart`` names series, reference line and format.
+``draw_chart`` and ``draw_overlay`` are pure functions of data and size, but for the ranges they hold still from one
+picture to the next, which live in ``Held``. A chart is a row of a table: a ``Chart`` names series, reference line and
+format.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from echelon.telemetry.events import EventEval
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.axis import TINY, Range, data_range, hold_end, hold_range
 from echelon_cli.tui.canvas import Canvas
 from echelon_cli.tui.cells import Grid, Span, fit
-from echelon_cli.tui.curves import Along, Curve, Curves
-from echelon_cli.tui.format import LABEL_WIDTH, axis_label, count, duration, measured
+from echelon_cli.tui.curves import Curves
+from echelon_cli.tui.format import LABEL_WIDTH, axis_label, count, duration, log_label, measured
 from echelon_cli.tui.look import Look
-
-REFERENCE_GAP = 3
-"""A reference line is a dot in so many columns."""
+from echelon_cli.tui.plot import (
+    Plot,
+    Strand,
+    draw_cross,
+    draw_reference,
+    draw_spread,
+    draw_strand,
+    mark_evaluations,
+)
+from echelon_cli.tui.sight import PLAIN, Sight
 
 REFERENCE_REACH = 4.0
 """A reference line further away than so many times the largest value is named, but not drawn."""
@@ -32,6 +39,8 @@ LEAST_PLOT = (8, 2)
 """Columns and rows below which only the figures are shown."""
 
 GAP = "  "
+
+NOTHING_YET = "no update yet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,29 +76,25 @@ class Chart:
 
 @dataclass
 class Held:
-    """Ranges that stay as they are until the data leave them."""
+    """Ranges that stay as they are until the data leave them, and where the curves stand."""
 
     left: Range | None = None
     right: Range | None = None
     end: float = 0.0
-    along: Along | None = None
+    sight: Sight = field(default_factory=Sight)
     run: str = ""
+    log: tuple[bool, bool] = (False, False)
+    """Whether the left and the right axis are logarithmic."""
+    columns: tuple[int, int] = (0, 0)
+    """First column of the curves and the one after the last."""
 
-
-@dataclass(frozen=True)
-class _Plot:
-    """Places of values on a canvas."""
-
-    canvas: Canvas
-    end: float
-    vertical: Range
-
-    def x(self, value: float) -> int:
-        return min(self.canvas.width - 1, int(value / self.end * self.canvas.width)) if self.end > 0 else 0
-
-    def y(self, value: float) -> int:
-        low, high = self.vertical
-        return round((high - value) / (high - low) * (self.canvas.height - 1))
+    def place(self, x: int) -> float | None:
+        """Return the place on the horizontal axis that a column shows, None beside the curves."""
+        first, after = self.columns
+        if not first <= x < after:
+            return None
+        low, high = self.sight.shown(self.end)
+        return low + (x - first + 0.5) / (after - first) * (high - low)
 
 
 def draw_chart(
@@ -99,44 +104,70 @@ def draw_chart(
     size: tuple[int, int],
     look: Look,
     held: Held,
-    along: Along = "steps",
+    sight: Sight = PLAIN,
 ) -> Grid:
-    """Return the chart in ``size`` cells; ``held`` keeps its ranges for the next call."""
+    """Return the chart of one run in ``size`` cells; ``held`` keeps its ranges for the next call."""
     grid = Grid(*size)
     reference = chart.reference(snapshot) if chart.reference else 0.0
-    grid.spans(0, 0, legend(chart, curves, snapshot, reference, grid.width))
+    strands = strands_of(chart, curves, sight)
+    grid.spans(0, 0, legend(chart, strands, snapshot, reference, grid.width, sight))
     if not curves.updates and not (chart.evaluations and snapshot.evals):
-        message = "no update yet"
-        grid.put(max(0, (grid.width - len(message)) // 2), grid.height // 2, message, "dim")
+        return _say(grid, NOTHING_YET)
+    furthest = curves.position(snapshot.evals[-1].update, sight.along) if chart.evaluations and snapshot.evals else 0.0
+    _hold(chart, strands, furthest, reference, held, sight)
+    plot = _frame(grid, chart, strands, look, held, sight)
+    if plot is None:
         return grid
-    if held.along != along:
-        held.along, held.end = along, 0.0
-    _hold(chart, curves, snapshot, reference, held, along)
-    two_sided = held.right is not None and grid.width >= 3 * LABEL_WIDTH + LEAST_PLOT[0]
-    left, right = LABEL_WIDTH + 1, grid.width - (LABEL_WIDTH + 1 if two_sided else 0)
-    wide, high = right - left, grid.height - 2
-    if wide < LEAST_PLOT[0] or high < LEAST_PLOT[1]:
-        return grid
-    _labels(grid, chart, held, (left, right), high, two_sided)
-    _ends(grid, held, along, left, right)
-    canvas = Canvas(wide, high, look.detail)
-    _curves(canvas, chart, curves, reference, held, along, look.colour)
-    for x, y, char, role in canvas.cells():
-        grid.put(left + x, 1 + y, char, role)
-    if chart.evaluations and held.left:
-        _marks(grid, _Plot(canvas, held.end, held.left), curves, snapshot.evals, look, along, left)
+    _draw(grid, plot, strands, reference, look, held, sight)
+    if chart.evaluations:
+        mark_evaluations(grid, plot, curves, snapshot.evals, look, sight.along, held.columns[0])
     return grid
 
 
-def legend(chart: Chart, curves: Curves, snapshot: RunSnapshot, reference: float, width: int) -> list[Span]:
-    """Return the figures above the curves: series, reference line and evaluation, as many as fit whole."""
+def draw_overlay(
+    chart: Chart, strands: Sequence[Strand], size: tuple[int, int], look: Look, held: Held, sight: Sight = PLAIN
+) -> Grid:
+    """Return one figure of several runs over each other; the legend has their labels."""
+    grid = Grid(*size)
+    grid.spans(0, 0, legend(chart, strands, RunSnapshot(), 0.0, grid.width, sight))
+    if not any(strand.places for strand in strands):
+        return _say(grid, NOTHING_YET)
+    _hold(chart, strands, 0.0, 0.0, held, sight)
+    plot = _frame(grid, chart, strands, look, held, sight)
+    if plot is not None:
+        _draw(grid, plot, strands, 0.0, look, held, sight)
+    return grid
+
+
+def strands_of(chart: Chart, curves: Curves, sight: Sight) -> list[Strand]:
+    """Return the curves of one run that a chart shows."""
+    places = curves.along.get(sight.along, ())
+    return [
+        Strand(
+            label=s.label,
+            role=s.role,
+            curve=curves.curve(s.metric),
+            places=places,
+            right=s.right,
+            dash=s.dash,
+            raw=s.raw,
+        )
+        for s in chart.series
+    ]
+
+
+def legend(
+    chart: Chart, strands: Sequence[Strand], snapshot: RunSnapshot, reference: float, width: int, sight: Sight
+) -> list[Span]:
+    """Return the figures above the curves, as many as fit whole: the newest, or those at the crosshair."""
     entries: list[tuple[str, str, str]] = []
-    for series in chart.series:
-        values = curves.curve(series.metric).smooth
-        entries.append((series.label, chart.text(values[-1] if values else math.nan), series.role))
+    for strand in strands:
+        values = strand.line(sight.span)
+        at = len(values) - 1 if sight.cross is None else strand.at(sight.cross)
+        entries.append((strand.label, chart.text(values[at] if 0 <= at < len(values) else math.nan), strand.role))
     if reference > 0:
         entries.insert(1, (chart.reference_label, axis_label(reference, reference), "rule"))
-    if chart.evaluations and snapshot.evals:
+    if chart.evaluations and snapshot.evals and sight.cross is None:
         entries.insert(1, ("eval", chart.text(snapshot.evals[-1].win_rate), "mark"))
     spans: list[Span] = []
     for label, value, role in entries:
@@ -148,133 +179,127 @@ def legend(chart: Chart, curves: Curves, snapshot: RunSnapshot, reference: float
     return spans
 
 
-def _hold(
-    chart: Chart,
-    curves: Curves,
-    snapshot: RunSnapshot,
-    reference: float,
-    held: Held,
-    along: Along,
-) -> None:
-    """Move the held ranges where the data have left them."""
-    places = curves.along.get(along, ())
-    furthest = places[-1] if places else 0.0
-    if chart.evaluations and snapshot.evals:
-        furthest = max(furthest, curves.position(snapshot.evals[-1].update, along))
-    held.end = hold_end(held.end, furthest, time=along == "time")
+def _say(grid: Grid, text: str) -> Grid:
+    grid.put(max(0, (grid.width - len(text)) // 2), grid.height // 2, text, "dim")
+    return grid
+
+
+def _hold(chart: Chart, strands: Sequence[Strand], furthest: float, reference: float, held: Held, sight: Sight) -> None:
+    """Move the held ranges where the data, or those who look at them, have left them."""
+    if held.sight.framing() != sight.framing():
+        end = held.end if held.sight.along == sight.along else 0.0
+        held.left, held.right, held.end = None, None, end
+    held.sight = sight
+    furthest = max([furthest, *(strand.places[-1] for strand in strands if strand.places)])
+    held.end = hold_end(held.end, furthest, time=sight.along == "time")
+    logs = []
     for right in (False, True):
-        mine = [s for s in chart.series if s.right == right]
-        ranges = [data_range(curves.curve(s.metric).mean) for s in mine]
-        ranges += [data_range(curves.curve(s.metric).smooth[-1:]) for s in mine]
+        mine = [s for s in strands if s.right == right]
+        values = [_values(strand, sight.shown(held.end), sight.span) for strand in mine]
+        least = min((v for known in values for v in known), default=0.0)
+        log = sight.log and least > 0 and not (chart.bounds and not right)
+        ranges = [data_range([math.log10(v) for v in known] if log else known) for known in values]
         found = [r for r in ranges if r is not None]
         before = held.right if right else held.left
         if not found:
             after = before or ((0.0, 1.0) if mine else None)
         else:
             low, high = min(r[0] for r in found), max(r[1] for r in found)
-            if not right and 0 < reference <= REFERENCE_REACH * max(high, TINY):
+            if not right and not log and 0 < reference <= REFERENCE_REACH * max(high, TINY):
                 low, high = min(low, reference), max(high, reference)
             after = hold_range(before, low, high)
+        logs.append(log)
         if right:
             held.right = after
         else:
             held.left = chart.bounds or after
+    held.log = (logs[0], logs[1])
 
 
-def _labels(grid: Grid, chart: Chart, held: Held, sides: tuple[int, int], high: int, two_sided: bool) -> None:
+def _values(strand: Strand, window: Range, span: float) -> list[float]:
+    """Return what a vertical range has to hold: every mean in the window, and where the averaged curve ends."""
+    inside = strand.inside(window)
+    values = [*strand.curve.mean[inside.start : inside.stop], *list(strand.line(span)[: inside.stop][-1:])]
+    return [value for value in values if math.isfinite(value)]
+
+
+def _frame(grid: Grid, chart: Chart, strands: Sequence[Strand], look: Look, held: Held, sight: Sight) -> Plot | None:
+    """Write the axes and return the plot of the left one, None where there is no room for curves."""
+    two_sided = held.right is not None and grid.width >= 3 * LABEL_WIDTH + LEAST_PLOT[0]
+    left, right = LABEL_WIDTH + 1, grid.width - (LABEL_WIDTH + 1 if two_sided else 0)
+    wide, high = right - left, grid.height - 2
+    held.columns = (left, right)
+    if wide < LEAST_PLOT[0] or high < LEAST_PLOT[1]:
+        held.columns = (0, 0)
+        return None
+    _labels(grid, strands, held, (left, right), high, two_sided)
+    _ends(grid, held, sight, left, right)
+    window = sight.shown(held.end)
+    return Plot(Canvas(wide, high, look.detail), window, held.left or (0.0, 1.0), held.log[0])
+
+
+def _labels(
+    grid: Grid, strands: Sequence[Strand], held: Held, sides: tuple[int, int], high: int, two_sided: bool
+) -> None:
     """Write the ends and, where there is room, the middle or the quarters of the vertical ranges."""
     left, right = sides
     parts = next(n for least, n in LABELLED if high >= least)
-    right_role = next((s.role for s in chart.series if s.right), "dim")
+    right_role = next((s.role for s in strands if s.right), "dim")
     for bounds, is_right in ((held.left, False), (held.right if two_sided else None, True)):
         if bounds is None:
             continue
         span, below = bounds[1] - bounds[0], ""
         for share in (i / parts for i in range(parts + 1)):
             row = 1 + round((1.0 - share) * (high - 1))
-            label = axis_label(bounds[0] + share * span, span)
+            value = bounds[0] + share * span
+            label = log_label(10.0**value) if held.log[is_right] else axis_label(value, span)
             if label == below:
                 continue  # too close together to be told apart in so few characters
             below = label
             if is_right:
                 grid.put(right + 1, row, label, right_role)
             else:
-                grid.right(left - 1, row, label, chart.series[0].role if two_sided else "dim")
+                grid.right(left - 1, row, label, strands[0].role if two_sided else "dim")
 
 
-def _ends(grid: Grid, held: Held, along: Along, left: int, right: int) -> None:
-    """Write the ends of the horizontal axis."""
-    end = duration(held.end) if along == "time" else f"{count(held.end)} {along}"
-    grid.put(left, grid.height - 1, "0", "dim")
-    grid.right(right, grid.height - 1, fit(end, right - left - 2), "dim")
+def _ends(grid: Grid, held: Held, sight: Sight, left: int, right: int) -> None:
+    """Write the ends of the horizontal axis, and between them where the crosshair stands."""
+    row = grid.height - 1
+    low, high = sight.shown(held.end)
+    grid.put(left, row, position(low, sight, unit=False), "dim")
+    end = fit(position(high, sight), right - left - 2)
+    grid.right(right, row, end, "dim")
+    if sight.cross is not None:
+        text = position(sight.cross, sight, unit=False)
+        at = left + round((sight.cross - low) / (high - low) * (right - left)) - len(text) // 2
+        first = left + len(position(low, sight, unit=False)) + 1
+        at = max(first, min(at, right - len(end) - len(text) - 1))
+        if at + len(text) < right - len(end):
+            grid.put(at, row, text, "key")
 
 
-def _curves(
-    canvas: Canvas,
-    chart: Chart,
-    curves: Curves,
-    reference: float,
-    held: Held,
-    along: Along,
-    coloured: bool,
+def position(value: float, sight: Sight, *, unit: bool = True) -> str:
+    """Return a place on the horizontal axis in words."""
+    if sight.along == "time":
+        return duration(value) if value or unit else "0"
+    return f"{count(value)} {sight.along}" if unit else count(value)
+
+
+def _draw(
+    grid: Grid, plot: Plot, strands: Sequence[Strand], reference: float, look: Look, held: Held, sight: Sight
 ) -> None:
-    plots = {
-        s.metric: _Plot(canvas, held.end, (held.right if s.right else held.left) or (0.0, 1.0)) for s in chart.series
-    }
-    edges = _edges([_Plot(canvas, held.end, (0.0, 1.0)).x(place) for place in curves.along.get(along, ())])
-    for series in chart.series:
-        if series.raw:
-            _raw(plots[series.metric], curves.curve(series.metric), edges)
-    if reference > 0 and held.left and held.left[0] <= reference <= held.left[1]:
-        canvas.layer("rule").horizontal(_Plot(canvas, held.end, held.left).y(reference), REFERENCE_GAP)
-    for series in reversed(chart.series):
-        dash = 0 if coloured else series.dash
-        _line(plots[series.metric], series.role, curves.curve(series.metric).smooth, edges, dash)
-
-
-def _edges(columns: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return each column of dots with the half-open run of buckets that falls into it."""
-    found: list[tuple[int, int, int]] = []
-    for i, x in enumerate(columns):
-        if found and found[-1][0] == x:
-            found[-1] = (x, found[-1][1], i + 1)
-        else:
-            found.append((x, i, i + 1))
-    return found
-
-
-def _raw(plot: _Plot, curve: Curve, edges: Sequence[tuple[int, int, int]]) -> None:
-    """Draw the spread of the values as they were."""
-    layer = plot.canvas.layer("ghost", alone=True)
-    for x, first, after in edges:
-        low, high = min(curve.low[first:after]), max(curve.high[first:after])
-        if math.isfinite(low) and math.isfinite(high):
-            layer.vertical(x, plot.y(high), plot.y(low))
-
-
-def _line(plot: _Plot, role: str, values: Sequence[float], edges: Sequence[tuple[int, int, int]], dash: int) -> None:
-    """Draw the smoothed curve: the mean of what falls into a column, joined with straight lines."""
-    layer = plot.canvas.layer(role)
-    points: list[tuple[int, int]] = []
-    for x, first, after in edges:
-        value = sum(values[first:after]) / (after - first)
-        if math.isfinite(value):
-            points.append((x, plot.y(value)))
-    for (x1, y1), (x2, y2) in zip(points, points[1:] or points, strict=False):
-        layer.line(x1, y1, x2, y2, dash=dash)
-
-
-def _marks(
-    grid: Grid, plot: _Plot, curves: Curves, evals: Iterable[EventEval], look: Look, along: Along, left: int
-) -> None:
-    """Mark each evaluation at its place, with its interval as a thin line."""
-    canvas = plot.canvas
-    for event in evals:
-        x = left + plot.x(curves.position(event.update, along)) // canvas.columns
-        if math.isfinite(event.win_low) and math.isfinite(event.win_high):
-            for row in range(plot.y(event.win_high) // canvas.rows, plot.y(event.win_low) // canvas.rows + 1):
-                if grid.roles[1 + row][x] in ("", "ghost"):
-                    grid.put(x, 1 + row, look.symbols.vertical, "dim")
-    for event in evals:
-        x = left + plot.x(curves.position(event.update, along)) // canvas.columns
-        grid.put(x, 1 + plot.y(event.win_rate) // canvas.rows, look.symbols.mark, "mark")
+    """Draw spreads, reference, curves and crosshair, the first curve over the others."""
+    other = Plot(plot.canvas, plot.window, held.right or (0.0, 1.0), held.log[1])
+    for strand in strands:
+        if strand.raw and sight.span > 1:
+            draw_spread(other if strand.right else plot, strand)
+    height = math.log10(reference) if plot.log and reference > 0 else reference
+    if reference > 0 and plot.vertical[0] <= height <= plot.vertical[1]:
+        draw_reference(plot, reference)
+    for strand in reversed(strands):
+        draw_strand(other if strand.right else plot, strand, sight.span, dashed=not look.colour)
+    if sight.cross is not None:
+        draw_cross(plot, sight.cross)
+    left = held.columns[0]
+    for x, y, char, role in plot.canvas.cells():
+        grid.put(left + x, 1 + y, char, role)

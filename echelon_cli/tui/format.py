@@ -15,6 +15,7 @@ __all__ = [
     "count",
     "duration",
     "large",
+    "log_label",
     "measured",
     "percent",
     "run_words",
@@ -144,6 +145,15 @@ def axis_label(value: float, span: float) -> str:
             if len(text) <= LABEL_WIDTH:
                 return text
     return next((text for text in exponents if len(text) <= LABEL_WIDTH), "")
+
+
+def log_label(value: float) -> str:
+    """Return a number above 0 in at most six characters, with two digits: labels of a logarithmic axis are apart."""
+    if not math.isfinite(value) or value <= 0:
+        return ""
+    if SMALLEST <= value < COUNTED_FROM:
+        return _trim(f"{value:.{max(0, 1 - math.floor(math.log10(value)))}f}").replace("0.", ".", 1)
+    return count(value) if value >= COUNTED_FROM else _exponent(value, 0)
 
 
 def _trim(text: str) -> str:

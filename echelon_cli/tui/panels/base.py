@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from textual import events
+from textual.message import Message
 from textual.reactive import reactive
 
 from echelon_cli.tui.cells import CellView, Grid, frame
 from echelon_cli.tui.charts import Chart, Held, draw_chart
-from echelon_cli.tui.curves import Along
 from echelon_cli.tui.messages import RunView
+from echelon_cli.tui.sight import Sight
+
+INSIDE = 2
+"""Cells between the edge of a panel and what it shows."""
 
 
 class Panel(CellView, can_focus=True):
     """A titled box that shows one thing about a run; a subclass draws its inside."""
 
     view: reactive[RunView] = reactive(RunView(), repaint=False, init=False)
-    along: reactive[Along] = reactive("steps", repaint=False, init=False)
-    """What charts count along their horizontal axis."""
+    sight: reactive[Sight] = reactive(Sight(), repaint=False, init=False)
+    """How charts are looked at."""
 
     def __init__(self, title: str, **options: Any) -> None:
         super().__init__(**options)
@@ -26,7 +31,7 @@ class Panel(CellView, can_focus=True):
     def watch_view(self) -> None:
         self.redraw()
 
-    def watch_along(self) -> None:
+    def watch_sight(self) -> None:
         self.redraw()
 
     def on_focus(self) -> None:
@@ -37,9 +42,11 @@ class Panel(CellView, can_focus=True):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
+        roomy = width > 2 * INSIDE and height > 2
+        body = self.body(width - 2 * INSIDE, height - 2) if roomy else None
         frame(grid, self.look, self.title, focused=self.has_focus, note=self.note())
-        if width > 4 and height > 2:
-            grid.paste(2, 1, self.body(width - 4, height - 2))
+        if body is not None:
+            grid.paste(INSIDE, 1, body)
         return grid
 
     def note(self) -> str:
@@ -54,13 +61,39 @@ class Panel(CellView, can_focus=True):
 class PanelChart(Panel):
     """A panel with one chart."""
 
+    class Pointed(Message):
+        """A place on the horizontal axis was clicked, or the wheel turned there."""
+
+        def __init__(self, place: float, wheel: int = 0) -> None:
+            super().__init__()
+            self.place = place
+            self.wheel = wheel
+
     def __init__(self, title: str, chart: Chart, **options: Any) -> None:
         super().__init__(title, **options)
         self.chart = chart
         self.held = Held()
 
+    def note(self) -> str:
+        return "log" if any(self.held.log) else ""
+
     def body(self, width: int, height: int) -> Grid:
         if self.held.run != self.view.id:
             self.held = Held(run=self.view.id)
         size, view = (width, height), self.view
-        return draw_chart(self.chart, view.curves, view.snapshot, size, self.look, self.held, self.along)
+        return draw_chart(self.chart, view.curves, view.snapshot, size, self.look, self.held, self.sight)
+
+    def _point(self, event: events.MouseEvent, wheel: int = 0) -> None:
+        place = self.held.place(event.x - INSIDE)
+        if place is not None:
+            self.post_message(self.Pointed(place, wheel))
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 1:
+            self._point(event)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._point(event, 1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._point(event, -1)

@@ -10,7 +10,6 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from echelon_cli.tui.cells import CellView, Grid
-from echelon_cli.tui.curves import ALONGS, Along
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.layout import arrange, is_wide
 from echelon_cli.tui.messages import RunView
@@ -18,6 +17,8 @@ from echelon_cli.tui.panels import PAGES, PANELS, PLACES
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
+from echelon_cli.tui.screens.charted import SIGHT_KEYS, Charted
+from echelon_cli.tui.sight import crossed
 
 TALL_FROM = 36
 """Rows of the screen from which the head has large figures."""
@@ -52,7 +53,7 @@ class Tabs(CellView):
                 await self.run_action(f"screen.page({number})")
 
 
-class RunScreen(RunActions):
+class RunScreen(RunActions, Charted):
     """Everything about one run."""
 
     KEYS = (
@@ -65,13 +66,13 @@ class RunScreen(RunActions):
         Key(keys="1", action="page(1)", label="", help="page of results (small screens)"),
         Key(keys="2", action="page(2)", label="", help="page of learning (small screens)"),
         Key(keys="3", action="page(3)", label="", help="page of battles (small screens)"),
-        Key(keys="right", action="turn(1)", label="", help="the next page"),
-        Key(keys="left", action="turn(-1)", label="", help="the page before"),
-        Key(keys="x", action="along", label="axis", help="charts by steps, time or episodes", rank=7),
+        Key(keys="right", action="turn(1)", label="", help="the next page, or the crosshair to the right"),
+        Key(keys="left", action="turn(-1)", label="", help="the page before, or the crosshair to the left"),
         Key(keys="h", action="hide", label="", help="hide the panel with the bright frame"),
         Key(keys="H", action="unhide", label="", help="show hidden panels again"),
         Key(keys="l", action="log", label="log", help="the whole log", rank=5),
         *RUN_KEYS,
+        *SIGHT_KEYS,
     )
     BINDINGS = bindings(KEYS)
 
@@ -81,7 +82,6 @@ class RunScreen(RunActions):
         self.page = PAGES[0]
         self.zoomed = ""
         self.hidden: frozenset[str] = frozenset()
-        self.along: Along = ALONGS[0]
         self.panels: dict[str, Panel] = {}
         self._view = RunView(id=root.name, root=root)
 
@@ -165,15 +165,15 @@ class RunScreen(RunActions):
         self.rearrange()
 
     def action_turn(self, by: int) -> None:
-        if self.zoomed:
+        if self.sight.cross is not None:
+            self.see(crossed(self.sight, self.end_of_axis(), by))
+        elif self.zoomed:
             self.action_next(by)
         else:
             self.action_page((PAGES.index(self.page) + by) % len(PAGES) + 1)
 
-    def action_along(self) -> None:
-        self.along = ALONGS[(ALONGS.index(self.along) + 1) % len(ALONGS)]
-        for panel in self.panels.values():
-            panel.along = self.along
+    def charts(self) -> Iterable[Panel]:
+        return self.panels.values()
 
     def action_hide(self) -> None:
         if not self._focused():
@@ -190,7 +190,9 @@ class RunScreen(RunActions):
         self.dashboard.open_log(self.root)
 
     def action_back(self) -> None:
-        if self.zoomed:
+        if self.sight.cross is not None:
+            self.action_cross()
+        elif self.zoomed:
             self.zoomed = ""
             self.rearrange()
         elif self.focused is not None:

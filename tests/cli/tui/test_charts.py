@@ -11,6 +11,7 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.charts import Chart, Held, Series, draw_chart
 from echelon_cli.tui.curves import Curves, History
 from echelon_cli.tui.look import make_look
+from echelon_cli.tui.sight import Sight
 from tests.cli.tui.canned import eval_event, update_event
 
 LOOK = make_look()
@@ -56,7 +57,7 @@ def test_nothing_yet_is_said_in_words():
 
 @pytest.mark.parametrize(("along", "end"), [("time", "5m00s"), ("episodes", "5000 episodes"), ("steps", "4M steps")])
 def test_the_axis_counts_what_is_asked_for(along, end):
-    _, lines = rows(RISING, curves_of(180), along=along)
+    _, lines = rows(RISING, curves_of(180), sight=Sight(along=along))
     assert lines[-1].endswith(end)
 
 

@@ -1,0 +1,136 @@
+"""Curves on a canvas of dots: where values lie, how they are joined, what lies behind them.
+
+A ``Strand`` is one curve with its places; a chart has strands of one run or of several. Ranges, labels and legends are
+the business of ``charts``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from echelon.telemetry.events import EventEval
+from echelon_cli.tui.axis import Range
+from echelon_cli.tui.canvas import Canvas
+from echelon_cli.tui.cells import Grid
+from echelon_cli.tui.curves import SMOOTH_SPAN, Along, Curve, Curves, Values, smooth
+from echelon_cli.tui.look import Look
+
+REFERENCE_GAP = 3
+"""A reference line is a dot in so many columns."""
+
+LOG_FLOOR = 1e-12
+"""Smaller values are drawn as this on a logarithmic axis."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strand:
+    """One curve of a chart, of one run."""
+
+    label: str
+    role: str
+    curve: Curve
+    places: Values
+    """Position of each bucket on the horizontal axis."""
+    right: bool = False
+    dash: int = 0
+    raw: bool = True
+
+    def line(self, span: float) -> Sequence[float]:
+        """Return the values averaged over ``span`` buckets."""
+        return self.curve.smooth if span == SMOOTH_SPAN else smooth(self.curve.mean, span)
+
+    def inside(self, window: Range) -> range:
+        """Return the buckets whose places lie in a window."""
+        found = [i for i, place in enumerate(self.places) if window[0] <= place <= window[1]]
+        return range(found[0], found[-1] + 1) if found else range(0)
+
+    def at(self, place: float) -> int:
+        """Return the bucket nearest to a place, -1 where there is none."""
+        return min(range(len(self.places)), key=lambda i: abs(self.places[i] - place), default=-1)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Places of values on a canvas; a logarithmic one has its vertical range in powers of ten."""
+
+    canvas: Canvas
+    window: Range
+    vertical: Range
+    log: bool = False
+
+    def x(self, value: float) -> int:
+        low, high = self.window
+        if high <= low:
+            return 0
+        x = math.floor((value - low) / (high - low) * self.canvas.width)
+        return min(self.canvas.width - 1, x) if value <= high else x
+
+    def y(self, value: float) -> int:
+        low, high = self.vertical
+        if self.log:
+            value = math.log10(max(value, LOG_FLOOR))
+        return round((high - value) / (high - low) * (self.canvas.height - 1))
+
+
+def draw_strand(plot: Plot, strand: Strand, span: float, *, dashed: bool) -> None:
+    """Draw the averaged curve: the mean of what falls into a column, joined with straight lines."""
+    layer = plot.canvas.layer(strand.role)
+    values, points = strand.line(span), []
+    for x, first, after in columns(plot, strand.places):
+        value = sum(values[first:after]) / (after - first)
+        if math.isfinite(value):
+            points.append((x, plot.y(value)))
+    wide = plot.canvas.width
+    for (x1, y1), (x2, y2) in zip(points, points[1:] or points, strict=False):
+        if x2 >= 0 and x1 < wide:
+            layer.line(x1, y1, x2, y2, dash=strand.dash if dashed else 0)
+
+
+def draw_spread(plot: Plot, strand: Strand) -> None:
+    """Draw the values as they were, from the smallest to the largest of each column."""
+    layer = plot.canvas.layer("ghost", alone=True)
+    curve = strand.curve
+    for x, first, after in columns(plot, strand.places):
+        low, high = min(curve.low[first:after]), max(curve.high[first:after])
+        if math.isfinite(low) and math.isfinite(high):
+            layer.vertical(x, plot.y(high), plot.y(low))
+
+
+def draw_reference(plot: Plot, height: float) -> None:
+    """Draw a dotted line at a height."""
+    plot.canvas.layer("rule").horizontal(plot.y(height), REFERENCE_GAP)
+
+
+def draw_cross(plot: Plot, place: float) -> None:
+    """Draw the crosshair over everything."""
+    plot.canvas.layer("key").vertical(plot.x(place), 0, plot.canvas.height - 1)
+
+
+def columns(plot: Plot, places: Sequence[float]) -> list[tuple[int, int, int]]:
+    """Return each column of dots with the half-open run of buckets that falls into it."""
+    found: list[tuple[int, int, int]] = []
+    for i, place in enumerate(places):
+        x = plot.x(place)
+        if found and found[-1][0] == x:
+            found[-1] = (x, found[-1][1], i + 1)
+        else:
+            found.append((x, i, i + 1))
+    return found
+
+
+def mark_evaluations(
+    grid: Grid, plot: Plot, curves: Curves, evals: Iterable[EventEval], look: Look, along: Along, left: int
+) -> None:
+    """Mark each evaluation at its place, with its interval as a thin line."""
+    canvas = plot.canvas
+    placed = [(curves.position(event.update, along), event) for event in evals]
+    seen = [(left + plot.x(p) // canvas.columns, e) for p, e in placed if plot.window[0] <= p <= plot.window[1]]
+    for x, event in seen:
+        if math.isfinite(event.win_low) and math.isfinite(event.win_high):
+            for row in range(plot.y(event.win_high) // canvas.rows, plot.y(event.win_low) // canvas.rows + 1):
+                if grid.roles[1 + row][x] in ("", "ghost"):
+                    grid.put(x, 1 + row, look.symbols.vertical, "dim")
+    for x, event in seen:
+        grid.put(x, 1 + plot.y(event.win_rate) // canvas.rows, look.symbols.mark, "mark")
