@@ -111,6 +111,12 @@ class Dashboard(App[None]):
 
         self.push_screen(LogScreen(root))
 
+    def compare(self, roots: tuple[Path, ...]) -> None:
+        """Show several runs over each other."""
+        from echelon_cli.tui.screens.compare import CompareScreen
+
+        self.push_screen(CompareScreen(roots))
+
     def ask(self, question: str, then: Callable[[], None]) -> None:
         """Ask, and go on if the answer is yes."""
         from echelon_cli.tui.screens.confirm import ConfirmScreen

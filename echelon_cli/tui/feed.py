@@ -210,12 +210,16 @@ class Feed(threading.Thread):
         self._list_runs = True
         self._last_rows: tuple[RunRow, ...] | None = None
         self._last_rows_at = 0.0
-        self._last_run: Path | None = None
+        self._others: tuple[Path, ...] = ()
+        self._posted: set[Path] = set()
         self._wake, self._over = threading.Event(), threading.Event()
 
-    def watch(self, run: Path | None, *, runs: bool = True, log: Path | None = None) -> None:
-        """Say what the screens need from now on: a run's folder, the list of runs, a log."""
-        self._wanted, self._list_runs, self._log = run, runs, log
+    def watch(
+        self, run: Path | None, *, runs: bool = True, log: Path | None = None, others: tuple[Path, ...] = ()
+    ) -> None:
+        """Say what the screens need from now on: a run's folder, more of them, the list of runs, a log."""
+        self._wanted, self._list_runs, self._log, self._others = run, runs, log, others
+        self._posted = set()
         self._wake.set()
 
     def end(self) -> None:
@@ -236,7 +240,8 @@ class Feed(threading.Thread):
 
     def look(self) -> bool:
         """Look at everything that is wanted once, post what changed, and say whether there is more to read now."""
-        more = self._look_at_run(self._wanted) if self._wanted is not None else False
+        wanted = (*(root for root in (self._wanted,) if root is not None), *self._others)
+        more = any([self._look_at_run(root) for root in wanted])
         if self._list_runs:
             self._look_at_runs()
         if self._log is not None:
@@ -257,8 +262,8 @@ class Feed(threading.Thread):
         self._followers.move_to_end(root)
         while len(self._followers) > FOLLOWED:
             self._followers.popitem(last=False)
-        if follower.poll() or self._last_run != root:
-            self._last_run = root
+        if follower.poll() or root not in self._posted:
+            self._posted.add(root)
             self._post(RunSeen(follower.view()))
         return follower.behind
 

@@ -149,6 +149,9 @@ DARK_ACCENTS: dict[str, int] = {
     "series1": 117,
     "series2": 215,
     "series3": 176,
+    "series4": 79,
+    "series5": 221,
+    "series6": 248,
     "mark": 221,
     "dim": 248,
     "frame": 243,
@@ -168,6 +171,9 @@ LIGHT_ACCENTS: dict[str, int] = {
     "series1": 25,
     "series2": 130,
     "series3": 90,
+    "series4": 23,
+    "series5": 94,
+    "series6": 240,
     "mark": 94,
     "dim": 240,
     "frame": 243,
@@ -177,6 +183,9 @@ LIGHT_ACCENTS: dict[str, int] = {
     "key": 94,
 }
 """The same on a light background."""
+
+RUN_ROLES = ("series1", "series2", "series3", "series4", "series5", "series6")
+"""Colours of runs that are compared, in the order they were chosen."""
 
 PILLS = ("good", "info", "calm", "warn", "bad")
 PILL_TEXT = {"dark": 16, "light": 231}

@@ -82,14 +82,14 @@ class RunsSeen(Message):
 
 
 class RunSeen(Message):
-    """The run that is followed has changed."""
+    """A run that is followed has changed."""
 
     def __init__(self, view: RunView) -> None:
         super().__init__()
         self.view = view
 
     def can_replace(self, message: Message) -> bool:
-        return isinstance(message, RunSeen)
+        return isinstance(message, RunSeen) and message.view.root == self.view.root
 
 
 class LogSeen(Message):

@@ -16,7 +16,7 @@ from textual.reactive import reactive
 from echelon_cli.listing import RunRow
 from echelon_cli.tui.cells import CellView, Grid, fit
 from echelon_cli.tui.format import age, count, measured, percent, run_words, speed
-from echelon_cli.tui.look import STATE_ROLES, Look
+from echelon_cli.tui.look import RUN_ROLES, STATE_ROLES, Look
 from echelon_cli.tui.messages import RunsView
 
 STATE_ORDER = ("stalled", "stopping", "running", "starting", "crashed", "failed", "lost", "stopped", "completed")
@@ -151,8 +151,9 @@ def draw_table(
     now: float,
     order: str,
     backwards: bool,
+    marked: Sequence[Path] = (),
 ) -> Grid:
-    """Return the head and the rows from ``top`` on; the row ``cursor`` is marked."""
+    """Return the head and the rows from ``top`` on, with a cursor and the numbers of those that are marked."""
     grid = Grid(*size)
     columns = fitting(grid.width)
     spare = grid.width - 3 - sum(c.width + 2 for c in columns)
@@ -175,6 +176,8 @@ def draw_table(
         mine = top + y - 1 == cursor
         for column, x, wide in places:
             _cell(grid, column, row, (x, y, wide), look, now)
+        if row.root in marked:
+            grid.put(1, y, str(list(marked).index(row.root) + 1), "mark")
         if mine:
             grid.put(0, y, look.symbols.cursor)
             grid.fill(y, "cursor")
@@ -222,6 +225,8 @@ class RunTable(CellView, can_focus=True):
         super().__init__(**options)
         self.order, self.backwards = ORDERS[0], False
         self.rows: list[RunRow] = []
+        self.marked: list[Path] = []
+        """Runs to compare, in the order they were chosen."""
         self._root: Path | None = None
         self._top = 0
 
@@ -257,6 +262,21 @@ class RunTable(CellView, can_focus=True):
             self._go(max(0, min(len(self.rows) - 1, self.cursor + by)))
             self.redraw()
 
+    def mark(self) -> bool:
+        """Mark the chosen run, or no longer, and go to the next; say whether there was room for one more."""
+        row = self.row
+        if row is None:
+            return True
+        if row.root in self.marked:
+            self.marked.remove(row.root)
+        elif len(self.marked) < len(RUN_ROLES):
+            self.marked.append(row.root)
+        else:
+            return False
+        self._go(min(len(self.rows) - 1, self.cursor + 1))
+        self.redraw()
+        return True
+
     def _go(self, index: int) -> None:
         root = self.rows[index].root if self.rows and index >= 0 else None
         if root != self._root:
@@ -274,7 +294,15 @@ class RunTable(CellView, can_focus=True):
         cursor = self.cursor
         self._top = max(cursor - self.page + 1, min(self._top, cursor, max(0, len(self.rows) - self.page)))
         return draw_table(
-            self.rows, cursor, self._top, (width, height), self.look, self.view.now, self.order, self.backwards
+            self.rows,
+            cursor,
+            self._top,
+            (width, height),
+            self.look,
+            self.view.now,
+            self.order,
+            self.backwards,
+            self.marked,
         )
 
     def _empty(self, width: int, height: int) -> Grid:

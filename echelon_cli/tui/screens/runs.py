@@ -61,6 +61,8 @@ class RunsScreen(RunActions):
         Key(keys="o", action="order", label="order", help="sort by the next column", rank=5),
         Key(keys="O", action="reverse", label="", help="turn the order round"),
         *RUN_KEYS,
+        Key(keys="space", action="mark", label="mark", help="choose the run to be compared, or no longer", rank=7),
+        Key(keys="m", action="compare", label="compare", help="the chosen runs over each other", rank=6),
         Key(keys="up,k", action="move(-1)", label="", help="one run up"),
         Key(keys="down,j", action="move(1)", label="", help="one run down"),
         Key(keys="pageup", action="page(-1)", label="", help="a page up"),
@@ -153,6 +155,16 @@ class RunsScreen(RunActions):
         row = self.table.row
         if row is not None:
             self.dashboard.open_run(row.root)
+
+    def action_mark(self) -> None:
+        if not self.table.mark():
+            self.say(f"{len(self.table.marked)} runs are as many as can be told apart", "warn")
+
+    def action_compare(self) -> None:
+        if len(self.table.marked) < 2:
+            self.say("space marks runs; two or more of them can be compared")
+            return
+        self.dashboard.compare(tuple(self.table.marked))
 
     def action_filter(self) -> None:
         field = self.query_one(Input)

@@ -62,8 +62,11 @@ def test_without_averaging_the_newest_value_stands_above_the_curve():
 def test_several_runs_lie_over_each_other_in_their_colours():
     chart = Chart(series=(Series(metric="explained_variance", label="explained"),))
     strands = [
-        Strand(label=label, role=role, curve=c.curve("explained_variance"), places=c.along["steps"], raw=False)
-        for label, role, c in (("A", "series1", curves_of(200)), ("B", "series2", curves_of(80, seed=2)))
+        Strand(label=label, role=role, curve=c.curve(metric), places=c.along["steps"], raw=False)
+        for label, role, c, metric in (
+            ("A", "series1", curves_of(200), "explained_variance"),
+            ("B", "series2", curves_of(80, seed=2), "win_rate"),
+        )
     ]
     grid = draw_overlay(chart, strands, SIZE, LOOK, Held())
     lines = grid.text().splitlines()

@@ -1,0 +1,176 @@
+"""Panels of several runs: who is who, a figure of all of them over each other, where their configurations differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from textual.reactive import reactive
+
+from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.charts import Chart, Held, draw_overlay
+from echelon_cli.tui.format import brief, count, measured, percent, run_words, speed
+from echelon_cli.tui.look import RUN_ROLES, STATE_ROLES, Look
+from echelon_cli.tui.messages import RunView
+from echelon_cli.tui.panels.base import PanelChart
+from echelon_cli.tui.plot import Strand
+from echelon_cli.tui.sight import Sight
+
+Runs = tuple[RunView, ...]
+
+FIGURES: tuple[tuple[str, int], ...] = (
+    ("wins", 5),
+    ("eval", 5),
+    ("best", 5),
+    ("return", 7),
+    ("steps/s", 7),
+    ("steps", 6),
+    ("took", 6),
+)
+"""Names and widths of what the head says of each run; the last ones are left out first."""
+
+STATE_CELLS = 11
+NAME_CELLS = 14
+"""Least columns of state and name."""
+
+KEY_SHARE = 0.4
+"""Share of the columns that the key of a configuration gets at most."""
+
+DASHES = (0, 6, 3, 2, 9, 1)
+"""Columns of a dash of each run where no colour tells them apart."""
+
+
+class ComparedHead(CellView):
+    """One line for each run: its number and colour in the charts, its name, state and figures."""
+
+    runs: reactive[Runs] = reactive((), repaint=False, init=False)
+
+    def watch_runs(self) -> None:
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> Grid:
+        return draw_head(self.runs, width, height, self.look)
+
+
+def draw_head(runs: Sequence[RunView], width: int, height: int, look: Look) -> Grid:
+    """Return the table of runs, a head line first."""
+    grid = Grid(width, height)
+    kept = list(FIGURES)
+    while kept and 4 + NAME_CELLS + 2 + STATE_CELLS + sum(w + 2 for _, w in kept) > width:
+        kept.pop()
+    name_width = width - 4 - 2 - STATE_CELLS - sum(w + 2 for _, w in kept) - 1
+    at_state = 4 + name_width + 2
+    grid.put(4, 0, "run", "dim")
+    grid.put(at_state, 0, "state", "dim")
+    ends, x = {}, at_state + STATE_CELLS
+    for name, wide in kept:
+        x += wide + 2
+        ends[name] = x
+        grid.right(x, 0, name, "dim")
+    for number, view in enumerate(runs, start=1):
+        role = RUN_ROLES[number - 1]
+        grid.put(1, number, f"{number}{look.symbols.square}", role)
+        name = view.id if len(view.id) <= name_width else run_words(view.id)
+        grid.put(4, number, fit(name, name_width, look.symbols.cut), role)
+        state = f"{look.state_symbol(view.state)} {view.state}" if view.state else ""
+        grid.put(at_state, number, state, STATE_ROLES.get(view.state, ""))
+        for figure, text in figures(view).items():
+            if figure in ends:
+                grid.right(ends[figure], number, text)
+    return grid
+
+
+def figures(view: RunView) -> dict[str, str]:
+    """Return what the head says of a run."""
+    update, evals, best = view.snapshot.update, view.snapshot.evals, view.snapshot.best
+    return {
+        "wins": percent(update.win_rate) if update else "-",
+        "eval": percent(evals[-1].win_rate) if evals else "-",
+        "best": percent(best.win_rate) if best else "-",
+        "return": measured(update.avg_return) if update else "-",
+        "steps/s": speed(update.steps_per_s) if update else "-",
+        "steps": count(view.snapshot.global_step),
+        "took": brief(update.elapsed_s if update else math.nan),
+    }
+
+
+class PanelOverlay(PanelChart):
+    """One figure of all runs over each other."""
+
+    runs: reactive[Runs] = reactive((), repaint=False, init=False)
+
+    def watch_runs(self) -> None:
+        self.redraw()
+
+    def body(self, width: int, height: int) -> Grid:
+        strands = strands_of_runs(self.chart, self.runs, self.sight)
+        if self.held.run != (together := " ".join(view.id for view in self.runs)):
+            self.held = Held(run=together)
+        return draw_overlay(self.chart, strands, (width, height), self.look, self.held, self.sight)
+
+
+def strands_of_runs(chart: Chart, runs: Sequence[RunView], sight: Sight) -> list[Strand]:
+    """Return the first curve of a chart for each run, labelled by its number."""
+    metric = chart.series[0].metric
+    return [
+        Strand(
+            label=str(number),
+            role=RUN_ROLES[number - 1],
+            curve=view.curves.curve(metric),
+            places=view.curves.along.get(sight.along, ()),
+            dash=DASHES[number - 1],
+            raw=False,
+        )
+        for number, view in enumerate(runs, start=1)
+    ]
+
+
+class PanelDifference(PanelOverlay):
+    """Where the configurations of the runs differ."""
+
+    def body(self, width: int, height: int) -> Grid:
+        return draw_difference([view.snapshot.start for view in self.runs], width, height, self.look)
+
+    def note(self) -> str:
+        return ""
+
+
+def draw_difference(starts: Sequence[Any], width: int, height: int, look: Look) -> Grid:
+    """Return the keys in which the configurations of the sessions differ, with a value for each run."""
+    from echelon.jobs.config_layers import flatten
+
+    grid = Grid(width, height)
+    if not starts or any(start is None or not start.config for start in starts):
+        grid.put(0, 0, fit("known once every run has begun", width, look.symbols.cut), "dim")
+        return grid
+    rows = list(differing([flatten(start.config) for start in starts]).items())
+    if not rows:
+        grid.put(0, 0, fit("no difference", width, look.symbols.cut), "dim")
+        return grid
+    key_width = min(max(len(key) for key, _ in rows) + 1, max(4, round(width * KEY_SHARE)))
+    cell = max(3, (width - key_width) // len(starts))
+    for number in range(len(starts)):
+        grid.right(key_width + (number + 1) * cell, 0, str(number + 1), RUN_ROLES[number])
+    room = height - 1
+    shown = rows if len(rows) <= room else rows[: max(0, room - 1)]
+    for y, (key, values) in enumerate(shown, start=1):
+        grid.put(0, y, fit(key, key_width - 1, look.symbols.cut))
+        for number, value in enumerate(values):
+            text = fit(_plain(value), cell - 1, look.symbols.cut)
+            grid.right(key_width + (number + 1) * cell, y, text, RUN_ROLES[number])
+    if len(shown) < len(rows):
+        grid.put(0, height - 1, fit(f"and {len(rows) - len(shown)} more: echelon runs compare", width), "dim")
+    return grid
+
+
+def differing(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return every key whose values are not all the same, with the value of each configuration."""
+    keys = sorted({key for config in configs for key in config})
+    return {key: [c.get(key) for c in configs] for key in keys if len({repr(c.get(key)) for c in configs}) > 1}
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:g}" if isinstance(value, float) else str(value)

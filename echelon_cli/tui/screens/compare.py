@@ -1,0 +1,89 @@
+"""Several runs over each other: who is who, every chart with all of them, and where their configurations differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from textual.containers import Container
+from textual.widget import Widget
+
+from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.layout import Place
+from echelon_cli.tui.messages import RunView
+from echelon_cli.tui.panels import PANELS
+from echelon_cli.tui.panels.compared import ComparedHead, PanelDifference, PanelOverlay
+from echelon_cli.tui.screens.charted import PANEL_KEYS, SIGHT_KEYS, Charted
+from echelon_cli.tui.tabs import Tabs
+
+COMPARED: tuple[str, ...] = ("wins", "return", "speed", "gradient", "losses", "kl", "entropy", "explained")
+"""Charts of the run screen whose first curve is drawn for all runs."""
+
+CONFIG = "config"
+CONFIG_PAGE = "configuration"
+
+
+def _title(name: str) -> str:
+    """Return what a chart is called that shows its first curve only."""
+    first = PANELS[name].make.keywords["chart"].series[0].label
+    return (
+        f"{PANELS[name].title}: {first}" if len(PANELS[name].make.keywords["chart"].series) > 1 else PANELS[name].title
+    )
+
+
+TITLES = {**{name: _title(name) for name in COMPARED}, CONFIG: "configuration"}
+
+PLACES: tuple[Place, ...] = (
+    *(Place(name, PANELS[name].page) for name in COMPARED),
+    Place(CONFIG, CONFIG_PAGE, 8),
+)
+
+PAGES: tuple[str, ...] = tuple(dict.fromkeys(place.page for place in PLACES))
+
+
+class CompareScreen(Charted):
+    """Two to six runs."""
+
+    KEYS = (
+        Key(keys="escape", shown="esc", action="back", label="back", help="back to all runs", rank=2),
+        *PANEL_KEYS,
+        *SIGHT_KEYS,
+    )
+    BINDINGS = bindings(KEYS)
+    PAGES, PLACES = PAGES, PLACES
+
+    def __init__(self, roots: tuple[Path, ...]) -> None:
+        super().__init__()
+        self.roots = roots
+        self._views = {root: RunView(id=root.name, root=root) for root in roots}
+
+    def content(self) -> Iterable[Widget]:
+        look = self.dashboard.look
+        yield ComparedHead(look=look, id="head")
+        yield Tabs(PAGES, TITLES, look=look, id="tabs")
+        for name, title in TITLES.items():
+            make: Callable[..., PanelOverlay] = PanelDifference if name == CONFIG else PanelOverlay
+            source = PANELS[COMPARED[0] if name == CONFIG else name]
+            self.panels[name] = make(title, source.make.keywords["chart"], look=look, id=f"panel-{name}")
+        yield Container(*self.panels.values(), id="body")
+
+    def resume(self) -> None:
+        self._show()
+        self.dashboard.feed.watch(None, runs=False, others=self.roots)
+
+    def show_run(self, view: RunView) -> None:
+        if view.root in self._views:
+            self._views[view.root] = view
+            self._show()
+
+    def _show(self) -> None:
+        runs = tuple(self._views[root] for root in self.roots)
+        with self.app.batch_update():
+            self.query_one(ComparedHead).runs = runs
+            for panel in self.query(PanelOverlay):
+                panel.runs = runs
+
+    def lay_out(self, width: int, height: int) -> None:
+        head = len(self.roots) + 1
+        self.query_one(ComparedHead).styles.height = head
+        self.lay_out_panels(width, height, head)
