@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from echelon.jobs.status import ALIVE, job_status
 from echelon.runs import RunPaths
 from echelon.telemetry.glance import Glance, glance
 from echelon.telemetry.snapshot import RunSnapshot
+
+ALERT_FRESH_S = 3600.0
+"""How long an alert stands in lists of runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,8 @@ class RunRow:
     """In training, over the newest episodes."""
     eval_rate: float = math.nan
     """At the newest evaluation."""
+    alert: str = ""
+    """The newest alert of a run that goes on, while it is young."""
 
     @property
     def is_alive(self) -> bool:
@@ -71,7 +77,16 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         avg_return=update.avg_return if update else math.nan,
         win_rate=update.win_rate if update else math.nan,
         eval_rate=evaluation.win_rate if evaluation else math.nan,
+        alert=_fresh_alert(seen, time.time()) if status.is_alive else "",
     )
+
+
+def _fresh_alert(seen: Glance, now: float) -> str:
+    """Return the newest alert if it calls for somebody and was raised not long ago."""
+    alert = seen.alert
+    if alert is None or alert.level == "info" or now - alert.time > ALERT_FRESH_S:
+        return ""
+    return alert.message
 
 
 def _progress(seen: Glance) -> float:

@@ -1,7 +1,8 @@
 """The process that stays with a job: ``python -m echelon.jobs.supervisor RUN COMMAND...``.
 
 It holds the run's lock, runs the command as its own process group, beats, passes on requests to stop, and writes down
-how it all ended. It never forks workers of its own, so the lock dies with it. It knows nothing of training.
+how it all ended; a stalled trainer and a full disk it reports as alerts. It never forks workers of its own, so the
+lock dies with it. It knows nothing of training.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from echelon.jobs import control, lock
 from echelon.jobs.exits import exit_record, oom_kills
 from echelon.jobs.process import boot_id, identify, identity_from, is_alive, send_signal
+from echelon.jobs.status import job_status
+from echelon.jobs.watch import MachineWatch
 from echelon.runs import RunPaths, atomic_write, read_json
+from echelon.telemetry.log import EventLog
 
 HEARTBEAT_S = 2.0
 """Time between beats, and between looks at the control folder."""
@@ -48,6 +53,7 @@ class Supervisor:
         self._oom_before = oom_kills()
         self._earlier_bytes = 0
         self._child: subprocess.Popen[bytes] | None = None
+        self._machine = MachineWatch(paths.root)
 
     def start(self) -> None:
         """Start the trainer and write down who is who; ``OSError`` where that is impossible."""
@@ -84,6 +90,7 @@ class Supervisor:
         assert child is not None, "start() comes first"
         while child.poll() is None:
             self._beat()
+            self._alert()
             if control.NOW in control.stop_requests(self.paths):
                 self._kill_group()
             select.select([self._signals], [], [], HEARTBEAT_S)
@@ -106,6 +113,16 @@ class Supervisor:
         beat = {"time": time.time(), "monotonic": time.monotonic(), "boot_id": boot_id(), "pid": os.getpid()}
         with _reported("heartbeat.json"):
             atomic_write(self.paths.heartbeat, json.dumps(beat) + "\n", durable=False)
+
+    def _alert(self) -> None:
+        """Write down what the trainer cannot say itself, once it has said anything at all."""
+        if not self.paths.progress.exists():
+            return
+        with _reported("metrics.jsonl"), contextlib.suppress(ValueError):
+            status = job_status(self.paths)
+            for alert in self._machine.look(status.state, status.reason):
+                with EventLog(self.paths.metrics) as log:
+                    log.append(replace(alert, update=status.update, global_step=status.global_step))
 
     def _kill_group(self) -> None:
         """Kill the trainer and whatever it started; its group keeps its number until the last of them is gone."""

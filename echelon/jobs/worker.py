@@ -17,11 +17,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from echelon.jobs import config_layers, control
 from echelon.jobs.process import boot_id
 from echelon.jobs.spec import read_spec
+from echelon.jobs.usage import Usage
+from echelon.jobs.watch import RecordWatch
 from echelon.runs import RunPaths, atomic_write
 from echelon.telemetry.events import (
     Event,
@@ -70,11 +73,25 @@ class Link:
         self._phase, self._update, self._step = "starting", 0, 0
         self._started = phase
         self._beaten = -BEAT_S
+        self._usage: Usage | None = None
+        self._watch = RecordWatch()
 
     def emit(self, event: Event) -> None:
-        """Append a record; what a checkpoint names must be on the disk before the world hears of it."""
+        """Append a record and the alerts it raises, an update with what it used of the machine.
+
+        What a checkpoint names must be on the disk before the world hears of it.
+        """
+        if isinstance(event, EventUpdate) and self._usage is not None:
+            event = replace(event, **self._usage.sample())
+        self._append(event)
+        for alert in self._watch.look(event):
+            self._append(alert)
+        self.beat()
+
+    def _append(self, event: Event) -> None:
         if isinstance(event, EventStart):
             self._phase = self._started
+            self._usage = Usage(self.paths.root, event.device)
             self._beaten = -BEAT_S
             if self._anew and event.start_update == 0 and self._started == TRAINING:
                 self._log.append(EventResume(update=0, global_step=0, message="no checkpoint yet, so it begins anew"))
@@ -86,7 +103,6 @@ class Link:
         self.last = event
         if not isinstance(event, QUIET):
             print(log_line(event), flush=True)
-        self.beat()
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Let the beat say how far the preparations are."""

@@ -120,6 +120,18 @@ class EventUpdate(Event):
     """Largest resident memory so far [MiB]."""
     device_memory_mb: float = 0.0
     """Largest accelerator memory so far [MiB]; 0 on a CPU."""
+    cpu_cores: float = math.nan
+    """Cores that the trainer kept busy since the update before."""
+    memory_mb: float = math.nan
+    """Resident memory of the trainer [MiB]."""
+    memory_free_mb: float = math.nan
+    """Memory that the machine can still give [MiB]."""
+    disk_free_mb: float = math.nan
+    """Room on the disk of the run folder [MiB]."""
+    gpu_share: float = math.nan
+    """Share of the time that the accelerator was busy; whoever used it."""
+    gpu_memory_mb: float = math.nan
+    """Memory of the accelerator in use [MiB]; whoever uses it."""
     phases_s: dict[str, float] = field(default_factory=dict)
     """Seconds of this update by phase."""
     reward_terms: dict[str, float] = field(default_factory=dict)

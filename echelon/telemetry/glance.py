@@ -14,6 +14,7 @@ from typing import BinaryIO, TypeVar
 
 from echelon.telemetry.events import (
     Event,
+    EventAlert,
     EventCheckpoint,
     EventEnd,
     EventEval,
@@ -28,7 +29,15 @@ BLOCK_BYTES = 1 << 16
 LIMIT_BYTES = 8 << 20
 """Evaluations lie apart; one further from the end than this is not found."""
 
-WANTED: tuple[type[Event], ...] = (EventUpdate, EventEval, EventCheckpoint, EventStart, EventEnd, EventResume)
+WANTED: tuple[type[Event], ...] = (
+    EventUpdate,
+    EventEval,
+    EventCheckpoint,
+    EventAlert,
+    EventStart,
+    EventEnd,
+    EventResume,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +48,8 @@ class Glance:
     update: EventUpdate | None = None
     evaluation: EventEval | None = None
     checkpoint: EventCheckpoint | None = None
-    """Found only as long as the search for the others took."""
+    alert: EventAlert | None = None
+    """These two are found only as far as the search for the others went."""
     end: EventEnd | None = None
     """None where a session began after it."""
 
@@ -78,6 +88,7 @@ def glance(path: Path, limit_bytes: int = LIMIT_BYTES, until: tuple[type[Event],
         update=_as(EventUpdate, found),
         evaluation=_as(EventEval, found),
         checkpoint=_as(EventCheckpoint, found),
+        alert=_as(EventAlert, found),
         end=_as(EventEnd, found),
     )
 

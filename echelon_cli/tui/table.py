@@ -112,8 +112,8 @@ COLUMNS: tuple[Column, ...] = (
         width=24,
         right=False,
         rank=6,
-        text=lambda row, now: row.reason or (f"against {row.opponent}" if row.opponent else ""),
-        role=lambda row: STATE_ROLES.get(row.state, "") if row.reason else "dim",
+        text=lambda row, now: row.reason or row.alert or (f"against {row.opponent}" if row.opponent else ""),
+        role=lambda row: STATE_ROLES.get(row.state, "") if row.reason else "warn" if row.alert else "dim",
     ),
 )
 

@@ -13,9 +13,10 @@ from echelon_cli.tui.format import measured, percent, speed
 from echelon_cli.tui.layout import Place
 from echelon_cli.tui.panels.bars import PanelOutcomes, PanelParts, PanelSpeed
 from echelon_cli.tui.panels.base import Panel, PanelChart
+from echelon_cli.tui.panels.machine import PanelMachine
 from echelon_cli.tui.panels.texts import PanelCurriculum, PanelLog
 
-PAGES: tuple[str, ...] = ("results", "learning", "battles")
+PAGES: tuple[str, ...] = ("results", "learning", "battles", "machine")
 """Pages of a small screen, in the order of their keys."""
 
 DASH = 3
@@ -100,7 +101,8 @@ PANELS: dict[str, PanelRow] = {
     "parts": PanelRow(title="return by part", page="battles", make=PanelParts),
     "outcomes": PanelRow(title="outcomes", page="battles", make=PanelOutcomes),
     "curriculum": PanelRow(title="curriculum", page="battles", units=1, make=PanelCurriculum),
-    "log": PanelRow(title="log", page="battles", units=3, make=PanelLog),
+    "machine": PanelRow(title="machine", page="machine", units=1, make=PanelMachine),
+    "log": PanelRow(title="log", page="machine", units=2, make=PanelLog),
 }
 
 PREVIEW: tuple[str, ...] = ("wins", "return", "speed", "gradient")

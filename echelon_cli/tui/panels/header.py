@@ -7,6 +7,7 @@ import math
 from rich.cells import cell_len
 from textual.reactive import reactive
 
+from echelon_cli.listing import ALERT_FRESH_S
 from echelon_cli.tui.cells import CellView, Grid, Span, fit
 from echelon_cli.tui.format import FIGURE_ROWS, brief, count, duration, large, measured, percent, run_words, speed
 from echelon_cli.tui.look import STATE_ROLES, Look
@@ -75,7 +76,10 @@ def subtitle(view: RunView) -> tuple[list[str], str]:
         return [view.problem], "bad"
     if view.reason:
         return [view.reason], "bad" if view.state in ("failed", "crashed") else "warn"
-    start = view.snapshot.start
+    start, alerts = view.snapshot.start, view.snapshot.alerts
+    if view.is_alive and alerts and alerts[-1].level != "info":
+        if view.snapshot.last_time - alerts[-1].time < ALERT_FRESH_S:
+            return [alerts[-1].message], "warn"
     if view.behind:
         return ["reading its records"], "dim"
     if start is None:

@@ -80,9 +80,11 @@ def draw_log(alerts: tuple[EventAlert, ...], tail: tuple[str, ...], width: int, 
     """Return alerts above the newest log lines; the date is left out while it is that of the newest."""
     grid = Grid(width, height)
     warned: list[Span] = []
-    for alert in alerts:
+    for alert in reversed(alerts):
         text = wrap(f"{look.symbols.up} {clock(alert.time)} {alert.message}", width, indent=INDENT + 2)
-        warned += [(row, ALERT_ROLES.get(alert.level, "warn")) for row in text]
+        if warned and len(warned) + len(text) > height // 2:
+            break  # the newest ones matter most
+        warned = [(row, ALERT_ROLES.get(alert.level, "warn")) for row in text] + warned
     warned = warned[: max(1, height // 2)]
     lines = [line for line in tail[-height:] if line.strip()]
     dates = [found[1] for line in lines if (found := STAMP.match(line))]

@@ -83,6 +83,8 @@ def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUp
             "terminal": -2.0 + 3.1 * skill,
         },
         curriculum={"weapon_prob": 0.2},
+        peak_memory_mb=910.0, cpu_cores=1.9 + 0.05 * math.sin(update), memory_mb=840.0 + update % 7,
+        memory_free_mb=11_500.0, disk_free_mb=52_000.0,
     )  # fmt: skip
 
 

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from echelon.telemetry.events import EventAlert
+from echelon.telemetry.events import EventAlert, EventUpdate
 from echelon.telemetry.snapshot import Fold, RunSnapshot
 from echelon_cli.tui.curves import History
 from echelon_cli.tui.look import make_look
@@ -19,8 +21,9 @@ from echelon_cli.tui.panels import PANELS, PLACES
 from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, phase_shares, stacked
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.header import SHORT, TALL, Header
+from echelon_cli.tui.panels.machine import draw_machine
 from echelon_cli.tui.panels.texts import draw_levers, draw_log, wrap
-from tests.cli.tui.canned import events, log_lines
+from tests.cli.tui.canned import events, log_lines, update_event
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATES = 150
@@ -145,6 +148,39 @@ def test_alerts_stand_above_the_log_and_leave_room_for_it():
     alerts = tuple(EventAlert(message="much " * 40) for _ in range(3))
     text = draw_log(alerts, ("a line",), 40, 10, LOOK).text()
     assert "much" in text and "a line" in text
+
+
+def test_the_newest_alerts_are_shown_where_not_all_fit():
+    alerts = tuple(EventAlert(message=f"number {n}") for n in range(9))
+    text = draw_log(alerts, (), 40, 6, LOOK).text()
+    assert "number 8" in text and "number 6" in text and "number 5" not in text
+    assert text.index("number 7") < text.index("number 8")
+
+
+def test_a_young_alert_of_a_living_run_stands_in_its_head():
+    fold = Fold(events(5))
+    last = max(event.time for event in events(5))
+    fold.add(EventAlert(message="disk low: 12 MiB left", time=last))
+    living = RunView(id="x", state="running", snapshot=fold.snapshot())
+    assert "disk low: 12 MiB left" in drawn(Header(look=LOOK), living, 100, SHORT)
+    ended = RunView(id="x", state="completed", preset="quickstart", snapshot=fold.snapshot())
+    assert "disk low" not in drawn(Header(look=LOOK), ended, 100, SHORT)
+    fold.add(update_event(6, random.Random(1)))
+    fold.add(EventAlert(message="goes on", level="info", time=last + 9999))
+    assert "quickstart" in drawn(
+        Header(look=LOOK), RunView(id="x", state="running", preset="quickstart", snapshot=fold.snapshot()), 100, SHORT
+    )
+
+
+def test_what_a_machine_does_not_tell_is_left_out():
+    update = update_event(3, random.Random(1))
+    text = draw_machine(update, 2, 18, 8, LOOK).text()
+    assert "of 2" in text and "GPU" not in text and "disk free  50.8G" in text
+    text = draw_machine(replace(update, gpu_share=0.93, gpu_memory_mb=20480.0), 2, 18, 9, LOOK).text()
+    assert "GPU busy       93%" in text and "GPU memory   20.0G" in text
+    assert "not told yet" in draw_machine(EventUpdate(update=1, global_step=1), 0, 18, 8, LOOK).text()
+    low = draw_machine(replace(update, disk_free_mb=500.0), 2, 18, 8, LOOK)
+    assert any("warn" in line for line in low.roles)
 
 
 def test_wrapping_keeps_every_word_and_the_width():

@@ -1,0 +1,156 @@
+"""When a run calls for somebody: once for each cause, and again only after the cause had gone."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+
+from echelon.jobs.usage import Usage, visible_gpu
+from echelon.jobs.watch import RESOURCES, AlertDials, MachineWatch, RecordWatch
+from echelon.telemetry.events import EventAlert, EventEval, EventStart, EventUpdate
+from echelon.telemetry.log import read_events
+from tests.jobs.conftest import kill, until, who
+
+DIALS = AlertDials(win_rate_fall=0.25, win_rate_updates=5, armed_from=10)
+
+
+def update(number: int, win_rate: float = math.nan, nonfinite: int = 0) -> EventUpdate:
+    return EventUpdate(update=number, global_step=number * 10, win_rate=win_rate, nonfinite=nonfinite)
+
+
+def said(watch: RecordWatch, *events) -> list[str]:
+    return [alert.message for event in events for alert in watch.look(event)]
+
+
+def evaluation(number: int, wins: float, doubt: float = 0.05, opponent: str = "heuristic:easy") -> EventEval:
+    return EventEval(
+        update=number,
+        global_step=number,
+        opponent=opponent,
+        episodes=80,
+        win_rate=wins,
+        win_low=wins - doubt,
+        win_high=wins + doubt,
+    )
+
+
+def test_a_minibatch_that_is_not_finite_is_told_with_its_update():
+    watch = RecordWatch()
+    assert said(watch, update(1), update(2)) == []
+    (first,) = said(watch, update(3, nonfinite=2))
+    assert "2 minibatches of update 3" in first
+    assert said(watch, update(4, nonfinite=2)) == []
+    assert len(said(watch, update(5, nonfinite=3))) == 1
+
+
+def test_what_was_counted_before_a_resume_is_no_news():
+    watch = RecordWatch()
+    assert said(watch, EventStart(device="cpu", start_update=7), update(8, nonfinite=4)) == []
+    assert len(said(watch, update(9, nonfinite=5))) == 1
+
+
+def test_a_collapsed_win_rate_is_told_once_until_it_recovers():
+    watch = RecordWatch(DIALS)
+    assert said(watch, *(update(n, 0.7) for n in range(40))) == []
+    told = said(watch, *(update(n, 0.2) for n in range(40, 80)))
+    assert len(told) == 1 and "collapsed from 70%" in told[0]
+    assert said(watch, *(update(n, 0.7) for n in range(80, 120))) == []
+    assert len(said(watch, *(update(n, 0.1) for n in range(120, 160)))) == 1
+
+
+def test_noise_and_the_first_updates_are_no_collapse():
+    watch = RecordWatch(DIALS)
+    assert said(watch, update(1, 0.9), *(update(n, 0.1) for n in range(2, 40))) == []
+    assert said(RecordWatch(DIALS), *(update(n, 0.5 + 0.3 * (-1) ** n) for n in range(200))) == []
+
+
+def test_an_evaluation_is_worse_where_the_intervals_are_apart():
+    watch = RecordWatch()
+    assert said(watch, evaluation(1, 0.6), evaluation(2, 0.52)) == []
+    (told,) = said(watch, evaluation(3, 0.3), evaluation(4, 0.3))
+    assert "heuristic:easy" in told and "from 60% at update 1 to 30%" in told
+    assert said(watch, evaluation(5, 0.1, opponent="heuristic:hard")) == []
+    assert said(watch, evaluation(6, 0.7), evaluation(7, 0.68)) == []
+    assert len(said(watch, evaluation(8, 0.2))) == 1
+
+
+def test_a_low_resource_is_told_once_and_again_after_it_had_recovered(tmp_path, monkeypatch):
+    left = {"disk": 2.0, "memory": 2.0}
+    for name, resource in RESOURCES.items():
+        assert resource.left(tmp_path, AlertDials()) > 0, "this machine tells how much is left"
+        monkeypatch.setitem(
+            RESOURCES, name, type(resource)(left=lambda *_, name=name: left[name], message=resource.message)
+        )
+    watch = MachineWatch(tmp_path)
+    assert watch.look("running", "") == []
+    left["disk"] = 0.9
+    (alert,) = watch.look("running", "")
+    assert "disk low" in alert.message and "MiB left" in alert.message
+    left["disk"] = 1.2
+    assert watch.look("running", "") == []
+    left["disk"] = 0.9
+    assert watch.look("running", "") == [], "it hovers around the limit"
+    left["disk"] = 2.0
+    watch.look("running", "")
+    left["disk"] = left["memory"] = 0.5
+    assert ["disk low" in a.message for a in watch.look("running", "")] == [True, False]
+
+
+def test_a_full_disk_is_seen_by_the_real_figures(tmp_path):
+    watch = MachineWatch(tmp_path, AlertDials(disk_free_mb=1e12, memory_free_share=0.0001))
+    assert [alert.message.split(":")[0] for alert in watch.look("running", "")] == ["disk low"]
+
+
+def test_a_suspended_trainer_is_told_in_the_records_and_so_is_its_return(start):
+    paths = start()
+    until(paths, "running")
+    kill(who(paths, "trainer"), signal.SIGSTOP)
+
+    def alerts() -> list[str]:
+        return [event.message for event in read_events(paths.metrics)[0] if isinstance(event, EventAlert)]
+
+    def wait_for(words: str) -> None:
+        deadline = time.monotonic() + 10
+        while not any(words in message for message in alerts()):
+            assert time.monotonic() < deadline, alerts()
+            time.sleep(0.05)
+
+    wait_for("stalled: the trainer is suspended")
+    kill(who(paths, "trainer"), signal.SIGCONT)
+    wait_for("goes on after it stalled")
+    events, skipped = read_events(paths.metrics)
+    assert skipped == 0 and len(alerts()) == 2
+    assert [e.update for e in events if isinstance(e, EventUpdate)] == list(
+        range(1, 1 + sum(isinstance(e, EventUpdate) for e in events))
+    ), "two writers leave each other's lines alone"
+
+
+def test_an_update_says_what_it_used(start):
+    paths = start("short")
+    until(paths, "completed")
+    updates = [event for event in read_events(paths.metrics)[0] if isinstance(event, EventUpdate)]
+    assert all(0 <= event.cpu_cores < 64 and event.memory_mb > 5 for event in updates)
+    assert all(event.disk_free_mb > 0 and event.memory_free_mb > 0 for event in updates)
+    assert all(math.isnan(event.gpu_share) for event in updates)
+
+
+def test_a_busy_core_is_counted(tmp_path):
+    usage = Usage(tmp_path)
+    began = os.times()
+    while (os.times().user - began.user) < 0.3:
+        sum(range(1000))
+    assert 0.1 < usage.sample()["cpu_cores"] < 1.5
+    time.sleep(0.3)
+    assert usage.sample()["cpu_cores"] < 0.3
+
+
+def test_a_machine_without_that_accelerator_trains_on(tmp_path):
+    assert math.isnan(Usage(tmp_path, "cuda:7").sample()["gpu_share"])
+
+
+def test_accelerators_are_counted_among_the_visible_ones():
+    assert visible_gpu(1, None) == "1"
+    assert visible_gpu(1, "3, GPU-ab") == "GPU-ab" and visible_gpu(0, "3,5") == "3"
+    assert visible_gpu(4, "3") == "4"
