@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +13,18 @@ from echelon_cli import output
 from echelon_cli.options import JsonFlag, RunArgument, RunsArgument
 
 EVALS_SHOWN = 10
+
+CHARTS = ("wins", "return", "speed", "losses", "kl", "entropy", "gradient", "explained")
+"""Charts of the dashboard that can hold several runs."""
+
+CHART_COLUMNS = 100
+"""Columns of a chart where there is no terminal to ask."""
+
+
+def complete_charts(incomplete: str) -> list[str]:
+    """Return the charts that begin with what was typed so far."""
+    return [name for name in CHARTS if name.startswith(incomplete)]
+
 
 app = typer.Typer(help="List, show and compare runs.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -78,7 +92,19 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
 
 
 @app.command("compare")
-def compare(runs: RunsArgument, as_json: JsonFlag = False) -> int:
+def compare(
+    runs: RunsArgument,
+    chart: Annotated[
+        str | None,
+        typer.Option(
+            "--chart",
+            metavar="NAME",
+            help="Draw a chart with all of them: wins, return, speed, losses, kl, entropy, gradient or explained.",
+            autocompletion=complete_charts,
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
     """Compare runs: results side by side, then the values in which their configurations differ."""
     from echelon.jobs.config_layers import flatten
     from echelon.jobs.spec import read_spec
@@ -92,11 +118,28 @@ def compare(runs: RunsArgument, as_json: JsonFlag = False) -> int:
     if as_json:
         output.show_json({"runs": rows, "differing": differing})
         return output.DONE
+    if chart is not None:
+        _draw(chosen, chart)
+        output.say()
     names = [row["id"] for row in rows]
     output.show_table(("", *names), [(key, *(_plain(key, row[key]) for row in rows)) for key in rows[0] if key != "id"])
     output.say()
     output.show_table(("config", *names), [(key, *values) for key, values in differing.items()])
     return output.DONE
+
+
+def _draw(chosen: list[Any], name: str) -> None:
+    """Print a chart with all the runs."""
+    from echelon_cli.tui import once
+    from echelon_cli.tui.look import RUN_ROLES
+
+    if name not in CHARTS:
+        raise ValueError(f"--chart {name!r} does not exist, wanted one of {', '.join(CHARTS)}")
+    if len(chosen) > len(RUN_ROLES):
+        raise ValueError(f"--chart got {len(chosen)} runs, wanted at most {len(RUN_ROLES)}: more cannot be told apart")
+    look = once.look_of(sys.stdout)
+    columns = max(once.LEAST_WIDTH, shutil.get_terminal_size((CHART_COLUMNS, 0)).columns)
+    once.show(once.draw_comparison([once.read_run(paths) for paths in chosen], name, columns, look), look)
 
 
 def describe(paths) -> dict[str, Any]:

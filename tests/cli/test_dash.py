@@ -7,9 +7,13 @@ import pytest
 from echelon.jobs import launch
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.status import job_status
-from echelon.runs import list_runs
+from echelon.runs import list_runs, runs_home
 from echelon_cli import output
+from echelon_cli.commands.runs import CHARTS
+from echelon_cli.tui.panels import PANELS
+from echelon_cli.tui.screens.compare import COMPARED
 from tests.cli.conftest import parsed
+from tests.cli.tui.canned import make_run
 from tests.jobs.conftest import FAKE, until
 from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
 
@@ -71,3 +75,33 @@ def test_training_for_a_program_opens_no_dashboard(echelon, at_a_terminal, flag)
     (paths,) = list_runs()
     launch.stop(paths)
     until(paths, "stopped")
+
+
+def test_once_prints_all_runs_or_one_without_a_terminal(echelon):
+    make_run(runs_home(), "20260101-120000-quickstart-amber-jackal", updates=60, ended="completed")
+    make_run(runs_home(), "20260101-110000-quickstart-quiet-heron", updates=30, ended="stopped")
+    code, out, _ = echelon("dash", "--once")
+    assert code == 0 and "jackal" in out and "quiet-heron" in out and "\x1b" not in out
+    for width in ("60", "80", "160"):
+        code, out, _ = echelon("dash", "jackal", "--once", "--width", width)
+        assert code == 0 and all(len(line) <= int(width) for line in out.splitlines())
+        assert all(panel.title in out for panel in PANELS.values()) and "completed" in out
+
+
+def test_once_says_how_to_begin_where_there_are_no_runs(echelon):
+    code, out, _ = echelon("dash", "--once")
+    assert code == 0 and "echelon train" in out
+
+
+def test_runs_are_compared_in_a_chart_of_lines(echelon):
+    make_run(runs_home(), "20260101-120000-quickstart-amber-jackal", updates=60, ended="completed")
+    make_run(runs_home(), "20260101-110000-quickstart-quiet-heron", updates=30, ended="stopped")
+    code, out, _ = echelon("runs", "compare", "jackal", "heron", "--chart", "return")
+    assert code == 0 and "1■" in out and "2■" in out
+    assert any(line.startswith("1 ") and "  2 " in line for line in out.splitlines()), "the legend has both"
+    code, _, err = echelon("runs", "compare", "jackal", "heron", "--chart", "nothing")
+    assert code == 1 and "wins, return, speed" in err
+
+
+def test_every_chart_of_the_command_is_one_of_the_dashboard():
+    assert set(CHARTS) == set(COMPARED)

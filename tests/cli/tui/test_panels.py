@@ -175,7 +175,7 @@ def test_a_young_alert_of_a_living_run_stands_in_its_head():
 def test_what_a_machine_does_not_tell_is_left_out():
     update = update_event(3, random.Random(1))
     text = draw_machine(update, 2, 18, 8, LOOK).text()
-    assert "of 2" in text and "GPU" not in text and "disk free  50.8G" in text
+    assert "of 2" in text and "GPU" not in text and "disk free    50.8G" in text
     text = draw_machine(replace(update, gpu_share=0.93, gpu_memory_mb=20480.0), 2, 18, 9, LOOK).text()
     assert "GPU busy       93%" in text and "GPU memory   20.0G" in text
     assert "not told yet" in draw_machine(EventUpdate(update=1, global_step=1), 0, 18, 8, LOOK).text()
