@@ -84,6 +84,11 @@ class RunPaths:
         return self.root / "exit.json"
 
     @property
+    def reserve(self) -> Path:
+        """Room that a session keeps for its exit.json, should the disk be full by then."""
+        return self.root / ".exit.reserve"
+
+    @property
     def log(self) -> Path:
         return self.root / "log"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.jobs import control
+from echelon.jobs.usage import disk_free_mb
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventCheckpoint, EventEnd, EventUpdate
 from echelon.telemetry.glance import glance
@@ -17,6 +18,9 @@ LOG_TAIL_BYTES = 8192
 
 END_BYTES = 1 << 20
 """How far from its end a session's last word is looked for."""
+
+FULL_MB = 1.0
+"""A disk with less room than this is full."""
 
 OOM_HINT = "the kernel's out-of-memory killer was at work meanwhile; lower num_envs or bank_maps, or free memory"
 KILL_HINT = "killed by somebody, or for want of memory"
@@ -74,6 +78,8 @@ def _message(paths: RunPaths, end: EventEnd | None, number: int, killed: bool, o
         return f"the trainer died of {signal.Signals(number).name}: {hint}"
     if end is not None:
         return end.message
+    if disk_free_mb(paths.root) < FULL_MB:
+        return f"the disk of {str(paths.root.parent)!r} is full; the last checkpoint stands"
     return last_line(paths.log_trainer)
 
 

@@ -37,6 +37,9 @@ ORPHAN_GRACE_S = 10.0
 ROTATE_BYTES = 16 * 2**20
 """A log larger than this is put aside when a session begins; one older log is kept."""
 
+RESERVE_BYTES = 1 << 14
+"""Room kept for exit.json: how a run ended must be known on a full disk too."""
+
 READY, FAILED = "READY", "FAILED"
 
 
@@ -63,6 +66,7 @@ class Supervisor:
         for path in (self.paths.exit, self.paths.progress):
             path.unlink(missing_ok=True)
         control.clear(self.paths)
+        atomic_write(self.paths.reserve, bytes(RESERVE_BYTES))
         self._catch_signals()
         rotate(self.paths.log_trainer)
         with open(self.paths.log_trainer, "ab", buffering=0) as log:
@@ -97,6 +101,7 @@ class Supervisor:
             self._take_signals()
         self._kill_group()
         oom = oom_kills() > self._oom_before
+        self.paths.reserve.unlink(missing_ok=True)
         record = exit_record(self.paths, child.returncode, earlier_bytes=self._earlier_bytes, oom=oom)
         with _reported("exit.json"):
             atomic_write(self.paths.exit, json.dumps(record, indent=2) + "\n")

@@ -1,7 +1,7 @@
 """Named points at which a test may kill the process, to show that a crash there loses nothing.
 
-``ECHELON_FAULT=name`` kills at that point, ``name:3`` the third time it is passed. Unset, a point costs a
-dictionary lookup.
+``ECHELON_FAULT=name`` kills at that point, ``name:3`` the third time it is passed, ``name:3:TERM`` sends another signal
+there. Unset, a point costs a dictionary lookup.
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ FAULT_POINTS = (
     "save.after_rename",
     "save.before_prune",
 )
-"""Every point, in the order a save passes them."""
+"""Every point of a save, in the order it passes them."""
+
+TRAIN_POINTS = ("train.rollout", "train.update")
+"""Points of an update: before its first decision, and between rollout and learning."""
 
 _passed: dict[str, int] = {}
 
 
 def fault_point(name: str) -> None:
-    """Die here, without any clean-up, when the environment says so."""
+    """Die here, without any clean-up, or take another signal, when the environment says so."""
     wanted = os.environ.get(VARIABLE)
     if not wanted:
         return
-    point, _, count = wanted.partition(":")
+    point, _, rest = wanted.partition(":")
+    count, _, sent = rest.partition(":")
     if point != name:
         return
     _passed[name] = _passed.get(name, 0) + 1
     if _passed[name] == int(count or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.Signals[f"SIG{sent or 'KILL'}"])

@@ -30,6 +30,7 @@ from echelon.training.collect import Abandoned, CollectTimes
 from echelon.training.curriculum import moved
 from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds
 from echelon.training.facts import device_memory_mb, peak_memory_mb, start_event
+from echelon.training.faults import fault_point
 from echelon.training.normalization import update_obs_normalizer
 from echelon.training.opponents import scripted
 from echelon.training.ppo import ReloadCheckpoint
@@ -139,8 +140,10 @@ class _Trip:
         self._move_levers()
         s.refresh_maps()
         prepared = time.perf_counter()
+        fault_point("train.rollout")
         times = s.collector.collect(lambda: int(self.should_stop()) >= STOP_NOW)
         collected = time.perf_counter()
+        fault_point("train.update")
         s.collector.bootstrap(s.config.ppo.gae_lambda)
         metrics = s.trainer.update(s.buffer, s.collector.start_state, s.collector.chunk_states)
         update_obs_normalizer(s.policy.obs_normalizer, s.buffer.obs, s.buffer.alive)

@@ -16,7 +16,7 @@ import pytest
 from echelon.jobs import launch
 from echelon.jobs.status import job_status
 from echelon.runs import RunPaths, find_run, list_runs
-from echelon.telemetry.events import EventResume, EventUpdate, from_json
+from echelon.telemetry.events import EventCheckpoint, EventResume, EventUpdate, from_json
 from echelon.telemetry.log import read_events
 
 TINY = {
@@ -108,6 +108,20 @@ def test_a_kill_in_a_save_shows_at_once_and_resume_goes_on_from_the_last_whole_c
     assert f"from {saved}" in out
     seen = updates(paths)
     assert seen == list(range(1, len(seen) + 1)), "no update is missing and none is there twice"
+
+
+@pytest.mark.parametrize("fault", ["train.rollout:3:TERM", "train.update:3:TERM", "save.weights:1:TERM"])
+def test_a_request_to_end_at_any_time_saves_and_the_run_goes_on_from_there(shell, fault):
+    code, out, err = shell.run(*tiny(total_steps=100_000), ECHELON_FAULT=fault)
+    assert code == 4 and "stopped" in out, err
+    paths = find_run("latest")
+    before = updates(paths)
+    assert before == list(range(1, len(before) + 1)) and before[-1] < 6
+    saved = [event for event in read_events(paths.metrics)[0] if isinstance(event, EventCheckpoint)]
+    assert saved[-1].update == before[-1], "what was learned last is saved"
+    code, _, err = shell.run("train", "--resume", paths.id, "--set", f"total_steps={saved[-1].global_step + 40}")
+    assert code == 0, err
+    assert updates(paths)[: len(before) + 1] == [*before, before[-1] + 1]
 
 
 def test_a_run_without_a_checkpoint_begins_anew(shell):

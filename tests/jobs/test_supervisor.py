@@ -227,6 +227,15 @@ def test_a_silent_trainer_stalls_after_the_limit_of_its_phase(start, monkeypatch
     assert "no progress" in until(paths, "stalled").reason
 
 
+@pytest.mark.parametrize("years", [-10, 10], ids=["clock set back", "clock set ahead"])
+def test_a_clock_that_is_set_stalls_nobody(start, monkeypatch, years):
+    paths = start()
+    until(paths, "running")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + years * 365 * 86400)
+    assert job_status(paths).state == "running"
+
+
 def test_a_folder_that_cannot_be_written_gives_one_clear_line(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")

@@ -43,6 +43,21 @@ def test_serve_answers_until_it_is_interrupted(home):
     assert not (home / ".server.json").exists()
 
 
+def test_a_killed_server_is_not_believed_and_the_next_one_serves(home):
+    first = start(home, "serve", "--json")
+    first.stdout.readline()
+    first.kill()
+    first.wait(timeout=10)
+    assert (home / ".server.json").exists(), "it had no time to clean up"
+    second = start(home, "watch", "--json", "--no-open")
+    try:
+        url = json.loads(second.stdout.readline())["url"].partition("#")[0]
+        with urllib.request.urlopen(f"{url}api/v1/matches", timeout=5) as reply:
+            assert json.loads(reply.read())["total"] == 1
+    finally:
+        assert leave(second) == 0
+
+
 def test_a_taken_port_is_one_line_and_exit_code_one(home):
     first = start(home, "serve", "--json")
     try:

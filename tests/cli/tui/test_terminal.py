@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from echelon.jobs.status import job_status
 from echelon.runs import RunPaths
 from echelon.telemetry.log import EventLog
 from tests.cli.tui.canned import alive, make_run, update_event
@@ -91,6 +92,14 @@ def test_a_terminal_that_is_closed_leaves_nothing_behind(terminal, steady):
     one = shown(terminal("dash", steady.id))
     one.hang_up()
     one.process.wait(LEFT_WITHIN_S)
+
+
+def test_a_killed_dashboard_leaves_the_run_alone_and_the_next_one_shows_it(terminal, steady):
+    one = shown(terminal("dash", steady.id))
+    one.process.kill()
+    one.process.wait(LEFT_WITHIN_S)
+    assert job_status(steady).state == "running" and not list(steady.control.iterdir())
+    shown(terminal("dash", steady.id))
 
 
 def test_no_color_is_honoured(terminal, steady):

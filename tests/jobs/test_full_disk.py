@@ -1,0 +1,104 @@
+"""Disks that are full or give no more, under real processes: one clear line, and how it ended is known."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from echelon.jobs import lock
+from echelon.runs import create_run
+from echelon.telemetry.events import EventUpdate
+from echelon.telemetry.log import read_events
+from tests.jobs.conftest import until, until_gone, who
+
+DISK_BYTES = 1 << 20
+LIMIT_BYTES = 30_000
+"""Largest file that a trainer may write: some thirty updates."""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system of a megabyte that holds the runs."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    tool = shutil.which("mount")
+    made = tool and subprocess.run(
+        [tool, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(place)], capture_output=True
+    )
+    if not made or made.returncode:
+        pytest.skip("making a file system is not allowed here")
+    monkeypatch.setenv("ECHELON_HOME", str(place))
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(place: Path) -> Path:
+    """Take all the room there is."""
+    ballast = place / "ballast"
+    handle = os.open(ballast, os.O_WRONLY | os.O_CREAT)
+    with contextlib.suppress(OSError):
+        while os.write(handle, bytes(4096)):
+            pass
+    os.close(handle)
+    return ballast
+
+
+def test_a_disk_that_fills_up_ends_the_run_with_one_clear_line_and_resume_goes_on(small_disk, start):
+    paths = start()
+    until(paths, "running")
+    time.sleep(0.3)
+    ballast = fill(small_disk)
+    status = until(paths, "failed")
+    assert "No space left" in status.reason or "is full" in status.reason
+    assert "\n" not in status.reason and status.update > 0
+    until_gone(who(paths, "supervisor"))
+    assert not lock.is_held(paths.lock)
+    events, _ = read_events(paths.metrics)
+    before = [event.update for event in events if isinstance(event, EventUpdate)]
+    assert before == list(range(1, len(before) + 1)), "nothing that was written is lost"
+    ballast.unlink()
+    start("short", paths, "--resume", "latest")
+    assert until(paths, "completed").update == 5
+
+
+def test_a_run_cannot_begin_on_a_full_disk_and_says_so(small_disk, start):
+    fill(small_disk)
+    with pytest.raises(ValueError, match="cannot be written") as caught:
+        start()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_quota_ends_the_run_with_one_clear_line(start):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT_BYTES, hard))
+    try:
+        paths = start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    status = until(paths, "failed")
+    assert "File too large" in status.reason or "bytes of a record fit" in status.reason
+    events, skipped = read_events(paths.metrics)
+    assert len(events) > 5 and skipped <= 1
+    assert paths.metrics.stat().st_size <= LIMIT_BYTES
+
+
+def test_a_run_cannot_begin_on_a_read_only_disk_and_says_so(small_disk, monkeypatch):
+    place = small_disk / "sealed"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(place)], capture_output=True).returncode:
+        pytest.skip("making a read-only file system is not allowed here")
+    try:
+        monkeypatch.setenv("ECHELON_HOME", str(place / "runs"))
+        with pytest.raises(ValueError, match="Read-only file system") as caught:
+            create_run("fake")
+        assert "\n" not in str(caught.value)
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
