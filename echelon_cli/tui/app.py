@@ -20,13 +20,15 @@ from textual.screen import Screen
 
 from echelon_cli.tui.actions import Answer
 from echelon_cli.tui.cells import CellView
+from echelon_cli.tui.clipboard import save_copy, sequence
 from echelon_cli.tui.feed import POLL_S, Feed
 from echelon_cli.tui.keys import bindings
 from echelon_cli.tui.look import DETAILS, Look, detect_look, make_look
-from echelon_cli.tui.messages import FeedFailed, LogSeen, RunSeen, RunsSeen, RunsView, RunView
+from echelon_cli.tui.messages import FeedFailed, LogSeen, MatchesSeen, RunSeen, RunsSeen, RunsView, RunView
 from echelon_cli.tui.screens.base import COMMON, BaseScreen
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import RunsScreen
+from echelon_cli.tui.viewing import Viewing
 
 TERMINAL_CHECK_S = 2.0
 """Time between looks whether the terminal is still there."""
@@ -51,6 +53,7 @@ class Dashboard(App[None]):
         self.first_run = run
         self.runs = RunsView(home=str(home))
         self.run_view = RunView()
+        self.viewing = Viewing(home)
         self.feed = Feed(self.post_message, home, poll_s)
 
     def get_default_screen(self) -> Screen:
@@ -69,6 +72,7 @@ class Dashboard(App[None]):
 
     def on_unmount(self) -> None:
         self.feed.end()
+        self.viewing.close()
 
     def on_runs_seen(self, message: RunsSeen) -> None:
         self.runs = message.view
@@ -85,6 +89,12 @@ class Dashboard(App[None]):
 
         if isinstance(self.screen, LogScreen) and self.screen.ready:
             self.screen.show_log(message.view)
+
+    def on_matches_seen(self, message: MatchesSeen) -> None:
+        from echelon_cli.tui.screens.matches import MatchesScreen
+
+        if isinstance(self.screen, MatchesScreen) and self.screen.ready:
+            self.screen.show_matches(message.view)
 
     def on_feed_failed(self, message: FeedFailed) -> None:
         if isinstance(self.screen, BaseScreen) and self.screen.ready:
@@ -110,6 +120,33 @@ class Dashboard(App[None]):
         from echelon_cli.tui.screens.log import LogScreen
 
         self.push_screen(LogScreen(root))
+
+    def open_matches(self, root: Path | None) -> None:
+        """Show the recorded matches of a run, or of all."""
+        from echelon_cli.tui.screens.matches import MatchesScreen
+
+        self.push_screen(MatchesScreen(root))
+
+    def action_copy(self, whole: bool) -> None:
+        """Copy what the screen stands for, or all that is to be read on it."""
+        if not isinstance(self.screen, BaseScreen):
+            return
+        text = self.screen.text() if whole else self.screen.copied()
+        if not text:
+            self.screen.say("there is nothing to copy here")
+            return
+        if self._driver is not None:
+            self._driver.write(sequence(text, os.environ))
+
+        async def work() -> None:
+            try:
+                place = await asyncio.to_thread(save_copy, Path(self.runs.home), text)
+            except OSError as error:
+                place = f"no file: {error.strerror}"
+            if isinstance(self.screen, BaseScreen):
+                self.screen.say(f"copied {len(text)} characters; also in {place}", "good")
+
+        self.run_worker(work())
 
     def compare(self, roots: tuple[Path, ...]) -> None:
         """Show several runs over each other."""

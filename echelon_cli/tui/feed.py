@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from textual.message import Message
 
@@ -24,7 +25,17 @@ from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli.listing import RunRow, run_row
 from echelon_cli.tui.curves import Curves, History
 from echelon_cli.tui.logs import LogFollower
-from echelon_cli.tui.messages import FeedFailed, LogSeen, LogView, RunSeen, RunsSeen, RunsView, RunView
+from echelon_cli.tui.messages import (
+    FeedFailed,
+    LogSeen,
+    LogView,
+    MatchesSeen,
+    MatchesView,
+    RunSeen,
+    RunsSeen,
+    RunsView,
+    RunView,
+)
 
 POLL_S = 0.5
 """Time between looks at the files."""
@@ -211,13 +222,23 @@ class Feed(threading.Thread):
         self._last_rows: tuple[RunRow, ...] | None = None
         self._last_rows_at = 0.0
         self._others: tuple[Path, ...] = ()
+        self._list_matches = False
+        self._last_matches: tuple[dict[str, Any], ...] | None = None
+        self._matches: Any = None
         self._posted: set[Path] = set()
         self._wake, self._over = threading.Event(), threading.Event()
 
     def watch(
-        self, run: Path | None, *, runs: bool = True, log: Path | None = None, others: tuple[Path, ...] = ()
+        self,
+        run: Path | None,
+        *,
+        runs: bool = True,
+        log: Path | None = None,
+        others: tuple[Path, ...] = (),
+        matches: bool = False,
     ) -> None:
-        """Say what the screens need from now on: a run's folder, more of them, the list of runs, a log."""
+        """Say what the screens need from now on: a run's folder, more of them, all runs, a log, the matches."""
+        self._list_matches, self._last_matches = matches, None
         self._wanted, self._list_runs, self._log, self._others = run, runs, log, others
         self._posted = set()
         self._wake.set()
@@ -246,6 +267,8 @@ class Feed(threading.Thread):
             self._look_at_runs()
         if self._log is not None:
             self._look_at_log(self._log)
+        if self._list_matches:
+            self._look_at_matches()
         return more
 
     def _look_at_runs(self) -> None:
@@ -266,6 +289,16 @@ class Feed(threading.Thread):
             self._posted.add(root)
             self._post(RunSeen(follower.view()))
         return follower.behind
+
+    def _look_at_matches(self) -> None:
+        if self._matches is None:
+            from echelon.server.catalogue import Catalogue as Matches
+
+            self._matches = Matches(self._catalogue.home)
+        rows = tuple(match.summary for match in self._matches.matches())
+        if rows != self._last_matches:
+            self._last_matches = rows
+            self._post(MatchesSeen(MatchesView(rows, loaded=True, now=time.time())))
 
     def _look_at_log(self, path: Path) -> None:
         if self._log_follower is None or self._log_follower.path != path:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from textual.message import Message
 
@@ -70,6 +71,16 @@ class LogView:
     lines: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class MatchesView:
+    """Every recorded match, those still played first, then the newest first."""
+
+    rows: tuple[dict[str, Any], ...] = ()
+    loaded: bool = False
+    now: float = 0.0
+    """When they were looked for [s since the epoch]."""
+
+
 class RunsSeen(Message):
     """The list of runs has changed."""
 
@@ -101,6 +112,17 @@ class LogSeen(Message):
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, LogSeen)
+
+
+class MatchesSeen(Message):
+    """The list of matches has changed."""
+
+    def __init__(self, view: MatchesView) -> None:
+        super().__init__()
+        self.view = view
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, MatchesSeen)
 
 
 class FeedFailed(Message):

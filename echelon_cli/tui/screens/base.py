@@ -26,6 +26,8 @@ COMMON: tuple[Key, ...] = (
     Key(keys="question_mark", shown="?", action="app.help", label="help", help="keys and words", rank=0),
     Key(keys="q", action="app.leave", label="quit", help="leave; runs go on in the background", rank=1),
     Key(keys="ctrl+c", action="app.leave", label="", help="the same", always=True),
+    Key(keys="y", action="app.copy(False)", label="", help="copy the name, the address or the lines that are seen"),
+    Key(keys="Y", action="app.copy(True)", label="", help="copy all that stands on the screen"),
     Key(keys="g", action="app.glyphs", label="", help="draw with braille, blocks or ASCII"),
     Key(keys="T", action="app.background", label="", help="colours for a dark or a light background"),
     Key(keys="ctrl+p", action="app.command_palette", label="", help="every command by name"),
@@ -36,6 +38,7 @@ RUN_KEYS: tuple[Key, ...] = (
     Key(keys="s", action="stop", label="stop", help="stop the run: it ends its update and saves", rank=3),
     Key(keys="r", action="resume", label="resume", help="let an ended run go on from its newest checkpoint", rank=3),
     Key(keys="c", action="save", label="save", help="save a checkpoint after this update", rank=6),
+    Key(keys="w", action="matches", label="watch", help="recorded matches of the run, to watch one", rank=6),
 )
 """Keys of screens with a chosen run."""
 
@@ -109,6 +112,15 @@ class BaseScreen(Screen[None]):
     def lay_out(self, width: int, height: int) -> None:
         """Fit the content into a screen of this size."""
 
+    def copied(self) -> str:
+        """Return what is copied of this screen."""
+        return ""
+
+    def text(self) -> str:
+        """Return what stands on the screen, line by line."""
+        strips = self._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
     def say(self, text: str, role: str = "info") -> None:
         """Show a notice for a while."""
         self.query_one(KeyBar).say(text, role)
@@ -126,6 +138,14 @@ class RunActions(BaseScreen):
     def chosen(self) -> tuple[Path, str, str] | None:
         """Return folder, id and state of the chosen run."""
         return None
+
+    def copied(self) -> str:
+        run = self.chosen()
+        return run[1] if run else ""
+
+    def action_matches(self) -> None:
+        run = self.chosen()
+        self.dashboard.open_matches(run[0] if run else None)
 
     def action_stop(self) -> None:
         run = self.chosen()

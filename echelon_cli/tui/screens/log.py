@@ -13,9 +13,16 @@ from echelon_cli.tui.cells import CellView, Grid, fit
 from echelon_cli.tui.format import count, run_words
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.messages import LogView
-from echelon_cli.tui.pager import Pager
+from echelon_cli.tui.pager import Pager, line_text
 from echelon_cli.tui.panels.texts import line_role
 from echelon_cli.tui.screens.base import BaseScreen
+
+LEVELS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("all lines", ()),
+    ("warnings and errors", ("warn", "bad")),
+    ("errors", ("bad",)),
+)
+"""What of a log is shown: its name, and the roles of lines; none is all."""
 
 
 class LogTitle(CellView):
@@ -45,6 +52,7 @@ class LogScreen(BaseScreen):
         Key(keys="n", action="again(1)", label="next", help="the next line found", rank=5),
         Key(keys="N", action="again(-1)", label="", help="the line found before"),
         Key(keys="f", action="follow", label="follow", help="go to the end and stay there", rank=3),
+        Key(keys="e", action="level", label="level", help="all lines, warnings and errors, errors only", rank=4),
         Key(keys="tab", action="other", label="other log", help="the supervisor's log, or the trainer's", rank=6),
         Key(keys="up,k", action="scroll(-1)", label="", help="a line up"),
         Key(keys="down,j", action="scroll(1)", label="", help="a line down"),
@@ -62,6 +70,8 @@ class LogScreen(BaseScreen):
         paths = RunPaths(root)
         self.root = root
         self.files = [paths.log_trainer, paths.log_supervisor]
+        self.level = LEVELS[0]
+        self._view = LogView()
 
     def content(self) -> Iterable[Widget]:
         look = self.dashboard.look
@@ -89,14 +99,18 @@ class LogScreen(BaseScreen):
         """Take the lines as they are now."""
         if view.run and view.run != str(self.files[0]):
             return
-        lines = [((line, line_role(line) if line_role(line) != "dim" else ""),) for line in view.lines]
-        self.pager.show(lines or [(("nothing written yet", "dim"),)], view.first)
+        self._view = view
+        _, kept = self.level
+        roles = [(line, line_role(line)) for line in view.lines]
+        lines = [((line, role if role != "dim" else ""),) for line, role in roles if not kept or role in kept]
+        nothing = f"no {self.level[0]}" if kept and view.lines else "nothing written yet"
+        self.pager.show(lines or [((nothing, "dim"),)], 0 if kept else view.first)
         self._title()
 
     def _title(self) -> None:
         title, pager = self.query_one(LogTitle), self.pager
         last = min(pager.top + pager.page, pager.first + len(pager.lines))
-        title.file = self.files[0].name
+        title.file = self.files[0].name + (f", {self.level[0]}" if self.level[1] else "")
         title.place = f"line {last} of {count(pager.first + len(pager.lines))}"
         title.following = pager.following
         title.redraw()
@@ -122,6 +136,17 @@ class LogScreen(BaseScreen):
     def action_follow(self) -> None:
         self.pager.follow()
         self._title()
+
+    def action_level(self) -> None:
+        self.level = LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)]
+        self.pager.following, self.pager.top = True, 0
+        self.show_log(self._view)
+        self.say(f"shows {self.level[0]}")
+
+    def copied(self) -> str:
+        pager = self.pager
+        start = pager.top - pager.first
+        return "\n".join(line_text(line).rstrip() for line in pager.lines[start : start + pager.page])
 
     def action_other(self) -> None:
         self.files.reverse()

@@ -1,0 +1,278 @@
+"""Recorded matches: who played, how it ended, and a browser or an address to watch one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.cells import cell_len
+from textual import events
+from textual.message import Message
+from textual.widget import Widget
+
+from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.format import age, run_words
+from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.look import Look
+from echelon_cli.tui.messages import MatchesView
+from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.screens.base import BaseScreen
+from echelon_cli.tui.viewing import Address
+
+EMPTY = "no recorded matches yet; training records some at every evaluation"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of the list."""
+
+    name: str
+    width: int
+    text: Callable[[Row, float], str]
+    right: bool = False
+    rank: int = 0
+    """Higher ranks are left out first where there is little room."""
+
+
+def result(row: Row) -> str:
+    """Return how a match ended in a few words."""
+    if row["live"]:
+        return "live"
+    if not row["complete"]:
+        return "cut off"
+    from echelon.replay.schema import WINNERS
+
+    winner = WINNERS[row["winner"]] if 0 <= row["winner"] < len(WINNERS) else ""
+    reason = row["reason"].replace("_", " ")
+    return f"{winner} ({reason})" if winner and reason else winner or reason or "not played out"
+
+
+def score(row: Row) -> str:
+    """Return points of both sides."""
+    return " : ".join(f"{value:g}" for value in row["score"])
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column(name="blue", width=12, text=lambda row, now: row["blue"]),
+    Column(name="red", width=12, text=lambda row, now: row["red"]),
+    Column(name="result", width=22, text=lambda row, now: result(row), rank=1),
+    Column(name="score", width=11, text=lambda row, now: score(row), right=True, rank=2),
+    Column(name="age", width=4, text=lambda row, now: age(now - row["created"]), right=True),
+    Column(name="update", width=7, text=lambda row, now: str(row["update"]), right=True, rank=3),
+    Column(name="run", width=16, text=lambda row, now: run_words(row["run"]), rank=4),
+    Column(name="match", width=12, text=lambda row, now: row["id"], rank=5),
+)
+
+
+def fitting(width: int) -> list[Column]:
+    """Return the columns that fit side by side into ``width`` cells."""
+    kept = list(COLUMNS)
+    while len(kept) > 1 and sum(c.width + 2 for c in kept) + 2 > width:
+        kept.remove(max(kept, key=lambda c: c.rank))
+    return kept
+
+
+def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height: int, look: Look, now: float) -> Grid:
+    """Return the head and the rows from ``top`` on."""
+    grid = Grid(width, height)
+    columns = fitting(width)
+    spare = max(0, width - 2 - sum(c.width + 2 for c in columns)) // 2
+    for y, row in enumerate([None, *rows[top : top + height - 1]]):
+        x = 2
+        for column in columns:
+            wide = column.width + (spare if column.name in ("blue", "red") else 0)
+            text = fit(column.name if row is None else column.text(row, now), wide, look.symbols.cut)
+            role = "dim" if row is None else "good" if row["live"] else ""
+            if column.right:
+                grid.right(x + wide, y, text, role)
+            else:
+                grid.put(x, y, text, role)
+            x += wide + 2
+        if row is not None and top + y - 1 == cursor:
+            grid.put(0, y, look.symbols.cursor)
+            grid.fill(y, "cursor")
+    return grid
+
+
+class MatchTable(CellView, can_focus=True):
+    """The list and its cursor, which stays on its match."""
+
+    class Opened(Message):
+        """A match was clicked twice."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.view = MatchesView()
+        self._match = ""
+        self._top = 0
+
+    @property
+    def cursor(self) -> int:
+        rows = self.view.rows
+        return next((i for i, row in enumerate(rows) if row["id"] == self._match), 0 if rows else -1)
+
+    @property
+    def row(self) -> Row | None:
+        """The match the cursor stands on."""
+        return self.view.rows[self.cursor] if self.view.rows else None
+
+    @property
+    def page(self) -> int:
+        return max(1, self.size.height - 1)
+
+    def move(self, by: int) -> None:
+        """Move the cursor so many matches."""
+        self.go(self.cursor + by)
+
+    def go(self, index: int) -> None:
+        """Put the cursor to a match."""
+        if self.view.rows:
+            self._match = self.view.rows[max(0, min(len(self.view.rows) - 1, index))]["id"]
+            self.redraw()
+
+    def draw(self, width: int, height: int) -> Grid:
+        if not self.view.rows:
+            grid = Grid(width, height)
+            lines = wrap(EMPTY if self.view.loaded else "looking for matches", max(1, width - 4))
+            for y, line in enumerate(lines, start=max(0, height // 2 - 1)):
+                grid.put(max(0, (width - cell_len(line)) // 2), y, line, "dim")
+            return grid
+        cursor = self.cursor
+        self._top = max(cursor - self.page + 1, min(self._top, cursor, max(0, len(self.view.rows) - self.page)))
+        return draw_matches(self.view.rows, cursor, self._top, width, height, self.look, self.view.now)
+
+    def on_click(self, event: events.Click) -> None:
+        if 1 <= event.y <= len(self.view.rows) - self._top:
+            self.go(self._top + event.y - 1)
+            if event.chain == 2:
+                self.post_message(self.Opened())
+
+    def on_mouse_scroll_down(self) -> None:
+        self.move(1)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.move(-1)
+
+
+class MatchesTitle(CellView):
+    """Whose matches these are, and how many."""
+
+    def __init__(self, run: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.run = run
+        self.rows: Sequence[Row] = ()
+
+    def draw(self, width: int, height: int) -> Grid:
+        grid = Grid(width, height)
+        x = grid.put(1, 0, "matches", "bold") + 2
+        x = grid.put(x, 0, fit(run_words(self.run) if self.run else "of all runs", width // 2), "") + 2
+        live = sum(row["live"] for row in self.rows)
+        x = grid.put(x, 0, f"{len(self.rows)} recorded", "dim") + 2
+        if live:
+            grid.put(x, 0, f"{self.look.state_symbol('running')} {live} live", "good")
+        return grid
+
+
+class AddressBar(CellView):
+    """Where the chosen match can be watched, and how one gets there from afar."""
+
+    address = Address()
+
+    def draw(self, width: int, height: int) -> Grid:
+        grid = Grid(width, height)
+        if self.address.url:
+            grid.put(1, 0, fit(self.address.url, width - 2, self.look.symbols.cut), "bold")
+            hint = "opened in a browser" if self.address.opened else "y copies it"
+            if self.address.tunnel:
+                hint = f"from your own machine first: {self.address.tunnel}"
+            grid.put(1, 1, fit(hint, width - 2, self.look.symbols.cut), "dim")
+        return grid
+
+
+class MatchesScreen(BaseScreen):
+    """The matches of one run, or of all."""
+
+    KEYS = (
+        Key(keys="escape", shown="esc", action="back", label="back", help="leave the matches", rank=2),
+        Key(
+            keys="enter", action="watch", label="watch", help="open the match in a browser, or say where it is", rank=2
+        ),
+        Key(keys="up,k", action="move(-1)", label="", help="one match up"),
+        Key(keys="down,j", action="move(1)", label="", help="one match down"),
+        Key(keys="pageup", action="page(-1)", label="", help="a page up"),
+        Key(keys="pagedown", action="page(1)", label="", help="a page down"),
+        Key(keys="home", action="move(-1000000)", label="", help="the first match"),
+        Key(keys="end", action="move(1000000)", label="", help="the last match"),
+    )
+    BINDINGS = bindings(KEYS)
+
+    def __init__(self, root: Path | None) -> None:
+        super().__init__()
+        self.root = root
+
+    def content(self) -> Iterable[Widget]:
+        look = self.dashboard.look
+        yield MatchesTitle(self.root.name if self.root else "", look=look, id="title")
+        yield MatchTable(look=look, id="lines")
+        yield AddressBar(look=look, id="address")
+
+    def begin(self) -> None:
+        self.query_one(AddressBar).display = False
+        self.table.focus()
+
+    def resume(self) -> None:
+        self.dashboard.feed.watch(None, runs=False, matches=True)
+
+    @property
+    def table(self) -> MatchTable:
+        return self.query_one(MatchTable)
+
+    def show_matches(self, view: MatchesView) -> None:
+        """Take a new list of matches."""
+        wanted = self.root.name if self.root else ""
+        rows = tuple(row for row in view.rows if not wanted or row["run"] == wanted)
+        self.table.view = MatchesView(rows=rows, loaded=view.loaded, now=view.now)
+        self.table.redraw()
+        title = self.query_one(MatchesTitle)
+        title.rows = rows
+        title.redraw()
+
+    def copied(self) -> str:
+        address = self.query_one(AddressBar).address
+        row = self.table.row
+        return address.url or (row["id"] if row else "")
+
+    def action_watch(self) -> None:
+        row = self.table.row
+        if row is None:
+            return
+        self.say("starts the viewer's server")
+
+        async def work() -> None:
+            address = await asyncio.to_thread(self.dashboard.viewing.open, row["id"])
+            if address.problem:
+                self.say(address.problem, "bad")
+                return
+            bar = self.query_one(AddressBar)
+            bar.address, bar.display = address, True
+            bar.repaint()
+            self.say("opened in a browser" if address.opened else "open the address above in a browser", "good")
+
+        self.run_worker(work())
+
+    def on_match_table_opened(self) -> None:
+        self.action_watch()
+
+    def action_move(self, by: int) -> None:
+        self.table.move(by)
+
+    def action_page(self, by: int) -> None:
+        self.table.move(by * self.table.page)
+
+    def action_back(self) -> None:
+        self.dashboard.pop_screen()

@@ -1,0 +1,87 @@
+"""A replay server for the dashboard: the one that already serves these runs, or one that ends with the dashboard."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+from echelon.runs import HOME_VARIABLE
+
+START_LIMIT_S = 20.0
+END_LIMIT_S = 3.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a match can be watched."""
+
+    url: str = ""
+    tunnel: str = ""
+    """The ssh command that leads there from afar; empty on the machine itself."""
+    opened: bool = False
+    """Whether a browser was told to open it."""
+    problem: str = ""
+
+
+class Viewing:
+    """The server behind the matches that somebody watches. Blocking; called on a thread."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._process: subprocess.Popen[str] | None = None
+
+    def open(self, match: str) -> Address:
+        """Return where a match can be watched, after opening a browser if there is one here."""
+        from echelon.server.app import running_server
+        from echelon_cli.commands.serve import browser_here, tunnel_to
+
+        try:
+            base = running_server(self.home) or self._start()
+        except (OSError, ValueError) as error:
+            return Address(problem=str(error))
+        url = f"{base}#match={match}"
+        opened = browser_here() and webbrowser.open(url)
+        return Address(url, tunnel_to(url), opened)
+
+    def _start(self) -> str:
+        """Start a server and return its address; ``ValueError`` says why it did not start."""
+        self.close()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "echelon_cli.main", "serve", "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, HOME_VARIABLE: str(self.home)},
+        )
+        assert self._process.stdout is not None and self._process.stderr is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], START_LIMIT_S)
+        line = self._process.stdout.readline() if ready else ""
+        try:
+            return str(json.loads(line)["url"])
+        except (ValueError, KeyError):
+            self._process.kill()
+            said = self._process.stderr.read().strip().splitlines()
+            raise ValueError(said[-1] if said else "the replay server did not start: try echelon serve") from None
+
+    def close(self) -> None:
+        """End the server that was started here; those who watch are told by their browser."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_LIMIT_S)
+        if self._process.poll() is None:
+            self._process.kill()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+        self._process = None
