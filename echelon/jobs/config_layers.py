@@ -102,6 +102,22 @@ def schema() -> dict[str, Any]:
     return _adapter().json_schema()
 
 
+def describe() -> dict[str, str]:
+    """Return what every dial does, by dotted key."""
+    document = schema()
+    return {key: _description(document, key) for key in default_values()}
+
+
+def _description(document: dict[str, Any], key: str) -> str:
+    """Return what the schema says about a dotted key."""
+    here: dict[str, Any] = document
+    for part in key.split("."):
+        here = here.get("properties", {}).get(part, {})
+        if target := here.get("$ref"):
+            here = {**document["$defs"].get(target.rpartition("/")[2], {}), **here}
+    return here.get("description", "")
+
+
 def parse_assignment(text: str) -> tuple[str, Any]:
     """Return key and value of ``a.b=c``; the value is read as TOML, and as plain text where it is none."""
     key, equals, value = text.partition("=")

@@ -59,14 +59,14 @@ def diff(
 @app.command("schema")
 def schema(as_json: JsonFlag = False) -> int:
     """Print the schema of the configuration: every key, its type, default and reason."""
-    from echelon.jobs.config_layers import default_values
+    from echelon.jobs.config_layers import default_values, describe
     from echelon.jobs.config_layers import schema as json_schema
 
-    document = json_schema()
     if as_json:
-        output.show_json(document)
+        output.show_json(json_schema())
         return output.DONE
-    rows = [(key, default, _description(document, key)) for key, default in default_values().items()]
+    meaning = describe()
+    rows = [(key, default, meaning[key]) for key, default in default_values().items()]
     output.show_table(("key", "default", "what it does"), rows)
     return output.DONE
 
@@ -131,13 +131,3 @@ def _side(name: str) -> dict[str, Any]:
     from echelon.presets import PRESETS
 
     return _resolve(name, None, None).values if name in PRESETS else _values(name)[0]
-
-
-def _description(document: dict[str, Any], key: str) -> str:
-    """Return what the schema says about a dotted key."""
-    here: dict[str, Any] = document
-    for part in key.split("."):
-        here = here.get("properties", {}).get(part, {})
-        if target := here.get("$ref"):
-            here = {**document["$defs"].get(target.rpartition("/")[2], {}), **here}
-    return here.get("description", "")

@@ -138,7 +138,16 @@ def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], res
     if not as_json:
         output.say(f"run {paths.id}", style="bold")
         output.say(f"in {paths.root.parent}", style="dim")
+        if not resume:
+            output.say(_what_next(resolved.config, preset), style="dim")
     return paths, follower
+
+
+def _what_next(config: Any, preset: str | None) -> str:
+    """Return what a new run does, and how one changes that."""
+    limit = f" or {config.max_minutes:g} minutes" if config.max_minutes else ""
+    named = "" if preset else ", the one for this machine; others: echelon config presets"
+    return f"preset {config.preset}{named}; until {output.count(config.total_steps)} steps{limit}"
 
 
 def _discard(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the dashboard does to a run, besides looking: stop, resume, save. Blocking; called on a thread.
+"""What the dashboard does to a run, besides looking: start, stop, resume, save. Blocking; called on a thread.
 
 Each returns a sentence for the screen and its role, and raises nothing that a person could cause. What starts
 processes is loaded when it is asked for, so that the first picture is there at once.
@@ -6,7 +6,9 @@ processes is loaded when it is asked for, so that the first picture is there at 
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 from echelon.jobs import control
 from echelon.jobs.status import job_status
@@ -43,6 +45,26 @@ def save(root: Path) -> Answer:
     except (ValueError, OSError) as error:
         return str(error), "bad"
     return "asked for a checkpoint: it saves after its update", "info"
+
+
+def begin(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None, Answer]:
+    """Start a run and return its folder, None where that was impossible; the answer says why."""
+    from echelon.jobs import launch
+    from echelon.jobs.config_layers import resolve
+    from echelon.jobs.kinds import KINDS
+    from echelon.jobs.spec import new_spec
+    from echelon.runs import create_run
+
+    paths = None
+    try:
+        resolved = resolve(preset, None, changes)
+        paths = create_run(resolved.config.preset, home)
+        launch.launch(paths, new_spec("train", resolved.nested(), resolved.provenance), KINDS["train"])
+    except (ValueError, OSError) as error:
+        if paths is not None and not paths.metrics.exists():
+            shutil.rmtree(paths.root, ignore_errors=True)
+        return None, (str(error), "bad")
+    return paths.root, (f"{paths.id} has begun", "good")
 
 
 def resume(root: Path) -> Answer:

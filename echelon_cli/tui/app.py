@@ -22,7 +22,7 @@ from echelon_cli.tui.actions import Answer
 from echelon_cli.tui.cells import CellView
 from echelon_cli.tui.clipboard import save_copy, sequence
 from echelon_cli.tui.feed import POLL_S, Feed
-from echelon_cli.tui.keys import bindings
+from echelon_cli.tui.keys import KeyBar, bindings
 from echelon_cli.tui.look import DETAILS, Look, detect_look, make_look
 from echelon_cli.tui.messages import FeedFailed, LogSeen, MatchesSeen, RunSeen, RunsSeen, RunsView, RunView
 from echelon_cli.tui.screens.base import COMMON, BaseScreen
@@ -53,6 +53,7 @@ class Dashboard(App[None]):
         self.first_run = run
         self.runs = RunsView(home=str(home))
         self.run_view = RunView()
+        self.home = home
         self.viewing = Viewing(home)
         self.feed = Feed(self.post_message, home, poll_s)
 
@@ -74,31 +75,33 @@ class Dashboard(App[None]):
         self.feed.end()
         self.viewing.close()
 
+    @property
+    def front(self) -> BaseScreen | None:
+        """The screen that is seen, None before its widgets are there and after they are gone."""
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        return screen if isinstance(screen, BaseScreen) and screen.ready and screen.query(KeyBar) else None
+
     def on_runs_seen(self, message: RunsSeen) -> None:
         self.runs = message.view
-        if isinstance(self.screen, BaseScreen) and self.screen.ready:
-            self.screen.show_runs(message.view)
+        if front := self.front:
+            front.show_runs(message.view)
 
     def on_run_seen(self, message: RunSeen) -> None:
         self.run_view = message.view
-        if isinstance(self.screen, BaseScreen) and self.screen.ready:
-            self.screen.show_run(message.view)
+        if front := self.front:
+            front.show_run(message.view)
 
     def on_log_seen(self, message: LogSeen) -> None:
-        from echelon_cli.tui.screens.log import LogScreen
-
-        if isinstance(self.screen, LogScreen) and self.screen.ready:
-            self.screen.show_log(message.view)
+        if front := self.front:
+            front.show_log(message.view)
 
     def on_matches_seen(self, message: MatchesSeen) -> None:
-        from echelon_cli.tui.screens.matches import MatchesScreen
-
-        if isinstance(self.screen, MatchesScreen) and self.screen.ready:
-            self.screen.show_matches(message.view)
+        if front := self.front:
+            front.show_matches(message.view)
 
     def on_feed_failed(self, message: FeedFailed) -> None:
-        if isinstance(self.screen, BaseScreen) and self.screen.ready:
-            self.screen.say(message.text, "bad")
+        if front := self.front:
+            front.say(message.text, "bad")
 
     def open_run(self, root: Path) -> None:
         """Show one run: the one that was left open beneath, or a new screen."""
@@ -121,6 +124,16 @@ class Dashboard(App[None]):
 
         self.push_screen(LogScreen(root))
 
+    def open_new(self) -> None:
+        """Show the form of a run to be started."""
+        from echelon_cli.tui.screens.new import NewScreen
+
+        self.push_screen(NewScreen())
+
+    def switch_to_run(self, root: Path) -> None:
+        """Show a run instead of the screen on top."""
+        self.switch_screen(RunScreen(root))
+
     def open_matches(self, root: Path | None) -> None:
         """Show the recorded matches of a run, or of all."""
         from echelon_cli.tui.screens.matches import MatchesScreen
@@ -129,11 +142,12 @@ class Dashboard(App[None]):
 
     def action_copy(self, whole: bool) -> None:
         """Copy what the screen stands for, or all that is to be read on it."""
-        if not isinstance(self.screen, BaseScreen):
+        front = self.front
+        if front is None:
             return
-        text = self.screen.text() if whole else self.screen.copied()
+        text = front.text() if whole else front.copied()
         if not text:
-            self.screen.say("there is nothing to copy here")
+            front.say("there is nothing to copy here")
             return
         if self._driver is not None:
             self._driver.write(sequence(text, os.environ))
@@ -143,8 +157,8 @@ class Dashboard(App[None]):
                 place = await asyncio.to_thread(save_copy, Path(self.runs.home), text)
             except OSError as error:
                 place = f"no file: {error.strerror}"
-            if isinstance(self.screen, BaseScreen):
-                self.screen.say(f"copied {len(text)} characters; also in {place}", "good")
+            if front := self.front:
+                front.say(f"copied {len(text)} characters; also in {place}", "good")
 
         self.run_worker(work())
 
@@ -165,8 +179,8 @@ class Dashboard(App[None]):
 
         async def work() -> None:
             text, role = await asyncio.to_thread(what, root)
-            if isinstance(self.screen, BaseScreen):
-                self.screen.say(text, role)
+            if front := self.front:
+                front.say(text, role)
 
         self.run_worker(work())
 

@@ -28,7 +28,15 @@ BAR_CELLS = 8
 NAME_CELLS = 41
 """Widest the name of a run gets before the note is given the room."""
 
-EMPTY_LINES = ("no runs here yet", "", "start one in a shell:  echelon train")
+EMPTY_LINES = (
+    "no runs here yet",
+    "",
+    "n  starts one here; in a shell: echelon train",
+    "",
+    "It trains in the background, also when you leave.",
+    "The first start compiles kernels, less than a minute;",
+    "then curves appear, and after an evaluation matches to watch.",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,8 +318,9 @@ class RunTable(CellView, can_focus=True):
         lines = EMPTY_LINES if self.view.loaded else ("looking for runs",)
         if self.view.rows:
             lines = (f"no run matches {self.query_text!r}", "", "escape shows all again")
-        for i, line in enumerate(lines):
-            grid.put(max(0, (width - cell_len(line)) // 2), max(0, height // 2 - 2) + i, line, "dim" if i else "bold")
+        first = max(0, (height - len(lines)) // 2)
+        for y, line in enumerate(lines, start=first):
+            grid.put(max(0, (width - cell_len(line)) // 2), y, line, "dim" if y > first else "bold")
         return grid
 
     def on_click(self, event: events.Click) -> None:

@@ -16,7 +16,7 @@ from echelon_cli.tui import actions
 from echelon_cli.tui.cells import CellView, Grid, SpanCompositor, fit
 from echelon_cli.tui.keys import Key, KeyBar
 from echelon_cli.tui.layout import LEAST
-from echelon_cli.tui.messages import RunsView, RunView
+from echelon_cli.tui.messages import LogView, MatchesView, RunsView, RunView
 from echelon_cli.tui.panels.texts import wrap
 
 if TYPE_CHECKING:
@@ -130,6 +130,12 @@ class BaseScreen(Screen[None]):
 
     def show_run(self, view: RunView) -> None:
         """Take a new picture of a run."""
+
+    def show_log(self, view: LogView) -> None:
+        """Take the lines of a log as they are now."""
+
+    def show_matches(self, view: MatchesView) -> None:
+        """Take a new list of matches."""
 
 
 class RunActions(BaseScreen):

@@ -57,6 +57,7 @@ class RunsScreen(RunActions):
 
     KEYS = (
         Key(keys="enter", action="open", label="open", help="follow the chosen run", rank=2),
+        Key(keys="n", action="new", label="new", help="start a run: presets and every dial", rank=4),
         Key(keys="slash", shown="/", action="filter", label="filter", help="show the runs with these words", rank=4),
         Key(keys="o", action="order", label="order", help="sort by the next column", rank=5),
         Key(keys="O", action="reverse", label="", help="turn the order round"),
@@ -155,6 +156,9 @@ class RunsScreen(RunActions):
         row = self.table.row
         if row is not None:
             self.dashboard.open_run(row.root)
+
+    def action_new(self) -> None:
+        self.dashboard.open_new()
 
     def action_mark(self) -> None:
         if not self.table.mark():
