@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.jobs.status import ALIVE, job_status
-from echelon.runs import RunPaths
+from echelon.runs import RunPaths, read_json
 from echelon.telemetry.glance import Glance, glance
 from echelon.telemetry.snapshot import RunSnapshot
 
@@ -70,7 +70,7 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         device=start.device if start else "",
         opponent=evaluation.opponent if evaluation else opponent_of(start.config) if start else "",
         created=status.created,
-        progress=_progress(seen),
+        progress=_progress(paths, seen),
         update=update.update if update else status.update,
         steps=seen.global_step,
         steps_per_s=update.steps_per_s if update else math.nan,
@@ -89,8 +89,16 @@ def _fresh_alert(seen: Glance, now: float) -> str:
     return alert.message
 
 
-def _progress(seen: Glance) -> float:
-    return RunSnapshot(start=seen.start, update=seen.update).progress
+def _progress(paths: RunPaths, seen: Glance) -> float:
+    """Return the share that is done of what was last asked for; a resume may have asked for more."""
+    asked = (read_json(paths.extension) or {}).get("config")
+    start = seen.start
+    if start is not None and isinstance(asked, dict):
+        limits = {
+            name: asked[name] for name in ("total_steps", "max_minutes") if isinstance(asked.get(name), int | float)
+        }
+        start = replace(start, **limits)
+    return RunSnapshot(start=start, update=seen.update).progress
 
 
 def opponent_of(config: dict[str, Any]) -> str:

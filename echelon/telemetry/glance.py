@@ -7,7 +7,7 @@ took a minute or a week.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -58,8 +58,14 @@ class Glance:
         return self.update.global_step if self.update else self.start.global_step if self.start else 0
 
 
-LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval, EventStart)
+PREFIXES = {kind: f'\n{{"kind":"{kind.kind}"'.encode() for kind in WANTED}
+"""How a line of each kind begins, after the end of the one before."""
+
+LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval)
 """What a list of runs shows; the search goes on until they are found."""
+
+WHOLE: tuple[type[Event], ...] = (*LISTED, EventStart)
+"""The same with the newest session's start, which in a long session lies far away; else the first one is taken."""
 
 
 def glance(path: Path, limit_bytes: int = LIMIT_BYTES, until: tuple[type[Event], ...] = LISTED) -> Glance:
@@ -71,15 +77,16 @@ def glance(path: Path, limit_bytes: int = LIMIT_BYTES, until: tuple[type[Event],
     except OSError:
         return Glance()
     with file:
-        for kind, line in _backwards(file, limit_bytes):
-            if kind in found or (event := _record(line)) is None:
-                continue
-            if isinstance(event, EventResume):
-                resume = event if resume is None or event.update < resume.update else resume
-            elif resume is None or not is_superseded(event, resume):
-                found[kind] = event
-            if isinstance(event, (EventStart, EventResume)):
-                found.setdefault(EventEnd, event)  # whatever ended before it has gone on since
+        for block in _backwards(file, limit_bytes):
+            for line in _newest_first(block, found):
+                if (event := _record(line)) is None:
+                    continue
+                if isinstance(event, EventResume):
+                    resume = event if resume is None or event.update < resume.update else resume
+                elif resume is None or not is_superseded(event, resume):
+                    found[type(event)] = event
+                if isinstance(event, (EventStart, EventResume)):
+                    found.setdefault(EventEnd, event)  # whatever ended before it has gone on since
             if all(kind in found for kind in until):
                 break
         start = found.get(EventStart) or _first(file)
@@ -101,9 +108,24 @@ def _as(kind: type[E], found: dict[type[Event], Event]) -> E | None:
     return event if isinstance(event, kind) else None
 
 
-def _backwards(file: BinaryIO, limit_bytes: int) -> Iterator[tuple[type[Event], bytes]]:
-    """Yield kind and line of the records that are wanted, newest first, unread."""
-    prefixes = [(f'{{"kind":"{kind.kind}"'.encode(), kind) for kind in WANTED]
+def _newest_first(block: bytes, found: Container[type[Event]]) -> Iterator[bytes]:
+    """Yield the lines of kinds that are not ``found`` by then, the last ones first; others are never looked at."""
+    places = {kind: block.rfind(PREFIXES[kind]) for kind in WANTED if kind not in found}
+    while places:
+        kind = max(places, key=places.__getitem__)
+        at = places[kind]
+        if at < 0:
+            return
+        end = block.find(b"\n", at + 1)
+        yield block[at + 1 : end if end >= 0 else len(block)]
+        for done in [kind for kind in places if kind in found]:
+            del places[done]
+        if kind in places:
+            places[kind] = block.rfind(PREFIXES[kind], 0, at)
+
+
+def _backwards(file: BinaryIO, limit_bytes: int) -> Iterator[bytes]:
+    """Yield blocks of whole lines, each line after a newline, the newest block first."""
     at = file.seek(0, os.SEEK_END)
     stop = max(0, at - limit_bytes)
     rest = b""
@@ -111,13 +133,14 @@ def _backwards(file: BinaryIO, limit_bytes: int) -> Iterator[tuple[type[Event], 
         size = min(BLOCK_BYTES, at - stop)
         at -= size
         file.seek(at)
-        rest, *lines = (file.read(size) + rest).split(b"\n")
+        block = file.read(size) + rest
         if at == 0:
-            lines.insert(0, rest)
-        for line in reversed(lines):
-            for prefix, kind in prefixes:
-                if line.startswith(prefix):
-                    yield kind, line
+            yield b"\n" + block
+            return
+        first = block.find(b"\n")
+        rest = block if first < 0 else block[:first]
+        if first >= 0:
+            yield block[first:]
 
 
 def _first(file: BinaryIO) -> EventStart | None:

@@ -81,6 +81,8 @@ class Held:
     left: Range | None = None
     right: Range | None = None
     end: float = 0.0
+    newest: float = 0.0
+    """Place of the newest values on the horizontal axis."""
     sight: Sight = field(default_factory=Sight)
     run: str = ""
     log: tuple[bool, bool] = (False, False)
@@ -191,6 +193,7 @@ def _hold(chart: Chart, strands: Sequence[Strand], furthest: float, reference: f
         held.left, held.right, held.end = None, None, end
     held.sight = sight
     furthest = max([furthest, *(strand.places[-1] for strand in strands if strand.places)])
+    held.newest = furthest
     held.end = hold_end(held.end, furthest, time=sight.along == "time")
     logs = []
     for right in (False, True):

@@ -19,7 +19,7 @@ from textual.message import Message
 from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths, list_runs
 from echelon.telemetry.events import EventResume, EventUpdate
-from echelon.telemetry.glance import glance
+from echelon.telemetry.glance import WHOLE, glance
 from echelon.telemetry.preview import sample_updates
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli.listing import RunRow, run_row
@@ -155,7 +155,7 @@ def is_long(metrics: Path) -> bool:
 
 def preview(metrics: Path) -> tuple[RunSnapshot, Curves]:
     """Return newest records and curves over the whole range of a long run, in a time that does not grow with it."""
-    seen, history = glance(metrics), History()
+    seen, history = glance(metrics, until=WHOLE), History()
     for event in sample_updates(metrics):
         history.add(event)
     if seen.update is not None:

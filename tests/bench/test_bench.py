@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.bench import preparing, scenes
+from echelon.bench import dashboard, preparing, scenes
 from echelon.bench.tree import fold, rows
 
 
@@ -66,3 +66,16 @@ def test_every_kernel_compiles_into_an_empty_cache_within_a_minute():
     with preparing.compile_kernels() as measure:
         result = measure()
     assert result["modules"] >= 20 and result["seconds"] <= 60
+
+
+@pytest.mark.parametrize("name", ["dash-first", "dash-live", "dash-long"])
+def test_a_scene_of_the_dashboard_measures_the_real_one(name, monkeypatch, repository):
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    for dial, value in {"RUNS": 3, "UPDATES": 60, "LONG_UPDATES": 2000, "LIVE_UPDATES": 3}.items():
+        monkeypatch.setattr(dashboard, dial, value)
+    (result,) = scenes.run_scenes([name], repeats=1)
+    assert result["median_per_s"] > 0
+    if name == "dash-live":
+        assert result["bytes_at_rest"] == 0 and 0 < result["cpu_share"] < 1
+    if name == "dash-long":
+        assert result["newest_state_s"] < result["first_curves_s"]

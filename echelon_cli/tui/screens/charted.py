@@ -90,10 +90,16 @@ class Charted(BaseScreen):
             for panel in self.panels.values():
                 panel.sight = sight
 
+    def _charts(self) -> Iterable[PanelChart]:
+        return [panel for panel in self.panels.values() if isinstance(panel, PanelChart) and panel.display]
+
     def end_of_axis(self) -> float:
         """Return how far the horizontal axes reach."""
-        ends = [panel.held.end for panel in self.panels.values() if isinstance(panel, PanelChart) and panel.display]
-        return max(ends, default=0.0)
+        return max((panel.held.end for panel in self._charts()), default=0.0)
+
+    def newest(self) -> float:
+        """Return where the newest values are."""
+        return max((panel.held.newest for panel in self._charts()), default=0.0)
 
     def focused_panel(self) -> str:
         """Return the name of the panel with the bright frame, empty where there is none."""
@@ -158,8 +164,10 @@ class Charted(BaseScreen):
         self.see(panned(self.sight, self.end_of_axis(), by))
 
     def action_cross(self) -> None:
-        on = self.sight.cross is None
-        self.see(crossed(self.sight, self.end_of_axis()) if on else replace(self.sight, cross=None))
+        if self.sight.cross is None:
+            self.see(crossed(self.sight, self.end_of_axis(), at=self.newest()))
+        else:
+            self.see(replace(self.sight, cross=None))
 
     def action_log_scale(self) -> None:
         self.see(replace(self.sight, log=not self.sight.log))

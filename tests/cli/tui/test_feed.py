@@ -9,10 +9,12 @@ import time
 
 import pytest
 
+from echelon.jobs.spec import JobSpec, write_spec
 from echelon.runs import atomic_write
 from echelon.telemetry.events import EventEnd, EventResume, EventStart, EventUpdate
 from echelon.telemetry.glance import glance
 from echelon.telemetry.log import EventLog
+from echelon_cli.listing import run_row
 from echelon_cli.tui import feed as feeds
 from echelon_cli.tui.feed import Catalogue, Feed, RunFollower
 from echelon_cli.tui.logs import LINE_CHARS, LogFollower
@@ -120,6 +122,13 @@ def test_a_row_tells_what_the_newest_records_say(home, ended):
     assert row.steps == pytest.approx(720_000, abs=1000) and 0 < row.progress < 1
     assert row.eval_rate == 0.02
     assert row.to_dict()["root"] == str(ended.root)
+
+
+def test_progress_is_that_of_what_a_resume_asked_for(home, ended):
+    before = run_row(ended)
+    config = {"preset": "quickstart", "total_steps": 80_000_000, "max_minutes": 0}
+    write_spec(ended, JobSpec(kind="train", config=config))
+    assert run_row(ended).progress == pytest.approx(before.steps / 80_000_000)
 
 
 def test_a_damaged_run_is_a_row_that_says_so(home, living):

@@ -118,7 +118,7 @@ def test_charts_zoom_move_and_tell_values_together(watch, living):
         await w.until("469k", "1.09M steps")
         await w.press("0")
         await w.holds(lambda: "625k" not in w.text)
-        await w.press("v", *["left"] * 32)
+        await w.press("v", *["left"] * 28)
         await w.until("625k")
         at_cross = w.text
         await w.press("left")

@@ -1,0 +1,222 @@
+"""What watching costs: first picture, bytes to the terminal while a run lives, and how soon a long run is seen.
+
+The dashboard runs as a process on a pty of 160x48 that is drained as a terminal would; the runs are written here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import pty
+import random
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from echelon.jobs import lock
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.runs import HOME_VARIABLE, RunPaths, atomic_write
+from echelon.telemetry.events import EventEpisodes, EventEval, EventStart, EventUpdate, to_json
+from echelon.telemetry.glance import glance
+from echelon.telemetry.log import EventLog
+from echelon.telemetry.preview import sample_updates
+from echelon.telemetry.snapshot import read_snapshot
+
+Measure = Callable[[], dict[str, Any]]
+
+SIZE = (160, 48)
+RUNS = 200
+UPDATES = 300
+LONG_UPDATES = 500_000
+EVAL_EVERY = 50
+LIVE_HZ = 2.0
+LIVE_UPDATES = 20
+STEPS_AN_UPDATE = 18_000
+SECONDS_AN_UPDATE = 1.25
+SETTLE_S = 1.0
+LIMIT_S = 30.0
+
+
+def update_of(number: int, planned: int, rng: random.Random) -> EventUpdate:
+    """Return an update of a run that learns, with noise on every figure."""
+    skill = 1 / (1 + math.exp(-(number / planned - 0.35) * 9))
+    return EventUpdate(
+        update=number,
+        global_step=number * STEPS_AN_UPDATE,
+        episodes=number * 26,
+        elapsed_s=number * SECONDS_AN_UPDATE,
+        steps_per_s=14_300 + 420 * rng.gauss(0, 1),
+        avg_return=0.4 + 2.6 * skill + 0.25 * rng.gauss(0, 1),
+        win_rate=min(1.0, max(0.0, 0.7 * skill + 0.06 * rng.gauss(0, 1))),
+        pg_loss=-0.004 + 0.003 * rng.gauss(0, 1),
+        vf_loss=0.12 + 0.02 * abs(rng.gauss(0, 1)),
+        entropy=15.6 - 5.2 * number / planned + 0.12 * rng.gauss(0, 1),
+        approx_kl=0.0075 + 0.0018 * rng.gauss(0, 1),
+        clip_frac=0.11 + 0.015 * rng.gauss(0, 1),
+        grad_norm=0.42 + 0.06 * abs(rng.gauss(0, 1)),
+        grad_norm_max=0.75 + 0.25 * abs(rng.gauss(0, 1)),
+        max_grad_norm=0.5,
+        explained_variance=0.93 + 0.015 * rng.gauss(0, 1),
+        lr=1e-3 * (1 - number / planned),
+        phases_s={"env": 0.40, "forward": 0.30, "update": 0.54},
+        reward_terms={"zone": 0.2 + skill, "damage": 0.2 + 0.5 * skill, "death": -0.2},
+    )
+
+
+def write_run(home: Path, name: str, updates: int, *, ended: bool) -> RunPaths:
+    """Write the folder of a run with so many updates."""
+    paths, rng = RunPaths(home / name), random.Random(updates)
+    for folder in (paths.log, paths.control):
+        folder.mkdir(parents=True)
+    write_spec(paths, JobSpec(kind="train", config={"preset": "quickstart"}))
+    with open(paths.metrics, "w", encoding="utf-8") as file:
+        file.write(to_json(EventStart(device="cpu", total_steps=2 * updates * STEPS_AN_UPDATE)) + "\n")
+        for number in range(1, updates + 1):
+            event = update_of(number, 2 * updates, rng)
+            step = event.global_step
+            file.write(to_json(event) + "\n")
+            file.write(to_json(EventEpisodes(update=number, global_step=step, count=26, wins=13, losses=13)) + "\n")
+            if number % EVAL_EVERY == 0:
+                evaluation = EventEval(
+                    update=number, global_step=step, opponent="heuristic:easy", episodes=80, win_rate=event.win_rate
+                )
+                file.write(to_json(evaluation) + "\n")
+    paths.log_trainer.write_text("start device=cpu\n")
+    if ended:
+        atomic_write(paths.exit, json.dumps({"code": 0, "update": updates}), durable=False)
+    return paths
+
+
+class Watched:
+    """The dashboard on a pty; ``sent`` counts what it wrote so far."""
+
+    def __init__(self, home: Path, *words: str) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0))
+        self.began = time.perf_counter()
+        self.text = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "echelon_cli.main", "dash", *words],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env={**os.environ, HOME_VARIABLE: str(home), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
+        )
+        os.close(slave)
+
+    def drain(self, seconds: float) -> int:
+        """Read for a while and return how many bytes came."""
+        before, until = len(self.text), time.perf_counter() + seconds
+        while (left := until - time.perf_counter()) > 0:
+            if select.select([self._master], [], [], left)[0]:
+                self.text += os.read(self._master, 65536)
+        return len(self.text) - before
+
+    def until(self, words: bytes) -> float:
+        """Return the seconds from the start until the words were sent."""
+        while words not in self.text:
+            if time.perf_counter() - self.began > LIMIT_S:
+                raise ValueError(f"the dashboard did not show {words.decode()!r} within {LIMIT_S:g} s")
+            self.drain(0.005)
+        return time.perf_counter() - self.began
+
+    def cpu_s(self) -> float:
+        times = psutil.Process(self.process.pid).cpu_times()
+        return times.user + times.system
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+
+@contextmanager
+def first_paint() -> Iterator[Measure]:
+    """From the command to a list of 200 runs on the screen, 160x48."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(RUNS):
+            write_run(Path(folder), f"20260101-{number:06d}-quickstart-calm-fox", UPDATES, ended=True)
+
+        def measure() -> dict[str, Any]:
+            watched = Watched(Path(folder))
+            try:
+                seconds = watched.until(f"{RUNS} runs".encode())
+            finally:
+                watched.close()
+            return {"per_s": 1 / seconds, "unit": "first pictures", "seconds": seconds}
+
+        yield measure
+
+
+@contextmanager
+def live() -> Iterator[Measure]:
+    """Bytes to the terminal from a run with two updates a second, all charts, 160x48; and at rest."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_run(Path(folder), "20260101-120000-quickstart-calm-fox", UPDATES, ended=False)
+        held = lock.acquire(paths.lock)
+        rng, number = random.Random(1), UPDATES
+
+        def measure() -> dict[str, Any]:
+            nonlocal number
+            watched = Watched(Path(folder), paths.id)
+            try:
+                watched.until(b"steps per second")
+                watched.drain(SETTLE_S)
+                at_rest = watched.drain(SETTLE_S)
+                began, cpu, sent = time.perf_counter(), watched.cpu_s(), 0
+                with EventLog(paths.metrics) as log:
+                    for _ in range(LIVE_UPDATES):
+                        number += 1
+                        log.append(update_of(number, 2 * UPDATES, rng))
+                        sent += watched.drain(1 / LIVE_HZ)
+                seconds = time.perf_counter() - began
+                busy = (watched.cpu_s() - cpu) / seconds
+            finally:
+                watched.close()
+            return {"per_s": sent / seconds, "unit": "bytes", "bytes_at_rest": at_rest, "cpu_share": busy}
+
+        try:
+            yield measure
+        finally:
+            if held is not None:
+                os.close(held)
+
+
+@contextmanager
+def long_run() -> Iterator[Measure]:
+    """Newest state, first curves and exact history of a run with a million records."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_run(Path(folder), "20260101-120000-quickstart-calm-fox", LONG_UPDATES, ended=False)
+
+        def measure() -> dict[str, Any]:
+            began = time.perf_counter()
+            newest = glance(paths.metrics)
+            state_s = time.perf_counter() - began
+            samples = sample_updates(paths.metrics)
+            curves_s = time.perf_counter() - began
+            exact = read_snapshot(paths.metrics)
+            whole_s = time.perf_counter() - began
+            assert newest.update == exact.update and len(samples) > 100
+            memory = psutil.Process().memory_info().rss / 2**20
+            return {
+                "per_s": 2 * LONG_UPDATES / whole_s,
+                "unit": "records",
+                "newest_state_s": state_s,
+                "first_curves_s": curves_s,
+                "memory_mb": memory,
+            }
+
+        yield measure
