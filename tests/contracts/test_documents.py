@@ -95,3 +95,23 @@ def test_every_preset_is_valid_described_and_named_after_itself(name):
     assert config.preset == name
     assert (PRESETS[name].__doc__ or "").strip()
     assert resolve(name).config == config
+
+
+NAMED_TEST = re.compile(r"`((?:[\w/]+\.py)?)::(\w+)`")
+
+
+def test_the_comparison_names_tests_that_exist():
+    file, missing = "", []
+    for match in NAMED_TEST.finditer((ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")):
+        file = match[1] or file
+        path = ROOT / "tests" / file
+        if not path.is_file() or f"def {match[2]}(" not in path.read_text(encoding="utf-8"):
+            missing.append(match[0])
+    assert missing == []
+
+
+def test_every_row_of_the_comparison_names_what_shows_it():
+    table = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20
+    assert [row[0].strip() for row in rows if "`" not in row[-1]] == []
