@@ -6,6 +6,7 @@ not a number. The samples become fields of ``EventUpdate``.
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import shutil
@@ -78,12 +79,11 @@ def open_gpu(device: str) -> tuple[Any, Any] | None:
         return None
     name = visible_gpu(int(device.partition(":")[2] or 0), os.environ.get(VISIBLE_VARIABLE))
     try:
-        import pynvml
-
-        pynvml.nvmlInit()
+        library = importlib.import_module("pynvml")
+        library.nvmlInit()
         if name.isdigit():
-            return pynvml, pynvml.nvmlDeviceGetHandleByIndex(int(name))
-        return pynvml, pynvml.nvmlDeviceGetHandleByUUID(name)
+            return library, library.nvmlDeviceGetHandleByIndex(int(name))
+        return library, library.nvmlDeviceGetHandleByUUID(name)
     except Exception:
         # a driver and its library may disagree in many ways; training goes on without these figures
         return None

@@ -58,7 +58,7 @@ class Glance:
         return self.update.global_step if self.update else self.start.global_step if self.start else 0
 
 
-PREFIXES = {kind: f'\n{{"kind":"{kind.kind}"'.encode() for kind in WANTED}
+PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode() for kind in WANTED}
 """How a line of each kind begins, after the end of the one before."""
 
 LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval)

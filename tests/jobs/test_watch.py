@@ -7,6 +7,8 @@ import os
 import signal
 import time
 
+import pytest
+
 from echelon.jobs.usage import Usage, visible_gpu
 from echelon.jobs.watch import RESOURCES, AlertDials, MachineWatch, RecordWatch
 from echelon.telemetry.events import EventAlert, EventEval, EventStart, EventUpdate
@@ -136,12 +138,14 @@ def test_an_update_says_what_it_used(start):
     assert all(math.isnan(event.gpu_share) for event in updates)
 
 
-def test_a_busy_core_is_counted(tmp_path):
-    usage = Usage(tmp_path)
-    began = os.times()
-    while (os.times().user - began.user) < 0.3:
+def test_busy_cores_are_counted_from_sample_to_sample(tmp_path):
+    usage, began = Usage(tmp_path), time.monotonic()
+    before = os.times()
+    while (os.times().user - before.user) < 0.3:
         sum(range(1000))
-    assert 0.1 < usage.sample()["cpu_cores"] < 1.5
+    spent, after = time.monotonic() - began, os.times()
+    used = after.user + after.system - before.user - before.system
+    assert usage.sample()["cpu_cores"] == pytest.approx(used / spent, rel=0.3)
     time.sleep(0.3)
     assert usage.sample()["cpu_cores"] < 0.3
 

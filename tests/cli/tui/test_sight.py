@@ -119,12 +119,12 @@ def test_charts_zoom_move_and_tell_values_together(watch, living):
         await w.press("0")
         await w.holds(lambda: "625k" not in w.text)
         await w.press("v", *["left"] * 28)
-        await w.until("625k")
+        await w.until("533k")
         at_cross = w.text
         await w.press("left")
         await w.holds(lambda: w.text != at_cross)
         await w.press("escape")
-        await w.holds(lambda: "609k" not in w.text)
+        await w.holds(lambda: "514k" not in w.text)
         await w.press("L")
         await w.until(" log ")
 
