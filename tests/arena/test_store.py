@@ -162,7 +162,8 @@ def test_what_fails_in_the_middle_changes_nothing(store):
 
 
 WRITER = """
-import sys, time
+import sys
+from pathlib import Path
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import Played, Store
 path, job, done = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
