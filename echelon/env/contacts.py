@@ -24,6 +24,8 @@ NAMEABLE = wp.constant(TARGET_DIM)
 SORT_BIGGEST = wp.constant(1)
 SORT_DAMAGED = wp.constant(2)
 UNRANKED = wp.constant(CONTACT_SLOTS)
+SLACK = wp.constant(1.0e-6)
+"""Rounding of a confidence: whole seconds of age make some that stand exactly at the limit."""
 Ranking = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.int32)
 Keys = wp.types.vector(length=CONTACT_SLOTS + 1, dtype=wp.float32)
 """One place more than there are slots, so that a full ranking ends in -1 too."""
@@ -75,7 +77,7 @@ def contact_key(rules: Rules, mode: int, c: int, hp: float, distance: float, wei
 def weight_of(d: Display, view: wp.vec4, age: int) -> float:
     """One over the share of its priority that a track of this age keeps."""
     share = freshness(d, view, age)
-    if confidence(d, view, age) < d.faint:
+    if confidence(d, view, age) < d.faint - SLACK:
         share *= d.faint
     return 1.0 / share
 
