@@ -41,6 +41,17 @@ RATED_CONTROLS = {**dict(zip(TRIGGER_NAMES, TRIGGER_COLUMNS, strict=True)), "jet
 """Controls that are on above 0 and whose rate of use is reported per class, with their columns."""
 
 
+def action_names(comm_dim: int = 8) -> tuple[str, ...]:
+    """Return a name for every entry of an action."""
+    return (
+        *(index.name.lower() for index in ActionIndex),
+        *(f"target_{slot}" for slot in range(TARGET_DIM)),
+        *(f"sort_{order}" for order in ("closest", "biggest", "damaged")),
+        "hostile_only",
+        *(f"message_{i}" for i in range(comm_dim)),
+    )
+
+
 def action_dim(comm_dim: int = 8) -> int:
     """Return the width of a whole action with ``comm_dim`` message floats."""
     return COMM_START + comm_dim

@@ -183,6 +183,8 @@ class EvalConfig:
     """Evaluate the untrained policy first, so that progress has a zero."""
     record_seeds: int = 1
     """Held-out seeds whose matches are recorded, from both sides; 0 records none."""
+    record_policy: bool = True
+    """Record with them what the policy was shown, did, expected and was paid."""
     heat_cells: int = 16
     """Cells along each edge of the heat maps kept of an evaluation; 0 keeps none."""
 

@@ -171,6 +171,8 @@ class Play:
     """First part of their names."""
     record: frozenset[int] = frozenset()
     """Numbers of the matches to record."""
+    policy_columns: bool = False
+    """Whether what pilots were shown, did and were paid is recorded too."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of the replays' headers."""
     crew: Crew | None = None
@@ -352,7 +354,8 @@ def _recorder(card: Card, engine: Engine, wave: Sequence[Pairing], how: Play) ->
         stem = "-".join(filter(None, re.split(r"[^\w.]+", f"{blue.name} {red.name}")))
         name = f"{how.prefix}m{pairing.number:05d}-s{pairing.seed}-{stem}"
         matches.append(Match(name=name, teams=(blue, red), about=how.about))
-    return Recorder(engine, [wave.index(pairing) for pairing in chosen], how.folder, matches)
+    envs = [wave.index(pairing) for pairing in chosen]
+    return Recorder(engine, envs, how.folder, matches, policy="acts" if how.policy_columns else "none")
 
 
 def _guarded(recorder: Recorder | None, how: Play, act: Callable[[Recorder], object]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.actions import action_dim
+from echelon.actions import action_dim, action_names
 from echelon.config import EnvConfig
 from echelon.env import assist, contacts, display, looking, observe, observe_telemetry, referee, reward
 from echelon.nav.steering import lay_ways
@@ -33,6 +33,7 @@ OPPONENT_BUFFERS = {"row_of": "opponent_row_of", "obs": "opponent_obs", "obs_row
 
 FIELDS: dict[str, Field] = {
     "actions": Field(wp.float32, "EMA", "action vectors"),
+    "value": Field(wp.float32, "EM", "value that the pilot expected when it decided, 0 where it does not say"),
     "row_of": Field(wp.int32, "EM", "observation row of each mech, -1 none"),
     "opponent_row_of": Field(wp.int32, "EM", "row of each mech that an opponent's policy flies, -1 none"),
     "bad_obs": Field(wp.int32, "EM", "non-finite entries of the last observation, replaced by 0"),
@@ -60,6 +61,7 @@ class Engine:
         self.num_mechs = cfg.num_mechs
         self.obs_dim = observe.obs_dim(cfg)
         self.action_dim = action_dim(cfg.comm_dim)
+        self.action_names, self.term_names = action_names(cfg.comm_dim), reward.TERM_NAMES
         self.autoreset = autoreset
         self._frame: Program = ()
         self._journals = False

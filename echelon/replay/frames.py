@@ -6,11 +6,13 @@ steps and bounds come from ``schema``.
 """
 
 # ruff: noqa: E501
+from collections.abc import Sequence
+
 import numpy as np
 import warp as wp
 
 from echelon.replay.columns import Layout, bounds
-from echelon.replay.schema import CLOUDS, COLUMNS, ROUNDS, EventKind, MechFlag
+from echelon.replay.schema import CLOUDS, COLUMNS, ROUNDS, EventKind, FrameColumn, MechFlag
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.batch import Batch
 from echelon.sim.geometry import arc_tan2, xy_length
@@ -47,6 +49,7 @@ ROUND_YAW, ROUND_PITCH = wp.constant(ROUND_PLACES["yaw"]), wp.constant(ROUND_PLA
 ALIVE, FALLEN, IS_DOWN = (wp.constant(int(f)) for f in (MechFlag.ALIVE, MechFlag.FALLEN, MechFlag.SHUTDOWN))
 LEGGED, PAINTED, VENT = (wp.constant(int(f)) for f in (MechFlag.LEGGED, MechFlag.PAINTED, MechFlag.VENT))
 ECM, ECCM, SUPPRESSED = (wp.constant(int(f)) for f in (MechFlag.ECM, MechFlag.ECCM, MechFlag.SUPPRESSED))
+SEEN = wp.constant(int(MechFlag.SEEN))
 FALL, SHUTDOWN = wp.constant(int(EventKind.FALL)), wp.constant(int(EventKind.SHUTDOWN))
 NOBODY = wp.constant(-1)
 NOWHERE = wp.constant(wp.vec3(0.0, 0.0, 0.0))
@@ -121,7 +124,7 @@ def note_condition(
     # rules
     column_step: wp.array(dtype=wp.float32), column_low: wp.array(dtype=wp.int32), column_high: wp.array(dtype=wp.int32),
     # state in
-    journal_env: wp.array(dtype=wp.int32), journal_page: wp.array(dtype=wp.int32), page_open: wp.array(dtype=wp.int32), frame_count: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), leg_hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), suppressed: wp.array2d(dtype=wp.int32), cooldown: wp.array3d(dtype=wp.int32),
+    journal_env: wp.array(dtype=wp.int32), journal_page: wp.array(dtype=wp.int32), page_open: wp.array(dtype=wp.int32), frame_count: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), leg_hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), suppressed: wp.array2d(dtype=wp.int32), cooldown: wp.array3d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), visible: wp.array3d(dtype=wp.uint8),
     # controls
     vent: wp.array2d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32), ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32),
     # out
@@ -143,6 +146,12 @@ def note_condition(
         flags += ecm[e, m] * ECM + eccm[e, m] * ECCM + wp.min(suppressed[e, m], 1) * SUPPRESSED + vent[e, m] * VENT
         if leg_hp[e, m] <= 0.0:
             flags += LEGGED
+        known = int(0)
+        for j in range(count):
+            if team[e, j] != team[e, m] and visible[e, j, m] == wp.uint8(1):
+                known = 1
+                break
+        flags += known * SEEN
         target = focus[e, m]
         if painted[e, m] > 0:
             marker = painter[e, m]
@@ -259,10 +268,10 @@ def note_decision(
 
 
 # fmt: on
-def add_arrays(batch: Batch, count: int, ring: int) -> None:
-    """Allocate the frames of ``count`` recorded environments, ``ring`` rows each."""
+def add_arrays(batch: Batch, count: int, ring: int, more: Sequence[FrameColumn] = ()) -> None:
+    """Allocate the frames of ``count`` recorded environments, ``ring`` rows each, with ``more`` columns at the end."""
     mechs, device = batch.num_mechs, batch.device
-    width = Layout([column.described() for column in COLUMNS], mechs).width
+    width = Layout([column.described() for column in (*COLUMNS, *more)], mechs).width
     shapes = {
         "frames": ((count, ring, width), wp.int32),
         "digests": ((count, ring, mechs), wp.uint32),
@@ -281,7 +290,7 @@ def add_arrays(batch: Batch, count: int, ring: int) -> None:
     batch.add_constant("round_step", np.array([1 / c.scale for c in ROUNDS.columns], np.float32), wp.float32)
 
 
-def launches() -> list[Launch]:
-    """Return what writes a frame down."""
+def launches(more: Sequence[Launch] = ()) -> list[Launch]:
+    """Return what writes a frame down; ``more`` runs before the frame is counted."""
     mechs = [Launch(note_motion, "JM"), Launch(note_condition, "JM")]
-    return in_phase("journal", [*mechs, Launch(note_clouds, "J"), Launch(note_decision, "J")])
+    return in_phase("journal", [*mechs, *more, Launch(note_clouds, "J"), Launch(note_decision, "J")])

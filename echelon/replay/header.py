@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import echelon
+from echelon.replay.insight import Insight
 from echelon.replay.schema import (
     CHUNK_SECONDS,
     COLUMNS,
@@ -38,11 +39,16 @@ class Team:
 
 
 def build_header(
-    batch: Batch, env: int, teams: Sequence[Team], map_seed: int, about: Mapping[str, Any]
+    batch: Batch,
+    env: int,
+    teams: Sequence[Team],
+    map_seed: int,
+    about: Mapping[str, Any],
+    insight: Insight | None = None,
 ) -> dict[str, Any]:
     """Return the header of the episode that ``env`` is about to play, without its world.
 
-    ``map_seed`` -1 takes the episode's seed; ``about`` adds entries or replaces them.
+    ``map_seed`` -1 takes the episode's seed; ``about`` adds entries or replaces them; ``insight`` adds policy columns.
     """
     cfg = batch.cfg
     seed = int(_row(batch, "seed", env))
@@ -68,6 +74,7 @@ def build_header(
         "cloud": {"radius": cfg.physics.smoke_radius_vox, "life_s": cfg.physics.smoke_life_s},
         "roster": _roster(batch, env),
         **name_tables(),
+        **_policy_columns(batch.num_mechs, insight),
         "config": differing(asdict(cfg), asdict(type(cfg)())),
     }
 
@@ -117,6 +124,13 @@ def differing(values: Mapping[str, Any], defaults: Mapping[str, Any], prefix: st
 
 def _row(batch: Batch, name: str, env: int) -> Any:
     return batch[name][env : env + 1].numpy()[0]
+
+
+def _policy_columns(mechs: int, insight: Insight | None) -> dict[str, Any]:
+    if insight is None:
+        return {}
+    columns = [column.described() for column in (*COLUMNS, *insight.columns(mechs))]
+    return {"columns": columns, "insight": insight.described()}
 
 
 def _roster(batch: Batch, env: int) -> list[dict[str, Any]]:

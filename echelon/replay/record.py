@@ -11,12 +11,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.replay import frames
+from echelon.replay import frames, insight
 from echelon.replay.columns import Ints
 from echelon.replay.header import Team, build_header
 from echelon.replay.schema import (
@@ -50,6 +50,8 @@ NO_EDITS = np.zeros((0, 3), np.int64)
 IMPACT, KILL = int(EventKind.IMPACT), int(EventKind.KILL)
 """What changes voxels."""
 AXES = ("x", "y", "z")
+Policy = Literal["none", "acts", "values"]
+"""Which policy columns are recorded."""
 TICK, KIND, WHOM, WEAPON, WHERE = 0, 1, 3, 4, slice(7, 10)
 """Places of columns in rows of events."""
 MOST_CHUNKS = 4
@@ -62,6 +64,10 @@ class Stage(Protocol):
     """What is recorded; ``echelon.env.engine.Engine`` is one."""
 
     batch: Batch
+    action_names: Sequence[str]
+    """Name of each entry of an action vector."""
+    term_names: Sequence[str]
+    """Name of each reward term."""
 
     def record(self, envs: Sequence[int], frame: Program = ()) -> None:
         """Keep the journal of these environments and run ``frame`` at each decision's end."""
@@ -173,11 +179,19 @@ class Recorder:
 
     Call ``begin`` after a reset, ``after_step`` after every step and ``finish`` at the end. Chunks are written as they
     fill, or a few at a time where play is so fast that they fill within ``FETCH_S``; a match is closed at the fetch
-    after its end. ``outcomes`` maps the environments whose match is over to winner and reason.
+    after its end. ``outcomes`` maps the environments whose match is over to winner and reason. ``policy`` asks for the
+    policy columns: "acts", or "values" where somebody writes estimates to the batch's ``value`` before each decision.
     """
 
     def __init__(
-        self, stage: Stage, envs: Sequence[int], folder: Path, matches: Sequence[Match], *, embed_world: bool = False
+        self,
+        stage: Stage,
+        envs: Sequence[int],
+        folder: Path,
+        matches: Sequence[Match],
+        *,
+        embed_world: bool = False,
+        policy: Policy = "none",
     ) -> None:
         if len(envs) != len(matches) or not envs:
             raise ValueError(f"matches has {len(matches)} entries, wanted one for each of {len(envs)} environments")
@@ -192,8 +206,12 @@ class Recorder:
         self._cloud_ticks = duration_ticks(cfg.physics.smoke_life_s, cfg.dt_sim)
         self._steps = 0
         self._fetched_at, self._fetched_step = 0.0, 0
-        frames.add_arrays(stage.batch, len(self.envs), (MOST_CHUNKS + 1) * self._stride)
-        stage.record(self.envs, frames.launches())
+        self.insight = _insight(stage, policy)
+        more = self.insight.columns(stage.batch.num_mechs) if self.insight else ()
+        frames.add_arrays(stage.batch, len(self.envs), (MOST_CHUNKS + 1) * self._stride, more)
+        if self.insight:
+            insight.add_constants(stage.batch, self.insight)
+        stage.record(self.envs, frames.launches(insight.launches() if self.insight else ()))
         on_host = stage.batch.device == "cpu"
         self._views = {name: stage.batch[name].numpy() for name in FETCHED} if on_host else {}
         """On a CPU, the simulator's own memory."""
@@ -212,7 +230,7 @@ class Recorder:
         for page, (env, match, path) in enumerate(zip(self.envs, self.matches, self.paths, strict=True)):
             x, y, z = (int(v) for v in self._row("size", env))
             voxels = self._row("material", env)[:z, :y, :x].copy()
-            header = build_header(self.stage.batch, env, match.teams, match.map_seed, match.about)
+            header = build_header(self.stage.batch, env, match.teams, match.map_seed, match.about, self.insight)
             path.unlink(missing_ok=True)
             writer = MatchWriter(path, header, world_payload(voxels), worlds=worlds)
             self._tracks.append(_Track(env, page, writer, voxels, self._cloud_ticks))
@@ -322,6 +340,15 @@ class Recorder:
             layers, rows, columns = np.arange(z0, z1), np.arange(y0, y1), np.arange(x0, x1)
             cells.append(((layers[:, None, None] * y + rows[:, None]) * x + columns).reshape(-1))
         return np.unravel_index(np.unique(np.concatenate(cells)), track.voxels.shape)
+
+
+def _insight(stage: Stage, policy: Policy) -> insight.Insight | None:
+    if policy == "none":
+        return None
+    contacts = stage.batch["contact"].shape[2]
+    return insight.Insight(
+        actions=stage.action_names, terms=stage.term_names, contacts=contacts, estimates=policy == "values"
+    )
 
 
 def reaches(causes: NDArray[Any], pos: NDArray[np.float64], chassis: NDArray[np.int32]) -> tuple[Ints, Ints]:

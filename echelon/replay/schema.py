@@ -21,7 +21,7 @@ MAGIC = b"\x89ECR\r\n\x1a\n"
 """First bytes of a replay; a transfer as text would break them."""
 END_MAGIC = b"ECREND\r\n"
 """Last bytes of the TRAILER's payload."""
-SCHEMA_MAJOR, SCHEMA_MINOR = 1, 1
+SCHEMA_MAJOR, SCHEMA_MINOR = 1, 2
 SUFFIX = ".ecr"
 WORLDS_FOLDER = "worlds"
 """Folder beside replays that holds their worlds, by full sha256."""
@@ -68,7 +68,7 @@ class Codec(IntEnum):
 
 
 class MechFlag(IntFlag):
-    """Bits of the column ``flags``."""
+    """Bits of the column ``flags``; SEEN says that a hostile knew of it when the decision before the frame began."""
 
     ALIVE = 1
     FALLEN = 2
@@ -79,6 +79,7 @@ class MechFlag(IntFlag):
     ECCM = 64
     SUPPRESSED = 128
     VENT = 256
+    SEEN = 512
 
 
 class HitFlag(IntFlag):
@@ -180,7 +181,7 @@ COLUMNS: tuple[FrameColumn, ...] = (
     FrameColumn(name="stability", dtype="u8", predict=2),
     FrameColumn(name="cooldown", dtype="u8", scale=5.0, predict=1, k=len(COOLDOWNS)),
 )
-"""Frame columns of this version, in the order in which a chunk stores them."""
+"""Frame columns that every match has, in the order in which a chunk stores them; policy columns follow them."""
 
 PLACE = 1 / 2
 """Step of an event's place [vox]."""

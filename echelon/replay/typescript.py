@@ -48,6 +48,8 @@ export interface WeaponSpec {
   name: string; guidance: string; range: number; speed: number; cooldown_s: number; damage: number;
 }
 export interface TeamHeader { name: string; policy: string; checkpoint: string; level: string }
+/** What the policy columns are about. */
+export interface InsightSpec { actions: string[]; terms: string[]; contacts: number; estimates: boolean }
 /** The HEADER record. */
 export interface Header {
   schema: [number, number]; created: number; echelon: string;
@@ -59,6 +61,7 @@ export interface Header {
   roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
   materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
   columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;
+  insight?: InsightSpec; // since 1.2, where policy columns were asked for
 }
 /** The CHUNK record. */
 export interface ChunkRecord { f: number; c: Uint8Array; t: [number, Uint8Array][]; h: Uint8Array }

@@ -22,7 +22,6 @@ from echelon.replay.schema import (
     BASE,
     CHUNK_INDEX,
     CLOUDS,
-    COLUMNS,
     EDITS,
     EVENTS,
     HASH_BYTES,
@@ -85,7 +84,7 @@ class MatchWriter:
     def __init__(self, path: Path, header: Mapping[str, Any], world: bytes, *, worlds: Path | None = None) -> None:
         x, y, z, _ = WORLD_HEAD.unpack_from(world)
         self.header = {**header, "world": {"sha256": world_hash(world), "size": [x, y, z]}}
-        self.layout = Layout([column.described() for column in COLUMNS], int(header["mechs"]))
+        self.layout = Layout(header["columns"], int(header["mechs"]))
         if worlds is not None:
             store_world(worlds, world)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ equal figures. Shapes: ``E env (two per seed), N learner row``.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,6 +34,10 @@ class Watch(Protocol):
 
     def begin(self) -> None:
         """The episodes have begun."""
+        ...
+
+    def before_step(self, estimate: Callable[[], torch.Tensor]) -> None:
+        """A decision is about to be played; ``estimate`` returns the policy's value of each row, at a price."""
         ...
 
     def after_step(self) -> None:
@@ -141,6 +146,8 @@ def play_episodes(
     for _ in range(max_steps):
         tick()
         noise = _noise(env, policy.noise_dim, generators) if generators else None
+        for watch in following:
+            watch.before_step(functools.partial(_values, policy, env, state, done))
         action, state = policy.act(env.obs[0], state, done, noise)
         flat_actions.index_copy_(0, env.agent_of_row, action)
         if opponents is not None:
@@ -156,6 +163,11 @@ def play_episodes(
             break
     policy.train(was_training)
     return records
+
+
+def _values(policy: FlatPolicy, env: BatchedEnv, state: Any, done: torch.Tensor) -> torch.Tensor:
+    """Return what the policy expects in every row ``[N]``."""
+    return policy.get_value(env.obs[0], state, done)[0]
 
 
 def summarize(

@@ -115,6 +115,7 @@ class Examiner:
             policy=Team(name=name),
             opponent=Team(name=cfg.eval.skill, level=f"{cfg.opponents.kind}:{cfg.eval.skill}"),
             about=about,
+            policy_columns=cfg.eval.record_policy,
         )
         return Recording(env, plan)
 

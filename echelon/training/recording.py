@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import warp as wp
+from torch import Tensor
+
 from echelon.replay.header import Team
 from echelon.replay.reader import Replay
 from echelon.replay.record import Match, Recorder
@@ -52,6 +55,8 @@ class RecordPlan:
     opponent: Team
     about: dict[str, Any] = field(default_factory=dict)
     """Further entries of the headers."""
+    policy_columns: bool = True
+    """Whether actions, value estimates, reward terms and what was seen are recorded too."""
 
     def matches(self) -> dict[int, Match]:
         """Return what to record by environment."""
@@ -71,11 +76,24 @@ class Recording:
         self.plan = plan
         self.fault = ""
         self._matches = plan.matches()
-        self._recorder = Recorder(env.engine, list(self._matches), plan.folder, list(self._matches.values()))
+        self._env = env
+        self._recorder = Recorder(
+            env.engine,
+            list(self._matches),
+            plan.folder,
+            list(self._matches.values()),
+            policy="values" if plan.policy_columns else "none",
+        )
 
     def begin(self) -> None:
         """Record the first frame, right after the reset."""
         self._guarded(self._recorder.begin)
+
+    def before_step(self, estimate: Callable[[], Tensor]) -> None:
+        """Note what the policy expects of the decision about to be played."""
+        if self._recorder.insight is not None and not self.fault:
+            value = wp.to_torch(self._env.engine.batch["value"]).view(-1)
+            value.index_copy_(0, self._env.agent_of_row, estimate().float())
 
     def after_step(self) -> None:
         """Record the decision just played."""

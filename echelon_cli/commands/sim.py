@@ -63,6 +63,9 @@ def sim(
     record: Annotated[
         str, typer.Option("--record", metavar="N|all|upsets", help="Keep replays: of the first N, of all, of upsets.")
     ] = RECORD_NONE,
+    insight: Annotated[
+        bool, typer.Option("--insight", help="Record with each replay what pilots saw, did and were paid.")
+    ] = False,
     envs: Annotated[int | None, typer.Option("--envs", min=1, help="Matches played at a time.")] = None,
     device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
     threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 takes every core.")] = 0,
@@ -76,7 +79,7 @@ def sim(
     contest, note = _contest(
         _environment(packs, size, height, seconds, fair), (blue, red), matches, seed, weapon_prob, swap
     )
-    found = _play(contest, envs, device, threads, first, record == RECORD_UPSETS, quiet=as_json)
+    found = _play(contest, envs, device, threads, first, record == RECORD_UPSETS, insight=insight, quiet=as_json)
     found["note"] = note
     if as_json:
         output.show_json(found)
@@ -150,7 +153,15 @@ def _contest(
 
 
 def _play(
-    contest: Contest, envs: int | None, device: str, threads: int, first: int, upsets: bool, *, quiet: bool
+    contest: Contest,
+    envs: int | None,
+    device: str,
+    threads: int,
+    first: int,
+    upsets: bool,
+    *,
+    insight: bool,
+    quiet: bool,
 ) -> dict[str, Any]:
     """Play the contest and return its table; replays go to a run folder of their own."""
     from echelon.arena.match import MOST_ENVS, Play, play
@@ -161,6 +172,7 @@ def _play(
         stop = stack.enter_context(_interruptible())
         tell = stack.enter_context(output.waiting("preparing", quiet=quiet))
         how = Play(envs=envs or MOST_ENVS, device=device, threads=threads, tell=tell, should_stop=stop)
+        how.policy_columns = insight
         run: RunPaths | None = None
         if first:
             run = stack.enter_context(_run_folder(contest))

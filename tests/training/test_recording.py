@@ -98,6 +98,10 @@ def test_a_disk_that_refuses_costs_the_replays_and_not_the_run(battle_run, tmp_p
     assert len(alerts) == 2 and "matches could not be recorded" in alerts[0]
 
 
+EXPECTED = 1.5
+"""What ``Idle`` says it expects."""
+
+
 class Idle:
     """A policy that does nothing."""
 
@@ -116,6 +120,11 @@ class Idle:
         import torch
 
         return torch.zeros(len(obs), 26), state
+
+    def get_value(self, obs, state, done):
+        import torch
+
+        return torch.full((len(obs),), EXPECTED), state
 
 
 def test_an_evaluation_records_what_its_plan_says(tmp_path):
@@ -141,6 +150,11 @@ def test_an_evaluation_records_what_its_plan_says(tmp_path):
         if match.path.stem.endswith(side)
     }
     assert verdicts == {(seed, ("blue", "red")[side]): verdict for seed, side, verdict in stats.outcomes}
+    for number, match in enumerate(matches):
+        with Replay(match.path) as replay:
+            value = replay.chunk(0).frames["value"][1] / 100
+        mine = value[: len(value) // 2] if number < len(seeds) else value[len(value) // 2 :]
+        assert mine.tolist() == [EXPECTED] * len(mine) and value.sum() == EXPECTED * len(mine)
 
 
 def old(path: Path, age: float) -> Path:

@@ -15,11 +15,11 @@ export const MAX_MECHS = 4096;
 export const MAX_CHUNKS = 65536;
 export const MAX_ROWS = 1048576;
 export const SCHEMA_MAJOR = 1;
-export const SCHEMA_MINOR = 1;
+export const SCHEMA_MINOR = 2;
 export const HASH_BYTES = 8;
 export enum RecordType { HEADER = 1, WORLD = 2, CHUNK = 3, INDEX = 4, TRAILER = 5 }
 export enum EventKind { NONE = 0, HIT = 1, PAINT = 2, KILL = 3, ASSIST = 4, LAUNCH = 5, IMPACT = 6, FALL = 7, SHUTDOWN = 8, AMS = 9 }
-export enum MechFlag { ALIVE = 1, FALLEN = 2, SHUTDOWN = 4, LEGGED = 8, PAINTED = 16, ECM = 32, ECCM = 64, SUPPRESSED = 128, VENT = 256 }
+export enum MechFlag { ALIVE = 1, FALLEN = 2, SHUTDOWN = 4, LEGGED = 8, PAINTED = 16, ECM = 32, ECCM = 64, SUPPRESSED = 128, VENT = 256, SEEN = 512 }
 export enum HitFlag { LEG = 1, REAR = 2, PAINTED = 4, SPLASH = 8, STOPPED = 16 }
 export const CHASSIS_NAMES = ["scout", "light", "medium", "heavy"] as const;
 export type ChassisName = (typeof CHASSIS_NAMES)[number];
@@ -46,6 +46,8 @@ export interface WeaponSpec {
   name: string; guidance: string; range: number; speed: number; cooldown_s: number; damage: number;
 }
 export interface TeamHeader { name: string; policy: string; checkpoint: string; level: string }
+/** What the policy columns are about. */
+export interface InsightSpec { actions: string[]; terms: string[]; contacts: number; estimates: boolean }
 /** The HEADER record. */
 export interface Header {
   schema: [number, number]; created: number; echelon: string;
@@ -57,6 +59,7 @@ export interface Header {
   roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
   materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
   columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;
+  insight?: InsightSpec; // since 1.2, where policy columns were asked for
 }
 /** The CHUNK record. */
 export interface ChunkRecord { f: number; c: Uint8Array; t: [number, Uint8Array][]; h: Uint8Array }

@@ -8,7 +8,7 @@ import { INDEX_TABLES, MAX_FRAMES, MAX_MECHS, MAX_ROWS, MECH_COLUMNS, SCHEMA_MAJ
 import { decodeBlock } from "./columns";
 import { type RecordHead, inflate } from "./container";
 import type { Timeline } from "./series";
-import type { Chunk, CloudRows, EventRows, RoundRows, Rows, World } from "./replay";
+import type { Chunk, CloudRows, Insight, EventRows, RoundRows, Rows, World } from "./replay";
 
 const LIMITS = { maxArrayLength: 2 ** 20, maxMapLength: 2 ** 16, maxStrLength: 2 ** 20 };
 
@@ -112,6 +112,18 @@ function walkedWay(mech: Chunk["mech"], frames: number, mechs: number): Float32A
   return walked;
 }
 
+/** The policy columns of a chunk, null in a match without them. */
+function insightOf(header: Header, values: <T extends Float32Array | Float64Array>(name: string, empty: T) => T, cells: number): Insight | null {
+  const { insight } = header;
+  if (!insight) return null;
+  const words = Math.ceil(header.mechs / 8);
+  const column = (name: string, k: number) => values(name, new Float32Array(cells * k));
+  return {
+    action: column("action", insight.actions.length), value: column("value", 1), reward: column("reward", insight.terms.length),
+    contact: column("contact", insight.contacts), sees: Uint8Array.from(column("sees", words)),
+  };
+}
+
 const EVENT_COLUMNS = ["tick", "kind", "who", "whom", "weapon", "value", "flags", "x", "y", "z"] as const;
 const ROUND_COLUMNS = ["frame", "owner", "slot", "weapon", "age", "x", "y", "z", "yaw", "pitch"] as const;
 const CLOUD_COLUMNS = ["tick", "who", "x", "y", "z"] as const;
@@ -137,6 +149,8 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   const clouds = sortRows(table(header.tables, record.t, "clouds", CLOUD_COLUMNS), CLOUD_COLUMNS, "tick");
   const voxels = (name: string) => unrolled(table(header.tables, record.t, name, VOXEL_COLUMNS), header.world.size);
   const edits = voxels("edits");
+  const insight = insightOf(header, values, frames * mechs);
+  const more = insight ? Object.values(insight).reduce((sum, column) => sum + column.byteLength, 0) : 0;
   return {
     tick0: head.tick0, tick1: head.tick1, frames, mechs, mech,
     walked: walkedWay(mech, frames, mechs),
@@ -144,12 +158,13 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
     score: values("score", new Float64Array(frames * 2)),
     tonnage: values("tonnage", new Float64Array(frames * 2)),
     cooldown: values("cooldown", new Float32Array(frames * mechs * header.cooldowns.length)),
+    insight,
     events: { ...events, tick: fromMatch(events.tick) } as EventRows,
     rounds: rounds as RoundRows,
     clouds: { ...clouds, tick: fromMatch(clouds.tick) } as CloudRows,
     base: voxels("base"),
     edits: { ...edits, tick: fromMatch(edits.tick) },
-    bytes: frames * mechs * 4 * (MECH_COLUMNS.length + 1 + header.cooldowns.length) + data.length * 8,
+    bytes: frames * mechs * 4 * (MECH_COLUMNS.length + 1 + header.cooldowns.length) + data.length * 8 + more,
   };
 }
 

@@ -12,6 +12,15 @@ export type CloudRows = Rows<"tick" | "who" | "x" | "y" | "z">;
 export type BaseRows = Rows<"cell" | "material">;
 export type EditRows = Rows<"tick" | "cell" | "material">;
 
+/** The policy columns: each frame tells of the decision that led to it. K is the entries of a mech. */
+export interface Insight {
+  readonly action: Float32Array; // as applied, in [-1, 1], shape [F, M, K]
+  readonly value: Float32Array; // expected return, shape [F, M]
+  readonly reward: Float32Array; // weighted terms, shape [F, M, K]
+  readonly contact: Float32Array; // mech in each slot of the display, -1 empty, shape [F, M, K]
+  readonly sees: Uint8Array; // bit j % 8 of entry j / 8: it knew of mech j, shape [F, M, K]
+}
+
 /** About two seconds of play, complete in itself. */
 export interface Chunk {
   readonly tick0: number; // tick of the first frame
@@ -24,6 +33,7 @@ export interface Chunk {
   readonly mech: Record<MechColumn, Float32Array>; // physical values, shape [F, M]
   readonly walked: Float32Array; // way along the heading since tick0 [vox], derived, shape [F, M]
   readonly cooldown: Float32Array; // ticks left of each timer, shape [F, M, K]
+  readonly insight: Insight | null; // what pilots saw, did, expected and were paid, where it was asked for
   readonly events: EventRows; // in order of tick
   readonly rounds: RoundRows; // rounds in flight, in order of frame
   readonly clouds: CloudRows; // smoke that lives within the chunk: its burst, which may lie before tick0, and its centre

@@ -24,7 +24,7 @@ function chunkOf(bytes: Uint8Array, head: RecordHead): Chunk {
 
 /** Buffers of a chunk that are handed over, not copied. */
 function buffersOf(chunk: Chunk): Transferable[] {
-  const columns = [...Object.values(chunk.mech), chunk.tick, chunk.score, chunk.tonnage, chunk.cooldown];
+  const columns = [...Object.values(chunk.mech), chunk.tick, chunk.score, chunk.tonnage, chunk.cooldown, ...Object.values(chunk.insight ?? {})];
   return columns.map((array) => array.buffer as ArrayBuffer);
 }
 

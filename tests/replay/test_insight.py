@@ -1,0 +1,114 @@
+"""Policy columns say what pilots were shown, did, expected and were paid, decision by decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from echelon.config import EVAL_SEED_BASE
+from echelon.replay.reader import Replay
+from echelon.replay.record import Match, Recorder
+from echelon.replay.schema import MechFlag
+from echelon.training.vec_env import VectorEnv
+from tests.replay.test_record import all_frames, config
+
+SECONDS = 12.0
+NAMES = ("visible", "contact", "actions", "terms", "acting", "value", "alive")
+
+
+@dataclass
+class Played:
+    """What the batch held: before each decision, and after it."""
+
+    before: list[dict[str, np.ndarray]] = field(default_factory=list)
+    after: list[dict[str, np.ndarray]] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Replay, Played, Any]:
+    """A short match between scripted pilots whose values are made up, with its policy columns."""
+    cfg, played, rng = config(max_episode_seconds=SECONDS), Played(), np.random.default_rng(0)
+    seeds = [EVAL_SEED_BASE + 3]
+    with VectorEnv(1, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0) as env:
+        env.reset()
+        batch = env.engine.batch
+        recorder = Recorder(env.engine, [0], tmp_path_factory.mktemp("insight"), [Match(name="m")], policy="values")
+        recorder.begin()
+        while not recorder.outcomes:
+            batch.set("value", rng.uniform(-3, 3, (1, env.mechs)).astype(np.float32))
+            played.before.append({name: batch.numpy(name)[0].copy() for name in NAMES})
+            env.step()
+            played.after.append({name: batch.numpy(name)[0].copy() for name in NAMES})
+            recorder.after_step()
+        (path,) = recorder.finish()
+        teams = batch.numpy("team")[0].copy()
+    with Replay(path) as replay:
+        decisions = len(all_frames(replay)["tick"]) - 1  # the end is noticed a little after it
+        played.before, played.after = played.before[:decisions], played.after[:decisions]
+        yield replay, played, teams
+
+
+def column(replay: Replay, name: str) -> np.ndarray:
+    """Return a policy column ``[F, M, k]`` in physical values."""
+    spec = next(c for c in replay.header["columns"] if c["name"] == name)
+    values = all_frames(replay)[name] * spec["scale"]
+    return values.reshape(len(values), replay.header["mechs"], spec["k"])
+
+
+def test_the_header_names_what_is_recorded(recorded):
+    replay, played, _ = recorded
+    insight = replay.header["insight"]
+    assert insight["actions"][:4] == ["forward", "strafe", "vertical", "yaw_rate"]
+    assert len(insight["actions"]) == played.before[0]["actions"].shape[1]
+    assert insight["terms"][-1] == "terminal" and insight["estimates"] is True
+
+
+def test_actions_are_those_that_were_applied(recorded):
+    replay, played, _ = recorded
+    actions = column(replay, "action")
+    assert not actions[0].any()
+    for f, after in enumerate(played.after, start=1):
+        applied = np.rint(np.clip(after["actions"], -1, 1) * 127) / 127 * after["acting"][:, None]
+        np.testing.assert_allclose(actions[f], applied, atol=1e-6)
+    assert np.abs(actions).max() > 0.9
+
+
+def test_values_and_rewards_are_those_of_the_decision(recorded):
+    replay, played, _ = recorded
+    value, reward = column(replay, "value")[:, :, 0], column(replay, "reward")
+    for f, (before, after) in enumerate(zip(played.before, played.after, strict=True), start=1):
+        np.testing.assert_allclose(value[f], before["value"] * after["acting"], atol=0.0051)
+        np.testing.assert_allclose(reward[f], np.clip(after["terms"], -32.768, 32.767), atol=0.00051)
+    assert np.abs(reward).max() > 0
+
+
+def test_contacts_and_sight_are_those_known_when_the_decision_began(recorded):
+    replay, played, teams = recorded
+    contact, sees = column(replay, "contact"), column(replay, "sees").astype(int)
+    flags, mechs = all_frames(replay)["flags"], len(teams)
+    for f, before in enumerate(played.before, start=1):
+        assert contact[f].astype(int).tolist() == before["contact"].tolist()
+        bits = [[sees[f, m, j // 8] >> j % 8 & 1 for j in range(mechs)] for m in range(mechs)]
+        assert bits == before["visible"].tolist()
+        for m in np.flatnonzero(played.after[f - 1]["alive"]):
+            known = any(before["visible"][j, m] for j in range(mechs) if teams[j] != teams[m])
+            assert bool(flags[f, m] & MechFlag.SEEN) == known
+    seen = flags & MechFlag.SEEN
+    assert seen.any() and not seen.all()
+
+
+def test_a_match_without_policy_columns_says_nothing_of_them(tmp_path):
+    cfg = config(max_episode_seconds=2.0)
+    with VectorEnv(1, cfg, learners="none", seeds=[EVAL_SEED_BASE], autoreset=False) as env:
+        env.reset()
+        recorder = Recorder(env.engine, [0], tmp_path, [Match(name="m")])
+        recorder.begin()
+        env.step()
+        recorder.after_step()
+        (path,) = recorder.finish()
+    with Replay(path) as replay:
+        assert "insight" not in replay.header
+        assert "action" not in {c["name"] for c in replay.header["columns"]}
