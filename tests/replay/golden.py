@@ -1,8 +1,8 @@
 """The golden replays: how they were made, and what a reader must find in them.
 
-``small.ecr`` (schema 1.0) and ``smoke.ecr`` (1.1, with smoke clouds and point defence) are committed and stay as they
-are: a later version must still play them. ``small.json`` and ``smoke.json`` say what is in them, for this package's
-tests and for the viewer's.
+``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, with smoke clouds and point defence) and ``insight.ecr`` (1.2, with
+policy columns) are committed and stay as they are: a later version must still play them. The ``.json`` beside each says
+what is in it, for this package's tests and for the viewer's.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from typing import Any
 import numpy as np
 
 from echelon.replay.reader import Replay
+from echelon.replay.record import Policy
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "replays"
 SMALL = FOLDER / "small.ecr"
 EXPECTED = FOLDER / "small.json"
 SMOKE = FOLDER / "smoke.ecr"
 SMOKE_EXPECTED = FOLDER / "smoke.json"
+INSIGHT = FOLDER / "insight.ecr"
+INSIGHT_EXPECTED = FOLDER / "insight.json"
+INSIGHT_SECONDS, INSIGHT_CHUNK = 10.0, 2
+POLICY_COLUMNS = ("flags", "action", "value", "reward", "contact", "sees")
 
 EDGE, HEIGHT, SECONDS = 36, 12, 14.0
 SMOKE_EDGE, SMOKE_HEIGHT, SMOKE_SECONDS, SMOKE_SEED = 48, 14, 30.0, 7
@@ -36,8 +41,19 @@ def record_smoke(path: Path) -> None:
     _record(path, (SMOKE_EDGE, SMOKE_HEIGHT, SMOKE_SECONDS), SMOKE_SEED, ("hard", "expert"), ("hard", "expert"))
 
 
+def record_insight(path: Path) -> None:
+    """A short match with policy columns; a made-up estimate stands for a policy's."""
+    levels = ("hard", "expert")
+    _record(path, (EDGE, HEIGHT, INSIGHT_SECONDS), SMOKE_SEED, levels, levels, policy="values")
+
+
 def _record(
-    path: Path, size: tuple[int, int, float], seed: int, levels: tuple[str, str], pilots: tuple[str, str]
+    path: Path,
+    size: tuple[int, int, float],
+    seed: int,
+    levels: tuple[str, str],
+    pilots: tuple[str, str],
+    policy: Policy = "none",
 ) -> None:
     from echelon.agents.heuristic import script_of
     from echelon.config import EnvConfig
@@ -56,9 +72,10 @@ def _record(
         env.engine.batch.set("script", np.array([sum(scripts, [])], np.int32))
         env.reset()
         path.unlink(missing_ok=True)
-        recorder = Recorder(env.engine, [0], path.parent, [match], embed_world=True)
+        recorder = Recorder(env.engine, [0], path.parent, [match], embed_world=True, policy=policy)
         recorder.begin()
         while not recorder.outcomes:
+            env.engine.batch["value"].fill_(float(env.engine.batch.numpy("score")[0, 0]) - 0.5)
             env.step()
             recorder.after_step()
         recorder.finish()
@@ -105,10 +122,20 @@ def smoke_contents(path: Path) -> dict[str, Any]:
     return {"chunks": [{k: p[k] for k in kept} | {"tables": {t: p["tables"][t] for t in tables}} for p in parts]}
 
 
+def insight_contents(path: Path) -> dict[str, Any]:
+    """Return what one chunk says of its pilots: integers as they are stored."""
+    with Replay(path) as replay:
+        part = _chunk(replay, INSIGHT_CHUNK)
+    columns = {name: part["columns"][name] for name in POLICY_COLUMNS}
+    return {"chunk": INSIGHT_CHUNK, "tick0": part["tick0"], "tick1": part["tick1"], "columns": columns}
+
+
 def update() -> None:
     """Make all files anew, which is due only when the major version changes."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     record_small(SMALL)
     record_smoke(SMOKE)
+    record_insight(INSIGHT)
     EXPECTED.write_text(json.dumps(contents(SMALL), separators=(",", ":")) + "\n", encoding="utf-8")
     SMOKE_EXPECTED.write_text(json.dumps(smoke_contents(SMOKE), separators=(",", ":")) + "\n", encoding="utf-8")
+    INSIGHT_EXPECTED.write_text(json.dumps(insight_contents(INSIGHT), separators=(",", ":")) + "\n", encoding="utf-8")

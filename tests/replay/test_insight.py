@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.record import Match, Recorder
 from echelon.replay.schema import MechFlag
 from echelon.training.vec_env import VectorEnv
+from tests.replay.golden import INSIGHT, INSIGHT_EXPECTED, insight_contents
 from tests.replay.test_record import all_frames, config
 
 SECONDS = 12.0
@@ -112,3 +114,9 @@ def test_a_match_without_policy_columns_says_nothing_of_them(tmp_path):
     with Replay(path) as replay:
         assert "insight" not in replay.header
         assert "action" not in {c["name"] for c in replay.header["columns"]}
+
+
+def test_a_golden_match_with_policy_columns_still_says_the_same():
+    expected = json.loads(INSIGHT_EXPECTED.read_text(encoding="utf-8"))
+    assert insight_contents(INSIGHT) == expected
+    assert any(expected["columns"]["action"]) and any(expected["columns"]["reward"])

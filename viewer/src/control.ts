@@ -1,17 +1,28 @@
 // All that can be done to the state: plain functions from a state and a wish to the state changed. They touch neither
 // the DOM nor three.js, so that the rules of the player are tested without a browser.
 
+import { shownMechs } from "./data/knowledge";
 import { chunkAt } from "./data/store";
+import { shotAt } from "./director";
 import { samplePoses } from "./interpolate";
 import { EventKind, type IndexView, MechFlag } from "./protocol.gen";
-import type { CameraMode, MatchState, ViewerState } from "./state";
+import type { CameraMode, Fog, Layer, MatchState, ViewerState } from "./state";
 import { LIVE_MARGIN_S, type Marker, advance, deathTicks, nextMarker, nextSpeed } from "./timeline";
 
+const FLIGHT_STEP = 2; // of the wheel in flight [vox]
 const MIN_DISTANCE = 4;
 const MAX_DISTANCE = 400;
 const LOWEST = 0.06; // least angle above the ground [rad]
 const HIGHEST = Math.PI / 2 - 0.001;
+const FIRST = { azimuth: 0, elevation: -0.05, distance: 0 }; // from the heading: straight ahead, a little down
+const STEEPEST = 1.4; // of a look up or down in first person and in flight [rad]
+const LOWEST_FLIGHT = 0.8; // [vox]
+const FLIGHT_MARGIN = 60; // how far from the map one may fly [vox]
 const FOLLOW = { azimuth: Math.PI - 0.4, elevation: 0.47, distance: 16 }; // where the camera goes when it begins to follow
+const SHORTEST_LOOP_S = 0.5;
+const FOGS: readonly Fog[] = ["none", "blue", "red", "mech"];
+const LAYERS: readonly Layer[] = ["none", "presence", "damage", "ways"];
+const FLIGHT_START = 0.35; // share of its distance that a camera goes ahead when it begins to fly
 const FOLLOW_GRACE = 0.5; // ticks; how close to the live edge counts as being there
 
 /** The last tick that can be shown. */
@@ -40,6 +51,10 @@ export function openMatch(state: ViewerState, match: MatchState): void {
   state.speed = 1;
   state.playing = true;
   state.selected = -1;
+  state.loop = null;
+  state.loopFrom = null;
+  state.fog = "none";
+  state.layer = "none";
   state.following = match.index.live;
   if (state.following) state.tick = Math.max(0, lastTick(match) - LIVE_MARGIN_S * match.header.tick_hz);
   frameMap(state);
@@ -47,6 +62,7 @@ export function openMatch(state: ViewerState, match: MatchState): void {
 
 /** Go back to the list. */
 export function closeMatch(state: ViewerState): void {
+  state.match?.sweep.rest();
   state.match?.source.close();
   state.match = null;
   state.page = "list";
@@ -126,7 +142,7 @@ export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
   const marker = state.match ? nextMarker(state.match.markers, state.tick, step) : null;
   if (marker) {
     seek(state, marker.tick);
-    if (state.camera.mode === "follow" && marker.whom >= 0) state.selected = marker.whom;
+    if (withMech(state.camera.mode) && marker.whom >= 0) state.selected = marker.whom;
   }
   return marker;
 }
@@ -143,7 +159,7 @@ export function tickClock(state: ViewerState, elapsed: number): void {
     // where the next frames have not arrived the cursor waits for them
     if (match.chunk !== null) {
       const moved = advance(state.tick, elapsed, speed, match.header.tick_hz, last);
-      state.tick = moved.tick;
+      state.tick = looped(state, moved.tick);
       if (moved.stopped && !match.index.live) state.playing = false;
     }
   }
@@ -160,9 +176,15 @@ export function locate(state: ViewerState): void {
   match.chunkNumber = number;
   if (!match.chunk) return;
   const { poses, header } = match;
-  samplePoses(match.chunk, state.tick, header.tick_hz, match.store.odometer(number), poses);
+  samplePoses(match.chunk, state.tick, header.tick_hz, poses);
+  shownMechs(match, state.fog, state.selected, state.tick, match.shown);
+  const grids = state.layer === "presence" || state.layer === "damage";
+  const curves = state.showPilot ? state.selected : -1;
+  if (grids || curves >= 0) match.sweep.want(match.index.chunks.length, grids, curves);
+  else match.sweep.rest();
   const { camera, selected } = state;
-  if (camera.mode === "follow" && selected >= 0) camera.target = [poses.x[selected], poses.y[selected], poses.z[selected]];
+  if (camera.mode === "director") Object.assign(camera, shotAt(match, state.tick) ?? {});
+  if (withMech(camera.mode) && selected >= 0) camera.target = [poses.x[selected], poses.y[selected], poses.z[selected]];
 }
 
 /** Select a mech, or none with -1; following begins with the camera behind it. */
@@ -171,7 +193,13 @@ export function select(state: ViewerState, mech: number, follow: boolean): void 
   if (!match || mech >= match.header.mechs) return;
   if (mech < 0) leaveFollow(state);
   state.selected = mech;
-  if (mech >= 0 && follow) setCameraMode(state, "follow");
+  if (mech >= 0 && follow && state.camera.mode !== "first") setCameraMode(state, "follow");
+  if (mech < 0 && state.fog === "mech") state.fog = "none";
+}
+
+/** Select a mech if none is selected. */
+export function pickAny(state: ViewerState): void {
+  if (state.selected < 0) cycleMech(state, 1);
 }
 
 /** Select the next mech that is present; the living first, if any are. */
@@ -182,7 +210,7 @@ export function cycleMech(state: ViewerState, step: 1 | -1): void {
   const living = all.filter((mech) => match.poses.flags[mech] & MechFlag.ALIVE);
   const candidates = living.length > 0 ? living : all;
   const next = step > 0 ? candidates.find((mech) => mech > state.selected) : candidates.findLast((mech) => mech < state.selected);
-  select(state, next ?? (step > 0 ? candidates[0] : candidates[candidates.length - 1]), state.camera.mode === "follow");
+  select(state, next ?? (step > 0 ? candidates[0] : candidates[candidates.length - 1]), withMech(state.camera.mode));
 }
 
 /** Change how the camera moves; without a selected mech, following takes the first one. */
@@ -190,11 +218,14 @@ export function setCameraMode(state: ViewerState, mode: CameraMode): void {
   const match = state.match;
   if (!match) return;
   const { camera } = state;
-  if (mode === "follow") {
+  if (mode === "follow" || mode === "first") {
     if (state.selected < 0) cycleMech(state, 1);
-    if (camera.mode !== "follow") Object.assign(camera, FOLLOW);
+    if (camera.mode !== mode) Object.assign(camera, mode === "first" ? FIRST : FOLLOW);
     camera.mode = mode;
     locate(state);
+  } else if (mode === "free") {
+    leaveFollow(state);
+    takeOff(state);
   } else if (mode === "top") {
     leaveFollow(state);
     const span = Math.max(match.header.world.size[0], match.header.world.size[1]);
@@ -202,7 +233,7 @@ export function setCameraMode(state: ViewerState, mode: CameraMode): void {
     camera.target = [match.header.world.size[0] / 2, match.header.world.size[1] / 2, 0];
   } else {
     leaveFollow(state);
-    if (camera.mode === "top") frameMap(state);
+    if (camera.mode === "top" || camera.mode === "free") frameMap(state);
   }
   state.camera.mode = mode;
 }
@@ -210,10 +241,91 @@ export function setCameraMode(state: ViewerState, mode: CameraMode): void {
 /** Stop following, and stay where the camera is. */
 export function leaveFollow(state: ViewerState): void {
   const { camera, match, selected } = state;
-  if (camera.mode !== "follow") return;
+  if (!withMech(camera.mode)) return;
+  const first = camera.mode === "first";
   camera.mode = "orbit";
   if (!match || selected < 0) return;
+  if (first) Object.assign(camera, FOLLOW);
   camera.azimuth += match.poses.yaw[selected]; // it was counted from the heading
+}
+
+/** Whether the camera goes where the selected mech goes. */
+export function withMech(mode: CameraMode): boolean {
+  return mode === "follow" || mode === "first";
+}
+
+/** Begin to fly from where the camera is, looking the same way. */
+function takeOff(state: ViewerState): void {
+  const { camera } = state;
+  if (camera.mode === "free") return;
+  const flat = Math.cos(camera.elevation) * camera.distance;
+  const [x, y, z] = camera.target;
+  const ahead = 1 - FLIGHT_START;
+  camera.target = [x + Math.cos(camera.azimuth) * flat * ahead, y + Math.sin(camera.azimuth) * flat * ahead, z + Math.sin(camera.elevation) * camera.distance * ahead];
+  camera.azimuth = wrapped(camera.azimuth + Math.PI);
+  camera.elevation = -Math.min(camera.elevation, STEEPEST);
+}
+
+/** Fly ahead along the view, sideways, and up [vox]. */
+export function fly(state: ViewerState, ahead: number, right: number, up: number): void {
+  const { camera, match } = state;
+  if (!match) return;
+  const [sin, cos, level] = [Math.sin(camera.azimuth), Math.cos(camera.azimuth), Math.cos(camera.elevation)];
+  const [sizeX, sizeY, sizeZ] = match.header.world.size;
+  const within = (value: number, most: number) => Math.max(-FLIGHT_MARGIN, Math.min(most + FLIGHT_MARGIN, value));
+  camera.target = [
+    within(camera.target[0] + ahead * cos * level + right * sin, sizeX),
+    within(camera.target[1] + ahead * sin * level - right * cos, sizeY),
+    Math.max(LOWEST_FLIGHT, Math.min(3 * sizeZ + FLIGHT_MARGIN, camera.target[2] + ahead * Math.sin(camera.elevation) + up)),
+  ];
+}
+
+/** Look at another place from the same side: for the small map. */
+export function lookAt(state: ViewerState, x: number, y: number): void {
+  leaveFollow(state);
+  if (state.camera.mode === "director") state.camera.mode = "orbit";
+  state.camera.target = [x, y, state.camera.mode === "free" ? state.camera.target[2] : 0];
+}
+
+/** Cut the picture down to what another side knows; a mech's own sight needs a selected mech. */
+export function cycleFog(state: ViewerState, step: 1 | -1 = 1): void {
+  const choices = FOGS.filter((fog) => fog !== "mech" || state.selected >= 0);
+  state.fog = choices[(choices.indexOf(state.fog) + step + choices.length) % choices.length];
+}
+
+/** Lay another thing over the ground. */
+export function cycleLayer(state: ViewerState): void {
+  state.layer = LAYERS[(LAYERS.indexOf(state.layer) + 1) % LAYERS.length];
+}
+
+/** Begin a loop at the cursor, or end it there; a loop that is there goes. */
+export function markLoop(state: ViewerState): void {
+  const { match, loopFrom, tick } = state;
+  if (!match) return;
+  if (state.loop) state.loop = null;
+  else if (loopFrom === null) state.loopFrom = tick;
+  else setLoop(state, loopFrom, tick);
+}
+
+/** Play between two ticks again and again. */
+export function setLoop(state: ViewerState, from: number, to: number): void {
+  const { match } = state;
+  state.loopFrom = null;
+  if (!match) return;
+  const [low, high] = [Math.max(0, Math.min(from, to)), Math.min(lastTick(match), Math.max(from, to))];
+  state.loop = high - low >= SHORTEST_LOOP_S * match.header.tick_hz ? [low, high] : null;
+}
+
+/** The cursor, taken back to the loop's other end where it has left it in the direction of play. */
+function looped(state: ViewerState, tick: number): number {
+  if (!state.loop) return tick;
+  const [from, to] = state.loop;
+  if (state.speed > 0 && state.tick <= to && tick >= to) return from;
+  return state.speed < 0 && state.tick >= from && tick <= from ? to : tick;
+}
+
+function wrapped(angle: number): number {
+  return angle - 2 * Math.PI * Math.round(angle / (2 * Math.PI));
 }
 
 /** Turn the camera about its target [rad]. */
@@ -221,12 +333,18 @@ export function turnCamera(state: ViewerState, azimuth: number, elevation: numbe
   const { camera } = state;
   camera.azimuth += azimuth;
   if (camera.mode === "top") return;
+  if (camera.mode === "first" || camera.mode === "free") {
+    camera.elevation = Math.max(-STEEPEST, Math.min(STEEPEST, camera.elevation - elevation));
+    return;
+  }
+  if (camera.mode === "director") camera.mode = "orbit";
   camera.elevation = Math.max(LOWEST, Math.min(HIGHEST, camera.elevation + elevation));
 }
 
 /** Bring the camera nearer (below 1) or farther (above 1). */
 export function zoomCamera(state: ViewerState, factor: number): void {
   const { camera } = state;
+  if (camera.mode === "free") return fly(state, factor < 1 ? FLIGHT_STEP : -FLIGHT_STEP, 0, 0);
   camera.distance = Math.max(MIN_DISTANCE, Math.min(MAX_DISTANCE, camera.distance * factor));
 }
 
@@ -234,7 +352,9 @@ export function zoomCamera(state: ViewerState, factor: number): void {
 export function panCamera(state: ViewerState, right: number, away: number): void {
   const { camera, match } = state;
   if (!match) return;
+  if (camera.mode === "free") return fly(state, away, right, 0);
   leaveFollow(state);
+  if (camera.mode === "director") camera.mode = "orbit";
   const [sin, cos] = [Math.sin(camera.azimuth), Math.cos(camera.azimuth)];
   const [sizeX, sizeY] = match.header.world.size;
   camera.target[0] = Math.max(0, Math.min(sizeX, camera.target[0] - right * sin - away * cos));

@@ -16,11 +16,13 @@ export interface KeyRow {
 /** Ways out of the page that keys may take. */
 export interface Exits {
   toList(): void; // leave the match
+  savePicture(): void; // of what is seen now
 }
 
 const TURN = 0.09; // [rad] per key press
 const TILT = 0.07;
 const ZOOM = 1.12;
+const FLY = 1.5; // [vox] per key press
 const PAN = 2.5; // [vox] per key press
 
 /** Build the table of keys. */
@@ -34,22 +36,43 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("Time", ["r"], "R", "Play backward, or forward again", (s) => control.reverse(s)),
     row("Time", ["n", "p"], "N  P", "Next or previous event", (s, e) => void control.jumpToMarker(s, e.key.toLowerCase() === "n" ? 1 : -1)),
     row("Time", ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"], "0 – 9", "Go to that tenth of the match", (s, e) => s.match && control.seek(s, (Number(e.key) / 10) * control.lastTick(s.match))),
+    row("Time", ["[", "]"], "[  ]", "Begin a loop here, end it here; again lets it go", (s) => control.markLoop(s)),
     row("Time", ["home"], "Home", "Go to the start", (s) => control.seek(s, 0)),
     row("Time", ["end"], "End", "Go to the end, or live", (s) => control.goLive(s)),
     row("Mechs", [",", "."], ",  .", "Mech before or after", (s, e) => control.cycleMech(s, e.key === "," ? -1 : 1)),
     row("Mechs", ["f"], "F", "Follow the mech, or let it go", (s) => control.setCameraMode(s, s.camera.mode === "follow" ? "orbit" : "follow")),
+    row("Mechs", ["v"], "V", "See with its eyes, or step out", (s) => control.setCameraMode(s, s.camera.mode === "first" ? "follow" : "first")),
+    row("Mechs", ["x"], "X", "Lines to those it knows, aims at and paints", (s) => { s.showLinks = !s.showLinks; }),
+    row("Mechs", ["u"], "U", "Its curves: condition, value, rewards", (s) => { control.pickAny(s); s.showPilot = !s.showPilot; }),
     row("Mechs", ["escape"], "Esc", "Close what is open, select nothing, then leave", (s) => escape(s, exits)),
     row("Camera", ["o"], "O", "Circle the map", (s) => { control.leaveFollow(s); control.frameMap(s); }),
     row("Camera", ["t"], "T", "Look straight down", (s) => control.setCameraMode(s, s.camera.mode === "top" ? "orbit" : "top")),
-    row("Camera", ["a", "d"], "A  D", "Turn", (s, e) => control.turnCamera(s, e.key.toLowerCase() === "a" ? -TURN : TURN, 0)),
-    row("Camera", ["w", "s"], "W  S", "Tilt", (s, e) => control.turnCamera(s, 0, e.key.toLowerCase() === "w" ? TILT : -TILT)),
+    row("Camera", ["y"], "Y", "Go where the fight is", (s) => control.setCameraMode(s, s.camera.mode === "director" ? "orbit" : "director")),
+    row("Camera", ["e"], "E", "Fly freely", (s) => control.setCameraMode(s, s.camera.mode === "free" ? "orbit" : "free")),
+    row("Camera", ["a", "d"], "A  D", "Turn; in flight, left and right", (s, e) => sideways(s, e.key.toLowerCase() === "a" ? -1 : 1)),
+    row("Camera", ["w", "s"], "W  S", "Tilt; in flight, ahead and back", (s, e) => ahead(s, e.key.toLowerCase() === "w" ? 1 : -1)),
     row("Camera", ["+", "=", "-"], "+  −", "Nearer or farther", (s, e) => control.zoomCamera(s, e.key === "-" ? ZOOM : 1 / ZOOM)),
     row("Camera", ["pageup", "pagedown"], "PgUp  PgDn", "Move over the map", (s, e) => control.panCamera(s, 0, e.key === "PageUp" ? PAN : -PAN)),
+    row("View", ["g"], "G", "Only what blue knows, red, or the mech", (s) => control.cycleFog(s)),
+    row("View", ["h"], "H", "On the ground: presence, damage, ways to the zone", (s) => control.cycleLayer(s)),
+    row("View", ["i"], "I", "Small map", (s) => { s.showMap = !s.showMap; }),
+    row("View", ["q"], "Q", "Share: link, picture, clip, page", (s) => { s.showShare = !s.showShare; }),
+    row("View", ["z"], "Z", "Save a picture", () => exits.savePicture()),
     row("View", ["b"], "B", "Plates above the mechs", (s) => { s.showBars = !s.showBars; }),
     row("View", ["c"], "C", "Curves of the match", (s) => { s.showChart = !s.showChart; }),
     row("View", ["m"], "M", "Table of all mechs", (s) => { s.showTable = !s.showTable; }),
     row("View", ["?"], "?", "These keys", (s) => { s.showHelp = !s.showHelp; }),
   ];
+}
+
+function sideways(state: ViewerState, right: 1 | -1): void {
+  if (state.camera.mode === "free") control.fly(state, 0, right * FLY, 0);
+  else control.turnCamera(state, right * TURN * (state.camera.mode === "first" ? -1 : 1), 0);
+}
+
+function ahead(state: ViewerState, step: 1 | -1): void {
+  if (state.camera.mode === "free") control.fly(state, step * FLY, 0, 0);
+  else control.turnCamera(state, 0, step * TILT);
 }
 
 function arrows(state: ViewerState, event: KeyboardEvent): void {
@@ -59,7 +82,8 @@ function arrows(state: ViewerState, event: KeyboardEvent): void {
 }
 
 function escape(state: ViewerState, exits: Exits): void {
-  if (state.showHelp || state.showChart || state.showTable) state.showHelp = state.showChart = state.showTable = false;
+  const open = state.showHelp || state.showChart || state.showTable || state.showShare || state.showPilot;
+  if (open) state.showHelp = state.showChart = state.showTable = state.showShare = state.showPilot = false;
   else if (state.selected >= 0) control.select(state, -1, false);
   else exits.toList();
 }
@@ -119,6 +143,7 @@ export function bindPointer(canvas: HTMLCanvasElement, state: ViewerState, onPic
       spread = apart;
       control.panCamera(state, -dx * shift * 0.5, dy * shift * 0.5);
     } else if (event.buttons & 2 || event.shiftKey || state.camera.mode === "top") control.panCamera(state, -dx * shift, dy * shift);
+    else if (state.camera.mode === "first" || state.camera.mode === "free") control.turnCamera(state, dx * TURN_PER_PIXEL, -dy * TURN_PER_PIXEL);
     else control.turnCamera(state, -dx * TURN_PER_PIXEL, dy * TURN_PER_PIXEL);
   };
   const end = (event: PointerEvent) => {

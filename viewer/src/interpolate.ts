@@ -15,7 +15,9 @@ export interface Poses {
   readonly yaw: Float32Array; // heading [rad]
   readonly speed: Float32Array; // along the ground [vox/s]
   readonly climb: Float32Array; // upward speed [vox/s]
-  readonly walked: Float32Array; // way along the heading since the match began, as far as known [vox]
+  readonly walked: Float32Array; // way along the heading since the chunk began, backward steps counted negative [vox]
+  readonly stretch: Float32Array; // the same at the chunk's end [vox]
+  readonly trodden: Float32Array; // share of the chunk's way, backward steps included, that lies behind, 0 to 1
   readonly hp: Float32Array; // body hit points
   readonly legHp: Float32Array; // leg hit points
   readonly heat: Float32Array; // heat units
@@ -24,15 +26,16 @@ export interface Poses {
   readonly alive: Float32Array; // share, 1 living
   readonly fallen: Float32Array; // share, 1 on the ground
   readonly shutdown: Float32Array; // share, 1 overheated
+  readonly known: Float32Array; // share, 1 known to a hostile
 }
 
 /** Make poses for a number of mechs. */
 export function makePoses(count: number): Poses {
   const column = () => new Float32Array(count);
   return {
-    count, x: column(), y: column(), z: column(), yaw: column(), speed: column(), climb: column(), walked: column(),
+    count, x: column(), y: column(), z: column(), yaw: column(), speed: column(), climb: column(), walked: column(), stretch: column(), trodden: column(),
     hp: column(), legHp: column(), heat: column(), stability: column(), flags: new Uint16Array(count),
-    alive: column(), fallen: column(), shutdown: column(),
+    alive: column(), fallen: column(), shutdown: column(), known: column(),
   };
 }
 
@@ -65,8 +68,8 @@ function between(p0: number, v0: number, p1: number, v1: number, t: number): num
   return straight + Math.max(-OVERSHOOT, Math.min(OVERSHOOT, hermite(p0, v0, p1, v1, t) - straight));
 }
 
-/** Fill `out` with the state at `tick`; `odometer` is what each mech had walked when the chunk began. */
-export function samplePoses(chunk: Chunk, tick: number, tickHz: number, odometer: Float64Array, out: Poses): Poses {
+/** Fill `out` with the state at `tick`. */
+export function samplePoses(chunk: Chunk, tick: number, tickHz: number, out: Poses): Poses {
   const { frame, next, share } = frameAt(chunk, tick);
   const seconds = (chunk.tick[next] - chunk.tick[frame]) / tickHz;
   const { mech, mechs } = chunk;
@@ -80,7 +83,10 @@ export function samplePoses(chunk: Chunk, tick: number, tickHz: number, odometer
     out.yaw[m] = mixAngle(mech.yaw[a], mech.yaw[b], share);
     out.speed[m] = Math.hypot(mix(mech.vx, a, b), mix(mech.vy, a, b));
     out.climb[m] = mix(mech.vz, a, b);
-    out.walked[m] = odometer[m] + mix(chunk.walked, a, b);
+    const end = (chunk.frames - 1) * mechs + m;
+    out.walked[m] = mix(chunk.walked, a, b);
+    out.stretch[m] = chunk.walked[end];
+    out.trodden[m] = chunk.trodden[end] > 0 ? mix(chunk.trodden, a, b) / chunk.trodden[end] : 0;
     out.hp[m] = mix(mech.hp, a, b);
     out.legHp[m] = mix(mech.leg_hp, a, b);
     out.heat[m] = mix(mech.heat, a, b);
@@ -93,8 +99,18 @@ export function samplePoses(chunk: Chunk, tick: number, tickHz: number, odometer
     out.alive[m] = eases(MechFlag.ALIVE);
     out.fallen[m] = eases(MechFlag.FALLEN);
     out.shutdown[m] = eases(MechFlag.SHUTDOWN);
+    out.known[m] = eases(MechFlag.SEEN);
   }
   return out;
+}
+
+/**
+ * Where in its gait a mech is, in cycles, for a stride [vox]. Every chunk begins and ends with the same foot, so that the
+ * gait depends on nothing before the chunk: what is missing to whole cycles is spread over the way walked in it.
+ */
+export function gaitOf(walked: number, stretch: number, trodden: number, stride: number): number {
+  const whole = Math.round(stretch / stride) * stride;
+  return (walked + (whole - stretch) * trodden) / stride;
 }
 
 /** Where one mech is at a tick, and where it faces. */

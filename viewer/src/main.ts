@@ -6,6 +6,7 @@ import "./style/fonts.css";
 import "./style/base.css";
 import "./style/list.css";
 import "./style/match.css";
+import "./style/insight.css";
 import { Api } from "./client";
 import * as control from "./control";
 import { el } from "./hud/dom";
@@ -15,7 +16,7 @@ import { Thumbnails } from "./hud/thumbnails";
 import { bindKeys, bindPointer, keyTable } from "./input";
 import { wishedTier } from "./render/quality";
 import { formatRoute, parseRoute } from "./routes";
-import { Session } from "./session";
+import { Session, embeddedReplay } from "./session";
 import { defaults } from "./state";
 import { Screen } from "./screen";
 
@@ -34,8 +35,9 @@ const session = new Session(state, api);
 const toList = () => {
   location.hash = "";
 };
-const keys = keyTable({ toList });
-const hud = new Hud(state, keys, toList, () => screen.quality());
+const keys = keyTable({ toList, savePicture: () => void hud.share.savePicture() });
+const shown = { picture: () => screen.picture(state), stream: () => screen.stream() };
+const hud: Hud = new Hud(state, keys, toList, () => screen.quality(), shown, (id) => api.fileUrl(id));
 const list = new MatchList(
   {
     open: (id) => (location.hash = formatRoute({ match: id, seconds: null, mech: null, camera: null })),
@@ -57,7 +59,9 @@ bindPointer(canvas, state, (x, y, twice) => {
 /** Go where the address says. */
 function followAddress(): void {
   const route = parseRoute(location.hash);
-  if (route.match === null) {
+  if (route.match === null && route.newest !== undefined) {
+    void session.openNewest(route.newest);
+  } else if (route.match === null) {
     // a file has no address, so that only leaving for the list by hand closes it
     if (state.match?.id !== "file" || location.hash === "") session.leave();
   } else if (state.match?.id !== route.match) {
@@ -105,8 +109,15 @@ function frame(now: number): void {
 function keepAddress(): void {
   const { match } = state;
   if (!match || match.id === "file") return;
-  const seconds = state.following ? null : state.tick / match.header.tick_hz;
-  const hash = formatRoute({ match: match.id, seconds, mech: state.selected, camera: state.camera.mode });
+  const hz = match.header.tick_hz;
+  const { camera, fog, layer, loop } = state;
+  const seconds = state.following ? null : state.tick / hz;
+  const placed = camera.mode === "orbit" || camera.mode === "free";
+  const hash = formatRoute({
+    match: match.id, seconds, mech: state.selected, camera: camera.mode, fog, layer,
+    view: placed ? [...camera.target, camera.azimuth, camera.elevation, camera.distance] : undefined,
+    loop: loop ? [loop[0] / hz, loop[1] / hz] : undefined, newest: state.followNewest ? match.header.run : undefined,
+  });
   if (hash !== location.hash) history.replaceState(null, "", hash);
 }
 
@@ -115,6 +126,10 @@ function keepAddress(): void {
 Object.assign(window, {
   echelon: { state, control, cost: () => screen.cost(), complete: () => screen.complete, redraw: () => screen.redraw(state) },
 });
-session.start();
-followAddress();
+const embedded = embeddedReplay();
+if (embedded) void session.openFile(embedded);
+else {
+  session.start();
+  followAddress();
+}
 requestAnimationFrame(frame);

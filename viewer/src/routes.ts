@@ -1,7 +1,7 @@
 // What the address says: which match, and where in it. Values from an address are checked one by one; what makes no
 // sense is left out.
 
-import type { CameraMode } from "./state";
+import type { CameraMode, Fog, Layer } from "./state";
 
 /** A place to be. */
 export interface Route {
@@ -9,10 +9,19 @@ export interface Route {
   seconds: number | null; // time in the match
   mech: number | null; // selected mech
   camera: CameraMode | null;
+  view?: [number, number, number, number, number, number]; // target, azimuth, elevation and distance of the camera
+  fog?: Fog;
+  layer?: Layer;
+  loop?: [number, number]; // seconds between which it plays again and again
+  newest?: string; // follow the newest match of this run, "" of any
 }
 
+const FOGS: readonly string[] = ["blue", "red", "mech"] satisfies Fog[];
+const LAYERS: readonly string[] = ["presence", "damage", "ways"] satisfies Layer[];
+const RUN = /^[A-Za-z0-9._-]{0,128}$/;
+const MOST = 100000; // of any number of a camera
 const ID = /^[a-z0-9-]{1,64}$/;
-const CAMERAS: readonly string[] = ["orbit", "follow", "top"] satisfies CameraMode[];
+const CAMERAS: readonly string[] = ["orbit", "follow", "first", "top", "free", "director"] satisfies CameraMode[];
 
 /** Read the part of an address after "#". */
 export function parseRoute(hash: string): Route {
@@ -24,7 +33,17 @@ export function parseRoute(hash: string): Route {
   };
   const [match, camera] = [fields.get("match"), fields.get("cam")];
   const mech = number("mech", 4095);
+  const list = (name: string, count: number): number[] | undefined => {
+    const values = (fields.get(name) ?? "").split(/[,~]/).map((text) => (text.trim() === "" ? NaN : Number(text)));
+    return values.length === count && values.every((value) => Math.abs(value) <= MOST) ? values : undefined;
+  };
+  const [fog, layer, newest, loop] = [fields.get("fog"), fields.get("layer"), fields.get("newest"), list("ab", 2)];
   return {
+    view: list("view", 6) as Route["view"],
+    fog: fog !== null && FOGS.includes(fog) ? (fog as Fog) : undefined,
+    layer: layer !== null && LAYERS.includes(layer) ? (layer as Layer) : undefined,
+    loop: loop && loop[0] >= 0 && loop[1] > loop[0] ? [loop[0], loop[1]] : undefined,
+    newest: newest !== null && RUN.test(newest) ? newest : undefined,
     match: match !== null && ID.test(match) ? match : null,
     seconds: number("t", 86400),
     mech: mech !== null && Number.isInteger(mech) ? mech : null,
@@ -39,5 +58,10 @@ export function formatRoute(route: Route): string {
   if (route.seconds !== null) fields.set("t", route.seconds.toFixed(1));
   if (route.mech !== null && route.mech >= 0) fields.set("mech", String(route.mech));
   if (route.camera !== null && route.camera !== "orbit") fields.set("cam", route.camera);
+  if (route.view) fields.set("view", route.view.map((value) => Number(value.toFixed(2))).join("~"));
+  if (route.fog && route.fog !== "none") fields.set("fog", route.fog);
+  if (route.layer && route.layer !== "none") fields.set("layer", route.layer);
+  if (route.loop) fields.set("ab", route.loop.map((value) => value.toFixed(1)).join("~"));
+  if (route.newest !== undefined) fields.set("newest", route.newest);
   return `#${fields}`;
 }

@@ -9,6 +9,7 @@ import { Stage, makeContext } from "./render/stage";
 import type { MatchState, ViewerState } from "./state";
 
 const ROUGH_STEP = 2; // texels along a side that share a colour, in the first tiles
+const CLIP_HZ = 30; // frames of a clip per second
 const SOON_MS = 50;
 const REST_MS = 250; // a picture that stays this long is drawn once more, as sharp as its tier allows
 
@@ -101,6 +102,17 @@ export class Screen {
   /** Draw the moment at once, changed or not, as when at rest. */
   redraw(state: ViewerState): void {
     if (this.view && !this.lost) this.paint(state, this.sharpest);
+  }
+
+  /** The moment as a PNG, drawn anew since what was drawn before may be gone. */
+  picture(state: ViewerState): Promise<Blob | null> {
+    this.redraw(state);
+    return new Promise((done) => this.canvas.toBlob(done, "image/png"));
+  }
+
+  /** The picture as it moves. */
+  stream(): MediaStream {
+    return this.canvas.captureStream(CLIP_HZ);
   }
 
   /** The mech near a point of the canvas, or -1. */

@@ -5,14 +5,32 @@ import { type Api, LiveChannel } from "./client";
 import * as control from "./control";
 import { FileSource, type ReplaySource, ServerSource } from "./data/source";
 import { ChunkStore } from "./data/store";
+import { Sweep, type Swept } from "./data/sweep";
 import { teamName } from "./hud/words";
 import { makePoses } from "./interpolate";
 import type { Header, IndexView, Notice } from "./protocol.gen";
-import type { Route } from "./routes";
+import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
 const PAGE = 60; // matches per request
 const FRESH_MS = 400; // notices nearer together than this are answered by one request
+
+/** What reading a whole match must know of it. */
+export function sweptOf(header: Header): Swept {
+  return {
+    size: header.world.size, tickHz: header.tick_hz, terms: header.insight?.terms.length ?? 0,
+    spec: (mech) => header.chassis[header.roster[mech].chassis] ?? { hp: 100, heat_cap: 100 },
+  };
+}
+
+/** The replay that this page holds itself, in a page that was exported to open without a server. */
+export function embeddedReplay(): File | null {
+  const holder = document.getElementById("echelon-replay");
+  if (!holder) return null;
+  const text = atob((holder.textContent ?? "").trim());
+  const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+  return new File([bytes], holder.dataset.name ?? "replay.ecr");
+}
 
 function message(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
@@ -27,6 +45,8 @@ export class Session {
   private timers = new Map<string, number>();
 
   constructor(private readonly state: ViewerState, private readonly api: Api) {}
+
+  private newestOf = ""; // run whose newest match is waited for while none is open
 
   /** Load the list, and listen. */
   start(): void {
@@ -51,6 +71,30 @@ export class Session {
     }
     if (route.mech !== null) control.select(state, route.mech, false);
     if (route.camera !== null) control.setCameraMode(state, route.camera);
+    if (route.view && (state.camera.mode === "orbit" || state.camera.mode === "free")) {
+      const [x, y, z, azimuth, elevation, distance] = route.view;
+      Object.assign(state.camera, { target: [x, y, z], azimuth, elevation, distance });
+    }
+    if (route.fog && (route.fog !== "mech" || state.selected >= 0)) state.fog = route.fog;
+    if (route.layer) state.layer = route.layer;
+    const hz = state.match.header.tick_hz;
+    if (route.loop) control.setLoop(state, route.loop[0] * hz, route.loop[1] * hz);
+    state.followNewest = route.newest !== undefined;
+  }
+
+  /** Open the newest match of a run, "" for any, and go on to each newer one; where there is none yet, wait for it. */
+  async openNewest(run: string): Promise<void> {
+    this.state.followNewest = true;
+    this.newestOf = run;
+    const page = await this.api.matches(run, PAGE, 0).catch(() => null);
+    const newest = page?.matches.reduce((a, b) => (b.created > a.created ? b : a), page.matches[0]);
+    if (!newest || this.state.match?.id === newest.id) return;
+    // what is being played is watched to its end
+    const { match } = this.state;
+    if (match?.index.live && !newest.live) return;
+    const fields = { seconds: null, mech: null, camera: match ? this.state.camera.mode : null, newest: run };
+    history.replaceState(null, "", formatRoute({ match: newest.id, ...fields }));
+    await this.open(newest.id, { match: newest.id, ...fields });
   }
 
   /** Open a file of the user's. */
@@ -73,6 +117,7 @@ export class Session {
     try {
       const opened = await source.open();
       if (wish !== this.opening) return source.close(), false;
+      state.match?.sweep.rest();
       state.match?.source.close();
       control.openMatch(state, this.makeMatch(id, source, opened, title));
       void this.loadWorld(source);
@@ -97,6 +142,7 @@ export class Session {
     const match: MatchState = {
       id, source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null,
       title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`, chunk: null, chunkNumber: 0, poses: makePoses(header.mechs),
+      shown: new Float32Array(header.mechs).fill(1), sweep: new Sweep((number) => source.chunk(number), sweptOf(header)),
     };
     control.updateIndex(match, index);
     return match;
@@ -149,6 +195,7 @@ export class Session {
 
   private take(notice: Notice): void {
     const { match, page } = this.state;
+    if (notice.type === "match" && this.state.followNewest) this.soon("newest", () => this.openNewest(match?.header.run ?? this.newestOf));
     if (match?.id === notice.id) this.soon("match", () => this.refresh(match));
     if (page === "list" || notice.type !== "chunk") this.soon("list", () => this.reload());
   }
@@ -173,6 +220,7 @@ export class Session {
     const index = await match.source.refresh().catch(() => null);
     if (!index || this.state.match !== match) return;
     match.store.retry();
+    match.sweep.retry();
     control.updateIndex(match, index);
     if (!index.live) this.state.following = false;
   }

@@ -5,17 +5,23 @@ import type { ReplaySource } from "./data/source";
 import type { ChunkStore } from "./data/store";
 import type { Chunk, World } from "./data/replay";
 import type { Scenery } from "./data/looks";
+import type { Sweep } from "./data/sweep";
 import type { Header, IndexView, MatchSummary } from "./protocol.gen";
 import type { Poses } from "./interpolate";
 import type { Marker } from "./timeline";
 
-export type CameraMode = "orbit" | "follow" | "top";
+export type CameraMode = "orbit" | "follow" | "first" | "top" | "free" | "director";
+
+/** Whose knowledge the picture is cut down to: everybody's, a team's, or the selected mech's. */
+export type Fog = "none" | "blue" | "red" | "mech";
+/** What is laid over the ground: nothing, where mechs spent their time, where damage was taken, or the ways to the zone. */
+export type Layer = "none" | "presence" | "damage" | "ways";
 
 /** Where the camera is; positions in voxel space, angles in radians. */
 export interface CameraState {
-  mode: CameraMode; // orbit a point, stay with the selected mech, or look straight down
-  target: [number, number, number]; // what it looks at [vox]
-  azimuth: number; // direction from the target to the camera, counter-clockwise from +x, or from the heading when following
+  mode: CameraMode; // orbit a point, stay behind or in the selected mech, look down, fly, or go where the fight is
+  target: [number, number, number]; // what it looks at, or where it is when flying [vox]
+  azimuth: number; // direction from the target to the camera, counter-clockwise from +x, or from the heading with a mech
   elevation: number; // angle above the ground, e.g. 0.6; pi / 2 looks straight down
   distance: number; // from the target [vox]
 }
@@ -35,6 +41,8 @@ export interface MatchState {
   chunk: Chunk | null; // the chunk under the cursor, null until it has arrived
   chunkNumber: number; // its number
   poses: Poses; // all mechs at the cursor
+  shown: Float32Array; // how far each mech is shown under the fog, 1 fully, 0 not at all
+  sweep: Sweep; // what can only be said of the whole match
 }
 
 /** The list of matches. */
@@ -57,6 +65,15 @@ export interface ViewerState {
   following: boolean; // whether the cursor keeps to the newest moment of a live match
   selected: number; // mech that panels and camera follow, -1 for none
   camera: CameraState;
+  fog: Fog;
+  layer: Layer;
+  loop: [number, number] | null; // ticks between which it plays again and again
+  loopFrom: number | null; // tick at which a loop was begun, until its end is set
+  followNewest: boolean; // whether the newest match opens by itself when it begins
+  showLinks: boolean; // whether lines join mechs with those they know of, aim at and paint
+  showMap: boolean; // whether the small map is open
+  showPilot: boolean; // whether the curves of the selected mech are open
+  showShare: boolean; // whether the panel for sharing is open
   showHelp: boolean; // whether the keys are listed
   showChart: boolean; // whether the curves of the match are open
   showTable: boolean; // whether the table of all mechs is open
@@ -77,6 +94,15 @@ export function defaults(): ViewerState {
     following: false,
     selected: -1,
     camera: { mode: "orbit", target: [50, 50, 0], azimuth: -2.2, elevation: 0.62, distance: 80 },
+    fog: "none",
+    layer: "none",
+    loop: null,
+    loopFrom: null,
+    followNewest: false,
+    showLinks: true,
+    showMap: true,
+    showPilot: false,
+    showShare: false,
     showHelp: false,
     showChart: false,
     showTable: false,

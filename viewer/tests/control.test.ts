@@ -2,11 +2,13 @@ import { beforeEach, describe, expect, test } from "vitest";
 import * as control from "../src/control";
 import type { ReplaySource } from "../src/data/source";
 import { ChunkStore, chunkAt, wantedChunks } from "../src/data/store";
+import { Sweep } from "../src/data/sweep";
 import { joined } from "../src/hud/feed";
 import { makePoses } from "../src/interpolate";
 import { EventKind } from "../src/protocol.gen";
 import { formatRoute, parseRoute } from "../src/routes";
 import { type ViewerState, defaults } from "../src/state";
+import { sweptOf } from "../src/session";
 import { SPEEDS, advance, clockText, deathTicks, nextMarker, nextSpeed } from "../src/timeline";
 import { smallExpected, smallReplay } from "./fixtures";
 
@@ -23,7 +25,8 @@ async function opened(live = false): Promise<ViewerState> {
   const state = defaults();
   const match = {
     id: "x", title: "", source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null, chunk: null,
-    chunkNumber: 0, poses: makePoses(header.mechs),
+    chunkNumber: 0, poses: makePoses(header.mechs), shown: new Float32Array(header.mechs),
+    sweep: new Sweep((number) => Promise.resolve(chunks[number]), sweptOf(header)),
   };
   control.updateIndex(match, index);
   control.openMatch(state, match);
@@ -197,24 +200,6 @@ describe("chunks in memory", () => {
     expect(store.get(39)).toBeDefined();
     expect(store.get(0)).toBeUndefined();
     expect(store.loaded().length).toBeLessThanOrEqual(8);
-  });
-
-  test("keep legs in step across a border, forward and back", async () => {
-    const { chunks } = smallReplay();
-    const make = async () => {
-      const store = new ChunkStore((number) => Promise.resolve(chunks[number]), () => undefined);
-      for (let i = 0; i < 4; i++) {
-        store.want(i, 4, 1);
-        await new Promise((resolve) => setTimeout(resolve));
-      }
-      return store;
-    };
-    const forward = await make();
-    const walked = [0, 1, 2].map((number) => forward.odometer(number)[0]);
-    const backward = await make();
-    const back = [2, 1, 0].map((number) => backward.odometer(number)[0]).reverse();
-    expect(back[1] - back[0]).toBeCloseTo(walked[1] - walked[0]);
-    expect(back[2] - back[1]).toBeCloseTo(walked[2] - walked[1]);
   });
 });
 

@@ -34,10 +34,9 @@ describe("spaces", () => {
 describe("the state between frames", () => {
   test("is each frame's own at its tick", () => {
     const { chunks, header } = smallReplay();
-    const odometer = new Float64Array(header.mechs);
     for (const chunk of chunks) {
       for (let frame = 0; frame < chunk.frames; frame++) {
-        const poses = samplePoses(chunk, chunk.tick[frame], HZ, odometer, makePoses(header.mechs));
+        const poses = samplePoses(chunk, chunk.tick[frame], HZ, makePoses(header.mechs));
         for (let mech = 0; mech < header.mechs; mech++) {
           const at = frame * header.mechs + mech;
           expect(poses.x[mech]).toBeCloseTo(chunk.mech.x[at], 4);
@@ -51,7 +50,7 @@ describe("the state between frames", () => {
 
   test("runs on from one chunk to the next", () => {
     const { chunks, header } = smallReplay();
-    const sample = (n: number, tick: number) => samplePoses(chunks[n], tick, HZ, new Float64Array(header.mechs), makePoses(header.mechs));
+    const sample = (n: number, tick: number) => samplePoses(chunks[n], tick, HZ, makePoses(header.mechs));
     for (let n = 0; n + 1 < chunks.length; n++) {
       const [before, after] = [sample(n, chunks[n].tick1), sample(n + 1, chunks[n].tick1)];
       for (const column of ["x", "y", "z", "hp", "heat", "alive"] as const) expect(after[column]).toEqual(before[column]);
@@ -62,8 +61,8 @@ describe("the state between frames", () => {
     const { chunks, header } = smallReplay();
     const poses = makePoses(header.mechs);
     for (let tick = 40.25; tick < 80; tick += 0.25) {
-      const before = samplePoses(chunks[1], tick - 0.25, HZ, new Float64Array(header.mechs), makePoses(header.mechs));
-      samplePoses(chunks[1], tick, HZ, new Float64Array(header.mechs), poses);
+      const before = samplePoses(chunks[1], tick - 0.25, HZ, makePoses(header.mechs));
+      samplePoses(chunks[1], tick, HZ, poses);
       for (let mech = 0; mech < header.mechs; mech++)
         expect(Math.hypot(poses.x[mech] - before.x[mech], poses.y[mech] - before.y[mech])).toBeLessThan(0.35);
     }
@@ -71,7 +70,7 @@ describe("the state between frames", () => {
 
   test("gives one mech as it gives all", () => {
     const { chunks, header } = smallReplay();
-    const all = samplePoses(chunks[1], 51.3, HZ, new Float64Array(header.mechs), makePoses(header.mechs));
+    const all = samplePoses(chunks[1], 51.3, HZ, makePoses(header.mechs));
     const one = sampleOne(chunks[1], 3, 51.3, HZ);
     expect([one.x, one.y, one.z].map(Math.fround)).toEqual([all.x[3], all.y[3], all.z[3]]);
   });

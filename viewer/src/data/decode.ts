@@ -101,15 +101,17 @@ function unrolled(rows: Rows<"tick" | "cell" | "run" | "material">, size: readon
   return cells;
 }
 
-/** Way of each mech along its heading since the first frame, backward steps counted negative, shape [F, M]. */
-function walkedWay(mech: Chunk["mech"], frames: number, mechs: number): Float32Array {
-  const walked = new Float32Array(frames * mechs);
+/** Way of each mech since the first frame: along its heading, backward steps counted negative, and trodden; each [F, M]. */
+function walkedWay(mech: Chunk["mech"], frames: number, mechs: number): Pick<Chunk, "walked" | "trodden"> {
+  const [walked, trodden] = [new Float32Array(frames * mechs), new Float32Array(frames * mechs)];
   for (let at = mechs; at < walked.length; at++) {
     const [dx, dy] = [mech.x[at] - mech.x[at - mechs], mech.y[at] - mech.y[at - mechs]];
     const ahead = dx * Math.cos(mech.yaw[at]) + dy * Math.sin(mech.yaw[at]);
-    walked[at] = walked[at - mechs] + Math.hypot(dx, dy) * (ahead < 0 ? -1 : 1);
+    const way = Math.hypot(dx, dy);
+    walked[at] = walked[at - mechs] + way * (ahead < 0 ? -1 : 1);
+    trodden[at] = trodden[at - mechs] + way;
   }
-  return walked;
+  return { walked, trodden };
 }
 
 /** The policy columns of a chunk, null in a match without them. */
@@ -153,7 +155,7 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   const more = insight ? Object.values(insight).reduce((sum, column) => sum + column.byteLength, 0) : 0;
   return {
     tick0: head.tick0, tick1: head.tick1, frames, mechs, mech,
-    walked: walkedWay(mech, frames, mechs),
+    ...walkedWay(mech, frames, mechs),
     tick: fromMatch(values("tick", new Float64Array(frames))),
     score: values("score", new Float64Array(frames * 2)),
     tonnage: values("tonnage", new Float64Array(frames * 2)),
@@ -164,7 +166,7 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
     clouds: { ...clouds, tick: fromMatch(clouds.tick) } as CloudRows,
     base: voxels("base"),
     edits: { ...edits, tick: fromMatch(edits.tick) },
-    bytes: frames * mechs * 4 * (MECH_COLUMNS.length + 1 + header.cooldowns.length) + data.length * 8 + more,
+    bytes: frames * mechs * 4 * (MECH_COLUMNS.length + 2 + header.cooldowns.length) + data.length * 8 + more,
   };
 }
 

@@ -32,6 +32,7 @@ export interface Chunk {
   readonly tonnage: Float64Array; // in the zone, blue and red [t], shape [F, 2]
   readonly mech: Record<MechColumn, Float32Array>; // physical values, shape [F, M]
   readonly walked: Float32Array; // way along the heading since tick0 [vox], derived, shape [F, M]
+  readonly trodden: Float32Array; // the same with backward steps counted like others, shape [F, M]
   readonly cooldown: Float32Array; // ticks left of each timer, shape [F, M, K]
   readonly insight: Insight | null; // what pilots saw, did, expected and were paid, where it was asked for
   readonly events: EventRows; // in order of tick

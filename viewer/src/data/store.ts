@@ -1,5 +1,5 @@
 // The chunks in memory: those around the cursor, fetched in the order in which they will be needed and dropped farthest
-// first once they take too much room. Also carries each mech's odometer from chunk to chunk, so that legs keep step.
+// first once they take too much room.
 
 import type { Chunk } from "./replay";
 
@@ -32,7 +32,6 @@ export class ChunkStore {
   private chunks = new Map<number, Chunk>();
   private pending = new Set<number>();
   private failed = new Map<number, Error>();
-  private odometers = new Map<number, Float64Array>();
   private here = 0; // chunk of the cursor
 
   constructor(
@@ -91,26 +90,4 @@ export class ChunkStore {
       this.chunks.delete(number);
     }
   }
-
-  /** Distance each mech had walked when chunk `number` began [vox]; continuous with its neighbours where known. */
-  odometer(number: number): Float64Array {
-    const known = this.odometers.get(number);
-    if (known) return known;
-    const base = this.fromNeighbour(number) ?? new Float64Array(this.chunks.get(number)?.mechs ?? 0);
-    this.odometers.set(number, base);
-    return base;
-  }
-
-  private fromNeighbour(number: number): Float64Array | null {
-    const [before, after] = [this.odometers.get(number - 1), this.odometers.get(number + 1)];
-    const [previous, here] = [this.chunks.get(number - 1), this.chunks.get(number)];
-    if (before && previous) return before.map((walked, mech) => walked + total(previous, mech));
-    if (after && here) return after.map((walked, mech) => walked - total(here, mech));
-    return null;
-  }
-}
-
-/** Distance a mech walks within a chunk [vox]. */
-function total(chunk: Chunk, mech: number): number {
-  return chunk.walked[(chunk.frames - 1) * chunk.mechs + mech];
 }

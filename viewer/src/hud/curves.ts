@@ -21,6 +21,12 @@ function values(series: Series, name: CurveName): [number[], number[], number[]]
   return name === "damage" ? [series.second, sum(blue), sum(red)] : [series.second, blue, red];
 }
 
+/** Axes of a chart: seconds as a clock, values. */
+export function chartAxes(): uPlot.Axis[] {
+  const axis = { stroke: INK, font: FONT, grid: GRID, ticks: { show: false }, size: 34 };
+  return [{ ...axis, size: 22, values: (_, ticks) => ticks.map((s) => `${Math.floor(s / 60)}:${String(Math.floor(s % 60)).padStart(2, "0")}`) }, axis];
+}
+
 function lines(fill: boolean): uPlot.Series[] {
   return [
     {},
@@ -54,11 +60,10 @@ export class Chart {
   private readonly plot: uPlot;
 
   constructor(readonly name: CurveName, title: string, host: HTMLElement, onJump: (seconds: number) => void) {
-    const axis = { stroke: INK, font: FONT, grid: GRID, ticks: { show: false }, size: 34 };
     this.plot = new uPlot(
       {
         title, width: 300, height: 120, legend: { show: false }, series: lines(false), padding: [6, 10, 0, 0],
-        axes: [{ ...axis, size: 22, values: (_, ticks) => ticks.map((s) => `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}`) }, axis],
+        axes: chartAxes(),
         scales: { x: { time: false } },
         cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false }, sync: { key: "match" } },
       },

@@ -71,20 +71,22 @@ export class Roster {
     for (const { mech, root, hp, points, heat, stability, state } of this.rows) {
       const spec = header.chassis[header.roster[mech].chassis];
       const flags = poses.flags[mech];
+      const lost = match.shown[mech] < 0.5; // to the side through whose eyes it is seen
+      root.classList.toggle("lost", lost);
       const alive = (flags & MechFlag.ALIVE) !== 0;
       const hot = poses.heat[mech] / (spec?.heat_cap ?? 100);
-      setShare(hp, alive ? poses.hp[mech] / (spec?.hp ?? 100) : 0);
-      setShare(heat, alive ? hot : 0);
-      setShare(stability, alive ? poses.stability[mech] / 100 : 0);
-      setText(points, alive ? String(Math.ceil(poses.hp[mech])) : "");
-      setText(state, stateText(flags));
+      setShare(hp, alive && !lost ? poses.hp[mech] / (spec?.hp ?? 100) : 0);
+      setShare(heat, alive && !lost ? hot : 0);
+      setShare(stability, alive && !lost ? poses.stability[mech] / 100 : 0);
+      setText(points, alive && !lost ? String(Math.ceil(poses.hp[mech])) : "");
+      setText(state, lost ? "not seen" : stateText(flags));
       state.dataset.state = stateText(flags);
       root.classList.toggle("dead", !alive);
-      root.classList.toggle("hot", alive && hot >= HOT);
+      root.classList.toggle("hot", alive && !lost && hot >= HOT);
       root.classList.toggle("selected", this.state.selected === mech);
       root.setAttribute("aria-pressed", String(this.state.selected === mech));
-      const words = alive ? `${Math.ceil(poses.hp[mech])} hit points, heat ${Math.round(hot * 100)} %` : "";
-      root.setAttribute("aria-label", `${header.roster[mech].name} ${className(header, mech)} ${words} ${stateText(flags)}`);
+      const words = lost ? "not seen" : alive ? `${Math.ceil(poses.hp[mech])} hit points, heat ${Math.round(hot * 100)} %` : "";
+      root.setAttribute("aria-label", `${header.roster[mech].name} ${className(header, mech)} ${words} ${lost ? "" : stateText(flags)}`);
     }
   }
 }

@@ -25,6 +25,9 @@ export class TimelineBar {
   private readonly now = el("span", { class: "time-now" });
   private readonly end = el("span", { class: "time-end" });
   private readonly slider = el("input", { class: "slider", aria: { label: "Time" }, attributes: { type: "range", min: "0", step: "1" } });
+  private readonly loop = el("div", { class: "loop", aria: { hidden: "true" } });
+  private readonly loopButton = button("Loop: begin here, then end ([)", icon(ICONS.loop), () => control.markLoop(this.state));
+  private readonly newest = button("Open the newest match of the run when it begins", icon(ICONS.newest), () => (this.state.followNewest = !this.state.followNewest));
   private readonly marks = el("div", { class: "marks", aria: { hidden: "true" } });
   private readonly loaded = el("div", { class: "loaded", aria: { hidden: "true" } });
   private readonly past = el("div", { class: "past", aria: { hidden: "true" } });
@@ -32,9 +35,11 @@ export class TimelineBar {
   private readonly tip = el("div", { class: "tip", aria: { hidden: "true" } });
   private readonly backdrop = el("div", { class: "backdrop", aria: { hidden: "true" } });
   private readonly track = el("div", { class: "scrub" }, [
-    this.backdrop, this.loaded, this.past, this.marks, this.slider, this.head, this.tip,
+    this.backdrop, this.loaded, this.past, this.loop, this.marks, this.slider, this.head, this.tip,
     el("div", { class: "lane-names", aria: { hidden: "true" } }, LANES.map((lane) => el("span", { text: lane.label }))),
   ]);
+  /** Buttons that choose how the match is seen. */
+  readonly views = el("nav", { class: "views", aria: { label: "How it is seen" } });
   readonly root: HTMLElement;
   private drawCurves: ReturnType<typeof makeBackdrop> | null = null;
   private drawn: MatchState["index"] | null = null;
@@ -50,8 +55,11 @@ export class TimelineBar {
         this.play,
         act("Frame on (→)", ICONS.stepOn, () => control.stepFrames(state, 1)),
         act("Next event (N)", ICONS.next, () => control.jumpToMarker(state, 1)),
+        this.loopButton,
         this.speed,
+        this.views,
         el("div", { class: "times" }, [this.now, el("span", { class: "time-slash", text: "/" }), this.end]),
+        this.newest,
         this.live,
       ]),
       this.track,
@@ -92,6 +100,7 @@ export class TimelineBar {
     this.slider.value = String(Math.round(state.tick));
     setText(this.now, `${clockText(state.tick / hz)}.${Math.floor(((state.tick / hz) % 1) * 10)}`);
     setText(this.end, clockText(last / hz));
+    this.showLoop(last);
     this.showPlaying();
     this.showLive(match);
     this.showLoaded(match, last);
@@ -108,8 +117,20 @@ export class TimelineBar {
     if (document.activeElement !== this.speed && this.speed.value !== String(speed)) this.speed.value = String(speed);
   }
 
+  private showLoop(last: number): void {
+    const { loop, loopFrom, tick } = this.state;
+    const [from, to] = loop ?? (loopFrom === null ? [0, 0] : [Math.min(loopFrom, tick), Math.max(loopFrom, tick)]);
+    this.loop.hidden = loop === null && loopFrom === null;
+    this.loop.classList.toggle("open", loop === null);
+    this.loop.style.left = `${(from / last) * 100}%`;
+    this.loop.style.width = `${(Math.max(0, to - from) / last) * 100}%`;
+    this.loopButton.setAttribute("aria-pressed", String(loop !== null || loopFrom !== null));
+  }
+
   private showLive(match: MatchState): void {
     const { state } = this;
+    this.newest.hidden = match.id === "file";
+    this.newest.setAttribute("aria-pressed", String(state.followNewest));
     this.live.hidden = !match.index.live;
     if (!match.index.live) return;
     this.live.classList.toggle("on", state.following);

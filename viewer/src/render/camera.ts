@@ -13,6 +13,8 @@ const NEAREST = [2, 2.4] as const; // least distance when a wall is behind the c
 const PROBE = 0.5; // step of the search for walls [vox]
 const NEAR_ENOUGH = 0.004; // a camera this close to where it is wanted is there [vox]
 const NEAR_ANGLE = 0.0004; // the same for its angles [rad]
+const EYES = 0.24; // its eyes are this much of a mech's height above its centre
+const RIDES = 0.97; // from here on it rides along exactly
 const LIFT = 0.35; // the camera looks this much of a mech's height above its centre
 
 /** What blocks the view of a following camera: terrain, but not leaves, which are cut away. */
@@ -31,6 +33,8 @@ export class CameraRig {
   private elevation = 0.6;
   private distance = 80;
   private heading = 0; // of the followed mech, eased [rad]
+  private riding = -1; // mech it looks out of, -1 for none
+  private inside = 0; // how far it has got into that mech, 1 there
   private settled = false;
 
   constructor(private readonly camera: PerspectiveCamera) {}
@@ -47,6 +51,8 @@ export class CameraRig {
     before.copy(this.camera.position);
     aim.copy(this.camera.quaternion);
     const ease = this.settled && !calm ? 1 - Math.exp(-EASE * elapsed) : 1;
+    const inside = (wanted.mode === "first" && selected >= 0) || wanted.mode === "free";
+    if (inside) return this.lookOut(state, ease, height);
     const following = wanted.mode === "follow" && selected >= 0;
     if (following) {
       const { poses } = match;
@@ -66,6 +72,37 @@ export class CameraRig {
     this.arrive(azimuth, wanted.elevation, distance);
     this.settled = true;
     this.place();
+    return !before.equals(this.camera.position) || !aim.equals(this.camera.quaternion);
+  }
+
+  /** Stand in the selected mech, or where one flies, and look out; the way there is eased, riding along is not. */
+  private lookOut(state: ViewerState, ease: number, height: number): boolean {
+    const { camera: wanted, match, selected } = state;
+    const riding = wanted.mode === "first";
+    if (riding && match) {
+      const { x, y, z, yaw } = match.poses;
+      this.heading = yaw[selected];
+      this.goal.set(x[selected], y[selected], z[selected] + height * EYES);
+    } else {
+      this.goal.set(...wanted.target);
+    }
+    const arrived = riding && this.riding === selected && this.inside > RIDES;
+    this.inside = riding && this.riding !== selected ? 0 : this.inside + (1 - this.inside) * ease;
+    this.riding = riding ? selected : -1;
+    const azimuth = wanted.azimuth + (riding ? this.heading : 0);
+    this.focus.lerp(this.goal, arrived ? 1 : ease);
+    this.azimuth = arrived ? azimuth : mixAngle(this.azimuth, azimuth, ease);
+    this.elevation += (wanted.elevation - this.elevation) * ease;
+    this.distance = 0;
+    this.arrive(azimuth, wanted.elevation, 0);
+    this.settled = true;
+    const flat = Math.cos(this.elevation);
+    worldPoint(this.focus.x, this.focus.y, this.focus.z, this.camera.position);
+    this.camera.up.set(0, 1, 0);
+    this.camera.lookAt(worldPoint(
+      this.focus.x + Math.cos(this.azimuth) * flat, this.focus.y + Math.sin(this.azimuth) * flat, this.focus.z + Math.sin(this.elevation), spot,
+    ));
+    this.camera.updateMatrixWorld();
     return !before.equals(this.camera.position) || !aim.equals(this.camera.quaternion);
   }
 

@@ -179,9 +179,9 @@ export class Markers {
   }
 
   /** Show the moment; the view's size is in CSS pixels, `eye` in world space orders the plates from far to near. */
-  update(poses: Poses, selected: number, width: number, height: number, eye: Vector3): void {
+  update(poses: Poses, shown: Float32Array, selected: number, width: number, height: number, eye: Vector3): void {
     this.view.set(width, height);
-    const order = this.header.roster.map((_, mech) => mech).filter((mech) => this.header.roster[mech].present && poses.alive[mech] > 0.5);
+    const order = this.header.roster.map((_, mech) => mech).filter((mech) => this.header.roster[mech].present && poses.alive[mech] > 0.5 && shown[mech] > 0.5);
     const far = (mech: number) => worldPoint(poses.x[mech], poses.y[mech], poses.z[mech], spot).distanceToSquared(eye);
     const distances = new Map(order.map((mech) => [mech, far(mech)]));
     order.sort((a, b) => (distances.get(b) ?? 0) - (distances.get(a) ?? 0));

@@ -4,7 +4,7 @@
 import {
   type BufferGeometry, Color, DynamicDrawUsage, Euler, InstancedBufferAttribute, InstancedMesh, Matrix4, Quaternion, type ShaderMaterial, Vector3,
 } from "three";
-import { type Poses, smooth } from "../interpolate";
+import { type Poses, gaitOf, smooth } from "../interpolate";
 import { TEAMS } from "../palette";
 import { CHASSIS_NAMES, type ChassisName, type Header } from "../protocol.gen";
 import { worldPoint } from "../spaces";
@@ -26,6 +26,7 @@ export interface MechMoment {
   deaths: Float64Array; // time since death of each mech [s], negative while it lives
   hits: Float64Array; // time since each mech was last hit [s], Infinity for never
   selected: number; // mech to be marked, -1 for none
+  shown: Float32Array; // how far each mech is shown, 0 not at all
 }
 
 /** The mechs of one class. */
@@ -88,7 +89,7 @@ export class Mechs {
       const near = squad.mechs.some((mech) => Math.hypot(poses.x[mech] - eye.x, poses.y[mech] - eye.y, poses.z[mech] - eye.z) < NEAR);
       squad.mesh.geometry = this.patterns || near ? squad.fine : squad.coarse;
       squad.mechs.forEach((mech, at) => {
-        squad.mesh.setMatrixAt(at, this.matrixOf(mech, poses, moment.deaths[mech]));
+        squad.mesh.setMatrixAt(at, this.matrixOf(mech, poses, moment.deaths[mech], moment.shown[mech]));
         this.dress(squad, at, mech, poses, moment);
       });
       squad.mesh.instanceMatrix.needsUpdate = true;
@@ -97,7 +98,7 @@ export class Mechs {
   }
 
   /** Where a mech stands or lies. */
-  private matrixOf(mech: number, poses: Poses, deadFor: number): Matrix4 {
+  private matrixOf(mech: number, poses: Poses, deadFor: number, shown: number): Matrix4 {
     const size = this.sizes[mech];
     const dead = smooth(deadFor / COLLAPSE_S);
     const fallen = poses.fallen[mech] * (1 - dead);
@@ -112,7 +113,7 @@ export class Mechs {
     worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] - size[2] / 2, place);
     // a mech on its side rests on its shoulder, a wreck sinks into its own rubble
     place.y += fallen * size[1] * 0.32 - dead * size[2] * 0.16;
-    return matrix.compose(place, turn, ONE);
+    return matrix.compose(place, turn, shown < 1 ? scale.setScalar(shown) : ONE);
   }
 
   private dress(squad: Squad, at: number, mech: number, poses: Poses, moment: MechMoment): void {
@@ -121,7 +122,7 @@ export class Mechs {
     const dead = smooth(moment.deaths[mech] / (COLLAPSE_S * 0.5));
     const power = (1 - poses.shutdown[mech]) * (1 - dead);
     const stride = Math.min(1, poses.speed[mech] / (FULL_STRIDE * (spec?.max_speed ?? 5))) * (1 - poses.fallen[mech]) * (1 - dead);
-    const phase = ((poses.walked[mech] / gait.stride) % 1) * 2 * Math.PI;
+    const phase = (gaitOf(poses.walked[mech], poses.stretch[mech], poses.trodden[mech], gait.stride) % 1) * 2 * Math.PI;
     const flash = Math.max(0, 1 - moment.hits[mech] / FLASH_S) * (1 - dead);
     const colour = paints[this.header.roster[mech].team];
     squad.tint.setXYZW(at, colour.r, colour.g, colour.b, 1 - dead);
@@ -165,4 +166,5 @@ const euler = new Euler();
 const turn = new Quaternion();
 const place = new Vector3();
 const matrix = new Matrix4();
+const scale = new Vector3();
 const ONE = new Vector3(1, 1, 1);

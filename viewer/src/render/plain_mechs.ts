@@ -139,11 +139,11 @@ export class MechShadows {
   }
 
   /** Lie under the mechs; a fallen one or a wreck throws a shorter shadow. */
-  update(poses: Poses): void {
+  update(poses: Poses, shown: Float32Array): void {
     const slope = Math.hypot(SUN_VOXEL[0], SUN_VOXEL[1]) / SUN_VOXEL[2];
     let count = 0;
     for (let mech = 0; mech < poses.count; mech++) {
-      if (!this.header.roster[mech].present) continue;
+      if (!this.header.roster[mech].present || shown[mech] < 0.5) continue;
       const high = this.mechs.height(mech);
       worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] - high / 2, feet);
       const upright = (1 - 0.6 * poses.fallen[mech]) * (0.55 + 0.45 * poses.alive[mech]);

@@ -88,6 +88,9 @@ uniform vec3 uEye, uFocus;
 uniform float uCut;
 #endif
 out vec4 fragColour;
+#ifdef VEIL
+uniform sampler2D uVeil;
+#endif
 ${PLAIN_SHADE}
 ${PLAIN_FILM}
 void main() {
@@ -105,7 +108,12 @@ void main() {
   vec3 shine = colour * tile.a * 1.6;
   colour *= mix(vec3(1.0), land.rgb * land.rgb, vKind.y);
   colour *= vSkyLight * (0.34 + 0.66 * vPlace.w) + vSunLight.rgb * (sunlit(vPlace.z, land.a) * (0.62 + 0.38 * vPlace.w));
-  fragColour = vec4(haze(film(colour + shine)), vSunLight.a);
+  vec3 lit = film(colour + shine);
+#ifdef VEIL
+  vec4 veil = texture(uVeil, vPlace.xy);
+  lit = mix(lit, veil.rgb, veil.a);
+#endif
+  fragColour = vec4(haze(lit), vSunLight.a);
 }`;
 
 /** Values that only the terrain has. */

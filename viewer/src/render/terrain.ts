@@ -1,7 +1,7 @@
 // The terrain in the scene: one mesh of all that is opaque, one of water and glass, in patterns or plain. Meshing and
 // baking happen in a worker.
 
-import { DataTexture, LinearFilter, type Material, type Mesh, type PerspectiveCamera, RGBAFormat, type Vector3 } from "three";
+import { DataTexture, LinearFilter, type Material, type Mesh, type PerspectiveCamera, RGBAFormat, type Texture, type Vector3 } from "three";
 import type { Scenery } from "../data/looks";
 import { chunkGrid, chunkOrigin } from "../data/voxels";
 import { voxelPoint } from "../spaces";
@@ -43,6 +43,7 @@ export class Terrain {
   private land: Uint8Array | null = null; // once it is painted; only plain tiers need it
   private shades = 0; // number of the newest wish for shadows
   private patterns = true;
+  private covered = false; // whether something is laid over the ground
   /** Grows with every change that is to be seen. */
   version = 0;
   private newest = new Map<number, number>(); // per chunk, the last request: answers may overtake each other
@@ -148,6 +149,20 @@ export class Terrain {
     this.uniforms.uCut.value = cut ? CUT_RADIUS : 0;
     this.shared.uTime.value = seconds;
     this.wear(cut);
+  }
+
+  /** Lay a picture over the ground, or take it off. */
+  cover(picture: Texture | null): void {
+    this.uniforms.uVeil.value = picture;
+    if (this.covered === (picture !== null)) return;
+    this.covered = picture !== null;
+    for (const coats of [this.rich, this.plain]) {
+      for (const material of Object.values(coats) as Material[]) {
+        const { VEIL: _, ...others } = material.defines ?? {};
+        material.defines = this.covered ? { ...others, VEIL: "" } : others;
+        material.needsUpdate = true;
+      }
+    }
   }
 
   private wear(cut: boolean): void {

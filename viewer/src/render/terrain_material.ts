@@ -15,6 +15,7 @@ export interface TerrainUniforms {
   uMap: { value: Vector2 }; // size of the map [vox]
   uEye: { value: Vector3 }; // the camera, in voxel space
   uFocus: { value: Vector3 }; // what it follows, in voxel space
+  uVeil: { value: Texture | null }; // what is laid over the ground
   uCut: { value: number }; // radius of the cut between them [vox], 0 for none
 }
 
@@ -29,6 +30,7 @@ export function terrainUniforms(): TerrainUniforms {
     uMap: { value: new Vector2(1, 1) },
     uEye: { value: new Vector3() },
     uFocus: { value: new Vector3() },
+    uVeil: { value: null },
     uCut: { value: 0 },
     uColour: { value: looks.map((look) => new Color(look.colour)) },
     uAccent: { value: looks.map((look) => new Color(look.accent)) },
@@ -73,8 +75,17 @@ function inject(shader: Shader, uniforms: TerrainUniforms, colour: string, occlu
   shader.fragmentShader = shader.fragmentShader
     .replace("#include <common>", `#include <common>\n${FRAGMENT_PARS}`)
     .replace("#include <color_fragment>", colour)
-    .replace("#include <aomap_fragment>", occlusion);
+    .replace("#include <aomap_fragment>", occlusion)
+    .replace("#include <opaque_fragment>", `#include <opaque_fragment>\n${VEIL}`);
 }
+
+/** Mixes in what is laid over the ground, where there is anything. */
+const VEIL = /* glsl */ `
+#ifdef VEIL
+vec4 veil = texture2D(uVeil, vVoxel.xy / uMap);
+gl_FragColor.rgb = mix(gl_FragColor.rgb, veil.rgb * veil.rgb, veil.a);
+#endif
+`;
 
 const SOLID_COLOUR = /* glsl */ `
 if (cutAway()) discard;

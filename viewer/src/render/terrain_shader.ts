@@ -166,6 +166,9 @@ uniform vec2 uMap;
 uniform float uTime;
 uniform vec3 uEye, uFocus;
 uniform float uCut;
+#ifdef VEIL
+uniform sampler2D uVeil;
+#endif
 in vec3 vVoxel;
 flat in vec4 vCode;
 in float vOpen;

@@ -3,6 +3,7 @@
 
 import { Raycaster, Vector2, Vector3 } from "three";
 import { cloudsAt } from "../data/clouds";
+import { floorsOf, wayFrom, waysTo } from "../data/ways";
 import type { Chunk } from "../data/replay";
 import { lookTable } from "../data/looks";
 import { VoxelField } from "../data/voxels";
@@ -13,6 +14,7 @@ import { CameraRig } from "./camera";
 import { Clouds } from "./clouds";
 import { Debris } from "./debris";
 import { type Brushes, Effects, WINDOW_S } from "./effects";
+import { drawLinks, drawWay } from "./links";
 import { Markers } from "./markers";
 import { type MechMoment, Mechs } from "./mechs";
 import { DamageNumbers } from "./numbers";
@@ -23,6 +25,7 @@ import { drawRounds } from "./rounds";
 import { voxelPoint } from "../spaces";
 import type { Stage } from "./stage";
 import { type MeshWorkers, Terrain } from "./terrain";
+import { Veil } from "./veil";
 import { ZoneRing } from "./zone";
 
 const PICK_PIXELS = 34; // how near a click must be to a mech
@@ -44,6 +47,10 @@ export class MatchView {
   private readonly effects: Effects;
   private readonly clouds: Clouds;
   private readonly moment: MechMoment;
+  private readonly drawn: Float32Array; // how far each mech is drawn: as far as it is shown, but not the one looked out of
+  private veil: Veil | null = null;
+  private way: { from: string; cells: [number, number][] } = { from: "", cells: [] };
+  private edits = 0; // how often voxels have changed
   private terrain: Terrain | null = null;
   private debris: Debris | null = null;
   private voxels: VoxelField | null = null;
@@ -57,7 +64,8 @@ export class MatchView {
     this.zone = new ZoneRing(header.zone);
     this.effects = new Effects(header, this.mechs, this.brushes);
     this.clouds = new Clouds(stage.plain);
-    this.moment = { seconds: 0, deaths: new Float64Array(header.mechs), hits: this.effects.hits, selected: -1 };
+    this.drawn = new Float32Array(header.mechs);
+    this.moment = { seconds: 0, deaths: new Float64Array(header.mechs), hits: this.effects.hits, selected: -1, shown: this.drawn };
     stage.fit(header.world.size);
     stage.scene.add(...this.objects());
     this.use(tier);
@@ -75,7 +83,7 @@ export class MatchView {
 
   /** What the picture is drawn from beside the camera: the same again means the same picture. */
   signature(state: ViewerState): readonly unknown[] {
-    return [state.tick, this.match.chunk, state.selected, state.showBars, state.camera.mode, this.terrain?.version];
+    return [state.tick, this.match.chunk, state.selected, state.showBars, state.camera.mode, this.terrain?.version, this.veil?.version, state.fog, state.layer, state.showLinks];
   }
 
   private objects() {
@@ -90,7 +98,7 @@ export class MatchView {
 
   /** Whether terrain and mechs of the moment are on the screen. */
   get complete(): boolean {
-    return this.terrain !== null && this.terrain.meshed > 0 && this.terrain.settled && this.match.chunk !== null;
+    return this.terrain !== null && this.terrain.meshed > 0 && this.terrain.settled && this.match.chunk !== null && (this.veil?.settled ?? true);
   }
 
   /** Build the terrain once the world has arrived. */
@@ -100,6 +108,7 @@ export class MatchView {
     const { size } = header.world;
     this.voxels = new VoxelField(scenery.looks, size, lookTable(header.materials));
     this.terrain = new Terrain(this.workers, scenery, size, this.stage.plain);
+    this.veil = new Veil(this.match, this.workers.baker);
     this.debris = new Debris(scenery.looks, size, header.tick_hz);
     this.terrain.meshAll(this.voxels.looks);
     this.terrain.use(this.tier.patterns, this.voxels.looks);
@@ -111,6 +120,7 @@ export class MatchView {
   move(state: ViewerState, elapsed: number, calm: boolean): boolean {
     this.raise();
     const high = state.selected >= 0 ? this.mechs.height(state.selected) : 3;
+    if (this.veil && this.voxels) this.veil.update(state, this.voxels.looks, this.edits);
     return this.rig.update(state, elapsed, high, this.voxels?.looks ?? null, calm);
   }
 
@@ -123,11 +133,16 @@ export class MatchView {
   draw(state: ViewerState, width: number, height: number): void {
     const { match } = this;
     const seconds = state.tick / match.header.tick_hz;
-    if (this.terrain) this.terrain.look(seconds, this.stage.camera, this.rig.focus, state.camera.mode === "follow");
+    if (this.terrain) {
+      this.terrain.look(seconds, this.stage.camera, this.rig.focus, state.camera.mode === "follow");
+      this.terrain.cover(this.veil && Veil.wanted(state) ? this.veil.texture : null);
+    }
+    const inside = state.camera.mode === "first" ? state.selected : -1;
+    match.shown.forEach((share, mech) => (this.drawn[mech] = mech === inside ? 0 : share));
     if (match.chunk) this.drawMoment(state, match.chunk, seconds);
     this.markers.plates.visible = state.showBars;
-    this.markers.update(match.poses, state.selected, width, height, this.stage.camera.position);
-    if (this.shadows.mesh.visible) this.shadows.update(match.poses);
+    this.markers.update(match.poses, this.drawn, state.selected, width, height, this.stage.camera.position);
+    if (this.shadows.mesh.visible) this.shadows.update(match.poses, this.drawn);
     this.stage.render();
   }
 
@@ -143,6 +158,8 @@ export class MatchView {
     this.effects.draw(recent, state.tick);
     this.effects.drawWrecks(match.poses, moment.deaths);
     drawRounds(recent, match.header, state.tick, this.brushes);
+    if (state.showLinks) drawLinks(match, chunk, state.tick, state.selected, state.camera.mode === "first", beams);
+    if (state.layer === "ways" && state.selected >= 0) this.drawWay(state.selected);
     this.mechs.update(match.poses, moment, voxelPoint(this.stage.camera.position, eye));
     this.zone.update(chunk, state.tick, seconds);
     this.debris?.update(recent, state.tick);
@@ -156,10 +173,23 @@ export class MatchView {
     return this.match.poses.alive[mech] < 0.5 && this.match.header.roster[mech].present ? 2 : -1;
   }
 
+  /** Draw how the selected mech would walk to the zone. */
+  private drawWay(mech: number): void {
+    const { voxels, match } = this;
+    if (!voxels) return;
+    const { poses, header } = match;
+    const { size } = header.world;
+    const heights = floorsOf(voxels.looks, size);
+    const from = `${Math.floor(poses.x[mech])} ${Math.floor(poses.y[mech])} ${this.terrain?.version}`;
+    if (from !== this.way.from) this.way = { from, cells: wayFrom(waysTo(header.zone, heights, size), heights, size, poses.x[mech], poses.y[mech]) };
+    drawWay(this.way.cells, (x, y) => heights[Math.floor(x) + Math.floor(y) * size[0]], this.brushes.beams);
+  }
+
   private editTerrain(chunk: Chunk, tick: number): void {
     const { terrain, voxels } = this;
     if (!terrain || !voxels) return;
     const changed = voxels.seek(chunk, tick);
+    if (changed.size > 0) this.edits++;
     for (const number of changed) terrain.remesh(number, voxels.looks);
     if (changed.size > 0) terrain.shade(voxels.looks);
   }
@@ -204,7 +234,7 @@ export class MatchView {
     if (this.terrain) this.stage.scene.remove(...this.terrain.meshes);
     if (this.debris) this.stage.scene.remove(this.debris.mesh);
     const { beams, sprites, numbers } = this.brushes;
-    for (const part of [this.mechs, this.shadows, this.markers, this.zone, this.clouds, this.terrain, this.debris, beams, sprites, numbers]) part?.dispose();
+    for (const part of [this.mechs, this.shadows, this.markers, this.zone, this.clouds, this.terrain, this.debris, this.veil, beams, sprites, numbers]) part?.dispose();
   }
 }
 

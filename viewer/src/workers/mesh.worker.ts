@@ -1,5 +1,6 @@
 // Meshes chunks of voxels off the main thread, and bakes what the plain tiers draw with.
 
+import { seenFrom } from "../data/sight";
 import { hiddenHeights, paintLand } from "../render/land";
 import { meshChunk } from "../render/mesher";
 import { paintTiles } from "../render/tiles";
@@ -16,5 +17,6 @@ serve<MeshCalls>({
   },
   tiles: ({ step }) => given(paintTiles(step)),
   land: ({ soil, size }) => given(paintLand(soil, size)),
+  sight: ({ heights, size, eyes }) => given(seenFrom(heights, size, eyes)),
   shade: ({ looks, size }) => given(hiddenHeights(looks, size)),
 });

@@ -55,6 +55,8 @@ export interface MeshCalls {
   tiles: { args: { step: number }; value: Uint8Array };
   /** Paint the ground of a map. */
   land: { args: { soil: Uint8Array; size: readonly number[] }; value: Uint8Array };
+  /** Find which columns are seen from some places. */
+  sight: { args: { heights: Uint8Array; size: readonly number[]; eyes: Float32Array }; value: Uint8Array };
   /** Find how high the sun is hidden over each place. */
   shade: { args: { looks: Uint8Array; size: readonly number[] }; value: Uint8Array };
 }

@@ -1,0 +1,65 @@
+// What can be seen of a map from some places: a line of sight to the border in every direction, over columns of voxels.
+// The ground beyond a wall is hidden unless it, or one who stands there, rises above the line over the wall.
+
+import { LOOKS, type Look } from "../palette";
+
+const STANDING = 1.6; // height above a column at which somebody on it is seen [vox]
+
+/** Height of the topmost voxel that hides what is behind it, of each column, shape [y, x] [vox]. */
+export function heightsOf(looks: Uint8Array, size: readonly number[]): Uint8Array {
+  const [sizeX, sizeY, sizeZ] = size;
+  const layer = sizeX * sizeY;
+  const heights = new Uint8Array(layer);
+  for (let z = 0; z < Math.min(sizeZ, 255); z++) {
+    for (let column = 0; column < layer; column++) {
+      const { form } = LOOKS[looks[column + layer * z] as Look];
+      if (form === "block" || form === "heap") heights[column] = z + 1;
+    }
+  }
+  return heights;
+}
+
+/** Which columns are seen from any of `eyes` (x, y, z one after another), 1 or 0, shape [y, x]. */
+export function seenFrom(heights: Uint8Array, size: readonly number[], eyes: Float32Array): Uint8Array {
+  const [sizeX, sizeY] = size;
+  const seen = new Uint8Array(sizeX * sizeY);
+  for (let at = 0; at + 2 < eyes.length; at += 3) {
+    const eye = [eyes[at], eyes[at + 1], eyes[at + 2]] as const;
+    for (let x = 0; x <= sizeX; x++) {
+      look(heights, sizeX, sizeY, eye, x - eye[0], -eye[1], seen);
+      look(heights, sizeX, sizeY, eye, x - eye[0], sizeY - eye[1], seen);
+    }
+    for (let y = 0; y <= sizeY; y++) {
+      look(heights, sizeX, sizeY, eye, -eye[0], y - eye[1], seen);
+      look(heights, sizeX, sizeY, eye, sizeX - eye[0], y - eye[1], seen);
+    }
+  }
+  return seen;
+}
+
+/** Follow one line of sight, column by column, to the border. */
+function look(
+  heights: Uint8Array, sizeX: number, sizeY: number, eye: readonly [number, number, number], dx: number, dy: number, seen: Uint8Array,
+): void {
+  const length = Math.hypot(dx, dy);
+  if (length === 0) return;
+  const [ux, uy] = [dx / length, dy / length];
+  let [x, y] = [Math.floor(eye[0]), Math.floor(eye[1])];
+  const [stepX, stepY] = [Math.sign(ux), Math.sign(uy)];
+  const [overX, overY] = [Math.abs(1 / (ux || 1e-9)), Math.abs(1 / (uy || 1e-9))];
+  let nextX = (ux > 0 ? x + 1 - eye[0] : eye[0] - x) * overX;
+  let nextY = (uy > 0 ? y + 1 - eye[1] : eye[1] - y) * overY;
+  let horizon = -Infinity; // steepest line over anything so far
+  let far = 0;
+  while (x >= 0 && y >= 0 && x < sizeX && y < sizeY) {
+    const column = x + y * sizeX;
+    const height = heights[column];
+    const away = Math.max(0.5, (far + Math.min(nextX, nextY)) / 2);
+    if ((height + STANDING - eye[2]) / away >= horizon) seen[column] = 1;
+    // nobody is blinded by the column in which he stands
+    if (far > 0) horizon = Math.max(horizon, (height - eye[2]) / away);
+    far = Math.min(nextX, nextY);
+    if (nextX < nextY) [x, nextX] = [x + stepX, nextX + overX];
+    else [y, nextY] = [y + stepY, nextY + overY];
+  }
+}

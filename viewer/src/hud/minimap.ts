@@ -1,0 +1,142 @@
+// The small map: the ground from above, the zone, every mech as its team's sign with its heading, and what the camera
+// sees. A click looks there.
+
+import * as control from "../control";
+import { cellIndex } from "../spaces";
+import { LOOKS, type Look, TEAMS } from "../palette";
+import { MechFlag } from "../protocol.gen";
+import type { MatchState, ViewerState } from "../state";
+import { el } from "./dom";
+
+const EDGE = 190; // of the map on the page [CSS px]
+const SIGN = 4.2; // size of a mech's sign [CSS px]
+const CONE = 0.45; // half of the angle that the camera is drawn with [rad]
+const LIFT = 0.035; // how much brighter a column is per voxel of its height
+
+/** The map. */
+export class Minimap {
+  private readonly canvas = el("canvas", { class: "minimap-picture", aria: { label: "Small map; the table of all mechs (M) says the same in words" }, attributes: { role: "img" } });
+  readonly root = el("section", { class: "minimap panel", aria: { label: "Small map" } }, [this.canvas]);
+  private ground: HTMLCanvasElement | null = null;
+  private groundOf: unknown = null;
+
+  constructor(private readonly state: ViewerState) {
+    const go = (event: PointerEvent) => {
+      if (event.buttons !== 1) return;
+      const box = this.canvas.getBoundingClientRect();
+      const { match } = this.state;
+      if (!match) return;
+      const [sizeX, sizeY] = match.header.world.size;
+      control.lookAt(this.state, ((event.clientX - box.left) / box.width) * sizeX, (1 - (event.clientY - box.top) / box.height) * sizeY);
+    };
+    this.canvas.addEventListener("pointerdown", go);
+    this.canvas.addEventListener("pointermove", go);
+  }
+
+  update(match: MatchState): void {
+    this.root.hidden = !this.state.showMap || match.scenery === null;
+    if (this.root.hidden) return;
+    const [sizeX, sizeY] = match.header.world.size;
+    const scale = EDGE / Math.max(sizeX, sizeY);
+    const ratio = Math.min(2, window.devicePixelRatio);
+    const [width, height] = [Math.round(sizeX * scale), Math.round(sizeY * scale)];
+    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
+      [this.canvas.width, this.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+      Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
+    }
+    const brush = this.canvas.getContext("2d");
+    if (!brush) return;
+    if (this.groundOf !== match.scenery) this.paintGround(match);
+    brush.setTransform(ratio * scale, 0, 0, -ratio * scale, 0, height * ratio); // voxel space, y up
+    brush.save();
+    brush.setTransform(ratio, 0, 0, ratio, 0, 0);
+    brush.imageSmoothingEnabled = false;
+    if (this.ground) brush.drawImage(this.ground, 0, 0, width, height);
+    brush.restore();
+    this.drawZone(brush, match, scale);
+    this.drawCamera(brush, match, scale);
+    this.drawMechs(brush, match, scale);
+  }
+
+  private paintGround(match: MatchState): void {
+    const { scenery } = match;
+    this.groundOf = scenery;
+    if (!scenery) return;
+    const [sizeX, sizeY, sizeZ] = match.header.world.size;
+    this.ground = el("canvas");
+    [this.ground.width, this.ground.height] = [sizeX, sizeY];
+    const picture = new ImageData(sizeX, sizeY);
+    for (let y = 0; y < sizeY; y++) {
+      for (let x = 0; x < sizeX; x++) {
+        let z = Math.min(sizeZ, scenery.top) - 1;
+        while (z > 0 && LOOKS[scenery.looks[cellIndex(x, y, z, sizeX, sizeY)] as Look].form === "none") z--;
+        const colour = LOOKS[scenery.looks[cellIndex(x, y, Math.max(0, z), sizeX, sizeY)] as Look].map || LOOKS[1 as Look].map;
+        const light = 0.85 + LIFT * Math.max(0, z);
+        picture.data.set([((colour >> 16) & 255) * light, ((colour >> 8) & 255) * light, (colour & 255) * light, 255], (x + (sizeY - 1 - y) * sizeX) * 4);
+      }
+    }
+    this.ground.getContext("2d")?.putImageData(picture, 0, 0);
+  }
+
+  private drawZone(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
+    const [x, y, radius] = match.header.zone;
+    brush.beginPath();
+    brush.arc(x, y, radius, 0, 2 * Math.PI);
+    brush.lineWidth = 1.5 / scale;
+    brush.strokeStyle = "rgba(255, 214, 120, 0.95)";
+    brush.fillStyle = "rgba(255, 214, 120, 0.14)";
+    brush.fill();
+    brush.stroke();
+  }
+
+  private drawCamera(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
+    const { camera, selected } = this.state;
+    if (camera.mode === "top") return;
+    const heading = control.withMech(camera.mode) && selected >= 0 ? match.poses.yaw[selected] : 0;
+    const inside = camera.mode === "first" || camera.mode === "free";
+    const azimuth = camera.azimuth + heading;
+    const flat = inside ? 0 : Math.cos(camera.elevation) * camera.distance;
+    const [x, y] = [camera.target[0] + Math.cos(azimuth) * flat, camera.target[1] + Math.sin(azimuth) * flat];
+    const towards = inside ? azimuth : azimuth + Math.PI;
+    const reach = inside ? 26 : Math.min(flat * 1.35, 60);
+    brush.beginPath();
+    brush.moveTo(x, y);
+    brush.arc(x, y, reach, towards - CONE, towards + CONE);
+    brush.closePath();
+    brush.fillStyle = "rgba(255, 255, 255, 0.12)";
+    brush.strokeStyle = "rgba(255, 255, 255, 0.4)";
+    brush.lineWidth = 1 / scale;
+    brush.fill();
+    brush.stroke();
+  }
+
+  private drawMechs(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
+    const { poses, header, shown } = match;
+    const size = SIGN / scale / Math.max(1, Math.sqrt(header.mechs / 20));
+    header.roster.forEach(({ team, present }, mech) => {
+      if (!present || shown[mech] < 0.5) return;
+      const alive = (poses.flags[mech] & MechFlag.ALIVE) !== 0;
+      brush.save();
+      brush.translate(poses.x[mech], poses.y[mech]);
+      brush.globalAlpha = alive ? 1 : 0.35;
+      brush.fillStyle = TEAMS[team].css;
+      brush.strokeStyle = mech === this.state.selected ? "#fff" : "rgba(5, 8, 12, 0.9)";
+      brush.lineWidth = (mech === this.state.selected ? 2 : 1) / scale;
+      brush.beginPath();
+      if (team === 0) brush.arc(0, 0, size, 0, 2 * Math.PI);
+      else for (const [dx, dy] of [[1.2, 0], [0, 1.2], [-1.2, 0], [0, -1.2]]) brush.lineTo(dx * size, dy * size);
+      brush.closePath();
+      brush.fill();
+      brush.stroke();
+      if (alive) {
+        brush.beginPath();
+        brush.moveTo(Math.cos(poses.yaw[mech]) * size, Math.sin(poses.yaw[mech]) * size);
+        brush.lineTo(Math.cos(poses.yaw[mech]) * size * 2.1, Math.sin(poses.yaw[mech]) * size * 2.1);
+        brush.strokeStyle = TEAMS[team].css;
+        brush.lineWidth = 1.6 / scale;
+        brush.stroke();
+      }
+      brush.restore();
+    });
+  }
+}
