@@ -1,4 +1,4 @@
-"""``echelon replay``: list recorded matches, and show what is in one."""
+"""``echelon replay``: list recorded matches, show what is in one, and hand one on as a single file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 KIB = 1024
 KILLS_SHOWN = 20
+EXPORTS = (".html", ".ecr")
 
-app = typer.Typer(help="List recorded matches, and show what is in one.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List recorded matches, show what is in one, and hand one on.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
@@ -82,6 +83,42 @@ def info(
         output.say()
         rows = [(f"{kill['time_s']:.1f}s", kill["killer"], kill["killed"]) for kill in found["kills"][:KILLS_SHOWN]]
         output.show_table(("time", "killer", "killed"), rows, right=("time",))
+    return output.DONE
+
+
+@app.command("export")
+def export(
+    match: Annotated[
+        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match by its id, or a run's newest.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Where to: .html opens in a browser without a server, .ecr is the replay."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Write a match, its world and the viewer into one page, or match and world into one replay."""
+    from echelon.replay.embed import with_world
+    from echelon.replay.reader import Replay
+    from echelon.server.page import single_page
+
+    path = find_replay(match)
+    target = out or Path(f"{path.stem}.html")
+    if target.suffix not in EXPORTS:
+        raise ValueError(f"out is {str(target)!r}, wanted a name that ends in {' or '.join(EXPORTS)}")
+    if target.exists() and not force:
+        raise ValueError(f"out is {str(target)!r}, which is there already, wanted another name or --force")
+    with Replay(path) as replay:
+        data = with_world(replay)
+        title = " against ".join(str(team["name"]) for team in replay.header["teams"]) + " · Echelon"
+    if target.suffix == ".html":
+        data = single_page(data, path.name, title).encode()
+    target.write_bytes(data)
+    if as_json:
+        output.show_json({"file": str(target), "bytes": len(data)})
+    else:
+        output.say(f"{target}: {len(data) / KIB:.0f}K")
     return output.DONE
 
 

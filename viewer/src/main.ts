@@ -32,8 +32,10 @@ const wishes = new URLSearchParams(location.search);
 const screen = new Screen(canvas, wishedTier(wishes.get("quality")), wishes.has("check"));
 const session = new Session(state, api);
 
+const embedded = embeddedReplay();
+document.documentElement.classList.toggle("embedded", embedded !== null);
 const toList = () => {
-  location.hash = "";
+  if (!embedded) location.hash = "";
 };
 const keys = keyTable({ toList, savePicture: () => void hud.share.savePicture() });
 const shown = { picture: () => screen.picture(state), stream: () => screen.stream() };
@@ -58,6 +60,7 @@ bindPointer(canvas, state, (x, y, twice) => {
 
 /** Go where the address says. */
 function followAddress(): void {
+  if (embedded) return;
   const route = parseRoute(location.hash);
   if (route.match === null && route.newest !== undefined) {
     void session.openNewest(route.newest);
@@ -126,9 +129,11 @@ function keepAddress(): void {
 Object.assign(window, {
   echelon: { state, control, cost: () => screen.cost(), complete: () => screen.complete, redraw: () => screen.redraw(state) },
 });
-const embedded = embeddedReplay();
-if (embedded) void session.openFile(embedded);
-else {
+if (embedded) {
+  const route = parseRoute(location.hash);
+  void session.openFile(embedded).then(() => session.goTo(route));
+  screen.prepare();
+} else {
   session.start();
   followAddress();
 }

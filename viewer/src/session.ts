@@ -63,6 +63,11 @@ export class Session {
   async open(id: string, route: Route): Promise<void> {
     const source = new ServerSource(this.api, id);
     if (!(await this.watch(id, source))) return;
+    this.goTo(route);
+  }
+
+  /** Go to a place in the match that is open. */
+  goTo(route: Route): void {
     const { state } = this;
     if (!state.match) return;
     if (route.seconds !== null) {

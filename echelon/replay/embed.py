@@ -1,0 +1,56 @@
+"""A replay with its world inside, whatever lay beside it: what can be handed on as one file."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from echelon.replay.codec import pack_map, pack_record
+from echelon.replay.columns import Layout
+from echelon.replay.reader import Replay
+from echelon.replay.schema import (
+    CHUNK_INDEX,
+    END_MAGIC,
+    INDEX_TABLES,
+    MAGIC,
+    MARKER_TABLE,
+    SERIES,
+    TRAILER_PAYLOAD,
+    Codec,
+    RecordType,
+)
+from echelon.replay.timeline import pack_series
+
+
+def with_world(replay: Replay) -> bytes:
+    """Return the whole file anew with its world embedded; one that was not closed stays so."""
+    out = io.BytesIO()
+    out.write(MAGIC)
+    out.write(pack_record(RecordType.HEADER, pack_map(replay.header)))
+    world_at = out.tell()
+    out.write(pack_record(RecordType.WORLD, replay.world))
+    world = [world_at, out.tell() - world_at]
+    chunks = []
+    for number, ref in enumerate(replay.chunks):
+        chunks.append([out.tell(), ref.length, ref.tick0, ref.tick1])
+        out.write(replay.chunk_bytes(number))
+    if replay.index is not None:
+        at = out.tell()
+        out.write(pack_record(RecordType.INDEX, pack_map(_index(replay.index, chunks, world))))
+        out.write(pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(at, END_MAGIC), codec=Codec.NONE))
+    return out.getvalue()
+
+
+def _index(index: dict[str, Any], chunks: list[list[int]], world: list[int]) -> dict[str, Any]:
+    rows = {
+        CHUNK_INDEX.name: np.array(chunks, np.int64).reshape(-1, len(CHUNK_INDEX.columns)),
+        SERIES.name: pack_series(index["series"]),
+        MARKER_TABLE.name: np.array(index["markers"], np.int64).reshape(-1, len(MARKER_TABLE.columns)),
+    }
+    tables = []
+    for table in INDEX_TABLES:
+        layout, values = Layout([column.described() for column in table.columns]), rows[table.name]
+        tables.append([len(values), layout.encode(values) if len(values) else b""])
+    return {"t": tables, "world": world, "outcome": index["outcome"]}

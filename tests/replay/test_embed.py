@@ -1,0 +1,44 @@
+"""A replay handed on as one file holds its world and says the same as before."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.replay.embed import with_world
+from echelon.replay.reader import Replay, ReplayError
+from tests.replay.golden import SMALL, contents
+from tests.replay.matches import material, write_match
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_world_from_beside_a_replay_goes_into_it(tmp_path, closed):
+    path = write_match(tmp_path / "m.ecr", worlds=tmp_path / "worlds", closed=closed)
+    alone = tmp_path / "elsewhere" / "m.ecr"
+    alone.parent.mkdir()
+    with Replay(path) as replay:
+        alone.write_bytes(with_world(replay))
+        before = [replay.chunk(n).frames["hp"].tolist() for n in range(len(replay.chunks))]
+        line = replay.timeline()
+    with Replay(alone) as replay:
+        assert replay.complete is closed
+        assert replay.timeline() == line
+        assert [replay.chunk(n).frames["hp"].tolist() for n in range(len(replay.chunks))] == before
+        assert (replay.materials() == material().transpose(1, 2, 0)).all()
+
+
+def test_one_that_holds_its_world_stays_what_it_is(tmp_path):
+    path = tmp_path / "again.ecr"
+    with Replay(SMALL) as replay:
+        path.write_bytes(with_world(replay))
+    before, after = contents(SMALL), contents(path)
+    for found in (before, after):
+        del found["index"]["chunks"]
+    assert after == before
+
+
+def test_a_missing_world_is_said(tmp_path):
+    path = write_match(tmp_path / "m.ecr", worlds=tmp_path / "worlds")
+    for stored in (tmp_path / "worlds").iterdir():
+        stored.unlink()
+    with Replay(path) as replay, pytest.raises(ReplayError, match="is not beside its replay"):
+        with_world(replay)

@@ -1,0 +1,65 @@
+"""The viewer and a replay as one page: everything in it, nothing to be fetched, refusals in one line."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from echelon.server.page import single_page
+from tests.replay.golden import SMALL
+
+INDEX = """<!doctype html><html><head><title>Echelon</title>
+<link rel="icon" href="./icon.svg" type="image/svg+xml" />
+<script type="module" crossorigin src="./assets/index-1.js"></script>
+<link rel="stylesheet" crossorigin href="./assets/index-1.css"></head><body><div id="app"></div></body></html>"""
+CODE = 'const a = "</script><!-- é"; start(a);'
+
+
+@pytest.fixture
+def static(tmp_path):
+    assets = tmp_path / "static" / "assets"
+    assets.mkdir(parents=True)
+    (assets.parent / "index.html").write_text(INDEX)
+    (assets.parent / "icon.svg").write_text("<svg/>")
+    (assets / "index-1.js").write_text(CODE, encoding="utf-8")
+    (assets / "index-1.css").write_text("@font-face { src: url(./f-1.woff2) }")
+    (assets / "f-1.woff2").write_bytes(b"font")
+    (assets / "decode.worker-1.js").write_text("work('é')", encoding="utf-8")
+    return assets.parent
+
+
+def test_nothing_is_left_to_be_fetched(static):
+    page = single_page(b"\x89replay", 'a"b.ecr', "Blue & red", static)
+    assert not re.search(r'(src|href)="\./', page) and "url(./" not in page
+    assert "<title>Blue &amp; red</title>" in page
+    held = re.search(r'id="echelon-replay" data-name="a&quot;b.ecr">([^<]*)</script>', page)
+    assert held and base64.b64decode(held[1]) == b"\x89replay"
+    assert base64.b64encode("work('é')".encode()).decode() in page
+    assert base64.b64encode(b"font").decode() in page
+    assert page.index("echelon-replay") < page.index('<script type="module">')
+
+
+def test_a_script_cannot_end_before_its_end(static):
+    page = single_page(b"", "a.ecr", "t", static)
+    code = page.split('<script type="module">')[1].split("</script>")[0]
+    assert code == CODE.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def test_a_viewer_that_is_not_built_is_said(tmp_path):
+    with pytest.raises(ValueError, match="the viewer is not built"):
+        single_page(b"", "a.ecr", "t", tmp_path)
+
+
+def test_the_command_writes_a_replay_and_refuses_what_makes_no_sense(tmp_path):
+    from echelon_cli.main import app
+
+    run = CliRunner().invoke
+    out = tmp_path / "out.ecr"
+    assert run(app, ["replay", "export", str(SMALL), "-o", str(out)]).exit_code == 0
+    assert out.stat().st_size > 1000
+    for wrong in (str(out), str(tmp_path / "film.avi")):
+        assert run(app, ["replay", "export", str(SMALL), "-o", wrong]).exit_code != 0
+    assert run(app, ["replay", "export", str(SMALL), "-o", str(out), "--force"]).exit_code == 0
