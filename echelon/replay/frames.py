@@ -143,7 +143,7 @@ def note_condition(
     marker = NOBODY
     if alive[e, m] == 1:
         flags = ALIVE + wp.min(fallen[e, m], 1) * FALLEN + shutdown[e, m] * IS_DOWN + wp.min(painted[e, m], 1) * PAINTED
-        flags += ecm[e, m] * ECM + eccm[e, m] * ECCM + wp.min(suppressed[e, m], 1) * SUPPRESSED + vent[e, m] * VENT
+        flags += ecm[e, m] * ECM + eccm[e, m] * ECCM + wp.min(suppressed[e, m], 1) * SUPPRESSED + vent[e, m] * VENT * wp.min(frame_count[page], 1)  # a switch of the episode before is nobody's
         if leg_hp[e, m] <= 0.0:
             flags += LEGGED
         known = int(0)

@@ -132,6 +132,7 @@ class _Track:
         if len(fetched.clouds):
             clouds = np.concatenate([self._clouds, fetched.clouds.astype(np.int64)])
             self._clouds = clouds[np.lexsort(clouds.T[::-1])]
+        lead = 0 if self._last is None else 1
         if self._last is not None:
             rows, first = np.concatenate([self._last, rows]), first - 1
             rounds = np.concatenate([self._rounds, rounds]) if len(self._rounds) else rounds
@@ -143,7 +144,8 @@ class _Track:
             tables["rounds"] = between(rounds, 0, first + start - 1, first + end)
             tables["rounds"][:, 0] -= first + start
             tables["clouds"] = between(self._clouds, TICK, rows[start, TICK] - self._cloud_ticks, rows[end, TICK])
-            state = fetched.digests[max(0, start - 1) : end].tobytes()
+            fresh = start if start == 0 and not lead else start + 1  # the frame before belongs to the chunk before
+            state = fetched.digests[fresh - lead : end + 1 - lead].tobytes()
             state += tables["edits"].tobytes() + tables["clouds"].tobytes()
             self.writer.chunk(rows[start : end + 1], tables, state)
         self._clouds = between(self._clouds, TICK, rows[last, TICK] - self._cloud_ticks, rows[last, TICK])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,9 @@ class HeatWatch:
     def begin(self) -> None:
         """All episodes begin."""
         self._going[:] = True
+
+    def before_step(self, estimate: Callable[[], Any]) -> None:
+        """Nothing of a decision is kept before it is played."""
 
     def after_step(self) -> None:
         """Count the decision just played."""

@@ -1,4 +1,4 @@
-"""``echelon replay``: list recorded matches, show what is in one, and hand one on as a single file."""
+"""``echelon replay``: list recorded matches, show what is in one, hand one on as a single file, play one again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
+    from echelon.arena.verify import Verdict
     from echelon.replay.reader import Replay
 
 KIB = 1024
 KILLS_SHOWN = 20
 EXPORTS = (".html", ".ecr")
 
-app = typer.Typer(help="List recorded matches, show what is in one, and hand one on.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List recorded matches, show what is in one, hand one on, play one again.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @app.command("list")
@@ -120,6 +125,41 @@ def export(
     else:
         output.say(f"{target}: {len(data) / KIB:.0f}K")
     return output.DONE
+
+
+@app.command("verify")
+def verify_match(
+    match: Annotated[
+        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match by its id, or a run's newest.")
+    ],
+    tolerant: Annotated[
+        bool, typer.Option("--tolerant/--strict", help="Bounds instead of equality: for another device or version.")
+    ] = False,
+    device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
+    as_json: JsonFlag = False,
+) -> int:
+    """Play a match again from its recorded actions and compare; names the first chunk, tick and field that differ."""
+    from dataclasses import asdict
+
+    from echelon.arena.verify import verify
+
+    path = find_replay(match)
+    with output.waiting("playing it again", quiet=as_json):
+        verdict = verify(path, tolerant=tolerant, device=device)
+    if as_json:
+        output.show_json({"file": str(path), **asdict(verdict)})
+    else:
+        output.say(_verdict(verdict))
+    return output.DONE if verdict.ok else output.FAILED
+
+
+def _verdict(verdict: Verdict) -> str:
+    if verdict.first is None:
+        return f"ok ({verdict.mode}): {verdict.chunks} chunks, {verdict.seconds:.1f} s play again as recorded"
+    first = verdict.first
+    what = f"{first.field} of {first.mech}" if first.mech else first.field
+    values = f": recorded {first.recorded:g}, played {first.played:g}" if first.recorded != first.played else ""
+    return f"differs ({verdict.mode}): chunk {first.chunk}, tick {first.tick}, {what}{values}"
 
 
 def find_replay(wanted: str) -> Path:

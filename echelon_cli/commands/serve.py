@@ -58,18 +58,17 @@ def watch(
     ] = "latest",
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on to each newer match of the run by itself, or wait for its first.")
+    ] = False,
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Open a match in the browser: that one, or the newest of a run."""
     from echelon.server.app import running_server
     from echelon.server.app import serve as run_server
-    from echelon.server.catalogue import Catalogue
 
-    catalogue = Catalogue()
-    match = find_match(catalogue, what)
-    catalogue.close()
-    fragment = f"#match={match.id}"
+    fragment = fragment_of(what, follow)
     opened = browser_here() if open_browser is None else open_browser
     found = running_server(None) if host == "127.0.0.1" and port is None else None
     if found is not None:
@@ -77,6 +76,20 @@ def watch(
         return output.DONE
     run_server(None, host=host, port=port, ready=lambda access: _announce(access, fragment, opened, as_json))
     return output.DONE
+
+
+def fragment_of(what: str, follow: bool) -> str:
+    """Return the end of the address that opens what was asked for; ``follow`` keeps to a run's newest match."""
+    from echelon.runs import find_run
+    from echelon.server.catalogue import Catalogue
+
+    if follow:
+        return f"#newest={quote(find_run(what).id)}"
+    catalogue = Catalogue()
+    try:
+        return f"#match={find_match(catalogue, what).id}"
+    finally:
+        catalogue.close()
 
 
 def find_match(catalogue: Catalogue, what: str) -> Match:
