@@ -42,10 +42,7 @@ def bursts() -> list[tuple[int, float, float, float]]:
 
 
 def look_at(page: Any, address: str, tick: float, place: tuple[float, ...], quality: str) -> None:
-    """Open the match anew, hold it at a tick, and look at a place so that no mech walks in the picture.
-
-    The legs of a mech keep step with what was seen of its way, and so depend on how one came to a moment.
-    """
+    """Open the match anew, hold it at a tick, and look at a place so that no mech walks in the picture."""
     page.goto("about:blank")
     page.goto(f"{address}/?check=1&quality={quality}#match={MATCH}")
     page.wait_for_function("() => echelon.state.match !== null && echelon.complete()")

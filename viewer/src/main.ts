@@ -119,7 +119,7 @@ function keepAddress(): void {
   const hash = formatRoute({
     match: match.id, seconds, mech: state.selected, camera: camera.mode, fog, layer,
     view: placed ? [...camera.target, camera.azimuth, camera.elevation, camera.distance] : undefined,
-    loop: loop ? [loop[0] / hz, loop[1] / hz] : undefined, newest: state.followNewest ? match.header.run : undefined,
+    loop: loop ? [loop[0] / hz, loop[1] / hz] : undefined, newest: state.followNewest ? match.run : undefined,
   });
   if (hash !== location.hash) history.replaceState(null, "", hash);
 }

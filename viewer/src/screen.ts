@@ -63,7 +63,7 @@ export class Screen {
 
   /** Whether the whole moment is on the screen. */
   get complete(): boolean {
-    return this.whole && (this.tiled === "yes" || TIERS[this.spent.tier].patterns);
+    return this.whole && (this.view?.covered ?? false) && (this.tiled === "yes" || TIERS[this.spent.tier].patterns);
   }
 
   /** Whether nothing of the moment is missing, though tiles may still be rough. */

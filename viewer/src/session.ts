@@ -136,8 +136,8 @@ export class Session {
     }
   }
 
-  private makeMatch(id: string, source: ReplaySource, opened: { header: Header; index: IndexView }, title: string): MatchState {
-    const { header, index } = opened;
+  private makeMatch(id: string, source: ReplaySource, opened: { header: Header; index: IndexView; run: string }, title: string): MatchState {
+    const { header, index, run } = opened;
     const store = new ChunkStore(
       (number) => source.chunk(number),
       (number, error) => {
@@ -145,7 +145,7 @@ export class Session {
       },
     );
     const match: MatchState = {
-      id, source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null,
+      id, run, source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null,
       title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`, chunk: null, chunkNumber: 0, poses: makePoses(header.mechs),
       shown: new Float32Array(header.mechs).fill(1), sweep: new Sweep((number) => source.chunk(number), sweptOf(header)),
     };
@@ -200,7 +200,7 @@ export class Session {
 
   private take(notice: Notice): void {
     const { match, page } = this.state;
-    if (notice.type === "match" && this.state.followNewest) this.soon("newest", () => this.openNewest(match?.header.run ?? this.newestOf));
+    if (notice.type === "match" && this.state.followNewest) this.soon("newest", () => this.openNewest(match?.run ?? this.newestOf));
     if (match?.id === notice.id) this.soon("match", () => this.refresh(match));
     if (page === "list" || notice.type !== "chunk") this.soon("list", () => this.reload());
   }

@@ -29,6 +29,7 @@ export interface CameraState {
 /** One match being watched. */
 export interface MatchState {
   id: string; // of the server's catalogue, or "file"
+  run: string; // of the server's catalogue that it is kept in, "" for a file
   title: string; // for the tab, e.g. "medium against run-1"
   source: ReplaySource; // where chunks come from
   header: Header; // who plays what, and how columns are coded

@@ -24,7 +24,7 @@ async function opened(live = false): Promise<ViewerState> {
   const store = new ChunkStore((number) => Promise.resolve(chunks[number]), () => undefined);
   const state = defaults();
   const match = {
-    id: "x", title: "", source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null, chunk: null,
+    id: "x", run: "", title: "", source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null, chunk: null,
     chunkNumber: 0, poses: makePoses(header.mechs), shown: new Float32Array(header.mechs),
     sweep: new Sweep((number) => Promise.resolve(chunks[number]), sweptOf(header)),
   };

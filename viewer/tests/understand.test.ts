@@ -43,7 +43,7 @@ async function opened(): Promise<ViewerState> {
     series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
   } as MatchState["index"];
   const match: MatchState = {
-    id: "x", title: "", source: { open: none, refresh: none, chunk: none, world: none, close: () => undefined }, header, index, store, markers: [],
+    id: "x", run: "", title: "", source: { open: none, refresh: none, chunk: none, world: none, close: () => undefined }, header, index, store, markers: [],
     deaths: new Float64Array(header.mechs), world: null, scenery: null, chunk: null, chunkNumber: 0, poses: makePoses(header.mechs),
     shown: new Float32Array(header.mechs), sweep: new Sweep((number) => Promise.resolve(chunks[number]), sweptOf(header)),
   };

@@ -9,8 +9,8 @@ import type { Chunk } from "./replay";
 
 /** Something that can be watched. */
 export interface ReplaySource {
-  /** Header and what is known of the match so far. */
-  open(): Promise<{ header: Header; index: IndexView }>;
+  /** Header, what is known of the match so far, and the run it is kept in, "" for none. */
+  open(): Promise<{ header: Header; index: IndexView; run: string }>;
   /** What is known by now; a file never changes. */
   refresh(): Promise<IndexView>;
   chunk(number: number): Promise<Chunk>;
@@ -30,11 +30,11 @@ export class ServerSource implements ReplaySource {
 
   constructor(private readonly api: Api, private readonly id: string) {}
 
-  async open(): Promise<{ header: Header; index: IndexView }> {
+  async open(): Promise<{ header: Header; index: IndexView; run: string }> {
     const [match, index] = await Promise.all([this.api.match(this.id), this.api.index(this.id)]);
     this.header = match.header;
     await this.worker.ask("setHeader", { header: match.header });
-    return { header: match.header, index };
+    return { header: match.header, index, run: match.summary.run };
   }
 
   refresh(): Promise<IndexView> {
@@ -66,14 +66,14 @@ export class FileSource implements ReplaySource {
 
   constructor(private readonly file: File, private readonly api: Api) {}
 
-  async open(): Promise<{ header: Header; index: IndexView }> {
+  async open(): Promise<{ header: Header; index: IndexView; run: string }> {
     const bytes = await this.file.arrayBuffer();
     const opened = await this.worker.ask("openFile", { bytes }, [bytes]);
     if (opened.ticks.length === 0) throw new Error("the replay is cut short before its first chunk ends");
     const { series, markers, outcome } = opened.index;
     this.index = { live: false, chunks: opened.ticks.map(([from, to]) => [from, to, 0]), series, markers, outcome };
     this.header = opened.header;
-    return { header: opened.header, index: this.index };
+    return { header: opened.header, index: this.index, run: "" };
   }
 
   async refresh(): Promise<IndexView> {

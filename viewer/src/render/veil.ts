@@ -15,6 +15,8 @@ const NEAR_ZONE = [110, 220, 150] as const; // of the ways, near the zone and fa
 const FAR_ZONE = [70, 90, 190] as const;
 const BAND = 5; // every so many voxels of the way a line is drawn [vox]
 const NO_WAY = [150, 40, 50, 120] as const;
+const FEW = 20; // mechs that are all asked
+const CROWDED = 3; // with more, one of those within this cube is asked [vox]
 const EYE = 0.7; // a pilot's eyes are this much above the middle of its mech [vox]
 
 /** Paint a share of 0 to 1 of the table of heat. */
@@ -77,6 +79,8 @@ export class Veil {
     const heat = state.layer === "presence" || state.layer === "damage" ? match.sweep.version : 0;
     const wish = fog ? ["fog", state.fog, state.fog === "mech" ? state.selected : 0, frame, terrain] : [state.layer, heat, state.layer === "ways" ? terrain : 0];
     if (wish.length === this.shown.length && wish.every((part, i) => part === this.shown[i])) return;
+    // one question at a time: a worker that falls behind is asked for the newest moment when it is done
+    if (fog && this.waiting > 0) return;
     this.shown = wish;
     if (fog) this.paintFog(state, looks);
     else this.paintLayer(state.layer, looks);
@@ -92,7 +96,10 @@ export class Veil {
   private paintFog(state: ViewerState, looks: Uint8Array): void {
     const { poses, header } = this.match;
     const mechs = eyesOf(this.match, state.fog, state.selected);
-    const eyes = Float32Array.from(mechs.flatMap((mech) => [poses.x[mech], poses.y[mech], poses.z[mech] + EYE]));
+    const apart = new Map<string, number>(); // those who stand together see the same
+    const room = mechs.length > FEW ? CROWDED : 1 / 64;
+    for (const mech of mechs) apart.set([poses.x[mech], poses.y[mech], poses.z[mech]].map((at) => Math.round(at / room)).join(), mech);
+    const eyes = Float32Array.from([...apart.values()].flatMap((mech) => [poses.x[mech], poses.y[mech], poses.z[mech] + EYE]));
     const heights = heightsOf(looks, header.world.size);
     const request = ++this.asked;
     this.waiting++;

@@ -91,6 +91,11 @@ export class MatchView {
     return [...this.mechs.meshes, this.markers.signs, this.markers.plates, this.zone.mesh, this.shadows.mesh, this.clouds.mesh, beams.mesh, sprites.mesh, numbers.mesh];
   }
 
+  /** Whether what lies over the ground is that of the moment. */
+  get covered(): boolean {
+    return this.veil?.settled ?? true;
+  }
+
   /** Smoke clouds that were drawn. */
   get smoke(): number {
     return this.clouds.count;
@@ -98,7 +103,7 @@ export class MatchView {
 
   /** Whether terrain and mechs of the moment are on the screen. */
   get complete(): boolean {
-    return this.terrain !== null && this.terrain.meshed > 0 && this.terrain.settled && this.match.chunk !== null && (this.veil?.settled ?? true);
+    return this.terrain !== null && this.terrain.meshed > 0 && this.terrain.settled && this.match.chunk !== null;
   }
 
   /** Build the terrain once the world has arrived. */

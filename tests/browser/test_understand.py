@@ -1,0 +1,192 @@
+"""What helps to understand and share a match, in Chromium: fog, curves, cameras, layers, loops, pictures, one page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.replay.reader import Replay
+from echelon.replay.schema import MechFlag
+from echelon.server.catalogue import match_id
+from echelon.server.page import single_page
+from tests.browser.conftest import RUN
+from tests.browser.test_viewer import DRAW_CALLS, settled_picture, state
+from tests.replay.golden import INSIGHT
+
+MATCH = match_id(RUN, "insight.ecr")
+
+
+@pytest.fixture(scope="module")
+def insight(home: Path) -> Iterator[Path]:
+    """The match with policy columns among those served."""
+    path = home / RUN / "replays" / "insight.ecr"
+    shutil.copy(INSIGHT, path)
+    yield path
+    path.unlink()
+
+
+def open_match(page: Any, address: str, tick: int, more: str = "") -> None:
+    """Open the match at a moment and hold it there."""
+    page.set_viewport_size({"width": 720, "height": 480})
+    page.goto(f"{address}/?check=1&quality=lowest#match={MATCH}&t={tick / 20}{more}")
+    page.wait_for_function("() => echelon.state.match !== null && echelon.complete()")
+    page.evaluate(f"() => {{ echelon.state.playing = false; echelon.control.seek(echelon.state, {tick}); }}")
+    page.wait_for_function("() => echelon.complete()")
+
+
+def unseen_by_red() -> tuple[int, list[int]]:
+    """A frame's tick at which some living blue mechs are unknown to every red one, and those mechs."""
+    with Replay(INSIGHT) as replay:
+        teams = [mech["team"] for mech in replay.header["roster"]]
+        for n in range(len(replay.chunks)):
+            chunk = replay.chunk(n)
+            for f in range(1, len(chunk.ticks) - 1):
+                flags = chunk.frames["flags"][f]
+                lost = [
+                    m
+                    for m, team in enumerate(teams)
+                    if team == 0 and flags[m] & MechFlag.ALIVE and not flags[m] & MechFlag.SEEN
+                ]
+                if lost:
+                    return int(chunk.ticks[f]), lost
+    raise AssertionError("red always knows of everybody")
+
+
+def hidden(page: Any) -> list[int]:
+    return page.evaluate("() => [...echelon.state.match.shown].flatMap((share, mech) => share < 0.5 ? [mech] : [])")
+
+
+def test_fog_hides_mechs_and_darkens_the_ground_until_it_is_lifted(page, address, insight):
+    tick, mechs = unseen_by_red()
+    open_match(page, address, tick)
+    clear = settled_picture(page)
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    page.wait_for_function("() => echelon.complete()")
+    assert state(page, "fog") == "red"
+    assert hidden(page) == mechs
+    page.get_by_text("not seen").first.wait_for(state="visible")
+    assert settled_picture(page) != clear
+    page.keyboard.press("g")
+    assert state(page, "fog") == "none" and hidden(page) == []
+    assert settled_picture(page) == clear
+    assert page.evaluate("() => echelon.cost().calls") <= DRAW_CALLS
+
+
+def test_a_mechs_curves_are_of_the_whole_match_and_lead_to_its_moments(page, address, insight):
+    open_match(page, address, 40, "&mech=3")
+    page.keyboard.press("u")
+    charts = page.locator(".pilot .chart:visible")
+    charts.nth(2).wait_for(state="visible")
+    with Replay(INSIGHT) as replay:
+        frames = 1 + sum(len(replay.chunk(n).ticks) - 1 for n in range(len(replay.chunks)))
+        seconds = replay.ticks / replay.header["tick_hz"]
+    page.wait_for_function(f"() => echelon.state.match.sweep.curves.seconds.length === {frames}")
+    page.get_by_text("yaw rate").wait_for(state="visible")
+    box = charts.first.locator(".u-over").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    hz = state(page, "match.header.tick_hz")
+    assert state(page, "tick") / hz == pytest.approx(seconds / 2, abs=0.4)
+
+
+def test_what_lies_on_the_ground_is_drawn_and_taken_off(page, address, insight):
+    open_match(page, address, 60, "&cam=top")
+    bare = settled_picture(page)
+    seen = {bare}
+    for layer in ("presence", "damage", "ways"):
+        page.keyboard.press("h")
+        assert state(page, "layer") == layer
+        page.wait_for_function("() => echelon.state.layer === 'ways' || echelon.state.match.sweep.version > 4")
+        seen.add(settled_picture(page))
+    assert len(seen) == 4
+    page.keyboard.press("h")
+    assert settled_picture(page) == bare
+
+
+@pytest.mark.parametrize(("key", "mode"), [("v", "first"), ("e", "free"), ("y", "director")])
+def test_cameras_look_from_elsewhere_and_come_back(page, address, insight, key, mode):
+    open_match(page, address, 80, "&mech=2")
+    before = settled_picture(page)
+    page.keyboard.press(key)
+    assert state(page, "camera.mode") == mode
+    assert settled_picture(page) != before
+    page.keyboard.press("o")
+    assert state(page, "camera.mode") == "orbit"
+
+
+def test_legs_are_the_same_however_a_moment_was_reached(page, address, insight):
+    open_match(page, address, 120, "&mech=2&cam=follow")
+    page.evaluate("() => { echelon.state.following = false; echelon.control.seek(echelon.state, 90); }")
+    first = settled_picture(page)
+    page.evaluate("() => { for (let t = 0; t <= 90; t += 5) echelon.control.seek(echelon.state, t); }")
+    page.wait_for_function("() => echelon.complete()")
+    assert settled_picture(page) == first
+
+
+def test_a_loop_plays_again_and_an_address_brings_all_of_it_back(page, address, insight):
+    open_match(page, address, 40)
+    page.keyboard.press("[")
+    page.evaluate("() => echelon.control.seek(echelon.state, 60)")
+    page.keyboard.press("]")
+    assert state(page, "loop") == pytest.approx([40, 60], abs=1)
+    page.evaluate("() => { echelon.state.layer = 'damage'; }")
+    page.wait_for_function("() => location.hash.includes('ab=') && location.hash.includes('layer=damage')")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_function("() => echelon.state.match !== null && echelon.state.loop !== null")
+    assert state(page, "loop") == pytest.approx([40, 60], abs=2) and state(page, "layer") == "damage"
+    page.evaluate("() => { echelon.state.playing = true; echelon.control.seek(echelon.state, 58); }")
+    page.wait_for_function("() => echelon.state.tick < 50")
+
+
+def test_a_picture_is_saved(page, address, insight):
+    open_match(page, address, 100)
+    with page.expect_download() as found:
+        page.keyboard.press("z")
+    data = Path(found.value.path()).read_bytes()
+    assert found.value.suggested_filename.endswith(".png") and data.startswith(b"\x89PNG") and len(data) > 10_000
+
+
+def test_a_clip_is_recorded(page, address, insight):
+    open_match(page, address, 20)
+    page.keyboard.press("q")
+    page.evaluate("() => { echelon.state.playing = true; }")
+    page.get_by_text("Record a clip").click()
+    page.get_by_text("Stop and save").wait_for(state="visible")
+    page.wait_for_timeout(2500)
+    with page.expect_download() as found:
+        page.get_by_text("Stop and save").click()
+    assert found.value.suggested_filename.rsplit(".", 1)[1] in ("mp4", "webm")
+    assert Path(found.value.path()).stat().st_size > 1000
+
+
+def test_the_newest_match_is_opened_when_it_begins(page, address, home, insight):
+    page.goto(f"{address}/?quality=lowest#newest={RUN}")
+    page.wait_for_function("() => echelon.state.match !== null")
+    path = home / RUN / "replays" / "later.ecr"
+    data = INSIGHT.read_bytes()
+    with Replay(INSIGHT) as replay:
+        end = replay.chunks[1].offset + replay.chunks[1].length
+    try:
+        path.write_bytes(data[:end])
+        page.wait_for_function(f"() => echelon.state.match.id === '{match_id(RUN, 'later.ecr')}'")
+        assert state(page, "followNewest") is True
+    finally:
+        path.unlink()
+
+
+def test_one_page_opens_without_a_server(page, tmp_path):
+    target = tmp_path / "match.html"
+    target.write_text(single_page(INSIGHT.read_bytes(), "insight.ecr", "A match"), encoding="utf-8")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{target.as_uri()}?quality=lowest#t=3&mech=1")
+    page.wait_for_function("() => echelon.state.match !== null && echelon.complete() && echelon.state.tick >= 60")
+    assert state(page, "selected") == 1 and state(page, "problem") == ""
+    assert page.title() != "" and not page.locator(".back").is_visible()
+    assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
