@@ -64,9 +64,9 @@ class Stage(Protocol):
     """What is recorded; ``echelon.env.engine.Engine`` is one."""
 
     batch: Batch
-    action_names: Sequence[str]
+    action_names: tuple[str, ...]
     """Name of each entry of an action vector."""
-    term_names: Sequence[str]
+    term_names: tuple[str, ...]
     """Name of each reward term."""
 
     def record(self, envs: Sequence[int], frame: Program = ()) -> None:

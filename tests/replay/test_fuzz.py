@@ -1,4 +1,4 @@
-"""Ten thousand cuts and flips over every golden replay: what is whole before the damage plays, and nothing else happens.
+"""Ten thousand cuts and flips over every golden replay: what is whole before the damage plays, and nothing else does.
 
 A file is damaged in memory and read through the same path as one on a disk. Whole chunks before the damage must decode
 to what they held before; after it, a chunk decodes to exactly that or is refused in one line.
