@@ -52,6 +52,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["call_decision", "clear_episode", "flag_ends", "tally"], REFEREE),
     **dict.fromkeys(["note_potential", "sum_terms_up", "term_approach", "term_zone"], REWARD),
     **dict.fromkeys(["term_damage", "term_count", "term_death"], REWARD),
+    "note_insight": "replay/test_insight.py::test_contacts_and_sight_are_those_known_when_the_decision_began",
     **dict.fromkeys(["note_clouds", "note_condition", "note_decision", "note_motion"], FRAMES),
     **dict.fromkeys(["clear_decision", "read_choices", "read_motion"], CONTROLS),
     **dict.fromkeys(["choose_targets", "triggers", "suffer", "succumb", "credit", "stamp_wrecks"], SHOTS),
