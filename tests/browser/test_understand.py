@@ -68,11 +68,13 @@ def test_fog_hides_mechs_and_darkens_the_ground_until_it_is_lifted(page, address
     page.keyboard.press("g")
     page.wait_for_function("() => echelon.complete()")
     assert state(page, "fog") == "red"
+    page.wait_for_function("() => echelon.state.match.shown.some((share) => share < 0.5)")
     assert hidden(page) == mechs
     page.get_by_text("not seen").first.wait_for(state="attached")  # a narrow page has no rosters
     assert settled_picture(page) != clear
     page.keyboard.press("g")
-    assert state(page, "fog") == "none" and hidden(page) == []
+    assert state(page, "fog") == "none"
+    page.wait_for_function("() => echelon.state.match.shown.every((share) => share === 1)")
     assert settled_picture(page) == clear
     assert page.evaluate("() => echelon.cost().calls") <= DRAW_CALLS
 
