@@ -21,8 +21,8 @@ from echelon.telemetry.events import (
     EventRound,
     EventStart,
     EventUpdate,
-    to_json,
 )
+from echelon.telemetry.lines import to_json
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli import output
 from echelon_cli.output import count, duration, figure, percent, say

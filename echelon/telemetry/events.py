@@ -1,17 +1,16 @@
 """What a run may say about itself: one frozen dataclass per kind of record in ``metrics.jsonl``.
 
-A record is plain numbers, strings, lists and dicts; ``to_json`` and ``from_json`` turn it into one line and
-back through the one table ``EVENTS``. Writing, following and folding the lines belong to the neighbouring
-modules. Add a fact by adding a field with a default, so that older files stay readable.
+A record is plain numbers, strings, lists and dicts, and ``EVENTS`` is the one table of them. ``lines`` turns records
+into lines and back; writing, following and folding these belong to the neighbouring modules. Add a fact by adding a
+field with a default, so that older files stay readable.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeVar, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,59 +346,3 @@ EVENTS: dict[str, type[Event]] = {
     )
 }
 """Every kind of record; what is not here cannot be read back."""
-
-_TYPES: dict[str, dict[str, type]] = {
-    kind: {name: get_origin(hint) or hint for name, hint in get_type_hints(cls).items() if name != "kind"}
-    for kind, cls in EVENTS.items()
-}
-"""Class of each field of each kind."""
-
-E = TypeVar("E", bound=Event)
-
-
-def to_json(event: Event) -> str:
-    """Return the record as one line of strict JSON, without the newline; floats that are not finite become null."""
-    row = {"kind": event.kind, **{f.name: _strict(getattr(event, f.name)) for f in fields(event)}}
-    return json.dumps(row, separators=(",", ":"), allow_nan=False)
-
-
-def from_json(line: str | bytes) -> Event:
-    """Return the record written on one line; ``ValueError`` names what is wrong with it.
-
-    Fields that this version does not know are dropped, so that newer files stay readable.
-    """
-    row = json.loads(line)
-    if not isinstance(row, dict) or row.get("kind") not in EVENTS:
-        raise ValueError(f"record {str(line)[:60]!r} has no known kind (have: {', '.join(EVENTS)})")
-    cls, types = EVENTS[row["kind"]], _TYPES[row["kind"]]
-    values = {
-        name: row[name] if type(row[name]) is wanted else _plain(cls.kind, name, wanted, row[name])
-        for name, wanted in types.items()
-        if name in row
-    }
-    try:
-        return cls(**values)
-    except TypeError as error:
-        raise ValueError(f"record of kind {cls.kind!r} is incomplete: {error}") from None
-
-
-def _strict(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): _strict(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_strict(item) for item in value]
-    return value
-
-
-def _plain(kind: str, name: str, wanted: type, value: Any) -> Any:
-    """Return a value as its field has it: null for floats that are not finite, whole numbers for floats."""
-    if wanted is float:
-        if value is None:
-            return math.nan
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
-    elif isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool)):
-        return value
-    raise ValueError(f"{kind}.{name} is {value!r}, wanted {wanted.__name__}")

@@ -21,8 +21,8 @@ from echelon.telemetry.events import (
     EventResume,
     EventStart,
     EventUpdate,
-    from_json,
 )
+from echelon.telemetry.lines import from_json
 from echelon.telemetry.log import is_superseded
 
 BLOCK_BYTES = 1 << 16

@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from echelon.telemetry.events import Event, EventAlert, EventEnd, EventResume, EventStart, from_json, to_json
+from echelon.telemetry.events import Event, EventAlert, EventEnd, EventResume, EventStart
+from echelon.telemetry.lines import from_json, to_json
 
 CHUNK_BYTES = 1 << 20
 """Read at most this much at once, so that opening a long run needs little memory."""

@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from echelon.telemetry.events import EventUpdate, from_json
+from echelon.telemetry.events import EventUpdate
+from echelon.telemetry.lines import from_json
 
 SAMPLES = 400
 """Places of a file that are looked at: about what the widest chart has columns of dots."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,6 +134,9 @@ class ActionTally:
         self._going = torch.ones(env.num_envs, dtype=torch.bool, device=env.actions.device)
         self._used = torch.zeros(env.rows, len(RATED_CONTROLS), device=env.actions.device)
         self._living = torch.zeros(env.rows, device=env.actions.device)
+
+    def before_step(self, estimate: Callable[[], torch.Tensor]) -> None:
+        """Nothing of a decision is counted before it is played."""
 
     def after_step(self) -> None:
         """Count the decision just played."""

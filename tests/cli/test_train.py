@@ -16,7 +16,8 @@ import pytest
 from echelon.jobs import launch
 from echelon.jobs.status import job_status
 from echelon.runs import RunPaths, find_run, list_runs
-from echelon.telemetry.events import EventCheckpoint, EventResume, EventUpdate, from_json
+from echelon.telemetry.events import EventCheckpoint, EventResume, EventUpdate
+from echelon.telemetry.lines import from_json
 from echelon.telemetry.log import read_events
 
 TINY = {

@@ -8,7 +8,8 @@ from dataclasses import MISSING, fields
 
 import pytest
 
-from echelon.telemetry.events import EVENTS, EventUpdate, from_json, to_json
+from echelon.telemetry.events import EVENTS, EventUpdate
+from echelon.telemetry.lines import from_json, to_json
 
 EXAMPLES = {"str": "words", "int": 3, "float": 0.5}
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelon.telemetry.events import EventAlert, EventCheckpoint, EventResume, EventStart, EventUpdate, to_json
+from echelon.telemetry.events import EventAlert, EventCheckpoint, EventResume, EventStart, EventUpdate
+from echelon.telemetry.lines import to_json
 from echelon.telemetry.log import EventFollower, EventLog, drop_superseded, read_events
 
 

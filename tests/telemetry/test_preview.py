@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from echelon.telemetry.events import EventEpisodes, EventResume, EventStart, EventUpdate, to_json
+from echelon.telemetry.events import EventEpisodes, EventResume, EventStart, EventUpdate
+from echelon.telemetry.lines import to_json
 from echelon.telemetry.preview import sample_updates
 
 

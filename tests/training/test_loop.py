@@ -20,8 +20,8 @@ from echelon.telemetry.events import (
     EventResume,
     EventStart,
     EventUpdate,
-    to_json,
 )
+from echelon.telemetry.lines import to_json
 from echelon.training import checkpoint as checkpoints
 from echelon.training import loop
 from echelon.training.checkpoint import latest_valid

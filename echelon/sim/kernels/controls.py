@@ -33,7 +33,10 @@ def quantised(actions: wp.array3d(dtype=wp.float32), e: int, m: int, i: int) -> 
     a = actions[e, m, i]
     if not wp.isfinite(a):
         return 0.0
-    return wp.rint(wp.clamp(a, -1.0, 1.0) * LEVELS) / LEVELS
+    q = wp.rint(wp.clamp(a, -1.0, 1.0) * LEVELS) / LEVELS
+    if q == 0.0:
+        return 0.0  # a recorded 0 has no sign
+    return q
 
 
 @wp.func
