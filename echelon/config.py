@@ -36,6 +36,7 @@ from echelon.config_opponents import (
     OpponentConfig,
     PilotSkill,
 )
+from echelon.config_ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES, require_ranges
 from echelon.config_reward import REWARD_PROFILES, RewardConfig
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "EVAL_SEED_BASE",
     "LADDER",
     "PACK_SIZE",
+    "RETIRED",
     "REWARD_PROFILES",
     "SHORTEST_EDGE",
     "TANH_EPS",
@@ -65,6 +67,9 @@ __all__ = [
     "WorldConfig",
 ]
 
+RETIRED = frozenset({"model.target_temperature"})
+"""Dials that never did anything and are gone; older runs and checkpoints still name them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
@@ -80,10 +85,14 @@ class ModelConfig:
     """Width of the recurrent state."""
     target_head: Literal["gaussian", "gumbel"] = "gaussian"
     """How the five target preferences are drawn."""
-    target_temperature: float = 0.5
-    """Temperature of the Gumbel target head."""
+    film: bool = False
+    """Let the suite descriptor scale and shift the set and ego encodings (suite only)."""
     init_log_std: float = 0.0
     """Starting log standard deviation of the pre-squash actions."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "model", MODEL_RANGES)
+        require(not self.film or self.kind == "suite", "model.film", self.film, "model.kind = 'suite'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,21 +148,27 @@ class PPOConfig:
     grad_accum_steps: int = 1
     """Minibatches per optimiser step."""
     amp: bool = False
-    """Autocast to bfloat16 where the device has it in hardware."""
+    """Autocast to a lower precision where the device has one in hardware."""
+    amp_dtype: Literal["auto", "bfloat16", "float16"] = "auto"
+    """Which one: bfloat16 before float16 with a scaled loss, as the device has them; or one of them anywhere."""
     compile: bool = False
     """Compile the chunk evaluation."""
+    capture: bool = False
+    """Record the evaluation of a minibatch as a CUDA graph and replay it (CUDA only)."""
+    activation_checkpointing: bool = False
+    """Evaluate each chunk again in the backward pass instead of keeping its activations."""
+    empty_cache_every: int = 50
+    """Updates between releases of unused CUDA memory; 0 never releases."""
     nonfinite_policy: Literal["raise", "skip", "reload"] = "raise"
     """What to do when loss or gradient is not finite."""
 
     def __post_init__(self) -> None:
-        require(self.lr > 0, "ppo.lr", self.lr, "> 0")
-        require(0 < self.gamma <= 1, "ppo.gamma", self.gamma, "in (0, 1]")
-        require(0 <= self.gae_lambda <= 1, "ppo.gae_lambda", self.gae_lambda, "in [0, 1]")
-        require(self.clip_coef > 0, "ppo.clip_coef", self.clip_coef, "> 0")
-        require(self.max_grad_norm > 0, "ppo.max_grad_norm", self.max_grad_norm, "> 0")
-        for name in ("update_epochs", "rollout_steps", "num_minibatches", "grad_accum_steps"):
-            require(getattr(self, name) >= 1, f"ppo.{name}", getattr(self, name), "at least 1")
-        require(self.tbptt_chunk_length >= 0, "ppo.tbptt_chunk_length", self.tbptt_chunk_length, "at least 0")
+        require_ranges(self, "ppo", PPO_RANGES)
+        low, high = PPO_RANGES["ent_coef"]
+        end = self.ent_coef if self.ent_coef_end is None else self.ent_coef_end
+        require(low <= end <= high, "ppo.ent_coef_end", end, f"{low:g} to {high:g}, or none")
+        twice = self.capture and (self.compile or self.activation_checkpointing)
+        require(not twice, "ppo.capture", self.capture, "neither ppo.compile nor ppo.activation_checkpointing with it")
 
     @classmethod
     def recommended(cls) -> PPOConfig:
@@ -172,6 +187,7 @@ class PPOConfig:
             target_kl=0.03,
             recompute_advantages=True,
             obs_norm=True,
+            amp=True,
         )
 
 
@@ -189,8 +205,12 @@ class RunConfig:
     """auto, cpu, cuda or cuda:N."""
     threads: int = 0
     """Threads shared by the simulator and torch; 0 takes every core."""
+    deterministic: bool = False
+    """Allow only operations that give the same bits every time, at the price of speed on CUDA."""
+    nproc: int = 1
+    """Training processes on this machine, each with a device or a share of the cores of its own."""
     num_envs: int = 64
-    """Environments in the batch."""
+    """Environments in the batch of each process."""
     bank_maps: int = 64
     """Maps prepared ahead; resets draw from them."""
     bank_spare: int = 16
@@ -203,6 +223,12 @@ class RunConfig:
     """Learner agent-steps planned; schedules run over them."""
     max_minutes: float = 0.0
     """Wall time after which training ends with a save [min]; 0 sets no limit."""
+    max_updates: int = 0
+    """Updates after which training ends with a save; 0 sets no limit."""
+    max_episodes: int = 0
+    """Finished episodes after which training ends with a save; 0 sets no limit."""
+    profile_updates: int = 0
+    """Updates written as a trace into the run's folder, after the first ones; 0 writes none."""
     save_every: int = 50
     """Updates between checkpoints."""
     keep_replays: int = 20
@@ -223,15 +249,12 @@ class RunConfig:
     """Evaluation."""
 
     def __post_init__(self) -> None:
-        for name in ("num_envs", "bank_maps", "bank_spare", "total_steps", "save_every"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        require(self.bank_refresh_every >= 0, "bank_refresh_every", self.bank_refresh_every, "at least 0")
+        require_ranges(self, "", RUN_RANGES)
         more, wanted = self.bank_refresh_maps, f"1 to bank_maps, {self.bank_maps}"
         require(self.bank_refresh_every == 0 or 1 <= more <= self.bank_maps, "bank_refresh_maps", more, wanted)
         if self.curriculum.maps:
             largest, room = self.curriculum.map_large_max, min(self.env.world.size_x, self.env.world.size_y)
             require(largest <= room, "curriculum.map_large_max", largest, f"at most the world's edge, {room}")
-        require(self.keep_checkpoints >= 2, "keep_checkpoints", self.keep_checkpoints, "at least 2")
         require(0 <= self.seed < EVAL_SEED_BASE, "seed", self.seed, f"0 to {EVAL_SEED_BASE - 1}")
         require(
             self.env.gamma == self.ppo.gamma,

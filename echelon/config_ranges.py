@@ -1,4 +1,4 @@
-"""What the dials of the game may be set to; whatever lies outside is refused in one line.
+"""What the dials of game and learner may be set to; whatever lies outside is refused in one line.
 
 The ends are where the rules lose their meaning (a share above 1, a time below 0) or arithmetic its footing, not where
 play stops being interesting.
@@ -20,10 +20,13 @@ def require(ok: bool, name: str, value: object, wanted: str) -> None:
 
 
 def require_ranges(config: object, prefix: str, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Raise ``ValueError`` for the first dial outside its range, both ends included; what is no number is outside."""
+    """Raise ``ValueError`` for the first dial outside its range, both ends included; what is no number is outside.
+
+    A dial of no section has an empty ``prefix``.
+    """
     for name, (low, high) in ranges.items():
         value = getattr(config, name)
-        require(low <= value <= high, f"{prefix}.{name}", value, f"{low:g} to {high:g}")
+        require(low <= value <= high, f"{prefix}.{name}".lstrip("."), value, f"{low:g} to {high:g}")
 
 
 def require_span(span: object, name: str, least: int, most: int) -> None:
@@ -88,4 +91,20 @@ CURRICULUM_RANGES = {
 EVAL_RANGES = {
     "every_updates": COUNT, "seeds": (1, 10**5), "weapon_prob": SHARE, "record_seeds": (0, 10**5),
     "heat_cells": (0, 512),
+}  # fmt: skip
+
+NATURAL, LIMIT, WIDTH = (1, 10**9), (0, 10**9), (1, 65536)
+MODEL_RANGES = {"hidden_dim": WIDTH, "lstm_hidden_dim": WIDTH, "init_log_std": (-20.0, 2.0)}
+PPO_RANGES = {
+    **dict.fromkeys(("update_epochs", "rollout_steps", "num_minibatches", "grad_accum_steps"), NATURAL),
+    **dict.fromkeys(("tbptt_chunk_length", "burn_in_steps", "empty_cache_every"), LIMIT),
+    **dict.fromkeys(("ent_coef", "vf_coef", "aux_coef", "target_kl"), AMOUNT),
+    **dict.fromkeys(("clip_coef", "max_grad_norm"), POSITIVE),
+    "lr": (1e-12, 1.0), "adam_eps": (0.0, 1.0), "critic_lr_mult": AMOUNT, "gamma": (TINY, 1.0), "gae_lambda": SHARE,
+}  # fmt: skip
+RUN_RANGES = {
+    **dict.fromkeys(("num_envs", "bank_maps", "bank_spare", "total_steps", "save_every", "nproc"), NATURAL),
+    **dict.fromkeys(("max_minutes", "max_updates", "max_episodes"), LIMIT),
+    **dict.fromkeys(("threads", "profile_updates", "keep_replays", "bank_refresh_every", "bank_refresh_maps"), LIMIT),
+    "keep_checkpoints": (2, 10**9),
 }  # fmt: skip

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from echelon.config import REWARD_PROFILES, RunConfig
+from echelon.config import RETIRED, REWARD_PROFILES, RunConfig
 from echelon.presets import get_preset
 
 if TYPE_CHECKING:
@@ -73,14 +73,15 @@ def resolve(
     preset = preset or from_file.pop("preset", None)
     from_file.pop("preset", None)
     if base is not None:
-        layered = flatten(base)
+        layered = flatten(without_retired(base))
         provenance = dict(base_provenance or {})
     else:
         layered, provenance = _from_preset(preset or DEFAULT_PRESET)
     for layer, values in ((FILE, from_file), (SET, overrides or {})):
         for key, value in _spread(values, layer).items():
             _check_key(key, value, layer)
-            layered[key] = None if isinstance(value, str) and value.lower() in NONE_WORDS else value
+            absent = isinstance(value, str) and value.lower() in NONE_WORDS and key in _may_be_absent()
+            layered[key] = None if absent else value
             provenance[key] = layer
     _carry_links(layered, provenance, {*from_file, *(overrides or {})})
     config = validate(unflatten(layered), provenance)
@@ -92,9 +93,14 @@ def validate(nested: Mapping[str, Any], provenance: Mapping[str, str] | None = N
     from pydantic import ValidationError
 
     try:
-        return _adapter().validate_python(nested)
+        return _adapter().validate_python(without_retired(nested))
     except ValidationError as error:
         raise ConfigError(_explain(error, provenance or {})) from None
+
+
+def without_retired(nested: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an older run's configuration without the dials that are gone."""
+    return unflatten({key: value for key, value in flatten(nested).items() if key not in RETIRED})
 
 
 def schema() -> dict[str, Any]:
@@ -163,6 +169,22 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """Return ``, did you mean 'x'?`` for the nearest of ``names``, empty if none is near."""
     near = get_close_matches(name, list(names), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
+
+
+@cache
+def _may_be_absent() -> frozenset[str]:
+    """Return the keys of the dials that have a None; to the others "none" is a word like any."""
+    return frozenset(_absent_of(RunConfig))
+
+
+def _absent_of(cls: type, prefix: str = "") -> list[str]:
+    found: list[str] = []
+    for name, hint in get_type_hints(cls).items():
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            found += _absent_of(hint, f"{prefix}{name}.")
+        elif type(None) in get_args(hint):
+            found.append(f"{prefix}{name}")
+    return found
 
 
 def _defaults_of(cls: type, prefix: str = "") -> dict[str, Any]:

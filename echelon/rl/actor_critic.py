@@ -72,6 +72,8 @@ class ActorCritic(nn.Module):
     ) -> None:
         super().__init__()
         self.action_dim = action_dim
+        self.branchless = False
+        """Whether chunks are evaluated without a branch on data, as a recording needs it."""
         self.lstm_hidden_dim = lstm_hidden_dim
         self.lstm = make_lstm(feature_dim, lstm_hidden_dim)
         self._lstm_weights = lstm_weights(self.lstm)
@@ -158,12 +160,12 @@ class ActorCritic(nn.Module):
         return SequenceScores(logprobs, entropies, out.value, state, features)
 
     def replay_state(self, obs_seq: Any, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
-        """Return the state after a chunk without scoring it."""
+        """Return the state after a chunk, ``dones_seq [T, B]``, without scoring it."""
         return self._recur(obs_seq, dones_seq, init_state)[1]
 
     def _recur(self, obs_seq: Any, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         x = self.encode(obs_seq)
-        if torch.compiler.is_compiling():
+        if self.branchless or torch.compiler.is_compiling():
             return run_lstm_unrolled(self._lstm_weights, x, dones_seq, state)
         return run_lstm(self.lstm, x, dones_seq, state)
 

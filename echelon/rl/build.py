@@ -91,7 +91,7 @@ class FlatPolicy(nn.Module):
         return self.core.score_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state, noise)
 
     def replay_state(self, obs_seq: Tensor, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
-        """Return the state after a chunk without scoring it."""
+        """Return the state after a chunk ``[T, B, ...]`` without scoring it."""
         return self.core.replay_state(self._unpack(obs_seq), dones_seq, init_state)
 
     def predict_next(self, features: Tensor) -> Tensor:
@@ -149,5 +149,6 @@ def build_model(
         target_head=model_cfg.target_head,
         init_log_std=model_cfg.init_log_std,
         predict_dim=obs_dim if predict else 0,
+        film=model_cfg.film,
     )
     return FlatPolicy(core, obs_dim)

@@ -79,5 +79,5 @@ def bucket(count: int) -> int:
 
 
 def _may_pack(entities: Tensor) -> bool:
-    """Say whether shapes may depend on data here: not inside a compiled or captured region."""
-    return entities.device.type == "cpu" and not torch.compiler.is_compiling()
+    """Say whether shapes may depend on data here: not inside a compiled, captured or traced region."""
+    return entities.device.type == "cpu" and not torch.compiler.is_compiling() and not torch.jit.is_tracing()  # pyright: ignore

@@ -52,7 +52,7 @@ def lstm_weights(lstm: nn.LSTM) -> list[Tensor]:
 
 
 def run_lstm_unrolled(weights: list[Tensor], x: Tensor, dones: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
-    """Do what ``run_lstm`` does with one masked cell per step and no branch on data.
+    """Do what ``run_lstm`` does for ``x [T, B, F]`` with one masked cell per step and no branch on data.
 
     It takes plain weights because the compiler refuses to look at an LSTM module.
     """

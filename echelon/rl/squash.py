@@ -22,7 +22,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 
 def full_precision(x: Tensor) -> Tensor:
-    """Return ``x`` in float32, or unchanged where it is wider already."""
+    """Return ``x``, of any shape, in float32, or unchanged where it is wider already."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
@@ -62,7 +62,7 @@ def sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
 
 
 def gumbel(noise: Tensor) -> Tensor:
-    """Return standard Gumbel draws made from standard normal ``noise``, by way of the uniform."""
+    """Return standard Gumbel draws made from standard normal ``noise [...]``, by way of the uniform."""
     uniform = torch.special.ndtr(noise).clamp(UNIFORM_MIN, 1.0 - UNIFORM_MIN)
     return -torch.log(-torch.log(uniform))
 

@@ -93,6 +93,7 @@ class SuiteEncoder(nn.Module):
         hidden_dim: int,
         comm_width: int = 0,
         map_width: int = 0,
+        film: bool = False,
     ) -> None:
         super().__init__()
         self.comm_width = comm_width
@@ -120,6 +121,12 @@ class SuiteEncoder(nn.Module):
             nn.ReLU(),
         )
         init_encoder(self)
+        self.film: nn.Linear | None = None
+        if film:
+            # starts as the identity: what a suite should see differently is for training to find
+            self.film = nn.Linear(SUITE_DESCRIPTOR_DIM, 2 * (2 * hidden_dim + SQUAD_WIDTH))
+            nn.init.zeros_(self.film.weight)
+            nn.init.zeros_(self.film.bias)
 
     def forward(self, obs: SuiteObservation) -> Tensor:
         """Return features ``[B, FUSION_WIDTH]``; ``ValueError`` when the tail is not as wide as built for."""
@@ -127,9 +134,10 @@ class SuiteEncoder(nn.Module):
             self.contact_encoder(obs.contacts, obs.contact_mask),
             self.squad_encoder(obs.squad, obs.squad_mask),
             self.ego_encoder(obs.ego_state),
-            obs.suite_descriptor,
-            obs.panel_stats,
         ]
+        if self.film is not None:
+            parts = [self._modulate(torch.cat([part.to(parts[0].dtype) for part in parts], -1), obs.suite_descriptor)]
+        parts += [obs.suite_descriptor, obs.panel_stats]
         tail_width = 0 if obs.tail is None else obs.tail.shape[-1]
         if tail_width != self.comm_width + self.map_width:
             raise ValueError(f"observation tail has {tail_width} columns, expected {self.comm_width + self.map_width}")
@@ -140,6 +148,12 @@ class SuiteEncoder(nn.Module):
             if self.map_encoder is not None:
                 parts.append(self.map_encoder(local_map))
         return self.fusion(torch.cat([part.to(parts[0].dtype) for part in parts], -1))
+
+    def _modulate(self, encodings: Tensor, descriptor: Tensor) -> Tensor:
+        """Scale and shift ``encodings [B, W]`` feature by feature as the suite says (FiLM, Perez et al., 2018)."""
+        assert self.film is not None
+        scale, shift = self.film(descriptor).chunk(2, -1)
+        return encodings * (1.0 + scale) + shift
 
 
 class CombatSuiteActorCritic(ActorCritic):
@@ -162,6 +176,7 @@ class CombatSuiteActorCritic(ActorCritic):
         target_head: str = "gaussian",
         init_log_std: float = 0.0,
         predict_dim: int = 0,
+        film: bool = False,
     ) -> None:
         super().__init__(
             FUSION_WIDTH,
@@ -174,7 +189,7 @@ class CombatSuiteActorCritic(ActorCritic):
         self.hidden_dim = hidden_dim
         self.max_contacts = max_contacts
         self.max_squad = max_squad
-        self.encoder = SuiteEncoder(contact_dim, squad_dim, ego_dim, panel_dim, hidden_dim, comm_width, map_width)
+        self.encoder = SuiteEncoder(contact_dim, squad_dim, ego_dim, panel_dim, hidden_dim, comm_width, map_width, film)
 
     def encode(self, obs: SuiteObservation) -> Tensor:
         """Return features ``[..., FUSION_WIDTH]`` of observations with any leading axes."""

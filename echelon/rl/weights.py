@@ -15,7 +15,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
-from echelon.config import ModelConfig
+from echelon.config import RETIRED, ModelConfig
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import FORMAT_VERSION, Checkpoint, latest_valid, open_checkpoint, read_best
 
@@ -56,9 +56,10 @@ def check_dimensions(manifest: dict[str, Any], **wanted: int) -> None:
 def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.device | str = "cpu") -> FlatPolicy:
     """Build the policy a manifest describes and fill it with ``weights``."""
     try:
-        config = TypeAdapter(ModelConfig).validate_python(meta["model_cfg"])
+        dials = {name: value for name, value in meta["model_cfg"].items() if f"model.{name}" not in RETIRED}
+        config = TypeAdapter(ModelConfig).validate_python(dials)
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
-    except (KeyError, TypeError, ValueError, ValidationError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
         raise ValueError(f"checkpoint does not describe its model: {error}") from None
     policy = build_model(config, **sizes, predict=bool(meta.get("predict", False)))
     load_weights(policy, weights)

@@ -134,3 +134,16 @@ def test_a_section_given_by_name_is_spelled_out_and_single_values_win_over_it():
     assert resolved.provenance["env.reward.zone"] == "--set"
     with pytest.raises(ConfigError, match="env.reward is 'loud' .* wanted one of seed, snap10x"):
         resolve(overrides={"env.reward": "loud"})
+
+
+def test_none_is_absence_only_where_a_dial_may_be_absent():
+    made = resolve("quickstart", None, {"ppo.lr_schedule": "none", "ppo.ent_coef_end": "none"}).config.ppo
+    assert (made.lr_schedule, made.ent_coef_end) == ("none", None)
+
+
+def test_dials_that_are_gone_are_left_out_of_an_older_run():
+    older = resolve("quickstart").nested()
+    older["model"]["target_temperature"] = 0.5
+    assert resolve(base=older).config == resolve("quickstart").config
+    with pytest.raises(ConfigError, match="target_temperature"):
+        resolve("quickstart", None, {"model.target_temperature": 0.5})

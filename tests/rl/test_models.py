@@ -238,3 +238,62 @@ def test_a_tail_or_width_that_does_not_fit_is_refused():
     policy = policy_of("suite")
     with pytest.raises(ValueError, match="866.*867"):
         policy.get_value(torch.zeros(1, 866), policy.initial_state(1), torch.zeros(1))
+
+
+def test_film_starts_as_the_identity_and_lets_the_suite_change_what_is_seen():
+    plain, film = policy_of("suite"), policy_of("suite", film=True)
+    obs, start = flat_obs(4), plain.initial_state(4)
+    assert torch.equal(plain.get_value(obs, start, torch.zeros(4))[0], film.get_value(obs, start, torch.zeros(4))[0])
+    layer = film.core.encoder.film
+    film.get_action_and_value(obs, start, torch.zeros(4))[3].sum().backward()
+    assert layer.weight.grad.any() and layer.bias.grad.any()
+    encoded = torch.randn(4, layer.out_features // 2)
+    nn.init.normal_(layer.weight)
+    one, two = torch.zeros(4, 14), torch.zeros(4, 14)
+    one[:, 0], two[:, 1] = 1.0, 1.0
+    modulate = film.core.encoder._modulate
+    scale, shift = layer.weight[:, 0].chunk(2)
+    assert torch.allclose(modulate(encoded, one), encoded * (1 + scale) + shift, atol=1e-5)
+    assert not torch.allclose(modulate(encoded, one), modulate(encoded, two))
+
+
+def test_film_needs_the_suite_layout():
+    with pytest.raises(ValueError, match=r"model\.film is True, wanted model\.kind = 'suite'"):
+        ModelConfig(kind="classic", film=True)
+
+
+def test_gradients_of_the_value_are_right():
+    torch.manual_seed(0)
+    model = ActorCriticLSTM(4, 3, 6, 5).double()
+    obs = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True)
+    d = torch.zeros(3, 2, dtype=torch.float64)
+    d[1, 0] = 1
+    state = LSTMState(*(torch.randn(1, 2, 5, dtype=torch.float64) for _ in range(2)))
+    actions, noise = torch.rand(3, 2, 3, dtype=torch.float64) - 0.5, torch.randn(3, 2, 3, dtype=torch.float64)
+
+    def scores(x):
+        s = model.score_sequence(x, actions, d, state, noise)
+        return s.values, s.logprobs, s.entropies
+
+    assert torch.autograd.gradcheck(scores, (obs,))
+
+
+@pytest.mark.parametrize(("pattern", "calls"), [("none", 1), ("starts", 1), ("scattered", 3), ("every step", T)])
+def test_a_chunk_is_one_fused_call_where_nothing_begins_in_it(pattern, calls, monkeypatch):
+    lstm, x, seen = make_lstm(5, 8), torch.randn(T, B, 5), []
+    keep = lstm.forward
+    monkeypatch.setattr(lstm, "forward", lambda *given: seen.append(1) or keep(*given))
+    run_lstm(lstm, x, dones(pattern), LSTMState(torch.zeros(1, B, 8), torch.zeros(1, B, 8)))
+    assert len(seen) == calls
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pattern", ["none", "scattered"])
+def test_the_recurrence_without_branches_scores_the_same(kind, pattern):
+    policy, obs, d = policy_of(kind), flat_obs(T, B), dones(pattern)
+    actions, noise = torch.rand(T, B, A) - 0.5, torch.randn(T, B, A)
+    wanted = policy.score_sequence(obs, actions, d, policy.initial_state(B), noise)
+    policy.core.branchless = True
+    got = policy.score_sequence(obs, actions, d, policy.initial_state(B), noise)
+    for mine, theirs in ((got.logprobs, wanted.logprobs), (got.values, wanted.values), (got.features, wanted.features)):
+        assert torch.allclose(mine, theirs, atol=1e-4)
