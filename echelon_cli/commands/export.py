@@ -1,4 +1,4 @@
-"""``echelon export``: a run's curves for other tools, TensorBoard, a spreadsheet or W&B."""
+"""``echelon export``: a run's curves for other tools, and its policy for play without Echelon."""
 
 from __future__ import annotations
 
@@ -22,18 +22,30 @@ def export(
         Path | None, typer.Option("--csv", metavar="FILE", help="Write a table, a line per update, a column per curve.")
     ] = None,
     wandb: Annotated[bool, typer.Option("--wandb", help="Log it to W&B.")] = False,
+    torchscript: Annotated[
+        Path | None, typer.Option("--torchscript", metavar="FILE", help="Write the policy as TorchScript.")
+    ] = None,
+    onnx: Annotated[
+        Path | None, typer.Option("--onnx", metavar="FILE", help="Write the policy as an ONNX model.")
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option("--weights", metavar="FILE", help="Write the policy's weights, for Echelon.")
+    ] = None,
     project: Annotated[str, typer.Option("--project", help="Project in W&B.")] = PROJECT,
     offline: Annotated[bool, typer.Option("--offline", help="Leave W&B's files here, to be synced later.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Export a run's curves: training, reward terms, actions, opponents, evaluations, ratings."""
+    """Export a run's curves, or its policy (the best checkpoint's, else the newest's), checked to play the same."""
     from echelon.jobs.spec import read_spec
     from echelon.runs import find_run
     from echelon.telemetry import export as exports
     from echelon.telemetry.log import read_events
 
-    if tensorboard is None and csv is None and not wandb:
-        raise typer.BadParameter("nothing to write, wanted --tensorboard DIR, --csv FILE or --wandb")
+    policies = {"torchscript": torchscript, "onnx": onnx, "weights": weights}
+    if tensorboard is None and csv is None and not wandb and not any(policies.values()):
+        raise typer.BadParameter(
+            "nothing to write, wanted --csv, --tensorboard, --wandb, --torchscript, --onnx, --weights"
+        )
     paths = find_run(run)
     events, skipped = read_events(paths.metrics)
     written: dict[str, Any] = {}
@@ -48,12 +60,29 @@ def export(
             events, project=project, name=paths.id, config=config, mode=mode, images=lambda: _heat(paths.heat)
         )
         written["wandb"] = {"project": project, "mode": mode, "steps": steps}
+    for kind, target in policies.items():
+        if target is not None:
+            with output.waiting(f"exporting as {kind}", quiet=as_json):
+                written[kind] = _policy(paths.root, kind, target)
     if as_json:
         output.show_json({"run": paths.id, "unreadable_lines": skipped, **written})
         return output.DONE
     for target, facts in written.items():
         output.say(f"{target}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
     return output.DONE
+
+
+def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
+    """Export a run's policy; return where it lies, its size, and its largest difference from what it came from."""
+    from echelon.training.export import export_policy
+    from echelon.training.weights import export_checkpoint, find_checkpoint, load_policy
+
+    facts: dict[str, Any] = {"path": str(target)}
+    if kind == "weights":
+        export_checkpoint(find_checkpoint(source), target)
+    else:
+        facts["difference"] = export_policy(load_policy(source), target, kind)
+    return {**facts, "bytes": target.stat().st_size}
 
 
 def _heat(folder: Path) -> dict[str, Any]:

@@ -1,0 +1,85 @@
+"""Exported policies play as the policies they came from: actions and recurrent state, over steps and resets."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from echelon.config import ModelConfig
+from echelon.rl.build import build_model
+from echelon.training import export
+from echelon.training.export import export_policy, largest_difference
+from echelon.training.weights import LoadedPolicy
+
+MODELS = [("suite", "gaussian"), ("suite", "gumbel"), ("classic", "gaussian")]
+
+
+def loaded(kind: str = "suite", head: str = "gaussian", seed: int = 0) -> LoadedPolicy:
+    """A policy that nothing is at its start in: weights, normaliser and all."""
+    torch.manual_seed(seed)
+    policy = build_model(ModelConfig(kind=kind, target_head=head, film=kind == "suite"), 867, 26, 40, 121)
+    policy.set_normalizable(torch.ones(867, dtype=torch.bool))
+    policy.obs_normalizer.mean.uniform_(-0.5, 0.5)
+    policy.obs_normalizer.refresh()
+    for parameter in policy.parameters():
+        parameter.data += 0.05 * torch.randn_like(parameter)
+    return LoadedPolicy(policy.eval().requires_grad_(False), {"id": "feed", "update": 7, "surplus": object()})
+
+
+@pytest.mark.parametrize(("kind", "head"), MODELS)
+def test_torchscript_plays_the_same_for_any_batch_and_says_what_it_is(tmp_path, kind, head):
+    source, path = loaded(kind, head), tmp_path / "policy.pt"
+    assert export_policy(source, path, "torchscript") < 1e-5
+    files = {"echelon.json": ""}
+    step = torch.jit.load(str(path), _extra_files=files)
+    assert json.loads(files["echelon.json"])["obs_dim"] == 867 and json.loads(files["echelon.json"])["id"] == "feed"
+    state, obs = source.policy.initial_state(11), torch.rand(11, 867)
+    wanted, after = source.policy.act(obs, state, torch.zeros(11))
+    action, h, c = step(obs, state.h, state.c, torch.zeros(11))
+    assert torch.allclose(action, wanted, atol=1e-5)
+    assert torch.allclose(h, after.h, atol=1e-5) and torch.allclose(c, after.c, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "head"), MODELS)
+def test_onnx_plays_the_same(tmp_path, kind, head):
+    onnx = pytest.importorskip("onnx", reason="onnx is an extra")
+    pytest.importorskip("onnxscript", reason="onnxscript is an extra")
+    path = tmp_path / "policy.onnx"
+    assert export_policy(loaded(kind, head), path, "onnx") < 1e-5
+    model = onnx.load(str(path))
+    onnx.checker.check_model(model)
+    assert json.loads({p.key: p.value for p in model.metadata_props}["echelon"])["action_dim"] == 26
+    assert [i.name for i in model.graph.input] == list(export.INPUTS)
+
+
+def test_the_check_notices_another_policy():
+    first, second = loaded(), loaded(seed=1)
+    steps = [export.PolicyStep(x.policy) for x in (first, second)]
+    assert largest_difference(steps[0], steps[0], first.policy) == 0.0
+    assert largest_difference(steps[0], steps[1], first.policy) > 0.01
+
+
+def test_the_check_notices_a_state_that_is_not_reset(tmp_path):
+    source = loaded()
+    step = export.PolicyStep(source.policy)
+    assert (
+        largest_difference(step, lambda obs, h, c, done: step(obs, h, c, torch.zeros_like(done)), source.policy) > 0.01
+    )
+
+
+def test_an_export_that_differs_leaves_no_file(tmp_path, monkeypatch):
+    other = export.PolicyStep(loaded(seed=1).policy)
+    monkeypatch.setitem(export.FORMATS, "torchscript", (export.write_torchscript, lambda _: other))
+    with pytest.raises(ValueError, match="differs from its policy by"):
+        export_policy(loaded(), tmp_path / "policy.pt", "torchscript")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_format_and_a_missing_package_are_named(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="'keras', wanted one of torchscript, onnx"):
+        export_policy(loaded(), tmp_path / "policy", "keras")
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    with pytest.raises(ValueError, match=r"echelon\[onnx\]"):
+        export_policy(loaded(), tmp_path / "policy", "onnx")
