@@ -109,6 +109,11 @@ class RunPaths:
         return self.root / "replays"
 
     @property
+    def trace(self) -> Path:
+        """What a few updates spent their time on, for chrome://tracing or Perfetto."""
+        return self.root / "profile" / "trace.json"
+
+    @property
     def heat(self) -> Path:
         """Heat maps of evaluations."""
         return self.root / "heat"

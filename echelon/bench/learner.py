@@ -14,12 +14,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from echelon.presets import quickstart
+from echelon.training import minibatch
 from echelon.training.session import Session
 
 Measure = Callable[[], dict[str, Any]]
 WARM_UPDATES = 3
 MEASURED_UPDATES = 6
+CHUNK_ROWS = 20
+"""Sequences side by side, as in a shard of the quickstart preset's minibatch."""
+CHUNK_REPEATS = 8
 SPIN = "while True: pass"
 
 
@@ -75,6 +81,41 @@ def update() -> Iterator[Measure]:
                 made.buffer.gae_computed = True
                 made.trainer.update(made.buffer, made.collector.start_state, made.collector.chunk_states)
             return {"per_s": MEASURED_UPDATES * steps / (time.perf_counter() - began), "unit": "learner agent-steps"}
+
+        yield measure
+
+
+@contextmanager
+def chunk() -> Iterator[Measure]:
+    """A chunk of 32 steps scored whole, with gradients, and how many times faster that is than step by step."""
+    with session(threads=1) as made:
+        learn(made, 1)
+        policy, buffer = made.policy, made.buffer
+        length, rows = minibatch.chunk_length(buffer.num_steps, made.config.ppo.tbptt_chunk_length, 1), CHUNK_ROWS
+        obs, actions = buffer.obs[:length, :rows], buffer.actions[:length, :rows]
+        dones, start = torch.zeros(length, rows), policy.initial_state(rows)
+
+        def whole() -> None:
+            scores = policy.score_sequence(obs, actions, dones, start)
+            (scores.logprobs.mean() + scores.values.mean()).backward()
+
+        def stepwise() -> None:
+            state, total = start, torch.zeros(())
+            for t in range(length):
+                _, logprob, _, value, state = policy.get_action_and_value(obs[t], state, dones[t], actions[t])
+                total = total + logprob.mean() + value.mean()
+            (total / length).backward()
+
+        def measure() -> dict[str, Any]:
+            seconds = {whole: 0.0, stepwise: 0.0}
+            for _ in range(CHUNK_REPEATS):
+                for way in seconds:
+                    began = time.perf_counter()
+                    way()
+                    seconds[way] += time.perf_counter() - began
+            policy.zero_grad(set_to_none=True)
+            per_s = CHUNK_REPEATS * length * rows / seconds[whole]
+            return {"per_s": per_s, "unit": "agent-steps scored", "speedup": seconds[stepwise] / seconds[whole]}
 
         yield measure
 

@@ -152,6 +152,7 @@ SCENES: dict[str, Callable[[], Any]] = {
     "compile": preparing.compile_kernels,
     "update": learner.update,
     "train": learner.train,
+    "chunk": learner.chunk,
     "crowded": learner.crowded,
     "league-scripted": league.scripted,
     "league-4": league.four,

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+RANKS = "echelon.jobs.ranks"
+"""Starts several processes of a kind."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobKind:
@@ -16,9 +19,10 @@ class JobKind:
     """Run as ``python -m module RUN [arguments]``."""
     summary: str
 
-    def command(self, run: Path, arguments: Sequence[str] = ()) -> list[str]:
-        """Return the argv of the process that does the work for the run in folder ``run``."""
-        return [sys.executable, "-m", self.module, str(run), *arguments]
+    def command(self, run: Path, arguments: Sequence[str] = (), processes: int = 1) -> list[str]:
+        """Return the argv of what does the work for the run in folder ``run``: one process, or several together."""
+        together = [RANKS, str(processes)] if processes > 1 else []
+        return [sys.executable, "-m", *together, self.module, str(run), *arguments]
 
 
 KINDS: dict[str, JobKind] = {

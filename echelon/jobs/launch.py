@@ -48,7 +48,7 @@ def launch(paths: RunPaths, spec: JobSpec, kind: JobKind, arguments: Sequence[st
         for folder in (paths.log, paths.control, paths.checkpoints):
             folder.mkdir(exist_ok=True)
         write_spec(paths, spec)
-        answer = _spawn(paths, kind.command(paths.root, arguments))
+        answer = _spawn(paths, kind.command(paths.root, arguments, int(spec.config.get("nproc", 1))))
     except OSError as error:
         raise LaunchError(f"run folder {str(paths.root)!r} cannot be written: {error.strerror}") from error
     if answer != READY:

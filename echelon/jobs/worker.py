@@ -1,5 +1,6 @@
 """The process that trains: ``python -m echelon.jobs.worker RUN [--resume CHECKPOINT]``, started by a supervisor.
 
+Several may train together, each told its rank by the environment; the first of them is the one that speaks.
 It turns the run's spec into a configuration, gives the training loop a way to speak (``metrics.jsonl``) and to be
 spoken to (``control/``), beats, and turns a failure into one clear line and an exit code. The loop itself is
 ``echelon.training.loop``.
@@ -112,9 +113,17 @@ class Link:
     def should_stop(self) -> int:
         """Return 0 to go on, 1 to save after this update, 2 to leave at once; cheap enough for every decision."""
         self.beat()
-        if os.getppid() != self._parent:
+        if self._leave_orphaned():
             return LEVEL_ABANDON
         return min(LEVEL_ABANDON, max(self._signals, len(control.stop_requests(self.paths))))
+
+    def _leave_orphaned(self) -> bool:
+        """Whether the parent is gone; of several processes each leaves at once, since no exchange can be counted on."""
+        if os.getppid() == self._parent:
+            return False
+        if world_size() > 1:
+            raise SystemExit(FAILED)
+        return True
 
     def want_checkpoint(self) -> bool:
         """Whether a checkpoint was asked for since the last call."""
@@ -152,6 +161,24 @@ class Link:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
+class SilentLink(Link):
+    """The link of a process that trains along: it may ask to stop, and the first process says everything."""
+
+    def emit(self, event: Event) -> None:
+        self.last = event
+
+    def beat(self) -> None:
+        pass
+
+    def want_checkpoint(self) -> bool:
+        return False
+
+    def should_stop(self) -> int:
+        """Return what this process's own signals ask for; the control folder is the first process's to read."""
+        self._leave_orphaned()
+        return min(LEVEL_ABANDON, self._signals)
+
+
 def train(paths: RunPaths, link: Link, resume: str | None) -> None:
     """Train as the run's spec says; the heavy imports happen here, after the thread budget is set."""
     config = config_layers.validate(read_spec(paths).config)
@@ -169,6 +196,16 @@ def train(paths: RunPaths, link: Link, resume: str | None) -> None:
         want_checkpoint=link.want_checkpoint,
         progress=link.progress,
     )
+
+
+def rank() -> int:
+    """Return the number of this process among those that train together."""
+    return int(os.environ.get("RANK") or 0) if world_size() > 1 else 0
+
+
+def world_size() -> int:
+    """Return how many processes train together."""
+    return int(os.environ.get("WORLD_SIZE") or 1)
 
 
 def log_line(event: Event) -> str:
@@ -202,16 +239,17 @@ def main(
     paths = RunPaths(options.run)
     try:
         with EventLog(paths.metrics) as log:
-            link = Link(paths, log, phase)
+            link = (SilentLink if rank() else Link)(paths, log, phase)
             link.catch_signals()
             link.beat()
             try:
                 work(paths, link, options.resume)
             except Exception as error:
                 traceback.print_exc()
+                said = f"process {rank()}: {explain(error)}" if rank() else explain(error)
                 with contextlib.suppress(OSError):
-                    link.emit(EventEnd(reason="failed", message=explain(error)))
-                print(explain(error), file=sys.stderr, flush=True)
+                    (log.append if rank() else link.emit)(EventEnd(reason="failed", message=said))
+                print(said, file=sys.stderr, flush=True)
                 return FAILED
     except OSError as error:
         print(f"run folder {str(paths.root)!r} cannot be written: {error}", file=sys.stderr, flush=True)

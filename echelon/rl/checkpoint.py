@@ -53,13 +53,13 @@ class Checkpoint:
         """Return the learner state, on the CPU."""
         return torch.load(self.path / STATE, map_location="cpu", weights_only=True)
 
-    def environment(self) -> dict[str, np.ndarray]:
-        """Return the environment's arrays by name."""
-        return load_arrays(self.path / ENVIRONMENT)
+    def environment(self, rank: int = 0) -> dict[str, np.ndarray]:
+        """Return the arrays by name of the environments of process ``rank``."""
+        return load_arrays(self.path / of_rank(ENVIRONMENT, rank))
 
-    def carry(self) -> dict[str, Tensor]:
-        """Return what the next rollout starts from."""
-        return load_tensors(self.path / CARRY)
+    def carry(self, rank: int = 0) -> dict[str, Tensor]:
+        """Return what the next rollout of process ``rank`` starts from."""
+        return load_tensors(self.path / of_rank(CARRY, rank))
 
     def size_mb(self) -> float:
         return sum(f["size"] for f in self.manifest["files"].values()) / 2**20
@@ -71,6 +71,12 @@ class Found:
 
     checkpoint: Checkpoint | None
     notices: tuple[str, ...] = ()
+
+
+def of_rank(name: str, rank: int) -> str:
+    """Return the file that holds for process ``rank`` what ``name`` holds for the first."""
+    stem, _, suffix = name.rpartition(".")
+    return f"{stem}-{rank}.{suffix}" if rank else name
 
 
 def open_checkpoint(path: Path) -> Checkpoint:

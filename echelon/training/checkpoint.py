@@ -12,6 +12,8 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from echelon.rl.checkpoint import (
     Found,
     describe,
     latest_valid,
+    of_rank,
     open_checkpoint,
     read_best,
     steps_in,
@@ -43,6 +46,7 @@ from echelon.training.faults import fault_point
 __all__ = [
     "Checkpoint",
     "Found",
+    "RankPart",
     "latest_valid",
     "mark_best",
     "open_checkpoint",
@@ -55,6 +59,16 @@ ID_DIGITS = 16
 TEMPORARY = ".tmp-"
 
 
+@dataclass(frozen=True)
+class RankPart:
+    """What a checkpoint holds of one of several training processes."""
+
+    environment: dict[str, np.ndarray]
+    carry: dict[str, Tensor]
+    rng: dict[str, Any]
+    opponents: dict[str, Any]
+
+
 def save_checkpoint(
     folder: Path,
     *,
@@ -63,8 +77,12 @@ def save_checkpoint(
     environment: dict[str, np.ndarray],
     carry: dict[str, Tensor],
     manifest: dict[str, Any],
+    others: Sequence[RankPart] = (),
 ) -> Checkpoint:
-    """Write ``folder/step-<global_step>`` and return it; ``OSError`` leaves what was there before."""
+    """Write ``folder/step-<global_step>`` and return it; ``OSError`` leaves what was there before.
+
+    ``others`` are the parts of the processes after the first, in order of rank.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"step-{manifest['global_step']}"
     building = folder / f"{TEMPORARY}{name}"
@@ -74,10 +92,16 @@ def save_checkpoint(
         fault_point("save.begin")
         save_tensors({k: v.detach().contiguous() for k, v in weights.items()}, building / WEIGHTS)
         fault_point("save.weights")
-        torch.save(state, building / STATE)
-        save_tensors({k: v.detach().contiguous() for k, v in carry.items()}, building / CARRY)
+        ranks = [{"rng": part.rng, "opponents": part.opponents} for part in others]
+        torch.save({**state, "ranks": ranks}, building / STATE)
+        carries = (carry, *(part.carry for part in others))
+        for rank, tensors in enumerate(carries):
+            save_tensors({k: v.detach().contiguous() for k, v in tensors.items()}, building / of_rank(CARRY, rank))
         fault_point("save.state")
-        save_arrays({k: np.ascontiguousarray(v) for k, v in environment.items()}, building / ENVIRONMENT)
+        environments = (environment, *(part.environment for part in others))
+        for rank, arrays in enumerate(environments):
+            whole = {k: np.ascontiguousarray(v) for k, v in arrays.items()}
+            save_arrays(whole, building / of_rank(ENVIRONMENT, rank))
         fault_point("save.environment")
         full = _write_manifest(building, manifest)
         fault_point("save.before_rename")

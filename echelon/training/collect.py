@@ -130,6 +130,7 @@ class Collector:
         gamma: float,
         truncation_bootstraps: bool,
         amp: bool,
+        amp_dtype: str = "auto",
         pool: ShardPool | None = None,
         opponents: Opponents | None = None,
     ) -> None:
@@ -137,7 +138,7 @@ class Collector:
         self.opponents = opponents
         self.gamma = gamma
         self.truncation_bootstraps = truncation_bootstraps
-        self.amp = amp
+        self.amp, self.amp_dtype = amp, amp_dtype
         self.device = buffer.actions.device
         self._pool = pool or ShardPool(1)
         self._parts = row_parts(env.rows, self.device)
@@ -205,7 +206,7 @@ class Collector:
     def _decide(self, t: int, rows: slice) -> None:
         """Draw the actions of a range of rows at step t and write everything about them into the rollout."""
         buffer, state = self.buffer, LSTMState(self.state.h[:, rows], self.state.c[:, rows])
-        with mixed_precision(self.device, self.amp):
+        with mixed_precision(self.device, self.amp, self.amp_dtype):
             action, logprob, value, after = self.policy.sample(
                 buffer.obs_rows[t, rows], state, self.next_done[rows], self._noise[rows]
             )
@@ -217,7 +218,7 @@ class Collector:
     @torch.no_grad()
     def bootstrap(self, gae_lambda: float) -> None:
         """Finish the rollout: value of the next observation under the detached state, then advantages."""
-        with mixed_precision(self.device, self.amp):
+        with mixed_precision(self.device, self.amp, self.amp_dtype):
             value, _ = self.policy.get_value(self.buffer.obs_rows[-1], self.state, self.next_done)
         self.buffer.compute_gae(value.float(), self.next_done, self.gamma, gae_lambda)
 
@@ -282,7 +283,7 @@ class Collector:
         if rows.numel() == 0:
             return
         state = LSTMState(self.state.h[:, rows], self.state.c[:, rows])
-        with mixed_precision(self.device, self.amp):
+        with mixed_precision(self.device, self.amp, self.amp_dtype):
             value, _ = self.policy.get_value(env.final_obs[rows], state, torch.zeros(rows.numel(), device=self.device))
         self.buffer.truncation_bonus[t, rows] = self.gamma * value.float()
 

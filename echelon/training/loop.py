@@ -28,6 +28,7 @@ from echelon.training import checkpoint as checkpoints
 from echelon.training import records
 from echelon.training.collect import Abandoned, CollectTimes
 from echelon.training.curriculum import moved
+from echelon.training.devices import release_cache
 from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds
 from echelon.training.facts import device_memory_mb, peak_memory_mb, start_event
 from echelon.training.faults import fault_point
@@ -77,22 +78,20 @@ def run(
     ``should_stop`` is asked at every decision: 0 goes on, 1 (or True) saves after this update, 2 gives up the
     rollout and keeps the last checkpoint. ``resume`` is a checkpoint folder or ``latest``. Without ``run_dir``
     nothing is saved. ``make_env`` replaces ``VectorEnv`` and ``make_policy`` the network of ``config.model``.
-    ``progress(what, done, total)`` hears of maps and kernels being prepared.
+    ``progress(what, done, total)`` hears of maps and kernels being prepared. Of several processes that train together
+    (see ``echelon.training.distributed``) each calls this; the main one speaks and saves, and any may ask to stop.
     """
     with Session(config, run_dir, make_env, progress, make_policy) as session:
-        trip = _Trip(session, emit, should_stop, want_checkpoint or (lambda: False))
+        speak = emit if session.world.is_main else lambda event: None
+        trip = _Trip(session, speak, should_stop, want_checkpoint or (lambda: False))
         trip.start(resume)
         if session.counters.update == 0 and config.eval.at_start:
             trip.evaluate()
-        reason = trip.reason_to_end()
-        while not reason:
-            try:
+        try:
+            while not (reason := trip.reason_to_end()):
                 trip.iterate()
-            except Abandoned:
-                return trip.end("stopped", "the rollout was given up; the last checkpoint stands")
-            except ReloadCheckpoint as fault:
-                trip.reload(fault)
-            reason = trip.reason_to_end()
+        except Abandoned:
+            return trip.end("stopped", "the rollout was given up; the last checkpoint stands")
         if reason == "completed" and session.counters.evaluated_update != session.counters.update:
             trip.evaluate()
         if session.folder is not None and session.counters.saved_update != session.counters.update:
@@ -118,14 +117,14 @@ class _Trip:
         s = self.session
         found = self._find(resume)
         if found is not None and found.checkpoint is not None:
-            s.restore(found.checkpoint)
+            notice = s.restore(found.checkpoint)
             self.last_checkpoint = found.checkpoint
             self.emit(
                 EventResume(
                     update=s.counters.update,
                     global_step=s.counters.global_step,
                     checkpoint=found.checkpoint.path.name,
-                    message="; ".join(found.notices),
+                    message="; ".join([*found.notices, *([notice] if notice else [])]),
                 )
             )
         else:
@@ -135,28 +134,44 @@ class _Trip:
 
     def iterate(self) -> None:
         """Collect one rollout, learn from it, report, and evaluate and save where due."""
+        try:
+            self._learn()
+        except ReloadCheckpoint as fault:
+            return self.reload(fault)
+        s, c, cfg = self.session, self.session.counters, self.session.config
+        if cfg.opponents.past_every_updates and c.update % cfg.opponents.past_every_updates == 0:
+            self.snapshot()
+        if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
+            self.evaluate()
+        requested = s.world.from_main(self.want_checkpoint())
+        if s.folder is not None and (requested or c.update % cfg.save_every == 0) and c.saved_update != c.update:
+            self._save_or_warn("requested" if requested else "scheduled")
+
+    def _learn(self) -> None:
         s, began = self.session, time.perf_counter()
         s.trainer.set_progress(s.progress)
         self._move_levers()
         s.refresh_maps()
         prepared = time.perf_counter()
         fault_point("train.rollout")
-        times = s.collector.collect(lambda: int(self.should_stop()) >= STOP_NOW)
+        with s.profile.part("collect"):
+            times = s.collector.collect(self._give_up)
         collected = time.perf_counter()
         fault_point("train.update")
-        s.collector.bootstrap(s.config.ppo.gae_lambda)
-        metrics = s.trainer.update(s.buffer, s.collector.start_state, s.collector.chunk_states)
-        update_obs_normalizer(s.policy.obs_normalizer, s.buffer.obs, s.buffer.alive)
+        with s.profile.part("bootstrap"):
+            s.collector.bootstrap(s.config.ppo.gae_lambda)
+        with s.profile.part("update"):
+            metrics = s.trainer.update(s.buffer, s.collector.start_state, s.collector.chunk_states)
+        update_obs_normalizer(s.policy.obs_normalizer, s.buffer.obs, s.buffer.alive, s.world)
+        release_cache(s.device, s.counters.update + 1, s.config.ppo.empty_cache_every)
         updated = time.perf_counter()
         self._report(metrics, times, began, collected, updated, prepared - began)
-        c, cfg = s.counters, s.config
-        if cfg.opponents.past_every_updates and c.update % cfg.opponents.past_every_updates == 0:
-            self.snapshot()
-        if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
-            self.evaluate()
-        requested = self.want_checkpoint()
-        if s.folder is not None and (requested or c.update % cfg.save_every == 0) and c.saved_update != c.update:
-            self._save_or_warn("requested" if requested else "scheduled")
+        traced = s.profile.step()
+        if traced is not None:
+            c = s.counters
+            self.emit(
+                EventAlert(message=f"trace in {traced}", level="info", update=c.update, global_step=c.global_step)
+            )
 
     def evaluate(self) -> None:
         """Evaluate on the held-out seeds, say so, and keep the weights if they are the best so far."""
@@ -185,7 +200,7 @@ class _Trip:
             self._move_levers(why)
         if best and s.folder is not None and s.counters.update > 0:
             saved = self._save_or_warn("best")
-            if saved is not None:
+            if saved is not None and s.world.is_main:
                 checkpoints.mark_best(s.folder, saved, s.counters.best)
 
     def snapshot(self) -> None:
@@ -237,13 +252,19 @@ class _Trip:
         self.emit(EventResume(update=c.update, global_step=c.global_step, checkpoint=name))
 
     def reason_to_end(self) -> str:
-        """Return why training is over, or an empty string."""
+        """Return why training is over, the same in every process, or an empty string."""
         s = self.session
-        if s.counters.global_step >= s.config.total_steps:
+        late = s.config.max_minutes and s.elapsed_s >= s.config.max_minutes * SECONDS_PER_MINUTE
+        if s.progress >= 1.0 or s.world.from_main(bool(late)):
             return "completed"
-        if s.config.max_minutes and s.elapsed_s >= s.config.max_minutes * SECONDS_PER_MINUTE:
-            return "completed"
-        return "stopped" if int(self.should_stop()) >= STOP_AFTER_UPDATE else ""
+        level = s.world.most(int(self.should_stop()))
+        if level >= STOP_NOW and not s.world.is_alone:
+            raise Abandoned("asked to leave at once")
+        return "stopped" if level >= STOP_AFTER_UPDATE else ""
+
+    def _give_up(self) -> bool:
+        """Whether to leave the rollout half way; a process of several waits for the end of the update."""
+        return int(self.should_stop()) >= STOP_NOW and self.session.world.is_alone
 
     def end(self, reason: str, message: str = "") -> RunResult:
         """Say that it is over."""
@@ -299,8 +320,9 @@ class _Trip:
         self, metrics: dict[str, Any], times: CollectTimes, began: float, collected: float, updated: float, maps: float
     ) -> None:
         s, c = self.session, self.session.counters
-        steps = int(s.buffer.alive.sum())
-        episodes, met = s.collector.take_episodes()
+        steps = s.world.total(int(s.buffer.alive.sum()))
+        parts = s.world.all_of(s.collector.take_episodes())
+        episodes, met = [e for part, _ in parts for e in part], [name for _, part in parts for name in part]
         c.update += 1
         c.global_step += steps
         c.episodes += len(episodes)

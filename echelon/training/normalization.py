@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from echelon.rl.obs_norm import NORM_EPS, ObsNormalizer
+from echelon.training.distributed import World
 
 START_COUNT = 1e-4
 """Weight of the initial mean 0 and variance 1."""
@@ -21,31 +22,42 @@ class RunningMeanStd:
     """Mean and variance of everything seen, per element of ``shape``."""
 
     def __init__(
-        self, epsilon: float = START_COUNT, shape: tuple[int, ...] = (), device: torch.device | str = "cpu"
+        self,
+        epsilon: float = START_COUNT,
+        shape: tuple[int, ...] = (),
+        device: torch.device | str = "cpu",
+        world: World | None = None,
     ) -> None:
+        self._world = world or World()
         self.mean = torch.zeros(shape, dtype=torch.float64, device=device)
         self.var = torch.ones(shape, dtype=torch.float64, device=device)
         self.count = torch.tensor(epsilon, dtype=torch.float64, device=device)
 
     def update(self, batch: Tensor) -> None:
-        """Merge ``batch [n, *shape]``; an empty one changes nothing."""
+        """Merge ``batch [n, *shape]`` of every process; an empty one changes nothing."""
         samples = batch.detach().reshape(-1, *self.mean.shape).to(self.mean)
-        if samples.shape[0] == 0:
+        count = samples.shape[0]
+        if self._world.is_alone:
+            if count:
+                var, mean = torch.var_mean(samples, 0, correction=int(count > 1))
+                self.merge(mean, var, count)
             return
-        var, mean = torch.var_mean(samples, 0, correction=int(samples.shape[0] > 1))
-        self.merge(mean, var, samples.shape[0])
+        mean = samples.sum(0) / max(count, 1)
+        total, mean, spread = self._world.merge(self.count.new_tensor(count), mean, (samples - mean).square().sum(0))
+        if float(total):
+            self.merge(mean, spread / (total - 1).clamp_min(1.0), total)
 
     def merge(self, mean: Tensor, var: Tensor, count: int | Tensor) -> None:
-        """Merge a batch known by its mean, variance and count, for instance another process's."""
+        """Merge a batch known by its mean and variance ``[*shape]`` and its count."""
         total = self.count + count
         delta = mean - self.mean
         spread = self.var * self.count + var * count + delta.square() * self.count * count / total
-        self.mean = self.mean + delta * count / total
-        self.var = spread / total
-        self.count = total
+        self.mean.copy_(self.mean + delta * count / total)
+        self.var.copy_(spread / total)
+        self.count.copy_(total)
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Return ``(x - mean) / (std + 1e-8)`` in the type of ``x``; gradients pass."""
+        """Return ``(x - mean) / (std + 1e-8)`` in the type of ``x [..., *shape]``; gradients pass."""
         return (x - self.mean.to(x.dtype)) / (self.var.sqrt().to(x.dtype) + NORM_EPS)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -61,8 +73,10 @@ class RunningMeanStd:
 class ReturnNormalizer:
     """One scalar running statistic over all returns, by which the value loss is scaled."""
 
-    def __init__(self, epsilon: float = START_COUNT, device: torch.device | str = "cpu") -> None:
-        self.rms = RunningMeanStd(epsilon, device=device)
+    def __init__(
+        self, epsilon: float = START_COUNT, device: torch.device | str = "cpu", world: World | None = None
+    ) -> None:
+        self.rms = RunningMeanStd(epsilon, device=device, world=world)
 
     def update(self, returns: Tensor) -> None:
         """Merge ``returns`` of any shape."""
@@ -80,13 +94,14 @@ class ReturnNormalizer:
 
 
 @torch.no_grad()
-def update_obs_normalizer(normalizer: ObsNormalizer, obs: Tensor, alive: Tensor) -> None:
-    """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]`` into the normalizer's statistics."""
+def update_obs_normalizer(normalizer: ObsNormalizer, obs: Tensor, alive: Tensor, world: World | None = None) -> None:
+    """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]``, of every process, into the statistics."""
+    world = world or World()
     columns = normalizer.normalizable.nonzero().flatten()
     rows = alive.bool()
-    if columns.numel() == 0 or not bool(rows.any()):
+    if columns.numel() == 0 or (world.is_alone and not bool(rows.any())):
         return
-    rms = RunningMeanStd(0.0, (columns.numel(),), device=obs.device)
+    rms = RunningMeanStd(0.0, (columns.numel(),), device=obs.device, world=world)
     rms.mean, rms.var = normalizer.mean[columns], normalizer.var[columns]
     rms.count = torch.clamp_min(normalizer.count, START_COUNT)
     rms.update(obs[..., columns][rows])

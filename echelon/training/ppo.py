@@ -7,8 +7,7 @@ is, how it is cut and what the loss terms are belongs to the neighbouring module
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import math
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,10 +17,13 @@ from torch import Tensor, nn
 from echelon.config import PPOConfig
 from echelon.rl.lstm_state import LSTMState
 from echelon.training import minibatch, ppo_losses, schedules
+from echelon.training.batch import Batch
+from echelon.training.distributed import World
+from echelon.training.gradients import Gradients
 from echelon.training.minibatch import ChunkStates, Unit
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer
 from echelon.training.ppo_losses import LossInputs, LossTerms
-from echelon.training.precision import has_bfloat16, mixed_precision
+from echelon.training.precision import low_precision
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.shards import ShardPool
 
@@ -30,28 +32,13 @@ class ReloadCheckpoint(RuntimeError):
     """The update went non-finite and the policy asks for the last checkpoint."""
 
 
-@dataclass(eq=False)
-class Batch:
-    """One minibatch ``[L, B, ...]``, ready to be evaluated in shards."""
-
-    obs: Tensor
-    actions: Tensor
-    dones: Tensor
-    state: LSTMState
-    noise: Tensor
-    advantages: Tensor
-    returns: Tensor
-    old_logprobs: Tensor
-    policy_weights: Tensor
-    value_weights: Tensor
-
-
 @dataclass
 class Tally:
     """What an update adds up over its minibatches and steps."""
 
     terms: list[LossTerms] = field(default_factory=list)
     grad_norms: list[float] = field(default_factory=list)
+    overflows: int = 0
     epochs: int = 0
     kl: float = 0.0
 
@@ -60,30 +47,34 @@ class PPOTrainer:
     """Owns the optimiser and the return statistics of ``model``, which it changes in place."""
 
     def __init__(
-        self, model: nn.Module, config: PPOConfig, device: torch.device | str = "cpu", pool: ShardPool | None = None
+        self,
+        model: nn.Module,
+        config: PPOConfig,
+        device: torch.device | str = "cpu",
+        pool: ShardPool | None = None,
+        world: World | None = None,
     ) -> None:
         self.model = cast(Any, model)
         self.config = config
         self.device = torch.device(device)
-        self.return_normalizer = ReturnNormalizer(device=self.device)
+        self.world = world or World()
+        self.return_normalizer = ReturnNormalizer(device=self.device, world=self.world)
+        self.gradients = Gradients(model, config, self.device, pool or ShardPool(1), self._terms)
         self.optimizer = torch.optim.Adam(
             _parameter_groups(model, config), lr=config.lr, eps=config.adam_eps, fused=True
         )
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.ent_coef = config.ent_coef
+        self._ent_coef = torch.tensor(config.ent_coef, device=self.device)
         self.lr = config.lr
         self.updates = 0
         self.nonfinite = 0
-        self._pool = pool or ShardPool(1)
-        self._score: Callable[..., Any] = self.model.score_sequence
-        if config.compile:
-            self._score = torch.compile(self.model.score_sequence, fullgraph=True)
         self._work: tuple[Tensor, Tensor] | None = None
 
     def set_progress(self, progress: float) -> None:
         """Move the schedules to ``progress`` in [0, 1] through training."""
         progress = min(1.0, max(0.0, progress))
         self.ent_coef = schedules.entropy_coefficient(self.config, progress)
+        self._ent_coef.fill_(self.ent_coef)
         self.lr = self.config.lr * schedules.lr_factor(self.config.lr_schedule, progress)
         for group in self.optimizer.param_groups:
             group["lr"] = self.lr * group["lr_mult"]
@@ -112,7 +103,7 @@ class PPOTrainer:
             if cfg.recompute_advantages and not last:
                 self._recompute(buffer, init_state, length)
                 returns = self._normalize(buffer, learn=False)
-        return {**before, **self._summary(tally)}
+        return self._shared({**before, **self._summary(tally)})
 
     def chunk_states(self, buffer: RolloutBuffer, init_state: LSTMState) -> ChunkStates:
         """Replay the rollout without gradient and return the state at every chunk start."""
@@ -120,7 +111,7 @@ class PPOTrainer:
         length = minibatch.chunk_length(buffer.num_steps, cfg.tbptt_chunk_length, cfg.num_minibatches)
         spans = minibatch.chunk_spans(buffer.num_steps, length)
         states = ChunkStates.create(len(spans), buffer.num_agents, init_state.h.shape[-1], self.device)
-        with torch.no_grad(), self._precision():
+        with torch.no_grad(), self.gradients.precision():
             for chunk, (first, end) in enumerate(spans):
                 states.store(chunk, state)
                 if end < buffer.num_steps:
@@ -131,6 +122,7 @@ class PPOTrainer:
         """Return optimiser, statistics and counters as tensors and plain values."""
         return {
             "optimizer": self.optimizer.state_dict(),
+            "scaler": self.gradients.scaler.state_dict(),
             "return_rms": self.return_normalizer.state_dict(),
             "updates": self.updates,
             "nonfinite": self.nonfinite,
@@ -139,6 +131,8 @@ class PPOTrainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``; optimiser tensors move to the parameters' devices."""
         self.optimizer.load_state_dict(state["optimizer"])
+        if state.get("scaler"):
+            self.gradients.scaler.load_state_dict(state["scaler"])
         self.return_normalizer.load_state_dict(state["return_rms"])
         self.updates = int(state["updates"])
         self.nonfinite = int(state["nonfinite"])
@@ -165,18 +159,20 @@ class PPOTrainer:
     def _terms(self, x: LossInputs) -> LossTerms:
         values = self.return_normalizer.normalize(x.values) if self.config.value_norm else x.values
         return ppo_losses.ppo_terms(
-            x._replace(values=values), self.config.clip_coef, self.ent_coef, self.config.vf_coef
+            x._replace(values=values), self.config.clip_coef, self._ent_coef, self.config.vf_coef
         )
 
     def _normalize(self, buffer: RolloutBuffer, *, learn: bool) -> Tensor:
         """Normalise advantages in place and return the returns on the scale of the value loss."""
         if self.config.per_role_adv_norm:
-            ppo_losses.normalize_advantages_per_role(buffer.advantages, buffer.alive, buffer.roles, NORM_EPS)
+            ppo_losses.normalize_advantages_per_role(
+                buffer.advantages, buffer.alive, buffer.roles, NORM_EPS, self.world
+            )
         else:
-            ppo_losses.normalize_advantages(buffer.advantages, buffer.alive, NORM_EPS)
+            ppo_losses.normalize_advantages(buffer.advantages, buffer.alive, NORM_EPS, self.world)
         if not self.config.value_norm:
             return buffer.returns
-        if learn and bool(buffer.returns.isfinite().all()):
+        if learn and not self.world.any(not bool(buffer.returns.isfinite().all())):
             empty = bool((buffer.present == 0).any())
             self.return_normalizer.update(buffer.returns[buffer.present > 0] if empty else buffer.returns)
         return self.return_normalizer.normalize(buffer.returns)
@@ -224,61 +220,33 @@ class PPOTrainer:
         )
 
     def _accumulate(self, batch: Batch, where: str, tally: Tally) -> bool:
-        """Add a minibatch's gradient to the parameters; False when it was skipped as not finite."""
-        columns = minibatch.shard_columns(batch.dones.shape[0], batch.dones.shape[1], batch.dones.device)
-        parts = self._pool.map(lambda part: self._shard(batch, part), columns)
-        terms = LossTerms(*(torch.stack(values).sum(0) for values in zip(*(p[0] for p in parts), strict=True)))
-        if any(gradients is None for _, gradients in parts):
+        """Add a minibatch's gradient to the parameters; False when it was skipped as not finite anywhere."""
+        terms, gradients = self.gradients.of(batch)
+        if self.world.any(gradients is None):
             self._not_finite(f"loss at {where}", terms)
             return False
-        for gradients in (cast(Sequence[Tensor | None], p[1]) for p in parts):
-            for parameter, gradient in zip(self.parameters, gradients, strict=True):
-                if gradient is None:
-                    continue
-                if parameter.grad is None:
-                    parameter.grad = gradient.div_(self.config.grad_accum_steps)
-                else:
-                    parameter.grad.add_(gradient, alpha=1.0 / self.config.grad_accum_steps)
+        self.gradients.add(gradients or [])
         tally.terms.append(terms)
         return True
 
-    def _shard(self, batch: Batch, part: slice) -> tuple[LossTerms, Sequence[Tensor | None] | None]:
-        """Return the terms and gradients of a range of sequences; no gradients when the loss is not finite."""
-        obs, dones = batch.obs[:, part], batch.dones[:, part]
-        state = LSTMState(batch.state.h[:, part], batch.state.c[:, part])
-        with torch.enable_grad():
-            with self._precision():
-                scores = self._score(obs, batch.actions[:, part], dones, state, batch.noise[:, part])
-            terms = self._terms(
-                LossInputs(
-                    batch.advantages[:, part],
-                    batch.returns[:, part],
-                    batch.old_logprobs[:, part],
-                    scores.logprobs,
-                    scores.values,
-                    scores.entropies,
-                    batch.policy_weights[:, part],
-                    batch.value_weights[:, part],
-                )
-            )
-            if self.config.aux_coef:
-                predicted = self.model.predict_next(scores.features[:-1].float())
-                observed = self.model.obs_normalizer(obs[1:])
-                aux = ppo_losses.prediction_terms(predicted, observed, dones[1:], batch.value_weights[1:, part])
-                terms = terms._replace(loss=terms.loss + self.config.aux_coef * aux, aux_loss=aux)
-            if not bool(terms.loss.isfinite()):
-                return LossTerms(*(t.detach() for t in terms)), None
-            gradients = torch.autograd.grad(terms.loss, self.parameters, allow_unused=True)
-        return LossTerms(*(t.detach() for t in terms)), gradients
-
     def _step(self, where: str, tally: Tally) -> None:
-        """Clip and apply the accumulated gradient, then clear it."""
-        norm = float(nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm))
-        if norm == norm and norm != float("inf"):
+        """Average, clip and apply the accumulated gradient, then clear it.
+
+        A gradient that float16 could not hold costs the step and lowers the scale of the loss; it is no fault.
+        """
+        parameters, scaler = self.gradients.parameters, self.gradients.scaler
+        self.world.average([p.grad for p in parameters if p.grad is not None])
+        scaler.unscale_(self.optimizer)
+        norm = float(nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm))
+        if math.isfinite(norm):
             tally.grad_norms.append(norm)
-            self.optimizer.step()
+        elif scaler.is_enabled():
+            tally.overflows += 1
         else:
             self._not_finite(f"gradient norm at {where}", None)
+        if math.isfinite(norm) or scaler.is_enabled():
+            scaler.step(self.optimizer)
+            scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
 
     def _not_finite(self, what: str, terms: LossTerms | None) -> None:
@@ -295,7 +263,9 @@ class PPOTrainer:
         if last or self.config.target_kl <= 0:
             return False
         logprobs, _ = self._evaluate(buffer, init_state, length)
-        tally.kl = float(((buffer.logprobs - logprobs) * buffer.alive).sum() / buffer.alive.sum().clamp_min(1.0))
+        moved = ((buffer.logprobs - logprobs) * buffer.alive).sum() / buffer.alive.sum().clamp_min(1.0)
+        self.world.average([moved])
+        tally.kl = float(moved)
         return tally.kl > self.config.target_kl
 
     def _recompute(self, buffer: RolloutBuffer, init_state: LSTMState, length: int) -> None:
@@ -315,18 +285,23 @@ class PPOTrainer:
         if self._work is None or self._work[0].shape != buffer.logprobs.shape:
             self._work = (torch.zeros_like(buffer.logprobs), torch.zeros_like(buffer.values))
         logprobs, values = self._work
-        with self._precision():
+        with self.gradients.precision():
             for first, end in minibatch.chunk_spans(buffer.num_steps, length):
                 span = slice(first, end)
-                scores = self._score(buffer.obs[span], buffer.actions[span], buffer.dones[span], state)
+                scores = self.gradients.score(buffer.obs[span], buffer.actions[span], buffer.dones[span], state)
                 logprobs[span].copy_(scores.logprobs)
                 values[span].copy_(scores.values)
                 state = scores.state
             buffer.next_value.copy_(self.model.get_value(buffer.obs_rows[-1], state, buffer.next_done)[0])
         return logprobs, values
 
-    def _precision(self) -> AbstractContextManager[Any]:
-        return mixed_precision(self.device, self.config.amp)
+    def _shared(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        """Return metrics whose fractions are means over all processes; counts are the same in each."""
+        if self.world.is_alone:
+            return metrics
+        everyone = self.world.all_of(metrics)
+        fractions = [name for name, value in metrics.items() if isinstance(value, float)]
+        return metrics | {name: sum(m[name] for m in everyone) / len(everyone) for name in fractions}
 
     def _summary(self, tally: Tally) -> dict[str, Any]:
         count = max(1, len(tally.terms))
@@ -340,10 +315,11 @@ class PPOTrainer:
             "grad_clipped_share": sum(n > self.config.max_grad_norm for n in norms) / len(norms),
             "epochs": tally.epochs,
             "optimizer_steps": len(tally.grad_norms),
+            "overflows": tally.overflows,
             "nonfinite": self.nonfinite,
             "lr": self.lr,
             "ent_coef": self.ent_coef,
-            "amp": self.config.amp and has_bfloat16(self.device),
+            "amp": self.config.amp and low_precision(self.device, self.config.amp_dtype) is not None,
         }
 
 

@@ -11,6 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from echelon.training.distributed import World
+
+ALONE = World()
+
 
 class LossInputs(NamedTuple):
     """What the terms are made of; values and returns are on the scale of the value loss."""
@@ -39,8 +43,11 @@ class LossTerms(NamedTuple):
     aux_loss: Tensor
 
 
-def ppo_terms(x: LossInputs, clip_coef: float, ent_coef: float, vf_coef: float) -> LossTerms:
-    """Return the loss and its parts; diagnostics carry no gradient."""
+def ppo_terms(x: LossInputs, clip_coef: float, ent_coef: float | Tensor, vf_coef: float) -> LossTerms:
+    """Return the loss and its parts, inputs ``[L, B]``; diagnostics carry no gradient.
+
+    The entropy bonus changes while training goes on: as a tensor it does so in recorded evaluations too.
+    """
     log_ratio = x.logprobs - x.old_logprobs
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1.0 - clip_coef, 1.0 + clip_coef)
@@ -63,32 +70,37 @@ def prediction_terms(predicted: Tensor, observed: Tensor, starts: Tensor, weight
     return (weight * (1.0 - starts) * error).sum()
 
 
-def normalize_advantages(advantages: Tensor, alive: Tensor, eps: float) -> None:
-    """Give the living steps mean 0 and standard deviation 1, in place."""
-    mean, std = _moments(advantages, alive)
+def normalize_advantages(advantages: Tensor, alive: Tensor, eps: float, world: World = ALONE) -> None:
+    """Give the living steps ``[T, N]`` of all processes mean 0 and standard deviation 1, in place."""
+    mean, std, _ = _moments(advantages, alive, world)
     advantages.sub_(mean).div_(std + eps)
 
 
-def normalize_advantages_per_role(advantages: Tensor, alive: Tensor, roles: Tensor, eps: float) -> None:
+def normalize_advantages_per_role(
+    advantages: Tensor, alive: Tensor, roles: Tensor, eps: float, world: World = ALONE
+) -> None:
     """Do so within each role ``[N]``; a role with fewer than two living steps uses the moments of all."""
-    shared = _moments(advantages, alive)
-    for role in roles.unique().tolist():
+    shared = _moments(advantages, alive, world)
+    for role in sorted({role for found in world.all_of(roles.unique().tolist()) for role in found}):
         rows = (roles == role).nonzero().flatten()
-        part, living = advantages[:, rows], alive[:, rows]
-        mean, std = _moments(part, living) if float(living.sum()) >= 2 else shared
+        part = advantages[:, rows]
+        own = _moments(part, alive[:, rows], world)
+        mean, std, _ = own if own[2] >= 2 else shared
         advantages[:, rows] = (part - mean) / (std + eps)
 
 
 def explained_variance(values: Tensor, returns: Tensor) -> float:
-    """Return the share of the returns' variance that the values explain; 0 where returns do not vary."""
+    """Return the share of the variance of ``returns [T, N]`` that the values explain; 0 where returns do not vary."""
     spread = float(returns.var(correction=0))
     return 1.0 - float((returns - values).var(correction=0)) / spread if spread > 0 else 0.0
 
 
-def _moments(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def _moments(x: Tensor, weight: Tensor, world: World) -> tuple[Tensor, Tensor, float]:
+    """Return mean, standard deviation and count of what has weight 1; 0 and 1 for fewer than two samples."""
     count = weight.sum()
+    mean = (x * weight).sum() / count.clamp_min(1.0)
+    spread = ((x - mean).square() * weight).sum()
+    count, mean, spread = world.merge(count, mean, spread)
     if float(count) < 2:
-        return torch.zeros_like(count), torch.ones_like(count)
-    mean = (x * weight).sum() / count
-    var = ((x - mean).square() * weight).sum() / (count - 1)
-    return mean, var.sqrt()
+        return torch.zeros_like(count), torch.ones_like(count), float(count)
+    return mean, (spread / (count - 1)).sqrt(), float(count)

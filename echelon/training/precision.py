@@ -10,6 +10,8 @@ import torch
 
 CPU_FEATURES = ("avx512_bf16", "amx_bf16", "sve_bf16", "bf16")
 """Capabilities of a CPU that multiply bfloat16 in hardware."""
+AUTO = "auto"
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @cache
@@ -23,6 +25,25 @@ def has_bfloat16(device: torch.device) -> bool:
     return any(features.get(name, False) for name in CPU_FEATURES)
 
 
-def mixed_precision(device: torch.device, enabled: bool) -> AbstractContextManager[Any]:
-    """Return the autocast context; it does nothing where it is not wanted or the device has no bfloat16."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=enabled and has_bfloat16(device))
+def low_precision(device: torch.device, wanted: str = AUTO) -> torch.dtype | None:
+    """Return the type that ``wanted`` (``auto``, ``bfloat16`` or ``float16``) means on ``device``.
+
+    ``auto`` is bfloat16 where that is fast, else float16 on CUDA, else None: float32 it stays.
+    """
+    if wanted != AUTO:
+        return DTYPES[wanted]
+    if has_bfloat16(device):
+        return torch.bfloat16
+    return torch.float16 if device.type == "cuda" else None
+
+
+def mixed_precision(device: torch.device, enabled: bool, wanted: str = AUTO) -> AbstractContextManager[Any]:
+    """Return the autocast context; it does nothing where it is not wanted or the device has no lower precision."""
+    dtype = low_precision(device, wanted) if enabled else None
+    return torch.autocast(device.type, dtype or torch.bfloat16, enabled=dtype is not None)
+
+
+def loss_scaler(device: torch.device, enabled: bool, wanted: str = AUTO) -> torch.amp.GradScaler:
+    """Return the scaler that keeps small gradients alive in float16; it does nothing in any other precision."""
+    needed = enabled and low_precision(device, wanted) is torch.float16
+    return torch.amp.GradScaler(device.type, enabled=needed)

@@ -8,11 +8,19 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+RANK_STRIDE = 1_000_003
+"""Between the seeds of two training processes."""
+
+
+def seed_of(seed: int, rank: int) -> int:
+    """Return the seed of a training process; the first one's is the run's own."""
+    return seed + rank * RANK_STRIDE
+
 
 def seed_everything(seed: int) -> None:
     """Seed Python, numpy and torch."""
     random.seed(seed)
-    np.random.seed(seed)
+    np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
 
 

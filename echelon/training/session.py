@@ -21,15 +21,18 @@ from echelon.rl.suite import FLAT_OBS_DIM
 from echelon.runs import RunPaths, read_json
 from echelon.training import checkpoint as checkpoints
 from echelon.training import minibatch
-from echelon.training.checkpoint import Checkpoint
+from echelon.training.checkpoint import Checkpoint, RankPart
 from echelon.training.collect import BatchedEnv, Collector
 from echelon.training.curriculum import Curriculum
+from echelon.training.devices import resolve_device, set_exactness
+from echelon.training.distributed import World, from_environment
 from echelon.training.evaluation import EvalStats, MakeEnv
 from echelon.training.examination import Examiner
 from echelon.training.opponents import MixSource, Opposition, sides
 from echelon.training.outcomes import team_hit_points
 from echelon.training.ppo import PPOTrainer
-from echelon.training.randomness import random_state, restore_random_state, seed_everything
+from echelon.training.profile import Profile
+from echelon.training.randomness import random_state, restore_random_state, seed_everything, seed_of
 from echelon.training.rating import Rated
 from echelon.training.records import EpisodeWindow, RowLayout
 from echelon.training.rollout import RolloutBuffer
@@ -71,12 +74,16 @@ class Session:
         make_env: MakeEnv | None = None,
         progress: Callable[[str, int, int], None] | None = None,
         make_policy: MakePolicy | None = None,
+        world: World | None = None,
     ) -> None:
         self.config = config
         self.run_dir = run_dir
         self.folder = None if run_dir is None else RunPaths(Path(run_dir)).checkpoints
-        self.device = resolve_device(config.device)
-        self.threads = resolve_threads(config.threads)
+        self.world = from_environment() if world is None else world
+        self.device = resolve_device(config.device, self.world.local_rank, self.world.local_size)
+        set_exactness(self.device, config.deterministic)
+        self.world.join(self.device)
+        self.threads = resolve_threads(config.threads, self.world.local_size)
         self.full_hp = team_hit_points(config.env)
         self.counters = Counters()
         self.window = EpisodeWindow()
@@ -90,14 +97,19 @@ class Session:
         self.env = self._build_env(progress)
         self.layout = RowLayout(self.env)
         self.policy = self._build_policy()
-        ppo = config.ppo
-        self.source = MixSource(config.opponents, config.seed, self._build_policy)
-        self.opposition = Opposition(self.env, self.source, self.pool, seed=config.seed, amp=ppo.amp)
+        self.world.copy_from_main(self.policy)
+        ppo, seed = config.ppo, seed_of(config.seed, self.world.rank)
+        if not self.world.is_alone:
+            seed_everything(seed)
+        self.source = MixSource(config.opponents, seed, self._build_policy)
+        self.opposition = Opposition(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
         self.examiner = Examiner(config, run_dir, self.device, self.pool, make_env)
         self.buffer = RolloutBuffer.create(
             ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim, self.device
         )
-        self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool)
+        trace = None if run_dir is None or not self.world.is_main else RunPaths(Path(run_dir)).trace
+        self.profile = Profile(trace, config.profile_updates)
+        self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.world)
         self.collector = Collector(
             self.env,
             self.policy,
@@ -106,6 +118,7 @@ class Session:
             gamma=ppo.gamma,
             truncation_bootstraps=config.env.truncation_bootstraps,
             amp=ppo.amp,
+            amp_dtype=ppo.amp_dtype,
             pool=self.pool,
             opponents=self.opposition,
         )
@@ -120,7 +133,9 @@ class Session:
         """Close environments and threads."""
         self.env.close()
         self.examiner.close()
+        self.profile.close()
         self.pool.close()
+        self.world.close()
 
     @property
     def elapsed_s(self) -> float:
@@ -129,8 +144,10 @@ class Session:
 
     @property
     def progress(self) -> float:
-        """Share of the planned steps that are done, 0 to 1."""
-        return min(1.0, self.counters.global_step / self.config.total_steps)
+        """Share of the planned training that is done, 0 to 1, by the limit that is nearest."""
+        cfg, c = self.config, self.counters
+        limits = ((c.global_step, cfg.total_steps), (c.update, cfg.max_updates), (c.episodes, cfg.max_episodes))
+        return min(1.0, max(done / limit for done, limit in limits if limit))
 
     def begin(self) -> None:
         """Start afresh: the untrained policy is the first snapshot, and every environment begins an episode."""
@@ -138,10 +155,13 @@ class Session:
         self.collector.reset()
 
     def evaluate(self, tick: Callable[[], object] = lambda: None) -> EvalStats:
-        """Play the held-out seeds from both sides with the current policy."""
-        counters = self.counters
-        stats = self.examiner.evaluate(self.policy, counters.update, counters.global_step, tick)
+        """Play the held-out seeds from both sides with the current policy; the main process plays for all."""
+        counters, stats = self.counters, None
+        if self.world.is_main:
+            stats = self.examiner.evaluate(self.policy, counters.update, counters.global_step, tick)
         counters.evaluated_update = counters.update
+        stats = self.world.from_main(stats)
+        assert stats is not None
         return stats
 
     def judge_level(self, tick: Callable[[], object] = lambda: None) -> str:
@@ -149,7 +169,8 @@ class Session:
         gate = self.curriculum.gate
         if gate is None:
             return ""
-        return gate.judge(self.examiner.wins_at(self.policy, gate.level, tick), self.counters.update)
+        wins = self.examiner.wins_at(self.policy, gate.level, tick) if self.world.is_main else []
+        return gate.judge(self.world.from_main(wins), self.counters.update)
 
     def snapshot(self, tick: Callable[[], object] = lambda: None) -> Rated | None:
         """Keep the policy as it is now as an opponent, and rate it against those before; None where that is off."""
@@ -159,7 +180,8 @@ class Session:
         if not self.source.ratings:
             self.source.ratings[name] = 0.0
             return None
-        rated = self.examiner.rater.rate(self.policy, name, self.source, tick)
+        rated = self.examiner.rater.rate(self.policy, name, self.source, tick) if self.world.is_main else None
+        rated = self.world.from_main(rated)
         if rated is not None:
             self.source.ratings[name] = self.counters.elo = rated.elo
         self.source.release(set(self.opposition.names))
@@ -201,42 +223,68 @@ class Session:
             self.env.refresh_maps(self.config.bank_refresh_maps)
 
     def save(self) -> Checkpoint:
-        """Write a checkpoint of this moment, which must be an update boundary, and drop old ones."""
+        """Write a checkpoint of this moment, which must be an update boundary, and drop old ones.
+
+        Every process brings its environments; the main one writes, and ``OSError`` of it is raised in all.
+        """
         if self.folder is None:
             raise ValueError("run_dir is None, wanted a folder to save in")
-        saved = checkpoints.save_checkpoint(
-            self.folder,
-            weights=self.policy.state_dict(),
-            state=self._state(),
-            environment=self.env.state_dict(),
-            carry=self.collector.carry(),
-            manifest=self._manifest(),
-        )
+        mine = RankPart(self.env.state_dict(), self.collector.carry(), random_state(), self.opposition.state_dict())
+        ranks = self.world.all_of(mine)
+        outcome = self.world.from_main(self._write(self.folder, ranks) if self.world.is_main else None)
+        if isinstance(outcome, OSError):
+            raise outcome
+        assert outcome is not None
         self.counters.saved_update = self.counters.update
-        checkpoints.prune(self.folder, self.config.keep_checkpoints)
+        return outcome
+
+    def _write(self, folder: Path, ranks: list[RankPart]) -> Checkpoint | OSError:
+        try:
+            saved = checkpoints.save_checkpoint(
+                folder,
+                weights=self.policy.state_dict(),
+                state=self._state(),
+                environment=ranks[0].environment,
+                carry=ranks[0].carry,
+                manifest=self._manifest(),
+                others=ranks[1:],
+            )
+            checkpoints.prune(folder, self.config.keep_checkpoints)
+        except OSError as error:
+            return error
         return saved
 
-    def restore(self, saved: Checkpoint, *, fresh_random: bool = False) -> None:
+    def restore(self, saved: Checkpoint, *, fresh_random: bool = False) -> str:
         """Continue from a checkpoint exactly; ``ValueError`` when it does not fit this run.
 
-        ``fresh_random`` leaves the generators as they are, so that the same draws are not made again.
+        ``fresh_random`` leaves the generators as they are, so that the same draws are not made again. With another
+        number of processes what was learned goes on and battles begin anew, which is what is returned in words.
         """
-        check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim, rows=self.env.rows)
+        same, rank = int(saved.manifest.get("processes", 1)) == self.world.size, self.world.rank
+        rows = {"rows": self.env.rows} if same else {}
+        check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim, **rows)
         state = saved.state()
+        own = state if rank == 0 or not same else state["ranks"][rank - 1]
         load_weights(self.policy, saved.weights(self.device))
         self.trainer.load_state_dict(state["trainer"])
         self.counters = Counters(**state["counters"])
         self.window.load(state["window"])
         self._began = time.monotonic()
         self.curriculum.load_state_dict(state["gate"])
-        self.env.load_state_dict(saved.environment())
+        if same:
+            self.env.load_state_dict(saved.environment(rank))
         here = self.env.get_curriculum()
         # the environment has its maps back already: naming their ranges again would have them made anew
         self.env.set_curriculum(**{n: v for n, v in state["curriculum"].items() if here.get(n) != v})
-        self.opposition.load_state_dict(state["opponents"])
-        self.collector.load_carry(saved.carry())
+        if not same:
+            self.source.load_state_dict(state["opponents"]["source"])
+            self.collector.reset()
+            return f"saved by {saved.manifest.get('processes', 1)} processes, now {self.world.size}: battles begin anew"
+        self.opposition.load_state_dict(own["opponents"])
+        self.collector.load_carry(saved.carry(rank))
         if not fresh_random:
-            restore_random_state(state["rng"])
+            restore_random_state(own["rng"])
+        return ""
 
     def init_from(self, saved: Checkpoint) -> None:
         """Take only the weights of a checkpoint; ``ValueError`` when they do not fit."""
@@ -260,6 +308,7 @@ class Session:
             threads=self.threads,
             learners=learners,
             opponents=flown,
+            first_env=self.world.rank * cfg.num_envs,
             bank_maps=cfg.bank_maps,
             spare_maps=cfg.bank_spare,
             more_maps=cfg.bank_refresh_maps if cfg.bank_refresh_every else 0,
@@ -301,6 +350,7 @@ class Session:
             "obs_dim": self.env.obs_dim,
             "action_dim": self.env.action_dim,
             "rows": self.env.rows,
+            "processes": self.world.size,
             "comm_width": comm_width,
             "map_width": map_width,
             "predict": cfg.ppo.aux_coef > 0,
@@ -326,18 +376,3 @@ def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int]:
         return 0, 0
     comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
     return comm_width, obs_dim - FLAT_OBS_DIM - comm_width
-
-
-def resolve_device(name: str) -> torch.device:
-    """Return the device that ``auto``, ``cpu``, ``cuda`` or ``cuda:N`` means here."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device is {name!r}, wanted auto, cpu, cuda or cuda:N") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {name!r}, but there is no CUDA device here")
-    if device.type == "cuda":
-        torch.backends.cudnn.benchmark = True
-    return device

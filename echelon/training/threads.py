@@ -30,10 +30,9 @@ def map_makers(threads: int) -> int:
     return max(1, threads // CORES_PER_MAP_MAKER)
 
 
-def resolve_threads(threads: int) -> int:
-    """Return how many threads to use: ``threads``, or every core this process may run on where it is 0."""
+def resolve_threads(threads: int, processes: int = 1) -> int:
+    """Return how many threads to use: ``threads``, or where it is 0 all cores, shared by so many processes here."""
     if threads > 0:
         return threads
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // processes)

@@ -20,11 +20,24 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "device": ("device",),
     "threads": ("threads",),
     "num-envs": ("num_envs",),
+    "nproc": ("nproc",),
+    "deterministic": ("deterministic",),
     "minutes": ("max_minutes",),
     "total-steps": ("total_steps",),
+    "updates": ("max_updates",),
+    "games": ("max_episodes",),
+    "save-every": ("save_every",),
     "packs-per-team": ("env.num_packs",),
     "size": ("env.world.size_x", "env.world.size_y"),
+    "mode": ("env.observation_mode",),
+    "dt-sim": ("env.dt_sim",),
+    "decision-repeat": ("env.decision_repeat",),
+    "comm-dim": ("env.comm_dim",),
+    "obs-layout": ("env.obs_layout",),
+    "model": ("model.kind",),
     "lr": ("ppo.lr",),
+    "lr-schedule": ("ppo.lr_schedule",),
+    "critic-lr-mult": ("ppo.critic_lr_mult",),
     "gamma": ("ppo.gamma",),
     "gae-lambda": ("ppo.gae_lambda",),
     "clip-coef": ("ppo.clip_coef",),
@@ -35,8 +48,22 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "grad-accum-steps": ("ppo.grad_accum_steps",),
     "rollout-steps": ("ppo.rollout_steps",),
     "update-epochs": ("ppo.update_epochs",),
+    "num-minibatches": ("ppo.num_minibatches",),
+    "tbptt-chunk-length": ("ppo.tbptt_chunk_length",),
+    "burn-in": ("ppo.burn_in_steps",),
+    "aux-coef": ("ppo.aux_coef",),
+    "target-kl": ("ppo.target_kl",),
+    "recompute-advantages": ("ppo.recompute_advantages",),
+    "amp": ("ppo.amp",),
+    "compile": ("ppo.compile",),
+    "nonfinite-policy": ("ppo.nonfinite_policy",),
+    "eval-after-updates": ("eval.every_updates",),
+    "eval-seeds": ("eval.seeds",),
 }
 """Short flags for common config keys; every other key is reached by ``--set``."""
+
+PROFILED_UPDATES = 3
+"""How many updates ``--profile`` writes down."""
 
 
 def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,6 +108,9 @@ def train(
         str | None,
         typer.Option("--resume", metavar="RUN", help="Go on with a run.", autocompletion=complete_runs),
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help=f"Write a trace of {PROFILED_UPDATES} updates into the run's folder.")
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return once training has begun.")] = False,
     as_json: JsonFlag = False,
     aliases: dict[str, str] | None = None,
@@ -89,6 +119,8 @@ def train(
     from echelon.jobs.config_layers import ConfigError, parse_assignment
 
     overrides = dict(parse_assignment(f"{key}={value}") for key, value in (aliases or {}).items())
+    if profile:
+        overrides["profile_updates"] = PROFILED_UPDATES
     overrides |= dict(parse_assignment(text) for text in assignments or [])
     file = Path(config) if config else None
     if resume and preset:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from echelon.jobs import launch
@@ -168,3 +169,37 @@ def test_an_unknown_device_fails_with_one_line(shell):
     code, _, err = shell.run(*tiny(device="tpu"))
     assert code == 1
     assert "tpu" in err and err.count("\n") == 1
+
+
+def test_two_processes_train_one_policy_which_goes_on_and_is_exported(shell, tmp_path):
+    code, out, err = shell.run(*tiny(total_steps=800), "--nproc", "2", "--profile")
+    assert (code, err) == (0, ""), err
+    paths = find_run("latest")
+    start = next(event for event in read_events(paths.metrics)[0] if event.kind == "start")
+    assert (start.num_envs, start.rows) == (4, 20), "both processes count"
+    assert updates(paths) == [1, 2, 3, 4, 5], "an update has the steps of both, and is told once"
+    trace = json.loads(paths.trace.read_text())
+    assert any(event["name"] == "update" for event in trace["traceEvents"])
+    code, out, err = shell.run("train", "--resume", paths.id, "--total-steps", "1200")
+    assert (code, err) == (0, ""), err
+    assert updates(paths)[-1] > 5
+    target = tmp_path / "policy.pt"
+    code, out, err = shell.run("export", paths.id, "--torchscript", str(target), "--json")
+    assert code == 0, err
+    written = json.loads(out)["torchscript"]
+    assert written["difference"] < 1e-4 and target.stat().st_size == written["bytes"]
+
+
+def test_the_death_of_one_of_two_processes_ends_the_run_and_shows(shell):
+    process = shell.start(*tiny(total_steps=10**6), "--nproc", "2", "--detach")
+    assert process.wait(timeout=LIMIT_S) == 0
+    paths = find_run("latest")
+    deadline = time.monotonic() + LIMIT_S
+    while not updates(paths) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    workers = psutil.Process(json.loads(paths.processes.read_text())["trainer"]["pid"]).children()
+    assert len(workers) == 2
+    workers[1].kill()
+    status = launch.wait_until(paths, lambda status: not status.is_alive, timeout_s=30)
+    assert status is not None and status.state == "crashed" and "SIGKILL" in status.reason
+    assert not any(worker.is_running() for worker in workers)

@@ -18,29 +18,30 @@ def _one_torch_thread():
     torch.manual_seed(0)
 
 
+def make_small_run(ppo: dict | None = None, **run) -> RunConfig:
+    """Return a run configuration that finishes in a second; dials of PPO and run may be given."""
+    dials = {
+        "rollout_steps": 16,
+        "num_minibatches": 2,
+        "tbptt_chunk_length": 8,
+        "update_epochs": 2,
+        "gamma": GAMMA,
+        "lr": 3e-3,
+        "ent_coef": 0.0,
+    }
+    settings = {
+        "num_envs": 8,
+        "total_steps": 2_000,
+        "save_every": 3,
+        "threads": 1,
+        "device": "cpu",
+        "eval": EvalConfig(seeds=3, every_updates=0, at_start=False),
+        "model": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=16, init_log_std=-0.5),
+    }
+    return RunConfig(env=EnvConfig(gamma=GAMMA), ppo=PPOConfig(**{**dials, **(ppo or {})}), **{**settings, **run})
+
+
 @pytest.fixture
 def small_run() -> Callable[..., RunConfig]:
-    """Return a maker of run configurations that finish in a second; dials of PPO and run may be given."""
-
-    def make(ppo: dict | None = None, **run) -> RunConfig:
-        dials = {
-            "rollout_steps": 16,
-            "num_minibatches": 2,
-            "tbptt_chunk_length": 8,
-            "update_epochs": 2,
-            "gamma": GAMMA,
-            "lr": 3e-3,
-            "ent_coef": 0.0,
-        }
-        settings = {
-            "num_envs": 8,
-            "total_steps": 2_000,
-            "save_every": 3,
-            "threads": 1,
-            "device": "cpu",
-            "eval": EvalConfig(seeds=3, every_updates=0, at_start=False),
-            "model": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=16, init_log_std=-0.5),
-        }
-        return RunConfig(env=EnvConfig(gamma=GAMMA), ppo=PPOConfig(**{**dials, **(ppo or {})}), **{**settings, **run})
-
-    return make
+    """Return a maker of small run configurations."""
+    return make_small_run

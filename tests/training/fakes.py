@@ -61,6 +61,7 @@ class FakeEnv:
         more_maps: int = 0,
         map_workers: int = 0,
         autoreset: bool = True,
+        first_env: int = 0,
         progress: Any = None,
     ) -> None:
         sides = [learners] * num_envs if isinstance(learners, str) else list(learners)
@@ -79,7 +80,7 @@ class FakeEnv:
         self.roles = (self.agent_of_row % MECHS % 2 + 1).to(torch.int8)
         self.normalizable = torch.tensor([True, False, False, False, False])
         self.seeds, self.autoreset, self.weapon_prob, self.skill = seeds, autoreset, initial_weapon_prob, skill
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed + first_env)
         e, m = num_envs, MECHS
         self.actions = torch.zeros(e, m, ACTION_DIM)
         self.rewards = torch.zeros(e, m)

@@ -1,0 +1,114 @@
+"""What one of several training processes does in the tests: ``python -m tests.training.together WHAT FOLDER``.
+
+Each writes what it found to ``FOLDER/rank-<n>.pt``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+
+from echelon.rl.obs_norm import ObsNormalizer
+from echelon.training import loop, ppo_losses
+from echelon.training.distributed import from_environment
+from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
+from echelon.training.ppo import PPOTrainer
+from tests.training.conftest import make_small_run
+from tests.training.fakes import FakeEnv
+
+
+def digest(module: torch.nn.Module) -> str:
+    parts = [t.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy() for t in module.state_dict().values()]
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+
+
+def train(folder: Path, stop_after: int = 10**6, resume: str | None = None, bad: int = -1, dies: int = -1, **ppo):
+    """Train on the fake environment; return digests of the weights after every update, and more."""
+    rank, digests, events, first = int(os.environ.get("RANK", "0")), [], [], []
+    keep = PPOTrainer.update
+
+    def update(self, buffer, *args):
+        if len(digests) == 1 and rank == bad:
+            buffer.advantages[0, 0] = float("nan")
+        if len(digests) == 1 and rank == dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        first.append(buffer.obs_rows[0].clone())
+        result = keep(self, buffer, *args)
+        digests.append(digest(self.model))
+        return result
+
+    PPOTrainer.update = update
+    stop = lambda: int(len(digests) >= stop_after)  # noqa: E731
+    dials = {"obs_norm": True, "ent_coef": 0.01, "target_kl": 0.5, **ppo}
+    config = make_small_run(total_steps=4000, ppo=dials)
+    torch.set_num_threads(1)
+    result = loop.run(config, events.append, stop, run_dir=folder, resume=resume, make_env=FakeEnv)
+    return {
+        "digests": digests, "first": first[0], "update": result.update, "steps": result.global_step,
+        "reason": result.reason, "events": [e.kind for e in events], "episodes": result.episodes,
+        "notice": next((e.message for e in events if e.kind == "resume"), ""),
+        "losses": [e.loss for e in events if e.kind == "update"],
+    }  # fmt: skip
+
+
+def statistics(folder: Path):
+    """Merge the halves of one sample by rank; return what each process made of it."""
+    world = from_environment()
+    world.join(torch.device("cpu"))
+    mine = slice(world.rank * 20, world.rank * 20 + 20 - 3 * world.rank)
+    obs, x, alive, roles = sample()
+    returns = ReturnNormalizer(world=world)
+    returns.update(x[mine])
+    norm = ObsNormalizer(4)
+    norm.set_normalizable(torch.tensor([True, True, False, True]))
+    update_obs_normalizer(norm, obs[mine], alive[mine], world)
+    lonely = ObsNormalizer(4)
+    lonely.set_normalizable(torch.ones(4, dtype=torch.bool))
+    update_obs_normalizer(lonely, obs, alive * world.rank, world)
+    advantages, by_role = x[mine].clone(), x[mine].clone()
+    ppo_losses.normalize_advantages(advantages, alive[mine], NORM_EPS, world)
+    own = roles if world.rank else torch.zeros_like(roles)
+    ppo_losses.normalize_advantages_per_role(by_role, alive[mine], own, NORM_EPS, world)
+    gradient = [torch.full((2, 2), float(world.rank)), torch.full((3,), 4.0 * world.rank)]
+    world.average(gradient)
+    return {
+        "returns": returns.state_dict(), "obs": norm.state_dict(), "lonely": lonely.state_dict(),
+        "advantages": advantages, "by_role": by_role,
+        "gradient": gradient, "any": world.any(world.rank == 1), "most": world.most(world.rank),
+        "total": world.total(world.rank + 1), "from_main": world.from_main(f"said by {world.rank}"),
+        "all_of": world.all_of(world.rank),
+    }  # fmt: skip
+
+
+def sample():
+    """Observations, a quantity, who lives, and roles; rows of the second half end early."""
+    generator = torch.Generator().manual_seed(5)
+    obs, x = torch.randn(37, 6, 4, generator=generator) * 3 + 2, torch.randn(37, 6, generator=generator) * 2 + 1
+    alive = (torch.rand(37, 6, generator=generator) < 0.8).float()
+    return obs, x, alive, torch.tensor([0, 0, 1, 1, 2, 2])
+
+
+PLANS = {
+    "train": train,
+    "first half": lambda folder: train(folder, stop_after=3),
+    "second half": lambda folder: train(folder, resume="latest"),
+    "one asks to stop": lambda folder: train(folder, stop_after=2 if os.environ["RANK"] == "1" else 10**6),
+    "one goes bad": lambda folder: train(folder, bad=1, nonfinite_policy="skip"),
+    "one raises": lambda folder: train(folder, bad=1),
+    "one dies": lambda folder: train(folder, dies=1),
+    "statistics": statistics,
+}
+
+
+def main(what: str, folder: Path) -> None:
+    found = PLANS[what](folder)
+    torch.save(found, folder / f"rank-{os.environ.get('RANK', '0')}.pt")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
