@@ -1,0 +1,45 @@
+"""Whoever hands a tensor to the learner is told its shape."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("rl", "training")
+TENSOR = re.compile(r"\bTensor\b")
+PER_NAME = re.compile(r"dict\[str, (torch\.)?Tensor\]")
+"""Tensors by name have the shapes of what they are the state of."""
+SHAPE = re.compile(r"\[[^\]]*\]|\bshape\b")
+
+
+def silent(path: Path) -> list[str]:
+    """Return the public functions of a file that take a tensor and say nothing about its shape."""
+    found: list[str] = []
+
+    def visit(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{prefix}{node.name}.")
+            elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                said = [ast.unparse(a.annotation) for a in node.args.args + node.args.kwonlyargs if a.annotation]
+                takes = [text for text in said if TENSOR.search(PER_NAME.sub("", text))]
+                protocol = len(node.body) == 1 and ast.unparse(node.body[0]) == "..."
+                if takes and not protocol and not SHAPE.search(ast.get_docstring(node) or ""):
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno} {prefix}{node.name}")
+
+    visit(ast.parse(path.read_text(encoding="utf-8")).body, "")
+    return found
+
+
+def test_every_public_tensor_argument_has_a_shape():
+    files = [path for name in PACKAGES for path in sorted((ROOT / "echelon" / name).glob("*.py"))]
+    assert [line for path in files for line in silent(path)] == []
+
+
+def test_a_silent_function_is_noticed(tmp_path, monkeypatch):
+    file = tmp_path / "silent.py"
+    file.write_text('def scale(x: Tensor) -> Tensor:\n    """Make it larger."""\n    return x\n')
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    assert silent(file) == ["silent.py:1 scale"]

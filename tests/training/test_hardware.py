@@ -1,0 +1,368 @@
+"""What depends on the machine: precision, memory, determinism, devices; GPU rows are skipped where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from echelon.config import ModelConfig, PPOConfig
+from echelon.presets import quickstart
+from echelon.rl.build import build_model
+from echelon.training import loop, precision
+from echelon.training.captured import Captured
+from echelon.training.devices import release_cache, resolve_device, set_exactness
+from echelon.training.ppo import PPOTrainer
+from echelon.training.randomness import seed_everything, seed_of
+from echelon.training.session import Session
+from tests.training.fakes import FakeEnv
+from tests.training.test_ppo import N, model_of, rollout_of, trainer_of, weights_of
+
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+READS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default, torch.ops.aten.item.default)
+PEAK = """
+import resource, torch
+from echelon.config import PPOConfig
+from echelon.training.ppo import PPOTrainer
+from tests.training.test_hardware import wide_rollout
+torch.set_num_threads(1)
+model, buffer = wide_rollout()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+config = PPOConfig(tbptt_chunk_length=64, num_minibatches=1, update_epochs=1, activation_checkpointing={on})
+PPOTrainer(model, config).update(buffer, model.initial_state(buffer.num_agents))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def wide_rollout():
+    """A model and a made-up rollout whose activations are much larger than anything else."""
+    from echelon.training.rollout import RolloutBuffer
+
+    torch.manual_seed(0)
+    model = build_model(ModelConfig(kind="classic", hidden_dim=256, lstm_hidden_dim=256), 8, 3)
+    buffer = RolloutBuffer.create(64, 768, 8, 3)
+    buffer.obs_rows.normal_()
+    buffer.rewards.normal_()
+    buffer.compute_gae(torch.zeros(768), torch.zeros(768), 0.99, 0.95)
+    return model, buffer
+
+
+def update(model, **dials) -> tuple[dict, list[torch.Tensor]]:
+    buffer = rollout_of(model)
+    return trainer_of(model, **dials).update(buffer, model.initial_state(N)), weights_of(model)
+
+
+@pytest.mark.parametrize("kind", ["classic", "suite"])
+def test_checkpointed_chunks_give_the_same_gradients(kind):
+    results = []
+    for on in (False, True):
+        torch.manual_seed(0)
+        model = build_model(ModelConfig(kind=kind, hidden_dim=8, lstm_hidden_dim=8), 706 if kind == "suite" else 5, 3)
+        trainer = PPOTrainer(model, PPOConfig(activation_checkpointing=on, aux_coef=0.0))
+        torch.manual_seed(1)
+        obs, state = torch.rand(20, 4, model.obs_dim), model.initial_state(4)
+        dones, noise = (torch.rand(20, 4) < 0.1).float(), torch.randn(20, 4, 3)
+        scores = trainer.gradients._forward(obs, torch.zeros(20, 4, 3), dones, state, noise)
+        loss = scores.logprobs.mean() + scores.values.mean() + scores.entropies.mean()
+        loss = loss + scores.features.mean() + scores.state.h.mean()
+        results.append(torch.autograd.grad(loss, trainer.gradients.parameters, allow_unused=True))
+    pairs = [(a, b) for a, b in zip(*results, strict=True) if a is not None]
+    assert pairs and all(torch.allclose(a, b, atol=1e-6) for a, b in pairs)
+
+
+def test_checkpointed_chunks_train_the_same_on_two_threads(monkeypatch):
+    from echelon.training import minibatch
+    from echelon.training.shards import ShardPool
+
+    monkeypatch.setattr(minibatch, "SHARD_ROWS", 8)
+    results = []
+    for on in (False, True):
+        model = model_of()
+        buffer = rollout_of(model)
+        dials = PPOConfig(tbptt_chunk_length=8, num_minibatches=3, activation_checkpointing=on)
+        with ShardPool(2) as pool:
+            PPOTrainer(model, dials, "cpu", pool).update(buffer, model.initial_state(N))
+        results.append(weights_of(model))
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*results, strict=True))
+
+
+def test_checkpointed_chunks_need_less_memory(repository):
+    peaks = []
+    for on in (False, True):
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK.format(on=on)], cwd=repository, capture_output=True, text=True, check=True
+        )
+        peaks.append(int(done.stdout.split()[-1]))
+    assert peaks[1] < 0.7 * peaks[0], peaks
+
+
+def test_float16_scales_the_loss_and_stays_close_to_float32():
+    plain, wanted = update(model_of(), update_epochs=1)
+    half, got = update(model_of(), update_epochs=1, amp=True, amp_dtype="float16")
+    assert half["amp"] and not plain["amp"] and half["loss"] == pytest.approx(plain["loss"], abs=0.05)
+    assert half["optimizer_steps"] + half["overflows"] == 3 and half["nonfinite"] == 0
+
+
+def test_an_overflow_of_float16_costs_a_step_and_lowers_the_scale():
+    model = model_of()
+    buffer, before = rollout_of(model), weights_of(model)
+    trainer = trainer_of(model, amp=True, amp_dtype="float16", update_epochs=1, num_minibatches=1)
+    trainer.gradients.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120)
+    metrics = trainer.update(buffer, model.initial_state(N))
+    assert metrics["overflows"] == 1 and metrics["optimizer_steps"] == 0 and metrics["nonfinite"] == 0
+    assert trainer.gradients.scaler.get_scale() < 2.0**120
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_the_scale_of_the_loss_is_saved_with_the_optimiser():
+    trainer = trainer_of(model_of(), amp=True, amp_dtype="float16")
+    trainer.gradients.scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    trainer.gradients.scaler.scale(torch.ones(1))
+    other = trainer_of(model_of(), amp=True, amp_dtype="float16")
+    other.load_state_dict(trainer.state_dict())
+    assert other.gradients.scaler.get_scale() == 64.0
+
+
+@pytest.mark.parametrize(
+    ("device", "bf16", "wanted", "found"),
+    [
+        ("cpu", True, "auto", torch.bfloat16),
+        ("cpu", False, "auto", None),
+        ("cuda", True, "auto", torch.bfloat16),
+        ("cuda", False, "auto", torch.float16),
+        ("cpu", False, "bfloat16", torch.bfloat16),
+        ("cuda", True, "float16", torch.float16),
+    ],
+)
+def test_the_lower_precision_is_what_the_device_has_unless_one_is_named(monkeypatch, device, bf16, wanted, found):
+    monkeypatch.setattr(precision, "has_bfloat16", lambda _: bf16)
+    assert precision.low_precision(torch.device(device), wanted) is found
+
+
+def test_bfloat16_trains_where_it_is_asked_for_though_slow():
+    metrics, _ = update(model_of(), amp=True, amp_dtype="bfloat16", update_epochs=1)
+    plain, _ = update(model_of(), update_epochs=1)
+    assert metrics["amp"] and metrics["loss"] == pytest.approx(plain["loss"], abs=0.05)
+
+
+def test_a_run_whose_actions_saturate_stays_finite(small_run):
+    config = small_run(total_steps=1500)
+    config = type(config)(**{**vars(config), "model": ModelConfig(**{**vars(config.model), "init_log_std": 2.0})})
+    seen = []
+    with Session(config, None, FakeEnv) as session:
+        session.policy.core.actor_mean.weight.data.mul_(2000.0)
+        session.collector.reset()
+        for _ in range(5):
+            session.collector.collect()
+            session.collector.bootstrap(0.95)
+            metrics = session.trainer.update(session.buffer, session.collector.start_state)
+            seen.append(float((session.buffer.actions.abs() > 0.999).float().mean()))
+            assert all(torch.isfinite(torch.tensor(float(v))) for v in metrics.values())
+    assert seen[0] > 0.3, "the test means saturated actions"
+
+
+def test_deterministic_forbids_what_is_not_and_is_lifted_again():
+    try:
+        set_exactness(torch.device("cpu"), True)
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        set_exactness(torch.device("cpu"), False)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_cudnn_searches_for_its_fastest_kernels_unless_told_to_be_exact(monkeypatch):
+    cudnn = torch.backends.cudnn
+    monkeypatch.setattr(cudnn, "benchmark", cudnn.benchmark)
+    monkeypatch.setattr(cudnn, "deterministic", cudnn.deterministic)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    try:
+        set_exactness(torch.device("cuda"), False)
+        assert cudnn.benchmark and not cudnn.deterministic
+        set_exactness(torch.device("cuda"), True)
+        assert not cudnn.benchmark and cudnn.deterministic
+    finally:
+        set_exactness(torch.device("cpu"), False)
+
+
+def test_unused_memory_is_given_back_at_every_fiftieth_update_of_cuda_only(monkeypatch):
+    released = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: released.append(update_number))
+    for update_number in range(1, 121):
+        release_cache(torch.device("cuda"), update_number, PPOConfig().empty_cache_every)
+        release_cache(torch.device("cuda"), update_number, 0)
+        release_cache(torch.device("cpu"), update_number, 1)
+    assert released == [50, 100]
+
+
+def test_each_of_several_processes_takes_a_device_of_its_own(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert resolve_device("auto", 1, 2) == torch.device("cuda", 1)
+    with pytest.raises(ValueError, match="nproc is 3, but there are 2"):
+        resolve_device("cuda", 0, 3)
+
+
+def test_ranks_draw_from_streams_of_their_own():
+    draws = []
+    for rank in (0, 1, 0):
+        seed_everything(seed_of(7, rank))
+        draws.append(torch.rand(3))
+    assert torch.equal(draws[0], draws[2]) and not torch.equal(draws[0], draws[1])
+
+
+def replayed(work):
+    """Stand in for a CUDA graph on the CPU: the same work again, on whatever lies at the recorded places."""
+    return work
+
+
+def test_a_recorded_update_learns_what_a_plain_one_does():
+    results = []
+    for recorded in (False, True):
+        model = model_of()
+        buffer = rollout_of(model)
+        trainer = trainer_of(model, ent_coef=0.05, ent_coef_end=0.0, lr_schedule="linear", grad_accum_steps=2)
+        if recorded:
+            trainer.gradients.capture(Captured(trainer.gradients._whole, replayed))
+        for progress in (0.0, 0.5):
+            trainer.set_progress(progress)
+            metrics = trainer.update(buffer, model.initial_state(N))
+            buffer.compute_gae(buffer.next_value.clone(), buffer.next_done.clone(), 0.99, 0.95)
+        results.append((metrics["loss"], metrics["entropy"], weights_of(model)))
+    assert results[0][:2] == pytest.approx(results[1][:2], abs=1e-5)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][2], results[1][2], strict=True))
+
+
+def test_a_recording_is_made_once_for_each_shape_and_reads_no_value_from_the_device():
+    model = model_of()
+    buffer, made = rollout_of(model), []
+
+    def record(work):
+        made.append(work)
+
+        def play():
+            HostReads.count = 0
+            with HostReads():
+                result = work()
+            assert HostReads.count == 0, "a graph cannot ask the device"
+            return result
+
+        return play
+
+    trainer = trainer_of(model, tbptt_chunk_length=9)
+    trainer.gradients.capture(Captured(trainer.gradients._whole, record))
+    trainer.update(buffer, model.initial_state(N))
+    assert len(made) == 2, "chunks of nine steps and a shorter last one"
+    trainer.update(buffer, model.initial_state(N))
+    assert len(made) == 2
+
+
+def test_a_recorded_loss_that_is_not_finite_is_skipped_too():
+    model = model_of()
+    buffer, before = rollout_of(model), weights_of(model)
+    buffer.advantages.fill_(float("nan"))
+    trainer = trainer_of(model, nonfinite_policy="skip", update_epochs=1)
+    trainer.gradients.capture(Captured(trainer.gradients._whole, replayed))
+    assert trainer.update(buffer, model.initial_state(N))["nonfinite"] == 3
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+class HostReads(TorchDispatchMode):
+    """Counts the times a value leaves its device for Python."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        HostReads.count += func in READS
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_step_of_collection_reads_at_most_three_values_from_the_device(small_run):
+    with Session(small_run(), None, FakeEnv) as session:
+        session.collector.opponents = None  # drawing one is arithmetic on the host, once an episode
+        session.collector.reset()
+        session.collector.collect()
+        HostReads.count = 0
+        with HostReads():
+            session.collector.collect()
+    assert 0 < HostReads.count <= 3 * session.config.ppo.rollout_steps
+
+
+def test_rewards_and_dones_are_gathered_from_the_environments_own_tensors(small_run, monkeypatch):
+    with Session(small_run(), None, FakeEnv) as session:
+        env, buffer, collector = session.env, session.buffer, session.collector
+        collector.reset()
+        for name in ("tolist", "numpy", "item"):
+            monkeypatch.setattr(torch.Tensor, name, lambda *_: pytest.fail("a tensor was converted"))
+        env.rewards.copy_(torch.arange(env.rewards.numel()).view_as(env.rewards))
+        env.episode_over[::3] = True
+        monkeypatch.setattr(env, "pop_episodes", list)
+        collector.opponents = None
+        collector._store_result(3)
+        assert torch.equal(buffer.rewards[3], env.agent_of_row.float())
+        assert torch.equal(collector.next_done, (env.env_of_row % 3 == 0).float())
+
+
+def test_memory_stays_flat_once_the_first_updates_are_done(small_run):
+    peaks: list[float] = []
+
+    def note(event):
+        if event.kind == "update":
+            peaks.append(event.peak_memory_mb)
+
+    loop.run(small_run(max_updates=52, total_steps=10**6, num_envs=16), note, lambda: 0, make_env=FakeEnv)
+    assert len(peaks) == 52 and peaks[-1] - peaks[9] < 8.0, "more than an allocator's slack"
+
+
+def test_quickstart_collects_from_more_than_four_environments():
+    assert quickstart().num_envs >= 4
+
+
+@pytest.mark.gpu
+@CUDA
+def test_optimiser_state_follows_the_weights_to_the_device():
+    model = model_of()
+    trainer = trainer_of(model)
+    trainer.update(rollout_of(model), model.initial_state(N))
+    moved = model_of().to("cuda")
+    other = PPOTrainer(moved, PPOConfig(), "cuda")
+    other.load_state_dict(trainer.state_dict())
+    state = [v for s in other.optimizer.state.values() for v in s.values() if torch.is_tensor(v) and v.dim()]
+    assert state and all(v.is_cuda for v in state)
+    assert other.return_normalizer.rms.mean.is_cuda
+
+
+@pytest.mark.gpu
+@CUDA
+def test_training_on_cuda_learns_as_on_the_cpu(small_run):
+    losses = {}
+    for device in ("cpu", "cuda"):
+        model = model_of()
+        buffer = rollout_of(model)
+        model.to(device)
+        for name, value in vars(buffer).items():
+            if torch.is_tensor(value):
+                setattr(buffer, name, value.to(device))
+        trainer = PPOTrainer(model, PPOConfig(tbptt_chunk_length=8, num_minibatches=1, ent_coef=0.0), device)
+        losses[device] = trainer.update(buffer, model.initial_state(N))["loss"]
+    assert losses["cuda"] == pytest.approx(losses["cpu"], abs=1e-3)
+
+
+@pytest.mark.gpu
+@CUDA
+def test_a_captured_update_on_cuda_learns_what_a_plain_one_does():
+    results = []
+    for capture in (False, True):
+        model = model_of()
+        buffer = rollout_of(model)
+        model.to("cuda")
+        for name, value in vars(buffer).items():
+            if torch.is_tensor(value):
+                setattr(buffer, name, value.to("cuda"))
+        dials = PPOConfig(tbptt_chunk_length=8, num_minibatches=1, update_epochs=2, ent_coef=0.0, capture=capture)
+        trainer = PPOTrainer(model, dials, "cuda")
+        assert (trainer.gradients.captured is not None) == capture
+        results.append(trainer.update(buffer, model.initial_state(N))["loss"])
+    assert results[0] == pytest.approx(results[1], abs=1e-3)

@@ -1,0 +1,244 @@
+"""Every documented option of ``echelon train`` reaches the trainer and does what it says.
+
+A row of ``OPTIONS`` is an option of the specification, the flag or key that sets it, a value that is no default, and a
+sentence about a run with that value, as a function of what the run did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pytest
+import torch
+
+from echelon.config import ModelConfig, PPOConfig, RunConfig
+from echelon.config_ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES
+from echelon.jobs.config_layers import default_values, resolve
+from echelon.telemetry.events import EventCheckpoint, EventEval, EventUpdate
+from echelon.training import loop
+from echelon.training.ppo import PPOTrainer
+from echelon.training.session import Session
+from echelon.training.vec_env import VectorEnv
+from echelon_cli.commands.train import ALIASES
+from tests.training.fakes import FakeEnv
+
+NOT_NUMBERED = {"seed"}
+"""Numbers whose range is checked elsewhere."""
+
+
+@dataclass
+class Done:
+    """What a small run did."""
+
+    config: RunConfig
+    events: list[Any]
+    metrics: list[dict[str, Any]]
+    trainer: PPOTrainer
+    first_obs: torch.Tensor
+    result: loop.RunResult
+
+    @property
+    def updates(self) -> list[EventUpdate]:
+        return [e for e in self.events if isinstance(e, EventUpdate)]
+
+
+BASE = {
+    "num_envs": 4, "total_steps": 900, "threads": 1, "device": "cpu", "save_every": 100, "max_minutes": 0.0,
+    "ppo.gamma": 0.5, "ppo.rollout_steps": 16, "ppo.num_minibatches": 2, "ppo.tbptt_chunk_length": 8,
+    "ppo.update_epochs": 2, "ppo.obs_norm": False, "ppo.amp": False, "model.kind": "classic", "model.hidden_dim": 8,
+    "model.lstm_hidden_dim": 8, "env.obs_layout": "classic", "eval.seeds": 2, "eval.every_updates": 0,
+    "eval.at_start": False, "env.observe_comms": False,
+}  # fmt: skip
+
+
+def play(tmp_path, monkeypatch, **changes: Any) -> Done:
+    """Run the base configuration with ``changes`` by key on the fake environment."""
+    seen: dict[str, Any] = {"metrics": []}
+    keep = PPOTrainer.update
+
+    def update(self, buffer, *args):
+        seen.setdefault("first", buffer.obs_rows[0].clone())
+        metrics = keep(self, buffer, *args)
+        seen["trainer"] = self
+        seen["metrics"].append(metrics)
+        return metrics
+
+    monkeypatch.setattr(PPOTrainer, "update", update)
+    config = resolve("quickstart", None, {**BASE, **changes}).config
+    events: list[Any] = []
+    result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
+    return Done(config, events, seen["metrics"], seen["trainer"], seen["first"], result)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Done:
+    with pytest.MonkeyPatch.context() as patch:
+        return play(tmp_path_factory.mktemp("base"), patch)
+
+
+Says = Callable[[Done, Done], bool]
+OPTIONS: dict[str, tuple[str, Any, Says]] = {
+    "seed": ("seed", 3, lambda d, b: not torch.equal(d.first_obs, b.first_obs)),
+    "num-envs": ("num_envs", 6, lambda d, b: d.first_obs.shape[0] == 12 and b.first_obs.shape[0] == 8),
+    "device": ("device", "cpu", lambda d, b: d.trainer.device.type == "cpu"),
+    "total-steps": ("total_steps", 300, lambda d, b: 300 <= d.result.global_step < b.result.global_step),
+    "updates": ("max_updates", 2, lambda d, b: d.result.update == 2 < b.result.update),
+    "games": ("max_episodes", 5, lambda d, b: 5 <= d.result.episodes < b.result.episodes),
+    "lr": ("ppo.lr", 1e-5, lambda d, b: d.updates[0].lr == 1e-5 != b.updates[0].lr),
+    "lr-schedule": ("ppo.lr_schedule", "none", lambda d, b: d.updates[-1].lr == d.updates[0].lr > b.updates[-1].lr),
+    "critic-lr-mult": (
+        "ppo.critic_lr_mult", 5.0, lambda d, b: math.isclose(
+            d.trainer.optimizer.param_groups[1]["lr"], 5 * d.trainer.optimizer.param_groups[0]["lr"])),
+    "gamma": ("ppo.gamma", 0.9, lambda d, b: d.config.env.gamma == 0.9 and d.updates[0].value_std > 0
+              and d.updates[0].return_std > b.updates[0].return_std),
+    "gae-lambda": ("ppo.gae_lambda", 0.0, lambda d, b: d.updates[0].adv_std != b.updates[0].adv_std),
+    "clip-coef": ("ppo.clip_coef", 1e-4, lambda d, b: d.updates[0].clip_frac > b.updates[0].clip_frac),
+    "ent-coef-start": ("ppo.ent_coef", 0.5, lambda d, b: d.updates[0].ent_coef == 0.5),
+    "ent-coef-end": (
+        "ppo.ent_coef_end", 0.3, lambda d, b: d.updates[-1].ent_coef > d.updates[0].ent_coef and b.updates[-1].ent_coef
+        < b.updates[0].ent_coef),
+    "vf-coef": ("ppo.vf_coef", 0.0, lambda d, b: abs(
+        d.metrics[0]["loss"] - d.metrics[0]["pg_loss"] + d.updates[0].ent_coef * d.metrics[0]["entropy"]) < 1e-5),
+    "max-grad-norm": ("ppo.max_grad_norm", 1e-3, lambda d, b: d.updates[0].grad_clipped_share == 1.0),
+    "update-epochs": ("ppo.update_epochs", 3, lambda d, b: (d.updates[0].epochs, b.updates[0].epochs) == (3, 2)),
+    "rollout-steps": ("ppo.rollout_steps", 32, lambda d, b: d.updates[0].global_step > 1.5 * b.updates[0].global_step),
+    "num-minibatches": ("ppo.num_minibatches", 4, lambda d, b: d.metrics[0]["optimizer_steps"] == 8
+                        and b.metrics[0]["optimizer_steps"] == 4),
+    "tbptt-chunk-length": ("ppo.tbptt_chunk_length", 4, lambda d, b: d.metrics[0]["loss"] != b.metrics[0]["loss"]),
+    "burn-in": ("ppo.burn_in_steps", 6, lambda d, b: d.metrics[0]["vf_loss"] != b.metrics[0]["vf_loss"]),
+    "aux-coef": ("ppo.aux_coef", 0.1, lambda d, b: d.metrics[0]["aux_loss"] > 0 == b.metrics[0]["aux_loss"]),
+    "target-kl": ("ppo.target_kl", 1e-9, lambda d, b: min(m["epochs"] for m in d.metrics) == 1),
+    "recompute-advantages": (
+        "ppo.recompute_advantages", True, lambda d, b: d.metrics[0]["pg_loss"] != b.metrics[0]["pg_loss"]),
+    "grad-accum-steps": ("ppo.grad_accum_steps", 2, lambda d, b: d.metrics[0]["optimizer_steps"] == 2),
+    "amp": ("ppo.amp", True, lambda d, b: d.trainer.gradients.config.amp and not b.trainer.gradients.config.amp),
+    "amp-dtype": ("ppo.amp_dtype", "float16", lambda d, b: d.config.ppo.amp_dtype == "float16"),
+    "nonfinite-policy": ("ppo.nonfinite_policy", "skip", lambda d, b: d.trainer.config.nonfinite_policy == "skip"),
+    "per-role-adv-norm": (
+        "ppo.per_role_adv_norm", True, lambda d, b: d.metrics[0]["pg_loss"] != b.metrics[0]["pg_loss"]),
+    "obs-norm": ("ppo.obs_norm", True, lambda d, b: bool(d.trainer.model.obs_normalizer.count > 1)
+                 and not bool(b.trainer.model.obs_normalizer.count)),
+    "value-norm": ("ppo.value_norm", False, lambda d, b: d.metrics[0]["vf_loss"] != b.metrics[0]["vf_loss"]),
+    "adam-eps": ("ppo.adam_eps", 0.5, lambda d, b: d.trainer.optimizer.param_groups[0]["eps"] == 0.5),
+    "activation-checkpointing": (
+        "ppo.activation_checkpointing", True, lambda d, b: math.isclose(
+            d.metrics[0]["loss"], b.metrics[0]["loss"], abs_tol=1e-4)),
+    "eval-after-updates": ("eval.every_updates", 3, lambda d, b: [
+        e.update for e in d.events if isinstance(e, EventEval)][:2] == [3, 6]),
+    "eval-seeds": ("eval.seeds", 3, lambda d, b: [
+        e.episodes for e in d.events + b.events if isinstance(e, EventEval)] == [6, 4]),
+    "save-every": ("save_every", 3, lambda d, b: [
+        e.update for e in d.events if isinstance(e, EventCheckpoint) and e.reason == "scheduled"][:1] == [3]),
+    "profile": ("profile_updates", 1, lambda d, b: any("trace in" in getattr(e, "message", "") for e in d.events)),
+    "deterministic": ("deterministic", True, lambda d, b: torch.are_deterministic_algorithms_enabled()),
+    "hidden": ("model.hidden_dim", 16, lambda d, b: d.trainer.model.core.hidden_dim == 32),
+    "lstm-hidden": ("model.lstm_hidden_dim", 12, lambda d, b: d.trainer.model.lstm_hidden_dim == 12),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_does_what_it_says(option, base, tmp_path, monkeypatch):
+    key, value, says = OPTIONS[option]
+    try:
+        assert says(play(tmp_path, monkeypatch, **{key: value}), base)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+BATTLE = {
+    "num_envs": 1, "bank_maps": 1, "threads": 1, "device": "cpu", "env.world.size_x": 80, "env.world.size_y": 80,
+    "ppo.rollout_steps": 4, "ppo.num_minibatches": 1, "ppo.tbptt_chunk_length": 4,
+}  # fmt: skip
+ENVIRONMENT: dict[str, tuple[dict[str, Any], Callable[[VectorEnv, VectorEnv], bool]]] = {
+    "packs-per-team": ({"env.num_packs": 2}, lambda e, b: (e.mechs, b.mechs) == (20, 10)),
+    "size": ({"env.world.size_x": 50, "env.world.size_y": 50}, lambda e, b: (columns(e), columns(b)) == (50, 80)),
+    "mode": ({"env.observation_mode": "full"}, lambda e, b: not torch.equal(e.obs[0], b.obs[0])),
+    "decision-repeat": ({"env.decision_repeat": 1}, lambda e, b: (ticks(e), ticks(b)) == (1, 5)),
+    "game-length": ({"env.max_episode_seconds": 0.5}, lambda e, b: bool(twice(e)) and not bool(twice(b))),
+    "comm-dim": ({"env.comm_dim": 3}, lambda e, b: b.action_dim - e.action_dim == 5),
+    "obs-layout": ({"env.obs_layout": "classic", "model.kind": "classic"}, lambda e, b: e.obs_dim == 589 != b.obs_dim),
+}  # fmt: skip
+
+
+def columns(env: VectorEnv) -> int:
+    """Edge of the map along x."""
+    return int(env.engine.batch.numpy("material").shape[-1])
+
+
+def ticks(env: VectorEnv) -> int:
+    """How far the clock of the simulator moves in a decision."""
+    before = int(env.engine.batch.numpy("tick")[0])
+    env.step()
+    return int(env.engine.batch.numpy("tick")[0]) - before
+
+
+def twice(env: VectorEnv) -> torch.Tensor:
+    """Play two decisions; return whether the second ended the episode."""
+    env.step()
+    env.step()
+    return env.episode_over
+
+
+@pytest.mark.parametrize("option", ENVIRONMENT)
+def test_an_option_of_the_environment_does_what_it_says(option):
+    changes, says = ENVIRONMENT[option]
+    with Session(resolve("quickstart", None, {**BATTLE, **changes}).config) as session:
+        with Session(resolve("quickstart", None, BATTLE).config) as plain:
+            session.collector.reset()
+            plain.collector.reset()
+            assert says(session.env, plain.env)  # pyright: ignore
+
+
+def test_every_flag_is_a_key_and_every_row_of_the_tables_is_one():
+    known = default_values()
+    assert {key for keys in ALIASES.values() for key in keys} <= known.keys()
+    assert {key for key, _, _ in OPTIONS.values()} <= known.keys()
+    flags = {"seed", "device", "num-envs", "total-steps", "updates", "games", "lr", "lr-schedule", "critic-lr-mult",
+             "gamma", "gae-lambda", "clip-coef", "ent-coef-start", "ent-coef-end", "vf-coef", "max-grad-norm",
+             "grad-accum-steps", "rollout-steps", "update-epochs", "target-kl", "recompute-advantages", "burn-in",
+             "aux-coef", "amp", "compile", "deterministic", "nonfinite-policy", "eval-after-updates", "eval-seeds",
+             "save-every", "packs-per-team", "size", "mode", "dt-sim", "decision-repeat", "comm-dim", "obs-layout",
+             "model", "nproc"}  # fmt: skip
+    assert flags <= ALIASES.keys()
+
+
+def test_every_option_of_the_learner_has_a_row():
+    tested = {key for key, _, _ in OPTIONS.values()}
+    elsewhere = {"ppo.capture", "ppo.compile", "ppo.empty_cache_every"}
+    """Tested in tests/rl/test_models.py and tests/training/test_hardware.py."""
+    assert {f"ppo.{f.name}" for f in fields(PPOConfig)} - tested == elsewhere
+
+
+@pytest.mark.parametrize(
+    ("config", "ranges"), [(ModelConfig(), MODEL_RANGES), (PPOConfig(), PPO_RANGES), (RunConfig(), RUN_RANGES)]
+)
+def test_every_number_has_a_range_and_refuses_what_lies_outside(config, ranges):
+    numbers = {
+        f.name for f in fields(config)
+        if isinstance(getattr(config, f.name), (int, float)) and not isinstance(getattr(config, f.name), bool)
+    }  # fmt: skip
+    assert numbers - NOT_NUMBERED == ranges.keys()
+    for name, (low, high) in ranges.items():
+        for wrong in (low - 1, high + 1, math.nan):
+            with pytest.raises(ValueError, match=rf"{name} is .*, wanted"):
+                replace(config, **{name: wrong})
+
+
+def test_the_recommended_dials_are_those_of_the_reviews():
+    wanted = {
+        "lr": 3e-4, "lr_schedule": "cosine", "critic_lr_mult": 3.0, "adam_eps": 1e-5, "gamma": 0.995,
+        "gae_lambda": 0.95, "clip_coef": 0.2, "ent_coef": 0.05, "ent_coef_end": 0.01, "vf_coef": 0.5,
+        "max_grad_norm": 0.5, "update_epochs": 2, "rollout_steps": 2048, "num_minibatches": 8,
+        "tbptt_chunk_length": 32, "burn_in_steps": 10, "aux_coef": 0.01, "target_kl": 0.03,
+        "recompute_advantages": True, "obs_norm": True, "value_norm": True, "grad_accum_steps": 1, "amp": True,
+    }  # fmt: skip
+    assert {name: getattr(PPOConfig.recommended(), name) for name in wanted} == wanted
+
+
+def test_the_recommended_dials_train(small_run):
+    dials = {**vars(PPOConfig.recommended()), "gamma": 0.5, "rollout_steps": 32}
+    result = loop.run(small_run(ppo=dials, max_updates=3), lambda _: None, lambda: 0, make_env=FakeEnv)
+    assert result.update == 3
