@@ -112,7 +112,8 @@ def note_motion(
         frames[page, row, place_of(VX + a, m, count)] = stepped(v[a], VX + a, column_step, column_low, column_high)
         h = stirred(stirred(h, pos[e, m][a]), vel[e, m][a])
     frames[page, row, place_of(YAW, m, count)] = turned(yaw[e, m] * here, column_step[YAW], -column_low[YAW])
-    frames[page, row, place_of(HP, m, count)] = stepped(hp[e, m] * living, HP, column_step, column_low, column_high)
+    # who lives on less than half a point is not shown with none
+    frames[page, row, place_of(HP, m, count)] = wp.max(stepped(hp[e, m] * living, HP, column_step, column_low, column_high), alive[e, m])
     frames[page, row, place_of(LEG_HP, m, count)] = stepped(leg_hp[e, m] * living, LEG_HP, column_step, column_low, column_high)
     frames[page, row, place_of(HEAT, m, count)] = stepped(heat[e, m] * living, HEAT, column_step, column_low, column_high)
     frames[page, row, place_of(STABILITY, m, count)] = stepped(stability[e, m] * living, STABILITY, column_step, column_low, column_high)

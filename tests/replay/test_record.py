@@ -121,11 +121,27 @@ def test_every_frame_is_the_state_within_a_step(match):
         turn = (frames["yaw"][f] * SCALE["yaw"] - state["yaw"] + np.pi) % (2 * np.pi) - np.pi
         assert np.abs(turn).max() <= SCALE["yaw"] / 2 + 1e-4
         for name in FLOATS[1:]:
-            np.testing.assert_allclose(frames[name][f] * SCALE[name], state[name] * alive, atol=SCALE[name] / 2 + 1e-4)
+            least = SCALE[name] if name == "hp" else -np.inf
+            value = np.maximum(state[name], least) * alive
+            np.testing.assert_allclose(frames[name][f] * SCALE[name], value, atol=SCALE[name] / 2 + 1e-4)
         np.testing.assert_allclose(frames["score"][f] * SCALE["score"], state["score"], atol=SCALE["score"] / 2 + 1e-4)
         assert frames["focus"][f].tolist() == np.where(alive, state["focus"], -1).tolist()
         painted = alive & (state["painted"] > 0)
         assert frames["painter"][f].tolist() == np.where(painted, state["painter"], -1).tolist()
+
+
+def test_a_mech_that_lives_is_never_shown_without_hit_points(tmp_path):
+    def wound(env) -> None:
+        hp = env.engine.batch.numpy("hp").copy()
+        hp[0] = np.where(env.engine.batch.numpy("alive")[0] == 1, 0.3, hp[0])
+        env.engine.batch.set("hp", hp)
+
+    path, _, _ = play(tmp_path, config(max_episode_seconds=4.0), watched=0, see=wound)
+    with Replay(path) as replay:
+        frames = all_frames(replay)
+    living = (frames["flags"] & MechFlag.ALIVE) != 0
+    assert living[1].any() and (frames["hp"][1:][living[1:]] == 1).all()
+    assert (frames["hp"][~living] == 0).all()
 
 
 def test_every_death_is_an_event_and_a_mark(match):
