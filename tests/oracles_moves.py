@@ -6,16 +6,20 @@ from math import atan2, floor, hypot
 
 import numpy as np
 
-from echelon.agents.levels import FIRST_LEVEL, Jets, Level, Ranges, Retreat, Unstick, Zone, delay_decisions
+from echelon.agents.levels import FIRST_LEVEL, Jets, Level, Ranges, Retreat, Route, Unstick, Zone, delay_decisions
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles import HEAVY, LIGHT, MECHS, MISSILE, SCOUT, ahead, count, distance, flat, hostile, left, living, wrap
-from tests.oracles_levels import DT_ACT, level_of, pack_of
+from tests.oracles_levels import DT_ACT, Memory, level_of, pack_of
 from tests.oracles_triggers import DT, aim_bias, clear
 
 BACKING_OUT, NORMAL = 1, 0
 CALM_S = 3.0
+FLANK_S = 4.0
+SHOOTS_AS_FAR = (0.0, 8.0, 12.0, 20.0)
+"""How far each class shoots at what it sees itself: nothing, laser, autocannon, gauss [vox]."""
+NO_LANE, COVERED, FLANK = -1, 0, 1
 
 
 def unit(v) -> np.ndarray:
@@ -26,12 +30,13 @@ def unit(v) -> np.ndarray:
 
 
 class Ways:
-    """The cost-to-zone field of one map for one class: cells ``[k, y, x]`` with a code each."""
+    """The ways of one map for one class: cells ``[k, y, x]`` with a code each, the shortest and those of the lanes."""
 
     def __init__(self, s, flow: np.ndarray, chassis: int) -> None:
         self.size = s.size
-        layers = flow[int(s.map_slot) * len(RADII) + RADII.index(RADIUS_OF_CHASSIS[chassis])]
-        self.code = layers
+        layers = flow.reshape(-1, len(RADII) + 2, *flow.shape[1:])[int(s.map_slot)]
+        self.code = layers[RADII.index(RADIUS_OF_CHASSIS[chassis])]
+        self.lanes = layers[len(RADII) :]
 
     def level(self, x: int, y: int, foot: float) -> int:
         """The place at or below a foot."""
@@ -40,19 +45,21 @@ class Ways:
             k -= 1
         return k
 
-    def toward_zone(self, p, foot: float, cells: int = 4) -> np.ndarray | None:
-        """Direction of the cell so many steps down the field, None where there is none or the zone is reached."""
+    def ahead(self, p, foot: float, cells: int, lane: int = NO_LANE) -> np.ndarray | None:
+        """The point so many steps down a way, None where there is none or the zone is reached.
+
+        Where a lane does not lead through the place, the shortest way counts.
+        """
         x, y = (int(np.clip(floor(p[i]), 0, self.size[i] - 1)) for i in (0, 1))
         k = self.level(x, y, foot)
+        code = self.lanes[lane] if lane != NO_LANE and self.lanes[lane][k, y, x] != FLOW_NONE else self.code
         for _ in range(cells):
-            if self.code[k, y, x] == FLOW_NONE:
+            if code[k, y, x] == FLOW_NONE:
                 return None
-            if self.code[k, y, x] != FLOW_GOAL:
-                dx, dy, dk = FLOW_STEP[self.code[k, y, x]]
+            if code[k, y, x] != FLOW_GOAL:
+                dx, dy, dk = FLOW_STEP[code[k, y, x]]
                 x, y, k = x + int(dx), y + int(dy), k + int(dk)
-        if self.code[k, y, x] == FLOW_GOAL:
-            return None
-        return unit([x + 0.5 - p[0], y + 0.5 - p[1]])
+        return None if code[k, y, x] == FLOW_GOAL else np.array([x + 0.5, y + 0.5])
 
 
 def side_now(level: Level, s, m: int) -> float:
@@ -145,13 +152,39 @@ def in_combat(level: Level, s, m: int, spot, wanted: float, side: float, way, go
     return wish
 
 
-def planned(s, told, m: int, flow, retreat_s: float) -> tuple[np.ndarray, np.ndarray, float]:
+def flank_time(memory: Memory, s, m: int, flow, left_s: float) -> float:
+    """Time for which a pilot stays off the shortest way [s], after it has looked whether that is watched."""
+    level, c = level_of(s, m), int(s.chassis[m])
+    left_s = 0.0 if memory.now == 0 else max(0.0, left_s - DT_ACT)
+    if level.route != Route.FLANKS or flat(s.zone[:2] - s.pos[m][:2]) < s.zone[2]:
+        return left_s
+    point = Ways(s, flow, c).ahead(s.pos[m], float(s.pos[m][2] - MECHS[c].half[2]), 12)
+    for j in living(s) if point is not None else []:
+        known = memory.known(level, m, j) if hostile(s, m, j) else None
+        if known and flat(known.pos[:2] - point) <= SHOOTS_AS_FAR[s.chassis[j]]:
+            return FLANK_S
+    return left_s
+
+
+def shortest(s, m: int, flow, lane: int = NO_LANE) -> np.ndarray:
+    """The direction of the shortest way to the zone from where a mech stands, or of a lane; straight without one."""
+    c, p = int(s.chassis[m]), s.pos[m]
+    point = Ways(s, flow, c).ahead(p, float(p[2] - MECHS[c].half[2]), 4, lane)
+    return unit((s.zone[:2] if point is None else point) - p[:2].astype(float))
+
+
+def way_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
+    """The direction in which a pilot goes to the zone."""
+    route = level_of(s, m).route
+    if route == Route.STRAIGHT:
+        return unit(s.zone[:2] - s.pos[m][:2].astype(float))
+    return shortest(s, m, flow, COVERED if route == Route.COVERED else FLANK if flanks else NO_LANE)
+
+
+def planned(s, told, m: int, flow, retreat_s: float, flank_s: float) -> tuple[np.ndarray, np.ndarray, float]:
     """The wish, the way to the zone, and the time left of a retreat; ``told`` has the target that was chosen."""
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
-    ways, foot = Ways(s, flow, c), float(s.pos[m][2] - MECHS[c].half[2])
-    straight = unit(s.zone[:2] - p[:2])
-    found = ways.toward_zone(s.pos[m], foot) if level.follows_field else None
-    way = straight if found is None else found
+    way = way_to_zone(s, m, flow, flank_s > 0)
     d_zone = flat(s.zone[:2] - p[:2])
     inside, mine = d_zone < s.zone[2], int(s.team[m])
     weight = s.zone_tonnage[mine] + MECHS[c].tonnage - s.zone_tonnage[1 - mine]

@@ -63,6 +63,7 @@ FIELDS: dict[str, Field] = {
     "pilot_escape": Field(V2, "EM", "direction of the escape"),
     "pilot_escape_s": Field(F32, "EM", "time left of an escape [s], negative while the pilot calms down"),
     "pilot_retreat_s": Field(F32, "EM", "time left of a retreat [s], -1 once it is over"),
+    "pilot_flank_s": Field(F32, "EM", "time left off the shortest way to the zone [s]"),
     "pilot_wait_s": Field(F32, "EM", "time a launch has waited for paint [s]"),
 }
 

@@ -107,6 +107,18 @@ class Jets(IntEnum):
     """Also to shake off a missile and to leave a melee."""
 
 
+class Route(IntEnum):
+    """Which way to the zone a pilot takes."""
+
+    STRAIGHT = 0
+    FIELD = 1
+    """The shortest."""
+    COVERED = 2
+    """By cells that the zone does not overlook, where the detour is moderate."""
+    FLANKS = 3
+    """The shortest, and off it for a while when a known hostile watches what lies ahead."""
+
+
 class Unstick(IntEnum):
     """What a pilot does that pushes on and gets nowhere."""
 
@@ -157,8 +169,7 @@ class Level:
     throttle: float = 1.0
     face_within_vox: float
     """Faces its target when it is nearer than this, else the way it goes [vox]."""
-    follows_field: bool = True
-    """Goes by the cost-to-zone field, not straight."""
+    route: Route = Route.FIELD
     unsticks: Unstick = Unstick.LOOKS
     sidestep: float = 0.0
     """Share of the throttle spent on moving sideways in combat."""
@@ -201,32 +212,32 @@ class Level:
 LEVELS: dict[str, Level] = {
     "trivial": Level(
         aim_sigma_deg=30, delay_s=1.0, trigger_prob=0.25, knowledge=Knowledge.OWN_SIGHT, choice=Choice.RANDOM,
-        ranges=Ranges.FIXED, throttle=0.5, face_within_vox=ALWAYS, follows_field=False, unsticks=Unstick.NEVER,
+        ranges=Ranges.FIXED, throttle=0.5, face_within_vox=ALWAYS, route=Route.STRAIGHT, unsticks=Unstick.NEVER,
         vent_above=0.95, cone_deg=45,
     ),
     "easy": Level(
         aim_sigma_deg=12, delay_s=0.6, trigger_prob=0.5, knowledge=Knowledge.OWN, choice=Choice.NEAREST,
-        ranges=Ranges.FIXED, throttle=0.8, face_within_vox=ALWAYS, follows_field=False,
+        ranges=Ranges.FIXED, throttle=0.8, face_within_vox=ALWAYS, route=Route.STRAIGHT,
         unsticks=Unstick.BACKS, vent_above=0.85, cone_deg=30, missiles=Missiles.SIGHT, paint=Paint.NEAREST,
         ewar=Ewar.ECM,
     ),
     "medium": Level(
-        aim_sigma_deg=4, delay_s=0.3, trigger_prob=0.6, knowledge=Knowledge.PACK, choice=Choice.PAINTED,
+        aim_sigma_deg=4, delay_s=0.3, trigger_prob=0.7, knowledge=Knowledge.PACK, choice=Choice.PAINTED,
         face_within_vox=25, sidestep=0.25, vent_above=0.75, cone_deg=11.5, missiles=Missiles.PAINT,
         paint=Paint.NEAREST, prefers_target=True, ewar=Ewar.COOL, jets=Jets.UNSTICK, retreat=Retreat.ONCE,
         zone=Zone.HOLD,
     ),
     "hard": Level(
-        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=0.8, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
-        ranges=Ranges.ADAPTS, face_within_vox=22, sidestep=0.4, sidestep_s=1.5, vent_above=0.9, heat_limit=0.9,
-        idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, checks_sight=True, missiles=Missiles.WAITS, paint=Paint.MARK,
+        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=0.9, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
+        ranges=Ranges.ADAPTS, face_within_vox=22, route=Route.COVERED, sidestep=0.4, sidestep_s=1.5, vent_above=0.9,
+        heat_limit=0.9, idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, checks_sight=True, missiles=Missiles.WAITS, paint=Paint.MARK,
         prefers_target=True, ewar=Ewar.AIDS, smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES, retreat=Retreat.COOL,
         zone=Zone.BALANCE, hunts=True, minds_rear=True,
     ),
     "expert": Level(
         aim_sigma_deg=0.5, delay_s=0.0, trigger_prob=1.0, knowledge=Knowledge.TEAM, memory_s=5, choice=Choice.FOCUS,
-        ranges=Ranges.KITES, face_within_vox=22, sidestep=0.4, sidestep_s=1.4, sidestep_random=True, vent_above=0.97,
-        heat_limit=0.97, idle_vent=0.0, vents_firing=0.0, best_first=True, cone_deg=11.5, checks_sight=True,
+        ranges=Ranges.KITES, face_within_vox=22, route=Route.FLANKS, sidestep=0.4, sidestep_s=1.4, sidestep_random=True,
+        vent_above=0.97, heat_limit=0.97, idle_vent=0.0, vents_firing=0.0, best_first=True, cone_deg=11.5, checks_sight=True,
         predicts=True, opportunist=True, missiles=Missiles.THRIFTY, paint=Paint.FOCUS, prefers_target=True,
         ewar=Ewar.SILENT, smoke=Smoke.COVERING, jets=Jets.TACTICAL, retreat=Retreat.ODDS, zone=Zone.BALANCE, hunts=True,
         minds_rear=True,
@@ -266,7 +277,7 @@ class Skill:
     ranges: wp.int32
     throttle: wp.float32
     face_within: wp.float32
-    follows_field: wp.int32
+    route: wp.int32
     unsticks: wp.int32
     sidestep: wp.float32
     sidestep_s: wp.float32

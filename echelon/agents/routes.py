@@ -6,12 +6,21 @@ The field is that of the map as it was generated; what has fallen since is felt 
 # ruff: noqa: E501
 import warp as wp
 
-from echelon.agents.levels import Skill, Zone
-from echelon.nav.steering import AHEAD, unit2, way_layer, waypoint
+from echelon.agents.levels import Route, Skill, Zone
+from echelon.agents.tracks import known_pos, known_row
+from echelon.nav.steering import AHEAD, COVERED, FLANK, lane_layer, unit2, way_layer, waypoint
+from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.geometry import xy_length
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
+STRAIGHT, BY_COVER, FLANKS = wp.constant(int(Route.STRAIGHT)), wp.constant(int(Route.COVERED)), wp.constant(int(Route.FLANKS))
+REACH = wp.constant(wp.vec4(*[max((w.own_sight_vox or w.range_vox for w in WEAPONS if w.damage > 0 and w.weapon in c.carries), default=0.0) for c in CHASSIS]))
+"""How far a chassis shoots by its own sight [vox]."""
+WATCH_AHEAD = wp.constant(12)
+"""Cells along the shortest way at which a pilot asks whether it is watched."""
+FLANK_S = wp.constant(4.0)
+"""How long a pilot stays off the shortest way after it last found it watched [s]."""
 WALKS_IN = wp.constant(int(Zone.WALK_IN))
 LOOK_AHEAD = wp.constant(4)
 """Cells of the field looked ahead, so that pilots do not walk in staircases."""
@@ -22,12 +31,35 @@ HOLD_SHARE = wp.constant(0.8)
 
 
 @wp.func
-def way_to_zone(s: Skill, bank_flow: wp.array4d(dtype=wp.uint8), flow_step: wp.array2d(dtype=wp.int32), slot: int, c: int, p: wp.vec3, foot: float, size: wp.vec3i, zone: wp.vec3) -> wp.vec2:
-    """Direction toward the zone: along the field a few cells ahead, or straight where there is none."""
+def watched(
+    s: Skill, e: int, m: int, now: int, point: wp.vec3, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), track_pos: wp.array3d(dtype=wp.vec3),
+) -> bool:
+    """Whether a hostile that a pilot knows of stands within its own reach of a point (x, y)."""
+    for j in range(alive.shape[1]):
+        if alive[e, j] == 1 and team[e, j] != team[e, m]:
+            known = known_row(s, e, m, j, now, team, pack, noticed, track_since, track_seen)
+            if known[0] >= 0:
+                spot = known_pos(s, e, j, now, known, past_pos, track_pos)
+                if xy_length(wp.vec3(spot[0] - point[0], spot[1] - point[1], 0.0)) <= REACH[chassis[e, j]]:
+                    return True
+    return False
+
+
+@wp.func
+def way_to_zone(s: Skill, flanks: bool, bank_flow: wp.array4d(dtype=wp.uint8), flow_step: wp.array2d(dtype=wp.int32), slot: int, c: int, p: wp.vec3, foot: float, size: wp.vec3i, zone: wp.vec3) -> wp.vec2:
+    """Direction toward the zone: along the field a few cells ahead, or straight where there is none.
+
+    ``flanks`` leads off the main lanes.
+    """
     straight = unit2(zone[0] - p[0], zone[1] - p[1])
-    if s.follows_field == 0:
+    if s.route == STRAIGHT:
         return straight
-    point = waypoint(bank_flow, flow_step, way_layer(slot, c), size, p, foot, LOOK_AHEAD)
+    layer = way_layer(slot, c)
+    if s.route == BY_COVER:
+        layer = lane_layer(bank_flow, slot, c, COVERED, size, p, foot)
+    if flanks:
+        layer = lane_layer(bank_flow, slot, c, FLANK, size, p, foot)
+    point = waypoint(bank_flow, flow_step, layer, size, p, foot, LOOK_AHEAD)
     if point[2] != AHEAD:
         return straight
     return unit2(point[0] - p[0], point[1] - p[1])

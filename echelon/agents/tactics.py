@@ -8,10 +8,10 @@ import warp as wp
 
 from echelon.agents.footing import CALM_S
 from echelon.agents.levels import Ranges, Retreat, Skill, Zone
-from echelon.agents.routes import HOLD_SHARE, walk, way_to_zone
+from echelon.agents.routes import FLANK_S, FLANKS, HOLD_SHARE, WATCH_AHEAD, walk, watched, way_to_zone
 from echelon.agents.targets import LEVELLED
 from echelon.env.referee import in_zone
-from echelon.nav.steering import unit2
+from echelon.nav.steering import AHEAD, unit2, way_layer, waypoint
 from echelon.sim.arsenal import Chassis, Cooldown
 from echelon.sim.geometry import xy_length
 from echelon.sim.kernels.sensing import CLEAR
@@ -183,9 +183,9 @@ def plan(
     # world
     bank_flow: wp.array4d(dtype=wp.uint8), map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
     # state in
-    script: wp.array2d(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), score: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), track_since: wp.array3d(dtype=wp.int32), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_escape_s: wp.array2d(dtype=wp.float32),
+    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), score: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), track_pos: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_escape_s: wp.array2d(dtype=wp.float32),
     # state out
-    pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_retreat_s: wp.array2d(dtype=wp.float32),
+    pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_retreat_s: wp.array2d(dtype=wp.float32), pilot_flank_s: wp.array2d(dtype=wp.float32),
 ):
     """Decide how a pilot wants to move: walk, fight or give way."""
     e, m = wp.tid()
@@ -198,7 +198,13 @@ def plan(
     to_zone = xy_length(wp.vec3(zone[e][0] - p[0], zone[e][1] - p[1], 0.0))
     inside = to_zone < zone[e][2]
     foot = p[2] - rules.half[c][2]
-    way = way_to_zone(s, bank_flow, flow_step, map_slot[e], c, p, foot, size[e], zone[e])
+    flank_s = wp.where(decision[e] == 0, 0.0, wp.max(0.0, pilot_flank_s[e, m] - rules.dt_act))
+    if s.route == FLANKS and not inside:
+        ahead = waypoint(bank_flow, flow_step, way_layer(map_slot[e], c), size[e], p, foot, WATCH_AHEAD)
+        if ahead[2] == AHEAD and watched(s, e, m, decision[e], ahead, alive, team, pack, chassis, noticed, track_since, track_seen, past_pos, track_pos):
+            flank_s = FLANK_S
+    pilot_flank_s[e, m] = flank_s
+    way = way_to_zone(s, flank_s > 0.0, bank_flow, flow_step, map_slot[e], c, p, foot, size[e], zone[e])
     pilot_way[e, m] = way
     go = enters(s, zone_tonnage[e][own], zone_tonnage[e][1 - own], rules.tonnage[c], score[e][own] < score[e][1 - own])
     wish = walk(s, p, way, zone[e], go)

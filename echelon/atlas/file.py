@@ -19,8 +19,7 @@ from echelon.gen.generate import GeneratedMap
 from echelon.gen.recipe import materials_hash, sha256_json
 from echelon.gen.spawn import formation
 from echelon.gen.transforms import Corner
-from echelon.nav.field import zone_field
-from echelon.nav.graph import RADII
+from echelon.nav.lanes import ways
 from echelon.replay import codec
 from echelon.replay.codec import ReplayError
 from echelon.replay.schema import WORLD_HEAD, RecordType
@@ -101,7 +100,7 @@ def _rebuilt(recipe: dict[str, Any], payload: bytes) -> GeneratedMap:
     circle = (float(zone["centre"][0]), float(zone["centre"][1]), float(zone["radius"]))
     spawn = np.concatenate([formation(world, corner, packs) for corner in corners]).astype(np.float32)
     clearance = world.connectivity.clearance_z
-    fields = [zone_field(material, zone=circle, radius=r, clearance=clearance) for r in RADII]
+    _, flow = ways(material, zone=circle, spawn=spawn, clearance=clearance)
     return GeneratedMap(
         map_seed=int(recipe["seed"]),
         material=material,
@@ -109,7 +108,7 @@ def _rebuilt(recipe: dict[str, Any], payload: bytes) -> GeneratedMap:
         blue_corner=int(corners[0]),
         red_corner=int(corners[1]),
         spawn=spawn,
-        flow=np.stack([field.flow for field in fields]),
+        flow=flow,
         recipe=recipe,
         open_map=bool(recipe["variant"]["open_map"]),
         fixups=tuple(recipe["fixups"]),

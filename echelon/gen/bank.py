@@ -19,7 +19,7 @@ from echelon.config import EnvConfig, WorldConfig
 from echelon.gen.generate import GeneratedMap, check_world_fits
 from echelon.gen.order import MapOrder, MapRanges, order_map
 from echelon.nav.field import FLOW_NONE
-from echelon.nav.graph import RADII
+from echelon.nav.lanes import NUM_LAYERS
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, STOPS_SHOT, bit_plane
 
 Progress = Callable[[int, int], None]
@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class MapBank:
-    """B maps at the capacity X, Y, Z; M mechs, R footprint radii. What lies outside a map's size is empty."""
+    """B maps at the capacity X, Y, Z; M mechs, L layers of ways. What lies outside a map's size is empty."""
 
     material: NDArray[np.uint8]
     """Material ids, shape [B, Z, Y, X]."""
@@ -45,7 +45,7 @@ class MapBank:
     spawn: NDArray[np.float32]
     """Box centres before jitter [vox], blue in the first half, zero for absent mechs, shape [B, M, 3]."""
     flow: NDArray[np.uint8]
-    """Next-step codes of ``echelon.nav.field`` per radius, shape [B, R, Z + 1, Y, X]."""
+    """Next-step codes of ``echelon.nav.field`` per radius and ``Lane``, shape [B, L, Z + 1, Y, X]."""
     num_packs: NDArray[np.int32]
     """Packs per team on each map, shape [B]."""
     map_seed: NDArray[np.int64]
@@ -163,7 +163,7 @@ def stack_maps(
     team_max = pack_limit * int(teams[0] // num_packs[0])
     count = max(len(maps), places)
     material = np.zeros((count, z_max, y_max, x_max), dtype=np.uint8)
-    flow = np.full((count, len(RADII), z_max + 1, y_max, x_max), FLOW_NONE, dtype=np.uint8)
+    flow = np.full((count, NUM_LAYERS, z_max + 1, y_max, x_max), FLOW_NONE, dtype=np.uint8)
     spawn = np.zeros((count, 2 * team_max, 3), dtype=np.float32)
     for slot, (m, team) in enumerate(zip(maps, teams.tolist(), strict=True)):
         x, y, z = m.size

@@ -25,8 +25,8 @@ from echelon.gen.shapes import Grid
 from echelon.gen.spawn import anchor, boxes_clear, check_world_fits, clear_spawn, corner_square, formation, spawn_clear
 from echelon.gen.transforms import TRANSFORMS, Corner, Transform
 from echelon.gen.validator import connect
-from echelon.nav.field import ZoneField, zone_field
-from echelon.nav.graph import RADII
+from echelon.nav.field import ZoneField
+from echelon.nav.lanes import ways
 from echelon.sim.random import Stream, StreamId
 from echelon.sim.world import BLOCKS_MOVE
 
@@ -50,7 +50,7 @@ class Site(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedMap:
-    """A finished map; M mechs with blue first, R footprint radii, grids [Z, Y, X]."""
+    """A finished map; M mechs with blue first, R footprint radii, L layers of ways, grids [Z, Y, X]."""
 
     map_seed: int
     material: NDArray[np.uint8]
@@ -64,7 +64,7 @@ class GeneratedMap:
     spawn: NDArray[np.float32]
     """Box centres before jitter, blue then red in slot order, shape [M, 3] [vox]."""
     flow: NDArray[np.uint8]
-    """Next-step codes of ``echelon.nav.field`` per radius in ``RADII``, shape [R, Z + 1, Y, X]."""
+    """Next-step codes of ``echelon.nav.field`` per radius, then per ``Lane``, shape [L, Z + 1, Y, X]."""
     cost: NDArray[np.float32] | None = None
     """Cost to the zone, infinite off the graph, shape [R, Z + 1, Y, X]; only on request."""
     recipe: dict[str, Any] = field(default_factory=dict)
@@ -229,17 +229,19 @@ def generate(
     if not 0 <= map_seed <= MAX_SEED:
         raise ValueError(f"map_seed is {map_seed}, wanted 0 to {MAX_SEED}")
     draft = _accepted_draft(world, map_seed, num_packs, zone_radius_vox, biome)
-    fields = _navigation(draft)
     spawn = np.concatenate([formation(world, corner, num_packs) for corner in draft.corners])
     assert boxes_clear(BLOCKS_MOVE[draft.material], spawn), "a spawn box is blocked or overlaps another"
+    zone = (draft.zone.cx, draft.zone.cy, draft.zone.r)
+    clearance = world.connectivity.clearance_z
+    fields, flow = ways(draft.material, zone=zone, spawn=spawn, clearance=clearance, widest=draft.widest)
     return GeneratedMap(
         map_seed=map_seed,
         material=draft.material,
-        zone=(draft.zone.cx, draft.zone.cy, draft.zone.r),
+        zone=zone,
         blue_corner=int(draft.corners[0]),
         red_corner=int(draft.corners[1]),
         spawn=spawn.astype(np.float32),
-        flow=np.stack([f.flow for f in fields]),
+        flow=flow,
         cost=np.stack([f.cost_grid() for f in fields]) if with_cost else None,
         recipe=seal(_recipe(draft), draft.material),
         open_map=draft.open_map,
@@ -267,14 +269,6 @@ def _accepted_draft(
         if draft.accepted:
             break
     return draft
-
-
-def _navigation(draft: Draft) -> list[ZoneField]:
-    """Compute the way to the zone per radius; the validator's field is the widest one."""
-    clearance = draft.world.connectivity.clearance_z
-    wide = [draft.widest] if draft.widest is not None else []
-    radii = RADII[: len(RADII) - len(wide)]
-    return [zone_field(draft.material, zone=draft.zone, radius=r, clearance=clearance) for r in radii] + wide
 
 
 def _recipe(draft: Draft) -> dict[str, Any]:

@@ -15,7 +15,7 @@ RECIPE_SCHEMA = 2
 """Version of the recipe's fields."""
 GENERATOR_ID = "echelon.gen"
 GENERATOR_VERSION = "1"
-"""Raise it whenever a seed would give another map or field: cached maps are kept apart by it."""
+"""Raise it whenever a seed would give another map: cached maps are kept apart by it."""
 
 
 def canonical_json(data: Any) -> str:

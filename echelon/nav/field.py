@@ -45,6 +45,8 @@ class ZoneField:
     """Cost to the zone of each node, infinite if there is no way, shape [N]."""
     goals: NDArray[np.int64]
     """Nodes inside the zone."""
+    narrow: NDArray[np.bool_]
+    """Standable places that are no nodes, shape [Z, Y, X]."""
     flow: NDArray[np.uint8]
     """Flow codes, shape [Z + 1, Y, X], first axis the foot layer."""
 
@@ -66,12 +68,17 @@ def zone_field(
     """Compute the field of a material grid [Z, Y, X] toward the circle ``zone`` (cx, cy, r) [vox]."""
     move = bit_plane(material, BLOCKS_MOVE)
     graph = build_graph(material, radius=radius, clearance=clearance, move=move)
-    goals = zone_nodes(graph, zone)
+    narrow = unpack(standing_plane(move, material.shape[0], clearance), material.shape[0]) & (graph.index[:-1] < 0)
+    return graph_field(graph, zone_nodes(graph, zone), narrow)
+
+
+def graph_field(graph: NavGraph, goals: NDArray[np.int64], narrow: NDArray[np.bool_]) -> ZoneField:
+    """Compute the field of a graph toward ``goals``; ``narrow`` [Z, Y, X] are standable places that are no nodes."""
     cost = cost_to(graph, goals)
     place_cost, flow = _flow(graph, cost, goals)
-    narrow = unpack(standing_plane(move, material.shape[0], clearance), material.shape[0]) & (graph.index[:-1] < 0)
-    _rejoin(place_cost, flow, narrow, radius)
-    return ZoneField(graph=graph, cost=cost, goals=goals, flow=np.ascontiguousarray(flow[2:-1, 1:-1, 1:-1]))
+    _rejoin(place_cost, flow, narrow, graph.radius)
+    flow = np.ascontiguousarray(flow[2:-1, 1:-1, 1:-1])
+    return ZoneField(graph=graph, cost=cost, goals=goals, narrow=narrow, flow=flow)
 
 
 def zone_nodes(graph: NavGraph, zone: tuple[float, float, float]) -> NDArray[np.int64]:

@@ -13,15 +13,18 @@ import warp as wp
 
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
+from echelon.nav.lanes import NUM_LAYERS, Lane
 
 if TYPE_CHECKING:
     from echelon.sim.batch import Batch
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-WAY_NONE, WAY_GOAL, NUM_RADII = wp.constant(FLOW_NONE), wp.constant(FLOW_GOAL), wp.constant(len(RADII))
+WAY_NONE, WAY_GOAL, LAYERS = wp.constant(FLOW_NONE), wp.constant(FLOW_GOAL), wp.constant(NUM_LAYERS)
 RADIUS_ROW = wp.constant(wp.vec4i(*[RADII.index(r) for r in RADIUS_OF_CHASSIS]))
 """Row of the flow field for each chassis."""
+FIRST_LANE = wp.constant(len(RADII))
+COVERED, FLANK = wp.constant(int(Lane.COVERED)), wp.constant(int(Lane.FLANK))
 NO_WAY, AHEAD, AT_GOAL = wp.constant(0.0), wp.constant(1.0), wp.constant(2.0)
 
 
@@ -43,8 +46,28 @@ def unit2(x: float, y: float) -> wp.vec2:
 
 @wp.func
 def way_layer(slot: int, c: int) -> int:
-    """First index into ``bank_flow`` of a map and a chassis."""
-    return slot * NUM_RADII + RADIUS_ROW[c]
+    """First index into ``bank_flow`` of a map's shortest ways for a chassis."""
+    return slot * LAYERS + RADIUS_ROW[c]
+
+
+@wp.func
+def place_below(bank_flow: wp.array4d(dtype=wp.uint8), layer: int, x: int, y: int, foot: float) -> int:
+    """Foot layer of the first place at or below a foot, 0 where there is none."""
+    k = wp.clamp(int(foot + 0.01), 0, bank_flow.shape[1] - 1)
+    while k > 0 and int(bank_flow[layer, k, y, x]) == WAY_NONE:
+        k -= 1
+    return k
+
+
+@wp.func
+def lane_layer(bank_flow: wp.array4d(dtype=wp.uint8), slot: int, c: int, lane: int, size: wp.vec3i, p: wp.vec3, foot: float) -> int:
+    """First index into ``bank_flow`` of a map's ``Lane``, or of the shortest way where that is too wide for the place."""
+    own = way_layer(slot, c)
+    shaped = slot * LAYERS + FIRST_LANE + lane
+    x = wp.clamp(int(p[0]), 0, size[0] - 1)
+    y = wp.clamp(int(p[1]), 0, size[1] - 1)
+    k = place_below(bank_flow, own, x, y, foot)
+    return wp.where(int(bank_flow[shaped, k, y, x]) == WAY_NONE, own, shaped)
 
 
 @wp.func
@@ -55,9 +78,7 @@ def waypoint(bank_flow: wp.array4d(dtype=wp.uint8), flow_step: wp.array2d(dtype=
     """
     x = wp.clamp(int(p[0]), 0, size[0] - 1)
     y = wp.clamp(int(p[1]), 0, size[1] - 1)
-    k = wp.clamp(int(foot + 0.01), 0, bank_flow.shape[1] - 1)
-    while k > 0 and int(bank_flow[layer, k, y, x]) == WAY_NONE:
-        k -= 1
+    k = place_below(bank_flow, layer, x, y, foot)
     for _ in range(cells):
         code = int(bank_flow[layer, k, y, x])
         if code == WAY_NONE:

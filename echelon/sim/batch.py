@@ -85,7 +85,7 @@ def _map_tables(maps: Maps) -> dict[str, tuple[NDArray[Any], Any]]:
 
 
 def _ways(maps: Maps) -> NDArray[np.uint8]:
-    """Return the next-step codes of a bank, maps and radii on one axis."""
+    """Return the next-step codes of a bank, maps and layers on one axis."""
     return np.ascontiguousarray(maps.flow.reshape(-1, *maps.flow.shape[2:]))
 
 
@@ -144,7 +144,7 @@ class Batch:
         self.add_constant("bank_live_count", np.array([self.num_maps], np.int32), wp.int32)
 
     def add_ways(self) -> None:
-        """Put the maps' ways to the zone on the device: ``bank_flow`` [B * R, Z + 1, Y, X]."""
+        """Put the maps' ways to the zone on the device: ``bank_flow`` [B * L, Z + 1, Y, X]."""
         self.add_constant("bank_flow", _ways(self.maps), wp.uint8)
 
     def replace_maps(self, maps: Maps) -> None:

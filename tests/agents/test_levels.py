@@ -216,6 +216,25 @@ def test_it_vents_above_its_share_of_the_cap_and_holds_its_fire(duel, skill, hot
     assert action[VENT] == 1.0 and not action[TRIGGERS].any()
 
 
+def test_an_expert_leaves_a_watched_lane_for_four_seconds_and_a_medium_does_not(duel):
+    duel.place(0, MEDIUM, 16, 8)
+    duel.place(6, SCOUT, 24, 24)  # shoots nobody, so it watches nothing
+    for skill, leaves in (("medium", False), ("expert", True)):
+        duel.put("alive", 0, 5)
+        duel.batch.set("decision", np.array([0], np.int32))
+        fly(duel, skill, 0)
+        lane = duel["pilot_way"][0, 0].copy()
+        duel.place(5, HEAVY, 21, 22, yaw=-np.pi / 2)
+        fly(duel, skill, 0, decisions=3)
+        assert duel["visible"][0, 0, 5]
+        off = [bool(duel["pilot_way"][0, 0] @ lane < 0.95)]
+        duel.put("alive", 0, 5)
+        for _ in range(18):
+            fly(duel, skill, 0)
+            off.append(bool(duel["pilot_way"][0, 0] @ lane < 0.95))
+        assert off == [leaves] * 16 + [False] * 3, skill
+
+
 def test_hard_and_expert_keep_their_shots_below_the_cap(duel):
     duel.place(0, MEDIUM, 20, MIDDLE)
     duel.place(5, HEAVY, 26, MIDDLE, yaw=np.pi)

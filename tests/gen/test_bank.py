@@ -13,6 +13,7 @@ from echelon.gen.bank import MapBank, build_bank, stack_maps
 from echelon.gen.cache import cached_map, load_map, map_path
 from echelon.gen.generate import generate
 from echelon.nav.field import FLOW_NONE
+from echelon.nav.lanes import NUM_LAYERS
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, STOPS_SHOT
 
 WORLD = WorldConfig(size_x=40, size_y=44, size_z=14)
@@ -123,7 +124,7 @@ def test_maps_of_different_sizes_share_one_capacity() -> None:
     small = generate(WORLD, 1, num_packs=1, zone_radius_vox=5.0)
     large = generate(WorldConfig(size_x=60, size_y=50, size_z=16), 2, num_packs=2, zone_radius_vox=5.0)
     bank = stack_maps([small, large], capacity=(64, 64, 20), packs=3)
-    assert bank.material.shape == (2, 20, 64, 64) and bank.flow.shape == (2, 2, 21, 64, 64)
+    assert bank.material.shape == (2, 20, 64, 64) and bank.flow.shape == (2, NUM_LAYERS, 21, 64, 64)
     assert bank.size.tolist() == [[40, 44, 14], [60, 50, 16]] and bank.num_packs.tolist() == [1, 2]
     assert np.array_equal(bank.flow[0, :, :15, :44, :40], small.flow)
     assert (bank.flow[0, :, :, 44:] == FLOW_NONE).all() and not bank.move_plane[0, :, 40:].any()

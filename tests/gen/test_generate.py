@@ -21,6 +21,7 @@ from echelon.gen.transforms import Corner
 from echelon.gen.validator import Connectivity, connect
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, zone_field
 from echelon.nav.graph import RADII
+from echelon.nav.lanes import NUM_LAYERS
 from echelon.sim.arsenal import CHASSIS, ROSTER
 from echelon.sim.world import BLOCKS_MOVE, Material
 
@@ -91,10 +92,10 @@ def check_soundness(made: GeneratedMap, world: WorldConfig, packs: int) -> None:
     y, x = np.ogrid[: world.size_y, : world.size_x]
     assert not colliding[:, np.hypot(x + 0.5 - cx, y + 0.5 - cy) <= r + CLEAR_MARGIN].any()
     check_spawns(made, packs)
-    assert made.flow.shape == (len(RADII), world.size_z + 1, world.size_y, world.size_x)
+    assert made.flow.shape == (NUM_LAYERS, world.size_z + 1, world.size_y, world.size_x)
     assert ((made.flow <= FLOW_GOAL) | (made.flow == FLOW_NONE)).all()
     widest = zone_field(made.material, zone=made.zone, radius=RADII[-1], clearance=world.connectivity.clearance_z)
-    assert np.array_equal(widest.flow, made.flow[-1])
+    assert np.array_equal(widest.flow, made.flow[len(RADII) - 1])
     assert all(widest.reaches(float(px), float(py), 0.0) for px, py, _ in made.spawn)
 
 
@@ -217,4 +218,4 @@ def test_costs_come_only_on_request() -> None:
     world = WorldConfig(size_x=40, size_y=40, connectivity=ConnectivityConfig(clearance_z=5))
     assert make(world).cost is None
     made = generate(world, 0, num_packs=1, zone_radius_vox=6.0, with_cost=True)
-    assert made.cost is not None and made.cost.dtype == np.float32 and made.cost.shape == made.flow.shape
+    assert made.cost is not None and made.cost.dtype == np.float32 and made.cost.shape == made.flow[: len(RADII)].shape

@@ -12,8 +12,7 @@ import warp as wp
 
 from echelon.actions import ActionIndex, action_dim
 from echelon.config import PACK_SIZE, EnvConfig, WorldConfig
-from echelon.nav.field import zone_field
-from echelon.nav.graph import RADII
+from echelon.nav.lanes import ways
 from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch
@@ -44,10 +43,11 @@ class FlatMaps:
     @cached_property
     def flow(self) -> np.ndarray:
         """Ways to the zone, as the bank has them."""
+        zones = np.asarray(self.zone, float).tolist()
         return np.stack(
             [
-                [zone_field(grid, zone=tuple(zone), radius=radius, clearance=4).flow for radius in RADII]
-                for grid, zone in zip(self.material, np.asarray(self.zone, float).tolist(), strict=True)
+                ways(grid, zone=tuple(zone), spawn=spawn, clearance=4)[1]
+                for grid, zone, spawn in zip(self.material, zones, self.spawn, strict=True)
             ]
         )
 
