@@ -230,17 +230,17 @@ LEVELS: dict[str, Level] = {
     "hard": Level(
         aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=0.9, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
         ranges=Ranges.ADAPTS, face_within_vox=22, route=Route.COVERED, sidestep=0.4, sidestep_s=1.5, vent_above=0.9,
-        heat_limit=0.9, idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, checks_sight=True, missiles=Missiles.WAITS, paint=Paint.MARK,
-        prefers_target=True, ewar=Ewar.AIDS, smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES, retreat=Retreat.COOL,
-        zone=Zone.BALANCE, hunts=True, minds_rear=True,
+        heat_limit=0.9, idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, checks_sight=True, missiles=Missiles.WAITS,
+        paint=Paint.MARK, prefers_target=True, ewar=Ewar.AIDS, smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES,
+        retreat=Retreat.COOL, zone=Zone.BALANCE, hunts=True, minds_rear=True,
     ),
     "expert": Level(
         aim_sigma_deg=0.5, delay_s=0.0, trigger_prob=1.0, knowledge=Knowledge.TEAM, memory_s=5, choice=Choice.FOCUS,
         ranges=Ranges.KITES, face_within_vox=22, route=Route.FLANKS, sidestep=0.4, sidestep_s=1.4, sidestep_random=True,
-        vent_above=0.97, heat_limit=0.97, idle_vent=0.0, vents_firing=0.0, best_first=True, cone_deg=11.5, checks_sight=True,
-        predicts=True, opportunist=True, missiles=Missiles.THRIFTY, paint=Paint.FOCUS, prefers_target=True,
-        ewar=Ewar.SILENT, smoke=Smoke.COVERING, jets=Jets.TACTICAL, retreat=Retreat.ODDS, zone=Zone.BALANCE, hunts=True,
-        minds_rear=True,
+        vent_above=0.97, heat_limit=0.97, idle_vent=0.0, vents_firing=0.0, best_first=True, cone_deg=11.5,
+        checks_sight=True, predicts=True, opportunist=True, missiles=Missiles.THRIFTY, paint=Paint.FOCUS,
+        prefers_target=True, ewar=Ewar.SILENT, smoke=Smoke.COVERING, jets=Jets.TACTICAL, retreat=Retreat.ODDS,
+        zone=Zone.BALANCE, hunts=True, minds_rear=True,
     ),
 }  # fmt: skip
 """The levels, weakest first. Where a dial differs from the first design it was chosen by playing levels against each

@@ -41,15 +41,15 @@ SIGHT_STEP_VOX = 1.0
 BLOCK = 2
 """Columns along each axis that share one line of sight."""
 EXPOSED_FACTOR = 1.3
-"""What a cell in sight of the zone costs; a covered detour may be so much longer. With 1.8, pilots came late and lost matches."""
+"""What a cell in sight of the zone costs; a covered detour may be so much longer. With 1.8 pilots came too late."""
 LANE_WIDTH_VOX = 14.0
 """Distance from a main lane from which on a cell costs no more [vox]."""
 LANE_FACTOR = 3.0
 """What a cell of a main lane costs; it falls to 1 across ``LANE_WIDTH_VOX``."""
 ARENA_VOX = 10.0
 """Within this distance of the zone all ways meet and no cell costs more [vox]."""
-WAYS_VERSION = (1, EXPOSED_FACTOR, LANE_WIDTH_VOX, LANE_FACTOR, ARENA_VOX)
-"""What a map's ways depend on besides the map, with a number to raise: cached maps are kept apart by it."""
+WAYS_VERSION = (1, EYE_VOX, SIGHT_STEP_VOX, BLOCK, EXPOSED_FACTOR, LANE_WIDTH_VOX, LANE_FACTOR, ARENA_VOX)
+"""What ways depend on besides the map, with a number to raise on other changes: cached maps are kept apart by it."""
 
 
 def ways(
@@ -70,9 +70,7 @@ def ways(
     fields += [widest] if widest is not None else []
     half = len(spawn) // 2
     starts = [team[:, :2].mean(axis=0) for team in (spawn[:half], spawn[half:]) if len(team)]
-    shaped = [
-        _shaped(fields[-1], EXPOSURES[lane](material, fields[-1], zone, starts), zone).flow for lane in Lane
-    ]
+    shaped = [_shaped(fields[-1], EXPOSURES[lane](material, fields[-1], zone, starts), zone).flow for lane in Lane]
     return fields, np.stack([*(field.flow for field in fields), *shaped])
 
 

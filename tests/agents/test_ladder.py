@@ -1,0 +1,88 @@
+"""The order of the pilots' strength: random actions, then the five levels, each clearly stronger than the one below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from echelon.agents.levels import LEVELS
+from echelon.arena.match import DRAW, Contest, MatchResult, Pairing, Play, play
+from echelon.arena.outcome import summarise
+from echelon.config import EnvConfig
+from echelon.env.engine import Engine
+
+MATCHES, FIRST_SEED, SHARE = 300, 2**30, 0.65
+RANDOM = "random"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgainstRandom(Contest):
+    """A contest whose second pilot is nobody of the scripted ones: it acts at random."""
+
+    def sides(self, pairing: Pairing) -> tuple[str, str]:
+        first = self.pilots[0]
+        return (RANDOM, first) if pairing.swapped else (first, RANDOM)
+
+    def script(self, name: str) -> int:
+        return 0 if name == RANDOM else super().script(name)
+
+
+class RandomCrew:
+    """Draws every column of its sides' actions uniformly, each match from a sequence of its own."""
+
+    forfeits: dict[int, frozenset[int]] = {}
+
+    def board(self, engine: Engine, wave: Sequence[Pairing], sides: Sequence[tuple[str, str]]) -> None:
+        self.engine, half = engine, engine.num_mechs // 2
+        self.draws = [np.random.default_rng([pairing.seed, pairing.swapped]) for pairing in wave]
+        self.rows = [slice(ids.index(RANDOM) * half, (ids.index(RANDOM) + 1) * half) for ids in sides]
+
+    def act(self) -> None:
+        actions = self.engine.batch.numpy("actions").copy()
+        for e, (rng, rows) in enumerate(zip(self.draws, self.rows, strict=True)):
+            actions[e, rows] = rng.uniform(-1, 1, actions[e, rows].shape)
+        self.engine.batch.set("actions", actions)
+
+    def leave(self, envs: np.ndarray) -> None:
+        """Matches that are over need nothing."""
+
+
+def against_random(first: str, matches: int) -> tuple[int, int, int]:
+    """Matches won, drawn and lost by ``first`` against random actions, each seed from both sides."""
+    contest = AgainstRandom(
+        env=EnvConfig(), pilots=(first, "legacy"), matches=matches, first_seed=FIRST_SEED, swap=True
+    )
+    won = drawn = 0
+    results: list[MatchResult] = list(play(contest, contest.pairings(), Play(crew=RandomCrew())))
+    for result in results:
+        won += result.record.winner == int(result.pairing.swapped)
+        drawn += result.record.winner == DRAW
+    return won, drawn, len(results) - won - drawn
+
+
+def test_random_actions_lose_to_the_weakest_level():
+    won, drawn, lost = against_random("trivial", 12)
+    assert won >= 9 and won + drawn + lost == 12, (won, drawn, lost)
+
+
+@pytest.mark.slow
+def test_each_level_beats_the_one_below():
+    """The ladder: 300 seed-paired, side-swapped matches each, on all maps, random actions at its foot."""
+    won, _, lost = against_random("trivial", MATCHES)
+    assert won >= SHARE * (won + lost), f"trivial against random: {won} to {lost}"
+    for stronger, weaker in zip([*LEVELS][1:], [*LEVELS], strict=False):
+        contest = Contest(env=EnvConfig(), pilots=(stronger, weaker), matches=MATCHES, first_seed=FIRST_SEED, swap=True)
+        results = list(play(contest, contest.pairings(), Play()))
+        won, lost = (p["wins"] for p in summarise(contest, results)["pilots"])
+        assert won >= SHARE * (won + lost), f"{stronger} against {weaker}: {won} to {lost}"
+
+
+@pytest.mark.slow
+def test_medium_beats_the_baseline():
+    """The baseline sees everything and has no plan; a medium pilot sees what it may and has one."""
+    contest = Contest(env=EnvConfig(), pilots=("medium", "legacy"), matches=MATCHES, first_seed=FIRST_SEED, swap=True)
+    won, lost = (p["wins"] for p in summarise(contest, list(play(contest, contest.pairings(), Play())))["pilots"])
+    assert won > 0.55 * (won + lost), (won, lost)
