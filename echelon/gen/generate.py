@@ -231,6 +231,7 @@ def generate(
     draft = _accepted_draft(world, map_seed, num_packs, zone_radius_vox, biome)
     spawn = np.concatenate([formation(world, corner, num_packs) for corner in draft.corners])
     assert boxes_clear(BLOCKS_MOVE[draft.material], spawn), "a spawn box is blocked or overlaps another"
+    spawn = spawn.astype(np.float32)
     zone = (draft.zone.cx, draft.zone.cy, draft.zone.r)
     clearance = world.connectivity.clearance_z
     fields, flow = ways(draft.material, zone=zone, spawn=spawn, clearance=clearance, widest=draft.widest)
@@ -240,7 +241,7 @@ def generate(
         zone=zone,
         blue_corner=int(draft.corners[0]),
         red_corner=int(draft.corners[1]),
-        spawn=spawn.astype(np.float32),
+        spawn=spawn,
         flow=flow,
         cost=np.stack([f.cost_grid() for f in fields]) if with_cost else None,
         recipe=seal(_recipe(draft), draft.material),

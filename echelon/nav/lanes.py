@@ -91,7 +91,7 @@ def overlooked(
     centre = snap(graph, zone[0], zone[1], 0.0)
     foot = float(graph.kyx[centre, 0]) if centre >= 0 else 0.0
     eye = np.array([zone[0], zone[1], foot + EYE_VOX])
-    points = graph.kyx[asked][:, ::-1] + np.array([0.5, 0.5, EYE_VOX])
+    points = graph.kyx[asked][:, ::-1].astype(np.float64) + np.array([0.5, 0.5, EYE_VOX])
     seen = np.zeros(rows * columns, dtype=bool)
     seen[block[asked]] = in_sight(blocks, points, eye)
     return np.where(seen[block], EXPOSED_FACTOR, 1.0)
@@ -102,7 +102,8 @@ def in_sight(blocks: NDArray[np.bool_], points: Points, eye: Points) -> NDArray[
     steps = max(2, ceil(float(np.abs(points - eye).max(initial=0.0)) / SIGHT_STEP_VOX))
     along = (np.arange(1, steps) / steps)[:, None]
     at = [(eye[i] + (points[:, i] - eye[i]) * along).astype(np.int32) for i in range(3)]
-    return ~blocks[at[2], at[1], at[0]].any(axis=0)
+    hidden = np.asarray(blocks[at[2], at[1], at[0]].any(axis=0))
+    return ~hidden
 
 
 def near_lanes(
