@@ -46,6 +46,16 @@ def watched(
 
 
 @wp.func
+def flank_left(
+    s: Skill, left_s: float, e: int, m: int, now: int, ahead: wp.vec3, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), track_pos: wp.array3d(dtype=wp.vec3),
+) -> float:
+    """Time left off the shortest way [s], all of it again if what lies ahead on that way is watched."""
+    if ahead[2] == AHEAD and watched(s, e, m, now, ahead, alive, team, pack, chassis, noticed, track_since, track_seen, past_pos, track_pos):
+        return FLANK_S
+    return left_s
+
+
+@wp.func
 def way_to_zone(s: Skill, flanks: bool, bank_flow: wp.array4d(dtype=wp.uint8), flow_step: wp.array2d(dtype=wp.int32), slot: int, c: int, p: wp.vec3, foot: float, size: wp.vec3i, zone: wp.vec3) -> wp.vec2:
     """Direction toward the zone: along the field a few cells ahead, or straight where there is none.
 

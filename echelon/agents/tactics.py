@@ -8,10 +8,10 @@ import warp as wp
 
 from echelon.agents.footing import CALM_S
 from echelon.agents.levels import Ranges, Retreat, Skill, Zone
-from echelon.agents.routes import FLANK_S, FLANKS, HOLD_SHARE, WATCH_AHEAD, walk, watched, way_to_zone
+from echelon.agents.routes import FLANKS, HOLD_SHARE, WATCH_AHEAD, flank_left, walk, way_to_zone
 from echelon.agents.targets import LEVELLED
 from echelon.env.referee import in_zone
-from echelon.nav.steering import AHEAD, unit2, way_layer, waypoint
+from echelon.nav.steering import unit2, way_layer, waypoint
 from echelon.sim.arsenal import Chassis, Cooldown
 from echelon.sim.geometry import xy_length
 from echelon.sim.kernels.sensing import CLEAR
@@ -201,8 +201,7 @@ def plan(
     flank_s = wp.where(decision[e] == 0, 0.0, wp.max(0.0, pilot_flank_s[e, m] - rules.dt_act))
     if s.route == FLANKS and not inside:
         ahead = waypoint(bank_flow, flow_step, way_layer(map_slot[e], c), size[e], p, foot, WATCH_AHEAD)
-        if ahead[2] == AHEAD and watched(s, e, m, decision[e], ahead, alive, team, pack, chassis, noticed, track_since, track_seen, past_pos, track_pos):
-            flank_s = FLANK_S
+        flank_s = flank_left(s, flank_s, e, m, decision[e], ahead, alive, team, pack, chassis, noticed, track_since, track_seen, past_pos, track_pos)
     pilot_flank_s[e, m] = flank_s
     way = way_to_zone(s, flank_s > 0.0, bank_flow, flow_step, map_slot[e], c, p, foot, size[e], zone[e])
     pilot_way[e, m] = way
@@ -215,9 +214,7 @@ def plan(
         away = unit2(p[0] - spot[0], p[1] - spot[1])
         sees = pilot_age[e, m] == 0 and sight[e, m, j] == CLEAR
         side = side_of(s, seed[e], m, float(tick[e]) * rules.dt)
-        weak = float(1.0)
-        if pilot_age[e, m] == 0:
-            weak = hp[e, j] / rules.max_hp[chassis[e, j]]
+        weak = wp.where(pilot_age[e, m] == 0, hp[e, j] / rules.max_hp[chassis[e, j]], 1.0)
         wanted = fighting_distance(rules, s, c, heat[e, m], hp[e, m], weak, inside, cooldown[e, m, KINETIC] == 0 and sees)
         if s.ranges == FIXED:
             if d < wanted and not (c == HEAVY and inside):
@@ -228,8 +225,7 @@ def plan(
             wish = -away
         elif sees and inside and d < EXPOSED:
             wish = wish + wp.vec2(-away[1], away[0]) * (side * s.sidestep)
-        row = own * (track_since.shape[1] / 2) + pack[e, m]
-        odds = odds_of(rules, s, e, m, alive, team, pos, hp, chassis, row, track_since)
+        odds = odds_of(rules, s, e, m, alive, team, pos, hp, chassis, own * (track_since.shape[1] / 2) + pack[e, m], track_since)
         breaks = gives_way(rules, s, c, hp[e, m], heat[e, m], not inside, sees, odds)
         if s.retreat == R_ONCE:
             pilot_retreat_s[e, m] = retreat_left(pilot_retreat_s[e, m], breaks, rules.dt_act)
