@@ -37,7 +37,7 @@ class Watch(Protocol):
         ...
 
     def before_step(self, estimate: Callable[[], torch.Tensor]) -> None:
-        """A decision is about to be played; ``estimate`` returns the policy's value of each row, at a price."""
+        """A decision is about to be played; ``estimate`` returns what the policy expects ``[N]``, at a price."""
         ...
 
     def after_step(self) -> None:

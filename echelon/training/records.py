@@ -136,7 +136,7 @@ class ActionTally:
         self._living = torch.zeros(env.rows, device=env.actions.device)
 
     def before_step(self, estimate: Callable[[], torch.Tensor]) -> None:
-        """Nothing of a decision is counted before it is played."""
+        """Nothing is counted before a decision is played; ``estimate`` returns values ``[N]``."""
 
     def after_step(self) -> None:
         """Count the decision just played."""
