@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ HOSTILE_NAMES = {
     "shell": "a;b & $HOME `x` *",
 }
 """Folder names that break careless code."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """Commands that tests start can be interrupted, also where the tests run in the background of a script."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

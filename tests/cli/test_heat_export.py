@@ -57,4 +57,4 @@ def test_export_writes_a_table_and_says_so(echelon, ended_run, tmp_path):
 def test_export_needs_somewhere_to_write(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     code, _, err = echelon("export", "fox")
-    assert code == 2 and "wanted --tensorboard DIR, --csv FILE or --wandb" in err
+    assert code == 2 and "nothing to write, wanted --csv, --tensorboard" in err
