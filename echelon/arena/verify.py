@@ -93,7 +93,7 @@ def _with(part: Any, names: list[str], value: Any, key: str) -> Any:
 def _play(recorded: Replay, folder: Path, device: str) -> Path:
     """Play the recorded actions and return the new recording."""
     header = recorded.header
-    cfg = replace(config_of(header), nav_mode="off")  # the actions are those after any assistance
+    cfg = config_of(header)
     bank = build_bank(
         cfg.world, [int(header["map_seed"])], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox
     )

@@ -1,4 +1,6 @@
-"""Navigation assist: blends the way to the zone into what a pilot asks for (``env.nav_mode``).
+"""Navigation assist: blends the way to the zone into the throttles that a pilot's action gave (``env.nav_mode``).
+
+It acts on what was read of an action, clipped and quantised, never on the action itself.
 
 The route is the cost-to-zone field, so it is always fresh; the waypoint lies two cells ahead of the mech, or three where
 two are too near to give a direction.
@@ -23,12 +25,6 @@ NEAR = wp.constant(1.0)
 
 
 @wp.func
-def finite(x: float) -> float:
-    """The number, 0 if it is not one."""
-    return wp.where(wp.isfinite(x), x, 0.0)
-
-
-@wp.func
 def is_near(point: wp.vec3, p: wp.vec3) -> bool:
     """Whether a mech has reached a waypoint."""
     dx = point[0] - p[0]
@@ -44,8 +40,8 @@ def assist(
     bank_flow: wp.array4d(dtype=wp.uint8), map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
     # state in
     alive: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), weight: float,
-    # out
-    actions: wp.array3d(dtype=wp.float32),
+    # controls
+    drive: wp.array2d(dtype=wp.vec4),
 ):
     """Blend the direction to a mech's waypoint into its forward and strafe throttles."""
     e, m = wp.tid()
@@ -65,5 +61,7 @@ def assist(
     way = unit2(point[0] - p[0], point[1] - p[1])
     cs = cos_sin(yaw[e, m])
     own = 1.0 - weight
-    actions[e, m, FORWARD] = clamp_unit(own * finite(actions[e, m, FORWARD]) + weight * (way[0] * cs[0] + way[1] * cs[1]))
-    actions[e, m, STRAFE] = clamp_unit(own * finite(actions[e, m, STRAFE]) + weight * (way[1] * cs[0] - way[0] * cs[1]))
+    d = drive[e, m]
+    d[FORWARD] = clamp_unit(own * d[FORWARD] + weight * (way[0] * cs[0] + way[1] * cs[1]))
+    d[STRAFE] = clamp_unit(own * d[STRAFE] + weight * (way[1] * cs[0] - way[0] * cs[1]))
+    drive[e, m] = d

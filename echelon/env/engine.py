@@ -128,9 +128,9 @@ class Engine:
         truncated = self.look("cut", obs="final_obs", obs_row="first_row") if self.cfg.truncation_bootstraps else []
         return [
             *in_phase("pilots", self._pilots),
-            *in_phase("assist", self._assist()),
             *step.read_actions(),
             *reward.before(),
+            *in_phase("assist", self._assist()),
             *(launch for _ in range(self.cfg.decision_repeat) for launch in self._tick()),
             *in_phase("referee", [Launch(referee.call_decision, "E"), Launch(referee.flag_ends, MECH)]),
             *reward.after(),

@@ -18,9 +18,11 @@ from tests.replay.golden import SMALL
 from tests.replay.test_record import config
 
 
-def matches(folder: Path, **how) -> list[Path]:
+def matches(folder: Path, nav_mode: str = "off", **how) -> list[Path]:
     """Play and record three matches between scripted pilots."""
-    contest = Contest(env=config(max_episode_seconds=10.0), pilots=("hard", "expert"), matches=3, first_seed=5)
+    contest = Contest(
+        env=config(max_episode_seconds=10.0, nav_mode=nav_mode), pilots=("hard", "expert"), matches=3, first_seed=5
+    )
     played = Play(folder=folder, record=frozenset(range(3)), **how)
     list(play(contest, contest.pairings(), played))
     return [played.replays[number] for number in sorted(played.replays)]
@@ -37,6 +39,14 @@ def test_a_match_of_a_batch_plays_again_alone(recorded, number):
     assert verdict.ok and verdict.first is None and verdict.largest == 0.0
     with Replay(recorded[number]) as replay:
         assert verdict.chunks == len(replay.chunks) >= 4
+
+
+def test_a_match_with_navigation_assist_plays_again_from_what_pilots_asked_for(tmp_path):
+    (path, *_) = matches(tmp_path, "assist", envs=3, threads=1, policy_columns=True)
+    verdict = verify(path)
+    assert verdict.ok and verdict.largest == 0.0
+    with Replay(path) as replay:
+        assert config_of(replay.header).nav_mode == "assist"
 
 
 def test_the_hash_does_not_depend_on_batch_and_threads(recorded, tmp_path):

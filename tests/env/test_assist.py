@@ -11,6 +11,7 @@ from echelon.nav.field import FLOW_NONE, next_place
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.arsenal import CHASSIS, Chassis
 from tests.env.battle import Battle
+from tests.oracles_pilot import decoded
 from tests.parity.scenes import clutter, scatter
 
 FORWARD, STRAFE = 0, 1
@@ -63,21 +64,25 @@ def test_throttles_are_blended_as_the_rule_says(mode):
     battle.put("shutdown", (rng.random((8, 20)) < 0.2).astype(np.int32))
     battle.look()
     own = rng.uniform(-1, 1, (8, 20, battle.engine.action_dim)).astype(np.float32)
+    own[rng.random(own.shape) < 0.1] = 3.0
+    own[rng.random(own.shape) < 0.05] = np.nan
     battle.batch.set("actions", own)
-    program = [x for x in battle.engine.decision() if x.phase.startswith("assist")]
-    assert bool(program) == (mode != "off")
-    if program:
-        battle.play("assist", lambda: program)
-    found, moved = battle["actions"], 0
+    program = [x for x in battle.engine.decision() if x.phase.startswith(("controls", "assist"))]
+    assert (program[-1].phase == "assist") == (mode != "off"), "the way is blended into what was read"
+    battle.play("assist", lambda: program)
+    found, moved = battle["drive"], 0
     flow = battle.batch.maps.flow
     for e in range(8):
         for m in range(20):
             s = {name: battle[name][e, m] for name in ("alive", "shutdown", "chassis", "pos", "yaw")}
             s["zone"] = battle["zone"][e]
-            want = blended(s, flow[int(battle["map_slot"][e])], mode, own[e, m, :2])
+            read = decoded(own[e, m]) * s["alive"]
+            want = blended(s, flow[int(battle["map_slot"][e])], mode, read[:2])
             np.testing.assert_allclose(found[e, m, :2], want, atol=3e-5, err_msg=f"mech {m}, environment {e}")
-            moved += not np.allclose(want, own[e, m, :2])
-    np.testing.assert_array_equal(found[:, :, 2:], own[:, :, 2:])
+            np.testing.assert_array_equal(found[e, m, 2:], read[2:4])
+            moved += not np.allclose(want, read[:2])
+    np.testing.assert_array_equal(battle["actions"], own, err_msg="the caller's actions were changed")
+    assert np.array_equal(battle["bad_actions"], (~np.isfinite(own)).sum(axis=2)) and battle["bad_actions"].any()
     assert (moved > 40) == (mode != "off")
     battle.close()
 
@@ -91,6 +96,7 @@ def test_a_throttle_that_is_no_number_is_led_and_still_reported():
     actions[0, 0, :2] = np.nan
     battle.step(actions)
     assert hypot(*battle["vel"][0, 0, :2]) > 1.0 and np.isfinite(battle["pos"]).all()
+    assert battle["bad_actions"][0, 0] == 2
     battle.close()
 
 
