@@ -56,6 +56,7 @@ def test_actions_become_controls_by_the_rules(switched):
     scatter(field, rng)
     actions = rng.normal(0, 0.8, field["actions"].shape).astype(np.float32)
     actions[rng.random(actions.shape) < 0.1] = 0.0
+    actions[rng.random(actions.shape) < 0.05] = 0.5
     actions[rng.random(actions.shape) < 0.02] = np.nan
     actions[rng.random(actions.shape) < 0.02] = -np.inf
     field.batch.set("actions", actions)
@@ -67,4 +68,20 @@ def test_actions_become_controls_by_the_rules(switched):
     assert_same(field, wanted, "drive", "trigger", "vent", "focus", "focus_slot", "ecm", "eccm", "sort_mode",
                 "hostile_only", "message", "bad_actions", "acting")  # fmt: skip
     assert np.array_equal(field["actions"], actions, equal_nan=True), "the caller's actions were changed"
+    field.batch.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "ecm", "eccm"),
+    [(0.0, 0, 0), (-0.5, 0, 0), (0.003, 0, 0), (0.005, 1, 0), (0.5, 1, 0), (0.507, 1, 0), (0.51, 0, 1), (1.0, 0, 1)],
+)
+def test_one_half_of_the_selector_is_still_ecm(asked, ecm, eccm):
+    """0.5 is read as 64/127, a little above one half; the least that means ECCM is the next level."""
+    field = cluttered_field(1, envs=1, boxes=0)
+    scouts = np.flatnonzero(field["chassis"][0] == 0)
+    field.batch["actions"].fill_(asked)
+    field.put("alive", 1)
+    field.play("decide", step.read_actions)
+    assert len(scouts) == 2
+    assert (field["ecm"][0, scouts] == ecm).all() and (field["eccm"][0, scouts] == eccm).all()
     field.batch.close()

@@ -24,7 +24,8 @@ SORT_START = wp.constant(14)
 SORT_DIM = wp.constant(3)
 HOSTILE_ONLY = wp.constant(17)
 COMM_START = wp.constant(18)
-ECCM_ABOVE = wp.constant(0.5)
+ECCM_ABOVE = wp.constant(64.5 / 127.0)
+"""Up to 0.5 the selector means ECM; 0.5 itself is read as 64/127, so the limit lies between that level and the next."""
 
 
 @wp.func
