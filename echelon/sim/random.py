@@ -37,6 +37,7 @@ class StreamId(IntEnum):
     AGENT = 4
     MAP = 5
     DISPLAY = 6
+    RUN = 7
 
 
 def mix(x: Any) -> Any:

@@ -250,7 +250,7 @@ def test_an_episode_that_resets_itself_is_recorded_to_its_end(tmp_path):
         env.reset()
         recorder = Recorder(env.engine, [1], tmp_path, [Match(name="m")])
         recorder.begin()
-        for _ in range(20):
+        for _ in range(12):  # into the next episode, not to its end
             env.step()
             recorder.after_step()
         (path,) = recorder.finish()

@@ -80,6 +80,21 @@ def test_training_seeds_differ_between_environments_and_episodes_and_stay_below_
     battle.close()
 
 
+def test_runs_of_neighbouring_seeds_share_no_battle():
+    met: dict[int, set[int]] = {}
+    battle = Battle(envs=4, size=24)
+    for run in (0, 1, 2, 3, 2**30, 2**32 - 1):
+        battle.batch.set("run_seed", np.array([run], np.uint32))
+        battle.batch["episode"].zero_()
+        met[run] = set()
+        for _ in range(6):
+            battle.engine.reset()
+            met[run] |= set(battle["seed"].tolist())
+    battle.close()
+    assert all(len(seeds) == 24 for seeds in met.values()) and len(set.union(*met.values())) == 24 * len(met)
+    assert max(set.union(*met.values())) < EVAL_SEED_BASE
+
+
 def test_an_environment_with_fewer_packs_than_its_capacity_leaves_the_rest_out():
     battle = Battle(envs=2, num_packs=2)
     battle.batch.set("packs", np.array([1, 2], np.int32))
@@ -101,7 +116,8 @@ def test_seed_map_and_places_are_drawn_by_the_rules():
         episode = battle["episode"].copy()
         battle.engine.reset()
         for e in range(6):
-            seed = (77 + 1_000_003 * e + int(episode[e])) % EVAL_SEED_BASE
+            base = int(draw_u32(77, StreamId.RUN, 0, 0, 0))
+            seed = (base + 1_000_003 * e + int(episode[e])) % EVAL_SEED_BASE
             slot = draw_below(seed, len(zones))
             assert (battle["seed"][e], battle["map_slot"][e], battle["tick"][e]) == (seed, slot, 0)
             assert np.array_equal(battle["material"][e], battle["bank_material"][slot])

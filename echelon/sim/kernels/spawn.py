@@ -9,14 +9,14 @@ import warp as wp
 from echelon.config import EVAL_SEED_BASE, PACK_SIZE
 from echelon.sim.geometry import arc_tan2, wrap_angle
 from echelon.sim.kernels.motion import clamp_to_map
-from echelon.sim.rng import STREAM_MAP, STREAM_VARIANT, below, draw_u32, uniform01
+from echelon.sim.rng import STREAM_MAP, STREAM_RUN, STREAM_VARIANT, below, draw_u32, uniform01
 from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH
 from echelon.sim.tables import NUM_COOLDOWNS, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 SEED_STRIDE = wp.constant(wp.uint32(1000003))
-"""Distance of the seed sequences of neighbouring environments."""
+"""Distance of the seed sequences of neighbouring environments; they begin at a place drawn from the run's seed."""
 SEED_MASK = wp.constant(wp.uint32(EVAL_SEED_BASE - 1))
 PACK = wp.constant(PACK_SIZE)
 
@@ -36,7 +36,8 @@ def begin_episode(
     e = wp.tid()
     if fresh[e] == 0:
         return
-    s = (run_seed[0] + SEED_STRIDE * wp.uint32(env_index[e]) + wp.uint32(episode[e])) & SEED_MASK
+    base = draw_u32(run_seed[0], STREAM_RUN, 0, 0, 0)  # drawn, so that runs of neighbouring seeds share no battle
+    s = (base + SEED_STRIDE * wp.uint32(env_index[e]) + wp.uint32(episode[e])) & SEED_MASK
     if forced_seed[e] >= 0:
         s = wp.uint32(forced_seed[e])
     slot = bank_live[below(draw_u32(s, STREAM_MAP, 0, 0, 0), bank_live_count[0])]
