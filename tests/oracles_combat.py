@@ -39,6 +39,7 @@ from tests.oracles_sense import quality
 from tests.oracles_world import sees, stamp_wrecks
 
 REAR = 0.707
+BY_LAVA, BY_DEBRIS = 1, 2
 
 
 class Hit(NamedTuple):
@@ -97,6 +98,7 @@ def heat_and_hazards(s, m: int) -> None:
     s.took[m] += damage
     if s.hp[m] <= 0:
         kill(s, m, -1)
+        s.hazard[m] = BY_LAVA if under(s, m) == LAVA else BY_DEBRIS
 
 
 def note_shutdown(s, m: int) -> None:
@@ -238,6 +240,10 @@ def suffer(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None:
         for by, body in shares[m].items():
             (s.dealt if hostile(s, by, m) else s.dealt_friendly)[by] += body
     for m in living(s):
+        # Own fire stops a mech at once, heat from others from the next tick.
+        given = sum(GUNS[hit.weapon].target_heat for hit in hits if hit.target == m)
+        own = s.heat[m] - given <= MECHS[s.chassis[m]].heat_cap
+        s.shutdown_due[m] = is_shut_down(s, m) and not s.shutdown[m] and own
         note_shutdown(s, m)
         if s.hp[m] <= 0:
             # The hostile with the largest share is credited; friends are named only where no hostile took part.

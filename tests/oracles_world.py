@@ -148,7 +148,7 @@ def bounded(s, centre, half) -> np.ndarray:
 def steered(s, m: int) -> np.ndarray:
     """Turn the mech and return its damped velocity."""
     mech, v = MECHS[s.chassis[m]], s.vel[m].astype(float)
-    if is_shut_down(s, m):
+    if is_shut_down(s, m) and not s.shutdown_due[m]:
         return (v - [0, 0, GRAVITY * DT]) * DAMPING
     f, side, up, turn = s.drive[m].astype(float) if not s.fallen[m] else np.zeros(4)
     s.yaw[m] = wrap(s.yaw[m] + turn * mech.yaw_rate * DT)
@@ -213,7 +213,7 @@ def land_all(s) -> None:
             s.hp[m] -= hard
             s.took[m] += hard
         if s.hp[m] <= 0:
-            s.alive[m], s.died[m], s.dying[m] = 0, 1, 1
+            s.alive[m], s.died[m], s.dying[m], s.hazard[m] = 0, 1, 1, 3
     stamp_wrecks(s)
 
 

@@ -15,9 +15,9 @@ from echelon.env.referee import in_zone
 from echelon.sim.backend import Launch, Program, in_phase
 from echelon.sim.kernels import damage, fire, motion, upkeep
 from echelon.sim.kernels.damage import body_share, paid_damage
-from echelon.sim.kernels.upkeep import DEBRIS_FIELD, LAVA, SUPPORT_GAP, foot_material
 from echelon.sim.state import ROUNDS_PER_MECH, Field
 from echelon.sim.tables import NUM_WEAPONS, Rules
+from echelon.sim.world import Hazard
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -27,13 +27,12 @@ class Cause(IntEnum):
 
     LIVES = -1
     OWN_SIDE = NUM_WEAPONS
-    LAVA = NUM_WEAPONS + 1
-    DEBRIS_FIELD = NUM_WEAPONS + 2
-    FALL = NUM_WEAPONS + 3
+    LAVA = NUM_WEAPONS + Hazard.LAVA
+    DEBRIS_FIELD = NUM_WEAPONS + Hazard.DEBRIS
+    FALL = NUM_WEAPONS + Hazard.CRASH
 
 
 LIVES, OWN_SIDE = wp.constant(int(Cause.LIVES)), wp.constant(int(Cause.OWN_SIDE))
-IN_LAVA, IN_DEBRIS, FELL = wp.constant(int(Cause.LAVA)), wp.constant(int(Cause.DEBRIS_FIELD)), wp.constant(int(Cause.FALL))
 
 FIELDS: dict[str, Field] = {
     "tally_shots": Field(wp.int32, "EMW", "shots fired, by weapon"),
@@ -148,26 +147,16 @@ def name_killers(
 
 @wp.kernel
 def name_hazards(
-    # rules
-    rules: Rules,
-    # world
-    material: wp.array4d(dtype=wp.uint8), size: wp.array(dtype=wp.vec3i),
     # state in
-    ended: wp.array(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), dying: wp.array2d(dtype=wp.int32),
+    ended: wp.array(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), hazard: wp.array2d(dtype=wp.int32),
     # events
     tally_cause: wp.array2d(dtype=wp.int32),
 ):
-    """Note the ground that killed a mech, or else the fall."""
+    """Note the ground or the fall that killed a mech."""
     e, m = wp.tid()
     if ended[e] == 1 or dying[e, m] == 0 or tally_cause[e, m] != LIVES:
         return
-    foot = pos[e, m][2] - rules.half[chassis[e, m]][2]
-    cause = FELL
-    if foot_material(material, e, size[e], pos[e, m], foot) == LAVA:
-        cause = IN_LAVA
-    elif foot_material(material, e, size[e], pos[e, m], foot - SUPPORT_GAP) == DEBRIS_FIELD:
-        cause = IN_DEBRIS
-    tally_cause[e, m] = cause
+    tally_cause[e, m] = OWN_SIDE + hazard[e, m]
 
 
 @wp.kernel

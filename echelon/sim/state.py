@@ -148,6 +148,8 @@ EVENTS: dict[str, Field] = {
     "hit_weapon": Field(I32, "EMW", "weapon of each hit record"),
     "assist_to": Field(I32, "EM", "painter that this mech's damage pays this phase, -1 none"),
     "killer": Field(I32, "EM", "mech that killed this one, -1 none or a hazard"),
+    "hazard": Field(I32, "EM", "what killed it where no mech did: Hazard, 0 nothing"),
+    "shutdown_due": Field(I32, "EM", "1 if hits of this phase shut it down, which acts from the next tick"),
     "impact_mask": Field(I32, "EM", "bit s set if round s struck terrain this tick"),
     "impact_cell": Field(wp.vec3i, "EMS", "cell struck"),
     "impact_weapon": Field(I32, "EMS", "weapon of the round that struck"),

@@ -28,6 +28,15 @@ class Material(IntEnum):
     FOLIAGE = 9
 
 
+class Hazard(IntEnum):
+    """What kills a mech that no mech killed."""
+
+    NONE = 0
+    LAVA = 1
+    DEBRIS = 2
+    CRASH = 3
+
+
 @dataclass(frozen=True, kw_only=True)
 class MaterialSpec:
     """One row of the material table."""

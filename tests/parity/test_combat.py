@@ -15,7 +15,7 @@ from tests.sim.arena import Field5v5
 
 CONDITION = ("hp", "leg_hp", "heat", "stability", "suppressed", "painted", "painter", "shutdown", "alive", "killer",
              "was_hit", "took", "dealt", "dealt_friendly", "kills", "assists", "assist_tick", "hit_dir", "died",
-             "shutdowns")  # fmt: skip
+             "shutdowns", "shutdown_due", "hazard")  # fmt: skip
 TALLIES = ("took", "dealt", "dealt_friendly", "kills", "assists", "was_hit", "fired", "hit_dir", "died", "dying",
            "shutdowns", "intercepts", "overflow")  # fmt: skip
 
@@ -53,6 +53,8 @@ def settled(scene, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("battle", [0, 1], indirect=True)
 def test_a_tick_of_movement_follows_the_rules(battle):
     settled(battle, np.random.default_rng(9))
+    battle.put("shutdown_due", np.random.default_rng(1).integers(0, 2, battle["shutdown"].shape))
+    assert (battle["shutdown"] & battle["shutdown_due"]).sum() > 10, "nobody whom hits of this tick shut down"
     climbed = 0
     for tick in range(12):
         battle.batch.set("tick", np.full(16, tick, np.int32))
@@ -75,7 +77,9 @@ def test_hard_landings_follow_the_rules_when_they_are_on(battle):
         world.move_all(s)
         world.land_all(s)
     battle.play("falls", lambda: phase("movement", landing=True))
-    assert_same(battle, wanted, "landing_speed", "stability", "hp", "took", "alive", "died", "killer", "material")
+    assert_same(
+        battle, wanted, "landing_speed", "stability", "hp", "took", "alive", "died", "killer", "hazard", "material"
+    )
     assert battle["died"].sum() > 3 and (battle["stability"] == 0).sum() > 20
 
 
@@ -94,6 +98,7 @@ def test_shots_hits_kills_and_wrecks_follow_the_rules(battle):
     assert_same_rounds(battle, wanted, "round_pos", "round_vel", "round_age", "round_target")
     assert_same(battle, wanted, "material", "voxel_hp")
     assert battle["died"].sum() > 0 and not battle["overflow"].any()
+    assert (battle["shutdown_due"] < battle["shutdown"]).any(), "own fire shuts nobody down"
     for weapon in o.GUNS:
         assert (battle["fired"] >> weapon & 1).sum() > 0, f"weapon {weapon} was never fired"
 

@@ -29,7 +29,7 @@ def test_timers_heat_hazards_and_balance_follow_the_rules(field, seed):
         rules.upkeep(s)
     field.play("upkeep", lambda: phase("upkeep"))
     assert_same(field, wanted, "cooldown", "painted", "suppressed", "heat", "hp", "alive", "died", "dying", "took",
-                "shutdown", "shutdowns", "fallen", "stability", "vel", "knockdowns", "killer")  # fmt: skip
+                "shutdown", "shutdowns", "fallen", "stability", "vel", "knockdowns", "killer", "hazard")  # fmt: skip
     assert_same(field, wanted, "material", "voxel_hp")
     assert field["died"].sum() > 0 and field["knockdowns"].sum() > 0 and field["shutdowns"].sum() > 0
 

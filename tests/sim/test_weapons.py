@@ -56,6 +56,22 @@ def paint(field: Field5v5, target: int, by: int, ticks: int = 100) -> None:
     field.put("painter", by, target)
 
 
+@pytest.mark.parametrize("own_fire", [False, True])
+def test_heat_from_others_shuts_down_from_the_next_tick_and_own_fire_at_once(field, own_fire):
+    """Sim 6.2 and J-44: what phase 5 does to others acts on them from the next tick on."""
+    field.place(BLUE, Chassis.LIGHT, 20, 20)
+    field.place(RED, Chassis.MEDIUM, 23, 20, yaw=np.pi)
+    field.put("heat", 99.9, RED)
+    field.act(RED, strafe=1.0, primary=float(own_fire))
+    shoot(field, BLUE, "primary")
+    moved = abs(float(field["vel"][0, RED, 1]))
+    assert field["shutdown"][0, RED] == 1 and field["shutdowns"][0, RED] == 1
+    assert (moved > 5.0) != own_fire, "who was shut down by another moves once more"
+    field.tick()
+    assert field["shutdown"][0, RED] == 1 and field["shutdowns"][0, RED] == 1
+    assert abs(float(field["vel"][0, RED, 1])) == pytest.approx(0.98 * moved, abs=1e-4), "it coasts"
+
+
 def test_a8_a_laser_from_behind_on_a_painted_target(field):
     field.place(BLUE, Chassis.MEDIUM, 20, 20)
     field.place(MATE, Chassis.SCOUT, 10, 10)

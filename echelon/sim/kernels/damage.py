@@ -142,6 +142,20 @@ def phase_share(
     return total
 
 
+@wp.func
+def heat_given(
+    rules: Rules, e: int, m: int, hit_mask: wp.array2d(dtype=wp.int32), hit_target: wp.array3d(dtype=wp.int32), hit_weapon: wp.array3d(dtype=wp.int32),
+) -> float:
+    """Heat that this phase's hits gave mech m."""
+    total = float(0.0)
+    for s in range(hit_mask.shape[1]):
+        if hit_mask[e, s] != 0:
+            for k in range(NUM_WEAPONS):
+                if (hit_mask[e, s] & (1 << k)) != 0 and hit_target[e, s, k] == m:
+                    total += rules.weapon_target_heat[hit_weapon[e, s, k]]
+    return total
+
+
 @wp.kernel
 def succumb(
     # rules
@@ -151,15 +165,19 @@ def succumb(
     # state out
     alive: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32),
     # events
-    hit_mask: wp.array2d(dtype=wp.int32), hit_target: wp.array3d(dtype=wp.int32), hit_damage: wp.array3d(dtype=wp.float32), hit_flags: wp.array3d(dtype=wp.int32), blast_mask: wp.array2d(dtype=wp.int32), splash: wp.array3d(dtype=wp.vec3), died: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), killer: wp.array2d(dtype=wp.int32), shutdowns: wp.array2d(dtype=wp.int32),
+    shutdown_due: wp.array2d(dtype=wp.int32), hit_mask: wp.array2d(dtype=wp.int32), hit_target: wp.array3d(dtype=wp.int32), hit_damage: wp.array3d(dtype=wp.float32), hit_flags: wp.array3d(dtype=wp.int32), hit_weapon: wp.array3d(dtype=wp.int32), blast_mask: wp.array2d(dtype=wp.int32), splash: wp.array3d(dtype=wp.vec3), died: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), killer: wp.array2d(dtype=wp.int32), shutdowns: wp.array2d(dtype=wp.int32),
 ):
     """Shut down if the phase's heat was too much; die if the body is spent, to whoever did most, hostiles first."""
     e, m = wp.tid()
     if alive[e, m] == 0:
         return
     down = overheated(rules, chassis[e, m], heat[e, m], shutdown[e, m])
+    shutdown_due[e, m] = 0
     if down == 1 and shutdown[e, m] == 0:
         shutdowns[e, m] = shutdowns[e, m] + 1
+        # Own fire stops a mech at once; heat that others gave it acts from the next tick.
+        own = heat[e, m] - heat_given(rules, e, m, hit_mask, hit_target, hit_weapon)
+        shutdown_due[e, m] = 1 - overheated(rules, chassis[e, m], own, 0)
     shutdown[e, m] = down
     if hp[e, m] > 0.0:
         return

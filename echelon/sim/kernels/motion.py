@@ -11,11 +11,13 @@ from echelon.sim.geometry import boxes_overlap, cos_sin, wrap_angle
 from echelon.sim.kernels.upkeep import WATER, foot_material
 from echelon.sim.rng import STREAM_ORDER, below, draw_u32
 from echelon.sim.tables import Rules
+from echelon.sim.world import Hazard
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 TOUCH = wp.constant(0.01)
 """Slack of the broad phase [vox]: more than rounding can move a box."""
+BY_CRASH = wp.constant(int(Hazard.CRASH))
 ALL_BITS = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 
 
@@ -191,7 +193,7 @@ def move(
     # world
     move_plane: wp.array3d(dtype=wp.uint64), material: wp.array4d(dtype=wp.uint8), size: wp.array(dtype=wp.vec3i),
     # state in
-    alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), leg_hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), tick: wp.array(dtype=wp.int32),
+    alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), leg_hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), shutdown_due: wp.array2d(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), tick: wp.array(dtype=wp.int32),
     # controls
     drive: wp.array2d(dtype=wp.vec4),
     # state out
@@ -209,7 +211,7 @@ def move(
             continue
         c = chassis[e, m]
         v = vel[e, m]
-        if shutdown[e, m] == 1:
+        if shutdown[e, m] == 1 and shutdown_due[e, m] == 0:
             v[2] = v[2] - rules.gravity * rules.dt
         else:
             d = drive[e, m]
@@ -235,7 +237,7 @@ def land(
     # state out
     alive: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32),
     # events
-    took: wp.array2d(dtype=wp.float32), died: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32),
+    took: wp.array2d(dtype=wp.float32), died: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), hazard: wp.array2d(dtype=wp.int32),
 ):
     """Shake a mech that came down hard; who was knocked down in the air is damaged too, and nobody is credited."""
     e, m = wp.tid()
@@ -251,3 +253,4 @@ def land(
         alive[e, m] = 0
         died[e, m] = 1
         dying[e, m] = 1
+        hazard[e, m] = BY_CRASH

@@ -130,7 +130,7 @@ def fresh_mechs(
     # state out
     heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), shutdown: wp.array2d(dtype=wp.int32), fallen: wp.array2d(dtype=wp.int32), cooldown: wp.array3d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), suppressed: wp.array2d(dtype=wp.int32), noise: wp.array2d(dtype=wp.float32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), cloud_ticks: wp.array3d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32), focus_slot: wp.array2d(dtype=wp.int32), ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32), sort_mode: wp.array2d(dtype=wp.int32), hostile_only: wp.array2d(dtype=wp.int32), contact: wp.array3d(dtype=wp.int32), seen: wp.array3d(dtype=wp.int32), message: wp.array3d(dtype=wp.float32),
     # events
-    killer: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), overflow: wp.array2d(dtype=wp.int32), assist_tick: wp.array2d(dtype=wp.int32), was_hit: wp.array2d(dtype=wp.int32), hit_dir: wp.array2d(dtype=wp.vec3),
+    killer: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), hazard: wp.array2d(dtype=wp.int32), shutdown_due: wp.array2d(dtype=wp.int32), overflow: wp.array2d(dtype=wp.int32), assist_tick: wp.array2d(dtype=wp.int32), was_hit: wp.array2d(dtype=wp.int32), hit_dir: wp.array2d(dtype=wp.vec3),
 ):
     """Give a mech the timers, pools and settings of an episode's start."""
     e, m = wp.tid()
@@ -165,6 +165,8 @@ def fresh_mechs(
         message[e, m, i] = 0.0
     killer[e, m] = -1
     dying[e, m] = 0
+    hazard[e, m] = 0
+    shutdown_due[e, m] = 0
     overflow[e, m] = 0
     assist_tick[e, m] = 0
     was_hit[e, m] = 0

@@ -7,6 +7,7 @@ Each mech is one thread and writes only itself. Deaths by hazards are marked her
 import warp as wp
 
 from echelon.sim.tables import NUM_COOLDOWNS, Rules
+from echelon.sim.world import Hazard
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -14,6 +15,7 @@ SOLID = wp.constant(1)
 LAVA = wp.constant(2)
 WATER = wp.constant(3)
 DEBRIS_FIELD = wp.constant(4)
+BY_LAVA, BY_DEBRIS = wp.constant(int(Hazard.LAVA)), wp.constant(int(Hazard.DEBRIS))
 SUPPORT_GAP = wp.constant(0.05)
 """How far below the feet the supporting cell is looked up [vox]."""
 
@@ -139,7 +141,7 @@ def thermals(
     # state out
     alive: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), shutdown: wp.array2d(dtype=wp.int32),
     # events
-    took: wp.array2d(dtype=wp.float32), died: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), shutdowns: wp.array2d(dtype=wp.int32),
+    took: wp.array2d(dtype=wp.float32), died: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), hazard: wp.array2d(dtype=wp.int32), shutdowns: wp.array2d(dtype=wp.int32),
 ):
     """Add the heat of electronic warfare and hazards, take hazard damage, then vent and dissipate."""
     e, m = wp.tid()
@@ -176,3 +178,4 @@ def thermals(
             alive[e, m] = 0
             died[e, m] = 1
             dying[e, m] = 1
+            hazard[e, m] = wp.where(ground == LAVA, BY_LAVA, BY_DEBRIS)
