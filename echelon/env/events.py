@@ -1,7 +1,9 @@
 """What happened in a decision, as plain records: the journal of a battle read as the events that rewards speak of.
 
 ``EventLog`` reads the journal of environment 0 after each decision; it may share the journal with a recorder, which
-clears it from time to time.
+clears it from time to time. Places are in voxels: that of a hit or a death is the target's centre, that of a launch
+the muzzle. What the journal
+had no room for is counted, and an event of type ``overflow`` says so.
 """
 
 from __future__ import annotations
@@ -10,17 +12,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from echelon.sim.arsenal import WEAPONS, Guidance, Weapon
 from echelon.sim.batch import Batch
-from echelon.sim.kernels import journal
-from echelon.sim.world import Material
+from echelon.sim.kernels import fire, journal
+from echelon.sim.state import JOURNAL_DETAIL, JOURNAL_VALUES
+from echelon.sim.world import Hazard
 
-HAZARDS = {int(Material.LAVA): "lava", int(Material.DEBRIS_FIELD): "debris"}
-"""Who is said to have killed a mech that no mech killed, by what lies around its feet."""
-UNKNOWN_HAZARD = "hazard"
+HAZARDS = {Hazard.NONE: "hazard", Hazard.LAVA: "lava", Hazard.DEBRIS: "debris", Hazard.CRASH: "crash"}
+"""Who is said to have killed a mech that no mech killed."""
 TICK, KIND, WHO, WHOM, WEAPON, VALUE, FLAGS = range(7)
+X, Y, Z, POINTS, MECH, MARK = range(JOURNAL_VALUES, JOURNAL_VALUES + JOURNAL_DETAIL)
+EXACT = float(journal.EXACT_STEPS)
+DECIMALS = 3
+"""Digits behind the point of places and points, as the journal keeps them."""
 STEPS = float(journal.DAMAGE_STEPS)
 COUNTED_EVENTS = {
     "kill": "kills",
@@ -36,19 +41,32 @@ Event = dict[str, Any]
 
 
 class EventLog:
-    """Reads a battle's journal decision by decision."""
+    """Reads a battle's journal decision by decision.
+
+    ``dropped`` counts the rows of all its battles that did not fit into the journal.
+    """
 
     def __init__(self, batch: Batch, names: Sequence[str]) -> None:
         self._batch = batch
         self._names = tuple(names)
         self._seen = 0
+        self.dropped = 0
+        self._smoke_vox = batch.cfg.physics.smoke_radius_vox
 
     def read(self) -> list[Event]:
-        """Return what happened since the last call, in order; ``type`` says what, mechs are named by agent."""
-        count = self._count()
-        rows = self._batch.numpy("journal")[0, self._seen : count].tolist()
+        """Return what happened since the last call, in order; ``type`` says what, mechs are named by agent.
+
+        Where the journal was full, the last event is an ``overflow`` with the number of rows ``dropped``.
+        """
+        count, room = self._count(), self._batch["journal"].shape[1]
+        rows = self._batch.numpy("journal")[0, min(self._seen, room) : min(count, room)].tolist()
+        dropped = max(count, room) - max(self._seen, room)
         self._seen = count
-        return [event for row in rows if (event := self._event(row)) is not None]
+        events = [event for row in rows if (event := self._event(row)) is not None]
+        if dropped > 0:
+            self.dropped += dropped
+            events.append({"type": "overflow", "dropped": dropped, "tick": int(self._batch.numpy("tick")[0])})
+        return events
 
     def resume(self) -> None:
         """Go on behind what is written now, after somebody else may have cleared the journal."""
@@ -60,55 +78,82 @@ class EventLog:
         self._seen = 0
 
     def _count(self) -> int:
+        """Return how many rows were written or wanted to be."""
         counts = self._batch.numpy("journal_count")
-        return min(int(counts[0]), self._batch["journal"].shape[1]) if len(counts) else 0
+        return int(counts[0]) if len(counts) else 0
 
     def _event(self, row: list[int]) -> Event | None:
         reader = READERS.get(row[KIND])
         event = reader(self, row) if reader else None
-        return None if event is None else {**event, "tick": row[TICK]}
+        return None if event is None else {**event, "pos": _place(row), "tick": row[TICK]}
 
     def _name(self, mech: int) -> str | None:
         return self._names[mech] if mech >= 0 else None
 
     def _hit(self, row: list[int]) -> Event:
-        hitscan = WEAPONS[row[WEAPON]].guidance == Guidance.HITSCAN
-        return {
-            "type": "laser_hit" if hitscan else "projectile_hit",
+        flags = row[FLAGS]
+        event: Event = {
             "shooter": self._name(row[WHO]),
             "target": self._name(row[WHOM]),
             "weapon": Weapon(row[WEAPON]).name.lower(),
             "damage": row[VALUE] / STEPS,
+            "rear": bool(flags & int(fire.HIT_REAR)),
+            "leg": bool(flags & int(fire.HIT_LEG)),
+            "painted": bool(flags & int(fire.HIT_PAINTED)),
         }
+        if WEAPONS[row[WEAPON]].guidance == Guidance.HITSCAN:
+            return {"type": "laser_hit", **event}
+        splash = bool(flags & int(journal.SPLASHED))
+        return {"type": "projectile_hit", **event, "stability": row[POINTS] / EXACT, "splash": splash}
 
     def _paint(self, row: list[int]) -> Event:
         return {"type": "paint", "shooter": self._name(row[WHO]), "target": self._name(row[WHOM])}
 
     def _kill(self, row: list[int]) -> Event:
-        shooter = self._name(row[WHO]) or self._hazard(row[WHOM])
+        shooter = self._name(row[WHO]) or HAZARDS[Hazard(row[MARK])]
         return {"type": "kill", "shooter": shooter, "target": self._name(row[WHOM])}
 
     def _assist(self, row: list[int]) -> Event:
-        return {"type": "assist", "painter": self._name(row[WHO]), "target": self._name(row[WHOM])}
+        return {
+            "type": "assist",
+            "painter": self._name(row[WHO]),
+            "shooter": self._name(row[MECH]),
+            "target": self._name(row[WHOM]),
+            "bonus": row[POINTS] / EXACT,
+        }
 
     def _launch(self, row: list[int]) -> Event:
         weapon = Weapon(row[WEAPON])
-        kinds = {Weapon.MISSILE: "missile_launch", Weapon.SMOKE: "smoke_launch"}
-        kind = kinds.get(weapon, "kinetic_fire")
-        return {"type": kind, "shooter": self._name(row[WHO]), "weapon": weapon.name.lower()}
+        event: Event = {"shooter": self._name(row[WHO]), "weapon": weapon.name.lower()}
+        if weapon == Weapon.MISSILE:
+            lock = "paint" if row[MARK] == int(journal.BY_PAINT) else "los"
+            return {"type": "missile_launch", **event, "target": self._name(row[MECH]), "lock": lock}
+        return {"type": "smoke_launch" if weapon == Weapon.SMOKE else "kinetic_fire", **event}
+
+    def _impact(self, row: list[int]) -> Event | None:
+        weapon = WEAPONS[row[WEAPON]]
+        if row[MARK] != int(journal.BURST):
+            return None
+        event: Event = {"shooter": self._name(row[WHO]), "weapon": Weapon(row[WEAPON]).name.lower()}
+        if weapon.splash_vox > 0.0:
+            return {"type": "explosion", **event, "radius": weapon.splash_vox}
+        return {"type": "smoke_cloud", **event, "radius": self._smoke_vox}
 
     def _defence(self, row: list[int]) -> Event | None:
         if not row[FLAGS] & int(journal.STOPPED):
             return None
-        return {"type": "ams_intercept", "defender": self._name(row[WHO]), "shooter": self._name(row[WHOM])}
+        return {
+            "type": "ams_intercept",
+            "defender": self._name(row[WHO]),
+            "shooter": self._name(row[WHOM]),
+            "target": self._name(row[MECH]),
+        }
 
-    def _hazard(self, mech: int) -> str:
-        """Name what burned a mech: the hazard in the cells around it."""
-        x, y, z = np.floor(self._batch.numpy("pos")[0, mech]).astype(int)
-        cells: NDArray[np.uint8] = self._batch.numpy("material")[0]
-        near = cells[: max(z, 0) + 1, max(y - 2, 0) : y + 3, max(x - 2, 0) : x + 3]
-        found = [name for material, name in HAZARDS.items() if (near == material).any()]
-        return found[0] if found else UNKNOWN_HAZARD
+
+def _place(row: list[int]) -> tuple[float, float, float]:
+    """Return where something happened [vox]."""
+    x, y, z = (round(row[axis] / EXACT, DECIMALS) for axis in (X, Y, Z))
+    return x, y, z
 
 
 READERS: dict[int, Callable[[EventLog, list[int]], Event | None]] = {
@@ -117,6 +162,7 @@ READERS: dict[int, Callable[[EventLog, list[int]], Event | None]] = {
     int(journal.KILL): EventLog._kill,
     int(journal.ASSIST): EventLog._assist,
     int(journal.LAUNCH): EventLog._launch,
+    int(journal.IMPACT): EventLog._impact,
     int(journal.AMS): EventLog._defence,
 }
-"""How each kind of row is read; other kinds are about places."""
+"""How each kind of row is read; the others tell of mishaps, which are statistics."""

@@ -34,6 +34,7 @@ from echelon.replay.writer import MatchWriter, world_payload
 from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.backend import Program
 from echelon.sim.batch import Batch
+from echelon.sim.state import JOURNAL_VALUES
 from echelon.sim.tables import duration_ticks
 
 SPLASH_MARGIN = 1.5
@@ -294,7 +295,7 @@ class Recorder:
         if count == track.seen:
             return
         at = np.arange(track.seen, count) % arrays["frames"].shape[1]
-        events = self._logged(arrays["journal"][page], int(arrays["journal_count"][page]))
+        events = self._logged(arrays["journal"][page, :, :JOURNAL_VALUES], int(arrays["journal_count"][page]))
         rounds = self._logged(arrays["round_log"][page], int(arrays["round_count"][page]))
         clouds = self._logged(arrays["cloud_log"][page], int(arrays["cloud_count"][page]))
         cells, kinds = self._changed(track, events)

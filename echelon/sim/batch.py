@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 from echelon.config import EnvConfig
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Backend, Program, Runner, resolve_device
-from echelon.sim.state import GROUPS, JOURNAL_ROWS_PER_MECH, JOURNAL_VALUES, Field, all_fields, allocate, sizes
+from echelon.sim.state import (
+    GROUPS,
+    JOURNAL_DETAIL,
+    JOURNAL_ROWS_PER_MECH,
+    JOURNAL_VALUES,
+    Field,
+    all_fields,
+    allocate,
+    sizes,
+)
 from echelon.sim.tables import pack_rules
 
 
@@ -176,14 +185,14 @@ class Batch:
         return self.backend.capture(program)
 
     def keep_journal(self, envs: Sequence[int]) -> None:
-        """Make room for the journal of ``envs``: ``journal`` [page, row, value], ``journal_count`` [page].
+        """Make room for the journal of ``envs``: ``journal`` [page, row, value and detail], ``journal_count`` [page].
 
         Page i is that of ``envs[i]``; ``page_open`` [page] is 1 until its episode ends.
         """
         self.backend.choose(envs)
         pages, rows = len(envs), JOURNAL_ROWS_PER_MECH * self.num_mechs
         arrays = {
-            "journal": wp.zeros((pages, rows, JOURNAL_VALUES), dtype=wp.int32, device=self.device),
+            "journal": wp.zeros((pages, rows, JOURNAL_VALUES + JOURNAL_DETAIL), dtype=wp.int32, device=self.device),
             "journal_count": wp.zeros(pages, dtype=wp.int32, device=self.device),
             "page_open": wp.full(pages, 1, dtype=wp.int32, device=self.device),
         }

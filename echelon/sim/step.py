@@ -80,7 +80,7 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
             ),
             *in_phase(
                 "weapons",
-                [*shots, *hits, *noted(journal.note_launches, journal.note_hits), *wrecks],
+                [*shots, *noted(journal.note_launches), *hits, *noted(journal.note_hits), *wrecks],
             ),
             *in_phase("movement", [Launch(motion.move, ENV), *falls]),
         ],
