@@ -40,7 +40,7 @@ def assist(
     bank_flow: wp.array4d(dtype=wp.uint8), map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
     # state in
     alive: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), weight: float,
-    # controls
+    # out
     drive: wp.array2d(dtype=wp.vec4),
 ):
     """Blend the direction to a mech's waypoint into its forward and strafe throttles."""
