@@ -171,7 +171,7 @@ def test_the_fuzz_fights():
     """Battles thrown together in the middle must hurt and kill, or the laws are checked on nothing."""
     cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32), max_episode_seconds=20.0)
     seen: Counter[str] = Counter()
-    for seed in range(4):
+    for seed in range(8):
         arena = Arena(cfg, seed, seed)
         gather(arena)
         seen += arena.play(["duel", "broken", "full"], STEPS)
