@@ -15,10 +15,12 @@ from typing import Literal
 from echelon.config_display import DisplayConfig
 from echelon.config_ranges import (
     CONNECTIVITY_RANGES,
-    LARGE,
+    ENV_RANGES,
+    LEAST_WIN_S,
     OBS_NORM_RANGES,
     PHYSICS_RANGES,
     STRICT,
+    WORLD_RANGES,
     require,
     require_ranges,
     require_span,
@@ -168,6 +170,9 @@ class PhysicsConfig:
         require_ranges(self, "physics", PHYSICS_RANGES)
         wanted = f"at most quality_max, {self.quality_max:g}"
         require(self.quality_min <= self.quality_max, "physics.quality_min", self.quality_min, wanted)
+        top, wanted = self.max_stability, f"at most max_stability, {self.max_stability:g}"
+        for name in ("legged_max_stability", "stand_up_stability"):
+            require(getattr(self, name) <= top, f"physics.{name}", getattr(self, name), wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,10 +220,7 @@ class WorldConfig:
     """Largest allowed ratio of the teams' distances to the zone; 0 allows any."""
 
     def __post_init__(self) -> None:
-        for name in ("size_x", "size_y"):
-            require(SHORTEST_EDGE <= getattr(self, name) <= 400, f"world.{name}", getattr(self, name), "20 to 400")
-        require(12 <= self.size_z <= 64, "world.size_z", self.size_z, "12 to 64")
-        require(0.01 <= self.voxel_size_m <= 1000, "world.voxel_size_m", self.voxel_size_m, "0.01 to 1000 m")
+        require_ranges(self, "world", WORLD_RANGES)
         ratio = self.max_distance_ratio
         wanted = "0 for any, else 1.05 to 1000"
         require(ratio == 0 or 1.05 <= ratio <= 1000, "world.max_distance_ratio", ratio, wanted)
@@ -303,18 +305,13 @@ class EnvConfig:
     """Reward weights."""
 
     def __post_init__(self) -> None:
-        require(1 <= self.num_packs <= 20, "env.num_packs", self.num_packs, "1 to 20")
+        require_ranges(self, "env", ENV_RANGES)
         require_span(self.map_size_range, "env.map_size_range", SHORTEST_EDGE, self.world.size_x)
         require_span(self.packs_per_team_range, "env.packs_per_team_range", 1, self.num_packs)
-        require(0.001 <= self.dt_sim <= 0.5, "env.dt_sim", self.dt_sim, "0.001 to 0.5 seconds")
-        require(1 <= self.decision_repeat <= 1000, "env.decision_repeat", self.decision_repeat, "1 to 1000 ticks")
-        limit = self.max_episode_seconds
-        require(0 < limit <= 86400, "env.max_episode_seconds", limit, "> 0 to 86400 seconds")
-        require(0 < self.zone_radius_vox <= 400, "env.zone_radius_vox", self.zone_radius_vox, "> 0 to 400 vox")
-        require(0 <= self.contested_floor <= 1, "env.contested_floor", self.contested_floor, "0 to 1")
-        require(0 < self.zone_win_share <= LARGE, "env.zone_win_share", self.zone_win_share, "> 0")
-        require(0 <= self.comm_dim <= 64, "env.comm_dim", self.comm_dim, "0 to 64")
-        require(0 <= self.gamma <= 1, "env.gamma", self.gamma, "0 to 1")
+        limit, wanted = self.max_episode_seconds, f"at least one decision, {self.dt_act:g} seconds"
+        require(limit / self.dt_act >= 1 - 1e-6, "env.max_episode_seconds", limit, wanted)
+        wanted = f"a winning score of at least {LEAST_WIN_S:g} seconds, which {self.zone_score_to_win:g} is not"
+        require(self.zone_score_to_win >= LEAST_WIN_S, "env.zone_win_share", self.zone_win_share, wanted)
 
     @property
     def dt_act(self) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from echelon.config_game import STRICT, require
-from echelon.config_ranges import CURRICULUM_RANGES, EVAL_RANGES, OPPONENT_RANGES, require_ranges
+from echelon.config_ranges import CURRICULUM_RANGES, EVAL_RANGES, OPPONENT_RANGES, require_kinds, require_ranges
 
 PilotSkill = Literal["legacy", "trivial", "easy", "medium", "hard", "expert"]
 """Names of the scripted pilots, as ``echelon.agents`` has them."""
@@ -43,6 +43,7 @@ class MixConfig:
     """Snapshots of this run, which do not learn."""
 
     def __post_init__(self) -> None:
+        require_kinds(self, "opponents.mix")
         for item in fields(self):
             value = getattr(self, item.name)
             require(0 <= value <= 1e6, f"opponents.mix.{item.name}", value, "0 to 1e6")

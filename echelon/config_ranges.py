@@ -6,24 +6,72 @@ play stops being interesting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 STRICT: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True}
 """Pydantic settings shared by all dataclasses: unknown keys are errors, docstrings become descriptions."""
 
 
 def require(ok: bool, name: str, value: object, wanted: str) -> None:
-    """Raise ``ValueError`` naming the field, its value and what was wanted, unless ``ok``."""
+    """Raise ``ValueError`` naming in one line the field, its value and what was wanted, unless ``ok``."""
     if not ok:
-        raise ValueError(f"{name} is {value!r}, wanted {wanted}")
+        raise ValueError(f"{name} is {' '.join(repr(value).split())}, wanted {wanted}")
+
+
+Fits = Callable[[object], bool]
+"""Whether a value is of a kind."""
+KINDS: Mapping[type, tuple[Fits, str]] = {
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int: (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number (int)"),
+    float: (lambda value: isinstance(value, (int, float)) and not isinstance(value, bool), "a number (float)"),
+    str: (lambda value: isinstance(value, str), "a text (str)"),
+}
+"""Kinds of dials by their annotation; truth is no number here, although Python counts it as one."""
+
+
+def _kind_of(hint: Any) -> tuple[Fits, str]:
+    """Return what fits an annotation, and how to say so; spans are left to ``require_span``, which says more."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return lambda value: isinstance(value, str) and value in inside, f"one of: {', '.join(map(str, inside))}"
+    if origin in (Union, UnionType):
+        kinds = [_kind_of(arm) for arm in inside if arm is not NoneType]
+        words = [wanted for _, wanted in kinds] + ["none"] * (NoneType in inside)
+        absent = NoneType in inside
+        return lambda value: (absent and value is None) or any(fits(value) for fits, _ in kinds), ", or ".join(words)
+    if hint in KINDS:
+        return KINDS[hint]
+    if is_dataclass(hint) and isinstance(hint, type):
+        return lambda value: isinstance(value, hint), f"a {hint.__name__}"
+    return lambda value: True, "anything"
+
+
+@cache
+def _kinds(config_type: type) -> tuple[tuple[str, Fits, str], ...]:
+    """Return name, test and wording of every field; once per class, for reading annotations is slow."""
+    return tuple((name, *_kind_of(hint)) for name, hint in get_type_hints(config_type).items())
+
+
+def require_kinds(config: object, prefix: str) -> None:
+    """Raise ``ValueError`` for the first field that is not what its annotation says; see ``require_ranges``.
+
+    Names are members of their ``Literal``, sections are dataclasses, and what may be absent is None.
+    """
+    for name, fits, wanted in _kinds(type(config)):
+        value = getattr(config, name)
+        require(fits(value), f"{prefix}.{name}".lstrip("."), value, wanted)
 
 
 def require_ranges(config: object, prefix: str, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Raise ``ValueError`` for the first dial outside its range, both ends included; what is no number is outside.
+    """Raise ``ValueError`` for the first dial of another kind than annotated, then for the first outside its range.
 
-    A dial of no section has an empty ``prefix``.
+    Both ends are included; what is no number is outside. A dial of no section has an empty ``prefix``.
     """
+    require_kinds(config, prefix)
     for name, (low, high) in ranges.items():
         value = getattr(config, name)
         require(low <= value <= high, f"{prefix}.{name}".lstrip("."), value, f"{low:g} to {high:g}")
@@ -55,16 +103,29 @@ PHYSICS_RANGES: dict[str, tuple[float, float]] = {
     "rear_factor": AMOUNT, "leg_height": SHARE, "leg_body_share": SHARE, "paint_bonus": AMOUNT, "radar_vox": AMOUNT,
     "bloom_heat": AMOUNT, "ewar_vox": POSITIVE, "ecm_weight": AMOUNT, "eccm_weight": AMOUNT, "quality_min": AMOUNT,
     "quality_max": POSITIVE, "paint_quality": AMOUNT, "targeted_vox": AMOUNT, "acoustic_occlusion": SHARE,
-    "smoke_radius_vox": AMOUNT, "smoke_life_s": (0.0, 15.0), "ams_vox": AMOUNT, "ams_chance": SHARE,
+    "smoke_radius_vox": AMOUNT, "smoke_life_s": (0.0, 13.6), "ams_vox": AMOUNT, "ams_chance": SHARE,
     "ams_cooldown_s": (0.0, HOUR_S), "homing_gain_s": AMOUNT, "loft": AMOUNT, "kinetic_cone_rad": ANGLE,
     "kinetic_focus_cone_rad": ANGLE, "spawn_jitter_vox": (0.0, 0.25), "spawn_yaw_jitter_rad": ANGLE,
     "landing_free_speed": AMOUNT, "landing_shock": AMOUNT, "landing_crash": AMOUNT,
 }  # fmt: skip
-"""Least and most of each dial; smoke lives for three launcher cooldowns at most, since a mech has three clouds."""
+"""Least and most of each dial.
+
+A mech has room for three clouds and a launcher cooldown of 5 s. The fourth round may burst at once where the first flew
+its 1.33 s, so that clouds may live for three cooldowns less that flight; rounding to ticks never adds to it.
+"""
 CONNECTIVITY_RANGES = {
     "clearance_z": (1, 16), "obstacle_inflate_radius": (0, 8), "wall_cost": (0, 10**6), "carve_width": (1, 64),
     "max_digs": (0, 64), "max_regenerations": (0, 64),
 }  # fmt: skip
+ENV_RANGES: dict[str, tuple[float, float]] = {
+    "num_packs": (1, 20), "dt_sim": (0.001, 0.48), "decision_repeat": (1, 1000), "contested_floor": SHARE,
+    "comm_dim": (0, 64), "gamma": SHARE, "max_episode_seconds": (0.001, 86400.0), "zone_radius_vox": (0.01, 400.0),
+    "zone_win_share": POSITIVE,
+}  # fmt: skip
+"""Least and most of each dial; a tick is no longer than the shortest flight of a round, that of the autocannon."""
+LEAST_WIN_S = 0.01
+"""Least zone score that may win [s]: well above the slack with which summed scores are compared."""
+WORLD_RANGES = {"size_x": (20, 400), "size_y": (20, 400), "size_z": (12, 64), "voxel_size_m": (0.01, 1000.0)}
 DISPLAY_RANGES: dict[str, tuple[float, float]] = {
     "memory_s": (0.0, 60.0), "margin": AMOUNT, "noise": SHARE, "class_certainty": SHARE, "quality_age_s": AMOUNT,
     "jam_age_s": AMOUNT, "jam_confidence": SHARE, "jam_class": SHARE, "eccm_most": SHARE, "eccm_confidence": AMOUNT,

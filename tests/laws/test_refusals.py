@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from echelon.config import EnvConfig
+from echelon.arena.settings import ArenaConfig
+from echelon.config import EnvConfig, PhysicsConfig, RunConfig
+from echelon.config_ranges import ENV_RANGES, LEAST_WIN_S, PHYSICS_RANGES
+from echelon.env.referee import SCORE_ROUNDING
 from echelon.gen.generate import generate
+from echelon.sim.arsenal import WEAPONS
+from echelon.sim.state import CLOUDS_PER_MECH
+from echelon.sim.tables import duration_ticks, life_ticks
 
 NAN, INF = math.nan, math.inf
 SHARE, POSITIVE, NATURAL = (-0.1, 1.1), (-1.0, 0.0), (-1.0,)
 IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
-    "env.num_packs": (-1, 0, 21), "env.dt_sim": (-0.05, 0.0, 1e9), "env.decision_repeat": (-1, 0, 10**9),
+    "env.num_packs": (-1, 0, 21), "env.dt_sim": (-0.05, 0.0, 0.5, 1e9), "env.decision_repeat": (-1, 0, 10**9),
     "env.max_episode_seconds": (-1.0, 0.0), "env.comm_dim": (-1, 65), "env.zone_radius_vox": POSITIVE,
     "env.contested_floor": SHARE, "env.zone_win_share": POSITIVE, "env.gamma": SHARE,
     "world.size_x": (0, 19, 401), "world.size_y": (0, 19, 401), "world.size_z": (0, 11, 65),
@@ -40,7 +46,7 @@ IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
     "physics.bloom_heat": NATURAL, "physics.ewar_vox": POSITIVE, "physics.ecm_weight": NATURAL,
     "physics.eccm_weight": NATURAL, "physics.quality_min": NATURAL, "physics.quality_max": POSITIVE,
     "physics.paint_quality": NATURAL, "physics.targeted_vox": NATURAL, "physics.acoustic_occlusion": SHARE,
-    "physics.smoke_radius_vox": NATURAL, "physics.smoke_life_s": (-1.0, 16.0), "physics.ams_vox": NATURAL,
+    "physics.smoke_radius_vox": NATURAL, "physics.smoke_life_s": (-1.0, 13.7), "physics.ams_vox": NATURAL,
     "physics.ams_chance": SHARE, "physics.ams_cooldown_s": (-1.0, 1e9), "physics.homing_gain_s": NATURAL,
     "physics.loft": NATURAL, "physics.kinetic_cone_rad": NATURAL, "physics.kinetic_focus_cone_rad": NATURAL,
     "physics.spawn_jitter_vox": (-0.1, 0.6), "physics.spawn_yaw_jitter_rad": NATURAL,
@@ -126,3 +132,77 @@ def test_limits_in_the_wrong_order_are_refused():
 def test_a_zone_without_room_is_refused():
     with pytest.raises(ValueError, match="zone radius is 0.0, wanted more than 0"):
         generate(EnvConfig().world, 0, num_packs=1, zone_radius_vox=0.0)
+
+
+WRONG_KINDS: dict[Any, tuple[Any, ...]] = {
+    bool: (1, 0.0, "no", None), int: (1.5, 1.0, "2", True, None, [1]), float: ("1", True, None, [0.5], 1j),
+    str: (1, None, b"cpu"),
+}  # fmt: skip
+"""What is none of a kind."""
+
+
+def of_another_kind(config: Any) -> list[tuple[Any, str, Any]]:
+    """Return a section, the name of a field, and a value that the field cannot have, for every field of a tree."""
+    found: list[tuple[Any, str, Any]] = []
+    for name, hint in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        arms = [arm for arm in get_args(hint) if arm is not type(None)]
+        if is_dataclass(value):
+            found += [*of_another_kind(value), (config, name, {"size_x": 40})]
+        elif get_origin(hint) is Literal:
+            found += [(config, name, wrong) for wrong in ("nope", 1, None, ["full"])]
+        elif arms == [float]:
+            found += [(config, name, wrong) for wrong in ("1", True)]
+        elif get_origin(hint) is not tuple and not any(get_origin(arm) is tuple for arm in arms):
+            found += [(config, name, wrong) for wrong in WRONG_KINDS[hint]]
+    return found
+
+
+@pytest.mark.parametrize("whole", [RunConfig(), ArenaConfig()], ids=["run", "arena"])
+def test_a_value_of_another_kind_is_refused_by_the_name_of_its_dial(whole):
+    cases = of_another_kind(whole)
+    assert len(cases) > 3 * len(fields(whole))
+    for section, name, wrong in cases:
+        with pytest.raises(ValueError, match=rf"\b{name} is .*, wanted ") as refused:
+            replace(section, **{name: wrong})
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("section", "dials", "said"),
+    [
+        ("physics", {"legged_max_stability": 101.0}, "physics.legged_max_stability is 101.0, wanted at most"),
+        ("physics", {"stand_up_stability": 101.0}, "physics.stand_up_stability is 101.0, wanted at most"),
+        ("", {"max_episode_seconds": 0.2}, "env.max_episode_seconds is 0.2, wanted at least one decision, 0.25 sec"),
+        ("", {"zone_win_share": 1e-6}, "env.zone_win_share is 1e-06, wanted a winning score of at least 0.01 seconds"),
+    ],
+)
+def test_dials_that_contradict_each_other_are_refused(section, dials, said):
+    with pytest.raises(ValueError, match=said):
+        replace(PhysicsConfig() if section else EnvConfig(), **dials)
+
+
+def test_an_episode_of_one_decision_is_played():
+    cfg = EnvConfig(dt_sim=0.1, decision_repeat=3, max_episode_seconds=0.3)
+    assert cfg.dt_act > 0.3 and cfg.max_steps == 1
+
+
+def test_the_least_winning_score_is_no_rounding():
+    assert LEAST_WIN_S >= 10 * float(SCORE_ROUNDING)
+
+
+TICKS_S = (0.001, 0.02, 1 / 60, 0.025, 0.03, 0.05, 0.07, 0.1, 0.25, 1 / 3, 0.48)
+
+
+@pytest.mark.parametrize("dt", TICKS_S)
+def test_every_round_flies_and_smoke_never_outgrows_its_pool(dt):
+    low, high = ENV_RANGES["dt_sim"]
+    assert low <= dt <= high
+    longest = duration_ticks(PHYSICS_RANGES["smoke_life_s"][1], dt)
+    for weapon in WEAPONS:
+        if weapon.speed_vox_s:
+            assert life_ticks(weapon.life_s, dt) >= 1, weapon.weapon.name
+        if weapon.bursts_smoke:
+            # The first round bursts at the end of its flight, the last one the moment that it is fired.
+            last = CLOUDS_PER_MECH * duration_ticks(weapon.cooldown_s, dt)
+            assert life_ticks(weapon.life_s, dt) + longest <= last
