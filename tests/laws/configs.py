@@ -5,7 +5,7 @@ Sizes are weighted to small maps and few mechs, so that hundreds of battles fit 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -13,34 +13,73 @@ import numpy as np
 from hypothesis import strategies as st
 
 from echelon.actions import action_dim
-from echelon.config import ConnectivityConfig, EnvConfig, PhysicsConfig, WorldConfig
+from echelon.config import (
+    ConnectivityConfig,
+    DisplayConfig,
+    EnvConfig,
+    ObsNormConfig,
+    PhysicsConfig,
+    RewardConfig,
+    WorldConfig,
+)
+from echelon.config_ranges import DISPLAY_RANGES, OBS_NORM_RANGES, PHYSICS_RANGES, REWARD_RANGES
 
-SHARES = frozenset((
-    "damping", "legged_speed", "legged_jet", "water_speed", "shutdown_restart", "regen_legged_loss",
-    "regen_moving_loss", "regen_suppressed_loss", "regen_min", "rear_cos", "leg_height", "leg_body_share",
-    "bloom_heat", "ecm_weight", "eccm_weight", "quality_min", "paint_quality", "acoustic_occlusion", "ams_chance",
-))  # fmt: skip
-"""Physics dials that are shares, 0 to 1."""
-MOST = {"smoke_life_s": 15.0, "spawn_jitter_vox": 0.25, "step_height_vox": 1.8, "step_max_vz": 2.0}
-"""Largest values of dials whose range is not open."""
+MOST = {"step_height_vox": 1.8, "step_max_vz": 2.0, "memory_s": 10.0, "low_stability": 100.0}
+"""Largest values drawn of dials whose range is wider."""
 FACTORS = (0.5, 0.75, 1.0, 1.0, 1.25, 2.0)
 """What a dial's default is multiplied by."""
 KINDS = ("uniform", "full", "held", "broken", "huge", "still", "duel")
 """Ways of pressing buttons."""
 JUNK = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, -0.0, 2.0], np.float32)
-DIALS = tuple(f.name for f in fields(PhysicsConfig) if f.name != "landing")
+Ranges = Mapping[str, tuple[float, float]]
+WEIGHTS = ("approach", "zone", "damage", "kill", "assist", "death", "win", "loss", "draw")
+"""Reward weights, which may have either sign."""
+
+
+def turned(draw: st.DrawFn, base: Any, ranges: Ranges, most: int, negative: Sequence[str] = ()) -> dict[str, float]:
+    """Return up to ``most`` dials multiplied by a factor, within their range; some of those by a negative one."""
+    changed: dict[str, float] = {}
+    for name in draw(st.lists(st.sampled_from(sorted(ranges)), max_size=most, unique=True)):
+        low, high = ranges[name]
+        sign = draw(st.sampled_from((1.0, -1.0))) if name in negative else 1.0
+        value = sign * getattr(base, name) * draw(st.sampled_from(FACTORS))
+        changed[name] = max(low, min(value, high, MOST.get(name, high)))
+    return changed
 
 
 @st.composite
 def physics(draw: st.DrawFn) -> PhysicsConfig:
     """A few dials of the physics away from their defaults."""
     base = PhysicsConfig()
-    changed: dict[str, float] = {}
-    for name in draw(st.lists(st.sampled_from(DIALS), max_size=8, unique=True)):
-        value = getattr(base, name) * draw(st.sampled_from(FACTORS))
-        most = MOST.get(name, 1.0 if name in SHARES else np.inf)
-        changed[name] = min(value, most)
+    changed = turned(draw, base, PHYSICS_RANGES, 8)
+    top = changed.get("max_stability", base.max_stability)
+    for name in ("legged_max_stability", "stand_up_stability"):
+        changed[name] = min(changed.get(name, getattr(base, name)), top)
     return replace(base, landing=draw(st.booleans()), **changed)
+
+
+@st.composite
+def displays(draw: st.DrawFn) -> DisplayConfig:
+    """A display with a few dials turned, each at its ends as well, and some of it switched off."""
+    base = DisplayConfig()
+    dials = {name: ends for name, ends in DISPLAY_RANGES.items() if name != "attention"}
+    changed: dict[str, Any] = turned(draw, base, dials, 4)
+    for name in draw(st.lists(st.sampled_from(sorted(dials)), max_size=2, unique=True)):
+        low, high = dials[name]
+        changed[name] = draw(st.sampled_from((low, min(high, MOST.get(name, high)))))
+    for name in ("keeps_slots", "alerts", "reports", "scope", "descriptor", "degrades"):
+        changed[name] = draw(st.sampled_from((True, True, False)))
+    oracle, attention = draw(st.sampled_from((False, False, True))), draw(st.sampled_from((0, 0, 1, 20, 100)))
+    suites = draw(st.sampled_from(("own", "own", "swapped", "scout", "light", "medium", "heavy")))
+    return replace(base, oracle=oracle, attention=attention, suites=suites, **changed)
+
+
+@st.composite
+def rewards(draw: st.DrawFn) -> RewardConfig:
+    """Weights of either sign, in every form of approach."""
+    base = RewardConfig()
+    mode = draw(st.sampled_from(("pbrs", "pbrs", "decay", "off")))
+    return replace(base, approach_mode=mode, **turned(draw, base, REWARD_RANGES, 5, negative=WEIGHTS))
 
 
 @st.composite
@@ -49,7 +88,7 @@ def worlds(draw: st.DrawFn) -> WorldConfig:
     edge = st.one_of(st.integers(20, 32), st.integers(24, 48), st.integers(20, 64), st.integers(20, 200))
     x = draw(edge)
     y = draw(edge) if x <= 64 else draw(st.integers(20, 48))
-    z = draw(st.one_of(st.integers(16, 24), st.integers(16, 64)))
+    z = draw(st.one_of(st.integers(12, 15), st.integers(16, 24), st.integers(12, 64)))
     ratio = draw(st.sampled_from((0.0, 0.0, 1.5)))
     rules = ConnectivityConfig(clearance_z=draw(st.integers(4, 6)))
     checked = draw(st.booleans()) if x * y > 2500 else True
@@ -107,6 +146,9 @@ def environments(draw: st.DrawFn) -> Game:
         zone_win_share=draw(st.sampled_from((0.1, 0.5, 1.0))),
         truncation_bootstraps=draw(flag),
         physics=draw(physics()),
+        display=draw(displays()),
+        obs_norm=ObsNormConfig(**turned(draw, ObsNormConfig(), OBS_NORM_RANGES, 3)),
+        reward=draw(rewards()),
     )
     return Game(cfg)
 
