@@ -133,7 +133,7 @@ def show_own_body(
     obs[t, n, self_at + 15] = running * float(ecm[e, m])
     obs[t, n, self_at + 16] = running * float(eccm[e, m])
     obs[t, n, self_at + 17] = float(suppressed[e, m]) / float(rules.suppressed_ticks)
-    obs[t, n, self_at + 18] = wp.min(1.0, float(cooldown[e, m, AMS_TIMER]) / float(rules.ams_ticks))
+    obs[t, n, self_at + 18] = wp.min(1.0, float(cooldown[e, m, AMS_TIMER]) / float(wp.max(1, rules.ams_ticks)))
     v = running * to_heading(vel[e, m], cos_sin(yaw[e, m]))
     obs[t, n, self_at + 19] = clamp_unit(v[0] / obs_scale[0])
     obs[t, n, self_at + 20] = clamp_unit(v[1] / obs_scale[0])

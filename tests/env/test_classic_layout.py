@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from echelon.agents.heuristic import install
-from echelon.config import EnvConfig, WorldConfig
+from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
 from echelon.env import observe
+from echelon.sim.arsenal import Cooldown
 from tests import oracles_classic as rules
 from tests.env.battle import Battle
 from tests.oracles import AIR, MISSILE, MOVES, SOLID
@@ -107,6 +108,17 @@ def test_a_shut_down_pilot_knows_neither_its_speed_nor_runs_its_jammer():  # RL-
     assert not battle.obs[..., at : at + 3].any()
     assert not battle.obs[..., column(battle, "self.ecm") : column(battle, "self.eccm") + 1].any()
     assert (battle.obs[..., column(battle, "self.shutdown")] == 1).all()
+    battle.close()
+
+
+@pytest.mark.parametrize(("cooldown_s", "ticks", "shown"), [(0.0, 0, 0.0), (1.0, 0, 0.0), (1.0, 5, 0.25)])
+def test_point_defence_shows_the_share_of_its_cooldown_left(cooldown_s, ticks, shown):
+    battle = Battle(obs_layout="classic", physics=PhysicsConfig(ams_cooldown_s=cooldown_s))
+    timers = battle["cooldown"].copy()
+    timers[..., Cooldown.AMS] = ticks
+    battle.batch.set("cooldown", timers)
+    battle.look()
+    assert (battle.obs[..., column(battle, "self.ams_cooldown")] == shown).all() and not battle["bad_obs"].any()
     battle.close()
 
 

@@ -148,6 +148,13 @@ def test_a_budget_of_attention_takes_slots(points, slots):
     assert tuple(display.constants(cfg)["suite_slots"][0]) == slots
 
 
+def test_a_display_without_slots_shows_a_panel_without_contacts():
+    battle = Battle(display=DisplayConfig(attention=1))
+    assert not any(display.constants(battle.cfg)["suite_slots"][0])
+    assert not battle["bad_obs"].any() and not battle.obs[..., observe.offset("panel")].any()
+    battle.close()
+
+
 def test_the_classic_layout_has_no_display_manager():
     rows = []
     for dials in (DisplayConfig(), DisplayConfig(noise=1.0, memory_s=0.0, oracle=True, scope=False, suites="scout")):
