@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
+    from click import Context
+
     from echelon.atlas.relief import Sheet
     from echelon.atlas.scene import Scene
     from echelon.gen.generate import GeneratedMap
@@ -21,7 +25,19 @@ ANY_BIOME = "any"
 MANY_SEEDS = 10_000
 """Most maps that ``--count`` makes."""
 
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+"""What somebody meant as a seed."""
+
 app = typer.Typer(help="Make a map from a seed, and look at one.", no_args_is_help=True, rich_markup_mode=None)
+
+
+class SeedCommand(TyperCommand):
+    """A command to which ``-3`` is a wrong seed and no option that does not exist."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Let negative numbers through to the argument."""
+        ctx.ignore_unknown_options = any(word.startswith("-") and NUMBER.fullmatch(word) for word in args)
+        return super().parse_args(ctx, args)
 
 
 def complete_biomes(incomplete: str) -> list[str]:
@@ -74,18 +90,21 @@ class Recipe:
         x, y = (env.world.size_x, env.world.size_y) if self.size is None else _edges(self.size)
         z = env.world.size_z if self.height is None else self.height
         ratio = env.world.max_distance_ratio if self.ratio is None else self.ratio
+        given = {"num_packs": self.packs, "zone_radius_vox": self.zone_radius}
         try:
-            return {
-                "world": replace(env.world, size_x=x, size_y=y, size_z=z, max_distance_ratio=ratio),
-                "num_packs": replace(env, num_packs=env.num_packs if self.packs is None else self.packs).num_packs,
-                "zone_radius_vox": env.zone_radius_vox if self.zone_radius is None else self.zone_radius,
-                "biome": "" if self.biome == ANY_BIOME else self.biome,
-            }
+            env = replace(env, **{dial: value for dial, value in given.items() if value is not None})
+            world = replace(env.world, size_x=x, size_y=y, size_z=z, max_distance_ratio=ratio)
         except ValueError as error:
             raise ConfigError(str(error)) from None
+        return {
+            "world": world,
+            "num_packs": env.num_packs,
+            "zone_radius_vox": env.zone_radius_vox,
+            "biome": "" if self.biome == ANY_BIOME else self.biome,
+        }
 
 
-@app.command("make")
+@app.command("make", cls=SeedCommand)
 def make(
     seed: Annotated[int, typer.Argument(metavar="[SEED]", min=0, help="Map seed; the first one with --count.")] = 0,
     size: SizeOption = None,
@@ -111,6 +130,8 @@ def make(
         if out is not None or png is not None:
             raise ConfigError("--count makes many maps, --out and --png write one; wanted one or the other")
         return _compare(recipe, seed, count, as_json)
+    if out is not None and not out.parent.is_dir():
+        raise ConfigError(f"folder {str(out.parent)!r} does not exist, wanted one that does to save the map in")
     made, took = _generate(recipe, seed)
     found = _describe(made, took)
     _write(made, out, png, found)
@@ -123,7 +144,7 @@ def make(
     return output.DONE
 
 
-@app.command("show")
+@app.command("show", cls=SeedCommand)
 def show(
     what: Annotated[
         str,
@@ -251,9 +272,10 @@ def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> int:
 
 def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
     """Return a title and the scene of a seed, a saved map, a replay, a match or a run; a file wins over a seed."""
-    from echelon.atlas.file import is_world_file, load_world
+    from echelon.atlas.file import SUFFIX, WorldFileError, is_world_file, load_world
     from echelon.atlas.scene import scene_of_map, scene_of_replay
     from echelon.gen.generate import MAX_SEED
+    from echelon.jobs.config_layers import ConfigError
     from echelon.replay.reader import Replay
     from echelon_cli.commands.replay import find_replay
 
@@ -261,7 +283,13 @@ def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
     if path.is_file() and is_world_file(path):
         made = load_world(path)
         return f"{path.name}, seed {made.map_seed}", scene_of_map(made)
-    if not path.exists() and what.isdecimal() and int(what) <= MAX_SEED:
+    if path.is_file() and path.suffix == SUFFIX:
+        raise WorldFileError(
+            f"{path.name!r} is no saved map, wanted what 'echelon world make --out FILE{SUFFIX}' writes"
+        )
+    if not path.exists() and NUMBER.fullmatch(what):
+        if not (what.isdecimal() and int(what) <= MAX_SEED):
+            raise ConfigError(f"map seed is {what}, wanted a whole number from 0 to {MAX_SEED}")
         return f"seed {int(what)}", scene_of_map(_generate(recipe, int(what))[0])
     with Replay(find_replay(what)) as replay:
         return f"{replay.path.name}, map {replay.header.get('map_seed', 0)}", scene_of_replay(replay)

@@ -129,7 +129,7 @@ def test_a_mistake_is_one_line(echelon, words, said):
 
 def test_an_unknown_device_is_one_line(echelon):
     code, _, err = echelon("sim", *SMALL, "--device", "gpu9")
-    assert code == output.FAILED and "'gpu9' does not exist" in err and err.count("\n") == 1
+    assert code == output.USAGE and "'gpu9' does not exist" in err and err.count("\n") == 1
 
 
 def test_ctrl_c_prints_the_table_of_what_was_played(repository, tmp_path):

@@ -168,6 +168,13 @@ MISTAKES = {
     "layer": (("show", "1", "--layer", "20"), 2, "layer is 20, wanted 0 to 19"),
     "class": (("show", "1", "--nav", "tank"), 2, "class 'tank' does not exist (have: scout"),
     "two views": (("show", "1", "--heights", "--layer", "1"), 2, "one view each"),
+    "zone nan": (("make", "--zone-radius", "nan"), 2, "env.zone_radius_vox is nan, wanted 0.01 to 400"),
+    "zone wide": (("make", "--zone-radius", "500"), 2, "env.zone_radius_vox is 500.0, wanted 0.01 to 400"),
+    "no folder": (("make", "--out", "no/such/a.ecw"), 2, "folder 'no/such' does not exist"),
+    "seed large": (("show", "99999999999"), 2, "map seed is 99999999999, wanted a whole number from 0 to 4294967295"),
+    "seed below": (("show", "-3"), 2, "map seed is -3, wanted a whole number from 0"),
+    "seed part": (("show", "1.5"), 2, "map seed is 1.5, wanted a whole number from 0"),
+    "no option": (("show", "1", "--heigth"), 2, "No such option: --heigth"),
     "nothing": (("show", "nobody"), 3, "run 'nobody' does not exist"),
 }
 
@@ -184,7 +191,10 @@ def test_a_file_that_is_no_map_is_one_line(echelon, tmp_path, data):
     path = tmp_path / "other.ecw"
     path.write_bytes(data)
     code, out, err = echelon("world", "show", str(path))
-    assert (code, out) == (output.FAILED, "") and "other.ecw" in err and err.count("\n") == 1
+    assert (code, out) == (output.FAILED, "") and err.count("\n") == 1
+    assert "other.ecw" in err and (
+        data.startswith(b"\x89ECW") or "no saved map, wanted what 'echelon world make" in err
+    )
 
 
 def test_a_picture_that_cannot_be_written_is_one_line(echelon, tmp_path):
