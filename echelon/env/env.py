@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon import actions as action
-from echelon.config import PACK_SIZE, EnvConfig
+from echelon.config import PACK_SIZE, EnvConfig, require
 from echelon.env import observe, reward
 from echelon.env.engine import Engine
 from echelon.env.events import COUNTED_EVENTS, Event, EventLog
+from echelon.env.inputs import action_values, config_or_default, require_no_options, told, whole_number
 from echelon.env.referee import REASONS, WINNERS
 from echelon.env.tape import Tape
 from echelon.gen.bank import bank_for
@@ -66,8 +67,9 @@ class EchelonEnv:
     def __init__(
         self, config: EnvConfig | None = None, *, device: str = "cpu", seed: int | None = None, record: bool = False
     ) -> None:
-        self.config = config or EnvConfig()
-        cfg = self.config
+        self.config = cfg = config_or_default(config)
+        if seed is not None:
+            seed = whole_number(seed, "seed", 0, SEED_LIMIT)
         self.comm_dim = cfg.comm_dim
         self.ACTION_DIM = action.action_dim(cfg.comm_dim)
         self.blue_ids = [f"blue_{i}" for i in range(cfg.team_size)]
@@ -85,6 +87,7 @@ class EchelonEnv:
         self.action_spaces = dict.fromkeys(self.possible_agents, self.action_space)
         self._device = device
         self._engine: Engine | None = None
+        self._closed = False
         self._tape = Tape() if record else None
         self._log: EventLog | None = None
         self._events: list[Event] = []
@@ -107,7 +110,9 @@ class EchelonEnv:
 
     @property
     def engine(self) -> Engine:
-        """The batch of one behind this environment; there is none before the first ``reset``."""
+        """The batch of one behind this environment; there is none before the first ``reset`` and after ``close``."""
+        if self._closed:
+            raise ValueError("the environment is closed, call reset() to begin anew")
         if self._engine is None:
             raise ValueError("the environment has not been reset, call reset() first")
         return self._engine
@@ -162,13 +167,13 @@ class EchelonEnv:
     ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
         """Begin an episode on the map of its seed; an explicit ``seed`` is the episode seed.
 
-        Returns observations and infos by agent. Raises ``ValueError`` for a seed outside 0 to 2**31 - 2.
+        Returns observations and infos by agent. Raises ``ValueError`` for a seed that is no whole number from 0 to
+        2**31 - 2, and for any option, since there are none.
         """
+        require_no_options(options)
         if seed is not None:
-            if not 0 <= int(seed) <= SEED_LIMIT:
-                raise ValueError(f"seed is {seed!r}, wanted 0 to {SEED_LIMIT}")
-            self.rng = np.random.default_rng(int(seed))
-            episode_seed = int(seed)
+            episode_seed = whole_number(seed, "seed", 0, SEED_LIMIT)
+            self.rng = np.random.default_rng(episode_seed)
         else:
             episode_seed = int(self.rng.integers(SEED_LIMIT))
         cfg = self.config
@@ -182,6 +187,7 @@ class EchelonEnv:
             self._log = EventLog(self._engine.batch, self.possible_agents)
         else:
             self._engine.batch.replace_maps(maps)
+        self._closed = False
         self._engine.batch.set("forced_seed", np.array([episode_seed], np.int32))
         self._engine.batch.set("forced_slot", np.zeros(1, np.int32))
         self._engine.reset()
@@ -201,12 +207,14 @@ class EchelonEnv:
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """Play one decision; a missing agent gets zeros.
 
-        Raises ``ValueError`` for an action of the wrong size and for an unknown agent.
+        Raises ``ValueError`` for what is no action, of the wrong size or of an unknown agent, and for a step before
+        ``reset``, after an episode's end or after ``close``.
         """
+        engine = self.engine
         if self.last_outcome is not None:
             raise ValueError("the episode is over, call reset() before the next step")
-        self.engine.batch.set("actions", self._matrix(actions))
-        self.engine.step()
+        engine.batch.set("actions", self._matrix(actions))
+        engine.step()
         terminated, truncated = self._read("terminated"), self._read("truncated")
         self._count()
         if int(self._read("over")):
@@ -226,13 +234,21 @@ class EchelonEnv:
             self._infos(),
         )
 
+    def require_agents(self, agents: Mapping[str, Any]) -> None:
+        """Raise ``ValueError`` unless ``agents`` is a mapping whose keys are agents of this environment."""
+        if not isinstance(agents, Mapping):
+            raise ValueError(f"actions is {told(agents)}, wanted a dict from agent to action")
+        for aid in agents:
+            if aid not in self._team_of:
+                raise ValueError(f"agent {aid!r} does not exist, wanted one of blue_0 .. red_{len(self.red_ids) - 1}")
+
     def _matrix(self, actions: Mapping[str, Any]) -> NDArray[np.float32]:
+        self.require_agents(actions)
         index = {aid: m for m, aid in enumerate(self.possible_agents)}
         matrix = np.zeros((1, len(index), self.ACTION_DIM), np.float32)
         for aid, values in actions.items():
-            if aid not in index:
-                raise ValueError(f"agent {aid!r} does not exist, wanted one of blue_0 .. red_{len(self.red_ids) - 1}")
-            row = np.asarray(values, dtype=np.float32).reshape(-1)
+            row = action_values(values, f"action of {aid}", f"{self.ACTION_DIM} numbers")
+            require(row.ndim == 1, f"shape of the action of {aid}", row.shape, f"({self.ACTION_DIM},)")
             if row.size != self.ACTION_DIM:
                 raise ValueError(action.size_error(aid, row.size, self.comm_dim))
             matrix[0, index[aid]] = row
@@ -298,7 +314,8 @@ class EchelonEnv:
         return infos
 
     def close(self) -> None:
-        """Release the simulator and forget the recording."""
+        """Release the simulator and forget the recording; ``reset`` begins anew."""
+        self._closed = True
         if self._tape is not None:
             self._tape.close()
         if self._engine is not None:

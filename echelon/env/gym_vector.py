@@ -7,7 +7,7 @@ Every learning agent of every battle is one sub-environment, battle after battle
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import gymnasium
 import numpy as np
@@ -16,9 +16,10 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from echelon.config import EVAL_SEED_BASE, EnvConfig, require
+from echelon.config import EVAL_SEED_BASE, EnvConfig, PilotSkill, require
 from echelon.env import observe
 from echelon.env.engine import Engine
+from echelon.env.inputs import action_values, config_or_default, require_no_options, whole_number
 from echelon.env.referee import REASONS, WINNERS
 from echelon.gen.bank import bank_for
 from echelon.sim.backend import Launch
@@ -28,13 +29,30 @@ Floats = NDArray[np.float32]
 Infos = dict[str, Any]
 Pilots = Callable[[Engine], Sequence[Launch]]
 SIDES = ("both", "blue", "red")
+SCRIPTS: tuple[str, ...] = get_args(PilotSkill)
+"""Scripted pilots by name; the number of one is its place plus 1, as ``echelon.agents.heuristic`` counts them."""
+MOST_BATTLES, MOST_MAPS, MOST_THREADS, MOST_SEED = 10**6, 10**6, 4096, 2**31 - 1
+
+
+def script_number(script: int | str | None, pilots: Pilots | None) -> int:
+    """Return which scripted pilot flies, by name or number; 0 without ``pilots``, of whom there must be none then."""
+    if pilots is None:
+        require(script is None or (type(script) is int and script == 0), "script", script, "none without pilots")
+        return 0
+    if isinstance(script, str) and script in SCRIPTS:
+        return SCRIPTS.index(script) + 1
+    whole = isinstance(script, (int, np.integer)) and not isinstance(script, bool) and 1 <= script <= len(SCRIPTS)
+    require(whole, "script", script, f"who flies: one of {', '.join(SCRIPTS)}, or its number from 1 to {len(SCRIPTS)}")
+    return int(script)  # pyright: ignore[reportArgumentType]
 
 
 class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
     """``battles`` battles at once; ``num_envs`` = battles x learning agents.
 
     ``side`` says which team is played through this interface. For ``"blue"`` or ``"red"`` the other team is flown by
-    ``pilots`` of kind ``script`` (``echelon.agents.heuristic`` has both); ``"both"`` is self-play.
+    ``pilots`` of kind ``script`` (``echelon.agents.heuristic`` has them, by name); ``"both"`` is self-play.
+
+    ``ValueError`` names whatever cannot be: an argument, an action, a step before ``reset``, any call after ``close``.
 
     The autoreset mode is ``SAME_STEP``: in the step that ends a battle all its agents get the first observation of the
     next one, and ``infos`` has ``final_obs`` (an array of objects, None elsewhere, masked by ``_final_obs``) and
@@ -48,7 +66,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
     >>> from echelon.env.gym_vector import EchelonVectorEnv
     >>> config = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0, obs_layout="classic")
     >>> envs = EchelonVectorEnv(
-    ...     4, config, side="blue", pilots=heuristic.install, script=heuristic.script_of("medium"), maps=2
+    ...     4, config, side="blue", pilots=heuristic.install, script="medium", maps=2
     ... )
     >>> envs.num_envs, envs.single_observation_space.shape, envs.single_action_space.shape
     (20, (589,), (26,))
@@ -72,16 +90,23 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         *,
         side: str = "both",
         pilots: Pilots | None = None,
-        script: int = 0,
+        script: int | str | None = None,
         maps: int = 16,
         seed: int = 0,
         device: str = "cpu",
         threads: int = 0,
     ) -> None:
-        require(battles >= 1, "battles", battles, "at least 1")
+        battles = whole_number(battles, "battles", 1, MOST_BATTLES)
+        maps = whole_number(maps, "maps", 1, MOST_MAPS)
+        seed = whole_number(seed, "seed", 0, MOST_SEED)
+        threads = whole_number(threads, "threads", 0, MOST_THREADS)
         require(side in SIDES, "side", side, f"one of {', '.join(SIDES)}")
-        require(side == "both" or pilots is not None, "pilots", pilots, f"who flies the team that side {side!r} leaves")
-        self.config = cfg = config or EnvConfig()
+        if side == "both":
+            require(pilots is None, "pilots", pilots, "none, since side 'both' leaves them no team")
+        else:
+            require(callable(pilots), "pilots", pilots, f"who flies the team that side {side!r} leaves")
+        script = script_number(script, pilots)
+        self.config = cfg = config_or_default(config)
         map_seeds = [draw_u32(seed, StreamId.MAP, 0, i, 1) % EVAL_SEED_BASE for i in range(maps)]
         bank = bank_for(cfg, map_seeds)
         self.engine = Engine(
@@ -96,6 +121,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         """Mech of each sub-environment within its battle ``[N]``."""
         self.agents = [names[m] for m in self.mech_of]
         self.num_envs = len(self.agents)
+        self._begun = False
         self._assign(script)
         low, high = observe.bounds(cfg)
         self.single_observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
@@ -121,20 +147,30 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
 
         ``seed`` is 0 to 2**31 - 1; there are no options. Raises ``ValueError`` otherwise.
         """
+        self._require_open()
+        require_no_options(options)
         if seed is not None:
-            whole = isinstance(seed, (int, np.integer)) and 0 <= seed < 2**31
-            require(whole, "seed", seed, "a whole number from 0 to 2**31 - 1")
+            seed = whole_number(seed, "seed", 0, MOST_SEED)
         super().reset(seed=seed, options=options)
         if seed is not None:
             self.engine.batch.set("run_seed", np.array([seed], np.uint32))
             self.engine.batch["episode"].zero_()
         self.engine.reset()
+        self._begun = True
         return self._observations(), self._infos()
 
+    def _require_open(self) -> None:
+        """Raise ``ValueError`` after ``close``."""
+        if self.closed:
+            raise ValueError("the environments are closed, make new ones to go on")
+
     def step(self, actions: Floats) -> tuple[Floats, NDArray[Any], NDArray[Any], NDArray[Any], Infos]:
-        """Play one decision in every battle; ``actions`` is ``[N, A]``, and ``ValueError`` names another shape."""
-        actions = np.asarray(actions, np.float32)
+        """Play one decision in every battle; ``actions`` is ``[N, A]``, and ``ValueError`` names what is not."""
+        self._require_open()
+        if not self._begun:
+            raise ValueError("the environments have not been reset, call reset() first")
         wanted = (self.num_envs, self.engine.action_dim)
+        actions = action_values(actions, "actions", f"numbers of shape {wanted}")
         require(actions.shape == wanted, "actions", actions.shape, f"shape {wanted}")
         self._actions[self.battle_of, self.mech_of] = actions
         batch = self.engine.batch

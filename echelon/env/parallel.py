@@ -28,26 +28,34 @@ class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """Return the observation space of an agent; always the same object."""
+        """Return the observation space of an agent; always the same object. ``ValueError`` for an unknown agent."""
+        self.env.require_agents({agent: None})
         return self.env.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """Return the action space of an agent; always the same object."""
+        """Return the action space of an agent; always the same object. ``ValueError`` for an unknown agent."""
+        self.env.require_agents({agent: None})
         return self.env.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, NDArray[Any]], dict[str, dict[str, Any]]]:
-        """Begin an episode with every agent."""
-        obs, infos = self.env.reset(seed, options)
+        """Begin an episode with every agent; ``options`` are passed over, as PettingZoo's own test gives some."""
+        del options
+        obs, infos = self.env.reset(seed)
         self.agents = list(self.possible_agents)
         return obs, infos
 
     def step(
         self, actions: Mapping[str, NDArray[Any]]
     ) -> tuple[dict[str, NDArray[Any]], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Play one decision; an agent is listed for the last time in the step that ends it."""
-        if not self.agents:
+        """Play one decision; an agent is listed for the last time in the step that ends it.
+
+        Actions of agents that are no longer listed are passed over, and where nobody is left the dictionaries are
+        empty. Raises ``ValueError`` as ``EchelonEnv.step`` does.
+        """
+        self.env.require_agents(actions)
+        if not self.agents and self.env.engine:
             return {}, {}, {}, {}, {}
         listed = self.agents
         obs, rewards, terminated, truncated, infos = self.env.step({a: actions[a] for a in listed if a in actions})

@@ -170,9 +170,87 @@ def test_a_wrong_action_size_is_explained(env):  # RL-4 (CRIT-4)
         env.step({"blue_0": np.zeros(25)})
 
 
-def test_an_unknown_agent_and_a_seed_out_of_range_are_named(env):
-    with pytest.raises(ValueError, match="seed is -1, wanted 0 to"):
-        env.reset(seed=-1)
+@pytest.mark.parametrize("seed", [-1, 2**31 - 1, 1.5, 1.0, True, "abc", np.nan, [3]])
+def test_what_is_no_seed_is_named(env, seed):
+    for call in (lambda: env.reset(seed), lambda: EchelonEnv(SMALL, seed=seed)):
+        with pytest.raises(ValueError) as refused:
+            call()
+        assert str(refused.value) == f"seed is {seed!r}, wanted a whole number from 0 to {2**31 - 2}"
+    assert env.reset(np.int64(3)) and env.last_reset_seed == 3
+
+
+def test_an_unknown_option_and_a_config_of_another_kind_are_named(env):
+    with pytest.raises(ValueError, match="option 'speed' does not exist, wanted none"):
+        env.reset(options={"speed": 2})
+    with pytest.raises(ValueError, match="options is 3, wanted a dict"):
+        env.reset(options=3)
+    assert env.reset(options={})
+    with pytest.raises(ValueError, match="config is {}, wanted an EnvConfig"):
+        EchelonEnv({})
+
+
+WRONG_ACTIONS = {
+    "none": None, "words": ["a"] * 26, "ragged": [[1, 2], [3]], "complex": np.zeros(26, complex),
+    "dict": {"forward": 1}, "rows": np.zeros((2, 13)), "column": np.zeros((26, 1)), "number": 1.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG_ACTIONS.values(), ids=WRONG_ACTIONS.keys())
+def test_what_is_no_action_is_named_with_its_agent(env, wrong):
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"action of red_1 is .*, wanted (26 numbers|\(26,\))") as refused:
+        env.step({"blue_0": np.zeros(26), "red_1": wrong})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("wrong", [None, [np.zeros(26)] * 10, np.zeros((10, 26))], ids=["none", "list", "array"])
+def test_actions_that_are_no_dict_are_named(env, wrong):
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="actions is .*, wanted a dict from agent to action") as refused:
+        env.step(wrong)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_huge_number_counts_as_1(env):
+    seen = []
+    for value in (np.ones(26), np.full(26, 1e300), [2] * 26, np.full(26, 7, np.uint8)):
+        env.reset(seed=3)
+        seen.append(np.stack(list(env.step({"red_2": value})[0].values())))
+        assert env.stats["red"]["bad_actions"] == 0
+    assert all(np.array_equal(seen[0], other) for other in seen[1:])
+
+
+def test_a_closed_environment_says_so_and_can_begin_anew():
+    made = EchelonEnv(SMALL)
+    with pytest.raises(ValueError, match="has not been reset, call reset"):
+        made.step({})
+    made.reset(seed=0)
+    made.close()
+    made.close()
+    for call in (lambda: made.step({}), lambda: made.world):
+        with pytest.raises(ValueError, match="is closed, call reset"):
+            call()
+    made.reset(seed=0)
+    made.step({})
+    made.close()
+
+
+def test_the_parallel_environment_names_strangers_and_calls_out_of_order():
+    made = parallel_env(SMALL)
+    with pytest.raises(ValueError, match="has not been reset, call reset"):
+        made.step({})
+    made.reset(seed=0)
+    for call in (lambda: made.step({"green_9": np.zeros(26)}), lambda: made.observation_space("green_9"),
+                 lambda: made.action_space("green_9")):  # fmt: skip
+        with pytest.raises(ValueError, match="agent 'green_9' does not exist, wanted one of blue_0 .. red_4"):
+            call()
+    made.close()
+    with pytest.raises(ValueError, match="is closed"):
+        made.step({})
+
+
+def test_an_unknown_agent_is_named(env):
     env.reset(seed=0)
     with pytest.raises(ValueError, match="agent 'green_0' does not exist"):
         env.step({"green_0": np.zeros(26)})

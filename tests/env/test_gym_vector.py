@@ -123,7 +123,7 @@ def test_the_dead_wait_for_the_end_of_their_battle(envs):
 
 def test_one_side_learns_while_pilots_fly_the_other():
     envs = EchelonVectorEnv(
-        2, SMALL, side="red", pilots=heuristic.install, script=heuristic.script_of("hard"), maps=2
+        2, SMALL, side="red", pilots=heuristic.install, script="hard", maps=2
     )  # fmt: skip
     assert envs.num_envs == 10 and envs.agents[:6] == ["red_0", "red_1", "red_2", "red_3", "red_4", "red_0"]
     envs.reset(seed=0)
@@ -136,10 +136,30 @@ def test_one_side_learns_while_pilots_fly_the_other():
     envs.close()
 
 
+FLOWN = {"side": "blue", "pilots": heuristic.install}
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"battles": 0}, "battles is 0, wanted at least 1"),
+        ({"battles": 0}, "battles is 0, wanted a whole number from 1"),
+        ({"battles": 1.5}, "battles is 1.5, wanted a whole number"),
+        ({"battles": "2"}, "battles is '2', wanted a whole number"),
+        ({"maps": 0}, "maps is 0, wanted a whole number from 1"),
+        ({"seed": -1}, "seed is -1, wanted a whole number from 0"),
+        ({"seed": True}, "seed is True, wanted a whole number from 0"),
+        ({"threads": -3}, "threads is -3, wanted a whole number from 0"),
+        ({"config": {"num_packs": 1}}, "config is {'num_packs': 1}, wanted an EnvConfig"),
+        ({"script": 99}, "script is 99, wanted none without pilots"),
+        ({"script": "hard"}, "script is 'hard', wanted none without pilots"),
+        ({**FLOWN, "pilots": "hard"}, "pilots is 'hard', wanted who flies the team that side 'blue' leaves"),
+        ({**FLOWN, "side": "both"}, "pilots is .*, wanted none, since side 'both' leaves them no team"),
+        (FLOWN, "script is None, wanted who flies: one of legacy, trivial"),
+        ({**FLOWN, "script": 0}, "script is 0, wanted who flies: .* or its number from 1 to 6"),
+        ({**FLOWN, "script": 7}, "script is 7, wanted who flies"),
+        ({**FLOWN, "script": -1}, "script is -1, wanted who flies"),
+        ({**FLOWN, "script": 2.0}, "script is 2.0, wanted who flies"),
+        ({**FLOWN, "script": "medum"}, "script is 'medum', wanted who flies"),
         ({"side": "green"}, "side is 'green', wanted one of both, blue, red"),
         ({"side": "blue"}, "pilots is None, wanted who flies the team that side 'blue' leaves"),
     ],
@@ -149,8 +169,53 @@ def test_what_makes_no_sense_is_named(options, text):
         EchelonVectorEnv(**{"battles": 1, "config": SMALL, **options})
 
 
+def test_scripted_pilots_go_by_name_or_number():
+    for place, name in enumerate(heuristic.SKILLS):
+        numbers = {gym_vector.script_number(who, heuristic.install) for who in (name, place + 1, np.int64(place + 1))}
+        assert numbers == {heuristic.script_of(name)}
+    assert gym_vector.script_number(None, None) == gym_vector.script_number(0, None) == 0
+
+
+def test_calls_out_of_order_are_refused():
+    envs = EchelonVectorEnv(1, SMALL, maps=1)
+    still = np.zeros(envs.action_space.shape, np.float32)
+    with pytest.raises(ValueError, match="have not been reset, call reset"):
+        envs.step(still)
+    envs.reset(seed=0)
+    envs.step(still)
+    envs.close()
+    envs.close()
+    for call in (lambda: envs.step(still), envs.reset):
+        with pytest.raises(ValueError, match="are closed"):
+            call()
+
+
+@pytest.mark.parametrize("wrong", [None, "abc", [[1.0], [1.0, 2.0]], np.zeros((30, 26), complex)])
+def test_what_is_no_array_of_numbers_is_named(envs, wrong):
+    envs.reset(seed=1)
+    with pytest.raises(ValueError, match=r"actions is .*, wanted numbers of shape \(30, 26\)") as refused:
+        envs.step(wrong)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_huge_number_counts_as_1_and_what_is_not_finite_as_bad(envs):
+    seen = []
+    for value in (1.0, 1e300):
+        envs.reset(seed=2)
+        seen.append(envs.step(np.full(envs.action_space.shape, value))[0])
+        assert not envs.engine.batch.numpy("bad_actions").any()
+    assert np.array_equal(*seen)
+    envs.step(np.full(envs.action_space.shape, np.inf))
+    assert (envs.engine.batch.numpy("bad_actions") == 26).all()
+
+
 def test_wrong_actions_and_seeds_are_named(envs):
+    envs.reset(seed=0)
     with pytest.raises(ValueError, match=r"actions is \(2, 26\), wanted shape \(30, 26\)"):
         envs.step(np.zeros((2, 26), np.float32))
-    with pytest.raises(ValueError, match="seed is -1, wanted a whole number"):
-        envs.reset(seed=-1)
+    for seed in (-1, 1.0, True, "1", 2**31):
+        with pytest.raises(ValueError, match=f"seed is {seed!r}, wanted a whole number from 0"):
+            envs.reset(seed=seed)
+    with pytest.raises(ValueError, match="option 'speed' does not exist"):
+        envs.reset(options={"speed": 2})
