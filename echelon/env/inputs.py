@@ -32,7 +32,7 @@ def config_or_default(config: EnvConfig | None) -> EnvConfig:
 def whole_number(value: Any, name: str, least: int, most: int) -> int:
     """Return ``value`` as an int; it must be a whole number of Python's or numpy's from ``least`` to ``most``."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most
-    require(whole, name, value, f"a whole number from {least} to {most}")
+    require(bool(whole), name, value, f"a whole number from {least} to {most}")
     return int(value)
 
 

@@ -15,8 +15,6 @@ from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
-    from click import Context
-
     from echelon.atlas.relief import Sheet
     from echelon.atlas.scene import Scene
     from echelon.gen.generate import GeneratedMap
@@ -34,7 +32,7 @@ app = typer.Typer(help="Make a map from a seed, and look at one.", no_args_is_he
 class SeedCommand(TyperCommand):
     """A command to which ``-3`` is a wrong seed and no option that does not exist."""
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Let negative numbers through to the argument."""
         ctx.ignore_unknown_options = any(word.startswith("-") and NUMBER.fullmatch(word) for word in args)
         return super().parse_args(ctx, args)
