@@ -147,7 +147,7 @@ class _Track:
             tables["clouds"] = between(self._clouds, TICK, rows[start, TICK] - self._cloud_ticks, rows[end, TICK])
             fresh = start if start == 0 and not lead else start + 1  # the frame before belongs to the chunk before
             state = fetched.digests[fresh - lead : end + 1 - lead].tobytes()
-            state += tables["edits"].tobytes() + tables["clouds"].tobytes()
+            state += tables["clouds"].tobytes()  # edits are dated when they are fetched, so they are none of it
             self.writer.chunk(rows[start : end + 1], tables, state)
         self._clouds = between(self._clouds, TICK, rows[last, TICK] - self._cloud_ticks, rows[last, TICK])
         self._last = rows[last:]
