@@ -151,7 +151,7 @@ def _compare(recorded: Replay, played: Replay, tolerant: bool) -> Verdict:
         first = _difference(recorded, number, one, two, tolerant)
         if first is not None:
             break
-    if first is None and not tolerant and _voxels_left(recorded) != _voxels_left(played):
+    if first is None and not tolerant and (_voxels_left(recorded, recorded) != _voxels_left(recorded, played)).any():
         first = Divergence(chunk=len(recorded.chunks) - 1, tick=recorded.ticks, field=EDITS)
     agreed = number if first is not None else len(recorded.chunks)
     return Verdict(
@@ -159,14 +159,14 @@ def _compare(recorded: Replay, played: Replay, tolerant: bool) -> Verdict:
     )
 
 
-def _voxels_left(replay: Replay) -> dict[int, int]:
-    """Return the last material of every cell that changed; edits are dated when they are fetched, so no tick is asked."""
-    left: dict[int, int] = {}
+def _voxels_left(world: Replay, replay: Replay) -> NDArray[np.uint8]:
+    """Return the material of every cell at the end; edits are dated when they are fetched, so no tick is asked."""
+    voxels = world.materials().ravel().copy()
     for number in range(len(replay.chunks)):
         edits = replay.chunk(number).tables[EDITS]
-        rows = zip(*(edits[name].ravel().tolist() for name in ("cell", "run", "material")), strict=True)
-        left.update((cell, kind) for first, run, kind in rows for cell in range(first, first + run))
-    return left
+        for first, run, kind in zip(*(edits[name].ravel() for name in ("cell", "run", "material")), strict=True):
+            voxels[first : first + run] = kind
+    return voxels
 
 
 def _difference(replay: Replay, number: int, one: Chunk, two: Chunk, tolerant: bool) -> Divergence | None:
@@ -188,7 +188,8 @@ def _difference(replay: Replay, number: int, one: Chunk, two: Chunk, tolerant: b
     if tolerant:
         return None
     for name, rows in one.tables.items():
-        if name not in (EDITS, BASE) and any(not np.array_equal(values, two.tables[name][column]) for column, values in rows.items()):
+        differ = any(not np.array_equal(values, two.tables[name][column]) for column, values in rows.items())
+        if differ and name not in (EDITS, BASE):
             return Divergence(chunk=number, tick=_row_tick(one, two, name), field=name)
     return None if one.hash == two.hash else Divergence(chunk=number, tick=one.ref.tick1, field="hash")
 

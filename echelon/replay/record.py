@@ -241,14 +241,16 @@ class Recorder:
     def after_step(self) -> None:
         """Count the decision just played, and write a chunk where one is due."""
         self._steps += 1
+        self._fetch(self._over())
         if self._steps % self._stride == 0:
             full = self._steps - self._fetched_step >= MOST_CHUNKS * self._stride
             if full or time.monotonic() - self._fetched_at >= FETCH_S:
-                self._fetch()
+                self._fetched_at, self._fetched_step = time.monotonic(), self._steps
+                self._fetch(self._tracks)
 
     def finish(self) -> list[Path]:
         """Write what is left, close every file, stop recording, and return the files."""
-        self._fetch()
+        self._fetch(self._tracks)
         for track in self._tracks:
             track.writer.close()
         self._tracks = []
@@ -268,22 +270,22 @@ class Recorder:
             return self._views[name][env]
         return self.stage.batch[name][env : env + 1].numpy()[0]
 
-    def _fetch(self) -> None:
-        """Write what the device noted since the last fetch, and let it go on with empty pages."""
-        self._fetched_at, self._fetched_step = time.monotonic(), self._steps
-        if not self._tracks:
+    def _over(self) -> list[_Track]:
+        """Return the matches that have ended: their maps are read before what still flies there changes them."""
+        is_open = self._views["page_open"] if self._views else self.stage.batch["page_open"].numpy()
+        return [track for track in self._tracks if not is_open[track.page]]
+
+    def _fetch(self, tracks: Sequence[_Track]) -> None:
+        """Write what the device noted of some matches since the last fetch, and let it go on with empty pages."""
+        if not tracks:
             return
         batch = self.stage.batch
         arrays = self._views or {name: batch[name].numpy() for name in FETCHED}
-        for track in self._tracks:
+        for track in tracks:
             self._take(track, arrays)
-        over = [track for track in self._tracks if not arrays["page_open"][track.page]]
-        for name in COUNTERS:
-            if self._views:
-                self._views[name][:] = 0
-            else:
-                batch[name].zero_()
-        for track in over:
+            for name in COUNTERS:
+                batch[name][track.page : track.page + 1].zero_()
+        for track in [track for track in tracks if not arrays["page_open"][track.page]]:
             winner = int(self._row("done_winner", track.env))
             reason = REASONS[int(self._row("done_reason", track.env))]
             self.outcomes[track.env] = winner, reason
