@@ -24,16 +24,18 @@ from tests.training.test_ppo import N, model_of, rollout_of, trainer_of, weights
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 READS = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default, torch.ops.aten.item.default)
 PEAK = """
-import resource, torch
+import re, torch
+from pathlib import Path
 from echelon.config import PPOConfig
 from echelon.training.ppo import PPOTrainer
 from tests.training.test_hardware import wide_rollout
 torch.set_num_threads(1)
 model, buffer = wide_rollout()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+peak = lambda: int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])  # of this program alone
+before = peak()
 config = PPOConfig(tbptt_chunk_length=64, num_minibatches=1, update_epochs=1, activation_checkpointing={on})
 PPOTrainer(model, config).update(buffer, model.initial_state(buffer.num_agents))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(peak() - before)
 """
 
 

@@ -76,13 +76,15 @@ def statistics(folder: Path):
     ppo_losses.normalize_advantages_per_role(by_role, alive[mine], own, NORM_EPS, world)
     gradient = [torch.full((2, 2), float(world.rank)), torch.full((3,), 4.0 * world.rank)]
     world.average(gradient)
-    return {
+    found = {
         "returns": returns.state_dict(), "obs": norm.state_dict(), "lonely": lonely.state_dict(),
         "advantages": advantages, "by_role": by_role,
         "gradient": gradient, "any": world.any(world.rank == 1), "most": world.most(world.rank),
         "total": world.total(world.rank + 1), "from_main": world.from_main(f"said by {world.rank}"),
         "all_of": world.all_of(world.rank),
     }  # fmt: skip
+    world.close()
+    return found
 
 
 def sample():
