@@ -20,6 +20,7 @@ from tests.oracles_world import box_free, others_free
 
 STEP = np.array([0, 0, 1.1], np.float32)
 DETOUR_S, ESCAPE_S = 1.5, 1.25
+LEAVE_S, OTHER_SIDE_S = 2.0, 3.5
 
 
 class Footing(NamedTuple):
@@ -28,6 +29,7 @@ class Footing(NamedTuple):
     move: np.ndarray
     detour_s: float
     turn: int
+    lost_s: float
     escape_s: float
     stay_s: float
 
@@ -51,27 +53,29 @@ def stride(s, m: int, p: np.ndarray, u: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def past(s, m: int, u: np.ndarray, detour_s: float, turn: int) -> tuple[float, int | None]:
-    """Side and time of a detour and its turn, 0 straight on, None where there is no room at all."""
+def past(s, m: int, u: np.ndarray, detour_s: float, turn: int, lost_s: float) -> tuple[float, int | None, float]:
+    """Side and time of a detour, its turn, 0 straight on and None without any room, and the way it has lost."""
     p = s.pos[m]
+    if turn and lost_s >= LEAVE_S - 1e-4:
+        detour_s, turn, lost_s = -np.sign(detour_s) * OTHER_SIDE_S, 0, 0.0
 
     def free(eighths: int) -> bool:
         return stride(s, m, p, turned(u, eighths)) is not None
 
     if turn == 0 or detour_s == 0:
         if free(0):
-            return detour_s, 0
+            return detour_s, 0, lost_s
         sides = [side for side in (1, -1) if side * detour_s >= 0]
         tries = [(side, i) for i in range(1, 7) for side in sides]
         for side, i in tries:
             if free(side * i):
-                return side * DETOUR_S, i
-        return -detour_s, None
+                return side * DETOUR_S, i, lost_s
+        return -detour_s, None, lost_s
     side = 1 if detour_s > 0 else -1
     for i in range(max(0, turn - 2), 7):
         if free(side * i):
-            return side * DETOUR_S, i
-    return -side * DETOUR_S, None
+            return side * DETOUR_S, i, lost_s
+    return -side * DETOUR_S, None, lost_s
 
 
 def way_out(s, m: int, way: np.ndarray, push: np.ndarray) -> np.ndarray:
@@ -101,8 +105,10 @@ def footing(s, told, m: int) -> Footing:
     """The movement of a pilot that wants to move as ``told`` says."""
     wish, first = told.pilot_wish[m].astype(float), s.decision == 0
     if level_of(s, m).unsticks != Unstick.LOOKS:
-        return Footing(wish, *(getattr(s, f"pilot_{name}")[m] for name in ("detour_s", "turn", "escape_s", "stay_s")))
-    detour_s, turn = (0.0, 0) if first else (float(s.pilot_detour_s[m]), int(s.pilot_turn[m]))
+        return Footing(wish, *(getattr(s, f"pilot_{name}")[m] for name in Footing._fields[1:]))
+    detour_s, turn, lost_s = 0.0, 0, 0.0
+    if not first:
+        detour_s, turn, lost_s = float(s.pilot_detour_s[m]), int(s.pilot_turn[m]), float(s.pilot_lost_s[m])
     left = max(-CALM_S, (-CALM_S if first else float(s.pilot_escape_s[m])) - DT_ACT)
     gone = first or distance(s.pos[m], s.pilot_anchor[m]) > 1 or flat(s.pilot_move[m]) < 0.2
     stays, push = 0.0, np.zeros(2)
@@ -110,15 +116,17 @@ def footing(s, told, m: int) -> Footing:
         stays = float(s.pilot_stay_s[m]) + DT_ACT
         push = s.pilot_push[m].astype(float) + s.pilot_move[m] * DT_ACT
     if stays >= 2.5 - 1e-4:
-        return Footing(way_out(s, m, told.pilot_way[m].astype(float), unit(push)), 0.0, 0, ESCAPE_S, 0.0)
+        return Footing(way_out(s, m, told.pilot_way[m].astype(float), unit(push)), 0.0, 0, 0.0, ESCAPE_S, 0.0)
     if left > 0:
-        return Footing(s.pilot_escape[m], detour_s, turn, left, stays)
+        return Footing(s.pilot_escape[m], detour_s, turn, lost_s, left, stays)
     wish = wish + crowding(s, m)
     n = flat(wish)
     wish = wish / max(1.0, n)
+    n = min(1.0, n)
     detour_s = np.sign(detour_s) * max(0.0, abs(detour_s) - DT_ACT)
     if n > 0.1:
-        detour_s, found = past(s, m, unit(wish), detour_s, turn)
+        detour_s, found, lost_s = past(s, m, unit(wish), detour_s, turn, lost_s)
         turn = found or 0
+        lost_s = lost_s if found is None else max(0.0, lost_s - n * DT_ACT * cos(turn * pi / 4))
         wish = np.zeros(2) if found is None else turned(wish, turn * (-1 if detour_s < 0 else 1))
-    return Footing(wish, detour_s, turn, left, stays)
+    return Footing(wish, detour_s, turn, lost_s if detour_s else 0.0, left, stays)

@@ -26,6 +26,10 @@ LEAST_WISH = wp.constant(0.1)
 """Throttle below which a pilot does not feel for room."""
 DETOUR_S = wp.constant(1.5)
 """How long a pilot keeps to one side after it last felt the obstacle [s]."""
+LEAVE_S = wp.constant(2.0)
+"""Way lost on one side of an obstacle, in seconds of full throttle against the wish, at which a pilot tries the other."""
+OTHER_SIDE_S = wp.constant(3.5)
+"""How long it then keeps to that side though it feels no obstacle [s]: to go back what it lost, and past."""
 ELBOWS = wp.constant(1.5)
 """Room that pilots leave between their mech and the next [vox]."""
 WIDEST = wp.constant(max(max(spec.size[:2]) for spec in CHASSIS) / 2.0)
@@ -129,27 +133,34 @@ def free(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chass
 
 
 @wp.func
-def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: Beside, u: wp.vec2, memory: wp.vec2) -> wp.vec2:
-    """How to get past what stands in the way along ``u``: side and time left on it [s], and eighths of a turn or NO_ROOM.
+def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: Beside, u: wp.vec2, memory: wp.vec3) -> wp.vec3:
+    """How to get past what stands in the way along ``u``: side and time left on it [s], eighths of a turn or NO_ROOM, way lost [s].
 
     The first turn is the smallest with room; from then on the pilot keeps to its side and turns back only as far as
-    there is room, so it follows a wall around its corners.
+    there is room, so it follows a wall around its corners. Who has lost too much of its way so begins anew on the other
+    side.
     """
     k = int(memory[1])
-    if k == 0 or memory[0] == 0.0:
+    kept = memory[0]
+    lost = memory[2]
+    if k > 0 and lost >= LEAVE_S - 1.0e-4:
+        kept = -wp.sign(kept) * OTHER_SIDE_S
+        k = 0
+        lost = 0.0
+    if k == 0 or kept == 0.0:
         if free(rules, plane, size, chassis, pos, e, m, near, u, 0):
-            return wp.vec2(memory[0], 0.0)
+            return wp.vec3(kept, 0.0, lost)
         for i in range(1, MOST_TURN):
-            if memory[0] >= 0.0 and free(rules, plane, size, chassis, pos, e, m, near, u, i):
-                return wp.vec2(DETOUR_S, float(i))
-            if memory[0] <= 0.0 and free(rules, plane, size, chassis, pos, e, m, near, u, -i):
-                return wp.vec2(-DETOUR_S, float(i))
-        return wp.vec2(-memory[0], NO_ROOM)
-    side = int(wp.sign(memory[0]))
+            if kept >= 0.0 and free(rules, plane, size, chassis, pos, e, m, near, u, i):
+                return wp.vec3(DETOUR_S, float(i), lost)
+            if kept <= 0.0 and free(rules, plane, size, chassis, pos, e, m, near, u, -i):
+                return wp.vec3(-DETOUR_S, float(i), lost)
+        return wp.vec3(-kept, NO_ROOM, lost)
+    side = int(wp.sign(kept))
     for i in range(wp.max(0, k - 2), MOST_TURN):
         if free(rules, plane, size, chassis, pos, e, m, near, u, i * side):
-            return wp.vec2(DETOUR_S * float(side), float(i))
-    return wp.vec2(-DETOUR_S * float(side), NO_ROOM)
+            return wp.vec3(DETOUR_S * float(side), float(i), lost)
+    return wp.vec3(-DETOUR_S * float(side), NO_ROOM, lost)
 
 
 @wp.func
@@ -185,7 +196,7 @@ def find_footing(
     # state in
     script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2),
     # state out
-    pilot_move: wp.array2d(dtype=wp.vec2), pilot_anchor: wp.array2d(dtype=wp.vec3), pilot_stay_s: wp.array2d(dtype=wp.float32), pilot_push: wp.array2d(dtype=wp.vec2), pilot_detour_s: wp.array2d(dtype=wp.float32), pilot_turn: wp.array2d(dtype=wp.int32), pilot_escape: wp.array2d(dtype=wp.vec2), pilot_escape_s: wp.array2d(dtype=wp.float32),
+    pilot_move: wp.array2d(dtype=wp.vec2), pilot_anchor: wp.array2d(dtype=wp.vec3), pilot_stay_s: wp.array2d(dtype=wp.float32), pilot_push: wp.array2d(dtype=wp.vec2), pilot_detour_s: wp.array2d(dtype=wp.float32), pilot_turn: wp.array2d(dtype=wp.int32), pilot_lost_s: wp.array2d(dtype=wp.float32), pilot_escape: wp.array2d(dtype=wp.vec2), pilot_escape_s: wp.array2d(dtype=wp.float32),
 ):
     """Turn a pilot's wish into a movement with room for it, or into an escape."""
     e, m = wp.tid()
@@ -201,6 +212,7 @@ def find_footing(
     if decision[e] == 0:
         pilot_detour_s[e, m] = 0.0
         pilot_turn[e, m] = 0
+        pilot_lost_s[e, m] = 0.0
         pilot_escape_s[e, m] = -CALM_S
     moved = wp.length(p - pilot_anchor[e, m]) > STAY_VOX or wp.length(pilot_move[e, m]) < PUSHES
     if decision[e] == 0 or moved or fallen[e, m] > 0 or shutdown[e, m] == 1:
@@ -219,6 +231,7 @@ def find_footing(
         pilot_push[e, m] = wp.vec2(0.0, 0.0)
         pilot_detour_s[e, m] = 0.0
         pilot_turn[e, m] = 0
+        pilot_lost_s[e, m] = 0.0
     pilot_escape_s[e, m] = left
     if left > 0.0:
         pilot_move[e, m] = pilot_escape[e, m]
@@ -226,12 +239,17 @@ def find_footing(
     near = mechs_beside(rules, alive, chassis, pos, e, m, ELBOWS)
     wish = elbow_room(rules, e, m, team, chassis, pos, near, wish)
     n = wp.length(wish)
-    memory = wp.vec2(wp.sign(pilot_detour_s[e, m]) * wp.max(0.0, wp.abs(pilot_detour_s[e, m]) - dt), float(pilot_turn[e, m]))
+    memory = wp.vec3(wp.sign(pilot_detour_s[e, m]) * wp.max(0.0, wp.abs(pilot_detour_s[e, m]) - dt), float(pilot_turn[e, m]), pilot_lost_s[e, m])
     if n > LEAST_WISH:
         memory = past(rules, move_plane, size[e], chassis, pos, e, m, near, wish / n, memory)
         wish = turned(wish, memory[1] * EIGHTH_TURN * wp.sign(memory[0]))
         if memory[1] == NO_ROOM:
             wish = wp.vec2(0.0, 0.0)
+        else:
+            memory[2] = wp.max(0.0, memory[2] - n * dt * cos_sin(memory[1] * EIGHTH_TURN)[0])
+    if memory[0] == 0.0:
+        memory[2] = 0.0
+    pilot_lost_s[e, m] = memory[2]
     pilot_detour_s[e, m] = memory[0]
     pilot_turn[e, m] = wp.max(0, int(memory[1]))
     pilot_move[e, m] = wish

@@ -60,6 +60,7 @@ FIELDS: dict[str, Field] = {
     "pilot_push": Field(V2, "EM", "movement asked for since then, world axes [s of full speed]"),
     "pilot_detour_s": Field(F32, "EM", "time left on one side of an obstacle [s], negative to the right"),
     "pilot_turn": Field(I32, "EM", "how far it turns aside there [eighths of a turn]"),
+    "pilot_lost_s": Field(F32, "EM", "way lost there, in seconds of full throttle against the wish [s]"),
     "pilot_escape": Field(V2, "EM", "direction of the escape"),
     "pilot_escape_s": Field(F32, "EM", "time left of an escape [s], negative while the pilot calms down"),
     "pilot_retreat_s": Field(F32, "EM", "time left of a retreat [s], -1 once it is over"),

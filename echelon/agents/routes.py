@@ -28,6 +28,9 @@ WAIT_RING = wp.constant(4.0)
 """How far outside the zone those wait who do not enter yet [vox]."""
 HOLD_SHARE = wp.constant(0.8)
 """Share of the zone's radius that holders keep within."""
+ROUND_SHARE, ROUND_BAND = wp.constant(0.7), wp.constant(1.0)
+"""Share of the zone's radius at which searchers go round, and the distance off it at which they turn back by half a right
+angle [vox]."""
 
 
 @wp.func
@@ -88,3 +91,12 @@ def walk(s: Skill, p: wp.vec3, way: wp.vec2, zone: wp.vec3, go: bool) -> wp.vec2
     if s.zone == WALKS_IN or to_zone > HOLD_SHARE * zone[2]:
         return unit2(zone[0] - p[0], zone[1] - p[1]) * (s.throttle * to_zone / zone[2])
     return wp.vec2(0.0, 0.0)
+
+
+@wp.func
+def go_round(p: wp.vec3, zone: wp.vec3, team: int) -> wp.vec2:
+    """Unit vector of a round of the zone, blue counter-clockwise and red clockwise, so that hostiles meet."""
+    out = unit2(p[0] - zone[0], p[1] - zone[1])
+    off = wp.clamp((ROUND_SHARE * zone[2] - xy_length(wp.vec3(zone[0] - p[0], zone[1] - p[1], 0.0))) / ROUND_BAND, -1.0, 1.0)
+    side = wp.where(team == 0, 1.0, -1.0)
+    return unit2(out[0] * off - out[1] * side, out[1] * off + out[0] * side)

@@ -91,6 +91,57 @@ def test_a_wreck_in_the_way_is_walked_around():
     battle.close()
 
 
+@pytest.mark.parametrize("skill", LOOKERS)
+def test_a_closed_way_is_left_for_the_other_side(skill):
+    """A wall unknown to the map's field, whose left end leads back to the edge of the map."""
+    battle = Battle(pilots=install)
+    battle.empty()
+    battle.place(0, Chassis.HEAVY, 15, MIDDLE)
+    plane = battle["move_plane"].copy()
+    plane[0, 26:36, 18:20] |= np.uint64(0b1111)
+    plane[0, 34:36, 0:20] |= np.uint64(0b1111)
+    battle.batch.set("move_plane", plane)
+    battle.batch["script"].fill_(0)
+    battle.put("script", script_of(skill), 0)
+    battle.look()
+    sides, furthest_back = set(), 15.0
+    for _ in range(100):
+        battle.step()
+        sides.add(float(np.sign(battle["pilot_detour_s"][0, 0])))
+        furthest_back = min(furthest_back, float(battle["pos"][0, 0, 0]))
+    zone = battle["zone"][0]
+    assert sides >= {1.0, -1.0} and furthest_back > 8.0, (sides, furthest_back)
+    assert np.linalg.norm(battle["pos"][0, 0][:2] - zone[:2]) < zone[2], battle["pos"][0, 0]
+    battle.close()
+
+
+@pytest.mark.parametrize(("skill", "searches"), [("easy", False), *((name, True) for name in LOOKERS)])
+def test_who_sees_nobody_in_a_contested_zone_goes_round(skill, searches):
+    """Two hostiles in the zone with a heap between them: each side of it is looked at."""
+
+    def heap(grid: np.ndarray) -> None:
+        grid[0:10, 28:33, 28:33] = 1
+
+    battle = Battle(edit=heap, pilots=install)
+    battle.empty()
+    battle.batch.set("zone", np.array([[30.5, 30.5, 8.0]], np.float32))
+    battle.place(0, Chassis.MEDIUM, 25.5, 30.5)
+    battle.place(5, Chassis.MEDIUM, 35.5, 30.5)
+    battle.batch["script"].fill_(0)
+    battle.put("script", script_of(skill), 0)
+    around = []
+    for _ in range(24):
+        battle.put("hp", 150.0, 0)
+        battle.put("pos", (35.5, 30.5, 1.5), 5)
+        battle.look()
+        battle.batch["visible"].zero_()
+        battle.step()
+        around.append(battle["pos"][0, 0, :2] - 30.5)
+    angles = np.unwrap([np.arctan2(y, x) for x, y in around])
+    assert (abs(angles[-1] - angles[0]) > np.pi / 2) == searches, np.round(angles, 2)
+    battle.close()
+
+
 @pytest.mark.parametrize(("skill", "vents"), [("medium", False), ("hard", True), ("expert", True)])
 def test_the_upper_levels_vent_while_they_fire(skill, vents):
     battle = Battle(pilots=install)

@@ -8,7 +8,7 @@ import pytest
 from echelon.agents.heuristic import install
 from echelon.agents.levels import FIRST_LEVEL, LEVELS, Route
 from tests.env.battle import Battle
-from tests.oracles_footing import footing
+from tests.oracles_footing import LEAVE_S, footing
 from tests.oracles_levels import Memory, level_of, marks, target
 from tests.oracles_moves import flank_time, flown_by_levels, planned, shortest, steered
 from tests.oracles_triggers import operates, triggers
@@ -109,7 +109,7 @@ def test_wishes_and_throttles_follow_the_rules(fights):
 
 
 def test_footing_follows_the_rules(fights):
-    detours, waits, escapes = 0, 0, 0
+    detours, waits, escapes, turned_back = 0, 0, 0, 0
     for e in range(ENVS):
         for t, (before, after) in enumerate((b[e], a[e]) for b, a in fights[0]):
             for m in flown_by_levels(before):
@@ -117,9 +117,13 @@ def test_footing_follows_the_rules(fights):
                 want = footing(before, after, m)
                 np.testing.assert_allclose(after.pilot_move[m], want.move, atol=2e-5, err_msg=where)
                 assert after.pilot_turn[m] == want.turn, where
-                for name in ("detour_s", "escape_s", "stay_s"):
-                    assert getattr(after, f"pilot_{name}")[m] == pytest.approx(getattr(want, name)), (name, where)
+                for name in ("detour_s", "lost_s", "escape_s", "stay_s"):
+                    assert getattr(after, f"pilot_{name}")[m] == pytest.approx(getattr(want, name), abs=1e-5), (
+                        name,
+                        where,
+                    )
                 detours += want.turn > 0
                 waits += np.hypot(*after.pilot_wish[m]) > 0.2 and not want.move.any()
                 escapes += want.escape_s == 1.25
-    assert detours > 100 and waits > 0 and escapes > 5, (detours, waits, escapes)
+                turned_back += want.detour_s * before.pilot_detour_s[m] < 0 and before.pilot_lost_s[m] >= LEAVE_S - 1e-4
+    assert detours > 100 and waits > 0 and escapes > 5 and turned_back > 0, (detours, waits, escapes, turned_back)

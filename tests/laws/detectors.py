@@ -1,4 +1,4 @@
-"""Detectors of what looks wrong in a match: mechs that are stuck, float, overlap, or die of anything but the enemy.
+"""Detectors of what looks wrong in a match: mechs that are stuck, stray, float, overlap, or die of accidents.
 
 ``watch_matches`` plays scripted pilots on maps of one biome each and returns what was found, every offence with the
 seed, tick and mech at which to look.
@@ -27,6 +27,11 @@ STUCK_VOX = 1.0
 """Who asks to move all the time and stays within this distance for ``STUCK_S`` is stuck."""
 WANTS = 0.2
 """Planar throttle from which a mech wants to move."""
+STRAY_S = 5.0
+STRAYS = -0.3
+"""Who walks for longer than ``STRAY_S`` with less than this cosine between its way and its wish strays."""
+WALKS = 0.5
+"""Speed from which a mech walks [vox/s]."""
 FLOAT_S = 1.0
 FLOAT_GAP = 0.06
 """Who hangs still for ``FLOAT_S`` without jets and with nothing this close below its box floats [vox]."""
@@ -72,6 +77,8 @@ class Findings:
     used: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     mech_seconds: float = 0.0
+    astray_s: float = 0.0
+    """Time walked against the pilots' wishes, of all mechs together [s]."""
 
     def of(self, kind: str) -> list[Offence]:
         return [o for o in self.offences if o.kind == kind]
@@ -102,6 +109,7 @@ class Trace:
         self.since = np.zeros(self.see["alive"].shape)
         self.path = np.zeros(self.see["alive"].shape)
         self.told: dict[tuple[int, int], Offence] = {}
+        self.astray = np.zeros(self.see["alive"].shape)
         self.still = np.zeros(self.see["alive"].shape)
         self.before = self.see["pos"].copy()
         self.half = HALF[self.see["chassis"]]
@@ -111,6 +119,7 @@ class Trace:
         alive = (self.see["alive"] == 1) & playing[:, None]
         self.found.mech_seconds += float(alive.sum()) * self.dt
         self.find_stuck(alive)
+        self.find_astray(alive)
         self.find_floating(alive)
         self.find_overlaps(alive)
         self.count_devices(alive)
@@ -142,6 +151,18 @@ class Trace:
             went = f"went {self.path[tuple(at)]:.1f} vox to and fro"
             note = f"asked {asked}, {went}, beside {self.neighbours(*at)}"
             self.told[int(at[0]), int(at[1])] = self.tell("stuck", at, note)
+
+    def find_astray(self, alive: np.ndarray) -> None:
+        """Time how long a mech has walked against its pilot's wish without a break; each such walk is told once."""
+        step, wish = (self.see["pos"] - self.before)[..., :2], self.see["pilot_wish"]
+        walked, wanted = np.linalg.norm(step, axis=-1), np.linalg.norm(wish, axis=-1)
+        walks = (walked > WALKS * self.dt) & (wanted >= WANTS) & (self.see["fallen"] == 0) & alive
+        against = walks & ((step * wish).sum(axis=-1) < STRAYS * walked * wanted)
+        self.found.astray_s += float(against.sum()) * self.dt
+        self.astray = np.where(against, self.astray + self.dt, 0.0)
+        for at in np.argwhere((self.astray > STRAY_S) & (self.astray <= STRAY_S + self.dt)):
+            wants, goes = short(wish[tuple(at)]), short(step[tuple(at)] / self.dt)
+            self.tell("astray", at, f"wants {wants}, goes {goes} vox/s, beside {self.neighbours(*at)}")
 
     def neighbours(self, e: int, m: int) -> str:
         """Say what a mech touches: others, walls, ledges, or nothing."""

@@ -1,4 +1,4 @@
-"""Matches of ``hard`` pilots on every biome: nobody is stuck, floats or overlaps, and the enemy is what kills."""
+"""Matches of ``hard`` pilots on every biome: nobody is stuck, strays, floats or overlaps; the enemy is what kills."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ KINDS = (*BIOMES, "")
 
 @pytest.fixture(scope="module")
 def few() -> Findings:
-    """Twenty matches."""
-    return watch_matches(EnvConfig(), cases_of(KINDS, QUICK), "hard")
+    """Twenty matches; on these maps pilots that never leave an obstacle stray six times."""
+    return watch_matches(EnvConfig(), cases_of(KINDS, QUICK, first_seed=6000), "hard")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def check_nobody(found: Findings, kind: str) -> None:
     assert not offences, f"{len(offences)} in {found.matches} matches:\n" + "\n".join(map(str, offences[:20]))
 
 
-OFFENCES = ["stuck", "floating", "overlapping"]
+OFFENCES = ["stuck", "astray", "floating", "overlapping"]
 
 
 @pytest.mark.parametrize("kind", OFFENCES)
