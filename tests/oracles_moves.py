@@ -190,8 +190,7 @@ def planned(s, told, m: int, flow, retreat_s: float, flank_s: float) -> tuple[np
     weight = s.zone_tonnage[mine] + MECHS[c].tonnage - s.zone_tonnage[1 - mine]
     go = level.zone != Zone.BALANCE or s.score[mine] < s.score[1 - mine] or weight >= -20
     wish, j = walk(level, s, p, way, bool(go)), int(told.pilot_target[m])
-    blind = j < 0 or told.pilot_age[m] != 0 or not clear(s, m, j)
-    if level.searches and go and inside and blind and min(s.zone_tonnage) > 0:
+    if level.searches and go and inside and j < 0 and min(s.zone_tonnage) > 0:
         out = unit(p[:2] - s.zone[:2])
         off = np.clip(0.7 * s.zone[2] - d_zone, -1, 1)
         wish = unit(out * off + np.array([-out[1], out[0]]) * (-1 if mine else 1))

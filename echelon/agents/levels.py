@@ -206,7 +206,7 @@ class Level:
     hunts: bool = False
     """Goes for hostiles near the zone that it does not see."""
     searches: bool = False
-    """Goes about in a contested zone when it sees no target there."""
+    """Goes round a contested zone when it knows of no hostile."""
     minds_rear: bool = False
     """Turns toward an attacker behind it."""
 
@@ -224,13 +224,13 @@ LEVELS: dict[str, Level] = {
         ewar=Ewar.ECM,
     ),
     "medium": Level(
-        aim_sigma_deg=4, delay_s=0.3, trigger_prob=0.7, knowledge=Knowledge.PACK, choice=Choice.PAINTED,
+        aim_sigma_deg=4, delay_s=0.3, trigger_prob=0.68, knowledge=Knowledge.PACK, choice=Choice.PAINTED,
         face_within_vox=25, sidestep=0.25, vent_above=0.75, cone_deg=11.5, missiles=Missiles.PAINT,
         paint=Paint.NEAREST, prefers_target=True, ewar=Ewar.COOL, jets=Jets.UNSTICK, retreat=Retreat.ONCE,
         zone=Zone.HOLD, searches=True,
     ),
     "hard": Level(
-        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=0.9, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
+        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=0.88, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
         ranges=Ranges.ADAPTS, face_within_vox=22, route=Route.COVERED, sidestep=0.4, sidestep_s=1.5, vent_above=0.9,
         heat_limit=0.9, idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, checks_sight=True, missiles=Missiles.WAITS,
         paint=Paint.MARK, prefers_target=True, ewar=Ewar.AIDS, smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES,

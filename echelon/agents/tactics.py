@@ -209,15 +209,13 @@ def plan(
     go = enters(s, zone_tonnage[e][own], zone_tonnage[e][1 - own], rules.tonnage[c], score[e][own] < score[e][1 - own])
     wish = walk(s, p, way, zone[e], go)
     j = pilot_target[e, m]
-    sees = bool(False)
-    if j >= 0:
-        sees = pilot_age[e, m] == 0 and sight[e, m, j] == CLEAR
-    if s.searches == 1 and go and inside and not sees and contested(zone_tonnage[e]):
+    if s.searches == 1 and go and inside and j < 0 and contested(zone_tonnage[e]):
         wish = go_round(p, zone[e], own)
     if j >= 0:
         spot = pilot_spot[e, m]
         d = wp.length(spot - p)
         away = unit2(p[0] - spot[0], p[1] - spot[1])
+        sees = pilot_age[e, m] == 0 and sight[e, m, j] == CLEAR
         side = side_of(s, seed[e], m, float(tick[e]) * rules.dt)
         weak = wp.where(pilot_age[e, m] == 0, hp[e, j] / rules.max_hp[chassis[e, j]], 1.0)
         wanted = fighting_distance(rules, s, c, heat[e, m], hp[e, m], weak, inside, cooldown[e, m, KINETIC] == 0 and sees)
