@@ -164,6 +164,16 @@ def past(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chass
 
 
 @wp.func
+def way_lost(memory: wp.vec3, asked_s: float) -> float:
+    """Way lost on a detour [s of full throttle] after so much movement [s of full throttle] in its direction."""
+    if memory[0] == 0.0:
+        return 0.0
+    if memory[1] == NO_ROOM:
+        return memory[2]
+    return wp.max(0.0, memory[2] - asked_s * cos_sin(memory[1] * EIGHTH_TURN)[0])
+
+
+@wp.func
 def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: Beside, way: wp.vec2, push: wp.vec2, seed: wp.uint32, tick: int) -> wp.vec2:
     """Unit vector of the direction with most room, rather toward the zone than where pushing was in vain."""
     best = -push
@@ -203,7 +213,6 @@ def find_footing(
     if script[e, m] < LEVELLED or alive[e, m] == 0:
         return
     s = skills[script[e, m] - LEVELLED]
-    p = pos[e, m]
     dt = rules.dt_act
     wish = pilot_wish[e, m]
     if s.unsticks != LOOKS:
@@ -214,9 +223,9 @@ def find_footing(
         pilot_turn[e, m] = 0
         pilot_lost_s[e, m] = 0.0
         pilot_escape_s[e, m] = -CALM_S
-    moved = wp.length(p - pilot_anchor[e, m]) > STAY_VOX or wp.length(pilot_move[e, m]) < PUSHES
+    moved = wp.length(pos[e, m] - pilot_anchor[e, m]) > STAY_VOX or wp.length(pilot_move[e, m]) < PUSHES
     if decision[e] == 0 or moved or fallen[e, m] > 0 or shutdown[e, m] == 1:
-        pilot_anchor[e, m] = p
+        pilot_anchor[e, m] = pos[e, m]
         pilot_stay_s[e, m] = 0.0
         pilot_push[e, m] = wp.vec2(0.0, 0.0)
     else:
@@ -245,11 +254,7 @@ def find_footing(
         wish = turned(wish, memory[1] * EIGHTH_TURN * wp.sign(memory[0]))
         if memory[1] == NO_ROOM:
             wish = wp.vec2(0.0, 0.0)
-        else:
-            memory[2] = wp.max(0.0, memory[2] - n * dt * cos_sin(memory[1] * EIGHTH_TURN)[0])
-    if memory[0] == 0.0:
-        memory[2] = 0.0
-    pilot_lost_s[e, m] = memory[2]
+    pilot_lost_s[e, m] = way_lost(memory, wp.where(n > LEAST_WISH, n * dt, 0.0))
     pilot_detour_s[e, m] = memory[0]
     pilot_turn[e, m] = wp.max(0, int(memory[1]))
     pilot_move[e, m] = wish
