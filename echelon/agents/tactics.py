@@ -236,6 +236,4 @@ def plan(
         if breaks:
             wish = away + wp.vec2(-away[1], away[0]) * (JINK * side)
     n = wp.sqrt(wish[0] * wish[0] + wish[1] * wish[1])
-    if n > 1.0:
-        wish = wish / n
-    pilot_wish[e, m] = wish
+    pilot_wish[e, m] = wish / wp.max(1.0, n)
