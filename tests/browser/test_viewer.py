@@ -13,7 +13,7 @@ from tests.browser.conftest import GOLDEN, RUN
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 DRAW_CALLS = 25
-LONGEST_SETTLING = 20
+LONGEST_SETTLING, SETTLING_MS = 60, 100
 PICTURE = """() => new Promise((done) => requestAnimationFrame(() => {
   echelon.redraw();  // what is drawn can only be read in the same frame, and a held moment draws nothing by itself
   done(document.querySelector("canvas.picture").toDataURL());
@@ -53,6 +53,7 @@ def settled_picture(page: Any) -> str:
         if picture == before:
             return picture
         before = picture
+        page.wait_for_timeout(SETTLING_MS)
     raise AssertionError("the picture of a held moment never came to rest")
 
 
