@@ -27,6 +27,11 @@ export function chartAxes(): uPlot.Axis[] {
   return [{ ...axis, size: 22, values: (_, ticks) => ticks.map((s) => `${Math.floor(s / 60)}:${String(Math.floor(s % 60)).padStart(2, "0")}`) }, axis];
 }
 
+/** Let a click on a chart jump to the second under the pointer. The chart's own cursor is led by the match and may have moved on. */
+export function jumpOnClick(plot: uPlot, onJump: (seconds: number) => void): void {
+  plot.over.addEventListener("click", (event) => onJump(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x")));
+}
+
 function lines(fill: boolean): uPlot.Series[] {
   return [
     {},
@@ -70,7 +75,7 @@ export class Chart {
       [[], [], []],
       host,
     );
-    this.plot.over.addEventListener("click", () => onJump(this.plot.posToVal(this.plot.cursor.left ?? 0, "x")));
+    jumpOnClick(this.plot, onJump);
     new ResizeObserver(() => this.plot.setSize({ width: Math.max(160, host.clientWidth), height: 128 })).observe(host);
   }
 

@@ -6,7 +6,7 @@ import * as control from "../control";
 import type { PilotCurves } from "../data/sweep";
 import { frameAt } from "../interpolate";
 import type { MatchState, ViewerState } from "../state";
-import { chartAxes } from "./curves";
+import { chartAxes, jumpOnClick } from "./curves";
 import { ICONS, button, el, icon, setText } from "./dom";
 import { mechName } from "./words";
 
@@ -72,7 +72,7 @@ class PilotChart {
       [[], ...names.map(() => [])],
       this.root,
     );
-    plot.over.addEventListener("click", () => this.jump(plot.posToVal(plot.cursor.left ?? 0, "x")));
+    jumpOnClick(plot, this.jump);
     new ResizeObserver(() => plot.setSize({ width: Math.max(200, this.root.clientWidth), height: HEIGHT })).observe(this.root);
     this.plot = plot;
   }
