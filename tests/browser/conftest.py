@@ -39,6 +39,13 @@ def missing() -> str:
     return "" if chromium() else "no Chromium here; set CHROMIUM to one"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give these tests a second go: a browser is a machine of its own. The closing line counts what needed one."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def browser_or_skip() -> None:
     reason = missing()
