@@ -39,6 +39,7 @@ def show_figures(found: dict[str, Any]) -> None:
             *((f"{side} spawns", _start(found, side)) for side in ("blue", "red")),
             ("ways", _fairness(ways["ratio"])),
             ("connected", _connected(found)),
+            *(("", _fixup(fixup)) for fixup in found["dug"]),
             ("recipe", found["hashes"]["recipe"][:DIGITS_OF_A_HASH]),
             ("content", found["hashes"]["materials"][:DIGITS_OF_A_HASH]),
             ("made in", f"{1e3 * found['took_s']:.0f} ms"),
@@ -173,6 +174,11 @@ def _fairness(ratio: float | None) -> str:
 def _connected(found: dict[str, Any]) -> str:
     if found["open_map"]:
         return f"no: an open plain after {found['regenerated']} drawings that could not be connected"
-    dug = [f"{fixup['label'].split('_')[0]} through {fixup['blocked_cells']} blocked cells" for fixup in found["dug"]]
     again = f"after {found['regenerated']} drawings that could not be, " if found["regenerated"] else ""
-    return f"{again}dug for {', '.join(dug)}" if dug else f"{again}as drawn"
+    return f"{again}dug open" if found["dug"] else f"{again}as drawn"
+
+
+def _fixup(fixup: dict[str, Any]) -> str:
+    """Return the line of one dug way."""
+    way = fixup["label"].replace("_", " ")
+    return f"{way}: dig {fixup['attempt']} through {fixup['blocked_cells']} blocked cells"

@@ -20,7 +20,9 @@ from tests.oracles import (
     LAVA,
     MECHS,
     MISSILE,
+    NO_HEAT,
     PAINTER,
+    SILENCED,
     SMOKE,
     WATER,
     ahead,
@@ -80,16 +82,21 @@ def upkeep(s) -> None:
     stamp_wrecks(s)
 
 
+def felt(s, heat: float) -> float:
+    """Heat that a mech takes up: none where the episode goes without heat."""
+    return 0.0 if s.withheld & NO_HEAT else heat
+
+
 def heat_and_hazards(s, m: int) -> None:
     mech, heat, damage, was_down = MECHS[s.chassis[m]], float(s.heat[m]), 0.0, is_shut_down(s, m)
     if not was_down:
-        heat += (3.0 * s.ecm[m] + 2.0 * s.eccm[m]) * DT
+        heat += felt(s, 3.0 * s.ecm[m] + 2.0 * s.eccm[m]) * DT
     if under(s, m) == LAVA:
-        heat, damage = heat + 40 * DT, damage + 5 * DT
+        heat, damage = heat + felt(s, 40) * DT, damage + 5 * DT
     elif under(s, m) == WATER:
         heat = max(0.0, heat - 30 * DT)
     if under(s, m, 0.05) == DEBRIS_FIELD:
-        heat, damage = heat + 20 * DT, damage + 1.25 * DT
+        heat, damage = heat + felt(s, 20) * DT, damage + 1.25 * DT
     if s.vent[m] and heat <= mech.heat_cap:
         heat -= 2 * mech.dissipation * DT
     s.heat[m] = max(0.0, heat - mech.dissipation * DT)
@@ -168,7 +175,7 @@ def weapons_phase(s) -> list[Hit]:
             trigger = CARRIED[s.chassis[m]].get(weapon)
             if trigger is None or not s.trigger[m] >> trigger & 1:
                 continue
-            if s.fallen[m] or is_shut_down(s, m) or s.cooldown[m][gun.timer]:
+            if s.fallen[m] or is_shut_down(s, m) or s.cooldown[m][gun.timer] or s.withheld & SILENCED.get(weapon, 0):
                 continue
             target = -1
             if weapon in (*HITSCAN, MISSILE):
@@ -179,7 +186,7 @@ def weapons_phase(s) -> list[Hit]:
                 hits.append(hitscan_hit(s, m, target, weapon))
             else:
                 launch(s, m, weapon, target)
-            s.heat[m] += gun.heat
+            s.heat[m] += felt(s, gun.heat)
             s.cooldown[m][gun.timer] = gun.cooldown
             s.fired[m] |= 1 << weapon
     return hits
@@ -241,7 +248,7 @@ def suffer(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None:
             (s.dealt if hostile(s, by, m) else s.dealt_friendly)[by] += body
     for m in living(s):
         # Own fire stops a mech at once, heat from others from the next tick.
-        given = sum(GUNS[hit.weapon].target_heat for hit in hits if hit.target == m)
+        given = sum(felt(s, GUNS[hit.weapon].target_heat) for hit in hits if hit.target == m)
         own = s.heat[m] - given <= MECHS[s.chassis[m]].heat_cap
         s.shutdown_due[m] = is_shut_down(s, m) and not s.shutdown[m] and own
         note_shutdown(s, m)
@@ -267,7 +274,7 @@ def direct_hit(s, hit: Hit, paint: tuple[int, int], shares: dict, paid: set[int]
             body *= 0.5
         shares[m][by] = shares[m].get(by, 0.0) + body
         feel(s, m, s.pos[by])
-    s.heat[m] += gun.target_heat
+    s.heat[m] += felt(s, gun.target_heat)
     in_flight = hit.weapon not in HITSCAN
     s.stability[m] = max(0.0, s.stability[m] - gun.stability * (1.5 if hit.rear and in_flight else 1.0))
     if hit.weapon == AUTOCANNON:

@@ -18,6 +18,7 @@ from tests.oracles import (
     MECHS,
     MEDIUM,
     MISSILE,
+    NO_EWAR,
     PAINTER,
     SCOUT,
     WATER,
@@ -62,7 +63,7 @@ def read_actions(s, switched: bool = True) -> None:
         target = int(s.contact[m][slot])
         if a[9 + slot] > 0 and target >= 0 and s.alive[target] and hostile(s, m, target):
             s.focus[m], s.focus_slot[m] = target, slot
-        if s.chassis[m] == SCOUT:
+        if s.chassis[m] == SCOUT and not s.withheld & NO_EWAR:
             half = 64 / 127  # how 0.5 is read
             s.eccm[m], s.ecm[m] = a[SECONDARY] > half + 1e-4, 0 < a[SECONDARY] <= half + 1e-4
         s.sort_mode[m], s.hostile_only[m] = int(np.argmax(a[14:17])), a[17] > 0

@@ -24,6 +24,7 @@ from echelon.replay.reader import Chunk, Replay
 from echelon.replay.record import Match, Recorder
 from echelon.replay.schema import MechFlag
 from echelon.replay.writer import world_payload
+from echelon.sim.arsenal import mechanics_of
 
 BOUNDS: Mapping[str, float] = {
     "tick": 0.0, "x": 1.0, "y": 1.0, "z": 1.0, "hp": 5.0, "leg_hp": 5.0, "heat": 5.0, "stability": 10.0,
@@ -99,10 +100,11 @@ def _play(recorded: Replay, folder: Path, device: str) -> Path:
     bank = build_bank(
         cfg.world, [int(header["map_seed"])], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox
     )
-    engine = Engine(cfg, 1, bank, device=device, autoreset=False)
+    engine = Engine(cfg, 1, bank, device=device, autoreset=False, changes=[header.get("changes", {})])
     try:
         engine.batch.set("forced_seed", np.array([header["seed"]], np.int32))
         engine.batch.set("forced_slot", np.zeros(1, np.int32))
+        engine.batch.withhold([mechanics_of(header.get("without", ()))])
         packs = {mech["pack"] for mech in header["roster"] if mech["team"] == 0 and mech["present"]}
         engine.batch.set("packs", np.array([max(1, len(packs))], np.int32))
         engine.reset()

@@ -22,6 +22,7 @@ from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch, Program, Runner, in_phase
 from echelon.sim.batch import Batch, Maps
+from echelon.sim.figures import Changes
 from echelon.sim.state import TRACKS, Field
 
 MECH = "EM"
@@ -54,6 +55,7 @@ class Engine:
         seed: int = 0,
         first_env: int = 0,
         autoreset: bool = True,
+        changes: Sequence[Changes] | None = None,
         pilots: Callable[[Engine], Sequence[Launch]] | None = None,
     ) -> None:
         self.cfg = cfg
@@ -67,7 +69,9 @@ class Engine:
         self._journals = False
         self._opponents_look = False
         self._surveys = cfg.obs_layout == "classic"
-        self.batch = Batch(cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env)
+        self.batch = Batch(
+            cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env, changes=changes
+        )
         self.batch.lengths["A"] = self.action_dim
         self.batch.lengths["R"] = len(reward.TERM_NAMES)
         self.batch.lengths["G"] = self.batch.backend.lengths["G"] = observe_telemetry.BINS

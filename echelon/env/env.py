@@ -6,7 +6,7 @@ Dictionaries are made here and nowhere else; training uses ``echelon.training.Ve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -23,8 +23,9 @@ from echelon.env.referee import REASONS, WINNERS
 from echelon.env.tape import Tape
 from echelon.gen.bank import bank_for
 from echelon.rl.suite import CONTACT_DIM
-from echelon.sim.arsenal import ROSTER
+from echelon.sim.arsenal import ROSTER, mechanics_of
 from echelon.sim.batch import Batch
+from echelon.sim.figures import Changes, with_changes
 
 Observation = NDArray[np.float32]
 SEED_LIMIT = 2**31 - 2
@@ -49,7 +50,9 @@ class BattleWorld(NamedTuple):
 class EchelonEnv:
     """One battle; agents are ``blue_0 ..`` and ``red_0 ..``, observations ``float32[D]``, actions ``float32[A]``.
 
-    With ``record`` every episode is recorded, and ``get_replay`` returns it.
+    With ``record`` every episode is recorded, and ``get_replay`` returns it. Episodes go ``without`` these mechanics
+    (heat, missiles, ewar, paint), and ``changes`` are figures of the tables other than the stock ones
+    (``echelon.sim.figures``).
     """
 
     metadata = {"name": "echelon_v1", "render_modes": []}
@@ -65,7 +68,14 @@ class EchelonEnv:
     LOCAL_MAP_R = observe.LOCAL_MAP_R
 
     def __init__(
-        self, config: EnvConfig | None = None, *, device: str = "cpu", seed: int | None = None, record: bool = False
+        self,
+        config: EnvConfig | None = None,
+        *,
+        device: str = "cpu",
+        seed: int | None = None,
+        record: bool = False,
+        without: Sequence[str] = (),
+        changes: Changes | None = None,
     ) -> None:
         self.config = cfg = config_or_default(config)
         if seed is not None:
@@ -86,6 +96,8 @@ class EchelonEnv:
         self.observation_spaces = dict.fromkeys(self.possible_agents, self.observation_space)
         self.action_spaces = dict.fromkeys(self.possible_agents, self.action_space)
         self._device = device
+        self._without, self._changes = mechanics_of(without), dict(changes or {})
+        with_changes(cfg.physics, cfg.dt_sim, self._changes)
         self._engine: Engine | None = None
         self._closed = False
         self._tape = Tape() if record else None
@@ -179,7 +191,9 @@ class EchelonEnv:
         cfg = self.config
         maps = bank_for(cfg, [episode_seed])
         if self._engine is None:
-            self._engine = Engine(cfg, 1, maps, device=self._device, threads=1, autoreset=False)
+            own = [self._changes]
+            self._engine = Engine(cfg, 1, maps, device=self._device, threads=1, autoreset=False, changes=own)
+            self._engine.batch.withhold([self._without])
             self._engine.attach(self._rows, self._final)
             rows = np.arange(len(self.possible_agents), dtype=np.int32)[None]
             self._engine.batch.set("row_of", rows)

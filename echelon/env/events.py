@@ -51,7 +51,7 @@ class EventLog:
         self._names = tuple(names)
         self._seen = 0
         self.dropped = 0
-        self._smoke_vox = batch.cfg.physics.smoke_radius_vox
+        self._smoke_vox = batch.figures(0).physics.smoke_radius_vox
 
     def read(self) -> list[Event]:
         """Return what happened since the last call, in order; ``type`` says what, mechs are named by agent.

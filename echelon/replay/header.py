@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import echelon
+from echelon.config import PhysicsConfig
 from echelon.replay.insight import Insight
 from echelon.replay.schema import (
     CHUNK_SECONDS,
@@ -21,8 +22,10 @@ from echelon.replay.schema import (
     MechFlag,
     names_of,
 )
-from echelon.sim.arsenal import CHASSIS, WEAPONS, Guidance
+from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
+from echelon.sim.figures import stock
+from echelon.sim.tables import Figures
 from echelon.sim.world import MATERIALS
 
 TEAM_LETTERS = "BR"
@@ -51,6 +54,7 @@ def build_header(
     ``map_seed`` -1 takes the episode's seed; ``about`` adds entries or replaces them; ``insight`` adds policy columns.
     """
     cfg = batch.cfg
+    figures = batch.figures(env)
     seed = int(_row(batch, "seed", env))
     return {
         "schema": [SCHEMA_MAJOR, SCHEMA_MINOR],
@@ -71,16 +75,19 @@ def build_header(
         "duration_s": cfg.max_episode_seconds,
         "score_to_win": cfg.zone_score_to_win,
         "zone": [float(v) for v in _row(batch, "zone", env)],
-        "cloud": {"radius": cfg.physics.smoke_radius_vox, "life_s": cfg.physics.smoke_life_s},
+        "cloud": {"radius": figures.physics.smoke_radius_vox, "life_s": figures.physics.smoke_life_s},
+        "without": mechanic_names(Mechanic(int(_row(batch, "withheld", env)))),
+        "changes": batch.changes[env],
         "roster": _roster(batch, env),
-        **name_tables(),
+        **name_tables(figures),
         **_policy_columns(batch.num_mechs, insight),
         "config": differing(asdict(cfg), asdict(type(cfg)())),
     }
 
 
-def name_tables() -> dict[str, Any]:
-    """Return the parts of a header that every match of this version shares: names, columns and tables."""
+def name_tables(figures: Figures | None = None) -> dict[str, Any]:
+    """Return the parts of a header that matches of this version share: names, columns, and tables by these figures."""
+    figures = figures or stock(PhysicsConfig())
     return {
         "chassis": [
             {
@@ -88,7 +95,7 @@ def name_tables() -> dict[str, Any]:
                 "size": list(spec.size),
                 **{key: getattr(spec, key) for key in ("hp", "leg_hp", "heat_cap", "max_speed", "max_jet")},
             }
-            for spec in CHASSIS
+            for spec in figures.chassis
         ],
         "weapons": [
             {
@@ -99,7 +106,7 @@ def name_tables() -> dict[str, Any]:
                 "cooldown_s": spec.cooldown_s,
                 "damage": spec.damage,
             }
-            for spec in WEAPONS
+            for spec in figures.weapons
         ],
         "materials": [spec.material.name.lower() for spec in MATERIALS],
         "events": names_of(EventKind),

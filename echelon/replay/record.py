@@ -206,7 +206,6 @@ class Recorder:
         self._tracks: list[_Track] = []
         cfg = stage.batch.cfg
         self._stride = chunk_frames(cfg.dt_sim, cfg.decision_repeat)
-        self._cloud_ticks = duration_ticks(cfg.physics.smoke_life_s, cfg.dt_sim)
         self._steps = 0
         self._fetched_at, self._fetched_step = 0.0, 0
         self.insight = _insight(stage, policy)
@@ -236,7 +235,8 @@ class Recorder:
             header = build_header(self.stage.batch, env, match.teams, match.map_seed, match.about, self.insight)
             path.unlink(missing_ok=True)
             writer = MatchWriter(path, header, world_payload(voxels), worlds=worlds)
-            self._tracks.append(_Track(env, page, writer, voxels, self._cloud_ticks))
+            cloud_ticks = duration_ticks(header["cloud"]["life_s"], self.stage.batch.cfg.dt_sim)
+            self._tracks.append(_Track(env, page, writer, voxels, cloud_ticks))
 
     def after_step(self) -> None:
         """Count the decision just played, and write a chunk where one is due."""

@@ -6,8 +6,9 @@ packed into device arrays by ``echelon.sim.tables``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 
 class Chassis(IntEnum):
@@ -60,6 +61,35 @@ class Trigger(IntEnum):
     SPECIAL = 3
 
 
+class Mechanic(IntFlag):
+    """Parts of the game that an environment's episodes may go without, as a curriculum wants it."""
+
+    HEAT = 1
+    """Nothing heats up, so nobody shuts down."""
+    MISSILES = 2
+    """Homing weapons stay silent."""
+    EWAR = 4
+    """Neither ECM nor ECCM comes on."""
+    PAINT = 8
+    """Painters stay silent."""
+
+
+def mechanics_of(names: Iterable[str]) -> Mechanic:
+    """Return the mechanics of these names together; ``ValueError`` for one that is none."""
+    mechanics = Mechanic(0)
+    for name in names:
+        if not isinstance(name, str) or name.upper() not in Mechanic.__members__:
+            known = ", ".join(mechanic_names(~Mechanic(0)))
+            raise ValueError(f"mechanic {name!r} does not exist, wanted one of: {known}")
+        mechanics |= Mechanic[name.upper()]
+    return mechanics
+
+
+def mechanic_names(mechanics: Mechanic) -> list[str]:
+    """Return the names of these mechanics."""
+    return [str(one.name).lower() for one in Mechanic if one & mechanics]
+
+
 @dataclass(frozen=True, kw_only=True)
 class WeaponSpec:
     """One row of the weapon table; lengths in voxels, times in seconds, arcs in total degrees."""
@@ -84,6 +114,14 @@ class WeaponSpec:
     """Range of a lock by own sight; 0 uses the whole range."""
     splash_vox: float = 0.0
     splash_scale: float = 0.0
+
+    @property
+    def needs(self) -> Mechanic:
+        """Mechanics without which it cannot be fired."""
+        needs = Mechanic(0)
+        if self.guidance == Guidance.HOMING:
+            needs |= Mechanic.MISSILES
+        return needs | Mechanic.PAINT if self.paints else needs
 
 
 WEAPONS: tuple[WeaponSpec, ...] = (

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -119,19 +120,23 @@ class Backend:
     """Arrays of one batch and the machinery that runs programs over them.
 
     ``arrays`` maps a name to an array or a constant; names in ``per_env`` have the environment as first axis and are
-    handed to each shard as a view of its part.
+    handed to each shard as a view of its part. A shard ends at the latest where ``cuts`` says that an environment
+    begins a run of its own: constants may differ from run to run.
     """
 
-    def __init__(self, *, device: str, num_envs: int, lengths: Mapping[str, int], threads: int = 0) -> None:
+    def __init__(
+        self, *, device: str, num_envs: int, lengths: Mapping[str, int], threads: int = 0, cuts: Sequence[int] = ()
+    ) -> None:
         self.device = device
         self.lengths = dict(lengths)
         self.arrays: dict[str, Any] = {}
         self.per_env: set[str] = set()
+        self._by_run: dict[str, Mapping[int, Any]] = {}
         self._chosen: dict[tuple[int, int], dict[str, Any]] = {}
         wanted = (threads or default_threads()) if device == "cpu" else 1
         count = max(1, min(wanted, num_envs))
-        edges = [num_envs * i // count for i in range(count + 1)]
-        self.shards = [(edges[i], edges[i + 1]) for i in range(count)]
+        edges = sorted({num_envs * i // count for i in range(count + 1)} | set(cuts))
+        self.shards = list(pairwise(edges))
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="sim") if count > 1 else None
 
     def add(self, arrays: Mapping[str, Any], *, per_env: bool) -> None:
@@ -139,6 +144,10 @@ class Backend:
         self.arrays.update(arrays)
         if per_env:
             self.per_env.update(arrays)
+
+    def add_by_run(self, name: str, constants: Mapping[int, Any]) -> None:
+        """Make a constant known that differs from run to run, by the environment with which each begins."""
+        self._by_run[name] = constants
 
     def choose(self, envs: Sequence[int]) -> None:
         """Let programs launch over a few environments: letter ``J``, with their places in two arrays.
@@ -169,6 +178,8 @@ class Backend:
             value = launch.given.get(name, name)
             if isinstance(value, str) and value in chosen:
                 value = chosen[value]
+            elif isinstance(value, str) and value in self._by_run:
+                value = self._by_run[value][max(first for first in self._by_run[value] if first <= low)]
             elif isinstance(value, str):
                 if value not in self.arrays:
                     raise KeyError(f"kernel {launch.kernel.key} wants {value!r}, which is no array of this batch")
@@ -234,7 +245,8 @@ class Runner:
     def __call__(self) -> None:
         """Run every shard; an exception in a shard thread is raised here with its traceback."""
         if self._pool is None:
-            wp.capture_launch(self._graphs[0])
+            for graph in self._graphs:
+                wp.capture_launch(graph)
             return
         pending = [self._pool.submit(wp.capture_launch, graph) for graph in self._graphs[1:]]
         wp.capture_launch(self._graphs[0])

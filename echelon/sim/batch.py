@@ -13,9 +13,10 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.config import EnvConfig
-from echelon.sim.arsenal import CHASSIS
+from echelon.config import EnvConfig, require
+from echelon.sim.arsenal import CHASSIS, Mechanic
 from echelon.sim.backend import Backend, Program, Runner, resolve_device
+from echelon.sim.figures import Changes, runs_of, stock, with_changes
 from echelon.sim.state import (
     GROUPS,
     JOURNAL_DETAIL,
@@ -26,7 +27,7 @@ from echelon.sim.state import (
     allocate,
     sizes,
 )
-from echelon.sim.tables import pack_rules
+from echelon.sim.tables import Figures, pack_rules
 
 
 class Maps(Protocol):
@@ -99,7 +100,11 @@ def _ways(maps: Maps) -> NDArray[np.uint8]:
 
 
 class Batch:
-    """Arrays, rules and maps of ``num_envs`` environments of one configuration."""
+    """Arrays, rules and maps of ``num_envs`` environments of one configuration.
+
+    ``changes`` says per environment which figures of the tables differ from the stock ones (``sim.figures``); those
+    with equal figures are played together where they are neighbours.
+    """
 
     def __init__(
         self,
@@ -111,16 +116,22 @@ class Batch:
         threads: int = 0,
         seed: int = 0,
         first_env: int = 0,
+        changes: Sequence[Changes] | None = None,
     ) -> None:
         self.cfg = cfg
+        self.changes = [dict(own) for own in changes] if changes else [{}] * num_envs
+        require(len(self.changes) == num_envs, "changes", len(self.changes), f"one set per environment, {num_envs}")
         self.num_envs = num_envs
         self.num_mechs = cfg.num_mechs
         self.device = resolve_device(device)
         self.lengths = sizes(cfg, num_envs)
-        self.backend = Backend(device=self.device, num_envs=num_envs, lengths=self.lengths, threads=threads)
+        runs = runs_of(self.changes)
+        self.backend = Backend(
+            device=self.device, num_envs=num_envs, lengths=self.lengths, threads=threads, cuts=runs
+        )
         self.fields: dict[str, Field] = {}
         self.add_fields(all_fields())
-        self.backend.add({"rules": pack_rules(cfg, self.device)}, per_env=False)
+        self.backend.add_by_run("rules", {e: pack_rules(cfg, self.figures(e), self.device) for e in runs})
         self._add_maps(maps)
         self.add_fields({"every": Field(wp.int32, "E", "1 everywhere"), "chosen": Field(wp.int32, "E", "reset mask")})
         self["every"].fill_(1)
@@ -134,6 +145,15 @@ class Batch:
 
     def __getitem__(self, name: str) -> wp.array:
         return self.backend.arrays[name]
+
+    def figures(self, env: int) -> Figures:
+        """Return the tables that an environment is played with."""
+        changes = self.changes[env]
+        return with_changes(self.cfg.physics, self.cfg.dt_sim, changes) if changes else stock(self.cfg.physics)
+
+    def withhold(self, mechanics: Sequence[Mechanic]) -> None:
+        """Have each environment's episodes, from the next on, go without these mechanics; one entry each."""
+        self.set("withhold", np.array([int(own) for own in mechanics], np.int32))
 
     def add_fields(self, fields: Mapping[str, Field]) -> None:
         """Allocate further arrays whose first axis is the environment."""

@@ -15,11 +15,13 @@ from echelon.sim.batch import Batch
 from echelon.sim.state import STATE, TRACKS, WORLD
 
 NOT_STATE = frozenset(
-    ("env_index", "episode", "forced_seed", "forced_slot", "map_slot", "packs", "order")
+    ("env_index", "episode", "forced_seed", "forced_slot", "withhold", "map_slot", "packs", "order")
 )  # fmt: skip
 """Fields that say where and how often an environment plays, and the movement order, drawn afresh each tick."""
 REMEMBERED = ("contact", "seen", *TRACKS)
 """What fills the contact slots that the next target preferences refer to, in the batch of an engine."""
+WHERE_SET = frozenset(("withheld",))
+"""Fields that count only where they are not 0, so that a whole game hashes as it did before there were parts of one."""
 ROUND_FIELDS = ("round_pos", "round_vel", "round_age", "round_target")
 """Fields of a round, meaningless where none flies."""
 
@@ -36,6 +38,8 @@ def state_hash(batch: Batch, env: int, *, displays: bool = False) -> str:
         if name in NOT_STATE:
             continue
         values = _of(batch, name, env)
+        if name in WHERE_SET and not values.any():
+            continue
         if name in ROUND_FIELDS:
             values = values[flying]
         digest.update(name.encode())

@@ -83,6 +83,8 @@ STATE: dict[str, Field] = {
     "env_index": Field(I32, "E", "global index of the environment"),
     "forced_seed": Field(I32, "E", "seed of every next episode, -1 to draw it"),
     "forced_slot": Field(I32, "E", "map of every next episode, -1 to draw it"),
+    "withheld": Field(I32, "E", "bits of the mechanics that this episode goes without: 1 heat, 2 missiles, 4 EWAR, 8 paint"),
+    "withhold": Field(I32, "E", "the same of every next episode"),
     "packs": Field(I32, "E", "most packs per team in the next episodes; the map may have fewer"),
     "score": Field(V2, "E", "zone score of blue and red [s]"),
     "zone_tick": Field(V2, "E", "zone tick of blue and red in the last decision"),

@@ -6,13 +6,14 @@ durations round up, flight lives round down.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, cos, floor, radians
 
 import numpy as np
 import warp as wp
 
-from echelon.config import EnvConfig
-from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS, Cooldown, Weapon
+from echelon.config import EnvConfig, PhysicsConfig
+from echelon.sim.arsenal import ROSTER, WEAPONS, ChassisSpec, Cooldown, Weapon, WeaponSpec
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, MATERIALS, STOPS_SHOT
 
 NUM_WEAPONS = len(WEAPONS)
@@ -27,6 +28,15 @@ def duration_ticks(seconds: float, dt: float) -> int:
 def life_ticks(seconds: float, dt: float) -> int:
     """Ticks a round flies, from its life [s]."""
     return floor(seconds / dt + 1e-6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The tables that one environment is played with; ``echelon.sim.figures`` makes them."""
+
+    chassis: tuple[ChassisSpec, ...]
+    weapons: tuple[WeaponSpec, ...]
+    physics: PhysicsConfig
 
 
 @wp.struct
@@ -71,6 +81,8 @@ class Rules:
     weapon_splash_scale: wp.array(dtype=wp.float32)
     weapon_paints: wp.array(dtype=wp.int32)
     weapon_suppresses: wp.array(dtype=wp.int32)
+    weapon_needs: wp.array(dtype=wp.int32)
+    """Bits of ``Mechanic`` without which the weapon stays silent."""
     # materials
     material_move: wp.array(dtype=wp.int32)
     material_sight: wp.array(dtype=wp.int32)
@@ -180,17 +192,17 @@ RENAMED = {
 }
 
 
-def pack_rules(cfg: EnvConfig, device: str) -> Rules:
-    """Build ``Rules`` for one environment configuration on ``device``."""
+def pack_rules(cfg: EnvConfig, figures: Figures, device: str) -> Rules:
+    """Build ``Rules`` on ``device`` for environments of one configuration that are played with ``figures``."""
     rules = Rules()
-    _pack_chassis(rules, device)
-    _pack_weapons(rules, cfg.dt_sim, device)
+    _pack_chassis(rules, figures.chassis, device)
+    _pack_weapons(rules, figures.weapons, cfg.dt_sim, device)
     rules.material_move = wp.array(BLOCKS_MOVE.astype(np.int32), dtype=wp.int32, device=device)
     rules.material_sight = wp.array(BLOCKS_SIGHT.astype(np.int32), dtype=wp.int32, device=device)
     rules.material_shot = wp.array(STOPS_SHOT.astype(np.int32), dtype=wp.int32, device=device)
     rules.material_hp = wp.array(MATERIAL_HP, dtype=wp.uint16, device=device)
     rules.material_destructible = wp.array([int(m.destructible) for m in MATERIALS], dtype=wp.int32, device=device)
-    physics = cfg.physics
+    physics = figures.physics
     for name in PER_SECOND:
         setattr(rules, name, getattr(physics, f"{name}_s") * cfg.dt_sim)
     for name in SAME_NAME:
@@ -202,7 +214,7 @@ def pack_rules(cfg: EnvConfig, device: str) -> Rules:
     for name in ("fallen", "painted", "suppressed", "engaged"):
         setattr(rules, f"{name}_ticks", duration_ticks(getattr(physics, f"{name}_s"), cfg.dt_sim))
     rules.smoke_ticks = duration_ticks(physics.smoke_life_s, cfg.dt_sim)
-    rules.ams_ticks = duration_ticks(physics.ams_cooldown_s, cfg.dt_sim)
+    rules.ams_ticks = max(1, duration_ticks(physics.ams_cooldown_s, cfg.dt_sim))  # one try a tick, however quick
     rules.assist_ticks = duration_ticks(cfg.reward.assist_period_s, cfg.dt_sim)
     rules.max_decisions = cfg.max_steps
     rules.ticks_per_decision = cfg.decision_repeat
@@ -218,42 +230,43 @@ def pack_rules(cfg: EnvConfig, device: str) -> Rules:
     return rules
 
 
-def _pack_chassis(rules: Rules, device: str) -> None:
-    half = np.array([c.size for c in CHASSIS], dtype=np.float32) / 2
+def _pack_chassis(rules: Rules, specs: tuple[ChassisSpec, ...], device: str) -> None:
+    half = np.array([c.size for c in specs], dtype=np.float32) / 2
     rules.half = wp.array(half, dtype=wp.vec3, device=device)
     columns = {"max_hp": "hp", "max_leg_hp": "leg_hp"}
     for name in ("max_speed", "max_yaw_rate", "max_jet", "max_hp", "max_leg_hp", "heat_cap", "dissipation", "tonnage",
                  "noise_mass", "wreck_solid", "hit_radius"):  # fmt: skip
-        values = [float(getattr(c, columns.get(name, name))) for c in CHASSIS]
+        values = [float(getattr(c, columns.get(name, name))) for c in specs]
         setattr(rules, name, wp.array(values, dtype=wp.float32, device=device))
     for name in ("sort_rank", "has_ewar", "has_ams"):
-        setattr(rules, name, wp.array([int(getattr(c, name)) for c in CHASSIS], dtype=wp.int32, device=device))
+        setattr(rules, name, wp.array([int(getattr(c, name)) for c in specs], dtype=wp.int32, device=device))
     rules.roster = wp.array([int(c) for c in ROSTER], dtype=wp.int32, device=device)
-    triggers = [[int(c.carries.get(Weapon(w), -1)) for w in range(NUM_WEAPONS)] for c in CHASSIS]
+    triggers = [[int(c.carries.get(Weapon(w), -1)) for w in range(NUM_WEAPONS)] for c in specs]
     rules.trigger_of = wp.array(np.array(triggers, dtype=np.int32), dtype=wp.int32, device=device)
 
 
-def _pack_weapons(rules: Rules, dt: float, device: str) -> None:
+def _pack_weapons(rules: Rules, specs: tuple[WeaponSpec, ...], dt: float, device: str) -> None:
     floats = {
-        "weapon_range": [w.range_vox for w in WEAPONS],
-        "weapon_damage": [w.damage for w in WEAPONS],
-        "weapon_stability": [w.stability for w in WEAPONS],
-        "weapon_heat": [w.heat for w in WEAPONS],
-        "weapon_target_heat": [w.target_heat for w in WEAPONS],
-        "weapon_arc_cos": [cos(radians(w.arc_deg / 2)) for w in WEAPONS],
-        "weapon_sight_range": [w.own_sight_vox or w.range_vox for w in WEAPONS],
-        "weapon_splash": [w.splash_vox for w in WEAPONS],
-        "weapon_splash_scale": [w.splash_scale for w in WEAPONS],
-        "weapon_speed": [w.speed_vox_s for w in WEAPONS],
+        "weapon_range": [w.range_vox for w in specs],
+        "weapon_damage": [w.damage for w in specs],
+        "weapon_stability": [w.stability for w in specs],
+        "weapon_heat": [w.heat for w in specs],
+        "weapon_target_heat": [w.target_heat for w in specs],
+        "weapon_arc_cos": [cos(radians(w.arc_deg / 2)) for w in specs],
+        "weapon_sight_range": [w.own_sight_vox or w.range_vox for w in specs],
+        "weapon_splash": [w.splash_vox for w in specs],
+        "weapon_splash_scale": [w.splash_scale for w in specs],
+        "weapon_speed": [w.speed_vox_s for w in specs],
     }
     ints = {
-        "weapon_cooldown": [int(w.cooldown) for w in WEAPONS],
-        "weapon_cooldown_ticks": [duration_ticks(w.cooldown_s, dt) for w in WEAPONS],
-        "weapon_guidance": [int(w.guidance) for w in WEAPONS],
-        "weapon_life": [life_ticks(w.life_s, dt) for w in WEAPONS],
-        "weapon_cloud": [int(w.bursts_smoke) for w in WEAPONS],
-        "weapon_paints": [int(w.paints) for w in WEAPONS],
-        "weapon_suppresses": [int(w.suppresses) for w in WEAPONS],
+        "weapon_cooldown": [int(w.cooldown) for w in specs],
+        "weapon_cooldown_ticks": [duration_ticks(w.cooldown_s, dt) for w in specs],
+        "weapon_guidance": [int(w.guidance) for w in specs],
+        "weapon_life": [life_ticks(w.life_s, dt) for w in specs],
+        "weapon_cloud": [int(w.bursts_smoke) for w in specs],
+        "weapon_paints": [int(w.paints) for w in specs],
+        "weapon_suppresses": [int(w.suppresses) for w in specs],
+        "weapon_needs": [int(w.needs) for w in specs],
     }
     for name, values in floats.items():
         setattr(rules, name, wp.array([float(v) for v in values], dtype=wp.float32, device=device))

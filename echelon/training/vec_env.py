@@ -25,6 +25,8 @@ from echelon.env.engine import Engine
 from echelon.gen.bank import MapBank, bank_for
 from echelon.gen.order import MapRanges
 from echelon.gen.supply import MapSupply
+from echelon.sim.arsenal import Mechanic, mechanics_of
+from echelon.sim.figures import Changes
 from echelon.training.map_stock import PREFIX, MapStock, training_map
 from echelon.training.snapshot import restore_engine, snapshot_engine
 
@@ -68,7 +70,8 @@ class VectorEnv:
     whether scripted pilots fly them instead. With ``seeds`` every environment plays that episode seed on the map of the
     same seed; otherwise seeds come from ``seed`` and maps from a bank of ``bank_maps``, beside which ``spare_maps``
     places let others come in; ``map_workers`` processes make these ahead, for refreshes by ``more_maps``. The
-    world and packs of the configuration are the capacity: its ranges, and levers later, say what is drawn within. The
+    world and packs of the configuration are the capacity: its ranges, and levers later, say what is drawn within.
+    ``changes`` per environment, ``{"laser.damage": 20}``, makes other tables there (see ``echelon.sim.figures``). The
     tensors below are views, overwritten by the next ``step``.
     """
 
@@ -90,6 +93,7 @@ class VectorEnv:
         more_maps: int = 0,
         map_workers: int = 0,
         bank: MapBank | None = None,
+        changes: Sequence[Changes] | None = None,
         autoreset: bool = True,
         first_env: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
@@ -107,7 +111,7 @@ class VectorEnv:
         self.bank = own or make_bank(env_cfg, sorted(set(seeds or ())), progress=tell)
         self.engine = Engine(
             env_cfg, num_envs, self.bank, device=device, threads=threads, seed=seed, first_env=first_env,
-            autoreset=autoreset, pilots=heuristic.install,
+            autoreset=autoreset, changes=changes, pilots=heuristic.install,
         )  # fmt: skip
         self.mechs = self.engine.num_mechs
         self.obs_dim, self.action_dim = self.engine.obs_dim, self.engine.action_dim
@@ -270,7 +274,9 @@ class VectorEnv:
 
         ``skill``, ``weapon_prob``, ``team_alpha`` and ``reward_weights`` (by term) act at once. ``map_size_range`` and
         ``packs_per_team_range``, the least and the most, act on the episodes that begin from now on; where they change,
-        maps are made, or taken from what ``expect_curriculum`` announced. Raises ``ValueError`` beyond the capacity.
+        maps are made, or taken from what ``expect_curriculum`` announced. ``without`` acts on those episodes too: names
+        of mechanics left out, ``("heat", "paint")``, or such names per environment. Raises ``ValueError`` beyond the
+        capacity.
         """
         levers = {name: value for name, value in levers.items() if value is not None}
         known = {
@@ -278,6 +284,7 @@ class VectorEnv:
             "weapon_prob": (_share("weapon_prob"), self.set_heuristic_weapon_prob),
             "team_alpha": (_share("team_alpha"), self._set_team_alpha),
             "reward_weights": (_require_terms, self._set_reward_weights),
+            "without": (self._mechanics, self._set_without),
         }
         for name, value in levers.items():
             if name in known:
@@ -334,6 +341,18 @@ class VectorEnv:
             values[names.index(name)] = weight
         self.engine.batch.set("weights", values)
         self._levers["reward_weights"] = {**self._levers.get("reward_weights", {}), **weights}
+
+    def _mechanics(self, without: Sequence[str] | Sequence[Sequence[str]]) -> list[Mechanic]:
+        """Return what each environment goes without, from names for all of them or for each."""
+        require(isinstance(without, (list, tuple)), "without", without, "names of mechanics, or names per environment")
+        for_all = all(isinstance(name, str) for name in without)
+        each: list[Any] = [without] * self.num_envs if for_all else list(without)
+        require(len(each) == self.num_envs, "without", len(each), f"names per environment, {self.num_envs}")
+        return [mechanics_of(names) for names in each]
+
+    def _set_without(self, without: Sequence[str] | Sequence[Sequence[str]]) -> None:
+        self.engine.batch.withhold(self._mechanics(without))
+        self._levers["without"] = without
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return everything that an exact resume needs, as numpy arrays."""

@@ -12,7 +12,7 @@ import typer
 
 from echelon_cli import arena_job, output
 from echelon_cli.arena_job import entry_named, open_league
-from echelon_cli.options import JsonFlag, PresetOption, SetOption, complete_runs
+from echelon_cli.options import JsonFlag, PresetOption, SetOption, complete_runs, require_device
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths
@@ -83,6 +83,7 @@ def run(
     """
     if resume is not None:
         return _followed(arena_job.again(resume), detach, as_json)
+    require_device(device)
     dials = {"rounds": rounds, "scheme": scheme, "seeds": seeds, "opponents": opponents, "seed": seed}
     dials |= {"deterministic": not stochastic, "envs": envs, "device": device, "threads": threads, "age_idle": age_idle}
     dials |= {"record_share": record, "most_upsets": upsets, "promote_top": promote}

@@ -13,7 +13,7 @@ import typer
 
 from echelon.config import PilotSkill
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, complete_runs
+from echelon_cli.options import JsonFlag, complete_runs, require_device
 
 if TYPE_CHECKING:
     from echelon.config import EnvConfig
@@ -56,6 +56,7 @@ def evaluate(
     as_json: JsonFlag = False,
 ) -> int:
     """Play held-out seeds from both sides and report wins with their doubt."""
+    require_device(device)
     path = find_policy(target)
     if ladder and record:
         raise typer.BadParameter("--ladder keeps no replays, wanted --record with one --skill")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, complete_runs
+from echelon_cli.options import JsonFlag, complete_runs, require_device
 
 if TYPE_CHECKING:
     from echelon.arena.verify import Verdict
@@ -143,6 +143,7 @@ def verify_match(
 
     from echelon.arena.verify import verify
 
+    require_device(device)
     path = find_replay(match)
     with output.waiting("playing it again", quiet=as_json):
         verdict = verify(path, tolerant=tolerant, device=device)

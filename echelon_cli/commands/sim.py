@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag
+from echelon_cli.options import JsonFlag, require_device
 
 if TYPE_CHECKING:
     from echelon.arena.match import Contest, MatchResult, Pairing, Play
@@ -79,7 +79,7 @@ def sim(
     contest, note = _contest(
         _environment(packs, size, height, seconds, fair), (blue, red), matches, seed, weapon_prob, swap
     )
-    _require_device(device)
+    require_device(device)
     found = _play(contest, envs, device, threads, first, record == RECORD_UPSETS, insight=insight, quiet=as_json)
     found["note"] = note
     if as_json:
@@ -89,17 +89,6 @@ def sim(
 
         show_contest(found)
     return output.STOPPED if found["stopped"] else output.DONE
-
-
-def _require_device(name: str) -> None:
-    """Refuse a device that is not there, before anything is played."""
-    from echelon.jobs.config_layers import ConfigError
-    from echelon.sim.backend import resolve_device
-
-    try:
-        resolve_device(name)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
 
 
 def _recorded_first(record: str, matches: int) -> int:

@@ -128,8 +128,8 @@ def make(
         if out is not None or png is not None:
             raise ConfigError("--count makes many maps, --out and --png write one; wanted one or the other")
         return _compare(recipe, seed, count, as_json)
-    if out is not None and not out.parent.is_dir():
-        raise ConfigError(f"folder {str(out.parent)!r} does not exist, wanted one that does to save the map in")
+    for file, what in ((out, "map"), (png, "picture")):
+        _require_folder(file, what)
     made, took = _generate(recipe, seed)
     found = _describe(made, took)
     _write(made, out, png, found)
@@ -174,6 +174,7 @@ def show(
     recipe = Recipe(
         size=size, height=height, packs=packs, biome=biome, zone_radius=zone_radius, ratio=max_distance_ratio
     )
+    _require_folder(png, "picture")
     title, scene = _find_scene(what, recipe)
     view, sheet = _chosen_view(scene, layer, heights, nav)
     if png is not None:
@@ -189,6 +190,14 @@ def show(
     if png is not None:
         output.say(f"picture in {png}")
     return output.DONE
+
+
+def _require_folder(file: Path | None, what: str) -> None:
+    """Refuse a file in a folder that is not there, before anything is made."""
+    from echelon.jobs.config_layers import ConfigError
+
+    if file is not None and not file.parent.is_dir():
+        raise ConfigError(f"folder {str(file.parent)!r} does not exist, wanted one that does to save the {what} in")
 
 
 def _edges(text: str) -> tuple[int, int]:

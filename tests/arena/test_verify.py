@@ -148,3 +148,36 @@ def test_a_header_says_its_whole_configuration():
     assert config_of({"config": {}}) == EnvConfig()
     with pytest.raises(ValueError, match="wanted a dial"):
         config_of({"config": {"world.colour": 1}})
+
+
+def test_a_match_without_parts_of_the_game_and_with_figures_of_its_own_plays_again(tmp_path):
+    cfg = config(max_episode_seconds=5.0)
+    changes = ({}, {"laser.damage": 28.0, "medium.hp": 90.0, "physics.smoke_life_s": 4.0})
+    engine = Engine(cfg, 2, bank_for(cfg, [7]), autoreset=False, changes=changes, pilots=heuristic.install)
+    engine.batch.set("forced_seed", np.array([7, 7], np.int32))
+    engine.batch["forced_slot"].zero_()
+    engine.batch.set("script", np.full((2, engine.num_mechs), heuristic.script_of("hard"), np.int32))
+    engine.batch.withhold([Mechanic.HEAT | Mechanic.EWAR, Mechanic.MISSILES])
+    engine.reset()
+    recorder = Recorder(engine, [0, 1], tmp_path, [Match(name=name, map_seed=7) for name in "ab"], policy="acts")
+    recorder.begin()
+    for _ in range(cfg.max_steps):
+        engine.step()
+        recorder.after_step()
+    paths = recorder.finish()
+    engine.close()
+    for path, without, own in zip(paths, (["heat", "ewar"], ["missiles"]), changes, strict=True):
+        assert verify(path).ok
+        with Replay(path) as replay:
+            assert replay.header["without"] == without and replay.header["changes"] == own
+            hp = {row["name"]: row["hp"] for row in replay.header["chassis"]}
+            assert hp["medium"] == own.get("medium.hp", 150.0)
+            assert replay.header["cloud"]["life_s"] == own.get("physics.smoke_life_s", 10.0)
+    with Replay(paths[0]) as replay:
+        assert not any(replay.chunk(n).frames["heat"].any() for n in range(len(replay.chunks)))
+        header = {key: value for key, value in replay.header.items() if key != "world"} | {"without": []}
+        forged = MatchWriter(tmp_path / "forged.ecr", header, replay.world)
+        for number in range(len(replay.chunks)):
+            copied(replay, number, forged)
+        forged.close()
+    assert not verify(tmp_path / "forged.ecr").ok, "what the match was played without is not read"

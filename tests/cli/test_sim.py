@@ -127,8 +127,11 @@ def test_a_mistake_is_one_line(echelon, words, said):
     assert not runs_home().exists()
 
 
-def test_an_unknown_device_is_one_line(echelon):
-    code, _, err = echelon("sim", *SMALL, "--device", "gpu9")
+@pytest.mark.parametrize(
+    "words", [("sim", *SMALL), ("eval", "latest"), ("arena", "run"), ("replay", "verify", "latest")], ids=" ".join
+)
+def test_an_unknown_device_is_one_line(echelon, words):
+    code, _, err = echelon(*words, "--device", "gpu9")
     assert code == output.USAGE and "'gpu9' does not exist" in err and err.count("\n") == 1
 
 

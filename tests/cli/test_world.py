@@ -171,6 +171,8 @@ MISTAKES = {
     "zone nan": (("make", "--zone-radius", "nan"), 2, "env.zone_radius_vox is nan, wanted 0.01 to 400"),
     "zone wide": (("make", "--zone-radius", "500"), 2, "env.zone_radius_vox is 500.0, wanted 0.01 to 400"),
     "no folder": (("make", "--out", "no/such/a.ecw"), 2, "folder 'no/such' does not exist"),
+    "no folder for a picture": (("make", "--png", "no/such/a.png"), 2, "wanted one that does to save the picture in"),
+    "no folder to show in": (("show", "1", "--png", "no/such/a.png"), 2, "folder 'no/such' does not exist"),
     "seed large": (("show", "99999999999"), 2, "map seed is 99999999999, wanted a whole number from 0 to 4294967295"),
     "seed below": (("show", "-3"), 2, "map seed is -3, wanted a whole number from 0"),
     "seed part": (("show", "1.5"), 2, "map seed is 1.5, wanted a whole number from 0"),
@@ -198,7 +200,7 @@ def test_a_file_that_is_no_map_is_one_line(echelon, tmp_path, data):
 
 
 def test_a_picture_that_cannot_be_written_is_one_line(echelon, tmp_path):
-    code, _, err = echelon("world", "make", *SMALL, "--png", str(tmp_path / "no" / "a.png"))
+    code, _, err = echelon("world", "make", *SMALL, "--png", str(tmp_path))
     assert code == output.FAILED and err.count("\n") == 1
 
 

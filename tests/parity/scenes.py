@@ -70,6 +70,8 @@ def scatter(scene: Scene, rng: np.random.Generator, *, air: float = 0.2, spread:
     scene.batch.set("tick", rng.integers(1, 200, envs).astype(np.int32))
     scene.batch.set("seed", rng.integers(0, 2**30, envs).astype(np.uint32))
     smoke_up(scene, rng)
+    without = np.where(np.arange(envs) % 4 == 3, rng.integers(1, 16, envs), 0)
+    scene.batch.set("withheld", without.astype(np.int32))
 
 
 def smoke_up(scene: Scene, rng: np.random.Generator, clouds: float = 2.0) -> None:

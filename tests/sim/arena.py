@@ -122,12 +122,12 @@ class Field5v5(Scene):
 
     def __init__(
         self, *, envs: int = 1, edit: Edit | None = None, own_maps: bool = False, threads: int = 1, seed: int = 0,
-        size: int = 60, height: int = 20, maps: Any = None, **env: Any,
+        size: int = 60, height: int = 20, maps: Any = None, changes: Any = None, **env: Any,
     ) -> None:  # fmt: skip
         """Lay out one map for all environments, or with ``own_maps`` one each; ``edit`` builds on it."""
         self.cfg = replace(EnvConfig(world=WorldConfig(size_x=size, size_y=size, size_z=height)), **env)
         maps = maps or flat_maps(self.cfg, edit, envs if own_maps else 1)
-        self.batch = Batch(self.cfg, envs, maps, threads=threads, seed=seed)
+        self.batch = Batch(self.cfg, envs, maps, threads=threads, seed=seed, changes=changes)
         self.batch.set("forced_slot", np.arange(envs, dtype=np.int32) * own_maps)
         self.batch.lengths["A"] = action_dim(self.cfg.comm_dim)
         self.batch.add_fields({"actions": Field(wp.float32, "EMA", "actions")})

@@ -7,6 +7,7 @@ i8, so that a logged byte is the input. Focus target, electronic warfare and dis
 # ruff: noqa: E501
 import warp as wp
 
+from echelon.sim.arsenal import Mechanic
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -24,6 +25,7 @@ SORT_START = wp.constant(14)
 SORT_DIM = wp.constant(3)
 HOSTILE_ONLY = wp.constant(17)
 COMM_START = wp.constant(18)
+EWAR = wp.constant(int(Mechanic.EWAR))
 ECCM_ABOVE = wp.constant(64.5 / 127.0)
 """Up to 0.5 the selector means ECM; 0.5 itself is read as 64/127, so the limit lies between that level and the next."""
 
@@ -123,7 +125,7 @@ def read_choices(
     # controls
     actions: wp.array3d(dtype=wp.float32), contact: wp.array3d(dtype=wp.int32),
     # state in
-    alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32),
+    withheld: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32),
     # state out
     focus: wp.array2d(dtype=wp.int32), focus_slot: wp.array2d(dtype=wp.int32), ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32), sort_mode: wp.array2d(dtype=wp.int32), hostile_only: wp.array2d(dtype=wp.int32),
 ):
@@ -142,7 +144,7 @@ def read_choices(
             if alive[e, j] == 1 and team[e, j] != team[e, m]:
                 focus[e, m] = j
                 focus_slot[e, m] = slot
-    if rules.enable_ewar == 1 and rules.has_ewar[chassis[e, m]] == 1:
+    if rules.enable_ewar == 1 and rules.has_ewar[chassis[e, m]] == 1 and (withheld[e] & EWAR) == 0:
         a = quantised(actions, e, m, SECONDARY)
         if a > ECCM_ABOVE:
             eccm[e, m] = 1

@@ -9,7 +9,7 @@ import warp as wp
 
 from echelon.sim.geometry import unit3
 from echelon.sim.kernels.fire import HIT_LEG, HIT_PAINTED
-from echelon.sim.kernels.upkeep import overheated
+from echelon.sim.kernels.upkeep import heat_share, overheated
 from echelon.sim.raycast import sight_clear
 from echelon.sim.state import ROUNDS_PER_MECH
 from echelon.sim.tables import NUM_WEAPONS, Rules
@@ -72,7 +72,7 @@ def suffer(
     # rules
     rules: Rules,
     # state in
-    alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), tick: wp.array(dtype=wp.int32),
+    withheld: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), tick: wp.array(dtype=wp.int32),
     # state out
     hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), suppressed: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32),
     # events
@@ -108,7 +108,7 @@ def suffer(
                     if wp.length(delta) >= NEAR:
                         hit_dir[e, m] = unit3(delta)
                 stability[e, m] = wp.max(0.0, stability[e, m] - hit_stability[e, s, k])
-                heat[e, m] = heat[e, m] + rules.weapon_target_heat[w]
+                heat[e, m] = heat[e, m] + heat_share(withheld[e]) * rules.weapon_target_heat[w]
                 if rules.weapon_suppresses[w] == 1:
                     suppressed[e, m] = wp.max(suppressed[e, m], rules.suppressed_ticks)
         if blast_mask[e, s] != 0 and splash[e, s, m][0] > 0.0:

@@ -8,7 +8,7 @@ own slots; what hits do to their targets is ``damage``'s affair. Which weapon do
 import warp as wp
 
 from echelon.sim.geometry import EPS_NORM, arc_tan2, cos_sin, unit3, wrap_angle, xy_length
-from echelon.sim.kernels.upkeep import overheated
+from echelon.sim.kernels.upkeep import heat_share, overheated
 from echelon.sim.raycast import sight_clear, smoke_blocks
 from echelon.sim.rng import STREAM_COMBAT, uniform01
 from echelon.sim.state import ROUNDS_PER_MECH
@@ -220,7 +220,7 @@ def choose_targets(
     # world
     sight_plane: wp.array3d(dtype=wp.uint64), size: wp.array(dtype=wp.vec3i),
     # state in
-    alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), heat: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), cooldown: wp.array3d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), clouds: wp.array(dtype=wp.int32), cloud_ticks: wp.array3d(dtype=wp.int32), cloud_pos: wp.array3d(dtype=wp.vec3),
+    withheld: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), heat: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), cooldown: wp.array3d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), clouds: wp.array(dtype=wp.int32), cloud_ticks: wp.array3d(dtype=wp.int32), cloud_pos: wp.array3d(dtype=wp.vec3),
     # controls
     trigger: wp.array2d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32),
     # events
@@ -236,6 +236,8 @@ def choose_targets(
     for w in range(NUM_WEAPONS):
         aim[e, m, w] = HOLD_FIRE
         if idle or not is_held(rules.trigger_of[chassis[e, m], w], held) or cooldown[e, m, rules.weapon_cooldown[w]] > 0:
+            continue
+        if (rules.weapon_needs[w] & withheld[e]) != 0:
             continue
         kind = rules.weapon_guidance[w]
         if kind == HITSCAN or kind == HOMING:
@@ -269,7 +271,7 @@ def triggers(
     # rules
     rules: Rules,
     # state in
-    team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), tick: wp.array(dtype=wp.int32), aim: wp.array3d(dtype=wp.int32),
+    withheld: wp.array(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), tick: wp.array(dtype=wp.int32), aim: wp.array3d(dtype=wp.int32),
     # state out
     heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3), round_vel: wp.array3d(dtype=wp.vec3), round_age: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32),
     # events
@@ -284,7 +286,7 @@ def triggers(
         k = rules.weapon_cooldown[w]
         if j == HOLD_FIRE or cooldown[e, m, k] > 0 or overheated(rules, c, heat[e, m], shutdown[e, m]) == 1:
             continue
-        heat[e, m] = heat[e, m] + rules.weapon_heat[w]
+        heat[e, m] = heat[e, m] + heat_share(withheld[e]) * rules.weapon_heat[w]
         cooldown[e, m, k] = rules.weapon_cooldown_ticks[w]
         fired[e, m] = fired[e, m] | (1 << w)
         if rules.weapon_guidance[w] == HITSCAN:

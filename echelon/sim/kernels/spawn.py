@@ -28,9 +28,9 @@ def begin_episode(
     # controls
     run_seed: wp.array(dtype=wp.uint32),
     # state in
-    fresh: wp.array(dtype=wp.int32), env_index: wp.array(dtype=wp.int32), forced_seed: wp.array(dtype=wp.int32), forced_slot: wp.array(dtype=wp.int32),
+    fresh: wp.array(dtype=wp.int32), env_index: wp.array(dtype=wp.int32), forced_seed: wp.array(dtype=wp.int32), forced_slot: wp.array(dtype=wp.int32), withhold: wp.array(dtype=wp.int32),
     # state out
-    seed: wp.array(dtype=wp.uint32), episode: wp.array(dtype=wp.int32), map_slot: wp.array(dtype=wp.int32), zone: wp.array(dtype=wp.vec3), size: wp.array(dtype=wp.vec3i), tick: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), score: wp.array(dtype=wp.vec2), zone_tick: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), clouds: wp.array(dtype=wp.int32),
+    withheld: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), episode: wp.array(dtype=wp.int32), map_slot: wp.array(dtype=wp.int32), zone: wp.array(dtype=wp.vec3), size: wp.array(dtype=wp.vec3i), tick: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), score: wp.array(dtype=wp.vec2), zone_tick: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), clouds: wp.array(dtype=wp.int32),
 ):
     """Draw seed and map of the next episode and zero its clock and scores."""
     e = wp.tid()
@@ -46,6 +46,7 @@ def begin_episode(
     seed[e] = s
     episode[e] = episode[e] + 1
     map_slot[e] = slot
+    withheld[e] = withhold[e]
     zone[e] = bank_zone[slot]
     size[e] = bank_size[slot]
     tick[e] = 0

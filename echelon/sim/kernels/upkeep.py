@@ -6,6 +6,7 @@ Each mech is one thread and writes only itself. Deaths by hazards are marked her
 # ruff: noqa: E501
 import warp as wp
 
+from echelon.sim.arsenal import Mechanic
 from echelon.sim.tables import NUM_COOLDOWNS, Rules
 from echelon.sim.world import Hazard
 
@@ -16,6 +17,7 @@ LAVA = wp.constant(2)
 WATER = wp.constant(3)
 DEBRIS_FIELD = wp.constant(4)
 BY_LAVA, BY_DEBRIS = wp.constant(int(Hazard.LAVA)), wp.constant(int(Hazard.DEBRIS))
+HEAT = wp.constant(int(Mechanic.HEAT))
 SUPPORT_GAP = wp.constant(0.05)
 """How far below the feet the supporting cell is looked up [vox]."""
 
@@ -40,6 +42,14 @@ def overheated(rules: Rules, c: int, heat: float, was_down: int) -> int:
     if heat > rules.heat_cap[c] or (was_down == 1 and heat > rules.heat_cap[c] * rules.shutdown_restart):
         return 1
     return 0
+
+
+@wp.func
+def heat_share(withheld: int) -> float:
+    """Share of all heat that is felt: none in an episode that goes without."""
+    if (withheld & HEAT) != 0:
+        return 0.0
+    return 1.0
 
 
 @wp.kernel
@@ -135,7 +145,7 @@ def thermals(
     # world
     material: wp.array4d(dtype=wp.uint8), size: wp.array(dtype=wp.vec3i),
     # state in
-    chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3),
+    withheld: wp.array(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3),
     # controls
     vent: wp.array2d(dtype=wp.int32), ecm: wp.array2d(dtype=wp.int32), eccm: wp.array2d(dtype=wp.int32),
     # state out
@@ -149,19 +159,20 @@ def thermals(
         return
     c = chassis[e, m]
     h = heat[e, m]
+    felt = heat_share(withheld[e])
     was_down = shutdown[e, m]
     if overheated(rules, c, h, was_down) == 0:
-        h += float(ecm[e, m]) * rules.ecm_heat + float(eccm[e, m]) * rules.eccm_heat
+        h += felt * (float(ecm[e, m]) * rules.ecm_heat + float(eccm[e, m]) * rules.eccm_heat)
     foot = pos[e, m][2] - rules.half[c][2]
     ground = foot_material(material, e, size[e], pos[e, m], foot)
     damage = float(0.0)
     if ground == LAVA:
-        h += rules.lava_heat
+        h += felt * rules.lava_heat
         damage = rules.lava_damage
     elif ground == WATER:
         h = wp.max(0.0, h - rules.water_cooling)
     if foot_material(material, e, size[e], pos[e, m], foot - SUPPORT_GAP) == DEBRIS_FIELD:
-        h += rules.debris_heat
+        h += felt * rules.debris_heat
         damage += rules.debris_damage
     if vent[e, m] == 1 and overheated(rules, c, h, was_down) == 0:
         h -= rules.vent_factor * rules.dissipation[c] * rules.dt

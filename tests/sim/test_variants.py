@@ -1,0 +1,200 @@
+"""Environments of one batch may go without parts of the game, or be played with figures of their own."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from echelon.agents import heuristic
+from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
+from echelon.env.engine import Engine
+from echelon.env.env import EchelonEnv
+from echelon.gen.bank import bank_for
+from echelon.sim.arsenal import CHASSIS, WEAPONS, Mechanic, Weapon, mechanics_of
+from echelon.sim.backend import Backend, Launch
+from echelon.sim.figures import CHASSIS_RANGES, WEAPON_RANGES, with_changes
+from echelon.sim.hashing import state_hash
+from tests.sim.arena import Field5v5
+
+SCOUT, LIGHT, MEDIUM, HEAVY = range(4)
+PARTS = (0, *(int(part) for part in Mechanic))
+CFG = EnvConfig(world=WorldConfig(size_x=48, size_y=48), max_episode_seconds=10.0)
+NO_FIGURE = {"weapon", "cooldown", "guidance", "suppresses", "paints", "bursts_smoke", "splash_vox", "chassis", "size",
+             "sort_rank", "carries", "has_ams", "has_ewar"}  # fmt: skip
+"""Columns that shapes, maps, recordings or displays depend on."""
+
+
+def skirmish(**options) -> Field5v5:
+    """Everybody in reach of everybody: a heavy, a medium and a scout against a heavy."""
+    field = Field5v5(**options)
+    field.place(0, HEAVY, 21, 24)
+    field.place(1, MEDIUM, 20, 30)
+    field.place(4, SCOUT, 20, 34)
+    field.place(5, HEAVY, 27, 30, yaw=np.pi)
+    return field
+
+
+def fired(field: Field5v5, weapon: Weapon) -> list[bool]:
+    return (field["fired"] >> int(weapon) & 1).any(axis=1).tolist()
+
+
+def test_each_environment_goes_without_its_own_parts_of_the_game():
+    field = skirmish(envs=5, threads=2)
+    field.batch.set("withheld", np.array(PARTS, np.int32))
+    for mech in (0, 1, 4):
+        field.act(mech, primary=1, secondary=0.4, tertiary=1)
+    field.decide()
+    field.tick()
+    without = dict(zip(("heat", "missiles", "ewar", "paint"), range(1, 5), strict=True))
+    assert [bool(row.any()) for row in field["heat"]] == [env != without["heat"] for env in range(5)]
+    assert fired(field, Weapon.MISSILE) == [env != without["missiles"] for env in range(5)]
+    assert [bool(row.any()) for row in field["ecm"]] == [env != without["ewar"] for env in range(5)]
+    assert [bool(row.any()) for row in field["painted"]] == [env != without["paint"] for env in range(5)]
+    assert fired(field, Weapon.LASER) == fired(field, Weapon.AUTOCANNON) == [True] * 5
+
+
+def test_without_heat_nobody_shuts_down_whatever_burns():
+    field = Field5v5(envs=2, edit=lambda grid: grid.__setitem__((0, slice(25, 36), slice(15, 30)), 2))
+    field.batch.set("withheld", np.array([0, int(Mechanic.HEAT)], np.int32))
+    field.place(3, LIGHT, 20, 30)
+    field.place(5, HEAVY, 23, 30, yaw=np.pi)
+    field.act(3, primary=1, secondary=1)
+    field.act(5, primary=1)
+    field.run(20)
+    assert field["heat"][0].max() > 75 and not field["heat"][1].any()
+    assert (field["hp"] < 200).any(axis=1).all(), "lava burns all the same"
+
+
+def fleet(cfg: EnvConfig, changes=None, without=(), threads: int = 1, seeds=(3, 4, 5, 6)) -> Engine:
+    """Return an engine with a battle per seed, flown by scripts, that is about to begin."""
+    bank = bank_for(cfg, sorted(set(seeds)))
+    engine = Engine(cfg, len(seeds), bank, threads=threads, autoreset=False, changes=changes, pilots=heuristic.install)
+    slot = {int(seed): i for i, seed in enumerate(bank.map_seed)}
+    engine.batch.set("forced_seed", np.array(seeds, np.int32))
+    engine.batch.set("forced_slot", np.array([slot[seed] for seed in seeds], np.int32))
+    engine.batch.set("script", np.full(engine.batch.numpy("script").shape, heuristic.script_of("hard"), np.int32))
+    if without:
+        engine.batch.withhold([mechanics_of(names) for names in without])
+    engine.reset()
+    return engine
+
+
+def hashes(engine: Engine, decisions: int = 24) -> list[str]:
+    for _ in range(decisions):
+        engine.step()
+    found = [state_hash(engine.batch, env) for env in range(engine.num_envs)]
+    engine.close()
+    return found
+
+
+CHANGES = ({}, {"laser.damage": 28.0, "heavy.max_speed": 5.0}, {"physics.damping": 0.9}, {"physics.damping": 0.9})
+WITHOUT = ((), ("paint",), ("heat", "ewar"), ())
+
+
+def test_a_battle_of_its_own_rules_plays_the_same_alone_in_a_batch_and_on_any_threads():
+    together = hashes(fleet(CFG, CHANGES, WITHOUT, threads=1))
+    assert hashes(fleet(CFG, CHANGES, WITHOUT, threads=3)) == together
+    for env, seed in enumerate((3, 4, 5, 6)):
+        assert hashes(fleet(CFG, CHANGES[env : env + 1], WITHOUT[env : env + 1], seeds=(seed,))) == together[env : env + 1]
+    stock = hashes(fleet(CFG))
+    assert [one == two for one, two in zip(stock, together, strict=True)] == [True, False, False, False]
+
+
+def test_what_an_episode_goes_without_changes_when_the_next_begins():
+    engine = fleet(CFG, seeds=(3, 4))
+    engine.batch.withhold([Mechanic.HEAT | Mechanic.PAINT, Mechanic(0)])
+    engine.step()
+    assert engine.batch.numpy("withheld").tolist() == [0, 0]
+    engine.reset(mask=np.array([True, False]))
+    assert engine.batch.numpy("withheld").tolist() == [9, 0]
+    engine.close()
+
+
+def test_figures_differ_between_neighbours():
+    changes = ({}, {"laser.damage": 28.0}, {"medium.max_speed": 11.0}, {"laser.cooldown_s": 0.3, "laser.heat": 0.0})
+    field = Field5v5(envs=4, changes=changes)
+    field.place(0, MEDIUM, 20, 30)
+    field.place(5, HEAVY, 25, 30, yaw=np.pi)
+    field.act(0, primary=1)
+    field.decide()
+    field.tick(7)
+    lost = 200 - field["hp"][:, 5]
+    shots = np.array([1, 1, 1, 2])
+    assert (lost >= 0.5 * 14 * shots * (1, 2, 1, 1)).all() and (lost <= 14 * shots * (1, 2, 1, 1)).all()
+    assert field["heat"][3, 0] == 0 < field["heat"][0, 0]
+    field.act(0, primary=0, forward=-1)
+    field.run(1)
+    went = 20 - field["pos"][:, 0, 0]
+    np.testing.assert_allclose(went[[1, 2, 3]] / went[0], [1, 2, 1], rtol=1e-4)
+
+
+def test_shards_end_where_figures_change_and_nowhere_else():
+    cut = Backend(device="cpu", num_envs=8, lengths={}, threads=2, cuts=[0, 3, 5])
+    whole = Backend(device="cpu", num_envs=8, lengths={}, threads=2, cuts=[0])
+    assert cut.shards == [(0, 3), (3, 4), (4, 5), (5, 8)] and whole.shards == [(0, 4), (4, 8)]
+    cut.add_by_run("rules", {0: "a", 3: "b", 5: "c"})
+    launch = Launch(type("K", (), {"adj": type("A", (), {"args": [type("P", (), {"label": "rules"})]})}), "")
+    assert [cut._bind(launch, shard)[1] for shard in cut.shards] == [["a"], ["b"], ["b"], ["c"]]
+    for one in (cut, whole):
+        one.close()
+
+
+def test_every_column_is_a_figure_or_something_that_shapes_depend_on():
+    columns = {field.name for field in (*fields(CHASSIS[0]), *fields(WEAPONS[0]))}
+    assert columns == {*CHASSIS_RANGES, *WEAPON_RANGES, *NO_FIGURE}
+    for specs, ranges in ((CHASSIS, CHASSIS_RANGES), (WEAPONS, WEAPON_RANGES)):
+        for name, (low, high) in ranges.items():
+            for spec in specs:
+                value = getattr(spec, name)
+                assert low <= value <= high or (name == "speed_vox_s" and value == 0), f"{name} of {spec}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cannon.damage": 1.0}, "figure 'cannon.damage' does not exist, wanted one of: scout, light"),
+        ({"laser.colour": 1.0}, "figure 'laser.colour' does not exist, wanted one of: laser.range_vox"),
+        ({"laser.damage": -1.0}, "figure laser.damage is -1.0, wanted 0 to 65535"),
+        ({"laser.damage": "much"}, "figure laser.damage is 'much', wanted 0"),
+        ({"heavy.hp": float("nan")}, "figure heavy.hp is nan, wanted"),
+        ({"physics.ams_chance": 2.0}, "figure physics.ams_chance is 2.0, wanted 0 to 1"),
+        ({"gauss.cooldown_s": 0.1}, "rounds in flight of a heavy is 9, wanted at most 4"),
+        ({"smoke.cooldown_s": 2.0}, "wanted at most 119, for a mech has room for 3"),
+        ({"physics.stand_up_stability": 200.0}, "stand_up_stability is 200.0, wanted at most max_stability"),
+    ],
+)
+def test_an_impossible_figure_is_refused_in_a_line(changes, message):
+    with pytest.raises(ValueError, match=message):
+        with_changes(PhysicsConfig(), 0.05, changes)
+    with pytest.raises(ValueError, match=message):
+        EchelonEnv(CFG, changes=changes)
+
+
+def test_an_unknown_mechanic_is_refused_in_a_line():
+    with pytest.raises(ValueError, match="mechanic 'gravity' does not exist, wanted one of: heat, missiles, ewar, paint"):
+        EchelonEnv(CFG, without=("gravity",))
+
+
+def test_a_single_environment_takes_both_and_keeps_them_over_resets():
+    env = EchelonEnv(CFG, without=("heat",), changes={"scout.hp": 90.0})
+    for seed in (3, 4):
+        env.reset(seed=seed)
+        for _ in range(2):
+            env.step({aid: np.ones(env.ACTION_DIM, np.float32) for aid in env.agents})
+        assert not env.sim.numpy("heat").any() and env.sim.numpy("hp")[0, 4] == 90.0
+    env.close()
+
+
+def test_point_defence_without_a_pause_tries_once_a_tick():
+    field = Field5v5(physics=replace(PhysicsConfig(), ams_cooldown_s=0.0, ams_chance=0.0))
+    field.place(5, HEAVY, 30, 30)
+    for shooter in (0, 1):
+        field.place(shooter, HEAVY, 10, 10)
+    field.put("round_weapon", [int(Weapon.MISSILE), -1, -1, -1], slice(0, 2))
+    field.put("round_pos", (27.0, 30.0, 2.0), slice(0, 2))
+    field.put("round_target", 5, slice(0, 2))
+    field.tick()
+    assert field["ams_shot"][0, 5].tolist() == [0, 0, int(Weapon.MISSILE), 0], "the lowest missile, and no other"
+    assert field["cooldown"][0, 5, 4] == 1
