@@ -140,6 +140,10 @@ class CurriculumConfig:
     """Win rate below which the upper 95 % bound sends back a level."""
     gate_dwell_updates: int = 10
     """Fewest updates at a level."""
+    mechanics: bool = False
+    """Begin with movement and cover; then heat, missiles, and electronic warfare with paint come in, one by one."""
+    mechanics_share: float = 0.5
+    """Share of training after which the game is whole."""
     reward_phases: bool = False
     """Shift what is paid for from fighting to the objective as training goes on."""
 

@@ -42,6 +42,9 @@ REWARD_PHASES = (
     RewardPhase(until=1.0, name="self-play", damage=0.0, zone=0.5, approach=0.05),
 )
 
+MECHANIC_LADDER = (("heat", "missiles", "ewar", "paint"), ("missiles", "ewar", "paint"), ("ewar", "paint"), ())
+"""What episodes go without, stage by stage."""
+
 
 def weapon_probability(cfg: OpponentConfig, update: int, progress: float) -> float:
     """Return the trigger probability of scripted opponents in update ``update``, from 1; without a ramp the end's."""
@@ -76,6 +79,13 @@ def team_alpha_at(cfg: CurriculumConfig, progress: float) -> float:
     return 1.0 + (end - 1.0) * share
 
 
+def mechanics_left_out(cfg: CurriculumConfig, progress: float) -> tuple[str, ...]:
+    """Return what episodes go without at ``progress``: stages of equal length up to ``mechanics_share``, then none."""
+    last = len(MECHANIC_LADDER) - 1
+    stage = int(progress / cfg.mechanics_share * last) if cfg.mechanics_share > 0 else last
+    return MECHANIC_LADDER[min(last, stage)]
+
+
 def reward_phase_at(progress: float) -> RewardPhase:
     """Return the phase of reward emphasis at ``progress``."""
     return next((phase for phase in REWARD_PHASES if progress < phase.until), REWARD_PHASES[-1])
@@ -108,6 +118,9 @@ LEVERS: tuple[Lever, ...] = (
         "team_alpha",
         lambda run: run.curriculum.team_alpha_end is not None,
         lambda run, u, p: team_alpha_at(run.curriculum, p),
+    ),
+    Lever(
+        "without", lambda run: run.curriculum.mechanics, lambda run, u, p: mechanics_left_out(run.curriculum, p)
     ),
     Lever("reward_weights", lambda run: run.curriculum.reward_phases, _reward_weights),
 )

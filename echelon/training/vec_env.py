@@ -352,7 +352,7 @@ class VectorEnv:
 
     def _set_without(self, without: Sequence[str] | Sequence[Sequence[str]]) -> None:
         self.engine.batch.withhold(self._mechanics(without))
-        self._levers["without"] = without
+        self._levers["without"] = tuple(own if isinstance(own, str) else tuple(own) for own in without)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return everything that an exact resume needs, as numpy arrays."""

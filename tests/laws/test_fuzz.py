@@ -19,6 +19,7 @@ from echelon.env.engine import Engine
 from echelon.env.env import EchelonEnv
 from echelon.gen.bank import stack_maps
 from echelon.gen.generate import generate
+from echelon.sim.arsenal import Mechanic, Weapon
 from echelon.sim.backend import Launch, Program
 from echelon.sim.batch import Batch
 from tests.laws.configs import KINDS, Buttons, environments
@@ -64,6 +65,11 @@ def plain_launches(batch: Batch) -> Callable[[Program], Callable[[], None]]:
     return capture
 
 
+def mechanics_left_out(seed: int) -> Mechanic:
+    """Return what a battle goes without: a third of them something, any mixture."""
+    return Mechanic(seed // 3 % 16) if seed % 3 == 0 else Mechanic(0)
+
+
 @dataclass
 class Arena(Scene):
     """One battle on a generated map, every mech observed."""
@@ -83,7 +89,18 @@ class Arena(Scene):
         self.rows = np.zeros((1, cfg.num_mechs, self.engine.obs_dim), np.float32)
         self.engine.attach(self.rows, np.zeros_like(self.rows))
         self.batch.set("row_of", np.arange(cfg.num_mechs, dtype=np.int32)[None])
+        self.without = mechanics_left_out(self.seed)
+        self.batch.withhold([self.without])
         self.engine.reset()
+
+    def check_without(self) -> None:
+        """What the episode goes without is nowhere to be found."""
+        traces = {
+            Mechanic.HEAT: self["heat"] > 0, Mechanic.MISSILES: self["round_weapon"] == Weapon.MISSILE,
+            Mechanic.EWAR: self["ecm"] + self["eccm"] > 0, Mechanic.PAINT: self["painted"] > 0,
+        }  # fmt: skip
+        for mechanic, trace in traces.items():
+            assert not (mechanic & self.without and trace.any()), mechanic.name
 
     def play(self, kinds: list[str], steps: int) -> Counter[str]:
         """Press buttons, a kind for a dozen decisions, and check each; begin anew where a battle is over."""
@@ -93,6 +110,7 @@ class Arena(Scene):
             self.batch.set("actions", buttons.press(kinds[step // 12 % len(kinds)]))
             self.engine.step()
             watch.check()
+            self.check_without()
             seen.update(
                 died=int(self["died"].sum()), hits=int(self["was_hit"].sum()), bad=int(self["bad_actions"].sum())
             )

@@ -173,7 +173,7 @@ def test_an_impossible_figure_is_refused_in_a_line(changes, message):
 
 
 def test_an_unknown_mechanic_is_refused_in_a_line():
-    with pytest.raises(ValueError, match="mechanic 'gravity' does not exist, wanted one of: heat, missiles, ewar, paint"):
+    with pytest.raises(ValueError, match="mechanic 'gravity' does not exist, wanted one of: heat, missiles, ewar"):
         EchelonEnv(CFG, without=("gravity",))
 
 

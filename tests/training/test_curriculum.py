@@ -8,6 +8,7 @@ import pytest
 
 from echelon.arena.odds import wilson_interval
 from echelon.config import CurriculumConfig, EnvConfig, EvalConfig, OpponentConfig, RunConfig, WorldConfig
+from echelon.sim.arsenal import mechanics_of
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
 from echelon.training.curriculum import (
@@ -16,6 +17,7 @@ from echelon.training.curriculum import (
     Curriculum,
     Gate,
     map_range_at,
+    mechanics_left_out,
     moved,
     packs_at,
     reward_phase_at,
@@ -71,6 +73,17 @@ def test_emphasis_moves_from_fighting_to_the_objective():
     damage = [phase.damage for phase in phases]
     zone = [phase.zone for phase in phases]
     assert damage == sorted(damage, reverse=True) and zone == sorted(zone) and zone[0] == damage[-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("progress", "without"),
+    [(0.0, {"heat", "missiles", "ewar", "paint"}), (0.16, {"heat", "missiles", "ewar", "paint"}),
+     (0.17, {"missiles", "ewar", "paint"}), (0.34, {"ewar", "paint"}), (0.5, set()), (1.0, set())],
+)  # fmt: skip
+def test_parts_of_the_game_come_in_one_by_one(progress, without):
+    assert set(mechanics_left_out(CurriculumConfig(), progress)) == without
+    assert mechanics_left_out(CurriculumConfig(mechanics_share=0.0), progress) == ()
+    assert int(mechanics_of(mechanics_left_out(CurriculumConfig(), 0.0))) == 15
 
 
 def test_a_gate_opens_at_the_lower_bound_and_falls_back_at_the_upper():

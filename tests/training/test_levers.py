@@ -77,9 +77,40 @@ def test_a_map_that_is_not_square_keeps_its_proportions():
         assert set(edges(env)) == {(60, 45)}
 
 
+def test_parts_of_the_game_are_left_out_everywhere_or_by_environment_from_the_next_episode_on():
+    with vector() as env:
+        env.reset()
+        env.set_curriculum(without=("heat", "paint"))
+        assert not env.engine.batch.numpy("withheld").any()
+        env.reset()
+        assert env.engine.batch.numpy("withheld").tolist() == [9] * ENVS
+        mixed = [("ewar",), (), ("missiles", "heat"), (), (), ("paint",)]
+        env.set_curriculum(without=mixed)
+        env.reset()
+        assert env.engine.batch.numpy("withheld").tolist() == [4, 0, 3, 0, 0, 8]
+        assert env.get_curriculum()["without"] == tuple(mixed)
+        saved = env.state_dict()
+        env.set_curriculum(without=())
+        env.reset()
+        assert not env.engine.batch.numpy("withheld").any()
+        env.load_state_dict(saved)
+        assert env.engine.batch.numpy("withhold").tolist() == [4, 0, 3, 0, 0, 8]
+
+
+def test_figures_of_the_tables_differ_by_environment():
+    with vector(changes=[{"heavy.hp": 100.0 + env} for env in range(ENVS)]) as env:
+        env.reset()
+        assert env.engine.batch.numpy("hp")[:, 0].tolist() == [100.0 + env for env in range(ENVS)]
+    with pytest.raises(ValueError, match="changes is 2, wanted one set per environment, 6"):
+        vector(changes=[{}, {}])
+
+
 @pytest.mark.parametrize(
     ("levers", "message"),
     [
+        ({"without": ("gravity",)}, "mechanic 'gravity' does not exist, wanted one of: heat, missiles, ewar, paint"),
+        ({"without": [("heat",)]}, "without is 1, wanted names per environment, 6"),
+        ({"without": "heat"}, "without is 'heat', wanted names of mechanics"),
         ({"map_size_range": (50, 40)}, r"map_size_range is \(50, 40\), wanted the least first"),
         ({"map_size_range": (40, 61)}, r"map_size_range is \(40, 61\), wanted 20 to 60, the capacity"),
         ({"map_size_range": (10, 40)}, r"map_size_range is \(10, 40\), wanted 20 to 60"),
