@@ -28,19 +28,6 @@ def complete_keys(incomplete: str) -> list[str]:
     return [f"{key}=" for key in default_values() if key.startswith(incomplete)]
 
 
-def require_device(name: str) -> None:
-    """Refuse a device that is not there, before anything is played; the CPU is, and asking would load Warp."""
-    if name == "cpu":
-        return
-    from echelon.jobs.config_layers import ConfigError
-    from echelon.sim.backend import resolve_device
-
-    try:
-        resolve_device(name)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 RunArgument = Annotated[

@@ -126,9 +126,7 @@ class Batch:
         self.device = resolve_device(device)
         self.lengths = sizes(cfg, num_envs)
         runs = runs_of(self.changes)
-        self.backend = Backend(
-            device=self.device, num_envs=num_envs, lengths=self.lengths, threads=threads, cuts=runs
-        )
+        self.backend = Backend(device=self.device, num_envs=num_envs, lengths=self.lengths, threads=threads, cuts=runs)
         self.fields: dict[str, Field] = {}
         self.add_fields(all_fields())
         self.backend.add_by_run("rules", {e: pack_rules(cfg, self.figures(e), self.device) for e in runs})

@@ -83,7 +83,7 @@ STATE: dict[str, Field] = {
     "env_index": Field(I32, "E", "global index of the environment"),
     "forced_seed": Field(I32, "E", "seed of every next episode, -1 to draw it"),
     "forced_slot": Field(I32, "E", "map of every next episode, -1 to draw it"),
-    "withheld": Field(I32, "E", "bits of the mechanics that this episode goes without: 1 heat, 2 missiles, 4 EWAR, 8 paint"),
+    "withheld": Field(I32, "E", "mechanics this episode goes without: bits 1 heat, 2 missiles, 4 EWAR, 8 paint"),
     "withhold": Field(I32, "E", "the same of every next episode"),
     "packs": Field(I32, "E", "most packs per team in the next episodes; the map may have fewer"),
     "score": Field(V2, "E", "zone score of blue and red [s]"),

@@ -119,9 +119,7 @@ LEVERS: tuple[Lever, ...] = (
         lambda run: run.curriculum.team_alpha_end is not None,
         lambda run, u, p: team_alpha_at(run.curriculum, p),
     ),
-    Lever(
-        "without", lambda run: run.curriculum.mechanics, lambda run, u, p: mechanics_left_out(run.curriculum, p)
-    ),
+    Lever("without", lambda run: run.curriculum.mechanics, lambda run, u, p: mechanics_left_out(run.curriculum, p)),
     Lever("reward_weights", lambda run: run.curriculum.reward_phases, _reward_weights),
 )
 

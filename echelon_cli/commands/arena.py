@@ -12,7 +12,8 @@ import typer
 
 from echelon_cli import arena_job, output
 from echelon_cli.arena_job import entry_named, open_league
-from echelon_cli.options import JsonFlag, PresetOption, SetOption, complete_runs, require_device
+from echelon_cli.devices import require_device
+from echelon_cli.options import JsonFlag, PresetOption, SetOption, complete_runs
 
 if TYPE_CHECKING:
     from echelon.runs import RunPaths

@@ -13,7 +13,8 @@ import typer
 
 from echelon.config import PilotSkill
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, complete_runs, require_device
+from echelon_cli.devices import require_device
+from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
     from echelon.config import EnvConfig

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, complete_runs, require_device
+from echelon_cli.devices import require_device
+from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
     from echelon.arena.verify import Verdict

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag, require_device
+from echelon_cli.devices import require_device
+from echelon_cli.options import JsonFlag
 
 if TYPE_CHECKING:
     from echelon.arena.match import Contest, MatchResult, Pairing, Play

@@ -97,7 +97,8 @@ def test_a_battle_of_its_own_rules_plays_the_same_alone_in_a_batch_and_on_any_th
     together = hashes(fleet(CFG, CHANGES, WITHOUT, threads=1))
     assert hashes(fleet(CFG, CHANGES, WITHOUT, threads=3)) == together
     for env, seed in enumerate((3, 4, 5, 6)):
-        assert hashes(fleet(CFG, CHANGES[env : env + 1], WITHOUT[env : env + 1], seeds=(seed,))) == together[env : env + 1]
+        alone = fleet(CFG, CHANGES[env : env + 1], WITHOUT[env : env + 1], seeds=(seed,))
+        assert hashes(alone) == together[env : env + 1]
     stock = hashes(fleet(CFG))
     assert [one == two for one, two in zip(stock, together, strict=True)] == [True, False, False, False]
 
