@@ -147,7 +147,8 @@ EDGE = (20, 200)
 CURRICULUM_RANGES = {
     "packs_two_at": COUNT, "packs_all_at": COUNT, "map_small_min": EDGE, "map_small_max": EDGE, "map_large_min": EDGE,
     "map_large_max": EDGE, "team_alpha_share": SHARE, "mechanics_share": SHARE, "gate_seeds": (1, 10**4),
-    "gate_episodes": (1, 10**5), "gate_window": (1, 10**5), "gate_advance": SHARE, "gate_retreat": SHARE, "gate_dwell_updates": COUNT,
+    "gate_episodes": (1, 10**5), "gate_window": (1, 10**5),
+    "gate_advance": SHARE, "gate_retreat": SHARE, "gate_dwell_updates": COUNT,
 }  # fmt: skip
 EVAL_RANGES = {
     "every_updates": COUNT, "seeds": (1, 10**5), "weapon_prob": SHARE, "record_seeds": (0, 10**5),

@@ -38,7 +38,7 @@ def stock(physics: PhysicsConfig) -> Figures:
 
 
 def with_changes(physics: PhysicsConfig, dt: float, changes: Changes) -> Figures:
-    """Return the stock tables with ``changes``; ``ValueError`` for what is no figure, or none possible at ``dt`` [s]."""
+    """Return the stock tables with ``changes``; ``ValueError`` for what is none, or impossible at ``dt`` [s]."""
     rows: dict[str, tuple[object, Mapping[str, tuple[float, float]]]] = {
         **{spec.chassis.name.lower(): (spec, CHASSIS_RANGES) for spec in CHASSIS},
         **{spec.weapon.name.lower(): (spec, WEAPON_RANGES) for spec in WEAPONS},

@@ -16,6 +16,7 @@ from rich.text import Text
 from echelon_cli import output
 from echelon_cli.main import run
 from echelon_cli.world_picture import LEAST_LINES
+from echelon_cli.world_tables import show_figures
 from tests.atlas.worlds import decode_png
 from tests.cli.conftest import parsed
 from tests.replay.golden import SMALL as REPLAY
@@ -213,3 +214,16 @@ def test_as_a_process_into_a_pipe_it_writes_letters(repository):
         check=True,
     )
     assert done.stdout == GOLDEN.read_text(encoding="utf-8") and done.stderr == ""
+
+
+def test_every_dug_way_is_a_line_of_its_own(echelon, capsys):
+    found = parsed(echelon("world", "make", "5", *SMALL, "--json")[1])
+    found["dug"] = [
+        {"label": "blue_to_objective", "attempt": 1, "blocked_cells": 7},
+        {"label": "red_to_objective", "attempt": 2, "blocked_cells": 0},
+    ]
+    show_figures(found)
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert any(line.startswith("connected") and line.endswith("dug open") for line in lines)
+    assert "blue to objective: dig 1 through 7 blocked cells" in lines
+    assert "red to objective: dig 2 through 0 blocked cells" in lines
