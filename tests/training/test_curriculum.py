@@ -29,7 +29,7 @@ from tests.training.fakes import FakeEnv
 from tests.training.test_vec_env import SHORT
 
 BIG = EnvConfig(num_packs=3, world=WorldConfig(size_x=120, size_y=120))
-ALL = CurriculumConfig(packs=True, maps=True, team_alpha_end=0.7, ladder=True, reward_phases=True)
+ALL = CurriculumConfig(packs=True, maps=True, team_alpha_end=0.7, ladder=True, reward_phases=True, mechanics=True)
 
 
 @pytest.mark.parametrize(("update", "packs"), [(1, 1), (499, 1), (500, 2), (999, 2), (1000, 4), (5000, 4)])
