@@ -9,6 +9,8 @@ import pytest
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
+from echelon.config_ranges import PHYSICS_RANGES
+from echelon.env import observe
 from echelon.env.engine import Engine
 from echelon.env.env import EchelonEnv
 from echelon.gen.bank import bank_for
@@ -186,6 +188,45 @@ def test_a_single_environment_takes_both_and_keeps_them_over_resets():
             env.step({aid: np.ones(env.ACTION_DIM, np.float32) for aid in env.agents})
         assert not env.sim.numpy("heat").any() and env.sim.numpy("hp")[0, 4] == 90.0
     env.close()
+
+
+def random_changes(rng: np.random.Generator, count: int = 12) -> dict[str, float]:
+    """Return some figures a quarter to four times what they are, that go together."""
+    rows = [(CHASSIS, CHASSIS_RANGES, "chassis"), (WEAPONS, WEAPON_RANGES, "weapon")]
+    named = [
+        (f"{getattr(spec, key).name.lower()}.{column}", getattr(spec, column), ends)
+        for specs, ranges, key in rows
+        for spec in specs
+        for column, ends in ranges.items()
+    ]
+    named += [(f"physics.{name}", getattr(PhysicsConfig(), name), ends) for name, ends in PHYSICS_RANGES.items()]
+    while True:
+        picked = [named[i] for i in rng.choice(len(named), count, replace=False)]
+        changes = {name: float(np.clip(value * rng.choice([0.25, 0.5, 2, 4]), *ends)) for name, value, ends in picked}
+        try:
+            with_changes(PhysicsConfig(), 0.05, changes)
+        except ValueError:
+            continue
+        return changes
+
+
+def test_observations_keep_their_bounds_whatever_the_figures():
+    rng = np.random.default_rng(1)
+    seeds = tuple(range(12))
+    engine = fleet(CFG, [random_changes(rng) for _ in seeds], seeds=[seed % 2 for seed in seeds])
+    rows = np.zeros((1, len(seeds) * engine.num_mechs, engine.obs_dim), np.float32)
+    engine.attach(rows, np.zeros_like(rows))
+    engine.batch.set("row_of", np.arange(rows.shape[1], dtype=np.int32).reshape(len(seeds), -1))
+    low, high = observe.bounds(CFG)
+    hits = 0
+    for _ in range(CFG.max_steps):
+        engine.step()
+        assert (
+            (rows[0] >= low - 1e-5).all() and (rows[0] <= high + 1e-5).all() and not engine.batch.numpy("bad_obs").any()
+        )
+        hits += int(engine.batch.numpy("was_hit").sum())
+    assert hits > 20 and not engine.batch.numpy("overflow").any()
+    engine.close()
 
 
 def test_point_defence_without_a_pause_tries_once_a_tick():
