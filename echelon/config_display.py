@@ -50,6 +50,10 @@ class DisplayConfig:
     """Stability below which it is critical."""
     attention: int = 0
     """Points for contacts (5), squad icons (2) and squad status (8); 0 is no budget, 100 the designed one."""
+    fill: Literal["quotas", "suite"] = "quotas"
+    """What slots are for: the same quotas of friends and hostiles for all, or what each suite reserves them for."""
+    aim_cone_rad: float = 0.35
+    """How near to a mech another must face to count as aiming at it, where suites reserve slots [rad]."""
     keeps_slots: bool = True
     """Contacts keep their slots; off, every decision ranks them anew."""
     alerts: bool = True

@@ -268,7 +268,11 @@ class EnvConfig:
     obs_layout: Literal["suite", "classic"] = "suite"
     """What pilots are shown: the display of their class, or the same contacts, maps and scalars for all."""
     observe_target: bool = False
-    """Append the chosen target slot, and whether it is locked, to the classic layout."""
+    """Append the chosen target slot, and whether it is locked."""
+    observe_scope: bool = False
+    """Append the sound scope to the suite layout: loudness ahead, right, behind and left, and how it changed."""
+    observe_telemetry: bool = False
+    """Append the 16x16 map of the whole field to the suite layout; the classic one always has it."""
     observe_comms: bool = True
     """Append the pack's messages to the suite layout."""
     observe_local_map: bool = True

@@ -130,7 +130,7 @@ DISPLAY_RANGES: dict[str, tuple[float, float]] = {
     "memory_s": (0.0, 60.0), "margin": AMOUNT, "noise": SHARE, "class_certainty": SHARE, "quality_age_s": AMOUNT,
     "jam_age_s": AMOUNT, "jam_confidence": SHARE, "jam_class": SHARE, "eccm_most": SHARE, "eccm_confidence": AMOUNT,
     "eccm_class": AMOUNT, "faint": (TINY, 1.0), "collision_s": (0.0, HOUR_S), "reactor_heat": AMOUNT,
-    "low_stability": AMOUNT, "attention": (0, 10**6),
+    "low_stability": AMOUNT, "attention": (0, 10**6), "aim_cone_rad": ANGLE,
 }  # fmt: skip
 OBS_NORM_RANGES = {"vel_scale_xy": POSITIVE, "vel_scale_z": POSITIVE, "heat_max_ratio": POSITIVE}
 REWARD_RANGES = {

@@ -8,6 +8,7 @@ them. The classic layout has no display manager: its memory is 0 and its reading
 # ruff: noqa: E501
 from __future__ import annotations
 
+from math import cos
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ class Display:
     eccm_class: float
     faint: float
     collision_s: float
+    aim_cos: float
     reactor_heat: float
     low_stability: float
     degrades: int
@@ -97,6 +99,7 @@ def pack(cfg: EnvConfig) -> Any:
     made.oracle = int(managed and dials.oracle)
     made.certainty = dials.class_certainty
     made.quality_age = dials.quality_age_s
+    made.aim_cos = cos(dials.aim_cone_rad)
     made.jam_age = dials.jam_age_s
     for name in ("memory_s", "jam_confidence", "jam_class", "eccm_most", "eccm_confidence", "eccm_class", "faint",
                  "collision_s", "reactor_heat", "low_stability"):  # fmt: skip

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from echelon.actions import action_dim, action_names
 from echelon.config import EnvConfig
-from echelon.env import assist, contacts, display, looking, observe, observe_telemetry, referee, reward
+from echelon.env import assist, display, fills, looking, observe, observe_scope, observe_telemetry, referee, reward
 from echelon.nav.steering import lay_ways
 from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS
@@ -68,7 +68,7 @@ class Engine:
         self._frame: Program = ()
         self._journals = False
         self._opponents_look = False
-        self._surveys = cfg.obs_layout == "classic"
+        self._surveys = any(block.name == "telemetry" for block in observe.blocks(cfg))
         self.batch = Batch(
             cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env, changes=changes
         )
@@ -77,7 +77,8 @@ class Engine:
         self.batch.lengths["G"] = self.batch.backend.lengths["G"] = observe_telemetry.BINS
         self.batch.lengths["D"] = display.memory_decisions(cfg) + 1
         surveyed = observe_telemetry.FIELDS if self._surveys else {}
-        for fields in (FIELDS, TRACKS, referee.FIELDS, reward.FIELDS, surveyed):
+        optional = (surveyed, observe_scope.fields(cfg), fills.fields(cfg))
+        for fields in (FIELDS, TRACKS, referee.FIELDS, reward.FIELDS, *optional):
             self.batch.add_fields(fields)
         self._add_constants()
         self.batch["row_of"].fill_(-1)
@@ -106,6 +107,7 @@ class Engine:
         batch.add_constant("threat", list(THREAT_WEIGHTS), wp.float32)
         batch.add_constant("obs_scale", scale, wp.float32)
         batch.add_constant("obs_row", np.zeros(1, np.int32), wp.int32)
+        batch.add_constant("slot_rule", fills.slot_rules(cfg), wp.int32)
         batch.add_constant("first_row", np.zeros(1, np.int32), wp.int32)
         for name, (values, dtype) in {**display.constants(cfg), **reward.constants(cfg)}.items():
             batch.add_constant(name, values, dtype)
@@ -168,7 +170,8 @@ class Engine:
         return [
             *step.look(fresh),
             *display.kept(self.cfg, fresh),
-            *in_phase("sensing", [Launch(contacts.fill_contacts, MECH, {"fresh": fresh})]),
+            *observe_scope.listened(self.cfg, fresh),
+            *fills.filled(self.cfg, fresh),
             *in_phase("observe", [launch for part in rows for launch in part]),
         ]
 

@@ -8,11 +8,11 @@ from typing import Any
 import warp as wp
 
 from echelon.config import EnvConfig
-from echelon.env import observe, observe_classic, observe_contacts, observe_kernels, observe_self
+from echelon.env import observe, observe_classic, observe_contacts, observe_kernels, observe_scope, observe_self
 from echelon.sim.backend import Launch
 
 MECH = "EM"
-BOUNDLESS = ("squad", "squad_mask", "ego", "descriptor", "panel", "comms", "acoustic", "hull", "self")
+BOUNDLESS = ("squad", "squad_mask", "ego", "descriptor", "panel", "comms", "acoustic", "hull", "self", "scope")
 """Blocks with columns that are copied or computed from the state, contacts apart."""
 
 
@@ -29,6 +29,12 @@ def show(cfg: EnvConfig, given: Mapping[str, Any]) -> list[Launch]:
         layers = wp.uint64((1 << low) - 1)
         places = {"map_at": at["local_map_at"], "low_layers": layers}
         launches.append(Launch(observe_kernels.show_local_map, MECH, places))
+    if "telemetry" in names:
+        launches.append(Launch(observe_classic.show_telemetry, MECH, {"telemetry_at": at["telemetry_at"]}))
+    if "scope" in names:
+        launches.append(Launch(observe_scope.show_scope, MECH, {"scope_at": at["scope_at"]}))
+    if "target" in names:
+        launches.append(Launch(observe_classic.show_target, MECH, {"target_at": at["target_at"]}))
     launches.append(Launch(observe_kernels.mend_row, MECH, _mending(blocks)))
     return [Launch(launch.kernel, launch.dims, {**launch.given, **given}) for launch in launches]
 
@@ -60,13 +66,9 @@ def _suite(at: Mapping[str, int]) -> list[Launch]:
 
 
 def _classic(at: Mapping[str, int]) -> list[Launch]:
-    launches = [
+    return [
         Launch(observe_contacts.show_contacts, MECH, {"rows": observe.CLASSIC_SLOTS, "mask_at": -1}),
-        Launch(observe_classic.show_telemetry, MECH, at),
         Launch(observe_classic.show_own_senses, MECH, at),
         Launch(observe_classic.show_own_body, MECH, at),
         Launch(observe_classic.show_own_match, MECH, at),
     ]
-    if "target_at" in at:
-        launches.append(Launch(observe_classic.show_target, MECH, at))
-    return launches

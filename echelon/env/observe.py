@@ -1,6 +1,6 @@
 """What a pilot is shown, as a table: every column's block, name, bounds and whether it may be normalised.
 
-``FIELDS`` is the core of the suite layout, 706 columns, with a tail of pack messages and local map; ``classic`` gives
+``FIELDS`` is the core of the suite layout, 706 columns, with a tail of pack messages, local map and extras; ``classic`` gives
 the blocks of the classic layout. Offsets, widths and the published table derive from them. ``observe_kernels`` fills
 what both layouts have, ``observe_self`` and ``observe_classic`` the rest of each. All relative vectors are in the
 viewer's heading frame.
@@ -27,6 +27,8 @@ CLASSIC_SLOTS = TARGET_DIM
 """Contact slots of the classic layout: those that target preferences can name."""
 SHORTEST_EDGE = 20
 """Shortest edge that a map may have [vox]; distances in map widths are bounded by it."""
+SECTORS = ("ahead", "right", "behind", "left")
+"""Sectors of the sound scope, in order; each spans a quarter around its direction."""
 ZONE_RADIUS_SPREAD = 1.5
 """Largest zone radius over the mean one."""
 
@@ -142,14 +144,27 @@ FIELDS: tuple[Block, ...] = (
 LOCAL_MAP = Block("local_map", LOCAL_MAP_SIDE**2, flags("blocked"))
 
 
+TELEMETRY = Block("telemetry", TELEMETRY_SIDE**2, flags("blocked"))
+SCOPE = Block("scope", 1, shares(*SECTORS) + signed(*(f"{name}_change" for name in SECTORS)))
+TARGET = Block("target", 1, flags(*(f"slot_{i}" for i in range(TARGET_DIM)), "locked"))
+EXTRAS = ((TELEMETRY, "observe_telemetry"), (SCOPE, "observe_scope"), (TARGET, "observe_target"))
+"""Blocks at the end of the suite layout's tail, each with the switch of ``EnvConfig`` that shows it."""
+
+
 def _comms(cfg: EnvConfig) -> tuple[Block, ...]:
     words = tuple(Feature(f"word_{i}", -1.0, 1.0, False) for i in range(cfg.comm_dim))
     return (Block("comms", PACK_SIZE, words),) if cfg.comm_dim else ()
 
 
 def tail(cfg: EnvConfig) -> tuple[Block, ...]:
-    """Return the optional blocks after the suite layout's core."""
-    return (_comms(cfg) if cfg.observe_comms else ()) + ((LOCAL_MAP,) if cfg.observe_local_map else ())
+    """Return the optional blocks after the suite layout's core: messages, local map, then the extras."""
+    asked = ((LOCAL_MAP, cfg.observe_local_map), *((block, getattr(cfg, dial)) for block, dial in EXTRAS))
+    return (_comms(cfg) if cfg.observe_comms else ()) + tuple(block for block, shown in asked if shown)
+
+
+def extra_width(cfg: EnvConfig) -> int:
+    """Return the columns of the suite layout's extras."""
+    return sum(block.width for block, dial in EXTRAS if getattr(cfg, dial))
 
 
 def _own_scalars(cfg: EnvConfig) -> tuple[Feature, ...]:
@@ -177,16 +192,15 @@ def _own_scalars(cfg: EnvConfig) -> tuple[Feature, ...]:
 
 def classic(cfg: EnvConfig) -> tuple[Block, ...]:
     """Return the blocks of the classic layout: 589 columns with messages of eight words."""
-    target = Block("target", 1, flags(*(f"slot_{i}" for i in range(TARGET_DIM)), "locked"))
     return (
         Block("contacts", CLASSIC_SLOTS, CONTACT),
         *_comms(cfg),
         LOCAL_MAP,
-        Block("telemetry", TELEMETRY_SIDE**2, flags("blocked")),
+        TELEMETRY,
         Block("acoustic", 1, shares("front_left", "front_right", "rear_left", "rear_right")),
         Block("hull", 1, flags("scout", "light", "medium", "heavy")),
         Block("self", 1, _own_scalars(cfg)),
-        *((target,) if cfg.observe_target else ()),
+        *((TARGET,) if cfg.observe_target else ()),
     )
 
 

@@ -48,6 +48,24 @@ def zone_lead(tonnage: wp.vec2, side: int) -> float:
 
 
 @wp.func
+def loudness(rules: Rules, e: int, m: int, j: int, r: wp.vec3, noise: wp.array2d(dtype=wp.float32), sight: wp.array3d(dtype=wp.uint8)) -> float:
+    """How loud j at relative position r is to m; walls and smoke between them muffle it."""
+    loud = noise[e, j] / (1.0 + wp.dot(r, r))
+    if sight[e, m, j] != wp.uint8(1):
+        loud *= rules.acoustic_occlusion
+    return loud
+
+
+@wp.func
+def gauge(loud: wp.vec4, acoustic_ref: float) -> wp.vec4:
+    """Summed loudness of four directions on a logarithmic scale, each 0 to 1."""
+    out = wp.vec4(0.0, 0.0, 0.0, 0.0)
+    for i in range(4):
+        out[i] = wp.min(1.0, wp.log(1.0 + loud[i]) / wp.log(1.0 + acoustic_ref))
+    return out
+
+
+@wp.func
 def hear(
     rules: Rules, e: int, m: int, cs: wp.vec2, acoustic_ref: float, alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), noise: wp.array2d(dtype=wp.float32), sight: wp.array3d(dtype=wp.uint8),
 ) -> wp.vec4:
@@ -56,20 +74,14 @@ def hear(
     for j in range(alive.shape[1]):
         if j != m and alive[e, j] == 1 and noise[e, j] > 0.0:
             r = pos[e, j] - pos[e, m]
-            loud = noise[e, j] / (1.0 + wp.dot(r, r))
-            if sight[e, m, j] != wp.uint8(1):
-                loud *= rules.acoustic_occlusion
             rel = to_heading(r, cs)
             quadrant = int(0)
             if rel[0] <= 0.0:
                 quadrant = 2
             if rel[1] < 0.0:
                 quadrant += 1
-            sum4[quadrant] = sum4[quadrant] + loud
-    out = wp.vec4(0.0, 0.0, 0.0, 0.0)
-    for i in range(4):
-        out[i] = wp.min(1.0, wp.log(1.0 + sum4[i]) / wp.log(1.0 + acoustic_ref))
-    return out
+            sum4[quadrant] = sum4[quadrant] + loudness(rules, e, m, j, r, noise, sight)
+    return gauge(sum4, acoustic_ref)
 
 
 @wp.func

@@ -118,6 +118,7 @@ def build_model(
     action_dim: int,
     comm_width: int = 0,
     map_width: int = 0,
+    extra_width: int = 0,
     *,
     predict: bool = False,
 ) -> FlatPolicy:
@@ -136,16 +137,16 @@ def build_model(
             predict_obs=predict,
         )
         return FlatPolicy(core, obs_dim)
-    if obs_dim != FLAT_OBS_DIM + comm_width + map_width:
-        raise ValueError(
-            f"suite observation has {obs_dim} columns, expected {FLAT_OBS_DIM} + {comm_width} comms + {map_width} map"
-        )
+    if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width:
+        wanted = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras"
+        raise ValueError(f"suite observation has {obs_dim} columns, expected {wanted}")
     core = CombatSuiteActorCritic(
         action_dim,
         hidden_dim=model_cfg.hidden_dim,
         lstm_hidden_dim=model_cfg.lstm_hidden_dim,
         comm_width=comm_width,
         map_width=map_width,
+        extra_width=extra_width,
         target_head=model_cfg.target_head,
         init_log_std=model_cfg.init_log_std,
         predict_dim=obs_dim if predict else 0,

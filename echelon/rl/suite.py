@@ -25,6 +25,7 @@ __all__ = [
     "SQUAD_DIM",
     "SUITE_DESCRIPTOR_DIM",
     "CombatSuiteSpec",
+    "FillRule",
     "DeepSetEncoder",
     "SuiteType",
     "build_suite_descriptor",
@@ -52,13 +53,40 @@ FLAT_BLOCKS: tuple[tuple[str, int], ...] = (
 """Name and length of each block of the core, in order; a mask is 1 for padding and 0 for a real row."""
 
 FLAT_OBS_DIM = sum(length for _, length in FLAT_BLOCKS)
-"""Width of the core; an optional tail (comms, then the local map) follows it."""
+"""Width of the core; an optional tail (comms, local map, extras) follows it."""
 
 SENSOR_RANGE_MIN = 0.8
 SENSOR_RANGE_SPAN = 0.7
 DETAIL_MAX = 2
 BANDWIDTH_SLOTS = 30
 INTEL_RICH_SLOTS = 5
+
+
+class FillRule(IntEnum):
+    """What a contact slot is for where each suite fills its own way; see ``echelon.env.fills``."""
+
+    REST = 0
+    """Hostiles, then friends, in the pilot's sort order; also what becomes of a slot that its own rule leaves empty."""
+    SORTED = 1
+    """Anybody, in the pilot's sort order."""
+    THREAT = 2
+    """Hostiles, the most threatening first."""
+    NEWEST = 3
+    """Anybody, the contact made last first."""
+    AIMING = 4
+    """Hostiles that aim at the viewer, the most threatening first."""
+    FRIENDS = 5
+    """The pack's leader, then the nearest friends."""
+    OBJECTIVE = 6
+    """Hostiles, the nearest to the zone first."""
+    ALERT = 7
+    """Whom the most urgent alert is about."""
+    FIRE_LINE = 8
+    """Hostiles with a clear line of fire, the most threatening first."""
+    DESIGNATED = 9
+    """The focus target, then what the pack has painted."""
+    ALLIES = 10
+    """Friends, in the pilot's sort order."""
 
 
 class SuiteType(IntEnum):
@@ -86,6 +114,8 @@ class CombatSuiteSpec:
     squad_detail_level: int
     """0 icon, 1 status, 2 full."""
     intel_slots: int
+    fill: tuple[tuple[FillRule, int], ...]
+    """What its contact slots are for, in order: rule and number of slots."""
     sees_squad_engaged: bool = False
     receives_orders: bool = True
     issues_orders: bool = False
@@ -95,6 +125,11 @@ class CombatSuiteSpec:
     """Whom its orders reach: none, squad or pack."""
     receives_painted_targets: bool = True
     receives_contact_reports: bool = True
+
+    def __post_init__(self) -> None:
+        named = sum(slots for _, slots in self.fill)
+        if named != self.visual_contact_slots:
+            raise ValueError(f"fill of {self.suite.name} names {named} slots, wanted {self.visual_contact_slots}")
 
     @property
     def contact_capacity(self) -> float:
@@ -136,6 +171,7 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
             squad_position_slots=4,
             squad_detail_level=0,
             intel_slots=5,
+            fill=((FillRule.THREAT, 4), (FillRule.NEWEST, 9), (FillRule.SORTED, 7)),
             receives_contact_reports=False,
         ),
         CombatSuiteSpec(
@@ -146,6 +182,7 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
             squad_position_slots=9,
             squad_detail_level=1,
             intel_slots=8,
+            fill=((FillRule.AIMING, 3), (FillRule.FRIENDS, 4), (FillRule.OBJECTIVE, 3)),
         ),
         CombatSuiteSpec(
             suite=SuiteType.MEDIUM_ASSAULT,
@@ -155,6 +192,7 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
             squad_position_slots=9,
             squad_detail_level=1,
             intel_slots=6,
+            fill=((FillRule.ALLIES, 3), (FillRule.REST, 3)),
         ),
         CombatSuiteSpec(
             suite=SuiteType.HEAVY_FIRE_SUPPORT,
@@ -164,6 +202,7 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
             squad_position_slots=4,
             squad_detail_level=0,
             intel_slots=3,
+            fill=((FillRule.ALERT, 1), (FillRule.FIRE_LINE, 3), (FillRule.DESIGNATED, 1)),
             order_detail=0,
         ),
         CombatSuiteSpec(
@@ -174,6 +213,7 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
             squad_position_slots=5,
             squad_detail_level=2,
             intel_slots=10,
+            fill=((FillRule.SORTED, 8),),
             sees_squad_engaged=True,
             issues_orders=True,
             order_detail=2,
@@ -187,6 +227,7 @@ COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
             squad_position_slots=9,
             squad_detail_level=2,
             intel_slots=10,
+            fill=((FillRule.SORTED, 5),),
             sees_squad_engaged=True,
             issues_orders=True,
             order_detail=2,

@@ -1,7 +1,7 @@
 """The policy over the suite layout: set encoders for contacts and squad, then fusion and the recurrent core.
 
-``flat_obs_to_suite_obs`` takes the 706 core apart; the optional tail (comms, then the local map) has encoders
-of its own. Block sizes live in ``echelon.rl.suite`` and are re-exported here.
+``flat_obs_to_suite_obs`` takes the 706 core apart; the optional tail (comms, local map, extras) has encoders of
+its own. Block sizes live in ``echelon.rl.suite`` and are re-exported here.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ FUSION_WIDTH = 128
 COMMS_WIDTH = 32
 MAP_HIDDEN = 64
 MAP_WIDTH = 48
+EXTRAS_WIDTH = 48
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class SuiteObservation:
     suite_descriptor: Tensor
     panel_stats: Tensor
     tail: Tensor | None = None
-    """Comms, then the local map; None where the layout has neither."""
+    """Comms, the local map, then the extras; None where the layout has none of them."""
 
 
 def flat_obs_to_suite_obs(
@@ -94,10 +95,10 @@ class SuiteEncoder(nn.Module):
         comm_width: int = 0,
         map_width: int = 0,
         film: bool = False,
+        extra_width: int = 0,
     ) -> None:
         super().__init__()
-        self.comm_width = comm_width
-        self.map_width = map_width
+        self.tail_widths = (comm_width, map_width, extra_width)
         self.contact_encoder = DeepSetEncoder(contact_dim, hidden_dim, hidden_dim)
         self.squad_encoder = DeepSetEncoder(squad_dim, SQUAD_WIDTH, SQUAD_WIDTH)
         self.ego_encoder = nn.Sequential(nn.Linear(ego_dim, hidden_dim), nn.LayerNorm(hidden_dim), nn.ReLU())
@@ -112,6 +113,10 @@ class SuiteEncoder(nn.Module):
                 nn.Linear(map_width, MAP_HIDDEN), nn.ReLU(), nn.Linear(MAP_HIDDEN, MAP_WIDTH), nn.ReLU()
             )
             width += MAP_WIDTH
+        self.extras_encoder: nn.Sequential | None = None
+        if extra_width:
+            self.extras_encoder = nn.Sequential(nn.Linear(extra_width, EXTRAS_WIDTH), nn.ReLU())
+            width += EXTRAS_WIDTH
         self.fusion = nn.Sequential(
             nn.Linear(width, FUSION_WIDTH),
             nn.LayerNorm(FUSION_WIDTH),
@@ -139,14 +144,13 @@ class SuiteEncoder(nn.Module):
             parts = [self._modulate(torch.cat([part.to(parts[0].dtype) for part in parts], -1), obs.suite_descriptor)]
         parts += [obs.suite_descriptor, obs.panel_stats]
         tail_width = 0 if obs.tail is None else obs.tail.shape[-1]
-        if tail_width != self.comm_width + self.map_width:
-            raise ValueError(f"observation tail has {tail_width} columns, expected {self.comm_width + self.map_width}")
+        if tail_width != sum(self.tail_widths):
+            raise ValueError(f"observation tail has {tail_width} columns, expected {sum(self.tail_widths)}")
         if obs.tail is not None:
-            comms, local_map = obs.tail.split((self.comm_width, self.map_width), -1)
-            if self.comms_encoder is not None:
-                parts.append(self.comms_encoder(comms))
-            if self.map_encoder is not None:
-                parts.append(self.map_encoder(local_map))
+            encoders = (self.comms_encoder, self.map_encoder, self.extras_encoder)
+            for encoder, part in zip(encoders, obs.tail.split(self.tail_widths, -1), strict=True):
+                if encoder is not None:
+                    parts.append(encoder(part))
         return self.fusion(torch.cat([part.to(parts[0].dtype) for part in parts], -1))
 
     def _modulate(self, encodings: Tensor, descriptor: Tensor) -> Tensor:
@@ -173,6 +177,7 @@ class CombatSuiteActorCritic(ActorCritic):
         *,
         comm_width: int = 0,
         map_width: int = 0,
+        extra_width: int = 0,
         target_head: str = "gaussian",
         init_log_std: float = 0.0,
         predict_dim: int = 0,
@@ -189,7 +194,9 @@ class CombatSuiteActorCritic(ActorCritic):
         self.hidden_dim = hidden_dim
         self.max_contacts = max_contacts
         self.max_squad = max_squad
-        self.encoder = SuiteEncoder(contact_dim, squad_dim, ego_dim, panel_dim, hidden_dim, comm_width, map_width, film)
+        self.encoder = SuiteEncoder(
+            contact_dim, squad_dim, ego_dim, panel_dim, hidden_dim, comm_width, map_width, film, extra_width
+        )
 
     def encode(self, obs: SuiteObservation) -> Tensor:
         """Return features ``[..., FUSION_WIDTH]`` of observations with any leading axes."""

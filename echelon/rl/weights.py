@@ -59,9 +59,10 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
         dials = {name: value for name, value in meta["model_cfg"].items() if f"model.{name}" not in RETIRED}
         config = TypeAdapter(ModelConfig).validate_python(dials)
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
+        extras = int(meta.get("extra_width", 0))
     except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
         raise ValueError(f"checkpoint does not describe its model: {error}") from None
-    policy = build_model(config, **sizes, predict=bool(meta.get("predict", False)))
+    policy = build_model(config, **sizes, extra_width=extras, predict=bool(meta.get("predict", False)))
     load_weights(policy, weights)
     return policy.to(device).eval().requires_grad_(False)
 

@@ -74,7 +74,7 @@ def export_policy(loaded: LoadedPolicy, target: Path, kind: str) -> float:
 
 def description(loaded: LoadedPolicy) -> dict[str, Any]:
     """Return what a reader of the file has to know, as plain values."""
-    known = ("id", "kind", "update", "global_step", "comm_width", "map_width", "env_cfg")
+    known = ("id", "kind", "update", "global_step", "comm_width", "map_width", "extra_width", "env_cfg")
     sizes = {name: getattr(loaded.policy, name) for name in ("obs_dim", "action_dim", "lstm_hidden_dim")}
     return {**sizes, **{name: loaded.meta[name] for name in known if name in loaded.meta}}
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from echelon.config import PACK_SIZE, RunConfig
+from echelon.env import observe
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.suite import FLAT_OBS_DIM
 from echelon.runs import RunPaths, read_json
@@ -318,12 +319,12 @@ class Session:
 
     def _build_policy(self) -> FlatPolicy:
         cfg, env = self.config, self.env
-        comm_width, map_width = tail_widths(cfg, env.obs_dim)
+        widths = tail_widths(cfg, env.obs_dim)
         if self._make_policy is not None:
             policy = self._make_policy(cfg, env.obs_dim, env.action_dim).to(self.device)
         else:
             policy = build_model(
-                cfg.model, env.obs_dim, env.action_dim, comm_width, map_width, predict=cfg.ppo.aux_coef > 0
+                cfg.model, env.obs_dim, env.action_dim, *widths, predict=cfg.ppo.aux_coef > 0
             ).to(self.device)
         if cfg.ppo.obs_norm:
             policy.set_normalizable(env.normalizable)
@@ -343,7 +344,7 @@ class Session:
 
     def _manifest(self) -> dict[str, Any]:
         cfg, counters = self.config, self.counters
-        comm_width, map_width = tail_widths(cfg, self.env.obs_dim)
+        comm_width, map_width, extra_width = tail_widths(cfg, self.env.obs_dim)
         spec = read_json(RunPaths(Path(self.run_dir)).spec) if self.run_dir is not None else None
         return {
             "kind": cfg.model.kind,
@@ -353,6 +354,7 @@ class Session:
             "processes": self.world.size,
             "comm_width": comm_width,
             "map_width": map_width,
+            "extra_width": extra_width,
             "predict": cfg.ppo.aux_coef > 0,
             "hidden_dim": cfg.model.hidden_dim,
             "lstm_hidden_dim": cfg.model.lstm_hidden_dim,
@@ -370,9 +372,10 @@ class Session:
         }
 
 
-def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int]:
-    """Return the columns of comms and local map in the tail of the suite layout; zero for another layout."""
+def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int, int]:
+    """Return the columns of comms, local map and extras in the suite layout's tail; zero for another layout."""
     if config.model.kind != "suite":
-        return 0, 0
+        return 0, 0, 0
     comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
-    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width
+    extra_width = observe.extra_width(config.env)
+    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width - extra_width, extra_width

@@ -101,7 +101,8 @@ def test_every_column_keeps_its_published_bounds_in_full_battles_of_all_pilots_a
     envs = len(SKILLS) + 1
     battle = Battle(
         envs=envs, size=SIDE, edit=clutter(np.random.default_rng(3)), autoreset=True, pilots=install, num_packs=2,
-        observation_mode=mode, max_episode_seconds=20.0, obs_layout=layout, observe_target=layout == "classic",
+        observation_mode=mode, max_episode_seconds=20.0, obs_layout=layout, observe_target=True,
+        observe_scope=True, observe_telemetry=True,
     )  # fmt: skip
     for e, skill in enumerate(SKILLS):
         battle.put("script", script_of(skill), slice(e % 2 * 10, 20), e)
@@ -120,7 +121,7 @@ def test_every_column_keeps_its_published_bounds_in_full_battles_of_all_pilots_a
 
 @pytest.mark.parametrize("layout", ["suite", "classic"])
 def test_every_column_keeps_its_bounds_in_extreme_situations(layout):  # RL-22 (MED-1)
-    battle = Battle(envs=4, size=SIDE, num_packs=2, observation_mode="full", obs_layout=layout)
+    battle = Battle(envs=4, size=SIDE, num_packs=2, observation_mode="full", obs_layout=layout, observe_scope=True)
     corners = np.array([[1, 1, 2], [SIDE - 1, SIDE - 1, 18], [1, SIDE - 1, 10], [SIDE - 1, 1, 2]], np.float32)
     for seed in range(25):
         rng = np.random.default_rng(seed)

@@ -24,7 +24,7 @@ from echelon.config import (
 )
 from echelon.config_ranges import DISPLAY_RANGES, OBS_NORM_RANGES, PHYSICS_RANGES, REWARD_RANGES
 
-MOST = {"step_height_vox": 1.8, "step_max_vz": 2.0, "memory_s": 10.0, "low_stability": 100.0}
+MOST = {"step_height_vox": 1.8, "step_max_vz": 2.0, "memory_s": 10.0, "aim_cone_rad": 3.0, "low_stability": 100.0}
 """Largest values drawn of dials whose range is wider."""
 FACTORS = (0.5, 0.75, 1.0, 1.0, 1.25, 2.0)
 """What a dial's default is multiplied by."""
@@ -71,7 +71,8 @@ def displays(draw: st.DrawFn) -> DisplayConfig:
         changed[name] = draw(st.sampled_from((True, True, False)))
     oracle, attention = draw(st.sampled_from((False, False, True))), draw(st.sampled_from((0, 0, 1, 20, 100)))
     suites = draw(st.sampled_from(("own", "own", "swapped", "scout", "light", "medium", "heavy")))
-    return replace(base, oracle=oracle, attention=attention, suites=suites, **changed)
+    fill = draw(st.sampled_from(("quotas", "quotas", "suite")))
+    return replace(base, oracle=oracle, attention=attention, suites=suites, fill=fill, **changed)
 
 
 @st.composite
@@ -133,6 +134,8 @@ def environments(draw: st.DrawFn) -> Game:
         observation_mode=draw(st.sampled_from(("partial", "full"))),
         obs_layout=draw(st.sampled_from(("suite", "suite", "classic"))),
         observe_target=draw(flag),
+        observe_scope=draw(flag),
+        observe_telemetry=draw(flag),
         nav_mode=draw(st.sampled_from(("off", "off", "assist", "planner"))),
         observe_comms=draw(flag),
         observe_local_map=draw(flag),

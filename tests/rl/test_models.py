@@ -240,6 +240,16 @@ def test_a_tail_or_width_that_does_not_fit_is_refused():
         policy.get_value(torch.zeros(1, 866), policy.initial_state(1), torch.zeros(1))
 
 
+def test_extras_behind_the_map_have_an_encoder_of_their_own():
+    policy = build_model(ModelConfig(), 867 + 14, A, 40, 121, 14)
+    with pytest.raises(ValueError, match="881 columns.* 40 comms . 121 map . 9 extras"):
+        build_model(ModelConfig(), 881, A, 40, 121, 9)
+    obs = torch.rand(3, 881, requires_grad=True)
+    policy.get_action_and_value(obs, policy.initial_state(3), torch.zeros(3))[3].sum().backward()
+    assert obs.grad is not None and obs.grad[:, 867:].any() and obs.grad[:, 746:867].any()
+    assert policy_of("suite").core.encoder.extras_encoder is None
+
+
 def test_film_starts_as_the_identity_and_lets_the_suite_change_what_is_seen():
     plain, film = policy_of("suite"), policy_of("suite", film=True)
     obs, start = flat_obs(4), plain.initial_state(4)

@@ -1,0 +1,133 @@
+"""The extras of the suite layout's tail: the map of the whole field, the sound scope, the chosen target."""
+
+from __future__ import annotations
+
+from math import atan2, log, pi
+
+import numpy as np
+import pytest
+
+from echelon.config import DisplayConfig, EnvConfig
+from echelon.env import observe
+from tests import oracles_classic as classic
+from tests import oracles_sense as sense
+from tests.env.battle import Battle
+from tests.env.displays import next_decision
+from tests.oracles import count, living, wrap
+from tests.parity.scenes import clutter, scatter, snapshot, stir
+
+EXTRAS = {"observe_telemetry": True, "observe_scope": True, "observe_target": True}
+CFG = EnvConfig(**EXTRAS)
+MECHS = 20
+
+
+def block(battle: Battle, name: str) -> np.ndarray:
+    """Columns of a block ``[E, M, width]``."""
+    parts = observe.blocks(battle.cfg)
+    at = observe.offset(name, parts)
+    return battle.obs[..., at : at + next(part.width for part in parts if part.name == name)]
+
+
+def sectors(s, m: int) -> list[float]:
+    """How loud it is ahead, right, behind and left of m."""
+    sums = [0.0] * 4
+    for j in [j for j in living(s) if j != m and s.alive[m] and s.noise[j] > 0]:
+        d = s.pos[j].astype(float) - s.pos[m]
+        bearing = wrap(atan2(d[1], d[0]) - s.yaw[m])
+        sector = 0 if abs(bearing) <= pi / 4 else 2 if abs(bearing) >= 3 * pi / 4 else 3 if bearing > 0 else 1
+        sums[sector] += s.noise[j] / (1 + d @ d) * (1.0 if sense.sees(s, m, j) else 0.20)
+    return [min(1.0, log(1 + x) / log(1 + 13.75 * (count(s) - 1))) for x in sums]
+
+
+def field(**options) -> Battle:
+    edit = clutter(np.random.default_rng(3))
+    return Battle(envs=4, num_packs=2, size=40, own_maps=True, edit=edit, **{**EXTRAS, **options})
+
+
+def toss(battle: Battle, seed: int) -> None:
+    """Another moment: everybody anywhere, a decision later; some are loud, which is heard far."""
+    rng, decision = np.random.default_rng(seed), battle["decision"].copy()
+    scatter(battle, rng)
+    stir(battle, rng)
+    noise = battle["noise"] * np.where(rng.random(battle["noise"].shape) < 0.2, 500.0, 1.0)
+    battle.batch.set("noise", noise.astype(np.float32))
+    battle.batch.set("decision", decision + 1)
+    battle.look()
+
+
+@pytest.fixture(scope="module")
+def battle():
+    made = field()
+    toss(made, 1)
+    made.first = [[sectors(s, m) for m in range(MECHS)] for s in (snapshot(made, e) for e in range(4))]
+    toss(made, 2)
+    yield made
+    made.close()
+
+
+def test_the_scope_hears_sectors_and_how_they_changed(battle):
+    shown = block(battle, "scope")
+    for e in range(4):
+        s = snapshot(battle, e)
+        for m in range(MECHS):
+            now = np.array(sectors(s, m))
+            change = s.alive[m] * (now - battle.first[e][m])
+            np.testing.assert_allclose(shown[e, m], [*now, *change], atol=1e-5, err_msg=f"mech {m} of {e}")
+    assert (np.abs(shown) > 0.05).any(axis=(0, 1)).all() and np.ptp(shown[..., 4:]) > 0.1
+
+
+def test_looking_again_in_the_same_decision_changes_nothing(battle):
+    before = battle.rows.copy()
+    battle.look()
+    assert np.array_equal(battle.rows, before)
+
+
+def test_silence_after_noise_is_a_falling_scope_and_then_no_change(battle):
+    battle.put("noise", 0.0)
+    heard = block(battle, "scope")[..., :4].copy()
+    next_decision(battle)
+    battle.look()
+    np.testing.assert_allclose(block(battle, "scope"), np.concatenate([0 * heard, -heard], axis=-1) + 0.0, atol=1e-6)
+    next_decision(battle)
+    battle.look()
+    assert not block(battle, "scope").any()
+
+
+def test_an_episode_begins_without_a_change():
+    made = field()
+    toss(made, 5)
+    made.engine.reset()
+    made.put("noise", 300.0)
+    made.look()
+    assert block(made, "scope")[..., :4].any() and not block(made, "scope")[..., 4:].any()
+    made.close()
+
+
+def test_the_other_extras_are_those_of_the_classic_layout(battle):
+    for e in range(4):
+        s = snapshot(battle, e)
+        for m in range(MECHS):
+            wanted = s.alive[m] * np.ravel(classic.turned(classic.telemetry(s), s.yaw[m]))
+            assert np.array_equal(block(battle, "telemetry")[e, m], wanted), f"mech {m} of {e}"
+            assert block(battle, "target")[e, m].tolist() == [s.alive[m] * x for x in classic.target(s, m)]
+    assert 0.02 < block(battle, "telemetry").mean() < 0.98
+
+
+def test_the_ablation_takes_the_scope_and_nothing_else_of_the_extras():
+    whole, without = field(), field(display=DisplayConfig(scope=False))
+    for made in (whole, without):
+        toss(made, 1)
+        toss(made, 2)
+    for name in ("telemetry", "target", "contacts", "comms", "local_map"):
+        assert np.array_equal(block(whole, name), block(without, name)), name
+    assert block(whole, "scope").any() and not block(without, "scope").any()
+    whole.close()
+    without.close()
+
+
+def test_the_table_ends_with_the_extras_in_order():
+    assert [part.name for part in observe.tail(CFG)] == ["comms", "local_map", "telemetry", "scope", "target"]
+    assert observe.extra_width(CFG) == 256 + 8 + 6 == observe.obs_dim(CFG) - observe.obs_dim(EnvConfig())
+    rows = {row.name: row for row in observe.layout(CFG)}
+    assert rows["scope.behind"][2:] == (0.0, 1.0, True) and rows["scope.left_change"][2:] == (-1.0, 1.0, True)
+    assert not any(row.normalizable for name, row in rows.items() if name.startswith(("telemetry", "target")))
