@@ -330,7 +330,7 @@ def holder(side: Side, seats: Seats, held: Slots, k: int) -> int:
 @wp.kernel
 def fill_contacts(
     # rules
-    rules: Rules, display: Display, suite_slots: wp.array(dtype=wp.int32), suite_alerts: wp.array(dtype=wp.int32),
+    rules: Rules, display: Display, suite_slots: wp.array(dtype=wp.int32), suite_alerts: wp.array(dtype=wp.int32), alert_slots: wp.array(dtype=wp.int32),
     # state in
     fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), quality: wp.array2d(dtype=wp.float32), jam: wp.array2d(dtype=wp.float32), aid: wp.array2d(dtype=wp.float32), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
     # controls
@@ -344,17 +344,18 @@ def fill_contacts(
         return
     held = Slots(-1)
     slots = suite_slots[chassis[e, m]] * alive[e, m]
+    now = decision[e]
+    view = viewing(display, quality[e, m], jam[e, m], aid[e, m])
+    pin = int(-1)
+    if suite_alerts[chassis[e, m]] * alive[e, m] == 1:
+        pin = alarm(rules, display, view, e, m, now, alive, team, chassis, pos, vel, yaw, heat, stability, painted, painter, round_weapon, round_target, sight, visible, seen)
+        if pin >= 0:
+            slots = alert_slots[chassis[e, m]]
     if slots > 0:
-        now = decision[e]
         mode = sort_mode[e, m]
-        view = viewing(display, quality[e, m], jam[e, m], aid[e, m])
-        first = int(0)
-        pin = int(-1)
-        if suite_alerts[chassis[e, m]] == 1:
-            pin = alarm(rules, display, view, e, m, now, alive, team, chassis, pos, vel, yaw, heat, stability, painted, painter, round_weapon, round_target, sight, visible, seen)
-            if pin >= 0:
-                held[0] = pin
-                first = 1
+        first = wp.where(pin >= 0, 1, 0)
+        if pin >= 0:
+            held[0] = pin
         room = slots - first
         foes = ranked(rules, display, view, e, m, now, True, pin, mode, room, visible, seen, alive, team, chassis, hp, pos, trace_pos, trace_body)
         wanted = wp.where(hostile_only[e, m] == 0, room, 0)

@@ -107,14 +107,15 @@ def pack(cfg: EnvConfig) -> Any:
     return made
 
 
-def _slots(cfg: EnvConfig, spec: CombatSuiteSpec) -> int:
+def _slots(cfg: EnvConfig, spec: CombatSuiteSpec, alerts: int = 0) -> int:
+    """Return a suite's contact slots while ``alerts`` of them are taken by alerts, which cost no attention."""
     if cfg.display.oracle:
         return MAX_CONTACTS
     if not cfg.display.attention:
         return spec.visual_contact_slots
     row = STATUS_POINTS if spec.squad_detail_level else ICON_POINTS
     left = cfg.display.attention - row * spec.squad_position_slots
-    return max(0, min(spec.visual_contact_slots, left // CONTACT_POINTS))
+    return min(spec.visual_contact_slots, max(0, left) // CONTACT_POINTS + alerts)
 
 
 def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
@@ -126,6 +127,7 @@ def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
             "suite_slots": ([observe.CLASSIC_SLOTS * i for i in same], wp.int32),
             "sensor_range": (same, wp.float32),
             "suite_alerts": ([0 * i for i in same], wp.int32),
+            "alert_slots": ([observe.CLASSIC_SLOTS * i for i in same], wp.int32),
             "paint_reports": (same, wp.int32),
         }
     else:
@@ -135,6 +137,7 @@ def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
             "suite_slots": ([_slots(cfg, s) for s in specs], wp.int32),
             "sensor_range": ([s.sensor_range_mult for s in specs], wp.float32),
             "suite_alerts": ([int(f) for f in forced], wp.int32),
+            "alert_slots": ([_slots(cfg, s, alerts=1) for s in specs], wp.int32),
             "paint_reports": ([int(r) for r in received], wp.int32),
         }
     squad = [[s.squad_position_slots, s.squad_detail_level] for s in specs]

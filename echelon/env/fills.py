@@ -186,7 +186,7 @@ def run_of(slot_rule: wp.array2d(dtype=wp.int32), c: int, first: int, slots: int
 @wp.kernel
 def fill_reserved(
     # rules
-    rules: Rules, display: Display, suite_slots: wp.array(dtype=wp.int32), suite_alerts: wp.array(dtype=wp.int32), slot_rule: wp.array2d(dtype=wp.int32), threat: wp.array(dtype=wp.float32),
+    rules: Rules, display: Display, suite_slots: wp.array(dtype=wp.int32), suite_alerts: wp.array(dtype=wp.int32), alert_slots: wp.array(dtype=wp.int32), slot_rule: wp.array2d(dtype=wp.int32), threat: wp.array(dtype=wp.float32),
     # world
     zone: wp.array(dtype=wp.vec3),
     # state in
@@ -206,8 +206,10 @@ def fill_reserved(
     now = decision[e]
     view = viewing(display, quality[e, m], jam[e, m], aid[e, m])
     pin = int(-1)
-    if suite_alerts[c] == 1 and slots > 0:
+    if suite_alerts[c] * alive[e, m] == 1:
         pin = alarm(rules, display, view, e, m, now, alive, team, chassis, pos, vel, yaw, heat, stability, painted, painter, round_weapon, round_target, sight, visible, seen)
+        if pin >= 0:
+            slots = alert_slots[c]
     first = int(0)
     while first <= slots and slots > 0:
         rule = int(REST)

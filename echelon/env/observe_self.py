@@ -228,7 +228,8 @@ def show_display(
         shown += wp.where(contact[e, m, k] >= 0, 1, 0)
     low = hp[e, m] < LOW_HULL * rules.max_hp[c] or stability[e, m] < LOW_STABILITY
     hot = heat[e, m] > HIGH_HEAT * rules.heat_cap[c]
-    obs[t, n, PANEL_AT] = float(shown) / float(wp.max(1, suite_slots[c]))  # attention may leave none
+    room = float(wp.max(1, suite_slots[c]))  # attention may leave none, and an alert costs nothing
+    obs[t, n, PANEL_AT] = wp.min(1.0, float(shown) / room)
     obs[t, n, PANEL_AT + 4] = shown_mass(e, m, True, threat, contact, team, chassis)
     obs[t, n, PANEL_AT + 5] = shown_mass(e, m, False, threat, contact, team, chassis)
     obs[t, n, PANEL_AT + 6] = float(display.alerts) * bit(low or hot or was_hit[e, m] == 1)

@@ -323,9 +323,9 @@ class Session:
         if self._make_policy is not None:
             policy = self._make_policy(cfg, env.obs_dim, env.action_dim).to(self.device)
         else:
-            policy = build_model(
-                cfg.model, env.obs_dim, env.action_dim, *widths, predict=cfg.ppo.aux_coef > 0
-            ).to(self.device)
+            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, predict=cfg.ppo.aux_coef > 0).to(
+                self.device
+            )
         if cfg.ppo.obs_norm:
             policy.set_normalizable(env.normalizable)
         return policy

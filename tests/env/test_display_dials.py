@@ -148,6 +148,15 @@ def test_a_budget_of_attention_takes_slots(points, slots):
     assert tuple(display.constants(cfg)["suite_slots"][0]) == slots
 
 
+@pytest.mark.parametrize("fill", ["quotas", "suite"])
+@pytest.mark.parametrize(("points", "calm"), [(1, 0), (14, 1), (100, 5)])
+def test_an_alert_costs_no_attention(points, calm, fill):
+    whom = [j for j in alerted(lambda battle: None, attention=points, fill=fill) if j >= 0]
+    assert len(whom) == min(2, calm)
+    during = alerted(missile, attention=points, fill=fill)
+    assert during[0] == 6 and len([j for j in during if j >= 0]) == min(2, calm + 1)
+
+
 def test_a_display_without_slots_shows_a_panel_without_contacts():
     battle = Battle(display=DisplayConfig(attention=1))
     assert not any(display.constants(battle.cfg)["suite_slots"][0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.config import DisplayConfig
+from echelon.config import DisplayConfig, EnvConfig
 from echelon.env import fills
 from echelon.rl.suite import COMBAT_SUITES, FillRule, SuiteType
 from tests import oracles_display as display
@@ -72,6 +72,7 @@ def scene(viewer: int, **options) -> Battle:
     made.place(0, viewer, 20, 30)
     made.place(5, SCOUT, 30, 30)
     made.place(6, HEAVY, 35, 26)
+    made.put("contact", -1)
     return made
 
 
@@ -87,25 +88,21 @@ def test_a_scout_is_shown_the_greater_threat_first_though_it_is_farther():
 
 
 def test_a_light_is_shown_who_aims_at_it_its_leader_and_who_nears_the_zone():
-    made = scene(LIGHT)
+    made = scene(HEAVY)
+    made.place(3, LIGHT, 20, 34)
     made.place(6, HEAVY, 35, 26, yaw=np.pi - 0.2)
-    made.place(1, MEDIUM, 22, 40)
-    made.place(2, MEDIUM, 21, 31)
-    shown = slots(made)
-    assert shown[0] == 6 and shown[3:5] == [2, 1] and shown[7] == 5
+    made.place(1, MEDIUM, 20, 33)
+    made.look()
+    shown = made["contact"][0, 3].tolist()
+    assert shown[0] == 6 and shown[3:5] == [0, 1] and shown[7] == 5
     made.close()
 
 
-def test_the_leader_goes_before_nearer_friends():
+def test_who_leads_has_none_above_it_and_sees_the_nearest_friends():
     made = scene(LIGHT)
-    made.place(3, LIGHT, 20, 34)
-    made.place(1, MEDIUM, 22, 44)
-    made.put("alive", 0, 0)
-    made.put("alive", 1, 0)
-    assert slots(made)[3:5] == [3, 1]
-    made.put("alive", 0, 0)
-    made.look()
-    assert made["contact"][0, 3].tolist()[3] == 1
+    made.place(1, MEDIUM, 22, 40)
+    made.place(2, MEDIUM, 21, 31)
+    assert slots(made)[3:5] == [2, 1]
     made.close()
 
 
@@ -115,7 +112,8 @@ def test_a_heavy_keeps_a_slot_for_the_target_it_named():
     made.put("focus", 5, 0)
     assert slots(made)[:5] == [-1, 6, -1, -1, 5]
     made.put("focus", -1, 0)
-    assert slots(made)[:5] == [5, 6, -1, -1, -1]
+    made.put("contact", -1)
+    assert slots(made)[:5] == [5, 6, -1, -1, -1], "who is out of the line of fire is one of the rest"
     made.close()
 
 
@@ -139,7 +137,7 @@ def test_a_newcomer_takes_a_newest_slot_of_a_scout():
 def test_rows_cover_every_slot_of_a_suite_and_devices_have_them():
     for spec in COMBAT_SUITES.values():
         assert sum(count for _, count in spec.fill) == spec.visual_contact_slots
-    table = fills.slot_rules(Battle(display=DisplayConfig(suites="heavy")).cfg)
+    table = fills.slot_rules(EnvConfig(display=DisplayConfig(suites="heavy")))
     heavy = [FillRule.ALERT, *3 * [FillRule.FIRE_LINE], FillRule.DESIGNATED, *15 * [FillRule.REST]]
     assert (table == heavy).all()
     assert COMBAT_SUITES[SuiteType.LIGHT_SKIRMISH].fill[1] == (FillRule.FRIENDS, 4)
