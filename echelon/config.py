@@ -8,8 +8,9 @@ heavy. Impossible values raise ``ValueError`` naming field, value and range.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from echelon.config_display import DisplayConfig
 from echelon.config_game import (
@@ -65,6 +66,7 @@ __all__ = [
     "RewardConfig",
     "RunConfig",
     "WorldConfig",
+    "env_signature",
 ]
 
 RETIRED = frozenset({"model.target_temperature"})
@@ -268,3 +270,8 @@ class RunConfig:
             self.model.kind,
             f"'classic', the network that reads env.obs_layout = {self.env.obs_layout!r}",
         )
+
+
+def env_signature(cfg: EnvConfig) -> dict[str, Any]:
+    """Return an environment's dials as nested plain values, equal to themselves after being saved as JSON and read."""
+    return json.loads(json.dumps(asdict(cfg)))

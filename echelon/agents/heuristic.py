@@ -112,7 +112,7 @@ class HeuristicPolicy:
     ``skill`` is a name in ``SKILLS``; ``weapon_fire_prob`` may be changed at run time.
     """
 
-    def __init__(self, weapon_fire_prob: float = 0.5, skill: str = "medium") -> None:
+    def __init__(self, weapon_fire_prob: float = 1.0, skill: str = "medium") -> None:
         if not 0.0 <= weapon_fire_prob <= 1.0:
             raise ValueError(f"weapon_fire_prob is {weapon_fire_prob!r}, wanted 0 to 1")
         self.weapon_fire_prob = weapon_fire_prob

@@ -6,7 +6,7 @@ Every learning agent of every battle is one sub-environment, battle after battle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 import gymnasium
@@ -46,6 +46,14 @@ def script_number(script: int | str | None, pilots: Pilots | None) -> int:
     return int(script)  # pyright: ignore[reportArgumentType]
 
 
+def autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """Return the mode meant, by itself or by name: ``SAME_STEP`` or ``SameStep``."""
+    named = {name: known for known in AutoresetMode for name in (known, known.name, known.value)}
+    wanted = f"one of {', '.join(known.name for known in AutoresetMode)}"
+    require(isinstance(mode, (AutoresetMode, str)) and mode in named, "autoreset", mode, wanted)
+    return named[mode]
+
+
 class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
     """``battles`` battles at once; ``num_envs`` = battles x learning agents.
 
@@ -54,11 +62,16 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
 
     ``ValueError`` names whatever cannot be: an argument, an action, a step before ``reset``, any call after ``close``.
 
-    The autoreset mode is ``SAME_STEP``: in the step that ends a battle all its agents get the first observation of the
-    next one, and ``infos`` has ``final_obs`` (an array of objects, None elsewhere, masked by ``_final_obs``) and
-    ``final_info`` with winner, reason and zone scores. The agents of a battle end together: who dies earlier sees zeros
-    and acts in vain until then (``infos["alive"]``), but is still paid for its team's win. At a time limit the living
-    are truncated and the dead terminated; any other end terminates everyone.
+    ``autoreset`` is one of Gymnasium's modes, ``SAME_STEP`` unless said otherwise: in the step that ends a battle all
+    its agents get the first observation of the next one, and ``infos`` has ``final_obs`` (an array of objects, None
+    elsewhere, masked by ``_final_obs``) and ``final_info`` with winner, reason and zone scores. With ``NEXT_STEP``,
+    which Gymnasium's observation wrappers want, that step returns the last observation and the outcome in ``infos``,
+    and the next one begins the battle anew, whatever the actions and for no reward. With ``DISABLED`` the caller begins
+    battles anew with ``reset(options={"reset_mask": mask})``.
+
+    The agents of a battle end together: who dies earlier sees zeros and acts in vain until then (``infos["alive"]``),
+    but is still paid for its team's win. At a time limit the living are truncated and the dead terminated; any other
+    end terminates everyone.
 
     >>> import numpy as np
     >>> from echelon.agents import heuristic
@@ -95,6 +108,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         seed: int = 0,
         device: str = "cpu",
         threads: int = 0,
+        autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
         battles = whole_number(battles, "battles", 1, MOST_BATTLES)
         maps = whole_number(maps, "maps", 1, MOST_MAPS)
@@ -106,6 +120,8 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         else:
             require(callable(pilots), "pilots", pilots, f"who flies the team that side {side!r} leaves")
         script = script_number(script, pilots)
+        self.autoreset = autoreset_mode(autoreset)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset}
         self.config = cfg = config_or_default(config)
         map_seeds = [draw_u32(seed, StreamId.MAP, 0, i, 1) % EVAL_SEED_BASE for i in range(maps)]
         bank = bank_for(cfg, map_seeds)
@@ -122,6 +138,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         self.agents = [names[m] for m in self.mech_of]
         self.num_envs = len(self.agents)
         self._begun = False
+        self._over = np.zeros(battles, bool)
         self._assign(script)
         low, high = observe.bounds(cfg)
         self.single_observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
@@ -145,19 +162,39 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, Infos]:
         """Begin an episode in every battle; with ``seed`` this and all that follow are those of that seed.
 
-        ``seed`` is 0 to 2**31 - 1; there are no options. Raises ``ValueError`` otherwise.
+        ``seed`` is 0 to 2**31 - 1. The one option is ``reset_mask`` ``[N] bool``: only battles all of whose agents it
+        names begin anew, the others stand as they are. Raises ``ValueError`` otherwise.
         """
         self._require_open()
+        options = dict(options) if isinstance(options, Mapping) else options
+        mask = options.pop("reset_mask", None) if options else None
         require_no_options(options)
         if seed is not None:
             seed = whole_number(seed, "seed", 0, MOST_SEED)
-        super().reset(seed=seed, options=options)
-        if seed is not None:
-            self.engine.batch.set("run_seed", np.array([seed], np.uint32))
-            self.engine.batch["episode"].zero_()
-        self.engine.reset()
+            require(mask is None, "seed", seed, "none with a reset_mask, since it is that of all battles")
+        if mask is None:
+            super().reset(seed=seed)
+            if seed is not None:
+                self.engine.batch.set("run_seed", np.array([seed], np.uint32))
+                self.engine.batch["episode"].zero_()
+        chosen = np.ones_like(self._over) if mask is None else self._battles(mask)
+        self.engine.reset(mask=None if mask is None else chosen)
+        self._over &= ~chosen
         self._begun = True
         return self._observations(), self._infos()
+
+    def _battles(self, mask: Any) -> NDArray[np.bool_]:
+        """Return which battles a mask of sub-environments means; it must name all of a battle's agents or none."""
+        if not self._begun:
+            raise ValueError("the environments have not been reset, call reset() without a reset_mask first")
+        fits = isinstance(mask, np.ndarray) and mask.shape == (self.num_envs,) and mask.dtype == bool
+        require(fits, "reset_mask", mask, f"an array of {self.num_envs} truths")
+        rows = mask.reshape(len(self._over), -1)
+        whole = bool((rows.all(1) == rows.any(1)).all())
+        require(
+            whole, "reset_mask", mask.nonzero()[0].tolist(), "all agents of a battle or none, since they end together"
+        )
+        return rows.all(1)
 
     def _require_open(self) -> None:
         """Raise ``ValueError`` after ``close``."""
@@ -172,18 +209,26 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         wanted = (self.num_envs, self.engine.action_dim)
         actions = action_values(actions, "actions", f"numbers of shape {wanted}")
         require(actions.shape == wanted, "actions", actions.shape, f"shape {wanted}")
+        waiting = self._over
+        if waiting.any() and self.autoreset is AutoresetMode.DISABLED:
+            names = ", ".join(str(battle) for battle in np.flatnonzero(waiting))
+            raise ValueError(f"battle {names} is over, call reset(options={{'reset_mask': mask}}) before the next step")
         self._actions[self.battle_of, self.mech_of] = actions
         batch = self.engine.batch
         batch.set("actions", self._actions)
         self.engine.step()
         over = batch.numpy("over") == 1
         ended = over[self.battle_of]
-        rewards = self._own("reward")
+        rewards = np.where(waiting[self.battle_of], np.float32(0.0), self._own("reward"))
         terminated, truncated = ((self._own(name) == 1) & ended for name in ("terminated", "truncated"))
-        final = self._final(ended) if ended.any() else {}
-        if final:
-            self.engine.reset(mask=over)
-        return self._observations(), rewards, terminated, truncated, {**self._infos(), **final}
+        outcome = self._outcome(ended) if ended.any() else {}
+        if outcome and self.autoreset is AutoresetMode.SAME_STEP:
+            outcome = self._final(ended, outcome)
+            waiting = over
+        if waiting.any():
+            self.engine.reset(mask=waiting)
+        self._over = over & ~waiting
+        return self._observations(), rewards, terminated, truncated, {**self._infos(), **outcome}
 
     def _own(self, name: str) -> NDArray[Any]:
         """Return the entries of a field ``[battle, mech]`` for the sub-environments ``[N]``."""
@@ -198,28 +243,26 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         episode_seed = self.engine.batch.numpy("seed")[self.battle_of].astype(np.int64)
         return {"alive": self._own("alive") == 1, "_alive": every, "seed": episode_seed, "_seed": every.copy()}
 
-    def _final(self, ended: NDArray[np.bool_]) -> Infos:
-        """Return last observations and outcomes of the sub-environments that ended ``[N]``."""
-        batch, rows = self.engine.batch, self._observations()
-        last = np.full(self.num_envs, None, dtype=object)
-        for n in np.flatnonzero(ended):
-            last[n] = rows[n]
-        score = batch.numpy("score")[self.battle_of].astype(np.float64)
+    def _outcome(self, ended: NDArray[np.bool_]) -> Infos:
+        """Return how the battles of the sub-environments that ended ``[N]`` went."""
+        batch = self.engine.batch
         facts: Infos = {
             "winner": np.array([WINNERS[w] for w in batch.numpy("winner")], object)[self.battle_of],
             "reason": np.array([REASONS[r] for r in batch.numpy("reason")], object)[self.battle_of],
-            "zone_score": score,
-            "alive": self._own("alive") == 1,
+            "zone_score": batch.numpy("score")[self.battle_of].astype(np.float64),
         }
         facts["winner"][~ended] = None
         facts["reason"][~ended] = None
-        masks = {f"_{name}": ended.copy() for name in facts}
-        return {
-            "final_obs": last,
-            "_final_obs": ended,
-            "final_info": {**facts, **masks},
-            "_final_info": ended.copy(),
-        }
+        return {**facts, **{f"_{name}": ended.copy() for name in facts}}
+
+    def _final(self, ended: NDArray[np.bool_], outcome: Infos) -> Infos:
+        """Return last observations and outcomes of the sub-environments that ended ``[N]``, before they begin anew."""
+        rows = self._observations()
+        last = np.full(self.num_envs, None, dtype=object)
+        for n in np.flatnonzero(ended):
+            last[n] = rows[n]
+        alive = {"alive": self._own("alive") == 1, "_alive": ended.copy()}
+        return {"final_obs": last, "_final_obs": ended, "final_info": {**outcome, **alive}, "_final_info": ended.copy()}
 
     def render(self) -> None:
         """Draw nothing: matches are watched as replays."""

@@ -1,9 +1,9 @@
 """What a pilot is shown, as a table: every column's block, name, bounds and whether it may be normalised.
 
 ``FIELDS`` is the core of the suite layout, 706 columns, with a tail of pack messages, local map and extras;
-``classic`` gives the blocks of the classic layout. Offsets, widths and the published table derive from them. ``observe_kernels`` fills
-what both layouts have, ``observe_self`` and ``observe_classic`` the rest of each. All relative vectors are in the
-viewer's heading frame.
+``classic`` gives the blocks of the classic layout. Offsets, widths and the published table derive from them.
+``observe_kernels`` fills what both layouts have, ``observe_self`` and ``observe_classic`` the rest of each. All
+relative vectors are in the viewer's heading frame.
 """
 
 from __future__ import annotations

@@ -11,20 +11,28 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import torch
 
 from echelon.arena.odds import wilson_interval
 from echelon.config import EVAL_SEED_BASE, EnvConfig
+from echelon.replay.embed import with_world
+from echelon.replay.header import Team
+from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
 from echelon.training.collect import BatchedEnv, Opponents
 from echelon.training.outcomes import hp_margin, learner_return, outcome_of, side_of, team_hit_points
+from echelon.training.recording import Recording, RecordPlan
 from echelon.training.records import ActionTally, RowLayout, mean_terms
 
 MakeEnv = Callable[..., BatchedEnv]
 LEARNERS = ("blue", "red")
 FULL_WEAPON_PROB = 1.0
+OPPONENT = "medium"
+"""Skill of the pilots that ``evaluate_vs_heuristic`` plays against."""
 SEED_STREAMS = {"report": 0, "rating": 1 << 24, "gate": 1 << 25}
 """Where the held-out seeds begin that evaluations report on, snapshots are rated on, and gates judge by."""
 
@@ -287,17 +295,33 @@ def evaluate_vs_heuristic(
     seeds: Sequence[int],
     device: torch.device | str,
     save_replay: bool = False,
-) -> tuple[EvalStats, None]:
-    """Evaluate against scripted pilots at full strength; each of ``episodes`` seeds is played from both sides.
+) -> tuple[EvalStats, bytes | None]:
+    """Evaluate against ``medium`` pilots at full strength; each of ``episodes`` seeds is played from both sides.
 
-    ``ValueError`` when the number of seeds is not ``episodes``. A replay is recorded by ``echelon eval``, so the
-    second value is None.
+    With ``save_replay`` the second value is the first episode as an ``.ecr`` file, world included, else None.
+    ``ValueError`` when the number of seeds is not ``episodes``.
     """
     if len(seeds) != episodes:
         raise ValueError(f"seeds has {len(seeds)} values, wanted one per episode ({episodes})")
-    if save_replay:
-        raise ValueError("save_replay is True, wanted False: matches are recorded by the replay package")
-    return evaluate_policy(model, env_cfg, seeds, device=device), None
+    if not save_replay:
+        return evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device), None
+    with TemporaryDirectory(prefix="echelon-") as folder:
+        plan = RecordPlan(
+            folder=Path(folder), seeds=seeds, count=1, prefix="eval", policy=Team(name="policy"),
+            opponent=Team(name=OPPONENT, level=OPPONENT),
+        )  # fmt: skip
+        recordings: list[Recording] = []
+
+        def watch(env: BatchedEnv) -> Recording:
+            recordings.append(Recording(env, plan))
+            return recordings[0]
+
+        stats = evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device, watch=watch)
+        matches = recordings[0].finish()
+        if not matches:
+            raise OSError(recordings[0].fault)
+        with Replay(matches[0].path) as replay:
+            return stats, with_world(replay)
 
 
 def _generators(env: BatchedEnv, seed: int) -> list[torch.Generator]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from echelon.config import PACK_SIZE, RunConfig
+from echelon.config import PACK_SIZE, RunConfig, env_signature
 from echelon.env import observe
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.suite import FLAT_OBS_DIM
@@ -363,7 +363,7 @@ class Session:
             "episodes": counters.episodes,
             "best": counters.best,
             "model_cfg": asdict(cfg.model),
-            "env_cfg": asdict(cfg.env),
+            "env_cfg": env_signature(cfg.env),
             "ppo_cfg": asdict(cfg.ppo),
             "reward_cfg": asdict(cfg.env.reward),
             "args": asdict(cfg),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from echelon.runs import atomic_write
 
-GRID_SIZE = 16
+GRID_SIZE = 32
 KINDS = {"deaths": "death_locations", "damage": "damage_locations", "movement": "movement_density"}
 """Name of each map and the array that holds it."""
 SUFFIX = ".npz"

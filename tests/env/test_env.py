@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from gymnasium.spaces import Box
 from pettingzoo.test import parallel_api_test
 
 from echelon.agents.heuristic import HeuristicPolicy
-from echelon.config import EnvConfig, WorldConfig
+from echelon.config import DisplayConfig, EnvConfig, WorldConfig, env_signature
 from echelon.env.env import BattleWorld, EchelonEnv
 from echelon.env.parallel import parallel_env
 from echelon.replay.reader import Replay
@@ -310,3 +311,10 @@ def test_the_parallel_environment_drops_the_dead():
     assert len(observations) in (9, 10)
     assert "blue_3" not in made.agents
     made.close()
+
+
+def test_a_signature_is_equal_to_itself_after_being_saved_as_json():
+    cfg = EnvConfig(map_size_range=(40, 60), display=DisplayConfig(fill="suite"))
+    signature = env_signature(cfg)
+    assert json.loads(json.dumps(signature)) == signature and signature["map_size_range"] == [40, 60]
+    assert signature["display"]["fill"] == "suite" and signature != env_signature(EnvConfig())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.utils import env_checker, passive_env_checker
 from gymnasium.vector import AutoresetMode
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from gymnasium.wrappers.vector import NormalizeObservation, RecordEpisodeStatistics
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, WorldConfig
@@ -109,6 +109,76 @@ def test_battles_end_in_the_same_step_and_leave_their_last_observation():  # RL-
     envs.close()
 
 
+def test_battles_may_begin_anew_in_the_next_step():
+    envs = EchelonVectorEnv(2, SMALL, maps=2, autoreset="NEXT_STEP")
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    envs.reset(seed=3)
+    steps = list(play(envs, 42))
+    time = [row.name for row in observe.layout(SMALL)].index("ego.time")
+    for end in (19, 40):
+        observations, _, terminated, truncated, infos = steps[end]
+        assert (terminated ^ truncated).all() and "final_obs" not in infos
+        assert set(infos["reason"]) == {"time_up"} and infos["_winner"].all()
+        assert (observations[infos["alive"], time] == 1).all() and infos["alive"].any()
+    observations, rewards, terminated, truncated, infos = steps[20]
+    assert not rewards.any() and not terminated.any() and not truncated.any() and "reason" not in infos
+    assert not observations[:, time].any() and infos["alive"].all()
+    assert (steps[21][0][steps[21][4]["alive"], time] == np.float32(1 / 20)).all()
+    envs.close()
+
+
+def test_next_step_and_same_step_play_the_same_battles():
+    def first_rows(mode: str, skip: int) -> list[np.ndarray]:
+        envs = EchelonVectorEnv(2, SMALL, maps=2, autoreset=mode)
+        seen = [envs.reset(seed=3)[0]]
+        for battle in range(2):
+            for _ in range(20 + skip):
+                last = envs.step(np.full(envs.action_space.shape, 0.1 * battle, np.float32))[0]
+            seen.append(last)
+        envs.close()
+        return seen
+
+    same, later = first_rows("SAME_STEP", 0), first_rows("NextStep", 1)
+    assert all(np.array_equal(a, b) for a, b in zip(same, later, strict=True))
+
+
+def test_its_observation_wrappers_work_where_battles_begin_anew_in_the_next_step():
+    envs = NormalizeObservation(RecordEpisodeStatistics(EchelonVectorEnv(1, SMALL, maps=1, autoreset="NEXT_STEP")))
+    envs.reset(seed=0)
+    counted = [infos["episode"]["l"] for *_, infos in play(envs, 43) if "episode" in infos]
+    assert len(counted) == 2 and all((lengths == 20).all() for lengths in counted)
+    envs.close()
+
+
+def test_without_autoreset_the_caller_begins_battles_anew_one_by_one():
+    envs = EchelonVectorEnv(2, SMALL, maps=2, autoreset=AutoresetMode.DISABLED)
+    second = np.repeat([False, True], 10)
+    with pytest.raises(ValueError, match="have not been reset"):
+        envs.reset(options={"reset_mask": second})
+    envs.reset(seed=3)
+    list(play(envs, 10))
+    before = envs._observations()
+    observations, infos = envs.reset(options={"reset_mask": second})
+    time = [row.name for row in observe.layout(SMALL)].index("ego.time")
+    assert np.array_equal(observations[:10], before[:10]) and not observations[10:, time].any()
+    *_, (_, _, terminated, truncated, infos) = play(envs, 10)
+    assert (terminated | truncated).tolist() == (~second).tolist() and infos["_reason"].tolist() == (~second).tolist()
+    with pytest.raises(ValueError, match="battle 0 is over, call reset"):
+        next(play(envs, 1))
+    envs.reset(options={"reset_mask": ~second})
+    next(play(envs, 1))
+    for mask, text in (
+        (second[:5], "20 truths"),
+        (np.arange(20) == 3, "all agents of a battle"),
+        ([True], "20 truths"),
+    ):
+        with pytest.raises(ValueError, match=f"reset_mask is .*{text}"):
+            envs.reset(options={"reset_mask": mask})
+    with pytest.raises(ValueError, match="seed is 1, wanted none with a reset_mask"):
+        envs.reset(seed=1, options={"reset_mask": second})
+    envs.close()
+
+
 def test_the_dead_wait_for_the_end_of_their_battle(envs):
     envs.reset(seed=0)
     hp = envs.engine.batch.numpy("hp").copy()
@@ -160,6 +230,8 @@ FLOWN = {"side": "blue", "pilots": heuristic.install}
         ({**FLOWN, "script": -1}, "script is -1, wanted who flies"),
         ({**FLOWN, "script": 2.0}, "script is 2.0, wanted who flies"),
         ({**FLOWN, "script": "medum"}, "script is 'medum', wanted who flies"),
+        ({"autoreset": "sometimes"}, "autoreset is 'sometimes', wanted one of NEXT_STEP, SAME_STEP, DISABLED"),
+        ({"autoreset": 1}, "autoreset is 1, wanted one of"),
         ({"side": "green"}, "side is 'green', wanted one of both, blue, red"),
         ({"side": "blue"}, "pilots is None, wanted who flies the team that side 'blue' leaves"),
     ],

@@ -7,6 +7,7 @@ import torch
 
 from echelon.actions import RATED_CONTROLS
 from echelon.config import EVAL_SEED_BASE, EnvConfig, ModelConfig, WorldConfig
+from echelon.replay.reader import Replay
 from echelon.rl.build import build_model
 from echelon.sim.arsenal import Chassis
 from echelon.training.evaluation import (
@@ -109,3 +110,18 @@ def test_rates_of_use_are_counted_over_living_decisions_of_the_first_episode():
 def test_the_number_of_seeds_must_match_the_episodes():
     with pytest.raises(ValueError, match="seeds has 2 values"):
         evaluate_vs_heuristic(policy(), EnvConfig(), 3, [1, 2], "cpu")
+
+
+def test_medium_pilots_are_the_opponent_and_the_first_episode_comes_back_as_a_replay(tmp_path):
+    cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0)
+    model = build_model(ModelConfig(hidden_dim=8, lstm_hidden_dim=8), 867, 26, 40, 121)
+    stats, replay = evaluate_vs_heuristic(model, cfg, 2, eval_seeds(2), "cpu", save_replay=True)
+    plain, nothing = evaluate_vs_heuristic(model, cfg, 2, eval_seeds(2), "cpu")
+    assert replay is not None and nothing is None
+    assert stats.outcomes == plain.outcomes and stats.mean_return == plain.mean_return
+    path = tmp_path / "first.ecr"
+    path.write_bytes(replay)
+    with Replay(path) as match:
+        assert [team["name"] for team in match.header["teams"]] == ["policy", "medium"]
+        assert match.complete and match.header["seed"] == eval_seeds(2)[0]
+        assert match.materials().any(), "the world is in the file"

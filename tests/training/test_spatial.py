@@ -14,7 +14,8 @@ from echelon.training.vec_env import VectorEnv
 
 
 def test_a_mark_falls_into_the_cell_of_its_place_with_y_as_row():
-    heat = SpatialAccumulator()
+    assert SpatialAccumulator().grid_size == 32
+    heat = SpatialAccumulator(16)
     assert heat.grid_size == 16 and heat.death_locations.shape == (16, 16)
     heat.record_death(99.9, 0.0, (100, 50))
     heat.record_damage(0.0, 25.0, 12.5, (100, 50))
