@@ -49,7 +49,7 @@ class DisplayConfig:
     low_stability: float = 20.0
     """Stability below which it is critical."""
     attention: int = 0
-    """Points for contacts (5), squad icons (2) or status (8), alerts being free; 0 is no budget, 100 the designed one."""
+    """Points for contacts (5), squad icons (2) or status (8); alerts are free. 0 is no budget, 100 the designed one."""
     fill: Literal["quotas", "suite"] = "quotas"
     """What slots are for: the same quotas of friends and hostiles for all, or what each suite reserves them for."""
     aim_cone_rad: float = 0.35
