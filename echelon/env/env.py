@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+import warp as wp
 from numpy.typing import NDArray
 
 from echelon import actions as action
@@ -104,8 +105,7 @@ class EchelonEnv:
         self._log: EventLog | None = None
         self._events: list[Event] = []
         self._legged = np.zeros(len(self.possible_agents), bool)
-        self._rows = np.zeros((1, len(self.possible_agents), len(low)), np.float32)
-        self._final = np.zeros_like(self._rows)
+        self._rows: wp.array | None = None
         self.last_outcome: dict[str, Any] | None = None
         self.last_reset_seed: int | None = None
         self.stats: dict[str, dict[str, float]] = {}
@@ -166,7 +166,7 @@ class EchelonEnv:
         return self.engine.batch.numpy(name)[0]
 
     def _obs_dim(self) -> int:
-        return self._rows.shape[-1]
+        return self.observation_space.shape[0]
 
     def team_hp(self) -> dict[str, float]:
         """Hit points left of each team's living mechs."""
@@ -194,7 +194,9 @@ class EchelonEnv:
             own = [self._changes]
             self._engine = Engine(cfg, 1, maps, device=self._device, threads=1, autoreset=False, changes=own)
             self._engine.batch.withhold([self._without])
-            self._engine.attach(self._rows, self._final)
+            shape = (1, len(self.possible_agents), self._obs_dim())
+            self._rows, final = (wp.zeros(shape, dtype=wp.float32, device=self._engine.batch.device) for _ in range(2))
+            self._engine.attach(self._rows, final)
             rows = np.arange(len(self.possible_agents), dtype=np.int32)[None]
             self._engine.batch.set("row_of", rows)
             self._engine.record([0])
@@ -270,7 +272,10 @@ class EchelonEnv:
 
     def _obs(self) -> dict[str, Observation]:
         """Return copies of the observations as they stand."""
-        return {aid: self._rows[0, m].copy() for m, aid in enumerate(self.possible_agents)}
+        if self._rows is None:
+            raise ValueError("the environment has not been reset, call reset() first")
+        rows = self._rows.numpy()[0]
+        return {aid: rows[m].copy() for m, aid in enumerate(self.possible_agents)}
 
     def get_replay(self) -> bytes | None:
         """Return the episode's replay, world included, as an ``.ecr`` file; None without ``record``.
@@ -334,7 +339,13 @@ class EchelonEnv:
             self._tape.close()
         if self._engine is not None:
             self._engine.close()
-            self._engine = None
+            self._engine = self._rows = self._log = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy begins with; a battle in play has none, since device memory cannot be copied so."""
+        if self._engine is not None:
+            raise ValueError("the environment is in play, call close() before it is copied or pickled")
+        return self.__dict__
 
 
 __all__ = ["BattleWorld", "EchelonEnv"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -318,3 +320,17 @@ def test_a_signature_is_equal_to_itself_after_being_saved_as_json():
     signature = env_signature(cfg)
     assert json.loads(json.dumps(signature)) == signature and signature["map_size_range"] == [40, 60]
     assert signature["display"]["fill"] == "suite" and signature != env_signature(EnvConfig())
+
+
+def test_an_environment_is_copied_before_and_after_play_but_not_during_it():
+    made = EchelonEnv(SMALL)
+    twin = pickle.loads(pickle.dumps(made))
+    first, again = (one.reset(seed=6)[0] for one in (made, twin))
+    assert all(np.array_equal(first[aid], again[aid]) for aid in first)
+    for copied in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(ValueError, match=r"is in play, call close\(\)"):
+            copied(made)
+    made.close()
+    later = copy.deepcopy(made).reset(seed=6)[0]
+    assert all(np.array_equal(first[aid], later[aid]) for aid in first)
+    twin.close()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from echelon.config import EnvConfig, WorldConfig
+from echelon.config import DisplayConfig, EnvConfig, WorldConfig
+from echelon.env.env import EchelonEnv
 from echelon.training.vec_env import VectorEnv
 
 pytestmark = [
@@ -49,3 +50,14 @@ def test_a_whole_decision_is_captured_once_and_replayed():
         for _ in range(5):
             env.step()
         assert env.engine._runners["decision"] is runner
+
+
+@pytest.mark.parametrize("extras", [{}, {"observe_scope": True, "observe_telemetry": True, "observe_target": True}])
+def test_one_battle_behind_the_dictionaries_shows_the_same_as_on_the_cpu(extras):
+    cfg = replace(SMALL, display=DisplayConfig(fill="suite" if extras else "quotas"), **extras)
+    envs = [EchelonEnv(cfg, device=device) for device in ("cpu", "cuda")]
+    for mine, theirs in zip(*(env.reset(seed=3)[0].values() for env in envs), strict=True):
+        np.testing.assert_allclose(theirs, mine, rtol=TOLERANCE, atol=TOLERANCE)
+    for env in envs:
+        env.step({})
+        env.close()
