@@ -183,6 +183,77 @@ def run_of(slot_rule: wp.array2d(dtype=wp.int32), c: int, first: int, slots: int
     return mask
 
 
+@wp.func
+def lowest(mask: int) -> int:
+    """The first slot of a mask that is not empty."""
+    k = int(0)
+    while ((mask >> k) & 1) == 0:
+        k += 1
+    return k
+
+
+@wp.func
+def spare(held: Slots, slots: int) -> int:
+    """Mask of the slots that nobody has."""
+    mask = int(0)
+    for k in range(slots):
+        if held[k] < 0:
+            mask = mask | (1 << k)
+    return mask
+
+
+@wp.func
+def kept(held: Slots, mine: int, slots: int, keeps: int, e: int, m: int, contact: wp.array3d(dtype=wp.int32)) -> Slots:
+    """Let whoever had a slot of the mask keep it for now, unless another rule has given it one."""
+    out = Slots(-1)
+    for k in range(slots):
+        out[k] = held[k]
+    for k in range(slots):
+        if ((mine >> k) & 1) == 1 and keeps == 1:
+            j = contact[e, m, k]
+            if j >= 0 and slot_of(out, j) < 0:
+                out[k] = j
+    return out
+
+
+@wp.func
+def settled(
+    held: Slots, mine: int, rule: int, slots: int, rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, mode: int, only: int, pin: int, zone: wp.array(dtype=wp.vec3), threat: wp.array(dtype=wp.float32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), known_since: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
+) -> Slots:
+    """Fill the slots of the mask: whom the rule does not want goes, free ones get the best, better ones replace the last."""
+    out = Slots(-1)
+    for k in range(slots):
+        out[k] = held[k]
+    for _ in range(2 * CONTACT_SLOTS + 1):
+        best = int(-1)
+        worst = int(-1)
+        best_key = wp.vec3(0.0, 0.0, 0.0)
+        worst_key = wp.vec3(0.0, 0.0, 0.0)
+        for j in range(alive.shape[1]):
+            k = slot_of(out, j)
+            own = k >= 0 and ((mine >> wp.max(k, 0)) & 1) == 1
+            if k < 0 or own:
+                key = place_of(rule, rules, d, view, e, m, j, now, mode, only, pin, zone, threat, alive, team, pack, chassis, hp, pos, yaw, painted, painter, focus, round_weapon, round_target, sight, visible, seen, known_since, trace_pos, trace_body)
+                if own and key[0] < 0.0:
+                    out[k] = -1
+                elif own and (worst < 0 or not earlier(key, worst_key, 1.0)):
+                    worst = k
+                    worst_key = key
+                elif not own and key[0] >= 0.0 and (best < 0 or earlier(key, best_key, 1.0)):
+                    best = j
+                    best_key = key
+        free = spare(out, slots) & mine
+        if best < 0:
+            return out
+        if free != 0:
+            out[lowest(free)] = best
+        elif worst >= 0 and earlier(best_key, worst_key, d.margin):
+            out[worst] = best
+        else:
+            return out
+    return out
+
+
 @wp.kernel
 def fill_reserved(
     # rules
@@ -211,53 +282,16 @@ def fill_reserved(
         if pin >= 0:
             slots = alert_slots[c]
     first = int(0)
-    while first <= slots and slots > 0:
-        rule = int(REST)
-        mine = int(0)
-        if first < slots:
-            rule = slot_rule[c, first]
-            mine = run_of(slot_rule, c, first, slots)
+    while first < slots:
+        rule = slot_rule[c, first]
+        mine = run_of(slot_rule, c, first, slots)
+        if rule != REST:
+            held = kept(held, mine, slots, display.keeps, e, m, contact)
+            held = settled(held, mine, rule, slots, rules, display, view, e, m, now, sort_mode[e, m], hostile_only[e, m], pin, zone, threat, alive, team, pack, chassis, hp, pos, yaw, painted, painter, focus, round_weapon, round_target, sight, visible, seen, known_since, trace_pos, trace_body)
+        while first < slots and (mine >> first) != 0:
             first += 1
-            while first < slots and ((mine >> first) & 1) == 1:
-                first += 1
-        else:
-            first += 1
-            for k in range(slots):
-                mine = mine | wp.where(held[k] < 0, 1 << k, 0)
-        if rule == REST and first <= slots:
-            continue  # the last round is theirs
-        for k in range(slots):
-            if ((mine >> k) & 1) == 1 and display.keeps == 1 and contact[e, m, k] >= 0 and slot_of(held, contact[e, m, k]) < 0:
-                held[k] = contact[e, m, k]
-        for _ in range(2 * CONTACT_SLOTS + 1):
-            best = int(-1)
-            worst = int(-1)
-            best_key = wp.vec3(0.0, 0.0, 0.0)
-            worst_key = wp.vec3(0.0, 0.0, 0.0)
-            for j in range(alive.shape[1]):
-                k = slot_of(held, j)
-                own = k >= 0 and ((mine >> wp.max(k, 0)) & 1) == 1
-                if k < 0 or own:
-                    key = place_of(rule, rules, display, view, e, m, j, now, sort_mode[e, m], hostile_only[e, m], pin, zone, threat, alive, team, pack, chassis, hp, pos, yaw, painted, painter, focus, round_weapon, round_target, sight, visible, seen, known_since, trace_pos, trace_body)
-                    if own and key[0] < 0.0:
-                        held[k] = -1
-                    elif own and (worst < 0 or not earlier(key, worst_key, 1.0)):
-                        worst = k
-                        worst_key = key
-                    elif not own and key[0] >= 0.0 and (best < 0 or earlier(key, best_key, 1.0)):
-                        best = j
-                        best_key = key
-            if best < 0:
-                break
-            free = int(-1)
-            for k in range(slots):
-                if ((mine >> k) & 1) == 1 and held[k] < 0 and free < 0:
-                    free = k
-            if free >= 0:
-                held[free] = best
-            elif worst >= 0 and earlier(best_key, worst_key, display.margin):
-                held[worst] = best
-            else:
-                break
+    rest = spare(held, slots)
+    held = kept(held, rest, slots, display.keeps, e, m, contact)
+    held = settled(held, rest, REST, slots, rules, display, view, e, m, now, sort_mode[e, m], hostile_only[e, m], pin, zone, threat, alive, team, pack, chassis, hp, pos, yaw, painted, painter, focus, round_weapon, round_target, sight, visible, seen, known_since, trace_pos, trace_body)
     for k in range(contact.shape[2]):
         contact[e, m, k] = held[k]
