@@ -7,20 +7,23 @@ after it.
 from __future__ import annotations
 
 from math import cos, pi, sin
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 
-from echelon.agents.levels import Unstick
+from echelon.agents.levels import Jets, Unstick
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles import MECHS, distance, flat, hostile, living
-from tests.oracles_levels import DT_ACT, level_of
+from tests.oracles_levels import DT_ACT, Memory, level_of
 from tests.oracles_moves import CALM_S, unit
 from tests.oracles_world import box_free, others_free
 
 STEP = np.array([0, 0, 1.1], np.float32)
 DETOUR_S, ESCAPE_S = 1.5, 1.25
 LEAVE_S, OTHER_SIDE_S = 2.0, 3.5
+OVER = -2
+"""Straight on, by jets."""
 
 
 class Footing(NamedTuple):
@@ -32,6 +35,7 @@ class Footing(NamedTuple):
     lost_s: float
     escape_s: float
     stay_s: float
+    hops: bool = False
 
 
 def turned(u: np.ndarray, eighths: float) -> np.ndarray:
@@ -53,9 +57,37 @@ def stride(s, m: int, p: np.ndarray, u: np.ndarray) -> np.ndarray | None:
     return None
 
 
+def hops(s, m: int, u: np.ndarray) -> bool:
+    """Whether jets lead over what stands in the way along ``u``, by six voxels at most."""
+    half, p = MECHS[s.chassis[m]].half, s.pos[m]
+    for rise in range(2, 7):
+        above = (p + np.array([0, 0, rise])).astype(np.float32)
+        beyond = (above + np.array([*u, 0.0])).astype(np.float32)
+        if not box_free(s, above, half):
+            return False
+        if box_free(s, beyond, half) and others_free(s, m, above, beyond):
+            return True
+    return False
+
+
+def believed(memory: Memory, s, m: int) -> SimpleNamespace:
+    """The state with hostiles where a pilot perceives them, and without those that it does not."""
+    seen = SimpleNamespace(**vars(s))
+    seen.pos, seen.alive = s.pos.copy(), s.alive.copy()
+    for j in range(len(s.alive)):
+        if hostile(s, m, j):
+            known = memory.known(level_of(s, m), m, j)
+            seen.alive[j] = bool(known and known.age == 0)
+            seen.pos[j] = known.pos if known else s.pos[j]
+    return seen
+
+
 def past(s, m: int, u: np.ndarray, detour_s: float, turn: int, lost_s: float) -> tuple[float, int | None, float]:
     """Side and time of a detour, its turn, 0 straight on and None without any room, and the way it has lost."""
     p = s.pos[m]
+    jets = level_of(s, m).jets >= Jets.OBSTACLES and MECHS[s.chassis[m]].jet > 0
+    if jets and stride(s, m, p, turned(u, 0)) is None and hops(s, m, u):
+        return detour_s, OVER, lost_s
     if turn and lost_s >= LEAVE_S - 1e-4:
         detour_s, turn, lost_s = -np.sign(detour_s) * OTHER_SIDE_S, 0, 0.0
 
@@ -101,11 +133,12 @@ def crowding(s, m: int) -> np.ndarray:
     return push
 
 
-def footing(s, told, m: int) -> Footing:
+def footing(memory: Memory, state, told, m: int) -> Footing:
     """The movement of a pilot that wants to move as ``told`` says."""
-    wish, first = told.pilot_wish[m].astype(float), s.decision == 0
-    if level_of(s, m).unsticks != Unstick.LOOKS:
-        return Footing(wish, *(getattr(s, f"pilot_{name}")[m] for name in Footing._fields[1:]))
+    wish, first = told.pilot_wish[m].astype(float), state.decision == 0
+    if level_of(state, m).unsticks != Unstick.LOOKS:
+        return Footing(wish, *(getattr(state, f"pilot_{name}")[m] for name in Footing._fields[1:]))
+    s = believed(memory, state, m)
     detour_s, turn, lost_s = 0.0, 0, 0.0
     if not first:
         detour_s, turn, lost_s = float(s.pilot_detour_s[m]), int(s.pilot_turn[m]), float(s.pilot_lost_s[m])
@@ -123,10 +156,11 @@ def footing(s, told, m: int) -> Footing:
     n = flat(wish)
     wish = wish / max(1.0, n)
     n = min(1.0, n)
-    detour_s = np.sign(detour_s) * max(0.0, abs(detour_s) - DT_ACT)
+    detour_s, over = np.sign(detour_s) * max(0.0, abs(detour_s) - DT_ACT), False
     if n > 0.1:
         detour_s, found, lost_s = past(s, m, unit(wish), detour_s, turn, lost_s)
-        turn = found or 0
-        lost_s = lost_s if found is None else max(0.0, lost_s - n * DT_ACT * cos(turn * pi / 4))
+        over = found == OVER
+        turn = 0 if over else found or 0
+        lost_s = lost_s if found is None or over else max(0.0, lost_s - n * DT_ACT * cos(turn * pi / 4))
         wish = np.zeros(2) if found is None else turned(wish, turn * (-1 if detour_s < 0 else 1))
-    return Footing(wish, detour_s, turn, lost_s if detour_s else 0.0, left, stays)
+    return Footing(wish, detour_s, turn, lost_s if detour_s else 0.0, left, stays, over)

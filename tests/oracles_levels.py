@@ -22,7 +22,6 @@ from tests.oracles import (
     count,
     distance,
     hostile,
-    living,
     painted_by_pack_of,
     wrap,
 )
@@ -35,12 +34,19 @@ CLASS_WORTH = (0.6, 0.7, 0.9, 1.0)
 
 
 class Known(NamedTuple):
-    """What a pilot believes of a hostile; ``age`` in decisions since it was in sight."""
+    """What a pilot believes of a hostile; ``age`` in decisions that it was last perceived before its reaction delay."""
 
     age: int
     pos: np.ndarray
     vel: np.ndarray
     hp: float
+    yaw: float
+    fallen: bool
+    shutdown: bool
+    sees: bool
+    """With a clear line of sight of its own."""
+    paint: float
+    """Ticks of its own pack's paint that are left."""
 
 
 class Memory:
@@ -56,48 +62,38 @@ class Memory:
     def now(self) -> int:
         return len(self.past) - 1
 
-    def sees(self, t: int, m: int, j: int) -> bool:
+    def perceives(self, t: int, m: int, j: int, closely: bool = False) -> bool:
+        """Whether a mech perceives a hostile at a decision, ``closely`` by its own sight or radar."""
         s = self.past[t]
-        return bool(s.alive[m] and hostile(s, m, j) and s.visible[m, j])
+        if not (s.alive[m] and s.alive[j] and hostile(s, m, j) and s.visible[m, j]):
+            return False
+        radar = RADAR_VOX * s.quality[m] * RANGE_FACTOR[s.chassis[m]]
+        return not closely or bool(s.sight[m, j] == 1 or distance(s.pos[j], s.pos[m]) <= radar)
 
-    def since(self, eyes: list[int], j: int) -> int | None:
-        """The decision since which some of ``eyes`` have seen ``j`` without a break, None if they do not."""
-        first = None
-        for t in range(self.now, -1, -1):
-            if not any(self.sees(t, m, j) for m in eyes):
-                break
-            first = t
-        return first
-
-    def last(self, eyes: list[int], j: int) -> int | None:
-        """The last decision at which some of ``eyes`` saw ``j``."""
-        return next((t for t in range(self.now, -1, -1) if any(self.sees(t, m, j) for m in eyes)), None)
+    def eyes(self, level: Level, m: int) -> list[int]:
+        """Whose senses a pilot uses."""
+        s = self.past[-1]
+        if level.knowledge in (Knowledge.OWN_SIGHT, Knowledge.OWN):
+            return [m]
+        return pack_of(m) if level.knowledge == Knowledge.PACK else [k for k in range(count(s)) if not hostile(s, m, k)]
 
     def known(self, level: Level, m: int, j: int) -> Known | None:
-        """What the pilot of ``m`` knows of ``j`` now."""
-        s, delay = self.past[-1], delay_decisions(level, DT_ACT)
-        if level.knowledge in (Knowledge.OWN_SIGHT, Knowledge.OWN):
-            groups = [[m]]
-        elif level.knowledge == Knowledge.PACK:
-            groups = [pack_of(m)]
-        else:
-            side = [k for k in range(count(s)) if s.team[k] == s.team[m]]
-            groups = [side[i : i + PACK] for i in range(0, len(side), PACK)]
-        lost = []
-        for eyes in groups:
-            since = self.since(eyes, j)
-            if since is not None:
-                if self.now - since >= delay:
-                    then = self.past[self.now - delay]
-                    return Known(0, then.pos[j], then.vel[j], float(s.hp[j]))
-                continue
-            seen = self.last(eyes, j)
-            if seen is not None and self.now - seen <= round(level.memory_s / DT_ACT) and level.memory_s:
-                lost.append(seen)
-        if not lost:
+        """What the pilot of ``m`` believes of ``j``: all of it as it was perceived its reaction delay ago."""
+        then = self.now - delay_decisions(level, DT_ACT)
+        if then < 0 or not self.past[then].alive[j]:
             return None
-        then = self.past[max(lost)]
-        return Known(self.now - max(lost), then.pos[j], then.vel[j], float(then.hp[j]))
+        closely, eyes = level.knowledge == Knowledge.OWN_SIGHT, self.eyes(level, m)
+        memory = range(then, max(-1, then - 1 - round(level.memory_s / DT_ACT)), -1)
+        last = next((t for t in memory if any(self.perceives(t, k, j, closely) for k in eyes)), None)
+        if last is None:
+            return None
+        s, seen, fresh = self.past[then], self.past[last], last == then
+        return Known(
+            then - last, seen.pos[j], seen.vel[j], float(seen.hp[j]), float(seen.yaw[j]),
+            bool(fresh and s.fallen[j] > 0), bool(fresh and s.shutdown[j]),
+            fresh and self.perceives(then, m, j) and bool(s.sight[m, j] == 1),
+            float(s.painted[j] if painted_by_pack_of(s, m, j) else 0),
+        )  # fmt: skip
 
 
 def pack_of(m: int) -> list[int]:
@@ -120,14 +116,12 @@ def threat(s, m: int, j: int, known: Known) -> float:
     """How much a hostile is worth fighting."""
     d = distance(known.pos, s.pos[m])
     score = CLASS_WORTH[s.chassis[j]] * (1 - 0.6 * known.hp / MECHS[s.chassis[j]].hp) - d / 20
-    score += 0.5 * painted_by_pack_of(s, m, j)
+    score += 0.5 * (known.paint > 0)
     score += 0.5 * (np.hypot(*(known.pos[:2] - s.zone[:2])) < s.zone[2])
-    if known.age == 0:
-        score += 0.4 * bool(s.fallen[j] > 0 or s.shutdown[j])
-        away = s.pos[m].astype(float) - known.pos
-        faces = abs(wrap(atan2(away[1], away[0]) - s.yaw[j])) < 0.35
-        score += 0.6 * bool(faces and d < 20 and s.sight[m, j] == 1)
-    return float(score)
+    score += 0.4 * (known.fallen or known.shutdown)
+    away = s.pos[m].astype(float) - known.pos
+    faces = abs(wrap(atan2(away[1], away[0]) - known.yaw)) < 0.35
+    return float(score + 0.6 * bool(faces and d < 20 and known.sees))
 
 
 def marks(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
@@ -140,10 +134,10 @@ def marks(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
     if not experts:
         return mark, -1, since
     eyes = experts[-1]
-    if old >= 0 and s.alive[old] and memory.known(level_of(s, eyes), eyes, old) and (now - since) * DT_ACT < 2.0:
+    if old >= 0 and memory.known(level_of(s, eyes), eyes, old) and (now - since) * DT_ACT < 2.0:
         return mark, old, since
     best, most = -1, -inf
-    for j in living(s):
+    for j in range(count(s)):
         if not hostile(s, pack[0], j):
             continue
         worth = []
@@ -163,18 +157,15 @@ def target(memory: Memory, s, before, m: int) -> tuple[int, Known | None]:
     kept_s = (now - int(before.pilot_target_since[m])) * DT_ACT if before else 0.0
     paints = PAINTER in CARRIED[int(s.chassis[m])] and s.chassis[m] != MEDIUM
     best, most, what = -1, -inf, None
-    for j in living(s) if s.alive[m] else []:
+    for j in range(count(s)) if s.alive[m] else []:
         known = memory.known(level, m, j) if hostile(s, m, j) else None
         if not known:
             continue
         d = distance(known.pos, s.pos[m])
-        radar = RADAR_VOX * s.quality[m] * RANGE_FACTOR[s.chassis[m]]
-        if level.knowledge == Knowledge.OWN_SIGHT and s.sight[m, j] != 1 and d > radar:
-            continue
         wish = {
             Choice.RANDOM: lambda j=j: uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 16 + j),
             Choice.NEAREST: lambda d=d: -d,
-            Choice.PAINTED: lambda d=d, j=j: -d + painted_by_pack_of(s, m, j),
+            Choice.PAINTED: lambda d=d, known=known: -d + (known.paint > 0),
             Choice.THREAT: lambda j=j, known=known: threat(s, m, j, known),
             Choice.FOCUS: lambda j=j, known=known, d=d: (
                 threat(s, m, j, known) + 0.25 * (j == s.pack_focus[row] and d <= 14)

@@ -11,8 +11,9 @@ from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles import HEAVY, LIGHT, MECHS, MISSILE, SCOUT, ahead, count, distance, flat, hostile, left, living, wrap
-from tests.oracles_levels import DT_ACT, Memory, level_of, pack_of
-from tests.oracles_triggers import DT, aim_bias, clear
+from tests.oracles_levels import DT_ACT, Memory, level_of
+from tests.oracles_triggers import DT, aim_bias
+from tests.oracles_world import MOVES
 
 BACKING_OUT, NORMAL = 1, 0
 CALM_S = 3.0
@@ -91,24 +92,27 @@ def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool
     return max(3.5, d)
 
 
-def odds(s, tracked, m: int) -> float:
-    """Own strength nearby over that of the hostiles the pack sees nearby."""
-    sums = [0.0, 0.0]
-    for j in living(s):
-        weight = MECHS[s.chassis[j]].tonnage * s.hp[j] / MECHS[s.chassis[j]].hp
-        if distance(s.pos[j], s.pos[m]) < 18 and (not hostile(s, m, j) or tracked[j] >= 0):
-            sums[hostile(s, m, j)] += weight
-    return sums[0] / max(1.0, sums[1])
+def odds(memory: Memory, s, m: int) -> float:
+    """Own strength nearby over that of the hostiles that the pilot perceives nearby."""
+    own = theirs = 0.0
+    for j in range(count(s)):
+        weight = MECHS[s.chassis[j]].tonnage / MECHS[s.chassis[j]].hp
+        known = memory.known(level_of(s, m), m, j) if hostile(s, m, j) else None
+        if known and known.age == 0 and distance(known.pos, s.pos[m]) < 18:
+            theirs += weight * known.hp
+        elif not hostile(s, m, j) and s.alive[j] and distance(s.pos[j], s.pos[m]) < 18:
+            own += weight * s.hp[j]
+    return own / max(1.0, theirs)
 
 
-def gives_way(level: Level, s, tracked, m: int, outside: bool, seen: bool) -> bool:
+def gives_way(memory: Memory, level: Level, s, m: int, outside: bool, seen: bool) -> bool:
     """Whether a pilot breaks off now."""
     share, heat = s.hp[m] / MECHS[s.chassis[m]].hp, s.heat[m] / MECHS[s.chassis[m]].heat_cap
     if level.retreat == Retreat.NEVER or not seen:
         return False
     if level.retreat == Retreat.ONCE:
         return bool(share < 0.2 and outside)
-    lost = level.retreat == Retreat.ODDS and outside and odds(s, tracked, m) < 0.35
+    lost = level.retreat == Retreat.ODDS and outside and odds(memory, s, m) < 0.35
     return bool(share < 0.35 and heat > 0.4) or lost
 
 
@@ -159,7 +163,7 @@ def flank_time(memory: Memory, s, m: int, flow, left_s: float) -> float:
     if level.route != Route.FLANKS or flat(s.zone[:2] - s.pos[m][:2]) < s.zone[2]:
         return left_s
     point = Ways(s, flow, c).ahead(s.pos[m], float(s.pos[m][2] - MECHS[c].half[2]), 12)
-    for j in living(s) if point is not None else []:
+    for j in range(count(s)) if point is not None else []:
         known = memory.known(level, m, j) if hostile(s, m, j) else None
         if known and flat(known.pos[:2] - point) <= SHOOTS_AS_FAR[s.chassis[j]]:
             return FLANK_S
@@ -181,7 +185,7 @@ def way_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
     return shortest(s, m, flow, COVERED if route == Route.COVERED else FLANK if flanks else NO_LANE)
 
 
-def planned(s, told, m: int, flow, retreat_s: float, flank_s: float) -> tuple[np.ndarray, np.ndarray, float]:
+def planned(memory: Memory, s, told, m: int, flow, retreat_s: float, flank_s: float) -> tuple[np.ndarray, np.ndarray, float]:
     """The wish, the way to the zone, and the time left of a retreat; ``told`` has the target that was chosen."""
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
     way = way_to_zone(s, m, flow, flank_s > 0)
@@ -195,10 +199,11 @@ def planned(s, told, m: int, flow, retreat_s: float, flank_s: float) -> tuple[np
         off = np.clip(0.7 * s.zone[2] - d_zone, -1, 1)
         wish = unit(out * off + np.array([-out[1], out[0]]) * (-1 if mine else 1))
     if j >= 0:
-        spot, now = told.pilot_spot[m].astype(float), told.pilot_age[m] == 0
-        d, back, sees = distance(spot, p), unit(p[:2] - spot[:2]), bool(now and clear(s, m, j))
+        known = memory.known(level, m, j)
+        spot = known.pos.astype(float)
+        d, back, sees = distance(spot, p), unit(p[:2] - spot[:2]), known.sees
         side, swing = side_now(level, s, m), np.array([-back[1], back[0]])
-        weak = s.hp[j] / MECHS[s.chassis[j]].hp if now else 1.0
+        weak = known.hp / MECHS[s.chassis[j]].hp if known.age == 0 else 1.0
         wanted = fighting_distance(level, s, m, weak, bool(inside), sees)
         if level.ranges == Ranges.FIXED:
             if d < wanted and not (c == HEAVY and inside):
@@ -209,13 +214,21 @@ def planned(s, told, m: int, flow, retreat_s: float, flank_s: float) -> tuple[np
             wish = -back
         elif sees and inside and d < 25:
             wish = wish + swing * side * level.sidestep
-        breaks = gives_way(level, s, told.track_since[pack_of(m)[0] // 5], m, not inside, sees)
+        breaks = gives_way(memory, level, s, m, not inside, sees)
         if level.retreat == Retreat.ONCE:
             retreat_s = retreat_time(retreat_s, breaks)
             breaks = retreat_s > 0
         if breaks:
             wish = back + swing * 0.4 * side
     return wish / max(1.0, flat(wish)), way, retreat_s
+
+
+def height(s, m: int) -> int:
+    """Free cells below the feet, six of them at most."""
+    x, y = (int(np.clip(floor(s.pos[m][i]), 0, s.size[i] - 1)) for i in (0, 1))
+    foot = floor(float(s.pos[m][2]) - MECHS[s.chassis[m]].half[2] + 0.01)
+    below = [MOVES[s.material[z, y, x]] if z < s.size[2] else False for z in range(foot - 1, max(-1, foot - 7), -1)]
+    return next((i for i, solid in enumerate(below) if solid), len(below))
 
 
 def steered(s, told, m: int) -> np.ndarray:
@@ -238,8 +251,9 @@ def steered(s, told, m: int) -> np.ndarray:
     chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
     shaken = level.jets >= Jets.TACTICAL and (chased or near < 3)
     flees = level.unsticks == Unstick.LOOKS and told.pilot_escape_s[m] > 0
-    blocked = phase != NORMAL or flees or (level.jets >= Jets.OBSTACLES and told.pilot_stuck_s[m] > 0.5)
-    jump = float(MECHS[s.chassis[m]].jet > 0 and level.jets != Jets.NEVER and bool(shaken or blocked))
+    over = level.jets >= Jets.OBSTACLES and (told.pilot_stuck_s[m] > 0.5 or told.pilot_hops[m])
+    wants = level.jets != Jets.NEVER and bool(shaken or phase != NORMAL or flees or over)
+    jump = float(MECHS[s.chassis[m]].jet > 0 and wants and height(s, m) < 6)
     if phase != NORMAL and (not jump or s.vel[m][2] <= 0):
         backs = phase == BACKING_OUT and told.pilot_timer_s[m] <= 1.0
         forward, strafe = (-1.0 if backs else 0.0), (0.0 if phase == BACKING_OUT else float(told.pilot_side[m]))

@@ -27,12 +27,11 @@ from tests.oracles import (
     distance,
     flat,
     hostile,
-    living,
-    painted_by_pack_of,
     wrap,
 )
 from tests.oracles_levels import DT_ACT, Known, Memory, level_of, pack_of
 from tests.oracles_pilot import COLUMN, SECONDARY, SPECIAL, VENT
+from tests.oracles_world import SIGHT, cast, nearest_on
 
 TICKS, DT = 5, 0.05
 BY_WORTH = (GAUSS, AUTOCANNON, MISSILE, LASER, FLAMER, PAINTER)
@@ -45,21 +44,27 @@ def aim_bias(level: Level, s, m: int) -> float:
     return radians(level.aim_sigma_deg) * 2 * (float(draws) - 1.5)
 
 
-def clear(s, a: int, b: int) -> bool:
-    return bool(s.sight[a, b] == 1)
-
-
 def scout_may_paint(s, m: int, spot) -> bool:
     """A scout of the pack is near enough to the target to paint it soon."""
     return any(s.alive[k] and s.chassis[k] == SCOUT and distance(s.pos[k], spot) <= 12 for k in pack_of(m))
 
 
+def drawn(s, m: int, spot, arrives_s: float) -> bool:
+    """A missile of the own side comes within reach of a heavy at ``spot`` in the second before ``arrives_s``."""
+    for k in range(count(s)):
+        for i in np.flatnonzero(s.round_weapon[k] == MISSILE) if not hostile(s, m, k) else []:
+            there_s = max(0.0, distance(s.round_pos[k][i], spot) - 5.5) / 12.0
+            if there_s <= arrives_s < there_s + 1.0:
+                return True
+    return False
+
+
 def shielded(memory: Memory, level: Level, s, m: int, spot) -> bool:
-    """A hostile heavy that the pilot sees covers the target with its anti-missile system."""
-    for j in living(s):
-        if hostile(s, m, j) and s.chassis[j] == HEAVY and distance(s.pos[j], spot) <= 5.5:
-            known = memory.known(level, m, j)
-            if known and known.age == 0:
+    """A hostile heavy that the pilot perceives covers the target with an anti-missile system that is likely ready."""
+    for j in range(count(s)):
+        known = memory.known(level, m, j) if hostile(s, m, j) and s.chassis[j] == HEAVY else None
+        if known and known.age == 0 and not known.shutdown and distance(known.pos, spot) <= 5.5:
+            if not drawn(s, m, known.pos, max(0.0, distance(known.pos, s.pos[m]) - 5.5) / 12.0):
                 return True
     return False
 
@@ -67,15 +72,13 @@ def shielded(memory: Memory, level: Level, s, m: int, spot) -> bool:
 def something_offers(memory: Memory, level: Level, s, m: int, weapon: int) -> bool:
     """Any hostile in sight stands in range and arc of a weapon."""
     gun = GUNS[weapon]
-    for j in living(s):
-        if not hostile(s, m, j) or not clear(s, m, j):
-            continue
-        delta = s.pos[j].astype(float) - s.pos[m]
-        level_dir = delta * [1, 1, 0]
-        in_arc = level_dir @ ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * flat(delta)
-        known = memory.known(level, m, j)
-        if distance(s.pos[j], s.pos[m]) <= gun.range and in_arc and known and known.age == 0:
-            return True
+    for j in range(count(s)):
+        known = memory.known(level, m, j) if hostile(s, m, j) else None
+        if known and known.sees:
+            delta = known.pos.astype(float) - s.pos[m]
+            in_arc = (delta * [1, 1, 0]) @ ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * flat(delta)
+            if distance(known.pos, s.pos[m]) <= gun.range and in_arc:
+                return True
     return False
 
 
@@ -85,11 +88,11 @@ def wants(memory: Memory, level: Level, s, m: int, weapon: int, j: int, known: K
     d = float(np.linalg.norm(delta))
     error = abs(wrap(atan2(delta[1], delta[0]) + aim_bias(level, s, m) - float(s.yaw[m])))
     in_sight = known.age == 0
-    sees, paint = in_sight and clear(s, m, j), painted_by_pack_of(s, m, j)
+    sees, paint = known.sees, known.paint > 0
     in_arc = degrees(error) <= gun.arc_deg / 2
     too_near = gun.splash > 0 and d < gun.splash + 1.0
     if weapon == PAINTER:
-        fresh = level.paint == Paint.FOCUS and paint and s.painted[j] * DT > 1.0
+        fresh = level.paint == Paint.FOCUS and paint and known.paint * DT > 1.0
         return level.paint != Paint.NEVER and sees and d <= gun.range and in_arc and not fresh
     if weapon == MISSILE:
         by_paint = level.missiles >= Missiles.PAINT and paint and s.quality[m] >= 0.7 and d <= gun.range
@@ -112,8 +115,7 @@ def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: f
     shoots = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < prob * level.trigger_prob
     hot = plan > level.vent_above * cap
     if known and shoots and not hot:
-        sees = known.age == 0 and clear(s, m, j)
-        holds = level.missiles >= Missiles.WAITS and not painted_by_pack_of(s, m, j) and sees and waited_s < 2.0
+        holds = level.missiles >= Missiles.WAITS and not known.paint and known.sees and waited_s < 2.0
         awaited = holds and scout_may_paint(s, m, known.pos)
         waited_s = waited_s + DT_ACT if awaited else 0.0
         for weapon in BY_WORTH if level.best_first else sorted(BY_WORTH):
@@ -141,30 +143,56 @@ def emission(s, m: int, level: Level, contact: bool) -> float:
     return 0.75 if restores else 0.25
 
 
-def throws_smoke(s, m: int, level: Level, j: int, known: Known) -> bool:
-    """Smoke goes up when hurt or hunted, or on open ground under fire, unless it would blind a friend."""
-    if level.smoke == Smoke.NEVER or known.age != 0 or not clear(s, m, j):
+def gap(point, a, b) -> float:
+    """Distance of a point from a segment."""
+    a, way = a.astype(float), b.astype(float) - a
+    return float(np.linalg.norm(a + way * nearest_on(a, way, point) - point))
+
+
+def in_the_open(memory: Memory, s, m: int, flow) -> bool:
+    """Outside the zone, a hostile out of reach has sight from within 20, and the way ahead leads to no cover soon."""
+    # a cycle otherwise: movement asks this module where pilots aim
+    from tests.oracles_moves import SHOOTS_AS_FAR, Ways
+
+    level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m]
+    seen = [memory.known(level, m, j) for j in range(count(s)) if hostile(s, m, j)]
+    eyes = sorted((distance(known.pos, p), tuple(known.pos)) for known in seen if known and known.sees)
+    if flat(p[:2] - s.zone[:2]) < s.zone[2] or not eyes or not SHOOTS_AS_FAR[c] < eyes[0][0] <= 20:
         return False
-    if any(k != m and s.alive[k] and clear(s, k, j) for k in pack_of(m)):
+    ways, foot = Ways(s, flow, c), float(p[2] - MECHS[c].half[2])
+    for cells in (2, 4, 6, 8):
+        ahead_at = ways.ahead(p, foot, cells)
+        if ahead_at is None:
+            return True
+        if cast(SIGHT[s.material], np.array(eyes[0][1], np.float32), np.array([*ahead_at, p[2]], np.float32)) is not None:
+            return False
+    return True
+
+
+def throws_smoke(memory: Memory, s, told, m: int, known: Known | None, flow) -> bool:
+    """Smoke goes up when hurt or hunted, or where the way is open to fire, unless it would blind a friend."""
+    level, p = level_of(s, m), s.pos[m].astype(float)
+    if level.smoke == Smoke.NEVER:
         return False
     chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
     hurt = s.hp[m] < 0.35 * MECHS[s.chassis[m]].hp
-    outside = flat(s.pos[m][:2] - s.zone[:2]) - s.zone[2]
-    open_ground = outside > 8 and distance(known.pos, s.pos[m]) <= 20 and s.was_hit[m]
-    covering = level.smoke == Smoke.COVERING and open_ground
-    return bool((s.was_hit[m] and hurt) or (chased and s.painted[m] > 0) or covering)
+    defends = known and known.sees and ((s.was_hit[m] and hurt) or (chased and s.painted[m] > 0))
+    if not defends and not (level.smoke == Smoke.COVERING and in_the_open(memory, s, m, flow)):
+        return False
+    near = known and distance(known.pos, p) <= 20
+    burst = known.pos.astype(float) if near else p + 20 * ahead(s.yaw[m])
+    mates = [k for k in pack_of(m) if k != m and s.alive[k] and level_of(s, k) and told.pilot_target[k] >= 0]
+    return not any(told.pilot_sees[k] and gap(burst, s.pos[k], told.pilot_spot[k]) <= 3 for k in mates)
 
 
-def operates(s, m: int, j: int, known: Known | None) -> dict[int, float]:
+def operates(memory: Memory, s, told, m: int, known: Known | None, flow) -> dict[int, float]:
     """Action columns besides steering and triggers: display, EWAR, smoke, target preference."""
-    level = level_of(s, m)
+    level, j = level_of(s, m), int(told.pilot_target[m])
     columns = {14: 1.0, 17: 1.0}
     if s.chassis[m] == SCOUT:
         columns[SECONDARY] = emission(s, m, level, j >= 0)
-    if known is None:
-        return columns
-    if level.prefers_target:
+    if known and level.prefers_target:
         columns |= {9 + k: 1.0 for k in range(5) if s.contact[m][k] == j}
-    if SMOKE in CARRIED[int(s.chassis[m])] and throws_smoke(s, m, level, j, known):
+    if SMOKE in CARRIED[int(s.chassis[m])] and throws_smoke(memory, s, told, m, known, flow):
         columns[SPECIAL] = 1.0
     return columns

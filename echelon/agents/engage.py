@@ -1,26 +1,23 @@
-"""What a scripted pilot fires, emits and shows: triggers under its heat plan, vent, EWAR, smoke, target preference."""
+"""What a scripted pilot fires: each weapon on its own merit, as many as its heat plan allows, and when it vents."""
 
 # ruff: noqa: E501
 import warp as wp
 
-from echelon.actions import HOSTILE_ONLY, OBS_CTRL_START, TARGET_START, ActionIndex
-from echelon.agents.legacy import ECCM_ON, ECM_ON, TARGET_SLOTS, column_of
-from echelon.agents.levels import Ewar, Missiles, Paint, Skill, Smoke
+from echelon.actions import ActionIndex
+from echelon.agents.legacy import column_of
+from echelon.agents.levels import Missiles, Paint, Skill
 from echelon.agents.steer import aim_error
 from echelon.agents.targets import LEVELLED, PAINTER
-from echelon.agents.tracks import PACK, known_row
-from echelon.env.observe_self import is_chased
+from echelon.agents.tracks import PACK, SHUT_DOWN, recall
 from echelon.sim.arsenal import Chassis, Guidance, Weapon
-from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, wrap_angle, xy_length
+from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, wrap_angle
 from echelon.sim.kernels.fire import in_arc
-from echelon.sim.kernels.sensing import CLEAR, own_pack_paint
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-VENT, SECONDARY, SPECIAL = (wp.constant(int(ActionIndex[n])) for n in ("VENT", "SECONDARY", "SPECIAL"))
-SORT_AT, FILTER_AT, TARGET_AT = wp.constant(OBS_CTRL_START), wp.constant(HOSTILE_ONLY), wp.constant(TARGET_START)
+VENT = wp.constant(int(ActionIndex.VENT))
 SCOUT = wp.constant(int(Chassis.SCOUT))
 HITSCAN, BALLISTIC, HOMING = (wp.constant(int(g)) for g in (Guidance.HITSCAN, Guidance.BALLISTIC, Guidance.HOMING))
 MISSILE_W = wp.constant(int(Weapon.MISSILE))
@@ -28,8 +25,6 @@ BY_WORTH = wp.constant(wp.types.vector(length=7, dtype=wp.int32)(3, 4, 2, 0, 1, 
 """Weapons by damage per heat, best first: gauss, autocannon, missile, laser, flamer, then the devices."""
 _M_SIGHT, M_PAINT, M_WAITS, M_THRIFTY = (wp.constant(int(m)) for m in list(Missiles)[1:])
 P_NEVER, P_FOCUS = wp.constant(int(Paint.NEVER)), wp.constant(int(Paint.FOCUS))
-_E_ECM, E_COOL, E_AIDS, E_SILENT = (wp.constant(int(x)) for x in list(Ewar)[1:])
-S_DEFENSIVE, S_COVERING = wp.constant(int(Smoke.DEFENSIVE)), wp.constant(int(Smoke.COVERING))
 BLAST_MARGIN = wp.constant(1.0)
 """Pilots keep this far outside the blast of their own rounds [vox]."""
 PAINT_WAIT_S = wp.constant(2.0)
@@ -38,17 +33,32 @@ PAINT_NEAR = wp.constant(12.0)
 PAINT_LEFT_S = wp.constant(1.0)
 SHIELD_VOX = wp.constant(5.5)
 """Reach of a heavy's anti-missile system [vox]."""
-HOT_EWAR, POOR_QUALITY = wp.constant(0.7), wp.constant(0.7)
-SMOKE_HURT, SMOKE_SIGHT, SMOKE_FAR = wp.constant(0.35), wp.constant(20.0), wp.constant(8.0)
 
 
 @wp.func
-def shielded(s: Skill, rules: Rules, e: int, m: int, now: int, spot: wp.vec3, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32)) -> bool:
-    """Whether a hostile heavy that a pilot sees now stands near enough to a target to shoot missiles down."""
-    for j in range(alive.shape[1]):
-        if alive[e, j] == 1 and team[e, j] != team[e, m] and rules.has_ams[chassis[e, j]] == 1:
-            if known_row(s, e, m, j, now, team, pack, noticed, track_since, track_seen)[0] == 0:
-                if wp.length(pos[e, j] - spot) <= SHIELD_VOX:
+def drawn(rules: Rules, e: int, m: int, spot: wp.vec3, arrives_s: float, team: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3)) -> bool:
+    """Whether a missile of the own side draws the fire of a shield at ``spot`` less than its cooldown before ``arrives_s``."""
+    for k in range(team.shape[1]):
+        if team[e, k] == team[e, m]:
+            for i in range(round_weapon.shape[2]):
+                if round_weapon[e, k, i] == MISSILE_W:
+                    there_s = wp.max(0.0, wp.length(round_pos[e, k, i] - spot) - SHIELD_VOX) / rules.weapon_speed[MISSILE_W]
+                    if there_s <= arrives_s and arrives_s < there_s + float(rules.ams_ticks) * rules.dt:
+                        return True
+    return False
+
+
+@wp.func
+def shielded(rules: Rules, s: Skill, e: int, m: int, now: int, spot: wp.vec3, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3)) -> bool:
+    """Whether a hostile heavy that a pilot perceives stands near enough to a target to shoot a missile down, and is
+    likely to be ready to when it comes.
+    """
+    for j in range(team.shape[1]):
+        if team[e, j] != team[e, m] and rules.has_ams[chassis[e, j]] == 1:
+            known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
+            if known.age == 0 and (known.marks & SHUT_DOWN) == 0 and wp.length(known.pos - spot) <= SHIELD_VOX:
+                arrives_s = wp.max(0.0, wp.length(known.pos - pos[e, m]) - SHIELD_VOX) / rules.weapon_speed[MISSILE_W]
+                if not drawn(rules, e, m, known.pos, arrives_s, team, round_weapon, round_pos):
                     return True
     return False
 
@@ -79,14 +89,14 @@ def fires_at(rules: Rules, s: Skill, w: int, d: float, error: float, sees: bool,
 
 
 @wp.func
-def offers(rules: Rules, s: Skill, w: int, e: int, m: int, now: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), sight: wp.array3d(dtype=wp.uint8), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32)) -> bool:
+def offers(rules: Rules, s: Skill, w: int, e: int, m: int, now: int, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3)) -> bool:
     """Whether some hostile in sight, whichever it is, stands in the range and arc of a hitscan weapon."""
     cs = cos_sin(yaw[e, m])
-    for j in range(alive.shape[1]):
-        if alive[e, j] == 1 and team[e, j] != team[e, m] and sight[e, m, j] == CLEAR:
-            delta = pos[e, j] - pos[e, m]
-            near = wp.length(delta) <= rules.weapon_range[w] and in_arc(delta, cs, rules.weapon_arc_cos[w])
-            if near and known_row(s, e, m, j, now, team, pack, noticed, track_since, track_seen)[0] == 0:
+    for j in range(team.shape[1]):
+        if team[e, j] != team[e, m]:
+            known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
+            delta = known.pos - pos[e, m]
+            if known.sees == 1 and wp.length(delta) <= rules.weapon_range[w] and in_arc(delta, cs, rules.weapon_arc_cos[w]):
                 return True
     return False
 
@@ -109,55 +119,12 @@ def paints_now(s: Skill, rules: Rules, d: float, sees: bool, paint: bool, left_s
     return not (s.paint == P_FOCUS and paint and left_s > PAINT_LEFT_S)
 
 
-@wp.func
-def emits(s: Skill, rules: Rules, heat_share: float, pack_quality: float, contact: bool) -> float:
-    """EWAR column of a scout."""
-    if s.ewar == 0 or (s.ewar == E_SILENT and not contact):
-        return 0.0
-    if s.ewar == E_COOL and heat_share > HOT_EWAR:
-        return ECCM_ON
-    if s.ewar >= E_AIDS and pack_quality < POOR_QUALITY:
-        return ECCM_ON
-    return ECM_ON
-
-
-@wp.func
-def pack_quality(e: int, m: int, alive: wp.array2d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32)) -> float:
-    """Mean sensor quality of a pilot's living packmates, 1 without any."""
-    total = float(0.0)
-    n = float(0.0)
-    first = m - m % PACK
-    for k in range(first, first + PACK):
-        if k != m and alive[e, k] == 1:
-            total += quality[e, k]
-            n += 1.0
-    return wp.where(n > 0.0, total / wp.max(n, 1.0), 1.0)
-
-
-@wp.func
-def friend_sees(e: int, m: int, j: int, alive: wp.array2d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8)) -> bool:
-    """Whether a packmate has a clear line to hostile j, which smoke there would break."""
-    first = m - m % PACK
-    for k in range(first, first + PACK):
-        if k != m and alive[e, k] == 1 and sight[e, k, j] == CLEAR:
-            return True
-    return False
-
-
-@wp.func
-def smokes(s: Skill, hurt: bool, hit: bool, chased: bool, is_painted: bool, d: float, to_edge: float) -> bool:
-    """Whether a pilot wants smoke between itself and a target in its sight."""
-    if s.smoke >= S_DEFENSIVE and ((hit and hurt) or (chased and is_painted)):
-        return True
-    return s.smoke >= S_COVERING and to_edge > SMOKE_FAR and d <= SMOKE_SIGHT and hit
-
-
 @wp.kernel
 def engage(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill),
     # state in
-    script: wp.array2d(dtype=wp.int32), weapon_prob: wp.array(dtype=wp.float32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), sight: wp.array3d(dtype=wp.uint8), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3),
+    script: wp.array2d(dtype=wp.int32), weapon_prob: wp.array(dtype=wp.float32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_paint: wp.array2d(dtype=wp.float32), pilot_spot: wp.array2d(dtype=wp.vec3),
     # out
     actions: wp.array3d(dtype=wp.float32), pilot_wait_s: wp.array2d(dtype=wp.float32),
 ):
@@ -181,8 +148,8 @@ def engage(
         bias = aim_error(s, seed[e], m, float(tick[e]) * rules.dt)
         error = wp.abs(wrap_angle(arc_tan2(delta[1], delta[0]) + bias - yaw[e, m]))
         current = pilot_age[e, m] == 0
-        sees = current and sight[e, m, j] == CLEAR
-        paint = own_pack_paint(e, m, j, painted, painter, team, pack)
+        sees = pilot_sees[e, m] == 1
+        paint = pilot_paint[e, m] > 0.0
         awaited = bool(False)
         if s.missiles >= M_WAITS and not paint and sees and pilot_wait_s[e, m] < PAINT_WAIT_S:
             awaited = scout_near(e, m, spot, alive, chassis, pos)
@@ -196,15 +163,15 @@ def engage(
                 continue
             wants = bool(False)
             if w == PAINTER:
-                wants = paints_now(s, rules, d, sees, paint, float(painted[e, j]) * rules.dt) and cos_sin(error)[0] >= rules.weapon_arc_cos[w]
+                wants = paints_now(s, rules, d, sees, paint, pilot_paint[e, m] * rules.dt) and cos_sin(error)[0] >= rules.weapon_arc_cos[w]
             elif rules.weapon_guidance[w] == HOMING:
                 wants = launches(s, rules, d, error, sees, paint, quality[e, m], awaited)
                 if wants and s.missiles == M_THRIFTY:
-                    wants = not shielded(s, rules, e, m, now, spot, alive, team, pack, chassis, pos, noticed, track_since, track_seen)
+                    wants = not shielded(rules, s, e, m, now, spot, team, pack, chassis, pos, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body, round_weapon, round_pos)
             else:
                 wants = fires_at(rules, s, w, d, error, sees, current)
                 if not wants and s.opportunist == 1 and rules.weapon_guidance[w] == HITSCAN:
-                    wants = offers(rules, s, w, e, m, now, alive, team, pack, pos, yaw, sight, noticed, track_since, track_seen)
+                    wants = offers(rules, s, w, e, m, now, team, pack, pos, yaw, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
             ready = cooldown[e, m, rules.weapon_cooldown[w]] <= rules.ticks_per_decision
             if wants and ready and plan + rules.weapon_heat[w] <= s.heat_limit * cap:
                 actions[e, m, column_of(t)] = 1.0
@@ -212,43 +179,3 @@ def engage(
                 shot = True
     if hot or heat[e, m] > wp.where(shot, s.vents_firing, s.idle_vent) * cap:
         actions[e, m, VENT] = 1.0
-
-
-@wp.kernel
-def operate(
-    # rules
-    rules: Rules, skills: wp.array(dtype=Skill),
-    # world
-    zone: wp.array(dtype=wp.vec3),
-    # state in
-    script: wp.array2d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), sight: wp.array3d(dtype=wp.uint8), was_hit: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), contact: wp.array3d(dtype=wp.int32), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3),
-    # out
-    actions: wp.array3d(dtype=wp.float32),
-):
-    """Write what a pilot does besides shooting: EWAR, smoke, display and target preference."""
-    e, m = wp.tid()
-    if script[e, m] < LEVELLED or alive[e, m] == 0:
-        return
-    s = skills[script[e, m] - LEVELLED]
-    c = chassis[e, m]
-    j = pilot_target[e, m]
-    actions[e, m, SORT_AT] = 1.0
-    actions[e, m, FILTER_AT] = 1.0
-    if rules.has_ewar[c] == 1:
-        share = heat[e, m] / rules.heat_cap[c]
-        actions[e, m, SECONDARY] = emits(s, rules, share, pack_quality(e, m, alive, quality), j >= 0)
-    if j < 0:
-        return
-    if s.prefers_target == 1:
-        for k in range(TARGET_SLOTS):
-            if contact[e, m, k] == j:
-                actions[e, m, TARGET_AT + k] = 1.0
-    if s.smoke >= S_DEFENSIVE and pilot_age[e, m] == 0 and sight[e, m, j] == CLEAR:
-        d = wp.length(pilot_spot[e, m] - pos[e, m])
-        p = pos[e, m]
-        to_edge = xy_length(wp.vec3(p[0] - zone[e][0], p[1] - zone[e][1], 0.0)) - zone[e][2]
-        chased = is_chased(rules, e, m, team, round_weapon, round_target)
-        hurt = hp[e, m] < SMOKE_HURT * rules.max_hp[c]
-        if smokes(s, hurt, was_hit[e, m] == 1, chased, painted[e, m] > 0, d, to_edge):
-            if not friend_sees(e, m, j, alive, sight):
-                actions[e, m, SPECIAL] = 1.0

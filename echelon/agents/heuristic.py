@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.agents import engage, footing, legacy, levels, steer, tactics, targets, tracks
+from echelon.agents import engage, footing, legacy, levels, operate, steer, tactics, targets, tracks
 from echelon.agents.levels import SKILLS, script_of
 from echelon.nav.steering import lay_ways
 from echelon.sim.backend import Launch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SKILLS", "HeuristicPolicy", "install", "script_of"]
 
-F32, I32, V2, V3 = wp.float32, wp.int32, wp.vec2, wp.vec3
+F32, I32, U8, V2, V3 = wp.float32, wp.int32, wp.uint8, wp.vec2, wp.vec3
 FIELDS: dict[str, Field] = {
     "script": Field(I32, "EM", "who flies the mech: 0 no scripted pilot, else its place in SKILLS plus 1"),
     "weapon_prob": Field(F32, "E", "chance that a scripted pilot's triggers are kept"),
@@ -38,18 +38,24 @@ FIELDS: dict[str, Field] = {
     "pilot_decision": Field(I32, "E", "decision the pilots last saw"),
     "past_pos": Field(V3, "EMH", "where each mech was in the last decisions, a ring [vox]"),
     "past_vel": Field(V3, "EMH", "its velocity then [vox/s]"),
-    "noticed": Field(I32, "EMM", "decision since which the first mech sees the second, a hostile; -1 if it does not"),
-    "track_since": Field(I32, "EPM", "decision since which a pack sees a hostile, -1 if it does not"),
-    "track_seen": Field(I32, "EPM", "decision at which a pack saw a hostile last, -1 never"),
-    "track_pos": Field(V3, "EPM", "where it was then [vox]"),
+    "past_body": Field(V3, "EMH", "its hit points, heading [rad] and ticks of paint left then"),
+    "past_marks": Field(I32, "EMH", "1 fallen, 2 shut down, 4 dead then, plus 8 times who painted it plus 1"),
+    "past_look": Field(U8, "EMMH", "how the first mech perceived the second: 1 at all, 2 near or in sight, 4 in sight"),
+    "past_seen": Field(I32, "EPMH", "decision at which a pack had seen a hostile last then, -1 never"),
+    "track_pos": Field(V3, "EPM", "where it was when a pack saw it last, if that has left the ring [vox]"),
     "track_vel": Field(V3, "EPM", "its velocity then [vox/s]"),
-    "track_hp": Field(F32, "EPM", "its hit points then"),
+    "track_body": Field(V3, "EPM", "its hit points, heading [rad] and ticks of paint left then"),
+    "watch_since": Field(I32, "EP", "decision since which every one was watched"),
+    "watch_last": Field(I32, "EP", "decision watched last"),
     "pack_mark": Field(I32, "EP", "what the pack's heavy fought last, -1 none"),
     "pack_focus": Field(I32, "EP", "hostile that the pack fights together, -1 none"),
     "pack_focus_since": Field(I32, "EP", "decision since which it does"),
     "pilot_target": Field(I32, "EM", "whom the pilot fights, -1 nobody"),
     "pilot_target_since": Field(I32, "EM", "decision since which it does"),
-    "pilot_age": Field(I32, "EM", "decisions since the target was in sight, 0 now, -1 no target"),
+    "pilot_age": Field(I32, "EM", "decisions since the target was perceived, 0 now, -1 no target"),
+    "pilot_sees": Field(I32, "EM", "1 with a clear line of sight to the target"),
+    "pilot_weak": Field(F32, "EM", "share of its hit points that the pilot believes its target to have"),
+    "pilot_paint": Field(F32, "EM", "ticks for which the own pack's paint on the target lasts"),
     "pilot_spot": Field(V3, "EM", "where the pilot believes its target to be [vox]"),
     "pilot_drift": Field(V3, "EM", "how it believes it to move [vox/s]"),
     "pilot_wish": Field(V2, "EM", "movement wanted, world axes, share of full speed"),
@@ -63,6 +69,7 @@ FIELDS: dict[str, Field] = {
     "pilot_lost_s": Field(F32, "EM", "way lost there, in seconds of full throttle against the wish [s]"),
     "pilot_escape": Field(V2, "EM", "direction of the escape"),
     "pilot_escape_s": Field(F32, "EM", "time left of an escape [s], negative while the pilot calms down"),
+    "pilot_hops": Field(I32, "EM", "1 while jets lead over what stands in the way"),
     "pilot_retreat_s": Field(F32, "EM", "time left of a retreat [s], -1 once it is over"),
     "pilot_flank_s": Field(F32, "EM", "time left off the shortest way to the zone [s]"),
     "pilot_wait_s": Field(F32, "EM", "time a launch has waited for paint [s]"),
@@ -86,9 +93,9 @@ def watching() -> list[Launch]:
     return [
         Launch(legacy.forget_pilots, "EM"),
         Launch(legacy.watch_progress, "EM"),
-        Launch(tracks.keep_history, "EM"),
         Launch(tracks.notice, "EM"),
         Launch(tracks.share_tracks, "EP"),
+        Launch(tracks.keep_history, "EM"),
     ]
 
 
@@ -101,7 +108,8 @@ def flying() -> list[Launch]:
         Launch(footing.find_footing, "EM"),
         Launch(steer.steer, "EM"),
         Launch(engage.engage, "EM"),
-        Launch(engage.operate, "EM"),
+        Launch(operate.operate, "EM"),
+        Launch(operate.screen, "EM"),
         Launch(legacy.fly_legacy, "EM"),
     ]
 

@@ -7,7 +7,7 @@ The field is that of the map as it was generated; what has fallen since is felt 
 import warp as wp
 
 from echelon.agents.levels import Route, Skill, Zone
-from echelon.agents.tracks import known_pos, known_row
+from echelon.agents.tracks import recall
 from echelon.nav.steering import AHEAD, COVERED, FLANK, lane_layer, unit2, way_layer, waypoint
 from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.geometry import xy_length
@@ -35,25 +35,24 @@ angle [vox]."""
 
 @wp.func
 def watched(
-    s: Skill, e: int, m: int, now: int, point: wp.vec3, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), track_pos: wp.array3d(dtype=wp.vec3),
+    s: Skill, e: int, m: int, now: int, point: wp.vec3, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3),
 ) -> bool:
     """Whether a hostile that a pilot knows of stands within its own reach of a point (x, y)."""
-    for j in range(alive.shape[1]):
-        if alive[e, j] == 1 and team[e, j] != team[e, m]:
-            known = known_row(s, e, m, j, now, team, pack, noticed, track_since, track_seen)
-            if known[0] >= 0:
-                spot = known_pos(s, e, j, now, known, past_pos, track_pos)
-                if xy_length(wp.vec3(spot[0] - point[0], spot[1] - point[1], 0.0)) <= REACH[chassis[e, j]]:
+    for j in range(team.shape[1]):
+        if team[e, j] != team[e, m]:
+            known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
+            if known.age >= 0:
+                if xy_length(wp.vec3(known.pos[0] - point[0], known.pos[1] - point[1], 0.0)) <= REACH[chassis[e, j]]:
                     return True
     return False
 
 
 @wp.func
 def flank_left(
-    s: Skill, left_s: float, e: int, m: int, now: int, ahead: wp.vec3, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), track_pos: wp.array3d(dtype=wp.vec3),
+    s: Skill, left_s: float, e: int, m: int, now: int, ahead: wp.vec3, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3),
 ) -> float:
     """Time left off the shortest way [s], all of it again if what lies ahead on that way is watched."""
-    if ahead[2] == AHEAD and watched(s, e, m, now, ahead, alive, team, pack, chassis, noticed, track_since, track_seen, past_pos, track_pos):
+    if ahead[2] == AHEAD and watched(s, e, m, now, ahead, team, pack, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body):
         return FLANK_S
     return left_s
 

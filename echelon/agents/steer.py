@@ -4,11 +4,13 @@
 import warp as wp
 
 from echelon.actions import ActionIndex
+from echelon.agents.footing import HOP_VOX
 from echelon.agents.legacy import BACKING, MANOEUVRE_S, NORMAL
 from echelon.agents.levels import Jets, Skill, Unstick
 from echelon.agents.targets import LEVELLED
 from echelon.env.observe_self import is_chased
 from echelon.sim.geometry import arc_tan2, cos_sin, wrap_angle
+from echelon.sim.raycast import column_bit
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.tables import Rules
 
@@ -31,15 +33,27 @@ def aim_error(s: Skill, seed: wp.uint32, m: int, seconds: float) -> float:
 
 
 @wp.func
-def lifts(rules: Rules, s: Skill, c: int, escapes: bool, inbound: bool, near: float, heading_up: bool) -> float:
-    """Jet throttle."""
-    if rules.max_jet[c] <= 0.0 or s.jets == 0:
-        return 0.0
+def height(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, p: wp.vec3, foot: float) -> int:
+    """Free cells below a foot, as far as pilots fly [vox]."""
+    x = wp.clamp(int(p[0]), 0, size[0] - 1)
+    y = wp.clamp(int(p[1]), 0, size[1] - 1)
+    k = wp.min(int(foot + 0.01), size[2]) - 1
+    for i in range(HOP_VOX):
+        if k - i < 0:
+            return i
+        if column_bit(plane, e, x, y, k - i):
+            return i
+    return HOP_VOX
+
+
+@wp.func
+def lifts(s: Skill, escapes: bool, hops: bool, inbound: bool, near: float, stuck: bool) -> bool:
+    """Whether a pilot wants to rise."""
     if s.jets >= JET_TACTICAL and (inbound or near < MELEE):
-        return 1.0
-    if escapes or (s.jets >= JET_OBSTACLES and heading_up):
-        return 1.0
-    return 0.0
+        return True
+    if s.jets >= JET_OBSTACLES and (hops or stuck):
+        return True
+    return s.jets > 0 and escapes
 
 
 @wp.func
@@ -56,8 +70,10 @@ def facing(s: Skill, target: int, p: wp.vec3, spot: wp.vec3, way: wp.vec2, bias:
 def steer(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill), pilot_dials: wp.array(dtype=wp.float32),
+    # world
+    move_plane: wp.array3d(dtype=wp.uint64), size: wp.array(dtype=wp.vec3i),
     # state in
-    script: wp.array2d(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), was_hit: wp.array2d(dtype=wp.int32), hit_dir: wp.array2d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), pilot_target: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_drift: wp.array2d(dtype=wp.vec3), pilot_move: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_phase: wp.array2d(dtype=wp.int32), pilot_timer_s: wp.array2d(dtype=wp.float32), pilot_side: wp.array2d(dtype=wp.float32), pilot_stuck_s: wp.array2d(dtype=wp.float32), pilot_escape_s: wp.array2d(dtype=wp.float32),
+    script: wp.array2d(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), was_hit: wp.array2d(dtype=wp.int32), hit_dir: wp.array2d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), pilot_target: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_drift: wp.array2d(dtype=wp.vec3), pilot_move: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_phase: wp.array2d(dtype=wp.int32), pilot_timer_s: wp.array2d(dtype=wp.float32), pilot_side: wp.array2d(dtype=wp.float32), pilot_stuck_s: wp.array2d(dtype=wp.float32), pilot_escape_s: wp.array2d(dtype=wp.float32), pilot_hops: wp.array2d(dtype=wp.int32),
     # out
     actions: wp.array3d(dtype=wp.float32), pilot_throttle: wp.array2d(dtype=wp.float32),
 ):
@@ -90,7 +106,11 @@ def steer(
     inbound = bool(False)
     if s.jets >= JET_TACTICAL:
         inbound = is_chased(rules, e, m, team, round_weapon, round_target)
-    jump = lifts(rules, s, c, phase != NORMAL or (s.unsticks == LOOKS and pilot_escape_s[e, m] > 0.0), inbound, near, pilot_stuck_s[e, m] > STUCK_SOON)
+    jump = float(0.0)
+    escapes = phase != NORMAL or (s.unsticks == LOOKS and pilot_escape_s[e, m] > 0.0)
+    if rules.max_jet[c] > 0.0 and lifts(s, escapes, pilot_hops[e, m] == 1, inbound, near, pilot_stuck_s[e, m] > STUCK_SOON):
+        if height(move_plane, e, size[e], pos[e, m], pos[e, m][2] - rules.half[c][2]) < HOP_VOX:
+            jump = 1.0
     if phase != NORMAL and (jump == 0.0 or vel[e, m][2] <= 0.0):
         forward = 0.0
         strafe = 0.0

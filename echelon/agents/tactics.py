@@ -10,12 +10,12 @@ from echelon.agents.footing import CALM_S
 from echelon.agents.levels import Ranges, Retreat, Skill, Zone
 from echelon.agents.routes import FLANKS, HOLD_SHARE, WATCH_AHEAD, flank_left, go_round, walk, way_to_zone
 from echelon.agents.targets import LEVELLED
+from echelon.agents.tracks import recall
 from echelon.env.referee import in_zone
 from echelon.env.reward import contested
 from echelon.nav.steering import unit2, way_layer, waypoint
 from echelon.sim.arsenal import Chassis, Cooldown
 from echelon.sim.geometry import xy_length
-from echelon.sim.kernels.sensing import CLEAR
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.tables import Rules
 
@@ -143,9 +143,9 @@ def retreat_left(left_s: float, breaks: bool, dt_act: float) -> float:
 
 @wp.func
 def odds_of(
-    rules: Rules, s: Skill, e: int, m: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), chassis: wp.array2d(dtype=wp.int32), row: int, track_since: wp.array3d(dtype=wp.int32),
+    rules: Rules, s: Skill, e: int, m: int, now: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), chassis: wp.array2d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3),
 ) -> float:
-    """Own strength near a pilot over that of the hostiles its pack sees near it, by tonnage and hit points.
+    """Own strength near a pilot over that of the hostiles it perceives near it, by tonnage and hit points.
 
     Even odds for those who do not count them.
     """
@@ -153,16 +153,15 @@ def odds_of(
         return 1.0
     own = float(0.0)
     theirs = float(0.0)
-    for j in range(alive.shape[1]):
-        if alive[e, j] == 1:
-            c = chassis[e, j]
-            weight = rules.tonnage[c] * hp[e, j] / rules.max_hp[c]
-            if team[e, j] == team[e, m]:
-                if wp.length(pos[e, j] - pos[e, m]) < ODDS_REACH:
-                    own += weight
-            elif track_since[e, row, j] >= 0:
-                if wp.length(pos[e, j] - pos[e, m]) < ODDS_REACH:
-                    theirs += weight
+    for j in range(team.shape[1]):
+        weight = rules.tonnage[chassis[e, j]] / rules.max_hp[chassis[e, j]]
+        if team[e, j] == team[e, m]:
+            if alive[e, j] == 1 and wp.length(pos[e, j] - pos[e, m]) < ODDS_REACH:
+                own += weight * hp[e, j]
+        else:
+            known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
+            if known.age == 0 and wp.length(known.pos - pos[e, m]) < ODDS_REACH:
+                theirs += weight * known.hp
     return own / wp.max(1.0, theirs)
 
 
@@ -184,7 +183,7 @@ def plan(
     # world
     bank_flow: wp.array4d(dtype=wp.uint8), map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
     # state in
-    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), score: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), track_pos: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_escape_s: wp.array2d(dtype=wp.float32),
+    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), score: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_weak: wp.array2d(dtype=wp.float32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_escape_s: wp.array2d(dtype=wp.float32),
     # state out
     pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_retreat_s: wp.array2d(dtype=wp.float32), pilot_flank_s: wp.array2d(dtype=wp.float32),
 ):
@@ -202,7 +201,7 @@ def plan(
     flank_s = wp.where(decision[e] == 0, 0.0, wp.max(0.0, pilot_flank_s[e, m] - rules.dt_act))
     if s.route == FLANKS and not inside:
         ahead = waypoint(bank_flow, flow_step, way_layer(map_slot[e], c), size[e], p, foot, WATCH_AHEAD)
-        flank_s = flank_left(s, flank_s, e, m, decision[e], ahead, alive, team, pack, chassis, noticed, track_since, track_seen, past_pos, track_pos)
+        flank_s = flank_left(s, flank_s, e, m, decision[e], ahead, team, pack, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
     pilot_flank_s[e, m] = flank_s
     way = way_to_zone(s, flank_s > 0.0, bank_flow, flow_step, map_slot[e], c, p, foot, size[e], zone[e])
     pilot_way[e, m] = way
@@ -215,9 +214,9 @@ def plan(
         spot = pilot_spot[e, m]
         d = wp.length(spot - p)
         away = unit2(p[0] - spot[0], p[1] - spot[1])
-        sees = pilot_age[e, m] == 0 and sight[e, m, j] == CLEAR
+        sees = pilot_sees[e, m] == 1
         side = side_of(s, seed[e], m, float(tick[e]) * rules.dt)
-        weak = wp.where(pilot_age[e, m] == 0, hp[e, j] / rules.max_hp[chassis[e, j]], 1.0)
+        weak = wp.where(pilot_age[e, m] == 0, pilot_weak[e, m], 1.0)
         wanted = fighting_distance(rules, s, c, heat[e, m], hp[e, m], weak, inside, cooldown[e, m, KINETIC] == 0 and sees)
         if s.ranges == FIXED:
             if d < wanted and not (c == HEAVY and inside):
@@ -228,7 +227,7 @@ def plan(
             wish = -away
         elif sees and inside and d < EXPOSED:
             wish = wish + wp.vec2(-away[1], away[0]) * (side * s.sidestep)
-        odds = odds_of(rules, s, e, m, alive, team, pos, hp, chassis, own * (track_since.shape[1] / 2) + pack[e, m], track_since)
+        odds = odds_of(rules, s, e, m, decision[e], alive, team, pack, pos, hp, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
         breaks = gives_way(rules, s, c, hp[e, m], heat[e, m], not inside, sees, odds)
         if s.retreat == R_ONCE:
             pilot_retreat_s[e, m] = retreat_left(pilot_retreat_s[e, m], breaks, rules.dt_act)

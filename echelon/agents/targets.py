@@ -4,11 +4,10 @@
 import warp as wp
 
 from echelon.agents.levels import FIRST_LEVEL, Choice, Paint, Skill
-from echelon.agents.tracks import OWN_SIGHT, PACK, UNKNOWN, known_hp, known_pos, known_row, known_vel
+from echelon.agents.tracks import FALLEN, PACK, SHUT_DOWN, UNKNOWN, Known, recall
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Chassis, Weapon
 from echelon.sim.geometry import arc_tan2, wrap_angle
-from echelon.sim.kernels.sensing import CLEAR, own_pack_paint
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.tables import Rules
 
@@ -43,22 +42,19 @@ FAR = wp.constant(1.0e9)
 
 
 @wp.func
-def threat(rules: Rules, e: int, m: int, j: int, known: wp.vec2i, spot: wp.vec3, hurt_hp: float, zone: wp.vec3, chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), paint: bool, sight: wp.array3d(dtype=wp.uint8)) -> float:
-    """How much a hostile is worth fighting; what it does counts only while it is in sight."""
-    c = chassis[e, j]
-    away = pos[e, m] - spot
+def threat(rules: Rules, p: wp.vec3, c: int, known: Known, zone: wp.vec3) -> float:
+    """How much a hostile of class c is worth fighting from p; what it does counts only while it is perceived."""
+    away = p - known.pos
     d = wp.length(away)
-    score = CLASS_WORTH[c] * (1.0 - HURT_COUNTS * hurt_hp / rules.max_hp[c]) - d / FADES_VOX
-    if paint:
+    score = CLASS_WORTH[c] * (1.0 - HURT_COUNTS * known.hp / rules.max_hp[c]) - d / FADES_VOX
+    if known.paint > 0.0:
         score += PAINT_COUNTS
-    if in_zone(zone, spot):
+    if in_zone(zone, known.pos):
         score += ZONE_COUNTS
-    if known[0] == 0:
-        if fallen[e, j] > 0 or shutdown[e, j] == 1:
-            score += DOWN_COUNTS
-        faces = wp.abs(wrap_angle(arc_tan2(away[1], away[0]) - yaw[e, j])) < AIMS_ANGLE
-        if faces and d < AIMS_RANGE and sight[e, m, j] == CLEAR:
-            score += AIMS_COUNTS
+    if known.marks & (FALLEN + SHUT_DOWN) != 0:
+        score += DOWN_COUNTS
+    if known.sees == 1 and d < AIMS_RANGE and wp.abs(wrap_angle(arc_tan2(away[1], away[0]) - known.yaw)) < AIMS_ANGLE:
+        score += AIMS_COUNTS
     return score
 
 
@@ -69,14 +65,14 @@ def mark_for_pack(
     # world
     zone: wp.array(dtype=wp.vec3),
     # state in
-    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_hp: wp.array3d(dtype=wp.float32), past_pos: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32),
+    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32),
     # state out
     pack_mark: wp.array2d(dtype=wp.int32), pack_focus: wp.array2d(dtype=wp.int32), pack_focus_since: wp.array2d(dtype=wp.int32),
 ):
     """Set a pack's mark, what its heavy fought last, and its focus: most threat to two members or more, kept a while."""
     e, p = wp.tid()
     now = decision[e]
-    side = p / (track_since.shape[1] / 2)
+    side = p / (watch_since.shape[1] / 2)
     mark = int(-1)
     expert = int(-1)
     for m in range(p * PACK, (p + 1) * PACK):
@@ -91,7 +87,7 @@ def mark_for_pack(
         kept = -1
     if kept >= 0:
         s = skills[script[e, expert] - LEVELLED]
-        if alive[e, kept] == 0 or known_row(s, e, expert, kept, now, team, pack, noticed, track_since, track_seen)[0] < 0:
+        if recall(s, e, expert, kept, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body).age < 0:
             kept = -1
         elif float(now - pack_focus_since[e, p]) * rules.dt_act >= FOCUS_KEPT_S:
             kept = -1
@@ -101,20 +97,17 @@ def mark_for_pack(
     best = int(-1)
     best_score = float(-FAR)
     for j in range(alive.shape[1]):
-        if alive[e, j] == 0 or team[e, j] == side:
+        if team[e, j] == side:
             continue
         total = float(0.0)
         members = int(0)
         for m in range(p * PACK, (p + 1) * PACK):
             if alive[e, m] == 1 and script[e, m] >= LEVELLED:
                 s = skills[script[e, m] - LEVELLED]
-                known = known_row(s, e, m, j, now, team, pack, noticed, track_since, track_seen)
-                if known[0] >= 0:
-                    spot = known_pos(s, e, j, now, known, past_pos, track_pos)
-                    if wp.length(spot - pos[e, m]) <= FOCUS_RANGE:
-                        members += 1
-                        paint = own_pack_paint(e, m, j, painted, painter, team, pack)
-                        total += threat(rules, e, m, j, known, spot, known_hp(e, j, known, hp, track_hp), zone[e], chassis, pos, yaw, fallen, shutdown, paint, sight)
+                known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
+                if known.age >= 0 and wp.length(known.pos - pos[e, m]) <= FOCUS_RANGE:
+                    members += 1
+                    total += threat(rules, pos[e, m], chassis[e, j], known, zone[e])
         if members >= 2 and total > best_score:
             best = j
             best_score = total
@@ -137,41 +130,38 @@ def appeal(rules: Rules, s: Skill, d: float, paint: bool, draw: float, score: fl
 @wp.kernel
 def choose_target(
     # rules
-    rules: Rules, skills: wp.array(dtype=Skill), sensor_range: wp.array(dtype=wp.float32),
+    rules: Rules, skills: wp.array(dtype=Skill),
     # world
     zone: wp.array(dtype=wp.vec3),
     # state in
-    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), sight: wp.array3d(dtype=wp.uint8), noticed: wp.array3d(dtype=wp.int32), track_since: wp.array3d(dtype=wp.int32), track_seen: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_hp: wp.array3d(dtype=wp.float32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), pack_mark: wp.array2d(dtype=wp.int32), pack_focus: wp.array2d(dtype=wp.int32),
+    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pack_mark: wp.array2d(dtype=wp.int32), pack_focus: wp.array2d(dtype=wp.int32),
     # state out
-    pilot_target: wp.array2d(dtype=wp.int32), pilot_target_since: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_drift: wp.array2d(dtype=wp.vec3),
+    pilot_target: wp.array2d(dtype=wp.int32), pilot_target_since: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_drift: wp.array2d(dtype=wp.vec3), pilot_sees: wp.array2d(dtype=wp.int32), pilot_weak: wp.array2d(dtype=wp.float32), pilot_paint: wp.array2d(dtype=wp.float32),
 ):
-    """Choose a pilot's target; what it knows of it is its age, where it is and how it moves."""
+    """Choose a pilot's target, and say what it believes of it."""
     e, m = wp.tid()
     if script[e, m] < LEVELLED:
         return
     s = skills[script[e, m] - LEVELLED]
     now = decision[e]
-    row = team[e, m] * (track_since.shape[1] / 2) + pack[e, m]
+    row = team[e, m] * (watch_since.shape[1] / 2) + pack[e, m]
     paints = rules.trigger_of[chassis[e, m], PAINTER] >= 0 and chassis[e, m] != MEDIUM
     before = pilot_target[e, m]
     best = int(-1)
     best_appeal = float(-FAR)
-    best_known = wp.vec2i(UNKNOWN, -1)
+    fought = Known()
+    fought.age = UNKNOWN
     for j in range(alive.shape[1]):
-        if alive[e, m] == 0 or alive[e, j] == 0 or team[e, j] == team[e, m]:
+        if alive[e, m] == 0 or team[e, j] == team[e, m]:
             continue
-        known = known_row(s, e, m, j, now, team, pack, noticed, track_since, track_seen)
-        if known[0] < 0:
+        known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
+        if known.age < 0:
             continue
-        spot = known_pos(s, e, j, now, known, past_pos, track_pos)
-        d = wp.length(spot - pos[e, m])
-        if s.knowledge == OWN_SIGHT and sight[e, m, j] != CLEAR and d > rules.radar * quality[e, m] * sensor_range[chassis[e, m]]:
-            continue
-        paint = own_pack_paint(e, m, j, painted, painter, team, pack)
+        d = wp.length(known.pos - pos[e, m])
         score = float(0.0)
         if s.choice >= THREAT:
-            score = threat(rules, e, m, j, known, spot, known_hp(e, j, known, hp, track_hp), zone[e], chassis, pos, yaw, fallen, shutdown, paint, sight)
-        wish = appeal(rules, s, d, paint, uniform01(seed[e], STREAM_AGENT, tick[e], m, 16 + j), score)
+            score = threat(rules, pos[e, m], chassis[e, j], known, zone[e])
+        wish = appeal(rules, s, d, known.paint > 0.0, uniform01(seed[e], STREAM_AGENT, tick[e], m, 16 + j), score)
         kept = s.choice == RANDOM and j == before and float(now - pilot_target_since[e, m]) * rules.dt_act < RANDOM_KEPT_S
         if s.choice == FOCUS and j == pack_focus[e, row] and d <= FOCUS_REACH:
             wish += FOCUS_COUNTS
@@ -181,11 +171,14 @@ def choose_target(
         if wish > best_appeal:
             best = j
             best_appeal = wish
-            best_known = known
+            fought = known
     if best != before or now == 0:
         pilot_target_since[e, m] = now
     pilot_target[e, m] = best
-    pilot_age[e, m] = best_known[0]
+    pilot_age[e, m] = fought.age
+    pilot_sees[e, m] = fought.sees
+    pilot_paint[e, m] = fought.paint
     if best >= 0:
-        pilot_spot[e, m] = known_pos(s, e, best, now, best_known, past_pos, track_pos)
-        pilot_drift[e, m] = known_vel(s, e, best, now, best_known, past_vel, track_vel)
+        pilot_spot[e, m] = fought.pos
+        pilot_drift[e, m] = fought.vel
+        pilot_weak[e, m] = fought.hp / rules.max_hp[chassis[e, best]]

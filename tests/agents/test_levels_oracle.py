@@ -63,9 +63,10 @@ def test_marks_and_targets_follow_the_rules(fights):
 
 def test_triggers_smoke_and_preferences_follow_the_rules(fights):
     pulled = np.zeros(26, int)
+    told, flow = fights
     for e in range(ENVS):
         memory, previous = Memory(), None
-        for before, after in ((b[e], a[e]) for b, a in fights[0]):
+        for before, after in ((b[e], a[e]) for b, a in told):
             memory.add(before)
             for m in np.flatnonzero(before.alive).tolist():
                 j = int(after.pilot_target[m])
@@ -73,7 +74,7 @@ def test_triggers_smoke_and_preferences_follow_the_rules(fights):
                 waited = float(previous.pilot_wait_s[m]) if previous else 0.0
                 shots, waited = triggers(memory, before, m, j, known, waited, prob=1.0)
                 want = np.zeros(26)
-                for column, value in (shots | operates(before, m, j, known)).items():
+                for column, value in (shots | operates(memory, before, after, m, known, flow)).items():
                     want[column] = value
                 got = np.where(np.arange(26) < 4, 0.0, after.actions[m])
                 where = f"mech {m} at decision {memory.now}, environment {e}"
@@ -95,7 +96,7 @@ def test_wishes_and_throttles_follow_the_rules(fights):
                 where = f"mech {m} at decision {t}, environment {e}"
                 flank[m] = flank_time(memory, before, m, flow, flank[m])
                 assert after.pilot_flank_s[m] == pytest.approx(flank[m]), where
-                wish, way, retreat[m] = planned(before, after, m, flow, retreat[m], flank[m])
+                wish, way, retreat[m] = planned(memory, before, after, m, flow, retreat[m], flank[m])
                 np.testing.assert_allclose(after.pilot_way[m], way, atol=1e-5, err_msg=where)
                 np.testing.assert_allclose(after.pilot_wish[m], wish, atol=2e-5, err_msg=where)
                 assert after.pilot_retreat_s[m] == pytest.approx(retreat[m]), where
@@ -109,21 +110,25 @@ def test_wishes_and_throttles_follow_the_rules(fights):
 
 
 def test_footing_follows_the_rules(fights):
-    detours, waits, escapes, turned_back = 0, 0, 0, 0
+    detours, waits, escapes, turned_back, hopped = 0, 0, 0, 0, 0
     for e in range(ENVS):
+        memory = Memory()
         for t, (before, after) in enumerate((b[e], a[e]) for b, a in fights[0]):
+            memory.add(before)
             for m in flown_by_levels(before):
                 where = f"mech {m} at decision {t}, environment {e}"
-                want = footing(before, after, m)
+                want = footing(memory, before, after, m)
                 np.testing.assert_allclose(after.pilot_move[m], want.move, atol=2e-5, err_msg=where)
-                assert after.pilot_turn[m] == want.turn, where
+                assert (after.pilot_turn[m], bool(after.pilot_hops[m])) == (want.turn, want.hops), where
                 for name in ("detour_s", "lost_s", "escape_s", "stay_s"):
                     assert getattr(after, f"pilot_{name}")[m] == pytest.approx(getattr(want, name), abs=1e-5), (
                         name,
                         where,
                     )
                 detours += want.turn > 0
+                hopped += want.hops
                 waits += np.hypot(*after.pilot_wish[m]) > 0.2 and not want.move.any()
                 escapes += want.escape_s == 1.25
                 turned_back += want.detour_s * before.pilot_detour_s[m] < 0 and before.pilot_lost_s[m] >= LEAVE_S - 1e-4
-    assert detours > 100 and waits > 0 and escapes > 5 and turned_back > 0, (detours, waits, escapes, turned_back)
+    assert detours > 100 and waits > 0 and escapes > 5 and turned_back > 0 and hopped > 5, (
+        detours, waits, escapes, turned_back, hopped)

@@ -35,7 +35,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["keep_history", "notice", "share_tracks", "mark_for_pack", "choose_target"], LEVELS),
     **dict.fromkeys(["plan", "steer"], MOVED),
     "find_footing": "agents/test_levels_oracle.py::test_footing_follows_the_rules",
-    **dict.fromkeys(["engage", "operate"], TRIGGERS),
+    **dict.fromkeys(["engage", "operate", "screen"], TRIGGERS),
     "fly_legacy": LEGACY,
     "watch_progress": "agents/test_legacy.py::test_progress_is_judged_against_what_a_legged_or_wading_mech_can_do",
     **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
