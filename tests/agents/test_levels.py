@@ -166,7 +166,8 @@ def test_a_lost_target_is_remembered_where_it_was_for_three_or_five_seconds(duel
         duel.place(5, MEDIUM, 12, MIDDLE, yaw=np.pi)
         fly(duel, skill, 0, decisions=3)
         assert duel["pilot_target"][0, 0] == 5
-        for k in range(22):
+        late = levels.delay_decisions(LEVELS[skill], 0.25)
+        for k in range(24):
             # out of sight: the sensing result itself is taken away
             duel.put("pos", (55, 55, 1.5), 5)
             visible = duel["visible"].copy()
@@ -174,7 +175,8 @@ def test_a_lost_target_is_remembered_where_it_was_for_three_or_five_seconds(duel
             duel.batch.set("visible", visible)
             duel.play("pilots", lambda: [x for x in duel.engine.decision() if x.phase.startswith("pilots")])
             still = duel["pilot_target"][0, 0] == 5
-            assert still == (duel["pilot_age"][0, 0] > 0) == ((k + 1) * 0.25 <= seconds), (skill, k)
+            assert still == ((k + 1 - late) * 0.25 <= seconds), (skill, k)
+            assert not still or duel["pilot_age"][0, 0] == max(0, k + 1 - late), (skill, k)
             if still:
                 np.testing.assert_allclose(duel["pilot_spot"][0, 0], (12, MIDDLE, 1.5), atol=1e-4)
             duel.batch.set("decision", duel["decision"] + 1)
