@@ -11,7 +11,7 @@ from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles import HEAVY, LIGHT, MECHS, MISSILE, SCOUT, ahead, count, distance, flat, hostile, left, living, wrap
-from tests.oracles_levels import DT_ACT, Memory, level_of
+from tests.oracles_levels import DT_ACT, Memory, level_of, pack_of
 from tests.oracles_triggers import DT, aim_bias
 from tests.oracles_world import MOVES
 
@@ -185,8 +185,22 @@ def way_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
     return shortest(s, m, flow, COVERED if route == Route.COVERED else FLANK if flanks else NO_LANE)
 
 
-def planned(memory: Memory, s, told, m: int, flow, retreat_s: float, flank_s: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """The wish, the way to the zone, and the time left of a retreat; ``told`` has the target that was chosen."""
+def gathers(s, m: int, waited_s: float) -> bool:
+    """Whether a pilot stays before a zone that hostiles alone hold, for packmates who can be there in time."""
+    level, mine = level_of(s, m), int(s.team[m])
+    away = [flat(s.zone[:2].astype(float) - s.pos[k][:2]) for k in range(count(s))]
+    alone = s.zone_tonnage[1 - mine] > 0 and not s.zone_tonnage[mine] > 0
+    left_s = level.gathers_s - waited_s
+    if left_s <= 0 or not alone or not s.zone[2] <= away[m] <= s.zone[2] + 20:
+        return False
+    mates = [k for k in pack_of(m) if k != m and s.alive[k]]
+    return any(4 < away[k] - away[m] <= MECHS[s.chassis[k]].speed * left_s for k in mates)
+
+
+def planned(
+    memory: Memory, s, told, m: int, flow, retreat_s: float, flank_s: float, waited_s: float
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """The wish, the way to the zone, time left of a retreat and time waited; ``told`` has the chosen target."""
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
     way = way_to_zone(s, m, flow, flank_s > 0)
     d_zone = flat(s.zone[:2] - p[:2])
@@ -198,6 +212,9 @@ def planned(memory: Memory, s, told, m: int, flow, retreat_s: float, flank_s: fl
         out = unit(p[:2] - s.zone[:2])
         off = np.clip(0.7 * s.zone[2] - d_zone, -1, 1)
         wish = unit(out * off + np.array([-out[1], out[0]]) * (-1 if mine else 1))
+    waited_s = 0.0 if memory.now == 0 else waited_s
+    if gathers(s, m, waited_s):
+        wish, waited_s = np.zeros(2), waited_s + DT_ACT
     if j >= 0:
         known = memory.known(level, m, j)
         spot = known.pos.astype(float)
@@ -220,7 +237,7 @@ def planned(memory: Memory, s, told, m: int, flow, retreat_s: float, flank_s: fl
             breaks = retreat_s > 0
         if breaks:
             wish = back + swing * 0.4 * side
-    return wish / max(1.0, flat(wish)), way, retreat_s
+    return wish / max(1.0, flat(wish)), way, retreat_s, waited_s
 
 
 def height(s, m: int) -> int:

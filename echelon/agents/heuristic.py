@@ -72,6 +72,7 @@ FIELDS: dict[str, Field] = {
     "pilot_hops": Field(I32, "EM", "1 while jets lead over what stands in the way"),
     "pilot_retreat_s": Field(F32, "EM", "time left of a retreat [s], -1 once it is over"),
     "pilot_flank_s": Field(F32, "EM", "time left off the shortest way to the zone [s]"),
+    "pilot_gather_s": Field(F32, "EM", "time that a pilot has waited for its pack before the zone [s]"),
     "pilot_wait_s": Field(F32, "EM", "time a launch has waited for paint [s]"),
 }
 

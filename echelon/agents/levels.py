@@ -201,6 +201,8 @@ class Level:
     jets: Jets = Jets.NEVER
     retreat: Retreat = Retreat.NEVER
     zone: Zone = Zone.WALK_IN
+    gathers_s: float = 0.0
+    """Before a zone that hostiles alone hold, waits for packmates who can be there so soon, and no longer [s]."""
     predicts: bool = False
     """Turns to where its target will be at the end of the decision."""
     hunts: bool = False
@@ -224,17 +226,18 @@ LEVELS: dict[str, Level] = {
         ewar=Ewar.ECM,
     ),
     "medium": Level(
-        aim_sigma_deg=4, delay_s=0.3, trigger_prob=0.68, knowledge=Knowledge.PACK, choice=Choice.PAINTED,
-        face_within_vox=25, sidestep=0.25, vent_above=0.75, cone_deg=11.5, missiles=Missiles.PAINT,
-        paint=Paint.NEAREST, prefers_target=True, ewar=Ewar.COOL, jets=Jets.UNSTICK, retreat=Retreat.ONCE,
+        aim_sigma_deg=4, delay_s=0.3, trigger_prob=0.85, knowledge=Knowledge.PACK, choice=Choice.PAINTED,
+        face_within_vox=25, sidestep=0.25, vent_above=0.75, vents_firing=0.5, cone_deg=11.5, opportunist=True,
+        missiles=Missiles.PAINT, paint=Paint.NEAREST, prefers_target=True, ewar=Ewar.COOL, jets=Jets.UNSTICK, retreat=Retreat.ONCE,
         zone=Zone.HOLD, searches=True,
     ),
     "hard": Level(
-        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=0.88, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
+        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=1.0, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
         ranges=Ranges.ADAPTS, face_within_vox=22, route=Route.COVERED, sidestep=0.4, sidestep_s=1.5, vent_above=0.9,
-        heat_limit=0.9, idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, checks_sight=True, missiles=Missiles.WAITS,
+        heat_limit=0.9, idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, opportunist=True, checks_sight=True,
+        missiles=Missiles.WAITS,
         paint=Paint.MARK, prefers_target=True, ewar=Ewar.AIDS, smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES,
-        retreat=Retreat.COOL, zone=Zone.BALANCE, hunts=True, searches=True, minds_rear=True,
+        retreat=Retreat.COOL, zone=Zone.BALANCE, hunts=True, searches=True, gathers_s=5, minds_rear=True,
     ),
     "expert": Level(
         aim_sigma_deg=0.5, delay_s=0.0, trigger_prob=1.0, knowledge=Knowledge.TEAM, memory_s=5, choice=Choice.FOCUS,
@@ -242,7 +245,7 @@ LEVELS: dict[str, Level] = {
         vent_above=0.97, heat_limit=0.97, idle_vent=0.0, vents_firing=0.0, best_first=True, cone_deg=11.5,
         checks_sight=True, predicts=True, opportunist=True, missiles=Missiles.THRIFTY, paint=Paint.FOCUS,
         prefers_target=True, ewar=Ewar.SILENT, smoke=Smoke.COVERING, jets=Jets.TACTICAL, retreat=Retreat.ODDS,
-        zone=Zone.BALANCE, hunts=True, searches=True, minds_rear=True,
+        zone=Zone.BALANCE, hunts=True, searches=True, gathers_s=8, minds_rear=True,
     ),
 }  # fmt: skip
 """The levels, weakest first. Where a dial differs from the first design it was chosen by playing levels against each
@@ -302,6 +305,7 @@ class Skill:
     zone: wp.int32
     hunts: wp.int32
     searches: wp.int32
+    gathers_s: wp.float32
     predicts: wp.int32
     minds_rear: wp.int32
 

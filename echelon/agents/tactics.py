@@ -10,7 +10,7 @@ from echelon.agents.footing import CALM_S
 from echelon.agents.levels import Ranges, Retreat, Skill, Zone
 from echelon.agents.routes import FLANKS, HOLD_SHARE, WATCH_AHEAD, flank_left, go_round, walk, way_to_zone
 from echelon.agents.targets import LEVELLED
-from echelon.agents.tracks import recall
+from echelon.agents.tracks import PACK, recall
 from echelon.env.referee import in_zone
 from echelon.env.reward import contested
 from echelon.nav.steering import unit2, way_layer, waypoint
@@ -38,6 +38,8 @@ RANGE_BAND = wp.constant(2.0)
 """Error of the fighting distance that asks for full throttle [vox]."""
 FIGHT_MARGIN = wp.constant(5.0)
 """A pilot manoeuvres against a target nearer than its fighting distance and this much [vox]."""
+GATHER_RING, TOGETHER = wp.constant(20.0), wp.constant(4.0)
+"""Distance from the zone's edge at which packs gather, and by which a packmate may be farther from it [vox]."""
 HOT, HURT, WEAK_TARGET = wp.constant(0.6), wp.constant(0.4), wp.constant(0.25)
 ENTER_BALANCE = wp.constant(-20.0)
 """Tonnage in the zone, own less theirs with oneself added, at which one enters [t]."""
@@ -142,6 +144,25 @@ def retreat_left(left_s: float, breaks: bool, dt_act: float) -> float:
 
 
 @wp.func
+def gathers(
+    rules: Rules, s: Skill, e: int, m: int, waited_s: float, zone: wp.vec3, held: wp.vec2, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3),
+) -> bool:
+    """Whether a pilot waits for those of its pack who come after it, before a zone that hostiles alone hold."""
+    p = pos[e, m]
+    own = team[e, m]
+    to_zone = xy_length(wp.vec3(zone[0] - p[0], zone[1] - p[1], 0.0))
+    if waited_s >= s.gathers_s or to_zone > zone[2] + GATHER_RING or held[own] > 0.0 or held[1 - own] <= 0.0:
+        return False
+    first = m - m % PACK
+    for k in range(first, first + PACK):
+        if k != m and alive[e, k] == 1:
+            behind = xy_length(wp.vec3(zone[0] - pos[e, k][0], zone[1] - pos[e, k][1], 0.0)) - to_zone
+            if behind > TOGETHER and behind <= rules.max_speed[chassis[e, k]] * (s.gathers_s - waited_s):
+                return True
+    return False
+
+
+@wp.func
 def odds_of(
     rules: Rules, s: Skill, e: int, m: int, now: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), chassis: wp.array2d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3),
 ) -> float:
@@ -185,7 +206,7 @@ def plan(
     # state in
     script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), score: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_weak: wp.array2d(dtype=wp.float32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_escape_s: wp.array2d(dtype=wp.float32),
     # state out
-    pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_retreat_s: wp.array2d(dtype=wp.float32), pilot_flank_s: wp.array2d(dtype=wp.float32),
+    pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_retreat_s: wp.array2d(dtype=wp.float32), pilot_flank_s: wp.array2d(dtype=wp.float32), pilot_gather_s: wp.array2d(dtype=wp.float32),
 ):
     """Decide how a pilot wants to move: walk, fight or give way."""
     e, m = wp.tid()
@@ -207,6 +228,11 @@ def plan(
     pilot_way[e, m] = way
     go = enters(s, zone_tonnage[e][own], zone_tonnage[e][1 - own], rules.tonnage[c], score[e][own] < score[e][1 - own])
     wish = walk(s, p, way, zone[e], go)
+    waited_s = wp.where(decision[e] == 0, 0.0, pilot_gather_s[e, m])
+    if not inside and gathers(rules, s, e, m, waited_s, zone[e], zone_tonnage[e], alive, team, chassis, pos):
+        wish = wp.vec2(0.0, 0.0)
+        waited_s += rules.dt_act
+    pilot_gather_s[e, m] = waited_s
     j = pilot_target[e, m]
     if s.searches == 1 and go and inside and j < 0 and contested(zone_tonnage[e]):
         wish = go_round(p, zone[e], own)

@@ -27,7 +27,7 @@ FACTS: dict[str, Callable[[Battle, slice, np.random.Generator], None]] = {
     "alive": lambda b, who, rng: b.put("alive", rng.integers(0, 2, 5), who),
     "heat": lambda b, who, rng: b.put("heat", rng.uniform(0, 100, 5), who),
     "cooldown": lambda b, who, rng: b.put("cooldown", rng.integers(0, 9, (5, 5)), who),
-    "paint": lambda b, who, rng: (b.put("painted", 90, who), b.put("painter", rng.integers(0, 5, 5), who)),
+    "paint": lambda b, who, rng: (b.put("painted", rng.integers(0, 2, 5) * 90, who), b.put("painter", rng.integers(0, 5, 5), who)),
     "visible": lambda b, who, rng: blind(b, "visible", who, rng),
     "sight": lambda b, who, rng: blind(b, "sight", who, rng),
 }
@@ -121,7 +121,7 @@ def late(field: Battle, skill: str, fact: str, seed: int) -> tuple[np.ndarray, n
 @pytest.mark.parametrize("fact", FACTS)
 @pytest.mark.parametrize("skill", SLOW)
 def test_what_became_of_a_hostile_is_known_after_the_reaction_time_and_not_before(field, skill, fact):
-    for seed in range(4):
+    for seed in range(8):
         truth, change = late(field, skill, fact, seed)
         np.testing.assert_array_equal(truth[:-1], change[:-1], err_msg=f"seed {seed}")
 

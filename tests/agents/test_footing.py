@@ -142,8 +142,11 @@ def test_who_sees_nobody_in_a_contested_zone_goes_round(skill, searches):
     battle.close()
 
 
-@pytest.mark.parametrize(("skill", "vents"), [("medium", False), ("hard", True), ("expert", True)])
-def test_the_upper_levels_vent_while_they_fire(skill, vents):
+@pytest.mark.parametrize(
+    ("skill", "heat", "vents"),
+    [("easy", 75.0, False), ("medium", 45.0, False), ("medium", 55.0, True), ("hard", 45.0, True), ("expert", 5.0, True)],
+)
+def test_from_medium_on_they_vent_while_they_fire(skill, heat, vents):
     battle = Battle(pilots=install)
     battle.empty()
     battle.place(0, Chassis.MEDIUM, 20, MIDDLE)
@@ -153,7 +156,7 @@ def test_the_upper_levels_vent_while_they_fire(skill, vents):
     battle.put("script", script_of(skill), 0)
     both = []
     for _ in range(12):
-        battle.put("heat", 50.0, 0)
+        battle.put("heat", heat, 0)
         battle.put("hp", 200.0, 5)
         battle.put("hp", 150.0, 0)
         battle.put("cooldown", 0)

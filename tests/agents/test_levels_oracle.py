@@ -87,26 +87,31 @@ def test_triggers_smoke_and_preferences_follow_the_rules(fights):
 
 def test_wishes_and_throttles_follow_the_rules(fights):
     told, flow = fights
-    jumps, phases, elsewhere = 0, set(), {"hard": 0, "expert": 0}
+    jumps, held_back, phases, elsewhere = 0, 0, set(), {"hard": 0, "expert": 0}
     for e in range(ENVS):
-        memory, retreat, flank = Memory(), np.zeros(20), np.zeros(20)
+        memory, retreat, flank, waited = Memory(), np.zeros(20), np.zeros(20), np.zeros(20)
         for t, (before, after) in enumerate((b[e], a[e]) for b, a in told):
             memory.add(before)
             for m in flown_by_levels(before):
                 where = f"mech {m} at decision {t}, environment {e}"
                 flank[m] = flank_time(memory, before, m, flow, flank[m])
                 assert after.pilot_flank_s[m] == pytest.approx(flank[m]), where
-                wish, way, retreat[m] = planned(memory, before, after, m, flow, retreat[m], flank[m])
+                wish, way, retreat[m], gathered = planned(
+                    memory, before, after, m, flow, retreat[m], flank[m], waited[m]
+                )
                 np.testing.assert_allclose(after.pilot_way[m], way, atol=1e-5, err_msg=where)
                 np.testing.assert_allclose(after.pilot_wish[m], wish, atol=2e-5, err_msg=where)
                 assert after.pilot_retreat_s[m] == pytest.approx(retreat[m]), where
+                assert after.pilot_gather_s[m] == pytest.approx(gathered), where
+                held_back += gathered > waited[m]
+                waited[m] = gathered
                 np.testing.assert_allclose(after.actions[m, :4], steered(before, after, m), atol=1e-4, err_msg=where)
                 level = level_of(before, m)
                 if level.route >= Route.COVERED and shortest(before, m, flow) @ way < 0.999:
                     elsewhere[next(name for name in LEVELS if LEVELS[name] == level)] += 1
                 jumps += after.actions[m, 2] > 0
                 phases.add(int(after.pilot_phase[m]))
-    assert jumps > 0 and len(phases) > 1 and min(elsewhere.values()) > 10, elsewhere
+    assert jumps > 0 and held_back > 5 and len(phases) > 1 and min(elsewhere.values()) > 10, (held_back, elsewhere)
 
 
 def test_footing_follows_the_rules(fights):
