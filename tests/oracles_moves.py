@@ -270,7 +270,8 @@ def steered(s, told, m: int) -> np.ndarray:
     flees = level.unsticks == Unstick.LOOKS and told.pilot_escape_s[m] > 0
     over = level.jets >= Jets.OBSTACLES and (told.pilot_stuck_s[m] > 0.5 or told.pilot_hops[m])
     wants = level.jets != Jets.NEVER and bool(shaken or phase != NORMAL or flees or over)
-    jump = float(MECHS[s.chassis[m]].jet > 0 and wants and height(s, m) < 6)
+    apex = height(s, m) + max(0.0, float(s.vel[m][2])) ** 2 / (2 * 9.81)
+    jump = float(MECHS[s.chassis[m]].jet > 0 and wants and apex < 6)
     if phase != NORMAL and (not jump or s.vel[m][2] <= 0):
         backs = phase == BACKING_OUT and told.pilot_timer_s[m] <= 1.0
         forward, strafe = (-1.0 if backs else 0.0), (0.0 if phase == BACKING_OUT else float(told.pilot_side[m]))

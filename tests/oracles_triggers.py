@@ -21,6 +21,7 @@ from tests.oracles import (
     MISSILE,
     PAINTER,
     SCOUT,
+    SHOTS,
     SMOKE,
     ahead,
     count,
@@ -108,6 +109,17 @@ def wants(memory: Memory, level: Level, s, m: int, weapon: int, j: int, known: K
     return weapon != GAUSS or sees or not level.checks_sight
 
 
+def barred(level: Level, s, m: int, weapon: int, spot) -> bool:
+    """A cell that stops rounds lies right before the muzzle."""
+    half, to_target = MECHS[s.chassis[m]].half[2], np.asarray(spot, float) - s.pos[m]
+    if level.muzzle_vox == 0 or weapon in (*HITSCAN, PAINTER):
+        return False
+    muzzle = s.pos[m] + np.array([0, 0, half + 0.5 if weapon == MISSILE else 0.8 * half], np.float32)
+    way = to_target / np.linalg.norm(to_target) + [0, 0, 0.5] if weapon == MISSILE else spot - muzzle
+    end = (muzzle + way / np.linalg.norm(way) * level.muzzle_vox).astype(np.float32)
+    return cast(SHOTS[s.material], muzzle, end, include_end=True) is not None
+
+
 def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: float, prob: float):
     """The action columns a pilot pulls, its vent among them, and how long it has waited for paint [s]."""
     level, chassis = level_of(s, m), int(s.chassis[m])
@@ -123,7 +135,8 @@ def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: f
             if slot is None or s.cooldown[m, GUNS[weapon].timer] > TICKS:
                 continue
             fits = plan + GUNS[weapon].heat <= min(level.heat_limit, 1e9) * cap
-            if fits and wants(memory, level, s, m, weapon, j, known, awaited):
+            wanted = fits and wants(memory, level, s, m, weapon, j, known, awaited)
+            if wanted and not barred(level, s, m, weapon, known.pos):
                 pulled[COLUMN[slot]] = 1.0
                 plan += GUNS[weapon].heat
     warm = level.vents_firing if pulled else level.idle_vent
@@ -164,7 +177,10 @@ def in_the_open(memory: Memory, s, m: int, flow) -> bool:
         ahead_at = ways.ahead(p, foot, cells)
         if ahead_at is None:
             return True
-        if cast(SIGHT[s.material], np.array(eyes[0][1], np.float32), np.array([*ahead_at, p[2]], np.float32)) is not None:
+        if (
+            cast(SIGHT[s.material], np.array(eyes[0][1], np.float32), np.array([*ahead_at, p[2]], np.float32))
+            is not None
+        ):
             return False
     return True
 

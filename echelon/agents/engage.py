@@ -10,8 +10,9 @@ from echelon.agents.steer import aim_error
 from echelon.agents.targets import LEVELLED, PAINTER
 from echelon.agents.tracks import PACK, SHUT_DOWN, recall
 from echelon.sim.arsenal import Chassis, Guidance, Weapon
-from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, wrap_angle
-from echelon.sim.kernels.fire import in_arc
+from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, unit3, wrap_angle
+from echelon.sim.kernels.fire import in_arc, muzzle_height
+from echelon.sim.raycast import cast_ray
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.tables import Rules
 
@@ -89,6 +90,16 @@ def fires_at(rules: Rules, s: Skill, w: int, d: float, error: float, sees: bool,
 
 
 @wp.func
+def barred(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, rules: Rules, s: Skill, w: int, c: int, p: wp.vec3, spot: wp.vec3) -> bool:
+    """Whether something right before its muzzle would stop a round that a mech of class c at ``p`` fires at ``spot``."""
+    muzzle = p + wp.vec3(0.0, 0.0, muzzle_height(rules, w, rules.half[c][2]))
+    way = unit3(spot - muzzle)
+    if rules.weapon_guidance[w] == HOMING:
+        way = unit3(unit3(spot - p) + wp.vec3(0.0, 0.0, rules.loft))
+    return cast_ray(plane, e, size, muzzle, muzzle + way * s.muzzle_vox, True)[0] >= 0.0
+
+
+@wp.func
 def offers(rules: Rules, s: Skill, w: int, e: int, m: int, now: int, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3)) -> bool:
     """Whether some hostile in sight, whichever it is, stands in the range and arc of a hitscan weapon."""
     cs = cos_sin(yaw[e, m])
@@ -123,6 +134,8 @@ def paints_now(s: Skill, rules: Rules, d: float, sees: bool, paint: bool, left_s
 def engage(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill),
+    # world
+    shot_plane: wp.array3d(dtype=wp.uint64), size: wp.array(dtype=wp.vec3i),
     # state in
     script: wp.array2d(dtype=wp.int32), weapon_prob: wp.array(dtype=wp.float32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_paint: wp.array2d(dtype=wp.float32), pilot_spot: wp.array2d(dtype=wp.vec3),
     # out
@@ -172,6 +185,8 @@ def engage(
                 wants = fires_at(rules, s, w, d, error, sees, current)
                 if not wants and s.opportunist == 1 and rules.weapon_guidance[w] == HITSCAN:
                     wants = offers(rules, s, w, e, m, now, team, pack, pos, yaw, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
+            if wants and s.muzzle_vox > 0.0 and rules.weapon_guidance[w] != HITSCAN:
+                wants = not barred(shot_plane, e, size[e], rules, s, w, c, pos[e, m], spot)
             ready = cooldown[e, m, rules.weapon_cooldown[w]] <= rules.ticks_per_decision
             if wants and ready and plan + rules.weapon_heat[w] <= s.heat_limit * cap:
                 actions[e, m, column_of(t)] = 1.0

@@ -192,6 +192,8 @@ class Level:
     """Fires lasers and flamers at whatever is in reach when its target is not."""
     checks_sight: bool = False
     """Does not fire its gauss blind; the autocannon's many rounds are worth it."""
+    muzzle_vox: float = 0.0
+    """Fires no round that would burst on terrain or wrecks so near before its muzzle [vox]."""
     missiles: Missiles = Missiles.NEVER
     paint: Paint = Paint.NEVER
     prefers_target: bool = False
@@ -228,22 +230,21 @@ LEVELS: dict[str, Level] = {
     "medium": Level(
         aim_sigma_deg=4, delay_s=0.3, trigger_prob=0.85, knowledge=Knowledge.PACK, choice=Choice.PAINTED,
         face_within_vox=25, sidestep=0.25, vent_above=0.75, vents_firing=0.5, cone_deg=11.5, opportunist=True,
-        missiles=Missiles.PAINT, paint=Paint.NEAREST, prefers_target=True, ewar=Ewar.COOL, jets=Jets.UNSTICK, retreat=Retreat.ONCE,
-        zone=Zone.HOLD, searches=True,
+        missiles=Missiles.PAINT, paint=Paint.NEAREST, prefers_target=True, ewar=Ewar.COOL,
+        jets=Jets.UNSTICK, retreat=Retreat.ONCE, zone=Zone.HOLD, searches=True,
     ),
     "hard": Level(
         aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=1.0, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
         ranges=Ranges.ADAPTS, face_within_vox=22, route=Route.COVERED, sidestep=0.4, sidestep_s=1.5, vent_above=0.9,
         heat_limit=0.9, idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, opportunist=True, checks_sight=True,
-        missiles=Missiles.WAITS,
-        paint=Paint.MARK, prefers_target=True, ewar=Ewar.AIDS, smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES,
-        retreat=Retreat.COOL, zone=Zone.BALANCE, hunts=True, searches=True, gathers_s=5, minds_rear=True,
+        muzzle_vox=3, missiles=Missiles.WAITS, paint=Paint.MARK, prefers_target=True, ewar=Ewar.AIDS,
+        smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES, retreat=Retreat.COOL, zone=Zone.BALANCE, hunts=True, searches=True, gathers_s=5, minds_rear=True,
     ),
     "expert": Level(
         aim_sigma_deg=0.5, delay_s=0.0, trigger_prob=1.0, knowledge=Knowledge.TEAM, memory_s=5, choice=Choice.FOCUS,
         ranges=Ranges.KITES, face_within_vox=22, route=Route.FLANKS, sidestep=0.4, sidestep_s=1.4, sidestep_random=True,
         vent_above=0.97, heat_limit=0.97, idle_vent=0.0, vents_firing=0.0, best_first=True, cone_deg=11.5,
-        checks_sight=True, predicts=True, opportunist=True, missiles=Missiles.THRIFTY, paint=Paint.FOCUS,
+        checks_sight=True, muzzle_vox=3, predicts=True, opportunist=True, missiles=Missiles.THRIFTY, paint=Paint.FOCUS,
         prefers_target=True, ewar=Ewar.SILENT, smoke=Smoke.COVERING, jets=Jets.TACTICAL, retreat=Retreat.ODDS,
         zone=Zone.BALANCE, hunts=True, searches=True, gathers_s=8, minds_rear=True,
     ),
@@ -295,6 +296,7 @@ class Skill:
     cone: wp.float32
     checks_sight: wp.int32
     opportunist: wp.int32
+    muzzle_vox: wp.float32
     missiles: wp.int32
     paint: wp.int32
     prefers_target: wp.int32

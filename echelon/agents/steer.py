@@ -47,6 +47,13 @@ def height(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, p: wp.vec
 
 
 @wp.func
+def coasts(rules: Rules, vz: float) -> float:
+    """How much farther a mech rises without jets [vox]."""
+    up = wp.max(0.0, vz)
+    return up * up / (2.0 * rules.gravity)
+
+
+@wp.func
 def lifts(s: Skill, escapes: bool, hops: bool, inbound: bool, near: float, stuck: bool) -> bool:
     """Whether a pilot wants to rise."""
     if s.jets >= JET_TACTICAL and (inbound or near < MELEE):
@@ -109,7 +116,8 @@ def steer(
     jump = float(0.0)
     escapes = phase != NORMAL or (s.unsticks == LOOKS and pilot_escape_s[e, m] > 0.0)
     if rules.max_jet[c] > 0.0 and lifts(s, escapes, pilot_hops[e, m] == 1, inbound, near, pilot_stuck_s[e, m] > STUCK_SOON):
-        if height(move_plane, e, size[e], pos[e, m], pos[e, m][2] - rules.half[c][2]) < HOP_VOX:
+        free = float(height(move_plane, e, size[e], pos[e, m], pos[e, m][2] - rules.half[c][2]))
+        if free + coasts(rules, vel[e, m][2]) < float(HOP_VOX):
             jump = 1.0
     if phase != NORMAL and (jump == 0.0 or vel[e, m][2] <= 0.0):
         forward = 0.0

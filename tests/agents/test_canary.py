@@ -27,7 +27,7 @@ FACTS: dict[str, Callable[[Battle, slice, np.random.Generator], None]] = {
     "alive": lambda b, who, rng: b.put("alive", rng.integers(0, 2, 5), who),
     "heat": lambda b, who, rng: b.put("heat", rng.uniform(0, 100, 5), who),
     "cooldown": lambda b, who, rng: b.put("cooldown", rng.integers(0, 9, (5, 5)), who),
-    "paint": lambda b, who, rng: (b.put("painted", rng.integers(0, 2, 5) * 90, who), b.put("painter", rng.integers(0, 5, 5), who)),
+    "paint": lambda b, who, rng: paint(b, who, rng),
     "visible": lambda b, who, rng: blind(b, "visible", who, rng),
     "sight": lambda b, who, rng: blind(b, "sight", who, rng),
 }
@@ -36,6 +36,12 @@ UNSEEN = tuple(name for name in FACTS if name not in ("visible", "sight", "paint
 """What may change about a mech that nobody perceives, who is not painted either."""
 SLOW = tuple(name for name, level in LEVELS.items() if level.delay_s > 0)
 DECISIONS = 8
+
+
+def paint(battle: Battle, who: slice, rng: np.random.Generator) -> None:
+    """Have blue paint half of red."""
+    battle.put("painted", rng.integers(0, 2, 5) * 90, who)
+    battle.put("painter", rng.integers(0, 5, 5), who)
 
 
 def blind(battle: Battle, sense: str, who: slice, rng: np.random.Generator) -> None:

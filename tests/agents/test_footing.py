@@ -144,7 +144,13 @@ def test_who_sees_nobody_in_a_contested_zone_goes_round(skill, searches):
 
 @pytest.mark.parametrize(
     ("skill", "heat", "vents"),
-    [("easy", 75.0, False), ("medium", 45.0, False), ("medium", 55.0, True), ("hard", 45.0, True), ("expert", 5.0, True)],
+    [
+        ("easy", 75.0, False),
+        ("medium", 45.0, False),
+        ("medium", 55.0, True),
+        ("hard", 45.0, True),
+        ("expert", 5.0, True),
+    ],
 )
 def test_from_medium_on_they_vent_while_they_fire(skill, heat, vents):
     battle = Battle(pilots=install)

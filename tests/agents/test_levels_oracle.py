@@ -8,10 +8,11 @@ import pytest
 from echelon.agents.heuristic import install
 from echelon.agents.levels import FIRST_LEVEL, LEVELS, Route
 from tests.env.battle import Battle
+from tests.oracles import CARRIED
 from tests.oracles_footing import LEAVE_S, footing
 from tests.oracles_levels import Memory, level_of, marks, target
 from tests.oracles_moves import flank_time, flown_by_levels, planned, shortest, steered
-from tests.oracles_triggers import operates, triggers
+from tests.oracles_triggers import barred, operates, triggers
 from tests.parity.scenes import clutter, scatter, snapshots
 
 ENVS, DECISIONS = 10, 24
@@ -62,7 +63,7 @@ def test_marks_and_targets_follow_the_rules(fights):
 
 
 def test_triggers_smoke_and_preferences_follow_the_rules(fights):
-    pulled = np.zeros(26, int)
+    pulled, held = np.zeros(26, int), 0
     told, flow = fights
     for e in range(ENVS):
         memory, previous = Memory(), None
@@ -73,6 +74,8 @@ def test_triggers_smoke_and_preferences_follow_the_rules(fights):
                 known = memory.known(level_of(before, m), m, j) if j >= 0 else None
                 waited = float(previous.pilot_wait_s[m]) if previous else 0.0
                 shots, waited = triggers(memory, before, m, j, known, waited, prob=1.0)
+                guns = CARRIED[int(before.chassis[m])] if known else ()
+                held += any(barred(level_of(before, m), before, m, weapon, known.pos) for weapon in guns)
                 want = np.zeros(26)
                 for column, value in (shots | operates(memory, before, after, m, known, flow)).items():
                     want[column] = value
@@ -82,7 +85,7 @@ def test_triggers_smoke_and_preferences_follow_the_rules(fights):
                 assert after.pilot_wait_s[m] == pytest.approx(waited), where
                 pulled += want != 0
             previous = after
-    assert (pulled[[4, 5, 6, 7, 8, 9, 14, 17]] > 0).all(), pulled
+    assert (pulled[[4, 5, 6, 7, 8, 9, 14, 17]] > 0).all() and held > 10, (pulled, held)
 
 
 def test_wishes_and_throttles_follow_the_rules(fights):
@@ -136,4 +139,9 @@ def test_footing_follows_the_rules(fights):
                 escapes += want.escape_s == 1.25
                 turned_back += want.detour_s * before.pilot_detour_s[m] < 0 and before.pilot_lost_s[m] >= LEAVE_S - 1e-4
     assert detours > 100 and waits > 0 and escapes > 5 and turned_back > 0 and hopped > 5, (
-        detours, waits, escapes, turned_back, hopped)
+        detours,
+        waits,
+        escapes,
+        turned_back,
+        hopped,
+    )

@@ -1,0 +1,179 @@
+"""What the upper levels do that the lower ones do not: gather, go over obstacles, screen themselves, time their missiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from echelon.agents.heuristic import install, script_of
+from echelon.agents.levels import LEVELS
+from echelon.sim.arsenal import CHASSIS, Chassis
+from tests.env.battle import Battle
+from tests.oracles import MISSILE
+
+SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
+SECONDARY, SPECIAL = 6, 8
+MIDDLE = 30.0
+
+
+@pytest.fixture(scope="module")
+def field():
+    made = Battle(pilots=install)
+    yield made
+    made.close()
+
+
+def begin(battle: Battle, zone: tuple[float, float, float] = (30.0, 30.0, 6.0)) -> None:
+    """Nobody on the field, no memories."""
+    battle.engine.reset()
+    battle.empty()
+    battle.batch["weapon_prob"].fill_(1.0)
+    battle.batch["script"].fill_(0)
+    battle.batch.set("zone", np.array([zone], np.float32))
+
+
+def decide(battle: Battle, decisions: int) -> np.ndarray:
+    """What blue's first mech does at the last of some decisions of a scene in which nothing moves."""
+    for k in range(decisions):
+        battle.batch.set("decision", np.array([k], np.int32))
+        battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
+    return battle["actions"][0, 0].copy()
+
+
+@pytest.mark.parametrize(
+    ("skill", "held", "behind", "waits"),
+    [
+        ("medium", (0, 85), 10, False),
+        ("hard", (0, 85), 10, True),
+        ("expert", (0, 85), 10, True),
+        ("expert", (0, 0), 10, False),
+        ("expert", (35, 85), 10, False),
+        ("expert", (0, 85), 2, False),
+        ("expert", (0, 85), -8, False),
+    ],
+)
+def test_a_pack_gathers_before_a_zone_that_hostiles_alone_hold(field, skill, held, behind, waits):
+    """It waits for a packmate who comes after it, while nobody of its own is in there yet."""
+    begin(field, zone=(50.0, 30.0, 6.0))
+    field.place(0, LIGHT, 30.0, MIDDLE)
+    field.place(1, LIGHT, 30.0 - behind, MIDDLE + 4)
+    field.put("script", script_of(skill), slice(0, 2))
+    field.batch.set("zone_tonnage", np.array([held], np.float32))
+    field.look()
+    decide(field, 1)
+    assert (np.hypot(*field["pilot_wish"][0, 0]) < 0.01) == waits
+
+
+@pytest.mark.parametrize("skill", ["hard", "expert"])
+def test_nobody_waits_longer_than_his_level_does(field, skill):
+    begin(field, zone=(50.0, 30.0, 6.0))
+    field.place(0, LIGHT, 30.0, MIDDLE)
+    field.place(1, LIGHT, 20.0, MIDDLE)
+    field.put("script", script_of(skill), 0)
+    field.batch.set("zone_tonnage", np.array([(0, 85)], np.float32))
+    field.look()
+    waited = 0
+    for k in range(60):
+        field.batch.set("decision", np.array([k], np.int32))
+        field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+        waited += np.hypot(*field["pilot_wish"][0, 0]) < 0.01
+    assert 0 < waited * 0.25 <= LEVELS[skill].gathers_s
+
+
+@pytest.mark.parametrize(
+    ("skill", "chassis", "over"), [("hard", LIGHT, True), ("medium", LIGHT, False), ("hard", MEDIUM, False)]
+)
+def test_jets_lead_over_a_low_obstacle_that_the_way_does_not_know(field, skill, chassis, over):
+    begin(field)
+    field.place(0, chassis, 10.0, MIDDLE)
+    plane = field["move_plane"].copy()
+    plane[0, :, 16:18] |= np.uint64(0b1111)
+    field.batch.set("move_plane", plane)
+    field.put("script", script_of(skill), 0)
+    field.look()
+    for _ in range(16):
+        field.step()
+    assert (field["pos"][0, 0, 0] > 18) == over, field["pos"][0, 0]
+
+
+def test_a_scout_that_flees_upward_does_not_hang_under_the_ceiling(field):
+    begin(field)
+    field.place(0, SCOUT, 20.0, MIDDLE)
+    field.place(5, HEAVY, 22.5, MIDDLE, yaw=np.pi)
+    field.put("script", script_of("expert"), 0)
+    field.look()
+    top = []
+    for _ in range(40):
+        field.put("hp", CHASSIS[SCOUT].hp, 0)
+        field.put("pos", [*field["pos"][0, 0, :2], 2.0], 5)
+        field.put("pos", [22.5, MIDDLE, field["pos"][0, 0, 2]], 5)
+        field.put("pos", [20.0, MIDDLE, field["pos"][0, 0, 2]], 0)
+        field.look()
+        field.step()
+        top.append(float(field["pos"][0, 0, 2]) - 0.9)
+    assert 3.0 < max(top) < 9.0, top
+
+
+@pytest.mark.parametrize(
+    ("skill", "shield", "drawn", "launches"),
+    [
+        ("hard", True, False, True),
+        ("expert", False, False, True),
+        ("expert", True, False, False),
+        ("expert", True, True, True),
+    ],
+)
+def test_an_expert_launches_past_a_shield_only_while_it_is_busy(field, skill, shield, drawn, launches):
+    """Busy it is likely to be when another missile of the own side gets there less than its cooldown before."""
+    begin(field)
+    field.place(0, HEAVY, 10.0, MIDDLE)
+    field.place(1, SCOUT, 20.0, MIDDLE + 20)
+    field.place(5, MEDIUM, 40.0, MIDDLE, yaw=np.pi)
+    if shield:
+        field.place(6, HEAVY, 43.0, MIDDLE + 3, yaw=np.pi)
+    field.put("painted", 90, 5)
+    field.put("painter", 1, 5)
+    if drawn:
+        weapons, places = field["round_weapon"].copy(), field["round_pos"].copy()
+        weapons[0, 2, 0], places[0, 2, 0] = MISSILE, (14.0, MIDDLE, 4.0)
+        field.batch.set("round_weapon", weapons)
+        field.batch.set("round_pos", places)
+    field.put("script", script_of(skill), 0)
+    field.look()
+    assert bool(decide(field, 3)[SECONDARY]) == launches
+    field.put("round_weapon", -1)
+
+
+@pytest.mark.parametrize(
+    ("skill", "distance", "cover", "throws"),
+    [
+        ("expert", 15.0, False, True),
+        ("hard", 15.0, False, False),
+        ("expert", 15.0, True, False),
+        ("expert", 24.0, False, False),
+        ("expert", 6.0, False, False),
+    ],
+)
+def test_an_expert_screens_itself_where_the_way_is_open(field, skill, distance, cover, throws):
+    """From a hostile too far to shoot at and near enough to be shot by, unless cover is near on the way."""
+    begin(field, zone=(50.0, 50.0, 5.0))
+    field.place(0, LIGHT, 20.0, 40.0, yaw=-np.pi / 2)
+    field.place(5, HEAVY, 20.0, 40.0 - distance, yaw=np.pi / 2)
+    planes = field["sight_plane"].copy()
+    if cover:
+        planes[0, 28:31, 22:30] |= np.uint64(0xFFFF)
+        field.batch.set("sight_plane", planes)
+    field.put("script", script_of(skill), 0)
+    field.look()
+    assert field["sight"][0, 0, 5] == 1
+    assert bool(decide(field, 3)[SPECIAL]) == throws
+
+
+def test_no_screen_comes_between_a_packmate_and_its_target(field):
+    begin(field, zone=(50.0, 50.0, 5.0))
+    field.place(0, LIGHT, 20.0, 20.0, yaw=-np.pi / 2)
+    field.place(1, MEDIUM, 30.0, 14.0, yaw=np.pi)
+    field.place(5, HEAVY, 20.0, 5.0, yaw=np.pi / 2)
+    field.put("script", script_of("expert"), slice(0, 2))
+    field.look()
+    assert not decide(field, 3)[SPECIAL]
