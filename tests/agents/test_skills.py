@@ -1,4 +1,4 @@
-"""What the upper levels do that the lower ones do not: gather, go over obstacles, screen themselves, time their missiles."""
+"""What the upper levels do beyond the lower: gather, go over obstacles, screen themselves, time their missiles."""
 
 from __future__ import annotations
 
