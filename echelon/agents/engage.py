@@ -76,6 +76,12 @@ def scout_near(e: int, m: int, spot: wp.vec3, alive: wp.array2d(dtype=wp.int32),
 
 
 @wp.func
+def off_aim(p: wp.vec3, spot: wp.vec3, yaw: float, bias: float) -> float:
+    """Angle between a heading and where a pilot with such a bias believes a spot to lie [rad]."""
+    return wp.abs(wrap_angle(arc_tan2(spot[1] - p[1], spot[0] - p[0]) + bias - yaw))
+
+
+@wp.func
 def fires_at(rules: Rules, s: Skill, w: int, d: float, error: float, sees: bool, now: bool) -> bool:
     """Whether a pilot pulls the trigger of a gun, flamer or laser at its target."""
     if d > rules.weapon_range[w] or (rules.weapon_splash[w] > 0.0 and d < rules.weapon_splash[w] + BLAST_MARGIN):
@@ -156,11 +162,8 @@ def engage(
     if j >= 0 and keeps and not hot:
         now = decision[e]
         spot = pilot_spot[e, m]
-        delta = spot - pos[e, m]
-        d = wp.length(delta)
-        bias = aim_error(s, seed[e], m, float(tick[e]) * rules.dt)
-        error = wp.abs(wrap_angle(arc_tan2(delta[1], delta[0]) + bias - yaw[e, m]))
-        current = pilot_age[e, m] == 0
+        d = wp.length(spot - pos[e, m])
+        error = off_aim(pos[e, m], spot, yaw[e, m], aim_error(s, seed[e], m, float(tick[e]) * rules.dt))
         sees = pilot_sees[e, m] == 1
         paint = pilot_paint[e, m] > 0.0
         awaited = bool(False)
@@ -182,7 +185,7 @@ def engage(
                 if wants and s.missiles == M_THRIFTY:
                     wants = not shielded(rules, s, e, m, now, spot, team, pack, chassis, pos, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body, round_weapon, round_pos)
             else:
-                wants = fires_at(rules, s, w, d, error, sees, current)
+                wants = fires_at(rules, s, w, d, error, sees, pilot_age[e, m] == 0)
                 if not wants and s.opportunist == 1 and rules.weapon_guidance[w] == HITSCAN:
                     wants = offers(rules, s, w, e, m, now, team, pack, pos, yaw, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
             if wants and s.muzzle_vox > 0.0 and rules.weapon_guidance[w] != HITSCAN:

@@ -247,15 +247,10 @@ def find_footing(
     p = pos[e, m]
     h = rules.half[chassis[e, m]]
     now = decision[e]
-    wish = pilot_wish[e, m]
     if s.unsticks != LOOKS:
-        pilot_move[e, m] = wish
+        pilot_move[e, m] = pilot_wish[e, m]
         return
-    if now == 0:
-        pilot_detour_s[e, m] = 0.0
-        pilot_turn[e, m] = 0
-        pilot_lost_s[e, m] = 0.0
-        pilot_escape_s[e, m] = -CALM_S
+    left = wp.where(now == 0, -CALM_S, wp.max(-CALM_S, pilot_escape_s[e, m] - dt))
     moved = wp.length(p - pilot_anchor[e, m]) > STAY_VOX or wp.length(pilot_move[e, m]) < PUSHES
     if now == 0 or moved or fallen[e, m] > 0 or shutdown[e, m] == 1:
         pilot_anchor[e, m] = p
@@ -264,30 +259,30 @@ def find_footing(
     else:
         pilot_stay_s[e, m] = pilot_stay_s[e, m] + dt
         pilot_push[e, m] = pilot_push[e, m] + pilot_move[e, m] * dt
-    left = wp.max(-CALM_S, pilot_escape_s[e, m] - dt)
-    if pilot_stay_s[e, m] >= STAY_S - 1.0e-4:
+    lost = pilot_stay_s[e, m] >= STAY_S - 1.0e-4
+    if now == 0 or lost:
+        pilot_detour_s[e, m] = 0.0
+        pilot_turn[e, m] = 0
+        pilot_lost_s[e, m] = 0.0
+    if lost:
         left = ESCAPE_S
         near = mechs_beside(rules, s, e, m, now, FEELER * float(ESCAPE_STEPS), alive, team, pack, chassis, pos, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
         pilot_escape[e, m] = way_out(rules, move_plane, size[e], h, e, m, near, p, pilot_way[e, m], unit2(pilot_push[e, m][0], pilot_push[e, m][1]), seed[e], tick[e])
         pilot_stay_s[e, m] = 0.0
         pilot_push[e, m] = wp.vec2(0.0, 0.0)
-        pilot_detour_s[e, m] = 0.0
-        pilot_turn[e, m] = 0
-        pilot_lost_s[e, m] = 0.0
     pilot_escape_s[e, m] = left
     pilot_hops[e, m] = 0
     if left > 0.0:
         pilot_move[e, m] = pilot_escape[e, m]
         return
     near = mechs_beside(rules, s, e, m, now, ELBOWS, alive, team, pack, chassis, pos, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-    wish = elbow_room(rules, h[0], p, near, wish)
+    wish = elbow_room(rules, h[0], p, near, pilot_wish[e, m])
     n = wp.length(wish)
     memory = wp.vec3(wp.sign(pilot_detour_s[e, m]) * wp.max(0.0, wp.abs(pilot_detour_s[e, m]) - dt), float(pilot_turn[e, m]), pilot_lost_s[e, m])
     if n > LEAST_WISH:
-        memory = past(rules, move_plane, size[e], h, e, near, p, wish / n, memory, s.jets >= OBSTACLES and rules.max_jet[chassis[e, m]] > 0.0)
-        wish = turned(wish, wp.max(0.0, memory[1]) * EIGHTH_TURN * wp.sign(memory[0]))
-        if memory[1] == NO_ROOM:
-            wish = wp.vec2(0.0, 0.0)
+        jets = s.jets >= OBSTACLES and rules.max_jet[chassis[e, m]] > 0.0
+        memory = past(rules, move_plane, size[e], h, e, near, p, wish / n, memory, jets)
+        wish = wp.where(memory[1] == NO_ROOM, wp.vec2(0.0, 0.0), turned(wish, wp.max(0.0, memory[1]) * EIGHTH_TURN * wp.sign(memory[0])))
     pilot_hops[e, m] = wp.where(memory[1] == OVER, 1, 0)
     pilot_lost_s[e, m] = way_lost(memory, wp.where(n > LEAST_WISH, n * dt, 0.0))
     pilot_detour_s[e, m] = memory[0]

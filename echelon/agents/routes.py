@@ -11,6 +11,7 @@ from echelon.agents.tracks import recall
 from echelon.nav.steering import AHEAD, COVERED, FLANK, lane_layer, unit2, way_layer, waypoint
 from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.geometry import xy_length
+from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -49,12 +50,14 @@ def watched(
 
 @wp.func
 def flank_left(
-    s: Skill, left_s: float, e: int, m: int, now: int, ahead: wp.vec3, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3),
+    rules: Rules, s: Skill, left_s: float, outside: bool, bank_flow: wp.array4d(dtype=wp.uint8), flow_step: wp.array2d(dtype=wp.int32), slot: int, size: wp.vec3i, p: wp.vec3, foot: float, e: int, m: int, now: int, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3),
 ) -> float:
     """Time left off the shortest way [s], all of it again if what lies ahead on that way is watched."""
-    if ahead[2] == AHEAD and watched(s, e, m, now, ahead, team, pack, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body):
-        return FLANK_S
-    return left_s
+    if s.route == FLANKS and outside:
+        ahead = waypoint(bank_flow, flow_step, way_layer(slot, chassis[e, m]), size, p, foot, WATCH_AHEAD)
+        if ahead[2] == AHEAD and watched(s, e, m, now, ahead, team, pack, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body):
+            return FLANK_S
+    return wp.where(now == 0, 0.0, wp.max(0.0, left_s - rules.dt_act))
 
 
 @wp.func

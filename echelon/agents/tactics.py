@@ -8,12 +8,12 @@ import warp as wp
 
 from echelon.agents.footing import CALM_S
 from echelon.agents.levels import Ranges, Retreat, Skill, Zone
-from echelon.agents.routes import FLANKS, HOLD_SHARE, WATCH_AHEAD, flank_left, go_round, walk, way_to_zone
+from echelon.agents.routes import HOLD_SHARE, flank_left, go_round, walk, way_to_zone
 from echelon.agents.targets import LEVELLED
 from echelon.agents.tracks import PACK, recall
 from echelon.env.referee import in_zone
 from echelon.env.reward import contested
-from echelon.nav.steering import unit2, way_layer, waypoint
+from echelon.nav.steering import unit2
 from echelon.sim.arsenal import Chassis, Cooldown
 from echelon.sim.geometry import xy_length
 from echelon.sim.rng import STREAM_AGENT, uniform01
@@ -219,10 +219,7 @@ def plan(
     to_zone = xy_length(wp.vec3(zone[e][0] - p[0], zone[e][1] - p[1], 0.0))
     inside = to_zone < zone[e][2]
     foot = p[2] - rules.half[c][2]
-    flank_s = wp.where(decision[e] == 0, 0.0, wp.max(0.0, pilot_flank_s[e, m] - rules.dt_act))
-    if s.route == FLANKS and not inside:
-        ahead = waypoint(bank_flow, flow_step, way_layer(map_slot[e], c), size[e], p, foot, WATCH_AHEAD)
-        flank_s = flank_left(s, flank_s, e, m, decision[e], ahead, team, pack, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
+    flank_s = flank_left(rules, s, pilot_flank_s[e, m], not inside, bank_flow, flow_step, map_slot[e], size[e], p, foot, e, m, decision[e], team, pack, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
     pilot_flank_s[e, m] = flank_s
     way = way_to_zone(s, flank_s > 0.0, bank_flow, flow_step, map_slot[e], c, p, foot, size[e], zone[e])
     pilot_way[e, m] = way
@@ -260,5 +257,4 @@ def plan(
             breaks = pilot_retreat_s[e, m] > 0.0
         if breaks:
             wish = away + wp.vec2(-away[1], away[0]) * (JINK * side)
-    n = wp.sqrt(wish[0] * wish[0] + wish[1] * wish[1])
-    pilot_wish[e, m] = wish / wp.max(1.0, n)
+    pilot_wish[e, m] = wish / wp.max(1.0, wp.length(wish))

@@ -111,6 +111,7 @@ class Trace:
         self.told: dict[tuple[int, int], Offence] = {}
         self.astray = np.zeros(self.see["alive"].shape)
         self.still = np.zeros(self.see["alive"].shape)
+        self.hung = np.zeros(self.still.shape, bool)
         self.before = self.see["pos"].copy()
         self.half = HALF[self.see["chassis"]]
 
@@ -182,10 +183,12 @@ class Trace:
         return ", ".join(found) or "nothing"
 
     def find_floating(self, alive: np.ndarray) -> None:
-        """Find who hangs in the air without jets."""
+        """Find who hangs in the air without jets, at two looks running: who has just run off an edge does not."""
         rest = (np.abs(self.see["pos"] - self.before)[..., 2] < STILL) & (self.see["drive"][..., 2] <= 0) & alive
         self.still = np.where(rest, self.still + self.dt, 0.0)
         for at in np.argwhere(np.isclose(self.still, FLOAT_S)):
+            self.hung[tuple(at)] = not self.supported(*at)
+        for at in np.argwhere(np.isclose(self.still, FLOAT_S + self.dt) & self.hung):
             if not self.supported(*at):
                 self.tell("floating", at, "")
 
