@@ -238,7 +238,8 @@ LEVELS: dict[str, Level] = {
         ranges=Ranges.ADAPTS, face_within_vox=22, route=Route.COVERED, sidestep=0.4, sidestep_s=1.5, vent_above=0.9,
         heat_limit=0.9, idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, opportunist=True, checks_sight=True,
         muzzle_vox=3, missiles=Missiles.WAITS, paint=Paint.MARK, prefers_target=True, ewar=Ewar.AIDS,
-        smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES, retreat=Retreat.COOL, zone=Zone.BALANCE, hunts=True, searches=True, gathers_s=5, minds_rear=True,
+        smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES, retreat=Retreat.COOL, zone=Zone.BALANCE, hunts=True, searches=True,
+        gathers_s=5, minds_rear=True,
     ),
     "expert": Level(
         aim_sigma_deg=0.5, delay_s=0.0, trigger_prob=1.0, knowledge=Knowledge.TEAM, memory_s=5, choice=Choice.FOCUS,
