@@ -85,6 +85,8 @@ class ModelConfig:
     """Width of the set encoders (suite) or of the flat encoder (classic uses twice this)."""
     lstm_hidden_dim: int = 128
     """Width of the recurrent state."""
+    memory: bool = True
+    """Whether anything is remembered from one decision to the next; without it the recurrent layer starts from zero."""
     target_head: Literal["gaussian", "gumbel"] = "gaussian"
     """How the five target preferences are drawn."""
     film: bool = False

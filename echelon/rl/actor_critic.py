@@ -69,9 +69,12 @@ class ActorCritic(nn.Module):
         target_head: str = "gaussian",
         init_log_std: float = 0.0,
         predict_dim: int = 0,
+        memory: bool = True,
     ) -> None:
         super().__init__()
         self.action_dim = action_dim
+        self.memory = memory
+        """Whether the recurrent layer starts from what it was left with, instead of from zero at every step."""
         self.branchless = False
         """Whether chunks are evaluated without a branch on data, as a recording needs it."""
         self.lstm_hidden_dim = lstm_hidden_dim
@@ -165,13 +168,26 @@ class ActorCritic(nn.Module):
 
     def _recur(self, obs_seq: Any, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         x = self.encode(obs_seq)
+        if not self.memory:
+            return self._recur_apart(x, dones_seq, state)
+        return self._run(x, dones_seq, state)
+
+    def _run(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         if self.branchless or torch.compiler.is_compiling():
             return run_lstm_unrolled(self._lstm_weights, x, dones_seq, state)
         return run_lstm(self.lstm, x, dones_seq, state)
 
+    def _recur_apart(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        """Run all steps of ``x [T, B, F]`` side by side, each from a zero state."""
+        steps, sequences = dones_seq.shape
+        apart = LSTMState(*(part.new_zeros(1, steps * sequences, part.shape[-1]) for part in state))
+        y, after = self._run(x.reshape(1, steps * sequences, -1), torch.zeros_like(dones_seq).view(1, -1), apart)
+        h, c = (part.view(steps, sequences, -1)[-1:] for part in after)
+        return y.view(steps, sequences, -1), LSTMState(h, c)
+
     def _recur_once(self, obs: Any, state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
         x = self.encode(obs)
-        state = reset_state(state, done)
+        state = reset_state(state, done if self.memory else torch.ones_like(done))
         y, (h, c) = self.lstm(x.unsqueeze(0), (state.h.to(x.dtype), state.c.to(x.dtype)))
         return y[0], LSTMState(h.to(state.h.dtype), c.to(state.c.dtype))
 

@@ -135,6 +135,7 @@ def build_model(
             target_head=model_cfg.target_head,
             init_log_std=model_cfg.init_log_std,
             predict_obs=predict,
+            memory=model_cfg.memory,
         )
         return FlatPolicy(core, obs_dim)
     if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width:
@@ -151,5 +152,6 @@ def build_model(
         init_log_std=model_cfg.init_log_std,
         predict_dim=obs_dim if predict else 0,
         film=model_cfg.film,
+        memory=model_cfg.memory,
     )
     return FlatPolicy(core, obs_dim)

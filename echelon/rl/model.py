@@ -23,6 +23,7 @@ class ActorCriticLSTM(ActorCritic):
         target_head: str = "gaussian",
         init_log_std: float = 0.0,
         predict_obs: bool = False,
+        memory: bool = True,
     ) -> None:
         super().__init__(
             hidden_dim,
@@ -31,6 +32,7 @@ class ActorCriticLSTM(ActorCritic):
             target_head=target_head,
             init_log_std=init_log_std,
             predict_dim=obs_dim if predict_obs else 0,
+            memory=memory,
         )
         self.obs_dim = obs_dim
         self.hidden_dim = hidden_dim

@@ -182,6 +182,7 @@ class CombatSuiteActorCritic(ActorCritic):
         init_log_std: float = 0.0,
         predict_dim: int = 0,
         film: bool = False,
+        memory: bool = True,
     ) -> None:
         super().__init__(
             FUSION_WIDTH,
@@ -190,6 +191,7 @@ class CombatSuiteActorCritic(ActorCritic):
             target_head=target_head,
             init_log_std=init_log_std,
             predict_dim=predict_dim,
+            memory=memory,
         )
         self.hidden_dim = hidden_dim
         self.max_contacts = max_contacts

@@ -307,3 +307,21 @@ def test_the_recurrence_without_branches_scores_the_same(kind, pattern):
     got = policy.score_sequence(obs, actions, d, policy.initial_state(B), noise)
     for mine, theirs in ((got.logprobs, wanted.logprobs), (got.values, wanted.values), (got.features, wanted.features)):
         assert torch.allclose(mine, theirs, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("branchless", [False, True])
+def test_without_memory_a_decision_depends_on_what_is_seen_alone(kind, branchless):
+    policy, obs, d = policy_of(kind, memory=False), flat_obs(T, B), dones("scattered")
+    policy.core.branchless = branchless
+    actions, noise = torch.rand(T, B, A) - 0.5, torch.randn(T, B, A)
+    fresh, left = policy.initial_state(B), LSTMState(torch.randn(1, B, 128), torch.randn(1, B, 128))
+    scores = policy.score_sequence(obs, actions, d, left, noise)
+    for t in range(T):
+        alone = policy.get_value(obs[t], fresh, torch.zeros(B))[0]
+        assert torch.allclose(scores.values[t], alone, atol=1e-5)
+        value, after = policy.get_value(obs[t], left, torch.zeros(B))
+        assert torch.equal(value, alone)
+    assert torch.allclose(scores.state.h, after.h, atol=1e-5) and scores.state.c.shape == after.c.shape
+    remembers = policy_of(kind).score_sequence(obs, actions, d, left, noise)
+    assert not torch.allclose(remembers.values, scores.values, atol=1e-3)
