@@ -165,8 +165,8 @@ PPO_RANGES = {
     "lr": (1e-12, 1.0), "adam_eps": (0.0, 1.0), "critic_lr_mult": AMOUNT, "gamma": (TINY, 1.0), "gae_lambda": SHARE,
 }  # fmt: skip
 RUN_RANGES = {
-    **dict.fromkeys(("num_envs", "bank_maps", "bank_spare", "total_steps", "save_every", "nproc"), NATURAL),
+    **dict.fromkeys(("num_envs", "bank_maps", "bank_spare", "save_every", "nproc"), NATURAL),
     **dict.fromkeys(("max_minutes", "max_updates", "max_episodes"), LIMIT),
     **dict.fromkeys(("threads", "profile_updates", "keep_replays", "bank_refresh_every", "bank_refresh_maps"), LIMIT),
-    "keep_checkpoints": (2, 10**9),
+    "keep_checkpoints": (2, 10**9), "total_steps": (1, 10**12),
 }  # fmt: skip

@@ -1,16 +1,20 @@
 """Named whole configurations: each preset is a function that returns a complete ``RunConfig``.
 
-Add one by writing a function and a line in ``PRESETS``; every preset is run by a test.
+Add one by writing a function and a line in ``PRESETS``; every preset is run by a test. They differ in what is played
+and on which machine. How they learn is what measured best for ``quickstart``, except where a preset says otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from typing import Any
 
 from echelon.config import (
+    CurriculumConfig,
     EnvConfig,
     EvalConfig,
+    MixConfig,
     ModelConfig,
     OpponentConfig,
     PPOConfig,
@@ -19,11 +23,12 @@ from echelon.config import (
     WorldConfig,
 )
 
+GAMMA = 0.99
+"""Discount of every preset; the approach potential must be discounted alike."""
+
 
 def quickstart() -> RunConfig:
     """Two cores and minutes: 5v5 on 60x60x20 maps against the baseline pilot, partial observation."""
-    gamma = 0.99
-    reward = RewardConfig(approach=2.0, damage=0.01, death=-1.0, win=2.0, loss=-2.0)
     return RunConfig(
         preset="quickstart",
         num_envs=64,
@@ -31,28 +36,157 @@ def quickstart() -> RunConfig:
         total_steps=8_000_000,
         max_minutes=10.0,
         save_every=25,
-        env=EnvConfig(world=WorldConfig(size_x=60, size_y=60, size_z=20), gamma=gamma, reward=reward),
+        env=_env(60),
         model=ModelConfig(init_log_std=-0.5),
-        ppo=PPOConfig(
-            lr=1e-3,
-            lr_schedule="linear",
-            gamma=gamma,
-            ent_coef=0.001,
-            ent_coef_end=0.0,
-            update_epochs=1,
-            rollout_steps=64,
-            num_minibatches=16,
-            tbptt_chunk_length=32,
-            obs_norm=True,
-            amp=True,
-        ),
+        ppo=_ppo(),
         opponents=OpponentConfig(weapon_prob_start=0.2, weapon_prob_end=0.2),
         eval=EvalConfig(every_updates=50, weapon_prob=0.2),
     )
 
 
+def standard() -> RunConfig:
+    """Two to eight cores and an hour: 5v5 on maps that grow to 100x100x20, up the ladder of scripted pilots."""
+    return RunConfig(
+        preset="standard",
+        num_envs=64,
+        bank_maps=64,
+        bank_refresh_every=20,
+        total_steps=40_000_000,
+        max_minutes=60.0,
+        save_every=50,
+        env=_env(100),
+        model=ModelConfig(init_log_std=-0.5),
+        ppo=_ppo(),
+        opponents=_ladder(),
+        curriculum=CurriculumConfig(
+            maps=True, map_small_min=50, map_small_max=60, map_large_min=80, map_large_max=100, team_alpha_end=0.7,
+            ladder=True,
+        ),
+        eval=EvalConfig(every_updates=50, seeds=20, skill="medium"),
+    )  # fmt: skip
+
+
+def gpu() -> RunConfig:
+    """One large GPU and an hour: 10v10 on 100x100x20 maps, 2,048 battles at once, updates replayed as CUDA graphs."""
+    return RunConfig(
+        preset="gpu",
+        device="cuda",
+        num_envs=2048,
+        bank_maps=512,
+        bank_spare=64,
+        bank_refresh_every=10,
+        bank_refresh_maps=32,
+        total_steps=2_000_000_000,
+        max_minutes=60.0,
+        save_every=50,
+        env=_env(100, num_packs=2),
+        model=ModelConfig(hidden_dim=128, lstm_hidden_dim=256, init_log_std=-0.5),
+        ppo=_ppo(capture=True),
+        opponents=_ladder(past=1.0, past_every_updates=50),
+        curriculum=CurriculumConfig(team_alpha_end=0.7, ladder=True),
+        eval=EvalConfig(every_updates=50, skill="medium"),
+    )
+
+
+def duel() -> RunConfig:
+    """Two to eight cores and half an hour: 5v5 by self-play and past selves alone, no scripted pilot is ever met."""
+    return RunConfig(
+        preset="duel",
+        num_envs=48,
+        bank_maps=64,
+        bank_refresh_every=20,
+        total_steps=24_000_000,
+        max_minutes=30.0,
+        save_every=50,
+        env=_env(60),
+        model=ModelConfig(init_log_std=-0.5),
+        ppo=_ppo(),
+        opponents=OpponentConfig(mix=MixConfig(scripted=0.0, self_play=1.0, past=2.0), past_every_updates=25),
+        eval=EvalConfig(every_updates=50, seeds=20, skill="easy"),
+    )
+
+
+def skirmish() -> RunConfig:
+    """Two to eight cores and two hours: 10v10 on 100x100x20 maps, one pack a side before two, up the ladder."""
+    return RunConfig(
+        preset="skirmish",
+        num_envs=32,
+        bank_maps=64,
+        bank_refresh_every=20,
+        total_steps=60_000_000,
+        max_minutes=120.0,
+        save_every=50,
+        env=_env(100, num_packs=2),
+        model=ModelConfig(init_log_std=-0.5),
+        ppo=_ppo(),
+        opponents=_ladder(past=1.0),
+        curriculum=CurriculumConfig(packs=True, packs_two_at=500, packs_all_at=500, team_alpha_end=0.7, ladder=True),
+        eval=EvalConfig(every_updates=50, seeds=20, skill="medium"),
+    )
+
+
+def battle() -> RunConfig:
+    """Eight cores or a GPU and hours: 10v10 to 100v100 on 200x200x20 maps, two minutes a battle, up the ladder."""
+    return RunConfig(
+        preset="battle",
+        num_envs=4,
+        bank_maps=8,
+        bank_spare=4,
+        bank_refresh_every=50,
+        bank_refresh_maps=2,
+        total_steps=100_000_000,
+        max_minutes=480.0,
+        save_every=50,
+        keep_replays=8,
+        env=_env(200, num_packs=20, packs_per_team_range=(2, 20), max_episode_seconds=120.0),
+        model=ModelConfig(init_log_std=-0.5),
+        ppo=_ppo(),
+        opponents=_ladder(),
+        curriculum=CurriculumConfig(team_alpha_end=0.7, ladder=True, gate_seeds=4, gate_episodes=8, gate_window=32),
+        eval=EvalConfig(every_updates=200, seeds=4, skill="medium", at_start=False),
+    )
+
+
+def _env(edge: int, **changes: Any) -> EnvConfig:
+    """Return the game on square maps of ``edge`` voxels with the reward that quickstart was measured with."""
+    reward = RewardConfig(approach=2.0, damage=0.01, death=-1.0, win=2.0, loss=-2.0)
+    return EnvConfig(
+        world=WorldConfig(size_x=edge, size_y=edge, size_z=20), gamma=GAMMA, reward=reward, **changes
+    )  # fmt: skip
+
+
+def _ppo(**changes: Any) -> PPOConfig:
+    """Return the learner that quickstart was measured with."""
+    dials: dict[str, Any] = {
+        "lr": 1e-3,
+        "lr_schedule": "linear",
+        "gamma": GAMMA,
+        "ent_coef": 0.001,
+        "ent_coef_end": 0.0,
+        "update_epochs": 1,
+        "rollout_steps": 64,
+        "num_minibatches": 16,
+        "tbptt_chunk_length": 32,
+        "obs_norm": True,
+        "amp": True,
+    }
+    return PPOConfig(**{**dials, **changes})
+
+
+def _ladder(past: float = 0.0, **changes: Any) -> OpponentConfig:
+    """Return scripted pilots at full strength, weakest first; ``past`` selves to three of them by weight."""
+    return OpponentConfig(
+        skill="trivial", weapon_prob_start=1.0, mix=MixConfig(scripted=3.0, past=past), **changes
+    )  # fmt: skip
+
+
 PRESETS: dict[str, Callable[[], RunConfig]] = {
     "quickstart": quickstart,
+    "standard": standard,
+    "gpu": gpu,
+    "duel": duel,
+    "skirmish": skirmish,
+    "battle": battle,
 }
 
 

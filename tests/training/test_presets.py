@@ -6,11 +6,55 @@ from dataclasses import replace
 
 import pytest
 
+from echelon.config import RunConfig
+from echelon.jobs.config_layers import resolve
 from echelon.presets import PRESETS, get_preset
+from echelon.telemetry.events import EventUpdate
+from echelon.training import loop
 from echelon.training.opponents import sides
 from echelon.training.vec_env import VectorEnv
 
 LEAST_ENVS = 4
+BUFFER_BYTES, GPU_BUFFER_BYTES = 256 << 20, 16 << 30
+"""What a rollout may take; a large GPU has room for more."""
+SHORT = {
+    "num_envs": 3, "bank_maps": 1, "bank_refresh_every": 0, "bank_spare": 1, "threads": 1,
+    "device": "cpu", "max_updates": 2, "env.max_episode_seconds": 4.0, "ppo.capture": False, "ppo.rollout_steps": 8,
+    "ppo.tbptt_chunk_length": 8, "ppo.num_minibatches": 1, "eval.seeds": 1, "eval.every_updates": 0,
+    "eval.at_start": False, "eval.record_seeds": 0, "eval.heat_cells": 0, "opponents.past_every_updates": 1,
+    "opponents.rating_seeds": 1, "curriculum.gate_seeds": 1,
+}  # fmt: skip
+"""A preset on any machine, for seconds: the same battles, fewer and shorter ones."""
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_learns_from_its_battles(name):
+    whole, events = get_preset(name), []
+    result = loop.run(resolve(name, None, SHORT).config, events.append, lambda: 0)
+    first, second = (e for e in events if isinstance(e, EventUpdate))
+    assert result.reason == "completed" and result.evaluation is not None and result.evaluation.episodes == 2
+    assert 0 < first.global_step < second.global_step <= 2 * 3 * 2 * whole.env.team_size * 8
+    assert set(second.opponents) <= {"self", "past:0", "past:1", *(f"heuristic:{s}" for s in ("legacy", "trivial"))}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_keeps_to_its_memory_and_to_the_rules_of_all(name):
+    config = get_preset(name)
+    assert rollout_bytes(config) <= (GPU_BUFFER_BYTES if config.device == "cuda" else BUFFER_BYTES)
+    assert config.max_minutes > 0 and config.env.observe_comms and config.env.observe_local_map
+    assert config.env.observation_mode == "partial"
+
+
+def rollout_bytes(config: RunConfig) -> int:
+    """Return what the observations of a rollout take, 867 columns of four bytes for every learner."""
+    rows = config.num_envs * config.env.team_size * (1 + config.opponents.mix.self_share)
+    return round((config.ppo.rollout_steps + 1) * rows * 867 * 4)
+
+
+def test_battles_go_up_to_a_hundred_against_a_hundred():
+    env = get_preset("battle").env
+    assert env.team_size == 100 and env.packs_per_team_range == (2, 20)
+    assert get_preset("gpu").env.team_size == get_preset("skirmish").env.team_size == 10
 
 
 @pytest.mark.parametrize("name", PRESETS)
