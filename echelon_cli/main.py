@@ -14,6 +14,7 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.commands import (
+    ablate,
     arena,
     bench,
     config,
@@ -66,6 +67,7 @@ app.command("sim")(sim.sim)
 app.add_typer(arena.app, name="arena")
 app.command("serve")(serve.serve)
 app.command("watch")(serve.watch)
+app.command("ablate")(ablate.ablate)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 

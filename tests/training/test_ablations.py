@@ -1,0 +1,82 @@
+"""What can be taken away from a run, and that every run without it trains."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.ablations import ABLATIONS
+from echelon.jobs.config_layers import ConfigError, resolve
+from echelon.presets import get_preset
+from echelon.telemetry.events import EventCurriculum, EventUpdate
+from echelon.training import loop
+from echelon_cli.commands.ablate import WHOLE, variants
+
+SMALL = {
+    "num_envs": 2, "bank_maps": 1, "bank_refresh_every": 0, "threads": 1, "device": "cpu", "max_minutes": 0.0,
+    "max_updates": 2, "env.world.size_x": 30, "env.world.size_y": 30, "env.world.size_z": 16,
+    "env.max_episode_seconds": 6.0, "curriculum.map_small_min": 24, "curriculum.map_small_max": 26,
+    "curriculum.map_large_min": 28, "curriculum.map_large_max": 30, "ppo.rollout_steps": 8,
+    "ppo.tbptt_chunk_length": 8, "ppo.num_minibatches": 1, "eval.seeds": 1, "eval.every_updates": 0,
+    "eval.at_start": False, "eval.record_seeds": 0, "curriculum.gate_seeds": 1,
+}  # fmt: skip
+"""The standard preset, which has everything that can be taken away, shrunk to a second."""
+
+
+def train(config):
+    events = []
+    result = loop.run(config, events.append, lambda: 0)
+    return result, events
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return train(resolve("standard", None, SMALL).config)
+
+
+TELLS = {
+    "lstm": lambda run, levers: run.model.memory is False,
+    "curriculum": lambda run, levers: (
+        levers.keys() == {"weapon_prob", "team_alpha"} and run.opponents.skill == "medium"
+    ),
+    "team-mixing": lambda run, levers: "team_alpha" not in levers and run.env.reward.team_alpha == 1.0,
+    "shaping": lambda run, levers: run.env.reward.approach_mode == "off",
+    "local-map": lambda run, levers: not run.env.observe_local_map,
+    "comms": lambda run, levers: not (run.env.enable_comm or run.env.observe_comms),
+    "obs-norm": lambda run, levers: not run.ppo.obs_norm,
+    "entropy": lambda run, levers: run.ppo.ent_coef == 0,
+}
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_a_run_without_it_trains(name, whole):
+    plan = variants("standard", None, SMALL, [name], [])
+    config = plan[f"no {name}"][0].config
+    result, events = train(config)
+    updates = [e for e in events if isinstance(e, EventUpdate)]
+    assert result.update == 2 and result.evaluation is not None and result.evaluation.episodes == 2
+    levers = next((e.levers for e in events if isinstance(e, EventCurriculum)), {})
+    assert TELLS[name](config, levers)
+    before = [e for e in whole[1] if isinstance(e, EventUpdate)]
+    # shares fall and statistics begin with the second update
+    assert updates[1].loss != before[1].loss, "nothing was taken away"
+
+
+def test_the_whole_run_comes_first_and_changes_nothing():
+    plan = variants("standard", None, {}, None, [])
+    assert list(plan) == [WHOLE, *(f"no {name}" for name in ABLATIONS)]
+    assert plan[WHOLE][0].config == get_preset("standard") and plan[WHOLE][1] == {}
+
+
+def test_what_a_preset_has_not_is_left_out_unless_it_is_asked_for():
+    assert "no team-mixing" not in variants("quickstart", None, {}, None, [])
+    with pytest.raises(ConfigError, match="ablation 'team-mixing' changes nothing"):
+        variants("quickstart", None, {}, ["team-mixing"], [])
+    with pytest.raises(ConfigError, match="ablation 'lst' does not exist, did you mean 'lstm'"):
+        variants(None, None, {}, ["lst"], [])
+
+
+def test_variants_of_ones_own_are_assignments():
+    plan = variants("quickstart", None, {"seed": 3}, None, ["ppo.lr=1e-4,model.film=true"])
+    assert list(plan) == [WHOLE, "ppo.lr=1e-4,model.film=true"]
+    config = plan["ppo.lr=1e-4,model.film=true"][0].config
+    assert (config.ppo.lr, config.model.film, config.seed) == (1e-4, True, 3)
