@@ -188,6 +188,8 @@ class Opposition:
         """Fly the environments with pilots of the source's level at another one from now on."""
         assert isinstance(self.source, MixSource), "only a mix has a level of its own"
         before, self.source.level = scripted(self.source.level), level
+        if "" in self.names:
+            return  # nobody is drawn yet
         self.names = [scripted(level) if name == before else name for name in self.names]
         self._assign()
 

@@ -76,6 +76,15 @@ def test_each_process_plays_battles_of_its_own_and_both_count(whole):
     assert main["steps"] > 1.5 * main["update"] * rows * steps, "two processes collect twice as many samples"
 
 
+def test_against_selves_and_a_ladder_all_keep_the_same_pool_and_level(tmp_path):  # RL-114
+    code, (main, other) = together("train against a mix", tmp_path)
+    assert code == 0 and main["digests"] == other["digests"] and main["update"] >= 6
+    assert main["pool"] == other["pool"] and len(main["pool"][-1][1]) == 3, "snapshots, their ratings and the level"
+    assert len(set(main["levels"])) > 1, "the gate was passed"
+    assert any("past:" in name for met in main["met"] for name in met) and all("self" in met for met in main["met"])
+    assert len(main["elo"]) == len(main["pool"]) - 1 and other["elo"] == []
+
+
 def test_only_the_first_process_speaks(whole):
     main, other = whole[1]
     assert other["events"] == [] and {"start", "update", "checkpoint", "end"} <= set(main["events"])

@@ -135,6 +135,15 @@ def test_a_changed_pool_redraws_everywhere_and_starts_from_zero_even_if_it_is_th
     assert not h.any() and not c.any() and opposition.done.all() and opposition.episodes == [2] * 4
 
 
+def test_a_level_may_be_set_before_anybody_is_drawn():
+    env, pool = FakeEnv(8, learners="blue", opponents="red"), source(scripted=1, past=1)
+    pool.add(policy(), 0)
+    opposition = Opposition(env, pool, ShardPool(1))
+    opposition.set_level("hard")
+    opposition.begin()
+    assert set(opposition.names) == {"heuristic:hard", "past:0"}
+
+
 def test_one_rollout_of_four_environments_meets_more_than_one_opponent(small_run):
     _, events = run(small_run(num_envs=4, opponents=mix(easy=1, hard=1, past=1), total_steps=800))
     met = [set(e.by_opponent) for e in of(events, EventEpisodes)]

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import torch
 
+from echelon.config import CurriculumConfig, EvalConfig, MixConfig, OpponentConfig
 from echelon.rl.obs_norm import ObsNormalizer
 from echelon.training import loop, ppo_losses
 from echelon.training.distributed import from_environment
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
 from echelon.training.ppo import PPOTrainer
+from echelon.training.session import Session
 from tests.training.conftest import make_small_run
 from tests.training.fakes import FakeEnv
 
@@ -27,10 +29,18 @@ def digest(module: torch.nn.Module) -> str:
     return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
-def train(folder: Path, stop_after: int = 10**6, resume: str | None = None, bad: int = -1, dies: int = -1, **ppo):
+def train(
+    folder: Path, stop_after: int = 10**6, resume: str | None = None, bad: int = -1, dies: int = -1, run=None, **ppo
+):
     """Train on the fake environment; return digests of the weights after every update, and more."""
     rank, digests, events, first = int(os.environ.get("RANK", "0")), [], [], []
-    keep = PPOTrainer.update
+    keep, keep_snapshot, pool = PPOTrainer.update, Session.snapshot, []
+
+    def snapshot(self, *args):
+        rated = keep_snapshot(self, *args)
+        names = {name: digest(self.source.policy(name)) for name in self.source.kept}
+        pool.append((self.source.level, names, {name: self.source.ratings.get(name) for name in names}))
+        return rated
 
     def update(self, buffer, *args):
         if len(digests) == 1 and rank == bad:
@@ -42,17 +52,20 @@ def train(folder: Path, stop_after: int = 10**6, resume: str | None = None, bad:
         digests.append(digest(self.model))
         return result
 
-    PPOTrainer.update = update
+    PPOTrainer.update, Session.snapshot = update, snapshot
     stop = lambda: int(len(digests) >= stop_after)  # noqa: E731
     dials = {"obs_norm": True, "ent_coef": 0.01, "target_kl": 0.5, **ppo}
-    config = make_small_run(total_steps=4000, ppo=dials)
+    config = make_small_run(**{"total_steps": 4000, **(run or {})}, ppo=dials)
     torch.set_num_threads(1)
     result = loop.run(config, events.append, stop, run_dir=folder, resume=resume, make_env=FakeEnv)
     return {
         "digests": digests, "first": first[0], "update": result.update, "steps": result.global_step,
         "reason": result.reason, "events": [e.kind for e in events], "episodes": result.episodes,
         "notice": next((e.message for e in events if e.kind == "resume"), ""),
-        "losses": [e.loss for e in events if e.kind == "update"],
+        "losses": [e.loss for e in events if e.kind == "update"], "pool": pool,
+        "met": [set(e.opponents) for e in events if e.kind == "update"],
+        "levels": [e.curriculum["skill"] for e in events if e.kind == "update" and "skill" in e.curriculum],
+        "elo": [e.elo for e in events if e.kind == "rating"],
     }  # fmt: skip
 
 
@@ -95,7 +108,20 @@ def sample():
     return obs, x, alive, torch.tensor([0, 0, 1, 1, 2, 2])
 
 
+def mixed():
+    """Opponents of every kind, and a ladder that is climbed."""
+    mix = MixConfig(scripted=1.0, past=2.0, self_play=1.0)
+    return {
+        "num_envs": 6, "total_steps": 3000,
+        "opponents": OpponentConfig(skill="trivial", mix=mix, past_every_updates=2, past_keep=3, rating_seeds=1),
+        "curriculum": CurriculumConfig(ladder=True, gate_seeds=4, gate_episodes=8, gate_dwell_updates=1,
+                                       gate_advance=0.0, gate_retreat=0.0),
+        "eval": EvalConfig(seeds=1, every_updates=2, at_start=False),
+    }  # fmt: skip
+
+
 PLANS = {
+    "train against a mix": lambda folder: train(folder, run=mixed()),
     "train": train,
     "first half": lambda folder: train(folder, stop_after=3),
     "second half": lambda folder: train(folder, resume="latest"),
