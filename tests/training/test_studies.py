@@ -1,0 +1,112 @@
+"""What only a longer run shows: memory that stays flat, gradients of a sane size, returns on the scale of the loss.
+
+The quick ones train on the fake environment; the slow ones, by hand, on battles.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+
+import pytest
+import torch
+
+from echelon.config import EvalConfig, MixConfig, OpponentConfig
+from echelon.jobs.config_layers import resolve
+from echelon.telemetry.events import EventEpisodes, EventUpdate
+from echelon.training import loop
+from echelon.training.ppo import PPOTrainer
+from tests.training.fakes import FakeEnv
+
+UPDATES = 100
+
+
+def live_bytes() -> int:
+    """Return what all tensors that anybody can still reach take."""
+    gc.collect()
+    kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in gc.get_objects() if _is_tensor(t)}
+    return sum(kept.values())
+
+
+def _is_tensor(thing: object) -> bool:
+    # others' lazy objects answer isinstance by importing what they stand for
+    return issubclass(type(thing), torch.Tensor)
+
+
+def test_nothing_is_kept_from_one_update_to_the_next(small_run, tmp_path):  # RL-115
+    opponents = OpponentConfig(
+        mix=MixConfig(scripted=1.0, past=1.0, self_play=1.0), past_every_updates=5, past_keep=2, rating_seeds=1
+    )
+    config = small_run(
+        max_updates=61, total_steps=10**6, save_every=10, opponents=opponents,
+        eval=EvalConfig(seeds=1, every_updates=10, at_start=True),
+    )  # fmt: skip
+    kept: list[int] = []
+
+    def note(event):
+        if isinstance(event, EventUpdate) and event.update % 10 == 1:
+            kept.append(live_bytes())
+
+    loop.run(config, note, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
+    first = kept[2]
+    """Both snapshots and the rater's batch are there by then."""
+    assert len(kept) == 7 and max(kept[2:]) - first <= 4096, f"tensors take {kept} bytes at updates 1, 11, ..."
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_returns_are_of_unit_spread_to_the_value_loss_whatever_the_reward_scale(
+    small_run, scale, monkeypatch
+):  # RL-120
+    spreads: list[float] = []
+    keep = PPOTrainer.update
+
+    def update(self, buffer, *args):
+        metrics = keep(self, buffer, *args)
+        spreads.append(float(self.return_normalizer.normalize(buffer.returns).std()))
+        return metrics
+
+    class Scaled(FakeEnv):
+        def step(self, row: int = 0) -> None:
+            super().step(row)
+            self.rewards.mul_(scale)
+
+    monkeypatch.setattr(PPOTrainer, "update", update)
+    losses: list[float] = []
+    loop.run(
+        # hardly learning, for what is learned makes returns alike, and the statistics are those of the whole run
+        small_run(max_updates=50, total_steps=10**6, ppo={"lr": 1e-6}),
+        lambda e: losses.append(e.vf_loss) if isinstance(e, EventUpdate) else None,
+        lambda: 0,
+        make_env=Scaled,
+    )
+    assert len(spreads) == 50 and all(0.7 < spread < 1.3 for spread in spreads), spreads
+    assert all(loss < 3.0 for loss in losses), "the value loss does not feel the scale of the reward"
+
+
+def test_gradients_of_a_hundred_updates_do_not_vanish_and_clipping_is_told(small_run):  # RL-138
+    updates: list[EventUpdate] = []
+    config = small_run(max_updates=UPDATES, total_steps=10**6, num_envs=16)
+    loop.run(config, lambda e: updates.append(e) if isinstance(e, EventUpdate) else None, lambda: 0, make_env=FakeEnv)
+    vanished = sum(u.grad_norm < 0.1 for u in updates) / UPDATES
+    assert len(updates) == UPDATES and vanished <= 0.1, f"{vanished:.0%} of the updates have hardly a gradient"
+    assert all(math.isfinite(u.grad_norm_max) and u.grad_norm <= u.grad_norm_max for u in updates)
+    assert all((u.grad_norm_max > config.ppo.max_grad_norm) == (u.grad_clipped_share > 0) for u in updates)
+
+
+@pytest.mark.slow
+def test_one_map_is_overfitted(tmp_path):  # RL-139
+    changes = {
+        "bank_maps": 1, "bank_spare": 1, "max_minutes": 0.0, "total_steps": 6_000_000, "eval.every_updates": 0,
+        "eval.at_start": False, "eval.record_seeds": 0,
+    }  # fmt: skip
+    recent: list[EventEpisodes] = []
+
+    def note(event):
+        if isinstance(event, EventEpisodes):
+            recent.append(event)
+            del recent[:-20]
+
+    won = lambda: sum(e.wins for e in recent) / max(1, sum(e.count for e in recent))  # noqa: E731
+    ready = lambda: len(recent) == 20 and won() > 0.95  # noqa: E731
+    loop.run(resolve("quickstart", None, changes).config, note, lambda: int(ready()), run_dir=tmp_path)
+    assert won() > 0.9, f"{won():.0%} of the newest {sum(e.count for e in recent)} battles on one map"
