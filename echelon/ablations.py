@@ -25,7 +25,9 @@ class Ablation:
 
 def _without_curriculum(run: RunConfig) -> dict[str, Any]:
     """Return the task at the end of the curriculum, from the start."""
-    changes: dict[str, Any] = {f"curriculum.{name}": False for name in ("packs", "maps", "reward_phases", "ladder")}
+    changes: dict[str, Any] = {
+        f"curriculum.{name}": False for name in ("packs", "maps", "mechanics", "reward_phases", "ladder")
+    }
     changes |= {"opponents.weapon_ramp_share": 0.0, "opponents.weapon_ramp_updates": 0}
     if run.curriculum.ladder:
         # the level that evaluations measure: without a ladder the last one would be met by an untrained policy

@@ -140,6 +140,7 @@ def train_one(resolved: ResolvedConfig, seed: int) -> dict[str, Any]:
     except KeyboardInterrupt:
         launch.stop(paths)
         raise
+    assert status is not None, "there is no limit to the waiting"
     _, picture = SnapshotFeed(paths.metrics).poll()
     last, update = (picture.evals[-1] if picture.evals else None), picture.update
     return {
