@@ -61,25 +61,32 @@ class StoreError(ValueError):
 
 
 class Database:
-    """One open file; a context manager. ``StoreError`` says in one line what is wrong with it."""
+    """One open file; a context manager. ``StoreError`` says in one line what is wrong with it.
 
-    def __init__(self, path: Path, *, create: bool = True, busy_s: float = BUSY_S) -> None:
+    ``readonly`` opens what is there and leaves it untouched.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True, readonly: bool = False, busy_s: float = BUSY_S) -> None:
         self.path = path
+        create = create and not readonly
         if not create and not path.is_file():
             raise StoreError(f"league {str(path)!r} does not exist; begin one with: echelon arena add or arena run")
         with self._explained():
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=busy_s, isolation_level=None)
+            where = f"{path.resolve().as_uri()}?mode=ro" if readonly else str(path)
+            self._db = sqlite3.connect(where, timeout=busy_s, isolation_level=None, uri=readonly)
         try:
             with self._explained():
-                self._prepare(busy_s)
+                self._db.row_factory = sqlite3.Row
+                if not readonly:
+                    self._prepare(busy_s)
+                self._check_version()
         except BaseException:
             self._db.close()
             raise
 
     def _prepare(self, busy_s: float) -> None:
-        self._db.row_factory = sqlite3.Row
         deadline = time.monotonic() + busy_s
         while True:
             try:
@@ -92,14 +99,18 @@ class Database:
                 time.sleep(OPENING_S)
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA foreign_keys = ON")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
+        if self._version() == 0:
             with self.writing():
-                if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:
+                if self._version() == 0:
                     for statement in SCHEMA.split(";"):
                         self._db.execute(statement)
                     self._db.execute(f"PRAGMA user_version = {VERSION}")
-        elif version != VERSION:
+
+    def _version(self) -> int:
+        return self._db.execute("PRAGMA user_version").fetchone()[0]
+
+    def _check_version(self) -> None:
+        if (version := self._version()) != VERSION:
             raise StoreError(f"league {str(self.path)!r} has tables of version {version}, wanted {VERSION}")
 
     @contextlib.contextmanager

@@ -87,8 +87,10 @@ def unfinished(store: Store) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def matches(store: Store, *, entry: str = "", recorded: bool = False, limit: int = 0) -> list[dict[str, Any]]:
-    """Return matches that were played, the newest first; of one entry, or those with a replay, or so many."""
+def matches(
+    store: Store, *, entry: str = "", recorded: bool = False, limit: int = 0, offset: int = 0
+) -> list[dict[str, Any]]:
+    """Return matches that were played, the newest first; of one entry, or those with a replay, or so many from one."""
     where, values = ["state <> 'planned'"], []
     if entry:
         where.append("(blue = ? OR red = ?)")
@@ -98,11 +100,18 @@ def matches(store: Store, *, entry: str = "", recorded: bool = False, limit: int
     rows = store.read(
         "SELECT matches.id, job, round, number, blue, red, seed, state, winner, reason, note, hp_blue, hp_red, "
         "score_blue, score_red, seconds, replay, played_at FROM matches JOIN periods ON periods.id = period "
-        f"WHERE {' AND '.join(where)} ORDER BY matches.id DESC LIMIT ?",
-        (*values, limit or -1),
+        f"WHERE {' AND '.join(where)} ORDER BY matches.id DESC LIMIT ? OFFSET ?",
+        (*values, limit or -1, offset),
     )
     called = names(store)
     return [{**dict(row), "blue_name": called[row["blue"]], "red_name": called[row["red"]]} for row in rows]
+
+
+def played(store: Store, *, entry: str = "") -> int:
+    """Return how many matches were played, by all or by one entry."""
+    return store.read(
+        "SELECT count(*) FROM matches WHERE state <> 'planned' AND (? = '' OR blue = ? OR red = ?)", (entry,) * 3
+    )[0][0]
 
 
 def head_to_head(store: Store, *, retired: bool = False) -> dict[str, Any]:

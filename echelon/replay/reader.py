@@ -200,7 +200,11 @@ class Replay:
 
     @cached_property
     def world(self) -> bytes:
-        """The world's payload, from this file or from the store beside it; its address is compared."""
+        """The world's payload; it is kept."""
+        return self.load_world()
+
+    def load_world(self) -> bytes:
+        """Return the world's payload, from this file or from the store beside it; its address is compared."""
         sha = self.header["world"]["sha256"]
         if self._world_at is not None:
             payload = self._payload(self._world_at)

@@ -8,15 +8,19 @@ import os
 import signal
 import socket
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
 import echelon
+from echelon.arena.store import league_path
 from echelon.runs import atomic_write, read_json, runs_home
 from echelon.server import routes
 from echelon.server.catalogue import Catalogue, mark_of
+from echelon.server.connections import LIMITS, Door, Limits, give_up_stalled, paced
+from echelon.server.kept import Kept
 from echelon.server.live import Hub
 from echelon.server.security import Access, guard
 
@@ -25,17 +29,22 @@ PORT_TRIES = 20
 NOTE = ".server.json"
 """File in the home folder that tells where its server listens."""
 ASK_S = 1.0
-MAX_HEADER = 8192
+BACKLOG = 128
+"""Connections that wait to be accepted."""
+LAST_WORDS_S = 2.0
+"""How long answers under way may take once the server is told to stop [s]."""
 
 
 class PortTakenError(ValueError):
     """The port that was asked for belongs to somebody else."""
 
 
-def make_app(home: Path | str | None, access: Access) -> web.Application:
-    """Return the application over the runs of ``home``."""
-    app = web.Application(middlewares=[guard(access)], client_max_size=1)
+def make_app(home: Path | str | None, access: Access, league: Path | None = None) -> web.Application:
+    """Return the application over the runs of ``home`` and their league, or the league at another place."""
+    app = web.Application(middlewares=[paced, guard(access)], client_max_size=1)
     app[routes.CATALOGUE] = Catalogue(home)
+    app[routes.LEAGUE] = league or league_path(home)
+    app[routes.KEPT] = Kept()
     app[routes.HUB] = Hub(app[routes.CATALOGUE])
     for path, handler in routes.ROUTES:
         app.router.add_get(path, handler)
@@ -62,7 +71,7 @@ def open_socket(host: str, port: int | None) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((host, candidate))
-            made.listen(128)
+            made.listen(BACKLOG)
             return made
         except OSError as error:
             made.close()
@@ -99,20 +108,19 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     embed_origin: str = "",
+    league: Path | None = None,
     ready: Callable[[Access], None] = lambda access: None,
 ) -> None:
     """Serve until interrupted; ``ready`` is told the access rules once the port is open."""
     bound = open_socket(host, port)
     access = Access.create(host, bound.getsockname()[1], embed_origin=embed_origin)
-    asyncio.run(_serve(make_app(home, access), bound, access, runs_home(home), ready))
+    asyncio.run(_serve(make_app(home, access, league), bound, access, runs_home(home), ready))
 
 
 async def _serve(
     app: web.Application, bound: socket.socket, access: Access, home: Path, ready: Callable[[Access], None]
 ) -> None:
-    runner = web.AppRunner(app, access_log=None, max_line_size=MAX_HEADER, max_field_size=MAX_HEADER)
-    await runner.setup()
-    await web.SockSite(runner, bound).start()
+    stop_serving = await listen(app, bound)
     note = home / NOTE
     if not access.token and home.is_dir():
         atomic_write(note, json.dumps({"url": address(access), "pid": os.getpid()}), durable=False)
@@ -126,4 +134,22 @@ async def _serve(
     finally:
         if (read_json(note) or {}).get("pid") == os.getpid():
             note.unlink(missing_ok=True)
+        await stop_serving()
+
+
+async def listen(
+    app: web.Application, bound: socket.socket, limits: Limits = LIMITS
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Answer on a listening socket within the limits of connections; return what ends it."""
+    give_up_stalled(bound, limits)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=LAST_WORDS_S)
+    await runner.setup()
+    assert runner.server is not None
+    bound.setblocking(False)
+    server = await asyncio.get_running_loop().create_server(Door(runner.server, limits), sock=bound, backlog=BACKLOG)
+
+    async def stop() -> None:
+        server.close()
         await runner.cleanup()
+
+    return stop

@@ -44,6 +44,11 @@ class Match:
     """Address of its world."""
 
     @property
+    def file(self) -> tuple[str, int]:
+        """What tells this file from another of the same name."""
+        return self.id, self.stamp[0]
+
+    @property
     def live(self) -> bool:
         """Whether the match is still played."""
         return bool(self.summary["live"])
@@ -69,7 +74,8 @@ class Catalogue:
         self._lock = threading.RLock()
         self._matches: dict[str, Match] = {}
         self._damaged: dict[Path, tuple[int, int, int]] = {}
-        self._open: OrderedDict[str, tuple[threading.Lock, Replay]] = OrderedDict()
+        self._open: OrderedDict[tuple[str, int], tuple[threading.Lock, Replay]] = OrderedDict()
+        """By id and inode: another file under the same name is another match."""
         self._scanned = -FRESH_S
 
     def matches(self) -> list[Match]:
@@ -116,17 +122,17 @@ class Catalogue:
             self._open.clear()
 
     def _opened(self, match: Match) -> tuple[threading.Lock, Replay]:
-        if match.id not in self._open:
+        if match.file not in self._open:
             try:
-                self._open[match.id] = (threading.Lock(), Replay(match.path))
+                self._open[match.file] = (threading.Lock(), Replay(match.path))
             except OSError:
                 raise ReplayError(f"replay {match.path.name!r} cannot be read") from None
             while len(self._open) > OPEN_FILES:
                 _, (lock, replay) = self._open.popitem(last=False)
                 with lock:
                     replay.close()
-        self._open.move_to_end(match.id)
-        return self._open[match.id]
+        self._open.move_to_end(match.file)
+        return self._open[match.file]
 
     def _scan(self) -> None:
         if time.monotonic() - self._scanned < FRESH_S:
@@ -137,7 +143,7 @@ class Catalogue:
                 match = self._look_at(run.id, path, stamp)
                 if match is not None:
                     found[match.id] = match
-        for gone in set(self._open) - set(found):
+        for gone in set(self._open) - {match.file for match in found.values()}:
             lock, replay = self._open.pop(gone)
             with lock:
                 replay.close()

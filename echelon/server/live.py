@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 from typing import Any
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from echelon.server.catalogue import Catalogue, Match
+from echelon.server.connections import Connection
 
 LOOK_S = 0.5
 """Time between looks at the run folders [s]."""
@@ -44,7 +45,7 @@ class Hub:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self.listeners: set[Listener] = set()
+        self.listeners: dict[Listener, web.WebSocketResponse] = {}
         self._task: asyncio.Task[None] | None = None
         self._seen: dict[str, tuple[int, bool]] = {}
 
@@ -54,11 +55,13 @@ class Hub:
             raise web.HTTPServiceUnavailable()
         socket = web.WebSocketResponse(heartbeat=BEAT_S, max_msg_size=MAX_MESSAGE, compress=False)
         await socket.prepare(request)
+        if isinstance(request.protocol, Connection):
+            request.protocol.channel = True
         listener = Listener()
         for match in await asyncio.to_thread(self.catalogue.matches):
             if match.live:
                 listener.tell(notice_of(match, "match"))
-        self.listeners.add(listener)
+        self.listeners[listener] = socket
         if self._task is None:
             self._task = asyncio.create_task(self._watch())
         sender = asyncio.create_task(send_all(socket, listener))
@@ -67,7 +70,7 @@ class Hub:
                 if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
                     break
         finally:
-            self.listeners.discard(listener)
+            self.listeners.pop(listener, None)
             sender.cancel()
             with contextlib.suppress(asyncio.CancelledError, ConnectionError):
                 await sender
@@ -75,7 +78,9 @@ class Hub:
         return socket
 
     async def stop(self) -> None:
-        """End the watching task."""
+        """End the watching task, and say goodbye to everybody."""
+        everybody = list(self.listeners.values())
+        await asyncio.gather(*(s.close(code=WSCloseCode.GOING_AWAY) for s in everybody), return_exceptions=True)
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

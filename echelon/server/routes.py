@@ -1,4 +1,4 @@
-"""The read-only API: matches, their index, chunks and file, worlds, runs and health.
+"""The read-only API: matches, their index, chunks and file, worlds, runs, the league and health.
 
 Handlers look ids up in the catalogue and read files on a thread, so that a slow disk blocks nobody else.
 """
@@ -11,16 +11,21 @@ import json
 import math
 import zlib
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from echelon.server.catalogue import FRESH_S, Catalogue, Match
+from echelon.arena import standings
+from echelon.arena.store import Store
+from echelon.replay.reader import Replay
+from echelon.server.catalogue import FRESH_S, Catalogue, Match, match_id
+from echelon.server.kept import Kept
 from echelon.server.live import Hub
 
 CATALOGUE: web.AppKey[Catalogue] = web.AppKey("catalogue", Catalogue)
+LEAGUE: web.AppKey[Path] = web.AppKey("league", Path)
+KEPT: web.AppKey[Kept] = web.AppKey("kept", Kept)
 HUB: web.AppKey[Hub] = web.AppKey("hub", Hub)
 API = "/api/v1"
 ID = r"{id:[0-9a-f]{16}}"
@@ -28,11 +33,14 @@ SHA = r"{sha:[0-9a-f]{64}}"
 NUMBER = r"{n:[0-9]{1,6}}"
 FOREVER = "public, max-age=31536000, immutable"
 ASK_AGAIN = "no-cache"
+PRIVATE = ("path", "meta")
+"""What of an entry is nobody's business but this machine's."""
 PAGE = 50
 MAX_PAGE = 200
 LEVEL = 6
 """Compression of worlds."""
 BINARY = "application/octet-stream"
+JSON = "application/json"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -55,7 +63,7 @@ def _plain(value: Any) -> Any:
 
 def answer_json(request: web.Request, value: Any) -> web.Response:
     """Answer with JSON under an ETag of its content; nothing new is a 304."""
-    return answer_bytes(request, strict_json(value).encode(), "application/json", ASK_AGAIN)
+    return answer_bytes(request, strict_json(value).encode(), JSON, ASK_AGAIN)
 
 
 def answer_bytes(request: web.Request, body: bytes, kind: str, caching: str) -> web.Response:
@@ -65,7 +73,7 @@ def answer_bytes(request: web.Request, body: bytes, kind: str, caching: str) -> 
     if request.if_none_match and any(etag.value in (tag, "*") for etag in request.if_none_match):
         return web.Response(status=304, headers=headers)
     response = web.Response(body=body, headers=headers, content_type=kind)
-    if kind == "application/json":
+    if kind == JSON:
         response.enable_compression()
     return response
 
@@ -109,21 +117,24 @@ async def match(request: web.Request) -> web.Response:
 
 async def index(request: web.Request) -> web.Response:
     """Show chunks, series, markers and outcome, as far as they are written."""
-    found = await _find(request)
+    found, catalogue = await _find(request), request.app[CATALOGUE]
 
-    def look(replay: Any) -> dict[str, Any]:
+    def look(replay: Replay) -> bytes:
         chunks = [[c.tick0, c.tick1, c.length] for c in replay.chunks]
-        return {"live": found.live and not replay.complete, "chunks": chunks, **replay.timeline()}
+        return strict_json({"live": found.live and not replay.complete, "chunks": chunks, **replay.timeline()}).encode()
 
-    return answer_json(request, await asyncio.to_thread(request.app[CATALOGUE].read, found, look))
+    key = ("index", found.id, found.stamp, found.live)
+    body = await request.app[KEPT].get(key, lambda: catalogue.read(found, look))
+    return answer_bytes(request, body, JSON, ASK_AGAIN)
 
 
 async def chunk(request: web.Request) -> web.Response:
     """Give a chunk as it lies in the file; it never changes again."""
-    found = await _find(request)
+    found, catalogue = await _find(request), request.app[CATALOGUE]
     number = int(request.match_info["n"])
+    key = ("chunk", *found.file, number)
     try:
-        body = await asyncio.to_thread(request.app[CATALOGUE].read, found, lambda replay: replay.chunk_bytes(number))
+        body = await request.app[KEPT].get(key, lambda: catalogue.read(found, lambda r: r.chunk_bytes(number)))
     except IndexError:
         raise web.HTTPNotFound() from None
     return answer_bytes(request, body, BINARY, FOREVER)
@@ -132,6 +143,15 @@ async def chunk(request: web.Request) -> web.Response:
 async def file(request: web.Request) -> web.StreamResponse:
     """Give the whole file, or the range asked for."""
     found = await _find(request)
+    if not await asyncio.to_thread(found.path.is_file):
+        raise web.HTTPNotFound()
+    size = found.summary["bytes"]
+    try:
+        start = request.http_range.start or 0
+    except ValueError:
+        start = size
+    if start >= size:
+        raise web.HTTPRequestRangeNotSatisfiable(headers={"Content-Range": f"bytes */{size}"})
     headers = {"Cache-Control": ASK_AGAIN, "Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
     response = web.FileResponse(found.path, headers=headers)
     response.content_type = BINARY
@@ -147,20 +167,41 @@ async def world(request: web.Request) -> web.Response:
         raise web.HTTPNotFound()
 
     def pack() -> bytes:
-        return compressed(catalogue.read(found, lambda replay: replay.world))
+        return zlib.compress(catalogue.read(found, lambda replay: replay.load_world()), LEVEL)
 
-    return answer_bytes(request, await asyncio.to_thread(pack), BINARY, FOREVER)
-
-
-@lru_cache(maxsize=16)
-def compressed(payload: bytes) -> bytes:
-    """Return a world's payload compressed; those asked for last are kept."""
-    return zlib.compress(payload, LEVEL)
+    return answer_bytes(request, await request.app[KEPT].get(("world", sha), pack), BINARY, FOREVER)
 
 
 async def runs(request: web.Request) -> web.Response:
     """List the runs that have matches."""
     return answer_json(request, {"runs": await asyncio.to_thread(request.app[CATALOGUE].runs)})
+
+
+async def league(request: web.Request) -> web.Response:
+    """Show the league: standings, rounds under way and its newest matches; ``entry``, ``limit``, ``offset`` choose."""
+    query, path = request.query, request.app[LEAGUE]
+    limit = min(MAX_PAGE, _number(query.get("limit", ""), PAGE))
+    offset = _number(query.get("offset", ""), 0)
+
+    def look() -> dict[str, Any]:
+        with Store(path, readonly=True) as store:
+            entry = query.get("entry", "")
+            rows = standings.matches(store, entry=entry, limit=limit, offset=offset) if limit else []
+            return {
+                "standings": [{k: v for k, v in row.items() if k not in PRIVATE} for row in standings.standings(store)],
+                "unfinished": standings.unfinished(store),
+                "total": standings.played(store, entry=entry),
+                "matches": rows,
+            }
+
+    if not await asyncio.to_thread(path.is_file):
+        raise web.HTTPNotFound()
+    found = await asyncio.to_thread(look)
+    known = {match.id for match in await asyncio.to_thread(request.app[CATALOGUE].matches)}
+    for row in found["matches"]:
+        ident = match_id(row["job"], row.pop("replay").rpartition("/")[2])
+        row["match"] = ident if ident in known else ""
+    return answer_json(request, found)
 
 
 async def health(request: web.Request) -> web.Response:
@@ -183,6 +224,7 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/matches/{ID}/file", file),
     (f"{API}/worlds/{SHA}", world),
     (f"{API}/runs", runs),
+    (f"{API}/league", league),
     (f"{API}/healthz", health),
     (f"{API}/live", live),
 )

@@ -7,18 +7,29 @@ cannot reach the server through a name that points here. Errors are JSON problem
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
 
+from echelon.arena.database import StoreError
 from echelon.replay.codec import ReplayError
 
+LOG = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 COOKIE = "echelon_token"
 TOKEN_BYTES = 24
 METHODS = ("GET", "HEAD")
+DETAILS = {
+    404: "what was asked for is not there",
+    416: "the range asked for is not one of this file",
+    503: "too many live viewers; ask for the index from time to time instead",
+}
+"""What errors say, by status."""
+PASSED_ON = ("Content-Range",)
+"""Headers of an error that its answer keeps."""
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -102,9 +113,18 @@ def guard(access: Access) -> Any:
             except web.HTTPException as error:
                 if error.status < 400:
                     raise
-                response = problem(error.status, error.reason, f"{request.path} is not there")
+                response = problem(error.status, error.reason, DETAILS.get(error.status, "the request was refused"))
+                response.headers.update({k: v for k, v in error.headers.items() if k in PASSED_ON})
             except ReplayError as error:
                 response = problem(422, "Unreadable replay", str(error))
+            except StoreError as error:
+                LOG.warning("%s", error)
+                response = problem(422, "Unreadable league", "the league cannot be read now; the server's log says why")
+            except ConnectionError:
+                raise
+            except Exception:
+                LOG.exception("a request failed")
+                response = problem(500, "Internal error", "the server failed at this; its log says how")
         if not response.prepared:
             response.headers.update(HEADERS)
             # "self" does not cover WebSockets in every browser

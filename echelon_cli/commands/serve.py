@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 import webbrowser
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlsplit
 
@@ -28,6 +29,10 @@ PortOption = Annotated[
 HostOption = Annotated[
     str, typer.Option("--host", help="Address to listen on; anything but loopback asks viewers for a token.")
 ]
+LeagueOption = Annotated[
+    Path | None,
+    typer.Option("--league", help="League to show: a league.db or its folder; by default that of the runs here."),
+]
 OpenOption = Annotated[bool | None, typer.Option("--open/--no-open", help="Open a browser; by default where one is.")]
 
 
@@ -35,6 +40,7 @@ def serve(
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
     embed_origin: Annotated[str, typer.Option("--embed-origin", help="Origin whose pages may frame the viewer.")] = "",
+    league: LeagueOption = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the viewer in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -46,6 +52,7 @@ def serve(
         host=host,
         port=port,
         embed_origin=embed_origin,
+        league=find_league(league),
         ready=lambda access: _announce(access, "", open_browser, as_json),
     )
     return output.DONE
@@ -55,27 +62,43 @@ def watch(
     what: Annotated[
         str,
         typer.Argument(metavar="RUN|MATCH", help="A run, its newest match; or a match.", autocompletion=complete_runs),
-    ] = "latest",
+    ] = "",
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
+    league: LeagueOption = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on to each newer match of the run by itself, or wait for its first.")
     ] = False,
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Open a match in the browser: that one, or the newest of a run."""
+    """Open a match in the browser: that one, or the newest of a run; with --league alone, the league and its matches."""
     from echelon.server.app import running_server
     from echelon.server.app import serve as run_server
 
-    fragment = fragment_of(what, follow)
+    shown = find_league(league)
+    home = shown.parent if shown and not what else None
+    fragment = "#league" if home else fragment_of(what or "latest", follow)
     opened = browser_here() if open_browser is None else open_browser
-    found = running_server(None) if host == "127.0.0.1" and port is None else None
+    found = running_server(None) if host == "127.0.0.1" and port is None and shown is None else None
     if found is not None:
         show_address(found + fragment, opened, as_json)
         return output.DONE
-    run_server(None, host=host, port=port, ready=lambda access: _announce(access, fragment, opened, as_json))
+    run_server(
+        home, host=host, port=port, league=shown, ready=lambda access: _announce(access, fragment, opened, as_json)
+    )
     return output.DONE
+
+
+def find_league(given: Path | None) -> Path | None:
+    """Return the file that ``--league`` means; ``StoreError`` in one line if there is none or it cannot be read."""
+    from echelon.arena.store import Store, league_path
+
+    if given is None:
+        return None
+    path = (league_path(given) if given.is_dir() else given).resolve()
+    Store(path, readonly=True).close()
+    return path
 
 
 def fragment_of(what: str, follow: bool) -> str:
