@@ -43,7 +43,7 @@ class Divergence:
     chunk: int
     tick: int
     field: str
-    """A frame column, a table, ``length`` or ``hash``."""
+    """A frame column, a table and its column, ``length`` or ``hash``."""
     mech: str = ""
     recorded: float = 0.0
     played: float = 0.0
@@ -189,10 +189,9 @@ def _difference(replay: Replay, number: int, one: Chunk, two: Chunk, tolerant: b
         return _named(replay, number, one, two, frame, name)
     if tolerant:
         return None
-    for name, rows in one.tables.items():
-        differ = any(not np.array_equal(values, two.tables[name][column]) for column, values in rows.items())
-        if differ and name not in (EDITS, BASE):
-            return Divergence(chunk=number, tick=_row_tick(one, two, name), field=name)
+    for name in one.tables:
+        if name not in (EDITS, BASE) and (row := _row_apart(number, one, two, name)) is not None:
+            return row
     return None if one.hash == two.hash else Divergence(chunk=number, tick=one.ref.tick1, field="hash")
 
 
@@ -211,16 +210,28 @@ def _named(replay: Replay, number: int, one: Chunk, two: Chunk, frame: int, name
     )
 
 
-def _row_tick(one: Chunk, two: Chunk, name: str) -> int:
-    """Return the tick of the first row in which two tables differ, or of the chunk where rows have none."""
+def _row_apart(number: int, one: Chunk, two: Chunk, name: str) -> Divergence | None:
+    """Return the first row in which two tables differ, and its first column that does; the table where a row lacks."""
     a, b = (_rows(chunk.tables[name]) for chunk in (one, two))
-    if "tick" not in one.tables[name]:
-        return one.ref.tick0
-    common = min(len(a), len(b))
-    apart = np.flatnonzero((a[:common] != b[:common]).any(axis=1))
+    columns, common = list(one.tables[name]), min(len(a), len(b))
+    row, column = (list(part) for part in np.nonzero(a[:common] != b[:common]))
+    if row:
+        at, i = int(row[0]), int(column[0])
+        field, values = f"{name}.{columns[i]}", (float(a[at, i]), float(b[at, i]))
+    elif len(a) == len(b):
+        return None
+    else:
+        at, field, values = common, name, (float(len(a)), float(len(b)))
     longer = a if len(a) > len(b) else b
-    row = (a if len(apart) else longer)[int(apart[0]) if len(apart) else min(common, len(longer) - 1)]
-    return one.ref.tick0 + int(row[list(one.tables[name]).index("tick")])
+    ticks = {"tick": lambda t: one.ref.tick0 + t, "frame": lambda f: int(one.ticks[min(f, len(one.ticks) - 1)])}
+    tick = next((when(int(longer[at, columns.index(key)])) for key, when in ticks.items() if key in columns), None)
+    return Divergence(
+        chunk=number,
+        tick=one.ref.tick0 if tick is None else tick,
+        field=field,
+        recorded=values[0],
+        played=values[1],
+    )
 
 
 def _rows(table: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:

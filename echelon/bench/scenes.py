@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from echelon.agents.levels import script_of
-from echelon.bench import dashboard, league, learner, preparing
+from echelon.bench import dashboard, league, learner, preparing, serving
 from echelon.config import EnvConfig, WorldConfig
 from echelon.sim import step
 from echelon.sim.backend import default_threads
@@ -162,6 +162,7 @@ SCENES: dict[str, Callable[[], Any]] = {
     "dash-first": dashboard.first_paint,
     "dash-live": dashboard.live,
     "dash-long": dashboard.long_run,
+    "server-load": serving.server_load,
 }
 
 

@@ -174,11 +174,11 @@ COLUMNS: tuple[FrameColumn, ...] = (
     FrameColumn(name="flags", dtype="u16", predict=1),
     FrameColumn(name="focus", dtype="i16", predict=1),
     FrameColumn(name="painter", dtype="i16", predict=1),
-    FrameColumn(name="yaw", dtype="i8", scale=pi / 128, predict=2),
+    FrameColumn(name="yaw", dtype="i8", scale=pi / 128, predict=1),
     FrameColumn(name="vx", dtype="i8", predict=1),
     FrameColumn(name="vy", dtype="i8", predict=1),
     FrameColumn(name="vz", dtype="i8", predict=1),
-    FrameColumn(name="stability", dtype="u8", predict=2),
+    FrameColumn(name="stability", dtype="u8", predict=1),
     FrameColumn(name="cooldown", dtype="u8", scale=5.0, predict=1, k=len(COOLDOWNS)),
 )
 """Frame columns that every match has, in the order in which a chunk stores them; policy columns follow them."""

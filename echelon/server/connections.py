@@ -7,6 +7,7 @@ many, those go first that have asked nothing for longest. What the peer no longe
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,7 @@ class Limits:
 
 
 LIMITS = Limits()
+LOG = logging.getLogger(__name__)
 
 
 class Connection(web.RequestHandler):
@@ -48,7 +50,7 @@ class Connection(web.RequestHandler):
 
     def __init__(self, server: web.Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
-            server, loop=loop, access_log=None, keepalive_timeout=limits.idle_s, max_headers=limits.headers,
+            server, loop=loop, access_log=LOG, keepalive_timeout=limits.idle_s, max_headers=limits.headers,
             max_line_size=limits.header_bytes, max_field_size=limits.header_bytes,
         )  # fmt: skip
         self.limits = limits
@@ -72,6 +74,11 @@ class Connection(web.RequestHandler):
     def patience(self) -> tuple[bool, bool, float]:
         """What it is kept for: live channels longest, then answers under way, then who asked last."""
         return self.channel, self.answering, self.since
+
+    def log_exception(self, *args: Any, **more: Any) -> None:
+        """Log what went wrong, but for what follows from the peer's being gone."""
+        if self.transport is not None and not self.transport.is_closing():
+            super().log_exception(*args, **more)
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None

@@ -72,7 +72,7 @@ def watch(
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Open a match in the browser: that one, or the newest of a run; with --league alone, the league and its matches."""
+    """Open a match in the browser: that one, or the newest of a run; with --league alone, the league."""
     from echelon.server.app import running_server
     from echelon.server.app import serve as run_server
 

@@ -1,7 +1,8 @@
 """Cuts and flips over every golden replay: what is whole before the damage plays, and nothing else does.
 
-A share of them runs always, all ten thousand with the slow tests. A file is damaged in memory and read through the same path as one on a disk. Whole chunks before the damage must decode
-to what they held before; after it, a chunk decodes to exactly that or is refused in one line.
+A share of them runs always, all ten thousand with the slow tests. A file is damaged in memory and read through the same
+path as one on a disk. Whole chunks before the damage must decode to what they held before; after it, a chunk decodes to
+exactly that or is refused in one line.
 """
 
 from __future__ import annotations
