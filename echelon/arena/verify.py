@@ -71,9 +71,9 @@ def verify(path: Path, *, tolerant: bool = False, device: str = "cpu") -> Verdic
             raise ValueError(
                 f"replay {path.name!r} has no actions, wanted one recorded with its policy columns (sim --insight)"
             )
-        again = _play(recorded, Path(folder), device)
+        again = play_again(recorded, Path(folder), device)
         with Replay(again) as played:
-            return _compare(recorded, played, tolerant)
+            return compare(recorded, played, tolerant=tolerant)
 
 
 def config_of(header: Mapping[str, Any]) -> EnvConfig:
@@ -93,7 +93,7 @@ def _with(part: Any, names: list[str], value: Any, key: str) -> Any:
     return replace(part, **{names[0]: tuple(value) if isinstance(old, tuple) else value})  # type: ignore[type-var]
 
 
-def _play(recorded: Replay, folder: Path, device: str) -> Path:
+def play_again(recorded: Replay, folder: Path, device: str) -> Path:
     """Play the recorded actions and return the new recording."""
     header = recorded.header
     cfg = config_of(header)
@@ -141,7 +141,8 @@ def _check_start(recorded: Replay, engine: Engine) -> None:
         )
 
 
-def _compare(recorded: Replay, played: Replay, tolerant: bool) -> Verdict:
+def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> Verdict:
+    """Compare a recording with another of the same match, chunk by chunk."""
     hz, mode = float(recorded.header["tick_hz"]), "tolerant" if tolerant else "strict"
     largest, first, number = 0.0, None, 0
     for number in range(len(recorded.chunks)):
@@ -222,9 +223,9 @@ def _row_apart(number: int, one: Chunk, two: Chunk, name: str) -> Divergence | N
         return None
     else:
         at, field, values = common, name, (float(len(a)), float(len(b)))
-    longer = a if len(a) > len(b) else b
+    shown = a if at < len(a) else b
     ticks = {"tick": lambda t: one.ref.tick0 + t, "frame": lambda f: int(one.ticks[min(f, len(one.ticks) - 1)])}
-    tick = next((when(int(longer[at, columns.index(key)])) for key, when in ticks.items() if key in columns), None)
+    tick = next((when(int(shown[at, columns.index(key)])) for key, when in ticks.items() if key in columns), None)
     return Divergence(
         chunk=number,
         tick=one.ref.tick0 if tick is None else tick,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.replay.schema import DTYPE_BYTES, MAX_FRAMES, MAX_ROWS, PREDICTORS
+from echelon.replay.schema import BY_RATE, DTYPE_BYTES, MAX_FRAMES, MAX_ROWS, PREDICTORS
 
 Ints = NDArray[np.int64]
 Described = Mapping[str, Any]
@@ -20,6 +20,8 @@ Described = Mapping[str, Any]
 TEAMS = 2
 BYTE = 8
 """Bits."""
+MOST_GAIN = 2**15
+"""Largest factor between a rate and what it changes; sums stay far within 64 bits."""
 
 
 def bounds(dtype: str) -> tuple[int, int]:
@@ -36,6 +38,12 @@ def check_columns(columns: Sequence[Described], *, frames: bool) -> None:
             raise ValueError(f"column {name!r} has an unknown type or predictor")
         if frames and (column.get("per") not in ("frame", "team", "mech") or not 1 <= int(column["k"]) <= MAX_FRAMES):
             raise ValueError(f"column {name!r} has an unknown shape")
+    known = {column["name"]: column for column in columns}
+    for column in (column for column in columns if column["predict"] == BY_RATE):
+        rate = known.get(column.get("rate"), {})
+        alike = all(rate.get(key) == column.get(key) for key in ("per", "k"))
+        if not alike or rate.get("predict") == BY_RATE or abs(int(column.get("gain", 0))) > MOST_GAIN:
+            raise ValueError(f"column {column['name']!r} has no rate to go by")
 
 
 class Layout:
@@ -61,6 +69,8 @@ class Layout:
         self._low = per_value[:, 2]
         self._first = (per_value[:, 1] >= 1).astype(np.int64)
         self._second = (per_value[:, 1] == 2).astype(np.int64)
+        by_rate = [column for column in columns if column["predict"] == BY_RATE]
+        self._rates = [(self.parts[c["name"]], self.parts[c["rate"]], int(c["gain"])) for c in by_rate]
 
     def split(self, rows: Ints) -> dict[str, Ints]:
         """Return views of each column ``[F, w]`` by name."""
@@ -75,6 +85,8 @@ class Layout:
         residual = rows.astype(np.int64)
         residual[1:] -= rows[:-1] * self._first
         residual[2:] -= (rows[1:-1] - rows[:-2]) * self._second
+        for part, rate, gain in self._rates:
+            residual[1:, part] -= gain * rows[1:, rate]
         residual = ((residual + self._half) & (self._span - 1)) - self._half
         coded = ((residual << 1) ^ (residual >> 63)) & (self._span - 1)
         planes = [_planed(coded >> (BYTE * plane)) for plane in range(max(self._sizes, default=1))]
@@ -102,7 +114,11 @@ class Layout:
         # a straight line through two rows adds up twice, the first row aside; sums wrap as the stored type does
         values[1:] = np.where(self._second, np.cumsum(values[1:], axis=0), values[1:])
         values = np.where(self._first, np.cumsum(values, axis=0), values)
-        return ((values - self._low) & (self._span - 1)) + self._low
+        values = ((values - self._low) & (self._span - 1)) + self._low
+        for part, rate, gain in self._rates:
+            moved = values[1:, part] + gain * np.cumsum(values[1:, rate], axis=0)
+            values[1:, part] = ((moved - self._low[part]) & (self._span[part] - 1)) + self._low[part]
+        return values
 
     def decode_rows(self, data: bytes, rows: int) -> dict[str, Ints]:
         """Return the columns ``[rows]`` of a table by name."""

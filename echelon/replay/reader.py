@@ -27,6 +27,7 @@ from echelon.replay.schema import (
     MAX_FRAMES,
     MAX_MECHS,
     MAX_RAW_BYTES,
+    OLDEST_MAJOR,
     SCHEMA_MAJOR,
     TICK_HZ_LIMIT,
     UNDECIDED,
@@ -256,9 +257,10 @@ def _check_header(header: Mapping[str, Any], name: str) -> None:
     """Raise ``ReplayError`` unless a header is one that this version can follow."""
     try:
         major = int(header["schema"][0])
-        if major != SCHEMA_MAJOR:
+        if not OLDEST_MAJOR <= major <= SCHEMA_MAJOR:
             hint = "a newer Echelon can" if major > SCHEMA_MAJOR else "an older Echelon can"
-            raise ReplayError(f"replay {name!r} has schema {major}, this version plays {SCHEMA_MAJOR}; {hint}")
+            wanted = f"{OLDEST_MAJOR} to {SCHEMA_MAJOR}"
+            raise ReplayError(f"replay {name!r} has schema {major}, this version plays {wanted}; {hint}")
         check_columns(header["columns"], frames=True)
         for table in header["tables"]:
             check_columns(table["columns"], frames=False)

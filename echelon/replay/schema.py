@@ -21,7 +21,9 @@ MAGIC = b"\x89ECR\r\n\x1a\n"
 """First bytes of a replay; a transfer as text would break them."""
 END_MAGIC = b"ECREND\r\n"
 """Last bytes of the TRAILER's payload."""
-SCHEMA_MAJOR, SCHEMA_MINOR = 1, 2
+SCHEMA_MAJOR, SCHEMA_MINOR = 2, 0
+OLDEST_MAJOR = 1
+"""Oldest major version that is still played; 2 added the predictor by rate."""
 SUFFIX = ".ecr"
 WORLDS_FOLDER = "worlds"
 """Folder beside replays that holds their worlds, by full sha256."""
@@ -116,8 +118,10 @@ WINNERS = ("blue", "red", "draw")
 UNDECIDED = -1
 
 DTYPE_BYTES = {"u8": 1, "u16": 2, "u32": 4, "i8": 1, "i16": 2, "i32": 4}
-PREDICTORS = (0, 1, 2)
-"""What is stored: the value, its difference to the one before, or to the straight line through the two before."""
+BY_RATE = 3
+PREDICTORS = (0, 1, 2, BY_RATE)
+"""What is stored: the value, its difference to the one before, to the straight line through the two before, or to the
+one before and ``gain`` times the value that column ``rate`` has now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,10 +144,14 @@ class FrameColumn(Column):
 
     per: str = "mech"
     k: int = 1
+    rate: str = ""
+    """Column of the same shape that says how fast this one changes."""
+    gain: int = 0
 
     def described(self) -> dict[str, Any]:
         """Return the column as a header names it."""
-        return {**super().described(), "per": self.per, "k": self.k}
+        rate = {"rate": self.rate, "gain": self.gain} if self.rate else {}
+        return {**super().described(), "per": self.per, "k": self.k, **rate}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,13 +169,16 @@ class Table:
 COOLDOWNS = ("laser", "kinetic", "launcher", "painter", "ams")
 """Timers of the column ``cooldown``, in order."""
 
+STEPS = 4
+"""Steps of a position [1/16 vox] that a speed of 1 vox/s makes between two frames of 0.25 s; another rhythm costs only
+bytes."""
 COLUMNS: tuple[FrameColumn, ...] = (
     FrameColumn(name="tick", dtype="u16", predict=2, per="frame"),
     FrameColumn(name="score", dtype="u16", scale=0.05, predict=2, per="team"),
     FrameColumn(name="tonnage", dtype="u16", predict=1, per="team"),
-    FrameColumn(name="x", dtype="u16", scale=1 / 16, predict=2),
-    FrameColumn(name="y", dtype="u16", scale=1 / 16, predict=2),
-    FrameColumn(name="z", dtype="u16", scale=1 / 16, predict=1),
+    FrameColumn(name="x", dtype="u16", scale=1 / 16, predict=BY_RATE, rate="vx", gain=STEPS),
+    FrameColumn(name="y", dtype="u16", scale=1 / 16, predict=BY_RATE, rate="vy", gain=STEPS),
+    FrameColumn(name="z", dtype="u16", scale=1 / 16, predict=BY_RATE, rate="vz", gain=STEPS),
     FrameColumn(name="hp", dtype="u16", predict=1),
     FrameColumn(name="leg_hp", dtype="i16", predict=1),
     FrameColumn(name="heat", dtype="u16", predict=1),

@@ -21,7 +21,7 @@ HEAD = """// Written by echelon/replay/typescript.py from the tables of echelon/
 """
 NUMBERS = (
     "ALIGNMENT", "MAX_STORED_BYTES", "MAX_RAW_BYTES", "MAX_FILE_BYTES", "MAX_FRAMES", "MAX_MECHS", "MAX_CHUNKS",
-    "MAX_ROWS", "SCHEMA_MAJOR", "SCHEMA_MINOR", "HASH_BYTES",
+    "MAX_ROWS", "OLDEST_MAJOR", "SCHEMA_MAJOR", "SCHEMA_MINOR", "HASH_BYTES", "BY_RATE",
 )  # fmt: skip
 """Constants that carry over under their own name."""
 NAMES: Mapping[str, tuple[str, Iterable[str]]] = {
@@ -37,7 +37,10 @@ NAMES: Mapping[str, tuple[str, Iterable[str]]] = {
 SHAPES = """
 export type Dtype = "u8" | "u16" | "u32" | "i8" | "i16" | "i32";
 export interface ColumnSpec { name: string; dtype: Dtype; scale: number; predict: number }
-export interface FrameColumnSpec extends ColumnSpec { per: "frame" | "team" | "mech"; k: number }
+export interface FrameColumnSpec extends ColumnSpec {
+  per: "frame" | "team" | "mech"; k: number;
+  rate?: string; gain?: number; // since 2.0, where predict is BY_RATE
+}
 export interface TableSpec { name: string; columns: ColumnSpec[] }
 export interface RosterEntry { team: 0 | 1; pack: number; chassis: number; name: string; present: boolean }
 export interface ChassisSpec {
@@ -86,6 +89,19 @@ export interface MatchSummary {
   id: string; run: string; file: string; created: number; seed: number; map_seed: number; blue: string; red: string;
   update: number; mechs: number; size: [number, number, number]; live: boolean; complete: boolean; chunks: number;
   ticks: number; bytes: number; winner: number; reason: string; score: [number, number]; alive: [number, number];
+}
+/** GET /api/v1/league; a match that can be watched has its id in the catalogue. */
+export interface LeagueView { standings: Standing[]; unfinished: Round[]; total: number; matches: LeagueMatch[] }
+export interface Standing {
+  id: string; name: string; kind: string; rating: number; rd: number; low: number; high: number; vol: number;
+  games: number; wins: number; draws: number; losses: number; created_at: string;
+}
+export interface Round { job: string; round: number; matches: number; played: number }
+export interface LeagueMatch {
+  id: number; job: string; round: number; number: number; blue: string; red: string; blue_name: string; red_name: string;
+  seed: number; state: string; winner: string | null; reason: string; note: string; hp_blue: number | null;
+  hp_red: number | null; score_blue: number | null; score_red: number | null; seconds: number | null;
+  played_at: string | null; match: string;
 }
 /** What the WebSocket /api/v1/live says. */
 export interface Notice { type: "match" | "chunk" | "ended"; id: string; chunks: number; tick1: number }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from echelon.agents import heuristic
 from echelon.arena.match import Contest, Play, play
-from echelon.arena.verify import config_of, verify
+from echelon.arena.verify import compare, config_of, play_again, verify
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.gen.bank import bank_for
@@ -38,6 +39,20 @@ def matches(folder: Path, nav_mode: str = "off", **how) -> list[Path]:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return matches(tmp_path_factory.mktemp("verify"), envs=3, threads=2, policy_columns=True)
+
+
+@pytest.fixture(scope="module")
+def played(recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
+    """The first match, played again from its actions."""
+    with Replay(recorded[0]) as replay:
+        path = play_again(replay, tmp_path_factory.mktemp("again"), "cpu")
+    with Replay(path) as again:
+        yield again
+
+
+def divergence(path: Path, played: Replay):
+    with Replay(path) as replay:
+        return compare(replay, played).first
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -94,7 +109,7 @@ def unrolled(rows, tick0):
 CHANGED, FRAME, MECH = 2, 4, 3
 """Chunk, frame and mech in which something is changed."""
 BY_FRAME = tuple(column.name for column in COLUMNS)
-PLAYED = (*BY_FRAME, "reward", "contact", "sees")
+PLAYED = (*BY_FRAME, "action", "reward", "contact", "sees")
 """Frame columns that playing again gives; a policy's estimate is not among them."""
 
 
@@ -121,7 +136,7 @@ def forged(path: Path, folder: Path, change) -> Path:
 
 
 @pytest.mark.parametrize("name", PLAYED)
-def test_a_changed_figure_of_any_column_is_named_by_tick_field_and_mech(recorded, tmp_path, name):
+def test_a_changed_figure_of_any_column_is_named_by_tick_field_and_mech(recorded, played, tmp_path, name):
     def change(columns, tables, header):
         spec = next(c for c in header["columns"] if c["name"] == name)
         at = MECH * spec["k"] if spec["per"] == "mech" else 0
@@ -131,7 +146,7 @@ def test_a_changed_figure_of_any_column_is_named_by_tick_field_and_mech(recorded
         assert low <= columns[name][FRAME, at] <= high
 
     path = forged(recorded[0], tmp_path, change)
-    first = verify(path).first
+    first = divergence(path, played)
     with Replay(path) as replay:
         spec = next(c for c in replay.header["columns"] if c["name"] == name)
         mech = replay.header["roster"][MECH]["name"] if spec["per"] == "mech" else ""
@@ -145,7 +160,7 @@ TABLE_COLUMNS = [(t.name, c.name) for t in TABLES if t.name in ("events", "round
 
 
 @pytest.mark.parametrize(("table", "column"), TABLE_COLUMNS)
-def test_a_changed_row_of_any_table_is_named_by_tick_and_column(recorded, tmp_path, table, column):
+def test_a_changed_row_of_any_table_is_named_by_tick_and_column(recorded, played, tmp_path, table, column):
     seen = {}
 
     def change(columns, tables, header):
@@ -157,7 +172,7 @@ def test_a_changed_row_of_any_table_is_named_by_tick_and_column(recorded, tmp_pa
         seen["row"] = dict(zip([c["name"] for c in specs], rows[at].tolist(), strict=True))
 
     path = forged(recorded[0], tmp_path, change)
-    first = verify(path).first
+    first = divergence(path, played)
     with Replay(path) as replay:
         chunk = replay.chunk(CHANGED)
     when = seen["row"]
@@ -167,16 +182,16 @@ def test_a_changed_row_of_any_table_is_named_by_tick_and_column(recorded, tmp_pa
     assert abs(first.recorded - first.played) == 1
 
 
-def test_a_row_that_was_taken_out_is_missed(recorded, tmp_path):
+def test_a_row_that_was_taken_out_is_missed(recorded, played, tmp_path):
     def change(columns, tables, header):
         tables["events"] = tables["events"][:-1]
 
-    first = verify(forged(recorded[0], tmp_path, change)).first
+    first = divergence(forged(recorded[0], tmp_path, change), played)
     assert first is not None and (first.chunk, first.field) == (CHANGED, "events")
     assert first.played - first.recorded == 1
 
 
-def test_a_forged_hash_is_named(recorded, tmp_path):
+def test_a_forged_hash_is_named(recorded, played, tmp_path):
     path = tmp_path / recorded[0].name
     shutil.copytree(recorded[0].parent / "worlds", tmp_path / "worlds")
     with Replay(recorded[0]) as replay:
@@ -187,7 +202,7 @@ def test_a_forged_hash_is_named(recorded, tmp_path):
     made = codec.pack_record(RecordType.CHUNK, payload, ticks=(head.tick0, head.tick1))
     data, ref = recorded[0].read_bytes(), refs[CHANGED]
     path.write_bytes(data[: ref.offset] + made + data[ref.offset + ref.length : refs[-1].offset + refs[-1].length])
-    first = verify(path).first
+    first = divergence(path, played)
     assert first is not None and (first.chunk, first.tick, first.field) == (CHANGED, ref.tick1, "hash")
 
 

@@ -1,13 +1,14 @@
 """The golden replays: how they were made, and what a reader must find in them.
 
-``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, with smoke clouds and point defence) and ``insight.ecr`` (1.2, with
-policy columns) are committed and stay as they are: a later version must still play them. The ``.json`` beside each says
+``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, with smoke clouds and point defence), ``insight.ecr`` (1.2, with policy
+columns) and ``rates.ecr`` (2.0, with positions predicted from speeds) are committed and stay as they are: a later version must still play them. The ``.json`` beside each says
 what is in it, for this package's tests and for the viewer's.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ SMOKE = FOLDER / "smoke.ecr"
 SMOKE_EXPECTED = FOLDER / "smoke.json"
 INSIGHT = FOLDER / "insight.ecr"
 INSIGHT_EXPECTED = FOLDER / "insight.json"
+RATES = FOLDER / "rates.ecr"
+RATES_EXPECTED = FOLDER / "rates.json"
+RATES_CHUNK = 3
+MOTION_COLUMNS = ("tick", "x", "y", "z", "vx", "vy", "vz", "yaw", "stability")
 INSIGHT_SECONDS, INSIGHT_CHUNK = 10.0, 2
 POLICY_COLUMNS = ("flags", "action", "value", "reward", "contact", "sees")
 
@@ -45,6 +50,12 @@ def record_insight(path: Path) -> None:
     """A short match with policy columns; a made-up estimate stands for a policy's."""
     levels = ("hard", "expert")
     _record(path, (EDGE, HEIGHT, INSIGHT_SECONDS), SMOKE_SEED, levels, levels, policy="values")
+
+
+def record_rates(path: Path) -> None:
+    """A short match of pilots who are always on the move."""
+    levels = ("hard", "medium")
+    _record(path, (EDGE, HEIGHT, SECONDS), 2**30, levels, levels)
 
 
 def _record(
@@ -124,10 +135,19 @@ def smoke_contents(path: Path) -> dict[str, Any]:
 
 def insight_contents(path: Path) -> dict[str, Any]:
     """Return what one chunk says of its pilots: integers as they are stored."""
+    return _some(path, INSIGHT_CHUNK, POLICY_COLUMNS)
+
+
+def rates_contents(path: Path) -> dict[str, Any]:
+    """Return what one chunk says of how mechs move: integers as they are stored."""
+    return _some(path, RATES_CHUNK, MOTION_COLUMNS)
+
+
+def _some(path: Path, chunk: int, names: Sequence[str]) -> dict[str, Any]:
     with Replay(path) as replay:
-        part = _chunk(replay, INSIGHT_CHUNK)
-    columns = {name: part["columns"][name] for name in POLICY_COLUMNS}
-    return {"chunk": INSIGHT_CHUNK, "tick0": part["tick0"], "tick1": part["tick1"], "columns": columns}
+        part = _chunk(replay, chunk)
+    columns = {name: part["columns"][name] for name in names}
+    return {"chunk": chunk, "tick0": part["tick0"], "tick1": part["tick1"], "columns": columns}
 
 
 def update() -> None:
@@ -136,6 +156,8 @@ def update() -> None:
     record_small(SMALL)
     record_smoke(SMOKE)
     record_insight(INSIGHT)
+    record_rates(RATES)
     EXPECTED.write_text(json.dumps(contents(SMALL), separators=(",", ":")) + "\n", encoding="utf-8")
     SMOKE_EXPECTED.write_text(json.dumps(smoke_contents(SMOKE), separators=(",", ":")) + "\n", encoding="utf-8")
     INSIGHT_EXPECTED.write_text(json.dumps(insight_contents(INSIGHT), separators=(",", ":")) + "\n", encoding="utf-8")
+    RATES_EXPECTED.write_text(json.dumps(rates_contents(RATES), separators=(",", ":")) + "\n", encoding="utf-8")

@@ -8,14 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.replay.columns import Layout, bounds, check_columns
-from echelon.replay.schema import COLUMNS, DTYPE_BYTES, INDEX_TABLES, TABLES
+from echelon.replay.schema import BY_RATE, COLUMNS, DTYPE_BYTES, INDEX_TABLES, TABLES
 
 EVERY = [
     {"name": f"{dtype}-{predict}", "dtype": dtype, "scale": 1.0, "predict": predict, "per": "mech", "k": 1}
     for dtype in DTYPE_BYTES
     for predict in (0, 1, 2)
 ]
-"""A column of each type with each predictor."""
+EVERY += [
+    {**EVERY[0], "name": f"{dtype}-by-{rate}", "dtype": dtype, "predict": BY_RATE, "rate": rate, "gain": gain}
+    for dtype, rate, gain in (("u16", "i8-1", 4), ("i8", "u16-0", -3), ("i32", "i32-2", 2**15), ("u8", "u32-1", 0))
+]
+"""A column of each type with each predictor, and some that go by the rate of another."""
 
 
 @settings(max_examples=60, deadline=None)
@@ -36,6 +40,28 @@ def test_a_steady_course_packs_into_zeros():
     layout = Layout([{"name": "x", "dtype": "u16", "scale": 1.0, "predict": 2}])
     data = layout.encode(np.arange(100, 1100, 10).reshape(-1, 1))
     assert set(data[2:100]) == {0}
+
+
+def test_a_position_that_goes_as_its_speed_says_packs_into_zeros():
+    speed = np.array([3, -2, 0, 7, 7, -128, 127, 1])
+    columns = [{**EVERY[0], "name": "v", "dtype": "i8"}]
+    columns.insert(0, {**columns[0], "name": "x", "dtype": "u16", "predict": BY_RATE, "rate": "v", "gain": 4})
+    rows = np.stack([1000 + 4 * np.append(0, speed[1:]).cumsum(), speed], axis=1)
+    layout = Layout(columns, 1)
+    data = layout.encode(rows)
+    assert set(data[2 : 2 + len(speed) - 1]) == {0}
+    np.testing.assert_array_equal(layout.decode(data, len(rows)), rows)
+
+
+@pytest.mark.parametrize(
+    "change", [{"rate": ""}, {"rate": "x"}, {"rate": "wide"}, {"gain": 10**9}, {"rate": "nobody"}], ids=str
+)
+def test_a_rate_that_is_none_is_refused(change):
+    speed = {**EVERY[0], "name": "v", "dtype": "i8"}
+    by = {**speed, "name": "x", "dtype": "u16", "predict": BY_RATE, "rate": "v", "gain": 4}
+    check_columns([by, speed], frames=True)
+    with pytest.raises(ValueError, match="column 'x' has no rate to go by"):
+        check_columns([{**by, **change}, speed, {**speed, "name": "wide", "k": 2}], frames=True)
 
 
 def test_columns_are_split_by_name_and_entity():
@@ -60,7 +86,7 @@ def test_a_table_that_claims_too_many_rows_is_refused_before_anything_is_allocat
 
 
 @pytest.mark.parametrize(
-    "change", [{"dtype": "f4"}, {"predict": 3}, {"per": "galaxy"}, {"k": 0}, {"k": 10**9}], ids=str
+    "change", [{"dtype": "f4"}, {"predict": 4}, {"per": "galaxy"}, {"k": 0}, {"k": 10**9}], ids=str
 )
 def test_a_column_that_cannot_be_laid_out_is_refused(change):
     check_columns([EVERY[0]], frames=True)

@@ -75,7 +75,7 @@ def test_a_newer_major_version_is_refused_and_says_so(tmp_path):
     header["schema"] = [99, 0]
     path = tmp_path / "tomorrow.ecr"
     path.write_bytes(MAGIC + codec.pack_record(RecordType.HEADER, codec.pack_map(header)))
-    with pytest.raises(ReplayError, match="schema 99, this version plays 1; a newer Echelon can"):
+    with pytest.raises(ReplayError, match="schema 99, this version plays 1 to 2; a newer Echelon can"):
         Replay(path)
 
 

@@ -22,7 +22,7 @@ from echelon.replay.schema import (
     Codec,
     RecordType,
 )
-from tests.replay.golden import EXPECTED, SMALL, contents
+from tests.replay.golden import EXPECTED, RATES, RATES_EXPECTED, SMALL, contents, rates_contents
 from tests.replay.matches import SIZE, header, material, write_match
 
 
@@ -105,7 +105,7 @@ def test_a_newer_major_version_is_refused_in_one_line(tmp_path):
     path = write_match(tmp_path / "new.ecr", schema=[SCHEMA_MAJOR + 1, 0])
     with pytest.raises(ReplayError) as refused:
         Replay(path)
-    assert str(refused.value) == "replay 'new.ecr' has schema 2, this version plays 1; a newer Echelon can"
+    assert str(refused.value) == "replay 'new.ecr' has schema 3, this version plays 1 to 2; a newer Echelon can"
 
 
 def test_records_of_the_future_are_passed_over(whole, tmp_path):
@@ -197,3 +197,11 @@ def test_a_trailer_that_points_elsewhere_costs_only_the_index(whole, tmp_path):
     with Replay(path) as replay:
         assert not replay.complete
         assert [same(replay.chunk(n), chunks[n]) for n in range(len(replay.chunks))] == [True] * len(refs)
+
+
+def test_a_golden_match_with_predicted_positions_still_says_the_same():
+    expected = json.loads(RATES_EXPECTED.read_text(encoding="utf-8"))
+    assert rates_contents(RATES) == expected
+    assert len(set(expected["columns"]["x"])) > 50 and any(expected["columns"]["vx"])
+    with Replay(RATES) as replay:
+        assert replay.header["schema"] == [2, 0]

@@ -14,9 +14,11 @@ export const MAX_FRAMES = 2048;
 export const MAX_MECHS = 4096;
 export const MAX_CHUNKS = 65536;
 export const MAX_ROWS = 1048576;
-export const SCHEMA_MAJOR = 1;
-export const SCHEMA_MINOR = 2;
+export const OLDEST_MAJOR = 1;
+export const SCHEMA_MAJOR = 2;
+export const SCHEMA_MINOR = 0;
 export const HASH_BYTES = 8;
+export const BY_RATE = 3;
 export enum RecordType { HEADER = 1, WORLD = 2, CHUNK = 3, INDEX = 4, TRAILER = 5 }
 export enum EventKind { NONE = 0, HIT = 1, PAINT = 2, KILL = 3, ASSIST = 4, LAUNCH = 5, IMPACT = 6, FALL = 7, SHUTDOWN = 8, AMS = 9 }
 export enum MechFlag { ALIVE = 1, FALLEN = 2, SHUTDOWN = 4, LEGGED = 8, PAINTED = 16, ECM = 32, ECCM = 64, SUPPRESSED = 128, VENT = 256, SEEN = 512 }
@@ -35,7 +37,10 @@ export const WINNERS = ["blue", "red", "draw"] as const;
 export type WinnerName = (typeof WINNERS)[number];
 export type Dtype = "u8" | "u16" | "u32" | "i8" | "i16" | "i32";
 export interface ColumnSpec { name: string; dtype: Dtype; scale: number; predict: number }
-export interface FrameColumnSpec extends ColumnSpec { per: "frame" | "team" | "mech"; k: number }
+export interface FrameColumnSpec extends ColumnSpec {
+  per: "frame" | "team" | "mech"; k: number;
+  rate?: string; gain?: number; // since 2.0, where predict is BY_RATE
+}
 export interface TableSpec { name: string; columns: ColumnSpec[] }
 export interface RosterEntry { team: 0 | 1; pack: number; chassis: number; name: string; present: boolean }
 export interface ChassisSpec {
@@ -84,6 +89,19 @@ export interface MatchSummary {
   id: string; run: string; file: string; created: number; seed: number; map_seed: number; blue: string; red: string;
   update: number; mechs: number; size: [number, number, number]; live: boolean; complete: boolean; chunks: number;
   ticks: number; bytes: number; winner: number; reason: string; score: [number, number]; alive: [number, number];
+}
+/** GET /api/v1/league; a match that can be watched has its id in the catalogue. */
+export interface LeagueView { standings: Standing[]; unfinished: Round[]; total: number; matches: LeagueMatch[] }
+export interface Standing {
+  id: string; name: string; kind: string; rating: number; rd: number; low: number; high: number; vol: number;
+  games: number; wins: number; draws: number; losses: number; created_at: string;
+}
+export interface Round { job: string; round: number; matches: number; played: number }
+export interface LeagueMatch {
+  id: number; job: string; round: number; number: number; blue: string; red: string; blue_name: string; red_name: string;
+  seed: number; state: string; winner: string | null; reason: string; note: string; hp_blue: number | null;
+  hp_red: number | null; score_blue: number | null; score_red: number | null; seconds: number | null;
+  played_at: string | null; match: string;
 }
 /** What the WebSocket /api/v1/live says. */
 export interface Notice { type: "match" | "chunk" | "ended"; id: string; chunks: number; tick1: number }

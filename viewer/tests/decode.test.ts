@@ -4,7 +4,7 @@ import { checkHeader, decodeIndex, decodeWorld } from "../src/data/decode";
 import { rebuildIndex } from "../src/data/series";
 import { decodeChunk } from "../src/data/decode";
 import { MECH_COLUMNS } from "../src/protocol.gen";
-import { smallExpected, smallFile, smallReplay } from "./fixtures";
+import { ratesReplay, smallExpected, smallFile, smallReplay } from "./fixtures";
 
 describe("a replay written by Python", () => {
   test("has every frame column, to the last integer", () => {
@@ -19,6 +19,18 @@ describe("a replay written by Python", () => {
       }
       expect(Array.from(chunk.tick, (tick) => tick - chunk.tick0)).toEqual(expected.chunks[n].columns.tick);
     });
+  });
+
+  test("has positions that were predicted from speeds, to the last integer", () => {
+    const { header, chunks, expected } = ratesReplay();
+    const chunk = chunks[expected.chunk];
+    expect(header.schema).toEqual([2, 0]);
+    for (const name of MECH_COLUMNS) {
+      const scale = header.columns.find((column) => column.name === name)!.scale;
+      const integers = Array.from(chunk.mech[name], (value) => Math.round(value / scale) + 0);
+      if (expected.columns[name]) expect(integers).toEqual(expected.columns[name]);
+    }
+    expect(new Set(expected.columns.x).size).toBeGreaterThan(50);
   });
 
   test("has every event, in the order of time", () => {
@@ -114,6 +126,6 @@ describe("a damaged replay", () => {
 
   test("of another major version is refused by number", () => {
     const { header } = smallReplay();
-    expect(() => checkHeader({ ...header, schema: [2, 0] })).toThrow("format 2, this viewer reads 1");
+    expect(() => checkHeader({ ...header, schema: [3, 0] })).toThrow("format 3, this viewer reads 1 to 2");
   });
 });

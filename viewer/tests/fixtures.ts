@@ -32,3 +32,20 @@ export function smallReplay(): { bytes: Uint8Array; map: FileMap; header: Header
   const header = decodeHeader(payload(bytes, map.header));
   return { bytes, map, header, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
 }
+
+/** What one chunk of rates.ecr says of how mechs move: integers as stored. */
+export interface Motion {
+  chunk: number;
+  tick0: number;
+  tick1: number;
+  columns: Record<string, number[]>;
+}
+
+/** The golden match of schema 2.0, decoded, and what it must say. */
+export function ratesReplay(): { header: Header; chunks: Chunk[]; expected: Motion } {
+  const bytes = new Uint8Array(readFileSync(new URL("rates.ecr", FOLDER)));
+  const map = scanFile(bytes);
+  const header = decodeHeader(payload(bytes, map.header));
+  const chunks = map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head)));
+  return { header, chunks, expected: JSON.parse(readFileSync(new URL("rates.json", FOLDER), "utf8")) as Motion };
+}

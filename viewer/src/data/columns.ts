@@ -2,7 +2,7 @@
 // prediction added back, modulo the width of the type. Sizes come from a file, so they are checked before anything is
 // allocated by them.
 
-import type { ColumnSpec, Dtype } from "../protocol.gen";
+import { BY_RATE, type ColumnSpec, type Dtype, type FrameColumnSpec } from "../protocol.gen";
 
 const BYTES: Record<Dtype, number> = { u8: 1, u16: 2, u32: 4, i8: 1, i16: 2, i32: 4 };
 
@@ -32,14 +32,22 @@ export interface ReadColumn<Spec extends ColumnSpec> {
   readonly ints: Ints; // row by row, shape [rows, width]
 }
 
+/** How fast a column changes: `gain` times the integers of another, row by row. */
+interface Rate {
+  readonly ints: Ints;
+  readonly gain: number;
+}
+
 /** Turn the zig-zag residuals of a column into its integers, row by row. */
-function restore(zigzag: Uint32Array, dtype: Dtype, predict: number, rows: number, width: number): Ints {
+function restore(zigzag: Uint32Array, spec: ColumnSpec, rows: number, width: number, rate: Rate | null): Ints {
+  const { dtype, predict } = spec;
   const values = allocate(dtype, rows * width);
   for (let w = 0; w < width; w++) {
     for (let f = 0; f < rows; f++) {
       const coded = zigzag[f === 0 ? w : width + w * (rows - 1) + (f - 1)];
       // the typed array keeps the low bits, which is the "modulo the width" of the format
       values[f * width + w] = ((coded >>> 1) ^ -(coded & 1)) + predicted(values, predict, f, w, width);
+      if (rate !== null && f > 0) values[f * width + w] += rate.gain * rate.ints[f * width + w];
     }
   }
   return values;
@@ -49,7 +57,7 @@ function restore(zigzag: Uint32Array, dtype: Dtype, predict: number, rows: numbe
 function predicted(values: Ints, predict: number, f: number, w: number, width: number): number {
   if (predict === 0 || f === 0) return 0;
   const last = values[(f - 1) * width + w];
-  return predict === 1 || f === 1 ? last : 2 * last - values[(f - 2) * width + w];
+  return predict !== 2 || f === 1 ? last : 2 * last - values[(f - 2) * width + w];
 }
 
 /** Bytes of a block; throws at a type this viewer does not know. */
@@ -61,6 +69,16 @@ function blockBytes(columns: readonly ColumnSpec[], rows: number, widths: readon
     total += rows * widths[i] * size;
   });
   return total;
+}
+
+/** The rate of a column that goes by one; throws where there is none of its shape. */
+function rateOf(spec: ColumnSpec, found: ReadonlyMap<string, ReadColumn<ColumnSpec>>, count: number): Rate {
+  const { rate, gain } = spec as FrameColumnSpec;
+  const by = found.get(rate ?? "");
+  if (by === undefined || by.spec.predict === BY_RATE || by.ints.length !== count || !Number.isInteger(gain)) {
+    throw new Error(`column "${spec.name}" has no rate to go by`);
+  }
+  return { ints: by.ints, gain: gain ?? 0 };
 }
 
 /**
@@ -76,6 +94,7 @@ export function decodeBlock<Spec extends ColumnSpec>(
   const wide = widths.reduce((sum, width) => sum + width, 0);
   let [first, rest, high] = [0, Math.min(rows, 1) * wide, rows * wide];
   const found = new Map<string, ReadColumn<Spec>>();
+  const later: (() => void)[] = []; // columns that go by another, whose integers must be there first
   columns.forEach((spec, i) => {
     const [count, lead] = [rows * widths[i], Math.min(rows, 1) * widths[i]];
     const zigzag = new Uint32Array(count);
@@ -87,7 +106,11 @@ export function decodeBlock<Spec extends ColumnSpec>(
     first += lead;
     rest += count - lead;
     high += count * (BYTES[spec.dtype] - 1);
-    found.set(spec.name, { spec, ints: restore(zigzag, spec.dtype, spec.predict, rows, widths[i]) });
+    found.set(spec.name, { spec, ints: allocate(spec.dtype, 0) }); // keeps the order
+    const fill = (rate: Rate | null) => found.set(spec.name, { spec, ints: restore(zigzag, spec, rows, widths[i], rate) });
+    if (spec.predict === BY_RATE) later.push(() => fill(rateOf(spec, found, count)));
+    else fill(null);
   });
+  for (const fill of later) fill();
   return found;
 }

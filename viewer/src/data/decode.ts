@@ -4,7 +4,7 @@
 
 import { decode as unpack } from "@msgpack/msgpack";
 import type { ChunkRecord, FrameColumnSpec, Header, IndexRecord, IndexView, Series, TableSpec } from "../protocol.gen";
-import { INDEX_TABLES, MAX_FRAMES, MAX_MECHS, MAX_ROWS, MECH_COLUMNS, SCHEMA_MAJOR, WORLD_HEAD_BYTES } from "../protocol.gen";
+import { INDEX_TABLES, MAX_FRAMES, MAX_MECHS, MAX_ROWS, MECH_COLUMNS, OLDEST_MAJOR, SCHEMA_MAJOR, WORLD_HEAD_BYTES } from "../protocol.gen";
 import { decodeBlock } from "./columns";
 import { type RecordHead, inflate } from "./container";
 import type { Timeline } from "./series";
@@ -22,7 +22,9 @@ function unpackMap(data: Uint8Array): Record<string, unknown> {
 /** Check what a header must have before anything is laid out by it; throws in words for a user. */
 export function checkHeader(header: Header): Header {
   const major = header.schema?.[0];
-  if (major !== SCHEMA_MAJOR) throw new Error(`the replay has format ${major}, this viewer reads ${SCHEMA_MAJOR}`);
+  if (!(major >= OLDEST_MAJOR && major <= SCHEMA_MAJOR)) {
+    throw new Error(`the replay has format ${major}, this viewer reads ${OLDEST_MAJOR} to ${SCHEMA_MAJOR}`);
+  }
   if (!(header.mechs > 0 && header.mechs <= MAX_MECHS)) throw new Error(`the replay names ${header.mechs} mechs`);
   if (header.roster?.length !== header.mechs) throw new Error("the replay's roster does not match its mechs");
   return header;
