@@ -22,7 +22,13 @@ PIPELINED = 200
 HUGE = 8 * 2**20
 """Bytes of an oversized frame."""
 PAUSE_S = 0.02
-PATHS = ("/../../../etc/passwd", "/api/v1/matches/..%2f..%2fetc%2fpasswd", "/%00", "//evil.example/", "/assets/..%2fapp.py")
+PATHS = (
+    "/../../../etc/passwd",
+    "/api/v1/matches/..%2f..%2fetc%2fpasswd",
+    "/%00",
+    "//evil.example/",
+    "/assets/..%2fapp.py",
+)
 
 
 async def attack_all(host: str, port: int, match: str) -> None:
@@ -82,7 +88,9 @@ async def _again(host: str, port: int, act: Callable[[Send], Awaitable[None]]) -
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
             reader, writer = await asyncio.open_connection(host, port, limit=1024)
 
-            async def send(data: bytes, *, read: int, to: asyncio.StreamWriter = writer, by: asyncio.StreamReader = reader) -> None:
+            async def send(
+                data: bytes, *, read: int, to: asyncio.StreamWriter = writer, by: asyncio.StreamReader = reader
+            ) -> None:
                 to.write(data)
                 if read:
                     async with asyncio.timeout(1.0):

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +29,6 @@ from echelon.replay.header import name_tables
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SCHEMA_MAJOR, SCHEMA_MINOR
 from echelon.replay.writer import MatchWriter, world_payload
-from echelon.server.catalogue import match_id
 
 VIEWERS = 64
 MECHS, EDGE, HEIGHT = 200, 200, 20
@@ -47,7 +47,13 @@ def made_up_match(path: Path, chunks: int = CHUNKS) -> None:
     """Write a match of 200 mechs that wander; its chunks are as large as those of a fierce one."""
     rng = np.random.default_rng(0)
     roster = [
-        {"team": m * 2 // MECHS, "pack": m // 5, "chassis": m % 4, "name": f"{'BR'[m * 2 // MECHS]}{m}", "present": True}
+        {
+            "team": m * 2 // MECHS,
+            "pack": m // 5,
+            "chassis": m % 4,
+            "name": f"{'BR'[m * 2 // MECHS]}{m}",
+            "present": True,
+        }
         for m in range(MECHS)
     ]
     header = {
@@ -89,9 +95,11 @@ class Growing:
         return self.given
 
 
-async def view(session: aiohttp.ClientSession, base: str, joined: asyncio.Semaphore, took: list[float]) -> None:
+async def view(
+    session: aiohttp.ClientSession, base: str, ident: str, joined: asyncio.Semaphore, took: list[float]
+) -> None:
     """Follow the match as a viewer does, and note how long each chunk takes [s]."""
-    match = f"{base}api/v1/matches/{match_id(RUN, NAME)}"
+    match = f"{base}api/v1/matches/{ident}"
     seen = 0
     async with session.ws_connect(f"{base}api/v1/live") as socket:
         async for message in socket:
@@ -110,13 +118,13 @@ async def view(session: aiohttp.ClientSession, base: str, joined: asyncio.Semaph
             seen = max(seen, notice["chunks"])
 
 
-async def watched(base: str, growing: Growing, chunks: int) -> tuple[list[float], float]:
+async def watched(base: str, ident: str, growing: Growing, chunks: int) -> tuple[list[float], float]:
     """Have all viewers follow ``chunks`` more chunks; return how long each chunk took, and how long it all took [s]."""
     took: list[float] = []
     joined = asyncio.Semaphore(0)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
-        viewers = [asyncio.create_task(view(session, base, joined, took)) for _ in range(VIEWERS)]
+        viewers = [asyncio.create_task(view(session, base, ident, joined, took)) for _ in range(VIEWERS)]
         async with asyncio.timeout(JOIN_S):
             for _ in viewers:
                 await joined.acquire()
@@ -130,7 +138,9 @@ async def watched(base: str, growing: Growing, chunks: int) -> tuple[list[float]
             await asyncio.sleep(EVERY_S / 10)
             if (gone := [task for task in viewers if task.done()]) or time.perf_counter() > until:
                 why = f": {gone[0].exception()!r}" if gone else ""
-                raise RuntimeError(f"{len(took)} chunks of {chunks * VIEWERS} arrived, {len(gone)} viewers gave up{why}")
+                raise RuntimeError(
+                    f"{len(took)} chunks of {chunks * VIEWERS} arrived, {len(gone)} viewers gave up{why}"
+                )
         seconds = time.perf_counter() - began
         for task in viewers:
             task.cancel()
@@ -162,12 +172,13 @@ def server_load() -> Iterator[Any]:
 def measure(home: Path, base: str, server: int) -> dict[str, Any]:
     """Measure both halves once."""
     growing = Growing(home / "whole.ecr", home / RUN / "replays" / NAME)
-    calm, seconds = asyncio.run(watched(base, growing, CHUNKS // 2 - 1))
+    ident = found(base)
+    calm, seconds = asyncio.run(watched(base, ident, growing, CHUNKS // 2 - 1))
     before = peak_mib(server)
-    hostile = multiprocessing.get_context("spawn").Process(target=attack, args=(base, match_id(RUN, NAME)), daemon=True)
+    hostile = multiprocessing.get_context("spawn").Process(target=attack, args=(base, ident), daemon=True)
     hostile.start()
     try:
-        attacked, _ = asyncio.run(watched(base, growing, CHUNKS // 2 - 1))
+        attacked, _ = asyncio.run(watched(base, ident, growing, CHUNKS // 2 - 1))
     finally:
         hostile.terminate()
         hostile.join()
@@ -180,6 +191,17 @@ def measure(home: Path, base: str, server: int) -> dict[str, Any]:
         "peak_mib": before,
         "attacked_peak_mib": peak_mib(server),
     }
+
+
+def found(base: str) -> str:
+    """Return the id of the match, once the server has seen it."""
+    until = time.monotonic() + JOIN_S
+    while time.monotonic() < until:
+        with urllib.request.urlopen(f"{base}api/v1/matches") as reply:
+            if rows := json.loads(reply.read())["matches"]:
+                return str(rows[0]["id"])
+        time.sleep(EVERY_S)
+    raise RuntimeError("the server does not find the match")
 
 
 def peak_mib(pid: int) -> float:

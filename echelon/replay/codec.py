@@ -99,7 +99,11 @@ def pack_record(kind: int, payload: bytes, *, codec: int = Codec.ZLIB, ticks: tu
     level = CHUNK_LEVEL if kind == RecordType.CHUNK else ZLIB_LEVEL
     stored = payload
     if codec == Codec.ZLIB:
-        how = (CHUNK_MEMORY, CHUNK_STRATEGY) if kind == RecordType.CHUNK else (zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY)
+        how = (
+            (CHUNK_MEMORY, CHUNK_STRATEGY)
+            if kind == RecordType.CHUNK
+            else (zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY)
+        )
         stream = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS, *how)
         stored = stream.compress(payload) + stream.flush()
     if len(payload) > MAX_RAW_BYTES or len(stored) > MAX_STORED_BYTES:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from echelon.replay.columns import TEAMS, Ints, bounds
 from echelon.replay.schema import DTYPE_BYTES, EVENTS, MARKERS, EventKind, MechFlag
@@ -17,7 +18,8 @@ from echelon.replay.schema import SERIES as SERIES_TABLE
 
 TEAM_NAMES = ("blue", "red")
 NOTHING = np.zeros(0, np.int64)
-SERIES = ("score", "alive", "hp", "damage")
+SUMMED = ("score", "alive", "hp")
+SERIES = (*SUMMED, "damage")
 MARKED = np.zeros(2 ** (8 * DTYPE_BYTES[EVENTS.columns[1].dtype]), bool)
 MARKED[[int(kind) for kind in MARKERS]] = True
 """Whether a kind of event gets a mark."""
@@ -30,7 +32,7 @@ SAMPLED = ("score", "flags", "hp")
 class Timeline:
     """Values per second and team, and the events worth a mark, of the chunks added so far, in order.
 
-    Adding only keeps what is needed; the sums are made when they are asked for.
+    Adding keeps sums and not the frames, so that a match may last for hours.
     """
 
     def __init__(self, header: Mapping[str, Any]) -> None:
@@ -40,13 +42,15 @@ class Timeline:
         self._scale = {str(c["name"]): float(c["scale"]) for c in header["columns"]}
         events = {str(table["name"]): table["columns"] for table in header["tables"]}.get("events", [])
         self._damage_scale = next((float(c["scale"]) for c in events if c["name"] == "value"), 1.0)
-        self._frames: list[tuple[Ints, ...]] = []
+        self._frames: list[tuple[Ints, NDArray[np.float64]]] = []
+        """Ticks ``[F]`` and sums ``[F, name, team]`` of each chunk: an hour of hundreds of mechs is a megabyte."""
         self._events: list[tuple[Ints, ...]] = []
 
     def add(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
         """Take in one chunk from ``tick0``: frame columns ``[F, W]`` and the columns of its events ``[rows]``."""
         fresh = slice(1 if self._frames else 0, None)
-        self._frames.append((frames["tick"][fresh, 0] + tick0, *(frames[name][fresh] for name in SAMPLED)))
+        sums = self._sums(*(frames[name][fresh] for name in SAMPLED))
+        self._frames.append((frames["tick"][fresh, 0] + tick0, sums))
         wanted = np.flatnonzero(KEPT[events["kind"]])
         if len(wanted):
             columns = (events[name][wanted] for name in ("kind", "who", "whom", "value"))
@@ -56,12 +60,12 @@ class Timeline:
         """Return series and markers as an index has them."""
         if not self._frames:
             return {"series": {"second": [], **{name: [[], []] for name in SERIES}}, "markers": []}
-        ticks, score, flags, hp = (np.concatenate(parts) for parts in zip(*self._frames, strict=True))
+        ticks, sums = (np.concatenate(parts) for parts in zip(*self._frames, strict=True))
         events = [np.concatenate(parts) for parts in zip(*self._events, strict=True)] or [NOTHING] * 5
         second = np.arange(int(ticks[-1] / self._hz) + 1)
         at = np.searchsorted(ticks, second * self._hz)
-        sums = self._sums(score[at], flags[at], hp[at])
-        series = {**sums, "damage": self._damage(ticks[at], events)}
+        series = {name: sums[at, i].T.tolist() for i, name in enumerate(SUMMED)}
+        series["damage"] = self._damage(ticks[at], events)
         marked = MARKED[events[1]]
         markers = np.stack([column[marked] for column in events[:4]], axis=1)
         return {"series": {"second": second.tolist(), **series}, "markers": sorted(markers.tolist())}
@@ -69,19 +73,14 @@ class Timeline:
     @property
     def last(self) -> dict[str, list[float]]:
         """Score, living mechs and hit points of each team at the end; empty before the first chunk."""
-        if not self._frames:
-            return {}
-        _, *newest = (part[-1:] for part in self._frames[-1])
-        return {name: [team[0] for team in teams] for name, teams in self._sums(*newest).items()}
+        return dict(zip(SUMMED, self._frames[-1][1][-1].tolist(), strict=True)) if self._frames else {}
 
-    def _sums(self, score: Ints, flags: Ints, hp: Ints) -> dict[str, list[list[float]]]:
-        """Return score, living mechs and hit points of each team at some frames ``[F, W]``."""
+    def _sums(self, score: Ints, flags: Ints, hp: Ints) -> NDArray[np.float64]:
+        """Return score, living mechs and hit points ``[F, name, team]`` of some frames ``[F, W]``."""
         living = (flags & int(MechFlag.ALIVE)).astype(np.float64)
-        return {
-            "score": np.round(score.T * self._scale["score"], 2).tolist(),
-            "alive": (self._sides @ living.T).tolist(),
-            "hp": np.round(self._sides @ (living * hp).T * self._scale["hp"], 1).tolist(),
-        }
+        alive, left = living @ self._sides.T, (living * hp) @ self._sides.T
+        scores = np.round(score * self._scale["score"], 2)
+        return np.stack([scores, alive, np.round(left * self._scale["hp"], 1)], axis=1).astype(np.float64)
 
     def _damage(self, ends: Ints, events: Sequence[Ints]) -> list[list[float]]:
         """Return what each team dealt to the other up to the frame of each second, since that of the one before."""

@@ -98,8 +98,8 @@ export interface Standing {
 }
 export interface Round { job: string; round: number; matches: number; played: number }
 export interface LeagueMatch {
-  id: number; job: string; round: number; number: number; blue: string; red: string; blue_name: string; red_name: string;
-  seed: number; state: string; winner: string | null; reason: string; note: string; hp_blue: number | null;
+  id: number; job: string; round: number; number: number; seed: number;
+  blue: string; red: string; blue_name: string; red_name: string; state: string; winner: string | null; reason: string; note: string; hp_blue: number | null;
   hp_red: number | null; score_blue: number | null; score_red: number | null; seconds: number | null;
   played_at: string | null; match: string;
 }
