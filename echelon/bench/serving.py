@@ -37,7 +37,7 @@ CHUNKS = 40
 """Of the made-up match; half are played calmly, half under attack."""
 EVERY_S = 0.5
 """Time between chunks, four times as fast as play [s]."""
-JOIN_S, LAST_S = 30.0, 10.0
+JOIN_S, LAST_S = 60.0, 60.0
 """Longest that viewers may take to join, and the last chunk to reach them all [s]."""
 RUN, NAME = "20260101-000000-bench-calm-otter", "live.ecr"
 KIB = 1024

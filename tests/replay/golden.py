@@ -1,8 +1,8 @@
 """The golden replays: how they were made, and what a reader must find in them.
 
 ``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, with smoke clouds and point defence), ``insight.ecr`` (1.2, with policy
-columns) and ``rates.ecr`` (2.0, with positions predicted from speeds) are committed and stay as they are: a later version
-must still play them. The ``.json`` beside each says what is in it, for this package's tests and for the viewer's.
+columns) and ``rates.ecr`` (2.0, with positions predicted from speeds) are committed and stay as they are: a later
+version must still play them. The ``.json`` beside each says what is in it, for the tests here and for the viewer's.
 """
 
 from __future__ import annotations

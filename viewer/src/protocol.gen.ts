@@ -99,8 +99,9 @@ export interface Standing {
 export interface Round { job: string; round: number; matches: number; played: number }
 export interface LeagueMatch {
   id: number; job: string; round: number; number: number; seed: number;
-  blue: string; red: string; blue_name: string; red_name: string; state: string; winner: string | null; reason: string; note: string; hp_blue: number | null;
-  hp_red: number | null; score_blue: number | null; score_red: number | null; seconds: number | null;
+  blue: string; red: string; blue_name: string; red_name: string;
+  state: string; winner: string | null; reason: string; note: string; seconds: number | null;
+  hp_blue: number | null; hp_red: number | null; score_blue: number | null; score_red: number | null;
   played_at: string | null; match: string;
 }
 /** What the WebSocket /api/v1/live says. */
