@@ -25,8 +25,8 @@ class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
     def __init__(self, cfg: EnvConfig | None = None) -> None:
         self.env = EchelonEnv(cfg)
         self.possible_agents = list(self.env.possible_agents)
-        self.observation_spaces = self.env.observation_spaces
-        self.action_spaces = self.env.action_spaces
+        self.observation_spaces = {**self.env.observation_spaces}
+        self.action_spaces = {**self.env.action_spaces}
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
