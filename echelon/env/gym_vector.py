@@ -194,7 +194,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         require(
             whole, "reset_mask", mask.nonzero()[0].tolist(), "all agents of a battle or none, since they end together"
         )
-        return rows.all(1)
+        return np.asarray(rows.all(1), bool)
 
     def _require_open(self) -> None:
         """Raise ``ValueError`` after ``close``."""
