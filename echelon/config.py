@@ -30,9 +30,11 @@ from echelon.config_game import (
 )
 from echelon.config_opponents import (
     LADDER,
+    MIX_PROFILES,
     CurriculumConfig,
     EvalConfig,
     LadderSkill,
+    LeagueConfig,
     MixConfig,
     OpponentConfig,
     PilotSkill,
@@ -45,6 +47,7 @@ __all__ = [
     "EPS_NORM",
     "EVAL_SEED_BASE",
     "LADDER",
+    "MIX_PROFILES",
     "PACK_SIZE",
     "RETIRED",
     "REWARD_PROFILES",
@@ -56,6 +59,7 @@ __all__ = [
     "EnvConfig",
     "EvalConfig",
     "LadderSkill",
+    "LeagueConfig",
     "MixConfig",
     "ModelConfig",
     "ObsNormConfig",
@@ -213,6 +217,8 @@ class RunConfig:
     """Allow only operations that give the same bits every time, at the price of speed on CUDA."""
     nproc: int = 1
     """Training processes on this machine, each with a device or a share of the cores of its own."""
+    start_from: str = ""
+    """Policy whose weights training begins with: a checkpoint, a run or an exported file; empty begins from scratch."""
     num_envs: int = 64
     """Environments in the batch of each process."""
     bank_maps: int = 64

@@ -5,11 +5,19 @@ Written apart from ``echelon.config``, which re-exports them, so that each stays
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from echelon.config_game import STRICT, require
-from echelon.config_ranges import CURRICULUM_RANGES, EVAL_RANGES, OPPONENT_RANGES, require_kinds, require_ranges
+from echelon.config_ranges import (
+    CURRICULUM_RANGES,
+    EVAL_RANGES,
+    LEAGUE_RANGES,
+    OPPONENT_RANGES,
+    require_kinds,
+    require_ranges,
+)
 
 PilotSkill = Literal["legacy", "trivial", "easy", "medium", "hard", "expert"]
 """Names of the scripted pilots, as ``echelon.agents`` has them."""
@@ -41,6 +49,10 @@ class MixConfig:
     """The policy itself, both sides learning; its share of environments is fixed for the whole run."""
     past: float = 0.0
     """Snapshots of this run, which do not learn."""
+    league: float = 0.0
+    """Entries of the league near the own rating: commanders, new candidates, scripted levels, exploiters of others."""
+    exploiters: float = 0.0
+    """Exploiters of the league that were trained against this run; while there are none, they count as the league."""
 
     def __post_init__(self) -> None:
         require_kinds(self, "opponents.mix")
@@ -53,6 +65,69 @@ class MixConfig:
     def self_share(self) -> float:
         """Share of the environments in which both sides learn."""
         return self.self_play / sum(getattr(self, item.name) for item in fields(self))
+
+    @property
+    def meets_league(self) -> bool:
+        """Whether opponents come from the league."""
+        return self.league > 0 or self.exploiters > 0
+
+    @property
+    def meets_policies(self) -> bool:
+        """Whether policies that do not learn fly the other side."""
+        return self.past > 0 or self.meets_league
+
+
+MIX_PROFILES: Mapping[str, MixConfig] = {
+    "scripted": MixConfig(),
+    "self": MixConfig(scripted=0.0, self_play=1.0),
+    "past": MixConfig(scripted=0.0, self_play=0.5, past=0.5),
+    "league": MixConfig(scripted=0.1, self_play=0.2, past=0.1, league=0.4, exploiters=0.2),
+    "exploiter": MixConfig(scripted=0.0, league=1.0),
+}
+"""Mixes by name: a fifth of the games of a run in the league is with those who exploit it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeagueConfig:
+    """How a run takes part in the league: whom of it it meets, what it submits, whom it exploits."""
+
+    __pydantic_config__ = STRICT
+
+    path: str = ""
+    """File of the league; empty takes the one beside the run."""
+    commanders: int = 8
+    """Best commanders that may be met."""
+    candidates: int = 4
+    """Newest candidates that may be met."""
+    sigma: float = 200.0
+    """Rating gap at which an opponent is drawn 0.61 times as often as an equal one [points]."""
+    warmup_games: int = 20
+    """Rated games before which only near ratings are met."""
+    warmup_range: float = 200.0
+    """How near: strictly within this [points]."""
+    refresh_episodes: int = 2000
+    """Episodes after which the league is read again, and everybody drawn anew."""
+    cache: int = 20
+    """Policies kept loaded; those that fly are kept beyond it."""
+    submit_every_updates: int = 100
+    """Updates between two snapshots that are submitted; 0 submits the first and the last alone."""
+    match_opponents: int = 4
+    """Opponents near its rating that a submitted snapshot plays to be rated; 0 leaves it to arena jobs."""
+    match_seeds: int = 2
+    """Seeds on which it plays each of them, from both sides."""
+    promote_top: int = 8
+    """A snapshot becomes commander when it ranks among the first so many; 0 promotes nobody."""
+    keep_top: int = 20
+    """Commanders beyond so many retire."""
+    target: str = ""
+    """Whom an exploiter trains against: an entry, a run, or ``commander``, which draws one; empty for no exploiter."""
+    target_win_rate: float = 0.7
+    """Win rate against the target above which an exploiter is done."""
+    target_episodes: int = 100
+    """Newest episodes against the target by which that is judged."""
+
+    def __post_init__(self) -> None:
+        require_ranges(self, "opponents.league", LEAGUE_RANGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +158,13 @@ class OpponentConfig:
     """Seeds on which a new snapshot plays each older one it is rated against, from both sides; 0 rates none."""
     rating_rivals: int = 4
     """Most older snapshots that a new one plays to be rated."""
+    league: LeagueConfig = field(default_factory=LeagueConfig)
+    """The part in the league, where ``mix`` meets it."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "opponents", OPPONENT_RANGES)
+        target, wanted = self.league.target, "opponents.mix.league above 0, as in --opponents exploiter"
+        require(not target or self.mix.league > 0, "opponents.league.target", target, wanted)
 
     @property
     def takes_snapshots(self) -> bool:

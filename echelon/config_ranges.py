@@ -143,6 +143,12 @@ OPPONENT_RANGES = {
     "weapon_prob_start": SHARE, "weapon_prob_end": SHARE, "weapon_ramp_share": SHARE, "weapon_ramp_updates": COUNT,
     "past_every_updates": COUNT, "past_keep": (1, 256), "rating_seeds": (0, 1000), "rating_rivals": (1, 64),
 }  # fmt: skip
+LEAGUE_RANGES = {
+    **dict.fromkeys(("commanders", "candidates", "warmup_games", "submit_every_updates", "promote_top"), COUNT),
+    **dict.fromkeys(("sigma", "warmup_range"), POSITIVE),
+    **dict.fromkeys(("refresh_episodes", "keep_top", "target_episodes"), (1, 10**6)),
+    "cache": (1, 10**4), "match_opponents": (0, 1000), "match_seeds": (1, 1000), "target_win_rate": SHARE,
+}  # fmt: skip
 EDGE = (20, 200)
 CURRICULUM_RANGES = {
     "packs_two_at": COUNT, "packs_all_at": COUNT, "map_small_min": EDGE, "map_small_max": EDGE, "map_large_min": EDGE,

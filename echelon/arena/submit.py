@@ -5,6 +5,7 @@ The first one also decides which game the league plays.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,14 +37,23 @@ def resolve_path(path: Path) -> Path:
     return path if path.is_file() else find_checkpoint(path).path.absolute()
 
 
-def submit(store: Store, path: Path, *, kind: str = "candidate", label: str = "", target: str = "") -> LeagueEntry:
-    """Add a checkpoint to the league and return its entry; ``ValueError`` says why it cannot play."""
+def submit(
+    store: Store,
+    path: Path,
+    *,
+    kind: str = "candidate",
+    label: str = "",
+    target: str = "",
+    facts: Mapping[str, Any] | None = None,
+) -> LeagueEntry:
+    """Add a checkpoint to the league, with further ``facts`` of it; ``ValueError`` says why it cannot play."""
     path = resolve_path(path)
     loaded = load_policy(path)
     if broken := [name for name, value in loaded.policy.state_dict().items() if not torch.isfinite(value).all()]:
         raise ValueError(f"checkpoint {str(path)!r} has weights that are not finite: {', '.join(broken[:3])}")
     signature = signature_of(loaded.meta)
     meta = {"label": label or label_of(path, loaded.meta), "checkpoint": str(loaded.meta.get("id", ""))}
+    meta |= facts or {}
     if target:
         meta["target"] = target
     begin(store)

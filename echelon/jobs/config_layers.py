@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from echelon.config import RETIRED, REWARD_PROFILES, RunConfig
+from echelon.config import MIX_PROFILES, RETIRED, REWARD_PROFILES, RunConfig
 from echelon.presets import get_preset
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ LAYERS = (DEFAULT, PRESET, FILE, SET)
 LINKED = (("ppo.gamma", "env.gamma"),)
 """Values that must be equal: setting one carries to the other unless that is set as well."""
 
-PROFILES = {"env.reward": REWARD_PROFILES}
-"""Sections that may be given by the name of a set of values, as in ``--set env.reward=snap10x``."""
+PROFILES: dict[str, Mapping[str, Any]] = {"env.reward": REWARD_PROFILES, "opponents.mix": MIX_PROFILES}
+"""Sections that may be given by the name of a set of values: ``--set env.reward=snap10x``, ``--opponents league``."""
 
 NONE_WORDS = ("none", "null")
 """How ``--set`` and TOML, which has no null, say that a value is absent."""

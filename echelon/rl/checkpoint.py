@@ -27,6 +27,8 @@ CARRY = "carry.safetensors"
 MANIFEST = "manifest.json"
 BEST = "best.json"
 READ_BLOCK = 1 << 20
+ID_DIGITS = 16
+"""Hex digits of a checkpoint's id."""
 
 
 @dataclass(frozen=True, kw_only=True)

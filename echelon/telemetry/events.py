@@ -222,6 +222,37 @@ class EventRating(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EventLeague(Event):
+    """A snapshot joined the league and was rated there."""
+
+    kind: ClassVar[str] = "league"
+    update: int
+    global_step: int
+    name: str
+    """What the league calls it."""
+    entry: str = ""
+    """Its id there."""
+    entry_kind: str = ""
+    """candidate, commander or exploiter."""
+    rating: float = math.nan
+    """As standings show it, the scripted level medium being 1500."""
+    rd: float = math.nan
+    """Deviation of the rating."""
+    games: int = 0
+    """Rated games."""
+    promoted: bool = False
+    target: str = ""
+    """Whom an exploiter was trained against."""
+    target_win_rate: float = math.nan
+    """Its share of wins against the target in the newest episodes."""
+    results: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Per opponent of its matches: games and score."""
+    pool: list[str] = field(default_factory=list)
+    """Who may be met in training from now on."""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class EventCheckpoint(Event):
     """A checkpoint is complete on disk."""
 
@@ -336,6 +367,7 @@ EVENTS: dict[str, type[Event]] = {
         EventEpisodes,
         EventEval,
         EventRating,
+        EventLeague,
         EventCheckpoint,
         EventMatch,
         EventRound,

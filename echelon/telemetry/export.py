@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from echelon.telemetry.events import Event, EventEpisodes, EventEval, EventRating, EventUpdate
+from echelon.telemetry.events import Event, EventEpisodes, EventEval, EventLeague, EventRating, EventUpdate
 
 NOT_CURVES = {"time", "kind", "update", "global_step", "seeds", "is_best", "deterministic"}
 """Fields that are no measurements, or are the axes."""
@@ -93,6 +93,10 @@ def _of_rating(event: EventRating) -> dict[str, Any]:
     return _numbers(event, "rating")
 
 
+def _of_league(event: EventLeague) -> dict[str, Any]:
+    return {**_numbers(event, "arena"), "arena/promoted": int(event.promoted)}
+
+
 def _under(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix}/{name}": value for name, value in values.items()}
 
@@ -109,6 +113,7 @@ SAYERS: tuple[tuple[type[Event], Callable[[Any], dict[str, Any]]], ...] = (
     (EventEpisodes, _of_episodes),
     (EventEval, _of_eval),
     (EventRating, _of_rating),
+    (EventLeague, _of_league),
 )
 """What each kind of record says, in numbers."""
 

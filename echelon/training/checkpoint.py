@@ -28,6 +28,7 @@ from echelon.rl.checkpoint import (
     CARRY,
     ENVIRONMENT,
     FORMAT_VERSION,
+    ID_DIGITS,
     MANIFEST,
     STATE,
     WEIGHTS,
@@ -55,7 +56,6 @@ __all__ = [
     "save_checkpoint",
 ]
 
-ID_DIGITS = 16
 TEMPORARY = ".tmp-"
 
 

@@ -8,7 +8,7 @@ and one that says whether to stop, and it touches no file but checkpoints. What 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,8 +85,10 @@ def run(
         speak = emit if session.world.is_main else lambda event: None
         trip = _Trip(session, speak, should_stop, want_checkpoint or (lambda: False))
         trip.start(resume)
-        if session.counters.update == 0 and config.eval.at_start:
-            trip.evaluate()
+        if session.counters.update == 0:
+            trip.enter_league(begins=True)
+            if config.eval.at_start:
+                trip.evaluate()
         try:
             while not (reason := trip.reason_to_end()):
                 trip.iterate()
@@ -94,6 +96,8 @@ def run(
             return trip.end("stopped", "the rollout was given up; the last checkpoint stands")
         if reason == "completed" and session.counters.evaluated_update != session.counters.update:
             trip.evaluate()
+        if reason == "completed":
+            trip.enter_league()
         if session.folder is not None and session.counters.saved_update != session.counters.update:
             trip.save("end" if reason == "completed" else "stop")
         return trip.end(reason)
@@ -143,6 +147,8 @@ class _Trip:
             self.snapshot()
         if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
             self.evaluate()
+        if s.league is not None:
+            self._say(s.league.turn(lambda: self.should_stop() > 0))
         requested = s.world.from_main(self.want_checkpoint())
         if s.folder is not None and (requested or c.update % cfg.save_every == 0) and c.saved_update != c.update:
             self._save_or_warn("requested" if requested else "scheduled")
@@ -202,6 +208,15 @@ class _Trip:
             saved = self._save_or_warn("best")
             if saved is not None and s.world.is_main:
                 checkpoints.mark_best(s.folder, saved, s.counters.best)
+
+    def enter_league(self, *, begins: bool = False) -> None:
+        """Submit the policy as it is now, if this run is in a league."""
+        if self.session.league is not None:
+            self._say(self.session.league.enter(lambda: self.should_stop() >= STOP_NOW, begins=begins))
+
+    def _say(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.emit(event)
 
     def snapshot(self) -> None:
         """Keep the policy as an opponent, if this run meets such, and say how strong it has become."""
@@ -327,6 +342,8 @@ class _Trip:
         c.global_step += steps
         c.episodes += len(episodes)
         s.window.add(episodes, s.layout)
+        if s.league is not None:
+            s.league.note(episodes, met)
         rates = records.activation_rates(s.buffer)
         now = time.perf_counter()
         self.emit(
@@ -337,7 +354,7 @@ class _Trip:
                 elapsed_s=s.elapsed_s,
                 steps_per_s=steps / (now - began),
                 **s.window.averages(),
-                **{name: metrics[name] for name in _SAME_NAMES},
+                **{name: metrics[name] for name in records.SAME_NAMES},
                 clip_frac=metrics["clipfrac"],
                 max_grad_norm=s.config.ppo.max_grad_norm,
                 peak_memory_mb=peak_memory_mb(),
@@ -378,11 +395,3 @@ class _Trip:
             message = f"checkpoint could not be written: {error.strerror or error}"
             self.emit(EventAlert(level="error", message=message, update=c.update, global_step=c.global_step))
             return None
-
-
-_SAME_NAMES = (
-    "loss", "pg_loss", "vf_loss", "aux_loss", "entropy", "approx_kl", "grad_norm", "grad_norm_max",
-    "grad_clipped_share", "explained_variance", "lr", "ent_coef", "epochs", "adv_std", "value_std", "return_std",
-    "reward_std", "nonfinite", "dead_share",
-)  # fmt: skip
-"""Metrics that an update's record carries under the trainer's own names."""

@@ -83,11 +83,15 @@ class MixSource:
         self._weights = {name: w for name, w in weights.items() if w > 0 and name != "self_play"}
 
     def draw(self, env: int, episode: int) -> str:
-        """Return an opponent by weight; a draw depends on seed, environment and episode alone."""
+        """Return an opponent by weight; a draw depends on seed, environment, episode and the pool alone."""
         kinds = list(self._weights)
         bounds = torch.tensor(list(self._weights.values()), dtype=torch.float64).cumsum(0)
         at = self._unit(env, episode, 0) * float(bounds[-1])
         kind = kinds[min(int(torch.searchsorted(bounds, at, right=True)), len(kinds) - 1)]
+        return self.drawn_as(kind, env, episode)
+
+    def drawn_as(self, kind: str, env: int, episode: int) -> str:
+        """Return the opponent of an episode that is of this kind, a name of ``MixConfig``."""
         if kind == "past":
             return self.kept[int(self._unit(env, episode, 1) * len(self.kept))]
         return scripted(self.level if kind == "scripted" else kind)
@@ -289,5 +293,5 @@ def sides(num_envs: int, cfg: OpponentConfig) -> tuple[list[str], list[str]]:
         mirrored = min(max(1, mirrored), num_envs - 1)
     alone = num_envs - mirrored
     learners = ["blue"] * alone + ["both"] * mirrored
-    flown = "red" if cfg.mix.past > 0 else "none"
+    flown = "red" if cfg.mix.meets_policies else "none"
     return learners, [flown] * alone + ["none"] * mirrored

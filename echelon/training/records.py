@@ -248,3 +248,11 @@ def _sample(record: Any, opponent: str) -> dict[str, Any]:
 
 def _mean(values: Sequence[float]) -> float:
     return float(sum(values) / len(values)) if values else math.nan
+
+
+SAME_NAMES = (
+    "loss", "pg_loss", "vf_loss", "aux_loss", "entropy", "approx_kl", "grad_norm", "grad_norm_max",
+    "grad_clipped_share", "explained_variance", "lr", "ent_coef", "epochs", "adv_std", "value_std", "return_std",
+    "reward_std", "nonfinite", "dead_share",
+)  # fmt: skip
+"""Metrics that an update's record carries under the trainer's own names."""

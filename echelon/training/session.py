@@ -15,11 +15,9 @@ from typing import Any
 
 import torch
 
-from echelon.config import PACK_SIZE, RunConfig, env_signature
-from echelon.env import observe
+from echelon.config import RunConfig
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.suite import FLAT_OBS_DIM
-from echelon.runs import RunPaths, read_json
+from echelon.runs import RunPaths
 from echelon.training import checkpoint as checkpoints
 from echelon.training import minibatch
 from echelon.training.checkpoint import Checkpoint, RankPart
@@ -29,7 +27,9 @@ from echelon.training.devices import resolve_device, set_exactness
 from echelon.training.distributed import World, from_environment
 from echelon.training.evaluation import EvalStats, MakeEnv
 from echelon.training.examination import Examiner
-from echelon.training.opponents import MixSource, Opposition, sides
+from echelon.training.manifest import manifest_of, tail_widths
+from echelon.training.membership import VALUE_SCALE, opponents_of
+from echelon.training.opponents import Opposition, sides
 from echelon.training.outcomes import team_hit_points
 from echelon.training.ppo import PPOTrainer
 from echelon.training.profile import Profile
@@ -39,7 +39,7 @@ from echelon.training.records import EpisodeWindow, RowLayout
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.shards import ShardPool
 from echelon.training.threads import map_makers, resolve_threads
-from echelon.training.weights import check_dimensions, load_weights
+from echelon.training.weights import check_dimensions, find_checkpoint, load_policy, load_weights
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
 """From configuration, observation columns and action columns to a fresh policy."""
@@ -59,6 +59,7 @@ class Counters:
     """Wall time of earlier sessions [s]."""
     evaluated_update: int = -1
     saved_update: int = -1
+    submitted_update: int = -1
     elo: float = float("nan")
     """Of the newest rated snapshot."""
     best: dict[str, Any] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class Session:
         ppo, seed = config.ppo, seed_of(config.seed, self.world.rank)
         if not self.world.is_alone:
             seed_everything(seed)
-        self.source = MixSource(config.opponents, seed, self._build_policy)
+        self.source, self.league = opponents_of(self, seed, self._build_policy)
         self.opposition = Opposition(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
         self.examiner = Examiner(config, run_dir, self.device, self.pool, make_env)
         self.buffer = RolloutBuffer.create(
@@ -145,14 +146,20 @@ class Session:
 
     @property
     def progress(self) -> float:
-        """Share of the planned training that is done, 0 to 1, by the limit that is nearest."""
+        """Share of the planned training that is done, 0 to 1, by the limit that is nearest; 1 for a done exploiter."""
+        if self.league is not None and self.league.source.has_exploited:
+            return 1.0
         cfg, c = self.config, self.counters
         limits = ((c.global_step, cfg.total_steps), (c.update, cfg.max_updates), (c.episodes, cfg.max_episodes))
         return min(1.0, max(done / limit for done, limit in limits if limit))
 
     def begin(self) -> None:
-        """Start afresh: the untrained policy is the first snapshot, and every environment begins an episode."""
+        """Start afresh: the policy as it begins is the first snapshot, and every environment begins an episode."""
+        if self.config.start_from:
+            self._start_from(Path(self.config.start_from))
         self.snapshot()
+        if self.league is not None:
+            self.league.join()
         self.collector.reset()
 
     def evaluate(self, tick: Callable[[], object] = lambda: None) -> EvalStats:
@@ -247,7 +254,7 @@ class Session:
                 state=self._state(),
                 environment=ranks[0].environment,
                 carry=ranks[0].carry,
-                manifest=self._manifest(),
+                manifest=manifest_of(self),
                 others=ranks[1:],
             )
             checkpoints.prune(folder, self.config.keep_checkpoints)
@@ -272,6 +279,8 @@ class Session:
         self.window.load(state["window"])
         self._began = time.monotonic()
         self.curriculum.load_state_dict(state["gate"])
+        if self.league is not None:
+            self.league.resume_at(self.counters.episodes)
         if same:
             self.env.load_state_dict(saved.environment(rank))
         here = self.env.get_curriculum()
@@ -287,10 +296,16 @@ class Session:
             restore_random_state(own["rng"])
         return ""
 
-    def init_from(self, saved: Checkpoint) -> None:
-        """Take only the weights of a checkpoint; ``ValueError`` when they do not fit."""
-        check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
-        load_weights(self.policy, saved.weights(self.device))
+    def _start_from(self, path: Path) -> None:
+        """Take weights and, where the file has it, the scale of values; ``ValueError`` if they do not fit."""
+        loaded = load_policy(path)
+        check_dimensions(loaded.meta, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
+        load_weights(self.policy, loaded.policy.state_dict())
+        scale = loaded.meta.get(VALUE_SCALE)
+        if not path.is_file():
+            scale = find_checkpoint(path).state()["trainer"][VALUE_SCALE]
+        if scale is not None:
+            self.trainer.return_normalizer.load_state_dict(scale)
 
     def _build_env(self, progress: Callable[[str, int, int], None] | None) -> BatchedEnv:
         cfg, make_env = self.config, self._make_env
@@ -341,41 +356,3 @@ class Session:
             "gate": self.curriculum.state_dict(),
             "opponents": self.opposition.state_dict(),
         }
-
-    def _manifest(self) -> dict[str, Any]:
-        cfg, counters = self.config, self.counters
-        comm_width, map_width, extra_width = tail_widths(cfg, self.env.obs_dim)
-        spec = read_json(RunPaths(Path(self.run_dir)).spec) if self.run_dir is not None else None
-        return {
-            "kind": cfg.model.kind,
-            "obs_dim": self.env.obs_dim,
-            "action_dim": self.env.action_dim,
-            "rows": self.env.rows,
-            "processes": self.world.size,
-            "comm_width": comm_width,
-            "map_width": map_width,
-            "extra_width": extra_width,
-            "predict": cfg.ppo.aux_coef > 0,
-            "hidden_dim": cfg.model.hidden_dim,
-            "lstm_hidden_dim": cfg.model.lstm_hidden_dim,
-            "update": counters.update,
-            "global_step": counters.global_step,
-            "episodes": counters.episodes,
-            "best": counters.best,
-            "model_cfg": asdict(cfg.model),
-            "env_cfg": env_signature(cfg.env),
-            "ppo_cfg": asdict(cfg.ppo),
-            "reward_cfg": asdict(cfg.env.reward),
-            "args": asdict(cfg),
-            "curriculum": dict(self.env.get_curriculum()),
-            "git": (spec or {}).get("git", {}),
-        }
-
-
-def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int, int]:
-    """Return the columns of comms, local map and extras in the suite layout's tail; zero for another layout."""
-    if config.model.kind != "suite":
-        return 0, 0, 0
-    comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
-    extra_width = observe.extra_width(config.env)
-    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width - extra_width, extra_width

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors.torch import save
+from torch import Tensor
 
-from echelon.rl.checkpoint import Checkpoint
+from echelon.rl.build import FlatPolicy
+from echelon.rl.checkpoint import FORMAT_VERSION, ID_DIGITS, Checkpoint
 from echelon.rl.weights import LoadedPolicy, check_dimensions, find_checkpoint, load_policy, load_weights, policy_from
 
 __all__ = [
     "LoadedPolicy",
     "check_dimensions",
     "export_checkpoint",
+    "export_policy_weights",
     "find_checkpoint",
     "load_policy",
     "load_weights",
@@ -23,6 +29,18 @@ __all__ = [
 def export_checkpoint(checkpoint: Checkpoint, target: Path) -> None:
     """Write a checkpoint's policy as one file, readable with ``torch.load(..., weights_only=True)``."""
     meta = {key: value for key, value in checkpoint.manifest.items() if key != "files"}
+    write_export(meta, checkpoint.weights(), target)
+
+
+def export_policy_weights(policy: FlatPolicy, manifest: dict[str, Any], target: Path) -> None:
+    """Write a policy as it is now as one file, under the id that a checkpoint of these weights has."""
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in policy.state_dict().items()}
+    identity = hashlib.sha256(save(weights)).hexdigest()[:ID_DIGITS]
+    write_export({**manifest, "format": FORMAT_VERSION, "id": identity}, weights, target)
+
+
+def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path) -> None:
+    """Write what is known of a policy and its weights as one file, whole or not at all."""
     building = target.with_name(f".{target.name}.tmp")
-    torch.save({**meta, "model_state": checkpoint.weights()}, building)
+    torch.save({**meta, "model_state": weights}, building)
     building.replace(target)

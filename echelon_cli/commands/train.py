@@ -17,6 +17,8 @@ from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption,
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "seed": ("seed",),
+    "start-from": ("start_from",),
+    "target": ("opponents.league.target",),
     "device": ("device",),
     "threads": ("threads",),
     "num-envs": ("num_envs",),
@@ -104,6 +106,10 @@ def train(
     preset: PresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
+    opponents: Annotated[
+        str | None,
+        typer.Option("--opponents", metavar="NAME", help="Whom to meet: scripted, self, past, league or exploiter."),
+    ] = None,
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="RUN", help="Go on with a run.", autocompletion=complete_runs),
@@ -119,9 +125,13 @@ def train(
     from echelon.jobs.config_layers import ConfigError, parse_assignment
 
     overrides = dict(parse_assignment(f"{key}={value}") for key, value in (aliases or {}).items())
+    if opponents is not None:
+        overrides["opponents.mix"] = opponents
     if profile:
         overrides["profile_updates"] = PROFILED_UPDATES
     overrides |= dict(parse_assignment(text) for text in assignments or [])
+    if overrides.get("start_from"):
+        overrides["start_from"] = str(policy_file(str(overrides["start_from"])))
     file = Path(config) if config else None
     if resume and preset:
         raise ConfigError("--resume and --preset exclude each other: a resumed run keeps its configuration")
@@ -143,6 +153,24 @@ def train(
             _farewell(paths.id)
         return output.DONE
     return _finish(follower, status)
+
+
+def policy_file(name: str) -> Path:
+    """Return where the policy lies that ``name`` means: a path, a run, or an entry of the league."""
+    from echelon.arena.standings import find_entry
+    from echelon.arena.store import Store, StoreError, league_path
+    from echelon.runs import RunNotFoundError, find_run
+
+    if Path(name).exists():
+        return Path(name).absolute()
+    try:
+        return find_run(name).root
+    except RunNotFoundError as unknown:
+        with contextlib.suppress(StoreError), Store(league_path(), create=False) as store:
+            entry = store.league().entry(find_entry(store, name))
+            if entry.ckpt_path:
+                return Path(entry.ckpt_path)
+        raise ValueError(f"start_from is {name!r}, wanted a checkpoint, a run or an entry of the league") from unknown
 
 
 def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None, as_json: bool):
