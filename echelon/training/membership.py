@@ -7,6 +7,7 @@ reads, writes and plays; what it read, all of several processes take. Draws from
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -101,10 +102,13 @@ class Membership:
         before, self._epoch = self._epoch, counters.episodes // self.dials.refresh_episodes
         if self._epoch > before:
             self.redraw()
-        position = {"update": counters.update, "global_step": counters.global_step}
-        said += [EventAlert(message=text, **position) for text in self.source.notices]
+        warnings = self.source.notices.copy()
         self.source.notices.clear()
-        return said
+        return said + self._alerts(warnings)
+
+    def _alerts(self, warnings: Sequence[str]) -> list[Event]:
+        c = self.session.counters
+        return [EventAlert(message=text, update=c.update, global_step=c.global_step) for text in warnings]
 
     def enter(self, should_stop: Callable[[], bool], *, begins: bool = False) -> list[Event]:
         """Enter the policy as it is now, have it rated, and return what is to be said; nothing in other processes.
@@ -124,16 +128,15 @@ class Membership:
             return []
         began, warnings = time.perf_counter(), []
         said: list[Event] = []
-        position = {"update": s.counters.update, "global_step": s.counters.global_step}
         try:
             with Store(self.path) as store:
                 entry = self._enter(store)
                 job = f"{self.source.run} u{s.counters.update}"
                 self._rate(store, entry, job, should_stop, warnings.append)
-                said.append(self._said(store, entry.entry_id, job, position, began))
+                said.append(self._said(store, entry.entry_id, job, began))
         except (OSError, ValueError) as error:
             warnings.append(f"snapshot could not join the league: {error}")
-        return said + [EventAlert(message=text, **position) for text in warnings]
+        return said + self._alerts(warnings)
 
     def _enter(self, store: Store) -> LeagueEntry:
         s, run = self.session, self.source.run
@@ -183,7 +186,8 @@ class Membership:
                 if not play_rounds(store, name, config, folder, listeners):
                     return
 
-    def _said(self, store: Store, entry_id: str, job: str, position: dict[str, int], began: float) -> EventLeague:
+    def _said(self, store: Store, entry_id: str, job: str, began: float) -> EventLeague:
+        counters, target = self.session.counters, self.source.target
         entry = store.league().entry(entry_id)
         results: dict[str, dict[str, float]] = {}
         for match in matches(store, entry=entry_id):
@@ -193,9 +197,9 @@ class Membership:
             row = results.setdefault(match[f"{SIDES[1 - mine]}_name"], {"games": 0.0, "score": 0.0})
             row["games"] += 1
             row["score"] += DRAWN if match["winner"] == "draw" else POINTS[match["winner"] == SIDES[mine]]
-        target = self.source.target
         return EventLeague(
-            **position,
+            update=counters.update,
+            global_step=counters.global_step,
             name=entry.name,
             entry=entry_id,
             entry_kind=entry.kind,
@@ -204,7 +208,7 @@ class Membership:
             games=entry.games,
             promoted=entry.kind == "commander",
             target=target or "",
-            **({"target_win_rate": self.source.target_win_rate} if target else {}),
+            target_win_rate=self.source.target_win_rate if target else math.nan,
             results=results,
             pool=self.source.pool,
             duration_s=time.perf_counter() - began,
