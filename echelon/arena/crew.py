@@ -7,17 +7,15 @@ output is not finite forfeits: its mechs fall where they stand, and the other si
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 import warp as wp
-from numpy.typing import NDArray
 
 from echelon.actions import TARGET_DIM
 from echelon.agents import heuristic
-from echelon.arena.match import BLUE, RED, Pairing, Play, play
+from echelon.arena.match import BLUE, RED, Pairing, Play
+from echelon.arena.playing import play
 from echelon.arena.policies import GroupedPolicies, LRUPolicyCache
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
@@ -89,38 +87,53 @@ class PolicyCrew:
     deterministic: bool = True
     threads: int = 1
     forfeits: dict[int, frozenset[int]] = field(default_factory=dict)
-    """Sides that forfeited, by environment of the present wave."""
+    """Sides that forfeited, by environment, in the matches that are played there now."""
 
     def __post_init__(self) -> None:
         self._engine: Engine | None = None
         self._grouped: GroupedPolicies | None = None
-        self._held = ExitStack()
+        self._seated: dict[int, dict[str, list[int]]] = {}
+        """Rows by policy, by environment."""
 
-    def board(self, engine: Engine, wave: Sequence[Pairing], sides: Sequence[tuple[str, str]]) -> None:
-        """Seat the policies of a wave: environment e plays ``wave[e]`` between ``sides[e]``."""
+    def board(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
+        """Seat the policies of matches that begin: pairing, blue and red by environment."""
         if self._engine is not engine:
             self._attach(engine)
-        grouped, envs, mechs = self._own(), engine.num_envs, engine.num_mechs
-        self.forfeits = {}
-        self._seeds = [pairing.seed for pairing in wave]
-        self._generators = [torch.Generator().manual_seed(seed) for seed in self._seeds]
-        self._drawn = 0
-        rows_of: dict[str, list[int]] = {}
-        for e, ids in enumerate(sides):
+        mechs, row_of = engine.num_mechs, engine.batch.numpy("row_of").copy()
+        for e, (pairing, ids) in seats.items():
+            self._vacate(e)
+            self.forfeits.pop(e, None)
+            self._generators[e] = torch.Generator().manual_seed(pairing.seed)
+            self._drawn[e] = 0
+            row_of[e] = -1
             for side, name in enumerate(ids):
                 if not self.card.script(name):
                     first = e * mechs + side * mechs // 2
-                    rows_of.setdefault(name, []).extend(range(first, first + mechs // 2))
-        self._held.close()
-        self._held.enter_context(self.cache.pinned(rows_of))
-        grouped.assign(range(envs * mechs), None)
-        row_of = np.full(envs * mechs, -1, np.int32)
-        for name, rows in rows_of.items():
+                    self._seated.setdefault(e, {}).setdefault(name, []).extend(range(first, first + mechs // 2))
+        fresh: dict[str, list[int]] = {}
+        for e in seats:
+            for name, rows in self._seated.get(e, {}).items():
+                self.cache.pin(name)
+                fresh.setdefault(name, []).extend(rows)
+        for name, rows in fresh.items():
             pilot = self.card.pilots[name]
-            grouped.assign(rows, self.cache.fetch(name, lambda _, pilot=pilot: fits(self.load(pilot), engine)))
-            row_of[rows] = rows
-        self._flown = torch.tensor(sorted(r for rows in rows_of.values() for r in rows), dtype=torch.long)
-        engine.batch.set("row_of", row_of.reshape(envs, mechs))
+            policy = self.cache.fetch(name, lambda _, pilot=pilot: fits(self.load(pilot), engine))
+            self._own().assign(rows, policy)
+            row_of.reshape(-1)[rows] = rows
+        self._count_flown()
+        engine.batch.set("row_of", row_of)
+
+    def _vacate(self, env: int) -> None:
+        """Have nobody fly in an environment."""
+        seated = self._seated.pop(env, {})
+        for name in seated:
+            self.cache.unpin(name)
+        if rows := sorted(row for rows in seated.values() for row in rows):
+            self._own().assign(rows, None)
+
+    def _count_flown(self) -> None:
+        rows = sorted(row for seated in self._seated.values() for mine in seated.values() for row in mine)
+        self._flown = torch.tensor(rows, dtype=torch.long)
 
     def _attach(self, engine: Engine) -> None:
         """Have the engine write observations where the policies read them: a row per mech."""
@@ -133,6 +146,11 @@ class PolicyCrew:
             self._grouped.close()
         self._grouped = GroupedPolicies(rows, engine.action_dim, device=device, threads=self.threads)
         self._actions = wp.to_torch(engine.batch["actions"]).view(rows, engine.action_dim)
+        self._generators = [torch.Generator() for _ in range(engine.num_envs)]
+        self._drawn = [0] * engine.num_envs
+        width = engine.action_dim + TARGET_DIM + 1
+        self._stock = torch.zeros((engine.num_envs, NOISE_DECISIONS, engine.num_mechs, width))
+        self._seated.clear()
 
     def act(self) -> None:
         """Write the actions of every policy, and let those forfeit that gave none."""
@@ -149,18 +167,13 @@ class PolicyCrew:
         """Return this decision's draw ``[N, W]``, None for mean actions; each match has its own sequence."""
         if self.deterministic:
             return None
-        engine = self._engine
-        assert engine is not None
-        mechs, width = engine.num_mechs, engine.action_dim + TARGET_DIM + 1
-        turn = self._drawn % NOISE_DECISIONS
-        if turn == 0:
-            shape = (NOISE_DECISIONS, mechs, width)
-            self._stock = torch.stack([torch.randn(shape, generator=g) for g in self._generators], dim=1)
-        self._drawn += 1
-        noise = torch.zeros((engine.num_envs * mechs, width), device=self._obs.device)
-        drawn = self._stock[turn].reshape(-1, width)
-        noise[: len(drawn)] = drawn.to(noise.device)
-        return noise
+        turns = [drawn % NOISE_DECISIONS for drawn in self._drawn]
+        for e in self._seated:
+            if turns[e] == 0:
+                self._stock[e].normal_(generator=self._generators[e])
+            self._drawn[e] += 1
+        now = self._stock[torch.arange(len(turns)), torch.tensor(turns)]
+        return now.flatten(0, 1).to(self._obs.device)
 
     def _forfeit(self, rows: Sequence[int]) -> None:
         """Take the teams of these rows out of the game; the referee ends it at this decision's end."""
@@ -177,16 +190,15 @@ class PolicyCrew:
         self._own().assign(rows, None)
         self._own().bad.zero_()
 
-    def leave(self, envs: NDArray[np.intp]) -> None:
+    def leave(self, envs: Sequence[int]) -> None:
         """Compute nothing more for matches that are over."""
         engine = self._engine
         assert engine is not None
-        mechs = engine.num_mechs
-        gone = {e * mechs + m for e in envs.tolist() for m in range(mechs)}
-        self._own().assign(sorted(gone), None)
-        self._flown = torch.tensor([row for row in self._flown.tolist() if row not in gone], dtype=torch.long)
+        for e in envs:
+            self._vacate(e)
+        self._count_flown()
         row_of = engine.batch.numpy("row_of").copy()
-        row_of[envs] = -1
+        row_of[list(envs)] = -1
         engine.batch.set("row_of", row_of)
 
     def _own(self) -> GroupedPolicies:
@@ -195,7 +207,8 @@ class PolicyCrew:
 
     def close(self) -> None:
         """Let go of the policies and release the threads."""
-        self._held.close()
+        for e in list(self._seated):
+            self._vacate(e)
         if self._grouped is not None:
             self._grouped.close()
 

@@ -16,8 +16,9 @@ from echelon.arena.crew import PolicyCard, PolicyCrew
 from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import win_probability
 from echelon.arena.league import League
-from echelon.arena.match import FORFEIT, MatchResult, Pairing, Play, play
+from echelon.arena.match import FORFEIT, MatchResult, Pairing, Play
 from echelon.arena.matchmaking import Fixture, Round, fixtures
+from echelon.arena.playing import play
 from echelon.arena.policies import LRUPolicyCache
 from echelon.arena.settings import ArenaConfig
 from echelon.arena.store import Closed, Period, Played, Store

@@ -18,8 +18,9 @@ import torch
 from echelon.actions import action_dim
 from echelon.arena.crew import Pilot, PolicyCard, PolicyCrew
 from echelon.arena.league import LeagueEntry
-from echelon.arena.match import Pairing, Play, play
+from echelon.arena.match import Pairing, Play
 from echelon.arena.matchmaking import Fixture, seed_of
+from echelon.arena.playing import play
 from echelon.arena.policies import GroupedPolicies
 from echelon.arena.standings import standings
 from echelon.arena.store import Played, Store

@@ -166,7 +166,8 @@ def _play(
     quiet: bool,
 ) -> dict[str, Any]:
     """Play the contest and return its table; replays go to a run folder of their own."""
-    from echelon.arena.match import MOST_ENVS, Play, play
+    from echelon.arena.match import MOST_ENVS, Play
+    from echelon.arena.playing import play
     from echelon.arena.outcome import summarise
     from echelon.arena.outcome import upsets as upsets_among
 

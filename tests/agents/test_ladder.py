@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from echelon.agents.levels import LEVELS
-from echelon.arena.match import DRAW, Contest, MatchResult, Pairing, Play, play
+from echelon.arena.match import DRAW, Contest, MatchResult, Pairing, Play
 from echelon.arena.outcome import summarise
+from echelon.arena.playing import play
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 
@@ -35,19 +36,24 @@ class RandomCrew:
 
     forfeits: dict[int, frozenset[int]] = {}
 
-    def board(self, engine: Engine, wave: Sequence[Pairing], sides: Sequence[tuple[str, str]]) -> None:
+    def __init__(self) -> None:
+        self.seats: dict[int, tuple[np.random.Generator, slice]] = {}
+
+    def board(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
         self.engine, half = engine, engine.num_mechs // 2
-        self.draws = [np.random.default_rng([pairing.seed, pairing.swapped]) for pairing in wave]
-        self.rows = [slice(ids.index(RANDOM) * half, (ids.index(RANDOM) + 1) * half) for ids in sides]
+        for e, (pairing, ids) in seats.items():
+            rows = slice(ids.index(RANDOM) * half, (ids.index(RANDOM) + 1) * half)
+            self.seats[e] = np.random.default_rng([pairing.seed, pairing.swapped]), rows
 
     def act(self) -> None:
         actions = self.engine.batch.numpy("actions").copy()
-        for e, (rng, rows) in enumerate(zip(self.draws, self.rows, strict=True)):
+        for e, (rng, rows) in self.seats.items():
             actions[e, rows] = rng.uniform(-1, 1, actions[e, rows].shape)
         self.engine.batch.set("actions", actions)
 
-    def leave(self, envs: np.ndarray) -> None:
-        """Matches that are over need nothing."""
+    def leave(self, envs: Sequence[int]) -> None:
+        for e in envs:
+            del self.seats[e]
 
 
 def against_random(first: str, matches: int) -> tuple[int, int, int]:

@@ -9,7 +9,8 @@ import pytest
 
 from echelon.arena import match
 from echelon.arena.crew import Pilot, PolicyCard, PolicyCrew, play_match
-from echelon.arena.match import BLUE, FORFEIT, RED, Pairing, Play, play
+from echelon.arena.match import BLUE, FORFEIT, RED, Pairing, Play
+from echelon.arena.playing import play
 from echelon.arena.policies import LRUPolicyCache
 from echelon.replay.reader import Replay
 from tests.arena.policy_files import SMALL, loaded

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from echelon.arena import tally
-from echelon.arena.match import Contest, Play, pilot_names, play
+from echelon.arena.match import Contest, Play, pilot_names
 from echelon.arena.outcome import FIRST, SECOND, summarise, upsets, winner_of
+from echelon.arena.playing import play
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.replay.reader import Replay

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from echelon.agents import heuristic
-from echelon.arena.match import Contest, Play, play
+from echelon.arena.match import Contest, Play
+from echelon.arena.playing import play
 from echelon.arena.verify import compare, config_of, play_again, verify
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from echelon import config_game
-from echelon.arena.match import Contest, Play, play
+from echelon.arena.match import Contest, Play
+from echelon.arena.playing import play
 from echelon.config import EnvConfig, PPOConfig, RewardConfig
 from echelon.env import reward
 from echelon.rl.suite import COMBAT_SUITES
