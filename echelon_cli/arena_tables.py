@@ -53,13 +53,14 @@ def _share(value: float | None) -> str:
 
 def show_entries(rows: Sequence[dict[str, Any]]) -> None:
     """Print how everybody behaves, per mech and match."""
-    numbers = ("damage", "kills", "deaths", "accuracy", "zone s", "life s", "paints", "smoke")
+    numbers = ("damage", "kills", "deaths", "accuracy", "range", "zone s", "life s", "paints", "assists", "smoke")
     output.show_table(
         ("name", "kind", "matches", *numbers, "most damage by", "lost to"),
         [
             (row["name"], row["kind"], s["matches"], _number(s["damage"]), _number(s["kills"]), _number(s["deaths"]),
-             _share(s["accuracy"]), _number(s["zone_s"]), _number(s["life_s"]), _number(s["paints"]),
-             _number(s["smoke"]), _most(s["damage_by"]), next(iter(s["lost_to"]), "-"))
+             _share(s["accuracy"]), _number(s["range_vox"]), _number(s["zone_s"]), _number(s["life_s"]),
+             _number(s["paints"]), _number(s["assists"]), _number(s["smoke"]),
+             _most(s["damage_by"]), next(iter(s["lost_to"]), "-"))
             for row in rows for s in (row["style"],)
         ],
         right=("matches", *numbers),
@@ -69,6 +70,10 @@ def show_entries(rows: Sequence[dict[str, Any]]) -> None:
 def _most(shares: dict[str, float]) -> str:
     best = max(shares, key=lambda name: shares[name], default=None)
     return "-" if best is None else f"{best} {percent(shares[best])}"
+
+
+ENTRY_FACTS = ("target", "win_rate", "level", "checkpoint", "run", "update")
+"""What is shown of the further facts of an entry."""
 
 
 def show_entry(row: dict[str, Any]) -> None:
@@ -82,9 +87,10 @@ def show_entry(row: dict[str, Any]) -> None:
         ("matches", f"{row['games']} rated: {row['wins']} won, {row['draws']} drawn, {row['losses']} lost"),
         ("since", row["created_at"]),
         ("checkpoint", row["path"] or "-"),
-        *((name, value) for name, value in row["meta"].items() if name in ("target", "level", "checkpoint")),
+        *((name, value) for name, value in row["meta"].items() if name in ENTRY_FACTS),
         ("damage by", ", ".join(f"{name} {percent(value)}" for name, value in style["damage_by"].items()) or "-"),
         ("accuracy by", ", ".join(f"{name} {percent(value)}" for name, value in style["accuracy_by"].items()) or "-"),
+        ("range by", ", ".join(f"{name} {figure(value)}" for name, value in style["range_by"].items()) or "-"),
         ("lost to", ", ".join(f"{name} {count}" for name, count in style["lost_to"].items()) or "-"),
     ]
     output.show_table(("", ""), about)

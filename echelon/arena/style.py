@@ -11,8 +11,8 @@ from typing import Any
 from echelon.sim.arsenal import WEAPONS
 
 NAMES = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
-BY_WEAPON = ("shots", "hits", "damage")
-PER_MECH = ("friendly", "taken", "zone_s", "life_s", "shutdowns", "knockdowns")
+BY_WEAPON = ("shots", "hits", "damage", "range")
+PER_MECH = ("friendly", "taken", "zone_s", "life_s", "shutdowns", "knockdowns", "assists")
 DEVICES = ("painter", "smoke")
 """What is fired without being meant to hurt."""
 
@@ -34,6 +34,7 @@ def sums_of(counts: Mapping[str, Any], side: int, causes: Mapping[int, str], dt:
         ("life_s", "steps", dt),
         ("shutdowns", "shutdowns", 1.0),
         ("knockdowns", "knockdowns", 1.0),
+        ("assists", "assists", 1.0),
     ):
         total[name] = float(counts[f"tally_{field}"][mine].sum()) * scale
     for cause in counts["tally_cause"][mine].tolist():
@@ -48,9 +49,9 @@ def sums_of(counts: Mapping[str, Any], side: int, causes: Mapping[int, str], dt:
 def figures(sums: Mapping[str, float]) -> dict[str, Any]:
     """Return an entry's behaviour: means per mech and match, shares by weapon, what its mechs are lost to."""
     mechs = sums.get("mechs", 0.0)
-    shots, hits, damage = ({w: sums.get(f"{what}.{w}", 0.0) for w in NAMES.values()} for what in BY_WEAPON)
+    shots, hits, damage, reach = ({w: sums.get(f"{what}.{w}", 0.0) for w in NAMES.values()} for what in BY_WEAPON)
     total = sum(damage.values())
-    aimed, struck = (sum(v for w, v in values.items() if w not in DEVICES) for values in (shots, hits))
+    aimed, struck, far = (sum(v for w, v in values.items() if w not in DEVICES) for values in (shots, hits, reach))
     lost = {name.partition(".")[2]: int(value) for name, value in sums.items() if name.startswith("lost.")}
     return {
         "matches": int(sums.get("matches", 0)),
@@ -60,9 +61,11 @@ def figures(sums: Mapping[str, float]) -> dict[str, Any]:
         "damage": total / mechs if mechs else None,
         **{name: sums.get(name, 0.0) / mechs if mechs else None for name in PER_MECH},
         "accuracy": struck / aimed if aimed else None,
+        "range_vox": far / struck if struck else None,
         "paints": hits["painter"] / mechs if mechs else None,
         "smoke": shots["smoke"] / mechs if mechs else None,
         "damage_by": {w: value / total for w, value in damage.items() if value} if total else {},
+        "range_by": {w: reach[w] / value for w, value in hits.items() if value and w not in DEVICES},
         "accuracy_by": {w: hits[w] / value for w, value in shots.items() if value and w not in DEVICES},
         "lost_to": dict(sorted(lost.items(), key=lambda item: (-item[1], item[0]))),
     }

@@ -38,6 +38,8 @@ FIELDS: dict[str, Field] = {
     "tally_shots": Field(wp.int32, "EMW", "shots fired, by weapon"),
     "tally_hits": Field(wp.int32, "EMW", "direct hits on hostiles, by weapon"),
     "tally_damage": Field(wp.float32, "EMW", "body damage to hostiles, explosions included, by weapon"),
+    "tally_range": Field(wp.float32, "EMW", "sum over direct hits of the distance to the target [vox], by weapon"),
+    "tally_assists": Field(wp.int32, "EM", "paid assists of its paint"),
     "tally_friendly": Field(wp.float32, "EM", "body damage to the own side and to itself"),
     "tally_taken": Field(wp.float32, "EM", "body damage taken"),
     "tally_cause": Field(wp.int32, "EM", "what it died of: Cause, or the weapon of its killer"),
@@ -86,9 +88,9 @@ def count_hits(
     # rules
     rules: Rules,
     # state in
-    ended: wp.array(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), hit_mask: wp.array2d(dtype=wp.int32), hit_target: wp.array3d(dtype=wp.int32), hit_damage: wp.array3d(dtype=wp.float32), hit_flags: wp.array3d(dtype=wp.int32), hit_weapon: wp.array3d(dtype=wp.int32), blast_mask: wp.array2d(dtype=wp.int32), blast_weapon: wp.array3d(dtype=wp.int32), splash: wp.array3d(dtype=wp.vec3),
+    ended: wp.array(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hit_mask: wp.array2d(dtype=wp.int32), hit_target: wp.array3d(dtype=wp.int32), hit_damage: wp.array3d(dtype=wp.float32), hit_flags: wp.array3d(dtype=wp.int32), hit_weapon: wp.array3d(dtype=wp.int32), blast_mask: wp.array2d(dtype=wp.int32), blast_weapon: wp.array3d(dtype=wp.int32), splash: wp.array3d(dtype=wp.vec3),
     # events
-    tally_hits: wp.array3d(dtype=wp.int32), tally_damage: wp.array3d(dtype=wp.float32), tally_friendly: wp.array2d(dtype=wp.float32),
+    tally_hits: wp.array3d(dtype=wp.int32), tally_damage: wp.array3d(dtype=wp.float32), tally_range: wp.array3d(dtype=wp.float32), tally_friendly: wp.array2d(dtype=wp.float32),
 ):
     """Add up what this mech's hits and explosions did in this phase."""
     e, m = wp.tid()
@@ -100,6 +102,7 @@ def count_hits(
                 w = hit_weapon[e, m, k]
                 flags = hit_flags[e, m, k]
                 tally_hits[e, m, w] = tally_hits[e, m, w] + 1
+                tally_range[e, m, w] = tally_range[e, m, w] + wp.length(pos[e, hit_target[e, m, k]] - pos[e, m])
                 tally_damage[e, m, w] = tally_damage[e, m, w] + paid_damage(rules, flags, hit_damage[e, m, k]) * body_share(rules, flags)
     if blast_mask[e, m] != 0:
         w = blast_source(rules, e, m, blast_mask, blast_weapon)
@@ -164,15 +167,16 @@ def count_decision(
     # world
     zone: wp.array(dtype=wp.vec3),
     # state in
-    over: wp.array(dtype=wp.int32), ended: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), acting: wp.array2d(dtype=wp.int32), took: wp.array2d(dtype=wp.float32), shutdowns: wp.array2d(dtype=wp.int32), knockdowns: wp.array2d(dtype=wp.int32),
+    over: wp.array(dtype=wp.int32), ended: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), acting: wp.array2d(dtype=wp.int32), took: wp.array2d(dtype=wp.float32), assists: wp.array2d(dtype=wp.int32), shutdowns: wp.array2d(dtype=wp.int32), knockdowns: wp.array2d(dtype=wp.int32),
     # events
-    tally_taken: wp.array2d(dtype=wp.float32), tally_zone: wp.array2d(dtype=wp.int32), tally_steps: wp.array2d(dtype=wp.int32), tally_shutdowns: wp.array2d(dtype=wp.int32), tally_knockdowns: wp.array2d(dtype=wp.int32),
+    tally_taken: wp.array2d(dtype=wp.float32), tally_assists: wp.array2d(dtype=wp.int32), tally_zone: wp.array2d(dtype=wp.int32), tally_steps: wp.array2d(dtype=wp.int32), tally_shutdowns: wp.array2d(dtype=wp.int32), tally_knockdowns: wp.array2d(dtype=wp.int32),
 ):
     """Add up what a decision says about a mech; the one that ends the match counts."""
     e, m = wp.tid()
     if ended[e] == 1 and over[e] == 0:
         return
     tally_taken[e, m] = tally_taken[e, m] + took[e, m]
+    tally_assists[e, m] = tally_assists[e, m] + assists[e, m]
     tally_steps[e, m] = tally_steps[e, m] + acting[e, m]
     tally_shutdowns[e, m] = tally_shutdowns[e, m] + shutdowns[e, m]
     tally_knockdowns[e, m] = tally_knockdowns[e, m] + knockdowns[e, m]

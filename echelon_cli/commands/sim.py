@@ -167,9 +167,9 @@ def _play(
 ) -> dict[str, Any]:
     """Play the contest and return its table; replays go to a run folder of their own."""
     from echelon.arena.match import MOST_ENVS, Play
-    from echelon.arena.playing import play
     from echelon.arena.outcome import summarise
     from echelon.arena.outcome import upsets as upsets_among
+    from echelon.arena.playing import play
 
     with ExitStack() as stack:
         stop = stack.enter_context(_interruptible())

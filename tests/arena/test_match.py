@@ -20,6 +20,9 @@ from echelon.sim.arsenal import WEAPONS, Weapon
 BASE = EnvConfig()
 SMALL = replace(BASE, world=replace(BASE.world, size_x=40, size_y=40, size_z=12), max_episode_seconds=20.0)
 
+MOVED_VOX = 2.5
+"""How far two mechs may move towards each other in a decision, and what positions are rounded to [vox]."""
+
 
 def contest(**changes):
     return Contest(**{"env": SMALL, "pilots": ("baseline", "legacy"), "matches": 4, **changes})
@@ -89,12 +92,36 @@ def test_counts_agree_with_the_journal_of_the_replay(recorded):
             if spec.speed_vox_s:
                 shots = np.bincount(who[launched & (weapon == w)], minlength=10)
                 assert np.array_equal(result.tally["tally_shots"][:, w], shots), spec.weapon
+        assists = np.bincount(who[kind == EventKind.ASSIST], minlength=10)
+        assert np.array_equal(result.tally["tally_assists"], assists)
         whom = np.concatenate([e["whom"] for e in events])
         killed = dict(zip(whom[kind == EventKind.KILL].tolist(), who[kind == EventKind.KILL].tolist(), strict=True))
         dead = np.flatnonzero(result.tally["tally_cause"] != tally.Cause.LIVES)
         assert {m: int(result.tally["tally_killer"][m]) for m in dead.tolist()} == killed
         fought += int(direct.sum()) + len(killed)
     assert fought > 50, "the matches must have something to count"
+
+
+def test_ranges_of_hits_are_the_distances_between_the_two(recorded):
+    """Frames come once a decision, so that both may have moved a little between shot and frame."""
+    _, results, how = recorded
+    for result in results:
+        wanted, hits = np.zeros(10), np.zeros(10)
+        with Replay(how.replays[result.pairing.number]) as replay:
+            scale = np.array([c["scale"] for c in replay.header["columns"] if c["name"] in ("x", "y", "z")])
+            for chunk in map(replay.chunk, range(len(replay.chunks))):
+                events, places = chunk.tables["events"], np.stack([chunk.frames[a] for a in "xyz"], axis=2) * scale
+                direct = np.isin(events["kind"], (EventKind.HIT, EventKind.PAINT)) & (
+                    (events["flags"] & HitFlag.SPLASH) == 0
+                )
+                for row in np.flatnonzero(direct):
+                    frame = min(np.searchsorted(chunk.frames["tick"][:, 0], events["tick"][row]), len(places) - 1)
+                    shooter, target = events["who"][row], events["whom"][row]
+                    wanted[shooter] += np.linalg.norm(places[frame, shooter] - places[frame, target])
+                    hits[shooter] += 1
+        assert hits.sum() > 0
+        far = np.abs(result.tally["tally_range"].sum(axis=1) - wanted)
+        assert (far <= MOVED_VOX * hits + 1e-3).all(), far / np.maximum(hits, 1)
 
 
 def test_damage_dealt_is_damage_taken(recorded):

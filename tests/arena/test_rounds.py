@@ -150,6 +150,8 @@ def test_behaviour_is_counted(store):
     assert found["matches"] == 4 and found["mechs"] == 20
     assert found["damage"] > 0 and 0 < found["accuracy"] <= 1 and sum(found["damage_by"].values()) == pytest.approx(1)
     assert found["deaths"] == pytest.approx(sum(found["lost_to"].values()) / 20)
+    assert 0 < found["range_vox"] < 60 and min(found["range_by"].values()) <= found["range_vox"]
+    assert found["range_by"].keys() <= found["accuracy_by"].keys() and found["assists"] >= 0
     assert 0 < found["life_s"] <= 10.0 and found["zone_s"] <= found["life_s"]
     assert figures({})["damage"] is None
 

@@ -1,0 +1,218 @@
+"""Opponents from a league: near ones, exploiters, a target; bounded, resumable, and whole when a file is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from echelon.arena import matchmaking
+from echelon.arena.glicko2 import Glicko2Rating
+from echelon.arena.league import League, LeagueEntry
+from echelon.config import MIX_PROFILES, LeagueConfig, MixConfig, OpponentConfig
+from echelon.rl.weights import LoadedPolicy
+from echelon.training import league_source
+from echelon.training.league_source import LeagueSource, find_target
+from echelon.training.opponents import MixSource, Opposition
+from echelon.training.shards import ShardPool
+from tests.training.fakes import FakeEnv
+from tests.training.test_opponents import policy
+
+RUN = "20260101-000000-quickstart-iron-fox"
+
+
+def entry(name: str, kind: str = "candidate", rating: float = 1500.0, games: int = 40, **meta) -> LeagueEntry:
+    return LeagueEntry(
+        f"{name}:1:2", f"/league/{name}.pt", kind, None, f"2026-01-01T00:00:{len(name):02}Z",
+        Glicko2Rating(rating, 50.0), games, {"label": name, **meta},
+    )  # fmt: skip
+
+
+def league(*entries: LeagueEntry, levels: tuple[str, ...] = ()) -> League:
+    made = League()
+    for level in levels:
+        made.add_scripted(level)
+    made.entries |= {e.entry_id: e for e in entries}
+    return made
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Policies come from nowhere; returns the paths that were opened."""
+    asked: list[str] = []
+
+    def open_pilot(pilot, device, signature):
+        asked.append(pilot.path)
+        if "broken" in pilot.path:
+            raise ValueError(f"checkpoint {pilot.path!r} is gone; add it again from where it is now")
+        return LoadedPolicy(policy(len(asked)), {})
+
+    monkeypatch.setattr(league_source, "open_pilot", open_pilot)
+    return asked
+
+
+def source(held: League, mix: MixConfig | None = None, **dials) -> LeagueSource:
+    cfg = OpponentConfig(mix=mix or MixConfig(scripted=0.0, league=1.0), skill="medium", league=LeagueConfig(**dials))
+    made = LeagueSource(cfg, 5, policy, run=RUN, fits=lambda loaded: loaded.policy)
+    made.take(held)
+    return made
+
+
+def draws(drawn_from: MixSource, count: int = 4000) -> Counter[str]:
+    return Counter(drawn_from.draw(n % 40, n // 40) for n in range(count))
+
+
+def test_opponents_near_the_own_strength_are_drawn_by_the_weights(opened):
+    others = [entry(f"r{gap}", rating=1500.0 + gap) for gap in (0, 100, 200, 300)]
+    mine = entry("mine", rating=1500.0, run=RUN, update=10)
+    counts = draws(source(league(mine, *others)))
+    weights = {f"candidate:r{gap}": matchmaking.weight(gap) for gap in (0, 100, 200, 300)}
+    total = sum(weights.values())
+    assert counts.keys() == weights.keys(), "all but oneself"
+    chi_square = sum((counts[n] - 4000 * w / total) ** 2 / (4000 * w / total) for n, w in weights.items())
+    assert chi_square < 16.3, "three degrees of freedom, one in a thousand"
+
+
+@pytest.mark.parametrize(("games", "met"), [(19, {"candidate:near"}), (20, {"candidate:near", "candidate:far"})])
+def test_a_newcomer_meets_near_ratings_first(opened, games, met):
+    mine = entry("mine", games=games, run=RUN, update=3)
+    held = league(mine, entry("near", rating=1699.0), entry("far", rating=1700.0))
+    assert draws(source(held)).keys() == met
+
+
+def test_exploiters_of_this_run_have_a_share_of_their_own(opened):
+    mine = entry("mine", run=RUN, update=3)
+    held = league(
+        mine,
+        entry("weak", "exploiter", 900.0, target=mine.entry_id),
+        entry("other", "exploiter", 1500.0, target="somebody"),
+        entry("rival"),
+        levels=("medium",),
+    )
+    mix = MixConfig(scripted=0.0, league=0.8, exploiters=0.2)
+    counts = draws(source(held, mix))
+    assert counts.keys() == {"exploiter:weak", "exploiter:other", "candidate:rival", "heuristic:medium"}
+    assert counts["exploiter:weak"] / 4000 == pytest.approx(0.2, abs=0.03)
+    del held.entries["weak:1:2"]
+    assert draws(source(held, mix)).keys() == {"exploiter:other", "candidate:rival", "heuristic:medium"}
+
+
+def test_the_mix_of_the_league_gives_exploiters_a_fifth():
+    mix = MIX_PROFILES["league"]
+    shares = {name: getattr(mix, name) for name in ("scripted", "self_play", "past", "league", "exploiters")}
+    assert min(shares.values()) > 0 and sum(shares.values()) == pytest.approx(1.0) and mix.exploiters == 0.2
+
+
+def test_an_exploiter_meets_its_target_alone_until_it_wins_often_enough(opened):
+    held = league(entry("main", run="20260101-000000-x-tidal-owl", update=5), entry("rival"), levels=("easy",))
+    made = source(held, target="main", target_episodes=10)
+    assert draws(made, 200).keys() == {"candidate:main"} and made.target == "main:1:2"
+    for outcome in ["win"] * 7 + ["loss"] * 3:
+        made.note("candidate:main", outcome)
+    assert made.target_win_rate == pytest.approx(0.7) and not made.has_exploited, "more than 0.7, not as much"
+    made.note("candidate:main", "win")
+    made.note("heuristic:easy", "loss")
+    assert not made.has_exploited, "the oldest that went was a win as well"
+    for _ in range(7):
+        made.note("candidate:main", "win")
+    assert made.has_exploited
+
+
+def test_a_target_is_an_entry_a_run_or_a_commander():
+    old, new = (entry(f"tidal-owl u{n}", run="20260101-000000-x-tidal-owl", update=n) for n in (5, 50))
+    held = league(old, new, entry("boss", "commander"), levels=("easy",))
+    assert find_target(held, "tidal-owl u5", 0) is old
+    assert find_target(held, "tidal-owl", 0) is new, "the newest of the run"
+    assert find_target(held, "easy", 0).entry_id == "heuristic:easy"
+    assert find_target(held, "commander", 0).name == "boss"
+    with pytest.raises(ValueError, match="target is 'nobody', wanted one of: boss, easy, tidal-owl u5, tidal-owl u50"):
+        find_target(held, "nobody", 0)
+    with pytest.raises(ValueError, match="the league has none"):
+        find_target(league(old), "commander", 0)
+
+
+def test_what_cannot_be_loaded_leaves_the_pool_with_a_word(opened):
+    made = source(league(entry("broken"), entry("whole")))
+    assert draws(made, 100).keys() == {"candidate:whole"}
+    assert len(made.notices) == 1 and "candidate:broken is not met any more: checkpoint" in made.notices[0]
+    made = source(league(entry("broken")))
+    assert draws(made, 10).keys() == {"heuristic:medium"}, "with nobody left the scripted pilots play"
+
+
+def test_loaded_policies_are_few_but_those_that_fly_stay(opened):
+    held = league(*(entry(f"e{n}") for n in range(12)))
+    env = FakeEnv(6, learners="blue", opponents="red")
+    made = source(held, cache=2, candidates=12)
+    opposition = Opposition(env, made, ShardPool(1))
+    env.reset()
+    for _ in range(20):
+        opposition.begin()
+        opposition.act()
+        flying = set(opposition.names)
+        assert len(made._cache) == max(2, len(flying))
+        assert all(made.policy(name) is made.policy(name) for name in flying)
+    assert len(opened) > 12, "what was put out had to be loaded again"
+
+
+def test_loading_moves_no_draw_of_training(opened):
+    made = source(league(*(entry(f"e{n}") for n in range(4))))
+    torch.manual_seed(7)
+    wanted = torch.rand(3)
+    torch.manual_seed(7)
+    draws(made, 40)
+    assert opened and torch.equal(torch.rand(3), wanted)
+
+
+def test_a_refresh_draws_everywhere_anew_from_zero_states_with_the_own_new_rating(opened):
+    mine = entry("mine", run=RUN, update=3)
+    held = league(mine, entry("rival"))
+    env = FakeEnv(4, learners="blue", opponents="red")
+    made = source(held)
+    opposition = Opposition(env, made, ShardPool(1))
+    env.reset()
+    opposition.begin()
+    opposition.act()
+    env.step()
+    opposition.after_step(torch.zeros(4, dtype=torch.bool), False)
+    assert opposition.state_dict()["recurrent"][0].any() and not opposition.done.any()
+    held.entries["rival:1:2"].kind = "commander"
+    held.entries["mine:1:2"].rating = Glicko2Rating(1650.0, 40.0)
+    made.take(held)
+    opposition.begin()
+    assert made.rating.rating == 1650.0 and opposition.names == ["commander:rival"] * 4
+    assert not opposition.state_dict()["recurrent"][0].any() and opposition.done.all()
+
+
+def test_a_resumed_source_goes_on_with_the_pool_it_had(opened):
+    mix = MixConfig(scripted=1.0, league=2.0, exploiters=1.0)
+    mine = entry("mine", run=RUN, update=3)
+    held = league(mine, entry("a"), entry("b"), entry("x", "exploiter", target=RUN), levels=("hard",))
+    first = source(held, mix)
+    first.note("candidate:a", "win")
+    again = LeagueSource(first.cfg, 5, policy, run=RUN, fits=lambda loaded: loaded.policy)
+    again.load_state_dict(first.state_dict())
+    assert [first.draw(3, n) for n in range(200)] == [again.draw(3, n) for n in range(200)]
+    assert (again.rating, again.games, again.pool) == (first.rating, first.games, first.pool)
+
+
+def test_two_of_one_name_are_told_apart(opened):
+    twin = replace(entry("twin"), entry_id="twin:9:9")
+    made = source(league(entry("twin"), twin))
+    assert set(made.pool) == {"candidate:twin", "candidate:twin (twin:9:9)"} or len(made.pool) == 2
+    assert {made.entry(n).entry_id for n in made.pool} == {"twin:1:2", "twin:9:9"}  # pyright: ignore
+
+
+def test_dials_of_the_league_are_those_of_matchmaking():
+    dials = LeagueConfig()
+    assert (dials.sigma, dials.warmup_games, dials.warmup_range) == (
+        matchmaking.SIGMA, matchmaking.WARMUP_GAMES, matchmaking.WARMUP_RANGE,
+    )  # fmt: skip
+    assert Path(dials.path) == Path(".")
+
+
+def test_a_target_without_a_league_is_refused():
+    with pytest.raises(ValueError, match="opponents.league.target is 'main', wanted opponents.mix.league above 0"):
+        OpponentConfig(league=LeagueConfig(target="main"))
