@@ -41,3 +41,18 @@ fresh:
     rm -rf .venv
     echo "+ ${commands[1]}"
     eval "${commands[1]}"
+
+# an hour of league training from a fresh quickstart policy, as docs/league.md tells it
+league *ARGS:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    echelon() { {{python}} -m echelon_cli.main "$@"; }
+    begin() { echelon train --json "$@" | tail -1 | {{python}} -c 'import json, sys; print(json.load(sys.stdin)["id"])'; }
+    start=$(begin --preset quickstart --minutes 8)
+    main=$(begin --preset league --minutes 25 --start-from "$start" {{ARGS}})
+    begin --preset league --opponents exploiter --target "$main" --start-from "$main" --minutes 10 {{ARGS}}
+    begin --resume "$main" --minutes 60
+    echelon arena run --rounds 1 --seeds 20 --record 0.02
+    echelon arena standings
+    echelon arena head-to-head
+    echelon arena matches --recorded

@@ -7,10 +7,12 @@ and on which machine. How they learn is what measured best for ``quickstart``, e
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 from echelon.config import (
+    MIX_PROFILES,
     CurriculumConfig,
     EnvConfig,
     EvalConfig,
@@ -180,8 +182,25 @@ def _ladder(past: float = 0.0, **changes: Any) -> OpponentConfig:
     )  # fmt: skip
 
 
+def league() -> RunConfig:
+    """Two cores and an hour: quickstart's game in the league, scripted pilots pulling every trigger."""
+    base = quickstart()
+    return replace(
+        base,
+        preset="league",
+        total_steps=30_000_000,
+        max_minutes=60.0,
+        ppo=replace(base.ppo, lr=5e-4),
+        opponents=OpponentConfig(
+            mix=MIX_PROFILES["league"], skill="medium", weapon_prob_start=1.0, weapon_prob_end=1.0, rating_seeds=0
+        ),
+        eval=EvalConfig(every_updates=100, skill="medium"),
+    )
+
+
 PRESETS: dict[str, Callable[[], RunConfig]] = {
     "quickstart": quickstart,
+    "league": league,
     "standard": standard,
     "gpu": gpu,
     "duel": duel,

@@ -171,6 +171,22 @@ def test_equal_pilots_win_a_seed_once_each_when_sides_are_swapped():
     assert found["teams"][FIRST]["kills"] == found["teams"][SECOND]["kills"]
 
 
+def test_a_match_begins_as_soon_as_another_is_over(monkeypatch):
+    match, steps, begun = contest(matches=7), [], Engine.step
+
+    def step(engine, *given, **more):
+        steps.append(1)
+        return begun(engine, *given, **more)
+
+    monkeypatch.setattr(Engine, "step", step)
+    results = played(match, envs=2)
+    lanes = [0, 0]
+    for result in results:
+        lanes[lanes.index(min(lanes))] += result.record.length
+    assert len(steps) == max(lanes), "no environment ever waits"
+    assert len({result.record.length for result in results}) > 1, "in waves it would have taken longer"
+
+
 def test_every_pilot_of_the_table_plays(monkeypatch):
     for name in pilot_names():
         match = contest(pilots=(name, "baseline"), matches=1, env=replace(SMALL, max_episode_seconds=2.0))
