@@ -61,11 +61,11 @@ def figures(sums: Mapping[str, float]) -> dict[str, Any]:
         "damage": total / mechs if mechs else None,
         **{name: sums.get(name, 0.0) / mechs if mechs else None for name in PER_MECH},
         "accuracy": struck / aimed if aimed else None,
-        "range_vox": far / struck if struck else None,
+        "range_vox": far / struck if struck and far else None,
         "paints": hits["painter"] / mechs if mechs else None,
         "smoke": shots["smoke"] / mechs if mechs else None,
         "damage_by": {w: value / total for w, value in damage.items() if value} if total else {},
-        "range_by": {w: reach[w] / value for w, value in hits.items() if value and w not in DEVICES},
+        "range_by": {w: reach[w] / value for w, value in hits.items() if reach[w] and w not in DEVICES},
         "accuracy_by": {w: hits[w] / value for w, value in shots.items() if value and w not in DEVICES},
         "lost_to": dict(sorted(lost.items(), key=lambda item: (-item[1], item[0]))),
     }

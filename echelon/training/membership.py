@@ -22,7 +22,7 @@ from echelon.arena.rounds import Listeners, play_rounds
 from echelon.arena.settings import ArenaConfig
 from echelon.arena.standings import matches, shift_of
 from echelon.arena.store import Store, league_path
-from echelon.arena.submit import signature_of, submit
+from echelon.arena.submit import game_of, signature_of, submit
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventLeague
@@ -130,6 +130,7 @@ class Membership:
         said: list[Event] = []
         try:
             with Store(self.path) as store:
+                self._measure_levels(store, should_stop, warnings.append)
                 entry = self._enter(store)
                 job = f"{self.source.run} u{s.counters.update}"
                 self._rate(store, entry, job, should_stop, warnings.append)
@@ -152,6 +153,17 @@ class Membership:
         kind, label = "candidate" if target is None else "exploiter", f"{words} u{s.counters.update}"
         return submit(store, path, kind=kind, label=label, target=target or "", facts=facts)
 
+    def _measure_levels(self, store: Store, should_stop: Callable[[], bool], warn: Callable[[str], object]) -> None:
+        """Have the scripted levels of a league that nobody has played in meet each other.
+
+        They are the scale; while they all stand where they began, newcomers would be given opponents at random.
+        """
+        entries = store.league().entries.values()
+        if self.dials.match_opponents and all(e.kind == "heuristic" and not e.games for e in entries):
+            game_of(store, self.config.env)
+            listeners = Listeners(should_stop=should_stop, warn=warn)
+            play_rounds(store, f"{self.source.run} founding", self._matches(), self._replays(), listeners)
+
     def _rate(
         self,
         store: Store,
@@ -160,31 +172,39 @@ class Membership:
         should_stop: Callable[[], bool],
         warn: Callable[[str], object],
     ) -> None:
-        dials = self.dials
-        if not dials.match_opponents:
+        if not self.dials.match_opponents:
             return
-        config = ArenaConfig(
+        config = self._matches(
             scheme="skill",
-            seeds=dials.match_seeds,
-            opponents=dials.match_opponents,
+            opponents=self.dials.match_opponents,
             only=(entry.entry_id,),
-            seed=self.config.seed + int(entry.meta["update"]),
-            device=str(self.session.device),
-            threads=self.session.threads,
-            cache=dials.cache,
-            most_upsets=0,
-            promote_top=dials.promote_top,
-            keep_top=dials.keep_top,
+            promote_top=self.dials.promote_top,
+            keep_top=self.dials.keep_top,
         )
-        run_dir = self.session.run_dir
-        folder = self.path.parent / FOLDER if run_dir is None else RunPaths(Path(run_dir)).replays
         listeners = Listeners(should_stop=should_stop, warn=warn)
         # what an earlier session of this run left half played comes first: its matches are planned already
         begun = [p.job for p in store.periods() if not p.closed and p.job.startswith(f"{self.source.run} ")]
         with torch.random.fork_rng(devices=[]):
             for name in dict.fromkeys([*begun, job]):
-                if not play_rounds(store, name, config, folder, listeners):
+                if not play_rounds(store, name, config, self._replays(), listeners):
                     return
+
+    def _matches(self, **dials: Any) -> ArenaConfig:
+        """Return how matches are played that this run rates itself by."""
+        s = self.session
+        return ArenaConfig(
+            seeds=self.dials.match_seeds,
+            seed=self.config.seed + s.counters.update,
+            device=str(s.device),
+            threads=s.threads,
+            cache=self.dials.cache,
+            most_upsets=0,
+            **dials,
+        )
+
+    def _replays(self) -> Path:
+        run_dir = self.session.run_dir
+        return self.path.parent / FOLDER if run_dir is None else RunPaths(Path(run_dir)).replays
 
     def _said(self, store: Store, entry_id: str, job: str, began: float) -> EventLeague:
         counters, target = self.session.counters, self.source.target

@@ -203,5 +203,8 @@ def test_a_snapshot_of_battles_is_rated_by_matches_and_they_count_once(tmp_path)
     for said in (first, last):
         assert said.games == 4 and sum(row["games"] for row in said.results.values()) == 4 and said.rd < 350
     with Store(tmp_path / "league.db") as store:
-        assert [p.job for p in store.periods()] == [f"{folder(tmp_path, 'iron-fox').name} u{n}" for n in (0, 1)]
+        jobs = [f"{folder(tmp_path, 'iron-fox').name} {word}" for word in ("founding", "u0", "u1")]
+        assert [p.job for p in store.periods()] == jobs
+        levels = [e for e in store.league().entries.values() if e.kind == "heuristic"]
+        assert all(level.games >= 4 * 2 for level in levels), "the levels met each other first, for they are the scale"
         assert all(p.closed for p in store.periods()) and store.recompute() == {}
