@@ -151,6 +151,7 @@ class _Lanes:
         how, waiting = self.how, deque(pairings)
         self._fill(range(self.engine.num_envs), waiting)
         _guarded(recorder, how, lambda r: r.begin())
+        self.engine.prepare("decision")
         while self._playing and not how.stopped:
             began = time.perf_counter()
             if how.crew is not None:

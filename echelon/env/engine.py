@@ -191,9 +191,13 @@ class Engine:
 
     def run(self, name: str) -> None:
         """Run a program, capturing it on first use."""
+        self.prepare(name)
+        self._runners[name]()
+
+    def prepare(self, name: str) -> None:
+        """Capture a program now, so that its first run costs no more than the next."""
         if name not in self._runners:
             self._runners[name] = self.batch.capture(self.program(name))
-        self._runners[name]()
 
     def load(self, progress: Callable[[str, int, int], None] | None = None) -> None:
         """Compile every kernel now, reporting ``progress(name, done, total)``."""
