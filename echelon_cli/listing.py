@@ -106,4 +106,7 @@ def opponent_of(config: dict[str, Any]) -> str:
     opponents = config.get("opponents")
     if not isinstance(opponents, dict):
         return ""
+    target = (opponents.get("league") or {}).get("target")
+    if target or (opponents.get("mix") or {}).get("league"):
+        return f"exploits {target}" if target else "league"
     return ":".join(str(opponents[key]) for key in ("kind", "skill") if opponents.get(key))
