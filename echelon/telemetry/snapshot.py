@@ -21,6 +21,7 @@ from echelon.telemetry.events import (
     EventEpisodes,
     EventEval,
     EventMatch,
+    EventRating,
     EventResume,
     EventStart,
     EventUpdate,
@@ -37,7 +38,13 @@ PIECE_BYTES = 4 << 20
 """Read at once of a file that is read whole."""
 
 LISTED = 2048
-"""Evaluations, checkpoints and matches kept; of more, every second of the older half is left out."""
+"""Evaluations, ratings, checkpoints and matches kept; of more, every second of the older half is left out."""
+
+MET = 64
+"""Opponents whose battles are counted by name; of more, those met longest ago are forgotten."""
+
+Tally = tuple[int, int, int]
+"""Wins, draws and losses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +56,8 @@ class EpisodeTotals:
     losses: int = 0
     draws: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    against: dict[str, Tally] = field(default_factory=dict)
+    """By opponent, the one met last at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +71,8 @@ class RunSnapshot:
     best: EventEval | None = None
     """The evaluation with the highest win rate; the earliest among equals."""
     evals: tuple[EventEval, ...] = ()
+    ratings: tuple[EventRating, ...] = ()
+    """Snapshots of the policy rated against older ones."""
     checkpoints: tuple[EventCheckpoint, ...] = ()
     matches: tuple[EventMatch, ...] = ()
     curriculum: EventCurriculum | None = None
@@ -119,6 +130,7 @@ class Fold:
         self._curriculum: EventCurriculum | None = None
         self._evals: list[EventEval] = []
         self._best: EventEval | None = None
+        self._ratings: list[EventRating] = []
         self._checkpoints: list[EventCheckpoint] = []
         self._matches: list[EventMatch] = []
         self._alerts: deque[EventAlert] = deque(maxlen=ALERTS_KEPT)
@@ -143,6 +155,8 @@ class Fold:
                 _list(self._evals, event, self._best)
                 if self._best is None or event.win_rate > self._best.win_rate:
                     self._best = event
+            case EventRating():
+                _list(self._ratings, event)
             case EventCheckpoint():
                 _list(self._checkpoints, event)
                 self._saved.append(_Mark(event.update, self._update, self._totals))
@@ -174,6 +188,7 @@ class Fold:
             self._curriculum = None
         self._evals = [e for e in self._evals if not is_superseded(e, resume)]
         self._best = max(self._evals, key=lambda e: e.win_rate, default=None)
+        self._ratings = [e for e in self._ratings if not is_superseded(e, resume)]
         self._checkpoints = [e for e in self._checkpoints if not is_superseded(e, resume)]
         self._matches = [e for e in self._matches if not is_superseded(e, resume)]
 
@@ -184,6 +199,7 @@ class Fold:
             update=self._update,
             best=self._best,
             evals=tuple(self._evals),
+            ratings=tuple(self._ratings),
             checkpoints=tuple(self._checkpoints),
             matches=tuple(self._matches),
             curriculum=self._curriculum,
@@ -214,7 +230,17 @@ def _with(totals: EpisodeTotals, event: EventEpisodes) -> EpisodeTotals:
         losses=totals.losses + event.losses,
         draws=totals.draws + event.draws,
         reasons=dict(Counter(totals.reasons) + Counter(event.reasons)),
+        against=_met(totals.against, event.by_opponent) if event.by_opponent else totals.against,
     )
+
+
+def _met(before: dict[str, Tally], new: dict[str, dict[str, int]]) -> dict[str, Tally]:
+    """Return the battles by opponent after more of them, those met now at the end."""
+    after = {name: tally for name, tally in before.items() if name not in new}
+    for name, met in new.items():
+        wins, draws, losses = before.get(name, (0, 0, 0))
+        after[name] = (wins + met.get("win", 0), draws + met.get("draw", 0), losses + met.get("loss", 0))
+    return dict(list(after.items())[-MET:])
 
 
 class SnapshotFeed:

@@ -15,12 +15,13 @@ from echelon.config import RunConfig
 from echelon.replay.header import Team
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
+from echelon.telemetry.heat import PREFIX, SUFFIX
 from echelon.training.collect import BatchedEnv
 from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds, make_eval_env, play_and_summarize
 from echelon.training.rating import Rater
 from echelon.training.recording import TRAINING_PREFIX, Recorded, Recording, RecordPlan
 from echelon.training.shards import ShardPool
-from echelon.training.spatial import SUFFIX, HeatWatch, SpatialAccumulator, save_heat
+from echelon.training.spatial import HeatWatch, SpatialAccumulator, save_heat
 
 
 class Examiner:
@@ -93,7 +94,7 @@ class Examiner:
     def _keep_heat(self, watch: HeatWatch, update: int) -> None:
         """Write the heat maps; a disk that refuses costs these maps, nothing else."""
         assert self.run_dir is not None, "heat maps are counted for a run folder"
-        path = RunPaths(Path(self.run_dir)).heat / f"{TRAINING_PREFIX}{update:06d}{SUFFIX}"
+        path = RunPaths(Path(self.run_dir)).heat / f"{PREFIX}{update:06d}{SUFFIX}"
         try:
             save_heat(watch.heat, path)
         except OSError as error:

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.runs import atomic_write
+from echelon.telemetry.heat import read_heat
 
 GRID_SIZE = 32
-KINDS = {"deaths": "death_locations", "damage": "damage_locations", "movement": "movement_density"}
+ARRAYS = {"deaths": "death_locations", "damage": "damage_locations", "movement": "movement_density"}
 """Name of each map and the array that holds it."""
-SUFFIX = ".npz"
 COLOUR_MAP = "hot"
 
 Grid = NDArray[np.float32]
@@ -52,12 +52,12 @@ class SpatialAccumulator:
 
     def reset(self) -> None:
         """Forget everything."""
-        for name in KINDS.values():
+        for name in ARRAYS.values():
             getattr(self, name).fill(0.0)
 
     def maps(self) -> dict[str, Grid]:
         """Return the maps that are not empty, by name."""
-        return {kind: getattr(self, name) for kind, name in KINDS.items() if getattr(self, name).any()}
+        return {kind: getattr(self, name) for kind, name in ARRAYS.items() if getattr(self, name).any()}
 
     def to_images(self) -> dict[str, Any]:
         """Return the maps that are not empty as W&B images; none, and a warning, where W&B or matplotlib is missing."""
@@ -123,21 +123,14 @@ def save_heat(heat: SpatialAccumulator, path: Path) -> None:
     """Write the maps to ``path``, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = io.BytesIO()
-    np.savez_compressed(data, **{kind: getattr(heat, name) for kind, name in KINDS.items()})
+    np.savez_compressed(data, **{kind: getattr(heat, name) for kind, name in ARRAYS.items()})
     atomic_write(path, data.getvalue(), durable=False)
 
 
 def load_heat(path: Path) -> SpatialAccumulator:
     """Return what ``save_heat`` wrote; ``ValueError`` names a file that is none."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            grids = {kind: np.asarray(stored[kind], np.float32) for kind in KINDS}
-    except (OSError, KeyError, ValueError, EOFError) as error:
-        raise ValueError(f"{str(path)!r} holds no heat maps: {error}") from None
-    edge = len(grids["deaths"])
-    if any(grid.shape != (edge, edge) for grid in grids.values()) or edge == 0:
-        raise ValueError(f"{str(path)!r} holds maps of shape {grids['deaths'].shape}, wanted square ones of one size")
-    heat = SpatialAccumulator(edge)
+    grids = read_heat(path)
+    heat = SpatialAccumulator(len(grids["deaths"]))
     for kind, grid in grids.items():
-        getattr(heat, KINDS[kind])[:] = grid
+        getattr(heat, ARRAYS[kind])[:] = grid
     return heat

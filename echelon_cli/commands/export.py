@@ -87,7 +87,8 @@ def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
 
 def _heat(folder: Path) -> dict[str, Any]:
     """Return the newest heat maps as pictures, none where there are none."""
-    from echelon.training.spatial import SUFFIX, load_heat
+    from echelon.telemetry.heat import heat_files
+    from echelon.training.spatial import load_heat
 
-    files = sorted(folder.glob(f"*{SUFFIX}"))
+    files = list(heat_files(folder).values())
     return load_heat(files[-1]).to_images() if files else {}

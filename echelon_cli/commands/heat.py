@@ -32,16 +32,16 @@ def heat(
 ) -> int:
     """Show a heat map of an evaluation: the pilots' own moves, the places they did damage from, and their deaths."""
     from echelon.runs import find_run
-    from echelon.training.spatial import KINDS, SUFFIX, load_heat
+    from echelon.telemetry.heat import heat_files, read_heat
 
     paths = find_run(run)
-    found = {int(p.stem[1:]): p for p in sorted(paths.heat.glob(f"u*{SUFFIX}")) if p.stem[1:].isdigit()}
+    found = heat_files(paths.heat)
     if not found:
         raise ValueError(f"run {paths.id!r} has no heat maps: it was not evaluated yet, or eval.heat_cells is 0")
     chosen = max(found) if update is None else update
     if chosen not in found:
         raise ValueError(f"update {chosen} has no heat maps, wanted one of: {', '.join(map(str, sorted(found)))}")
-    grid = getattr(load_heat(found[chosen]), KINDS[kind])
+    grid = read_heat(found[chosen])[kind]
     if png is not None:
         from echelon.atlas.png import encode_png
         from echelon.runs import atomic_write

@@ -19,13 +19,14 @@ from echelon_cli.tui.curves import Curves
 from echelon_cli.tui.format import LABEL_WIDTH, axis_label, count, duration, log_label, measured
 from echelon_cli.tui.look import Look
 from echelon_cli.tui.plot import (
+    Mark,
     Plot,
     Strand,
     draw_cross,
+    draw_marks,
     draw_reference,
     draw_spread,
     draw_strand,
-    mark_evaluations,
 )
 from echelon_cli.tui.sight import PLAIN, Sight
 
@@ -70,8 +71,9 @@ class Chart:
     reference: Callable[[RunSnapshot], float] | None = None
     """Height of a horizontal line; none is drawn where it is not above 0."""
     reference_label: str = ""
-    evaluations: bool = False
-    """Whether evaluations are marked with their intervals."""
+    marks: Callable[[RunSnapshot], Sequence[Mark]] | None = None
+    """What is marked at single updates, with its interval."""
+    marks_label: str = ""
 
 
 @dataclass
@@ -112,17 +114,18 @@ def draw_chart(
     grid = Grid(*size)
     reference = chart.reference(snapshot) if chart.reference else 0.0
     strands = strands_of(chart, curves, sight)
-    grid.spans(0, 0, legend(chart, strands, snapshot, reference, grid.width, sight))
-    if not curves.updates and not (chart.evaluations and snapshot.evals):
+    marks = chart.marks(snapshot) if chart.marks else ()
+    grid.spans(0, 0, legend(chart, strands, marks, reference, grid.width, sight))
+    if not curves.updates and not marks:
         return _say(grid, NOTHING_YET)
-    furthest = curves.position(snapshot.evals[-1].update, sight.along) if chart.evaluations and snapshot.evals else 0.0
+    furthest = curves.position(marks[-1].update, sight.along) if marks else 0.0
     _hold(chart, strands, furthest, reference, held, sight)
     plot = _frame(grid, chart, strands, look, held, sight)
     if plot is None:
         return grid
     _draw(grid, plot, strands, reference, look, held, sight)
-    if chart.evaluations:
-        mark_evaluations(grid, plot, curves, snapshot.evals, look, sight.along, held.columns[0])
+    if marks:
+        draw_marks(grid, plot, curves, marks, look, sight.along, held.columns[0])
     return grid
 
 
@@ -131,7 +134,7 @@ def draw_overlay(
 ) -> Grid:
     """Return one figure of several runs over each other; the legend has their labels."""
     grid = Grid(*size)
-    grid.spans(0, 0, legend(chart, strands, RunSnapshot(), 0.0, grid.width, sight))
+    grid.spans(0, 0, legend(chart, strands, (), 0.0, grid.width, sight))
     if not any(strand.places for strand in strands):
         return _say(grid, NOTHING_YET)
     _hold(chart, strands, 0.0, 0.0, held, sight)
@@ -159,7 +162,7 @@ def strands_of(chart: Chart, curves: Curves, sight: Sight) -> list[Strand]:
 
 
 def legend(
-    chart: Chart, strands: Sequence[Strand], snapshot: RunSnapshot, reference: float, width: int, sight: Sight
+    chart: Chart, strands: Sequence[Strand], marks: Sequence[Mark], reference: float, width: int, sight: Sight
 ) -> list[Span]:
     """Return the figures above the curves, as many as fit whole: the newest, or those at the crosshair."""
     entries: list[tuple[str, str, str]] = []
@@ -169,8 +172,8 @@ def legend(
         entries.append((strand.label, chart.text(values[at] if 0 <= at < len(values) else math.nan), strand.role))
     if reference > 0:
         entries.insert(1, (chart.reference_label, axis_label(reference, reference), "rule"))
-    if chart.evaluations and snapshot.evals and sight.cross is None:
-        entries.insert(1, ("eval", chart.text(snapshot.evals[-1].win_rate), "mark"))
+    if marks and sight.cross is None:
+        entries.insert(1, (chart.marks_label, chart.text(marks[-1].value), "mark"))
     spans: list[Span] = []
     for label, value, role in entries:
         width -= len(label) + 1 + len(value)

@@ -33,6 +33,7 @@ METRICS: tuple[str, ...] = (
     "entropy",
     "lr",
     "explained_variance",
+    "elo",
 )
 """Fields of an update that are kept."""
 

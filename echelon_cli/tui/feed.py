@@ -16,14 +16,9 @@ from typing import Any
 
 from textual.message import Message
 
-from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths, list_runs
-from echelon.telemetry.events import EventResume, EventUpdate
-from echelon.telemetry.glance import WHOLE, glance
-from echelon.telemetry.preview import sample_updates
-from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli.listing import RunRow, run_row
-from echelon_cli.tui.curves import Curves, History
+from echelon_cli.tui.follower import RunFollower
 from echelon_cli.tui.logs import LogFollower
 from echelon_cli.tui.messages import (
     FeedFailed,
@@ -34,20 +29,10 @@ from echelon_cli.tui.messages import (
     RunSeen,
     RunsSeen,
     RunsView,
-    RunView,
 )
 
 POLL_S = 0.5
 """Time between looks at the files."""
-
-READ_BYTES = 2 << 20
-"""Records of a run that are read at once; a longer history is shown while it is being read."""
-
-PREVIEW_FROM = 8 << 20
-"""Bytes of records from which a run is first shown by samples of them."""
-
-PREVIEW_S = 2.0
-"""Time between previews while the exact history is read."""
 
 BREATH_S = 0.004
 """Pause between two pieces of a long history, which leaves the screen its turn."""
@@ -55,119 +40,10 @@ BREATH_S = 0.004
 FOLLOWED = 8
 """Runs whose pictures are kept, so that going back to one is immediate."""
 
-TAIL_LINES = 100
-"""Newest log lines that a run's picture carries."""
-
 AGE_S = 60.0
 """The list is posted at least so often, because ages change."""
 
 Signature = tuple[tuple[int, int] | None, ...]
-
-
-class RunFollower:
-    """One run, folded as it grows."""
-
-    def __init__(self, root: Path) -> None:
-        self.paths = RunPaths(root)
-        self._log = LogFollower(self.paths.log_trainer, keep=TAIL_LINES)
-        self._status: JobStatus | None = None
-        self._problem = ""
-        self._begin()
-
-    def _begin(self) -> None:
-        self._feed = SnapshotFeed(self.paths.metrics)
-        self._history = History()
-        self._generation = 0
-        self._snapshot, self._curves = RunSnapshot(), Curves()
-        self._previewed = 0.0
-        self._preview: tuple[RunSnapshot, Curves] | None = None
-
-    @property
-    def behind(self) -> bool:
-        """Whether more can be read at once."""
-        return self._feed.behind
-
-    def poll(self) -> bool:
-        """Read what is new and say whether the picture changed."""
-        before = (self._status, self._problem, self._feed.behind)
-        changed = False
-        try:
-            self._status, self._problem = job_status(self.paths), ""
-        except (ValueError, OSError) as error:
-            self._problem = str(error)
-        try:
-            changed = self._look_ahead()
-            events, snapshot = self._feed.poll(READ_BYTES)
-            if self._feed.generation != self._generation:
-                self._generation, self._history, changed = self._feed.generation, History(), True
-            for event in events:
-                if isinstance(event, EventUpdate):
-                    self._history.add(event)
-                elif isinstance(event, EventResume):
-                    self._history.take_back(event.update)
-            if not self._feed.behind and self._preview is not None:
-                self._preview, changed = None, True
-            if self._preview is None and (events or changed or snapshot.skipped != self._snapshot.skipped):
-                self._snapshot, self._curves, changed = snapshot, self._history.curves(), True
-            changed = self._log.poll() or changed
-        except OSError as error:
-            self._problem = f"run {self.paths.id!r} cannot be read: {error.strerror}"
-        return changed or before != (self._status, self._problem, self._feed.behind)
-
-    def _look_ahead(self) -> bool:
-        """Show a long run by samples of its records until they are all read; say whether there are new ones."""
-        now = time.monotonic()
-        if self._previewed and (self._preview is None or now - self._previewed < PREVIEW_S):
-            return False
-        if not self._previewed and not is_long(self.paths.metrics):
-            self._previewed = now
-            return False
-        self._preview = preview(self.paths.metrics)
-        self._previewed = now
-        self._snapshot, self._curves = self._preview
-        return True
-
-    def view(self) -> RunView:
-        """Return the picture as of the last poll."""
-        status = self._status
-        return RunView(
-            id=self.paths.id,
-            root=self.paths.root,
-            state=status.state if status else "",
-            reason=status.reason if status else "",
-            phase=status.phase if status else "",
-            preset=status.preset if status else "",
-            snapshot=self._snapshot,
-            curves=self._curves,
-            tail=tuple(self._log.lines),
-            problem=self._problem,
-            behind=self._feed.behind,
-        )
-
-
-def is_long(metrics: Path) -> bool:
-    """Whether reading all records of a run would keep somebody waiting."""
-    try:
-        return metrics.stat().st_size >= PREVIEW_FROM
-    except OSError:
-        return False
-
-
-def preview(metrics: Path) -> tuple[RunSnapshot, Curves]:
-    """Return newest records and curves over the whole range of a long run, in a time that does not grow with it."""
-    seen, history = glance(metrics, until=WHOLE), History()
-    for event in sample_updates(metrics):
-        history.add(event)
-    if seen.update is not None:
-        history.add(seen.update)
-    snapshot = RunSnapshot(
-        start=seen.start,
-        update=seen.update,
-        best=seen.evaluation,
-        evals=(seen.evaluation,) if seen.evaluation else (),
-        end=seen.end,
-    )
-    return snapshot, history.curves()
 
 
 class Catalogue:

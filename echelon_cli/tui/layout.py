@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from textual.geometry import Region
 
-WIDE = (120, 28)
+WIDE = (120, 32)
 """Columns and rows from which all panels are shown at once."""
 
 COLUMNS = 8

@@ -54,6 +54,10 @@ class Symbols:
     square: str = "■"
     """Stands before a name in the colour it has in a bar."""
     mark: str = "◆"
+    upper: str = "▀"
+    """The upper half of a cell; empty where there is none."""
+    shades: str = " ░▒▓█"
+    """Rising shares, where colours do not tell them."""
     dot: str = "·"
     cut: str = "…"
     cursor: str = "▸"
@@ -107,6 +111,8 @@ PLAIN = Symbols(
     rest="-",
     square="#",
     mark="X",
+    upper="",
+    shades=" .:-=+*#%@",
     dot="-",
     cut="~",
     cursor=">",
@@ -184,6 +190,11 @@ LIGHT_ACCENTS: dict[str, int] = {
 }
 """The same on a light background."""
 
+HEAT = {"dark": (236, 53, 89, 125, 167, 209, 215, 229), "light": (254, 223, 216, 209, 167, 125, 89, 53)}
+"""Colours of rising shares of the fullest place of a heat map; their lightness rises, or falls, all the way."""
+
+HEAT_LEVELS = len(HEAT["dark"])
+
 RUN_ROLES = ("series1", "series2", "series3", "series4", "series5", "series6")
 """Colours of runs that are compared, in the order they were chosen."""
 
@@ -237,10 +248,18 @@ def make_look(detail: Detail = "braille", theme: Theme = "dark", *, colour: bool
     styles["focus"] = styles["key"]
     text, back = CURSOR_LINE[theme]
     styles["cursor"] = _ink(text, back) + Style(bold=True) if colour else Style(reverse=True)
+    for upper, first in enumerate(HEAT[theme]):
+        for lower, second in enumerate(HEAT[theme]):
+            styles[heat_role(upper, lower)] = _ink(first, second) if colour else Style()
     for role in PILLS:
         filled = _ink(PILL_TEXT[theme], accents[role]) if colour else Style(reverse=True)
         styles[f"pill-{role}"] = filled + Style(bold=True)
     return Look(detail, styles, theme, colour)
+
+
+def heat_role(upper: int, lower: int) -> str:
+    """Return the role of a half block whose halves have these levels of heat."""
+    return f"heat-{upper}-{lower}"
 
 
 def detect_look(environment: Mapping[str, str] | None = None, encoding: str | None = None) -> Look:

@@ -29,6 +29,15 @@ class RunsView:
     """When it was [s since the epoch]."""
 
 
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """Where pilots of a run moved, did damage and died in one evaluation."""
+
+    update: int
+    maps: dict[str, tuple[tuple[float, ...], ...]]
+    """Each kind's counts ``[y][x]``, y upwards."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunView:
     """One run, followed."""
@@ -41,6 +50,8 @@ class RunView:
     preset: str = ""
     snapshot: RunSnapshot = RunSnapshot()
     curves: Curves = field(default_factory=Curves)
+    heat: Heat | None = None
+    """The newest heat maps."""
     tail: tuple[str, ...] = ()
     """The newest lines of the trainer's log."""
     problem: str = ""

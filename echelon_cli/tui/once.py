@@ -13,7 +13,7 @@ from echelon.runs import RunPaths
 from echelon_cli.listing import run_row
 from echelon_cli.tui.cells import Grid
 from echelon_cli.tui.charts import Held, draw_overlay
-from echelon_cli.tui.feed import RunFollower, is_long
+from echelon_cli.tui.follower import RunFollower, is_long
 from echelon_cli.tui.layout import COLUMNS, Place, arrange, is_wide
 from echelon_cli.tui.look import Look, detect_look, make_look
 from echelon_cli.tui.messages import RunView

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from echelon.telemetry.events import EventEval
 from echelon_cli.tui.axis import Range
 from echelon_cli.tui.canvas import Canvas
 from echelon_cli.tui.cells import Grid
@@ -49,6 +48,16 @@ class Strand:
     def at(self, place: float) -> int:
         """Return the bucket nearest to a place, -1 where there is none."""
         return min(range(len(self.places)), key=lambda i: abs(self.places[i] - place), default=-1)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A value that was measured once, with its interval; not a number where it has none."""
+
+    update: int
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -120,17 +129,21 @@ def columns(plot: Plot, places: Sequence[float]) -> list[tuple[int, int, int]]:
     return found
 
 
-def mark_evaluations(
-    grid: Grid, plot: Plot, curves: Curves, evals: Iterable[EventEval], look: Look, along: Along, left: int
+def draw_marks(
+    grid: Grid, plot: Plot, curves: Curves, marks: Iterable[Mark], look: Look, along: Along, left: int
 ) -> None:
-    """Mark each evaluation at its place, with its interval as a thin line."""
+    """Draw each mark at its place, with its interval as a thin line."""
     canvas = plot.canvas
-    placed = [(curves.position(event.update, along), event) for event in evals]
-    seen = [(left + plot.x(p) // canvas.columns, e) for p, e in placed if plot.window[0] <= p <= plot.window[1]]
-    for x, event in seen:
-        if math.isfinite(event.win_low) and math.isfinite(event.win_high):
-            for row in range(plot.y(event.win_high) // canvas.rows, plot.y(event.win_low) // canvas.rows + 1):
+    placed = [(curves.position(mark.update, along), mark) for mark in marks]
+    seen = [(left + plot.x(p) // canvas.columns, m) for p, m in placed if plot.window[0] <= p <= plot.window[1]]
+    last = canvas.height // canvas.rows - 1
+    for x, mark in seen:
+        if math.isfinite(mark.low) and math.isfinite(mark.high):
+            top, bottom = (plot.y(edge) // canvas.rows for edge in (mark.high, mark.low))
+            for row in range(max(0, top), min(last, bottom) + 1):
                 if grid.roles[1 + row][x] in ("", "ghost"):
                     grid.put(x, 1 + row, look.symbols.vertical, "dim")
-    for x, event in seen:
-        grid.put(x, 1 + plot.y(event.win_rate) // canvas.rows, look.symbols.mark, "mark")
+    for x, mark in seen:
+        row = plot.y(mark.value) // canvas.rows
+        if 0 <= row <= last:
+            grid.put(x, 1 + row, look.symbols.mark, "mark")

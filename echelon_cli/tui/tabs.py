@@ -9,6 +9,9 @@ from textual import events
 
 from echelon_cli.tui.cells import CellView, Grid
 
+ROOMY = 7
+"""Columns beside its name that a page takes where there is room."""
+
 
 class Tabs(CellView):
     """The pages of a small screen; a click goes there."""
@@ -27,12 +30,14 @@ class Tabs(CellView):
             x = grid.put(x, 0, self.titles[self.zoomed], "title") + 2
             grid.put(x, 0, "tab shows the next, escape all", "dim")
             return grid
+        roomy = sum(len(name) for name in self.pages) + ROOMY * len(self.pages) <= width
         for number, name in enumerate(self.pages, start=1):
             start = x
-            x = grid.put(x, 0, f" {number} ", "pill-info" if name == self.page else "key")
+            label = f" {number} " if roomy else str(number)
+            x = grid.put(x, 0, label, "pill-info" if name == self.page else "key")
             x = grid.put(x + 1, 0, name, "bold" if name == self.page else "dim")
             self._places.append((start, x, number))
-            x += 3
+            x += 3 if roomy else 1
         return grid
 
     async def on_click(self, event: events.Click) -> None:

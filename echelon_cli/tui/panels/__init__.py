@@ -14,10 +14,16 @@ from echelon_cli.tui.layout import Place
 from echelon_cli.tui.panels.bars import PanelOutcomes, PanelParts, PanelSpeed
 from echelon_cli.tui.panels.base import Panel, PanelChart
 from echelon_cli.tui.panels.machine import PanelMachine
+from echelon_cli.tui.panels.places import PanelHeat
+from echelon_cli.tui.panels.rivals import PanelOpponents
 from echelon_cli.tui.panels.texts import PanelCurriculum, PanelLog
+from echelon_cli.tui.plot import Mark
 
-PAGES: tuple[str, ...] = ("results", "learning", "battles", "machine")
+PAGES: tuple[str, ...] = ("results", "learning", "battles", "progress", "machine")
 """Pages of a small screen, in the order of their keys."""
+
+SURE = 1.96
+"""Standard errors of a 95 % interval."""
 
 DASH = 3
 """Columns of dots in a dash of second curves."""
@@ -40,6 +46,18 @@ def clip_line(snapshot: RunSnapshot) -> float:
     return snapshot.update.max_grad_norm if snapshot.update else 0.0
 
 
+def evaluations(snapshot: RunSnapshot) -> list[Mark]:
+    """Return the win rate of every evaluation."""
+    return [Mark(e.update, e.win_rate, e.win_low, e.win_high) for e in snapshot.evals]
+
+
+def ratings(snapshot: RunSnapshot) -> list[Mark]:
+    """Return the rating of every snapshot that was rated, with its 95 % interval."""
+    return [
+        Mark(e.update, e.elo, e.elo - SURE * e.elo_error, e.elo + SURE * e.elo_error) for e in snapshot.ratings
+    ]
+
+
 def chart(*series: Series, kind: type[PanelChart] = PanelChart, **options: Any) -> Callable[..., Panel]:
     """Return what makes a panel with a chart of these curves."""
     return partial(kind, chart=Chart(series=series, **options))
@@ -50,7 +68,11 @@ PANELS: dict[str, PanelRow] = {
         title="win rate",
         page="results",
         make=chart(
-            Series(metric="win_rate", label="training", role="good"), text=percent, bounds=(0.0, 1.0), evaluations=True
+            Series(metric="win_rate", label="training", role="good"),
+            text=percent,
+            bounds=(0.0, 1.0),
+            marks=evaluations,
+            marks_label="eval",
         ),
     ),
     "return": PanelRow(title="return", page="results", make=chart(Series(metric="avg_return", label="mean"))),
@@ -100,9 +122,16 @@ PANELS: dict[str, PanelRow] = {
     ),
     "parts": PanelRow(title="return by part", page="battles", make=PanelParts),
     "outcomes": PanelRow(title="outcomes", page="battles", make=PanelOutcomes),
-    "curriculum": PanelRow(title="curriculum", page="battles", units=1, make=PanelCurriculum),
+    "opponents": PanelRow(title="opponents", page="battles", make=PanelOpponents),
+    "rating": PanelRow(
+        title="rating",
+        page="progress",
+        make=chart(Series(metric="elo", label="Elo", raw=False), marks=ratings, marks_label="newest"),
+    ),
+    "heat": PanelRow(title="places", page="battles", make=PanelHeat),
+    "curriculum": PanelRow(title="curriculum", page="progress", units=1, make=PanelCurriculum),
     "machine": PanelRow(title="machine", page="machine", units=1, make=PanelMachine),
-    "log": PanelRow(title="log", page="machine", units=2, make=PanelLog),
+    "log": PanelRow(title="log", page="machine", units=4, make=PanelLog),
 }
 
 PREVIEW: tuple[str, ...] = ("wins", "return", "speed", "gradient")

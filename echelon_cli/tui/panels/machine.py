@@ -6,7 +6,7 @@ import math
 
 from echelon.telemetry.events import EventUpdate
 from echelon_cli.tui.cells import Grid, fit
-from echelon_cli.tui.format import percent
+from echelon_cli.tui.format import count, duration, percent
 from echelon_cli.tui.look import Look
 from echelon_cli.tui.panels.base import Panel
 
@@ -39,6 +39,8 @@ def rows_of(update: EventUpdate, threads: int) -> list[Row]:
         ("GPU busy", percent(update.gpu_share), update.gpu_share, update.gpu_share),
         ("GPU memory", size(update.gpu_memory_mb), math.nan, update.gpu_memory_mb),
         ("peak", size(update.peak_memory_mb), math.nan, update.peak_memory_mb or math.nan),
+        ("map waits", count(update.map_stalls), math.nan, update.maps_used or math.nan),
+        ("waited", duration(update.map_wait_s), math.nan, update.map_wait_s or math.nan),
     ]
     return [(name, text, share) for name, text, share, value in rows if math.isfinite(value)]
 

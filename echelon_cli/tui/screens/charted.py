@@ -23,6 +23,7 @@ PANEL_KEYS: tuple[Key, ...] = (
     Key(keys="2", action="page(2)", label="", help="the second page"),
     Key(keys="3", action="page(3)", label="", help="the third page"),
     Key(keys="4", action="page(4)", label="", help="the fourth page"),
+    Key(keys="5", action="page(5)", label="", help="the fifth page"),
     Key(keys="right", action="turn(1)", label="", help="the next page, or the crosshair to the right"),
     Key(keys="left", action="turn(-1)", label="", help="the page before, or the crosshair to the left"),
 )

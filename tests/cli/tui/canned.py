@@ -23,6 +23,7 @@ from echelon.telemetry.events import (
     EventEnd,
     EventEpisodes,
     EventEval,
+    EventRating,
     EventStart,
     EventUpdate,
 )
@@ -85,6 +86,8 @@ def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUp
         curriculum={"weapon_prob": 0.2},
         peak_memory_mb=910.0, cpu_cores=1.9 + 0.05 * math.sin(update), memory_mb=840.0 + update % 7,
         memory_free_mb=11_500.0, disk_free_mb=52_000.0,
+        opponents={"heuristic:easy": 24, "heuristic:medium": 20, "past:50": 8, "self": 12}, elo=600.0 * skill,
+        maps_used=64 + update // 4, map_stalls=update // 100, map_wait_s=0.4 * (update // 100),
     )  # fmt: skip
 
 
@@ -101,9 +104,17 @@ def events(updates: int, *, seed: int = 7, planned: int = 440) -> Iterator[Event
         yield EventEpisodes(
             time=event.time, update=number, global_step=event.global_step, count=26, wins=won, losses=26 - won,
             reasons={"zone_control": 17, "elimination": 7, "time_up": 2}, mean_return=event.avg_return,
+            by_opponent={
+                "heuristic:easy": {"win": won, "loss": 20 - won, "draw": 0} if won <= 20 else {"win": 20},
+                "heuristic:medium": {"win": max(0, won - 20), "loss": 6 - max(0, won - 20), "draw": 0},
+            },
         )  # fmt: skip
         if number % EVAL_EVERY == 0:
             yield eval_event(number, event.win_rate - 0.03)
+            yield EventRating(
+                time=event.time, update=number, global_step=event.global_step, name=f"past:{number}", elo=event.elo,
+                elo_error=25.0,
+            )  # fmt: skip
             yield EventCheckpoint(
                 time=event.time, update=number, global_step=event.global_step,
                 path=f"checkpoints/step-{event.global_step}", reason="best",

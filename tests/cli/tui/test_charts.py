@@ -11,6 +11,7 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.charts import Chart, Held, Series, draw_chart
 from echelon_cli.tui.curves import Curves, History
 from echelon_cli.tui.look import make_look
+from echelon_cli.tui.panels import PANELS
 from echelon_cli.tui.sight import Sight
 from tests.cli.tui.canned import eval_event, update_event
 
@@ -105,7 +106,7 @@ def test_two_scales_have_their_labels_on_two_sides_in_their_colours():
 
 
 def test_evaluations_are_marked_at_their_place_with_their_interval():
-    chart = Chart(series=(Series(metric="win_rate", label="training"),), bounds=(0.0, 1.0), evaluations=True)
+    chart = PANELS["wins"].make.keywords["chart"]
     snapshot = RunSnapshot(evals=(eval_event(0, 0.05), eval_event(100, 0.5)))
     grid, lines = rows(chart, curves_of(100), snapshot)
     marks = [(x, y) for y, line in enumerate(lines) for x, char in enumerate(line) if char == LOOK.symbols.mark]
@@ -113,11 +114,11 @@ def test_evaluations_are_marked_at_their_place_with_their_interval():
     (first, low), (last, middle) = sorted(marks)
     assert first == 7 and last > 25
     assert low >= 10 and middle in (5, 6)
-    assert "eval 0.500" in lines[0]
+    assert "eval 50%" in lines[0]
 
 
 def test_an_evaluation_before_the_first_update_is_shown():
-    chart = Chart(series=(Series(metric="win_rate", label="training"),), bounds=(0.0, 1.0), evaluations=True)
+    chart = PANELS["wins"].make.keywords["chart"]
     untrained = EventEval(update=0, global_step=0, opponent="x", episodes=80, win_rate=0.0)
     _, lines = rows(chart, Curves(), RunSnapshot(evals=(untrained,)))
     assert any(LOOK.symbols.mark in line for line in lines)

@@ -16,7 +16,9 @@ from echelon.telemetry.glance import glance
 from echelon.telemetry.log import EventLog
 from echelon_cli.listing import run_row
 from echelon_cli.tui import feed as feeds
-from echelon_cli.tui.feed import Catalogue, Feed, RunFollower
+from echelon_cli.tui import follower as followers
+from echelon_cli.tui.feed import Catalogue, Feed
+from echelon_cli.tui.follower import RunFollower
 from echelon_cli.tui.logs import LINE_CHARS, LogFollower
 from echelon_cli.tui.messages import FeedFailed, LogSeen, RunSeen, RunsSeen
 from tests.cli.tui.canned import alive, make_run, start_event, update_event
@@ -82,7 +84,7 @@ def test_a_vanished_folder_is_a_sentence_and_its_return_is_noticed(living, home)
 
 def test_a_long_history_is_shown_while_it_is_read(living, monkeypatch):
     append(living, *(update(n) for n in range(61, 1000)))
-    monkeypatch.setattr(feeds, "READ_BYTES", 1 << 20)
+    monkeypatch.setattr(followers, "READ_BYTES", 1 << 20)
     follower = RunFollower(living.root)
     follower.poll()
     first = follower.view()
@@ -94,8 +96,8 @@ def test_a_long_history_is_shown_while_it_is_read(living, monkeypatch):
 
 def test_a_long_history_is_previewed_over_its_whole_range_before_it_is_read(home, monkeypatch):
     paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=300)
-    monkeypatch.setattr(feeds, "PREVIEW_FROM", 1000)
-    monkeypatch.setattr(feeds, "READ_BYTES", 1 << 14)
+    monkeypatch.setattr(followers, "PREVIEW_FROM", 1000)
+    monkeypatch.setattr(followers, "READ_BYTES", 1 << 14)
     monkeypatch.setattr("echelon.telemetry.log.CHUNK_BYTES", 1 << 14)
     follower = RunFollower(paths.root)
     assert follower.poll() and follower.behind

@@ -16,7 +16,7 @@ from echelon.telemetry.events import EventAlert, EventUpdate
 from echelon.telemetry.snapshot import Fold, RunSnapshot
 from echelon_cli.tui.curves import History
 from echelon_cli.tui.look import make_look
-from echelon_cli.tui.messages import RunView
+from echelon_cli.tui.messages import Heat, RunView
 from echelon_cli.tui.panels import PANELS, PLACES
 from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, phase_shares, stacked
 from echelon_cli.tui.panels.base import Panel
@@ -28,6 +28,14 @@ from tests.cli.tui.canned import events, log_lines, update_event
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATES = 150
 LOOK = make_look()
+
+
+def canned_heat() -> Heat:
+    """Movement on a diagonal, damage in a corner, no deaths."""
+    edge = range(16)
+    diagonal = tuple(tuple(float(x == y) for x in edge) for y in edge)
+    corner = tuple(tuple(float(x < 4 and y < 4) for x in edge) for y in edge)
+    return Heat(100, {"movement": diagonal, "damage": corner, "deaths": tuple((0.0,) * 16 for _ in edge)})
 
 
 def canned_view(updates: int = UPDATES) -> RunView:
@@ -43,6 +51,7 @@ def canned_view(updates: int = UPDATES) -> RunView:
         preset="quickstart",
         snapshot=fold.snapshot(),
         curves=history.curves(),
+        heat=canned_heat(),
         tail=tuple(log_lines(updates)),
     )
 
