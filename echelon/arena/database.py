@@ -19,6 +19,10 @@ BUSY_S = 30.0
 """How long to wait for another process that is writing [s]."""
 OPENING_S = 0.05
 """Time between tries to open a file that another process is just making [s]."""
+READING = ("mode=ro", "immutable=1")
+"""Ways to open a file to look at it; the second is for folders in which nothing can be written."""
+UNWRITABLE = ("unable to open", "readonly")
+"""Words of SQLite's message where nothing can be written beside a file."""
 HINTS = {
     "locked": f"; another process has been writing for {BUSY_S:g} s, try again once it is done",
     "full": "; free some space and go on, nothing that was written is lost",
@@ -63,28 +67,51 @@ class StoreError(ValueError):
 class Database:
     """One open file; a context manager. ``StoreError`` says in one line what is wrong with it.
 
-    ``readonly`` opens what is there and leaves it untouched.
+    ``read_only`` looks at how the file is now without changing it.
     """
 
-    def __init__(self, path: Path, *, create: bool = True, readonly: bool = False, busy_s: float = BUSY_S) -> None:
+    def __init__(self, path: Path, *, create: bool = True, read_only: bool = False, busy_s: float = BUSY_S) -> None:
         self.path = path
-        create = create and not readonly
+        create = create and not read_only
         if not create and not path.is_file():
             raise StoreError(f"league {str(path)!r} does not exist; begin one with: echelon arena add or arena run")
         with self._explained():
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            where = f"{path.resolve().as_uri()}?mode=ro" if readonly else str(path)
-            self._db = sqlite3.connect(where, timeout=busy_s, isolation_level=None, uri=readonly)
+            self._db = self._look(busy_s) if read_only else self._connect(str(path), busy_s)
         try:
             with self._explained():
-                self._db.row_factory = sqlite3.Row
-                if not readonly:
+                if not read_only:
                     self._prepare(busy_s)
                 self._check_version()
         except BaseException:
             self._db.close()
             raise
+
+    @staticmethod
+    def _connect(name: str, busy_s: float) -> sqlite3.Connection:
+        db = sqlite3.connect(name, timeout=busy_s, isolation_level=None, uri=name.startswith("file:"))
+        db.row_factory = sqlite3.Row
+        return db
+
+    def _look(self, busy_s: float) -> sqlite3.Connection:
+        """Return a connection that sees one moment and cannot write, also where nobody may write beside the file."""
+        where = self.path.absolute().as_uri()
+        for how in READING:
+            with contextlib.ExitStack() as undo:
+                try:
+                    db = self._connect(f"{where}?{how}", busy_s)
+                    undo.callback(db.close)
+                    db.execute("BEGIN")
+                    db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+                except sqlite3.OperationalError as error:
+                    # a file that is just being written must not be read without its journal
+                    if how == READING[-1] or not any(word in str(error) for word in UNWRITABLE):
+                        raise
+                    continue
+                undo.pop_all()
+                return db
+        raise AssertionError("there is no way to open a file")
 
     def _prepare(self, busy_s: float) -> None:
         deadline = time.monotonic() + busy_s

@@ -6,6 +6,7 @@ Reads only. Ratings float in storage; they are shown shifted so that the scripte
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Any
 
 from echelon.arena.entries import KINDS
@@ -174,8 +175,28 @@ def history(store: Store, entry: str) -> list[dict[str, Any]]:
     return [{**dict(row), "rating": row["rating"] + shift} for row in rows]
 
 
+def histories(store: Store, newest: int) -> dict[str, list[dict[str, Any]]]:
+    """Return of every entry the ratings after the ``newest`` periods it was rated in, oldest first, as shown now."""
+    shift = shift_of(store)
+    found: dict[str, deque[dict[str, Any]]] = {}
+    for row in store.read(
+        "SELECT entry, rating, rd FROM ratings JOIN periods ON periods.id = period ORDER BY sequence"
+    ):
+        rated = found.setdefault(row["entry"], deque(maxlen=newest))
+        rated.append({"rating": row["rating"] + shift, "rd": row["rd"]})
+    return {entry: list(rated) for entry, rated in found.items()}
+
+
+def styles(store: Store) -> dict[str, dict[str, float]]:
+    """Return what ``style`` says, of every entry."""
+    found: dict[str, dict[str, float]] = {}
+    for row in store.read("SELECT entry, name, value FROM styles"):
+        found.setdefault(row["entry"], {})[row["name"]] = row["value"]
+    return found
+
+
 def style(store: Store, entry: str) -> dict[str, float]:
-    """Return the sums that matches noted of an entry's behaviour; ``echelon.arena.style`` makes figures of them."""
+    """Return the sums that matches noted of an entry's behaviour; ``echelon.arena.behaviour`` makes figures of them."""
     rows = store.read("SELECT name, value FROM styles WHERE entry = ? ORDER BY name", (entry,))
     return {row["name"]: row["value"] for row in rows}
 

@@ -184,7 +184,7 @@ async def league(request: web.Request) -> web.Response:
     offset = _number(query.get("offset", ""), 0)
 
     def look() -> dict[str, Any]:
-        with Store(path, readonly=True) as store:
+        with Store(path, read_only=True) as store:
             entry = query.get("entry", "")
             rows = standings.matches(store, entry=entry, limit=limit, offset=offset) if limit else []
             return {

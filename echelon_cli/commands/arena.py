@@ -128,9 +128,9 @@ def entries(
     as_json: JsonFlag = False,
 ) -> int:
     """Show how everybody behaves, or all about one entry."""
+    from echelon.arena.behaviour import figures
     from echelon.arena.standings import history, style
     from echelon.arena.standings import standings as read_standings
-    from echelon.arena.style import figures
     from echelon_cli import arena_tables
 
     with open_league() as store:

@@ -97,7 +97,7 @@ def find_league(given: Path | None) -> Path | None:
     if given is None:
         return None
     path = (league_path(given) if given.is_dir() else given).resolve()
-    Store(path, readonly=True).close()
+    Store(path, read_only=True).close()
     return path
 
 

@@ -6,13 +6,17 @@ processes is loaded when it is asked for, so that the first picture is there at 
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from echelon.jobs import control
 from echelon.jobs.status import job_status
-from echelon.runs import RunPaths
+from echelon.runs import HOME_VARIABLE, RunPaths
 
 Answer = tuple[str, str]
 """What was done, and good, info, warn or bad."""
@@ -65,6 +69,22 @@ def begin(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None
             shutil.rmtree(paths.root, ignore_errors=True)
         return None, (str(error), "bad")
     return paths.root, (f"{paths.id} has begun", "good")
+
+
+def play_round(home: Path) -> Answer:
+    """Begin a round of the league in the background, as the command does."""
+    words = [sys.executable, "-m", "echelon_cli.main", "arena", "run", "--detach", "--json"]
+    done = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, HOME_VARIABLE: str(home)}
+    )
+    last = (done.stdout.strip().splitlines() or [""])[-1]
+    try:
+        said = json.loads(last)
+    except ValueError:
+        said = {}
+    if done.returncode == 0:
+        return f"{said.get('run') or said.get('id')} plays a round", "good"
+    return said.get("error") or "the round did not begin; to see why: echelon arena run", "bad"
 
 
 def resume(root: Path) -> Answer:

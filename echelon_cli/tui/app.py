@@ -24,7 +24,7 @@ from echelon_cli.tui.clipboard import save_copy, sequence
 from echelon_cli.tui.feed import POLL_S, Feed
 from echelon_cli.tui.keys import KeyBar, bindings
 from echelon_cli.tui.look import DETAILS, Look, detect_look, make_look
-from echelon_cli.tui.messages import FeedFailed, LogSeen, MatchesSeen, RunSeen, RunsSeen, RunsView, RunView
+from echelon_cli.tui.messages import FeedFailed, LeagueSeen, LogSeen, MatchesSeen, RunSeen, RunsSeen, RunsView, RunView
 from echelon_cli.tui.screens.base import COMMON, BaseScreen
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import RunsScreen
@@ -99,6 +99,10 @@ class Dashboard(App[None]):
         if front := self.front:
             front.show_matches(message.view)
 
+    def on_league_seen(self, message: LeagueSeen) -> None:
+        if front := self.front:
+            front.show_league(message.view)
+
     def on_feed_failed(self, message: FeedFailed) -> None:
         if front := self.front:
             front.say(message.text, "bad")
@@ -139,6 +143,12 @@ class Dashboard(App[None]):
         from echelon_cli.tui.screens.matches import MatchesScreen
 
         self.push_screen(MatchesScreen(root))
+
+    def open_league(self) -> None:
+        """Show the league of these runs."""
+        from echelon_cli.tui.screens.league import LeagueScreen
+
+        self.push_screen(LeagueScreen())
 
     def action_copy(self, whole: bool) -> None:
         """Copy what the screen stands for, or all that is to be read on it."""

@@ -37,7 +37,7 @@ METRICS: tuple[str, ...] = (
 )
 """Fields of an update that are kept."""
 
-Along = Literal["steps", "time", "episodes"]
+Along = Literal["steps", "time", "episodes", "rounds"]
 """What a chart's horizontal axis counts."""
 
 ALONGS: tuple[Along, ...] = ("steps", "time", "episodes")

@@ -22,6 +22,7 @@ from echelon_cli.tui.follower import RunFollower
 from echelon_cli.tui.logs import LogFollower
 from echelon_cli.tui.messages import (
     FeedFailed,
+    LeagueSeen,
     LogSeen,
     LogView,
     MatchesSeen,
@@ -101,6 +102,9 @@ class Feed(threading.Thread):
         self._list_matches = False
         self._last_matches: tuple[dict[str, Any], ...] | None = None
         self._matches: Any = None
+        self._list_league = False
+        self._league: Any = None
+        self._league_posted = False
         self._posted: set[Path] = set()
         self._wake, self._over = threading.Event(), threading.Event()
 
@@ -112,8 +116,10 @@ class Feed(threading.Thread):
         log: Path | None = None,
         others: tuple[Path, ...] = (),
         matches: bool = False,
+        league: bool = False,
     ) -> None:
-        """Say what the screens need from now on: a run's folder, more of them, all runs, a log, the matches."""
+        """Say what the screens need from now on: a run's folder, more of them, all runs, a log, matches, the league."""
+        self._list_league, self._league_posted = league, False
         self._list_matches, self._last_matches = matches, None
         self._wanted, self._list_runs, self._log, self._others = run, runs, log, others
         self._posted = set()
@@ -145,6 +151,8 @@ class Feed(threading.Thread):
             self._look_at_log(self._log)
         if self._list_matches:
             self._look_at_matches()
+        if self._list_league:
+            self._look_at_league()
         return more
 
     def _look_at_runs(self) -> None:
@@ -175,6 +183,15 @@ class Feed(threading.Thread):
         if rows != self._last_matches:
             self._last_matches = rows
             self._post(MatchesSeen(MatchesView(rows, loaded=True, now=time.time())))
+
+    def _look_at_league(self) -> None:
+        if self._league is None:
+            from echelon_cli.tui.league import LeagueFollower
+
+            self._league = LeagueFollower(self._catalogue.home)
+        if self._league.poll() or not self._league_posted:
+            self._league_posted = True
+            self._post(LeagueSeen(self._league.view))
 
     def _look_at_log(self, path: Path) -> None:
         if self._log_follower is None or self._log_follower.path != path:

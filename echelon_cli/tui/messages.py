@@ -92,6 +92,26 @@ class MatchesView:
     """When they were looked for [s since the epoch]."""
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LeagueView:
+    """The league as it was at one moment; rows are those of ``arena.standings``."""
+
+    entries: tuple[dict[str, Any], ...] = ()
+    """The strongest first, each with ``style`` (figures) and ``history`` (ratings)."""
+    pairs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    """By entry and opponent."""
+    cycles: tuple[tuple[str, ...], ...] = ()
+    matches: tuple[dict[str, Any], ...] = ()
+    """The newest first."""
+    unfinished: tuple[dict[str, Any], ...] = ()
+    """Rounds that are not rated yet."""
+    problem: str = ""
+    loaded: bool = False
+
+    def entry(self, wanted: str) -> dict[str, Any] | None:
+        return next((row for row in self.entries if row["id"] == wanted), None)
+
+
 class RunsSeen(Message):
     """The list of runs has changed."""
 
@@ -134,6 +154,17 @@ class MatchesSeen(Message):
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, MatchesSeen)
+
+
+class LeagueSeen(Message):
+    """The league has changed."""
+
+    def __init__(self, view: LeagueView) -> None:
+        super().__init__()
+        self.view = view
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, LeagueSeen)
 
 
 class FeedFailed(Message):

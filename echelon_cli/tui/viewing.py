@@ -50,6 +50,19 @@ class Viewing:
         opened = browser_here() and webbrowser.open(url)
         return Address(url, tunnel_to(url), opened)
 
+    def open_replay(self, run: str, name: str) -> Address:
+        """Return where the match in a replay of a run can be watched."""
+        from echelon.server.catalogue import Catalogue
+
+        catalogue = Catalogue(self.home)
+        try:
+            found = [match.id for match in catalogue.matches() if match.run == run and match.path.name == name]
+        finally:
+            catalogue.close()
+        return (
+            self.open(found[0]) if found else Address(problem=f"replay {name!r} of run {run!r} is not there any more")
+        )
+
     def _start(self) -> str:
         """Start a server and return its address; ``ValueError`` says why it did not start."""
         self.close()

@@ -80,11 +80,11 @@ def test_a_broken_league_is_a_problem_without_a_path(ask, home):
 
 def test_looking_leaves_the_league_as_it_is(league):
     before = league.read_bytes()
-    with Store(league, readonly=True) as store, pytest.raises(StoreError, match="readonly"):
+    with Store(league, read_only=True) as store, pytest.raises(StoreError, match="readonly"):
         store.fix_setting("x", 1)
     assert league.read_bytes() == before
     with pytest.raises(StoreError, match="does not exist"):
-        Store(league.with_name("none.db"), readonly=True)
+        Store(league.with_name("none.db"), read_only=True)
     assert not league.with_name("none.db").exists()
 
 

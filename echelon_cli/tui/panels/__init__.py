@@ -53,9 +53,7 @@ def evaluations(snapshot: RunSnapshot) -> list[Mark]:
 
 def ratings(snapshot: RunSnapshot) -> list[Mark]:
     """Return the rating of every snapshot that was rated, with its 95 % interval."""
-    return [
-        Mark(e.update, e.elo, e.elo - SURE * e.elo_error, e.elo + SURE * e.elo_error) for e in snapshot.ratings
-    ]
+    return [Mark(e.update, e.elo, e.elo - SURE * e.elo_error, e.elo + SURE * e.elo_error) for e in snapshot.ratings]
 
 
 def chart(*series: Series, kind: type[PanelChart] = PanelChart, **options: Any) -> Callable[..., Panel]:

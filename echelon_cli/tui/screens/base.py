@@ -16,7 +16,7 @@ from echelon_cli.tui import actions
 from echelon_cli.tui.cells import CellView, Grid, SpanCompositor, fit
 from echelon_cli.tui.keys import Key, KeyBar
 from echelon_cli.tui.layout import LEAST
-from echelon_cli.tui.messages import LogView, MatchesView, RunsView, RunView
+from echelon_cli.tui.messages import LeagueView, LogView, MatchesView, RunsView, RunView
 from echelon_cli.tui.panels.texts import wrap
 
 if TYPE_CHECKING:
@@ -136,6 +136,9 @@ class BaseScreen(Screen[None]):
 
     def show_matches(self, view: MatchesView) -> None:
         """Take a new list of matches."""
+
+    def show_league(self, view: LeagueView) -> None:
+        """Take the league as it is now."""
 
 
 class RunActions(BaseScreen):

@@ -57,6 +57,7 @@ class RunsScreen(RunActions):
 
     KEYS = (
         Key(keys="enter", action="open", label="open", help="follow the chosen run", rank=2),
+        Key(keys="a", action="league", label="league", help="the league: ratings, who beats whom, matches", rank=5),
         Key(keys="n", action="new", label="new", help="start a run: presets and every dial", rank=4),
         Key(keys="slash", shown="/", action="filter", label="filter", help="show the runs with these words", rank=4),
         Key(keys="o", action="order", label="order", help="sort by the next column", rank=5),
@@ -159,6 +160,9 @@ class RunsScreen(RunActions):
 
     def action_new(self) -> None:
         self.dashboard.open_new()
+
+    def action_league(self) -> None:
+        self.dashboard.open_league()
 
     def action_mark(self) -> None:
         if not self.table.mark():

@@ -1,0 +1,161 @@
+"""The league: ratings with their doubt, head to head, matches, and how the chosen entry fights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+
+from textual.containers import Container
+from textual.widget import Widget
+
+from echelon_cli.tui import actions
+from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.layout import Place
+from echelon_cli.tui.messages import LeagueView
+from echelon_cli.tui.panels.standings import (
+    LeaguePanel,
+    PanelEntry,
+    PanelPairs,
+    PanelPlayed,
+    PanelStandings,
+    matches_of,
+)
+from echelon_cli.tui.screens.charted import PANEL_KEYS, Charted
+from echelon_cli.tui.screens.matches import AddressBar
+from echelon_cli.tui.tabs import Tabs
+
+TITLES: dict[str, str] = {
+    "standings": "standings",
+    "entry": "entry",
+    "pairs": "head to head",
+    "played": "matches",
+}
+KINDS: dict[str, type[LeaguePanel]] = {
+    "standings": PanelStandings,
+    "entry": PanelEntry,
+    "pairs": PanelPairs,
+    "played": PanelPlayed,
+}
+PLACES: tuple[Place, ...] = (
+    Place("standings", "standings", 5),
+    Place("entry", "entry", 3),
+    Place("pairs", "pairs", 4),
+    Place("played", "matches", 4),
+)
+
+HEAD = 1
+"""Rows of the line above the panels."""
+
+
+class LeagueTitle(CellView):
+    """How large the league is, and what is being played."""
+
+    league = LeagueView()
+
+    def draw(self, width: int, height: int) -> Grid:
+        grid, view = Grid(width, height), self.league
+        x = grid.put(1, 0, "league", "bold") + 2
+        if view.entries:
+            x = grid.put(x, 0, f"{len(view.entries)} entries", "dim") + 2
+        for row in view.unfinished[-1:]:
+            text = f"{self.look.state_symbol('running')} round {row['round']}: {row['played']} of {row['matches']}"
+            grid.put(x, 0, fit(f"{text} matches", width - x - 1, self.look.symbols.cut), "good")
+        return grid
+
+
+class LeagueScreen(Charted):
+    """Everybody of the league, and one of them chosen."""
+
+    KEYS = (
+        Key(keys="escape", shown="esc", action="back", label="back", help="leave the league", rank=2),
+        Key(keys="up,k", action="move(-1)", label="", help="one entry up"),
+        Key(keys="down,j", action="move(1)", label="", help="one entry down"),
+        Key(keys="home", action="move(-1000000)", label="", help="the strongest"),
+        Key(keys="end", action="move(1000000)", label="", help="the weakest"),
+        Key(keys="enter", action="watch", label="watch", help="watch the newest recorded match of the entry", rank=3),
+        Key(keys="p", action="play", label="play", help="play a round in the background", rank=4),
+        *PANEL_KEYS,
+    )
+    BINDINGS = bindings(KEYS)
+    PAGES, PLACES = tuple(place.page for place in PLACES), PLACES
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view = LeagueView()
+        self._chosen = ""
+
+    def content(self) -> Iterable[Widget]:
+        look = self.dashboard.look
+        yield LeagueTitle(look=look, id="title")
+        yield Tabs(self.PAGES, TITLES, look=look, id="tabs")
+        self.panels = {name: KINDS[name](title, look=look, id=f"panel-{name}") for name, title in TITLES.items()}
+        yield Container(*self.panels.values(), id="body")
+        yield AddressBar(look=look, id="address")
+
+    def begin(self) -> None:
+        self.query_one(AddressBar).display = False
+
+    def resume(self) -> None:
+        self.dashboard.feed.watch(None, runs=False, league=True)
+
+    def lay_out(self, width: int, height: int) -> None:
+        bar = self.query_one(AddressBar)
+        self.lay_out_panels(width, height - 2 * int(bar.display), HEAD)
+
+    def show_league(self, view: LeagueView) -> None:
+        self._view = view
+        if view.entry(self._chosen) is None:
+            self._chosen = view.entries[0]["id"] if view.entries else ""
+        self._show()
+
+    def _show(self) -> None:
+        title = self.query_one(LeagueTitle)
+        title.league = self._view
+        with self.app.batch_update():
+            title.redraw()
+            for panel in self.query(LeaguePanel):
+                panel.set_reactive(LeaguePanel.chosen, self._chosen)
+                panel.set_reactive(LeaguePanel.league, self._view)
+                panel.redraw()
+
+    def copied(self) -> str:
+        row = self._view.entry(self._chosen)
+        return self.query_one(AddressBar).address.url or (str(row["name"]) if row else "")
+
+    def on_panel_standings_chosen(self, message: PanelStandings.Chosen) -> None:
+        self._chosen = message.entry
+        self._show()
+
+    def action_move(self, by: int) -> None:
+        entries = self._view.entries
+        if entries:
+            at = next((i for i, row in enumerate(entries) if row["id"] == self._chosen), 0)
+            self._chosen = entries[max(0, min(len(entries) - 1, at + by))]["id"]
+            self._show()
+
+    def action_play(self) -> None:
+        question = "Play a round of the league in the background?"
+        self.dashboard.ask(question, lambda: self.dashboard.act(actions.play_round, self.dashboard.home))
+
+    def action_watch(self) -> None:
+        kept = next((row for row in matches_of(self._view, self._chosen) if row["replay"]), None)
+        if kept is None:
+            self.say("no recorded match of this entry: echelon arena run --record 0.1 keeps some")
+            return
+        self.say("starts the viewer's server")
+        name = kept["replay"].rpartition("/")[2]
+
+        async def work() -> None:
+            address = await asyncio.to_thread(partial(self.dashboard.viewing.open_replay, kept["job"], name))
+            if address.problem:
+                self.say(address.problem, "bad")
+                return
+            bar = self.query_one(AddressBar)
+            bar.address, bar.display = address, True
+            bar.repaint()
+            self.fit()
+            self.say("opened in a browser" if address.opened else "open the address below in a browser", "good")
+
+        self.run_worker(work())
