@@ -75,6 +75,14 @@ def arrange(
     return found
 
 
+def evenly(places: Sequence[Place], hidden: frozenset[str], width: int) -> list[Place]:
+    """Return the places of a few panels with equal widths, as many beside each other as are readable."""
+    shown = [place for place in places if place.name not in hidden]
+    most = next(n for least, n in PAGE_COLUMNS if width >= least)
+    beside = min(most, max(1, len(shown)))
+    return [Place(place.name, place.page, COLUMNS // beside) for place in shown]
+
+
 def _shares(weights: Sequence[int], size: int) -> list[tuple[int, int]]:
     """Divide ``size`` cells among weights without gap or overlap."""
     total, edges = sum(weights), [0]

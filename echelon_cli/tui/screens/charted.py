@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
+from textual.widgets import Input
 
+from echelon_cli.tui.filter import FilterField, matching
 from echelon_cli.tui.keys import Key
-from echelon_cli.tui.layout import Place, arrange, is_wide
+from echelon_cli.tui.layout import Place, arrange, evenly, is_wide
 from echelon_cli.tui.panels.base import Panel, PanelChart
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.sight import Sight, crossed, next_along, next_span, panned, zoomed
@@ -17,6 +19,14 @@ from echelon_cli.tui.tabs import Tabs
 
 PANEL_KEYS: tuple[Key, ...] = (
     Key(keys="z", action="zoom", label="zoom", help="show one panel alone, and all again", rank=4),
+    Key(
+        keys="slash",
+        shown="/",
+        action="filter",
+        label="find",
+        help="only panels with these words; or a pattern",
+        rank=6,
+    ),
     Key(keys="tab", action="next(1)", label="", help="the next panel"),
     Key(keys="shift+tab", action="next(-1)", label="", help="the panel before"),
     Key(keys="1", action="page(1)", label="", help="the first page (small screens)"),
@@ -60,17 +70,25 @@ class Charted(BaseScreen):
         self.sight = Sight()
         self.page, self.zoomed = self.PAGES[0], ""
         self.hidden: frozenset[str] = frozenset()
+        self.wanted = ""
+        """Only panels with something by this in them are shown."""
         self.panels: dict[str, Panel] = {}
 
     def lay_out_panels(self, width: int, height: int, head: int) -> None:
         """Put the panels below ``head`` rows and above the line of keys."""
-        wide = is_wide(width, height - head - 1)
+        found = matching({name: self.words_of(name) for name in self.panels}, self.wanted)
+        left_out = self.hidden | (self.panels.keys() - found)
+        # what was asked for is shown at once, wherever it belongs
+        wide = is_wide(width, height - head - 1) or bool(self.wanted)
         tabs = self.query_one(Tabs)
         tabs.display = not wide or bool(self.zoomed)
         tabs.page, tabs.zoomed = self.page, self.zoomed
         tabs.redraw()
         room = height - head - 1 - int(tabs.display)
-        shown = arrange(width, room, self.PLACES, page=self.page, zoomed=self.zoomed, hidden=self.hidden, wide=wide)
+        if field := self.query(FilterField):
+            room -= int(field.first().display)
+        places = evenly(self.PLACES, left_out, width) if self.wanted else self.PLACES
+        shown = arrange(width, room, places, page=self.page, zoomed=self.zoomed, hidden=left_out, wide=wide)
         for name, panel in self.panels.items():
             region = shown.get(name)
             panel.display = region is not None
@@ -79,6 +97,29 @@ class Charted(BaseScreen):
                 panel.styles.width, panel.styles.height = region.width, region.height
         if isinstance(self.focused, Panel) and not self.focused.display:
             self.set_focus(None)
+
+    def words_of(self, name: str) -> str:
+        """Return what a panel is found by: its name, title, page and the curves in it."""
+        page = next((place.page for place in self.PLACES if place.name == name), "")
+        panel = self.panels[name]
+        series = panel.chart.series if isinstance(panel, PanelChart) else ()
+        return " ".join([name, panel.title, page, *(f"{s.label} {s.metric}" for s in series)])
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.wanted, self.zoomed = event.value, ""
+        self.fit()
+
+    def on_input_submitted(self) -> None:
+        field = self.query_one(FilterField)
+        field.display = bool(field.value)
+        self.set_focus(None)
+        self.fit()
+
+    def action_filter(self) -> None:
+        field = self.query_one(FilterField)
+        field.display = True
+        field.focus()
+        self.fit()
 
     def leave(self) -> None:
         """Go back to where one came from."""
@@ -144,6 +185,10 @@ class Charted(BaseScreen):
             self.action_cross()
         elif self.zoomed:
             self.zoomed = ""
+            self.fit()
+        elif (field := self.query(FilterField)) and field.first().display:
+            field.first().value, field.first().display = "", False
+            self.set_focus(None)
             self.fit()
         elif self.focused is not None:
             self.set_focus(None)

@@ -8,6 +8,7 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
+from echelon_cli.tui.filter import FilterField
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.layout import Place
 from echelon_cli.tui.messages import RunView
@@ -66,6 +67,7 @@ class CompareScreen(Charted):
             source = PANELS[COMPARED[0] if name == CONFIG else name]
             self.panels[name] = make(title, source.make.keywords["chart"], look=look, id=f"panel-{name}")
         yield Container(*self.panels.values(), id="body")
+        yield FilterField()
 
     def resume(self) -> None:
         self._show()

@@ -76,7 +76,7 @@ class LeagueScreen(Charted):
         Key(keys="end", action="move(1000000)", label="", help="the weakest"),
         Key(keys="enter", action="watch", label="watch", help="watch the newest recorded match of the entry", rank=3),
         Key(keys="p", action="play", label="play", help="play a round in the background", rank=4),
-        *PANEL_KEYS,
+        *(key for key in PANEL_KEYS if key.action != "filter"),
     )
     BINDINGS = bindings(KEYS)
     PAGES, PLACES = tuple(place.page for place in PLACES), PLACES

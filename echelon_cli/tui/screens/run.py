@@ -8,6 +8,7 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
+from echelon_cli.tui.filter import FilterField
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.messages import RunView
 from echelon_cli.tui.panels import PAGES, PANELS, PLACES
@@ -48,6 +49,7 @@ class RunScreen(RunActions, Charted):
         yield Tabs(PAGES, {name: row.title for name, row in PANELS.items()}, look=look, id="tabs")
         self.panels = {name: row.make(row.title, look=look, id=f"panel-{name}") for name, row in PANELS.items()}
         yield Container(*self.panels.values(), id="body")
+        yield FilterField()
 
     def begin(self) -> None:
         seen = self.dashboard.run_view

@@ -8,6 +8,7 @@ from textual import events
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.charts import Chart, Held, Series, draw_chart, draw_overlay
 from echelon_cli.tui.curves import Curves
+from echelon_cli.tui.filter import matching
 from echelon_cli.tui.plot import Strand
 from echelon_cli.tui.sight import PLAIN, SPANS, Sight, crossed, next_along, next_span, panned, zoomed
 from tests.cli.tui.test_charts import LOOK, RISING, SIZE, curves_of, rows
@@ -141,3 +142,26 @@ def test_the_mouse_points_and_its_wheel_zooms(watch, living):
         await w.holds(lambda: w.app.screen.sight.window is not None)
 
     watch(scene, living)
+
+
+@pytest.mark.parametrize("size", [(160, 48), (80, 24), (60, 20)], ids=str)
+def test_panels_are_found_by_words_and_patterns_and_escape_shows_all_again(watch, living, size):
+    async def scene(user):
+        await user.until("win rate")
+        await user.press("slash", *"clip|elo")
+        await user.holds(lambda: "gradient norm" in user.text or "KL and clipping" in user.text)
+        text = await user.until("KL and clipping", "rating")
+        assert "win rate " not in text.split("KL and clipping")[0].splitlines()[-1] and "outcomes" not in text
+        await user.press("enter")
+        assert "clip|elo" in user.text, "what was asked for stays to be read"
+        await user.press("escape")
+        await user.holds(lambda: "return" in user.text and "clip|elo" not in user.text)
+
+    watch(scene, run=living, size=size)
+
+
+def test_what_is_no_pattern_is_looked_for_as_it_stands():
+    words = {"kl": "KL and clipping approx_kl", "odd": "what [it is", "wins": "win rate"}
+    assert matching(words, "") == set(words)
+    assert matching(words, "KL APPROX") == {"kl"} and matching(words, "[it") == {"odd"}
+    assert matching(words, "win|clip") == {"kl", "wins"} and not matching(words, "nothing")
