@@ -92,9 +92,6 @@ def _options(
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; failures are shown as one line."""
-    from echelon.jobs.config_layers import ConfigError
-    from echelon.runs import RunNotFoundError
-
     arguments = [word for word in argv if word != DEBUG_FLAG]
     as_json, debug = "--json" in arguments, len(arguments) < len(argv)
     try:
@@ -102,10 +99,6 @@ def run(argv: Sequence[str]) -> int:
     except typer.TyperException as error:
         output.show_error(error.format_message(), code=output.USAGE, as_json=as_json)
         return error.exit_code
-    except ConfigError as error:
-        failure, code = error, output.USAGE
-    except RunNotFoundError as error:
-        failure, code = error, output.NOT_FOUND
     except typer.Abort as error:
         failure, code = error, output.FAILED
     except BrokenPipeError:
@@ -113,11 +106,20 @@ def run(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return output.DONE
     except (ValueError, OSError) as error:
-        failure, code = error, output.FAILED
+        failure, code = error, _code_of(error)
     if debug:
         raise failure
     output.show_error(str(failure) or "given up", code=code, as_json=as_json)
     return code
+
+
+def _code_of(failure: Exception) -> int:
+    """Return the exit code of a failure; what tells them apart is loaded only now."""
+    from echelon.jobs.config_layers import ConfigError
+    from echelon.runs import RunNotFoundError
+
+    kinds = ((ConfigError, output.USAGE), (RunNotFoundError, output.NOT_FOUND))
+    return next((code for kind, code in kinds if isinstance(failure, kind)), output.FAILED)
 
 
 def main() -> None:

@@ -57,15 +57,18 @@ def show_json(value: Any, *, indent: int | None = 2) -> None:
     print(json.dumps(_strict(value), indent=indent, allow_nan=False, default=str), flush=True)
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> None:
-    """Print rows under column names; columns named in ``right`` are aligned to the right."""
+def show_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = (), whole: Iterable[str] = ()
+) -> None:
+    """Print rows under column names; those named in ``right`` are aligned to the right, in ``whole`` never broken."""
     from rich.table import Table
     from rich.text import Text
 
+    right, whole = set(right), set(whole)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), show_header=any(columns))
     for index, name in enumerate(columns):
-        justify = "right" if name in set(right) else "left"
-        table.add_column(name, justify=justify, no_wrap=index == 0 or justify == "right", overflow="fold")
+        justify = "right" if name in right else "left"
+        table.add_column(name, justify=justify, no_wrap=index == 0 or name in right | whole, overflow="fold")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     console().print(table)

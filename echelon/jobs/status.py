@@ -140,6 +140,8 @@ def _vanished(spec: dict[str, Any], processes: dict[str, Any]) -> tuple[State, s
         if 0 <= time.time() - _number(spec, "created") < LAUNCH_LIMIT_S:
             return "starting", ""
         return "crashed", "it ended before its supervisor could write anything down"
+    if is_alive(supervisor):
+        return "lost", "this folder is a copy; the run itself goes on in its own"
     if is_alive(identity_from(processes.get("trainer"))):
         return "crashed", "the supervisor was killed; the trainer it left behind is ending"
     return "crashed", "the supervisor was killed, or the machine went down"

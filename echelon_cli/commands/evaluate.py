@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from echelon.config import PilotSkill
+from echelon.config_opponents import PilotSkill
 from echelon_cli import output
 from echelon_cli.devices import require_device
 from echelon_cli.options import JsonFlag, complete_runs

@@ -10,6 +10,9 @@ import typer
 from echelon_cli import output
 from echelon_cli.options import JsonFlag
 
+WHOLE_FROM = 100
+"""Columns of a terminal from which whole ids are shown; the words at their end call a run as well."""
+
 RECENT = 10
 """Ended jobs that are listed beside the living ones."""
 
@@ -21,6 +24,7 @@ def jobs(
     """List running jobs and the latest ended ones."""
     from echelon.jobs.status import job_status
     from echelon.runs import list_runs, runs_home
+    from echelon_cli.tui.format import run_words
 
     found = []
     for run in list_runs():
@@ -40,7 +44,7 @@ def jobs(
         ("run", "state", "update", "steps", "age", "note"),
         [
             (
-                s.id,
+                s.id if output.console().width >= WHOLE_FROM else run_words(s.id),
                 output.state_text(s.state),
                 s.update,
                 output.count(s.global_step),
@@ -50,6 +54,7 @@ def jobs(
             for s in shown
         ],
         right=("update", "steps", "age"),
+        whole=("state",),
     )
     if len(ended) > RECENT and not all_jobs:
         output.say(f"{len(ended) - RECENT} older: echelon jobs --all", style="dim")

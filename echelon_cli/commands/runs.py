@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from echelon_cli import output
+from echelon_cli.commands.export import export
 from echelon_cli.options import JsonFlag, RunArgument, RunsArgument
 
 EVALS_SHOWN = 10
@@ -27,6 +28,9 @@ def complete_charts(incomplete: str) -> list[str]:
 
 
 app = typer.Typer(help="List, show and compare runs.", no_args_is_help=True, rich_markup_mode=None)
+
+
+app.command("export")(export)
 
 
 @app.command("list")

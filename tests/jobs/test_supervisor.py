@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -218,6 +219,16 @@ def test_a_run_of_another_host_is_lost_not_crashed(start):
     paths.exit.unlink()
     status = job_status(paths)
     assert status.state == "lost" and "elsewhere" in status.reason
+
+
+def test_a_copy_of_a_living_run_is_not_called_crashed(start, tmp_path):
+    paths = start()
+    until(paths, "running")
+    copied = RunPaths(tmp_path / "elsewhere" / paths.id)
+    shutil.copytree(paths.root, copied.root)
+    status = job_status(copied)
+    assert status.state == "lost" and "copy" in status.reason and status.update >= 0
+    assert job_status(paths).state == "running", "looking at the copy leaves the run alone"
 
 
 def test_a_silent_trainer_stalls_after_the_limit_of_its_phase(start, monkeypatch):

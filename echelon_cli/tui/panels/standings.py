@@ -40,6 +40,9 @@ NAME_CELLS = 10
 BAR_CELLS = 12
 """Least columns of the picture of intervals."""
 
+YIELDING = 3
+"""Columns from this rank on are left out where the picture of intervals would be."""
+
 PAIR_CELLS = 5
 """Columns of a share of points in the table of pairs."""
 
@@ -138,9 +141,7 @@ class PanelStandings(LeaguePanel):
 def draw_standings(view: LeagueView, chosen: str, width: int, height: int, look: Look) -> Grid:
     """Return places, names, figures, and every 95 % interval on one scale where there is room for it."""
     grid, rows = Grid(width, height), view.entries
-    columns = list(COLUMNS)
-    while len(columns) > 1 and 4 + NAME_CELLS + sum(c.width + 1 for c in columns) > width:
-        columns.remove(max(columns, key=lambda c: c.rank))
+    columns = fitting(width)
     figures = sum(c.width + 1 for c in columns)
     names = min(max(len(row["name"]) for row in rows) + 1, max(NAME_CELLS, (width - 4 - figures) // 2))
     bar = width - 4 - names - figures - 2
@@ -171,6 +172,18 @@ def draw_standings(view: LeagueView, chosen: str, width: int, height: int, look:
             for i in range(x + 1 if bar else width):
                 grid.roles[y][i] = "cursor"
     return grid
+
+
+def fitting(width: int) -> list[Column]:
+    """Return the columns that fit beside a name; what matters least makes room for the picture of intervals too."""
+    kept = list(COLUMNS)
+    while len(kept) > 1:
+        last = max(kept, key=lambda c: c.rank)
+        room = width - 4 - NAME_CELLS - sum(c.width + 1 for c in kept)
+        if room >= (BAR_CELLS + 2 if last.rank >= YIELDING else 0):
+            break
+        kept.remove(last)
+    return kept
 
 
 def _interval(grid: Grid, x: int, y: int, row: Row, scale: tuple[float, float], wide: int, look: Look) -> None:

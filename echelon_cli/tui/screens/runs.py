@@ -167,6 +167,10 @@ class RunsScreen(RunActions):
     def action_mark(self) -> None:
         if not self.table.mark():
             self.say(f"{len(self.table.marked)} runs are as many as can be told apart", "warn")
+        elif len(self.table.marked) == 1:
+            self.say("one more, and m compares them")
+        elif self.table.marked:
+            self.say(f"m compares the {len(self.table.marked)} marked runs")
 
     def action_compare(self) -> None:
         if len(self.table.marked) < 2:
