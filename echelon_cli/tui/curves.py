@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -106,6 +106,12 @@ class _Bucket:
                 self.total[i] += value
                 self.seen[i] += 1
 
+    def figures(self, i: int) -> tuple[float, float, float]:
+        """Return smallest, mean and largest value of a figure; not a number where no update had one."""
+        if not self.seen[i]:
+            return math.nan, math.nan, math.nan
+        return self.low[i], self.total[i] / self.seen[i], self.high[i]
+
     def join(self, later: _Bucket) -> None:
         """Take in the bucket that follows."""
         self.count += later.count
@@ -116,6 +122,59 @@ class _Bucket:
         self.seen = [a + b for a, b in zip(self.seen, later.seen, strict=True)]
 
 
+class _Average:
+    """An exponential moving average; its first values are averaged evenly, so that no accident starts it."""
+
+    __slots__ = ("keep", "value", "weight")
+
+    def __init__(self, span: float) -> None:
+        self.keep = 1.0 - 2.0 / (span + 1.0)
+        self.value, self.weight = math.nan, 0.0
+
+    def after(self, value: float) -> tuple[float, float]:
+        """Return the average and its weight after one more value; a gap keeps both."""
+        if not math.isfinite(value):
+            return self.value, self.weight
+        weight = self.weight * self.keep + 1.0
+        return (value if math.isnan(self.value) else self.value + (value - self.value) / weight), weight
+
+    def add(self, value: float) -> float:
+        """Take in one more value and return the average."""
+        self.value, self.weight = self.after(value)
+        return self.value
+
+
+class _Column:
+    """One figure of the buckets that no longer change; an update costs the newest bucket alone."""
+
+    __slots__ = ("average", "high", "low", "mean", "smooth")
+
+    def __init__(self) -> None:
+        self.low: list[float] = []
+        self.mean: list[float] = []
+        self.high: list[float] = []
+        self.smooth: list[float] = []
+        self.average = _Average(SMOOTH_SPAN)
+
+    def add(self, bucket: _Bucket, i: int) -> None:
+        """Take in a bucket that is full."""
+        low, mean, high = bucket.figures(i)
+        self.low.append(low)
+        self.mean.append(mean)
+        self.high.append(high)
+        self.smooth.append(self.average.add(mean))
+
+    def curve(self, bucket: _Bucket, i: int) -> Curve:
+        """Return the curve with the newest bucket at its end."""
+        low, mean, high = bucket.figures(i)
+        return Curve(
+            low=(*self.low, low),
+            mean=(*self.mean, mean),
+            high=(*self.high, high),
+            smooth=(*self.smooth, self.average.after(mean)[0]),
+        )
+
+
 class History:
     """The accumulator behind ``Curves``."""
 
@@ -123,6 +182,9 @@ class History:
         self._max = max_buckets
         self._buckets: list[_Bucket] = []
         self._stride = 1
+        self._columns: list[_Column] = []
+        self._full = 0
+        """Buckets that are in the columns."""
 
     def add(self, event: EventUpdate) -> None:
         """Take in the next update."""
@@ -136,49 +198,34 @@ class History:
         """Forget what came after ``update``, and the bucket it lies in unless it ends there."""
         while self._buckets and self._buckets[-1].update > update:
             self._buckets.pop()
+            self._columns, self._full = [], 0
 
     def _pair_up(self) -> None:
         for first, second in zip(self._buckets[::2], self._buckets[1::2], strict=True):
             first.join(second)
         self._buckets = self._buckets[::2]
         self._stride *= 2
+        self._columns, self._full = [], 0
 
     def curves(self) -> Curves:
         """Return the picture so far."""
         buckets = self._buckets
-        metrics = {}
-        for i, name in enumerate(METRICS):
-            seen = [b.seen[i] for b in buckets]
-            mean = tuple(b.total[i] / n if n else math.nan for b, n in zip(buckets, seen, strict=True))
-            metrics[name] = Curve(
-                low=_known(seen, [b.low[i] for b in buckets]),
-                mean=mean,
-                high=_known(seen, [b.high[i] for b in buckets]),
-                smooth=tuple(smooth(mean, SMOOTH_SPAN)),
-            )
+        if not buckets:
+            return Curves(stride=self._stride)
+        self._columns = self._columns or [_Column() for _ in METRICS]
+        for bucket in buckets[self._full : -1]:
+            for i, column in enumerate(self._columns):
+                column.add(bucket, i)
+        self._full = len(buckets) - 1
         return Curves(
             updates=tuple(b.update for b in buckets),
             along={along: tuple(b.places[i] for b in buckets) for i, along in enumerate(ALONGS)},
-            metrics=metrics,
+            metrics={name: self._columns[i].curve(buckets[-1], i) for i, name in enumerate(METRICS)},
             stride=self._stride,
         )
 
 
-def _known(seen: Iterable[int], values: Iterable[float]) -> Values:
-    return tuple(value if n else math.nan for n, value in zip(seen, values, strict=True))
-
-
 def smooth(values: Sequence[float], span: float) -> list[float]:
-    """Return the exponential moving average over about ``span`` values; gaps keep the last average.
-
-    The first values are averaged evenly, so that the curve does not start at an accident.
-    """
-    result: list[float] = []
-    average, weight = math.nan, 0.0
-    keep = 1.0 - 2.0 / (span + 1.0)
-    for value in values:
-        if math.isfinite(value):
-            weight = weight * keep + 1.0
-            average = value if math.isnan(average) else average + (value - average) / weight
-        result.append(average)
-    return result
+    """Return the exponential moving average over about ``span`` values; gaps keep the last average."""
+    average = _Average(span)
+    return [average.add(value) for value in values]

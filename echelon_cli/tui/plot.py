@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from echelon_cli.tui.axis import Range
 from echelon_cli.tui.canvas import Canvas
@@ -21,6 +22,13 @@ REFERENCE_GAP = 3
 
 LOG_FLOOR = 1e-12
 """Smaller values are drawn as this on a logarithmic axis."""
+
+
+COLUMNS_KEPT = 32
+"""Divisions of an axis into columns that are remembered."""
+
+Columns = tuple[tuple[int, int, int], ...]
+"""Column of dots, first bucket in it, and the one after the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,16 +125,26 @@ def draw_cross(plot: Plot, place: float) -> None:
     plot.canvas.layer("key").vertical(plot.x(place), 0, plot.canvas.height - 1)
 
 
-def columns(plot: Plot, places: Sequence[float]) -> list[tuple[int, int, int]]:
+def columns(plot: Plot, places: Sequence[float]) -> Columns:
     """Return each column of dots with the half-open run of buckets that falls into it."""
+    return _columns(tuple(places), plot.window, plot.canvas.width)
+
+
+@lru_cache(COLUMNS_KEPT)
+def _columns(places: Values, window: Range, width: int) -> Columns:
+    """The same; curves of one run share it, as do charts of one width."""
+    low, high = window
+    scale = width / (high - low) if high > low else 0.0
     found: list[tuple[int, int, int]] = []
     for i, place in enumerate(places):
-        x = plot.x(place)
+        x = math.floor((place - low) * scale)
+        if place <= high and x >= width:
+            x = width - 1
         if found and found[-1][0] == x:
             found[-1] = (x, found[-1][1], i + 1)
         else:
             found.append((x, i, i + 1))
-    return found
+    return tuple(found)
 
 
 def draw_marks(
