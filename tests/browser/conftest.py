@@ -21,7 +21,9 @@ FLAGS = (
     "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
     "--disable-sync",
 )  # fmt: skip
-TIMEOUT_MS = 90_000
+TIMEOUT_MS = 120_000
+STOP_S = 60
+"""Most that the server may take to stop; like the time-out above only there for what hangs."""
 
 
 def chromium() -> str | None:
@@ -87,9 +89,9 @@ def address(home: Path) -> Iterator[str]:
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{port}"
-    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(STOP_S)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    thread.join(STOP_S)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import RUN, SMOKE
-from tests.browser.test_viewer import DRAW_CALLS, settled_picture
+from tests.browser.player import DRAW_CALLS, hold, open_match, seek, settled_picture
 
 LIFE_TICKS = 200
 MATCH = match_id(RUN, "smoke.ecr")
@@ -44,9 +44,8 @@ def bursts() -> list[tuple[int, float, float, float]]:
 def look_at(page: Any, address: str, tick: float, place: tuple[float, ...], quality: str) -> None:
     """Open the match anew, hold it at a tick, and look at a place so that no mech walks in the picture."""
     page.goto("about:blank")
-    page.goto(f"{address}/?check=1&quality={quality}#match={MATCH}")
-    page.wait_for_function("() => echelon.state.match !== null && echelon.complete()")
-    page.keyboard.press("k")
+    open_match(page, address, MATCH, quality=quality)
+    hold(page)
     page.evaluate(
         """([tick, target]) => {
           echelon.control.seek(echelon.state, tick);
@@ -54,11 +53,6 @@ def look_at(page: Any, address: str, tick: float, place: tuple[float, ...], qual
         }""",
         [tick, list(place)],
     )
-    page.wait_for_function("() => echelon.complete()")
-
-
-def seek(page: Any, tick: float) -> None:
-    page.evaluate("(tick) => echelon.control.seek(echelon.state, tick)", tick)
     page.wait_for_function("() => echelon.complete()")
 
 

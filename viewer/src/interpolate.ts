@@ -9,6 +9,7 @@ import { mixAngle } from "./spaces";
 /** All mechs at one moment, a value per mech; reused from frame to frame. */
 export interface Poses {
   readonly count: number; // mechs
+  tick: number; // the moment, NaN before any is known
   readonly x: Float32Array; // centre of the box [vox]
   readonly y: Float32Array;
   readonly z: Float32Array;
@@ -33,7 +34,7 @@ export interface Poses {
 export function makePoses(count: number): Poses {
   const column = () => new Float32Array(count);
   return {
-    count, x: column(), y: column(), z: column(), yaw: column(), speed: column(), climb: column(), walked: column(), stretch: column(), trodden: column(),
+    count, tick: NaN, x: column(), y: column(), z: column(), yaw: column(), speed: column(), climb: column(), walked: column(), stretch: column(), trodden: column(),
     hp: column(), legHp: column(), heat: column(), stability: column(), flags: new Uint16Array(count),
     alive: column(), fallen: column(), shutdown: column(), known: column(),
   };
@@ -75,6 +76,7 @@ export function samplePoses(chunk: Chunk, tick: number, tickHz: number, out: Pos
   const { mech, mechs } = chunk;
   const mix = (column: Float32Array, a: number, b: number) => column[a] + (column[b] - column[a]) * share;
   const eased = smooth(share);
+  out.tick = tick;
   for (let m = 0; m < mechs; m++) {
     const [a, b] = [frame * mechs + m, next * mechs + m];
     out.x[m] = between(mech.x[a], mech.vx[a] * seconds, mech.x[b], mech.vx[b] * seconds, share);

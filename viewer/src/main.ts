@@ -92,7 +92,8 @@ function frame(now: number): void {
   requestAnimationFrame(frame);
   const elapsed = Math.min(SLOWEST_FRAME_S, Math.max(0, (now - before) / 1000));
   before = now;
-  control.tickClock(state, elapsed);
+  // a match does not run away from who cannot see it yet
+  control.tickClock(state, screen.ready || screen.problem !== "" || state.problem !== "" ? elapsed : 0);
   const onList = state.page === "list";
   list.root.hidden = !onList;
   matchPage.hidden = onList;
@@ -124,10 +125,10 @@ function keepAddress(): void {
   if (hash !== location.hash) history.replaceState(null, "", hash);
 }
 
-// for tests and for the curious: the state, what the last frame cost, whether the whole moment is
-// on the screen, and a way to have it drawn at once
+// for tests and for the curious: the state, what the last frame cost, whether the whole moment is on the screen, when it
+// has come to rest there, and a way to have it drawn at once
 Object.assign(window, {
-  echelon: { state, control, cost: () => screen.cost(), complete: () => screen.complete, redraw: () => screen.redraw(state) },
+  echelon: { state, control, cost: () => screen.cost(), complete: () => screen.complete, settled: () => screen.settled(), redraw: () => screen.redraw(state) },
 });
 if (embedded) {
   const route = parseRoute(location.hash);

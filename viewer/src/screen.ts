@@ -11,6 +11,7 @@ import type { MatchState, ViewerState } from "./state";
 const ROUGH_STEP = 2; // texels along a side that share a colour, in the first tiles
 const CLIP_HZ = 30; // frames of a clip per second
 const SOON_MS = 50;
+const LETTERS = '700 36px "Chakra Petch"'; // of the plates and numbers in the picture
 const REST_MS = 250; // a picture that stays this long is drawn once more, as sharp as its tier allows
 
 /** What a frame cost. */
@@ -42,6 +43,8 @@ export class Screen {
   private restedAt = 0; // since when nothing has changed
   private sharp = false; // whether the last picture was as sharp as its tier allows
   private lost = false; // whether the graphics context is gone
+  private lettered = false; // whether the type that is painted into textures has come, or never will
+  private resting: (() => void)[] = []; // who waits for the picture to come to rest
   private readonly calm = window.matchMedia("(prefers-reduced-motion: reduce)");
   private readonly spent: Cost = { calls: 0, triangles: 0, clouds: 0, frameMs: 0, firstFrameMs: 0, draws: 0, tier: "high", scale: 1 };
   private size = [0, 0];
@@ -59,6 +62,7 @@ export class Screen {
       this.drawn = [];
     });
     document.addEventListener("visibilitychange", () => this.idle());
+    void document.fonts.load(LETTERS).catch(() => []).then(() => (this.lettered = true));
   }
 
   /** Whether the whole moment is on the screen. */
@@ -78,7 +82,7 @@ export class Screen {
 
   /** Draw the state's match, if there is one and it looks other than before. */
   draw(state: ViewerState, elapsed: number): void {
-    if (this.shown !== state.match) this.change(state.match);
+    if (this.shown !== state.match && this.lettered) this.change(state.match);
     const { view, governor } = this;
     if (!view || !governor || this.lost) return;
     this.size = [this.canvas.clientWidth, this.canvas.clientHeight];
@@ -94,9 +98,16 @@ export class Screen {
       this.restedAt = now;
     } else if (this.drawnAt > 0) {
       this.idle();
-    } else if (!this.sharp && now - this.restedAt > REST_MS) {
-      this.paint(state, this.sharpest);
+    } else if (!this.sharp) {
+      if (now - this.restedAt > REST_MS) this.paint(state, this.sharpest);
+    } else if (this.complete) {
+      for (const done of this.resting.splice(0)) done();
     }
+  }
+
+  /** Resolves once a frame that begins later finds nothing left to draw: the picture is whole, sharp, and at rest. */
+  settled(): Promise<void> {
+    return new Promise((done) => this.resting.push(done));
   }
 
   /** Draw the moment at once, changed or not, as when at rest. */

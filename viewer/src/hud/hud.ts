@@ -104,9 +104,10 @@ export class Hud {
     if (now - this.slowAt < SLOW_MS) return;
     this.slowAt = now;
     this.score.update(this.state, match);
-    for (const roster of this.rosters) roster.update(match);
     this.feed.update(this.state, match);
     this.inspector.update(this.state, match);
+    // before its first moment is here nothing is known of a mech but its name and class
+    if (!Number.isNaN(match.poses.tick)) for (const roster of this.rosters) roster.update(match);
   }
 
   /** Say what the picture is cut down to and what lies over the ground. */

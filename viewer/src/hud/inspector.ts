@@ -49,8 +49,8 @@ export class Inspector {
 
   update(state: ViewerState, match: MatchState): void {
     const mech = state.selected;
-    this.root.hidden = mech < 0;
-    if (mech < 0) return;
+    this.root.hidden = mech < 0 || Number.isNaN(match.poses.tick);
+    if (this.root.hidden) return;
     const { header, poses, chunk } = match;
     const spec = header.chassis[header.roster[mech].chassis];
     this.root.classList.toggle("red", header.roster[mech].team === 1);

@@ -112,6 +112,7 @@ export class Minimap {
 
   private drawMechs(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
     const { poses, header, shown } = match;
+    if (Number.isNaN(poses.tick)) return;
     const size = SIGN / scale / Math.max(1, Math.sqrt(header.mechs / 20));
     header.roster.forEach(({ team, present }, mech) => {
       if (!present || shown[mech] < 0.5) return;

@@ -99,7 +99,9 @@ export class TablePanel {
     if (this.root.hidden || now - this.written < TABLE_MS) return;
     this.written = now;
     const { header, poses } = match;
-    const present = header.roster.map((_, mech) => mech).filter((mech) => header.roster[mech].present);
+    const known = !Number.isNaN(poses.tick);
+    const present = header.roster.map((_, mech) => mech).filter((mech) => known && header.roster[mech].present);
+    while (this.rows.children.length > present.length) this.rows.lastElementChild?.remove();
     while (this.rows.children.length < present.length) this.rows.append(el("tr", {}, HEADS.map(() => el("td"))));
     present.forEach((mech, i) => {
       const spec = header.chassis[header.roster[mech].chassis];

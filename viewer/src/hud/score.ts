@@ -47,6 +47,8 @@ export class ScoreBar {
     this.halves.forEach((half, team) => {
       setText(half.name, teamName(header, team));
       half.name.title = teamName(header, team);
+      setText(half.points, "");
+      setShare(half.fill, 0);
       const members = header.roster.filter((mech) => mech.team === team && mech.present);
       half.pips.replaceChildren(...(members.length <= 20 ? members : []).map(() => el("i", { class: "pip" })));
     });
