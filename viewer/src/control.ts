@@ -5,13 +5,14 @@ import { shownMechs } from "./data/knowledge";
 import { chunkAt } from "./data/store";
 import { shotAt } from "./director";
 import { samplePoses } from "./interpolate";
+import { FIELD_OF_VIEW } from "./spaces";
 import { EventKind, type IndexView, MechFlag } from "./protocol.gen";
-import type { CameraMode, Fog, Layer, MatchState, ViewerState } from "./state";
+import type { CameraMode, CameraState, Fog, Layer, MatchState, ViewerState } from "./state";
 import { LIVE_MARGIN_S, type Marker, advance, deathTicks, nextMarker, nextSpeed } from "./timeline";
 
 const FLIGHT_STEP = 2; // of the wheel in flight [vox]
 const MIN_DISTANCE = 4;
-const MAX_DISTANCE = 400;
+const MAX_DISTANCE = 640;
 const LOWEST = 0.06; // least angle above the ground [rad]
 const HIGHEST = Math.PI / 2 - 0.001;
 const FIRST = { azimuth: 0, elevation: -0.05, distance: 0 }; // from the heading: straight ahead, a little down
@@ -19,6 +20,9 @@ const STEEPEST = 1.4; // of a look up or down in first person and in flight [rad
 const LOWEST_FLIGHT = 0.8; // [vox]
 const FLIGHT_MARGIN = 60; // how far from the map one may fly [vox]
 const FOLLOW = { azimuth: Math.PI - 0.4, elevation: 0.47, distance: 16 }; // where the camera goes when it begins to follow
+const [ROSTER, SCORE, TIMELINE] = [256, 96, 132]; // how far panels reach into the picture: at its sides, above, below [CSS px]
+const NARROW = 760; // a window up to this width has no rosters [CSS px]
+const MARGIN = 1.04; // of a map seen from above, of its size
 const SHORTEST_LOOP_S = 0.5;
 const FOGS: readonly Fog[] = ["none", "blue", "red", "mech"];
 const LAYERS: readonly Layer[] = ["none", "presence", "damage", "ways"];
@@ -228,14 +232,23 @@ export function setCameraMode(state: ViewerState, mode: CameraMode): void {
     takeOff(state);
   } else if (mode === "top") {
     leaveFollow(state);
-    const span = Math.max(match.header.world.size[0], match.header.world.size[1]);
-    Object.assign(camera, { azimuth: -Math.PI / 2, elevation: HIGHEST, distance: span * 1.05 });
-    camera.target = [match.header.world.size[0] / 2, match.header.world.size[1] / 2, 0];
+    Object.assign(camera, fromAbove(match.header.world.size, state.window));
   } else {
     leaveFollow(state);
     if (camera.mode === "top" || camera.mode === "free") frameMap(state);
   }
   state.camera.mode = mode;
+}
+
+/** Where a camera that looks straight down sees all of a map between the panels. */
+function fromAbove(size: readonly number[], [width, height]: readonly [number, number]): Partial<CameraState> {
+  const [side, above, below] = width > NARROW ? [ROSTER, SCORE, TIMELINE] : [0, SCORE, TIMELINE];
+  const [free, high] = [Math.max(width / 3, width - 2 * side), Math.max(height / 3, height - above - below)];
+  const perPixel = MARGIN * Math.max(size[0] / free, size[1] / high); // at the top of the highest wall [vox]
+  const distance = (perPixel * height) / (2 * Math.tan(FIELD_OF_VIEW / 2)) + size[2];
+  // what lies between the panels is not the middle of the window
+  const shift = ((below - above) / 2) * perPixel;
+  return { azimuth: -Math.PI / 2, elevation: HIGHEST, distance, target: [size[0] / 2, size[1] / 2 - shift, 0] };
 }
 
 /** Stop following, and stay where the camera is. */

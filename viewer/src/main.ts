@@ -95,6 +95,7 @@ function frame(now: number): void {
   // a match does not run away from who cannot see it yet
   control.tickClock(state, screen.ready || screen.problem !== "" || state.problem !== "" ? elapsed : 0);
   const onList = state.page === "list";
+  if (!onList) state.window = [canvas.clientWidth, canvas.clientHeight];
   list.root.hidden = !onList;
   matchPage.hidden = onList;
   problem.textContent = state.problem || screen.problem;

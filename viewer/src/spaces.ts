@@ -5,6 +5,9 @@
 
 import { Matrix4, Vector3 } from "three";
 
+/** Angle from the lower to the upper edge of the picture [rad]. */
+export const FIELD_OF_VIEW = (42 * Math.PI) / 180;
+
 /** Turns z-up into y-up; its scale is 1, so lengths in voxels stay lengths in voxels. */
 export const world_from_voxel: Matrix4 = new Matrix4().makeRotationX(-Math.PI / 2);
 

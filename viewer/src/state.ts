@@ -66,6 +66,7 @@ export interface ViewerState {
   following: boolean; // whether the cursor keeps to the newest moment of a live match
   selected: number; // mech that panels and camera follow, -1 for none
   camera: CameraState;
+  window: [number, number]; // of the picture on the page [CSS px]
   fog: Fog;
   layer: Layer;
   loop: [number, number] | null; // ticks between which it plays again and again
@@ -95,6 +96,7 @@ export function defaults(): ViewerState {
     following: false,
     selected: -1,
     camera: { mode: "orbit", target: [50, 50, 0], azimuth: -2.2, elevation: 0.62, distance: 80 },
+    window: [1280, 720],
     fog: "none",
     layer: "none",
     loop: null,

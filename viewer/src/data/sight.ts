@@ -23,23 +23,24 @@ export function heightsOf(looks: Uint8Array, size: readonly number[]): Uint8Arra
 export function seenFrom(heights: Uint8Array, size: readonly number[], eyes: Float32Array): Uint8Array {
   const [sizeX, sizeY] = size;
   const seen = new Uint8Array(sizeX * sizeY);
+  const most = heights.reduce((a, b) => Math.max(a, b), 0) + STANDING;
   for (let at = 0; at + 2 < eyes.length; at += 3) {
     const eye = [eyes[at], eyes[at + 1], eyes[at + 2]] as const;
     for (let x = 0; x <= sizeX; x++) {
-      look(heights, sizeX, sizeY, eye, x - eye[0], -eye[1], seen);
-      look(heights, sizeX, sizeY, eye, x - eye[0], sizeY - eye[1], seen);
+      look(heights, sizeX, sizeY, eye, x - eye[0], -eye[1], seen, most);
+      look(heights, sizeX, sizeY, eye, x - eye[0], sizeY - eye[1], seen, most);
     }
     for (let y = 0; y <= sizeY; y++) {
-      look(heights, sizeX, sizeY, eye, -eye[0], y - eye[1], seen);
-      look(heights, sizeX, sizeY, eye, sizeX - eye[0], y - eye[1], seen);
+      look(heights, sizeX, sizeY, eye, -eye[0], y - eye[1], seen, most);
+      look(heights, sizeX, sizeY, eye, sizeX - eye[0], y - eye[1], seen, most);
     }
   }
   return seen;
 }
 
-/** Follow one line of sight, column by column, to the border. */
+/** Follow one line of sight, column by column, to the border or to where nothing up to the height `most` can be seen. */
 function look(
-  heights: Uint8Array, sizeX: number, sizeY: number, eye: readonly [number, number, number], dx: number, dy: number, seen: Uint8Array,
+  heights: Uint8Array, sizeX: number, sizeY: number, eye: readonly [number, number, number], dx: number, dy: number, seen: Uint8Array, most: number,
 ): void {
   const length = Math.hypot(dx, dy);
   if (length === 0) return;
@@ -51,6 +52,7 @@ function look(
   let nextY = (uy > 0 ? y + 1 - eye[1] : eye[1] - y) * overY;
   let horizon = -Infinity; // steepest line over anything so far
   let far = 0;
+  const rise = most - eye[2];
   while (x >= 0 && y >= 0 && x < sizeX && y < sizeY) {
     const column = x + y * sizeX;
     const height = heights[column];
@@ -59,7 +61,13 @@ function look(
     // nobody is blinded by the column in which he stands
     if (far > 0) horizon = Math.max(horizon, (height - eye[2]) / away);
     far = Math.min(nextX, nextY);
-    if (nextX < nextY) [x, nextX] = [x + stepX, nextX + overX];
-    else [y, nextY] = [y + stepY, nextY + overY];
+    if (horizon > (rise > 0 ? rise / far : 0)) return;
+    if (nextX < nextY) {
+      x += stepX;
+      nextX += overX;
+    } else {
+      y += stepY;
+      nextY += overY;
+    }
   }
 }

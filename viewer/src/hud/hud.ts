@@ -15,7 +15,7 @@ import { Roster } from "./roster";
 import { ScoreBar } from "./score";
 import { SharePanel, type Shown } from "./share";
 import { TimelineBar } from "./timeline_bar";
-import { mechName, teamName } from "./words";
+import { mechName, sideName } from "./words";
 
 const LAYER_WORDS = { presence: "Where mechs spent their time", damage: "Where mechs were hurt", ways: "Ways to the zone, a band every five voxels" } as const;
 const SLOW_MS = 90; // how often panels that need not be smooth are brought up to date
@@ -115,7 +115,7 @@ export class Hud {
     const { fog, layer, selected, showLinks } = this.state;
     const { header } = match;
     const words = [];
-    if (fog !== "none") words.push(fog === "mech" ? `What ${mechName(header, selected)} knows` : `What ${teamName(header, fog === "blue" ? 0 : 1)} knows`);
+    if (fog !== "none") words.push(fog === "mech" ? `What ${mechName(header, selected)} knows` : `What ${sideName(header, fog === "blue" ? 0 : 1)} knows`);
     if (fog !== "none" && !knowsSight(match)) words.push("this replay does not say who was seen");
     if (layer !== "none") words.push(LAYER_WORDS[layer]);
     setText(this.mode, words.join(" · "));

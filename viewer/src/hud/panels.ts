@@ -7,7 +7,7 @@ import type { MatchState, ViewerState } from "../state";
 import { TIER_NAMES } from "../render/quality";
 import { Chart } from "./curves";
 import { ICONS, button, el, icon, setText } from "./dom";
-import { className, mechName, outcomeText, stateText, teamName } from "./words";
+import { className, mechName, outcomeText, sideName, stateText } from "./words";
 
 /** A panel with a title and a button that closes it. */
 function frame(name: string, title: string, onClose: () => void): { root: HTMLElement; body: HTMLElement } {
@@ -108,7 +108,7 @@ export class TablePanel {
       const alive = (poses.flags[mech] & MechFlag.ALIVE) !== 0;
       const of = (value: number, most: number | undefined) => (alive ? `${Math.max(0, Math.round(value))} / ${Math.round(most ?? 0)}` : "–");
       const cells = [
-        mechName(header, mech), className(header, mech), teamName(header, header.roster[mech].team), stateText(poses.flags[mech]) || "ready",
+        mechName(header, mech), className(header, mech), sideName(header, header.roster[mech].team), stateText(poses.flags[mech]) || "ready",
         of(poses.hp[mech], spec?.hp), of(poses.legHp[mech], spec?.leg_hp), of(poses.heat[mech], spec?.heat_cap), of(poses.stability[mech], 100),
         `${poses.x[mech].toFixed(0)}, ${poses.y[mech].toFixed(0)}, ${poses.z[mech].toFixed(0)}`,
       ];

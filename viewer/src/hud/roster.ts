@@ -8,6 +8,7 @@ import type { MatchState, ViewerState } from "../state";
 import { el, icon, setShare, setText } from "./dom";
 import { className, stateText, teamName } from "./words";
 
+const CROWD = 10; // with more mechs in a team, their rows are lower
 const HOT = 0.8; // share of its heat cap from which a mech is shown as hot
 
 /** One mech's row. */
@@ -24,6 +25,7 @@ interface Row {
 /** One team's list. */
 export class Roster {
   private rows: Row[] = [];
+  private selected = -1; // the mech whose row was brought into view
   private readonly list = el("ul", { class: "roster-list" });
   private readonly title = el("h2", { class: "roster-title" });
   readonly root: HTMLElement;
@@ -39,6 +41,19 @@ export class Roster {
     const members = header.roster.map((_, mech) => mech).filter((mech) => header.roster[mech].team === this.team && header.roster[mech].present);
     this.rows = members.map((mech) => this.makeRow(match, mech));
     this.list.replaceChildren(...this.rows.map((row) => el("li", {}, [row.root])));
+    this.root.classList.toggle("crowd", this.rows.length > CROWD);
+    this.list.scrollTop = 0;
+    this.selected = -1;
+  }
+
+  /** Scroll to the selected mech, once, so that who scrolls elsewhere is left alone. */
+  private follow(): void {
+    if (this.selected === this.state.selected) return;
+    this.selected = this.state.selected;
+    const row = this.rows.find(({ mech }) => mech === this.selected)?.root;
+    if (!row) return;
+    const [box, view] = [row.getBoundingClientRect(), this.list.getBoundingClientRect()];
+    if (box.top < view.top || box.bottom > view.bottom) this.list.scrollTop += box.top - view.top - (view.height - box.height) / 2;
   }
 
   private makeRow(match: MatchState, mech: number): Row {
@@ -68,6 +83,7 @@ export class Roster {
 
   update(match: MatchState): void {
     const { header, poses } = match;
+    this.follow();
     for (const { mech, root, hp, points, heat, stability, state } of this.rows) {
       const spec = header.chassis[header.roster[mech].chassis];
       const flags = poses.flags[mech];

@@ -6,7 +6,7 @@ import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { el, setShare, setText } from "./dom";
-import { teamName } from "./words";
+import { sideName, teamName } from "./words";
 
 /** One team's half of the bar. */
 interface Half {
@@ -66,7 +66,7 @@ export class ScoreBar {
       setShare(half.fill, score[team] / Math.max(1e-6, header.score_to_win));
       const standing = header.roster.filter((mech, m) => mech.team === team && mech.present && poses.flags[m] & MechFlag.ALIVE).length;
       [...half.pips.children].forEach((pip, i) => pip.classList.toggle("gone", i >= standing));
-      half.root.setAttribute("aria-label", `${teamName(header, team)}: ${score[team].toFixed(1)} of ${header.score_to_win}, ${standing} standing`);
+      half.root.setAttribute("aria-label", `${sideName(header, team)}: ${score[team].toFixed(1)} of ${header.score_to_win}, ${standing} standing`);
     });
     const [blue, red] = [chunk.tonnage[frame * 2], chunk.tonnage[frame * 2 + 1]];
     this.zone.dataset.hold = blue > 0 && red > 0 ? "both" : blue > 0 ? "blue" : red > 0 ? "red" : "none";

@@ -9,9 +9,17 @@ export function mechName(header: Header, mech: number): string {
   return header.roster[mech]?.name ?? "hazard";
 }
 
+const SIDES = ["Blue", "Red"];
+
 /** Name of a team: what its header says, else its colour. */
 export function teamName(header: Header, team: number): string {
-  return header.teams[team]?.name || ["Blue", "Red"][team];
+  return header.teams[team]?.name || SIDES[team];
+}
+
+/** Name of a team where it stands alone: with its colour, if both teams have the same name. */
+export function sideName(header: Header, team: number): string {
+  const name = teamName(header, team);
+  return name === teamName(header, 1 - team) ? `${SIDES[team]} (${name})` : name;
 }
 
 /** Class of a mech, e.g. "heavy". */
@@ -67,6 +75,6 @@ const REASONS: Record<string, string> = {
 /** A result in words: a headline and how it came about. */
 export function outcomeText(header: Header, outcome: Outcome): { headline: string; reason: string } {
   const reason = REASONS[outcome.reason] ?? "";
-  if (outcome.winner === 0 || outcome.winner === 1) return { headline: `${teamName(header, outcome.winner)} wins`, reason };
+  if (outcome.winner === 0 || outcome.winner === 1) return { headline: `${sideName(header, outcome.winner)} wins`, reason };
   return { headline: outcome.winner === 2 ? "Draw" : "Undecided", reason: outcome.winner === 2 ? reason : "" };
 }

@@ -15,6 +15,7 @@ import type { PlainUniforms } from "./plain_shader";
 
 const COLLAPSE_S = 0.9; // time from death to lying still
 const FLASH_S = 0.18; // how long armour flashes after a hit
+const GOLDEN = 0.618034; // of a cycle between the steps of one mech and the next
 const FULL_STRIDE = 0.55; // share of the top speed at which steps are longest
 const DISH_RATE = 1.3; // turning of radar dishes [rad/s]
 const NEAR = 20; // within this distance every edge of a mech is seen [vox]
@@ -122,7 +123,8 @@ export class Mechs {
     const dead = smooth(moment.deaths[mech] / (COLLAPSE_S * 0.5));
     const power = (1 - poses.shutdown[mech]) * (1 - dead);
     const stride = Math.min(1, poses.speed[mech] / (FULL_STRIDE * (spec?.max_speed ?? 5))) * (1 - poses.fallen[mech]) * (1 - dead);
-    const phase = (gaitOf(poses.walked[mech], poses.stretch[mech], poses.trodden[mech], gait.stride) % 1) * 2 * Math.PI;
+    // every mech begins with another foot, or packs would march in step
+    const phase = ((gaitOf(poses.walked[mech], poses.stretch[mech], poses.trodden[mech], gait.stride) + mech * GOLDEN) % 1) * 2 * Math.PI;
     const flash = Math.max(0, 1 - moment.hits[mech] / FLASH_S) * (1 - dead);
     const colour = paints[this.header.roster[mech].team];
     squad.tint.setXYZW(at, colour.r, colour.g, colour.b, 1 - dead);

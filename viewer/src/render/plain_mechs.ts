@@ -1,13 +1,16 @@
-// Mechs for the plain tiers: lit by vertex, and a soft shadow on the ground instead of one in a shadow map.
+// Mechs for the plain tiers: lit by vertex, and soft shadows on the ground instead of a shadow map. Clouds of smoke throw
+// such shadows in all tiers.
 
 import {
   BufferAttribute, Color, DynamicDrawUsage, GLSL3, InstancedBufferAttribute, InstancedBufferGeometry, Mesh, ShaderMaterial,
   Vector2, Vector3,
 } from "three";
+import type { Cloud } from "../data/clouds";
 import type { Poses } from "../interpolate";
 import { SCENE } from "../palette";
 import type { Header } from "../protocol.gen";
 import { worldPoint } from "../spaces";
+import { groundUnder } from "./clouds";
 import { SUN_VOXEL } from "./land";
 import type { Mechs } from "./mechs";
 import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
@@ -90,17 +93,17 @@ export function plainMechMaterial(shared: PlainUniforms): ShaderMaterial {
 
 const SHADOW_VERTEX = /* glsl */ `
 in vec4 place;  // feet, radius
-in float reach; // length of the shadow
+in vec2 reach;  // length of the shadow, how dark it is
 uniform vec2 uAway; // along the ground, away from the sun
 out vec2 vAt;
 ${PLAIN_SHADE}
 out float vStrength;
 void main() {
-  float along = position.x * place.w + max(0.0, position.x) * reach;
+  float along = position.x * place.w + max(0.0, position.x) * reach.x;
   vec2 at = uAway * along + vec2(-uAway.y, uAway.x) * position.z * place.w;
   vAt = position.xz;
   vec2 map = vec2(place.x, -place.z) / uLandSize.xy;
-  vStrength = 0.22 + 0.4 * sunlit(place.y + 0.5, textureLod(uLand, map, 0.0).a);
+  vStrength = reach.y * (0.36 + 0.64 * sunlit(place.y + 0.5, textureLod(uLand, map, 0.0).a));
   gl_Position = projectionMatrix * viewMatrix * vec4(place.xyz + vec3(at.x, 0.0, at.y), 1.0);
 }`;
 
@@ -114,16 +117,21 @@ void main() {
 }`;
 
 const LIFT = 0.05; // of shadows above the ground [vox]
+const DARK = 0.6; // share of the light that a mech's shadow takes
+const CLOUD_DARK = 0.5; // and a cloud's where it is thickest
+const CLOUD_LIFT = 0.08; // [vox]
+const CLOUDS = 64; // that throw shadows; smoke upon smoke is not seen
 
-/** Soft shadows of all mechs: one draw call. */
-export class MechShadows {
+/** Soft shadows of all mechs and clouds: one draw call. */
+export class SoftShadows {
   readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
   private readonly place: InstancedBufferAttribute;
   private readonly reach: InstancedBufferAttribute;
 
   constructor(shared: PlainUniforms, private readonly header: Header, private readonly mechs: Mechs) {
-    this.place = new InstancedBufferAttribute(new Float32Array(header.mechs * 4), 4).setUsage(DynamicDrawUsage);
-    this.reach = new InstancedBufferAttribute(new Float32Array(header.mechs), 1).setUsage(DynamicDrawUsage);
+    const most = header.mechs + CLOUDS;
+    this.place = new InstancedBufferAttribute(new Float32Array(most * 4), 4).setUsage(DynamicDrawUsage);
+    this.reach = new InstancedBufferAttribute(new Float32Array(most * 2), 2).setUsage(DynamicDrawUsage);
     const geometry = new InstancedBufferGeometry();
     geometry.setAttribute("position", new BufferAttribute(new Float32Array([-1, 0, -1, -1, 0, 1, 1, 0, 1, 1, 0, -1]), 3));
     geometry.setIndex([0, 1, 2, 0, 2, 3]);
@@ -138,20 +146,41 @@ export class MechShadows {
     this.mesh.renderOrder = 0.5;
   }
 
-  /** Lie under the mechs; a fallen one or a wreck throws a shorter shadow. */
-  update(poses: Poses, shown: Float32Array): void {
+  /** Lie under the clouds, and under the mechs unless they are in the shadow map; a fallen one throws a shorter shadow. */
+  update(poses: Poses, shown: Float32Array, clouds: readonly Cloud[], looks: Uint8Array | null, ofMechs: boolean): void {
     const slope = Math.hypot(SUN_VOXEL[0], SUN_VOXEL[1]) / SUN_VOXEL[2];
+    let count = this.layClouds(clouds, looks, slope);
+    if (ofMechs) count = this.layMechs(poses, shown, slope, count);
+    this.mesh.visible = count > 0;
+    this.mesh.geometry.instanceCount = count;
+    this.place.needsUpdate = this.reach.needsUpdate = true;
+  }
+
+  /** Lay a cloud's shadow where the sun's way through its middle meets the ground under it. */
+  private layClouds(clouds: readonly Cloud[], looks: Uint8Array | null, slope: number): number {
+    const { size } = this.header.world;
     let count = 0;
+    for (const cloud of clouds.slice(-CLOUDS)) {
+      const ground = (looks && groundUnder(looks, size, cloud.x, cloud.y, Math.max(0, cloud.z))) ?? 0;
+      const away = (Math.max(0, cloud.z - ground) * slope) / Math.hypot(SUN_VOXEL[0], SUN_VOXEL[1]);
+      worldPoint(cloud.x - SUN_VOXEL[0] * away, cloud.y - SUN_VOXEL[1] * away, ground, feet);
+      this.place.setXYZW(count, feet.x, feet.y + CLOUD_LIFT, feet.z, cloud.radius * cloud.size * 1.15);
+      this.reach.setXY(count++, cloud.radius * cloud.size * slope * 0.4, CLOUD_DARK * cloud.density);
+    }
+    return count;
+  }
+
+  private layMechs(poses: Poses, shown: Float32Array, slope: number, from: number): number {
+    let count = from;
     for (let mech = 0; mech < poses.count; mech++) {
       if (!this.header.roster[mech].present || shown[mech] < 0.5) continue;
       const high = this.mechs.height(mech);
       worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] - high / 2, feet);
       const upright = (1 - 0.6 * poses.fallen[mech]) * (0.55 + 0.45 * poses.alive[mech]);
       this.place.setXYZW(count, feet.x, feet.y + LIFT, feet.z, this.mechs.width(mech) * 0.56);
-      this.reach.setX(count++, high * 0.8 * slope * upright);
+      this.reach.setXY(count++, high * 0.8 * slope * upright, DARK);
     }
-    this.mesh.geometry.instanceCount = count;
-    this.place.needsUpdate = this.reach.needsUpdate = true;
+    return count;
   }
 
   dispose(): void {

@@ -9,7 +9,7 @@ import { SUN_VOXEL } from "./land";
 import { type PlainUniforms, plainUniforms } from "./plain_shader";
 import { type Tier, isProcessor } from "./quality";
 import { Apron, Sky } from "./surroundings";
-import { worldPoint } from "../spaces";
+import { FIELD_OF_VIEW, worldPoint } from "../spaces";
 
 const SUN = worldPoint(...SUN_VOXEL, new Vector3()).normalize();
 const CONTEXT = { alpha: false, depth: true, stencil: false, powerPreference: "high-performance" } as const;
@@ -42,7 +42,7 @@ export function makeContext(canvas: HTMLCanvasElement, finest: boolean): Context
 export class Stage {
   readonly renderer: WebGLRenderer;
   readonly scene = new Scene();
-  readonly camera = new PerspectiveCamera(42, 1, 0.3, 1200);
+  readonly camera = new PerspectiveCamera((FIELD_OF_VIEW * 180) / Math.PI, 1, 0.3, 1600);
   readonly plain: PlainUniforms = plainUniforms();
   private readonly sun = new DirectionalLight(SCENE.sun, 3.3);
   private readonly apron = new Apron(this.plain);

@@ -49,6 +49,7 @@ export class Veil {
   version = 0;
   private readonly pixels: Uint8Array<ArrayBuffer>;
   private shown: unknown[] = [];
+  private heights: { terrain: number; of: Uint8Array } | null = null; // of what hides, as the terrain last was
   private asked = 0;
   private waiting = 0;
 
@@ -82,7 +83,7 @@ export class Veil {
     // one question at a time: a worker that falls behind is asked for the newest moment when it is done
     if (fog && this.waiting > 0) return;
     this.shown = wish;
-    if (fog) this.paintFog(state, looks);
+    if (fog) this.paintFog(state, looks, terrain);
     else this.paintLayer(state.layer, looks);
   }
 
@@ -93,22 +94,30 @@ export class Veil {
     this.fresh();
   }
 
-  private paintFog(state: ViewerState, looks: Uint8Array): void {
+  private paintFog(state: ViewerState, looks: Uint8Array, terrain: number): void {
     const { poses, header } = this.match;
     const mechs = eyesOf(this.match, state.fog, state.selected);
     const apart = new Map<string, number>(); // those who stand together see the same
     const room = mechs.length > FEW ? CROWDED : 1 / 64;
     for (const mech of mechs) apart.set([poses.x[mech], poses.y[mech], poses.z[mech]].map((at) => Math.round(at / room)).join(), mech);
     const eyes = Float32Array.from([...apart.values()].flatMap((mech) => [poses.x[mech], poses.y[mech], poses.z[mech] + EYE]));
-    const heights = heightsOf(looks, header.world.size);
+    if (this.heights?.terrain !== terrain) this.heights = { terrain, of: heightsOf(looks, header.world.size) };
     const request = ++this.asked;
     this.waiting++;
-    this.baker.ask("sight", { heights, size: header.world.size, eyes }).then((seen) => {
+    this.baker.ask("sight", { heights: this.heights.of, size: header.world.size, eyes }).then((seen) => {
       this.waiting--;
       if (request !== this.asked || this.shown[0] !== "fog") return;
-      seen.forEach((open, i) => this.pixels.set([DARK[0], DARK[1], DARK[2], open ? 0 : DARK[3]], i * 4));
-      this.fresh();
+      this.darken(seen);
     }, () => this.waiting--);
+  }
+
+  private darken(seen: Uint8Array): void {
+    const { pixels } = this;
+    for (let i = 0; i < seen.length; i++) {
+      for (let k = 0; k < 3; k++) pixels[4 * i + k] = DARK[k];
+      pixels[4 * i + 3] = seen[i] ? 0 : DARK[3];
+    }
+    this.fresh();
   }
 
   private fresh(): void {

@@ -18,7 +18,7 @@ import { drawLinks, drawWay } from "./links";
 import { Markers } from "./markers";
 import { type MechMoment, Mechs } from "./mechs";
 import { DamageNumbers } from "./numbers";
-import { MechShadows } from "./plain_mechs";
+import { SoftShadows } from "./plain_mechs";
 import { Beams, Sprites } from "./quads";
 import type { Tier } from "./quality";
 import { drawRounds } from "./rounds";
@@ -40,7 +40,7 @@ export function meshWorkers(): MeshWorkers {
 export class MatchView {
   readonly rig: CameraRig;
   private readonly mechs: Mechs;
-  private readonly shadows: MechShadows;
+  private readonly shadows: SoftShadows;
   private readonly markers: Markers;
   private readonly zone: ZoneRing;
   private readonly brushes: Brushes = { beams: new Beams(), sprites: new Sprites(), numbers: new DamageNumbers() };
@@ -59,7 +59,7 @@ export class MatchView {
     const { header } = match;
     this.rig = new CameraRig(stage.camera);
     this.mechs = new Mechs(header, stage.plain);
-    this.shadows = new MechShadows(stage.plain, header, this.mechs);
+    this.shadows = new SoftShadows(stage.plain, header, this.mechs);
     this.markers = new Markers(header, this.mechs);
     this.zone = new ZoneRing(header.zone);
     this.effects = new Effects(header, this.mechs, this.brushes);
@@ -76,7 +76,6 @@ export class MatchView {
   use(tier: Tier): void {
     this.tier = tier;
     this.mechs.use(tier.patterns);
-    this.shadows.mesh.visible = !tier.patterns;
     this.clouds.use(tier);
     if (this.terrain && this.voxels) this.terrain.use(tier.patterns, this.voxels.looks);
   }
@@ -147,7 +146,6 @@ export class MatchView {
     if (match.chunk) this.drawMoment(state, match.chunk, seconds);
     this.markers.plates.visible = state.showBars;
     this.markers.update(match.poses, this.drawn, state.selected, width, height, this.stage.camera.position);
-    if (this.shadows.mesh.visible) this.shadows.update(match.poses, this.drawn);
     this.stage.render();
   }
 
@@ -168,7 +166,9 @@ export class MatchView {
     this.mechs.update(match.poses, moment, voxelPoint(this.stage.camera.position, eye));
     this.zone.update(chunk, state.tick, seconds);
     this.debris?.update(recent, state.tick);
-    this.clouds.update(cloudsAt(chunk, match.header, state.tick), this.stage.camera.position, this.voxels?.looks ?? null, match.header.world.size);
+    const smoke = cloudsAt(chunk, match.header, state.tick);
+    this.shadows.update(match.poses, this.drawn, smoke, this.voxels?.looks ?? null, !this.tier.patterns);
+    this.clouds.update(smoke, this.stage.camera.position, this.voxels?.looks ?? null, match.header.world.size);
     for (const pool of [beams, sprites, numbers]) pool.finish();
   }
 
