@@ -237,3 +237,18 @@ def test_a_dropped_replay_plays_without_the_server(page, address):
     drop(page, address, GOLDEN.read_bytes())
     page.wait_for_function("() => echelon.state.match !== null && echelon.state.tick > 2")
     assert state(page, "match.id") == "file"
+
+
+@pytest.mark.parametrize("width", [800, 1000, 1024, 1280])
+def test_the_score_covers_no_button_whatever_the_width(page, address, width):
+    page.set_viewport_size({"width": width, "height": 620})
+    open_match(page, address, quality="lowest")
+    page.locator(".score").wait_for(state="visible")
+    meet = """() => {
+      const box = (name) => document.querySelector(name).getBoundingClientRect();
+      const score = box(".score");
+      const beside = (b) => b.left >= score.right || b.right <= score.left;
+      const apart = (b) => beside(b) || b.top >= score.bottom || b.bottom <= score.top;
+      return [".tools", ".corner", ".roster.blue", ".roster.red"].filter((name) => !apart(box(name)));
+    }"""
+    assert page.evaluate(meet) == []

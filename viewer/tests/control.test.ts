@@ -9,6 +9,7 @@ import { EventKind } from "../src/protocol.gen";
 import { formatRoute, parseRoute } from "../src/routes";
 import { type ViewerState, defaults } from "../src/state";
 import { sweptOf } from "../src/session";
+import { FIELD_OF_VIEW } from "../src/spaces";
 import { SPEEDS, advance, clockText, deathTicks, nextMarker, nextSpeed } from "../src/timeline";
 import { smallExpected, smallReplay } from "./fixtures";
 
@@ -220,4 +221,24 @@ test("the feed joins what happens again and again", () => {
   const heat = (tick: number, who: number) => ({ tick, kind: EventKind.SHUTDOWN, who, whom: -1 });
   const lines = joined([heat(1, 3), heat(2, 4), heat(3, 3)]);
   expect(lines.map((line) => [line.who, line.times, line.tick])).toEqual([[4, 1, 2], [3, 2, 3]]);
+});
+
+describe("the view from above", () => {
+  test.each([[1280, 720], [960, 600], [480, 800]])("shows every corner of the map between the panels of a %i by %i window", (width, height) => {
+    state.window = [width, height];
+    control.setCameraMode(state, "top");
+    const { target, distance } = state.camera;
+    const [sizeX, sizeY, sizeZ] = state.match!.header.world.size;
+    const scale = height / (2 * Math.tan(FIELD_OF_VIEW / 2));
+    for (const [x, y] of [[0, 0], [sizeX, 0], [0, sizeY], [sizeX, sizeY]]) {
+      for (const z of [0, sizeZ]) {
+        const [right, down] = [((x - target[0]) / (distance - z)) * scale + width / 2, height / 2 - ((y - target[1]) / (distance - z)) * scale];
+        const side = width > 760 ? 250 : 0;
+        expect(right).toBeGreaterThanOrEqual(side);
+        expect(right).toBeLessThanOrEqual(width - side);
+        expect(down).toBeGreaterThanOrEqual(90);
+        expect(down).toBeLessThanOrEqual(height - 125);
+      }
+    }
+  });
 });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { findFlights, flightAt } from "../src/data/flights";
 import { frameAt, hermite, makePoses, sampleOne, samplePoses, scoreAt, smooth } from "../src/interpolate";
-import { EventKind, MechFlag } from "../src/protocol.gen";
+import { EventKind, type Header, MechFlag, type Outcome } from "../src/protocol.gen";
+import { outcomeText } from "../src/hud/words";
 import { cellCoords, cellIndex, mixAngle, voxelPoint, worldForward, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
 import { Vector3 } from "three";
 import { smallReplay } from "./fixtures";
@@ -127,4 +128,15 @@ test("the dead keep lying where they died", () => {
   );
   expect(dead.length).toBeGreaterThan(0);
   for (const mech of dead) expect(last.mech.x[(last.frames - 1) * header.mechs + mech]).toBeGreaterThan(0);
+});
+
+describe("a result", () => {
+  const header = (blue: string, red: string) => ({ teams: [{ name: blue }, { name: red }] }) as unknown as Header;
+  const won = { winner: 1, reason: "elimination" } as unknown as Outcome;
+
+  test("names the winner, and its side where both have one name", () => {
+    expect(outcomeText(header("hard", "expert"), won).headline).toBe("expert wins");
+    expect(outcomeText(header("expert", "expert"), won).headline).toBe("Red (expert) wins");
+    expect(outcomeText(header("", ""), won).headline).toBe("Red wins");
+  });
 });

@@ -1,0 +1,134 @@
+"""What the viewer costs in headless Chromium, which draws in software: ``python -m tests.bench.viewer FILE.ecr``.
+
+Prints one JSON object: script time of a frame to its last draw submission (median of ``FRAMES`` while it plays), draw
+calls and triangles as three.js counts them, seeks from the wish to the frame that shows it, and chunks fetched and
+decoded. Not a test: run it on an idle machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from echelon.server.catalogue import match_id
+from tests.browser.conftest import FLAGS, RUN, TIMEOUT_MS, chromium
+from tests.browser.player import open_match
+
+FRAMES = 300
+SEEKS = 20
+WINDOW = {"width": 1280, "height": 720}
+TIME_FRAMES = """(() => {
+  const asked = window.requestAnimationFrame.bind(window);
+  window.frameTimes = [];
+  window.requestAnimationFrame = (act) => asked((now) => {
+    const [began, drawn] = [performance.now(), window.echelon?.cost().draws];
+    act(now);
+    if (window.echelon && echelon.cost().draws > drawn) window.frameTimes.push(performance.now() - began);
+  });
+})()"""
+PLAY = """() => {
+  window.frameTimes.length = 0;
+  const last = echelon.control.lastTick(echelon.state.match);
+  echelon.control.setLoop(echelon.state, last * 0.4, last * 0.9);
+  echelon.control.seek(echelon.state, last * 0.4);
+  echelon.state.playing = true;
+}"""
+SEEK = """async (share) => {
+  echelon.state.playing = false;
+  await echelon.settled();
+  const [began, drawn] = [performance.now(), echelon.cost().draws];
+  echelon.control.seek(echelon.state, share * echelon.control.lastTick(echelon.state.match));
+  while (!echelon.state.match.chunk || echelon.cost().draws === drawn) await new Promise(requestAnimationFrame);
+  return performance.now() - began;
+}"""
+CHUNKS = """async () => {
+  const times = [];
+  const { source, index } = echelon.state.match;
+  for (let number = 0; number < index.chunks.length; number++) {
+    const began = performance.now();
+    await source.chunk(number);
+    times.push(performance.now() - began);
+  }
+  return times;
+}"""
+
+
+def median(values: list[float]) -> float:
+    return round(sorted(values)[len(values) // 2], 2)
+
+
+@contextmanager
+def served(home: Path) -> Iterator[str]:
+    """A server over ``home`` on a thread that ends with the process; gives its address."""
+    from aiohttp import web
+
+    from echelon.server.app import make_app, open_socket
+    from echelon.server.security import Access
+
+    bound = open_socket("127.0.0.1", None)
+    port = bound.getsockname()[1]
+    loop = asyncio.new_event_loop()
+    runner = web.AppRunner(make_app(home, Access("127.0.0.1", port)), access_log=None)
+
+    def serve() -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(runner.setup())
+        loop.run_until_complete(web.SockSite(runner, bound).start())
+        loop.run_forever()
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"http://127.0.0.1:{port}"
+    loop.call_soon_threadsafe(loop.stop)
+
+
+def figures(page: Any, address: str, match: str, quality: str) -> dict[str, Any]:
+    """Measure one match at a tier of quality; times are in milliseconds."""
+    page.add_init_script(TIME_FRAMES)
+    open_match(page, address, match, quality=quality)
+    page.wait_for_function("() => echelon.cost().firstFrameMs > 0")
+    page.evaluate(PLAY)
+    page.wait_for_function(f"() => window.frameTimes.length >= {FRAMES}")
+    frames = page.evaluate("() => window.frameTimes")
+    cost = page.evaluate("() => echelon.cost()")
+    seeks = [page.evaluate(SEEK, (7 * k % SEEKS) / SEEKS) for k in range(SEEKS)]
+    return {
+        "mechs": page.evaluate("() => echelon.state.match.header.mechs"),
+        "tier": cost["tier"],
+        "first_picture_ms": round(cost["firstFrameMs"]),
+        "script_ms": median(frames),
+        "draw_calls": cost["calls"],
+        "triangles": cost["triangles"],
+        "seek_ms": median(seeks),
+        "chunk_ms": median(page.evaluate(CHUNKS)),
+    }
+
+
+def main(path: Path, quality: str = "low") -> None:
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder:
+        replays = Path(folder) / RUN / "replays"
+        replays.mkdir(parents=True)
+        (replays.parent / "spec.json").write_text("{}")
+        shutil.copy(path, replays / "measured.ecr")
+        worlds = path.parent / "worlds"
+        if worlds.is_dir():
+            shutil.copytree(worlds, replays / "worlds")
+        with served(Path(folder)) as address, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+            page = browser.new_page(viewport=WINDOW)
+            page.set_default_timeout(TIMEOUT_MS * 5)
+            print(json.dumps(figures(page, address, match_id(RUN, "measured.ecr"), quality)))
+            browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:3])
