@@ -123,9 +123,10 @@ def barred(level: Level, s, m: int, weapon: int, spot) -> bool:
 def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: float, prob: float):
     """The action columns a pilot pulls, its vent among them, and how long it has waited for paint [s]."""
     level, chassis = level_of(s, m), int(s.chassis[m])
-    cap, plan, pulled = MECHS[chassis].heat_cap, float(s.heat[m]), {}
+    # in single precision: heat comes in tenths, and a plan may meet its limit exactly
+    cap, plan, pulled = np.float32(MECHS[chassis].heat_cap), np.float32(s.heat[m]), {}
     shoots = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < prob * level.trigger_prob
-    hot = plan > level.vent_above * cap
+    hot = plan > np.float32(level.vent_above) * cap
     if known and shoots and not hot:
         holds = level.missiles >= Missiles.WAITS and not known.paint and known.sees and waited_s < 2.0
         awaited = holds and scout_may_paint(s, m, known.pos)
@@ -134,13 +135,13 @@ def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: f
             slot = CARRIED[chassis].get(weapon)
             if slot is None or s.cooldown[m, GUNS[weapon].timer] > TICKS:
                 continue
-            fits = plan + GUNS[weapon].heat <= min(level.heat_limit, 1e9) * cap
+            fits = plan + np.float32(GUNS[weapon].heat) <= np.float32(min(level.heat_limit, 1e9)) * cap
             wanted = fits and wants(memory, level, s, m, weapon, j, known, awaited)
             if wanted and not barred(level, s, m, weapon, known.pos):
                 pulled[COLUMN[slot]] = 1.0
-                plan += GUNS[weapon].heat
+                plan += np.float32(GUNS[weapon].heat)
     warm = level.vents_firing if pulled else level.idle_vent
-    if hot or s.heat[m] > min(warm, 1e9) * cap:
+    if hot or s.heat[m] > np.float32(min(warm, 1e9)) * cap:
         pulled[VENT] = 1.0
     return pulled, waited_s
 

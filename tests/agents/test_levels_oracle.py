@@ -20,8 +20,8 @@ ENVS, DECISIONS = 10, 24
 
 @pytest.fixture(scope="module")
 def fights():
-    """Every decision of ten cluttered fights of 2 packs a side, each pilot of a level of its own."""
-    rng = np.random.default_rng(11)
+    """Every decision of ten cluttered fights of 2 packs a side, each pilot of a level of its own; none of them ends."""
+    rng = np.random.default_rng(22)
     battle = Battle(envs=ENVS, size=44, edit=clutter(rng), own_maps=True, num_packs=2, pilots=install)
     battle.batch.set("script", rng.integers(FIRST_LEVEL, FIRST_LEVEL + len(LEVELS), (ENVS, 20)).astype(np.int32))
     scatter(battle, rng, spread=0.8)
@@ -33,6 +33,7 @@ def fights():
         before = snapshots(battle)
         battle.step()
         told.append((before, snapshots(battle)))
+    assert (battle["decision"] == DECISIONS).all(), "rules do not follow a battle beyond its end"
     yield told, flow
     battle.close()
 
