@@ -82,6 +82,9 @@ function plainApron(shared: PlainUniforms, size: { value: Vector2 }): Material {
   });
 }
 
+/** From high above, the plain would otherwise have the depth of the map's ground. */
+const BEHIND = { polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits: 64 };
+
 /** The plain around the map. */
 export class Apron {
   readonly mesh: Mesh<PlaneGeometry, Material>;
@@ -91,6 +94,7 @@ export class Apron {
 
   constructor(shared: PlainUniforms) {
     this.plain = plainApron(shared, this.size);
+    for (const material of [this.rich, this.plain]) Object.assign(material, BEHIND);
     this.mesh = new Mesh(new PlaneGeometry(1, 1).rotateX(-Math.PI / 2), this.rich);
     this.mesh.receiveShadow = true;
     this.mesh.frustumCulled = false;
