@@ -3,6 +3,7 @@ import { findFlights, flightAt } from "../src/data/flights";
 import { frameAt, hermite, makePoses, sampleOne, samplePoses, scoreAt, smooth } from "../src/interpolate";
 import { EventKind, type Header, MechFlag, type Outcome } from "../src/protocol.gen";
 import { outcomeText } from "../src/hud/words";
+import { uncovered } from "../src/render/markers";
 import { cellCoords, cellIndex, mixAngle, voxelPoint, worldForward, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
 import { Vector3 } from "three";
 import { smallReplay } from "./fixtures";
@@ -128,6 +129,15 @@ test("the dead keep lying where they died", () => {
   );
   expect(dead.length).toBeGreaterThan(0);
   for (const mech of dead) expect(last.mech.x[(last.frames - 1) * header.mechs + mech]).toBeGreaterThan(0);
+});
+
+describe("plates", () => {
+  test("give way to those that come before them, and only where they would be covered", () => {
+    const at = (x: number, y = 0, scale = 1) => ({ x, y, scale });
+    expect(uncovered([at(0), at(10), at(60), at(0, 30)])).toEqual([true, false, true, true]);
+    expect(uncovered([at(0), at(0, 0, 0.4)])).toEqual([true, false]); // a small one wholly behind a large one
+    expect(uncovered([at(0, 0, 0.4), at(0)])).toEqual([true, true]); // that covers little of it
+  });
 });
 
 describe("a result", () => {

@@ -2,7 +2,7 @@
 // its name and bars. Two draw calls for all mechs; teams differ in shape as well as in colour.
 
 import {
-  BufferAttribute, CanvasTexture, Color, DynamicDrawUsage, InstancedBufferAttribute, InstancedBufferGeometry, LinearFilter,
+  BufferAttribute, type Camera, CanvasTexture, Color, DynamicDrawUsage, InstancedBufferAttribute, InstancedBufferGeometry, LinearFilter,
   Mesh, ShaderMaterial, Vector2, Vector3,
 } from "three";
 import type { Poses } from "../interpolate";
@@ -14,6 +14,8 @@ import type { Mechs } from "./mechs";
 const NAME = [96, 48] as const; // pixels of a name's cell
 const NAME_COLUMNS = 8;
 const LEAST_SCALE = 0.88; // of plates far away
+const PLATE = [66, 24] as const; // size of a plate [CSS px]
+const MOST_COVERED = 0.3; // share of a plate that a nearer one may cover
 const CROWD = 20; // from this many mechs on, far plates shrink
 
 const SIGN_VERTEX = /* glsl */ `
@@ -60,7 +62,7 @@ uniform float uLeast;  // scale of the farthest plates
 in vec4 place;  // point above the head, scale
 in vec4 look;   // team colour, alpha
 in vec4 bars;   // body, heat, stability, legs, as shares
-in vec4 name;   // column and row of its name, corners of the team's sign, selected
+in vec4 name;   // column and row of its name, whether there is room for it, selected
 out vec2 vAt;
 out vec4 vLook;
 flat out vec4 vBars;
@@ -68,7 +70,7 @@ flat out vec4 vName;
 void main() {
   vec4 clip = projectionMatrix * viewMatrix * vec4(place.xyz, 1.0);
   float near = clamp(60.0 / max(1.0, clip.w), uLeast, 1.3) * place.w;
-  vec2 size = vec2(66.0, 24.0) * near;
+  vec2 size = (name.z > 0.5 ? vec2(${PLATE[0]}.0, ${PLATE[1]}.0) : vec2(26.0, 5.0)) * near;
   clip.xy += (position.xy + vec2(0.0, 0.5)) * size / uView * 2.0 * clip.w;
   vAt = position.xy + 0.5;
   vLook = look;
@@ -91,6 +93,13 @@ vec4 bar(vec2 p, float low, float high, float share, vec3 colour) {
 }
 void main() {
   vec2 p = vAt;
+  if (vName.z < 0.5) {
+    // where plates would cover each other, all that is left of a farther one is how its mech is
+    vec2 rim = step(vec2(0.04, 0.2), p) * step(p, vec2(0.96, 0.8));
+    float filled = step((p.x - 0.04) / 0.92, vBars.x);
+    gl_FragColor = vec4(mix(vec3(0.02, 0.03, 0.045), vLook.rgb, rim.x * rim.y * filled), 0.9 * vLook.a);
+    return;
+  }
   vec2 edge = abs(p - 0.5) * vec2(66.0, 24.0) - (vec2(33.0, 12.0) - 4.0);
   float corner = length(max(edge, 0.0)) - 4.0;
   float panel = smoothstep(0.7, -0.7, corner);
@@ -111,6 +120,28 @@ void main() {
   }
   gl_FragColor = vec4(colour.rgb, colour.a * vLook.a);
 }`;
+
+/** A plate on the page [CSS px]. */
+export interface Plate {
+  x: number; // its middle
+  y: number;
+  scale: number; // of its size
+}
+
+/** Which of the plates, given from the first to the last that may claim room, hardly cover an earlier one. */
+export function uncovered(plates: readonly Plate[]): boolean[] {
+  const kept: Plate[] = [];
+  return plates.map((plate) => {
+    const free = kept.every((other) => {
+      const [reach, least] = [(plate.scale + other.scale) / 2, Math.min(plate.scale, other.scale)];
+      const shared = (size: number, apart: number) => Math.max(0, Math.min(size * least, size * reach - Math.abs(apart)));
+      const covered = shared(PLATE[0], plate.x - other.x) * shared(PLATE[1], plate.y - other.y);
+      return covered <= MOST_COVERED * PLATE[0] * PLATE[1] * plate.scale ** 2;
+    });
+    if (free) kept.push(plate);
+    return free;
+  });
+}
 
 /** Draw the names of all mechs into cells. */
 function nameTexture(names: readonly string[], rows: number): CanvasTexture {
@@ -148,11 +179,13 @@ export class Markers {
   private readonly ground: Record<"place" | "look" | "aim", InstancedBufferAttribute>;
   private readonly above: Record<"place" | "look" | "bars" | "name", InstancedBufferAttribute>;
   private readonly view = new Vector2(1, 1);
+  private readonly least: number; // scale of the farthest plates
 
   constructor(private readonly header: Header, private readonly mechs: Mechs) {
     const column = () => new InstancedBufferAttribute(new Float32Array(header.mechs * 4), 4).setUsage(DynamicDrawUsage);
     this.ground = { place: column(), look: column(), aim: column() };
     this.above = { place: column(), look: column(), bars: column(), name: column() };
+    this.least = LEAST_SCALE * Math.max(0.4, Math.min(1, Math.sqrt(CROWD / header.mechs)));
     const rows = Math.ceil(header.mechs / NAME_COLUMNS);
     const flat = [-0.5, 0, -0.5, -0.5, 0, 0.5, 0.5, 0, 0.5, 0.5, 0, -0.5];
     const upright = [-0.5, -0.5, 0, 0.5, -0.5, 0, 0.5, 0.5, 0, -0.5, 0.5, 0];
@@ -167,7 +200,7 @@ export class Markers {
         ...shared, vertexShader: PLATE_VERTEX, fragmentShader: PLATE_FRAGMENT, depthTest: false,
         uniforms: {
           uView: { value: this.view },
-          uLeast: { value: LEAST_SCALE * Math.max(0.4, Math.min(1, Math.sqrt(CROWD / header.mechs))) },
+          uLeast: { value: this.least },
           uNames: { value: nameTexture(header.roster.map((mech) => mech.name), rows) },
           uNameGrid: { value: new Vector2(NAME_COLUMNS, rows) },
         },
@@ -178,19 +211,39 @@ export class Markers {
     for (const mesh of [this.signs, this.plates]) mesh.frustumCulled = false;
   }
 
-  /** Show the moment; the view's size is in CSS pixels, `eye` in world space orders the plates from far to near. */
-  update(poses: Poses, shown: Float32Array, selected: number, width: number, height: number, eye: Vector3): void {
+  /** Show the moment; the view's size is in CSS pixels. Plates are drawn from far to near. */
+  update(poses: Poses, shown: Float32Array, selected: number, width: number, height: number, camera: Camera): void {
     this.view.set(width, height);
     const order = this.header.roster.map((_, mech) => mech).filter((mech) => this.header.roster[mech].present && poses.alive[mech] > 0.5 && shown[mech] > 0.5);
-    const far = (mech: number) => worldPoint(poses.x[mech], poses.y[mech], poses.z[mech], spot).distanceToSquared(eye);
+    const far = (mech: number) => worldPoint(poses.x[mech], poses.y[mech], poses.z[mech], spot).distanceToSquared(camera.position);
     const distances = new Map(order.map((mech) => [mech, far(mech)]));
     order.sort((a, b) => (distances.get(b) ?? 0) - (distances.get(a) ?? 0));
-    order.forEach((mech, at) => this.put(at, mech, poses, mech === selected));
+    const roomy = this.roomy(order, poses, selected, camera);
+    order.forEach((mech, at) => this.put(at, mech, poses, mech === selected, roomy.has(mech)));
     for (const mesh of [this.signs, this.plates]) mesh.geometry.instanceCount = order.length;
     for (const attribute of [...Object.values(this.ground), ...Object.values(this.above)]) attribute.needsUpdate = true;
   }
 
-  private put(at: number, mech: number, poses: Poses, selected: boolean): void {
+  /** The mechs whose plates have room on the page: the selected one's first, then from near to far. */
+  private roomy(order: readonly number[], poses: Poses, selected: number, camera: Camera): Set<number> {
+    const nearest = [...order].reverse().sort((a, b) => Number(b === selected) - Number(a === selected));
+    const plates = nearest.map((mech): Plate => {
+      this.top(mech, poses);
+      const far = -place.copy(spot).applyMatrix4(camera.matrixWorldInverse).z;
+      spot.project(camera);
+      const scale = Math.max(this.least, Math.min(1.3, 60 / Math.max(1, far)));
+      return { x: (spot.x * this.view.x) / 2, y: (spot.y * this.view.y) / 2, scale };
+    });
+    const free = uncovered(plates);
+    return new Set(nearest.filter((_, i) => free[i]));
+  }
+
+  /** Point `spot` at the place above a mech's head. */
+  private top(mech: number, poses: Poses): void {
+    worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] + this.mechs.height(mech) * 0.5 + 0.75, spot);
+  }
+
+  private put(at: number, mech: number, poses: Poses, selected: boolean, roomy: boolean): void {
     const { team, chassis } = this.header.roster[mech];
     const spec = this.header.chassis[chassis];
     const colour = colours[team];
@@ -200,11 +253,11 @@ export class Markers {
     this.ground.place.setXYZW(at, spot.x, spot.y, spot.z, this.mechs.width(mech) * 0.66 + 0.35);
     this.ground.look.setXYZW(at, colour.r, colour.g, colour.b, 0.9);
     this.ground.aim.setXYZW(at, poses.yaw[mech], TEAMS[team].sides, selected ? 1 : 0, painted);
-    worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] + high * 0.5 + 0.75, spot);
+    this.top(mech, poses);
     this.above.place.setXYZW(at, spot.x, spot.y, spot.z, selected ? 1.2 : 1);
     this.above.look.setXYZW(at, colour.r, colour.g, colour.b, 1);
     this.above.bars.setXYZW(at, poses.hp[mech] / (spec?.hp ?? 100), poses.heat[mech] / (spec?.heat_cap ?? 100), poses.stability[mech] / 100, poses.legHp[mech] / (spec?.leg_hp ?? 50));
-    this.above.name.setXYZW(at, mech % NAME_COLUMNS, Math.floor(mech / NAME_COLUMNS), TEAMS[team].sides, selected ? 1 : 0);
+    this.above.name.setXYZW(at, mech % NAME_COLUMNS, Math.floor(mech / NAME_COLUMNS), roomy ? 1 : 0, selected ? 1 : 0);
   }
 
   dispose(): void {
@@ -219,3 +272,4 @@ export class Markers {
 // signs and plates are drawn over the finished picture, so their colours are those of the screen
 const colours = TEAMS.map((team) => new Color().setHex(team.colour, ""));
 const spot = new Vector3();
+const place = new Vector3();

@@ -14,6 +14,9 @@ import { FIELD_OF_VIEW, worldPoint } from "../spaces";
 const SUN = worldPoint(...SUN_VOXEL, new Vector3()).normalize();
 const CONTEXT = { alpha: false, depth: true, stencil: false, powerPreference: "high-performance" } as const;
 
+const HAZE = [0.75, 3] as const; // where it begins and where all is hidden, in spans of the map
+const HAZE_BEHIND = 1.1; // times the distance of what is looked at
+
 /** A context, and whether there is no GPU behind it. Smoothing is chosen here, once for all. */
 export interface Context {
   context: WebGL2RenderingContext;
@@ -48,6 +51,7 @@ export class Stage {
   private readonly apron = new Apron(this.plain);
   private readonly sky = new Sky(this.plain, SUN);
   private readonly fog = new Fog(SCENE.skyLow, 100, 400);
+  private span = 1; // of the map, from corner to corner [vox]
   private width = 1;
   private height = 1;
 
@@ -90,10 +94,16 @@ export class Stage {
     Object.assign(camera, { left: -span / 2, right: span / 2, top: span / 2, bottom: -span / 2, near: 1, far: span * 2 });
     camera.updateProjectionMatrix();
     this.sun.target.updateMatrixWorld();
-    this.fog.near = span * 0.75;
-    this.fog.far = span * 3.0;
-    this.plain.uFog.value.set(this.fog.near, 1 / (this.fog.far - this.fog.near));
+    this.span = span;
+    this.clear(0);
     this.apron.fit(size, centre, span);
+  }
+
+  /** Have no haze before what is looked at from `distance` [vox]: from high above a map is as clear as from its edge. */
+  clear(distance: number): void {
+    this.fog.near = Math.max(HAZE[0] * this.span, distance * HAZE_BEHIND);
+    this.fog.far = this.fog.near + (HAZE[1] - HAZE[0]) * this.span;
+    this.plain.uFog.value.set(this.fog.near, 1 / (this.fog.far - this.fog.near));
   }
 
   /** Follow the size of the canvas on the page, with so many pixels drawn per pixel of the page. */

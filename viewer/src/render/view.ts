@@ -143,9 +143,10 @@ export class MatchView {
     }
     const inside = state.camera.mode === "first" ? state.selected : -1;
     match.shown.forEach((share, mech) => (this.drawn[mech] = mech === inside ? 0 : share));
+    this.stage.clear(voxelPoint(this.stage.camera.position, eye).distanceTo(this.rig.focus));
     if (match.chunk) this.drawMoment(state, match.chunk, seconds);
     this.markers.plates.visible = state.showBars;
-    this.markers.update(match.poses, this.drawn, state.selected, width, height, this.stage.camera.position);
+    this.markers.update(match.poses, this.drawn, state.selected, width, height, this.stage.camera);
     this.stage.render();
   }
 
