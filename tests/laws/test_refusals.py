@@ -57,7 +57,7 @@ IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
     "display.jam_confidence": SHARE, "display.jam_class": SHARE, "display.eccm_most": SHARE,
     "display.eccm_confidence": NATURAL, "display.eccm_class": NATURAL, "display.faint": (-1.0, 0.0, 1.1),
     "display.collision_s": (-1.0, 1e9), "display.reactor_heat": NATURAL, "display.low_stability": NATURAL,
-    "display.attention": (-1,),
+    "display.attention": (-1,), "display.aim_cone_rad": (-0.1, 4.0),
     "reward.approach": (), "reward.zone": (), "reward.damage": (), "reward.kill": (), "reward.assist": (),
     "reward.assist_period_s": (-1.0, 1e9), "reward.death": (), "reward.win": (), "reward.loss": (), "reward.draw": (),
     "reward.contested_offense": NATURAL, "reward.contested_death": NATURAL, "reward.teammate_decay": SHARE,

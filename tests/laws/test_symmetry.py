@@ -74,7 +74,7 @@ def begin(here: Field5v5, there: Field5v5, seed: int) -> None:
     for name in (*VECTORS, "yaw", *SCALARS, "chassis", "present", "noise", "painter", "focus"):
         values = swapped(here[name])
         there.batch.set(name, turned(name, values) if name in (*VECTORS, "yaw") else values)
-    for name in ("tick", "seed"):
+    for name in ("tick", "seed", "withheld"):
         there.batch.set(name, here[name].copy())
     there.put("round_weapon", -1)
     there.put("cloud_ticks", 0)

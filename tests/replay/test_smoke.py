@@ -10,7 +10,7 @@ import pytest
 from echelon.config import EVAL_SEED_BASE, EnvConfig
 from echelon.replay.reader import Replay
 from echelon.replay.record import Match, Recorder
-from echelon.replay.schema import CLOUD_PLACE, SCHEMA_MINOR, EventKind, HitFlag
+from echelon.replay.schema import CLOUD_PLACE, SCHEMA_MAJOR, SCHEMA_MINOR, EventKind, HitFlag
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.tables import duration_ticks
 from echelon.training.vec_env import VectorEnv
@@ -176,7 +176,7 @@ def test_smoke_and_defence_are_recorded_alike_alone_and_among_others(match, tmp_
 
 def test_a_file_from_before_smoke_was_recorded_still_plays():
     with Replay(SMALL) as replay:
-        assert replay.header["schema"] == [1, 0] and SCHEMA_MINOR >= 1
+        assert replay.header["schema"] == [1, 0] and (SCHEMA_MAJOR, SCHEMA_MINOR) >= (1, 1)
         assert all("clouds" not in chunk.tables and len(chunk.ticks) for chunk in chunks(replay))
         assert replay.timeline()["outcome"]["reason"]
 
