@@ -71,7 +71,7 @@ class Database:
     """
 
     def __init__(self, path: Path, *, create: bool = True, read_only: bool = False, busy_s: float = BUSY_S) -> None:
-        self.path = path
+        self.path, self.read_only = path, read_only
         create = create and not read_only
         if not create and not path.is_file():
             raise StoreError(f"league {str(path)!r} does not exist; begin one with: echelon arena add or arena run")
@@ -155,6 +155,8 @@ class Database:
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Give the connection inside one transaction that waits for other writers; a failure undoes all of it."""
+        if self.read_only:
+            raise StoreError(f"league {str(self.path)!r} is open for reading only, wanted one open for writing")
         with self._explained():
             self._db.execute("BEGIN IMMEDIATE")
             try:

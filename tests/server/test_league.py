@@ -80,7 +80,7 @@ def test_a_broken_league_is_a_problem_without_a_path(ask, home):
 
 def test_looking_leaves_the_league_as_it_is(league):
     before = league.read_bytes()
-    with Store(league, read_only=True) as store, pytest.raises(StoreError, match="readonly"):
+    with Store(league, read_only=True) as store, pytest.raises(StoreError, match="for reading only"):
         store.fix_setting("x", 1)
     assert league.read_bytes() == before
     with pytest.raises(StoreError, match="does not exist"):

@@ -38,11 +38,12 @@ def test_every_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
     finally:
         for name in list(reward.ADDED_WEIGHTS):
             reward.remove_term(name)
-    trained, played, judged, own, paid = said
+    trained, played, judged, own, levers, paid = said
     assert "past:0" in trained and "completed" in trained
     assert re.search(r"hit points left: [\[{(]", played), played
     assert judged.count("95 % interval") == 2 and "trivial" in judged
     assert "updates of a network of our own" in own
+    assert "'heat', 'paint'" in levers and "'missiles'" in levers, levers
     assert "0.25" in paid
 
 

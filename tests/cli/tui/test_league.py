@@ -80,7 +80,7 @@ def test_a_league_beside_which_nothing_can_be_written_is_read(league, monkeypatc
 
 
 def test_who_only_looks_cannot_write(league):
-    with Store(league, read_only=True) as store, pytest.raises(StoreError):
+    with Store(league, read_only=True) as store, pytest.raises(StoreError, match="for reading only"):
         store.fix_setting("env", 1)
     with pytest.raises(StoreError, match="does not exist"):
         Store(league.with_name("other.db"), read_only=True)
