@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from echelon.agents.levels import LEVELS
 from echelon.config import RunConfig
 from echelon.jobs.config_layers import resolve
 from echelon.presets import PRESETS, get_preset
@@ -22,19 +23,21 @@ SHORT = {
     "device": "cpu", "max_updates": 2, "env.max_episode_seconds": 4.0, "ppo.capture": False, "ppo.rollout_steps": 8,
     "ppo.tbptt_chunk_length": 8, "ppo.num_minibatches": 1, "eval.seeds": 1, "eval.every_updates": 0,
     "eval.at_start": False, "eval.record_seeds": 0, "eval.heat_cells": 0, "opponents.past_every_updates": 1,
-    "opponents.rating_seeds": 1, "curriculum.gate_seeds": 1,
+    "opponents.rating_seeds": 1, "opponents.league.match_opponents": 0, "curriculum.gate_seeds": 1,
 }  # fmt: skip
 """A preset on any machine, for seconds: the same battles, fewer and shorter ones."""
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_learns_from_its_battles(name):
-    whole, events = get_preset(name), []
-    result = loop.run(resolve(name, None, SHORT).config, events.append, lambda: 0)
+def test_a_preset_learns_from_its_battles(name, tmp_path):
+    whole, events, folder = get_preset(name), [], tmp_path / "20260101-000000-test-iron-fox"
+    folder.mkdir()
+    result = loop.run(resolve(name, None, SHORT).config, events.append, lambda: 0, run_dir=folder)
     first, second = (e for e in events if isinstance(e, EventUpdate))
     assert result.reason == "completed" and result.evaluation is not None and result.evaluation.episodes == 2
     assert 0 < first.global_step < second.global_step <= 2 * 3 * 2 * whole.env.team_size * 8
-    assert set(second.opponents) <= {"self", "past:0", "past:1", *(f"heuristic:{s}" for s in ("legacy", "trivial"))}
+    scripted = {f"heuristic:{skill}" for skill in ({*LEVELS} if name == "league" else {"legacy", "trivial"})}
+    assert set(second.opponents) <= {"self", "past:0", "past:1"} | scripted
 
 
 @pytest.mark.parametrize("name", PRESETS)
