@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from echelon.jobs.usage import MIB, disk_free_mb
-from echelon.telemetry.events import Event, EventAlert, EventEval, EventStart, EventUpdate
+from echelon.telemetry.events import Event, EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,8 @@ class AlertDials:
 
 
 DIALS = AlertDials()
+STEPS = ("skill", "map_size_range", "packs_per_team_range")
+"""Levers that move by steps: after one, the win rate is that of another game."""
 
 
 @dataclass
@@ -49,6 +51,7 @@ class RecordWatch:
     _average: float = math.nan
     _best: float = math.nan
     _fallen: bool = False
+    _game: tuple[str, ...] = ()
     _best_eval: dict[str, EventEval] = field(default_factory=dict)
     _lost: set[str] = field(default_factory=set)
 
@@ -56,9 +59,17 @@ class RecordWatch:
         """Take in a record and return the alerts it raises."""
         if isinstance(event, EventStart) and event.start_update > 0:
             self._nonfinite = None
+        if isinstance(event, EventCurriculum):
+            self._begin_anew_in_another_game(event)
         if isinstance(event, EventUpdate):
             return [*self._look_for_nonfinite(event), *self._look_at_win_rate(event)]
         return list(self._look_at_eval(event)) if isinstance(event, EventEval) else []
+
+    def _begin_anew_in_another_game(self, event: EventCurriculum) -> None:
+        game = tuple(str(event.levers.get(name)) for name in STEPS)
+        if self._game not in ((), game):
+            self._updates, self._average, self._best, self._fallen = 0, math.nan, math.nan, False
+        self._game = game
 
     def _look_for_nonfinite(self, event: EventUpdate) -> Iterator[EventAlert]:
         before = event.nonfinite if self._nonfinite is None else self._nonfinite

@@ -11,7 +11,7 @@ import pytest
 
 from echelon.jobs.usage import Usage, visible_gpu
 from echelon.jobs.watch import RESOURCES, AlertDials, MachineWatch, RecordWatch
-from echelon.telemetry.events import EventAlert, EventEval, EventStart, EventUpdate
+from echelon.telemetry.events import EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 from echelon.telemetry.log import read_events
 from tests.jobs.conftest import kill, until, who
 
@@ -66,6 +66,18 @@ def test_noise_and_the_first_updates_are_no_collapse():
     watch = RecordWatch(DIALS)
     assert said(watch, update(1, 0.9), *(update(n, 0.1) for n in range(2, 40))) == []
     assert said(RecordWatch(DIALS), *(update(n, 0.5 + 0.3 * (-1) ** n) for n in range(200))) == []
+
+
+def level(number: int, skill: str, team_alpha: float = 1.0) -> EventCurriculum:
+    return EventCurriculum(update=number, global_step=number, levers={"skill": skill, "team_alpha": team_alpha})
+
+
+def test_winning_less_against_a_stronger_level_is_no_collapse():
+    watch = RecordWatch(DIALS)
+    assert said(watch, level(0, "easy"), *(update(n, 0.9) for n in range(40))) == []
+    assert said(watch, level(40, "medium"), *(update(n, 0.4) for n in range(40, 80))) == []
+    told = said(watch, level(80, "medium", 0.9), *(update(n, 0.05) for n in range(80, 120)))
+    assert len(told) == 1 and "from 40%" in told[0], "another lever is no other game"
 
 
 def test_an_evaluation_is_worse_where_the_intervals_are_apart():
