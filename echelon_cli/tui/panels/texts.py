@@ -49,9 +49,10 @@ def draw_levers(levers: dict[str, Any], moved: str, width: int, height: int, loo
         return grid
     roomy, y = len(levers) * 2 <= height, 0
     for name, value in levers.items():
-        shown = fit(measured(value) if isinstance(value, float) else str(value), width // 2, look.symbols.cut)
+        shown = fit(lever_value(value), width // 2, look.symbols.cut)
         room = width - len(shown) - 1
-        grid.put(0, y, fit(name.replace("_", " "), width if roomy else room, look.symbols.cut))
+        words = name.removesuffix("_range").replace("_", " ")
+        grid.put(0, y, fit(words, width if roomy else room, look.symbols.cut))
         y += int(roomy)
         if roomy and isinstance(value, float) and 0 <= value <= 1:
             size = round(value * room)
@@ -62,6 +63,13 @@ def draw_levers(levers: dict[str, Any], moved: str, width: int, height: int, loo
         y += 1
         grid.put(0, y, line, "dim")
     return grid
+
+
+def lever_value(value: Any) -> str:
+    """Return a lever's value in a few letters: a number, a range, or a name."""
+    if isinstance(value, (list, tuple)):
+        return "-".join(str(end) for end in dict.fromkeys(value))
+    return measured(value) if isinstance(value, float) else str(value)
 
 
 class PanelLog(Panel):

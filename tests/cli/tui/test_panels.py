@@ -142,6 +142,11 @@ def test_a_lever_that_is_no_share_has_no_bar():
     assert sum("━" in line for line in text.splitlines()) == 1
 
 
+def test_a_lever_that_is_a_range_fits_beside_its_name():
+    text = draw_levers({"map_size_range": [50, 60], "packs_per_team_range": (1, 1)}, "", 18, 2, LOOK).text()
+    assert [line.split() for line in text.splitlines()] == [["map", "size", "50-60"], ["packs", "per", "team", "1"]]
+
+
 def test_log_lines_lose_their_date_while_it_is_the_newest_one():
     tail = ("2026-01-01 10:00:00 start", "2026-01-02 11:00:00 eval win_rate=0.5")
     text = draw_log((), tail, 60, 5, LOOK).text()
