@@ -1,7 +1,7 @@
 // Talks to the server: its read-only API, and the live channel that only says what has changed. Where the channel cannot
 // be opened or breaks, the same notices are made by asking from time to time.
 
-import type { Header, IndexView, MatchSummary, Notice } from "./protocol.gen";
+import type { Header, IndexView, LeagueView, MatchSummary, Notice } from "./protocol.gen";
 
 const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // waits before the channel is tried again
 const POLL_MS = 2000; // how often to ask while there is no channel
@@ -41,6 +41,13 @@ export class Api {
 
   world(sha256: string): Promise<ArrayBuffer> {
     return this.bytes(`worlds/${encodeURIComponent(sha256)}`);
+  }
+
+  /** The standings, with the newest matches of an entry, or of all where it is "". */
+  league(entry: string, limit: number): Promise<LeagueView> {
+    const query = new URLSearchParams({ limit: String(limit) });
+    if (entry !== "") query.set("entry", entry);
+    return this.json(`league?${query}`);
   }
 
   /** Address of a match's file, for downloading. */

@@ -5,12 +5,14 @@ import "uplot/dist/uPlot.min.css";
 import "./style/fonts.css";
 import "./style/base.css";
 import "./style/list.css";
+import "./style/league.css";
 import "./style/match.css";
 import "./style/insight.css";
 import { Api } from "./client";
 import * as control from "./control";
 import { el } from "./hud/dom";
 import { Hud } from "./hud/hud";
+import { LeaguePage } from "./hud/league_page";
 import { MatchList } from "./hud/match_list";
 import { Thumbnails } from "./hud/thumbnails";
 import { bindKeys, bindPointer, keyTable } from "./input";
@@ -34,8 +36,9 @@ const session = new Session(state, api);
 
 const embedded = embeddedReplay();
 document.documentElement.classList.toggle("embedded", embedded !== null);
+let left = ""; // address of the page that a match was opened from
 const toList = () => {
-  if (!embedded) location.hash = "";
+  if (!embedded) location.hash = left;
 };
 const keys = keyTable({ toList, savePicture: () => void hud.share.savePicture() });
 const shown = { picture: () => screen.picture(state), stream: () => screen.stream() };
@@ -50,7 +53,8 @@ const list = new MatchList(
   new Thumbnails(api),
 );
 const matchPage = el("main", { class: "match-page" }, [canvas, hud.root]);
-app.append(list.root, matchPage, problem);
+const league = new LeaguePage({ more: () => void session.moreOfLeague() });
+app.append(list.root, league.root, matchPage, problem);
 
 bindKeys(state, keys, () => undefined);
 bindPointer(canvas, state, (x, y, twice) => {
@@ -64,8 +68,12 @@ function followAddress(): void {
   const route = parseRoute(location.hash);
   if (route.match === null && route.newest !== undefined) {
     void session.openNewest(route.newest);
+  } else if (route.match === null && route.league !== undefined) {
+    left = location.hash;
+    void session.openLeague(route.league);
   } else if (route.match === null) {
     // a file has no address, so that only leaving for the list by hand closes it
+    left = "";
     if (state.match?.id !== "file" || location.hash === "") session.leave();
   } else if (state.match?.id !== route.match) {
     void session.open(route.match, route);
@@ -94,16 +102,18 @@ function frame(now: number): void {
   before = now;
   // a match does not run away from who cannot see it yet
   control.tickClock(state, screen.ready || screen.problem !== "" || state.problem !== "" ? elapsed : 0);
-  const onList = state.page === "list";
-  if (!onList) state.window = [canvas.clientWidth, canvas.clientHeight];
-  list.root.hidden = !onList;
-  matchPage.hidden = onList;
+  const onMatch = state.page === "match";
+  if (onMatch) state.window = [canvas.clientWidth, canvas.clientHeight];
+  list.root.hidden = state.page !== "list";
+  league.root.hidden = state.page !== "league";
+  matchPage.hidden = !onMatch;
   problem.textContent = state.problem || screen.problem;
   problem.hidden = problem.textContent === "";
-  if (onList) list.update(state);
+  if (!list.root.hidden) list.update(state);
+  if (!league.root.hidden) league.update(state.league);
   screen.draw(state, elapsed);
   if (state.match) hud.update(state.match, screen.ready);
-  document.title = state.match ? `${state.match.title} · Echelon` : "Echelon";
+  document.title = state.match ? `${state.match.title} · Echelon` : onMatch || state.page === "list" ? "Echelon" : "League · Echelon";
   if (now - addressAt > ROUTE_MS) {
     addressAt = now;
     keepAddress();

@@ -14,11 +14,13 @@ export interface Route {
   layer?: Layer;
   loop?: [number, number]; // seconds between which it plays again and again
   newest?: string; // follow the newest match of this run, "" of any
+  league?: string; // the league, with the matches of this entry, "" of all
 }
 
 const FOGS: readonly string[] = ["blue", "red", "mech"] satisfies Fog[];
 const LAYERS: readonly string[] = ["presence", "damage", "ways"] satisfies Layer[];
 const RUN = /^[A-Za-z0-9._-]{0,128}$/;
+const ENTRY = /^[^\p{Cc}]{0,200}$/u; // id of an entry, as the league's file has it
 const MOST = 100000; // of any number of a camera
 const ID = /^[a-z0-9-]{1,64}$/;
 const CAMERAS: readonly string[] = ["orbit", "follow", "first", "top", "free", "director"] satisfies CameraMode[];
@@ -37,18 +39,24 @@ export function parseRoute(hash: string): Route {
     const values = (fields.get(name) ?? "").split(/[,~]/).map((text) => (text.trim() === "" ? NaN : Number(text)));
     return values.length === count && values.every((value) => Math.abs(value) <= MOST) ? values : undefined;
   };
-  const [fog, layer, newest, loop] = [fields.get("fog"), fields.get("layer"), fields.get("newest"), list("ab", 2)];
+  const [fog, layer, newest, league, loop] = [fields.get("fog"), fields.get("layer"), fields.get("newest"), fields.get("league"), list("ab", 2)];
   return {
     view: list("view", 6) as Route["view"],
     fog: fog !== null && FOGS.includes(fog) ? (fog as Fog) : undefined,
     layer: layer !== null && LAYERS.includes(layer) ? (layer as Layer) : undefined,
     loop: loop && loop[0] >= 0 && loop[1] > loop[0] ? [loop[0], loop[1]] : undefined,
     newest: newest !== null && RUN.test(newest) ? newest : undefined,
+    league: league !== null && ENTRY.test(league) ? league : undefined,
     match: match !== null && ID.test(match) ? match : null,
     seconds: number("t", 86400),
     mech: mech !== null && Number.isInteger(mech) ? mech : null,
     camera: camera !== null && CAMERAS.includes(camera) ? (camera as CameraMode) : null,
   };
+}
+
+/** Write the page of the league, with the matches of an entry or "" of all, as the part of an address after "#". */
+export function leagueHash(entry: string): string {
+  return entry === "" ? "#league" : `#${new URLSearchParams({ league: entry })}`;
 }
 
 /** Write a place as the part of an address after "#". */

@@ -1,18 +1,22 @@
 // What takes time: loading lists and matches from the server or a file, and keeping them fresh by live notices. Each
 // answer goes into the state through control.ts; an answer that comes after its question has been overtaken is dropped.
 
-import { type Api, LiveChannel } from "./client";
+import { type Api, ApiError, LiveChannel } from "./client";
 import * as control from "./control";
 import { FileSource, type ReplaySource, ServerSource } from "./data/source";
 import { ChunkStore } from "./data/store";
 import { Sweep, type Swept } from "./data/sweep";
 import { teamName } from "./hud/words";
 import { makePoses } from "./interpolate";
-import type { Header, IndexView, Notice } from "./protocol.gen";
+import type { Header, IndexView, LeagueView, Notice } from "./protocol.gen";
 import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
 const PAGE = 60; // matches per request
+const LEAGUE_PAGE = 50; // matches of the league shown at first, and more at each wish
+const LEAGUE_MOST = 200; // that the server tells at once
+const LEAGUE_MS = 5000; // how often the league is asked for: what is rated gives no notice
+const NOT_FOUND = 404;
 const FRESH_MS = 400; // notices nearer together than this are answered by one request
 
 /** What reading a whole match must know of it. */
@@ -46,6 +50,8 @@ export class Session {
 
   constructor(private readonly state: ViewerState, private readonly api: Api) {}
 
+  private asking = 0; // number of the newest request for the league
+  private leagueShown = LEAGUE_PAGE; // matches of it asked for
   private newestOf = ""; // run whose newest match is waited for while none is open
 
   /** Load the list, and listen. */
@@ -57,6 +63,7 @@ export class Session {
       () => this.poll(),
       (connected) => (this.state.connected = connected),
     );
+    window.setInterval(() => !document.hidden && this.state.page === "league" && void this.loadLeague(), LEAGUE_MS);
   }
 
   /** Open a match of the catalogue at a place in it. */
@@ -112,6 +119,38 @@ export class Session {
     this.opening++;
     control.closeMatch(this.state);
     void this.reload();
+  }
+
+  /** Go to the league, with the matches of an entry, "" of all. */
+  async openLeague(entry: string): Promise<void> {
+    const { state } = this;
+    this.opening++;
+    control.closeMatch(state);
+    state.page = "league";
+    if (entry !== state.league.entry) this.leagueShown = LEAGUE_PAGE;
+    state.league.entry = entry;
+    await this.loadLeague();
+  }
+
+  /** Show more matches of the league. */
+  async moreOfLeague(): Promise<void> {
+    this.leagueShown = Math.min(LEAGUE_MOST, this.leagueShown + LEAGUE_PAGE);
+    await this.loadLeague();
+  }
+
+  private async loadLeague(): Promise<void> {
+    const { state } = this;
+    const request = ++this.asking;
+    let [view, problem]: [LeagueView | null, string] = [state.league.view, ""];
+    try {
+      view = await this.api.league(state.league.entry, this.leagueShown);
+    } catch (error) {
+      if (error instanceof ApiError && error.status === NOT_FOUND) view = null;
+      else problem = message(error);
+    }
+    if (request !== this.asking || state.page !== "league") return;
+    Object.assign(state.league, { view, loading: false });
+    state.problem = problem;
   }
 
   private async watch(id: string, source: ReplaySource, title = ""): Promise<boolean> {

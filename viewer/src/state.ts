@@ -6,7 +6,7 @@ import type { ChunkStore } from "./data/store";
 import type { Chunk, World } from "./data/replay";
 import type { Scenery } from "./data/looks";
 import type { Sweep } from "./data/sweep";
-import type { Header, IndexView, MatchSummary } from "./protocol.gen";
+import type { Header, IndexView, LeagueView, MatchSummary } from "./protocol.gen";
 import type { Poses } from "./interpolate";
 import type { Marker } from "./timeline";
 
@@ -56,9 +56,17 @@ export interface ListState {
   runs: { id: string; matches: number }[]; // runs that have matches
 }
 
+/** The page of the league. */
+export interface LeagueState {
+  view: LeagueView | null; // standings, and the newest matches of all or of one entry; null while there is none
+  entry: string; // whose matches are shown, "" for all
+  loading: boolean; // whether nothing is known of it yet
+}
+
 export interface ViewerState {
-  page: "list" | "match"; // what is shown
+  page: "list" | "league" | "match"; // what is shown
   list: ListState;
+  league: LeagueState;
   match: MatchState | null; // null on the list, and while one is being opened
   tick: number; // the cursor, with its fraction, e.g. 246.5
   playing: boolean; // whether the cursor moves
@@ -89,6 +97,7 @@ export function defaults(): ViewerState {
   return {
     page: "list",
     list: { matches: [], total: 0, run: "", text: "", loading: true, runs: [] },
+    league: { view: null, entry: "", loading: true },
     match: null,
     tick: 0,
     playing: true,

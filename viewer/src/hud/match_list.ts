@@ -5,10 +5,11 @@ import type { MatchSummary } from "../protocol.gen";
 import type { ListState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { ICONS, el, icon, setText } from "./dom";
+import { brand, pageLinks } from "./masthead";
 import type { Thumbnails } from "./thumbnails";
+import { ENDS } from "./words";
 
 const TICK_HZ = 20; // of the summaries' ticks, where a match is not open to say so
-const LOGO = "M12 2l8 5v10l-8 5-8-5V7zM8 9h8M8 12h6M8 15h8";
 
 /** What the list can ask for. */
 export interface ListActions {
@@ -33,8 +34,6 @@ export function fits(match: MatchSummary, text: string): boolean {
   return words.every((word) => all.includes(word));
 }
 
-const REASONS: Record<string, string> = { zone_control: "zone held", elimination: "elimination", time_up: "time up", "": "" };
-
 /** The page. */
 export class MatchList {
   private readonly grid = el("ul", { class: "cards" });
@@ -56,11 +55,11 @@ export class MatchList {
     this.more.addEventListener("click", () => actions.more());
     this.root = el("main", { class: "list-page" }, [
       el("header", { class: "hero" }, [
-        el("div", { class: "brand" }, [icon(LOGO, "logo"), el("div", {}, [el("h1", { text: "Echelon" }), el("p", { text: "Pack against pack. Watch what the pilots learned." })])]),
+        brand("Pack against pack. Watch what the pilots learned."),
         drop, pick,
       ]),
       el("div", { class: "filters" }, [
-        el("h2", { text: "Matches" }), this.count,
+        pageLinks("list"), this.count,
         el("label", { class: "search" }, [icon(ICONS.search), this.text]), this.run,
       ]),
       this.grid, this.empty, this.more,
@@ -112,7 +111,7 @@ export class MatchList {
         el("span", { class: "card-alive", text: `${match.alive?.[t] ?? 0}`, title: "still standing" }),
         el("b", { text: (match.score?.[t] ?? 0).toFixed(1), title: "zone score" }),
       ]);
-    const result = match.live ? "live" : !match.complete ? "cut short" : match.winner === 2 ? "draw" : REASONS[match.reason] ?? match.reason;
+    const result = match.live ? "live" : !match.complete ? "cut short" : match.winner === 2 ? "draw" : ENDS[match.reason] ?? match.reason;
     const facts = [`${match.mechs} mechs`, `seed ${match.seed}`, agoText(Date.now() / 1000 - match.created)];
     const card = el("a", {
       class: `card${match.live ? " live" : ""}`, attributes: { href: `#match=${match.id}` },

@@ -66,6 +66,9 @@ export function conditionText(flags: number, hidden: boolean): string {
   return words.filter((word) => word !== "").join(" · ");
 }
 
+/** How a match ended, in a word or two. */
+export const ENDS: Record<string, string> = { zone_control: "zone held", elimination: "elimination", time_up: "time up", "": "" };
+
 const REASONS: Record<string, string> = {
   zone_control: "by holding the zone",
   elimination: "by elimination",

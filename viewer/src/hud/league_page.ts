@@ -1,0 +1,187 @@
+// The page of the league: everybody's rating with the doubt that is left in it, on one scale; rounds under way; and the
+// matches of all or of one entry, with links to those that can be watched. All names are text of other people's.
+
+import type { LeagueMatch, LeagueView, Round, Standing } from "../protocol.gen";
+import { leagueHash } from "../routes";
+import type { LeagueState } from "../state";
+import { clockText } from "../timeline";
+import { el, setShare, setText } from "./dom";
+import { brand, pageLinks } from "./masthead";
+import { ENDS } from "./words";
+
+const MOST_TICKS = 4; // steps of the scale, so that their figures keep apart
+const STEPS = [1, 2, 5, 10];
+const LEAST_SPAN = 100; // of the scale [points]
+const NOBODY = "No league here yet. It begins with `echelon arena run`, or with a training run that plays in it.";
+
+/** What the page can ask for. */
+export interface LeagueActions {
+  more(): void;
+}
+
+/** A scale of ratings: its ends, and the round figures between them [points]. */
+export interface Scale {
+  low: number;
+  high: number;
+  ticks: number[];
+}
+
+/** The scale that every interval of the standings fits on. */
+export function scaleOf(standings: readonly Standing[]): Scale {
+  const [from, to] = [Math.min(...standings.map((row) => row.low)), Math.max(...standings.map((row) => row.high))];
+  const slack = Math.max(0, LEAST_SPAN - (to - from)) / 2;
+  const [low, high] = [from - slack, to + slack];
+  const rough = (high - low) / MOST_TICKS;
+  const decade = 10 ** Math.floor(Math.log10(rough));
+  const step = decade * (STEPS.find((factor) => factor * decade >= rough) ?? 1);
+  const first = Math.ceil(low / step);
+  const ticks = Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => (first + i) * step);
+  return { low, high, ticks };
+}
+
+/** Where a rating stands on the scale, as a share of its length. */
+export function shareOn(scale: Scale, rating: number): number {
+  return (rating - scale.low) / (scale.high - scale.low);
+}
+
+/** How a match ended, in words. */
+export function endText(match: LeagueMatch): string {
+  if (match.state !== "played") return match.note || match.state;
+  const length = match.seconds === null ? "" : `, ${clockText(match.seconds)}`;
+  return `${ENDS[match.reason] ?? match.reason.replaceAll("_", " ")}${length}`;
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
+
+/** The page. */
+export class LeaguePage {
+  private readonly rows = el("tbody");
+  private readonly axis = el("div", { class: "scale-axis", aria: { hidden: "true" } });
+  private readonly rounds = el("ul", { class: "rounds" });
+  private readonly table: HTMLElement;
+  private readonly title = el("h3");
+  private readonly count = el("span", { class: "list-count" });
+  private readonly all = el("a", { class: "all", text: "all matches", attributes: { href: leagueHash("") } });
+  private readonly matches = el("ul", { class: "bouts" });
+  private readonly more = el("button", { class: "button more", text: "Show more", attributes: { type: "button" } });
+  private readonly body: HTMLElement;
+  private readonly empty = el("div", { class: "list-empty" });
+  readonly root: HTMLElement;
+  private drawn: readonly unknown[] = [];
+
+  constructor(actions: LeagueActions) {
+    this.more.addEventListener("click", () => actions.more());
+    const heads: [string, string][] = [["#", "rank"], ["Pilot", "name"], ["Rating", "rating"], ["", "scale"], ["Games", "games"], ["Won, drawn, lost", "record"]];
+    this.table = el("table", { class: "standings" }, [
+      el("caption", { class: "unseen", text: "Standings: each rating with its 95 % interval" }),
+      el("thead", {}, [el("tr", {}, heads.map(([text, name]) =>
+        el("th", { class: name, attributes: { scope: "col" }, aria: name === "scale" ? { label: "95 % interval" } : {} }, [name === "scale" ? this.axis : text])))]),
+      this.rows,
+    ]);
+    this.body = el("div", { class: "league-body" }, [
+      el("section", { aria: { label: "Standings" } }, [
+        this.table, el("p", { class: "small", text: "A bar is the interval that holds the rating with 95 % certainty; the scripted level medium stands at 1500." }), this.rounds,
+      ]),
+      el("section", { class: "league-matches", aria: { label: "Matches of the league" } }, [
+        el("header", {}, [this.title, this.count, this.all]), this.matches, this.more,
+      ]),
+    ]);
+    this.root = el("main", { class: "list-page league-page" }, [
+      el("header", { class: "hero" }, [brand("Who is how strong, and how sure that is.")]),
+      el("div", { class: "filters" }, [pageLinks("league")]),
+      this.empty, this.body,
+    ]);
+  }
+
+  update({ view, entry, loading }: LeagueState): void {
+    const key = [view, entry, loading];
+    if (key.every((value, i) => value === this.drawn[i]) && this.drawn.length > 0) return;
+    this.drawn = key;
+    const known = view !== null && view.standings.length > 0;
+    this.empty.hidden = known;
+    this.body.hidden = !known;
+    setText(this.empty, loading ? "Looking for the league…" : NOBODY);
+    if (!view || !known) return;
+    const scale = scaleOf(view.standings);
+    this.axis.replaceChildren(...scale.ticks.map((tick) => {
+      const mark = el("span", { text: String(tick) });
+      mark.style.left = percent(shareOn(scale, tick));
+      return mark;
+    }));
+    this.rows.replaceChildren(...view.standings.map((row, at) => this.standing(row, at + 1, scale, entry)));
+    this.rounds.replaceChildren(...view.unfinished.map((round) => this.round(round)));
+    this.showMatches(view, entry);
+  }
+
+  private standing(row: Standing, rank: number, scale: Scale, entry: string): HTMLElement {
+    const doubt = Math.round(row.high - row.rating);
+    const bar = el("i", { class: "doubt" });
+    const dot = el("i", { class: "dot" });
+    bar.style.left = percent(shareOn(scale, row.low));
+    bar.style.right = percent(1 - shareOn(scale, row.high));
+    dot.style.left = percent(shareOn(scale, row.rating));
+    const lines = scale.ticks.map((tick) => {
+      const line = el("i", { class: "line" });
+      line.style.left = percent(shareOn(scale, tick));
+      return line;
+    });
+    const chosen = row.id === entry;
+    const link = el("a", { text: row.name, title: row.id, attributes: { href: leagueHash(chosen ? "" : row.id) }, aria: chosen ? { current: "true" } : {} });
+    return el("tr", { class: `${row.kind}${chosen ? " chosen" : ""}`, data: { entry: row.id } }, [
+      el("td", { class: "rank", text: String(rank) }),
+      el("th", { class: "name", attributes: { scope: "row" } }, [link, el("small", { text: row.kind === "heuristic" ? "scripted" : row.kind })]),
+      el("td", { class: "rating" }, [el("b", { text: String(Math.round(row.rating)) }), el("small", { text: `± ${doubt}` })]),
+      el("td", { class: "scale", title: `${Math.round(row.low)} to ${Math.round(row.high)}` }, [el("div", {}, [...lines, bar, dot])]),
+      el("td", { class: "games", text: String(row.games) }),
+      el("td", { class: "record" }, [this.record(row)]),
+    ]);
+  }
+
+  /** Wins, draws and losses as figures over one bar. */
+  private record({ wins, draws, losses }: Standing): HTMLElement {
+    const all = Math.max(1, wins + draws + losses);
+    const parts = ([["won", wins], ["drawn", draws], ["lost", losses]] as const).map(([name, count]) => {
+      const part = el("i", { class: name });
+      setShare(part, count / all);
+      return part;
+    });
+    return el("div", {}, [el("span", { text: `${wins} – ${draws} – ${losses}` }), el("div", { class: "shares", aria: { hidden: "true" } }, parts)]);
+  }
+
+  private round({ job, round, matches, played }: Round): HTMLElement {
+    const bar = el("i");
+    setShare(bar, matches > 0 ? played / matches : 0);
+    return el("li", {}, [el("span", { text: `Round ${round} of ${job}: ${played} of ${matches} matches` }), el("div", { class: "progress", aria: { hidden: "true" } }, [bar])]);
+  }
+
+  private showMatches(view: LeagueView, entry: string): void {
+    const whose = view.standings.find((row) => row.id === entry)?.name ?? entry;
+    setText(this.title, entry === "" ? "Matches" : `Matches of ${whose}`);
+    setText(this.count, view.total === 0 ? "none yet" : `${view.matches.length} of ${view.total}`);
+    this.all.hidden = entry === "";
+    this.more.hidden = view.matches.length >= view.total;
+    this.matches.replaceChildren(...view.matches.map((match) => this.bout(match, entry)));
+  }
+
+  private bout(match: LeagueMatch, entry: string): HTMLElement {
+    const side = (team: "blue" | "red") =>
+      el("span", { class: `card-team ${team}${match.winner === team ? " won" : ""}` }, [
+        el("i", { class: "team-sign" }),
+        el("a", {
+          class: `card-name${match[team] === entry ? " own" : ""}`, text: match[`${team}_name`], title: match[team], attributes: { href: leagueHash(match[team]) },
+        }),
+        el("b", { text: match[`score_${team}`]?.toFixed(1) ?? "", title: "zone score" }),
+      ]);
+    const seen = match.match !== "";
+    const end = match.winner === "draw" ? `draw, ${endText(match)}` : endText(match);
+    return el("li", { class: "bout" }, [
+      el("div", { class: "card-teams" }, [side("blue"), side("red")]),
+      el("div", { class: "bout-facts" }, [
+        seen
+          ? el("a", { class: "button watch", text: "Watch", attributes: { href: `#match=${match.match}` }, aria: { label: `Watch ${match.blue_name} against ${match.red_name}` } })
+          : el("span", { class: "small", text: "not recorded" }),
+        el("span", { class: "small", text: `${end} · seed ${match.seed}` }),
+      ]),
+    ]);
+  }
+}
