@@ -36,18 +36,25 @@ describe("spaces", () => {
 describe("the state between frames", () => {
   test("is each frame's own at its tick", () => {
     const { chunks, header } = smallReplay();
+    const off = { x: 0, hp: 0, yaw: 0, flags: 0 };
     for (const chunk of chunks) {
       for (let frame = 0; frame < chunk.frames; frame++) {
         const poses = samplePoses(chunk, chunk.tick[frame], HZ, makePoses(header.mechs));
         for (let mech = 0; mech < header.mechs; mech++) {
           const at = frame * header.mechs + mech;
-          expect(poses.x[mech]).toBeCloseTo(chunk.mech.x[at], 4);
-          expect(poses.hp[mech]).toBeCloseTo(chunk.mech.hp[at], 3);
-          expect(wrapAngle(poses.yaw[mech] - chunk.mech.yaw[at])).toBeCloseTo(0, 4);
-          expect(poses.flags[mech]).toBe(chunk.mech.flags[at]);
+          const turn = wrapAngle(poses.yaw[mech] - chunk.mech.yaw[at]);
+          // one expectation for all: thousands of them take seconds
+          off.x = Math.max(off.x, Math.abs(poses.x[mech] - chunk.mech.x[at]));
+          off.hp = Math.max(off.hp, Math.abs(poses.hp[mech] - chunk.mech.hp[at]));
+          off.yaw = Math.max(off.yaw, Math.abs(turn));
+          off.flags += Number(poses.flags[mech] !== chunk.mech.flags[at]);
         }
       }
     }
+    expect(off.x).toBeLessThan(5e-5);
+    expect(off.hp).toBeLessThan(5e-4);
+    expect(off.yaw).toBeLessThan(5e-5);
+    expect(off.flags).toBe(0);
   });
 
   test("runs on from one chunk to the next", () => {
@@ -61,13 +68,17 @@ describe("the state between frames", () => {
 
   test("moves without jumps", () => {
     const { chunks, header } = smallReplay();
-    const poses = makePoses(header.mechs);
+    let [before, poses] = [makePoses(header.mechs), makePoses(header.mechs)];
+    let farthest = 0;
+    samplePoses(chunks[1], 40, HZ, before);
     for (let tick = 40.25; tick < 80; tick += 0.25) {
-      const before = samplePoses(chunks[1], tick - 0.25, HZ, makePoses(header.mechs));
       samplePoses(chunks[1], tick, HZ, poses);
       for (let mech = 0; mech < header.mechs; mech++)
-        expect(Math.hypot(poses.x[mech] - before.x[mech], poses.y[mech] - before.y[mech])).toBeLessThan(0.35);
+        farthest = Math.max(farthest, Math.hypot(poses.x[mech] - before.x[mech], poses.y[mech] - before.y[mech]));
+      [before, poses] = [poses, before];
     }
+    expect(farthest).toBeGreaterThan(0);
+    expect(farthest).toBeLessThan(0.35);
   });
 
   test("gives one mech as it gives all", () => {

@@ -17,6 +17,8 @@ const LEAST_SCALE = 0.88; // of plates far away
 const PLATE = [66, 24] as const; // size of a plate [CSS px]
 const MOST_COVERED = 0.3; // share of a plate that a nearer one may cover
 const CROWD = 20; // from this many mechs on, far plates shrink
+const BATTLE = 60; // of more living mechs than this only near ones have plates, or plates would be all there is to see
+const NEAR = 22; // how near those are to the camera [vox]
 
 const SIGN_VERTEX = /* glsl */ `
 in vec4 place;  // point on the ground, radius
@@ -215,8 +217,7 @@ export class Markers {
   update(poses: Poses, shown: Float32Array, selected: number, width: number, height: number, camera: Camera): void {
     this.view.set(width, height);
     const order = this.header.roster.map((_, mech) => mech).filter((mech) => this.header.roster[mech].present && poses.alive[mech] > 0.5 && shown[mech] > 0.5);
-    const far = (mech: number) => worldPoint(poses.x[mech], poses.y[mech], poses.z[mech], spot).distanceToSquared(camera.position);
-    const distances = new Map(order.map((mech) => [mech, far(mech)]));
+    const distances = new Map(order.map((mech) => [mech, this.distance(mech, poses, camera)]));
     order.sort((a, b) => (distances.get(b) ?? 0) - (distances.get(a) ?? 0));
     const roomy = this.roomy(order, poses, selected, camera);
     order.forEach((mech, at) => this.put(at, mech, poses, mech === selected, roomy.has(mech)));
@@ -224,9 +225,14 @@ export class Markers {
     for (const attribute of [...Object.values(this.ground), ...Object.values(this.above)]) attribute.needsUpdate = true;
   }
 
+  private distance(mech: number, poses: Poses, camera: Camera): number {
+    return worldPoint(poses.x[mech], poses.y[mech], poses.z[mech], spot).distanceTo(camera.position);
+  }
+
   /** The mechs whose plates have room on the page: the selected one's first, then from near to far. */
   private roomy(order: readonly number[], poses: Poses, selected: number, camera: Camera): Set<number> {
-    const nearest = [...order].reverse().sort((a, b) => Number(b === selected) - Number(a === selected));
+    const claims = (mech: number) => order.length <= BATTLE || mech === selected || this.distance(mech, poses, camera) < NEAR;
+    const nearest = order.filter(claims).reverse().sort((a, b) => Number(b === selected) - Number(a === selected));
     const plates = nearest.map((mech): Plate => {
       this.top(mech, poses);
       const far = -place.copy(spot).applyMatrix4(camera.matrixWorldInverse).z;

@@ -13,6 +13,8 @@ const LEAST_PIXELS = 14; // height of the smallest number, of a 900 pixel high v
 const MOST_PIXELS = 38;
 const PIXELS_PER_POINT = 0.5;
 const LEAST = 1; // damage below this shows no number
+const LEAST_IN_BATTLE = 12; // the same among so many mechs that numbers would pile up
+const BATTLE = 60; // as many
 
 /** Draw the ten digits side by side. */
 function digitTexture(): CanvasTexture {
@@ -70,9 +72,11 @@ export class DamageNumbers {
   readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
   private readonly place = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
   private readonly mark = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
+  private readonly least: number;
   private count = 0;
 
-  constructor() {
+  constructor(mechs: number) {
+    this.least = mechs > BATTLE ? LEAST_IN_BATTLE : LEAST;
     const geometry = new InstancedBufferGeometry();
     geometry.setAttribute("position", new BufferAttribute(new Float32Array([0, -0.5, 0, 1, -0.5, 0, 1, 0.5, 0, 0, 0.5, 0]), 3));
     geometry.setIndex([0, 1, 2, 0, 2, 3]);
@@ -95,7 +99,7 @@ export class DamageNumbers {
   /** Add the damage done at a point, `age` seconds ago. */
   add(at: Vector3, damage: number, age: number, seed: number, strong: boolean): void {
     const share = age / LIFE_S;
-    if (share >= 1 || damage < LEAST) return;
+    if (share >= 1 || damage < this.least) return;
     const text = String(Math.round(damage));
     const size = Math.min(MOST_PIXELS, LEAST_PIXELS + damage * PIXELS_PER_POINT) * (0.55 + 0.45 * smooth(age / 0.12));
     const sway = Math.sin(seed) * 0.7;

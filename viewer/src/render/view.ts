@@ -43,7 +43,7 @@ export class MatchView {
   private readonly shadows: SoftShadows;
   private readonly markers: Markers;
   private readonly zone: ZoneRing;
-  private readonly brushes: Brushes = { beams: new Beams(), sprites: new Sprites(), numbers: new DamageNumbers() };
+  private readonly brushes: Brushes;
   private readonly effects: Effects;
   private readonly clouds: Clouds;
   private readonly moment: MechMoment;
@@ -62,6 +62,7 @@ export class MatchView {
     this.shadows = new SoftShadows(stage.plain, header, this.mechs);
     this.markers = new Markers(header, this.mechs);
     this.zone = new ZoneRing(header.zone);
+    this.brushes = { beams: new Beams(), sprites: new Sprites(), numbers: new DamageNumbers(header.mechs) };
     this.effects = new Effects(header, this.mechs, this.brushes);
     this.clouds = new Clouds(stage.plain);
     this.drawn = new Float32Array(header.mechs);
