@@ -1,0 +1,70 @@
+"""The league in Chromium: who stands where, whose matches they were, and from a match to its replay and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.arena.league import LeagueEntry
+from echelon.arena.matchmaking import Fixture
+from echelon.arena.store import Played, Store, league_path
+from echelon.server.catalogue import match_id
+from tests.browser.conftest import RUN
+
+NAME = "u000001-blue.ecr"
+MATCH = match_id(RUN, NAME)
+HOSTILE = "<img src=x onerror=alert(1)>"
+PILOTS = {"a/1": "Anvil", "b&2": HOSTILE, "c": "Cinder"}
+ROW = ".standings tbody tr"
+
+
+@pytest.fixture
+def league(home):
+    """A league of three: the first has beaten both others, one match of it can be watched, and a round is under way."""
+    path = league_path(home)
+    with Store(path) as store:
+        with store.editing() as made:
+            for ident, label in PILOTS.items():
+                made.entries[ident] = LeagueEntry(ident, f"/pilots/{label[0]}.pt", "candidate", meta={"label": label})
+        first, second, third = PILOTS
+        period = store.open_period(RUN, 1, [Fixture(0, first, second, seed=7), Fixture(1, third, first, seed=8)])
+        store.record(period, 0, Played(winner="blue", reason="elimination", score=(3.0, 1.0), seconds=72.0))
+        store.record(period, 1, Played(winner="red", reason="zone_control", score=(2.0, 9.0), seconds=30.0))
+        store.note_replay(period, 0, f"replays/{NAME}")
+        store.close_period(period)
+        store.open_period(RUN, 2, [Fixture(0, first, second, seed=9)])
+    yield path
+    path.unlink()
+
+
+def test_the_league_shows_standings_and_leads_to_a_replay_and_back(page, address, league):
+    page.goto(f"{address}/#league")
+    page.locator(ROW).nth(2).wait_for(state="visible")
+    assert page.locator(ROW).first.get_attribute("data-entry") == "a/1"
+    marks = page.locator(f"{ROW} .dot").evaluate_all("dots => dots.map((dot) => dot.getBoundingClientRect().x)")
+    assert marks[0] > marks[1] and marks[0] > marks[2]  # the stronger stand further right
+    spans = page.locator(f"{ROW} .scale").evaluate_all(
+        "cells => cells.map((cell) => [...cell.querySelectorAll('.doubt, .dot')].map((e) => e.getBoundingClientRect()))"
+        ".map(([bar, dot]) => bar.width > 0 && bar.left <= dot.left && dot.right <= bar.right)"
+    )
+    assert spans == [True] * 3  # every rating lies within its doubt
+    assert page.get_by_text(f"Round 2 of {RUN}: 0 of 1 matches").is_visible()
+    assert page.get_by_text(HOSTILE).first.is_visible() and page.locator("main img").count() == 0
+
+    page.locator(ROW).filter(has_text="Cinder").locator("a").click()
+    page.wait_for_function("() => document.querySelectorAll('.bout').length === 1")
+    assert page.locator(".bout .watch").count() == 0 and page.get_by_text("zone held, 0:30").is_visible()
+    page.get_by_text("all matches").click()
+    page.wait_for_function("() => document.querySelectorAll('.bout').length === 2")
+
+    page.locator(".bout .watch").click()
+    page.wait_for_function(f"() => echelon.state.match?.id === '{MATCH}'")
+    page.keyboard.press("Escape")
+    page.locator(ROW).first.wait_for(state="visible")
+    assert page.url.endswith("#league")
+
+
+def test_without_a_league_it_is_said_how_one_begins(page, address):
+    page.goto(f"{address}/#league")
+    page.get_by_text("No league here yet").wait_for(state="visible")
+    page.get_by_role("link", name="Matches").click()
+    page.locator(f'a[href="#match={MATCH}"]').wait_for(state="visible")
