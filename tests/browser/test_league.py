@@ -63,6 +63,30 @@ def test_the_league_shows_standings_and_leads_to_a_replay_and_back(page, address
     assert page.url.endswith("#league")
 
 
+def test_news_of_the_league_are_shown_and_leave_the_focus_where_it_is(page, address, league):
+    page.goto(f"{address}/#league")
+    link = page.locator(ROW).filter(has_text="Cinder").locator("a")
+    link.focus()
+    with Store(league) as store, store.editing() as made:
+        made.entries["d"] = LeagueEntry("d", "/pilots/D.pt", "candidate", meta={"label": "Dross"})
+    page.locator(ROW).filter(has_text="Dross").wait_for(state="visible")
+    assert page.evaluate("() => document.activeElement.textContent") == "Cinder"
+
+
+def test_a_foreign_file_dropped_on_the_league_leaves_it_open(page, address, league):
+    page.goto(f"{address}/#league")
+    page.locator(ROW).first.wait_for(state="visible")
+    page.evaluate(
+        """() => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(9)], "holiday.ecr"));
+          window.dispatchEvent(new DragEvent("drop", { dataTransfer: data }));
+        }"""
+    )
+    page.get_by_role("alert").filter(has_text="holiday.ecr").wait_for(state="visible")
+    assert page.locator(ROW).first.is_visible() and page.locator(".list-page:visible").count() == 1
+
+
 def test_without_a_league_it_is_said_how_one_begins(page, address):
     page.goto(f"{address}/#league")
     page.get_by_text("No league here yet").wait_for(state="visible")

@@ -50,6 +50,7 @@ export class Session {
 
   constructor(private readonly state: ViewerState, private readonly api: Api) {}
 
+  private leagueFailed = false; // whether the problem shown is the league's
   private asking = 0; // number of the newest request for the league
   private leagueShown = LEAGUE_PAGE; // matches of it asked for
   private newestOf = ""; // run whose newest match is waited for while none is open
@@ -149,13 +150,17 @@ export class Session {
       else problem = message(error);
     }
     if (request !== this.asking || state.page !== "league") return;
+    // what has not changed stays the same object, so that nothing is drawn anew
+    if (JSON.stringify(view) === JSON.stringify(state.league.view)) view = state.league.view;
     Object.assign(state.league, { view, loading: false });
-    state.problem = problem;
+    if (problem !== "" || this.leagueFailed) state.problem = problem;
+    this.leagueFailed = problem !== "";
   }
 
   private async watch(id: string, source: ReplaySource, title = ""): Promise<boolean> {
     const wish = ++this.opening;
     const { state } = this;
+    const from = state.page === "league" ? "league" : "list";
     state.problem = "";
     state.page = "match";
     try {
@@ -169,7 +174,7 @@ export class Session {
     } catch (error) {
       source.close();
       if (wish !== this.opening) return false;
-      if (!state.match) state.page = "list";
+      if (!state.match) state.page = from;
       state.problem = `Cannot open ${title || "the match"}: ${message(error)}`;
       return false;
     }

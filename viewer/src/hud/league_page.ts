@@ -102,6 +102,13 @@ export class LeaguePage {
     this.body.hidden = !known;
     setText(this.empty, loading ? "Looking for the league…" : NOBODY);
     if (!view || !known) return;
+    const focused = this.body.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
+    this.fill(view, entry);
+    // news must not take the place of who goes through the page by keys
+    if (focused) this.body.querySelector<HTMLElement>(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+
+  private fill(view: LeagueView, entry: string): void {
     const scale = scaleOf(view.standings);
     this.axis.replaceChildren(...scale.ticks.map((tick) => {
       const mark = el("span", { text: String(tick) });
