@@ -3,7 +3,7 @@ import { findFlights, flightAt } from "../src/data/flights";
 import { frameAt, hermite, makePoses, sampleOne, samplePoses, scoreAt, smooth } from "../src/interpolate";
 import { EventKind, type Header, MechFlag, type Outcome } from "../src/protocol.gen";
 import { outcomeText } from "../src/hud/words";
-import { uncovered } from "../src/render/markers";
+import { claims, uncovered } from "../src/render/markers";
 import { cellCoords, cellIndex, mixAngle, voxelPoint, worldForward, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
 import { Vector3 } from "three";
 import { smallReplay } from "./fixtures";
@@ -143,6 +143,10 @@ test("the dead keep lying where they died", () => {
 });
 
 describe("plates", () => {
+  test("are for all among few, and in a battle for the near", () => {
+    expect([claims(40, 300), claims(200, 10), claims(200, 80)]).toEqual([true, true, false]);
+  });
+
   test("give way to those that come before them, and only where they would be covered", () => {
     const at = (x: number, y = 0, scale = 1) => ({ x, y, scale });
     expect(uncovered([at(0), at(10), at(60), at(0, 30)])).toEqual([true, false, true, true]);

@@ -130,6 +130,11 @@ export interface Plate {
   scale: number; // of its size
 }
 
+/** Whether a mech so far from the camera [vox] may have a plate among so many that live. */
+export function claims(living: number, distance: number): boolean {
+  return living <= BATTLE || distance < NEAR;
+}
+
 /** Which of the plates, given from the first to the last that may claim room, hardly cover an earlier one. */
 export function uncovered(plates: readonly Plate[]): boolean[] {
   const kept: Plate[] = [];
@@ -231,8 +236,8 @@ export class Markers {
 
   /** The mechs whose plates have room on the page: the selected one's first, then from near to far. */
   private roomy(order: readonly number[], poses: Poses, selected: number, camera: Camera): Set<number> {
-    const claims = (mech: number) => order.length <= BATTLE || mech === selected || this.distance(mech, poses, camera) < NEAR;
-    const nearest = order.filter(claims).reverse().sort((a, b) => Number(b === selected) - Number(a === selected));
+    const claim = (mech: number) => mech === selected || claims(order.length, this.distance(mech, poses, camera));
+    const nearest = order.filter(claim).reverse().sort((a, b) => Number(b === selected) - Number(a === selected));
     const plates = nearest.map((mech): Plate => {
       this.top(mech, poses);
       const far = -place.copy(spot).applyMatrix4(camera.matrixWorldInverse).z;
