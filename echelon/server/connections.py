@@ -1,7 +1,8 @@
 """Who is connected: how many at most, for how long without asking, and how much one of them may ask.
 
 Everybody may come from loopback through one tunnel, so limits count connections and not addresses. Where there are too
-many, those go first that have asked nothing for longest. What the peer no longer takes is given up by the system.
+many, those go first that never asked for anything that was there, then those that have asked nothing for longest. What
+the peer no longer takes is given up by the system.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ LOG = logging.getLogger(__name__)
 class Connection(web.RequestHandler):
     """One connection: what it is doing, since when, and how much it has asked lately."""
 
-    __slots__ = ("answering", "asked", "channel", "limits", "since", "spent")
+    __slots__ = ("answered", "answering", "asked", "channel", "limits", "since", "spent")
 
     def __init__(self, server: web.Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
@@ -54,7 +55,7 @@ class Connection(web.RequestHandler):
             max_line_size=limits.header_bytes, max_field_size=limits.header_bytes,
         )  # fmt: skip
         self.limits = limits
-        self.answering = self.channel = False
+        self.answered = self.answering = self.channel = False
         self.since = self.asked = loop.time()
         self.spent = 0.0
 
@@ -67,13 +68,13 @@ class Connection(web.RequestHandler):
 
     def end(self, refused: bool) -> None:
         """The request is answered; one that had to be refused costs more."""
-        self.answering, self.since = False, asyncio.get_running_loop().time()
+        self.answering, self.answered, self.since = False, not refused, asyncio.get_running_loop().time()
         self.spent += self.limits.mistake * refused
 
     @property
-    def patience(self) -> tuple[bool, bool, float]:
-        """What it is kept for: live channels longest, then answers under way, then who asked last."""
-        return self.channel, self.answering, self.since
+    def patience(self) -> tuple[bool, bool, bool, float]:
+        """What it is kept for: live channels longest, then answers under way, then who got one, then who asked last."""
+        return self.channel, self.answering, self.answered, self.since
 
     def log_exception(self, *args: Any, **more: Any) -> None:
         """Log what went wrong, but for what follows from the peer's being gone."""
@@ -126,10 +127,13 @@ async def paced(request: web.Request, handler: Any) -> web.StreamResponse:
     connection = request.protocol
     if not isinstance(connection, Connection):
         return await handler(request)
-    wait = connection.begin()
-    while wait > 0 or connection.writing_paused:  # who does not read what was asked for gets no more of it
-        await asyncio.sleep(max(wait, connection.limits.look_s))
-        wait = 0.0
+    loop = asyncio.get_running_loop()
+    due = connection.begin() + loop.time()
+    # who does not read what was asked for gets no more of it; who left while that was so stays paused for ever
+    while connection.transport is not None and ((wait := due - loop.time()) > 0 or connection.writing_paused):
+        await asyncio.sleep(min(wait, connection.limits.look_s) if wait > 0 else connection.limits.look_s)
+    if connection.transport is None:
+        raise ConnectionResetError("whoever asked is gone")
     refused = True
     try:
         response = await handler(request)

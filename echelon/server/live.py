@@ -19,6 +19,11 @@ LOOK_S = 0.5
 """Time between looks at the run folders [s]."""
 BEAT_S = 20.0
 """Time between pings [s]."""
+QUIET_S = 120.0
+"""Time without a word, of which an answer to a ping is one, after which a client is given up [s].
+
+Many beats, since who pulls a lot over a slow line answers late; a host that is gone is told by what it does not take.
+"""
 MAX_CLIENTS = 256
 MAX_MESSAGE = 1024
 """Clients have nothing to say; longer messages close the channel."""
@@ -53,7 +58,7 @@ class Hub:
         """Serve one WebSocket until it closes."""
         if len(self.listeners) >= MAX_CLIENTS:
             raise web.HTTPServiceUnavailable()
-        socket = web.WebSocketResponse(heartbeat=BEAT_S, max_msg_size=MAX_MESSAGE, compress=False)
+        socket = web.WebSocketResponse(autoping=False, max_msg_size=MAX_MESSAGE, compress=False)
         await socket.prepare(request)
         if isinstance(request.protocol, Connection):
             request.protocol.channel = True
@@ -64,16 +69,14 @@ class Hub:
         self.listeners[listener] = socket
         if self._task is None:
             self._task = asyncio.create_task(self._watch())
-        sender = asyncio.create_task(send_all(socket, listener))
+        talk = asyncio.gather(send_all(socket, listener), beat(socket))
         try:
-            async for message in socket:
-                if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-                    break
+            await until_gone(socket)
         finally:
             self.listeners.pop(listener, None)
-            sender.cancel()
+            talk.cancel()
             with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-                await sender
+                await talk
             await socket.close()
         return socket
 
@@ -122,3 +125,21 @@ async def send_all(socket: web.WebSocketResponse, listener: Listener) -> None:
         while listener.waiting:
             ident = next(iter(listener.waiting))
             await socket.send_json(listener.waiting.pop(ident))
+
+
+async def beat(socket: web.WebSocketResponse) -> None:
+    """Ask for a sign of life every ``BEAT_S``."""
+    while True:
+        await asyncio.sleep(BEAT_S)
+        await socket.ping()
+
+
+async def until_gone(socket: web.WebSocketResponse) -> None:
+    """Return once the client leaves, says what it must not, or has been silent for ``QUIET_S``."""
+    with contextlib.suppress(asyncio.TimeoutError, ConnectionError):
+        while True:
+            message = await socket.receive(timeout=QUIET_S)
+            if message.type is WSMsgType.PING:
+                await socket.pong(message.data)
+            elif message.type is not WSMsgType.PONG:
+                return
