@@ -284,7 +284,10 @@ class Recorder:
         for track in tracks:
             self._take(track, arrays)
             for name in COUNTERS:
-                batch[name][track.page : track.page + 1].zero_()
+                if self._views:  # a slice of the device's array costs more than all the rest of emptying a page
+                    self._views[name][track.page] = 0
+                else:
+                    batch[name][track.page : track.page + 1].zero_()
         for track in [track for track in tracks if not arrays["page_open"][track.page]]:
             winner = int(self._row("done_winner", track.env))
             reason = REASONS[int(self._row("done_reason", track.env))]
