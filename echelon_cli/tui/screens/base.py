@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -108,6 +108,11 @@ class BaseScreen(Screen[None]):
 
     def resume(self) -> None:
         """Show what is known by now and ask the feed for more, whenever the screen comes to the top."""
+
+    def follow(self, run: Path | None = None, *, runs: bool = False, **wanted: Any) -> None:
+        """Ask the feed for what this screen shows; nothing while another one, which asks for its own, covers it."""
+        if self.app.screen_stack[-1:] == [self]:
+            self.dashboard.feed.watch(run, runs=runs, **wanted)
 
     def lay_out(self, width: int, height: int) -> None:
         """Fit the content into a screen of this size."""

@@ -71,7 +71,7 @@ class CompareScreen(Charted):
 
     def resume(self) -> None:
         self._show()
-        self.dashboard.feed.watch(None, runs=False, others=self.roots)
+        self.follow(others=self.roots)
 
     def show_run(self, view: RunView) -> None:
         if view.root in self._views:

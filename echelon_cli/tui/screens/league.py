@@ -98,7 +98,7 @@ class LeagueScreen(Charted):
         self.query_one(AddressBar).display = False
 
     def resume(self) -> None:
-        self.dashboard.feed.watch(None, runs=False, league=True)
+        self.follow(league=True)
 
     def lay_out(self, width: int, height: int) -> None:
         bar = self.query_one(AddressBar)

@@ -93,7 +93,7 @@ class LogScreen(BaseScreen):
         return self.query_one(Pager)
 
     def _read(self) -> None:
-        self.dashboard.feed.watch(None, runs=False, log=self.files[0])
+        self.follow(log=self.files[0])
 
     def show_log(self, view: LogView) -> None:
         """Take the lines as they are now."""

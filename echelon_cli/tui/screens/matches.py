@@ -226,7 +226,7 @@ class MatchesScreen(BaseScreen):
         self.table.focus()
 
     def resume(self) -> None:
-        self.dashboard.feed.watch(None, runs=False, matches=True)
+        self.follow(matches=True)
 
     @property
     def table(self) -> MatchTable:

@@ -59,7 +59,7 @@ class RunScreen(RunActions, Charted):
         seen = self.dashboard.run_view
         if seen.root == self.root:
             self.show_run(seen)
-        self.dashboard.feed.watch(self.root, runs=False)
+        self.follow(self.root)
 
     def chosen(self) -> tuple[Path, str, str] | None:
         return self.root, self._view.id, self._view.state

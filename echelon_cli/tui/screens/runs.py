@@ -133,7 +133,7 @@ class RunsScreen(RunActions):
         """Ask for the chosen run's picture if it is shown."""
         row = self.table.row
         wanted = row.root if row is not None and self.query_one("#preview").display else None
-        self.dashboard.feed.watch(wanted, runs=True)
+        self.follow(wanted, runs=True)
 
     def on_run_table_chosen(self, message: RunTable.Chosen) -> None:
         for panel in self._preview:

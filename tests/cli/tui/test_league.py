@@ -1,4 +1,4 @@
-"""The league on screen: read without changing it, drawn with its doubt at any size, walked through by keys."""
+"""The league on screen: read without changing it, drawn with its doubt at any size, walked through by keys and followed."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_long_league_is_scrolled_around_the_chosen():
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_the_league_is_walked_through(watch, league, living, size):
+def test_the_league_is_walked_through_and_followed(watch, league, living, size):
     async def scene(user):
         await user.until("amber-jackal")
         await user.press("a")
@@ -152,10 +152,30 @@ def test_the_league_is_walked_through(watch, league, living, size):
         await user.until("of anna", "won", "against medium")
         await user.press("enter")
         await user.until("no recorded match")
+        with Store(league) as store:
+            store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))
+        await user.until("round 9: 0 of 1 matches")
         await user.press("escape")
         await user.until("amber-jackal")
 
     watch(scene, size=size)
+
+
+def test_a_screen_that_is_covered_does_not_take_the_feed_from_the_one_above(watch, league, living):
+    async def scene(user):
+        await user.until("amber-jackal")
+        below = user.app.screen
+        await user.press("a")
+        await user.until("4 entries")
+        below._follow()  # as its timer does, where the league was opened at once after a run was chosen
+        below.fit()
+        with Store(league) as store:
+            store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))
+        await user.until("round 9: 0 of 1 matches")
+        await user.press("escape")
+        await user.holds(lambda: user.app.screen is below and user.app.feed._list_runs)
+
+    watch(scene, size=(80, 24))
 
 
 def test_who_has_no_league_is_told_and_can_play_a_round(watch, home, monkeypatch):
