@@ -222,7 +222,7 @@ def draw_pairs(view: LeagueView, chosen: str, width: int, height: int, look: Loo
         for i, other in enumerate(others):
             pair = view.pairs.get((row["id"], other["id"]))
             text = look.symbols.dot if pair is None else percent(pair["score"])
-            role = "rest" if pair is None else "good" if pair["low"] > EVEN else "bad" if pair["high"] < EVEN else ""
+            role = "dim" if pair is None else "good" if pair["low"] > EVEN else "bad" if pair["high"] < EVEN else ""
             grid.right(4 + names + (i + 1) * PAIR_CELLS, y, text, role)
     for y, ring in enumerate(rings, start=height - len(rings)):
         grid.put(0, y, fit(ring, width, look.symbols.cut), "warn")

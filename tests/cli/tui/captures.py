@@ -21,6 +21,7 @@ from echelon.telemetry.heat import KINDS
 from echelon_cli.tui.app import Dashboard
 from echelon_cli.tui.look import Look, make_look
 from tests.cli.tui.canned import alive, make_run
+from tests.cli.tui.pictures import picture
 
 SIZES = ((60, 20), (80, 24), (160, 48), (200, 60))
 
@@ -87,7 +88,7 @@ async def capture(home: Path, run: RunPaths, name: str, size: tuple[int, int], l
         for key in keys:
             await pilot.press(key)
             await settle(app, pilot)
-        return seen(app), app.export_screenshot(title=name)
+        return seen(app), picture(app, name)
 
 
 def seen(app: Dashboard) -> str:

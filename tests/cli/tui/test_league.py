@@ -1,4 +1,4 @@
-"""The league on screen: read without changing it, drawn with its doubt at any size, walked through by keys and followed."""
+"""The league on screen: read without changing it, drawn with its doubt at any size, walked through and followed."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from echelon_cli.tui.panels.texts import draw_levers, draw_log, wrap
 from tests.cli.tui.canned import events, log_lines, update_event
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
+UPDATE = "ECHELON_UPDATE_SNAPSHOTS"
 UPDATES = 150
 LOOK = make_look()
 
@@ -63,7 +64,7 @@ def drawn(widget: Panel | Header, view: RunView, width: int, height: int) -> str
 
 def compare(name: str, text: str) -> None:
     path = SNAPSHOTS / f"{name}.txt"
-    if os.environ.get("ECHELON_UPDATE_SNAPSHOTS"):
+    if os.environ.get(UPDATE):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text + "\n", encoding="utf-8")
     assert text + "\n" == path.read_text(encoding="utf-8")
