@@ -240,6 +240,10 @@ class EventLeague(Event):
     """Deviation of the rating."""
     games: int = 0
     """Rated games."""
+    rank: int = 0
+    """Its place among those who play there, 1 being the strongest; 0 where it is not told."""
+    ranked: int = 0
+    """How many play there."""
     promoted: bool = False
     target: str = ""
     """Whom an exploiter was trained against."""

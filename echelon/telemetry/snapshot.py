@@ -20,6 +20,7 @@ from echelon.telemetry.events import (
     EventEnd,
     EventEpisodes,
     EventEval,
+    EventLeague,
     EventMatch,
     EventRating,
     EventResume,
@@ -73,6 +74,8 @@ class RunSnapshot:
     evals: tuple[EventEval, ...] = ()
     ratings: tuple[EventRating, ...] = ()
     """Snapshots of the policy rated against older ones."""
+    leagues: tuple[EventLeague, ...] = ()
+    """Snapshots of the policy that joined the league."""
     checkpoints: tuple[EventCheckpoint, ...] = ()
     matches: tuple[EventMatch, ...] = ()
     curriculum: EventCurriculum | None = None
@@ -131,6 +134,7 @@ class Fold:
         self._evals: list[EventEval] = []
         self._best: EventEval | None = None
         self._ratings: list[EventRating] = []
+        self._leagues: list[EventLeague] = []
         self._checkpoints: list[EventCheckpoint] = []
         self._matches: list[EventMatch] = []
         self._alerts: deque[EventAlert] = deque(maxlen=ALERTS_KEPT)
@@ -157,6 +161,8 @@ class Fold:
                     self._best = event
             case EventRating():
                 _list(self._ratings, event)
+            case EventLeague():
+                _list(self._leagues, event)
             case EventCheckpoint():
                 _list(self._checkpoints, event)
                 self._saved.append(_Mark(event.update, self._update, self._totals))
@@ -189,6 +195,7 @@ class Fold:
         self._evals = [e for e in self._evals if not is_superseded(e, resume)]
         self._best = max(self._evals, key=lambda e: e.win_rate, default=None)
         self._ratings = [e for e in self._ratings if not is_superseded(e, resume)]
+        self._leagues = [e for e in self._leagues if not is_superseded(e, resume)]
         self._checkpoints = [e for e in self._checkpoints if not is_superseded(e, resume)]
         self._matches = [e for e in self._matches if not is_superseded(e, resume)]
 
@@ -200,6 +207,7 @@ class Fold:
             best=self._best,
             evals=tuple(self._evals),
             ratings=tuple(self._ratings),
+            leagues=tuple(self._leagues),
             checkpoints=tuple(self._checkpoints),
             matches=tuple(self._matches),
             curriculum=self._curriculum,

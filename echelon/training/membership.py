@@ -20,7 +20,7 @@ from echelon.arena.founding import begin
 from echelon.arena.league import League, LeagueEntry
 from echelon.arena.rounds import Listeners, play_rounds
 from echelon.arena.settings import ArenaConfig
-from echelon.arena.standings import matches, shift_of
+from echelon.arena.standings import matches, shift_of, standings
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import game_of, signature_of, submit
 from echelon.rl.build import FlatPolicy
@@ -209,6 +209,7 @@ class Membership:
     def _said(self, store: Store, entry_id: str, job: str, began: float) -> EventLeague:
         counters, target = self.session.counters, self.source.target
         entry = store.league().entry(entry_id)
+        places = [row["id"] for row in standings(store)]
         results: dict[str, dict[str, float]] = {}
         for match in matches(store, entry=entry_id):
             if match["job"] != job or match["state"] != "played":
@@ -226,6 +227,8 @@ class Membership:
             rating=entry.rating.rating + shift_of(store),
             rd=entry.rating.rd,
             games=entry.games,
+            rank=places.index(entry_id) + 1 if entry_id in places else 0,
+            ranked=len(places),
             promoted=entry.kind == "commander",
             target=target or "",
             target_win_rate=self.source.target_win_rate if target else math.nan,

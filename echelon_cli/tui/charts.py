@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.axis import TINY, Range, data_range, hold_end, hold_range
 from echelon_cli.tui.canvas import Canvas
-from echelon_cli.tui.cells import Grid, Span, fit
+from echelon_cli.tui.cells import Grid, Span
 from echelon_cli.tui.curves import Curves
 from echelon_cli.tui.format import LABEL_WIDTH, axis_label, count, duration, log_label, measured
 from echelon_cli.tui.look import Look
@@ -273,7 +273,8 @@ def _ends(grid: Grid, held: Held, sight: Sight, left: int, right: int) -> None:
     row = grid.height - 1
     low, high = sight.shown(held.end)
     grid.put(left, row, position(low, sight, unit=False), "dim")
-    end = fit(position(high, sight), right - left - 2)
+    room = right - left - 2
+    end = next((text for unit in (True, False) if len(text := position(high, sight, unit=unit)) <= room), "")
     grid.right(right, row, end, "dim")
     if sight.cross is not None:
         text = position(sight.cross, sight, unit=False)

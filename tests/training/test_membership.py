@@ -59,6 +59,7 @@ def test_a_run_submits_what_it_becomes_and_meets_it_later(small_run, tmp_path):
     last = of(events, EventUpdate)[-1].update
     wanted = [f"iron-fox u{n}" for n in (*range(0, last, 2), last)]
     assert [e.name for e in said] == wanted and set(entries(tmp_path)) == set(wanted)
+    assert all(1 <= e.rank <= e.ranked for e in said) and said[-1].ranked > said[0].ranked
     assert all(e.entry_kind == "candidate" and e.update == int(e.name.rpartition("u")[2]) for e in said)
     assert {"candidate:iron-fox u0", "heuristic:easy"} <= met(events)
     assert not any(name.startswith("candidate:iron-fox") for name in said[0].pool), "oneself is nobody to meet"

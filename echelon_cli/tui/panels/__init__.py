@@ -12,18 +12,16 @@ from echelon_cli.tui.charts import Chart, Series
 from echelon_cli.tui.format import measured, percent, speed
 from echelon_cli.tui.layout import Place
 from echelon_cli.tui.panels.bars import PanelOutcomes, PanelParts, PanelSpeed
-from echelon_cli.tui.panels.base import Panel, PanelChart
+from echelon_cli.tui.panels.base import SURE, Panel, PanelChart
 from echelon_cli.tui.panels.machine import PanelMachine
 from echelon_cli.tui.panels.places import PanelHeat
+from echelon_cli.tui.panels.rank import PanelRank
 from echelon_cli.tui.panels.rivals import PanelOpponents
 from echelon_cli.tui.panels.texts import PanelCurriculum, PanelLog
 from echelon_cli.tui.plot import Mark
 
 PAGES: tuple[str, ...] = ("results", "learning", "battles", "progress", "machine")
 """Pages of a small screen, in the order of their keys."""
-
-SURE = 1.96
-"""Standard errors of a 95 % interval."""
 
 DASH = 3
 """Columns of dots in a dash of second curves."""
@@ -127,9 +125,10 @@ PANELS: dict[str, PanelRow] = {
         make=chart(Series(metric="elo", label="Elo", raw=False), marks=ratings, marks_label="newest"),
     ),
     "heat": PanelRow(title="places", page="battles", make=PanelHeat),
+    "league": PanelRow(title="league", page="progress", units=1, make=PanelRank),
     "curriculum": PanelRow(title="curriculum", page="progress", units=1, make=PanelCurriculum),
     "machine": PanelRow(title="machine", page="machine", units=1, make=PanelMachine),
-    "log": PanelRow(title="log", page="machine", units=4, make=PanelLog),
+    "log": PanelRow(title="log", page="machine", units=3, make=PanelLog),
 }
 
 PREVIEW: tuple[str, ...] = ("wins", "return", "speed", "gradient")

@@ -13,6 +13,9 @@ from echelon_cli.tui.charts import Chart, Held, draw_chart
 from echelon_cli.tui.messages import RunView
 from echelon_cli.tui.sight import Sight
 
+SURE = 1.96
+"""Standard errors of a 95 % interval."""
+
 INSIDE = 2
 """Cells between the edge of a panel and what it shows."""
 

@@ -23,6 +23,7 @@ from echelon.telemetry.events import (
     EventEnd,
     EventEpisodes,
     EventEval,
+    EventLeague,
     EventRating,
     EventStart,
     EventUpdate,
@@ -115,6 +116,7 @@ def events(updates: int, *, seed: int = 7, planned: int = 440) -> Iterator[Event
                 time=event.time, update=number, global_step=event.global_step, name=f"past:{number}", elo=event.elo,
                 elo_error=25.0,
             )  # fmt: skip
+            yield league_event(number, event.global_step, event.elo)
             yield EventCheckpoint(
                 time=event.time, update=number, global_step=event.global_step,
                 path=f"checkpoints/step-{event.global_step}", reason="best",
@@ -127,6 +129,15 @@ def eval_event(update: int, wins: float) -> EventEval:
         time=BEGAN + 5 + update * SECONDS_AN_UPDATE, update=update, global_step=update * STEPS_AN_UPDATE,
         opponent=OPPONENT, episodes=80, win_rate=wins, loss_rate=1 - wins,
         win_low=max(0.0, wins - 0.1), win_high=min(1.0, wins + 0.1), is_best=True,
+    )  # fmt: skip
+
+
+def league_event(update: int, step: int, elo: float) -> EventLeague:
+    """A snapshot of a run whose first but one was good enough to be promoted."""
+    return EventLeague(
+        time=BEGAN + 5 + update * SECONDS_AN_UPDATE, update=update, global_step=step, name=f"amber-jackal u{update}",
+        entry=f"e{update}", entry_kind="candidate", rating=1150.0 + 0.5 * elo, rd=90.0 - 0.2 * update, games=24,
+        rank=max(1, 9 - update // EVAL_EVERY), ranked=9 + update // EVAL_EVERY, promoted=update == 2 * EVAL_EVERY,
     )  # fmt: skip
 
 

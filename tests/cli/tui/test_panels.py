@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.telemetry.events import EventAlert, EventUpdate
+from echelon.telemetry.events import EventAlert, EventResume, EventUpdate
 from echelon.telemetry.snapshot import Fold, RunSnapshot
 from echelon_cli.tui.curves import History
 from echelon_cli.tui.look import make_look
@@ -22,7 +22,9 @@ from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, phase_shares,
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.header import SHORT, TALL, Header
 from echelon_cli.tui.panels.machine import draw_machine
+from echelon_cli.tui.panels.rank import draw_rank
 from echelon_cli.tui.panels.texts import draw_levers, draw_log, wrap
+from echelon_cli.tui.sight import PLAIN
 from tests.cli.tui.canned import events, log_lines, update_event
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -146,6 +148,21 @@ def test_a_lever_that_is_no_share_has_no_bar():
 def test_a_lever_that_is_a_range_fits_beside_its_name():
     text = draw_levers({"map_size_range": [50, 60], "packs_per_team_range": (1, 1)}, "", 18, 2, LOOK).text()
     assert [line.split() for line in text.splitlines()] == [["map", "size", "50-60"], ["packs", "per", "team", "1"]]
+
+
+def test_a_place_in_the_league_is_told_with_its_doubt_and_the_last_promotion():
+    fold = Fold(event for event in events(250) if event.kind in ("update", "league"))
+    told, curves = fold.snapshot().leagues, canned_view(250).curves
+    assert [event.update for event in told] == [50, 100, 150, 200, 250]
+    text = draw_rank(told, curves, (36, 20), LOOK, PLAIN).text()
+    newest = told[-1]
+    assert f"{newest.rating:.0f} ±{1.96 * newest.rd:.0f}" in text and "rank 4 of 14" in text
+    assert "promoted at update 100" in text and any("⠀" < char <= "⣿" for char in text)
+    assert "none promoted yet" in draw_rank(told[:1], curves, (36, 20), LOOK, PLAIN).text()
+    narrow = draw_rank(told, curves, (11, 8), make_look("ascii", colour=False), PLAIN).text()
+    assert narrow.isascii() and all(len(line) <= 11 for line in narrow.splitlines()) and "rank 4 of" in narrow
+    fold.add(EventResume(update=120, global_step=told[1].global_step))
+    assert [event.update for event in fold.snapshot().leagues] == [50, 100]
 
 
 def test_log_lines_lose_their_date_while_it_is_the_newest_one():

@@ -337,7 +337,7 @@ def test_alerts_are_counted_in_the_head(watch, home):
     paths = make_run(home, "20260101-090000-quickstart-noble-yak", updates=8, alerts=2, ended="stopped")
 
     async def scene(user):
-        await user.until("2 alerts", "No space left on", "device (1)")
+        await user.until("2 alerts", "could not be written", "device (1)")
 
     watch(scene, run=paths)
 
