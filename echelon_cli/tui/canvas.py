@@ -16,6 +16,19 @@ BRAILLE_BASE = 0x2800
 BRAILLE_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Bit of the dot in each column and row, top to bottom."""
 
+
+def _stretches(bits: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the bits of the dots from one row of a cell's column to another, by both."""
+    rows = range(len(bits))
+    return tuple(tuple(sum(bits[first : last + 1]) for last in rows) for first in rows)
+
+
+STRETCHES: dict[Detail, tuple[tuple[tuple[int, ...], ...], ...]] = {
+    detail: tuple(map(_stretches, BRAILLE_BITS if detail == "braille" else (tuple(1 << y for y in range(rows)),)))
+    for detail, (_, rows) in DOTS.items()
+}
+"""Bits of a stretch of dots within a cell, by column, first and last row."""
+
 BLOCK_CHARS = " ▀▄█"
 """By bits: upper half, lower half."""
 
@@ -32,7 +45,7 @@ class Canvas:
         self.columns, self.rows = DOTS[detail]
         self.cells_wide, self.cells_high = width, height
         self.width, self.height = width * self.columns, height * self.rows
-        self.bits = BRAILLE_BITS if detail == "braille" else (tuple(1 << row for row in range(self.rows)),)
+        self.stretches = STRETCHES[detail]
         self._layers: list[Layer] = []
 
     def layer(self, role: str, *, alone: bool = False) -> Layer:
@@ -74,12 +87,16 @@ class Layer:
     def vertical(self, x: int, y1: int, y2: int) -> None:
         """Set the dots of a column from ``y1`` to ``y2``, both included and in any order."""
         c, cells = self._canvas, self.cells
-        if not 0 <= x < c.width:
+        first, last = (y1, y2) if y1 <= y2 else (y2, y1)
+        first, last = max(first, 0), min(last, c.height - 1)
+        if not 0 <= x < c.width or first > last:
             return
-        column, bits, rows = x // c.columns, c.bits[x % c.columns], c.rows
-        for y in range(max(0, min(y1, y2)), min(c.height - 1, max(y1, y2)) + 1):
-            place = y // rows * c.cells_wide + column
-            cells[place] = cells.get(place, 0) | bits[y % rows]
+        (top, above), (bottom, below) = divmod(first, c.rows), divmod(last, c.rows)
+        column, stretches = x // c.columns, c.stretches[x % c.columns]
+        for row in range(top, bottom + 1):
+            place = row * c.cells_wide + column
+            bits = stretches[above if row == top else 0][below if row == bottom else -1]
+            cells[place] = cells.get(place, 0) | bits
 
     def horizontal(self, y: int, every: int) -> None:
         """Set every so many dots of a row."""
