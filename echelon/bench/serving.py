@@ -39,7 +39,7 @@ EVERY_S = 0.5
 """Time between chunks, four times as fast as play [s]."""
 JOIN_S, LAST_S = 60.0, 60.0
 """Longest that viewers may take to join, and the last chunk to reach them all [s]."""
-RUN, NAME = "20260101-000000-bench-calm-otter", "live.ecr"
+RUN = "20260101-000000-bench-calm-otter"
 KIB = 1024
 
 
@@ -171,8 +171,11 @@ def server_load() -> Iterator[Any]:
 
 def measure(home: Path, base: str, server: int) -> dict[str, Any]:
     """Measure both halves once."""
-    growing = Growing(home / "whole.ecr", home / RUN / "replays" / NAME)
-    ident = found(base)
+    replays = home / RUN / "replays"
+    # a name of its own: for a second, a server tells of a file what it knew of the last one of that name
+    live = replays / f"live-{time.monotonic_ns()}.ecr"
+    growing = Growing(home / "whole.ecr", live)
+    ident = found(base, live.name)
     calm, seconds = asyncio.run(watched(base, ident, growing, CHUNKS // 2 - 1))
     before = peak_mib(server)
     hostile = multiprocessing.get_context("spawn").Process(target=attack, args=(base, ident), daemon=True)
@@ -182,7 +185,7 @@ def measure(home: Path, base: str, server: int) -> dict[str, Any]:
     finally:
         hostile.terminate()
         hostile.join()
-    (home / RUN / "replays" / NAME).unlink()
+    live.unlink()
     return {
         "per_s": len(calm) / seconds,
         "unit": "chunks",
@@ -193,13 +196,14 @@ def measure(home: Path, base: str, server: int) -> dict[str, Any]:
     }
 
 
-def found(base: str) -> str:
-    """Return the id of the match, once the server has seen it."""
+def found(base: str, name: str) -> str:
+    """Return the id of the match in a file, once the server has seen it."""
     until = time.monotonic() + JOIN_S
     while time.monotonic() < until:
         with urllib.request.urlopen(f"{base}api/v1/matches") as reply:
-            if rows := json.loads(reply.read())["matches"]:
-                return str(rows[0]["id"])
+            rows = json.loads(reply.read())["matches"]
+        if own := [row["id"] for row in rows if row["file"] == name]:
+            return str(own[0])
         time.sleep(EVERY_S)
     raise RuntimeError("the server does not find the match")
 
