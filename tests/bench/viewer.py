@@ -7,19 +7,15 @@ decoded. Not a test: run it on an idle machine.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from echelon.server.catalogue import match_id
-from tests.browser.conftest import FLAGS, RUN, TIMEOUT_MS, chromium
+from tests.browser.conftest import FLAGS, RUN, TIMEOUT_MS, chromium, served
 from tests.browser.player import open_match
 
 FRAMES = 300
@@ -63,30 +59,6 @@ CHUNKS = """async () => {
 
 def median(values: list[float]) -> float:
     return round(sorted(values)[len(values) // 2], 2)
-
-
-@contextmanager
-def served(home: Path) -> Iterator[str]:
-    """A server over ``home`` on a thread that ends with the process; gives its address."""
-    from aiohttp import web
-
-    from echelon.server.app import make_app, open_socket
-    from echelon.server.security import Access
-
-    bound = open_socket("127.0.0.1", None)
-    port = bound.getsockname()[1]
-    loop = asyncio.new_event_loop()
-    runner = web.AppRunner(make_app(home, Access("127.0.0.1", port)), access_log=None)
-
-    def serve() -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_until_complete(runner.setup())
-        loop.run_until_complete(web.SockSite(runner, bound).start())
-        loop.run_forever()
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield f"http://127.0.0.1:{port}"
-    loop.call_soon_threadsafe(loop.stop)
 
 
 def figures(page: Any, address: str, match: str, quality: str) -> dict[str, Any]:

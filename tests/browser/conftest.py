@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="session")
-def address(home: Path) -> Iterator[str]:
-    """A server over ``home``, on a thread of its own."""
+@contextmanager
+def served(home: Path) -> Iterator[str]:
+    """A server over ``home``, on a thread of its own; gives its address."""
     from aiohttp import web
 
     from echelon.server.app import make_app, open_socket
@@ -92,6 +93,13 @@ def address(home: Path) -> Iterator[str]:
     asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(STOP_S)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(STOP_S)
+
+
+@pytest.fixture(scope="session")
+def address(home: Path) -> Iterator[str]:
+    """A server over ``home``."""
+    with served(home) as where:
+        yield where
 
 
 @pytest.fixture(scope="module")
