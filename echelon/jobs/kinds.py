@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from echelon.jobs.process import PYTHON_MODULE
 
 RANKS = "echelon.jobs.ranks"
 """Starts several processes of a kind."""
@@ -22,7 +23,7 @@ class JobKind:
     def command(self, run: Path, arguments: Sequence[str] = (), processes: int = 1) -> list[str]:
         """Return the argv of what does the work for the run in folder ``run``: one process, or several together."""
         together = [RANKS, str(processes)] if processes > 1 else []
-        return [sys.executable, "-m", *together, self.module, str(run), *arguments]
+        return [*PYTHON_MODULE, *together, self.module, str(run), *arguments]
 
 
 KINDS: dict[str, JobKind] = {

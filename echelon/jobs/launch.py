@@ -12,7 +12,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 from echelon.jobs import control
 from echelon.jobs.exits import last_line
 from echelon.jobs.kinds import JobKind
-from echelon.jobs.process import identity_from, is_alive, send_signal
+from echelon.jobs.process import PYTHON_MODULE, identity_from, is_alive, send_signal
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.jobs.status import JobStatus, job_status
 from echelon.jobs.supervisor import FAILED, READY
@@ -66,7 +65,7 @@ def _spawn(paths: RunPaths, command: Sequence[str]) -> str:
     with open(reader, "rb", buffering=0) as answers:
         try:
             with open(paths.log_supervisor, "ab", buffering=0) as log:
-                argv = [sys.executable, "-m", "echelon.jobs.supervisor", "--ready-fd", str(writer), str(paths.root)]
+                argv = [*PYTHON_MODULE, "echelon.jobs.supervisor", "--ready-fd", str(writer), str(paths.root)]
                 child = subprocess.Popen(
                     [*argv, *command],
                     stdin=subprocess.DEVNULL,

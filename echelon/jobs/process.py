@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,9 @@ GONE = ("zombie", "dead", "")
 """States of a process that does nothing any more."""
 
 STOPPED = ("stopped", "tracing-stop")
+
+PYTHON_MODULE = (sys.executable, "-P", "-m")
+"""Runs a module of ours, though files with the names of modules may lie in the folder a command was typed in."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from echelon.jobs.process import PYTHON_MODULE
+
 POLL_S = 0.1
 GRACE_S = 10.0
 """How long the others may take to end by themselves once one has."""
@@ -76,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the processes to their end; die of the signal that the failed one died of."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    code = wait(start(int(argv[0]), [sys.executable, "-m", *argv[1:]]))
+    code = wait(start(int(argv[0]), [*PYTHON_MODULE, *argv[1:]]))
     if code < 0:
         if -code not in UNCATCHABLE:
             signal.signal(-code, signal.SIG_DFL)

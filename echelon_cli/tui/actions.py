@@ -10,11 +10,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from echelon.jobs import control
+from echelon.jobs.process import PYTHON_MODULE
 from echelon.jobs.status import job_status
 from echelon.runs import HOME_VARIABLE, RunPaths
 
@@ -73,7 +73,7 @@ def begin(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None
 
 def play_round(home: Path) -> Answer:
     """Begin a round of the league in the background, as the command does."""
-    words = [sys.executable, "-m", "echelon_cli.main", "arena", "run", "--detach", "--json"]
+    words = [*PYTHON_MODULE, "echelon_cli.main", "arena", "run", "--detach", "--json"]
     done = subprocess.run(
         words, stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, HOME_VARIABLE: str(home)}
     )

@@ -7,11 +7,11 @@ import json
 import os
 import select
 import subprocess
-import sys
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
+from echelon.jobs.process import PYTHON_MODULE
 from echelon.runs import HOME_VARIABLE
 
 START_LIMIT_S = 20.0
@@ -67,7 +67,7 @@ class Viewing:
         """Start a server and return its address; ``ValueError`` says why it did not start."""
         self.close()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "echelon_cli.main", "serve", "--json"],
+            [*PYTHON_MODULE, "echelon_cli.main", "serve", "--json"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

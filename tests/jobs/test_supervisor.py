@@ -42,6 +42,13 @@ def test_a_job_starts_and_stops_under_any_folder_name(hostile_home, start):
     assert until(paths, "stopped").checkpoint
 
 
+def test_a_job_runs_from_a_folder_whose_files_have_the_names_of_modules(start, tmp_path, monkeypatch):
+    for name in ("queue", "json", "echelon"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the folder was imported')\n")
+    monkeypatch.chdir(tmp_path)
+    assert until(start("short"), "completed").exit_code == 0
+
+
 def test_stopping_saves_and_ends_stopped(start):
     paths = start()
     until(paths, "running")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from echelon.arena import database
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import Played, Store, StoreError, league_path
+from echelon.jobs.process import PYTHON_MODULE
 from echelon_cli.tui.league import LeagueFollower, read_league
 from echelon_cli.tui.look import make_look
 from echelon_cli.tui.panels.standings import (
@@ -196,4 +196,4 @@ def test_who_has_no_league_is_told_and_can_play_a_round(watch, home, monkeypatch
         await user.until("plays a round")
 
     watch(scene)
-    assert asked == [([sys.executable, "-m", "echelon_cli.main", "arena", "run", "--detach", "--json"], str(home))]
+    assert asked == [([*PYTHON_MODULE, "echelon_cli.main", "arena", "run", "--detach", "--json"], str(home))]
