@@ -1,0 +1,45 @@
+"""Learning that fits into every run of the tests: a small battle, won by the end though not at the start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from echelon.config import EvalConfig, OpponentConfig, WorldConfig
+from echelon.presets import quickstart
+from echelon.telemetry.events import Event, EventEpisodes, EventEval
+from echelon.training.loop import run
+
+STEPS = 200_000
+EDGE = 30
+"""Of the map [vox]."""
+SECONDS = 20.0
+"""Of a battle."""
+SHARE = 5
+"""One part in so many of the training is compared at either end; some 500 battles are played in all."""
+
+
+def test_a_tiny_battle_is_learned():
+    base = quickstart()
+    opponents = OpponentConfig(skill="trivial", weapon_prob_start=0.2, weapon_prob_end=0.2)
+    world = WorldConfig(size_x=EDGE, size_y=EDGE, size_z=16)
+    config = replace(
+        base,
+        num_envs=32,
+        bank_maps=16,
+        total_steps=STEPS,
+        max_minutes=0.0,
+        env=replace(base.env, world=world, max_episode_seconds=SECONDS),
+        ppo=replace(base.ppo, rollout_steps=32, num_minibatches=8, update_epochs=2),
+        opponents=opponents,
+        eval=EvalConfig(every_updates=0, seeds=10, skill="trivial", weapon_prob=0.2, record_seeds=0),
+    )
+    seen: list[Event] = []
+    run(config, seen.append, lambda: False)
+    ended = [e for e in seen if isinstance(e, EventEpisodes)]
+    first, last = (
+        sum(e.wins for e in part) / sum(e.count for e in part)
+        for part in (ended[: len(ended) // SHARE], ended[-len(ended) // SHARE :])
+    )
+    before, after = (e for e in seen if isinstance(e, EventEval))
+    assert first <= 0.35 and last >= 0.6, f"{first:.0%} of the first battles were won and {last:.0%} of the last"
+    assert before.win_rate <= 0.3 and after.win_rate >= 0.65, f"{before.win_rate:.0%} held out, then {after.win_rate:.0%}"
