@@ -2,8 +2,9 @@
 
 Rows are grouped by policy and computed in blocks of one fixed size, padded where need be. A block's shape never
 changes, so neither does what comes out of it: a row gets the same action to the last bit whatever it is computed
-beside, and many policies of a few rows cost about what one of many rows does. Shapes: ``N row, D column, A action, H
-hidden``.
+beside, and many policies of a few rows cost about what one of many rows does. (Of layers with fewer than 16 outputs,
+the numbers in a vector register, some processors sum each row by its place.)
+Shapes: ``N row, D column, A action, H hidden``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -20,6 +22,7 @@ from torch import Tensor
 from echelon.config import require
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.recorded import Act, record_act
 
 BLOCK_ROWS = 40
 """Rows of a block: eight packs. Smaller ones waste time between operations, larger ones on padding."""
@@ -113,6 +116,7 @@ class _Block:
     """Rows of one policy that are computed together."""
 
     policy: FlatPolicy
+    act: Act
     device: torch.device
     rows: Tensor
     """Row numbers ``[BLOCK_ROWS]``; behind the first ``count`` the last is repeated."""
@@ -135,7 +139,11 @@ class GroupedPolicies:
         self._states: dict[torch.device, LSTMState] = {}
         self._fresh = torch.ones(rows, device=self.device)
         """1 where an episode begins."""
-        self._blocks: list[_Block] | None = None
+        self._blocks: dict[bool, list[_Block]] = {}
+        """By whether actions are drawn."""
+        self._acts: dict[bool, WeakKeyDictionary[FlatPolicy, Act]] = {
+            draws: WeakKeyDictionary() for draws in (False, True)
+        }
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="policy") if threads > 1 else None
 
     def assign(self, rows: Sequence[int] | Tensor, policy: FlatPolicy | None) -> None:
@@ -145,7 +153,7 @@ class GroupedPolicies:
             raise ValueError(f"policy has {policy.action_dim} action columns, wanted {self.action_dim}")
         for row in chosen:
             self._flown_by[row] = policy
-        self._blocks = None
+        self._blocks.clear()
         self.begin(chosen)
 
     def begin(self, rows: Sequence[int] | Tensor) -> None:
@@ -173,7 +181,7 @@ class GroupedPolicies:
         ``noise [N, W]`` is the standard normal draw, of which each policy takes the columns it needs; without it
         policies fly their mean action. Actions that are not finite become 0 and their rows ``bad``.
         """
-        blocks = self._grouped()
+        blocks = self._grouped(draws=noise is not None)
 
         def fly(block: _Block) -> None:
             with torch.inference_mode():
@@ -187,24 +195,26 @@ class GroupedPolicies:
         self._fresh.zero_()
         return self.actions
 
-    def _grouped(self) -> list[_Block]:
-        if self._blocks is None:
+    def _grouped(self, *, draws: bool) -> list[_Block]:
+        if draws not in self._blocks:
             of: dict[int, tuple[FlatPolicy, list[int]]] = {}
             for row, policy in enumerate(self._flown_by):
                 if policy is not None:
                     of.setdefault(id(policy), (policy, []))[1].append(row)
-            self._blocks = [
-                self._block(policy, rows[start : start + BLOCK_ROWS])
+            self._blocks[draws] = [
+                self._block(policy, rows[start : start + BLOCK_ROWS], draws)
                 for policy, rows in of.values()
                 for start in range(0, len(rows), BLOCK_ROWS)
             ]
-        return self._blocks
+        return self._blocks[draws]
 
-    def _block(self, policy: FlatPolicy, rows: list[int]) -> _Block:
+    def _block(self, policy: FlatPolicy, rows: list[int], draws: bool) -> _Block:
+        if policy not in self._acts[draws]:
+            self._acts[draws][policy] = record_act(policy, BLOCK_ROWS, draws=draws)
         device = _device_of(policy)
         self._state(device, policy.lstm_hidden_dim)
         padded = rows + [rows[-1]] * (BLOCK_ROWS - len(rows))
-        return _Block(policy, device, torch.tensor(padded, device=self.device), len(rows))
+        return _Block(policy, self._acts[draws][policy], device, torch.tensor(padded, device=self.device), len(rows))
 
     def _state(self, device: torch.device, width: int) -> LSTMState:
         """Return the states of all rows on a device, at least ``width`` wide."""
@@ -225,7 +235,7 @@ class GroupedPolicies:
         before = LSTMState(*(part.index_select(1, there)[:, :, :width] for part in states))
         drawn = None if noise is None else noise.index_select(0, rows)[:, : policy.noise_dim].to(block.device)
         seen, fresh = obs.index_select(0, rows).to(block.device), self._fresh.index_select(0, rows).to(block.device)
-        action, after = policy.act(seen, before, fresh, drawn)
+        action, after = block.act(seen, before, fresh, drawn)
         mine, action = rows[: block.count], action[: block.count].to(self.device)
         finite = torch.isfinite(action).all(1)
         self.bad[mine] = ~finite

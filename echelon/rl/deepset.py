@@ -7,6 +7,10 @@ Shapes: ``B sets, N slots, F entity features, H hidden, O output``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -54,8 +58,7 @@ class DeepSetEncoder(nn.Module):
 
     def _sum_packed(self, entities: Tensor, keep: Tensor) -> Tensor:
         rows, slots = keep.nonzero(as_tuple=True)
-        count = rows.numel()
-        filler = bucket(count) - count
+        count, filler = _filler(rows)
         rows, slots = functional.pad(rows, (0, filler)), functional.pad(slots, (0, filler))
         weight = keep[rows, slots]
         weight[count:] = 0.0
@@ -78,6 +81,31 @@ def bucket(count: int) -> int:
     return max(1, -(-count // step)) * step
 
 
+_traces_pack: ContextVar[bool] = ContextVar("traces_pack", default=False)
+
+
+@contextmanager
+def packing_traces() -> Iterator[None]:
+    """Have what is traced meanwhile pack as well: it runs on a CPU alone, and its shapes depend on its input."""
+    token = _traces_pack.set(True)
+    try:
+        yield
+    finally:
+        _traces_pack.reset(token)
+
+
+def _filler(rows: Tensor) -> tuple[int, int]:
+    """Return how many packed ``rows [P]`` there are, and how many more fill them up."""
+    if torch.jit.is_tracing():  # pyright: ignore
+        # both are recorded as numbers to be computed; what is recorded knows no branch, and no kernel per shape
+        count = rows.shape[0]
+        return count, -count % MIN_BUCKET
+    count = rows.numel()
+    return count, bucket(count) - count
+
+
 def _may_pack(entities: Tensor) -> bool:
-    """Say whether shapes may depend on data here: not inside a compiled, captured or traced region."""
-    return entities.device.type == "cpu" and not torch.compiler.is_compiling() and not torch.jit.is_tracing()  # pyright: ignore
+    """Say whether shapes may depend on data here: not inside a compiled or captured region, nor one to be exported."""
+    if entities.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    return _traces_pack.get() or not torch.jit.is_tracing()  # pyright: ignore

@@ -10,7 +10,7 @@ from echelon.config import ModelConfig
 from tests.arena.policy_files import SMALL, policy, shape_of
 
 SHAPE = shape_of(SMALL)
-WIDE = ModelConfig(hidden_dim=8, lstm_hidden_dim=16)
+WIDE = ModelConfig(hidden_dim=16, lstm_hidden_dim=32)
 
 
 class Tracked:
@@ -136,7 +136,7 @@ def test_rows_that_nobody_flies_cost_nothing_and_keep_still():
     grouped = GroupedPolicies(3 * BLOCK_ROWS, SHAPE["action_dim"])
     grouped.assign(range(BLOCK_ROWS + 1), policy(1))
     grouped.act(torch.randn(3 * BLOCK_ROWS, SHAPE["obs_dim"]))
-    assert [block.count for block in grouped._grouped()] == [BLOCK_ROWS, 1]
+    assert [block.count for block in grouped._grouped(draws=False)] == [BLOCK_ROWS, 1]
     assert grouped.actions[: BLOCK_ROWS + 1].any(1).all() and not grouped.actions[BLOCK_ROWS + 1 :].any()
     with pytest.raises(ValueError, match="is flown by nobody"):
         grouped.state_of(BLOCK_ROWS + 1)
@@ -156,7 +156,7 @@ def test_states_live_where_their_policy_does():
     grouped = GroupedPolicies(4, SHAPE["action_dim"])
     grouped.assign(range(2), policy(1))
     grouped.assign(range(2, 4), policy(2).to("meta"))
-    grouped._grouped()
+    grouped._grouped(draws=False)
     assert {str(device) for device in grouped._states} == {"cpu", "meta"}
     assert grouped.state_of(0).h.device.type == "cpu" and grouped.state_of(3).h.device.type == "meta"
 

@@ -42,4 +42,4 @@ def test_a_tiny_battle_is_learned():
     )
     before, after = (e for e in seen if isinstance(e, EventEval))
     assert first <= 0.35 and last >= 0.6, f"{first:.0%} of the first battles were won and {last:.0%} of the last"
-    assert before.win_rate <= 0.3 and after.win_rate >= 0.65, f"{before.win_rate:.0%} held out, then {after.win_rate:.0%}"
+    assert before.win_rate <= 0.3 and after.win_rate >= 0.65, f"{before.win_rate:.0%}, then {after.win_rate:.0%}"
