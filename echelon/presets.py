@@ -30,24 +30,24 @@ GAMMA = 0.99
 
 
 def quickstart() -> RunConfig:
-    """Two cores and minutes: 5v5 on 60x60x20 maps against the baseline pilot, partial observation."""
+    """Two cores and minutes: 5v5 on 60x60x20 maps against easy and medium pilots, partial observation."""
     return RunConfig(
         preset="quickstart",
         num_envs=64,
         bank_maps=64,
         total_steps=8_000_000,
-        max_minutes=10.0,
+        max_minutes=15.0,
         save_every=25,
         env=_env(60),
         model=ModelConfig(init_log_std=-0.5),
         ppo=_ppo(),
-        opponents=OpponentConfig(weapon_prob_start=0.2, weapon_prob_end=0.2),
-        eval=EvalConfig(every_updates=50, weapon_prob=0.2),
+        opponents=_levels(easy=1.0, medium=1.0),
+        eval=EvalConfig(every_updates=50, skill="easy"),
     )
 
 
 def standard() -> RunConfig:
-    """Two to eight cores and an hour: 5v5 on maps that grow to 100x100x20, up the ladder of scripted pilots."""
+    """Two to eight cores and an hour: 5v5 on maps that grow to 100x100x20, against easy, medium and hard pilots."""
     return RunConfig(
         preset="standard",
         num_envs=64,
@@ -59,10 +59,9 @@ def standard() -> RunConfig:
         env=_env(100),
         model=ModelConfig(init_log_std=-0.5),
         ppo=_ppo(),
-        opponents=_ladder(),
+        opponents=_levels(easy=1.0, medium=2.0, hard=1.0),
         curriculum=CurriculumConfig(
-            maps=True, map_small_min=50, map_small_max=60, map_large_min=80, map_large_max=100, team_alpha_end=0.7,
-            ladder=True,
+            maps=True, map_small_min=50, map_small_max=60, map_large_min=80, map_large_max=100
         ),
         eval=EvalConfig(every_updates=50, seeds=20, skill="medium"),
     )  # fmt: skip
@@ -84,8 +83,7 @@ def gpu() -> RunConfig:
         env=_env(100, num_packs=2),
         model=ModelConfig(hidden_dim=128, lstm_hidden_dim=256, init_log_std=-0.5),
         ppo=_ppo(capture=True),
-        opponents=_ladder(past=1.0, past_every_updates=50),
-        curriculum=CurriculumConfig(team_alpha_end=0.7, ladder=True),
+        opponents=_levels(easy=1.0, medium=2.0, hard=2.0, expert=1.0, past=2.0, past_every_updates=50),
         eval=EvalConfig(every_updates=50, skill="medium"),
     )
 
@@ -109,7 +107,7 @@ def duel() -> RunConfig:
 
 
 def skirmish() -> RunConfig:
-    """Two to eight cores and two hours: 10v10 on 100x100x20 maps, one pack a side before two, up the ladder."""
+    """Two to eight cores and two hours: 10v10 on 100x100x20 maps, one pack a side before two, against all levels."""
     return RunConfig(
         preset="skirmish",
         num_envs=32,
@@ -121,14 +119,14 @@ def skirmish() -> RunConfig:
         env=_env(100, num_packs=2),
         model=ModelConfig(init_log_std=-0.5),
         ppo=_ppo(),
-        opponents=_ladder(past=1.0),
-        curriculum=CurriculumConfig(packs=True, packs_two_at=500, packs_all_at=500, team_alpha_end=0.7, ladder=True),
+        opponents=_levels(easy=1.0, medium=2.0, hard=1.0, past=1.0),
+        curriculum=CurriculumConfig(packs=True, packs_two_at=500, packs_all_at=500),
         eval=EvalConfig(every_updates=50, seeds=20, skill="medium"),
     )
 
 
 def battle() -> RunConfig:
-    """Eight cores or a GPU and hours: 10v10 to 100v100 on 200x200x20 maps, two minutes a battle, up the ladder."""
+    """Eight cores or a GPU and hours: 10v10 to 100v100 on 200x200x20 maps, two minutes a battle, against all levels."""
     return RunConfig(
         preset="battle",
         num_envs=4,
@@ -143,8 +141,7 @@ def battle() -> RunConfig:
         env=_env(200, num_packs=20, packs_per_team_range=(2, 20), max_episode_seconds=120.0),
         model=ModelConfig(init_log_std=-0.5),
         ppo=_ppo(),
-        opponents=_ladder(),
-        curriculum=CurriculumConfig(team_alpha_end=0.7, ladder=True, gate_seeds=4, gate_episodes=8, gate_window=32),
+        opponents=_levels(easy=1.0, medium=2.0, hard=1.0),
         eval=EvalConfig(every_updates=200, seeds=4, skill="medium", at_start=False),
     )
 
@@ -165,7 +162,7 @@ def _ppo(**changes: Any) -> PPOConfig:
         "gamma": GAMMA,
         "ent_coef": 0.001,
         "ent_coef_end": 0.0,
-        "update_epochs": 1,
+        "update_epochs": 2,
         "rollout_steps": 64,
         "num_minibatches": 16,
         "tbptt_chunk_length": 32,
@@ -175,15 +172,22 @@ def _ppo(**changes: Any) -> PPOConfig:
     return PPOConfig(**{**dials, **changes})
 
 
-def _ladder(past: float = 0.0, **changes: Any) -> OpponentConfig:
-    """Return scripted pilots at full strength, weakest first; ``past`` selves to three of them by weight."""
+def _levels(past_every_updates: int = 25, **weights: float) -> OpponentConfig:
+    """Return opponents by these weights, names of ``MixConfig``, scripted ones pulling every trigger.
+
+    Levels side by side from the start: a policy that loses to the strong ones learns by the weak ones meanwhile, and one
+    that waited for its promotion from level to level was held back by it.
+    """
     return OpponentConfig(
-        skill="trivial", weapon_prob_start=1.0, mix=MixConfig(scripted=3.0, past=past), **changes
-    )  # fmt: skip
+        mix=MixConfig(**{"scripted": 0.0, **weights}),
+        past_every_updates=past_every_updates,
+        weapon_prob_start=1.0,
+        weapon_prob_end=1.0,
+    )
 
 
 def league() -> RunConfig:
-    """Two cores and an hour: quickstart's game in the league, scripted pilots pulling every trigger."""
+    """Two cores and an hour: quickstart's game in the league."""
     base = quickstart()
     return replace(
         base,

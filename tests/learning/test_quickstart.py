@@ -14,7 +14,7 @@ STEPS = 2_500_000
 
 
 @pytest.mark.slow
-def test_quickstart_beats_the_baseline_at_a_fifth_of_its_trigger_probability():
+def test_quickstart_beats_easy_pilots():
     seen: list[Event] = []
     run(replace(quickstart(), total_steps=STEPS, max_minutes=0.0), seen.append, lambda: False)
     evaluations = [e for e in seen if isinstance(e, EventEval)]

@@ -6,12 +6,14 @@ import pytest
 
 from echelon.ablations import ABLATIONS
 from echelon.jobs.config_layers import ConfigError, resolve
-from echelon.presets import get_preset
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
 from echelon_cli.commands.ablate import WHOLE, variants
 
+MIXED = {"curriculum.team_alpha_end": 0.7}
+"""What the standard preset lacks of all that can be taken away."""
 SMALL = {
+    **MIXED, "curriculum.ladder": True, "opponents.mix.scripted": 1.0,
     "num_envs": 2, "bank_maps": 1, "bank_refresh_every": 0, "threads": 1, "device": "cpu", "max_minutes": 0.0,
     "max_updates": 2, "env.world.size_x": 30, "env.world.size_y": 30, "env.world.size_z": 16,
     "env.max_episode_seconds": 6.0, "curriculum.map_small_min": 24, "curriculum.map_small_max": 26,
@@ -19,7 +21,7 @@ SMALL = {
     "ppo.tbptt_chunk_length": 8, "ppo.num_minibatches": 1, "eval.seeds": 1, "eval.every_updates": 0,
     "eval.at_start": False, "eval.record_seeds": 0, "curriculum.gate_seeds": 1,
 }  # fmt: skip
-"""The standard preset, which has everything that can be taken away, shrunk to a second."""
+"""The standard preset with everything that can be taken away, shrunk to a second."""
 
 
 def train(config):
@@ -62,9 +64,10 @@ def test_a_run_without_it_trains(name, whole):
 
 
 def test_the_whole_run_comes_first_and_changes_nothing():
-    plan = variants("standard", None, {}, None, [])
+    plan = variants("standard", None, MIXED, None, [])
     assert list(plan) == [WHOLE, *(f"no {name}" for name in ABLATIONS)]
-    assert plan[WHOLE][0].config == get_preset("standard") and plan[WHOLE][1] == {}
+    assert plan[WHOLE][0].config == resolve("standard", None, MIXED).config and plan[WHOLE][1] == {}
+    assert "no team-mixing" not in variants("standard", None, {}, None, [])
 
 
 def test_what_a_preset_has_not_is_left_out_unless_it_is_asked_for():

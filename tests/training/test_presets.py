@@ -36,8 +36,8 @@ def test_a_preset_learns_from_its_battles(name, tmp_path):
     first, second = (e for e in events if isinstance(e, EventUpdate))
     assert result.reason == "completed" and result.evaluation is not None and result.evaluation.episodes == 2
     assert 0 < first.global_step < second.global_step <= 2 * 3 * 2 * whole.env.team_size * 8
-    scripted = {f"heuristic:{skill}" for skill in ({*LEVELS} if name == "league" else {"legacy", "trivial"})}
-    assert set(second.opponents) <= {"self", "past:0", "past:1"} | scripted
+    wanted = {n for n in LEVELS if name == "league" or getattr(whole.opponents.mix, n, 0.0) > 0}
+    assert set(second.opponents) <= {"self", "past:0", "past:1"} | {f"heuristic:{level}" for level in wanted}
 
 
 @pytest.mark.parametrize("name", PRESETS)
