@@ -175,8 +175,8 @@ def _ppo(**changes: Any) -> PPOConfig:
 def _levels(past_every_updates: int = 25, **weights: float) -> OpponentConfig:
     """Return opponents by these weights, names of ``MixConfig``, scripted ones pulling every trigger.
 
-    Levels side by side from the start: a policy that loses to the strong ones learns by the weak ones meanwhile, and one
-    that waited for its promotion from level to level was held back by it.
+    Levels side by side from the start: a policy that loses to the strong ones learns by the weak ones meanwhile; one
+    that waited to be promoted from level to level was held back by it.
     """
     return OpponentConfig(
         mix=MixConfig(**{"scripted": 0.0, **weights}),

@@ -110,6 +110,9 @@ class LeagueSource(MixSource):
         entry = self._entries.get(name)
         return super().policy(name) if entry is None else self._held(entry)
 
+    def is_ready(self, name: str) -> bool:
+        return self._is_ready(name) if name in self._entries else super().is_ready(name)
+
     def release(self, in_use: Collection[str]) -> None:
         flying = {entry.entry_id for name in in_use if (entry := self._entries.get(name)) is not None}
         for entry_id in self._pinned - flying:

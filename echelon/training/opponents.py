@@ -56,6 +56,10 @@ class OpponentSource(Protocol):
         """Return the frozen policy of that name."""
         ...
 
+    def is_ready(self, name: str) -> bool:
+        """Say whether the policy of that name can be had; one that cannot is never drawn again."""
+        ...
+
     def release(self, in_use: Collection[str]) -> None:
         """Forget what is neither kept nor named here."""
         ...
@@ -98,6 +102,9 @@ class MixSource:
 
     def policy(self, name: str) -> FlatPolicy:
         return self._policies[name]
+
+    def is_ready(self, name: str) -> bool:
+        return name in self._policies
 
     def add(self, policy: FlatPolicy, update: int) -> str:
         """Keep a frozen copy of ``policy`` as it is now; beyond ``past_keep`` the pool is thinned evenly."""
@@ -225,6 +232,17 @@ class Opposition:
         if state["recurrent"] is not None:
             h, c = state["recurrent"]
             self._state = LSTMState(h.to(self.device), c.to(self.device))
+        flown = {name for name in self.names if name not in ("", SELF) and level_of(name) is None}
+        self._replace({name for name in sorted(flown) if not self.source.is_ready(name)})
+
+    def _replace(self, lost: Collection[str]) -> None:
+        """Have others, from a zero state, go on where these were met, whose policies are gone."""
+        envs = [e for e, name in enumerate(self.names) if name in lost]
+        if envs:
+            self.done[torch.isin(self.env.env_of_opponent_row, torch.tensor(envs, device=self.device))] = 1.0
+            for e in envs:
+                self.names[e] = self.source.draw(e, self.episodes[e])
+                self.episodes[e] += 1
         self._assign()
 
     def _draw(self, envs: Sequence[int] | range) -> None:

@@ -89,6 +89,9 @@ class FixedSource:
     def policy(self, name: str) -> FlatPolicy:
         return self._policies[name]
 
+    def is_ready(self, name: str) -> bool:
+        return name in self._policies
+
     def release(self, in_use: Collection[str]) -> None:
         """Keep everything: nothing here goes out of use."""
 

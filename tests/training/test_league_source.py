@@ -198,6 +198,29 @@ def test_a_resumed_source_goes_on_with_the_pool_it_had(opened):
     assert (again.rating, again.games, again.pool) == (first.rating, first.games, first.pool)
 
 
+def test_where_the_opponent_of_a_resumed_run_is_gone_another_goes_on_from_a_zero_state(opened):
+    held = league(entry("a"), entry("b"))
+    env = FakeEnv(6, learners="blue", opponents="red")
+    first = Opposition(env, source(held), ShardPool(1))
+    env.reset()
+    first.begin()
+    first.act()
+    env.step()
+    first.after_step(torch.zeros(6, dtype=torch.bool), False)
+    assert set(first.names) == {"candidate:a", "candidate:b"} and not first.done.any()
+    state = first.state_dict()
+    for row in state["source"]["league"]["entries"].values():
+        row["ckpt_path"] = row["ckpt_path"].replace("/b.", "/broken.")
+    again = Opposition(env, made := source(league(entry("c"))), ShardPool(1))
+    again.load_state_dict(state)
+    lost = [name == "candidate:b" for name in first.names]
+    assert again.names == ["candidate:a"] * 6 and made.pool == ["candidate:a"]
+    assert again.done.bool().tolist() == [lost[e] for e in env.env_of_opponent_row.tolist()]
+    assert again.episodes == [n + gone for n, gone in zip(first.episodes, lost, strict=True)]
+    assert len(made.notices) == 1 and "candidate:b is not met any more" in made.notices[0]
+    again.act()
+
+
 def test_two_of_one_name_are_told_apart(opened):
     twin = replace(entry("twin"), entry_id="twin:9:9")
     made = source(league(entry("twin"), twin))
