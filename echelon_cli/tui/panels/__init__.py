@@ -37,6 +37,25 @@ class PanelRow:
     """Width on a wide screen, of ``layout.COLUMNS``."""
     make: Callable[..., Panel]
     """Called with the title and a widget's options."""
+    is_needed: Callable[[RunSnapshot], bool] = lambda snapshot: True
+    """Whether a run has, or can come to have, anything to show there."""
+
+
+def meets(snapshot: RunSnapshot, *kinds: str) -> bool:
+    """Say whether a run meets opponents of these kinds, names of ``MixConfig``; unknown counts as yes."""
+    opponents = {} if snapshot.start is None else snapshot.start.config.get("opponents", {})
+    mix = opponents.get("mix")
+    return mix is None or any(mix.get(kind, 0.0) > 0 for kind in kinds)
+
+
+def is_rated(snapshot: RunSnapshot) -> bool:
+    """Say whether snapshots of a run are, or will be, rated against each other."""
+    return bool(snapshot.ratings) or meets(snapshot, "self_play", "past")
+
+
+def is_in_league(snapshot: RunSnapshot) -> bool:
+    """Say whether a run takes part in a league."""
+    return bool(snapshot.leagues) or meets(snapshot, "league", "exploiters")
 
 
 def clip_line(snapshot: RunSnapshot) -> float:
@@ -123,13 +142,20 @@ PANELS: dict[str, PanelRow] = {
         title="rating",
         page="progress",
         make=chart(Series(metric="elo", label="Elo", raw=False), marks=ratings, marks_label="newest"),
+        is_needed=is_rated,
     ),
     "heat": PanelRow(title="places", page="battles", make=PanelHeat),
-    "league": PanelRow(title="league", page="progress", units=1, make=PanelRank),
+    "league": PanelRow(title="league", page="progress", units=1, make=PanelRank, is_needed=is_in_league),
     "curriculum": PanelRow(title="curriculum", page="progress", units=1, make=PanelCurriculum),
     "machine": PanelRow(title="machine", page="machine", units=1, make=PanelMachine),
     "log": PanelRow(title="log", page="machine", units=3, make=PanelLog),
 }
+
+
+def unneeded(snapshot: RunSnapshot) -> frozenset[str]:
+    """Return the panels that a run leaves empty for good."""
+    return frozenset(name for name, row in PANELS.items() if not row.is_needed(snapshot))
+
 
 PREVIEW: tuple[str, ...] = ("wins", "return", "speed", "gradient")
 """Panels that the list of runs shows of the chosen one."""

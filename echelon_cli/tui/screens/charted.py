@@ -70,6 +70,8 @@ class Charted(BaseScreen):
         self.sight = Sight()
         self.page, self.zoomed = self.PAGES[0], ""
         self.hidden: frozenset[str] = frozenset()
+        self.empty: frozenset[str] = frozenset()
+        """Panels that have nothing to show, and are shown only when they are asked for."""
         self.wanted = ""
         """Only panels with something by this in them are shown."""
         self.panels: dict[str, Panel] = {}
@@ -77,7 +79,7 @@ class Charted(BaseScreen):
     def lay_out_panels(self, width: int, height: int, head: int) -> None:
         """Put the panels below ``head`` rows and above the line of keys."""
         found = matching({name: self.words_of(name) for name in self.panels}, self.wanted)
-        left_out = self.hidden | (self.panels.keys() - found)
+        left_out = self.hidden | (self.panels.keys() - found if self.wanted else self.empty)
         # what was asked for is shown at once, wherever it belongs
         wide = is_wide(width, height - head - 1) or bool(self.wanted)
         tabs = self.query_one(Tabs)

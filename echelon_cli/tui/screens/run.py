@@ -11,7 +11,7 @@ from textual.widget import Widget
 from echelon_cli.tui.filter import FilterField
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.messages import RunView
-from echelon_cli.tui.panels import PAGES, PANELS, PLACES
+from echelon_cli.tui.panels import PAGES, PANELS, PLACES, unneeded
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
 from echelon_cli.tui.screens.charted import PANEL_KEYS, SIGHT_KEYS, Charted
@@ -72,6 +72,9 @@ class RunScreen(RunActions, Charted):
             self.query_one(Header).view = view
             for panel in self.panels.values():
                 panel.view = view
+            if (empty := unneeded(view.snapshot)) != self.empty:
+                self.empty = empty
+                self.fit()
 
     def lay_out(self, width: int, height: int) -> None:
         tall = width >= LARGE_FROM and height >= TALL_FROM

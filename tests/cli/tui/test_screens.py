@@ -20,7 +20,7 @@ from echelon_cli.tui.screens.log import LogScreen
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import RunsScreen
 from echelon_cli.tui.table import RunTable
-from tests.cli.tui.canned import make_run, update_event
+from tests.cli.tui.canned import CONFIG, make_run, update_event
 from tests.jobs.conftest import FAKE, until
 from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
 
@@ -375,3 +375,26 @@ def test_leaving_leaves_the_run_alone(watch, living):
 
     watch(scene, run=living)
     assert job_status(living).state == "running" and not living.stop.exists()
+
+
+def test_what_a_run_leaves_empty_takes_no_room_until_it_is_asked_for(watch, home, monkeypatch):
+    monkeypatch.setitem(CONFIG["opponents"], "mix", {"scripted": 1.0, "self_play": 0.0, "past": 0.0, "league": 0.0})
+    alone = make_run(home, "20260101-110000-quickstart-quiet-heron", updates=20, ended="completed")
+    monkeypatch.setitem(CONFIG["opponents"]["mix"], "league", 1.0)
+    member = make_run(home, "20260101-120000-league-swift-lynx", updates=20, ended="completed")
+
+    def shown(user):
+        return {name for name, panel in user.app.screen.panels.items() if panel.display}
+
+    async def by_itself(user):
+        await user.until("win rate", "curriculum", "machine")
+        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating", "league"})
+        await user.press("slash", *"league")
+        await user.holds(lambda: shown(user) == {"league"})
+
+    async def in_a_league(user):
+        await user.until("win rate", "league")
+        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating"})
+
+    watch(by_itself, run=alone, size=(160, 48))
+    watch(in_a_league, run=member, size=(160, 48))
