@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from echelon.arena.odds import wilson_interval
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.cells import Grid, fit
 from echelon_cli.tui.format import percent
@@ -25,6 +26,8 @@ WORDS = {"self": "itself"}
 """Opponents whose name says little."""
 
 SCRIPTED = "heuristic:"
+EVEN = 0.5
+"""Share of battles won against an equal."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,16 @@ def draw_rivals(rivals: list[Rival], width: int, height: int, look: Look) -> Gri
             spans = [(look.symbols.line * size, "series1"), (look.symbols.rest * (bar - size), "rest")]
             grid.spans(name_width + 1, y, spans)
         grid.right(at_share, y, percent(rival.met), "series1")
-        grid.right(width, y, percent(rival.won), "good" if rival.battles else "dim")
+        grid.right(width, y, percent(rival.won), standing(rival))
     return grid
+
+
+def standing(rival: Rival) -> str:
+    """Return the role of a share of battles won: whether it is beyond doubt more or less than half of them."""
+    if not rival.battles:
+        return "dim"
+    low, high = wilson_interval(round(rival.won * rival.battles), rival.battles)
+    return "good" if low > EVEN else "bad" if high < EVEN else ""
 
 
 def title(name: str) -> str:

@@ -14,7 +14,7 @@ from echelon_cli.tui.follower import RunFollower
 from echelon_cli.tui.look import HEAT, heat_role, make_look
 from echelon_cli.tui.messages import Heat
 from echelon_cli.tui.panels.places import draw_heat, levels_of, resampled
-from echelon_cli.tui.panels.rivals import Rival, draw_rivals, grouped, rivals_of
+from echelon_cli.tui.panels.rivals import Rival, draw_rivals, grouped, rivals_of, standing
 from tests.cli.tui.canned import events, make_run
 
 LOOK = make_look()
@@ -36,6 +36,11 @@ def test_opponents_are_listed_by_how_often_they_are_met_with_what_was_won():
     assert math.isnan(by_name["past:50"].won), "nobody has played it yet"
     text = draw_rivals(found, 40, 8, LOOK).text()
     assert "itself" in text and "75%" in text and "38%" in text
+
+
+def test_a_share_is_called_good_or_bad_only_beyond_doubt():
+    shares = {(0.0, 40): "bad", (1.0, 40): "good", (0.5, 40): "", (0.6, 10): "", (0.0, 1): "", (math.nan, 0): "dim"}
+    assert {key: standing(Rival("self", 0.1, *key)) for key in shares} == shares
 
 
 def test_past_selves_stand_together_where_there_is_little_room():
