@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from torch import Tensor
 from echelon.config import require
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.recorded import Act, record_act
+from echelon.rl.recorded import Act, Recordings
 
 BLOCK_ROWS = 40
 """Rows of a block: eight packs. Smaller ones waste time between operations, larger ones on padding."""
@@ -141,9 +140,7 @@ class GroupedPolicies:
         """1 where an episode begins."""
         self._blocks: dict[bool, list[_Block]] = {}
         """By whether actions are drawn."""
-        self._acts: dict[bool, WeakKeyDictionary[FlatPolicy, Act]] = {
-            draws: WeakKeyDictionary() for draws in (False, True)
-        }
+        self._recordings = Recordings()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="policy") if threads > 1 else None
 
     def assign(self, rows: Sequence[int] | Tensor, policy: FlatPolicy | None) -> None:
@@ -209,12 +206,16 @@ class GroupedPolicies:
         return self._blocks[draws]
 
     def _block(self, policy: FlatPolicy, rows: list[int], draws: bool) -> _Block:
-        if policy not in self._acts[draws]:
-            self._acts[draws][policy] = record_act(policy, BLOCK_ROWS, draws=draws)
         device = _device_of(policy)
         self._state(device, policy.lstm_hidden_dim)
         padded = rows + [rows[-1]] * (BLOCK_ROWS - len(rows))
-        return _Block(policy, self._acts[draws][policy], device, torch.tensor(padded, device=self.device), len(rows))
+        return _Block(
+            policy,
+            self._recordings.act_of(policy, draws=draws),
+            device,
+            torch.tensor(padded, device=self.device),
+            len(rows),
+        )
 
     def _state(self, device: torch.device, width: int) -> LSTMState:
         """Return the states of all rows on a device, at least ``width`` wide."""

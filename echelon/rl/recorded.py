@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -45,14 +46,39 @@ class _Step(nn.Module):
         return action, after.h, after.c
 
 
-def record_act(policy: FlatPolicy, rows: int, *, draws: bool) -> Act:
-    """Return ``policy.act`` for ``rows`` rows, with noise if it ``draws`` and without if not, recorded where it can be.
+EXAMPLE_ROWS = 8
+"""Rows that a recording is made with; it serves any number."""
+
+
+def is_recordable(policy: FlatPolicy) -> bool:
+    """Say whether a policy can be recorded: on a CPU, and of a network that is known to have no branch on data."""
+    on_cpu = policy.obs_normalizer.scale.device.type == "cpu"
+    return on_cpu and type(policy) is FlatPolicy and type(policy.core) in RECORDABLE
+
+
+class Recordings:
+    """What policies do, recorded when it is first asked for and forgotten with the policy."""
+
+    def __init__(self) -> None:
+        self._acts: dict[bool, WeakKeyDictionary[FlatPolicy, Act]] = {b: WeakKeyDictionary() for b in (False, True)}
+
+    def act_of(self, policy: FlatPolicy, *, draws: bool) -> Act:
+        """Return ``policy.act``, with noise if it ``draws`` and without if not, recorded where it can be."""
+        if not is_recordable(policy):
+            return policy.act
+        if policy not in self._acts[draws]:
+            self._acts[draws][policy] = record_act(policy, draws=draws)
+        return self._acts[draws][policy]
+
+
+def record_act(policy: FlatPolicy, *, draws: bool) -> Act:
+    """Return ``policy.act``, with noise if it ``draws`` and without if not, recorded where it can be.
 
     The policy must be in evaluation mode and on the device where it will fly.
     """
-    device = policy.obs_normalizer.scale.device
-    if device.type != "cpu" or type(policy) is not FlatPolicy or type(policy.core) not in RECORDABLE:
+    if not is_recordable(policy):
         return policy.act
+    rows = EXAMPLE_ROWS
     state = policy.initial_state(rows)
     example = [torch.zeros(rows, policy.obs_dim), state.h, state.c, torch.ones(rows)]
     if draws:

@@ -20,9 +20,9 @@ from torch import Tensor
 from echelon.config import LADDER, OpponentConfig
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
+from echelon.rl.recorded import Act, Recordings
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.collect import BatchedEnv
-from echelon.training.precision import mixed_precision
 from echelon.training.shards import ShardPool
 
 SELF = "self"
@@ -150,8 +150,8 @@ class MixSource:
 class Opposition:
     """The opponents of a batch: who flies where, and the recurrent states of those that are policies."""
 
-    def __init__(self, env: BatchedEnv, source: OpponentSource, pool: ShardPool, *, seed: int = 0, amp: bool = False):
-        self.env, self.source, self.amp = env, source, amp
+    def __init__(self, env: BatchedEnv, source: OpponentSource, pool: ShardPool, *, seed: int = 0):
+        self.env, self.source = env, source
         self._pool = pool
         self.device = env.opponent_obs.device
         mirrored = torch.bincount(env.env_of_row, minlength=env.num_envs) == (env.row_of.shape[1])
@@ -164,7 +164,8 @@ class Opposition:
         self.done = torch.ones(env.opponent_rows, device=self.device)
         self._noise_source = torch.Generator(device=self.device).manual_seed(seed + SEED_OFFSET)
         self._state: LSTMState | None = None
-        self._groups: list[tuple[FlatPolicy, Tensor]] = []
+        self._groups: list[tuple[FlatPolicy, Act, Tensor]] = []
+        self._recordings = Recordings()
 
     def begin(self) -> None:
         """Draw an opponent for every environment and start all of them from a zero state.
@@ -181,7 +182,7 @@ class Opposition:
     def act(self) -> None:
         """Write the actions of all mechs that policies fly into the environment."""
         if self._groups:
-            width = max(policy.noise_dim for policy, _ in self._groups)
+            width = max(policy.noise_dim for policy, *_ in self._groups)
             noise = torch.randn(self.env.opponent_rows, width, device=self.device, generator=self._noise_source)
             self._pool.map(lambda group: self._fly(*group, noise), self._groups)
 
@@ -262,10 +263,12 @@ class Opposition:
         for row, e in enumerate(self.env.env_of_opponent_row.tolist()):
             if level_of(self.names[e]) is None:
                 flown.setdefault(self.names[e], []).append(row)
-        self._groups = [
-            (self.source.policy(name), torch.tensor(rows, device=self.device)) for name, rows in flown.items()
-        ]
-        self._widen(max((policy.lstm_hidden_dim for policy, _ in self._groups), default=0))
+        self._groups = []
+        for name, rows in flown.items():
+            policy = self.source.policy(name)
+            act = self._recordings.act_of(policy, draws=True)
+            self._groups.append((policy, act, torch.tensor(rows, device=self.device)))
+        self._widen(max((policy.lstm_hidden_dim for policy, *_ in self._groups), default=0))
 
     def _widen(self, width: int) -> None:
         """Make room for policies whose recurrent state is ``width`` wide; policies of all widths share the rows."""
@@ -280,13 +283,12 @@ class Opposition:
         self._state = LSTMState(*wide)
 
     @torch.inference_mode()
-    def _fly(self, policy: FlatPolicy, rows: Tensor, noise: Tensor) -> None:
+    def _fly(self, policy: FlatPolicy, act: Act, rows: Tensor, noise: Tensor) -> None:
         """Decide for the rows of one policy; no two policies share a row."""
         assert self._state is not None, "a policy flies, so there is a state"
         env, state, width = self.env, self._state, policy.lstm_hidden_dim
         mine = LSTMState(state.h[:, rows, :width], state.c[:, rows, :width])
-        with mixed_precision(self.device, self.amp):
-            action, after = policy.act(env.opponent_obs[rows], mine, self.done[rows], noise[rows, : policy.noise_dim])
+        action, after = act(env.opponent_obs[rows], mine, self.done[rows], noise[rows, : policy.noise_dim])
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
         env.actions.view(-1, env.action_dim)[env.agent_of_opponent_row[rows]] = action.float()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 
 from echelon.config import ModelConfig
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.recorded import record_act
+from echelon.rl.recorded import Recordings, record_act
 from echelon.rl.suite import FLAT_OBS_DIM, flat_offsets
 
 ROWS, ACTIONS, COMMS = 24, 18, 40
@@ -38,7 +41,7 @@ def seen(share: float) -> torch.Tensor:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_recording_acts_as_its_policy_does(name, draws):
     policy = fresh(MODELS[name])
-    act, direct, mine = record_act(policy, ROWS, draws=draws), policy.initial_state(ROWS), policy.initial_state(ROWS)
+    act, direct, mine = record_act(policy, draws=draws), policy.initial_state(ROWS), policy.initial_state(ROWS)
     torch.manual_seed(4)
     with torch.inference_mode():
         for turn, share in enumerate((0.3, 0.0, 1.0, 0.05, 0.6, 0.0)):
@@ -53,7 +56,7 @@ def test_a_recording_acts_as_its_policy_does(name, draws):
 def test_a_recording_follows_weights_and_statistics_that_change_in_place():
     policy, other = fresh(MODELS["suite"]), fresh(MODELS["suite"])
     act, obs, state, done = (
-        record_act(policy, ROWS, draws=False),
+        record_act(policy, draws=False),
         seen(0.3),
         policy.initial_state(ROWS),
         torch.ones(ROWS),
@@ -67,11 +70,26 @@ def test_a_recording_follows_weights_and_statistics_that_change_in_place():
     assert not torch.allclose(before, after) and torch.equal(after, policy.act(obs, state, done)[0])
 
 
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_recording_is_made_once_serves_any_number_of_rows_and_keeps_nobody_alive(draws):
+    policy, recordings = fresh(MODELS["suite"]), Recordings()
+    act = recordings.act_of(policy, draws=draws)
+    assert recordings.act_of(policy, draws=draws) is act
+    for rows in (1, 3, ROWS):
+        obs, state, done = seen(0.3)[:rows], policy.initial_state(rows), torch.ones(rows)
+        noise = torch.randn(rows, policy.noise_dim) if draws else None
+        assert torch.equal(act(obs, state, done, noise)[0], policy.act(obs, state, done, noise)[0])
+    told = weakref.ref(policy)
+    del policy, act
+    gc.collect()
+    assert told() is None
+
+
 def test_what_may_branch_on_data_flies_as_it_is():
     class Own(FlatPolicy):
         pass
 
     policy = Own(fresh(MODELS["suite"]).core, FLAT_OBS_DIM + COMMS)
-    assert record_act(policy, ROWS, draws=False) == policy.act
+    assert record_act(policy, draws=False) == policy.act
     elsewhere = fresh(MODELS["suite"]).to("meta")
-    assert record_act(elsewhere, ROWS, draws=False) == elsewhere.act
+    assert record_act(elsewhere, draws=False) == elsewhere.act
