@@ -58,7 +58,7 @@ def learn(made: Session, updates: int) -> dict[str, Any]:
 
 @contextmanager
 def train() -> Iterator[Measure]:
-    """Training end to end, quickstart: 5v5, 60x60x20, 64 environments, recurrent suite policy, one epoch."""
+    """Training end to end, quickstart: 5v5, 60x60x20, 64 environments, recurrent suite policy."""
     with session() as made:
         learn(made, WARM_UPDATES)
         ppo = made.config.ppo

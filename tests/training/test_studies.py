@@ -97,7 +97,7 @@ def test_gradients_of_a_hundred_updates_do_not_vanish_and_clipping_is_told(small
 def test_one_map_is_overfitted(tmp_path):  # RL-139
     changes = {
         "bank_maps": 1, "bank_spare": 1, "max_minutes": 0.0, "total_steps": 6_000_000, "eval.every_updates": 0,
-        "eval.at_start": False, "eval.record_seeds": 0,
+        "eval.at_start": False, "eval.record_seeds": 0, "opponents.mix.medium": 0.0,
     }  # fmt: skip
     recent: list[EventEpisodes] = []
 
