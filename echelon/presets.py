@@ -107,7 +107,7 @@ def duel() -> RunConfig:
 
 
 def skirmish() -> RunConfig:
-    """Two to eight cores and two hours: 10v10 on 100x100x20 maps, one pack a side before two, against all levels."""
+    """Two to eight cores and two hours: 10v10 on 100x100x20 maps, against three levels and past selves."""
     return RunConfig(
         preset="skirmish",
         num_envs=32,
@@ -126,7 +126,7 @@ def skirmish() -> RunConfig:
 
 
 def battle() -> RunConfig:
-    """Eight cores or a GPU and hours: 10v10 to 100v100 on 200x200x20 maps, two minutes a battle, against all levels."""
+    """Eight cores or a GPU and hours: 10v10 to 100v100 on 200x200x20 maps, two minutes a battle, three levels."""
     return RunConfig(
         preset="battle",
         num_envs=4,

@@ -23,6 +23,7 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.rl.recorded import Act, Recordings
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.collect import BatchedEnv
+from echelon.training.precision import mixed_precision
 from echelon.training.shards import ShardPool
 
 SELF = "self"
@@ -150,10 +151,12 @@ class MixSource:
 class Opposition:
     """The opponents of a batch: who flies where, and the recurrent states of those that are policies."""
 
-    def __init__(self, env: BatchedEnv, source: OpponentSource, pool: ShardPool, *, seed: int = 0):
+    def __init__(self, env: BatchedEnv, source: OpponentSource, pool: ShardPool, *, seed: int = 0, amp: bool = False):
         self.env, self.source = env, source
         self._pool = pool
         self.device = env.opponent_obs.device
+        self.amp = amp and self.device.type != "cpu"
+        """Whether they fly in lower precision; on a CPU they are recorded, as they are."""
         mirrored = torch.bincount(env.env_of_row, minlength=env.num_envs) == (env.row_of.shape[1])
         self.mirrored = mirrored.tolist()
         """Whether both sides learn, per environment."""
@@ -288,7 +291,8 @@ class Opposition:
         assert self._state is not None, "a policy flies, so there is a state"
         env, state, width = self.env, self._state, policy.lstm_hidden_dim
         mine = LSTMState(state.h[:, rows, :width], state.c[:, rows, :width])
-        action, after = act(env.opponent_obs[rows], mine, self.done[rows], noise[rows, : policy.noise_dim])
+        with mixed_precision(self.device, self.amp):
+            action, after = act(env.opponent_obs[rows], mine, self.done[rows], noise[rows, : policy.noise_dim])
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
         env.actions.view(-1, env.action_dim)[env.agent_of_opponent_row[rows]] = action.float()
 

@@ -124,7 +124,7 @@ class Rater:
         met = [rivals[e % half % len(rivals)] for e in range(env.num_envs)]
         fixed = FixedSource(met, {rival: source.policy(rival) for rival in rivals})
         seed = self.cfg.seed + update_of(name)
-        opposition = Opposition(env, fixed, self._pool, seed=seed)
+        opposition = Opposition(env, fixed, self._pool, seed=seed, amp=self.cfg.ppo.amp)
         records = play_episodes(
             policy,
             env,

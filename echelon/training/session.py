@@ -104,7 +104,7 @@ class Session:
         if not self.world.is_alone:
             seed_everything(seed)
         self.source, self.league = opponents_of(self, seed, self._build_policy)
-        self.opposition = Opposition(self.env, self.source, self.pool, seed=seed)
+        self.opposition = Opposition(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
         self.examiner = Examiner(config, run_dir, self.device, self.pool, make_env)
         self.buffer = RolloutBuffer.create(
             ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim, self.device
