@@ -179,6 +179,7 @@ def _levels(past_every_updates: int = 25, **weights: float) -> OpponentConfig:
     that waited to be promoted from level to level was held back by it.
     """
     return OpponentConfig(
+        skill="easy",
         mix=MixConfig(**{"scripted": 0.0, **weights}),
         past_every_updates=past_every_updates,
         weapon_prob_start=1.0,
