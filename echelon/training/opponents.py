@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
@@ -244,20 +244,20 @@ class Opposition:
         envs = [e for e, name in enumerate(self.names) if name in lost]
         if envs:
             self.done[torch.isin(self.env.env_of_opponent_row, torch.tensor(envs, device=self.device))] = 1.0
-            for e in envs:
-                self.names[e] = self.source.draw(e, self.episodes[e])
-                self.episodes[e] += 1
+        self._rename(envs)
         self._assign()
 
     def _draw(self, envs: Sequence[int] | range) -> None:
         before = list(self.names)
-        for e in envs:
-            if not self.mirrored[e]:
-                self.names[e] = self.source.draw(e, self.episodes[e])
-                self.episodes[e] += 1
+        self._rename(e for e in envs if not self.mirrored[e])
         if self.names != before:
             self._assign()
             self.source.release(set(self.names))
+
+    def _rename(self, envs: Iterable[int]) -> None:
+        for e in envs:
+            self.names[e] = self.source.draw(e, self.episodes[e])
+            self.episodes[e] += 1
 
     def _assign(self) -> None:
         """Tell the environment who flies, and group the rows of policies."""
