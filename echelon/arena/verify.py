@@ -32,6 +32,8 @@ BOUNDS: Mapping[str, float] = {
 """How far a column may be off in ``tolerant`` [its unit]; the others may differ."""
 EDITS, BASE = "edits", "base"
 """Tables of what became of the map, in this chunk and before it."""
+DATED_EDITS = [2, 1]
+"""First schema whose edits have the tick in which they were made."""
 NOT_PLAYED = ("value",)
 """Columns that the simulator does not compute."""
 
@@ -154,7 +156,7 @@ def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> Verd
         first = _difference(recorded, number, one, two, tolerant)
         if first is not None:
             break
-    if first is None and not tolerant and (_voxels_left(recorded, recorded) != _voxels_left(recorded, played)).any():
+    if first is None and not tolerant and _map_differs(recorded, played):
         first = Divergence(chunk=len(recorded.chunks) - 1, tick=recorded.ticks, field=EDITS)
     agreed = number if first is not None else len(recorded.chunks)
     return Verdict(
@@ -162,8 +164,19 @@ def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> Verd
     )
 
 
+def _dates_edits(replay: Replay) -> bool:
+    return list(replay.header["schema"]) >= DATED_EDITS
+
+
+def _map_differs(recorded: Replay, played: Replay) -> bool:
+    """Return whether the voxels differ at the end, which is all that can be asked where edits have no date."""
+    if _dates_edits(recorded):
+        return False
+    return bool((_voxels_left(recorded, recorded) != _voxels_left(recorded, played)).any())
+
+
 def _voxels_left(world: Replay, replay: Replay) -> NDArray[np.uint8]:
-    """Return the material of every cell at the end; edits are dated when they are fetched, so no tick is asked."""
+    """Return the material of every cell at the end, whenever it was changed."""
     voxels = world.materials().ravel().copy()
     for number in range(len(replay.chunks)):
         edits = replay.chunk(number).tables[EDITS]
@@ -190,8 +203,9 @@ def _difference(replay: Replay, number: int, one: Chunk, two: Chunk, tolerant: b
         return _named(replay, number, one, two, frame, name)
     if tolerant:
         return None
-    for name in one.tables:
-        if name not in (EDITS, BASE) and (row := _row_apart(number, one, two, name)) is not None:
+    undated = () if _dates_edits(replay) else (EDITS, BASE)
+    for name in (name for name in one.tables if name not in undated):
+        if (row := _row_apart(number, one, two, name)) is not None:
             return row
     return None if one.hash == two.hash else Divergence(chunk=number, tick=one.ref.tick1, field="hash")
 

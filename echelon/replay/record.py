@@ -1,8 +1,7 @@
 """Records matches from a batch of battles: a frame per decision, and the journal of what happened in between.
 
-The device writes frames and journal of the chosen environments; ``Recorder`` fetches them every two seconds of play,
-compares the voxels where something struck or died, and hands a chunk to each file. The other environments pay one
-comparison per kernel.
+The device writes frames, journal and changed voxels of the chosen environments; ``Recorder`` fetches them every two
+seconds of play and hands a chunk to each file. The other environments pay one comparison per kernel.
 """
 
 from __future__ import annotations
@@ -22,39 +21,24 @@ from echelon.replay.header import Team, build_header
 from echelon.replay.schema import (
     CHUNK_SECONDS,
     CLOUDS,
-    COLUMNS,
-    PLACE,
     REASONS,
     ROUNDS,
     SUFFIX,
     WORLDS_FOLDER,
-    EventKind,
 )
 from echelon.replay.writer import MatchWriter, world_payload
-from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.backend import Program
 from echelon.sim.batch import Batch
 from echelon.sim.state import JOURNAL_VALUES
 from echelon.sim.tables import duration_ticks
 
-SPLASH_MARGIN = 1.5
-"""An explosion lies a little before the cell that its round struck [vox]."""
-Cells = tuple[NDArray[np.intp], ...]
-COUNTERS = ("journal_count", "round_count", "cloud_count")
-FETCHED = ("frames", "digests", "frame_count", "page_open", "journal", "round_log", "cloud_log", *COUNTERS)
-HALF = np.array([c.size for c in CHASSIS], np.float64) / 2
-ROUNDING = max(column.scale for column in COLUMNS if column.name in ("x", "y", "z"))
-"""How far a recorded position may lie from the real one [vox]."""
-SPLASH = np.array([w.splash_vox + SPLASH_MARGIN if w.splash_vox else 0.0 for w in WEAPONS])
-"""How far from its recorded place a weapon's round may change voxels, by weapon [vox]."""
-NO_EDITS = np.zeros((0, 3), np.int64)
-IMPACT, KILL = int(EventKind.IMPACT), int(EventKind.KILL)
-"""What changes voxels."""
-AXES = ("x", "y", "z")
+LOGS = ("journal", "round_log", "cloud_log", "edit_log")
+COUNTERS = ("journal_count", "round_count", "cloud_count", "edit_count")
+FETCHED = ("frames", "digests", "frame_count", "page_open", *LOGS, *COUNTERS)
 Policy = Literal["none", "acts", "values"]
 """Which policy columns are recorded."""
-TICK, KIND, WHOM, WEAPON, WHERE = 0, 1, 3, 4, slice(7, 10)
-"""Places of columns in rows of events."""
+TICK, CELL, MATERIAL = 0, 1, 2
+"""Places of columns in rows of edits; frames, events and clouds have their tick there too."""
 MOST_CHUNKS = 4
 """Chunks after which what the device noted must be fetched."""
 FETCH_S = 0.1
@@ -102,24 +86,19 @@ class _Fetched:
     events: NDArray[np.int32]
     rounds: NDArray[np.int32]
     clouds: NDArray[np.int32]
+    edits: NDArray[np.int32]
     digests: NDArray[np.uint32]
-    cells: Cells
-    """Voxels that changed: z, y, x."""
-    kinds: NDArray[np.uint8]
-    """Their materials."""
 
 
 class _Track:
     """One environment being recorded: turns what was fetched into chunks."""
 
-    def __init__(self, env: int, page: int, writer: MatchWriter, voxels: NDArray[np.uint8], cloud_ticks: int) -> None:
+    def __init__(self, env: int, page: int, writer: MatchWriter, cells: NDArray[np.uint8], cloud_ticks: int) -> None:
         self.env, self.page, self.writer, self._cloud_ticks = env, page, writer, cloud_ticks
-        self.voxels = voxels
-        """As they were when last compared ``[z, y, x]``."""
+        self.cells = cells
+        """Material of each cell, as far as its edits were fetched."""
         self.seen = 0
         """Frames fetched."""
-        self.chassis = np.array([mech["chassis"] for mech in writer.header["roster"]], np.int32)
-        self._scale = np.array([c["scale"] for c in writer.header["columns"] if c["name"] in AXES])
         self._last: Ints | None = None
         self._rounds: Ints = np.zeros((0, len(ROUNDS.columns)), np.int64)
         self._clouds: Ints = np.zeros((0, len(CLOUDS.columns)), np.int64)
@@ -129,7 +108,8 @@ class _Track:
         """Write the frames that were fetched as chunks of ``stride`` frames and the one before them."""
         rows, rounds = fetched.frames.astype(np.int64), fetched.rounds.astype(np.int64)
         events, first = fetched.events.astype(np.int64), fetched.first
-        edits = self._edits(rows, events, fetched)
+        edits = fetched.edits.astype(np.int64)
+        edits = edits[np.lexsort((edits[:, CELL], edits[:, TICK]))]
         if len(fetched.clouds):
             clouds = np.concatenate([self._clouds, fetched.clouds.astype(np.int64)])
             self._clouds = clouds[np.lexsort(clouds.T[::-1])]
@@ -147,34 +127,11 @@ class _Track:
             tables["clouds"] = between(self._clouds, TICK, rows[start, TICK] - self._cloud_ticks, rows[end, TICK])
             fresh = start if start == 0 and not lead else start + 1  # the frame before belongs to the chunk before
             state = fetched.digests[fresh - lead : end + 1 - lead].tobytes()
-            state += tables["clouds"].tobytes()  # edits are dated when they are fetched, so they are none of it
+            state += tables["clouds"].tobytes()
             self.writer.chunk(rows[start : end + 1], tables, state)
         self._clouds = between(self._clouds, TICK, rows[last, TICK] - self._cloud_ticks, rows[last, TICK])
         self._last = rows[last:]
         self._rounds = between(rounds, 0, first + last - 1, first + last)
-
-    def _edits(self, rows: Ints, events: Ints, fetched: _Fetched) -> Ints:
-        """Return the changed voxels as rows of tick, cell and material, in order of ticks."""
-        if not len(fetched.kinds):
-            return NO_EDITS
-        height, _, width = self.voxels.shape
-        z, y, x = fetched.cells
-        cells = z + height * (x + width * y)
-        edits = np.column_stack([self._when(rows, fetched.cells, events), cells, fetched.kinds]).astype(np.int64)
-        return edits[np.lexsort((cells, edits[:, TICK]))]
-
-    def _when(self, rows: Ints, cells: Sequence[NDArray[Any]], events: Ints) -> Ints:
-        """Return the tick of each changed cell: that of the impact or death that explains it, else the last frame's."""
-        z, y, x = cells
-        ticks = np.full(len(z), rows[-1, TICK], np.int64)
-        frame = self.writer.layout.split(rows[-1:])
-        pos = np.stack([frame[name][0] for name in AXES], axis=1) * self._scale
-        causes = events[causes_of(events)]
-        low, high = reaches(causes, pos, self.chassis)
-        cell = np.stack([x, y, z], axis=1)
-        inside = ((cell >= low[:, None]) & (cell < high[:, None])).all(axis=2)
-        newest = np.where(inside, np.arange(1, len(causes) + 1)[:, None], 0).max(axis=0, initial=0)
-        return np.where(newest > 0, np.append(0, causes[:, TICK])[newest], ticks)
 
 
 class Recorder:
@@ -218,7 +175,7 @@ class Recorder:
         self._views = {name: stage.batch[name].numpy() for name in FETCHED} if on_host else {}
         """On a CPU, the simulator's own memory."""
         if on_host:
-            self._views |= {name: stage.batch[name].numpy() for name in ("material", "tick", "pos")}
+            self._views |= {name: stage.batch[name].numpy() for name in ("material", "tick")}
 
     @property
     def paths(self) -> list[Path]:
@@ -231,12 +188,12 @@ class Recorder:
         self.stage.run("frame")
         for page, (env, match, path) in enumerate(zip(self.envs, self.matches, self.paths, strict=True)):
             x, y, z = (int(v) for v in self._row("size", env))
-            voxels = self._row("material", env)[:z, :y, :x].copy()
+            voxels = self._row("material", env)[:z, :y, :x]
             header = build_header(self.stage.batch, env, match.teams, match.map_seed, match.about, self.insight)
             path.unlink(missing_ok=True)
             writer = MatchWriter(path, header, world_payload(voxels), worlds=worlds)
             cloud_ticks = duration_ticks(header["cloud"]["life_s"], self.stage.batch.cfg.dt_sim)
-            self._tracks.append(_Track(env, page, writer, voxels, cloud_ticks))
+            self._tracks.append(_Track(env, page, writer, in_order(voxels), cloud_ticks))
 
     def after_step(self) -> None:
         """Count the decision just played, and write a chunk where one is due."""
@@ -300,13 +257,11 @@ class Recorder:
         if count == track.seen:
             return
         at = np.arange(track.seen, count) % arrays["frames"].shape[1]
-        events = self._logged(arrays["journal"][page, :, :JOURNAL_VALUES], int(arrays["journal_count"][page]))
-        rounds = self._logged(arrays["round_log"][page], int(arrays["round_count"][page]))
-        clouds = self._logged(arrays["cloud_log"][page], int(arrays["cloud_count"][page]))
-        cells, kinds = self._changed(track, events)
-        fetched = _Fetched(
-            track.seen, arrays["frames"][page][at], events, rounds, clouds, arrays["digests"][page][at], cells, kinds
-        )
+        logs = (self._logged(arrays[log][page], int(arrays[n][page])) for log, n in zip(LOGS, COUNTERS, strict=True))
+        events, rounds, clouds, edits = logs
+        rows, digests = arrays["frames"][page][at], arrays["digests"][page][at]
+        edits = self._whole(track, edits, int(arrays["edit_count"][page]), int(rows[-1, TICK]))
+        fetched = _Fetched(track.seen, rows, events[:, :JOURNAL_VALUES], rounds, clouds, edits, digests)
         track.seen = count
         track.write(fetched, self._stride)
 
@@ -314,40 +269,24 @@ class Recorder:
         self.dropped += max(0, count - len(log))
         return log[:count]
 
-    def _changed(self, track: _Track, events: NDArray[np.int32]) -> tuple[Cells, NDArray[np.uint8]]:
-        """Return the voxels that changed since the last fetch, and their materials.
+    def _whole(self, track: _Track, edits: NDArray[np.int32], count: int, tick: int) -> NDArray[np.int32]:
+        """Return the edits and, where the log was too short for them, what else the map differs in, dated ``tick``.
 
-        They change only by impacts and deaths, so only those places are compared, unless the journal is not whole. The
-        voxels of an episode that another has replaced are gone.
+        The map of an episode that another has replaced is gone.
         """
-        causes = events[causes_of(events)]
-        if not (self.dropped or len(causes)) or int(self._row("tick", track.env)) == 0:
-            return (), np.zeros(0, np.uint8)
-        before = track.voxels
-        z, y, x = before.shape
-        now = self._row("material", track.env)[:z, :y, :x]
-        at: Cells
-        if self.dropped:
-            at = np.nonzero(now != before)
-        else:
-            at = self._touched(track, causes)
-            at = tuple(axis[now[at] != before[at]] for axis in at)
-        kinds = now[at]
-        before[at] = kinds
-        return at, kinds
+        track.cells[edits[:, CELL]] = edits[:, MATERIAL]
+        if count <= len(edits) or int(self._row("tick", track.env)) == 0:
+            return edits
+        x, y, z = track.writer.header["world"]["size"]
+        now = in_order(self._row("material", track.env)[:z, :y, :x])
+        at = np.flatnonzero(now != track.cells)
+        track.cells[at] = now[at]
+        return np.concatenate([edits, np.column_stack([np.full(len(at), tick), at, now[at]]).astype(np.int32)])
 
-    def _touched(self, track: _Track, causes: NDArray[np.int32]) -> Cells:
-        """Return the cells z, y, x, each once, that impacts, explosions and wrecks may have changed."""
-        z, y, x = track.voxels.shape
-        low, high = reaches(causes, np.asarray(self._row("pos", track.env), np.float64), track.chassis)
-        low, high = np.maximum(low, 0), np.minimum(high, (x, y, z))
-        single = ((high - low) == 1).all(axis=1)
-        at = low[single]
-        cells = [(at[:, 2] * y + at[:, 1]) * x + at[:, 0]]
-        for (x0, y0, z0), (x1, y1, z1) in zip(low[~single], high[~single], strict=True):
-            layers, rows, columns = np.arange(z0, z1), np.arange(y0, y1), np.arange(x0, x1)
-            cells.append(((layers[:, None, None] * y + rows[:, None]) * x + columns).reshape(-1))
-        return np.unravel_index(np.unique(np.concatenate(cells)), track.voxels.shape)
+
+def in_order(material: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a copy of materials ``[z, y, x]`` by cell: along z, then x, then y."""
+    return material.transpose(1, 2, 0).flatten()
 
 
 def _insight(stage: Stage, policy: Policy) -> insight.Insight | None:
@@ -359,29 +298,10 @@ def _insight(stage: Stage, policy: Policy) -> insight.Insight | None:
     )
 
 
-def reaches(causes: NDArray[Any], pos: NDArray[np.float64], chassis: NDArray[np.int32]) -> tuple[Ints, Ints]:
-    """Return the boxes of cells, x y z from and to ``[causes, 3]``, that impacts, explosions and deaths may change."""
-    weapon = causes[:, WEAPON]
-    radius = np.where(weapon >= 0, SPLASH[weapon], 0.0)[:, None]
-    place = causes[:, WHERE] * PLACE
-    low, high = np.floor(place - radius), np.floor(place + radius) + 1
-    dead = np.flatnonzero(causes[:, KIND] == KILL)
-    if len(dead):
-        mechs = causes[dead, WHOM]
-        half = HALF[chassis[mechs]] + ROUNDING
-        low[dead], high[dead] = np.floor(pos[mechs] - half), np.ceil(pos[mechs] + half)
-    return low.astype(np.int64), high.astype(np.int64)
-
-
 def between(rows: Ints, column: int, after: int, until: int) -> Ints:
     """Return a copy of the rows whose column lies above ``after`` and up to ``until``; rows ascend in it."""
     start, end = np.searchsorted(rows[:, column], (after, until), side="right")
     return rows[start:end].copy()
-
-
-def causes_of(events: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which events change voxels."""
-    return (events[:, KIND] == IMPACT) | (events[:, KIND] == KILL)
 
 
 def chunk_frames(dt_sim: float, decision_repeat: int) -> int:

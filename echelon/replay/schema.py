@@ -21,7 +21,8 @@ MAGIC = b"\x89ECR\r\n\x1a\n"
 """First bytes of a replay; a transfer as text would break them."""
 END_MAGIC = b"ECREND\r\n"
 """Last bytes of the TRAILER's payload."""
-SCHEMA_MAJOR, SCHEMA_MINOR = 2, 0
+SCHEMA_MAJOR, SCHEMA_MINOR = 2, 1
+"""2.1 dates every edit by the tick in which it was made; before, some had the tick at which they were fetched."""
 OLDEST_MAJOR = 1
 """Oldest major version that is still played; 2 added the predictor by rate."""
 SUFFIX = ".ecr"

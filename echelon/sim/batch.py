@@ -18,6 +18,8 @@ from echelon.sim.arsenal import CHASSIS, Mechanic
 from echelon.sim.backend import Backend, Program, Runner, resolve_device
 from echelon.sim.figures import Changes, runs_of, stock, with_changes
 from echelon.sim.state import (
+    EDIT_ROWS_PER_MECH,
+    EDIT_VALUES,
     GROUPS,
     JOURNAL_DETAIL,
     JOURNAL_ROWS_PER_MECH,
@@ -137,6 +139,7 @@ class Batch:
         self["forced_slot"].fill_(-1)
         self["packs"].fill_(cfg.num_packs)
         self["env_index"].assign(np.arange(first_env, first_env + num_envs, dtype=np.int32))
+        self.keep_journal(())
         self.add_constant("sensor_range", np.ones(len(CHASSIS), dtype=np.float32), wp.float32)
         self.add_constant("paint_reports", np.ones(len(CHASSIS), dtype=np.int32), wp.int32)
         self.add_constant("run_seed", np.array([seed], dtype=np.uint32), wp.uint32)
@@ -205,16 +208,23 @@ class Batch:
     def keep_journal(self, envs: Sequence[int]) -> None:
         """Make room for the journal of ``envs``: ``journal`` [page, row, value and detail], ``journal_count`` [page].
 
-        Page i is that of ``envs[i]``; ``page_open`` [page] is 1 until its episode ends.
+        Page i is that of ``envs[i]``; ``page_open`` [page] is 1 until its episode ends. ``edit_log`` [page, row, 3] has
+        tick, cell and new material of each voxel replaced, ``edit_count`` [page] how many; ``edit_page`` [E] says whose
+        page is which, -1 where there is none.
         """
         self.backend.choose(envs)
         pages, rows = len(envs), JOURNAL_ROWS_PER_MECH * self.num_mechs
-        arrays = {
-            "journal": wp.zeros((pages, rows, JOURNAL_VALUES + JOURNAL_DETAIL), dtype=wp.int32, device=self.device),
-            "journal_count": wp.zeros(pages, dtype=wp.int32, device=self.device),
-            "page_open": wp.full(pages, 1, dtype=wp.int32, device=self.device),
+        shapes = {
+            "journal": (pages, rows, JOURNAL_VALUES + JOURNAL_DETAIL),
+            "journal_count": (pages,),
+            "edit_log": (pages, EDIT_ROWS_PER_MECH * self.num_mechs, EDIT_VALUES),
+            "edit_count": (pages,),
         }
-        self.backend.add(arrays, per_env=False)
+        arrays = {name: wp.zeros(shape, dtype=wp.int32, device=self.device) for name, shape in shapes.items()}
+        self.backend.add({**arrays, "page_open": wp.full(pages, 1, dtype=wp.int32, device=self.device)}, per_env=False)
+        page_of = np.full(self.num_envs, -1, np.int32)
+        page_of[list(envs)] = np.arange(pages)
+        self.backend.add({"edit_page": wp.array(page_of, dtype=wp.int32, device=self.device)}, per_env=True)
 
     def numpy(self, name: str) -> NDArray[Any]:
         """Return an array as numpy: a view of the memory on the CPU, a copy from a GPU."""

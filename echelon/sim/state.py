@@ -29,6 +29,10 @@ JOURNAL_VALUES = 10
 """Integers of a journal row that replays keep: tick, kind, who, whom, weapon, value, flags, x, y, z."""
 JOURNAL_DETAIL = 6
 """Integers behind them that event logs read: exact place x, y, z, stability, a mech, a mark."""
+EDIT_ROWS_PER_MECH = 512
+"""Rows of the edits for each mech of a recorded environment, between two fetches."""
+EDIT_VALUES = 3
+"""Integers of a row of the edits: tick, cell, material."""
 
 F32, I32, U32, U64, U16, U8, V2, V3, V4 = (
     wp.float32, wp.int32, wp.uint32, wp.uint64, wp.uint16, wp.uint8, wp.vec2, wp.vec3, wp.vec4

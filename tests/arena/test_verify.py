@@ -157,7 +157,7 @@ def test_a_changed_figure_of_any_column_is_named_by_tick_field_and_mech(recorded
     assert abs(abs(first.recorded - first.played) - spec["scale"]) < 1e-9
 
 
-TABLE_COLUMNS = [(t.name, c.name) for t in TABLES if t.name in ("events", "rounds") for c in t.columns]
+TABLE_COLUMNS = [(t.name, c.name) for t in TABLES if t.name in ("events", "rounds", "edits") for c in t.columns]
 
 
 @pytest.mark.parametrize(("table", "column"), TABLE_COLUMNS)

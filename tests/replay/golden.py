@@ -1,8 +1,9 @@
 """The golden replays: how they were made, and what a reader must find in them.
 
 ``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, with smoke clouds and point defence), ``insight.ecr`` (1.2, with policy
-columns) and ``rates.ecr`` (2.0, with positions predicted from speeds) are committed and stay as they are: a later
-version must still play them. The ``.json`` beside each says what is in it, for the tests here and for the viewer's.
+columns), ``rates.ecr`` (2.0, with positions predicted from speeds) and ``edits.ecr`` (2.1, with every edit dated by its
+tick) are committed and stay as they are: a later version must still play them. The ``.json`` beside each says what is
+in it, for the tests here and for the viewer's.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ INSIGHT_EXPECTED = FOLDER / "insight.json"
 RATES = FOLDER / "rates.ecr"
 RATES_EXPECTED = FOLDER / "rates.json"
 RATES_CHUNK = 3
+DATED = FOLDER / "edits.ecr"
+DATED_EXPECTED = FOLDER / "edits.json"
 MOTION_COLUMNS = ("tick", "x", "y", "z", "vx", "vy", "vz", "yaw", "stability")
 INSIGHT_SECONDS, INSIGHT_CHUNK = 10.0, 2
 POLICY_COLUMNS = ("flags", "action", "value", "reward", "contact", "sees")
@@ -56,6 +59,12 @@ def record_rates(path: Path) -> None:
     """A short match of pilots who are always on the move."""
     levels = ("hard", "medium")
     _record(path, (EDGE, HEIGHT, SECONDS), 2**30, levels, levels)
+
+
+def record_dated(path: Path) -> None:
+    """A short match of pilots whose missiles and dead change the map; look that there are some edits."""
+    levels = ("hard", "expert")
+    _record(path, (EDGE, HEIGHT, SECONDS), SMOKE_SEED, levels, levels)
 
 
 def _record(
@@ -126,10 +135,18 @@ def _chunk(replay: Replay, n: int) -> dict[str, Any]:
 
 def smoke_contents(path: Path) -> dict[str, Any]:
     """Return what a replay says of clouds and events: integers as they are stored."""
+    return _tables(path, ("clouds", "events"))
+
+
+def dated_contents(path: Path) -> dict[str, Any]:
+    """Return what a replay says of the map's changes: integers as they are stored."""
+    return _tables(path, ("edits", "base"))
+
+
+def _tables(path: Path, tables: Sequence[str]) -> dict[str, Any]:
     with Replay(path) as replay:
         parts = [_chunk(replay, n) for n in range(len(replay.chunks))]
     kept = ("tick0", "tick1")
-    tables = ("clouds", "events")
     return {"chunks": [{k: p[k] for k in kept} | {"tables": {t: p["tables"][t] for t in tables}} for p in parts]}
 
 
@@ -150,14 +167,20 @@ def _some(path: Path, chunk: int, names: Sequence[str]) -> dict[str, Any]:
     return {"chunk": chunk, "tick0": part["tick0"], "tick1": part["tick1"], "columns": columns}
 
 
-def update() -> None:
-    """Make all files anew, which is due only when the major version changes."""
+GOLDEN = (
+    (SMALL, record_small, EXPECTED, contents),
+    (SMOKE, record_smoke, SMOKE_EXPECTED, smoke_contents),
+    (INSIGHT, record_insight, INSIGHT_EXPECTED, insight_contents),
+    (RATES, record_rates, RATES_EXPECTED, rates_contents),
+    (DATED, record_dated, DATED_EXPECTED, dated_contents),
+)
+"""Each file, how it was made, where it is said what it holds, and how that is read from it."""
+
+
+def update(*paths: Path) -> None:
+    """Make these files anew, or all, which is due only when the major version changes."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    record_small(SMALL)
-    record_smoke(SMOKE)
-    record_insight(INSIGHT)
-    record_rates(RATES)
-    EXPECTED.write_text(json.dumps(contents(SMALL), separators=(",", ":")) + "\n", encoding="utf-8")
-    SMOKE_EXPECTED.write_text(json.dumps(smoke_contents(SMOKE), separators=(",", ":")) + "\n", encoding="utf-8")
-    INSIGHT_EXPECTED.write_text(json.dumps(insight_contents(INSIGHT), separators=(",", ":")) + "\n", encoding="utf-8")
-    RATES_EXPECTED.write_text(json.dumps(rates_contents(RATES), separators=(",", ":")) + "\n", encoding="utf-8")
+    for path, record, expected, read in GOLDEN:
+        if path in (paths or [path]):
+            record(path)
+            expected.write_text(json.dumps(read(path), separators=(",", ":")) + "\n", encoding="utf-8")

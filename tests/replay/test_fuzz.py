@@ -15,9 +15,9 @@ import pytest
 
 from echelon.replay import codec
 from echelon.replay.reader import Replay, ReplayError
-from tests.replay.golden import INSIGHT, RATES, SMALL, SMOKE
+from tests.replay.golden import GOLDEN
 
-CORPUS = (SMALL, SMOKE, INSIGHT, RATES)
+CORPUS = tuple(path for path, *_ in GOLDEN)
 SHARE, DAMAGES = 600, 10_000
 DECODED = 1
 """Chunks decoded of each damaged file, the last before the damage; all are looked up and checked."""

@@ -22,7 +22,17 @@ from echelon.replay.schema import (
     Codec,
     RecordType,
 )
-from tests.replay.golden import EXPECTED, RATES, RATES_EXPECTED, SMALL, contents, rates_contents
+from tests.replay.golden import (
+    DATED,
+    DATED_EXPECTED,
+    EXPECTED,
+    RATES,
+    RATES_EXPECTED,
+    SMALL,
+    contents,
+    dated_contents,
+    rates_contents,
+)
 from tests.replay.matches import SIZE, header, material, write_match
 
 
@@ -205,3 +215,12 @@ def test_a_golden_match_with_predicted_positions_still_says_the_same():
     assert len(set(expected["columns"]["x"])) > 50 and any(expected["columns"]["vx"])
     with Replay(RATES) as replay:
         assert replay.header["schema"] == [2, 0]
+
+
+def test_a_golden_match_still_says_when_the_map_changed():
+    assert dated_contents(DATED) == json.loads(DATED_EXPECTED.read_text(encoding="utf-8"))
+    with Replay(DATED) as replay:
+        assert replay.header["schema"] == [2, 1]
+        repeat = int(replay.chunk(0).ticks[1])
+        edits = [int(tick) for n in range(len(replay.chunks)) for tick in replay.chunk(n).tables["edits"]["tick"]]
+    assert sum(tick % repeat != 0 for tick in edits) > 5, "no edit is dated between two frames: the match tests nothing"

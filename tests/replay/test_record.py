@@ -56,7 +56,7 @@ class Seen:
     def __init__(self) -> None:
         self.states: list[dict[str, np.ndarray]] = []
         self.deaths: list[tuple[int, int]] = []
-        self.material = np.zeros(0)
+        self.materials: list[np.ndarray] = []
         self.over = False
 
     def __call__(self, env) -> None:
@@ -69,7 +69,7 @@ class Seen:
             fell = np.flatnonzero((self.states[-1]["alive"] == 1) & (state["alive"] == 0))
             self.deaths += [(int(state["tick"]), int(m)) for m in fell]
         self.states.append(state)
-        self.material = batch.numpy("material")[0].copy()
+        self.materials.append(batch.numpy("material")[0].copy())
         self.over = bool(batch.numpy("ended")[0])
 
 
@@ -165,22 +165,45 @@ def test_events_say_who_fired_and_who_bled(match):
     assert lost <= hurt
 
 
-def test_the_voxels_at_the_end_are_the_ones_that_were_left(match):
-    replay, seen, _ = match
+def maps_of(replay: Replay) -> list[np.ndarray]:
+    """Return the map ``[z, y, x]`` at each frame, from its edits; chunks must begin with those made before them."""
     x, y, z = replay.header["world"]["size"]
-    cells = replay.materials().reshape(-1).copy()
+    cells, found = replay.materials().reshape(-1).copy(), []
     for n in range(len(replay.chunks)):
-        tables = replay.chunk(n).tables
+        chunk = replay.chunk(n)
         base = replay.materials().reshape(-1).copy()
-        for cell, run, kind in zip(*(tables["base"][k] for k in ("cell", "run", "material")), strict=True):
+        for cell, run, kind in zip(*(chunk.tables["base"][k] for k in ("cell", "run", "material")), strict=True):
             base[cell : cell + run] = kind
         np.testing.assert_array_equal(base, cells)
-        edits = tables["edits"]
-        assert (np.diff(edits["tick"]) >= 0).all()
-        for cell, run, kind in zip(*(edits[k] for k in ("cell", "run", "material")), strict=True):
-            cells[cell : cell + run] = kind
-    np.testing.assert_array_equal(cells.reshape(y, x, z), seen.material.transpose(1, 2, 0))
-    assert (cells != replay.materials().reshape(-1)).sum() > 10
+        edits = [chunk.tables["edits"][k] for k in ("tick", "cell", "run", "material")]
+        assert (np.diff(edits[0]) >= 0).all()
+        rows = list(zip(*edits, strict=True))
+        for tick in chunk.ticks[1 if n else 0 :]:
+            while rows and rows[0][0] + chunk.ref.tick0 <= tick:
+                _, cell, run, kind = rows.pop(0)
+                cells[cell : cell + run] = kind
+            found.append(cells.reshape(y, x, z).transpose(2, 0, 1).copy())
+        assert not rows
+    return found
+
+
+def test_at_every_frame_the_map_is_the_one_that_was_played_on(match):
+    replay, seen, _ = match
+    maps = maps_of(replay)
+    assert len(maps) == len(seen.materials)
+    for found, was in zip(maps, seen.materials, strict=True):
+        np.testing.assert_array_equal(found, was)
+    changed = [int((one != two).sum()) for one, two in zip(maps, maps[1:], strict=False)]
+    assert sum(count > 0 for count in changed) > 3 and sum(changed) > 10
+
+
+def test_where_edits_overflow_the_map_is_whole_at_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("echelon.sim.batch.EDIT_ROWS_PER_MECH", 1)
+    seen = Seen()
+    path, _, recorder = play(tmp_path, config(), watched=0, see=seen)
+    assert recorder.dropped > 0
+    with Replay(path) as replay:
+        np.testing.assert_array_equal(maps_of(replay)[-1], seen.materials[-1])
 
 
 def test_rounds_fly_where_they_point(match):
@@ -242,6 +265,9 @@ def test_a_match_is_recorded_alike_alone_and_among_others(tmp_path):
             ]
             first, second = (all_frames(replay) for replay in (one, two))
             assert all(np.array_equal(first[name], second[name]) for name in first)
+            for n in range(len(one.chunks)):
+                tables = one.chunk(n).tables["edits"], two.chunk(n).tables["edits"]
+                assert all(np.array_equal(tables[0][name], tables[1][name]) for name in tables[0])
 
 
 def test_an_episode_that_resets_itself_is_recorded_to_its_end(tmp_path):

@@ -16,7 +16,7 @@ export const MAX_CHUNKS = 65536;
 export const MAX_ROWS = 1048576;
 export const OLDEST_MAJOR = 1;
 export const SCHEMA_MAJOR = 2;
-export const SCHEMA_MINOR = 0;
+export const SCHEMA_MINOR = 1;
 export const HASH_BYTES = 8;
 export const BY_RATE = 3;
 export enum RecordType { HEADER = 1, WORLD = 2, CHUNK = 3, INDEX = 4, TRAILER = 5 }
