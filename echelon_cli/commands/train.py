@@ -148,7 +148,7 @@ def train(
         return output.DONE
     if status.is_alive:
         if as_json:
-            output.show_json({"run": paths.id, "folder": str(paths.root), "state": status.state}, indent=None)
+            output.show_json({"id": paths.id, "folder": str(paths.root), "state": status.state}, indent=None)
         else:
             _farewell(paths.id)
         return output.DONE

@@ -11,6 +11,8 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +85,9 @@ def figures(page: Any, address: str, match: str, quality: str) -> dict[str, Any]
     }
 
 
-def main(path: Path, quality: str = "low") -> None:
+@contextmanager
+def browsing(path: Path, *flags: str) -> Iterator[tuple[Any, str, str]]:
+    """Serve one replay; gives a page of headless Chromium, the server's address and the match's id."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as folder:
@@ -95,11 +99,16 @@ def main(path: Path, quality: str = "low") -> None:
         if worlds.is_dir():
             shutil.copytree(worlds, replays / "worlds")
         with served(Path(folder)) as address, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+            browser = playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS, *flags])
             page = browser.new_page(viewport=WINDOW)
             page.set_default_timeout(TIMEOUT_MS * 5)
-            print(json.dumps(figures(page, address, match_id(RUN, "measured.ecr"), quality)))
+            yield page, address, match_id(RUN, "measured.ecr")
             browser.close()
+
+
+def main(path: Path, quality: str = "low") -> None:
+    with browsing(path) as (page, address, match):
+        print(json.dumps(figures(page, address, match, quality)))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from echelon.jobs import launch
@@ -70,9 +72,10 @@ def test_a_run_that_ended_meanwhile_gets_its_summary(echelon, at_a_terminal, mon
 
 @pytest.mark.parametrize("flag", ["--detach", "--json"])
 def test_training_for_a_program_opens_no_dashboard(echelon, at_a_terminal, flag):
-    echelon("train", "--detach", flag)
+    _, out, _ = echelon("train", "--detach", flag)
     assert at_a_terminal == []
     (paths,) = list_runs()
+    assert flag != "--json" or json.loads(out.splitlines()[-1])["id"] == paths.id
     launch.stop(paths)
     until(paths, "stopped")
 

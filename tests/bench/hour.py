@@ -1,0 +1,92 @@
+"""An hour of 200 mechs, recorded and scrubbed in headless Chromium: ``python -m tests.bench.hour [SECONDS] [FILE]``.
+
+Mechs stand as much as it takes to live so long, so that the match does not end. Prints one JSON object: size of the
+file, times from the wish to seek to the frame that shows it, anywhere in the match, and how much memory the page and
+the browser's processes hold along the way. Not a test: run it on an idle machine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.bench.viewer import SEEK, TIME_FRAMES, browsing, median
+from tests.browser.player import open_match
+
+HOUR_S = 3600.0
+TOUGH = 60.0
+"""How many times as much the mechs stand."""
+SEEKS, BETWEEN = 300, 50
+"""Seeks, and how many lie between two looks at the memory."""
+MIB = 2**20
+HEAP = "() => performance.memory.usedJSHeapSize"
+
+
+def record(path: Path, seconds: float) -> None:
+    """Play 100 against 100 scripted pilots for so long and record them into ``path``."""
+    from echelon.config import EnvConfig
+    from echelon.replay.record import Match, Recorder
+    from echelon.sim.arsenal import CHASSIS
+    from echelon.training.vec_env import VectorEnv
+
+    base = EnvConfig()
+    world = replace(base.world, size_x=200, size_y=200, size_z=28)
+    cfg = replace(base, world=world, num_packs=20, max_episode_seconds=seconds, zone_win_share=1.0)
+    tough = {f"{spec.chassis.name.lower()}.hp": spec.hp * TOUGH for spec in CHASSIS}
+    tough |= {f"{spec.chassis.name.lower()}.leg_hp": spec.leg_hp * TOUGH for spec in CHASSIS}
+    how = {"skill": "medium", "initial_weapon_prob": 1.0, "autoreset": False, "changes": [tough]}
+    with VectorEnv(1, cfg, learners="none", seeds=[7], **how) as env:
+        env.reset()
+        recorder = Recorder(env.engine, [0], path.parent, [Match(name=path.stem, map_seed=7)])
+        recorder.begin()
+        while not recorder.outcomes:
+            env.step()
+            recorder.after_step()
+        recorder.finish()
+
+
+def resident() -> float:
+    """Return what the browser's processes hold [MiB]."""
+    below = psutil.Process().children(recursive=True)
+    return sum(process.memory_info().rss for process in below if "chrom" in process.name()) / MIB
+
+
+def scrub(page: Any, address: str, match: str) -> dict[str, Any]:
+    """Seek all over the match and watch the memory."""
+    page.add_init_script(TIME_FRAMES)
+    open_match(page, address, match, quality="low")
+    page.wait_for_function("() => echelon.cost().firstFrameMs > 0")
+    times, heap, rss = [], [], []
+    for k in range(SEEKS):
+        times.append(page.evaluate(SEEK, (k * 0.618034) % 1.0))
+        if k % BETWEEN == BETWEEN - 1:
+            heap.append(round(page.evaluate(HEAP) / MIB))
+            rss.append(round(resident()))
+    return {
+        "minutes": round(page.evaluate("() => echelon.control.lastTick(echelon.state.match)") / 20 / 60, 1),
+        "mechs": page.evaluate("() => echelon.state.match.header.mechs"),
+        "first_picture_ms": round(page.evaluate("() => echelon.cost().firstFrameMs")),
+        "seek_ms": median(times),
+        "slowest_seek_ms": round(max(times)),
+        "page_heap_mib": heap,
+        "browser_mib": rss,
+    }
+
+
+def main(seconds: float = HOUR_S, file: str = "") -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(file) if file else Path(folder) / "hour.ecr"
+        if not path.exists():
+            record(path, seconds)
+        with browsing(path, "--enable-precise-memory-info") as (page, address, match):
+            print(json.dumps({"file_mb": round(path.stat().st_size / 1e6, 1)} | scrub(page, address, match)))
+
+
+if __name__ == "__main__":
+    main(*(float(arg) for arg in sys.argv[1:2]), *sys.argv[2:3])
