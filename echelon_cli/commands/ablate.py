@@ -1,11 +1,12 @@
 """``echelon ablate``: train one run whole and others with one thing changed each, and print what that cost or bought.
 
-Every variant is a run like any other, one after another in the background, so that curves, checkpoints and matches are
-there to look at, and stopping this command leaves what is done.
+Every variant is a run like any other in the background, one after another or some at a time, so that curves,
+checkpoints and matches are there to look at, and stopping this command leaves what is done.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +51,9 @@ def ablate(
         float, typer.Option("--minutes", min=0.0, help="Wall time of each run; 0 leaves it to its configuration.")
     ] = MINUTES,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Training seeds of each, from the configuration's.")] = 1,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, help="Runs trained at the same time, each with its share of the cores.")
+    ] = 1,
     list_them: Annotated[bool, typer.Option("--list", help="Only say what would be trained.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -65,7 +69,7 @@ def ablate(
         output.show_json(found) if as_json else _show_plan(plan)
         return output.DONE
     try:
-        for result in train_all(plan, runs, as_json):
+        for result in train_all(plan, runs, at_once, as_json):
             found.append(result)
     except KeyboardInterrupt:
         output.say("\nstopped; these are done")
@@ -114,32 +118,56 @@ def _differing(changes: Mapping[str, Any], values: Mapping[str, Any]) -> dict[st
     return {key: "none" if value is None else value for key, value in real.items()}
 
 
-def train_all(plan: Variants, runs: int, as_json: bool) -> Iterator[dict[str, Any]]:
-    """Train every variant on every seed, one at a time, and yield how each ended."""
-    for name, (resolved, changes) in plan.items():
-        for number in range(runs):
-            seed = resolved.config.seed + number
-            if not as_json:
-                output.say(f"{name}, seed {seed}", style="bold")
-            yield {"variant": name, "changes": changes, "seed": seed, **train_one(resolved, seed)}
+def train_all(plan: Variants, runs: int, at_once: int, as_json: bool) -> Iterator[dict[str, Any]]:
+    """Train every variant on every seed, ``at_once`` at a time, and yield how each ended, in order.
+
+    Where the caller is interrupted, the runs that have begun are stopped, and no other begins.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    todo = [
+        (name, resolved, changes, resolved.config.seed + number)
+        for name, (resolved, changes) in plan.items()
+        for number in range(runs)
+    ]
+    over = threading.Event()
+
+    def train(name: str, resolved: ResolvedConfig, seed: int) -> dict[str, Any]:
+        if not as_json:
+            output.say(f"{name}, seed {seed}", style="bold")
+        return train_one(resolved, seed, threads_each(resolved.config.threads, at_once), over)
+
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="ablate")
+    try:
+        waiting = [pool.submit(train, name, resolved, seed) for name, resolved, _, seed in todo]
+        for (name, _, changes, seed), result in zip(todo, waiting, strict=True):
+            yield {"variant": name, "changes": changes, "seed": seed, **result.result()}
+    finally:
+        over.set()
+        pool.shutdown(cancel_futures=True)
 
 
-def train_one(resolved: ResolvedConfig, seed: int) -> dict[str, Any]:
-    """Train one run to its end and return its id, its end, its last evaluation and its speed."""
+def threads_each(threads: int, at_once: int) -> int:
+    """Return the threads of one of ``at_once`` runs: those asked for, else its share of the cores, at least 1."""
+    from echelon.sim.backend import default_threads
+
+    return threads if threads or at_once == 1 else max(1, default_threads() // at_once)
+
+
+def train_one(resolved: ResolvedConfig, seed: int, threads: int, over: threading.Event) -> dict[str, Any]:
+    """Train one run to its end, or stop it once it is ``over``; return its id, end, last evaluation and speed."""
     from echelon.jobs import launch
     from echelon.jobs.kinds import KINDS
     from echelon.jobs.spec import new_spec
     from echelon.runs import create_run
     from echelon.telemetry.snapshot import SnapshotFeed
 
-    nested = {**resolved.nested(), "seed": seed}
+    nested = {**resolved.nested(), "seed": seed, "threads": threads}
     paths = create_run(resolved.config.preset)
     launch.launch(paths, new_spec("train", nested, resolved.provenance), KINDS["train"])
-    try:
-        status = launch.wait_until(paths, lambda status: not status.is_alive)
-    except KeyboardInterrupt:
+    status = launch.wait_until(paths, lambda status: over.is_set() or not status.is_alive)
+    if over.is_set():
         launch.stop(paths)
-        raise
     assert status is not None, "there is no limit to the waiting"
     _, picture = SnapshotFeed(paths.metrics).poll()
     last, update = (picture.evals[-1] if picture.evals else None), picture.update
