@@ -36,7 +36,9 @@ def entry_named(store: Store, name: str) -> str:
         raise RunNotFoundError(str(error)) from None
 
 
-def start(store: Store, dials: dict[str, Any], only: Sequence[str], wanted: EnvConfig | None) -> RunPaths:
+def start(
+    store: Store, dials: dict[str, Any], only: Sequence[str], wanted: EnvConfig | None, processes: int = 1
+) -> RunPaths:
     """Start a job with these dials of ``ArenaConfig``, a seed of its own where none is given, and return its run."""
     from echelon.arena.founding import begin
     from echelon.arena.settings import ArenaConfig
@@ -51,7 +53,7 @@ def start(store: Store, dials: dict[str, Any], only: Sequence[str], wanted: EnvC
     except ValueError as error:
         raise ConfigError(str(error)) from None
     env = prepare(store, wanted)
-    return launch({"preset": "arena", "arena": config.as_dict(), "env": env})
+    return launch({"preset": "arena", "arena": config.as_dict(), "env": env, "nproc": processes})
 
 
 def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
@@ -123,7 +125,7 @@ def follow(paths: RunPaths, detach: bool, as_json: bool) -> tuple[JobStatus | No
         status = None
     if status is None or status.is_alive:
         if as_json:
-            output.show_json({"run": paths.id, "folder": str(paths.root), "state": "running"}, indent=None)
+            output.show_json({"id": paths.id, "folder": str(paths.root), "state": "running"}, indent=None)
         else:
             name = shlex.quote(paths.id)
             output.say(f"{paths.id} plays on in the background.")

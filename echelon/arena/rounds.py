@@ -1,7 +1,7 @@
 """Plays the rounds of an arena job: each is planned, played match by match into the store, and rated at once.
 
 A job that was stopped or killed goes on where it was: what is written counts, what is not is played. Replays go to the
-job's own folder.
+job's own folder. Several processes may play a job together, each its share of the matches.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from echelon.arena.store import Closed, Period, Played, Store
 from echelon.arena.style import NAMES, sums_of
 from echelon.arena.submit import game_of, open_pilot, pilot_of
 from echelon.arena.tally import Cause
+from echelon.arena.together import ALONE, Spokesman, Together, share
 from echelon.config import EnvConfig
 from echelon.env.referee import WINNERS
 from echelon.sim.backend import default_threads
@@ -61,16 +62,23 @@ class Listeners:
     warn: Callable[[str], object] = lambda text: None
 
 
-def play_rounds(store: Store, job: str, config: ArenaConfig, folder: Path, listeners: Listeners) -> bool:
-    """Play every round of ``job`` that is not rated yet; return whether it came to its end and was not stopped."""
+def play_rounds(
+    store: Store, job: str, config: ArenaConfig, folder: Path, listeners: Listeners, together: Together = ALONE
+) -> bool:
+    """Play every round of ``job`` that is not rated yet; return whether it came to its end and was not stopped.
+
+    Of several processes each calls this with a store of its own; the first one's listeners hear everything.
+    """
     env = game_of(store)
     cache = LRUPolicyCache(config.cache)
-    done = {period.round for period in store.periods(job) if period.closed}
+    done = together.from_main({period.round for period in store.periods(job) if period.closed})
     for number in range(1, config.rounds + 1):
         if number in done:
             continue
-        period = store.open_period(job, number, plan(store.league(), config, number))
-        if not _Session(store, period, config, env, cache, folder, listeners).run():
+        opened = store.open_period(job, number, plan(store.league(), config, number)) if together.rank == 0 else None
+        period = together.from_main(opened)
+        assert period is not None, "the first process has opened it"
+        if not _Session(store, period, config, env, cache, folder, listeners, together).run():
             return False
     return True
 
@@ -98,37 +106,47 @@ class _Session:
         cache: LRUPolicyCache,
         folder: Path,
         listeners: Listeners,
+        together: Together,
     ) -> None:
         self.store, self.period, self.config, self.env = store, period, config, env
         self.cache, self.folder, self.listeners = cache, folder, listeners
+        self.together, self.spokesman = together, Spokesman(together, listeners)
         self.league = store.league()
         self.pilots = {i: pilot_of(entry) for i, entry in self.league.entries.items()}
         self.began = time.monotonic()
         self.total = store.read("SELECT count(*) FROM matches WHERE period = ?", (period.id,))[0][0]
-        self.played = self.total - len(store.unplayed(period))
         self.differing: set[int] = set()
         """Matches that went another way when they were played again."""
 
     def run(self) -> bool:
         """Play what is left and rate the round; return False where somebody asked for a stop before."""
-        left = self._without_broken(self.store.unplayed(self.period))
-        if not self._play(left, frozenset(f.number for f in left if self._chosen(f.number)), self._write):
+        left = self._without_broken(share(self.store.unplayed(self.period), self.together))
+        kept = frozenset(f.number for f in left if self._chosen(f.number))
+        if self._is_stopped(self._play(left, kept, self._write)):
             return False
-        if not self._record_upsets():
+        chosen = self.together.from_main(self._upsets() if self.together.rank == 0 else [])
+        if self._is_stopped(self._record_upsets(share(chosen, self.together))):
             return False
         c = self.config
-        closed = self.store.close_period(
-            self.period, promote_top=c.promote_top, keep_top=c.keep_top, min_games=c.min_games, age_idle=c.age_idle
-        )
-        self._news(RATED, closed)
+        if self.together.rank == 0:
+            closed = self.store.close_period(
+                self.period, promote_top=c.promote_top, keep_top=c.keep_top, min_games=c.min_games, age_idle=c.age_idle
+            )
+            self._news(RATED, closed)
+        self.together.from_main(True)
         return True
+
+    def _is_stopped(self, ended: bool) -> bool:
+        """Wait for the others, let them speak, and return whether anybody was stopped before the end."""
+        self.spokesman.meet()
+        return self.together.any(not ended)
 
     def _news(self, state: str, closed: Closed | None = None) -> None:
         news = RoundNews(
             round=self.period.round,
             state=state,
             matches=self.total,
-            played=self.played,
+            played=self.total - len(self.store.unplayed(self.period)),
             seconds=time.monotonic() - self.began,
             closed=closed,
         )
@@ -147,10 +165,10 @@ class _Session:
                 self.cache.put(name, self._load(name).policy)
             except (ValueError, OSError) as error:
                 broken[name] = str(error)
-                self.listeners.warn(f"{self.pilots[name].label} does not play this round: {error}")
+                self.spokesman.say("warn", f"{self.pilots[name].label} does not play this round: {error}")
         for f in left:
             if note := "; ".join(broken[i] for i in (f.blue, f.red) if i in broken):
-                self.played += self.store.record(self.period, f.number, Played(winner="", reason="void", note=note))
+                self.store.record(self.period, f.number, Played(winner="", reason="void", note=note))
         return [f for f in left if f.blue not in broken and f.red not in broken]
 
     def _load(self, name: str) -> Any:
@@ -165,18 +183,19 @@ class _Session:
         seats = {f.number: (f.blue, f.red) for f in wanted}
         card = PolicyCard(env=self.env, pilots=self.pilots, seats=seats, weapon_prob=self.config.weapon_prob)
         config, listeners = self.config, self.listeners
+        threads = config.threads or max(1, default_threads() // self.together.size)
         prefix, about = f"r{self.period.round:03d}-", {"run": self.period.job}
         crew = PolicyCrew(
             card=card,
             load=lambda pilot: self._load(pilot.id),
             cache=self.cache,
             deterministic=config.deterministic,
-            threads=config.threads or default_threads(),
+            threads=threads,
         )
         how = Play(
             envs=config.envs,
             device=config.device,
-            threads=config.threads,
+            threads=threads,
             folder=self.folder,
             prefix=prefix,
             record=record,
@@ -189,7 +208,7 @@ class _Session:
             for result in play(card, [Pairing(f.number, f.seed, False) for f in wanted], how):
                 take(result, card)
         if how.fault:
-            listeners.warn(how.fault)
+            self.spokesman.say("warn", how.fault)
         for number, path in how.replays.items():
             if number in self.differing:
                 path.unlink(missing_ok=True)
@@ -203,7 +222,7 @@ class _Session:
             "SELECT winner, seed FROM matches WHERE period = ? AND number = ?", (self.period.id, number)
         )[0]
         blue, red = (card.team(name).name for name in card.seats[number])
-        self.listeners.replay(path, blue, red, row["winner"] or "", row["seed"])
+        self.spokesman.say("replay", path, blue, red, row["winner"] or "", row["seed"])
 
     def _write(self, result: MatchResult, card: PolicyCard) -> None:
         """Write down a match that has ended."""
@@ -213,7 +232,7 @@ class _Session:
             blamed = [name for side, name in enumerate(card.seats[number]) if record.winner != side]
             who = " and ".join(card.team(name).name for name in blamed)
             note = f"{who} gave actions that are not finite, after {record.length} decisions"
-            self.listeners.warn(f"match {number}: {note}")
+            self.spokesman.say("warn", f"match {number}: {note}")
         dt = self.env.dt_act
         played = Played(
             winner=WINNERS[record.winner],
@@ -224,11 +243,12 @@ class _Session:
             seconds=record.length * dt,
             styles=(sums_of(result.tally, 0, CAUSES, dt), sums_of(result.tally, 1, CAUSES, dt)),
         )
-        self.played += self.store.record(self.period, number, played)
-        self._news(PLAYING)
+        self.store.record(self.period, number, played)
+        if self.together.rank == 0:
+            self._news(PLAYING)
 
-    def _record_upsets(self) -> bool:
-        """Play the most surprising matches again for their replays; return False where it was stopped before."""
+    def _upsets(self) -> list[tuple[Fixture, str]]:
+        """Return the most surprising matches without a replay, and who won them."""
         rows = self.store.read(
             "SELECT number, blue, red, seed, winner FROM matches WHERE period = ? AND winner IN ('blue', 'red') "
             "AND replay = '' AND reason <> ? ORDER BY number",
@@ -242,16 +262,19 @@ class _Session:
             if chance < self.config.upset:
                 chances.append((chance, Fixture(row["number"], *sides, row["seed"]), row["winner"]))
         chances.sort(key=lambda item: (item[0], item[1].number))
-        chosen = chances[: self.config.most_upsets]
-        expected = {fixture.number: winner for _, fixture, winner in chosen}
+        return [(fixture, winner) for _, fixture, winner in chances[: self.config.most_upsets]]
+
+    def _record_upsets(self, chosen: Sequence[tuple[Fixture, str]]) -> bool:
+        """Play matches again for their replays; return False where it was stopped before."""
+        expected = {fixture.number: winner for fixture, winner in chosen}
 
         def check(result: MatchResult, card: PolicyCard) -> None:
             number = result.pairing.number
             if WINNERS[result.record.winner] != expected[number]:
                 self.differing.add(number)
-                self.listeners.warn(f"match {number} went another way when it was played for its replay")
+                self.spokesman.say("warn", f"match {number} went another way when it was played for its replay")
 
         told = self.listeners.tell
         self.listeners = replace(self.listeners, tell=lambda text: told(f"recording upsets: {text}"))
-        wanted = self._without_broken([fixture for _, fixture, _ in chosen])
+        wanted = self._without_broken([fixture for fixture, _ in chosen])
         return self._play(wanted, frozenset(f.number for f in wanted), check)

@@ -1,20 +1,28 @@
 """The process that plays rounds of the league: ``python -m echelon.jobs.arena_worker RUN``, started by a supervisor.
 
-It speaks, beats and stops as the one that trains. What is played is in ``league.db``, so it needs no checkpoint:
-started again after whatever ended it, it goes on with the first match that is not written down.
+It speaks, beats and stops as the one that trains, and several may play together. What is played is in ``league.db``, so
+it needs no checkpoint: started again after whatever ended it, it goes on with the matches that are not written down.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from echelon.jobs import worker
+from echelon.jobs import control, worker
 from echelon.jobs.spec import read_spec
 from echelon.jobs.worker import Link
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventAlert, EventEnd, EventMatch, EventRound, EventStart
+
+if TYPE_CHECKING:
+    from echelon.arena.settings import ArenaConfig
+    from echelon.arena.together import Together
 
 PROGRESS_SHARE = 0.1
 """Share of a round after which it says again how far it has come."""
@@ -58,15 +66,33 @@ def work(paths: RunPaths, link: Link, resume: str | None) -> None:
 
     listeners = Listeners(
         tell=lambda text: link.beat(),
-        should_stop=lambda: link.should_stop() > 0,
+        should_stop=lambda: link.should_stop() > 0 or bool(control.stop_requests(paths)),
         news=news,
         replay=replay,
         warn=lambda text: link.emit(EventAlert(message=text)),
     )
-    with Store(league_path(paths.root.parent)) as store:
+    with Store(league_path(paths.root.parent)) as store, _together(config) as (together, config):
         link.emit(EventStart(device=config.device, seed=config.seed, preset="arena", num_envs=config.envs))
-        finished = play_rounds(store, paths.id, config, paths.replays, listeners)
+        finished = play_rounds(store, paths.id, config, paths.replays, listeners, together)
     link.emit(EventEnd(reason="completed" if finished else "stopped"))
+
+
+@contextlib.contextmanager
+def _together(config: ArenaConfig) -> Iterator[tuple[Together, ArenaConfig]]:
+    """Meet the other processes of this job, if there are any; gives them, and the dials of this one."""
+    from echelon.arena.together import ALONE
+
+    if worker.world_size() == 1:
+        yield ALONE, config
+        return
+    import torch
+
+    from echelon.training.devices import resolve_device
+    from echelon.training.distributed import from_environment
+
+    with from_environment() as world:
+        world.join(torch.device("cpu"))
+        yield world, replace(config, device=str(resolve_device(config.device, world.local_rank, world.local_size)))
 
 
 if __name__ == "__main__":

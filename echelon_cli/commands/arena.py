@@ -69,7 +69,11 @@ def run(
     age_idle: Annotated[bool, typer.Option("--age-idle", help="Make who does not play less certain.")] = False,
     envs: Annotated[int, typer.Option("--envs", help="Matches played at a time.")] = 64,
     device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", help="Threads; 0 takes every core.")] = 0,
+    threads: Annotated[int, typer.Option("--threads", help="Threads of a process; 0 takes every core.")] = 0,
+    nproc: Annotated[
+        int,
+        typer.Option("--nproc", min=1, max=1024, help="Processes that share the matches."),
+    ] = 1,
     preset: PresetOption = None,
     assignments: SetOption = None,
     resume: Annotated[
@@ -90,7 +94,7 @@ def run(
     dials |= {"record_share": record, "most_upsets": upsets, "promote_top": promote}
     game = arena_job.game(preset, assignments)
     with open_league(create=True) as store:
-        paths = arena_job.start(store, dials, only or (), game)
+        paths = arena_job.start(store, dials, only or (), game, nproc)
     return _followed(paths, detach, as_json)
 
 

@@ -1,0 +1,131 @@
+"""``echelon arena run --nproc``: several processes share the matches of a job."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+
+import psutil
+import pytest
+
+from echelon.arena.store import Store, league_path
+from echelon.arena.together import Alone, Spokesman, share
+from echelon.jobs.status import job_status
+from echelon.runs import find_run
+from echelon_cli.main import run
+from tests.arena.policy_files import save
+
+GAME = ("--set", "env.world.size_x=40", "--set", "env.world.size_y=40", "--set", "env.world.size_z=12",
+        "--set", "env.num_packs=1")  # fmt: skip
+LIMIT_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _children_find_the_tests(repository, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+
+
+def table():
+    """Return what the league holds: every match, and everybody's rating."""
+    with Store(league_path()) as store:
+        names = "number, blue, red, seed, state, winner, hp_blue, hp_red, replay <> ''"
+        rows = [tuple(row) for row in store.read(f"SELECT {names} FROM matches ORDER BY period, number")]
+        ratings = {e.name: (e.rating.rating, e.rating.rd, e.games) for e in store.league().entries.values()}
+    return rows, ratings
+
+
+def test_two_processes_play_what_one_plays_and_all_of_it_is_told(capsys, tmp_path, monkeypatch):
+    save(tmp_path / "one", 1)
+    found = []
+    for processes in (1, 2):
+        monkeypatch.setenv("ECHELON_HOME", str(tmp_path / f"home{processes}"))
+        assert run(["arena", "add", str(tmp_path / "one"), "--label", "one"]) == 0
+        words = ["--record", "0.2", "--upsets", "2", "--nproc", str(processes)]
+        assert run(["arena", "run", "--seeds", "1", "--seed", "5", *words, "--json"]) == 0
+        found.append(table())
+        paths = find_run("latest")
+        told = [json.loads(line) for line in paths.metrics.read_bytes().splitlines()]
+        kept = sum(row[-1] for row in found[-1][0])
+        assert sum(record["kind"] == "match" for record in told) == kept == len(list(paths.replays.glob("*.ecr"))) > 2
+    capsys.readouterr()
+    assert found[0] == found[1] and len(found[0][0]) == 30
+
+
+def test_a_job_of_two_that_loses_one_shows_as_crashed_and_goes_on(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("ECHELON_HOME", str(tmp_path))
+    long = (*GAME, "--seeds", "8", "--envs", "4", "--set", "env.max_episode_seconds=20", "--upsets", "0")
+    assert run(["arena", "run", *long, "--nproc", "2", "--detach", "--json"]) == 0
+    paths = find_run(json.loads(capsys.readouterr().out.splitlines()[-1])["id"])
+    deadline = time.monotonic() + LIMIT_S
+
+    def written():
+        with Store(league_path()) as store:
+            return store.read("SELECT count(*) FROM matches WHERE state = 'played'")[0][0]
+
+    while written() < 4:
+        assert time.monotonic() < deadline and job_status(paths).is_alive
+        time.sleep(0.05)
+    ranks = [
+        process
+        for process in psutil.process_iter(["cmdline", "environ"])
+        if str(paths.root) in (process.info["cmdline"] or []) and (process.info["environ"] or {}).get("RANK") == "1"
+    ]
+    ranks[0].send_signal(signal.SIGKILL)
+    while job_status(paths).is_alive:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert job_status(paths).state == "crashed" and 4 <= written() < 160
+    before = table()[0]
+    assert run(["arena", "run", "--resume", paths.id, "--json"]) == 0
+    after, ratings = table()
+    assert [row for row in before if row[4] == "played"] == [
+        a for a, b in zip(after, before, strict=True) if b[4] == "played"
+    ]
+    assert written() == len(after) == 160 and all(games == 64 for _, _, games in ratings.values())
+
+
+class Pair:
+    """Two threads that meet: what ``Together`` asks of processes."""
+
+    size = 2
+
+    def __init__(self, rank: int, barrier: threading.Barrier, box: list) -> None:
+        self.rank, self._barrier, self._box = rank, barrier, box
+
+    def all_of(self, value):
+        self._box[self.rank] = value
+        self._barrier.wait(10)
+        found = list(self._box)
+        self._barrier.wait(10)
+        return found
+
+
+def test_everything_is_somebodys_and_shares_are_even():
+    parts = [share(range(11), Alone(rank, 3)) for rank in range(3)]
+    assert sorted(sum(parts, [])) == list(range(11)) and {len(part) for part in parts} == {3, 4}
+
+
+def test_the_first_says_what_the_others_have_to_say_once():
+    class Heard:
+        def __init__(self) -> None:
+            self.words: list[str] = []
+
+        def warn(self, text: str) -> None:
+            self.words.append(text)
+
+    heard, barrier, box = [Heard(), Heard()], threading.Barrier(2), [None, None]
+
+    def act(rank: int) -> None:
+        spokesman = Spokesman(Pair(rank, barrier, box), heard[rank])
+        spokesman.say("warn", f"from {rank}")
+        spokesman.meet()
+        spokesman.meet()
+
+    threads = [threading.Thread(target=act, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert heard[0].words == ["from 0", "from 1"] and heard[1].words == []
