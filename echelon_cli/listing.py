@@ -39,6 +39,8 @@ class RunRow:
     """In training, over the newest episodes."""
     eval_rate: float = math.nan
     """At the newest evaluation."""
+    rating: float = math.nan
+    """Elo of its newest rated snapshot, the untrained policy being 0; not a number where none is rated."""
     alert: str = ""
     """The newest alert of a run that goes on, while it is young."""
 
@@ -77,6 +79,7 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         avg_return=update.avg_return if update else math.nan,
         win_rate=update.win_rate if update else math.nan,
         eval_rate=evaluation.win_rate if evaluation else math.nan,
+        rating=update.elo if update else math.nan,
         alert=_fresh_alert(seen, time.time()) if status.is_alive else "",
     )
 

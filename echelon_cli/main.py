@@ -117,8 +117,9 @@ def _code_of(failure: Exception) -> int:
     """Return the exit code of a failure; what tells them apart is loaded only now."""
     from echelon.jobs.config_layers import ConfigError
     from echelon.runs import RunNotFoundError
+    from echelon_cli.query import QueryError
 
-    kinds = ((ConfigError, output.USAGE), (RunNotFoundError, output.NOT_FOUND))
+    kinds = ((ConfigError, output.USAGE), (QueryError, output.USAGE), (RunNotFoundError, output.NOT_FOUND))
     return next((code for kind, code in kinds if isinstance(failure, kind)), output.FAILED)
 
 

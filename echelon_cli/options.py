@@ -42,6 +42,11 @@ RunsArgument = Annotated[
     typer.Argument(metavar="RUN...", help="Ids, parts of ids, folders.", autocompletion=complete_runs),
 ]
 
+FilterOption = Annotated[
+    str | None,
+    typer.Option("--filter", metavar="QUERY", help="Only what matches, such as 'state:running wins>50% or age<2h'."),
+]
+
 PresetOption = Annotated[
     str | None,
     typer.Option(

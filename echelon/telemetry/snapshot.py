@@ -41,6 +41,9 @@ PIECE_BYTES = 4 << 20
 LISTED = 2048
 """Evaluations, ratings, checkpoints and matches kept; of more, every second of the older half is left out."""
 
+MOVES_KEPT = 256
+"""Newest moves of the curriculum's levers."""
+
 MET = 64
 """Opponents whose battles are counted by name; of more, those met longest ago are forgotten."""
 
@@ -78,7 +81,8 @@ class RunSnapshot:
     """Snapshots of the policy that joined the league."""
     checkpoints: tuple[EventCheckpoint, ...] = ()
     matches: tuple[EventMatch, ...] = ()
-    curriculum: EventCurriculum | None = None
+    moves: tuple[EventCurriculum, ...] = ()
+    """Where the levers of the curriculum stood at the start and after each move, the newest ones at the end."""
     episodes: EpisodeTotals = EpisodeTotals()
     alerts: tuple[EventAlert, ...] = ()
     resumes: tuple[EventResume, ...] = ()
@@ -130,7 +134,7 @@ class Fold:
         self._update: EventUpdate | None = None
         self._recent: deque[_Mark] = deque(maxlen=MARKS_KEPT)
         self._saved: deque[_Mark] = deque(maxlen=MARKS_KEPT)
-        self._curriculum: EventCurriculum | None = None
+        self._moves: deque[EventCurriculum] = deque(maxlen=MOVES_KEPT)
         self._evals: list[EventEval] = []
         self._best: EventEval | None = None
         self._ratings: list[EventRating] = []
@@ -169,7 +173,7 @@ class Fold:
             case EventMatch():
                 _list(self._matches, event)
             case EventCurriculum():
-                self._curriculum = event
+                self._moves.append(event)
             case EventAlert():
                 self._alerts.append(event)
             case EventResume():
@@ -190,8 +194,7 @@ class Fold:
             self._update, self._totals = mark.update, mark.totals
         self._recent = deque((m for m in self._recent if m.number <= resume.update), maxlen=MARKS_KEPT)
         self._saved = deque((m for m in self._saved if m.number <= resume.update), maxlen=MARKS_KEPT)
-        if self._curriculum is not None and is_superseded(self._curriculum, resume):
-            self._curriculum = None
+        self._moves = deque((e for e in self._moves if not is_superseded(e, resume)), maxlen=MOVES_KEPT)
         self._evals = [e for e in self._evals if not is_superseded(e, resume)]
         self._best = max(self._evals, key=lambda e: e.win_rate, default=None)
         self._ratings = [e for e in self._ratings if not is_superseded(e, resume)]
@@ -210,7 +213,7 @@ class Fold:
             leagues=tuple(self._leagues),
             checkpoints=tuple(self._checkpoints),
             matches=tuple(self._matches),
-            curriculum=self._curriculum,
+            moves=tuple(self._moves),
             episodes=self._totals,
             alerts=tuple(self._alerts),
             resumes=tuple(self._resumes),

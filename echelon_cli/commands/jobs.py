@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import JsonFlag
+from echelon_cli.options import FilterOption, JsonFlag
 
 WHOLE_FROM = 100
 """Columns of a terminal from which whole ids are shown; the words at their end call a run as well."""
@@ -19,15 +19,20 @@ RECENT = 10
 
 def jobs(
     all_jobs: Annotated[bool, typer.Option("--all", "-a", help="List every job, however old.")] = False,
+    wanted: FilterOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """List running jobs and the latest ended ones."""
+    """List running jobs and the latest ended ones, or those that match a query."""
     from echelon.jobs.status import job_status
     from echelon.runs import list_runs, runs_home
+    from echelon_cli.listing import run_row
+    from echelon_cli.query import read_query
     from echelon_cli.tui.format import run_words
 
-    found = []
+    query, now, found = read_query(wanted or ""), time.time(), []
     for run in list_runs():
+        if wanted and not query.matches(run_row(run), now):
+            continue
         try:
             found.append(job_status(run))
         except ValueError as error:
@@ -38,7 +43,8 @@ def jobs(
         output.show_json([status.to_dict() for status in shown])
         return output.DONE
     if not shown:
-        output.say(f"no jobs in {runs_home()}; start one with: echelon train")
+        none = f"no job matches {wanted!r}" if wanted else f"no jobs in {runs_home()}; start one with: echelon train"
+        output.say(none)
         return output.DONE
     output.show_table(
         ("run", "state", "update", "steps", "age", "note"),
@@ -48,7 +54,7 @@ def jobs(
                 output.state_text(s.state),
                 s.update,
                 output.count(s.global_step),
-                output.duration(time.time() - s.created),
+                output.duration(now - s.created),
                 s.reason or s.phase,
             )
             for s in shown

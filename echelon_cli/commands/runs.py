@@ -11,7 +11,7 @@ import typer
 
 from echelon_cli import output
 from echelon_cli.commands.export import export
-from echelon_cli.options import JsonFlag, RunArgument, RunsArgument
+from echelon_cli.options import FilterOption, JsonFlag, RunArgument, RunsArgument
 
 EVALS_SHOWN = 10
 
@@ -34,19 +34,21 @@ app.command("export")(export)
 
 
 @app.command("list")
-def list_all(as_json: JsonFlag = False) -> int:
-    """List every run, newest first."""
+def list_all(wanted: FilterOption = None, as_json: JsonFlag = False) -> int:
+    """List every run, newest first, or those that match a query."""
     from echelon.runs import list_runs, runs_home
     from echelon_cli.listing import run_row
+    from echelon_cli.query import read_query
 
-    rows = [run_row(paths) for paths in list_runs()]
+    query, now = read_query(wanted or ""), time.time()
+    rows = [row for row in map(run_row, list_runs()) if query.matches(row, now)]
     if as_json:
         output.show_json([row.to_dict() for row in rows])
         return output.DONE
     if not rows:
-        output.say(f"no runs in {runs_home()}; start one with: echelon train")
+        none = f"no run matches {wanted!r}" if wanted else f"no runs in {runs_home()}; start one with: echelon train"
+        output.say(none)
         return output.DONE
-    now = time.time()
     output.show_table(
         ("run", "state", "update", "steps", "steps/s", "return", "wins", "eval", "age"),
         [

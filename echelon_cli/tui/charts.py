@@ -57,6 +57,8 @@ class Series:
     """Columns of a dash where there is no colour to tell curves apart; 0 is a whole line."""
     raw: bool = True
     """Whether the unsmoothed values lie behind it."""
+    text: Callable[[float], str] | None = None
+    """How its values are written; as the chart says where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +158,7 @@ def strands_of(chart: Chart, curves: Curves, sight: Sight) -> list[Strand]:
             right=s.right,
             dash=s.dash,
             raw=s.raw,
+            text=s.text,
         )
         for s in chart.series
     ]
@@ -169,7 +172,8 @@ def legend(
     for strand in strands:
         values = strand.line(sight.span)
         at = len(values) - 1 if sight.cross is None else strand.at(sight.cross)
-        entries.append((strand.label, chart.text(values[at] if 0 <= at < len(values) else math.nan), strand.role))
+        text = strand.text or chart.text
+        entries.append((strand.label, text(values[at] if 0 <= at < len(values) else math.nan), strand.role))
     if reference > 0:
         entries.insert(1, (chart.reference_label, axis_label(reference, reference), "rule"))
     if marks and sight.cross is None:

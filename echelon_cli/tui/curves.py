@@ -34,8 +34,19 @@ METRICS: tuple[str, ...] = (
     "lr",
     "explained_variance",
     "elo",
+    "cpu_cores",
+    "memory_mb",
+    "memory_free_mb",
+    "disk_free_mb",
+    "gpu_share",
+    "gpu_memory_mb",
 )
 """Fields of an update that are kept."""
+
+UNITS: dict[str, float] = {name: 1 / 1024 for name in ("memory_mb", "memory_free_mb", "disk_free_mb", "gpu_memory_mb")}
+"""What values are multiplied by: a chart of memory has round numbers of GiB at its axis."""
+
+FACTORS: tuple[float, ...] = tuple(UNITS.get(name, 1.0) for name in METRICS)
 
 Along = Literal["steps", "time", "episodes", "rounds"]
 """What a chart's horizontal axis counts."""
@@ -102,6 +113,7 @@ class _Bucket:
         for i, name in enumerate(METRICS):
             value = getattr(event, name)
             if math.isfinite(value):
+                value *= FACTORS[i]
                 self.low[i], self.high[i] = min(self.low[i], value), max(self.high[i], value)
                 self.total[i] += value
                 self.seen[i] += 1

@@ -7,7 +7,7 @@ the business of ``charts``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,6 +43,8 @@ class Strand:
     right: bool = False
     dash: int = 0
     raw: bool = True
+    text: Callable[[float], str] | None = None
+    """How its values are written, where not as the chart says."""
 
     def line(self, span: float) -> Sequence[float]:
         """Return the values averaged over ``span`` buckets."""

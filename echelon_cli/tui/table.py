@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from echelon_cli.listing import RunRow
+from echelon_cli.query import Query, parse
 from echelon_cli.tui.cells import CellView, Grid, fit
 from echelon_cli.tui.format import age, count, measured, percent, run_words, speed
 from echelon_cli.tui.look import RUN_ROLES, STATE_ROLES, Look
@@ -139,15 +140,9 @@ def fitting(width: int, columns: Sequence[Column] = COLUMNS) -> list[Column]:
     return kept
 
 
-def chosen_rows(rows: Sequence[RunRow], query: str, order: str, backwards: bool) -> list[RunRow]:
-    """Return the rows that contain every word of the query, sorted."""
-    words = query.lower().split()
-    found = [row for row in rows if all(word in _searched(row) for word in words)]
-    return sorted(found, key=BY_NAME[order].key, reverse=backwards)
-
-
-def _searched(row: RunRow) -> str:
-    return f"{row.id} {row.state} {row.preset} {row.device} {row.opponent}".lower()
+def sorted_rows(rows: Sequence[RunRow], order: str, backwards: bool) -> list[RunRow]:
+    """Return the rows in the order of a column, those without a value last."""
+    return sorted(rows, key=BY_NAME[order].key, reverse=backwards)
 
 
 def draw_table(
@@ -233,8 +228,11 @@ class RunTable(CellView, can_focus=True):
         super().__init__(**options)
         self.order, self.backwards = ORDERS[0], False
         self.rows: list[RunRow] = []
+        self.problem = ""
+        """What is not understood of the query, in one line."""
         self.marked: list[Path] = []
         """Runs to compare, in the order they were chosen."""
+        self._query: Query = parse("")
         self._root: Path | None = None
         self._top = 0
 
@@ -252,6 +250,7 @@ class RunTable(CellView, can_focus=True):
         self.sort()
 
     def watch_query_text(self) -> None:
+        self._query = parse(self.query_text)
         self.sort()
 
     def sort(self, order: str | None = None, *, backwards: bool | None = None) -> None:
@@ -259,7 +258,8 @@ class RunTable(CellView, can_focus=True):
         at = max(0, self.cursor)
         self.order = order or self.order
         self.backwards = self.backwards if backwards is None else backwards
-        self.rows = chosen_rows(self.view.rows, self.query_text, self.order, self.backwards)
+        found, self.problem = self._query.chosen(self.view.rows, self.view.now)
+        self.rows = sorted_rows(found, self.order, self.backwards)
         if not any(row.root == self._root for row in self.rows):
             self._go(min(at, len(self.rows) - 1))
         self.redraw()

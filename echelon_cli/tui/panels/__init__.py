@@ -12,19 +12,18 @@ from echelon_cli.tui.charts import Chart, Series
 from echelon_cli.tui.format import measured, percent, speed
 from echelon_cli.tui.layout import Place
 from echelon_cli.tui.panels.bars import PanelOutcomes, PanelParts, PanelSpeed
-from echelon_cli.tui.panels.base import SURE, Panel, PanelChart
+from echelon_cli.tui.panels.base import DASH, SURE, Panel, PanelChart
+from echelon_cli.tui.panels.levers import PanelCurriculum
 from echelon_cli.tui.panels.machine import PanelMachine
 from echelon_cli.tui.panels.places import PanelHeat
 from echelon_cli.tui.panels.rank import PanelRank
-from echelon_cli.tui.panels.rivals import PanelOpponents
-from echelon_cli.tui.panels.texts import PanelCurriculum, PanelLog
+from echelon_cli.tui.panels.rivals import PanelOpponents, meets
+from echelon_cli.tui.panels.texts import PanelLog
+from echelon_cli.tui.panels.usage import PanelUse, tells_use
 from echelon_cli.tui.plot import Mark
 
 PAGES: tuple[str, ...] = ("results", "learning", "battles", "progress", "machine")
 """Pages of a small screen, in the order of their keys."""
-
-DASH = 3
-"""Columns of dots in a dash of second curves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +38,6 @@ class PanelRow:
     """Called with the title and a widget's options."""
     is_needed: Callable[[RunSnapshot], bool] = lambda snapshot: True
     """Whether a run has, or can come to have, anything to show there."""
-
-
-def meets(snapshot: RunSnapshot, *kinds: str) -> bool:
-    """Say whether a run meets opponents of these kinds, names of ``MixConfig``; unknown counts as yes."""
-    opponents = {} if snapshot.start is None else snapshot.start.config.get("opponents", {})
-    mix = opponents.get("mix")
-    return mix is None or any(mix.get(kind, 0.0) > 0 for kind in kinds)
 
 
 def is_rated(snapshot: RunSnapshot) -> bool:
@@ -148,7 +140,8 @@ PANELS: dict[str, PanelRow] = {
     "league": PanelRow(title="league", page="progress", units=1, make=PanelRank, is_needed=is_in_league),
     "curriculum": PanelRow(title="curriculum", page="progress", units=1, make=PanelCurriculum),
     "machine": PanelRow(title="machine", page="machine", units=1, make=PanelMachine),
-    "log": PanelRow(title="log", page="machine", units=3, make=PanelLog),
+    "use": PanelRow(title="use over time", page="machine", units=1, make=PanelUse, is_needed=tells_use),
+    "log": PanelRow(title="log", page="machine", make=PanelLog),
 }
 
 

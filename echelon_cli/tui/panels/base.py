@@ -16,6 +16,9 @@ from echelon_cli.tui.sight import Sight
 SURE = 1.96
 """Standard errors of a 95 % interval."""
 
+DASH = 3
+"""Columns of dots in a dash of second curves."""
+
 INSIDE = 2
 """Cells between the edge of a panel and what it shows."""
 

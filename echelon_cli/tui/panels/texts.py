@@ -1,13 +1,12 @@
-"""Panels of words: the values of the curriculum, and alerts with the newest lines of the log."""
+"""The panel of words: alerts with the newest lines of the log."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from echelon.telemetry.events import EventAlert
-from echelon_cli.tui.cells import Grid, Span, fit
-from echelon_cli.tui.format import clock, measured
+from echelon_cli.tui.cells import Grid, Span
+from echelon_cli.tui.format import clock
 from echelon_cli.tui.look import Look
 from echelon_cli.tui.panels.base import Panel
 
@@ -18,58 +17,14 @@ ALERTS_SHOWN = 3
 INDENT = 9
 """Blanks before the second row of a long log line: as wide as the time of day."""
 
+INDENT_FROM, LEAST_INDENT = 56, 2
+"""Columns from which there is so much room, and the blanks where there is not."""
+
 STAMP = re.compile(r"^(\d{4}-\d\d-\d\d) (?=\d\d:\d\d:\d\d )")
 """The date at the beginning of a log line."""
 
 LINE_ROLES = (("Error", "bad"), ("error", "bad"), ("alert", "warn"), ("warning", "warn"), (" eval ", "mark"))
 """Words in a log line that give it a colour."""
-
-
-class PanelCurriculum(Panel):
-    """The levers that make the task harder, and where they stand."""
-
-    def body(self, width: int, height: int) -> Grid:
-        snapshot = self.view.snapshot
-        levers = dict(snapshot.curriculum.levers) if snapshot.curriculum else {}
-        if snapshot.update:
-            levers |= snapshot.update.curriculum
-        moved = ""
-        if snapshot.curriculum:
-            moved = f"moved at update {snapshot.curriculum.update}"
-            if snapshot.curriculum.reason:
-                moved += f" ({snapshot.curriculum.reason})"
-        return draw_levers(levers, moved, width, height, self.look)
-
-
-def draw_levers(levers: dict[str, Any], moved: str, width: int, height: int, look: Look) -> Grid:
-    """Return each lever's name and value, on two rows with a bar where there is room."""
-    grid = Grid(width, height)
-    if not levers:
-        grid.put(0, 0, fit("nothing moves", width, look.symbols.cut), "dim")
-        return grid
-    roomy, y = len(levers) * 2 <= height, 0
-    for name, value in levers.items():
-        shown = fit(lever_value(value), width // 2, look.symbols.cut)
-        room = width - len(shown) - 1
-        words = name.removesuffix("_range").replace("_", " ")
-        grid.put(0, y, fit(words, width if roomy else room, look.symbols.cut))
-        y += int(roomy)
-        if roomy and isinstance(value, float) and 0 <= value <= 1:
-            size = round(value * room)
-            grid.spans(0, y, [(look.symbols.line * size, "series1"), (look.symbols.rest * (room - size), "rest")])
-        grid.right(width, y, shown, "series1")
-        y += 1
-    for line in wrap(moved, width)[: max(0, height - y - 1)]:
-        y += 1
-        grid.put(0, y, line, "dim")
-    return grid
-
-
-def lever_value(value: Any) -> str:
-    """Return a lever's value in a few letters: a number, a range, or a name."""
-    if isinstance(value, (list, tuple)):
-        return "-".join(str(end) for end in dict.fromkeys(value))
-    return measured(value) if isinstance(value, float) else str(value)
 
 
 class PanelLog(Panel):
@@ -86,10 +41,10 @@ class PanelLog(Panel):
 
 def draw_log(alerts: tuple[EventAlert, ...], tail: tuple[str, ...], width: int, height: int, look: Look) -> Grid:
     """Return alerts above the newest log lines; the date is left out while it is that of the newest."""
-    grid = Grid(width, height)
+    grid, indent = Grid(width, height), INDENT if width >= INDENT_FROM else LEAST_INDENT
     warned: list[Span] = []
     for alert in reversed(alerts):
-        text = wrap(f"{look.symbols.up} {clock(alert.time)} {alert.message}", width, indent=INDENT + 2)
+        text = wrap(f"{look.symbols.up} {clock(alert.time)} {alert.message}", width, indent=indent + 2)
         if warned and len(warned) + len(text) > height // 2:
             break  # the newest ones matter most
         warned = [(row, ALERT_ROLES.get(alert.level, "warn")) for row in text] + warned
@@ -101,7 +56,7 @@ def draw_log(alerts: tuple[EventAlert, ...], tail: tuple[str, ...], width: int, 
     for line in reversed(lines):
         found = STAMP.match(line)
         text = line[found.end() :] if found and found[1] == dates[-1] else line
-        whole = [(row, line_role(line)) for row in wrap(text, width, indent=INDENT)]
+        whole = [(row, line_role(line)) for row in wrap(text, width, indent=indent)]
         if len(rows) + len(whole) > room:
             rows = rows or whole[:room]
             break

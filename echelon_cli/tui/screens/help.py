@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.cells import cell_len
 from textual.widget import Widget
 
+from echelon_cli.query import FIELDS, Figure
 from echelon_cli.tui.cells import Span
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.look import GLYPHS_VARIABLE, STATE_ROLES, THEME_VARIABLE, Look
@@ -34,8 +35,22 @@ WORDS: dict[str, str] = {
     "clip": "gradients longer than this are shortened to it",
     "KL, clipped": "how far an update moved the policy, and how often it was held back",
     "explained variance": "1: returns are foreseen; 0: not at all",
+    "use over time": "what was used at each update, and what was left; where there is room, all of it",
+    "curriculum": "where each lever stands, and its moves, the newest first; zoomed, with steps and why",
     "return by part": "what each reward adds up to, for a mech and an episode",
 }
+
+QUERIES: dict[str, str] = {
+    "heron quick": "both words, anywhere in name, state, preset, device or opponent",
+    "a or b, a | b": "one of them is enough",
+    "not a, -a, !a": "the others",
+    '(a or b) "c d"': "brackets group; quotes keep text as it is",
+    "state:running": f"text in {', '.join(name for name, asked in FIELDS.items() if not isinstance(asked, Figure))}",
+    "state=running": "the whole of it; != for all others",
+    "wins>50%": f"figures {', '.join(name for name, asked in FIELDS.items() if isinstance(asked, Figure))}",
+    "steps>=1.5M age<2h": "with k, M, G, %, and s, m, h, d for age; the same after --filter of runs list and jobs",
+}
+"""What the list of runs is filtered by."""
 
 VARIABLES: dict[str, str] = {
     GLYPHS_VARIABLE: "braille, block or ascii: what curves are drawn with",
@@ -99,6 +114,9 @@ def help_lines(keys: Sequence[Key], look: Look, width: int) -> list[list[Span]]:
     lines += [[], [(" Words", "title")], []]
     for word, meaning in WORDS.items():
         lines += _entry((word, "bold"), TERM_CELLS, meaning, width)
+    lines += [[], [(" Filter of runs", "title")], []]
+    for example, meaning in QUERIES.items():
+        lines += _entry((example, "bold"), TERM_CELLS, meaning, width)
     lines += [[], [(" Terminal", "title")], []]
     for name, meaning in VARIABLES.items():
         lines += _entry((name, "bold"), TERM_CELLS, meaning, width)

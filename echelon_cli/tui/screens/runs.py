@@ -24,6 +24,8 @@ PREVIEW_FROM = (110, 34)
 PREVIEW_SHARE = 0.4
 """Share of the rows that they take."""
 
+PLACEHOLDER = "words, or such as: state:running wins>50% or not age>2h"
+
 SETTLE_S = 0.15
 """How long the cursor rests on a run before its records are read."""
 
@@ -36,6 +38,8 @@ class Summary(CellView):
         self.view = RunsView()
         self.shown = 0
         self.query_text = ""
+        self.problem = ""
+        """What is not understood of the query."""
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
@@ -44,8 +48,11 @@ class Summary(CellView):
         x = grid.put(1, 0, "Echelon", "bold") + 2
         text = f"{total} run{'s' * (total != 1)}"
         if self.query_text:
-            text = f"{self.shown} of {text} with {self.query_text!r}"
+            text = f"{self.shown} of {text}"
         x = grid.put(x, 0, text, "dim") + 2
+        if self.problem:
+            grid.put(x, 0, fit(self.problem, max(0, width - x - 1), self.look.symbols.cut), "warn")
+            return grid
         x = grid.put(x, 0, f"{self.look.state_symbol('running')} {alive} at work", "good" if alive else "dim") + 2
         home = fit(self.view.home, max(0, width - x - 2), self.look.symbols.cut)
         grid.right(width - 1, 0, home, "dim")
@@ -59,7 +66,14 @@ class RunsScreen(RunActions):
         Key(keys="enter", action="open", label="open", help="follow the chosen run", rank=2),
         Key(keys="a", action="league", label="league", help="the league: ratings, who beats whom, matches", rank=5),
         Key(keys="n", action="new", label="new", help="start a run: presets and every dial", rank=4),
-        Key(keys="slash", shown="/", action="filter", label="filter", help="show the runs with these words", rank=4),
+        Key(
+            keys="slash",
+            shown="/",
+            action="filter",
+            label="filter",
+            help="the runs that match: words, state:running, wins>50%",
+            rank=4,
+        ),
         Key(keys="o", action="order", label="order", help="sort by the next column", rank=5),
         Key(keys="O", action="reverse", label="", help="turn the order round"),
         *RUN_KEYS,
@@ -83,7 +97,7 @@ class RunsScreen(RunActions):
     def content(self) -> Iterable[Widget]:
         look = self.dashboard.look
         yield Summary(look=look, id="summary")
-        yield Input(placeholder="words of name, state, preset or device", id="filter", compact=True)
+        yield Input(placeholder=PLACEHOLDER, id="filter", compact=True)
         yield RunTable(look=look, id="runs")
         self._preview = [PANELS[name].make(PANELS[name].title, look=look) for name in PREVIEW]
         yield Container(*self._preview, id="preview")
@@ -126,7 +140,8 @@ class RunsScreen(RunActions):
 
     def _summarise(self) -> None:
         summary = self.query_one(Summary)
-        summary.view, summary.shown, summary.query_text = self.table.view, len(self.table.rows), self.table.query_text
+        summary.view, summary.shown = self.table.view, len(self.table.rows)
+        summary.query_text, summary.problem = self.table.query_text, self.table.problem
         summary.redraw()
 
     def _follow(self) -> None:

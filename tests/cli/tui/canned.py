@@ -34,6 +34,8 @@ OPPONENT = "heuristic:legacy"
 STEPS_AN_UPDATE = 18_000
 SECONDS_AN_UPDATE = 1.25
 EVAL_EVERY = 50
+MAP_SIZES = {0: [50, 60], 60: [65, 80], 120: [80, 100]}
+"""Sizes of maps by the update after which they are in force."""
 BEGAN = 1_795_000_000.0
 
 CONFIG = {"preset": "quickstart", "opponents": {"kind": "heuristic", "skill": "legacy"}}
@@ -96,7 +98,7 @@ def events(updates: int, *, seed: int = 7, planned: int = 440) -> Iterator[Event
     """The records of a run after so many updates."""
     rng = random.Random(seed)
     yield start_event()
-    yield EventCurriculum(time=BEGAN + 4, update=0, global_step=0, levers={"weapon_prob": 0.2}, reason="schedule")
+    yield curriculum_event(0)
     yield eval_event(0, 0.02)
     for number in range(1, updates + 1):
         event = update_event(number, rng, planned)
@@ -110,6 +112,8 @@ def events(updates: int, *, seed: int = 7, planned: int = 440) -> Iterator[Event
                 "heuristic:medium": {"win": max(0, won - 20), "loss": 6 - max(0, won - 20), "draw": 0},
             },
         )  # fmt: skip
+        if number in MAP_SIZES:
+            yield curriculum_event(number)
         if number % EVAL_EVERY == 0:
             yield eval_event(number, event.win_rate - 0.03)
             yield EventRating(
@@ -121,6 +125,14 @@ def events(updates: int, *, seed: int = 7, planned: int = 440) -> Iterator[Event
                 time=event.time, update=number, global_step=event.global_step,
                 path=f"checkpoints/step-{event.global_step}", reason="best",
             )  # fmt: skip
+
+
+def curriculum_event(update: int) -> EventCurriculum:
+    levers = {"weapon_prob": 0.2, "map_size_range": MAP_SIZES[update]}
+    return EventCurriculum(
+        time=BEGAN + 4 + update * SECONDS_AN_UPDATE, update=update, global_step=update * STEPS_AN_UPDATE,
+        levers=levers, reason="schedule",
+    )  # fmt: skip
 
 
 def eval_event(update: int, wins: float) -> EventEval:

@@ -23,7 +23,7 @@ from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.header import SHORT, TALL, Header
 from echelon_cli.tui.panels.machine import draw_machine
 from echelon_cli.tui.panels.rank import draw_rank
-from echelon_cli.tui.panels.texts import draw_levers, draw_log, wrap
+from echelon_cli.tui.panels.texts import draw_log, wrap
 from echelon_cli.tui.sight import PLAIN
 from tests.cli.tui.canned import events, log_lines, update_event
 
@@ -137,17 +137,6 @@ def test_phases_fill_their_bar_exactly():
     for width in (7, 20, 33):
         assert sum(len(text) for text, _ in stacked(shares, width, LOOK)) in (width - 1, width)
     assert phase_shares({}) == []
-
-
-def test_a_lever_that_is_no_share_has_no_bar():
-    text = draw_levers({"weapon_prob": 0.25, "map_size": 60, "opponent": "hard"}, "", 20, 10, LOOK).text()
-    assert "weapon prob" in text and "60" in text and "hard" in text
-    assert sum("━" in line for line in text.splitlines()) == 1
-
-
-def test_a_lever_that_is_a_range_fits_beside_its_name():
-    text = draw_levers({"map_size_range": [50, 60], "packs_per_team_range": (1, 1)}, "", 18, 2, LOOK).text()
-    assert [line.split() for line in text.splitlines()] == [["map", "size", "50-60"], ["packs", "per", "team", "1"]]
 
 
 def test_a_place_in_the_league_is_told_with_its_doubt_and_the_last_promotion():

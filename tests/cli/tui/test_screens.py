@@ -339,7 +339,7 @@ def test_alerts_are_counted_in_the_head(watch, home):
     async def scene(user):
         await user.until("2 alerts", "could not be written", "device (1)")
 
-    watch(scene, run=paths)
+    watch(scene, run=paths, size=(200, 60))
 
 
 def test_other_glyphs_and_colours_redraw_everything(watch, living):

@@ -1,0 +1,260 @@
+"""The query language over runs: what it finds, what it says of what it does not understand, and that it never falls."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from echelon_cli.listing import RunRow
+from echelon_cli.query import DEEPEST, FIELDS, Query, QueryError, parse, read_query
+from tests.cli.conftest import parsed
+
+NOW = 1_000_000.0
+HOUR = 3600.0
+
+ROWS = [
+    RunRow(
+        id="amber-fox", root=Path("amber-fox"), state="running", preset="quickstart", device="cpu",
+        opponent="heuristic:medium", created=NOW - HOUR, progress=0.3, update=120, steps=1_200_000,
+        steps_per_s=14_000.0, avg_return=-1.5, win_rate=0.55, eval_rate=0.5, rating=310.0,
+    ),
+    RunRow(
+        id="brave-owl", root=Path("brave-owl"), state="completed", preset="standard", device="cuda:0",
+        opponent="league", created=NOW - 50 * HOUR, progress=1.0, update=900, steps=40_000_000,
+        steps_per_s=220_000.0, avg_return=2.5, win_rate=0.8, eval_rate=0.75, rating=1650.0,
+    ),
+    RunRow(
+        id="calm-elk", root=Path("calm-elk"), state="failed", preset="quickstart", created=NOW - 90,
+        reason="No space left on device",
+    ),
+]  # fmt: skip
+ALL = ["amber-fox", "brave-owl", "calm-elk"]
+
+
+def found(text: str) -> list[str]:
+    """Who matches a query that must be understood whole."""
+    query = read_query(text)
+    return [row.id for row in ROWS if query.matches(row, NOW)]
+
+
+def typed(text: str) -> tuple[list[str], str]:
+    """Who is shown while a query is typed, and what is said of it."""
+    rows, problem = parse(text).chosen(ROWS, NOW)
+    return [row.id for row in rows], problem
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ALL),
+        ("QUICK fox", ["amber-fox"]),
+        ("quick completed", []),
+        ("fox or owl", ["amber-fox", "brave-owl"]),
+        ("fox|elk", ["amber-fox", "calm-elk"]),
+        ("quick fox | standard", ["amber-fox", "brave-owl"]),
+        ("quick (fox | standard)", ["amber-fox"]),
+        ("not quick", ["brave-owl"]),
+        ("-quick", ["brave-owl"]),
+        ("!quick", ["brave-owl"]),
+        ("quick -fox", ["calm-elk"]),
+        ("not (fox or owl)", ["calm-elk"]),
+        ("not not fox", ["amber-fox"]),
+        ("fox and quick", ["amber-fox"]),
+        ("brave-owl", ["brave-owl"]),
+        ('"heuristic:medium"', ["amber-fox"]),
+        ("'or'", []),
+        ("state:run", ["amber-fox"]),
+        ("state=run", []),
+        ("state!=running", ["brave-owl", "calm-elk"]),
+        ("preset:quick -state:failed", ["amber-fox"]),
+        ("device:cuda", ["brave-owl"]),
+        ("opponent:medium", ["amber-fox"]),
+        ('note:"space left"', ["calm-elk"]),
+        ("run:OWL", ["brave-owl"]),
+        ("name: owl", ["brave-owl"]),
+    ],
+)
+def test_words_fields_and_joints_find_what_they_say(text, names):
+    assert found(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("wins>50%", ["amber-fox", "brave-owl"]),
+        ("wins > 0.6", ["brave-owl"]),
+        ("wins>60", ["brave-owl"]),
+        ("wins<=55%", ["amber-fox"]),
+        ("progress=100%", ["brave-owl"]),
+        ("eval!=50%", ["brave-owl"]),
+        ("steps>=1.2M", ["amber-fox", "brave-owl"]),
+        ("steps>1.2m", ["brave-owl"]),
+        ("steps<.1G", ALL),
+        ("speed<15k", ["amber-fox"]),
+        ("steps/s>15k", ["brave-owl"]),
+        ("rating>1500", ["brave-owl"]),
+        ("return>-2", ["amber-fox", "brave-owl"]),
+        ("return<-1e0", ["amber-fox"]),
+        ("update=120", ["amber-fox"]),
+        ("age<2h", ["amber-fox", "calm-elk"]),
+        ("age>90m", ["brave-owl"]),
+        ("age<1m31s", ["calm-elk"]),
+        ("age>=2d2h", ["brave-owl"]),
+        ("wins>50% age<2h | state:failed", ["amber-fox", "calm-elk"]),
+    ],
+)
+def test_figures_compare_with_their_units(text, names):
+    assert found(text) == names
+
+
+def test_a_figure_that_is_not_known_matches_no_comparison():
+    assert math.isnan(ROWS[2].win_rate)
+    for sign in (">", ">=", "<", "<=", "=", "!="):
+        assert "calm-elk" not in found(f"wins{sign}50%")
+    assert found("not wins>50%") == ["calm-elk"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("wins>", "wins>50%"),
+        ("wins>lots", "a share"),
+        ("wins:50%", ">, >="),
+        ("steps>5x", "a number"),
+        ("age<2", "s, m, h or d"),
+        ("age<1.2.3s", "s, m, h or d"),
+        ("state>running", ": or ="),
+        ("state:", "state:running"),
+        ("sate:running", "'sate' is no field, wanted run, state, preset"),
+        ("wni>50%", "'wni' is no field"),
+        ("> 50%", "compares nothing"),
+        ("fox or", "both sides"),
+        ("| fox", "both sides"),
+        ("not", "'not' wants something"),
+        ("fox -", "'-' wants something"),
+        ("(fox", "not closed"),
+        ("fox)", "closes no bracket"),
+        ("fox ()", "nothing in them"),
+        ('"fox', "quote is not closed"),
+        ('""', "nothing in them"),
+        ("(" * 40 + "fox" + ")" * 40, f"more than {DEEPEST} brackets"),
+    ],
+)
+def test_what_is_wrong_is_refused_and_what_was_wanted_is_named(text, wanted):
+    with pytest.raises(QueryError, match="^query ") as refused:
+        read_query(text)
+    assert wanted in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["preset:quick state:running wins>50%", "quick or (standard -failed) age<3d", "not owl"]
+)
+def test_the_list_never_empties_while_a_query_that_finds_something_is_typed(text):
+    assert found(text)
+    for end in range(len(text)):
+        names, problem = typed(text[:end])
+        assert names, text[:end]
+        assert "\n" not in problem
+
+
+def test_what_is_half_typed_is_left_out_and_told():
+    assert typed("fox wins") == (["amber-fox"], "no run has 'wins', wanted such as wins>50%")
+    assert typed("fox wins>")[0] == ["amber-fox"] and "a share" in typed("fox wins>")[1]
+    assert typed("fox (quick")[0] == ["amber-fox"]
+    assert typed("standard or")[0] == ["brave-owl"]
+    assert typed("fox sate:runn")[0] == ["amber-fox"] and "is no field" in typed("fox sate:runn")[1]
+
+
+def test_text_that_only_looks_like_a_field_is_still_found():
+    names, problem = typed("heuristic:medium")
+    assert names == ["amber-fox"] and "quotes" in problem
+
+
+def test_a_finished_word_that_no_run_has_finds_none():
+    assert typed("zebra") == ([], "") and typed("wins ") == ([], "")
+
+
+def test_every_field_is_found_by_its_own_example():
+    for asked in FIELDS.values():
+        assert read_query(asked.example).problem == ""
+
+
+PIECES = st.sampled_from(
+    [
+        *FIELDS,
+        "or",
+        "and",
+        "not",
+        "|",
+        "-",
+        "!",
+        "(",
+        ")",
+        ">",
+        "<=",
+        "!=",
+        ":",
+        "=",
+        '"',
+        "'",
+        "50%",
+        "1.5M",
+        "2h",
+        " ",
+    ]
+)
+
+
+@given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=20).map("".join)))
+@example("(" * 5000)
+@example("!" * 5000)
+@example("wins>" + "9" * 5000)
+@example("wins>9e9999 age<" + "9" * 400 + "h")
+def test_any_text_is_read_or_refused_in_one_line(text):
+    query = parse(text)
+    for row in ROWS:
+        assert query.matches(row, NOW) in (True, False)
+    rows, told = query.chosen(ROWS, NOW)
+    assert set(row.id for row in rows) <= set(ALL) and len(told.splitlines()) <= 1
+    try:
+        read = read_query(text)
+    except QueryError as refused:
+        assert query.problem and query.problem in str(refused) and len(str(refused).splitlines()) == 1
+    else:
+        assert isinstance(read, Query) and not query.problem
+
+
+@pytest.mark.parametrize("command", [("runs", "list"), ("jobs",)])
+def test_lists_of_runs_are_filtered_and_a_wrong_query_is_a_usage_error(echelon, ended_run, command):
+    ended_run("20260101-000000-quickstart-calm-fox", wins=0.6)
+    ended_run("20260102-000000-quickstart-wild-owl", wins=0.2)
+    code, out, _ = echelon(*command, "--filter", "eval>50% state:completed")
+    assert code == 0 and "calm-fox" in out and "wild-owl" not in out
+    (row,) = parsed(echelon(*command, "--filter", "owl or zebra", "--json")[1])
+    assert row["id"].endswith("wild-owl")
+    assert "matches 'zebra'" in echelon(*command, "--filter", "zebra")[1]
+    code, out, err = echelon(*command, "--filter", "eval>half")
+    assert code == 2 and out == "" and err.count("\n") == 1 and "eval wants a share, such as eval>=60%" in err
+
+
+def test_a_rating_of_snapshots_is_in_the_row_of_a_run(home_with_rated_run, echelon):
+    (row,) = parsed(echelon("runs", "list", "--filter", "rating>100", "--json")[1])
+    assert row["rating"] == pytest.approx(home_with_rated_run)
+    assert parsed(echelon("runs", "list", "--filter", "rating>9000", "--json")[1]) == []
+
+
+@pytest.fixture
+def home_with_rated_run() -> float:
+    """A folder of runs with one whose snapshots were rated; its newest rating."""
+    from echelon.runs import runs_home
+    from echelon.telemetry.glance import glance
+    from tests.cli.tui.canned import make_run
+
+    run = make_run(runs_home(), "20260101-120000-quickstart-amber-jackal", updates=300, ended="completed")
+    newest = glance(run.metrics).update
+    assert newest is not None
+    return newest.elo
