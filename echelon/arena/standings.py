@@ -88,35 +88,103 @@ def unfinished(store: Store) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def matches(
-    store: Store, *, entry: str = "", recorded: bool = False, limit: int = 0, offset: int = 0
-) -> list[dict[str, Any]]:
-    """Return matches that were played, the newest first; of one entry, or those with a replay, or so many from one."""
-    where, values = ["state <> 'planned'"], []
-    if entry:
-        where.append("(blue = ? OR red = ?)")
-        values += [entry, entry]
-    if recorded:
-        where.append("replay <> ''")
-    rows = store.read(
+SIDES = ("blue", "red")
+WINNER = {"won": {"blue": "blue", "red": "red"}, "lost": {"blue": "red", "red": "blue"}}
+"""Who won, by how an entry fared and on which side it was."""
+FARED = ("won", "lost", "draw", "void")
+"""How matches of one entry can have ended; ``void`` could not be played."""
+ENDED = ("blue", "red", "draw", "void")
+"""How matches can have ended where no entry is meant."""
+NEWEST = 2**63 - 1
+"""Above every id."""
+
+
+def _chosen(entry: str, against: str, outcome: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return conditions, with their values, of which each match that is meant fulfils just one.
+
+    Each is about one column that has an index, so that no match of anybody else is looked at. ``ValueError`` for an
+    outcome that there is not.
+    """
+    entry, against = entry or against, against if entry else ""
+    wanted = FARED if entry else ENDED
+    if outcome and outcome not in wanted:
+        raise ValueError(f"outcome is {outcome!r}, wanted one of: {', '.join(wanted)}")
+    found = []
+    for side, other in (SIDES, SIDES[::-1]) if entry else (SIDES,):
+        where, values = ["state <> 'planned'"], []
+        if entry:
+            where.append(f"{side} = ?")
+            values.append(entry)
+        if against:
+            # the plus keeps this column's index out of it, which would not give matches of the entry in order
+            where.append(f"+{other} = ?")
+            values.append(against)
+        if side == SIDES[1]:
+            where.append("+blue <> red")
+        if outcome == "void":
+            where.append("state = 'void'")
+        elif outcome:
+            where.append("winner = ?")
+            values.append(WINNER[outcome][side] if outcome in WINNER else outcome)
+        found.append((" AND ".join(where), tuple(values)))
+    return found
+
+
+def page_query(
+    *, entry: str = "", against: str = "", outcome: str = "", recorded: bool = False, before: int = NEWEST,
+    limit: int = 0, offset: int = 0,
+) -> tuple[str, tuple[Any, ...]]:  # fmt: skip
+    """Return the query for the newest matches of those that ``matches`` speaks of.
+
+    Whatever is chosen, no more ids are held than the page and its offset have matches: each condition gives its newest
+    in order of its index.
+    """
+    most = limit + offset if limit else -1
+    kept = " AND replay <> ''" if recorded else ""
+    parts, values = [], []
+    for where, wanted in _chosen(entry, against, outcome):
+        parts.append(f"SELECT * FROM (SELECT id FROM matches WHERE {where}{kept} AND id < ? ORDER BY id DESC LIMIT ?)")
+        values += [*wanted, before, most]
+    query = (
         "SELECT matches.id, job, round, number, blue, red, seed, state, winner, reason, note, hp_blue, hp_red, "
-        "score_blue, score_red, seconds, replay, played_at FROM matches JOIN periods ON periods.id = period "
-        f"WHERE {' AND '.join(where)} ORDER BY matches.id DESC LIMIT ? OFFSET ?",
-        (*values, limit or -1, offset),
+        f"score_blue, score_red, seconds, replay, played_at FROM ({' UNION ALL '.join(parts)}) AS meant "
+        "CROSS JOIN matches ON matches.id = meant.id CROSS JOIN periods ON periods.id = period "
+        "ORDER BY meant.id DESC LIMIT ? OFFSET ?"
+    )
+    return query, (*values, limit or -1, offset)
+
+
+def matches(
+    store: Store, *, entry: str = "", against: str = "", outcome: str = "", recorded: bool = False,
+    before: int = NEWEST, limit: int = 0, offset: int = 0,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return matches that were played or given up, the newest first.
+
+    Of one entry or of two against each other; those that ended in one way, for ``entry`` where it is given; those with
+    a replay; those with an id below ``before``; and of all these so many from one.
+    """
+    query, values = page_query(
+        entry=entry, against=against, outcome=outcome, recorded=recorded, before=before, limit=limit, offset=offset
     )
     called = names(store)
+    rows = store.read(query, values)
     return [{**dict(row), "blue_name": called[row["blue"]], "red_name": called[row["red"]]} for row in rows]
 
 
-def played(store: Store, *, entry: str = "") -> int:
-    """Return how many matches were played, by all or by one entry."""
-    return store.read(
-        "SELECT count(*) FROM matches WHERE state <> 'planned' AND (? = '' OR blue = ? OR red = ?)", (entry,) * 3
-    )[0][0]
+def played(store: Store, *, entry: str = "", against: str = "", outcome: str = "") -> int:
+    """Return how many matches ``matches`` speaks of."""
+    return sum(
+        store.read(f"SELECT count(*) FROM matches WHERE {where}", values)[0][0]
+        for where, values in _chosen(entry, against, outcome)
+    )
 
 
 def head_to_head(store: Store, *, retired: bool = False) -> dict[str, Any]:
-    """Return each pair's results, and the cycles of three in which each beats the next beyond doubt."""
+    """Return each pair's results, and the cycles of three in which each beats the next beyond doubt.
+
+    ``verdict`` of a pair is ``won`` or ``lost`` where one beats the other beyond doubt, else nothing: a share that is
+    low because of draws says that nobody wins.
+    """
     order = [row["id"] for row in standings(store, retired=retired)]
     called = names(store)
     ratings = {i: e.rating for i, e in store.league().entries.items()}
@@ -129,6 +197,9 @@ def head_to_head(store: Store, *, retired: bool = False) -> dict[str, Any]:
             met.setdefault((one, other), [0, 0, 0])[place] += row["n"]
     pairs = [_pair(a, b, met[a, b], ratings[a], ratings[b]) for a in order for b in order if (a, b) in met and a != b]
     beats = {(p["id"], p["against"]) for p in pairs if p["low"] > BEATS}
+    for pair in pairs:
+        one, other = pair["id"], pair["against"]
+        pair["verdict"] = "won" if (one, other) in beats else "lost" if (other, one) in beats else ""
     return {
         "entries": [{"id": i, "name": called[i]} for i in order],
         "pairs": pairs,

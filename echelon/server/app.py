@@ -18,6 +18,7 @@ import echelon
 from echelon.arena.store import league_path
 from echelon.runs import atomic_write, read_json, runs_home
 from echelon.server import routes
+from echelon.server.answers import CATALOGUE, KEPT, LEAGUE
 from echelon.server.catalogue import Catalogue, mark_of
 from echelon.server.connections import LIMITS, Door, Limits, give_up_stalled, paced
 from echelon.server.kept import Kept
@@ -42,10 +43,10 @@ class PortTakenError(ValueError):
 def make_app(home: Path | str | None, access: Access, league: Path | None = None) -> web.Application:
     """Return the application over the runs of ``home`` and their league, or the league at another place."""
     app = web.Application(middlewares=[paced, guard(access)], client_max_size=1)
-    app[routes.CATALOGUE] = Catalogue(home)
-    app[routes.LEAGUE] = league or league_path(home)
-    app[routes.KEPT] = Kept()
-    app[routes.HUB] = Hub(app[routes.CATALOGUE])
+    app[CATALOGUE] = Catalogue(home)
+    app[LEAGUE] = league or league_path(home)
+    app[KEPT] = Kept()
+    app[routes.HUB] = Hub(app[CATALOGUE])
     for path, handler in routes.ROUTES:
         app.router.add_get(path, handler)
     app.router.add_get("/", routes.page)
@@ -56,7 +57,7 @@ def make_app(home: Path | str | None, access: Access, league: Path | None = None
 
 async def _stop(app: web.Application) -> None:
     await app[routes.HUB].stop()
-    app[routes.CATALOGUE].close()
+    app[CATALOGUE].close()
 
 
 def open_socket(host: str, port: int | None) -> socket.socket:

@@ -1,4 +1,4 @@
-"""The read-only API: matches, their index, chunks and file, worlds, runs, the league and health.
+"""The read-only API: matches, their index, chunks and file, worlds, runs and health; beside them the league.
 
 Handlers look ids up in the catalogue and read files on a thread, so that a slow disk blocks nobody else.
 """
@@ -6,83 +6,46 @@ Handlers look ids up in the catalogue and read files on a thread, so that a slow
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import math
 import zlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
-from echelon.arena import standings
-from echelon.arena.store import Store
 from echelon.replay.reader import Replay
-from echelon.server.catalogue import FRESH_S, Catalogue, Match, match_id
-from echelon.server.kept import Kept
+from echelon.server import league
+from echelon.server.answers import (
+    ASK_AGAIN,
+    BINARY,
+    CATALOGUE,
+    FOREVER,
+    JSON,
+    KEPT,
+    MAX_PAGE,
+    PAGE,
+    answer_bytes,
+    answer_json,
+    number_in,
+    strict_json,
+)
+from echelon.server.catalogue import FRESH_S, Match
 from echelon.server.live import Hub
 
-CATALOGUE: web.AppKey[Catalogue] = web.AppKey("catalogue", Catalogue)
-LEAGUE: web.AppKey[Path] = web.AppKey("league", Path)
-KEPT: web.AppKey[Kept] = web.AppKey("kept", Kept)
 HUB: web.AppKey[Hub] = web.AppKey("hub", Hub)
 API = "/api/v1"
 ID = r"{id:[0-9a-f]{16}}"
 SHA = r"{sha:[0-9a-f]{64}}"
 NUMBER = r"{n:[0-9]{1,6}}"
-FOREVER = "public, max-age=31536000, immutable"
-ASK_AGAIN = "no-cache"
-PRIVATE = ("path", "meta")
-"""What of an entry is nobody's business but this machine's."""
-PAGE = 50
-MAX_PAGE = 200
 LEVEL = 6
 """Compression of worlds."""
-BINARY = "application/octet-stream"
-JSON = "application/json"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def strict_json(value: Any) -> str:
-    """Return JSON in which numbers that are not finite are null."""
-
-    def clean(part: Any) -> Any:
-        if isinstance(part, float) and not math.isfinite(part):
-            return None
-        if isinstance(part, dict):
-            return {key: clean(item) for key, item in part.items()}
-        return [clean(item) for item in part] if isinstance(part, (list, tuple)) else part
-
-    return json.dumps(clean(value), separators=(",", ":"), allow_nan=False, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
-
-
-def answer_json(request: web.Request, value: Any) -> web.Response:
-    """Answer with JSON under an ETag of its content; nothing new is a 304."""
-    return answer_bytes(request, strict_json(value).encode(), JSON, ASK_AGAIN)
-
-
-def answer_bytes(request: web.Request, body: bytes, kind: str, caching: str) -> web.Response:
-    """Answer with bytes under an ETag of their content; nothing new is a 304."""
-    tag = hashlib.sha256(body).hexdigest()[:32]
-    headers = {"ETag": f'"{tag}"', "Cache-Control": caching}
-    if request.if_none_match and any(etag.value in (tag, "*") for etag in request.if_none_match):
-        return web.Response(status=304, headers=headers)
-    response = web.Response(body=body, headers=headers, content_type=kind)
-    if kind == JSON:
-        response.enable_compression()
-    return response
 
 
 async def matches(request: web.Request) -> web.Response:
     """List matches, live ones first, then the newest; ``run``, ``live``, ``limit`` and ``offset`` choose."""
     query = request.query
-    limit = min(MAX_PAGE, _number(query.get("limit", ""), PAGE))
-    offset = _number(query.get("offset", ""), 0)
+    limit = min(MAX_PAGE, number_in(query.get("limit", ""), PAGE))
+    offset = number_in(query.get("offset", ""), 0)
     found = await asyncio.to_thread(request.app[CATALOGUE].matches)
     if "run" in query:
         found = [m for m in found if m.run == query["run"]]
@@ -90,10 +53,6 @@ async def matches(request: web.Request) -> web.Response:
         found = [m for m in found if m.live]
     page = [m.summary for m in found[offset : offset + limit]]
     return answer_json(request, {"total": len(found), "matches": page})
-
-
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else otherwise
 
 
 async def _find(request: web.Request) -> Match:
@@ -177,33 +136,6 @@ async def runs(request: web.Request) -> web.Response:
     return answer_json(request, {"runs": await asyncio.to_thread(request.app[CATALOGUE].runs)})
 
 
-async def league(request: web.Request) -> web.Response:
-    """Show the league: standings, rounds under way and its newest matches; ``entry``, ``limit``, ``offset`` choose."""
-    query, path = request.query, request.app[LEAGUE]
-    limit = min(MAX_PAGE, _number(query.get("limit", ""), PAGE))
-    offset = _number(query.get("offset", ""), 0)
-
-    def look() -> dict[str, Any]:
-        with Store(path, read_only=True) as store:
-            entry = query.get("entry", "")
-            rows = standings.matches(store, entry=entry, limit=limit, offset=offset) if limit else []
-            return {
-                "standings": [{k: v for k, v in row.items() if k not in PRIVATE} for row in standings.standings(store)],
-                "unfinished": standings.unfinished(store),
-                "total": standings.played(store, entry=entry),
-                "matches": rows,
-            }
-
-    if not await asyncio.to_thread(path.is_file):
-        raise web.HTTPNotFound()
-    found = await asyncio.to_thread(look)
-    known = {match.id for match in await asyncio.to_thread(request.app[CATALOGUE].matches)}
-    for row in found["matches"]:
-        ident = match_id(row["job"], row.pop("replay").rpartition("/")[2])
-        row["match"] = ident if ident in known else ""
-    return answer_json(request, found)
-
-
 async def health(request: web.Request) -> web.Response:
     """Say that the server is well, and who it is."""
     import echelon
@@ -224,7 +156,9 @@ ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{API}/matches/{ID}/file", file),
     (f"{API}/worlds/{SHA}", world),
     (f"{API}/runs", runs),
-    (f"{API}/league", league),
+    (f"{API}/league", league.overview),
+    (f"{API}/league/matches", league.matches),
+    (f"{API}/league/pairs", league.pairs),
     (f"{API}/healthz", health),
     (f"{API}/live", live),
 )

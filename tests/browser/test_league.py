@@ -87,6 +87,86 @@ def test_a_foreign_file_dropped_on_the_league_leaves_it_open(page, address, leag
     assert page.locator(ROW).first.is_visible() and page.locator(".list-page:visible").count() == 1
 
 
+MANY = 456
+"""Matches of the long league: more than the server tells at once, and no whole number of pages."""
+COUNT = "() => document.querySelectorAll('.bout').length"
+
+
+@pytest.fixture
+def long_league(home):
+    """A league of four and many matches; three of them beat each other in a ring, the fourth draws them all."""
+    path = league_path(home)
+    names = ("Anvil", "Birch", "Cinder", "Dross")
+    fixtures = [(one, other) for one in names for other in names if one != other]
+    with Store(path) as store:
+        with store.editing() as made:
+            for name in names:
+                made.entries[name] = LeagueEntry(name, "", "candidate", meta={"label": name})
+        store.open_period(RUN, 1, [Fixture(n, *fixtures[n % 12], seed=n) for n in range(MANY)])
+        with store.writing() as db:
+            db.execute("UPDATE matches SET state = 'played', winner = 'draw', reason = 'time_up', seconds = 9")
+            for one, other in zip(names[:3], (*names[1:3], names[0]), strict=True):
+                db.execute("UPDATE matches SET winner = 'blue' WHERE blue = ? AND red = ?", (one, other))
+                db.execute("UPDATE matches SET winner = 'red' WHERE blue = ? AND red = ?", (other, one))
+    yield path
+    path.unlink()
+
+
+def test_all_matches_are_paged_through_by_scrolling(page, address, long_league):
+    page.goto(f"{address}/#league")
+    page.locator(".bout").nth(99).wait_for(state="attached")
+    assert page.evaluate(COUNT) == 100 and page.get_by_text(f"100 of {MANY}").is_visible()
+    page.wait_for_function(
+        """(many) => {
+          const bouts = document.querySelectorAll(".bout");
+          bouts[bouts.length - 1].scrollIntoView();
+          return bouts.length >= many;
+        }""",
+        arg=MANY,
+    )
+    page.wait_for_function("() => echelon.state.league.ended")
+    assert page.locator(".league-matches .more").is_hidden()
+    seeds = page.locator(".bout .small").evaluate_all("all => all.map((e) => /seed ([0-9]+)/.exec(e.textContent)?.[1])")
+    assert [int(seed) for seed in seeds if seed] == list(range(MANY - 1, -1, -1))
+
+
+def test_filters_are_kept_by_paging_and_by_the_address(page, address, long_league):
+    page.goto(f"{address}/#league")
+    page.get_by_label("Pilot", exact=True).select_option("Anvil")
+    page.get_by_label("Outcome", exact=True).select_option("draw")
+    page.get_by_text("76 of 76").wait_for(state="visible")
+    assert page.url.endswith("#league=Anvil&outcome=draw")
+    page.reload()
+    page.get_by_text("76 of 76").wait_for(state="visible")
+    assert page.get_by_label("Outcome", exact=True).input_value() == "draw"
+    page.get_by_label("Outcome", exact=True).select_option("")
+    page.get_by_text("100 of 228").wait_for(state="visible")
+    page.locator(".bout").last.scroll_into_view_if_needed()
+    page.wait_for_function("() => document.querySelectorAll('.bout').length > 100")
+    teams = page.locator(".bout").evaluate_all("all => all.map((e) => e.textContent)")
+    assert all("Anvil" in team for team in teams)
+
+
+def test_who_beats_whom_is_coloured_beyond_doubt_and_leads_to_the_matches_of_the_two(page, address, long_league):
+    page.goto(f"{address}/#league")
+    cell = page.locator(".pairs td a")
+    cell.first.wait_for(state="visible")
+    assert cell.count() == 12 and page.locator(".pairs td.won").count() == page.locator(".pairs td.lost").count() == 3
+    assert page.locator(".pairs td.open").count() == 6  # all drawn: nobody wins, so nothing is coloured
+    assert page.get_by_text("Anvil beats Birch beats Cinder beats Anvil").is_visible()
+    grounds = {kind: page.locator(f".pairs td.{kind}").evaluate_all("all => all.map((e) => e.style.background)")
+               for kind in ("won", "lost", "open")}  # fmt: skip
+    assert (
+        all(len(set(found)) == 1 for found in grounds.values()) and len({found[0] for found in grounds.values()}) == 3
+    )
+    page.get_by_label("Anvil against Birch", exact=False).click()
+    page.get_by_text("76 of 76").wait_for(state="visible")
+    assert page.get_by_role("heading", name="Anvil against Birch").is_visible()
+    assert page.locator(".bout").filter(has_text="Cinder").count() == 0
+    page.get_by_text("all matches").click()
+    page.get_by_text(f"100 of {MANY}").wait_for(state="visible")
+
+
 def test_without_a_league_it_is_said_how_one_begins(page, address):
     page.goto(f"{address}/#league")
     page.get_by_text("No league here yet").wait_for(state="visible")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 import pytest
 
+from echelon.arena import standings
 from echelon.arena.database import StoreError
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import Played, Store, league_path
+from echelon.server.answers import MAX_PAGE
 from tests.server.conftest import MATCH, NAME, RUN
 from tests.server.test_api import get_json
 
@@ -59,12 +62,130 @@ def test_matches_of_the_league_are_chosen_and_paged(ask, league):
     assert get_json(ask, "/api/v1/league?entry=b")[1]["total"] == 3
 
 
-def test_no_path_of_this_machine_is_told(ask, league):
+@pytest.mark.parametrize("what", ["", "/matches", "/pairs"])
+def test_no_path_of_this_machine_is_told(ask, league, what):
     async def work(client):
-        return await (await client.get("/api/v1/league")).text()
+        return await (await client.get(f"/api/v1/league{what}")).text()
 
     text = ask(work)
     assert "secret" not in text and str(league.parent) not in text
+
+
+def walk(ask, choice, limit=200):
+    """Every match that is chosen, page by page, and how many pages it took."""
+    found, before, pages = [], "", 0
+    while True:
+        status, page = get_json(ask, f"/api/v1/league/matches?limit={limit}&{choice}{before}")
+        assert status == 200 and len(page["matches"]) <= limit
+        found, pages = found + page["matches"], pages + 1
+        if len(found) >= page["total"]:
+            return found, pages
+        assert page["matches"], "a page is empty before all are told"
+        before = f"&before={page['matches'][-1]['id']}"
+
+
+@pytest.fixture
+def long_league(home):
+    """A league of five with 1,050 matches: of each pair a and x, a wins as blue; others are drawn or void by number."""
+    called = "abcde"
+    pairs = [(one, other) for one in called for other in called if one != other]
+    with Store(league_path(home)) as store:
+        with store.editing() as league:
+            for name in called:
+                league.entries[name] = LeagueEntry(name, "", "candidate", meta={"label": name.upper()})
+        period = store.open_period(RUN, 1, [Fixture(n, *pairs[n % len(pairs)], seed=n) for n in range(1050)])
+        with store.writing() as db:
+            db.execute("UPDATE matches SET state = 'played', winner = 'draw', reason = 'time_up', seconds = 9")
+            db.execute("UPDATE matches SET winner = 'blue' WHERE blue = 'a'")
+            db.execute("UPDATE matches SET winner = NULL, state = 'void' WHERE number % 100 = 5")
+            db.execute("UPDATE matches SET winner = NULL, state = 'planned' WHERE number >= 1040")
+    return period
+
+
+def test_pages_tell_every_match_once(ask, long_league):
+    found, pages = walk(ask, "")
+    assert [row["number"] for row in found] == list(range(1039, -1, -1)) and pages == 6
+
+
+def test_pages_keep_to_what_was_chosen(ask, long_league):
+    def told(choice, limit=7):
+        return [(row["blue"], row["red"], row["winner"], row["number"]) for row in walk(ask, choice, limit)[0]]
+
+    everything = told("", 200)
+    assert told("entry=b") == [row for row in everything if "b" in row[:2]]
+    assert told("entry=b&against=a") == told("entry=a&against=b") == [r for r in everything if {*r[:2]} == {"a", "b"}]
+    assert told("entry=a&outcome=won") == [row for row in everything if row[0] == "a" and row[2]]
+    lost = [row for row in everything if row[0] == "a" and row[1] == "c" and row[2]]
+    assert lost and told("entry=c&outcome=lost&against=a") == lost and told("entry=c&outcome=won") == []
+    assert told("outcome=void") == [row for row in everything if row[2] is None] != []
+    assert told("outcome=draw") == [row for row in everything if row[2] == "draw"] != []
+    assert told("entry=b&outcome=draw") == [row for row in everything if row[2] == "draw" and "b" in row[:2]]
+
+
+def test_a_match_played_meanwhile_shifts_no_page(ask, long_league, home):
+    _, first = get_json(ask, "/api/v1/league/matches?limit=10")
+    with Store(league_path(home)) as store:
+        store.record(long_league, 1049, Played(winner="red", reason="elimination"))
+    last = first["matches"][-1]["id"]
+    _, second = get_json(ask, f"/api/v1/league/matches?limit=10&before={last}")
+    assert [row["number"] for row in second["matches"]] == list(range(1029, 1019, -1)) and second["total"] == 1041
+
+
+def test_a_page_is_bounded_and_an_outcome_that_there_is_not_refused(ask, long_league):
+    assert len(get_json(ask, "/api/v1/league/matches?limit=999999")[1]["matches"]) == MAX_PAGE
+    for query in ("outcome=won", "outcome=%27--", "entry=a&outcome=blue"):
+        status, problem = get_json(ask, f"/api/v1/league/matches?{query}")
+        assert status == 400 and problem["title"] == "Unknown outcome"
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{}, {"entry": "a"}, {"entry": "a", "against": "b"}, {"entry": "a", "outcome": "draw"}, {"outcome": "void"}],
+    ids=str,
+)
+def test_a_page_is_found_by_an_index_and_never_by_going_through_all_matches(long_league, home, choice):
+    with Store(league_path(home), read_only=True) as store:
+        query, values = standings.page_query(before=500, limit=50, **choice)
+        plan = [row["detail"] for row in store.read(f"EXPLAIN QUERY PLAN {query}", values)]
+        assert [step for step in plan if step.startswith("SCAN matches")] == []
+        looked = [step for step in plan if step.startswith("SEARCH matches") and "rowid<?" in step]
+        assert len(looked) == (2 if "entry" in choice else 1), plan
+        assert all("matches_" in step for step in looked) == ("entry" in choice)
+        sorted_at = [at for at, step in enumerate(plan) if "TEMP B-TREE" in step]
+        assert sorted_at == [len(plan) - 1], plan  # only what is on the page is put in order
+
+
+def test_pairs_say_who_beats_whom_and_follow_the_league(ask, home, long_league):
+    _, found = get_json(ask, "/api/v1/league/pairs")
+    told = {(p["id"], p["against"]): p for p in found["pairs"]}
+    assert [entry["name"] for entry in found["entries"]] == list("ABCDE") and len(told) == 20
+    assert told["b", "c"]["verdict"] == told["c", "b"]["verdict"] == ""  # all drawn
+    assert told["b", "c"]["draws"] > 90 and told["b", "c"]["high"] < 0.5
+    assert told["a", "b"]["wins"] == told["b", "a"]["losses"] > 40
+    assert found["cycles"] == []
+    with Store(league_path(home)) as store, store.writing() as db:
+        for one, other in ("bc", "cd", "db"):
+            db.execute("UPDATE matches SET winner = 'blue' WHERE blue = ? AND red = ?", (one, other))
+            db.execute("UPDATE matches SET winner = 'red' WHERE blue = ? AND red = ?", (other, one))
+    _, after = get_json(ask, "/api/v1/league/pairs")
+    told = {(p["id"], p["against"]): p["verdict"] for p in after["pairs"]}
+    assert (told["b", "c"], told["c", "b"], told["d", "b"]) == ("won", "lost", "won")
+    assert [sorted(ring) for ring in after["cycles"]] == [["B", "C", "D"]]
+
+
+def test_the_viewer_knows_what_pairs_and_pages_hold(ask, long_league, repository):
+    source = (repository / "viewer" / "src" / "data" / "league.ts").read_text(encoding="utf-8")
+
+    def fields(name):
+        body = re.search(rf"interface {name} {{(.*?)\n}}", source, flags=re.S)
+        assert body, f"the viewer has no {name}"
+        return set(re.findall(r"^ +(\w+): ", body[1], flags=re.M))
+
+    _, page = get_json(ask, "/api/v1/league/matches")
+    _, pairs = get_json(ask, "/api/v1/league/pairs")
+    assert fields("BoutPage") == page.keys()
+    assert fields("PairsView") == pairs.keys()
+    assert fields("Pair") == pairs["pairs"][0].keys()
 
 
 def test_without_a_league_there_is_none_and_nothing_is_made(ask, home):

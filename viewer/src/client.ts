@@ -1,6 +1,7 @@
 // Talks to the server: its read-only API, and the live channel that only says what has changed. Where the channel cannot
 // be opened or breaks, the same notices are made by asking from time to time.
 
+import type { BoutPage, LeagueChoice, PairsView } from "./data/league";
 import type { Header, IndexView, LeagueView, MatchSummary, Notice } from "./protocol.gen";
 
 const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // waits before the channel is tried again
@@ -43,11 +44,22 @@ export class Api {
     return this.bytes(`worlds/${encodeURIComponent(sha256)}`);
   }
 
-  /** The standings, with the newest matches of an entry, or of all where it is "". */
-  league(entry: string, limit: number): Promise<LeagueView> {
+  /** The standings and the rounds under way, without matches. */
+  league(): Promise<LeagueView> {
+    return this.json("league?limit=0");
+  }
+
+  /** The newest of the matches that are chosen, or the newest below an id. */
+  leagueMatches(choice: LeagueChoice, limit: number, before?: number): Promise<BoutPage> {
     const query = new URLSearchParams({ limit: String(limit) });
-    if (entry !== "") query.set("entry", entry);
-    return this.json(`league?${query}`);
+    for (const [name, value] of Object.entries(choice)) if (value !== "") query.set(name, value);
+    if (before !== undefined) query.set("before", String(before));
+    return this.json(`league/matches?${query}`);
+  }
+
+  /** Who beats whom. */
+  leaguePairs(): Promise<PairsView> {
+    return this.json("league/pairs");
   }
 
   /** Address of a match's file, for downloading. */

@@ -27,6 +27,8 @@ const SHORTEST_LOOP_S = 0.5;
 const FOGS: readonly Fog[] = ["none", "blue", "red", "mech"];
 const LAYERS: readonly Layer[] = ["none", "presence", "damage", "ways"];
 const FLIGHT_START = 0.35; // share of its distance that a camera goes ahead when it begins to fly
+const WIDE = 1.25; // width of a window over its height from which on all of the map's width is seen
+const FARTHEST_BACK = 1.7; // how much farther away the camera begins at most in narrower ones
 const FOLLOW_GRACE = 0.5; // ticks; how close to the live edge counts as being there
 
 /** The last tick that can be shown. */
@@ -81,7 +83,10 @@ export function frameMap(state: ViewerState): void {
   const span = Math.max(x, y);
   const [zoneX, zoneY] = match.header.zone;
   const target: [number, number, number] = [(x + zoneX) / 3, (y + zoneY) / 3, 0];
-  state.camera = { mode: "orbit", target, azimuth: -2.15, elevation: 0.66, distance: span * 0.98 };
+  // narrow windows show less of the map from the same place
+  const narrow = (WIDE * state.window[1]) / Math.max(1, state.window[0]);
+  const back = Math.max(1, Math.min(FARTHEST_BACK, narrow ** 0.6));
+  state.camera = { mode: "orbit", target, azimuth: -2.15, elevation: 0.66, distance: span * 0.98 * back };
 }
 
 /** Move the cursor to a tick; leaves the live edge unless it is at it. */

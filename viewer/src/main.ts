@@ -17,7 +17,7 @@ import { MatchList } from "./hud/match_list";
 import { Thumbnails } from "./hud/thumbnails";
 import { bindKeys, bindPointer, keyTable } from "./input";
 import { wishedTier } from "./render/quality";
-import { formatRoute, parseRoute } from "./routes";
+import { formatRoute, leagueHash, parseRoute } from "./routes";
 import { Session, embeddedReplay } from "./session";
 import { defaults } from "./state";
 import { Screen } from "./screen";
@@ -53,7 +53,7 @@ const list = new MatchList(
   new Thumbnails(api),
 );
 const matchPage = el("main", { class: "match-page" }, [canvas, hud.root]);
-const league = new LeaguePage({ more: () => void session.moreOfLeague() });
+const league = new LeaguePage({ more: () => void session.league.more(), choose: (choice) => (location.hash = leagueHash(choice)) });
 app.append(list.root, league.root, matchPage, problem);
 
 bindKeys(state, keys, () => undefined);

@@ -121,5 +121,8 @@ export const SCENE = {
   smoke: 0xd3d8de, // of clouds that hide
 } as const;
 
+/** How somebody fared against another where that is beyond doubt: teal and ochre stay apart for every kind of colour blindness. */
+export const DUEL = { won: 0x1fb8a2, lost: 0xe0852f, open: 0x16202d } as const;
+
 /** How a shot of point defence is drawn. */
 export const POINT_DEFENCE = { colour: 0xbfe9ff, width: 0.12, linger: 0.26, blast: 0.75, astray: 1.1 } as const;

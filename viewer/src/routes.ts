@@ -1,6 +1,7 @@
 // What the address says: which match, and where in it. Values from an address are checked one by one; what makes no
 // sense is left out.
 
+import { type BoutOutcome, EVERY_BOUT, type LeagueChoice, outcomesFor, sensible } from "./data/league";
 import type { CameraMode, Fog, Layer } from "./state";
 
 /** A place to be. */
@@ -14,7 +15,7 @@ export interface Route {
   layer?: Layer;
   loop?: [number, number]; // seconds between which it plays again and again
   newest?: string; // follow the newest match of this run, "" of any
-  league?: string; // the league, with the matches of this entry, "" of all
+  league?: LeagueChoice; // the league, with these of its matches
 }
 
 const FOGS: readonly string[] = ["blue", "red", "mech"] satisfies Fog[];
@@ -46,7 +47,7 @@ export function parseRoute(hash: string): Route {
     layer: layer !== null && LAYERS.includes(layer) ? (layer as Layer) : undefined,
     loop: loop && loop[0] >= 0 && loop[1] > loop[0] ? [loop[0], loop[1]] : undefined,
     newest: newest !== null && RUN.test(newest) ? newest : undefined,
-    league: league !== null && ENTRY.test(league) ? league : undefined,
+    league: league !== null && ENTRY.test(league) ? choiceOf(league, fields) : undefined,
     match: match !== null && ID.test(match) ? match : null,
     seconds: number("t", 86400),
     mech: mech !== null && Number.isInteger(mech) ? mech : null,
@@ -54,9 +55,20 @@ export function parseRoute(hash: string): Route {
   };
 }
 
-/** Write the page of the league, with the matches of an entry or "" of all, as the part of an address after "#". */
-export function leagueHash(entry: string): string {
-  return entry === "" ? "#league" : `#${new URLSearchParams({ league: entry })}`;
+function choiceOf(entry: string, fields: URLSearchParams): LeagueChoice {
+  const [against, outcome] = [fields.get("against") ?? "", fields.get("outcome") ?? ""];
+  const known = outcomesFor(entry).some(([name]) => name === outcome);
+  return sensible({ entry, against: ENTRY.test(against) ? against : "", outcome: known ? (outcome as BoutOutcome) : "" });
+}
+
+/** Write the page of the league, with those of its matches that are chosen, as the part of an address after "#". */
+export function leagueHash(chosen: Partial<LeagueChoice>): string {
+  const { entry, against, outcome } = sensible({ ...EVERY_BOUT, ...chosen });
+  if (entry === "" && outcome === "") return "#league";
+  const fields = new URLSearchParams({ league: entry });
+  if (against !== "") fields.set("against", against);
+  if (outcome !== "") fields.set("outcome", outcome);
+  return `#${fields}`;
 }
 
 /** Write a place as the part of an address after "#". */

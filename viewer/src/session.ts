@@ -1,22 +1,20 @@
 // What takes time: loading lists and matches from the server or a file, and keeping them fresh by live notices. Each
 // answer goes into the state through control.ts; an answer that comes after its question has been overtaken is dropped.
 
-import { type Api, ApiError, LiveChannel } from "./client";
+import { type Api, LiveChannel } from "./client";
 import * as control from "./control";
+import type { LeagueChoice } from "./data/league";
 import { FileSource, type ReplaySource, ServerSource } from "./data/source";
 import { ChunkStore } from "./data/store";
 import { Sweep, type Swept } from "./data/sweep";
 import { teamName } from "./hud/words";
 import { makePoses } from "./interpolate";
-import type { Header, IndexView, LeagueView, Notice } from "./protocol.gen";
+import { LeagueSession } from "./league";
+import type { Header, IndexView, Notice } from "./protocol.gen";
 import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
 const PAGE = 60; // matches per request
-const LEAGUE_PAGE = 50; // matches of the league shown at first, and more at each wish
-const LEAGUE_MOST = 200; // that the server tells at once
-const LEAGUE_MS = 5000; // how often the league is asked for: what is rated gives no notice
-const NOT_FOUND = 404;
 const FRESH_MS = 400; // notices nearer together than this are answered by one request
 
 /** What reading a whole match must know of it. */
@@ -48,11 +46,12 @@ export class Session {
   private listFailed = false; // whether the problem shown is the list's
   private timers = new Map<string, number>();
 
-  constructor(private readonly state: ViewerState, private readonly api: Api) {}
+  readonly league: LeagueSession;
 
-  private leagueFailed = false; // whether the problem shown is the league's
-  private asking = 0; // number of the newest request for the league
-  private leagueShown = LEAGUE_PAGE; // matches of it asked for
+  constructor(private readonly state: ViewerState, private readonly api: Api) {
+    this.league = new LeagueSession(state, api);
+  }
+
   private newestOf = ""; // run whose newest match is waited for while none is open
 
   /** Load the list, and listen. */
@@ -64,7 +63,7 @@ export class Session {
       () => this.poll(),
       (connected) => (this.state.connected = connected),
     );
-    window.setInterval(() => !document.hidden && this.state.page === "league" && void this.loadLeague(), LEAGUE_MS);
+    this.league.start();
   }
 
   /** Open a match of the catalogue at a place in it. */
@@ -122,39 +121,13 @@ export class Session {
     void this.reload();
   }
 
-  /** Go to the league, with the matches of an entry, "" of all. */
-  async openLeague(entry: string): Promise<void> {
+  /** Go to the league, with those of its matches that are chosen. */
+  async openLeague(choice: LeagueChoice): Promise<void> {
     const { state } = this;
     this.opening++;
     control.closeMatch(state);
     state.page = "league";
-    if (entry !== state.league.entry) this.leagueShown = LEAGUE_PAGE;
-    state.league.entry = entry;
-    await this.loadLeague();
-  }
-
-  /** Show more matches of the league. */
-  async moreOfLeague(): Promise<void> {
-    this.leagueShown = Math.min(LEAGUE_MOST, this.leagueShown + LEAGUE_PAGE);
-    await this.loadLeague();
-  }
-
-  private async loadLeague(): Promise<void> {
-    const { state } = this;
-    const request = ++this.asking;
-    let [view, problem]: [LeagueView | null, string] = [state.league.view, ""];
-    try {
-      view = await this.api.league(state.league.entry, this.leagueShown);
-    } catch (error) {
-      if (error instanceof ApiError && error.status === NOT_FOUND) view = null;
-      else problem = message(error);
-    }
-    if (request !== this.asking || state.page !== "league") return;
-    // what has not changed stays the same object, so that nothing is drawn anew
-    if (JSON.stringify(view) === JSON.stringify(state.league.view)) view = state.league.view;
-    Object.assign(state.league, { view, loading: false });
-    if (problem !== "" || this.leagueFailed) state.problem = problem;
-    this.leagueFailed = problem !== "";
+    await this.league.choose(choice);
   }
 
   private async watch(id: string, source: ReplaySource, title = ""): Promise<boolean> {

@@ -6,7 +6,8 @@ import type { ChunkStore } from "./data/store";
 import type { Chunk, World } from "./data/replay";
 import type { Scenery } from "./data/looks";
 import type { Sweep } from "./data/sweep";
-import type { Header, IndexView, LeagueView, MatchSummary } from "./protocol.gen";
+import { EVERY_BOUT, type LeagueChoice, type PairsView } from "./data/league";
+import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary } from "./protocol.gen";
 import type { Poses } from "./interpolate";
 import type { Marker } from "./timeline";
 
@@ -58,8 +59,12 @@ export interface ListState {
 
 /** The page of the league. */
 export interface LeagueState {
-  view: LeagueView | null; // standings, and the newest matches of all or of one entry; null while there is none
-  entry: string; // whose matches are shown, "" for all
+  view: LeagueView | null; // standings and rounds under way; null while there is none
+  pairs: PairsView | null; // who beats whom
+  choice: LeagueChoice; // which matches are shown
+  bouts: readonly LeagueMatch[]; // those, the newest first, as far as loaded
+  total: number | null; // how many there are of them; null while that is not known
+  ended: boolean; // whether the last of them is loaded
   loading: boolean; // whether nothing is known of it yet
 }
 
@@ -97,7 +102,7 @@ export function defaults(): ViewerState {
   return {
     page: "list",
     list: { matches: [], total: 0, run: "", text: "", loading: true, runs: [] },
-    league: { view: null, entry: "", loading: true },
+    league: { view: null, pairs: null, choice: EVERY_BOUT, bouts: [], total: null, ended: false, loading: true },
     match: null,
     tick: 0,
     playing: true,

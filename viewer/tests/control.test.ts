@@ -44,6 +44,21 @@ beforeEach(async () => {
   state = await opened();
 });
 
+describe("the first view of a map", () => {
+  test("is from farther away in narrow windows, so that more of its width is seen, and never from nearer", () => {
+    const distance = (width: number, height: number) => {
+      state.window = [width, height];
+      control.frameMap(state);
+      return state.camera.distance;
+    };
+    const wide = distance(1280, 720);
+    expect(distance(3000, 800)).toBe(wide);
+    expect(distance(390, 844)).toBeGreaterThan(1.5 * wide);
+    expect(distance(700, 800)).toBeGreaterThan(wide);
+    expect(distance(10, 8000)).toBeLessThan(2 * wide);
+  });
+});
+
 describe("the player", () => {
   test("moves the cursor by time and speed", () => {
     control.tickClock(state, 0.5);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { findFlights, flightAt } from "../src/data/flights";
 import { frameAt, hermite, makePoses, sampleOne, samplePoses, scoreAt, smooth } from "../src/interpolate";
 import { EventKind, type Header, MechFlag, type Outcome } from "../src/protocol.gen";
-import { outcomeText } from "../src/hud/words";
+import { outcomeText, runLabel } from "../src/hud/words";
 import { claims, uncovered } from "../src/render/markers";
 import { cellCoords, cellIndex, mixAngle, voxelPoint, worldForward, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
 import { Vector3 } from "three";
@@ -164,4 +164,9 @@ describe("a result", () => {
     expect(outcomeText(header("expert", "expert"), won).headline).toBe("Red (expert) wins");
     expect(outcomeText(header("", ""), won).headline).toBe("Red wins");
   });
+});
+
+test("a run goes by what tells it from others", () => {
+  expect(runLabel("20261122-055435-standard-tidal-quail")).toBe("standard-tidal-quail");
+  for (const run of ["", "my-run", "20261122-055435-", "x20261122-055435-y"]) expect(runLabel(run)).toBe(run);
 });

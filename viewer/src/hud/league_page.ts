@@ -1,23 +1,18 @@
-// The page of the league: everybody's rating with the doubt that is left in it, on one scale; rounds under way; and the
-// matches of all or of one entry, with links to those that can be watched. All names are text of other people's.
+// The page of the league: everybody's rating with the doubt that is left in it, on one scale; rounds under way; who beats
+// whom; and its matches. All names are text of other people's.
 
-import type { LeagueMatch, LeagueView, Round, Standing } from "../protocol.gen";
+import type { LeagueView, Round, Standing } from "../protocol.gen";
 import { leagueHash } from "../routes";
 import type { LeagueState } from "../state";
-import { clockText } from "../timeline";
+import { BoutList, type BoutActions } from "./bouts";
 import { el, setShare, setText } from "./dom";
 import { brand, pageLinks } from "./masthead";
-import { ENDS } from "./words";
+import { PairTable } from "./pairs";
 
 const MOST_TICKS = 4; // steps of the scale, so that their figures keep apart
 const STEPS = [1, 2, 5, 10];
 const LEAST_SPAN = 100; // of the scale [points]
 const NOBODY = "No league here yet. It begins with `echelon arena run`, or with a training run that plays in it.";
-
-/** What the page can ask for. */
-export interface LeagueActions {
-  more(): void;
-}
 
 /** A scale of ratings: its ends, and the round figures between them [points]. */
 export interface Scale {
@@ -44,13 +39,6 @@ export function shareOn(scale: Scale, rating: number): number {
   return (rating - scale.low) / (scale.high - scale.low);
 }
 
-/** How a match ended, in words. */
-export function endText(match: LeagueMatch): string {
-  if (match.state !== "played") return match.note || match.state;
-  const length = match.seconds === null ? "" : `, ${clockText(match.seconds)}`;
-  return `${ENDS[match.reason] ?? match.reason.replaceAll("_", " ")}${length}`;
-}
-
 const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
 
 /** The page. */
@@ -59,18 +47,16 @@ export class LeaguePage {
   private readonly axis = el("div", { class: "scale-axis", aria: { hidden: "true" } });
   private readonly rounds = el("ul", { class: "rounds" });
   private readonly table: HTMLElement;
-  private readonly title = el("h3");
-  private readonly count = el("span", { class: "list-count" });
-  private readonly all = el("a", { class: "all", text: "all matches", attributes: { href: leagueHash("") } });
-  private readonly matches = el("ul", { class: "bouts" });
-  private readonly more = el("button", { class: "button more", text: "Show more", attributes: { type: "button" } });
+  private readonly pairs = new PairTable();
+  private readonly bouts: BoutList;
   private readonly body: HTMLElement;
   private readonly empty = el("div", { class: "list-empty" });
   readonly root: HTMLElement;
   private drawn: readonly unknown[] = [];
+  private filled: { view: LeagueView; entry: string } | null = null; // what the standings show
 
-  constructor(actions: LeagueActions) {
-    this.more.addEventListener("click", () => actions.more());
+  constructor(actions: BoutActions) {
+    this.bouts = new BoutList(actions);
     const heads: [string, string][] = [["#", "rank"], ["Pilot", "name"], ["Rating", "rating"], ["", "scale"], ["Games", "games"], ["Won, drawn, lost", "record"]];
     this.table = el("table", { class: "standings" }, [
       el("caption", { class: "unseen", text: "Standings: each rating with its 95 % interval" }),
@@ -79,12 +65,13 @@ export class LeaguePage {
       this.rows,
     ]);
     this.body = el("div", { class: "league-body" }, [
-      el("section", { aria: { label: "Standings" } }, [
-        this.table, el("p", { class: "small", text: "A bar is the interval that holds the rating with 95 % certainty; the scripted level medium stands at 1500." }), this.rounds,
+      el("div", { class: "league-tables" }, [
+        el("section", { aria: { label: "Standings" } }, [
+          this.table, el("p", { class: "small", text: "A bar is the interval that holds the rating with 95 % certainty; the scripted level medium stands at 1500." }), this.rounds,
+        ]),
+        this.pairs.root,
       ]),
-      el("section", { class: "league-matches", aria: { label: "Matches of the league" } }, [
-        el("header", {}, [this.title, this.count, this.all]), this.matches, this.more,
-      ]),
+      this.bouts.root,
     ]);
     this.root = el("main", { class: "list-page league-page" }, [
       el("header", { class: "hero" }, [brand("Who is how strong, and how sure that is.")]),
@@ -93,8 +80,9 @@ export class LeaguePage {
     ]);
   }
 
-  update({ view, entry, loading }: LeagueState): void {
-    const key = [view, entry, loading];
+  update(league: LeagueState): void {
+    const { view, choice, loading } = league;
+    const key = [view, league.pairs, league.bouts, league.total, league.ended, choice, loading];
     if (key.every((value, i) => value === this.drawn[i]) && this.drawn.length > 0) return;
     this.drawn = key;
     const known = view !== null && view.standings.length > 0;
@@ -103,7 +91,10 @@ export class LeaguePage {
     setText(this.empty, loading ? "Looking for the league…" : NOBODY);
     if (!view || !known) return;
     const focused = this.body.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
-    this.fill(view, entry);
+    if (view !== this.filled?.view || choice.entry !== this.filled.entry) this.fill(view, choice.entry);
+    this.filled = { view, entry: choice.entry };
+    this.pairs.update(league.pairs, choice);
+    this.bouts.update(league, view.standings);
     // news must not take the place of who goes through the page by keys
     if (focused) this.body.querySelector<HTMLElement>(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
@@ -117,7 +108,6 @@ export class LeaguePage {
     }));
     this.rows.replaceChildren(...view.standings.map((row, at) => this.standing(row, at + 1, scale, entry)));
     this.rounds.replaceChildren(...view.unfinished.map((round) => this.round(round)));
-    this.showMatches(view, entry);
   }
 
   private standing(row: Standing, rank: number, scale: Scale, entry: string): HTMLElement {
@@ -133,10 +123,10 @@ export class LeaguePage {
       return line;
     });
     const chosen = row.id === entry;
-    const link = el("a", { text: row.name, title: row.id, attributes: { href: leagueHash(chosen ? "" : row.id) }, aria: chosen ? { current: "true" } : {} });
+    const link = el("a", { text: row.name, title: row.id, attributes: { href: leagueHash({ entry: chosen ? "" : row.id }) }, aria: chosen ? { current: "true" } : {} });
     return el("tr", { class: `${row.kind}${chosen ? " chosen" : ""}`, data: { entry: row.id } }, [
       el("td", { class: "rank", text: String(rank) }),
-      el("th", { class: "name", attributes: { scope: "row" } }, [link, el("small", { text: row.kind === "heuristic" ? "scripted" : row.kind })]),
+      el("th", { class: "name", attributes: { scope: "row" } }, [el("div", {}, [link, el("small", { text: row.kind === "heuristic" ? "scripted" : row.kind })])]),
       el("td", { class: "rating" }, [el("b", { text: String(Math.round(row.rating)) }), el("small", { text: `± ${doubt}` })]),
       el("td", { class: "scale", title: `${Math.round(row.low)} to ${Math.round(row.high)}` }, [el("div", {}, [...lines, bar, dot])]),
       el("td", { class: "games", text: String(row.games) }),
@@ -159,36 +149,5 @@ export class LeaguePage {
     const bar = el("i");
     setShare(bar, matches > 0 ? played / matches : 0);
     return el("li", {}, [el("span", { text: `Round ${round} of ${job}: ${played} of ${matches} matches` }), el("div", { class: "progress", aria: { hidden: "true" } }, [bar])]);
-  }
-
-  private showMatches(view: LeagueView, entry: string): void {
-    const whose = view.standings.find((row) => row.id === entry)?.name ?? entry;
-    setText(this.title, entry === "" ? "Matches" : `Matches of ${whose}`);
-    setText(this.count, view.total === 0 ? "none yet" : `${view.matches.length} of ${view.total}`);
-    this.all.hidden = entry === "";
-    this.more.hidden = view.matches.length >= view.total;
-    this.matches.replaceChildren(...view.matches.map((match) => this.bout(match, entry)));
-  }
-
-  private bout(match: LeagueMatch, entry: string): HTMLElement {
-    const side = (team: "blue" | "red") =>
-      el("span", { class: `card-team ${team}${match.winner === team ? " won" : ""}` }, [
-        el("i", { class: "team-sign" }),
-        el("a", {
-          class: `card-name${match[team] === entry ? " own" : ""}`, text: match[`${team}_name`], title: match[team], attributes: { href: leagueHash(match[team]) },
-        }),
-        el("b", { text: match[`score_${team}`]?.toFixed(1) ?? "", title: "zone score" }),
-      ]);
-    const seen = match.match !== "";
-    const end = match.winner === "draw" ? `draw, ${endText(match)}` : endText(match);
-    return el("li", { class: "bout" }, [
-      el("div", { class: "card-teams" }, [side("blue"), side("red")]),
-      el("div", { class: "bout-facts" }, [
-        seen
-          ? el("a", { class: "button watch", text: "Watch", attributes: { href: `#match=${match.match}` }, aria: { label: `Watch ${match.blue_name} against ${match.red_name}` } })
-          : el("span", { class: "small", text: "not recorded" }),
-        el("span", { class: "small", text: `${end} · seed ${match.seed}` }),
-      ]),
-    ]);
   }
 }

@@ -7,7 +7,7 @@ import { clockText } from "../timeline";
 import { ICONS, el, icon, setText } from "./dom";
 import { brand, pageLinks } from "./masthead";
 import type { Thumbnails } from "./thumbnails";
-import { ENDS } from "./words";
+import { ENDS, runLabel } from "./words";
 
 const TICK_HZ = 20; // of the summaries' ticks, where a match is not open to say so
 
@@ -122,7 +122,7 @@ export class MatchList {
         el("span", { class: "badge time", text: clockText(match.ticks / TICK_HZ) }),
       ]),
       el("div", { class: "card-teams" }, [team("blue", 0), team("red", 1)]),
-      el("div", { class: "card-facts" }, [el("span", { class: "card-run", text: match.run || match.file }), el("span", { text: facts.join(" · ") })]),
+      el("div", { class: "card-facts" }, [el("span", { class: "card-run", text: runLabel(match.run) || match.file, title: match.run || match.file }), el("span", { text: facts.join(" · ") })]),
     ]);
     return el("li", { data: { key } }, [card]);
   }

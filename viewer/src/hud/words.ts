@@ -22,6 +22,11 @@ export function sideName(header: Header, team: number): string {
   return name === teamName(header, 1 - team) ? `${SIDES[team]} (${name})` : name;
 }
 
+/** What a run is called without the time at which it began, which is all that would fit of it otherwise. */
+export function runLabel(run: string): string {
+  return run.replace(/^\d{8}-\d{6}-(?=.)/, "");
+}
+
 /** Class of a mech, e.g. "heavy". */
 export function className(header: Header, mech: number): string {
   return header.chassis[header.roster[mech]?.chassis]?.name ?? "";

@@ -4,6 +4,7 @@
 import { Vector3 } from "three";
 import type { Chunk } from "../data/replay";
 import { firstAfter } from "../data/replay";
+import { type Tally, findTallies, tallyAt } from "../data/tallies";
 import { type Place, sampleOne } from "../interpolate";
 import { POINT_DEFENCE, TEAMS, WEAPONS, type WeaponLook } from "../palette";
 import { EventKind, HitFlag, type Header, WEAPON_NAMES, type WeaponName } from "../protocol.gen";
@@ -42,9 +43,7 @@ interface Moment {
   muzzle: Vector3; // of the doer, in world space
   weapon: WeaponLook | null;
   team: number; // of the doer, 0 or 1
-  value: number; // of the event
   stopped: boolean; // a missile was shot down
-  hot: boolean; // painted, or from the rear: a hit that hurts more
 }
 
 type Effect = (moment: Moment, brushes: Brushes) => void;
@@ -135,7 +134,6 @@ const EFFECTS: Record<EventKind, Effect | null> = {
     if (m.who) shot(brushes, m.muzzle, target, m.weapon, m.age, m.seed);
     if (m.weapon.blast >= 1.2) explosion(brushes, target, m.weapon.blast * 0.8, m.age, m.seed);
     else sparks(brushes, target, m.weapon.blast * 1.3, m.weapon.colour, m.age, 0.28, m.seed);
-    if (m.value > 0) brushes.numbers.add(target, m.value, m.age, m.seed, m.hot);
   },
   [EventKind.PAINT]: (m, brushes) => {
     if (m.who && m.whom && m.weapon) shot(brushes, m.muzzle, middle(m.whom, target), m.weapon, m.age, m.seed);
@@ -188,18 +186,33 @@ const EFFECTS: Record<EventKind, Effect | null> = {
 export class Effects {
   /** Time since each mech was last hit [s]. */
   readonly hits: Float64Array;
+  private readonly tallies = new WeakMap<Chunk, Tally[]>(); // the damage numbers of each chunk
 
   constructor(private readonly header: Header, private readonly mechs: Mechs, private readonly brushes: Brushes) {
     this.hits = new Float64Array(header.mechs);
   }
 
-  /** Draw what the given chunks say of the time just before `tick`. */
-  draw(chunks: readonly Chunk[], tick: number): void {
+  /** Draw what the given chunks say of the time just before `tick`; `shown` is how far each mech is drawn. */
+  draw(chunks: readonly Chunk[], tick: number, shown: Float32Array): void {
     this.hits.fill(Infinity);
     for (const chunk of chunks) {
       const { events } = chunk;
       const first = firstAfter(events.tick, tick - WINDOW_S * this.header.tick_hz);
       for (let i = first; i < events.count && events.tick[i] <= tick; i++) this.drawEvent(chunk, i, tick);
+      this.drawNumbers(chunk, tick, shown);
+    }
+  }
+
+  /** Draw the damage that a chunk tells of; a number goes with its mech until its last hit, and rises from there. */
+  private drawNumbers(chunk: Chunk, tick: number, drawn: Float32Array): void {
+    const hz = this.header.tick_hz;
+    let tallies = this.tallies.get(chunk);
+    if (!tallies) this.tallies.set(chunk, (tallies = findTallies(chunk.events, hz)));
+    for (const tally of tallies) {
+      const shown = tallyAt(tally, tick, hz);
+      if (!shown) continue;
+      const place = sampleOne(chunk, tally.whom, Math.min(tick, tally.ticks[tally.ticks.length - 1]), hz);
+      this.brushes.numbers.add(middle(place, target), tally, shown, drawn[tally.whom]);
     }
   }
 
@@ -222,8 +235,8 @@ export class Effects {
         whomHeight: whom >= 0 ? this.mechs.height(whom) : 2, muzzle,
         at: worldPoint(events.x[i], events.y[i], events.z[i], new Vector3()),
         weapon: name && WEAPON_NAMES.includes(name) ? WEAPONS[name] : null,
-        team: who >= 0 ? this.header.roster[who].team : 0, value: events.value[i],
-        stopped: (events.flags[i] & HitFlag.STOPPED) !== 0, hot: (events.flags[i] & (HitFlag.REAR | HitFlag.PAINTED)) !== 0,
+        team: who >= 0 ? this.header.roster[who].team : 0,
+        stopped: (events.flags[i] & HitFlag.STOPPED) !== 0,
       },
       this.brushes,
     );

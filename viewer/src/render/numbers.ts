@@ -1,13 +1,21 @@
-// Damage numbers that rise from what was hit: an instanced quad per digit, all one draw call, digits from one canvas.
+// Damage numbers beside what was hit, kept off each other on the screen: an instanced quad per digit, all one draw call,
+// digits from one canvas.
 
 import {
-  BufferAttribute, CanvasTexture, DynamicDrawUsage, InstancedBufferAttribute, InstancedBufferGeometry, LinearFilter, Mesh,
-  ShaderMaterial, type Vector3,
+  BufferAttribute, type Camera, CanvasTexture, DynamicDrawUsage, InstancedBufferAttribute, InstancedBufferGeometry, LinearFilter, Mesh,
+  ShaderMaterial, Vector3,
 } from "three";
+import { LIFE_S, type NumberBox, type Tally, type TallyMoment, spread } from "../data/tallies";
 import { smooth } from "../interpolate";
 
 const MOST = 512; // digits at once
-const LIFE_S = 1.1;
+const VIEW = 900; // height of the view in which sizes are given [px]
+const DIGIT = 0.54; // width of a digit, of its height
+const BESIDE = 22; // how far from the mech's middle a number begins; those of one mech take turns left and right [px]
+const RISE = 2.1; // how far a number rises once it grows no more [vox]
+const GROW_S = 0.12; // how long it takes to appear
+const BUMP = 0.3; // how much larger it is for a moment when a further hit is added
+const BUMP_S = 0.18; // for how long
 const CELL = 64; // pixels of a digit's cell, square
 const LEAST_PIXELS = 14; // height of the smallest number, of a 900 pixel high view
 const MOST_PIXELS = 38;
@@ -45,13 +53,15 @@ function digitTexture(): CanvasTexture {
 const VERTEX = /* glsl */ `
 in vec4 place;  // point, height in pixels of a 900 pixel high view
 in vec4 mark;   // digit, offset in digits from the middle, alpha, strong 0..1
+in vec2 shift;  // to the right and up, in the same pixels
 out vec2 vUv;
 out vec2 vMark;
 void main() {
   vec4 clip = projectionMatrix * viewMatrix * vec4(place.xyz, 1.0);
-  float high = place.w / 900.0 * 2.0 * clip.w;
-  float wide = high * projectionMatrix[0][0] / projectionMatrix[1][1];
-  clip.xy += vec2((position.x - 0.5 + mark.y * 0.62) * wide, position.y * high);
+  float pixel = 2.0 / ${VIEW}.0 * clip.w;
+  float narrow = projectionMatrix[0][0] / projectionMatrix[1][1];
+  vec2 at = vec2((position.x - 0.5 + mark.y * ${DIGIT}) * place.w, position.y * place.w) + shift;
+  clip.xy += at * pixel * vec2(narrow, 1.0);
   clip.z -= 0.002 * clip.w;
   vUv = vec2((mark.x + position.x) / 10.0, position.y + 0.5);
   vMark = mark.zw;
@@ -67,12 +77,36 @@ void main() {
   gl_FragColor = vec4(colour * ink.r, ink.a * vMark.x);
 }`;
 
+/** A number to be drawn; lengths in pixels of a 900 pixel high view. */
+interface Shown {
+  point: Vector3; // in world space
+  text: string;
+  size: number; // its height
+  alpha: number;
+  strong: number;
+  side: number; // how far it is moved to the right
+  weight: number; // how much room it takes, 0 to 1
+  order: number; // of two at one height the newer has the room
+}
+
+/** The room a number takes on the screen, null behind the camera. */
+function boxOf({ point, text, size, side, weight, order }: Shown, camera: Camera, aspect: number): NumberBox | null {
+  spot.copy(point).project(camera);
+  if (spot.z > 1) return null;
+  const [x, y] = [(spot.x * aspect * VIEW) / 2 + side, (spot.y * VIEW) / 2];
+  return { x, y, wide: size * DIGIT * (text.length + 0.4), high: size * 0.86, weight, order };
+}
+
+const spot = new Vector3();
+
 /** All numbers on the screen. */
 export class DamageNumbers {
   readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
   private readonly place = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
   private readonly mark = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
+  private readonly shift = new InstancedBufferAttribute(new Float32Array(MOST * 2), 2).setUsage(DynamicDrawUsage);
   private readonly least: number;
+  private shown: Shown[] = [];
   private count = 0;
 
   constructor(mechs: number) {
@@ -82,6 +116,7 @@ export class DamageNumbers {
     geometry.setIndex([0, 1, 2, 0, 2, 3]);
     geometry.setAttribute("place", this.place);
     geometry.setAttribute("mark", this.mark);
+    geometry.setAttribute("shift", this.shift);
     const material = new ShaderMaterial({
       vertexShader: VERTEX, fragmentShader: FRAGMENT, transparent: true, depthWrite: false, depthTest: false,
       uniforms: { uDigits: { value: digitTexture() } },
@@ -94,27 +129,42 @@ export class DamageNumbers {
 
   clear(): void {
     this.count = 0;
+    this.shown = [];
   }
 
-  /** Add the damage done at a point, `age` seconds ago. */
-  add(at: Vector3, damage: number, age: number, seed: number, strong: boolean): void {
-    const share = age / LIFE_S;
-    if (share >= 1 || damage < this.least) return;
-    const text = String(Math.round(damage));
-    const size = Math.min(MOST_PIXELS, LEAST_PIXELS + damage * PIXELS_PER_POINT) * (0.55 + 0.45 * smooth(age / 0.12));
-    const sway = Math.sin(seed) * 0.7;
+  /** Add what a number shows of the damage done to a mech whose middle is at a point, as far as the mech is drawn. */
+  add(at: Vector3, { whom, turn, ticks }: Tally, { damage, strong, grown, fresh, done }: TallyMoment, drawn: number): void {
+    if (damage < this.least || drawn <= 0) return;
+    const share = done / LIFE_S;
+    const bump = ticks[0] === ticks[ticks.length - 1] ? 0 : BUMP * (1 - smooth(fresh / BUMP_S)) * smooth(grown / BUMP_S);
+    const size = Math.min(MOST_PIXELS, LEAST_PIXELS + damage * PIXELS_PER_POINT) * (0.55 + 0.45 * smooth(grown / GROW_S)) * (1 + bump);
+    const alpha = drawn * (1 - smooth((share - 0.45) / 0.55));
+    const at900 = { text: String(Math.round(damage)), size, alpha, strong, side: (whom + turn) % 2 === 0 ? BESIDE : -BESIDE };
+    this.shown.push({ point: at.clone().setY(at.y + 0.6 + share * RISE), weight: alpha * smooth(grown / GROW_S), order: ticks[0], ...at900 });
+  }
+
+  /** Put the numbers where they do not cover each other, as the camera sees them, and have them drawn. */
+  finish(camera: Camera, aspect: number): void {
+    const shown = this.shown.map((number) => ({ number, box: boxOf(number, camera, aspect) })).filter(({ box }) => box !== null);
+    const lifts = spread(shown.map(({ box }) => box as NumberBox));
+    shown.forEach(({ number }, i) => this.write(number, lifts[i]));
+    this.draw();
+  }
+
+  private write({ point, text, size, alpha, strong, side }: Shown, lift: number): void {
     for (let i = 0; i < text.length && this.count < MOST; i++, this.count++) {
-      this.place.setXYZW(this.count, at.x + sway, at.y + 1.1 + share * 2.1, at.z + Math.cos(seed) * 0.4, size);
-      this.mark.setXYZW(this.count, Number(text[i]), i - (text.length - 1) / 2, 1 - smooth((share - 0.45) / 0.55), strong ? 1 : 0);
+      this.place.setXYZW(this.count, point.x, point.y, point.z, size);
+      this.mark.setXYZW(this.count, Number(text[i]), i - (text.length - 1) / 2, alpha, strong);
+      this.shift.setXY(this.count, side, lift);
     }
   }
 
-  finish(): void {
+  private draw(): void {
     this.mesh.visible = this.count > 0;
     this.mesh.geometry.instanceCount = this.count;
-    for (const attribute of [this.place, this.mark]) {
+    for (const attribute of [this.place, this.mark, this.shift]) {
       attribute.clearUpdateRanges();
-      attribute.addUpdateRange(0, this.count * 4);
+      attribute.addUpdateRange(0, this.count * attribute.itemSize);
       attribute.needsUpdate = true;
     }
   }

@@ -129,7 +129,8 @@ void main() {
   float width = max(from.w, -here.z * 0.0016);
   here += side * position.y * width * 2.5 + normalize(along) * (position.x - 0.5) * width;
   vAlong = vec2(position.x, position.y * 2.5);
-  vLight = light;
+  // what begins at one's own eyes must not blind
+  vLight = vec4(light.rgb, light.a * mix(0.12, 1.0, smoothstep(0.8, 4.0, length(here))));
   vKind = to.w;
   vLength = length(along);
   gl_Position = projectionMatrix * vec4(here, 1.0);
@@ -165,7 +166,9 @@ void main() {
   centre.xy += mat2(c, s, -s, c) * corner * place.w;
   // light sits a little in front of what it lights, so that walls do not cut it in half
   centre.xyz *= 1.0 - min(0.3, place.w * 0.5 / max(1.0, length(centre.xyz)));
-  vLight = light;
+  // light that one stands in must not blind; smoke may
+  float far = length((viewMatrix * vec4(place.xyz, 1.0)).xyz) / place.w;
+  vLight = vec4(light.rgb, light.a * (shape.x > 0.5 && shape.x < 1.5 ? 1.0 : mix(0.06, 1.0, smoothstep(0.4, 2.2, far))));
   vShape = shape;
   gl_Position = projectionMatrix * centre;
 }`;

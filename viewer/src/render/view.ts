@@ -160,7 +160,7 @@ export class MatchView {
     moment.seconds = seconds;
     moment.selected = state.selected;
     match.deaths.forEach((tick, mech) => (moment.deaths[mech] = this.deadFor(mech, tick, state.tick)));
-    this.effects.draw(recent, state.tick);
+    this.effects.draw(recent, state.tick, this.drawn);
     this.effects.drawWrecks(match.poses, moment.deaths);
     drawRounds(recent, match.header, state.tick, this.brushes);
     if (state.showLinks) drawLinks(match, chunk, state.tick, state.selected, state.camera.mode === "first", beams);
@@ -171,7 +171,8 @@ export class MatchView {
     const smoke = cloudsAt(chunk, match.header, state.tick);
     this.shadows.update(match.poses, this.drawn, smoke, this.voxels?.looks ?? null, !this.tier.patterns);
     this.clouds.update(smoke, this.stage.camera.position, this.voxels?.looks ?? null, match.header.world.size);
-    for (const pool of [beams, sprites, numbers]) pool.finish();
+    for (const pool of [beams, sprites]) pool.finish();
+    numbers.finish(this.stage.camera, this.stage.camera.aspect);
   }
 
   /** Time since a mech's death [s], negative while it lives; a death that no marker tells of yet is read off its flags. */
