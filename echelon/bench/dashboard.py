@@ -20,7 +20,7 @@ import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ LIVE_UPDATES = 20
 STEPS_AN_UPDATE = 18_000
 SECONDS_AN_UPDATE = 1.25
 SETTLE_S = 1.0
+FOUR = "win|steps|gradient|losses"
+"""Finds four charts."""
 LIMIT_S = 30.0
 
 
@@ -134,6 +136,10 @@ class Watched:
             self.drain(0.005)
         return time.perf_counter() - self.began
 
+    def type(self, keys: str) -> None:
+        """Send keys, as somebody would."""
+        os.write(self._master, keys.encode())
+
     def cpu_s(self) -> float:
         times = psutil.Process(self.process.pid).cpu_times()
         return times.user + times.system
@@ -162,9 +168,19 @@ def first_paint() -> Iterator[Measure]:
         yield measure
 
 
-@contextmanager
-def live() -> Iterator[Measure]:
+def live() -> AbstractContextManager[Measure]:
     """Bytes to the terminal from a run with two updates a second, all charts, 160x48; and at rest."""
+    return _followed("")
+
+
+def four() -> AbstractContextManager[Measure]:
+    """The same with four charts, which share the screen."""
+    return _followed(FOUR)
+
+
+@contextmanager
+def _followed(wanted: str) -> Iterator[Measure]:
+    """Follow a living run, with the panels that a filter finds."""
     with tempfile.TemporaryDirectory() as folder:
         paths = write_run(Path(folder), "20260101-120000-quickstart-calm-fox", UPDATES, ended=False)
         held = os.open(paths.lock, os.O_RDWR | os.O_CREAT)
@@ -176,6 +192,9 @@ def live() -> Iterator[Measure]:
             watched = Watched(Path(folder), paths.id)
             try:
                 watched.until(b"steps per second")
+                for keys in ("/", f"{wanted}\r") if wanted else ():
+                    watched.type(keys)
+                    watched.drain(SETTLE_S)
                 watched.drain(SETTLE_S)
                 at_rest = watched.drain(SETTLE_S)
                 began, cpu, sent = time.perf_counter(), watched.cpu_s(), 0

@@ -161,6 +161,7 @@ SCENES: dict[str, Callable[[], Any]] = {
     "league-history": league.history,
     "dash-first": dashboard.first_paint,
     "dash-live": dashboard.live,
+    "dash-four": dashboard.four,
     "dash-long": dashboard.long_run,
     "server-load": serving.server_load,
 }
