@@ -9,7 +9,10 @@ import getpass
 import os
 import socket
 import sys
+import tempfile
 import webbrowser
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlsplit
@@ -33,6 +36,8 @@ LeagueOption = Annotated[
     Path | None,
     typer.Option("--league", help="League to show: a league.db or its folder; by default that of the runs here."),
 ]
+OPENED = "opened"
+"""What the run is called to which a replay belongs that was opened by its path."""
 OpenOption = Annotated[bool | None, typer.Option("--open/--no-open", help="Open a browser; by default where one is.")]
 
 
@@ -61,7 +66,9 @@ def serve(
 def watch(
     what: Annotated[
         str,
-        typer.Argument(metavar="RUN|MATCH", help="A run, its newest match; or a match.", autocompletion=complete_runs),
+        typer.Argument(
+            metavar="RUN|MATCH|FILE", help="A run, its newest match; a match; a replay.", autocompletion=complete_runs
+        ),
     ] = "",
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
@@ -72,22 +79,50 @@ def watch(
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Open a match in the browser: that one, or the newest of a run; with --league alone, the league."""
+    """Open a match in the browser: that one, the newest of a run, a replay file; with --league alone, the league."""
     from echelon.server.app import running_server
     from echelon.server.app import serve as run_server
 
     shown = find_league(league)
-    home = shown.parent if shown and not what else None
-    fragment = "#league" if home else fragment_of(what or "latest", follow)
     opened = browser_here() if open_browser is None else open_browser
-    found = running_server(None) if host == "127.0.0.1" and port is None and shown is None else None
-    if found is not None:
-        show_address(found + fragment, opened, as_json)
-        return output.DONE
-    run_server(
-        home, host=host, port=port, league=shown, ready=lambda access: _announce(access, fragment, opened, as_json)
-    )
+    with ExitStack() as stack:
+        if is_replay(what):
+            home, fragment = stack.enter_context(alone(Path(what)))
+        else:
+            home = shown.parent if shown and not what else None
+            fragment = "#league" if home else fragment_of(what or "latest", follow)
+        is_usual = host == "127.0.0.1" and port is None and home is None and shown is None
+        if is_usual and (found := running_server(None)) is not None:
+            show_address(found + fragment, opened, as_json)
+            return output.DONE
+        run_server(
+            home, host=host, port=port, league=shown, ready=lambda access: _announce(access, fragment, opened, as_json)
+        )
     return output.DONE
+
+
+def is_replay(what: str) -> bool:
+    """Whether the path of a replay file is meant."""
+    from echelon.replay.schema import SUFFIX
+
+    return what.endswith(SUFFIX) and Path(what).is_file()
+
+
+@contextmanager
+def alone(file: Path) -> Iterator[tuple[Path, str]]:
+    """Put a replay, its world with it, into a home of its own; gives that, and the end of its address."""
+    from echelon.replay.embed import with_world
+    from echelon.replay.reader import Replay
+    from echelon.server.catalogue import match_id
+
+    with Replay(file) as replay:
+        whole = with_world(replay)
+    with tempfile.TemporaryDirectory(prefix="echelon-watch-") as folder:
+        replays = Path(folder) / OPENED / "replays"
+        replays.mkdir(parents=True)
+        (replays.parent / "spec.json").write_text("{}", encoding="utf-8")
+        (replays / file.name).write_bytes(whole)
+        yield Path(folder), f"#match={match_id(OPENED, file.name)}"
 
 
 def find_league(given: Path | None) -> Path | None:

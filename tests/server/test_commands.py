@@ -14,6 +14,7 @@ import pytest
 from echelon.runs import RunNotFoundError
 from echelon.server.catalogue import Catalogue
 from echelon_cli.commands import serve
+from tests.replay.golden import SMALL
 from tests.server.conftest import MATCH, RUN
 
 
@@ -76,6 +77,30 @@ def test_watch_names_what_is_missing(home):
     process = start(home, "watch", "nosuchrun")
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 3 and "nosuchrun" in errors and len(errors.strip().splitlines()) == 1
+
+
+def test_a_replay_file_is_watched_wherever_it_lies(home, tmp_path):
+    file = tmp_path / "some where" / "my match.ecr"
+    file.parent.mkdir()
+    file.write_bytes(SMALL.read_bytes())
+    process = start(tmp_path / "nothing here", "watch", str(file), "--json", "--no-open")
+    try:
+        url = json.loads(process.stdout.readline())["url"]
+        address, _, match = url.partition("#match=")
+        with urllib.request.urlopen(f"{address}api/v1/matches/{match}", timeout=5) as reply:
+            assert json.loads(reply.read())["header"]["seed"] == 2**30
+        with urllib.request.urlopen(f"{address}api/v1/matches/{match}/chunks/0", timeout=5) as reply:
+            assert reply.status == 200
+    finally:
+        assert leave(process) == 0
+
+
+def test_a_damaged_replay_file_is_one_line(home, tmp_path):
+    file = tmp_path / "bad.ecr"
+    file.write_bytes(b"nothing of the kind")
+    process = start(home, "watch", str(file), "--no-open")
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1 and "bad.ecr" in errors and len(errors.strip().splitlines()) == 1
 
 
 def test_a_run_leads_to_its_newest_match_and_an_id_to_itself(home):
