@@ -1,6 +1,7 @@
 """Dots, lines and their characters: a canvas of layers that turns into cells in braille, half blocks or ASCII.
 
-A cell shows its topmost layer's colour. Knows no charts, numbers or axes, only dots.
+A cell shows its topmost layer's colour; equals that meet in it take turns, so that none hides another. Knows no charts,
+numbers or axes, only dots.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ ASCII_CHARS = " '-\"_:=|"
 """By bits: top, middle, bottom."""
 
 
+TURN = 2
+"""Cells in a row that have one colour where equals lie on each other."""
+
+
 class Canvas:
     """Layers of dots; a later layer lies over an earlier one."""
 
@@ -48,21 +53,27 @@ class Canvas:
         self.stretches = STRETCHES[detail]
         self._layers: list[Layer] = []
 
-    def layer(self, role: str, *, alone: bool = False) -> Layer:
-        """Add a layer; one drawn ``alone`` vanishes from cells that a later layer uses."""
-        self._layers.append(Layer(self, role, alone))
+    def layer(self, role: str, *, alone: bool = False, equal: bool = False) -> Layer:
+        """Add a layer; one drawn ``alone`` vanishes from cells that a later layer uses, ``equal`` ones take turns."""
+        self._layers.append(Layer(self, role, alone, equal))
         return self._layers[-1]
 
     def cells(self) -> Iterator[tuple[int, int, str, str]]:
         """Yield column, row, character and role of every cell that is not empty."""
         top: dict[int, tuple[int, Layer]] = {}
+        met: dict[int, list[Layer]] = {}
         for layer in self._layers:
             for place, bits in layer.cells.items():
                 below = top.get(place)
                 kept = 0 if below is None or below[1].alone else below[0]
+                if layer.equal and below is not None and below[1].equal:
+                    met.setdefault(place, [below[1]]).append(layer)
                 top[place] = (bits | kept, layer)
         for place, (bits, layer) in top.items():
-            yield place % self.cells_wide, place // self.cells_wide, self.char(bits), layer.role
+            x, y = place % self.cells_wide, place // self.cells_wide
+            if layer.equal and place in met:
+                layer = met[place][x // TURN % len(met[place])]
+            yield x, y, self.char(bits), layer.role
 
     def char(self, bits: int) -> str:
         """Return the character with these dots."""
@@ -74,8 +85,8 @@ class Canvas:
 class Layer:
     """Where one thing is drawn; dots outside the canvas are lost."""
 
-    def __init__(self, canvas: Canvas, role: str, alone: bool) -> None:
-        self.role, self.alone = role, alone
+    def __init__(self, canvas: Canvas, role: str, alone: bool, equal: bool) -> None:
+        self.role, self.alone, self.equal = role, alone, equal
         self.cells: dict[int, int] = {}
         """Bits of every cell that is not empty, by its number."""
         self._canvas = canvas

@@ -15,7 +15,7 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.axis import TINY, Range, data_range, hold_end, hold_range
 from echelon_cli.tui.canvas import Canvas
 from echelon_cli.tui.cells import Grid, Span
-from echelon_cli.tui.curves import Curves
+from echelon_cli.tui.curves import UNITS, Curves
 from echelon_cli.tui.format import LABEL_WIDTH, axis_label, count, duration, log_label, measured
 from echelon_cli.tui.look import Look
 from echelon_cli.tui.plot import (
@@ -76,6 +76,7 @@ class Chart:
     marks: Callable[[RunSnapshot], Sequence[Mark]] | None = None
     """What is marked at single updates, with its interval."""
     marks_label: str = ""
+    """What the newest mark is called beside its value; it is left out where there is no name."""
 
 
 @dataclass
@@ -115,7 +116,7 @@ def draw_chart(
     """Return the chart of one run in ``size`` cells; ``held`` keeps its ranges for the next call."""
     grid = Grid(*size)
     reference = chart.reference(snapshot) if chart.reference else 0.0
-    strands = strands_of(chart, curves, sight)
+    strands = strands_of(chart, curves, sight, snapshot)
     marks = chart.marks(snapshot) if chart.marks else ()
     grid.spans(0, 0, legend(chart, strands, marks, reference, grid.width, sight))
     if not curves.updates and not marks:
@@ -146,7 +147,7 @@ def draw_overlay(
     return grid
 
 
-def strands_of(chart: Chart, curves: Curves, sight: Sight) -> list[Strand]:
+def strands_of(chart: Chart, curves: Curves, sight: Sight, snapshot: RunSnapshot) -> list[Strand]:
     """Return the curves of one run that a chart shows."""
     places = curves.along.get(sight.along, ())
     return [
@@ -159,31 +160,43 @@ def strands_of(chart: Chart, curves: Curves, sight: Sight) -> list[Strand]:
             dash=s.dash,
             raw=s.raw,
             text=s.text,
+            newest=newest(snapshot, s.metric),
         )
         for s in chart.series
     ]
 
 
+def newest(snapshot: RunSnapshot, metric: str) -> float:
+    """Return a figure of the newest update in the unit of its curve, not a number while there is none."""
+    value = getattr(snapshot.update, metric, math.nan)
+    return value * UNITS.get(metric, 1.0)
+
+
 def legend(
     chart: Chart, strands: Sequence[Strand], marks: Sequence[Mark], reference: float, width: int, sight: Sight
 ) -> list[Span]:
-    """Return the figures above the curves, as many as fit whole: the newest, or those at the crosshair."""
+    """Return the figures above the curves, as many as fit whole: the newest, or those at the crosshair.
+
+    Of the first that does not fit, its name stands there in its colour if that does.
+    """
     entries: list[tuple[str, str, str]] = []
     for strand in strands:
         values = strand.line(sight.span)
         at = len(values) - 1 if sight.cross is None else strand.at(sight.cross)
-        text = strand.text or chart.text
-        entries.append((strand.label, text(values[at] if 0 <= at < len(values) else math.nan), strand.role))
+        value = values[at] if 0 <= at < len(values) else math.nan
+        if sight.cross is None and math.isfinite(strand.newest):
+            value = strand.newest
+        entries.append((strand.label, (strand.text or chart.text)(value), strand.role))
     if reference > 0:
         entries.insert(1, (chart.reference_label, axis_label(reference, reference), "rule"))
-    if marks and sight.cross is None:
+    if marks and chart.marks_label and sight.cross is None:
         entries.insert(1, (chart.marks_label, chart.text(marks[-1].value), "mark"))
     spans: list[Span] = []
     for label, value, role in entries:
-        width -= len(label) + 1 + len(value)
-        if width < 0:
+        if len(label) + 1 + len(value) > width:
+            spans += [(label, role)] if len(label) <= width else []
             break
-        width -= len(GAP)
+        width -= len(label) + 1 + len(value) + len(GAP)
         spans += [(f"{label} ", "dim"), (value, role), (GAP, "")]
     return spans
 

@@ -6,17 +6,51 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.widgets import Input
+
+from echelon_cli.tui.cells import clean
+from echelon_cli.tui.look import Look
 
 PLACEHOLDER = "words of names and curves, such as: loss, or clip|norm"
 
 
-class FilterField(Input):
+class PromptField(Input):
+    """A line to type in that says before it what the words are for."""
+
+    def __init__(self, prompt: str, *, look: Look, **options: Any) -> None:
+        super().__init__(compact=True, **options)
+        self.look = look
+        self.cursor_blink = False
+        self.prompt = prompt
+
+    @property
+    def prompt(self) -> str:
+        return self._prompt
+
+    @prompt.setter
+    def prompt(self, prompt: str) -> None:
+        self._prompt = prompt
+        self.styles.padding = (0, 1, 0, cell_len(prompt) + 2)
+        self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the field with its prompt in the room at its left."""
+        label = Strip([Segment(f" {clean(self.prompt)} ", self.look.style("key"))])
+        wide, lines = label.cell_length, super().render_lines(crop)
+        if crop.x >= wide:
+            return lines
+        return [Strip.join([label.crop(crop.x, crop.right), line.crop(max(0, wide - crop.x))]) for line in lines]
+
+
+class FilterField(PromptField):
     """Hidden until it is asked for; what is typed counts at once."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(placeholder=PLACEHOLDER, id="filter", compact=True, **options)
-        self.cursor_blink = False
+    def __init__(self, *, look: Look, **options: Any) -> None:
+        super().__init__("find", look=look, placeholder=PLACEHOLDER, id="filter", **options)
 
 
 def matching(words: Mapping[str, str], wanted: str) -> frozenset[str]:

@@ -75,7 +75,8 @@ def age(seconds: float) -> str:
         return f"{minutes}m"
     if minutes < 60 * 48:
         return f"{minutes // 60}h"
-    return f"{minutes // 1440}d"
+    days = minutes // 1440
+    return f"{days}d" if days < 1000 else f"{days // 365}y"
 
 
 def brief(seconds: float | None) -> str:

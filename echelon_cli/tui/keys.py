@@ -26,6 +26,7 @@ class Key:
     label: str
     """What the line of keys calls it; keys without one stand only in the help."""
     help: str
+    """Empty where another key's line in the help speaks for it."""
     shown: str = ""
     """How the key is written; its name if empty."""
     rank: int = 5

@@ -31,6 +31,8 @@ class Place:
     page: str
     units: int = 2
     """Of ``COLUMNS``, on a wide screen."""
+    most: int = 0
+    """Rows that are enough for it on a wide screen, where it has a line of its own; 0 takes its share."""
 
 
 def is_wide(width: int, height: int) -> bool:
@@ -69,10 +71,24 @@ def arrange(
         rows = [mine[i : i + columns] for i in range(0, len(mine), columns)]
     rows = [row for row in rows if row]
     found: dict[str, Region] = {}
-    for row, (top, bottom) in zip(rows, _shares([1] * len(rows), height), strict=True):
+    for row, (top, bottom) in zip(rows, _heights([row[0].most for row in rows], height), strict=True):
         for place, (left, right) in zip(row, _shares([p.units for p in row], width), strict=True):
             found[place.name] = Region(left, top, right - left, bottom - top)
     return found
+
+
+def _heights(most: Sequence[int], height: int) -> list[tuple[int, int]]:
+    """Divide rows of the screen evenly among lines of panels; what is more than enough for one goes to the others."""
+    share = height // max(1, len(most))
+    fixed = [min(rows, share) for rows in most]
+    others = _shares([1] * fixed.count(0), height - sum(fixed)) if 0 in fixed else []
+    sizes = iter([bottom - top for top, bottom in others])
+    if not others:
+        return _shares([1] * len(most), height)
+    edges = [0]
+    for rows in fixed:
+        edges.append(edges[-1] + (rows or next(sizes)))
+    return list(zip(edges, edges[1:], strict=False))
 
 
 def evenly(places: Sequence[Place], hidden: frozenset[str], width: int) -> list[Place]:

@@ -163,7 +163,7 @@ DARK_ACCENTS: dict[str, int] = {
     "frame": 243,
     "ghost": 243,
     "rule": 209,
-    "rest": 239,
+    "rest": 243,
     "key": 221,
 }
 """Colour of each role on a dark background, as a number of the 256-colour table; text has 4.5:1 and more."""
@@ -185,12 +185,12 @@ LIGHT_ACCENTS: dict[str, int] = {
     "frame": 243,
     "ghost": 245,
     "rule": 124,
-    "rest": 252,
+    "rest": 245,
     "key": 94,
 }
 """The same on a light background."""
 
-HEAT = {"dark": (236, 53, 89, 125, 167, 209, 215, 229), "light": (254, 223, 216, 209, 167, 125, 89, 53)}
+HEAT = {"dark": (234, 53, 89, 125, 167, 209, 215, 229), "light": (255, 223, 216, 209, 167, 125, 89, 53)}
 """Colours of rising shares of the fullest place of a heat map; their lightness rises, or falls, all the way."""
 
 HEAT_LEVELS = len(HEAT["dark"])
@@ -216,6 +216,9 @@ ATTRIBUTES: dict[str, Style] = {
     "focus": Style(bold=True),
 }
 """What a role looks like beside its colour; with NO_COLOR, all it looks like."""
+
+FAINT = ("frame", "ghost", "rest")
+"""Lines and shades without text, which stay behind curves and figures where no colour keeps them there."""
 
 
 @dataclass(frozen=True)
@@ -245,6 +248,8 @@ def make_look(detail: Detail = "braille", theme: Theme = "dark", *, colour: bool
     accents = DARK_ACCENTS if theme == "dark" else LIGHT_ACCENTS
     for role, number in accents.items():
         styles[role] = styles.get(role, Style()) + (_ink(number) if colour else Style())
+    if not colour:
+        styles |= {role: Style(dim=True) for role in FAINT}
     styles["focus"] = styles["key"]
     text, back = CURSOR_LINE[theme]
     styles["cursor"] = _ink(text, back) + Style(bold=True) if colour else Style(reverse=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rich.cells import cell_len
+
 from echelon_cli.tui.cells import CellView, Grid, Span, clean
 
 SIDE_STEP = 20
@@ -20,6 +22,8 @@ class Pager(CellView, can_focus=True):
         self.lines: Sequence[Sequence[Span]] = ()
         self.top = 0
         self.side = 0
+        self.inset = 0
+        """Blank columns at the left, and as many at the right."""
         self.following = False
         self.searched = ""
         self.found = -1
@@ -85,18 +89,29 @@ class Pager(CellView, can_focus=True):
             self.top = max(self.first, self.first + len(self.lines) - height)
         start = max(0, self.top - self.first)
         for y, line in enumerate(self.lines[start : start + height]):
-            grid.spans(-self.side, y, line)
+            self._write(grid, y, line)
             self._mark(grid, y, line)
             if self.top + y == self.found:
                 grid.fill(y, "cursor")
         return grid
+
+    def _write(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
+        """Write what is seen of a line; a sign at an edge says that it goes on there."""
+        left, right = self.inset, grid.width - self.inset
+        end = grid.spans(left - self.side, y, line, limit=right)
+        if self.side and end > left:
+            grid.put(0, y, " " * left)
+            grid.put(left, y, self.look.symbols.cut, "dim")
+        if left - self.side + cell_len(line_text(line)) > right:
+            grid.put(right - 1, y, self.look.symbols.cut, "dim")
 
     def _mark(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
         """Give what is searched for a colour wherever it stands."""
         text, wanted = line_text(line).lower(), self.searched.lower()
         at = text.find(wanted) if wanted else -1
         while at >= 0:
-            for x in range(max(0, at - self.side), min(grid.width, at + len(wanted) - self.side)):
+            begin = self.inset + at - self.side
+            for x in range(max(0, begin), min(grid.width, begin + len(wanted))):
                 grid.roles[y][x] = "pill-warn"
             at = text.find(wanted, at + len(wanted))
 

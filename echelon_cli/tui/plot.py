@@ -17,6 +17,9 @@ from echelon_cli.tui.cells import Grid
 from echelon_cli.tui.curves import SMOOTH_SPAN, Along, Curve, Curves, Values, smooth
 from echelon_cli.tui.look import Look
 
+INTERVALS_FROM = 6
+"""Columns a mark has, on average, from which all intervals are drawn; in fewer they would be a fence."""
+
 REFERENCE_GAP = 3
 """A reference line is a dot in so many columns."""
 
@@ -45,6 +48,8 @@ class Strand:
     raw: bool = True
     text: Callable[[float], str] | None = None
     """How its values are written, where not as the chart says."""
+    newest: float = math.nan
+    """The value of the newest update, as everything else on the screen shows it; not a number while unknown."""
 
     def line(self, span: float) -> Sequence[float]:
         """Return the values averaged over ``span`` buckets."""
@@ -95,7 +100,7 @@ class Plot:
 
 def draw_strand(plot: Plot, strand: Strand, span: float, *, dashed: bool) -> None:
     """Draw the averaged curve: the mean of what falls into a column, joined with straight lines."""
-    layer = plot.canvas.layer(strand.role)
+    layer = plot.canvas.layer(strand.role, equal=True)
     values, points = strand.line(span), []
     for x, first, after in columns(plot, strand.places):
         value = sum(values[first:after]) / (after - first)
@@ -152,12 +157,13 @@ def _columns(places: Values, window: Range, width: int) -> Columns:
 def draw_marks(
     grid: Grid, plot: Plot, curves: Curves, marks: Iterable[Mark], look: Look, along: Along, left: int
 ) -> None:
-    """Draw each mark at its place, with its interval as a thin line."""
+    """Draw each mark at its place, with its interval as a thin line; only that of the newest where marks are dense."""
     canvas = plot.canvas
     placed = [(curves.position(mark.update, along), mark) for mark in marks]
     seen = [(left + plot.x(p) // canvas.columns, m) for p, m in placed if plot.window[0] <= p <= plot.window[1]]
     last = canvas.height // canvas.rows - 1
-    for x, mark in seen:
+    dense = len(seen) * INTERVALS_FROM > canvas.cells_wide
+    for x, mark in seen[-1:] if dense else seen:
         if math.isfinite(mark.low) and math.isfinite(mark.high):
             top, bottom = (plot.y(edge) // canvas.rows for edge in (mark.high, mark.low))
             for row in range(max(0, top), min(last, bottom) + 1):

@@ -133,7 +133,7 @@ PANELS: dict[str, PanelRow] = {
     "rating": PanelRow(
         title="rating",
         page="progress",
-        make=chart(Series(metric="elo", label="Elo", raw=False), marks=ratings, marks_label="newest"),
+        make=chart(Series(metric="elo", label="Elo", raw=False), marks=ratings),
         is_needed=is_rated,
     ),
     "heat": PanelRow(title="places", page="battles", make=PanelHeat),

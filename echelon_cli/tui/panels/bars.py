@@ -71,10 +71,12 @@ def shade(index: int, look: Look, coloured: str) -> str:
 
 
 def draw_phases(grid: Grid, y: int, shares: Sequence[tuple[str, float]], look: Look) -> None:
-    """Write names and percentages, as many as fit whole."""
+    """Write names and percentages; where not all fit, the largest ones that do."""
+    told = [(i, f"{name} {share:.0%}") for i, (name, share) in enumerate(shares)]
+    if sum(len(text) + 3 for _, text in told) - 1 > grid.width:
+        told.sort(key=lambda item: -shares[item[0]][1])
     x = 0
-    for i, (name, share) in enumerate(shares):
-        text = f"{name} {share:.0%}"
+    for i, text in told:
         if x + len(text) + 2 > grid.width:
             break
         role = PHASE_ROLES[i % len(PHASE_ROLES)]

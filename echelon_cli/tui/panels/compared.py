@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from textual.reactive import reactive
 
 from echelon_cli.tui.cells import CellView, Grid, fit
-from echelon_cli.tui.charts import Chart, Held, draw_overlay
+from echelon_cli.tui.charts import Chart, Held, draw_overlay, newest
 from echelon_cli.tui.format import brief, count, measured, percent, run_words, speed
 from echelon_cli.tui.look import RUN_ROLES, STATE_ROLES, Look
 from echelon_cli.tui.messages import RunView
@@ -22,9 +23,9 @@ Runs = tuple[RunView, ...]
 FIGURES: tuple[tuple[str, int], ...] = (
     ("wins", 5),
     ("eval", 5),
-    ("best", 5),
-    ("return", 7),
     ("steps/s", 7),
+    ("return", 7),
+    ("best", 5),
     ("steps", 6),
     ("took", 6),
 )
@@ -37,6 +38,11 @@ NAME_CELLS = 14
 KEY_SHARE = 0.4
 """Share of the columns that the key of a configuration gets at most."""
 
+VALUE_GAP = 4
+"""Columns between the values of a configuration that are as wide as what stands in them."""
+
+SAME = "no difference: all settings are the same"
+
 DASHES = (0, 6, 3, 2, 9, 1)
 """Columns of a dash of each run where no colour tells them apart."""
 
@@ -45,12 +51,20 @@ class ComparedHead(CellView):
     """One line for each run: its number and colour in the charts, its name, state and figures."""
 
     runs: reactive[Runs] = reactive((), repaint=False, init=False)
+    note: reactive[str] = reactive("", repaint=False, init=False)
+    """What stands at the right of the head line where there is room."""
 
     def watch_runs(self) -> None:
         self.redraw()
 
+    def watch_note(self) -> None:
+        self.redraw()
+
     def draw(self, width: int, height: int) -> Grid:
-        return draw_head(self.runs, width, height, self.look)
+        grid = draw_head(self.runs, width, height, self.look)
+        if not "".join(grid.chars[0][-len(self.note) - 3 :]).strip():
+            grid.right(width - 1, 0, self.note, "dim")
+        return grid
 
 
 def draw_head(runs: Sequence[RunView], width: int, height: int, look: Look) -> Grid:
@@ -59,7 +73,8 @@ def draw_head(runs: Sequence[RunView], width: int, height: int, look: Look) -> G
     kept = list(FIGURES)
     while kept and 4 + NAME_CELLS + 2 + STATE_CELLS + sum(w + 2 for _, w in kept) > width:
         kept.pop()
-    name_width = width - 4 - 2 - STATE_CELLS - sum(w + 2 for _, w in kept) - 1
+    room = width - 4 - 2 - STATE_CELLS - sum(w + 2 for _, w in kept) - 1
+    name_width = max(NAME_CELLS, min(room, max((len(view.id) for view in runs), default=0)))
     at_state = 4 + name_width + 2
     grid.put(4, 0, "run", "dim")
     grid.put(at_state, 0, "state", "dim")
@@ -121,9 +136,19 @@ def strands_of_runs(chart: Chart, runs: Sequence[RunView], sight: Sight) -> list
             places=view.curves.along.get(sight.along, ()),
             dash=DASHES[number - 1],
             raw=False,
+            newest=newest(view.snapshot, metric),
         )
         for number, view in enumerate(runs, start=1)
     ]
+
+
+def differences(starts: Sequence[Any]) -> dict[str, list[Any]] | None:
+    """Return where the configurations of the sessions differ, None while not all of them are known."""
+    from echelon.jobs.config_layers import flatten
+
+    if not starts or any(start is None or not start.config for start in starts):
+        return None
+    return differing([flatten(start.config) for start in starts])
 
 
 class PanelDifference(PanelOverlay):
@@ -138,18 +163,17 @@ class PanelDifference(PanelOverlay):
 
 def draw_difference(starts: Sequence[Any], width: int, height: int, look: Look) -> Grid:
     """Return the keys in which the configurations of the sessions differ, with a value for each run."""
-    from echelon.jobs.config_layers import flatten
-
-    grid = Grid(width, height)
-    if not starts or any(start is None or not start.config for start in starts):
+    grid, found = Grid(width, height), differences(starts)
+    if found is None:
         grid.put(0, 0, fit("known once every run has begun", width, look.symbols.cut), "dim")
         return grid
-    rows = list(differing([flatten(start.config) for start in starts]).items())
+    rows = list(found.items())
     if not rows:
-        grid.put(0, 0, fit("no difference", width, look.symbols.cut), "dim")
+        grid.put(0, 0, fit(SAME, width, look.symbols.cut), "dim")
         return grid
     key_width = min(max(len(key) for key, _ in rows) + 1, max(4, round(width * KEY_SHARE)))
-    cell = max(3, (width - key_width) // len(starts))
+    longest = max(cell_len(_plain(value)) for _, values in rows for value in values)
+    cell = max(3, min((width - key_width) // len(starts), longest + VALUE_GAP))
     for number in range(len(starts)):
         grid.right(key_width + (number + 1) * cell, 0, str(number + 1), RUN_ROLES[number])
     room = height - 1

@@ -63,7 +63,7 @@ def _title(grid: Grid, view: RunView, look: Look, *, with_left: bool) -> None:
         right -= len(text) + 1
         grid.put(right, 0, text, "warn")
     parts, role = subtitle(view)
-    room = right - x - 1
+    room = right - x - 2
     divider = f" {look.symbols.dot} "
     while len(parts) > 1 and cell_len(divider.join(parts)) > room:
         parts = parts[:-1]
@@ -113,7 +113,7 @@ def _tiles(grid: Grid, view: RunView, look: Look) -> None:
             "series1",
         ),
         (
-            "took" if done else "left",
+            "took" if done else "time left",
             brief(update.elapsed_s if done and update else snapshot.eta_s),
             (f"update {update.update}" if update else "",),
             "",

@@ -23,7 +23,7 @@ USUAL = "schedule"
 """The reason that goes without saying."""
 
 HISTORY_ROWS = 6
-"""Rows that moves get before levers get two rows each."""
+"""Rows that moves get before levers get rows of their own for bars and long names."""
 
 LEVER_CELLS = 40
 """Most columns between a lever's name and its value."""
@@ -111,24 +111,29 @@ def _mattering(levers: dict[str, Any], snapshot: RunSnapshot) -> dict[str, Any]:
 
 
 def draw_levers(levers: dict[str, Any], moves: Sequence[Move], width: int, height: int, look: Look) -> Grid:
-    """Return each lever's name and value, on two rows with a bar where there is room, and below them the moves."""
-    grid = Grid(width, height)
+    """Return each lever's name and value, below a share its bar where there is room, and below them the moves."""
+    grid, cut = Grid(width, height), look.symbols.cut
     if not levers:
-        grid.put(0, 0, fit("nothing moves", width, look.symbols.cut), "dim")
+        grid.put(0, 0, fit("nothing moves", width, cut), "dim")
         return grid
     entries = history(moves, width)
     wanted = 1 + min(HISTORY_ROWS, sum(len(entry) for entry in entries)) if moves else 0
-    roomy, y, wide = len(levers) * 2 + wanted <= height, 0, min(width, LEVER_CELLS)
-    for name, value in levers.items():
-        shown = fit(lever_value(value), wide // 2, look.symbols.cut)
-        room = wide - len(shown) - 1
-        grid.put(0, y, fit(lever_words(name), wide if roomy else room, look.symbols.cut))
-        y += int(roomy)
-        if roomy and isinstance(value, float) and 0 <= value <= 1:
-            size = round(value * room)
-            grid.spans(0, y, [(look.symbols.line * size, "series1"), (look.symbols.rest * (room - size), "rest")])
+    y, wide = 0, min(width, LEVER_CELLS)
+    rows = [(lever_words(name), fit(lever_value(value), wide, cut), value) for name, value in levers.items()]
+    spare = height - wanted - len(rows)
+    for name, shown, value in rows:
+        beside = wide - len(shown) - 1
+        if len(name) > beside and spare > 0:
+            grid.put(0, y, fit(name, wide, cut))
+            y, spare = y + 1, spare - 1
+        else:
+            grid.put(0, y, fit(name, beside, cut))
         grid.right(wide, y, shown, "series1")
         y += 1
+        if spare > 0 and isinstance(value, float) and 0 <= value <= 1:
+            size = round(value * wide)
+            grid.spans(0, y, [(look.symbols.line * size, "series1"), (look.symbols.rest * (wide - size), "rest")])
+            y, spare = y + 1, spare - 1
     if moves and y + 2 <= height:
         grid.paste(0, y, draw_moves(entries, width, height - y))
     return grid

@@ -46,10 +46,22 @@ YIELDING = 3
 PAIR_CELLS = 5
 """Columns of a share of points in the table of pairs."""
 
+OPPONENT_CELLS = 26
+"""Columns that side and opponent of a match keep beside how it ended."""
+
 EVEN = 0.5
 
 CHART_ROWS = 7
 """Rows from which, beside the words, the history of an entry is drawn."""
+
+STYLE: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("damage", "{} damage", measured),
+    ("kills", "{} kills", measured),
+    ("deaths", "{} deaths", measured),
+    ("zone_s", "{} s in the zone", measured),
+    ("accuracy", "{} of shots hit", percent),
+)
+"""What a mech does in a match: name, words around the figure, and how that is written."""
 
 HISTORY = Chart(series=(Series(metric="rating", label="rating"),), text="{:.0f}".format)
 ROUNDS = Sight(along="rounds")
@@ -64,12 +76,13 @@ class Column:
     text: Callable[[Row], str]
     rank: int = 0
     """Higher ranks are left out first where there is little room."""
+    right: bool = True
 
 
 COLUMNS: tuple[Column, ...] = (
     Column(name="rating", width=6, text=lambda row: f"{row['rating']:.0f}"),
     Column(name="+-", width=4, text=lambda row: f"{row['high'] - row['rating']:.0f}"),
-    Column(name="kind", width=9, rank=5, text=lambda row: row["kind"]),
+    Column(name="kind", width=11, rank=5, text=lambda row: f" {row['kind']}", right=False),
     Column(name="games", width=5, text=lambda row: count(row["games"]), rank=2),
     Column(name="won", width=5, text=lambda row: _share(row, "wins"), rank=1),
     Column(name="drawn", width=5, text=lambda row: _share(row, "draws"), rank=4),
@@ -152,7 +165,8 @@ def draw_standings(view: LeagueView, chosen: str, width: int, height: int, look:
     x = 4 + names
     for column in columns:
         x += column.width + 1
-        grid.right(x, 0, "±" if column.name == "+-" and look.detail == "braille" else column.name, "dim")
+        title = "±" if column.name == "+-" and look.detail == "braille" else column.name
+        _figure(grid, column, x, 0, title if column.right else f" {title}", "dim")
     if bar:
         grid.put(x + 2, 0, f"{low:.0f}", "dim")
         grid.right(width, 0, f"{high:.0f}", "dim")
@@ -164,14 +178,21 @@ def draw_standings(view: LeagueView, chosen: str, width: int, height: int, look:
         x = 4 + names
         for column in columns:
             x += column.width + 1
-            grid.right(x, y, column.text(row), "good" if column.name == "rating" else "")
+            _figure(grid, column, x, y, column.text(row), "good" if column.name == "rating" else "")
         if bar:
             _interval(grid, x + 2, y, row, (low, high), bar, look)
         if first + y - 1 == at:
             grid.put(0, y, look.symbols.cursor)
-            for i in range(x + 1 if bar else width):
-                grid.roles[y][i] = "cursor"
+            grid.fill(y, "cursor")
     return grid
+
+
+def _figure(grid: Grid, column: Column, end: int, y: int, text: str, role: str) -> None:
+    """Write text into the column that ends before ``end``."""
+    if column.right:
+        grid.right(end, y, text, role)
+    else:
+        grid.put(end - column.width, y, text, role, limit=end)
 
 
 def fitting(width: int) -> list[Column]:
@@ -261,8 +282,9 @@ def draw_played(rows: Sequence[Row], chosen: str, width: int, height: int, look:
         kept = f" {look.symbols.cursor}" if row["replay"] else "  "
         room = width - 6 - len(kept)
         text = f"{'blue' if blue else 'red'} against {against}"
-        if len(text) + len(said) + 2 <= room:
+        if room - len(said) - 2 >= min(len(text), OPPONENT_CELLS):
             grid.right(width - len(kept), y, said, "dim")
+            room -= len(said) + 2
         grid.put(max(x + 1, 6), y, fit(text, room, look.symbols.cut))
         grid.right(width, y, kept, "mark")
     return grid
@@ -320,9 +342,8 @@ def _words(style: Row) -> list[tuple[str, str]]:
     """Return what is known of how an entry fights, the most telling first."""
     if not style.get("mechs"):
         return [("a mech in a match", "no match noted yet")]
-    one = [("damage", measured), ("kills", measured), ("deaths", measured), ("zone_s", measured), ("accuracy", percent)]
-    said = ", ".join(f"{name.replace('_s', ' s')} {show(style[name])}" for name, show in one if style[name] is not None)
+    said = ", ".join(words.format(show(style[name])) for name, words, show in STYLE if style[name] is not None)
     by = ", ".join(f"{name} {percent(share)}" for name, share in style["damage_by"].items())
-    lost = ", ".join(f"{name} {number}" for name, number in style["lost_to"].items())
-    found = [("a mech in a match", said), ("damage by", by), ("lost to", lost)]
+    lost = ", ".join(f"{name} {number} times" for name, number in style["lost_to"].items())
+    found = [("a mech in a match", said), ("does damage by", by), ("was destroyed by", lost)]
     return [(name, text.replace("_", " ")) for name, text in found if text]

@@ -23,7 +23,7 @@ INDENT_FROM, LEAST_INDENT = 56, 2
 STAMP = re.compile(r"^(\d{4}-\d\d-\d\d) (?=\d\d:\d\d:\d\d )")
 """The date at the beginning of a log line."""
 
-LINE_ROLES = (("Error", "bad"), ("error", "bad"), ("alert", "warn"), ("warning", "warn"), (" eval ", "mark"))
+LINE_ROLES = (("Error", "bad"), ("error", "bad"), ("alert", "warn"), ("warning", "warn"), (" eval ", "info"))
 """Words in a log line that give it a colour."""
 
 

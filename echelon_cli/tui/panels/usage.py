@@ -11,17 +11,17 @@ from typing import Any
 
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.cells import Grid, fit
-from echelon_cli.tui.charts import LEAST_PLOT, Chart, Held, Series, draw_chart
+from echelon_cli.tui.charts import Chart, Held, Series, draw_chart
 from echelon_cli.tui.curves import Curves
-from echelon_cli.tui.format import LABEL_WIDTH, measured, percent
+from echelon_cli.tui.format import measured, percent
 from echelon_cli.tui.panels.base import DASH, PanelChart
 from echelon_cli.tui.panels.machine import MIB_IN_GIB, size
 
 LEAST_ROWS = 5
 """Rows that a chart gets before there is one more."""
 
-PAIRS_FROM = 3 * LABEL_WIDTH + LEAST_PLOT[0]
-"""Columns from which a chart has an axis at either side; narrower ones show one figure each."""
+PAIRS_FROM = 28
+"""Columns that name both figures of a pair, so that each has its axis; narrower charts show one figure each."""
 
 
 def gib(value: float) -> str:

@@ -169,7 +169,7 @@ class RunActions(BaseScreen):
         if state == "stopping":
             question = f"{name} is stopping already. Ask again, so that it gives up its update and keeps the last save?"
         else:
-            question = f"Stop {name}? It ends its update, saves and leaves; resume lets it go on."
+            question = f"Stop {name}? It finishes its update, saves and ends; resume lets it go on."
         self.dashboard.ask(question, lambda: self.dashboard.act(actions.stop, root))
 
     def action_resume(self) -> None:

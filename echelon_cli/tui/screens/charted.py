@@ -29,11 +29,8 @@ PANEL_KEYS: tuple[Key, ...] = (
     ),
     Key(keys="tab", action="next(1)", label="", help="the next panel"),
     Key(keys="shift+tab", action="next(-1)", label="", help="the panel before"),
-    Key(keys="1", action="page(1)", label="", help="the first page (small screens)"),
-    Key(keys="2", action="page(2)", label="", help="the second page"),
-    Key(keys="3", action="page(3)", label="", help="the third page"),
-    Key(keys="4", action="page(4)", label="", help="the fourth page"),
-    Key(keys="5", action="page(5)", label="", help="the fifth page"),
+    Key(keys="1", shown="1 to 5", action="page(1)", label="", help="a page of panels, on small screens"),
+    *(Key(keys=str(number), action=f"page({number})", label="", help="") for number in range(2, 6)),
     Key(keys="right", action="turn(1)", label="", help="the next page, or the crosshair to the right"),
     Key(keys="left", action="turn(-1)", label="", help="the page before, or the crosshair to the left"),
 )
@@ -69,6 +66,7 @@ class Charted(BaseScreen):
         super().__init__()
         self.sight = Sight()
         self.page, self.zoomed = self.PAGES[0], ""
+        self.places = self.PLACES
         self.hidden: frozenset[str] = frozenset()
         self.empty: frozenset[str] = frozenset()
         """Panels that have nothing to show, and are shown only when they are asked for."""
@@ -89,7 +87,7 @@ class Charted(BaseScreen):
         room = height - head - 1 - int(tabs.display)
         if field := self.query(FilterField):
             room -= int(field.first().display)
-        places = evenly(self.PLACES, left_out, width) if self.wanted else self.PLACES
+        places = evenly(self.places, left_out, width) if self.wanted else self.places
         shown = arrange(width, room, places, page=self.page, zoomed=self.zoomed, hidden=left_out, wide=wide)
         for name, panel in self.panels.items():
             region = shown.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from textual.containers import Container
@@ -10,10 +11,10 @@ from textual.widget import Widget
 
 from echelon_cli.tui.filter import FilterField
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.layout import Place
+from echelon_cli.tui.layout import Place, is_wide
 from echelon_cli.tui.messages import RunView
 from echelon_cli.tui.panels import PANELS
-from echelon_cli.tui.panels.compared import ComparedHead, PanelDifference, PanelOverlay
+from echelon_cli.tui.panels.compared import SAME, ComparedHead, PanelDifference, PanelOverlay, differences
 from echelon_cli.tui.screens.charted import PANEL_KEYS, SIGHT_KEYS, Charted
 from echelon_cli.tui.tabs import Tabs
 
@@ -21,15 +22,17 @@ COMPARED: tuple[str, ...] = ("wins", "return", "speed", "gradient", "losses", "k
 """Charts of the run screen whose first curve is drawn for all runs."""
 
 CONFIG = "config"
+AROUND = 3
+"""Rows of its panel that are no settings: the frame, and who is who."""
+
 CONFIG_PAGE = "configuration"
 
 
 def _title(name: str) -> str:
     """Return what a chart is called that shows its first curve only."""
     first = PANELS[name].make.keywords["chart"].series[0].label
-    return (
-        f"{PANELS[name].title}: {first}" if len(PANELS[name].make.keywords["chart"].series) > 1 else PANELS[name].title
-    )
+    title, several = PANELS[name].title, len(PANELS[name].make.keywords["chart"].series) > 1
+    return f"{title}: {first}" if several and first != title else title
 
 
 TITLES = {**{name: _title(name) for name in COMPARED}, CONFIG: "configuration"}
@@ -56,6 +59,8 @@ class CompareScreen(Charted):
     def __init__(self, roots: tuple[Path, ...]) -> None:
         super().__init__()
         self.roots = roots
+        self._differing = -1
+        """In how many settings the runs differ, below 0 while that is not known."""
         self._views = {root: RunView(id=root.name, root=root) for root in roots}
 
     def content(self) -> Iterable[Widget]:
@@ -67,7 +72,7 @@ class CompareScreen(Charted):
             source = PANELS[COMPARED[0] if name == CONFIG else name]
             self.panels[name] = make(title, source.make.keywords["chart"], look=look, id=f"panel-{name}")
         yield Container(*self.panels.values(), id="body")
-        yield FilterField()
+        yield FilterField(look=look)
 
     def resume(self) -> None:
         self._show()
@@ -84,8 +89,18 @@ class CompareScreen(Charted):
             self.query_one(ComparedHead).runs = runs
             for panel in self.query(PanelOverlay):
                 panel.runs = runs
+        found = differences([view.snapshot.start for view in runs])
+        if found is not None and len(found) != self._differing:
+            self._differing = len(found)
+            self.fit()
 
     def lay_out(self, width: int, height: int) -> None:
         head = len(self.roots) + 1
         self.query_one(ComparedHead).styles.height = head
+        # a page of its own says so in words; beside the charts it is said above them
+        alone = self._differing == 0 and is_wide(width, height - head - 1)
+        self.empty = frozenset({CONFIG}) if alone else frozenset()
+        self.query_one(ComparedHead).note = SAME if alone else ""
+        enough = self._differing + AROUND if self._differing > 0 else 0
+        self.places = (*PLACES[:-1], replace(PLACES[-1], most=enough))
         self.lay_out_panels(width, height, head)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.cells import cell_len
 from textual.widget import Widget
@@ -34,6 +34,7 @@ WORDS: dict[str, str] = {
     "curve and shade": "averaged values, and behind them the values as they were",
     "clip": "gradients longer than this are shortened to it",
     "KL, clipped": "how far an update moved the policy, and how often it was held back",
+    "places": "maps of where pilots moved, did damage and died; the brighter, or fuller, a place, the more",
     "explained variance": "1: returns are foreseen; 0: not at all",
     "use over time": "what was used at each update, and what was left; where there is room, all of it",
     "curriculum": "where each lever stands, and its moves, the newest first; zoomed, with steps and why",
@@ -64,6 +65,10 @@ TERM_CELLS = 20
 """Columns of keys and of words."""
 
 
+BESIDE_FROM = 140
+"""Columns from which words stand beside the keys."""
+
+
 class HelpScreen(BaseScreen):
     """Keys and words."""
 
@@ -72,7 +77,7 @@ class HelpScreen(BaseScreen):
         Key(keys="up,k", action="scroll(-1)", label="", help="a line up"),
         Key(keys="down,j", action="scroll(1)", label="", help="a line down"),
         Key(keys="pageup", action="page(-1)", label="", help="a page up"),
-        Key(keys="pagedown,space", action="page(1)", label="", help="a page down"),
+        Key(keys="pagedown,space", shown="space", action="page(1)", label="more", help="a page down", rank=1),
     )
     BINDINGS = bindings(KEYS)
 
@@ -104,22 +109,45 @@ class HelpScreen(BaseScreen):
 
 
 def help_lines(keys: Sequence[Key], look: Look, width: int) -> list[list[Span]]:
-    """Return the whole help as lines of at most ``width`` cells."""
+    """Return the whole help as lines of at most ``width`` cells; on a wide screen, keys at the left of the words."""
+    if width < BESIDE_FROM:
+        return [*key_lines(keys, width), [], *word_lines(look, width), [], *terminal_lines(width)]
+    half = width // 2
+    left, right = [*key_lines(keys, half), [], *terminal_lines(half)], word_lines(look, width - half)
+    lines = []
+    for i in range(max(len(left), len(right))):
+        first = left[i] if i < len(left) else []
+        gap = half - sum(cell_len(text) for text, _ in first)
+        lines.append([*first, (" " * gap, ""), *(right[i] if i < len(right) else [])])
+    return lines
+
+
+def key_lines(keys: Sequence[Key], width: int) -> list[list[Span]]:
+    """Return every key of the screen and what it does."""
     lines: list[list[Span]] = [[(" Keys", "title")], []]
     for key in (*keys, *(k for k in COMMON if k not in keys)):
-        lines += _entry((key.listed, "key"), KEY_CELLS, key.help, width)
-    lines += [[], [(" States", "title")], []]
+        if key.help:
+            lines += _entry((key.listed, "key"), KEY_CELLS, key.help, width)
+    return lines
+
+
+def word_lines(look: Look, width: int) -> list[list[Span]]:
+    """Return what states, words and queries mean."""
+    lines: list[list[Span]] = [[(" States", "title")], []]
     for state in STATE_ROLES:
         lines += _entry(pill(state, look), TERM_CELLS, STATES[state], width)
-    lines += [[], [(" Words", "title")], []]
-    for word, meaning in WORDS.items():
+    return [*lines, [], *_meanings("Words", WORDS, width), [], *_meanings("Filter of runs", QUERIES, width)]
+
+
+def terminal_lines(width: int) -> list[list[Span]]:
+    """Return the variables that fit the dashboard to a terminal."""
+    return _meanings("Terminal", VARIABLES, width)
+
+
+def _meanings(title: str, meanings: Mapping[str, str], width: int) -> list[list[Span]]:
+    lines: list[list[Span]] = [[(f" {title}", "title")], []]
+    for word, meaning in meanings.items():
         lines += _entry((word, "bold"), TERM_CELLS, meaning, width)
-    lines += [[], [(" Filter of runs", "title")], []]
-    for example, meaning in QUERIES.items():
-        lines += _entry((example, "bold"), TERM_CELLS, meaning, width)
-    lines += [[], [(" Terminal", "title")], []]
-    for name, meaning in VARIABLES.items():
-        lines += _entry((name, "bold"), TERM_CELLS, meaning, width)
     return lines
 
 

@@ -29,7 +29,7 @@ from echelon_cli.tui.tabs import Tabs
 TITLES: dict[str, str] = {
     "standings": "standings",
     "entry": "entry",
-    "pairs": "head to head",
+    "pairs": "pairs",
     "played": "matches",
 }
 KINDS: dict[str, type[LeaguePanel]] = {

@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from echelon.runs import RunPaths
 from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.filter import PromptField
 from echelon_cli.tui.format import count, run_words
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.messages import LogView
@@ -60,8 +61,8 @@ class LogScreen(BaseScreen):
         Key(keys="pagedown,space", action="page(1)", label="", help="a page down"),
         Key(keys="home", action="scroll(-1000000)", label="", help="the first line"),
         Key(keys="end", action="follow", label="", help="the last line"),
-        Key(keys="left", action="shift(-1)", label="", help="long lines to the left"),
-        Key(keys="right", action="shift(1)", label="", help="long lines to the right"),
+        Key(keys="left", action="shift(-1)", label="", help="back to the beginning of long lines"),
+        Key(keys="right", action="shift(1)", label="more", help="the rest of long lines", rank=7),
     )
     BINDINGS = bindings(KEYS)
 
@@ -76,13 +77,12 @@ class LogScreen(BaseScreen):
     def content(self) -> Iterable[Widget]:
         look = self.dashboard.look
         yield LogTitle(self.root.name, look=look, id="title")
-        yield Input(placeholder="search", id="filter", compact=True)
+        yield PromptField("search", look=look, id="filter")
         yield Pager(look=look, id="lines")
 
     def begin(self) -> None:
-        self.query_one(Input).cursor_blink = False
         self.pager.focus()
-        self.pager.following = True
+        self.pager.following, self.pager.inset = True, 1
         self.show_log(LogView())
 
     def resume(self) -> None:

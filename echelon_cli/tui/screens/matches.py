@@ -62,7 +62,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="red", width=12, text=lambda row, now: row["red"]),
     Column(name="result", width=22, text=lambda row, now: result(row), rank=1),
     Column(name="score", width=11, text=lambda row, now: score(row), right=True, rank=2),
-    Column(name="age", width=4, text=lambda row, now: age(now - row["created"]), right=True),
+    Column(name="age", width=4, text=lambda row, now: age(now - row["created"]) if row["created"] else "-", right=True),
     Column(name="update", width=7, text=lambda row, now: str(row["update"]), right=True, rank=3),
     Column(name="run", width=16, text=lambda row, now: run_words(row["run"]), rank=4),
     Column(name="match", width=12, text=lambda row, now: row["id"], rank=5),

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.cells import cell_len
 from textual import events
 from textual.widget import Widget
 from textual.widgets import Input
 
 from echelon_cli.tui import actions
 from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.filter import PromptField
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.look import Look
 from echelon_cli.tui.panels.texts import wrap
@@ -22,8 +24,12 @@ HELP_ROWS = 3
 """Rows below the list for what a dial does."""
 
 VALUE_SHARE = 0.3
+VALUE_CELLS = 22
 SOURCE_CELLS = 8
-"""Columns of values, as a share, and of where they come from."""
+"""Columns of values, as a share and at most beside their meaning, and of where they come from."""
+
+MEANING_CELLS = 40
+"""Columns that are left from which every dial says beside its value what it does."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,20 @@ def draw_dials(draft: Draft, keys: Sequence[str], cursor: int, top: int, size: t
     width, rows = grid.width, grid.height - HELP_ROWS
     value_cells = round(VALUE_SHARE * width)
     key_cells = width - value_cells - SOURCE_CELLS - 6
+    longest = max((cell_len(key) for key in draft.values), default=0)
+    told = width - (longest + VALUE_CELLS + SOURCE_CELLS + 10)
+    if told >= MEANING_CELLS:
+        key_cells, value_cells = longest, VALUE_CELLS
+    end = 6 + key_cells + value_cells + SOURCE_CELLS if told >= MEANING_CELLS else width - 1
     for y, key in enumerate(keys[top : top + rows]):
         name, value, source = draft.row(key)
         changed = source != "default"
         grid.put(2, y, fit(name, key_cells, look.symbols.cut))
         grid.put(4 + key_cells, y, fit(value, value_cells, look.symbols.cut), "series1" if changed else "")
-        grid.right(width - 1, y, fit(source, SOURCE_CELLS, look.symbols.cut), "mark" if source == "--set" else "dim")
+        grid.right(end, y, fit(source, SOURCE_CELLS, look.symbols.cut), "mark" if source == "--set" else "dim")
+        if told >= MEANING_CELLS:
+            meaning = fit(draft.descriptions.get(key, ""), width - end - 3, look.symbols.cut)
+            grid.put(end + 2, y, meaning, "dim")
         if top + y == cursor:
             grid.put(0, y, look.symbols.cursor)
             grid.fill(y, "cursor")
@@ -180,11 +194,10 @@ class NewScreen(BaseScreen):
     def content(self) -> Iterable[Widget]:
         look = self.dashboard.look
         yield NewTitle(look=look, id="title")
-        yield Input(id="filter", compact=True)
+        yield PromptField("filter", look=look, id="filter")
         yield Dials(look=look, id="lines")
 
     def begin(self) -> None:
-        self.field.cursor_blink = False
         self.dials.focus()
         from echelon.presets import PRESETS
 
@@ -195,8 +208,8 @@ class NewScreen(BaseScreen):
         return self.query_one(Dials)
 
     @property
-    def field(self) -> Input:
-        return self.query_one(Input)
+    def field(self) -> PromptField:
+        return self.query_one(PromptField)
 
     def _change(self, preset: str, changes: Mapping[str, Any]) -> None:
         """Take another preset or other changes, unless they are wrong; what is wrong is said."""
@@ -218,7 +231,7 @@ class NewScreen(BaseScreen):
 
     def _open_field(self, editing: str, value: str, hint: str) -> None:
         self._editing = editing
-        self.field.placeholder = hint
+        self.field.placeholder, self.field.prompt = hint, editing or "filter"
         self.field.display = True
         self.field.value = value
         self.field.focus()

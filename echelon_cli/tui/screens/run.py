@@ -49,7 +49,7 @@ class RunScreen(RunActions, Charted):
         yield Tabs(PAGES, {name: row.title for name, row in PANELS.items()}, look=look, id="tabs")
         self.panels = {name: row.make(row.title, look=look, id=f"panel-{name}") for name, row in PANELS.items()}
         yield Container(*self.panels.values(), id="body")
-        yield FilterField()
+        yield FilterField(look=look)
 
     def begin(self) -> None:
         seen = self.dashboard.run_view

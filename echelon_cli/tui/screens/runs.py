@@ -11,6 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.filter import PromptField
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.messages import RunsView, RunView
 from echelon_cli.tui.panels import PANELS, PREVIEW
@@ -19,15 +20,38 @@ from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
 from echelon_cli.tui.table import ORDERS, RunTable
 
 PREVIEW_FROM = (110, 34)
-"""Columns and rows from which the chosen run's charts are shown."""
+"""Columns and rows from which the chosen run's charts are always shown."""
 
-PREVIEW_SHARE = 0.4
-"""Share of the rows that they take."""
+PREVIEW_SHARES = (0.4, 0.62)
+"""Least and largest share of the rows that they take there; runs have the rest."""
+
+CHART_ROWS = 9
+"""Rows that a chart needs."""
+
+AROUND = 5
+"""Rows of the screen that are neither runs nor charts: summary, head, gaps and keys."""
 
 PLACEHOLDER = "words, or such as: state:running wins>50% or not age>2h"
 
 SETTLE_S = 0.15
 """How long the cursor rests on a run before its records are read."""
+
+
+def preview_of(width: int, height: int, runs: int) -> tuple[int, int, int]:
+    """Return the rows of the chosen run's charts, how many there are and how many stand beside each other.
+
+    Where the list of ``runs`` leaves room they are shown on a small screen too.
+    """
+    free = height - AROUND - runs
+    wide = width >= PREVIEW_FROM[0]
+    if wide and height >= PREVIEW_FROM[1]:
+        least, most = (round(height * share) for share in PREVIEW_SHARES)
+        free = max(least, min(most, free))
+    if not runs or free < CHART_ROWS:
+        return 0, 0, 0
+    if free >= 2 * CHART_ROWS + (CHART_ROWS if wide else 0):
+        return free, len(PREVIEW), 2
+    return free, len(PREVIEW) if wide else 2, len(PREVIEW) if wide else 2
 
 
 class Summary(CellView):
@@ -97,13 +121,12 @@ class RunsScreen(RunActions):
     def content(self) -> Iterable[Widget]:
         look = self.dashboard.look
         yield Summary(look=look, id="summary")
-        yield Input(placeholder=PLACEHOLDER, id="filter", compact=True)
+        yield PromptField("filter", look=look, placeholder=PLACEHOLDER, id="filter")
         yield RunTable(look=look, id="runs")
         self._preview = [PANELS[name].make(PANELS[name].title, look=look) for name in PREVIEW]
         yield Container(*self._preview, id="preview")
 
     def begin(self) -> None:
-        self.query_one(Input).cursor_blink = False
         self.query_one(RunTable).focus()
         for panel in self._preview:
             panel.can_focus = False
@@ -117,15 +140,23 @@ class RunsScreen(RunActions):
         return self.query_one(RunTable)
 
     def lay_out(self, width: int, height: int) -> None:
-        roomy = width >= PREVIEW_FROM[0] and height >= PREVIEW_FROM[1]
+        typing = int(self.query_one(Input).display)
+        rows, charts, beside = preview_of(width, height - typing, len(self.dashboard.runs.rows))
         preview = self.query_one("#preview")
-        preview.styles.height = round(height * PREVIEW_SHARE)
-        if preview.display != roomy:
-            preview.display = roomy
+        preview.styles.height = rows
+        if charts:
+            preview.styles.grid_size_columns, preview.styles.grid_size_rows = beside, charts // beside
+        for i, panel in enumerate(self._preview):
+            panel.display = i < charts
+        if preview.display != bool(charts):
+            preview.display = bool(charts)
             self._follow()
 
     def show_runs(self, view: RunsView) -> None:
+        changed = len(view.rows) != len(self.table.view.rows)
         self.table.view = view
+        if changed:
+            self.fit()
         self._summarise()
 
     def show_run(self, view: RunView) -> None:
@@ -167,6 +198,7 @@ class RunsScreen(RunActions):
     def on_input_submitted(self) -> None:
         self.query_one(Input).display = bool(self.query_one(Input).value)
         self.table.focus()
+        self.fit()
 
     def action_open(self) -> None:
         row = self.table.row
@@ -197,12 +229,14 @@ class RunsScreen(RunActions):
         field = self.query_one(Input)
         field.display = True
         field.focus()
+        self.fit()
 
     def action_clear(self) -> None:
         field = self.query_one(Input)
         field.value = ""
         field.display = False
         self.table.focus()
+        self.fit()
 
     def action_order(self) -> None:
         self.table.sort(ORDERS[(ORDERS.index(self.table.order) + 1) % len(ORDERS)], backwards=False)

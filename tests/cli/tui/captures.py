@@ -1,16 +1,19 @@
 """Pictures of every screen in every size and colour, on canned runs, for somebody to look at.
 
-``python -m tests.cli.tui.captures FOLDER`` writes them as text and as SVG. What must hold on all of them is a test
-(``test_captures``); this is for the eye.
+``python -m tests.cli.tui.captures FOLDER [SCENE | SIZE | LOOK ...]`` writes them as text and as SVG: all of them, or
+those of the named scenes, sizes (``80x24``) and looks. What must hold on all of them is a test (``test_captures``);
+this is for the eye.
 """
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +25,7 @@ from echelon_cli.tui.app import Dashboard
 from echelon_cli.tui.look import Look, make_look
 from tests.cli.tui.canned import alive, make_run
 from tests.cli.tui.pictures import picture
+from tests.replay.golden import SMALL
 
 SIZES = ((60, 20), (80, 24), (160, 48), (200, 60))
 
@@ -50,6 +54,7 @@ SCENES: dict[str, tuple[bool, tuple[str, ...]]] = {
     "league-3": (False, ("a", "down", "3")),
     "league-4": (False, ("a", "down", "4")),
     "matches": (True, ("w",)),
+    "no-matches": (False, ("down", "w")),
     "new": (False, ("n",)),
     "log": (True, ("l",)),
     "help": (True, ("question_mark",)),
@@ -69,12 +74,17 @@ def canned_home(folder: Path) -> Iterator[RunPaths]:
     rng = np.random.default_rng(1)
     make_run(folder, "20260101-090000-quickstart-idle-otter", updates=30, ended="failed", seed=2)
     make_run(folder, "20260101-100000-quickstart-brave-heron", updates=90, ended="stopped", seed=3)
-    make_run(folder, "20260101-110000-quickstart-quiet-heron", updates=200, ended="completed", seed=4)
+    other = make_run(folder, "20260101-110000-quickstart-quiet-heron", updates=200, ended="completed", seed=4)
+    told = other.metrics.read_text(encoding="utf-8")
+    other.metrics.write_text(told.replace('"skill":"legacy"', '"skill":"medium"'), encoding="utf-8")
     play(league_path(folder), 4)
     with ExitStack() as stack:
         living = make_run(folder, "20260101-120000-quickstart-amber-jackal", updates=200, alerts=1)
         living.heat.mkdir()
         maps = {kind: rng.gamma(0.5, 1.0, (16, 16)).astype(np.float32) for kind in KINDS}
+        living.replays.mkdir(exist_ok=True)
+        for name in ("u000100-s1-blue", "u000200-s1-blue"):
+            shutil.copy(SMALL, living.replays / f"{name}.ecr")
         np.savez_compressed(living.heat / "u000200.npz", **maps)
         yield stack.enter_context(alive(living))
 
@@ -109,18 +119,23 @@ async def settle(app: Dashboard, pilot, still: int = 6) -> None:
             return
 
 
-def main(folder: Path) -> None:
-    """Write every picture below a folder."""
+def main(folder: Path, wanted: Sequence[str] = ()) -> None:
+    """Write every picture below a folder, or those that are wanted."""
+    names, sizes = list(SCENES), {f"{width}x{height}": (width, height) for width, height in SIZES}
+    if unknown := set(wanted) - {*names, *sizes, *LOOKS}:
+        raise SystemExit(f"no scene, size or look is called {', '.join(sorted(unknown))}")
+
+    def chosen(known: Iterable[str]) -> list[str]:
+        return [name for name in known if name in wanted] or list(known)
+
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home, canned_home(Path(home)) as run:
-        for look_name, look in LOOKS.items():
-            for size in SIZES:
-                for name in SCENES:
-                    text, svg = asyncio.run(capture(Path(home), run, name, size, look))
-                    stem = f"{name}-{size[0]}x{size[1]}-{look_name}"
-                    (folder / f"{stem}.txt").write_text(text + "\n", encoding="utf-8")
-                    (folder / f"{stem}.svg").write_text(svg, encoding="utf-8")
+        for look, size, name in product(chosen(LOOKS), chosen(sizes), chosen(names)):
+            text, svg = asyncio.run(capture(Path(home), run, name, sizes[size], LOOKS[look]))
+            stem = f"{name}-{size}-{look}"
+            (folder / f"{stem}.txt").write_text(text + "\n", encoding="utf-8")
+            (folder / f"{stem}.svg").write_text(svg, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -39,5 +39,12 @@ def test_nothing_is_cut_or_covered_on_the_smallest_terminal(home, name):
 def test_every_screen_has_its_picture_taken():
     there = {path.stem for folder in screens.__path__ for path in Path(folder).glob("*.py")}
     named = {"run" if name.startswith("run-") else name.partition("-")[0] for name in SCENES}
-    same = {"configuration": "compare", "filter": "runs", "zoom": "run", "find": "run", "stop": "confirm"}
+    same = {
+        "configuration": "compare",
+        "filter": "runs",
+        "zoom": "run",
+        "find": "run",
+        "stop": "confirm",
+        "no": "matches",
+    }
     assert {same.get(name, name) for name in named} == there - {"__init__", "base", "charted"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,30 @@ def test_a_chart_names_its_newest_value_its_range_and_its_length():
     assert lines[0].startswith("explained 0.9")
     assert lines[1].split()[0] == "1" and lines[-2].split()[0] == "0"
     assert lines[-1].split() == ["0", "4M", "steps"]
+
+
+def test_the_legend_tells_what_the_head_of_the_run_tells_and_names_what_does_not_fit():
+    wins = PANELS["wins"].make.keywords["chart"]
+    update = update_event(60, random.Random(1))
+    snapshot = RunSnapshot(update=replace(update, win_rate=0.375))
+    _, lines = rows(wins, curves_of(60), snapshot)
+    assert lines[0] == "training 38%"
+    losses = PANELS["losses"].make.keywords["chart"]
+    grid = draw_chart(losses, curves_of(60), RunSnapshot(), (22, 8), LOOK, Held())
+    head = grid.text().splitlines()[0]
+    assert head.startswith("value 0.") and head.endswith("  policy") and grid.roles[0][len(head) - 1] == "series2"
+
+
+def test_intervals_of_many_evaluations_make_no_fence():
+    wins = PANELS["wins"].make.keywords["chart"]
+
+    def bars(evaluations: int) -> int:
+        step = 200 // evaluations
+        told = tuple(eval_event(step * n, 0.5) for n in range(1, evaluations + 1))
+        _, lines = rows(wins, curves_of(200), RunSnapshot(evals=told))
+        return len({x for line in lines for x, char in enumerate(line) if char == LOOK.symbols.vertical})
+
+    assert bars(4) >= 3 and bars(20) <= 1
 
 
 def test_a_rising_curve_ends_higher_than_it_begins():

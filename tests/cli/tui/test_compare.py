@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from echelon.telemetry.events import EventStart
+from echelon_cli.tui.layout import WIDE
 from echelon_cli.tui.look import RUN_ROLES, make_look
 from echelon_cli.tui.messages import RunView
-from echelon_cli.tui.panels.compared import FIGURES, differing, draw_difference, draw_head, figures
-from echelon_cli.tui.screens.compare import CompareScreen
+from echelon_cli.tui.panels.compared import FIGURES, differences, differing, draw_difference, draw_head, figures
+from echelon_cli.tui.screens.compare import CONFIG, TITLES, CompareScreen
 from echelon_cli.tui.screens.runs import RunsScreen
 from tests.cli.tui.canned import make_run
 from tests.cli.tui.test_panels import canned_view
@@ -23,7 +24,7 @@ def test_marked_runs_are_drawn_over_each_other_and_followed(watch, home, living,
         await w.until("space marks runs")
         await w.press("home", "space", "space", "m")
         assert isinstance(w.app.screen, CompareScreen)
-        text = await w.until("win rate", "configuration", "completed", "running")
+        text = await w.until("win rate", "no difference", "completed", "running")
         lines = text.splitlines()
         assert {line.split()[1].split("-")[-1] for line in lines[1:3]} == {"jackal", "heron"}
         assert any("1 0." in line and "2 0." in line for line in lines), "each legend has both runs"
@@ -63,7 +64,8 @@ def test_every_panel_of_a_comparison_is_seen_whole_or_on_a_page(watch, living, e
                 if panel.display:
                     seen.add(name)
                     assert screen.region.contains_region(panel.region), name
-        assert seen == set(screen.panels)
+        # settings that are all the same take no room beside charts
+        assert seen == set(screen.panels) - ({CONFIG} if size[0] >= WIDE[0] else set())
 
     watch(scene, size=size)
 
@@ -79,6 +81,24 @@ def test_the_head_leaves_figures_out_whole():
             end = f"{head} ".index(f" {name} ") + 1 + len(name)
             assert row[:end].endswith(figures(view)[name]), f"{name} stands under its name"
     assert all(text == "-" for name, text in figures(RunView(id="x")).items() if name != "steps")
+
+
+def test_state_wins_and_speed_are_told_on_the_smallest_screen_next_to_the_name():
+    for width in (60, 200):
+        head, row = draw_head([canned_view()], width, 2, LOOK).text().splitlines()
+        assert {"state", "wins", "eval", "steps/s"} <= set(head.split())
+        assert head.index("state") <= len("    20260101-120000-quickstart-amber-jackal  "), (
+            "no gulf for the eye to cross"
+        )
+    assert "entropy" in TITLES.values() and "gradient norm: mean" in TITLES.values()
+
+
+def test_settings_are_the_same_only_once_all_are_known():
+    one, other = (EventStart(device="cpu", config={"seed": seed}) for seed in (1, 2))
+    assert differences([one, one]) == {} and differences([one, other]) == {"seed": [1, 2]}
+    assert differences([one, None]) is None and differences([]) is None
+    text = draw_difference([one, other], 150, 6, LOOK).text().splitlines()
+    assert max(map(len, text)) < 30, "values stand beside their names"
 
 
 def test_only_values_that_differ_are_listed():

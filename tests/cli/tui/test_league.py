@@ -123,6 +123,23 @@ def test_everything_fits_at_any_size(league, size, look):
             assert look is LOOK or grid.text().isascii()
 
 
+def test_a_long_name_leaves_room_for_how_a_match_ended(league):
+    view = read_league(league)
+    rows = matches_of(view, "anna")
+    for width in (56, 76, 120):
+        lines = draw_played(rows, "anna", width, len(rows), LOOK).text().splitlines()
+        assert all(line.endswith("zone control, 31 s") for line in lines)
+        assert len({len(line) for line in lines}) == 1, "what stands at the right stands in a column"
+
+
+def test_the_chosen_entry_is_one_line_from_edge_to_edge(league):
+    for width in (56, 120):
+        grid = draw_standings(read_league(league), "anna", width, 10, LOOK)
+        assert set(grid.roles[2]) == {"cursor"}
+    head, row = (line for line in grid.text().splitlines()[:2])
+    assert head.index("kind") == row.index("heuristic"), "words stand under the left end of their head"
+
+
 def test_standings_show_doubt_and_leave_out_what_matters_least(league):
     view = read_league(league)
     wide, narrow = (draw_standings(view, "anna", width, 10, LOOK).text().splitlines() for width in (120, 40))
@@ -145,9 +162,9 @@ def test_the_league_is_walked_through_and_followed(watch, league, living, size):
         await user.press("down")
         await user.holds(lambda: "▸ 2 anna" in user.text)
         await user.press("2")
-        await user.until("damage 80.0", "laser 75%")
+        await user.until("80.0 damage", "laser 75%")
         await user.press("3")
-        await user.until("head to head", "100%")
+        await user.until("row against column", "100%")
         await user.press("4")
         await user.until("of anna", "won", "against medium")
         await user.press("enter")

@@ -71,8 +71,8 @@ def test_a_wide_panel_tells_every_move_on_a_line_with_its_steps():
 def test_a_zoomed_panel_shows_more_moves_than_a_small_one():
     snapshot = Fold(told(n, packs=n) for n in range(40)).snapshot()
     small, large = (draw_levers(levers_of(snapshot), moves_of(snapshot), 36, h, LOOK).text() for h in (9, 30))
-    assert small.count(" to ") == 5 and large.count(" to ") == 26
-    assert small.endswith("and 34 older") and large.endswith("and 13 older")
+    assert small.count(" to ") == 6 and large.count(" to ") == 27
+    assert small.endswith("and 33 older") and large.endswith("and 12 older")
 
 
 @pytest.mark.parametrize("width", [1, 5, 16, 36, 80])
@@ -132,6 +132,16 @@ def test_a_lever_that_is_no_share_has_no_bar():
     text = draw_levers({"weapon_prob": 0.25, "map_size": 60, "opponent": "hard"}, [], 20, 10, LOOK).text()
     assert "weapon prob" in text and "60" in text and "hard" in text
     assert sum("━" in line for line in text.splitlines()) == 1
+
+
+def test_a_name_that_does_not_fit_beside_its_value_has_a_row_of_its_own():
+    levers = {"weapon_prob": 0.25, "packs": 3}
+    assert draw_levers(levers, [], 14, 3, LOOK).text().splitlines() == [
+        "weapon prob",
+        "         0.250",
+        "packs        3",
+    ]
+    assert draw_levers(levers, [], 14, 2, LOOK).text().startswith("weapon …"), "cut only where no row is left"
 
 
 def test_a_lever_that_is_a_range_fits_beside_its_name():

@@ -140,3 +140,18 @@ def test_a_log_shows_its_warnings_or_errors_alone(watch, home):
 
     with alive(paths):
         watch(scene, paths)
+
+
+def test_a_line_that_goes_on_beyond_the_edge_says_so(watch, living):
+    living.log_trainer.write_text("short\nlong " + "x" * 66 + " end\n")
+
+    async def scene(user):
+        await user.until("running")
+        await user.press("l")
+        lines = (await user.until("short")).splitlines()
+        assert " short" in lines and len(lines[2]) == 59 and lines[2].endswith("x…")
+        await user.press("right")
+        lines = (await user.until("x end")).splitlines()
+        assert lines[2].startswith(" …x"), "and at the left, once it is moved"
+
+    watch(scene, run=living, size=(60, 20))

@@ -9,7 +9,8 @@ from echelon.jobs.kinds import KINDS
 from echelon.jobs.spec import read_spec
 from echelon.runs import list_runs
 from echelon_cli.tui import actions
-from echelon_cli.tui.screens.new import make_draft, written
+from echelon_cli.tui.look import make_look
+from echelon_cli.tui.screens.new import draw_dials, make_draft, written
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import RunsScreen
 from tests.jobs.conftest import FAKE, until
@@ -20,6 +21,17 @@ from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture e
 def fake_kind(monkeypatch, repository, start_fake):  # noqa: F811
     monkeypatch.setitem(KINDS, "train", FAKE)
     monkeypatch.setenv("PYTHONPATH", str(repository))
+
+
+def test_a_wide_screen_says_of_every_dial_what_it_does_and_a_small_one_of_the_chosen():
+    draft = make_draft("quickstart", {})
+    keys = list(draft.values)
+    meant = draft.descriptions[keys[1]]
+    wide, small = (draw_dials(draft, keys, 0, 0, (width, 24), make_look()).text() for width in (160, 60))
+    assert meant in wide and meant not in small
+    for text, width in ((wide, 160), (small, 60)):
+        assert all(len(line) <= width for line in text.splitlines())
+    assert all(key in wide for key in keys[:20]), "no name is cut for it"
 
 
 def test_somebody_who_has_no_run_starts_one_with_a_changed_dial(watch, fake_kind):

@@ -14,16 +14,17 @@ import pytest
 
 from echelon.telemetry.events import EventAlert, EventResume, EventUpdate
 from echelon.telemetry.snapshot import Fold, RunSnapshot
+from echelon_cli.tui.cells import Grid
 from echelon_cli.tui.curves import History
 from echelon_cli.tui.look import make_look
 from echelon_cli.tui.messages import Heat, RunView
 from echelon_cli.tui.panels import PANELS, PLACES
-from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, phase_shares, stacked
+from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, draw_phases, phase_shares, stacked
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.header import SHORT, TALL, Header
 from echelon_cli.tui.panels.machine import draw_machine
 from echelon_cli.tui.panels.rank import draw_rank
-from echelon_cli.tui.panels.texts import draw_log, wrap
+from echelon_cli.tui.panels.texts import draw_log, line_role, wrap
 from echelon_cli.tui.sight import PLAIN
 from tests.cli.tui.canned import events, log_lines, update_event
 
@@ -137,6 +138,20 @@ def test_phases_fill_their_bar_exactly():
     for width in (7, 20, 33):
         assert sum(len(text) for text, _ in stacked(shares, width, LOOK)) in (width - 1, width)
     assert phase_shares({}) == []
+
+
+def test_phases_that_do_not_all_fit_are_the_largest_ones_in_their_colours():
+    shares = [("env", 0.32), ("forward", 0.24), ("update", 0.43)]
+    wide, narrow = Grid(40, 1), Grid(26, 1)
+    draw_phases(wide, 0, shares, LOOK)
+    draw_phases(narrow, 0, shares, LOOK)
+    assert wide.text() == "■ env 32% ■ forward 24% ■ update 43%"
+    assert narrow.text() == "■ update 43% ■ env 32%" and narrow.roles[0][0] == "series3"
+
+
+def test_an_evaluation_in_the_log_does_not_look_like_a_warning():
+    roles = {word: line_role(f"10:00:00 {word} update=5") for word in ("eval", "warning", "alert", "checkpoint")}
+    assert roles["warning"] == roles["alert"] == "warn" and len({LOOK.style(role) for role in roles.values()}) == 3
 
 
 def test_a_place_in_the_league_is_told_with_its_doubt_and_the_last_promotion():

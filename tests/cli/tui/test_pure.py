@@ -9,19 +9,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.color import Color
 
 from echelon_cli.listing import RunRow
-from echelon_cli.tui import axis, format, look
+from echelon_cli.tui import axis, format
 from echelon_cli.tui.canvas import Canvas
 from echelon_cli.tui.cells import Grid, fit, frame, runs
 from echelon_cli.tui.curves import ALONGS, History, smooth
 from echelon_cli.tui.keys import Key, chosen
 from echelon_cli.tui.layout import LEAST, Place, arrange
-from echelon_cli.tui.look import detect_look, make_look
+from echelon_cli.tui.look import make_look
 from echelon_cli.tui.panels import PAGES, PLACES
-from echelon_cli.tui.screens.help import STATES
-from echelon_cli.tui.table import COLUMNS, ORDERS, draw_table, fitting, sorted_rows
+from echelon_cli.tui.table import ORDERS, draw_table, fitting, sorted_rows
 from tests.cli.tui.canned import update_event
 
 numbers = st.floats(-1e12, 1e12, allow_nan=False)
@@ -64,6 +62,7 @@ def test_no_label_is_wider_than_its_place(value, span):
 
 def test_ages_change_at_most_once_a_minute():
     assert [format.age(s) for s in (-5, 59, 61, 3600 * 5, 86400 * 3)] == ["now", "now", "1m", "5h", "3d"]
+    assert all(len(format.age(days * 86400)) <= 4 for days in (999, 1000, 20_000))
 
 
 def test_time_spans_read_like_a_clock():
@@ -149,6 +148,15 @@ def test_a_shade_gives_way_to_the_curve_over_it_and_curves_share_a_cell():
     canvas.layer("one").dot(1, 0)
     canvas.layer("two").dot(1, 3)
     assert [(char, role) for _, _, char, role in canvas.cells()] == [("⢈", "two")]
+
+
+def test_curves_on_each_other_take_turns_and_none_is_hidden():
+    canvas = Canvas(8, 1, "braille")
+    for role in ("one", "two"):
+        canvas.layer(role, equal=True).line(0, 0, 15, 0)
+    canvas.layer("cross").dot(15, 3)
+    roles = [role for *_, role in canvas.cells()]
+    assert roles[:7] == ["one", "one", "two", "two", "one", "one", "two"] and roles[7] == "cross"
 
 
 def test_a_steep_line_has_no_holes():
@@ -264,6 +272,14 @@ def test_hidden_panels_make_room_and_a_zoomed_one_has_all():
     assert arrange(80, 20, places, wide=True, hidden=frozenset({"a", "b"})) == {}
 
 
+def test_a_panel_that_needs_few_rows_leaves_the_others_the_rest():
+    places = [Place("a", "p", 8), Place("b", "p", 8), Place("c", "p", 8, most=4)]
+    found = arrange(160, 40, places, wide=True)
+    assert [(found[name].y, found[name].height) for name in "abc"] == [(0, 18), (18, 18), (36, 4)]
+    assert arrange(160, 9, places, wide=True)["c"].height == 3, "and never takes more than its share"
+    assert arrange(160, 40, places[2:], wide=True)["c"].height == 40, "alone it has all"
+
+
 def test_keys_leave_the_line_whole_and_the_least_important_first():
     keys = [Key(keys=str(n), action="", label="label", help="", rank=n) for n in range(5)]
     assert [k.rank for k in chosen(keys, 31)] == [0, 1, 2]
@@ -290,83 +306,6 @@ def test_columns_of_the_table_fit_and_show_what_matters(width):
     text = draw_table([long], 0, 0, (width, 5), make_look(), 0.0, "age", False).text()
     assert all(len(line) <= width for line in text.splitlines())
     assert "amber-jackal" in text and "100%" in text
-
-
-def test_every_state_has_a_symbol_a_colour_and_a_meaning():
-    from typing import get_args
-
-    from echelon.jobs.status import State
-
-    for state in get_args(State):
-        assert state in look.STATE_ROLES and state in STATES
-        for detail in look.DETAILS:
-            assert make_look(detail).state_symbol(state) != "" and len(make_look(detail).state_symbol(state)) == 1
-        assert 2 + len(state) <= next(c.width for c in COLUMNS if c.name == "state")
-
-
-def luminance(number: int) -> float:
-    def linear(part: int) -> float:
-        share = part / 255
-        return share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4
-
-    red, green, blue = Color.from_ansi(number).get_truecolor()
-    return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
-
-
-def contrast(a: float, b: float) -> float:
-    return (max(a, b) + 0.05) / (min(a, b) + 0.05)
-
-
-GREY_14_PERCENT = 0.0186
-"""Luminance of #252525, about the lightest background that terminals call dark."""
-SHAPES = ("frame", "ghost", "rest")
-"""Lines and shades; they carry no text."""
-
-
-@pytest.mark.parametrize(
-    ("accents", "background"), [(look.DARK_ACCENTS, GREY_14_PERCENT), (look.LIGHT_ACCENTS, 1.0)], ids=["dark", "light"]
-)
-def test_text_can_be_read_on_its_background(accents, background):
-    for role, number in accents.items():
-        if role not in SHAPES:
-            assert contrast(luminance(number), background) >= 4.5, role
-
-
-@pytest.mark.parametrize("theme", ["dark", "light"])
-def test_filled_labels_and_the_chosen_row_can_be_read(theme):
-    accents = look.DARK_ACCENTS if theme == "dark" else look.LIGHT_ACCENTS
-    for role in look.PILLS:
-        assert contrast(luminance(look.PILL_TEXT[theme]), luminance(accents[role])) >= 4.5, role
-    text, back = look.CURSOR_LINE[theme]
-    assert contrast(luminance(text), luminance(back)) >= 4.5
-
-
-def test_without_colour_nothing_is_coloured():
-    for style in make_look(colour=False).styles.values():
-        assert style.color is None and style.bgcolor is None
-
-
-@pytest.mark.parametrize(
-    ("environment", "encoding", "expected"),
-    [
-        ({"TERM": "xterm-256color"}, "UTF-8", ("braille", "dark", True)),
-        ({"TERM": "linux"}, "UTF-8", ("block", "dark", True)),
-        ({"TERM": "xterm"}, "ANSI_X3.4-1968", ("ascii", "dark", True)),
-        ({"ECHELON_GLYPHS": "ascii", "NO_COLOR": "1"}, "UTF-8", ("ascii", "dark", False)),
-        ({"COLORFGBG": "0;15"}, "UTF-8", ("braille", "light", True)),
-        ({"COLORFGBG": "0;15", "ECHELON_THEME": "dark", "ECHELON_GLYPHS": "none"}, "UTF-8", ("braille", "dark", True)),
-    ],
-)
-def test_the_look_fits_the_terminal(environment, encoding, expected):
-    found = detect_look(environment, encoding)
-    assert (found.detail, found.theme, found.colour) == expected
-
-
-def test_plain_symbols_are_ascii():
-    symbols = make_look("ascii").symbols
-    for value in vars(symbols).values():
-        for text in value.values() if isinstance(value, dict) else [value]:
-            assert text.isascii(), text
 
 
 def test_the_least_terminal_holds_the_line_of_keys():

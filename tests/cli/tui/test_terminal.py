@@ -47,7 +47,7 @@ def terminal(repository: Path) -> Iterator[Callable[..., Terminal]]:
 
 
 def shown(terminal: Terminal) -> Terminal:
-    terminal.until(lambda sent: b"14.4k" in sent)
+    terminal.until(lambda sent: b"14.6k" in sent)
     terminal.until_quiet()
     return terminal
 
@@ -111,7 +111,7 @@ def test_no_color_is_honoured(terminal, steady):
 
 def test_a_locale_without_unicode_gets_ascii(terminal, steady):
     one = terminal("dash", steady.id, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
-    one.until(lambda sent: b"14.4k" in sent)
+    one.until(lambda sent: b"14.6k" in sent)
     one.until_quiet()
     assert one.sent.isascii()
 

@@ -68,7 +68,7 @@ def test_what_records_do_not_tell_is_left_out():
 
 def test_the_legend_has_units_and_how_many_cores_there_are():
     first = drawn(viewed(updates()), 60, 2 * LEAST_ROWS).splitlines()
-    assert first[0].startswith("cores 1.9") and "of 2" in first[0] and first[0].split()[-1] == "843M"
+    assert first[0].startswith("cores 1.88") and "of 2" in first[0] and first[0].split()[-1] == "844M"
     assert "free 11.2G" in first[LEAST_ROWS] and "disk free 50.8G" in first[LEAST_ROWS]
     text = drawn(viewed(updates(**GPU)), 60, LEAST_ROWS)
     assert text.startswith("GPU 93%") and "GPU memory 20.0G" in text and "cores" not in text
@@ -79,6 +79,15 @@ def test_as_many_charts_as_fit_fill_the_panel(height, charts):
     lines = drawn(viewed(updates(**GPU)), 60, height).splitlines()
     assert sum(line.split()[0] in ("GPU", "cores", "free") for line in lines if line.strip()) == charts
     assert len(lines) == height
+
+
+def test_both_figures_of_the_narrowest_pair_are_named_in_their_colours():
+    widget = panel()
+    widget.set_reactive(PanelUse.view, viewed(updates()))
+    grid = widget.body(PAIRS_FROM, LEAST_ROWS)
+    head = grid.text().splitlines()[0]
+    assert head.startswith("cores") and head.endswith("memory")
+    assert grid.roles[0][head.index("memory")] == "series2"
 
 
 def test_an_axis_of_memory_counts_in_gib():
