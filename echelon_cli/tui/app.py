@@ -22,7 +22,7 @@ from echelon_cli.tui.actions import Answer
 from echelon_cli.tui.cells import CellView
 from echelon_cli.tui.clipboard import save_copy, sequence
 from echelon_cli.tui.feed import POLL_S, Feed
-from echelon_cli.tui.keys import KeyBar, bindings
+from echelon_cli.tui.keys import bindings
 from echelon_cli.tui.look import DETAILS, Look, detect_look, make_look
 from echelon_cli.tui.messages import FeedFailed, LeagueSeen, LogSeen, MatchesSeen, RunSeen, RunsSeen, RunsView, RunView
 from echelon_cli.tui.screens.base import COMMON, BaseScreen
@@ -79,7 +79,7 @@ class Dashboard(App[None]):
     def front(self) -> BaseScreen | None:
         """The screen that is seen, None before its widgets are there and after they are gone."""
         screen = self.screen_stack[-1] if self.screen_stack else None
-        return screen if isinstance(screen, BaseScreen) and screen.ready and screen.query(KeyBar) else None
+        return screen if isinstance(screen, BaseScreen) and screen.is_whole else None
 
     def on_runs_seen(self, message: RunsSeen) -> None:
         self.runs = message.view

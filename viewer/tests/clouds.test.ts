@@ -1,6 +1,7 @@
 // Clouds of smoke, shots of point defence, and the puffs that a cloud is drawn with.
 
 import { readFileSync } from "node:fs";
+import { Vector3 } from "three";
 import { describe, expect, test } from "vitest";
 import { cloudShape, cloudsAt, inSmoke } from "../src/data/clouds";
 import { payload, scanFile } from "../src/data/container";
@@ -9,7 +10,7 @@ import { findFlights } from "../src/data/flights";
 import { conditionText } from "../src/hud/words";
 import { LOOKS, Look } from "../src/palette";
 import { EventKind, HitFlag, MechFlag } from "../src/protocol.gen";
-import { groundUnder, puffAlpha, puffsOf } from "../src/render/clouds";
+import { groundUnder, puffAlpha, puffsOf, thinned } from "../src/render/clouds";
 import { TIERS, TIER_NAMES } from "../src/render/quality";
 import { smallReplay } from "./fixtures";
 
@@ -101,6 +102,14 @@ describe("a cloud", () => {
 });
 
 describe("puffs", () => {
+  test("thin before a mech that is sought, and nowhere else", () => {
+    const [eye, mech] = [new Vector3(0, 0, 0), new Vector3(20, 0, 0)];
+    const at = (x: number, y: number) => thinned({ x, y, z: 0, radius: 2 }, eye, mech);
+    expect(at(15, 0)).toBeLessThan(0.3);
+    expect(at(15, 2)).toBeGreaterThan(at(15, 0));
+    expect([at(15, 9), at(25, 0), thinned({ x: 15, y: 0, z: 0, radius: 2 }, eye, null)]).toEqual([1, 1, 1]);
+  });
+
   const cloud = { x: 20, y: 30, z: 5, radius: 4, age: 3, size: 1, density: 1, seed: 12.5 };
 
   test("are the same for the same cloud, move little by little, and fill its sphere", () => {

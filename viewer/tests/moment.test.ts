@@ -3,7 +3,7 @@ import { findFlights, flightAt } from "../src/data/flights";
 import { frameAt, hermite, makePoses, sampleOne, samplePoses, scoreAt, smooth } from "../src/interpolate";
 import { EventKind, type Header, MechFlag, type Outcome } from "../src/protocol.gen";
 import { outcomeText, runLabel } from "../src/hud/words";
-import { claims, uncovered } from "../src/render/markers";
+import { arranged, claims, scaleAt, scalesAmong } from "../src/render/markers";
 import { cellCoords, cellIndex, mixAngle, voxelPoint, worldForward, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
 import { Vector3 } from "three";
 import { smallReplay } from "./fixtures";
@@ -149,9 +149,18 @@ describe("plates", () => {
 
   test("give way to those that come before them, and only where they would be covered", () => {
     const at = (x: number, y = 0, scale = 1) => ({ x, y, scale });
-    expect(uncovered([at(0), at(10), at(60), at(0, 30)])).toEqual([true, false, true, true]);
-    expect(uncovered([at(0), at(0, 0, 0.4)])).toEqual([true, false]); // a small one wholly behind a large one
-    expect(uncovered([at(0, 0, 0.4), at(0)])).toEqual([true, true]); // that covers little of it
+    expect(arranged([at(0), at(70), at(0, 30)])).toEqual([0, 0, 0]);
+    expect(arranged([at(0), at(10)])).toEqual([0, 1.1]); // above it there is room
+    expect(arranged([at(0), at(0, 26), at(10)])).toEqual([0, 0, null]); // but not where another is
+    expect(arranged([at(0), at(0, 0, 0.4)])).toEqual([0, null]); // a small one wholly behind a large one
+    expect(arranged([at(0, 0, 0.1), at(0)])).toEqual([0, 0]); // that covers little of it
+  });
+
+  test("are smaller where there are many, and grow with the nearness of their mechs", () => {
+    const [few, many] = [scalesAmong(10), scalesAmong(40)];
+    expect(many[0]).toBeLessThan(few[0]);
+    expect(many[1]).toBeLessThan(few[1]);
+    expect([1000, 60, 5].map((far) => scaleAt(far, few))).toEqual([few[0], 1, few[1]]);
   });
 });
 

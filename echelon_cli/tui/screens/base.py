@@ -67,7 +67,8 @@ class BaseScreen(Screen[None]):
         super().__init__()
         self._compositor = SpanCompositor()
         self.ready = False
-        """Whether its widgets are there."""
+        """Whether its widgets were there once."""
+        self._widgets = 0
 
     @property
     def dashboard(self) -> Dashboard:
@@ -85,9 +86,17 @@ class BaseScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.begin()
-        self.ready = True
+        self.ready, self._widgets = True, self._count()
         self.fit()
         self.resume()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its widgets are there; a screen that goes loses them one by one."""
+        return self.ready and self._count() >= self._widgets
+
+    def _count(self) -> int:
+        return sum(len(part.children) for part in self.children)
 
     def on_screen_resume(self) -> None:
         if self.ready:

@@ -6,6 +6,7 @@ import {
   Vector3,
 } from "three";
 import type { Cloud } from "../data/clouds";
+import { smooth } from "../interpolate";
 import { LOOKS, Look, SCENE } from "../palette";
 import { cellIndex, worldPoint } from "../spaces";
 import { scatter } from "./effects";
@@ -18,6 +19,8 @@ const SPREAD = 0.74; // how far puffs lie from their cloud's centre, of its radi
 const TURN = 0.16; // how fast they go round it [rad/s]
 const DRIFT = [0.042, 0.026, -0.018] as const; // of a cloud in world space [vox/s]
 const CLEARANCE = 0.3; // of puffs over the ground, of their radius
+const LOOKED_THROUGH = 0.2; // of a puff is left right before a mech that is sought
+const AROUND = 2; // how far around the line to it smoke thins, beside a puff's radius [vox]
 const GOLDEN = Math.PI * (3 - Math.sqrt(5));
 
 /** One puff of a cloud, in world space. */
@@ -141,6 +144,18 @@ void main() {
   fragColour = vec4(light, alpha);
 }`;
 
+/** How much is left of a puff before a mech that is sought, both in world space: smoke thins where one looks through it. */
+export function thinned(puff: Pick<Puff, "x" | "y" | "z" | "radius">, eye: Vector3, sought: Vector3 | null): number {
+  if (!sought) return 1;
+  const [x, y, z] = [sought.x - eye.x, sought.y - eye.y, sought.z - eye.z];
+  const far = Math.max(0.001, Math.hypot(x, y, z));
+  const ahead = ((puff.x - eye.x) * x + (puff.y - eye.y) * y + (puff.z - eye.z) * z) / far;
+  const share = Math.max(0, Math.min(1, ahead / far));
+  const aside = Math.hypot(puff.x - eye.x - x * share, puff.y - eye.y - y * share, puff.z - eye.z - z * share);
+  const clear = Math.max(smooth(aside / (puff.radius + AROUND)), smooth((ahead - far) / puff.radius));
+  return LOOKED_THROUGH + (1 - LOOKED_THROUGH) * clear;
+}
+
 /** All clouds: one draw call. */
 export class Clouds {
   readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
@@ -182,8 +197,8 @@ export class Clouds {
     this.mesh.material = tier.patterns ? this.rich : this.plain;
   }
 
-  /** Draw clouds for an eye in world space; `looks` are the voxels now, null before they are known. */
-  update(clouds: readonly Cloud[], eye: Vector3, looks: Uint8Array | null, size: readonly number[]): void {
+  /** Draw clouds for an eye in world space that seeks a mech there, if any; `looks` are the voxels now, null before they are known. */
+  update(clouds: readonly Cloud[], eye: Vector3, sought: Vector3 | null, looks: Uint8Array | null, size: readonly number[]): void {
     this.count = clouds.length;
     const each = Math.min(this.puffs, Math.floor(MOST / Math.max(1, clouds.length)));
     const seen: { puff: Puff; ground: number; far: number }[] = [];
@@ -199,7 +214,7 @@ export class Clouds {
     seen.sort((a, b) => b.far - a.far);
     seen.forEach(({ puff, ground }, i) => {
       this.place.setXYZW(i, puff.x, puff.y, puff.z, puff.radius);
-      this.puff.setXYZW(i, puff.alpha, puff.turn, ground, i);
+      this.puff.setXYZW(i, puff.alpha * thinned(puff, eye, sought), puff.turn, ground, i);
       this.outward.setXYZ(i, ...puff.outward);
     });
     this.mesh.visible = seen.length > 0;

@@ -18,6 +18,7 @@ const SMOKE = 0x35332f;
 const FLAME = 0xff8a30;
 const DUST = 0x9c8b74;
 const SPARKS = 0x8fd8ff;
+const SPARK_GLOW = 0.4; // of sparks; who is hit by many at once must still be seen
 
 /** A repeatable number in [0, 1) from an event and a counter. */
 export function scatter(seed: number, k: number): number {
@@ -86,7 +87,7 @@ function sparks({ sprites }: Brushes, at: Vector3, radius: number, colour: numbe
   if (age >= life) return;
   const left = 1 - age / life;
   sprites.add(at.x, at.y, at.z, radius * (0.7 + 0.6 * (1 - left)), SpriteKind.SPARK, colour, left, 1 - left, 0, scatter(seed, 1) * 6.28);
-  sprites.add(at.x, at.y, at.z, radius * 0.9, SpriteKind.GLOW, colour, left * 0.8);
+  sprites.add(at.x, at.y, at.z, radius * 0.9, SpriteKind.GLOW, colour, left * SPARK_GLOW);
 }
 
 /** A tongue of flame from the muzzle to the target. */

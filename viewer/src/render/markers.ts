@@ -14,9 +14,12 @@ import type { Mechs } from "./mechs";
 const NAME = [96, 48] as const; // pixels of a name's cell
 const NAME_COLUMNS = 8;
 const LEAST_SCALE = 0.88; // of plates far away
-const PLATE = [66, 24] as const; // size of a plate [CSS px]
-const MOST_COVERED = 0.3; // share of a plate that a nearer one may cover
-const CROWD = 20; // from this many mechs on, far plates shrink
+export const PLATE = [66, 24] as const; // size of a plate [CSS px]
+const MOST_COVERED = 0.04; // share of a plate that a nearer one may cover
+const LIFTS = [0, 1.1] as const; // how far up a plate may go to find room, in its own heights
+const MOST_SCALE = 1.3; // of plates right before the camera
+const SELECTED_SCALE = 1.2; // of the selected mech's, beside that
+const CROWD = 20; // from this many mechs on, plates shrink
 const BATTLE = 60; // of more living mechs than this only near ones have plates, or plates would be all there is to see
 const NEAR = 22; // how near those are to the camera [vox]
 
@@ -60,20 +63,20 @@ void main() {
 
 const PLATE_VERTEX = /* glsl */ `
 uniform vec2 uView;
-uniform float uLeast;  // scale of the farthest plates
+uniform vec2 uScale;   // of the farthest and of the nearest plates
 in vec4 place;  // point above the head, scale
 in vec4 look;   // team colour, alpha
 in vec4 bars;   // body, heat, stability, legs, as shares
-in vec4 name;   // column and row of its name, whether there is room for it, selected
+in vec4 name;   // column and row of its name, 1 and its lift where there is room for it, selected
 out vec2 vAt;
 out vec4 vLook;
 flat out vec4 vBars;
 flat out vec4 vName;
 void main() {
   vec4 clip = projectionMatrix * viewMatrix * vec4(place.xyz, 1.0);
-  float near = clamp(60.0 / max(1.0, clip.w), uLeast, 1.3) * place.w;
+  float near = clamp(60.0 / max(1.0, clip.w), uScale.x, uScale.y) * place.w;
   vec2 size = (name.z > 0.5 ? vec2(${PLATE[0]}.0, ${PLATE[1]}.0) : vec2(26.0, 5.0)) * near;
-  clip.xy += (position.xy + vec2(0.0, 0.5)) * size / uView * 2.0 * clip.w;
+  clip.xy += (position.xy + vec2(0.0, 0.5 + max(0.0, name.z - 1.0))) * size / uView * 2.0 * clip.w;
   vAt = position.xy + 0.5;
   vLook = look;
   vBars = bars;
@@ -126,7 +129,7 @@ void main() {
 /** A plate on the page [CSS px]. */
 export interface Plate {
   x: number; // its middle
-  y: number;
+  y: number; // upward
   scale: number; // of its size
 }
 
@@ -135,18 +138,39 @@ export function claims(living: number, distance: number): boolean {
   return living <= BATTLE || distance < NEAR;
 }
 
-/** Which of the plates, given from the first to the last that may claim room, hardly cover an earlier one. */
-export function uncovered(plates: readonly Plate[]): boolean[] {
+/** How far plates near and far shrink and grow among so many mechs: scales of the farthest and of the nearest. */
+export function scalesAmong(mechs: number): [number, number] {
+  const room = Math.sqrt(CROWD / mechs);
+  return [LEAST_SCALE * Math.max(0.4, Math.min(1, room)), MOST_SCALE * Math.max(0.7, Math.min(1, room))];
+}
+
+/** Scale of a plate so far before the camera [vox]. */
+export function scaleAt(far: number, [least, most]: readonly [number, number]): number {
+  return Math.max(least, Math.min(most, 60 / Math.max(1, far)));
+}
+
+/** Whether a plate covers more of another than it may. */
+function covers(over: Plate, plate: Plate): boolean {
+  const [reach, least] = [(plate.scale + over.scale) / 2, Math.min(plate.scale, over.scale)];
+  const shared = (size: number, apart: number) => Math.max(0, Math.min(size * least, size * reach - Math.abs(apart)));
+  const covered = shared(PLATE[0], plate.x - over.x) * shared(PLATE[1], plate.y - over.y);
+  return covered > MOST_COVERED * PLATE[0] * PLATE[1] * plate.scale ** 2;
+}
+
+/**
+ * How far up each of the plates, given from the first to the last that may claim room, has to go so that it hardly covers
+ * an earlier one, in its own heights; null where there is no room near.
+ */
+export function arranged(plates: readonly Plate[]): (number | null)[] {
   const kept: Plate[] = [];
   return plates.map((plate) => {
-    const free = kept.every((other) => {
-      const [reach, least] = [(plate.scale + other.scale) / 2, Math.min(plate.scale, other.scale)];
-      const shared = (size: number, apart: number) => Math.max(0, Math.min(size * least, size * reach - Math.abs(apart)));
-      const covered = shared(PLATE[0], plate.x - other.x) * shared(PLATE[1], plate.y - other.y);
-      return covered <= MOST_COVERED * PLATE[0] * PLATE[1] * plate.scale ** 2;
-    });
-    if (free) kept.push(plate);
-    return free;
+    for (const lift of LIFTS) {
+      const lifted = { ...plate, y: plate.y + lift * PLATE[1] * plate.scale };
+      if (kept.some((other) => covers(other, lifted))) continue;
+      kept.push(lifted);
+      return lift;
+    }
+    return null;
   });
 }
 
@@ -186,13 +210,13 @@ export class Markers {
   private readonly ground: Record<"place" | "look" | "aim", InstancedBufferAttribute>;
   private readonly above: Record<"place" | "look" | "bars" | "name", InstancedBufferAttribute>;
   private readonly view = new Vector2(1, 1);
-  private readonly least: number; // scale of the farthest plates
+  private readonly scales: [number, number]; // of the farthest and of the nearest plates
 
   constructor(private readonly header: Header, private readonly mechs: Mechs) {
     const column = () => new InstancedBufferAttribute(new Float32Array(header.mechs * 4), 4).setUsage(DynamicDrawUsage);
     this.ground = { place: column(), look: column(), aim: column() };
     this.above = { place: column(), look: column(), bars: column(), name: column() };
-    this.least = LEAST_SCALE * Math.max(0.4, Math.min(1, Math.sqrt(CROWD / header.mechs)));
+    this.scales = scalesAmong(header.mechs);
     const rows = Math.ceil(header.mechs / NAME_COLUMNS);
     const flat = [-0.5, 0, -0.5, -0.5, 0, 0.5, 0.5, 0, 0.5, 0.5, 0, -0.5];
     const upright = [-0.5, -0.5, 0, 0.5, -0.5, 0, 0.5, 0.5, 0, -0.5, 0.5, 0];
@@ -207,7 +231,7 @@ export class Markers {
         ...shared, vertexShader: PLATE_VERTEX, fragmentShader: PLATE_FRAGMENT, depthTest: false,
         uniforms: {
           uView: { value: this.view },
-          uLeast: { value: this.least },
+          uScale: { value: new Vector2(...this.scales) },
           uNames: { value: nameTexture(header.roster.map((mech) => mech.name), rows) },
           uNameGrid: { value: new Vector2(NAME_COLUMNS, rows) },
         },
@@ -224,8 +248,8 @@ export class Markers {
     const order = this.header.roster.map((_, mech) => mech).filter((mech) => this.header.roster[mech].present && poses.alive[mech] > 0.5 && shown[mech] > 0.5);
     const distances = new Map(order.map((mech) => [mech, this.distance(mech, poses, camera)]));
     order.sort((a, b) => (distances.get(b) ?? 0) - (distances.get(a) ?? 0));
-    const roomy = this.roomy(order, poses, selected, camera);
-    order.forEach((mech, at) => this.put(at, mech, poses, mech === selected, roomy.has(mech)));
+    const lifts = this.lifts(order, poses, selected, camera);
+    order.forEach((mech, at) => this.put(at, mech, poses, mech === selected, lifts.get(mech) ?? null));
     for (const mesh of [this.signs, this.plates]) mesh.geometry.instanceCount = order.length;
     for (const attribute of [...Object.values(this.ground), ...Object.values(this.above)]) attribute.needsUpdate = true;
   }
@@ -234,19 +258,19 @@ export class Markers {
     return worldPoint(poses.x[mech], poses.y[mech], poses.z[mech], spot).distanceTo(camera.position);
   }
 
-  /** The mechs whose plates have room on the page: the selected one's first, then from near to far. */
-  private roomy(order: readonly number[], poses: Poses, selected: number, camera: Camera): Set<number> {
+  /** How far up plates go to have room on the page, null where there is none: the selected one's first, then from near to far. */
+  private lifts(order: readonly number[], poses: Poses, selected: number, camera: Camera): Map<number, number | null> {
     const claim = (mech: number) => mech === selected || claims(order.length, this.distance(mech, poses, camera));
     const nearest = order.filter(claim).reverse().sort((a, b) => Number(b === selected) - Number(a === selected));
     const plates = nearest.map((mech): Plate => {
       this.top(mech, poses);
       const far = -place.copy(spot).applyMatrix4(camera.matrixWorldInverse).z;
       spot.project(camera);
-      const scale = Math.max(this.least, Math.min(1.3, 60 / Math.max(1, far)));
-      return { x: (spot.x * this.view.x) / 2, y: (spot.y * this.view.y) / 2, scale };
+      const scale = scaleAt(far, this.scales) * (mech === selected ? SELECTED_SCALE : 1);
+      return { x: (spot.x * this.view.x) / 2, y: (spot.y * this.view.y) / 2 + (PLATE[1] * scale) / 2, scale };
     });
-    const free = uncovered(plates);
-    return new Set(nearest.filter((_, i) => free[i]));
+    const lifts = arranged(plates);
+    return new Map(nearest.map((mech, i) => [mech, lifts[i]]));
   }
 
   /** Point `spot` at the place above a mech's head. */
@@ -254,7 +278,7 @@ export class Markers {
     worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] + this.mechs.height(mech) * 0.5 + 0.75, spot);
   }
 
-  private put(at: number, mech: number, poses: Poses, selected: boolean, roomy: boolean): void {
+  private put(at: number, mech: number, poses: Poses, selected: boolean, lift: number | null): void {
     const { team, chassis } = this.header.roster[mech];
     const spec = this.header.chassis[chassis];
     const colour = colours[team];
@@ -265,10 +289,10 @@ export class Markers {
     this.ground.look.setXYZW(at, colour.r, colour.g, colour.b, 0.9);
     this.ground.aim.setXYZW(at, poses.yaw[mech], TEAMS[team].sides, selected ? 1 : 0, painted);
     this.top(mech, poses);
-    this.above.place.setXYZW(at, spot.x, spot.y, spot.z, selected ? 1.2 : 1);
+    this.above.place.setXYZW(at, spot.x, spot.y, spot.z, selected ? SELECTED_SCALE : 1);
     this.above.look.setXYZW(at, colour.r, colour.g, colour.b, 1);
     this.above.bars.setXYZW(at, poses.hp[mech] / (spec?.hp ?? 100), poses.heat[mech] / (spec?.heat_cap ?? 100), poses.stability[mech] / 100, poses.legHp[mech] / (spec?.leg_hp ?? 50));
-    this.above.name.setXYZW(at, mech % NAME_COLUMNS, Math.floor(mech / NAME_COLUMNS), roomy ? 1 : 0, selected ? 1 : 0);
+    this.above.name.setXYZW(at, mech % NAME_COLUMNS, Math.floor(mech / NAME_COLUMNS), lift === null ? 0 : 1 + lift, selected ? 1 : 0);
   }
 
   dispose(): void {

@@ -71,7 +71,7 @@ float speckle(vec3 p) {
 
 const COLOUR = /* glsl */ `
 // a mech right before the camera fades, unless it is the one that is followed
-float nearness = 1.0 - smoothstep(4.5, 8.5, -vEye.z);
+float nearness = 1.0 - smoothstep(3.6, 6.8, -vEye.z);
 float grain = fract(52.9829189 * fract(dot(gl_FragCoord.xy, vec2(0.06711056, 0.00583715))));
 if (nearness * (1.0 - vMood.w) * 0.94 > grain) discard;
 float wear = 0.9 + 0.16 * speckle(floor(vModel * 9.0));

@@ -7,11 +7,13 @@ import {
 } from "three";
 import { LIFE_S, type NumberBox, type Tally, type TallyMoment, spread } from "../data/tallies";
 import { smooth } from "../interpolate";
+import { PLATE, scaleAt, scalesAmong } from "./markers";
 
 const MOST = 512; // digits at once
 const VIEW = 900; // height of the view in which sizes are given [px]
 const DIGIT = 0.54; // width of a digit, of its height
-const BESIDE = 22; // how far from the mech's middle a number begins; those of one mech take turns left and right [px]
+const BESIDE = 22; // how far from the mech's middle the numbers of a battle are; those of one mech take turns left and right [px]
+const GAP = 3; // between a number and the plate that it passes [px]
 const RISE = 2.1; // how far a number rises once it grows no more [vox]
 const GROW_S = 0.12; // how long it takes to appear
 const BUMP = 0.3; // how much larger it is for a moment when a further hit is added
@@ -84,17 +86,21 @@ interface Shown {
   size: number; // its height
   alpha: number;
   strong: number;
-  side: number; // how far it is moved to the right
+  side: number; // 1 to the right of its mech, -1 to the left
+  shift: number; // how far it is moved that way
   weight: number; // how much room it takes, 0 to 1
   order: number; // of two at one height the newer has the room
 }
 
+/** Width of a number with its outline. */
+const widthOf = (text: string, size: number) => size * DIGIT * (text.length + 0.4);
+
 /** The room a number takes on the screen, null behind the camera. */
-function boxOf({ point, text, size, side, weight, order }: Shown, camera: Camera, aspect: number): NumberBox | null {
+function boxOf({ point, text, size, shift, weight, order }: Shown, camera: Camera, aspect: number): NumberBox | null {
   spot.copy(point).project(camera);
   if (spot.z > 1) return null;
-  const [x, y] = [(spot.x * aspect * VIEW) / 2 + side, (spot.y * VIEW) / 2];
-  return { x, y, wide: size * DIGIT * (text.length + 0.4), high: size * 0.86, weight, order };
+  const [x, y] = [(spot.x * aspect * VIEW) / 2 + shift, (spot.y * VIEW) / 2];
+  return { x, y, wide: widthOf(text, size), high: size * 0.86, weight, order };
 }
 
 const spot = new Vector3();
@@ -106,11 +112,13 @@ export class DamageNumbers {
   private readonly mark = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
   private readonly shift = new InstancedBufferAttribute(new Float32Array(MOST * 2), 2).setUsage(DynamicDrawUsage);
   private readonly least: number;
+  private readonly scales: [number, number] | null; // of the plates, null where only some mechs have one
   private shown: Shown[] = [];
   private count = 0;
 
   constructor(mechs: number) {
     this.least = mechs > BATTLE ? LEAST_IN_BATTLE : LEAST;
+    this.scales = mechs > BATTLE ? null : scalesAmong(mechs);
     const geometry = new InstancedBufferGeometry();
     geometry.setAttribute("position", new BufferAttribute(new Float32Array([0, -0.5, 0, 1, -0.5, 0, 1, 0.5, 0, 0, 0.5, 0]), 3));
     geometry.setIndex([0, 1, 2, 0, 2, 3]);
@@ -124,7 +132,7 @@ export class DamageNumbers {
     this.mesh = new Mesh(geometry, material);
     this.mesh.frustumCulled = false;
     this.mesh.visible = false;
-    this.mesh.renderOrder = 8;
+    this.mesh.renderOrder = 6.5; // over what flies and burns, under the plates
   }
 
   clear(): void {
@@ -139,23 +147,32 @@ export class DamageNumbers {
     const bump = ticks[0] === ticks[ticks.length - 1] ? 0 : BUMP * (1 - smooth(fresh / BUMP_S)) * smooth(grown / BUMP_S);
     const size = Math.min(MOST_PIXELS, LEAST_PIXELS + damage * PIXELS_PER_POINT) * (0.55 + 0.45 * smooth(grown / GROW_S)) * (1 + bump);
     const alpha = drawn * (1 - smooth((share - 0.45) / 0.55));
-    const at900 = { text: String(Math.round(damage)), size, alpha, strong, side: (whom + turn) % 2 === 0 ? BESIDE : -BESIDE };
+    const at900 = { text: String(Math.round(damage)), size, alpha, strong, side: (whom + turn) % 2 === 0 ? 1 : -1, shift: 0 };
     this.shown.push({ point: at.clone().setY(at.y + 0.6 + share * RISE), weight: alpha * smooth(grown / GROW_S), order: ticks[0], ...at900 });
   }
 
-  /** Put the numbers where they do not cover each other, as the camera sees them, and have them drawn. */
-  finish(camera: Camera, aspect: number): void {
+  /** Put the numbers where they do not cover each other, as the camera sees them in a view of this size [px], and have them drawn. */
+  finish(camera: Camera, width: number, height: number): void {
+    const aspect = width / Math.max(1, height);
+    for (const number of this.shown) number.shift = number.side * this.beside(number, camera, VIEW / Math.max(1, height));
     const shown = this.shown.map((number) => ({ number, box: boxOf(number, camera, aspect) })).filter(({ box }) => box !== null);
     const lifts = spread(shown.map(({ box }) => box as NumberBox));
     shown.forEach(({ number }, i) => this.write(number, lifts[i]));
     this.draw();
   }
 
-  private write({ point, text, size, alpha, strong, side }: Shown, lift: number): void {
+  /** How far from the middle of its mech a number rises past the mech's plate, whose size is given in pixels of the page. */
+  private beside({ point, text, size }: Shown, camera: Camera, perPixel: number): number {
+    if (!this.scales) return BESIDE;
+    const far = -spot.copy(point).applyMatrix4(camera.matrixWorldInverse).z;
+    return (PLATE[0] * perPixel * scaleAt(far, this.scales) + widthOf(text, size)) / 2 + GAP;
+  }
+
+  private write({ point, text, size, alpha, strong, shift }: Shown, lift: number): void {
     for (let i = 0; i < text.length && this.count < MOST; i++, this.count++) {
       this.place.setXYZW(this.count, point.x, point.y, point.z, size);
       this.mark.setXYZW(this.count, Number(text[i]), i - (text.length - 1) / 2, alpha, strong);
-      this.shift.setXY(this.count, side, lift);
+      this.shift.setXY(this.count, shift, lift);
     }
   }
 

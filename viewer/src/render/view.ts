@@ -22,7 +22,7 @@ import { SoftShadows } from "./plain_mechs";
 import { Beams, Sprites } from "./quads";
 import type { Tier } from "./quality";
 import { drawRounds } from "./rounds";
-import { voxelPoint } from "../spaces";
+import { voxelPoint, worldPoint } from "../spaces";
 import type { Stage } from "./stage";
 import { type MeshWorkers, Terrain } from "./terrain";
 import { Veil } from "./veil";
@@ -145,13 +145,13 @@ export class MatchView {
     const inside = state.camera.mode === "first" ? state.selected : -1;
     match.shown.forEach((share, mech) => (this.drawn[mech] = mech === inside ? 0 : share));
     this.stage.clear(voxelPoint(this.stage.camera.position, eye).distanceTo(this.rig.focus));
-    if (match.chunk) this.drawMoment(state, match.chunk, seconds);
+    if (match.chunk) this.drawMoment(state, match.chunk, seconds, width, height);
     this.markers.plates.visible = state.showBars;
     this.markers.update(match.poses, this.drawn, state.selected, width, height, this.stage.camera);
     this.stage.render();
   }
 
-  private drawMoment(state: ViewerState, chunk: Chunk, seconds: number): void {
+  private drawMoment(state: ViewerState, chunk: Chunk, seconds: number, width: number, height: number): void {
     const { match, moment } = this;
     const { beams, sprites, numbers } = this.brushes;
     this.editTerrain(chunk, state.tick);
@@ -170,9 +170,16 @@ export class MatchView {
     this.debris?.update(recent, state.tick);
     const smoke = cloudsAt(chunk, match.header, state.tick);
     this.shadows.update(match.poses, this.drawn, smoke, this.voxels?.looks ?? null, !this.tier.patterns);
-    this.clouds.update(smoke, this.stage.camera.position, this.voxels?.looks ?? null, match.header.world.size);
+    this.clouds.update(smoke, this.stage.camera.position, this.sought(state), this.voxels?.looks ?? null, match.header.world.size);
     for (const pool of [beams, sprites]) pool.finish();
-    numbers.finish(this.stage.camera, this.stage.camera.aspect);
+    numbers.finish(this.stage.camera, width, height);
+  }
+
+  /** Middle of the selected mech in world space, null where there is none to be seen. */
+  private sought({ selected }: ViewerState): Vector3 | null {
+    if (selected < 0 || this.drawn[selected] <= 0) return null;
+    const { x, y, z } = this.match.poses;
+    return worldPoint(x[selected], y[selected], z[selected], spot);
   }
 
   /** Time since a mech's death [s], negative while it lives; a death that no marker tells of yet is read off its flags. */
