@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from pathlib import Path
 
 import pytest
+
+from echelon.training.threads import thread_environment
+
+os.environ.update(thread_environment())
+# as jobs do, before torch is loaded: its threads would wait for each other, and beside a busy process for ever
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -41,8 +41,9 @@ class PanelRow:
 
 
 def is_rated(snapshot: RunSnapshot) -> bool:
-    """Say whether snapshots of a run are, or will be, rated against each other."""
-    return bool(snapshot.ratings) or meets(snapshot, "self_play", "past")
+    """Say whether snapshots of a run are, or will be, rated against each other; those of a league run it rates."""
+    is_league_run = meets(snapshot, "league", "exploiters", unknown=False)
+    return bool(snapshot.ratings) or (meets(snapshot, "self_play", "past") and not is_league_run)
 
 
 def is_in_league(snapshot: RunSnapshot) -> bool:

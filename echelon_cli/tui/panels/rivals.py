@@ -52,11 +52,11 @@ class PanelOpponents(Panel):
         return draw_rivals(rivals_of(self.view.snapshot), width, height, self.look)
 
 
-def meets(snapshot: RunSnapshot, *kinds: str) -> bool:
-    """Say whether a run meets opponents of these kinds, names of ``MixConfig``; unknown counts as yes."""
+def meets(snapshot: RunSnapshot, *kinds: str, unknown: bool = True) -> bool:
+    """Say whether a run meets opponents of these kinds, names of ``MixConfig``; ``unknown`` where it does not tell."""
     opponents = {} if snapshot.start is None else snapshot.start.config.get("opponents", {})
     mix = opponents.get("mix")
-    return mix is None or any(mix.get(kind, 0.0) > 0 for kind in kinds)
+    return unknown if mix is None else any(mix.get(kind, 0.0) > 0 for kind in kinds)
 
 
 def rivals_of(snapshot: RunSnapshot) -> list[Rival]:

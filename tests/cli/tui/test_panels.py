@@ -18,7 +18,7 @@ from echelon_cli.tui.cells import Grid
 from echelon_cli.tui.curves import History
 from echelon_cli.tui.look import make_look
 from echelon_cli.tui.messages import Heat, RunView
-from echelon_cli.tui.panels import PANELS, PLACES
+from echelon_cli.tui.panels import PANELS, PLACES, unneeded
 from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, draw_phases, phase_shares, stacked
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.header import SHORT, TALL, Header
@@ -26,7 +26,7 @@ from echelon_cli.tui.panels.machine import draw_machine
 from echelon_cli.tui.panels.rank import draw_rank
 from echelon_cli.tui.panels.texts import draw_log, line_role, wrap
 from echelon_cli.tui.sight import PLAIN
-from tests.cli.tui.canned import events, log_lines, update_event
+from tests.cli.tui.canned import events, log_lines, start_event, update_event
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "ECHELON_UPDATE_SNAPSHOTS"
@@ -224,3 +224,18 @@ def test_wrapping_keeps_every_word_and_the_width():
     assert wrap("abcdefgh", 3) == ["abc", "def", "gh"]
     assert wrap("one two", 5, indent=2) == ["one", "  two"]
     assert wrap("", 5) == []
+
+
+@pytest.mark.parametrize(
+    ("mix", "panels"),
+    [
+        ({"self_play": 0.2, "past": 0.1, "league": 0.4}, {"league"}),
+        ({"self_play": 1.0, "past": 1.0}, {"rating"}),
+        ({"easy": 1.0}, set()),
+        (None, {"league", "rating"}),
+    ],
+)
+def test_a_run_shows_the_rating_that_it_gets(mix, panels):
+    config = {"opponents": {} if mix is None else {"mix": mix}}
+    snapshot = Fold([replace(start_event(), config=config)]).snapshot()
+    assert {"league", "rating"} - unneeded(snapshot) == panels
