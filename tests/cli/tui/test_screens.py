@@ -13,9 +13,7 @@ from echelon.jobs.kinds import KINDS
 from echelon.jobs.status import job_status
 from echelon.telemetry.log import EventLog
 from echelon_cli.tui.layout import LEAST
-from echelon_cli.tui.messages import RunSeen
 from echelon_cli.tui.panels import PAGES, PANELS
-from echelon_cli.tui.panels.header import Header
 from echelon_cli.tui.screens.base import COMMON
 from echelon_cli.tui.screens.help import HelpScreen
 from echelon_cli.tui.screens.log import LogScreen
@@ -400,14 +398,3 @@ def test_what_a_run_leaves_empty_takes_no_room_until_it_is_asked_for(watch, home
 
     watch(by_itself, run=alone, size=(160, 48))
     watch(in_a_league, run=member, size=(160, 48))
-
-
-def test_a_screen_that_loses_its_widgets_is_told_nothing_more(watch, living):
-    async def scene(user):
-        await user.until("running", "amber-jackal")
-        assert user.app.front is user.app.screen
-        await user.app.screen.query_one(Header).remove()
-        assert user.app.front is None
-        user.app.on_run_seen(RunSeen(user.app.run_view))
-
-    watch(scene, run=living)
