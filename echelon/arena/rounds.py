@@ -120,7 +120,8 @@ class _Session:
 
     def run(self) -> bool:
         """Play what is left and rate the round; return False where somebody asked for a stop before."""
-        left = self._without_broken(share(self.store.unplayed(self.period), self.together))
+        unplayed = self.together.from_main(self.store.unplayed(self.period))  # one list, read before anybody plays
+        left = self._without_broken(share(unplayed, self.together))
         kept = frozenset(f.number for f in left if self._chosen(f.number))
         if self._is_stopped(self._play(left, kept, self._write)):
             return False

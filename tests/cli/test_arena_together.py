@@ -6,16 +6,21 @@ import json
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 
 import psutil
 import pytest
 
-from echelon.arena.store import Store, league_path
+from echelon.arena.founding import ENV
+from echelon.arena.rounds import Listeners, play_rounds
+from echelon.arena.settings import ArenaConfig
+from echelon.arena.store import Played, Store, league_path
 from echelon.arena.together import Alone, Spokesman, share
 from echelon.jobs.status import job_status
 from echelon.runs import find_run
 from echelon_cli.main import run
-from tests.arena.policy_files import save
+from tests.arena.policy_files import SMALL, save
 
 GAME = ("--set", "env.world.size_x=40", "--set", "env.world.size_y=40", "--set", "env.world.size_z=12",
         "--set", "env.num_packs=1")  # fmt: skip
@@ -96,10 +101,16 @@ class Pair:
 
     def all_of(self, value):
         self._box[self.rank] = value
-        self._barrier.wait(10)
+        self._barrier.wait(LIMIT_S)
         found = list(self._box)
-        self._barrier.wait(10)
+        self._barrier.wait(LIMIT_S)
         return found
+
+    def from_main(self, value):
+        return self.all_of(value)[0]
+
+    def any(self, flag):
+        return any(self.all_of(flag))
 
 
 def test_everything_is_somebodys_and_shares_are_even():
@@ -129,3 +140,32 @@ def test_the_first_says_what_the_others_have_to_say_once():
     for thread in threads:
         thread.join(20)
     assert heard[0].words == ["from 0", "from 1"] and heard[1].words == []
+
+
+def test_who_looks_late_has_its_share_all_the_same(tmp_path, monkeypatch):
+    """What is left is read once: the list of a process that looks later lacks what others have played by then."""
+    path, barrier, box, played = tmp_path / "league.db", threading.Barrier(2), [None, None], [[], []]
+    with Store(path) as store:
+        with store.editing() as league:
+            for level in ("easy", "medium", "hard"):
+                league.add_scripted(level)
+        store.fix_setting(ENV, asdict(SMALL))
+
+    def pretend(session, wanted, record, take):
+        for fixture in wanted:
+            session.store.record(session.period, fixture.number, Played(winner="draw", reason="time_up"))
+            played[session.together.rank].append(fixture.number)
+        return True
+
+    monkeypatch.setattr("echelon.arena.rounds._Session._play", pretend)
+
+    def play(rank: int) -> bool:
+        with Store(path) as own:
+            if rank:
+                own.unplayed = lambda period: []
+            config = ArenaConfig(seeds=1, most_upsets=0)
+            return play_rounds(own, "job", config, tmp_path, Listeners(), Pair(rank, barrier, box))
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(play, range(2))) == [True, True]
+    assert sorted(played[0] + played[1]) == list(range(6)) and len(played[0]) == len(played[1]) == 3
