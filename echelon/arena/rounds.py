@@ -147,7 +147,7 @@ class _Session:
             round=self.period.round,
             state=state,
             matches=self.total,
-            played=self.total - len(self.store.unplayed(self.period)),
+            played=self.total - self.store.count_unplayed(self.period),
             seconds=time.monotonic() - self.began,
             closed=closed,
         )

@@ -150,6 +150,11 @@ class Store(Database):
         )
         return [Fixture(*row) for row in rows]
 
+    def count_unplayed(self, period: Period) -> int:
+        """Return how many matches of a period are still to be played."""
+        rows = self.read("SELECT count(*) FROM matches WHERE period = ? AND state = 'planned'", (period.id,))
+        return int(rows[0][0])
+
     def record(self, period: Period, number: int, played: Played) -> bool:
         """Write down how a match ended; False where that was known already, which changes nothing."""
         if played.winner and played.winner not in BLUE_SCORE:

@@ -64,9 +64,13 @@ def work(paths: RunPaths, link: Link, resume: str | None) -> None:
         name = f"{path.parent.name}/{path.name}"
         link.emit(EventMatch(update=0, global_step=0, path=name, blue=blue, red=red, winner=winner, seed=seed))
 
+    def should_stop() -> bool:
+        # the first process reads the control folder in its link; the others, who meet nobody between matches, do here
+        return link.should_stop() > 0 or (worker.rank() > 0 and bool(control.stop_requests(paths)))
+
     listeners = Listeners(
         tell=lambda text: link.beat(),
-        should_stop=lambda: link.should_stop() > 0 or bool(control.stop_requests(paths)),
+        should_stop=should_stop,
         news=news,
         replay=replay,
         warn=lambda text: link.emit(EventAlert(message=text)),
