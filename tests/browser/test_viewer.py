@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.browser.conftest import GOLDEN, RUN
 from tests.browser.player import DRAW_CALLS, draws_at_rest, hold, kept_live, press_and_wait, settled_picture, state
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
+LATER_CHUNKS = re.compile(r"/chunks/[1-9]")
 SCOUT = 4
 """A mech that certainly moves."""
 DROP = """(bytes) => {
@@ -96,6 +98,24 @@ def test_seeking_is_exact_and_forth_and_back_gives_the_same_picture(page, addres
     page.wait_for_function("() => !echelon.state.playing")  # the end plays no further
     page.keyboard.press("Home")
     assert state(page, "tick") == 0
+
+
+def test_nothing_is_drawn_while_the_chunk_of_a_moment_is_on_its_way(page, address):
+    held = []  # all chunks but the first, until they are let go below
+    page.route(LATER_CHUNKS, lambda route: route.continue_() if held is None else held.append(route))
+    open_match(page, address)
+    hold(page)
+    page.keyboard.press("Home")
+    before, drawn = settled_picture(page), draws_at_rest(page)
+    page.keyboard.press("8")
+    player.pass_frames(page)
+    assert state(page, "match.chunk") is None and held
+    assert page.evaluate("() => echelon.cost().draws") == drawn
+    routes, held = held, None
+    for route in routes:
+        route.continue_()
+    page.wait_for_function("() => echelon.complete()")
+    assert settled_picture(page) != before
 
 
 @pytest.mark.parametrize("quality", ["medium", "lowest"])

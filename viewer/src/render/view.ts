@@ -51,6 +51,7 @@ export class MatchView {
   private veil: Veil | null = null;
   private way: { from: string; cells: [number, number][] } = { from: "", cells: [] };
   private edits = 0; // how often voxels have changed
+  private at: readonly [number, Chunk | null] = [0, null]; // newest moment whose chunk was there
   private terrain: Terrain | null = null;
   private debris: Debris | null = null;
   private voxels: VoxelField | null = null;
@@ -81,9 +82,11 @@ export class MatchView {
     if (this.terrain && this.voxels) this.terrain.use(tier.patterns, this.voxels.looks);
   }
 
-  /** What the picture is drawn from beside the camera: the same again means the same picture. */
+  /** What the picture is drawn from beside the camera: the same again means the same picture. Where the chunk of the
+   * moment is still on its way the one before stays, since a picture without it would only hold up the right one. */
   signature(state: ViewerState): readonly unknown[] {
-    return [state.tick, this.match.chunk, state.selected, state.showBars, state.camera.mode, this.terrain?.version, this.veil?.version, state.fog, state.layer, state.showLinks];
+    if (this.match.chunk) this.at = [state.tick, this.match.chunk];
+    return [...this.at, state.selected, state.showBars, state.camera.mode, this.terrain?.version, this.veil?.version, state.fog, state.layer, state.showLinks];
   }
 
   private objects() {
