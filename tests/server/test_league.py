@@ -13,6 +13,7 @@ from echelon.arena.database import StoreError
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import Played, Store, league_path
+from echelon.replay.typescript import SHAPES
 from echelon.server.answers import MAX_PAGE
 from tests.server.conftest import MATCH, NAME, RUN
 from tests.server.test_api import get_json
@@ -173,17 +174,19 @@ def test_pairs_say_who_beats_whom_and_follow_the_league(ask, home, long_league):
     assert [sorted(ring) for ring in after["cycles"]] == [["B", "C", "D"]]
 
 
-def test_the_viewer_knows_what_pairs_and_pages_hold(ask, long_league, repository):
-    source = (repository / "viewer" / "src" / "data" / "league.ts").read_text(encoding="utf-8")
-
+def test_the_viewer_knows_every_field_that_the_league_tells(ask, long_league):
     def fields(name):
-        body = re.search(rf"interface {name} {{(.*?)\n}}", source, flags=re.S)
+        body = re.search(rf"interface {name} {{([^{{}}]*(?:{{[^{{}}]*}}[^{{}}]*)*)}}", SHAPES)
         assert body, f"the viewer has no {name}"
-        return set(re.findall(r"^ +(\w+): ", body[1], flags=re.M))
+        return set(re.findall(r"(\w+): ", re.sub(r"{.*?}", "", body[1])))
 
+    _, view = get_json(ask, "/api/v1/league")
     _, page = get_json(ask, "/api/v1/league/matches")
     _, pairs = get_json(ask, "/api/v1/league/pairs")
+    assert fields("LeagueView") == view.keys()
+    assert fields("Standing") == view["standings"][0].keys()
     assert fields("BoutPage") == page.keys()
+    assert fields("LeagueMatch") == page["matches"][0].keys()
     assert fields("PairsView") == pairs.keys()
     assert fields("Pair") == pairs["pairs"][0].keys()
 

@@ -1,8 +1,8 @@
 // Talks to the server: its read-only API, and the live channel that only says what has changed. Where the channel cannot
 // be opened or breaks, the same notices are made by asking from time to time.
 
-import type { BoutPage, LeagueChoice, PairsView } from "./data/league";
-import type { Header, IndexView, LeagueView, MatchSummary, Notice } from "./protocol.gen";
+import type { LeagueChoice } from "./data/league";
+import type { BoutPage, Header, IndexView, LeagueView, MatchSummary, Notice, PairsView } from "./protocol.gen";
 
 const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // waits before the channel is tried again
 const POLL_MS = 2000; // how often to ask while there is no channel

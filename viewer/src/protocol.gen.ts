@@ -104,6 +104,15 @@ export interface LeagueMatch {
   hp_blue: number | null; hp_red: number | null; score_blue: number | null; score_red: number | null;
   played_at: string | null; match: string;
 }
+/** GET /api/v1/league/matches: a page of those that were chosen, the newest first. */
+export interface BoutPage { total: number; matches: LeagueMatch[] }
+/** GET /api/v1/league/pairs: entries with the strongest first, and rings of names in which each beats the next. */
+export interface PairsView { entries: { id: string; name: string }[]; pairs: Pair[]; cycles: string[][] }
+/** How one entry fared: share of the points, share of wins with 95 % certainty, and the points the ratings speak of. */
+export interface Pair {
+  id: string; against: string; wins: number; draws: number; losses: number;
+  score: number; low: number; high: number; expected: number; verdict: "won" | "lost" | "";
+}
 /** What the WebSocket /api/v1/live says. */
 export interface Notice { type: "match" | "chunk" | "ended"; id: string; chunks: number; tick1: number }
 export const TABLES: readonly TableSpec[] = [

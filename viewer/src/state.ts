@@ -6,8 +6,8 @@ import type { ChunkStore } from "./data/store";
 import type { Chunk, World } from "./data/replay";
 import type { Scenery } from "./data/looks";
 import type { Sweep } from "./data/sweep";
-import { EVERY_BOUT, type LeagueChoice, type PairsView } from "./data/league";
-import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary } from "./protocol.gen";
+import { EVERY_BOUT, type LeagueChoice } from "./data/league";
+import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary, PairsView } from "./protocol.gen";
 import type { Poses } from "./interpolate";
 import type { Marker } from "./timeline";
 

@@ -1,12 +1,12 @@
 import { describe, expect, test, vi } from "vitest";
 import type { Api } from "../src/client";
-import { EVERY_BOUT, type LeagueChoice, type Pair, sensible, withNewest } from "../src/data/league";
+import { EVERY_BOUT, type LeagueChoice, sensible, withNewest } from "../src/data/league";
 import { endText } from "../src/hud/bouts";
 import { scaleOf, shareOn } from "../src/hud/league_page";
 import { pairText, ringText, shade, shownOf } from "../src/hud/pairs";
 import { LeagueSession } from "../src/league";
 import { DUEL } from "../src/palette";
-import type { LeagueMatch, Standing } from "../src/protocol.gen";
+import type { LeagueMatch, Pair, Standing } from "../src/protocol.gen";
 import { leagueHash, parseRoute } from "../src/routes";
 import { defaults } from "../src/state";
 

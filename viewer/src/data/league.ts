@@ -13,33 +13,6 @@ export interface LeagueChoice {
   outcome: BoutOutcome | ""; // only those that ended so, "" for any
 }
 
-/** GET /api/v1/league/matches: a page of those that were chosen, the newest first. */
-export interface BoutPage {
-  total: number; // of those that were chosen
-  matches: LeagueMatch[];
-}
-
-/** GET /api/v1/league/pairs. */
-export interface PairsView {
-  entries: { id: string; name: string }[]; // the strongest first
-  pairs: Pair[];
-  cycles: string[][]; // names of three of which each beats the next, and the last the first
-}
-
-/** How one entry fared against another. */
-export interface Pair {
-  id: string;
-  against: string;
-  wins: number;
-  draws: number;
-  losses: number;
-  score: number; // share of the points, a draw being half of one
-  low: number; // the share of wins with 95 % certainty
-  high: number;
-  expected: number; // share of the points that the ratings speak of
-  verdict: "won" | "lost" | ""; // who wins beyond doubt, if anybody
-}
-
 export const EVERY_BOUT: LeagueChoice = { entry: "", against: "", outcome: "" };
 
 /** The outcomes that there are to choose from, with their words. */

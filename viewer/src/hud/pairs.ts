@@ -1,7 +1,8 @@
 // Who beats whom, as a table: each row's share of the points against each column. A share is coloured only where it is
 // beyond doubt, by signs as well as by colour, and leads to the matches of the two.
 
-import type { LeagueChoice, Pair, PairsView } from "../data/league";
+import type { LeagueChoice } from "../data/league";
+import type { Pair, PairsView } from "../protocol.gen";
 import { DUEL } from "../palette";
 import { leagueHash } from "../routes";
 import { el, setText } from "./dom";
