@@ -1,8 +1,9 @@
 """An hour of 200 mechs, recorded and scrubbed in headless Chromium: ``python -m tests.bench.hour [SECONDS] [FILE]``.
 
 Mechs stand as much as it takes to live so long, so that the match does not end. Prints one JSON object: size of the
-file, times from the wish to seek to the frame that shows it, anywhere in the match, and how much memory the page and
-the browser's processes hold along the way. Not a test: run it on an idle machine.
+file, times from the wish to seek to the frame that shows it, anywhere in the match, and how much memory is held along
+the way: by the page once garbage is collected, as objects and as buffers behind typed arrays, and by the browser's
+processes. Not a test: run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from tests.browser.player import open_match
 HOUR_S = 3600.0
 TOUGH = 60.0
 """How many times as much the mechs stand."""
-SEEKS, BETWEEN = 300, 50
+SEEKS, BETWEEN = 600, 50
 """Seeks, and how many lie between two looks at the memory."""
 MIB = 2**20
-HEAP = "() => performance.memory.usedJSHeapSize"
 
 
 def record(path: Path, seconds: float) -> None:
@@ -62,11 +62,15 @@ def scrub(page: Any, address: str, match: str) -> dict[str, Any]:
     page.add_init_script(TIME_FRAMES)
     open_match(page, address, match, quality="low")
     page.wait_for_function("() => echelon.cost().firstFrameMs > 0")
-    times, heap, rss = [], [], []
+    inspector = page.context.new_cdp_session(page)
+    times, heap, buffers, rss = [], [], [], []
     for k in range(SEEKS):
         times.append(page.evaluate(SEEK, (k * 0.618034) % 1.0))
         if k % BETWEEN == BETWEEN - 1:
-            heap.append(round(page.evaluate(HEAP) / MIB))
+            inspector.send("HeapProfiler.collectGarbage")
+            held = inspector.send("Runtime.getHeapUsage")
+            heap.append(round(held["usedSize"] / MIB))
+            buffers.append(round(held["backingStorageSize"] / MIB))
             rss.append(round(resident()))
     return {
         "minutes": round(page.evaluate("() => echelon.control.lastTick(echelon.state.match)") / 20 / 60, 1),
@@ -74,7 +78,8 @@ def scrub(page: Any, address: str, match: str) -> dict[str, Any]:
         "first_picture_ms": round(page.evaluate("() => echelon.cost().firstFrameMs")),
         "seek_ms": median(times),
         "slowest_seek_ms": round(max(times)),
-        "page_heap_mib": heap,
+        "page_objects_mib": heap,
+        "page_buffers_mib": buffers,
         "browser_mib": rss,
     }
 
@@ -84,7 +89,7 @@ def main(seconds: float = HOUR_S, file: str = "") -> None:
         path = Path(file) if file else Path(folder) / "hour.ecr"
         if not path.exists():
             record(path, seconds)
-        with browsing(path, "--enable-precise-memory-info") as (page, address, match):
+        with browsing(path) as (page, address, match):
             print(json.dumps({"file_mb": round(path.stat().st_size / 1e6, 1)} | scrub(page, address, match)))
 
 
