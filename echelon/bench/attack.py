@@ -1,7 +1,8 @@
 """A client that means harm: everything that a server of replays may meet at once, until it is ended.
 
-Half-open and mute connections, readers that do not read, garbage and oversized frames on the live channel, paths that
-lead out, foreign hosts and origins, floods of ranges and of what does not exist. Standard library only.
+Half-open and mute connections, readers that do not read, garbage, oversized frames and floods of pings on the live
+channel, paths that lead out, foreign hosts and origins, floods of ranges and of what does not exist. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ EACH = 4
 """Connections of every other kind at a time."""
 PIPELINED = 200
 """Requests sent at once by a connection that does not read."""
+PING, PINGS = b"\x89\x80" + bytes(4), 100_000
+"""An empty ping, masked with zeros, and how many are sent at once."""
 HUGE = 8 * 2**20
 """Bytes of an oversized frame."""
 PAUSE_S = 0.02
@@ -59,6 +62,10 @@ async def attack_all(host: str, port: int, match: str) -> None:
         await send(upgrade, read=1)
         await send(os.urandom(4096), read=1)
 
+    async def pings(send: Send) -> None:
+        await send(upgrade, read=1)
+        await send(PING * PINGS, read=1)
+
     async def huge(send: Send) -> None:
         await send(upgrade, read=1)
         await send(b"\x82\xff" + HUGE.to_bytes(8, "big") + bytes(4) + bytes(HUGE), read=1)
@@ -75,7 +82,7 @@ async def attack_all(host: str, port: int, match: str) -> None:
     async def unknown(send: Send) -> None:
         await send(b"".join(request(f"/api/v1/matches/{n:016x}") for n in range(20)), read=1)
 
-    kinds = [garbage, frames, huge, paths, strangers, ranges, unknown] * EACH
+    kinds = [garbage, frames, pings, huge, paths, strangers, ranges, unknown] * EACH
     await asyncio.gather(*(_again(host, port, act) for act in [mute] * MUTE + [deaf] * DEAF + kinds))
 
 

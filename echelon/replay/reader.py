@@ -105,6 +105,11 @@ class Replay:
         self._file.close()
 
     @property
+    def closed(self) -> bool:
+        """Whether the file was closed."""
+        return self._file.closed
+
+    @property
     def complete(self) -> bool:
         """Whether the match was recorded to its end."""
         return self.index is not None

@@ -11,11 +11,12 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from echelon.replay.codec import pack_map
 from echelon.replay.reader import Replay, ReplayError
 from echelon.runs import RunPaths, list_runs, runs_home
 
@@ -44,9 +45,9 @@ class Match:
     """Address of its world."""
 
     @property
-    def file(self) -> tuple[str, int]:
+    def file(self) -> tuple[str, int, str]:
         """What tells this file from another of the same name."""
-        return self.id, self.stamp[0]
+        return self.id, self.stamp[0], self.summary["version"]
 
     @property
     def live(self) -> bool:
@@ -57,6 +58,11 @@ class Match:
 def match_id(run: str, name: str) -> str:
     """Return the id of file ``name`` of a run."""
     return hashlib.sha256(f"{run}/{name}".encode()).hexdigest()[:ID_DIGITS]
+
+
+def version_of(header: Mapping[str, Any]) -> str:
+    """Return what tells a recording from every other: two files of one name rarely are the same match."""
+    return hashlib.sha256(pack_map(header)).hexdigest()[:ID_DIGITS]
 
 
 def mark_of(home: Path) -> str:
@@ -74,8 +80,8 @@ class Catalogue:
         self._lock = threading.RLock()
         self._matches: dict[str, Match] = {}
         self._damaged: dict[Path, tuple[int, int, int]] = {}
-        self._open: OrderedDict[tuple[str, int], tuple[threading.Lock, Replay]] = OrderedDict()
-        """By id and inode: another file under the same name is another match."""
+        self._open: OrderedDict[tuple[str, int, str], tuple[threading.Lock, Replay]] = OrderedDict()
+        """By ``Match.file``: another file under the same name is another match."""
         self._scanned = -FRESH_S
 
     def matches(self) -> list[Match]:
@@ -103,16 +109,19 @@ class Catalogue:
 
     def read(self, match: Match, what: Callable[[Replay], T]) -> T:
         """Return ``what`` of an open replay; ``ReplayError`` if the file is damaged or gone."""
-        with self._lock:
-            lock, replay = self._opened(match)
-        with lock:
-            try:
-                replay.refresh()
-                return what(replay)
-            except (OSError, ValueError) as error:
-                if isinstance(error, ReplayError):
-                    raise
-                raise ReplayError(f"replay {match.path.name!r} cannot be read") from None
+        while True:
+            with self._lock:
+                lock, replay = self._opened(match)
+            with lock:
+                if replay.closed:  # to make room for others, between the two locks
+                    continue
+                try:
+                    replay.refresh()
+                    return what(replay)
+                except (OSError, ValueError) as error:
+                    if isinstance(error, ReplayError):
+                        raise
+                    raise ReplayError(f"replay {match.path.name!r} cannot be read") from None
 
     def close(self) -> None:
         """Close every file."""
@@ -189,6 +198,7 @@ def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> 
     outcome: dict[str, Any] = replay.index["outcome"] if replay.index is not None else {}
     return {
         "id": ident,
+        "version": version_of(header),
         "run": run,
         "file": path.name,
         "created": float(header.get("created", 0.0)),

@@ -24,6 +24,8 @@ QUIET_S = 120.0
 
 Many beats, since who pulls a lot over a slow line answers late; a host that is gone is told by what it does not take.
 """
+PINGS = 20
+"""Pings of a client within a beat after which it is given up: what is answered at once could be asked for at once."""
 MAX_CLIENTS = 256
 MAX_MESSAGE = 1024
 """Clients have nothing to say; longer messages close the channel."""
@@ -135,11 +137,18 @@ async def beat(socket: web.WebSocketResponse) -> None:
 
 
 async def until_gone(socket: web.WebSocketResponse) -> None:
-    """Return once the client leaves, says what it must not, or has been silent for ``QUIET_S``."""
+    """Return once the client leaves, says what it must not, or too much, or has been silent for ``QUIET_S``."""
+    clock = asyncio.get_running_loop().time
+    begun, heard = clock(), 0
     with contextlib.suppress(asyncio.TimeoutError, ConnectionError):
         while True:
             message = await socket.receive(timeout=QUIET_S)
+            if message.type not in (WSMsgType.PING, WSMsgType.PONG):
+                return
+            if clock() - begun > BEAT_S:
+                begun, heard = clock(), 0
+            heard += 1
+            if heard > PINGS:
+                return
             if message.type is WSMsgType.PING:
                 await socket.pong(message.data)
-            elif message.type is not WSMsgType.PONG:
-                return

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from echelon.replay.embed import with_world
 from echelon.replay.reader import Replay
 from echelon.server import league
 from echelon.server.answers import (
@@ -88,7 +89,11 @@ async def index(request: web.Request) -> web.Response:
 
 
 async def chunk(request: web.Request) -> web.Response:
-    """Give a chunk as it lies in the file; it never changes again."""
+    """Give a chunk as it lies in the file.
+
+    Under the version of its match, asked for as ``v``, it never changes again; by its number alone it may be another
+    one once another file has taken the name of this.
+    """
     found, catalogue = await _find(request), request.app[CATALOGUE]
     number = int(request.match_info["n"])
     key = ("chunk", *found.file, number)
@@ -96,12 +101,18 @@ async def chunk(request: web.Request) -> web.Response:
         body = await request.app[KEPT].get(key, lambda: catalogue.read(found, lambda r: r.chunk_bytes(number)))
     except IndexError:
         raise web.HTTPNotFound() from None
-    return answer_bytes(request, body, BINARY, FOREVER)
+    caching = FOREVER if request.query.get("v") == found.summary["version"] else ASK_AGAIN
+    return answer_bytes(request, body, BINARY, caching)
 
 
 async def file(request: web.Request) -> web.StreamResponse:
-    """Give the whole file, or the range asked for."""
+    """Give the whole file, or the range asked for; with ``world=1`` with its world inside, to be handed on."""
     found = await _find(request)
+    attachment = {"Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
+    if request.query.get("world") == "1":
+        key = ("whole", found.file, found.stamp)
+        whole = await request.app[KEPT].get(key, lambda: request.app[CATALOGUE].read(found, with_world))
+        return web.Response(body=whole, headers={"Cache-Control": ASK_AGAIN, **attachment}, content_type=BINARY)
     if not await asyncio.to_thread(found.path.is_file):
         raise web.HTTPNotFound()
     size = found.summary["bytes"]
@@ -111,8 +122,7 @@ async def file(request: web.Request) -> web.StreamResponse:
         start = size
     if start >= size:
         raise web.HTTPRequestRangeNotSatisfiable(headers={"Content-Range": f"bytes */{size}"})
-    headers = {"Cache-Control": ASK_AGAIN, "Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
-    response = web.FileResponse(found.path, headers=headers)
+    response = web.FileResponse(found.path, headers={"Cache-Control": ASK_AGAIN, **attachment})
     response.content_type = BINARY
     return response
 

@@ -65,7 +65,7 @@ class Access:
     def knows_host(self, header: str) -> bool:
         """Whether a Host header names this server."""
         name, port = split_host(header)
-        names = {*LOOPBACK, self.host, *self.extra_hosts}
+        names = {*LOOPBACK, *(name.lower() for name in (self.host, *self.extra_hosts))}
         if self.host in ("0.0.0.0", "::"):
             return bool(self.token) and port in (self.port, None)
         return name in names and port in (self.port, None)
@@ -77,7 +77,7 @@ class Access:
 
     def admits(self, offered: str) -> bool:
         """Whether an offered token is the right one, compared in constant time."""
-        return not self.token or hmac.compare_digest(offered.encode(), self.token.encode())
+        return not self.token or hmac.compare_digest(offered.encode(errors="surrogateescape"), self.token.encode())
 
 
 def split_host(header: str) -> tuple[str, int | None]:
@@ -104,27 +104,24 @@ def guard(access: Access) -> Any:
 
     @web.middleware
     async def middleware(request: web.Request, handler: Any) -> web.StreamResponse:
-        response = refuse(access, request)
-        if response is None:
-            response = enter(access, request)
-        if response is None:
-            try:
-                response = await handler(request)
-            except web.HTTPException as error:
-                if error.status < 400:
-                    raise
-                response = problem(error.status, error.reason, DETAILS.get(error.status, "the request was refused"))
-                response.headers.update({k: v for k, v in error.headers.items() if k in PASSED_ON})
-            except ReplayError as error:
-                response = problem(422, "Unreadable replay", str(error))
-            except StoreError as error:
-                LOG.warning("%s", error)
-                response = problem(422, "Unreadable league", "the league cannot be read now; the server's log says why")
-            except ConnectionError:
+        response: web.StreamResponse
+        try:
+            response = refuse(access, request) or enter(access, request) or await handler(request)
+        except web.HTTPException as error:
+            if error.status < 400:
                 raise
-            except Exception:
-                LOG.exception("a request failed")
-                response = problem(500, "Internal error", "the server failed at this; its log says how")
+            response = problem(error.status, error.reason, DETAILS.get(error.status, "the request was refused"))
+            response.headers.update({k: v for k, v in error.headers.items() if k in PASSED_ON})
+        except ReplayError as error:
+            response = problem(422, "Unreadable replay", str(error))
+        except StoreError as error:
+            LOG.warning("%s", error)
+            response = problem(422, "Unreadable league", "the league cannot be read now; the server's log says why")
+        except ConnectionError:
+            raise
+        except Exception:
+            LOG.exception("a request failed")
+            response = problem(500, "Internal error", "the server failed at this; its log says how")
         if not response.prepared:
             response.headers.update(HEADERS)
             # "self" does not cover WebSockets in every browser

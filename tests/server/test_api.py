@@ -12,7 +12,9 @@ import pytest
 
 from echelon.replay.codec import world_hash
 from echelon.replay.reader import Replay
-from echelon.server.catalogue import match_id
+from echelon.replay.schema import WORLDS_FOLDER
+from echelon.server.catalogue import match_id, version_of
+from tests.replay.matches import write_match
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
 
 
@@ -52,7 +54,8 @@ def test_a_match_comes_with_its_header_and_index(ask):
 
 def test_chunks_are_the_bytes_of_the_file_and_never_change(ask):
     async def work(client):
-        first = await client.get(f"/api/v1/matches/{MATCH}/chunks/0")
+        match = await (await client.get(f"/api/v1/matches/{MATCH}")).json()
+        first = await client.get(f"/api/v1/matches/{MATCH}/chunks/0?v={match['summary']['version']}")
         again = await client.get(f"/api/v1/matches/{MATCH}/chunks/0", headers={"If-None-Match": first.headers["ETag"]})
         none = await client.get(f"/api/v1/matches/{MATCH}/chunks/999")
         return await first.read(), first.headers["Cache-Control"], again.status, none.status
@@ -61,6 +64,21 @@ def test_chunks_are_the_bytes_of_the_file_and_never_change(ask):
     with Replay(GOLDEN) as replay:
         assert body == replay.chunk_bytes(0)
     assert "immutable" in caching and again == 304 and none == 404
+
+
+def test_only_the_version_of_a_match_is_kept_for_good(ask):
+    """Another file of the same name has the same address; a browser must not show it the chunks of the first."""
+
+    async def work(client):
+        replies = [await client.get(f"/api/v1/matches/{MATCH}/chunks/0{query}") for query in ("", "?v=", "?v=0123")]
+        return [(reply.status, reply.headers["Cache-Control"]) for reply in replies]
+
+    assert ask(work) == [(200, "no-cache")] * 3
+    headers = []
+    for name in ("small.ecr", "smoke.ecr"):
+        with Replay(GOLDEN.with_name(name)) as replay:
+            headers.append(replay.header)
+    assert version_of(headers[0]) != version_of(headers[1]) != version_of({**headers[1], "created": 1.0})
 
 
 def test_a_world_is_found_by_its_hash(ask):
@@ -86,6 +104,25 @@ def test_the_file_comes_whole_and_in_ranges(ask):
     whole, status, part, wrong = ask(work)
     data = GOLDEN.read_bytes()
     assert whole == data and status == 206 and part == data[8:32] and wrong == 416
+
+
+def test_a_file_to_hand_on_has_its_world_inside(ask, home, tmp_path):
+    """Training leaves worlds beside its matches; elsewhere such a file would have no map."""
+    replays = home / RUN / "replays"
+    (replays / NAME).unlink()
+    here = write_match(replays / NAME, worlds=replays / WORLDS_FOLDER)
+
+    async def work(client):
+        reply = await client.get(f"/api/v1/matches/{MATCH}/file?world=1")
+        return reply.headers["Content-Disposition"], await reply.read()
+
+    (tmp_path / "elsewhere").mkdir()
+    moved = tmp_path / "elsewhere" / "moved.ecr"
+    name, whole = ask(work)
+    moved.write_bytes(whole)
+    with Replay(moved) as replay, Replay(here) as original:
+        assert replay.world == original.world and replay.complete and f"{MATCH}.ecr" in name
+        assert len(replay.chunks) == len(original.chunks)
 
 
 def test_runs_and_health_are_told(ask):

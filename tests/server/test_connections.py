@@ -290,6 +290,23 @@ def test_an_answered_ping_is_a_sign_of_life_and_a_ping_is_answered():
     assert peer.waits == [live.QUIET_S] * 5 and peer.answered == [b"x"]
 
 
+def test_a_client_that_only_pings_is_given_up():
+    class Peer:
+        """Pings without an end."""
+
+        answered = 0
+
+        async def receive(self, timeout):
+            return aiohttp.WSMessage(aiohttp.WSMsgType.PING, b"", None)
+
+        async def pong(self, data):
+            self.answered += 1
+
+    peer = Peer()
+    asyncio.run(asyncio.wait_for(live.until_gone(peer), WAIT_S))
+    assert peer.answered == live.PINGS
+
+
 def test_a_server_that_is_told_to_stop_says_goodbye_to_its_listeners(home):
     async def work():
         async with aiohttp.ClientSession() as session:

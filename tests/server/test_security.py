@@ -77,6 +77,16 @@ def test_a_token_is_asked_once_and_kept_in_a_cookie(ask):
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and headers["Location"] == "/api/v1/runs"
 
 
+def test_a_cookie_of_garbage_is_no_token_and_no_fault(ask, caplog):
+    status, headers, _ = get(ask, headers={"Cookie": "echelon_token=\udcff\udcfe"}, access={"token": "secret"})
+    assert status == 401 and "json" in headers["Content-Type"] and not caplog.records
+
+
+def test_a_host_may_be_given_in_capitals():
+    assert Access("MyHost.lan", 8400, "x").knows_host("myhost.lan:8400")
+    assert Access("MyHost.lan", 8400, "x").knows_host("MyHost.LAN")
+
+
 def test_loopback_needs_no_token_and_anything_else_gets_one():
     assert Access.create("127.0.0.1", 8400).token == ""
     first, second = Access.create("0.0.0.0", 8400), Access.create("0.0.0.0", 8400)

@@ -36,8 +36,9 @@ export class Api {
     return this.json(`matches/${encodeURIComponent(id)}/index`);
   }
 
-  chunk(id: string, number: number): Promise<ArrayBuffer> {
-    return this.bytes(`matches/${encodeURIComponent(id)}/chunks/${number}`);
+  /** A chunk of one version of a match, which never changes. */
+  chunk(id: string, version: string, number: number): Promise<ArrayBuffer> {
+    return this.bytes(`matches/${encodeURIComponent(id)}/chunks/${number}?v=${encodeURIComponent(version)}`);
   }
 
   world(sha256: string): Promise<ArrayBuffer> {
@@ -62,9 +63,9 @@ export class Api {
     return this.json("league/pairs");
   }
 
-  /** Address of a match's file, for downloading. */
+  /** Address of a match's file with its map inside, for downloading. */
   fileUrl(id: string): string {
-    return `${this.base}/matches/${encodeURIComponent(id)}/file`;
+    return `${this.base}/matches/${encodeURIComponent(id)}/file?world=1`;
   }
 
   /** Address of the live channel. */

@@ -86,8 +86,9 @@ export interface IndexView {
 }
 /** A row of GET /api/v1/matches. */
 export interface MatchSummary {
-  id: string; run: string; file: string; created: number; seed: number; map_seed: number; blue: string; red: string;
-  update: number; mechs: number; size: [number, number, number]; live: boolean; complete: boolean; chunks: number;
+  id: string; version: string; run: string; file: string; created: number; seed: number; map_seed: number;
+  blue: string; red: string; update: number; mechs: number; size: [number, number, number];
+  live: boolean; complete: boolean; chunks: number;
   ticks: number; bytes: number; winner: number; reason: string; score: [number, number]; alive: [number, number];
 }
 /** GET /api/v1/league; a match that can be watched has its id in the catalogue. */

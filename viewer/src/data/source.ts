@@ -27,12 +27,14 @@ export function decodeWorker(): WorkerLink<DecodeCalls> {
 export class ServerSource implements ReplaySource {
   private readonly worker = decodeWorker();
   private header: Header | null = null;
+  private version = "";
 
   constructor(private readonly api: Api, private readonly id: string) {}
 
   async open(): Promise<{ header: Header; index: IndexView; run: string }> {
     const [match, index] = await Promise.all([this.api.match(this.id), this.api.index(this.id)]);
     this.header = match.header;
+    this.version = match.summary.version;
     await this.worker.ask("setHeader", { header: match.header });
     return { header: match.header, index, run: match.summary.run };
   }
@@ -42,7 +44,7 @@ export class ServerSource implements ReplaySource {
   }
 
   async chunk(number: number): Promise<Chunk> {
-    const bytes = await this.api.chunk(this.id, number);
+    const bytes = await this.api.chunk(this.id, this.version, number);
     return this.worker.ask("record", { bytes }, [bytes]);
   }
 
