@@ -54,7 +54,7 @@ class PhysicsConfig:
     step_height_vox: float = 1.1
     """How far a blocked mech is raised to climb a one-voxel ledge."""
     step_max_vz: float = 1.0
-    """Vertical speed [vox/s] above which no step-up happens."""
+    """Vertical speed [vox/s] above which no step-up happens, but for a mech at rest; 0 switches climbing off."""
     legged_speed: float = 0.4
     """Speed factor with destroyed legs."""
     legged_jet: float = 0.5
@@ -125,6 +125,8 @@ class PhysicsConfig:
     """Quality lost to a jammer at distance zero."""
     eccm_weight: float = 0.65
     """Quality regained from a friendly ECCM at distance zero."""
+    own_eccm: bool = False
+    """Whether an emitter's ECCM aids itself too."""
     quality_min: float = 0.25
     """Lowest sensor quality; also that of dead and shut-down viewers."""
     quality_max: float = 1.5

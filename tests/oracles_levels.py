@@ -172,7 +172,8 @@ def target(memory: Memory, s, before, m: int) -> tuple[int, Known | None]:
             ),
         }[level.choice]()
         clings = level.choice == Choice.RANDOM and j == held and kept_s < 3.0
-        marked = paints and level.paint == Paint.MARK and j == s.pack_mark[row] and d <= 16
+        packs = {Paint.MARK: s.pack_mark[row], Paint.FOCUS: s.pack_focus[row]}.get(level.paint, -1)
+        marked = paints and j == packs and d <= 16
         wish = 1e9 if clings or marked else float(wish)
         if wish > most:
             best, most, what = j, wish, known

@@ -105,15 +105,21 @@ def odds(memory: Memory, s, m: int) -> float:
     return own / max(1.0, theirs)
 
 
+def must_cool(level: Level, s, m: int) -> bool:
+    """Whether a pilot is so hurt and so hot that it keeps out of sight."""
+    share, heat = s.hp[m] / MECHS[s.chassis[m]].hp, s.heat[m] / MECHS[s.chassis[m]].heat_cap
+    return bool(level.retreat >= Retreat.COOL and share < 0.35 and heat > 0.4)
+
+
 def gives_way(memory: Memory, level: Level, s, m: int, outside: bool, seen: bool) -> bool:
     """Whether a pilot breaks off now."""
-    share, heat = s.hp[m] / MECHS[s.chassis[m]].hp, s.heat[m] / MECHS[s.chassis[m]].heat_cap
+    share = s.hp[m] / MECHS[s.chassis[m]].hp
     if level.retreat == Retreat.NEVER or not seen:
         return False
     if level.retreat == Retreat.ONCE:
         return bool(share < 0.2 and outside)
     lost = level.retreat == Retreat.ODDS and outside and odds(memory, s, m) < 0.35
-    return bool(share < 0.35 and heat > 0.4) or lost
+    return must_cool(level, s, m) or lost
 
 
 def retreat_time(before_s: float, breaks: bool) -> float:
@@ -205,7 +211,7 @@ def planned(
     way = way_to_zone(s, m, flow, flank_s > 0)
     d_zone = flat(s.zone[:2] - p[:2])
     inside, mine = d_zone < s.zone[2], int(s.team[m])
-    weight = s.zone_tonnage[mine] + MECHS[c].tonnage - s.zone_tonnage[1 - mine]
+    weight = s.zone_tonnage[mine] + MECHS[c].tonnage * (not inside) - s.zone_tonnage[1 - mine]
     go = level.zone != Zone.BALANCE or s.score[mine] < s.score[1 - mine] or weight >= -20
     wish, j = walk(level, s, p, way, bool(go)), int(told.pilot_target[m])
     if level.searches and go and inside and j < 0 and min(s.zone_tonnage) > 0:
@@ -237,6 +243,12 @@ def planned(
             breaks = retreat_s > 0
         if breaks:
             wish = back + swing * 0.4 * side
+        if breaks and level.retreat >= Retreat.COOL:
+            retreat_s = 3.0
+    if level.retreat >= Retreat.COOL and not must_cool(level, s, m):
+        retreat_s = 0.0
+    if level.retreat >= Retreat.COOL and retreat_s > 0 and not (j >= 0 and known.sees):
+        wish = np.zeros(2)
     return wish / max(1.0, flat(wish)), way, retreat_s, waited_s
 
 
@@ -256,9 +268,10 @@ def steered(s, told, m: int) -> np.ndarray:
     if level.predicts:
         late = told.pilot_drift[m].astype(float) * (1 + delay_decisions(level, DT_ACT))
         spot = spot + (late - s.vel[m]) * DT_ACT
-    if fights and distance(spot, p) < level.face_within_vox:
+    behind = level.minds_rear and s.was_hit[m] and s.hit_dir[m].astype(float) @ ahead(yaw) < 0
+    if fights and distance(spot, p) < (8 if behind else level.face_within_vox):
         bearing = atan2(spot[1] - p[1], spot[0] - p[0]) + aim_bias(level, s, m)
-    elif level.minds_rear and s.was_hit[m] and s.hit_dir[m].astype(float) @ ahead(yaw) < 0:
+    elif behind:
         bearing = atan2(s.hit_dir[m][1], s.hit_dir[m][0])
     else:
         bearing = atan2(told.pilot_way[m][1], told.pilot_way[m][0])

@@ -120,17 +120,21 @@ def barred(level: Level, s, m: int, weapon: int, spot) -> bool:
     return cast(SHOTS[s.material], muzzle, end, include_end=True) is not None
 
 
-def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: float, prob: float):
-    """The action columns a pilot pulls, its vent among them, and how long it has waited for paint [s]."""
+def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: float, prob: float, anew: bool):
+    """The action columns a pilot pulls, its vent among them, and how long it has waited for paint [s].
+
+    ``waited_s`` is how long before this decision, and ``anew`` says whether the target was chosen just now.
+    """
     level, chassis = level_of(s, m), int(s.chassis[m])
     # in single precision: heat comes in tenths, and a plan may meet its limit exactly
     cap, plan, pulled = np.float32(MECHS[chassis].heat_cap), np.float32(s.heat[m]), {}
     shoots = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < prob * level.trigger_prob
     hot = plan > np.float32(level.vent_above) * cap
     if known and shoots and not hot:
-        holds = level.missiles >= Missiles.WAITS and not known.paint and known.sees and waited_s < 2.0
-        awaited = holds and scout_may_paint(s, m, known.pos)
-        waited_s = waited_s + DT_ACT if awaited else 0.0
+        waits = level.missiles >= Missiles.WAITS and not known.paint and known.sees and scout_may_paint(s, m, known.pos)
+        waited_s *= waits and not anew
+        awaited = waits and waited_s < 2.0
+        waited_s += DT_ACT * (awaited and s.cooldown[m, GUNS[MISSILE].timer] <= TICKS)
         for weapon in BY_WORTH if level.best_first else sorted(BY_WORTH):
             slot = CARRIED[chassis].get(weapon)
             if slot is None or s.cooldown[m, GUNS[weapon].timer] > TICKS:
@@ -139,6 +143,7 @@ def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: f
             wanted = fits and wants(memory, level, s, m, weapon, j, known, awaited)
             if wanted and not barred(level, s, m, weapon, known.pos):
                 pulled[COLUMN[slot]] = 1.0
+                waited_s *= weapon != MISSILE
                 plan += np.float32(GUNS[weapon].heat)
     warm = level.vents_firing if pulled else level.idle_vent
     if hot or s.heat[m] > np.float32(min(warm, 1e9)) * cap:

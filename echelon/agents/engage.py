@@ -143,7 +143,7 @@ def engage(
     # world
     shot_plane: wp.array3d(dtype=wp.uint64), size: wp.array(dtype=wp.vec3i),
     # state in
-    script: wp.array2d(dtype=wp.int32), weapon_prob: wp.array(dtype=wp.float32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_paint: wp.array2d(dtype=wp.float32), pilot_spot: wp.array2d(dtype=wp.vec3),
+    script: wp.array2d(dtype=wp.int32), weapon_prob: wp.array(dtype=wp.float32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_target_since: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_paint: wp.array2d(dtype=wp.float32), pilot_spot: wp.array2d(dtype=wp.vec3),
     # out
     actions: wp.array3d(dtype=wp.float32), pilot_wait_s: wp.array2d(dtype=wp.float32),
 ):
@@ -166,10 +166,13 @@ def engage(
         error = off_aim(pos[e, m], spot, yaw[e, m], aim_error(s, seed[e], m, float(tick[e]) * rules.dt))
         sees = pilot_sees[e, m] == 1
         paint = pilot_paint[e, m] > 0.0
-        awaited = bool(False)
-        if s.missiles >= M_WAITS and not paint and sees and pilot_wait_s[e, m] < PAINT_WAIT_S:
-            awaited = scout_near(e, m, spot, alive, chassis, pos)
-        pilot_wait_s[e, m] = wp.where(awaited, pilot_wait_s[e, m] + rules.dt_act, 0.0)
+        loaded = cooldown[e, m, rules.weapon_cooldown[MISSILE_W]] <= rules.ticks_per_decision
+        waits = s.missiles >= M_WAITS and not paint and sees and scout_near(e, m, spot, alive, chassis, pos)
+        waited_s = wp.where(waits and pilot_target_since[e, m] < decision[e], pilot_wait_s[e, m], 0.0)
+        awaited = waits and waited_s < PAINT_WAIT_S
+        if awaited and loaded:
+            waited_s += rules.dt_act
+        pilot_wait_s[e, m] = waited_s
         for i in range(7):
             w = int(i)
             if s.best_first == 1:
@@ -195,5 +198,7 @@ def engage(
                 actions[e, m, column_of(t)] = 1.0
                 plan += rules.weapon_heat[w]
                 shot = True
+                if rules.weapon_guidance[w] == HOMING:
+                    pilot_wait_s[e, m] = 0.0
     if hot or heat[e, m] > wp.where(shot, s.vents_firing, s.idle_vent) * cap:
         actions[e, m, VENT] = 1.0

@@ -35,7 +35,6 @@ FIELDS: dict[str, Field] = {
     "pilot_phase": Field(I32, "EM", "0 normal, 1 backing out, 2 sidestepping"),
     "pilot_timer_s": Field(F32, "EM", "time left in the manoeuvre [s]"),
     "pilot_side": Field(F32, "EM", "side of the sidestep, 1 or -1"),
-    "pilot_decision": Field(I32, "E", "decision the pilots last saw"),
     "past_pos": Field(V3, "EMH", "where each mech was in the last decisions, a ring [vox]"),
     "past_vel": Field(V3, "EMH", "its velocity then [vox/s]"),
     "past_body": Field(V3, "EMH", "its hit points, heading [rad] and ticks of paint left then"),
@@ -70,11 +69,18 @@ FIELDS: dict[str, Field] = {
     "pilot_escape": Field(V2, "EM", "direction of the escape"),
     "pilot_escape_s": Field(F32, "EM", "time left of an escape [s], negative while the pilot calms down"),
     "pilot_hops": Field(I32, "EM", "1 while jets lead over what stands in the way"),
-    "pilot_retreat_s": Field(F32, "EM", "time left of a retreat [s], -1 once it is over"),
+    "pilot_retreat_s": Field(F32, "EM", "time left of a retreat [s], -1 once over; above 0 while who must cool hides"),
     "pilot_flank_s": Field(F32, "EM", "time left off the shortest way to the zone [s]"),
     "pilot_gather_s": Field(F32, "EM", "time that a pilot has waited for its pack before the zone [s]"),
     "pilot_wait_s": Field(F32, "EM", "time a launch has waited for paint [s]"),
 }
+
+ONE_BY_ONE: dict[str, Field] = {
+    "crew": Field(I32, "EM", "``script`` of everybody who is flown, whoever flies now"),
+    "pilot_episode": Field(I32, "E", "episode that the pilots last saw"),
+    "pilot_decision": Field(I32, "E", "decision of it that they last saw"),
+}
+"""Arrays of pilots who are asked one after the other; where all fly at once, the crew is who flies."""
 
 
 def install(engine: Engine) -> list[Launch]:
@@ -82,11 +88,12 @@ def install(engine: Engine) -> list[Launch]:
     batch = engine.batch
     batch.lengths["H"] = levels.history_decisions(engine.cfg.dt_act)
     batch.add_fields(FIELDS)
+    batch.backend.add({"crew": batch["script"]}, per_env=True)
     lay_ways(batch)
     batch["weapon_prob"].fill_(1.0)
     batch.add_constant("pilot_dials", np.array(legacy.CONSTANTS, np.float32), F32)
     batch.add_constant("skills", levels.pack_levels(engine.cfg.dt_act), levels.Skill)
-    return [*watching(), *flying()]
+    return [*watching(), *choosing(), *flying()]
 
 
 def watching() -> list[Launch]:
@@ -97,14 +104,18 @@ def watching() -> list[Launch]:
         Launch(tracks.notice, "EM"),
         Launch(tracks.share_tracks, "EP"),
         Launch(tracks.keep_history, "EM"),
+        Launch(targets.mark_for_pack, "EP"),
     ]
 
 
+def choosing() -> list[Launch]:
+    """How the mechs with a ``script`` choose whom to fight, before any of them acts."""
+    return [Launch(targets.choose_target, "EM")]
+
+
 def flying() -> list[Launch]:
-    """How the mechs with a ``script`` decide on their actions."""
+    """How they decide on their actions."""
     return [
-        Launch(targets.mark_for_pack, "EP"),
-        Launch(targets.choose_target, "EM"),
         Launch(tactics.plan, "EM"),
         Launch(footing.find_footing, "EM"),
         Launch(steer.steer, "EM"),
@@ -136,16 +147,36 @@ class HeuristicPolicy:
         batch = engine.batch
         if "pilots_watch" not in engine.programs:
             install(engine)
-            engine.programs.update(pilots_watch=watching, pilots_fly=flying)
-            batch["pilot_decision"].fill_(-1)
-        decision = int(batch.numpy("decision")[0])
-        if int(batch.numpy("pilot_decision")[0]) != decision:
-            engine.run("pilots_watch")
-            batch["pilot_decision"].fill_(decision)
+            batch.add_fields(ONE_BY_ONE)
+            batch["pilot_episode"].fill_(-1)
+            engine.programs.update(pilots_watch=watching, pilots_choose=choosing, pilots_fly=flying)
+        self._begin_decision(engine)
         mech = env.possible_agents.index(agent_id)
-        flown = np.zeros((1, engine.num_mechs), np.int32)
-        flown[0, mech] = self.script
+        flown, crew = np.zeros((1, engine.num_mechs), np.int32), batch.numpy("crew").copy()
+        chosen = crew[0, mech] == self.script
+        flown[0, mech] = crew[0, mech] = self.script
         batch.set("script", flown)
+        batch.set("crew", crew)
         batch["weapon_prob"].fill_(self.weapon_fire_prob)
+        if not chosen:
+            engine.run("pilots_choose")
         engine.run("pilots_fly")
         return batch.numpy("actions")[0, mech].copy()
+
+    def _begin_decision(self, engine: Engine) -> None:
+        """Where nobody has acted in this decision yet, have everybody watch, and those choose who were flown before.
+
+        So packmates know each other's targets of this decision, as they do where all fly at once.
+        """
+        batch = engine.batch
+        seen = batch.numpy("pilot_episode")[0], batch.numpy("pilot_decision")[0]
+        now = batch.numpy("episode")[0], batch.numpy("decision")[0]
+        if seen == now:
+            return
+        if seen[0] != now[0]:
+            batch["crew"].zero_()
+        engine.run("pilots_watch")
+        batch.set("script", batch.numpy("crew").copy())
+        engine.run("pilots_choose")
+        batch["pilot_episode"].fill_(int(now[0]))
+        batch["pilot_decision"].fill_(int(now[1]))

@@ -38,7 +38,7 @@ class Choice(IntEnum):
     """The nearest; one that its own pack has painted counts as a little nearer."""
     THREAT = 3
     FOCUS = 4
-    """The pack's focus if there is one, else by threat."""
+    """By threat, and the pack's focus counts for more when it is near."""
 
 
 class Ranges(IntEnum):

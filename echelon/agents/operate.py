@@ -78,11 +78,11 @@ def burst_at(rules: Rules, p: wp.vec3, target: int, spot: wp.vec3, cs: wp.vec2) 
 
 
 @wp.func
-def blinds_mate(e: int, m: int, burst: wp.vec3, script: wp.array2d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3)) -> bool:
+def blinds_mate(e: int, m: int, burst: wp.vec3, crew: wp.array2d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3)) -> bool:
     """Whether smoke would come between a packmate and the target it sees."""
     first = m - m % PACK
     for k in range(first, first + PACK):
-        if k != m and alive[e, k] == 1 and script[e, k] >= LEVELLED:
+        if k != m and alive[e, k] == 1 and crew[e, k] >= LEVELLED:
             if pilot_target[e, k] >= 0 and pilot_sees[e, k] == 1 and gap(burst, pos[e, k], pilot_spot[e, k]) <= MATES_LINE:
                 return True
     return False
@@ -157,7 +157,7 @@ def screen(
     # world
     sight_plane: wp.array3d(dtype=wp.uint64), bank_flow: wp.array4d(dtype=wp.uint8), map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
     # state in
-    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), was_hit: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3),
+    script: wp.array2d(dtype=wp.int32), crew: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), was_hit: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3),
     # out
     actions: wp.array3d(dtype=wp.float32),
 ):
@@ -179,5 +179,5 @@ def screen(
         if eye[3] <= SMOKE_SIGHT and eye[3] > REACH[c]:
             foot = p[2] - rules.half[c][2]
             wants = not cover_near(sight_plane, bank_flow, flow_step, e, way_layer(map_slot[e], c), size[e], p, foot, wp.vec3(eye[0], eye[1], eye[2]))
-    if wants and not blinds_mate(e, m, burst_at(rules, p, j, pilot_spot[e, m], cos_sin(yaw[e, m])), script, alive, pos, pilot_target, pilot_sees, pilot_spot):
+    if wants and not blinds_mate(e, m, burst_at(rules, p, j, pilot_spot[e, m], cos_sin(yaw[e, m])), crew, alive, pos, pilot_target, pilot_sees, pilot_spot):
         actions[e, m, SPECIAL] = 1.0

@@ -20,6 +20,8 @@ FORWARD, STRAFE, VERTICAL, YAW = (wp.constant(int(ActionIndex[n])) for n in ("FO
 JET_OBSTACLES, JET_TACTICAL = wp.constant(int(Jets.OBSTACLES)), wp.constant(int(Jets.TACTICAL))
 BACKS, LOOKS = wp.constant(int(Unstick.BACKS)), wp.constant(int(Unstick.LOOKS))
 MELEE = wp.constant(3.0)
+REAR_FIRST = wp.constant(8.0)
+"""Distance from which on a target waits for an attacker behind [vox]."""
 STUCK_SOON = wp.constant(0.5)
 """Time without progress after which jets are tried [s]."""
 
@@ -65,10 +67,15 @@ def lifts(s: Skill, escapes: bool, hops: bool, inbound: bool, near: float, stuck
 
 @wp.func
 def facing(s: Skill, target: int, p: wp.vec3, spot: wp.vec3, way: wp.vec2, bias: float, hit: bool, hit_dir: wp.vec3, cs: wp.vec2) -> float:
-    """Where a pilot wants to look [rad]: at its target when near, at an attacker behind it, else where it goes."""
-    if target >= 0 and wp.length(spot - p) < s.face_within:
+    """Where a pilot wants to look [rad]: at its target when near, at an attacker behind it, else where it goes.
+
+    Who strikes from behind comes before a target that is not close by.
+    """
+    d = wp.length(spot - p)
+    from_behind = s.minds_rear == 1 and hit and hit_dir[0] * cs[0] + hit_dir[1] * cs[1] < 0.0
+    if target >= 0 and d < wp.where(from_behind, REAR_FIRST, s.face_within):
         return arc_tan2(spot[1] - p[1], spot[0] - p[0]) + bias
-    if s.minds_rear == 1 and hit and hit_dir[0] * cs[0] + hit_dir[1] * cs[1] < 0.0:
+    if from_behind:
         return arc_tan2(hit_dir[1], hit_dir[0])
     return arc_tan2(way[1], way[0])
 

@@ -123,12 +123,17 @@ def stay_inside(wish: wp.vec2, p: wp.vec3, zone: wp.vec3, speed: float) -> wp.ve
 
 
 @wp.func
+def must_cool(rules: Rules, s: Skill, c: int, hp: float, heat: float) -> bool:
+    """Whether a pilot is so hurt and so hot that it keeps out of sight once it has been in it."""
+    return s.retreat >= R_COOL and hp / rules.max_hp[c] < HURT_COOL and heat > COOL_AGAIN * rules.heat_cap[c]
+
+
+@wp.func
 def gives_way(rules: Rules, s: Skill, c: int, hp: float, heat: float, outside: bool, seen: bool, odds: float) -> bool:
     """Whether a pilot breaks off now."""
-    share = hp / rules.max_hp[c]
     if s.retreat == R_ONCE:
-        return share < HURT_ONCE and outside and seen
-    if s.retreat >= R_COOL and share < HURT_COOL and heat > COOL_AGAIN * rules.heat_cap[c] and seen:
+        return hp / rules.max_hp[c] < HURT_ONCE and outside and seen
+    if seen and must_cool(rules, s, c, hp, heat):
         return True
     return s.retreat == R_ODDS and seen and outside and odds < LOST_ODDS
 
@@ -223,7 +228,8 @@ def plan(
     pilot_flank_s[e, m] = flank_s
     way = way_to_zone(s, flank_s > 0.0, bank_flow, flow_step, map_slot[e], c, p, foot, size[e], zone[e])
     pilot_way[e, m] = way
-    go = enters(s, zone_tonnage[e][own], zone_tonnage[e][1 - own], rules.tonnage[c], score[e][own] < score[e][1 - own])
+    others = zone_tonnage[e][own] - wp.where(inside, rules.tonnage[c], 0.0)
+    go = enters(s, others, zone_tonnage[e][1 - own], rules.tonnage[c], score[e][own] < score[e][1 - own])
     wish = walk(s, p, way, zone[e], go)
     waited_s = wp.where(decision[e] == 0, 0.0, pilot_gather_s[e, m])
     if not inside and gathers(rules, s, e, m, waited_s, zone[e], zone_tonnage[e], alive, team, chassis, pos):
@@ -255,6 +261,13 @@ def plan(
         if s.retreat == R_ONCE:
             pilot_retreat_s[e, m] = retreat_left(pilot_retreat_s[e, m], breaks, rules.dt_act)
             breaks = pilot_retreat_s[e, m] > 0.0
+        if s.retreat >= R_COOL and breaks:
+            pilot_retreat_s[e, m] = RETREAT_S
         if breaks:
             wish = away + wp.vec2(-away[1], away[0]) * (JINK * side)
+    if s.retreat >= R_COOL and pilot_retreat_s[e, m] > 0.0:
+        if not must_cool(rules, s, c, hp[e, m], heat[e, m]):
+            pilot_retreat_s[e, m] = 0.0
+        elif j < 0 or pilot_sees[e, m] == 0:
+            wish = wp.vec2(0.0, 0.0)
     pilot_wish[e, m] = wish / wp.max(1.0, wp.length(wish))

@@ -17,6 +17,7 @@ LEVELLED = wp.constant(FIRST_LEVEL)
 RANDOM, NEAREST, PAINTED = (wp.constant(int(Choice.RANDOM)), wp.constant(int(Choice.NEAREST)), wp.constant(int(Choice.PAINTED)))
 THREAT, FOCUS = wp.constant(int(Choice.THREAT)), wp.constant(int(Choice.FOCUS))
 PAINT_MARK = wp.constant(int(Paint.MARK))
+PAINT_FOCUS = wp.constant(int(Paint.FOCUS))
 HEAVY, MEDIUM = wp.constant(int(Chassis.HEAVY)), wp.constant(int(Chassis.MEDIUM))
 PAINTER = wp.constant(int(Weapon.PAINTER))
 CLASS_WORTH = wp.constant(wp.vec4(0.6, 0.7, 0.9, 1.0))
@@ -65,7 +66,7 @@ def mark_for_pack(
     # world
     zone: wp.array(dtype=wp.vec3),
     # state in
-    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32),
+    crew: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32),
     # state out
     pack_mark: wp.array2d(dtype=wp.int32), pack_focus: wp.array2d(dtype=wp.int32), pack_focus_since: wp.array2d(dtype=wp.int32),
 ):
@@ -76,17 +77,17 @@ def mark_for_pack(
     mark = int(-1)
     expert = int(-1)
     for m in range(p * PACK, (p + 1) * PACK):
-        if alive[e, m] == 1 and script[e, m] >= LEVELLED:
+        if alive[e, m] == 1 and crew[e, m] >= LEVELLED:
             if chassis[e, m] == HEAVY and mark < 0 and now > 0:
                 mark = pilot_target[e, m]
-            if skills[script[e, m] - LEVELLED].choice == FOCUS:
+            if skills[crew[e, m] - LEVELLED].choice == FOCUS:
                 expert = m
     pack_mark[e, p] = mark
     kept = pack_focus[e, p]
     if expert < 0 or now == 0:
         kept = -1
     if kept >= 0:
-        s = skills[script[e, expert] - LEVELLED]
+        s = skills[crew[e, expert] - LEVELLED]
         if recall(s, e, expert, kept, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body).age < 0:
             kept = -1
         elif float(now - pack_focus_since[e, p]) * rules.dt_act >= FOCUS_KEPT_S:
@@ -102,8 +103,8 @@ def mark_for_pack(
         total = float(0.0)
         members = int(0)
         for m in range(p * PACK, (p + 1) * PACK):
-            if alive[e, m] == 1 and script[e, m] >= LEVELLED:
-                s = skills[script[e, m] - LEVELLED]
+            if alive[e, m] == 1 and crew[e, m] >= LEVELLED:
+                s = skills[crew[e, m] - LEVELLED]
                 known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
                 if known.age >= 0 and wp.length(known.pos - pos[e, m]) <= FOCUS_RANGE:
                     members += 1
@@ -165,14 +166,20 @@ def choose_target(
         kept = s.choice == RANDOM and j == before and float(now - pilot_target_since[e, m]) * rules.dt_act < RANDOM_KEPT_S
         if s.choice == FOCUS and j == pack_focus[e, row] and d <= FOCUS_REACH:
             wish += FOCUS_COUNTS
-        marked = paints and s.paint == PAINT_MARK and j == pack_mark[e, row] and d <= PAINT_DETOUR
+        packs = int(-1)
+        if s.paint == PAINT_MARK:
+            packs = pack_mark[e, row]
+        elif s.paint == PAINT_FOCUS:
+            packs = pack_focus[e, row]
+        marked = paints and j == packs and d <= PAINT_DETOUR
         if kept or marked:
             wish = FAR
         if wish > best_appeal:
             best = j
             best_appeal = wish
             fought = known
-    if best != before or now == 0:
+    drawn = s.choice == RANDOM and float(now - pilot_target_since[e, m]) * rules.dt_act >= RANDOM_KEPT_S
+    if best != before or now == 0 or drawn:
         pilot_target_since[e, m] = now
     pilot_target[e, m] = best
     pilot_age[e, m] = fought.age

@@ -52,7 +52,7 @@ def map_path(world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_v
             "seed": map_seed,
             "sizes": [CHASSIS[chassis].size for chassis in ROSTER],
             "ways": WAYS_VERSION,
-            "materials": [[m.blocks_move, m.walk_cost] for m in MATERIALS],
+            "materials": [[m.blocks_move, m.blocks_sight, m.walk_cost] for m in MATERIALS],
         }
     )
     return cache_dir() / key[:2] / f"{key}.npz"

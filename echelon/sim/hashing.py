@@ -24,6 +24,8 @@ WHERE_SET = frozenset(("withheld",))
 """Fields that count only where they are not 0, so that a whole game hashes as it did before there were parts of one."""
 ROUND_FIELDS = ("round_pos", "round_vel", "round_age", "round_target")
 """Fields of a round, meaningless where none flies."""
+CLOUD_FIELDS = ("cloud_pos",)
+"""Fields of a smoke cloud, meaningless where there is none."""
 
 
 def state_hash(batch: Batch, env: int, *, displays: bool = False) -> str:
@@ -33,15 +35,16 @@ def state_hash(batch: Batch, env: int, *, displays: bool = False) -> str:
     controls, does not depend on them.
     """
     digest = hashlib.sha256()
-    flying = _of(batch, "round_weapon", env) >= 0
+    there = dict.fromkeys(ROUND_FIELDS, _of(batch, "round_weapon", env) >= 0)
+    there |= dict.fromkeys(CLOUD_FIELDS, _of(batch, "cloud_ticks", env) > 0)
     for name in (*WORLD, *STATE, *(REMEMBERED if displays else ())):
         if name in NOT_STATE:
             continue
         values = _of(batch, name, env)
         if name in WHERE_SET and not values.any():
             continue
-        if name in ROUND_FIELDS:
-            values = values[flying]
+        if name in there:
+            values = values[there[name]]
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()

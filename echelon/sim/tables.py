@@ -147,6 +147,7 @@ class Rules:
     bloom_heat: wp.float32
     ewar_range: wp.float32
     ecm_weight: wp.float32
+    own_eccm: wp.int32
     eccm_weight: wp.float32
     quality_min: wp.float32
     quality_max: wp.float32
@@ -210,6 +211,7 @@ def pack_rules(cfg: EnvConfig, figures: Figures, device: str) -> Rules:
     for name, source in RENAMED.items():
         setattr(rules, name, getattr(physics, source))
     rules.gravity = physics.gravity_m_s2 / cfg.world.voxel_size_m
+    rules.own_eccm = int(physics.own_eccm)
     rules.dt = cfg.dt_sim
     for name in ("fallen", "painted", "suppressed", "engaged"):
         setattr(rules, f"{name}_ticks", duration_ticks(getattr(physics, f"{name}_s"), cfg.dt_sim))

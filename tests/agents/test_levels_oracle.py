@@ -74,7 +74,8 @@ def test_triggers_smoke_and_preferences_follow_the_rules(fights):
                 j = int(after.pilot_target[m])
                 known = memory.known(level_of(before, m), m, j) if j >= 0 else None
                 waited = float(previous.pilot_wait_s[m]) if previous else 0.0
-                shots, waited = triggers(memory, before, m, j, known, waited, prob=1.0)
+                anew = previous is None or previous.pilot_target[m] != j
+                shots, waited = triggers(memory, before, m, j, known, waited, prob=1.0, anew=anew)
                 guns = CARRIED[int(before.chassis[m])] if known else ()
                 held += any(barred(level_of(before, m), before, m, weapon, known.pos) for weapon in guns)
                 want = np.zeros(26)

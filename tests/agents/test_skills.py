@@ -177,3 +177,94 @@ def test_no_screen_comes_between_a_packmate_and_its_target(field):
     field.put("script", script_of("expert"), slice(0, 2))
     field.look()
     assert not decide(field, 3)[SPECIAL]
+
+
+@pytest.mark.parametrize("skill", ["hard", "expert"])
+def test_who_must_cool_stays_out_of_sight_until_it_has(field, skill):
+    """It breaks off in sight, does not come back for its target the moment that is lost, and does once cool."""
+    begin(field, zone=(50.0, 30.0, 6.0))
+    field.place(0, MEDIUM, 30.0, MIDDLE)
+    field.place(5, MEDIUM, 42.0, MIDDLE, yaw=np.pi)
+    field.put("hp", 30.0, 0)
+    field.put("script", script_of(skill), 0)
+    field.look()
+
+    def wish(k: int, heat: float) -> np.ndarray:
+        field.put("heat", heat * CHASSIS[MEDIUM].heat_cap, 0)
+        field.batch.set("decision", np.array([k], np.int32))
+        field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+        return field["pilot_wish"][0, 0].copy()
+
+    for k in range(8):
+        broke = wish(k, 0.8)
+    assert broke[0] < -0.5, "away from a target in sight"
+    field.batch["visible"].fill_(0)  # as if a wall had come between
+    for k in range(8, 12):
+        hides = wish(k, 0.8)
+    assert field["pilot_sees"][0, 0] == 0
+    assert np.hypot(*hides) < 0.01, "no way back while it is hot"
+    assert np.hypot(*wish(12, 0.3)) > 0.1, "cool again, it goes on"
+
+
+@pytest.mark.parametrize("x", [24.0, 26.0])
+def test_a_pilot_weighs_itself_once_whether_inside_the_zone_or_not(field, x):
+    """A light against a heavy is 50 t short, and ahead: it leaves as surely as it would not enter."""
+    begin(field, zone=(30.0, 30.0, 5.0))
+    field.place(0, LIGHT, x, MIDDLE)
+    inside = x > 25.0
+    field.put("script", script_of("hard"), 0)
+    field.batch.set("score", np.array([(5.0, 0.0)], np.float32))
+    field.batch.set("zone_tonnage", np.array([(35.0 * inside, 85.0)], np.float32))
+    field.look()
+    decide(field, 1)
+    assert field["pilot_wish"][0, 0][0] < -0.5
+
+
+def test_patience_that_is_spent_lasts_until_the_launch(field):
+    """Two seconds are waited once, not again each time that a launch has to wait for its launcher."""
+    begin(field)
+    field.place(0, HEAVY, 20.0, MIDDLE)
+    field.place(4, SCOUT, 24.0, 36.0)
+    field.place(5, MEDIUM, 30.0, MIDDLE, yaw=np.pi)
+    field.put("script", script_of("hard"), 0)
+    field.look()
+    pulled = []
+    for k in range(26):
+        field.put("cooldown", 0 if k >= 16 else 100, 0)
+        field.batch.set("decision", np.array([k], np.int32))
+        field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+        pulled.append(bool(field["actions"][0, 0, SECONDARY]))
+        assert k >= 16 or field["pilot_wait_s"][0, 0] == 0, "an empty launcher waits for nothing"
+    assert not any(pulled[:24]) and pulled[24]
+
+
+@pytest.mark.parametrize(("distance", "turns"), [(15.0, True), (6.0, False)])
+def test_an_attacker_from_behind_comes_before_a_target_that_is_not_close(field, distance, turns):
+    begin(field)
+    field.place(0, MEDIUM, 30.0, MIDDLE)
+    field.place(5, MEDIUM, 30.0 + distance, MIDDLE, yaw=np.pi)
+    field.put("script", script_of("hard"), 0)
+    field.look()
+    decide(field, 6)
+    field.put("was_hit", 1, 0)
+    field.put("hit_dir", (-1.0, 0.0, 0.0), 0)
+    field.batch.set("decision", np.array([6], np.int32))
+    field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+    assert (abs(field["actions"][0, 0, 3]) > 0.9) == turns
+
+
+def test_a_target_drawn_at_random_is_drawn_again_every_three_seconds(field):
+    begin(field)
+    field.place(0, MEDIUM, 20.0, MIDDLE)
+    for mech, y in ((5, 26.0), (6, 34.0)):
+        field.place(mech, MEDIUM, 30.0, y, yaw=np.pi)
+    field.put("script", script_of("trivial"), 0)
+    field.look()
+    since = set()
+    for k in range(50):
+        field.batch.set("decision", np.array([k], np.int32))
+        field.batch.set("tick", np.array([5 * k], np.int32))
+        field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
+        if field["pilot_target"][0, 0] >= 0:
+            since.add(int(field["pilot_target_since"][0, 0]))
+    assert len(since) == 4 and set(np.diff(sorted(since))) == {12}

@@ -18,6 +18,7 @@ from echelon.sim.arsenal import CHASSIS, WEAPONS, Mechanic, Weapon, mechanics_of
 from echelon.sim.backend import Backend, Launch
 from echelon.sim.figures import CHASSIS_RANGES, WEAPON_RANGES, with_changes
 from echelon.sim.hashing import state_hash
+from echelon.sim.world import Material
 from tests.sim.arena import Field5v5
 
 SCOUT, LIGHT, MEDIUM, HEAVY = range(4)
@@ -240,3 +241,32 @@ def test_point_defence_without_a_pause_tries_once_a_tick():
     field.tick()
     assert field["ams_shot"][0, 5].tolist() == [0, 0, int(Weapon.MISSILE), 0], "the lowest missile, and no other"
     assert field["cooldown"][0, 5, 4] == 1
+
+
+@pytest.mark.parametrize(("dt", "gravity"), [(0.05, 9.81), (0.1, 19.62), (0.25, 9.81), (0.05, 60.0)])
+def test_whatever_clock_and_gravity_a_mech_climbs_and_stands_on_debris(dt, gravity):
+    def edit(grid: np.ndarray) -> None:
+        grid[0, 25:35, 25:] = Material.SOLID
+        grid[0, 40:50, 10:20] = Material.DEBRIS_FIELD
+
+    physics = PhysicsConfig(gravity_m_s2=gravity)
+    field = Field5v5(edit=edit, dt_sim=dt, decision_repeat=1, physics=physics)
+    field.place(0, HEAVY, 20, 30)
+    field.place(1, MEDIUM, 15, 45, z=2.5)
+    field.act(0, forward=1)
+    field.run(round(4 / dt))
+    lost = field["hp"][0, 1]
+    field.run(round(2 / dt))
+    assert field["pos"][0, 0, 0] > 27 and field["pos"][0, 0, 2] > 2.9
+    assert lost - field["hp"][0, 1] == pytest.approx(2 * physics.debris_damage_s, rel=0.1)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_switch_lets_an_emitter_aid_itself(own):
+    field = Field5v5(physics=PhysicsConfig(own_eccm=own))
+    field.place(4, SCOUT, 20, 30)
+    field.place(0, HEAVY, 20, 34)
+    field.put("eccm", 1, 4)
+    field.look()
+    assert field["aid"][0, 4] == pytest.approx(1.0 if own else 0.0)
+    assert field["quality"][0, 0] > 1.5 - 1e-6 and (field["quality"][0, 4] > 1.0) == own

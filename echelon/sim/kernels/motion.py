@@ -149,6 +149,13 @@ def shuffle(order: wp.array2d(dtype=wp.int32), e: int, n: int, seed: wp.uint32, 
 
 
 @wp.func
+def climbs(rules: Rules, vz: float) -> bool:
+    """Whether a mech of this vertical speed may step up: slow, or at rest, which is what up to two ticks' fall looks like."""
+    falls = rules.damping * rules.gravity * rules.dt
+    return wp.abs(vz) < rules.step_max_vz or (rules.step_max_vz > 0.0 and vz <= 0.0 and -vz <= 2.0 * falls)
+
+
+@wp.func
 def displace(
     rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32),
     chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), e: int, m: int, v_in: wp.vec3,
@@ -171,7 +178,7 @@ def displace(
                 v[2] = wp.min(v[2], 0.0)
         else:
             moved = bool(False)
-            if axis < 2 and not stepped and wp.abs(v[2]) < rules.step_max_vz:
+            if axis < 2 and not stepped and climbs(rules, v[2]):
                 raised = clamp_to_map(size, target + wp.vec3(0.0, 0.0, rules.step_height), h)
                 if fits(rules, plane, size, alive, chassis, pos, e, m, near, p, raised, h):
                     p = raised

@@ -112,7 +112,7 @@ def guided(rules: Rules, w: int, e: int, j: int, alive: wp.array2d(dtype=wp.int3
     if kind == HOMING and j >= 0:
         delta = pos[e, j] - p
         if alive[e, j] == 1 and wp.length(delta) > HOMING_NEAR:
-            s = rules.homing_gain
+            s = wp.min(1.0, rules.homing_gain)  # a long tick turns right onto the target and no farther
             return unit3(v * (1.0 - s) + unit3(delta) * (rules.weapon_speed[w] * s)) * rules.weapon_speed[w]
     return v
 

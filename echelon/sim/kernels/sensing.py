@@ -35,7 +35,7 @@ def quality_of(
     jamming = float(0.0)
     aid = float(0.0)
     for j in range(alive.shape[1]):
-        if j != m and alive[e, j] == 1 and shutdown[e, j] == 0 and ecm[e, j] + eccm[e, j] > 0:
+        if (j != m or rules.own_eccm == 1) and alive[e, j] == 1 and shutdown[e, j] == 0 and ecm[e, j] + eccm[e, j] > 0:
             strength = emission(rules, wp.length(pos[e, j] - pos[e, m]))
             if team[e, j] != team[e, m] and ecm[e, j] == 1:
                 jamming = wp.max(jamming, strength)

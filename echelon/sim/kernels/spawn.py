@@ -19,6 +19,8 @@ SEED_STRIDE = wp.constant(wp.uint32(1000003))
 """Distance of the seed sequences of neighbouring environments; they begin at a place drawn from the run's seed."""
 SEED_MASK = wp.constant(wp.uint32(EVAL_SEED_BASE - 1))
 PACK = wp.constant(PACK_SIZE)
+SPAWN = wp.constant(1)
+"""Place of the jitter in its random stream; the map generator draws at 0, and a battle may have its map's seed."""
 
 
 @wp.kernel
@@ -112,9 +114,9 @@ def place_mechs(
     alive[e, m] = here
     hp[e, m] = float(here) * rules.max_hp[c]
     leg_hp[e, m] = float(here) * rules.max_leg_hp[c]
-    jx = 2.0 * uniform01(seed[e], STREAM_VARIANT, 0, m, 0) - 1.0
-    jy = 2.0 * uniform01(seed[e], STREAM_VARIANT, 0, m, 1) - 1.0
-    jyaw = 2.0 * uniform01(seed[e], STREAM_VARIANT, 0, m, 2) - 1.0
+    jx = 2.0 * uniform01(seed[e], STREAM_VARIANT, SPAWN, m, 0) - 1.0
+    jy = 2.0 * uniform01(seed[e], STREAM_VARIANT, SPAWN, m, 1) - 1.0
+    jyaw = 2.0 * uniform01(seed[e], STREAM_VARIANT, SPAWN, m, 2) - 1.0
     p = bank_spawn[map_slot[e], m] + wp.vec3(jx, jy, 0.0) * rules.spawn_jitter
     p = clamp_to_map(size[e], p, rules.half[c])
     pos[e, m] = p

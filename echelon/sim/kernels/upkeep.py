@@ -171,7 +171,9 @@ def thermals(
         damage = rules.lava_damage
     elif ground == WATER:
         h = wp.max(0.0, h - rules.water_cooling)
-    if foot_material(material, e, size[e], pos[e, m], foot - SUPPORT_GAP) == DEBRIS_FIELD:
+    # what rests hovers by up to two ticks of falling, and still stands on no more than the voxel below
+    gap = wp.clamp(2.0 * rules.gravity * rules.dt * rules.dt, SUPPORT_GAP, 0.99)
+    if foot_material(material, e, size[e], pos[e, m], foot - gap) == DEBRIS_FIELD:
         h += felt * rules.debris_heat
         damage += rules.debris_damage
     if vent[e, m] == 1 and overheated(rules, c, h, was_down) == 0:
