@@ -76,6 +76,7 @@ def build_header(
         "score_to_win": cfg.zone_score_to_win,
         "zone": [float(v) for v in _row(batch, "zone", env)],
         "cloud": {"radius": figures.physics.smoke_radius_vox, "life_s": figures.physics.smoke_life_s},
+        "sensing": _sensing(batch, figures.physics),
         "without": mechanic_names(Mechanic(int(_row(batch, "withheld", env)))),
         "changes": batch.changes[env],
         "roster": _roster(batch, env),
@@ -131,6 +132,18 @@ def differing(values: Mapping[str, Any], defaults: Mapping[str, Any], prefix: st
 
 def _row(batch: Batch, name: str, env: int) -> Any:
     return batch[name][env : env + 1].numpy()[0]
+
+
+def _sensing(batch: Batch, physics: PhysicsConfig) -> dict[str, Any]:
+    """Return how far sensors see through walls, and what ECM and ECCM do to them and how far away."""
+    return {
+        "radar": [round(physics.radar_vox * float(share), 3) for share in batch["sensor_range"].numpy()],
+        "ewar": physics.ewar_vox,
+        "ecm": physics.ecm_weight,
+        "eccm": physics.eccm_weight,
+        "own_eccm": physics.own_eccm,
+        "quality": [physics.quality_min, physics.quality_max],
+    }
 
 
 def _policy_columns(mechs: int, insight: Insight | None) -> dict[str, Any]:

@@ -21,8 +21,9 @@ MAGIC = b"\x89ECR\r\n\x1a\n"
 """First bytes of a replay; a transfer as text would break them."""
 END_MAGIC = b"ECREND\r\n"
 """Last bytes of the TRAILER's payload."""
-SCHEMA_MAJOR, SCHEMA_MINOR = 2, 1
-"""2.1 dates every edit by the tick in which it was made; before, some had the tick at which they were fetched."""
+SCHEMA_MAJOR, SCHEMA_MINOR = 2, 2
+"""2.1 dates every edit by the tick in which it was made; before, some had the tick at which they were fetched. 2.2 says
+in the header how far sensors and electronic warfare reach."""
 OLDEST_MAJOR = 1
 """Oldest major version that is still played; 2 added the predictor by rate."""
 SUFFIX = ".ecr"
@@ -45,6 +46,10 @@ MAX_FILE_BYTES = 2 * 2**30
 MAX_FRAMES = 2048
 """Frames of one chunk."""
 MAX_MECHS = 4096
+MAX_EDGE = 1024
+"""Longest edge of a world [vox]."""
+MAX_NAMES = 1024
+"""Most entries that a header may name of a kind: cooldowns, actions, reward terms, slots for contacts."""
 MAX_CHUNKS = 65536
 MAX_ROWS = 2**20
 """Rows of one table of one chunk."""

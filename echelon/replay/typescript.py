@@ -20,8 +20,9 @@ HEAD = """// Written by echelon/replay/typescript.py from the tables of echelon/
 // What a replay file and the server's answers look like. `just golden` writes it anew.
 """
 NUMBERS = (
-    "ALIGNMENT", "MAX_STORED_BYTES", "MAX_RAW_BYTES", "MAX_FILE_BYTES", "MAX_FRAMES", "MAX_MECHS", "MAX_CHUNKS",
-    "MAX_ROWS", "OLDEST_MAJOR", "SCHEMA_MAJOR", "SCHEMA_MINOR", "HASH_BYTES", "BY_RATE",
+    "ALIGNMENT", "MAX_STORED_BYTES", "MAX_RAW_BYTES", "MAX_FILE_BYTES", "MAX_FRAMES", "MAX_MECHS", "MAX_EDGE",
+    "MAX_NAMES", "MAX_CHUNKS", "MAX_ROWS", "TICK_HZ_LIMIT", "OLDEST_MAJOR", "SCHEMA_MAJOR", "SCHEMA_MINOR",
+    "HASH_BYTES", "BY_RATE",
 )  # fmt: skip
 """Constants that carry over under their own name."""
 NAMES: Mapping[str, tuple[str, Iterable[str]]] = {
@@ -53,6 +54,14 @@ export interface WeaponSpec {
 export interface TeamHeader { name: string; policy: string; checkpoint: string; level: string }
 /** What the policy columns are about. */
 export interface InsightSpec { actions: string[]; terms: string[]; contacts: number; estimates: boolean }
+/** How far sensors see, and what electronic warfare does to them. */
+export interface SensingSpec {
+  radar: number[]; // range of each chassis, through walls, at quality 1 [vox]; sight ends only at walls and smoke
+  ewar: number; // reach of ECM and ECCM [vox]
+  ecm: number; eccm: number; // quality that each takes or gives at no distance
+  own_eccm: boolean; // whether ECCM aids its emitter too
+  quality: [number, number]; // least and most; the least is also that of who is shut down
+}
 /** The HEADER record. */
 export interface Header {
   schema: [number, number]; created: number; echelon: string;
@@ -61,6 +70,7 @@ export interface Header {
   run: string; update: number; global_step: number; duration_s: number; score_to_win: number;
   world: { sha256: string; size: [number, number, number] }; zone: [number, number, number];
   cloud?: { radius: number; life_s: number }; // since 1.1
+  sensing?: SensingSpec; // since 2.2
   roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
   materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
   columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;

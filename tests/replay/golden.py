@@ -1,9 +1,9 @@
 """The golden replays: how they were made, and what a reader must find in them.
 
 ``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, with smoke clouds and point defence), ``insight.ecr`` (1.2, with policy
-columns), ``rates.ecr`` (2.0, with positions predicted from speeds) and ``edits.ecr`` (2.1, with every edit dated by its
-tick) are committed and stay as they are: a later version must still play them. The ``.json`` beside each says what is
-in it, for the tests here and for the viewer's.
+columns), ``rates.ecr`` (2.0, with positions predicted from speeds), ``edits.ecr`` (2.1, with every edit dated by its
+tick) and ``reach.ecr`` (2.2, whose header says how far sensors reach) are committed and stay as they are: a later
+version must still play them. The ``.json`` beside each says what is in it, for the tests here and for the viewer's.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ RATES_EXPECTED = FOLDER / "rates.json"
 RATES_CHUNK = 3
 DATED = FOLDER / "edits.ecr"
 DATED_EXPECTED = FOLDER / "edits.json"
+REACH = FOLDER / "reach.ecr"
+REACH_EXPECTED = FOLDER / "reach.json"
 MOTION_COLUMNS = ("tick", "x", "y", "z", "vx", "vy", "vz", "yaw", "stability")
 INSIGHT_SECONDS, INSIGHT_CHUNK = 10.0, 2
+REACH_SECONDS, REACH_CHUNK = 10.0, 2
 POLICY_COLUMNS = ("flags", "action", "value", "reward", "contact", "sees")
 
 EDGE, HEIGHT, SECONDS = 36, 12, 14.0
@@ -65,6 +68,12 @@ def record_dated(path: Path) -> None:
     """A short match of pilots whose missiles and dead change the map; look that there are some edits."""
     levels = ("hard", "expert")
     _record(path, (EDGE, HEIGHT, SECONDS), SMOKE_SEED, levels, levels)
+
+
+def record_reach(path: Path) -> None:
+    """A short match of pilots who switch ECM and ECCM on; look that there is some of each."""
+    levels = ("hard", "expert")
+    _record(path, (EDGE, HEIGHT, REACH_SECONDS), SMOKE_SEED, levels, levels)
 
 
 def _record(
@@ -160,6 +169,12 @@ def rates_contents(path: Path) -> dict[str, Any]:
     return _some(path, RATES_CHUNK, MOTION_COLUMNS)
 
 
+def reach_contents(path: Path) -> dict[str, Any]:
+    """Return what a replay says of sensors, and what states its mechs are in."""
+    with Replay(path) as replay:
+        return {"sensing": replay.header["sensing"], **_some(path, REACH_CHUNK, ("flags",))}
+
+
 def _some(path: Path, chunk: int, names: Sequence[str]) -> dict[str, Any]:
     with Replay(path) as replay:
         part = _chunk(replay, chunk)
@@ -173,6 +188,7 @@ GOLDEN = (
     (INSIGHT, record_insight, INSIGHT_EXPECTED, insight_contents),
     (RATES, record_rates, RATES_EXPECTED, rates_contents),
     (DATED, record_dated, DATED_EXPECTED, dated_contents),
+    (REACH, record_reach, REACH_EXPECTED, reach_contents),
 )
 """Each file, how it was made, where it is said what it holds, and how that is read from it."""
 

@@ -20,6 +20,7 @@ from echelon.replay.schema import (
     WORLD_HEAD,
     WORLDS_FOLDER,
     Codec,
+    MechFlag,
     RecordType,
 )
 from tests.replay.golden import (
@@ -28,10 +29,13 @@ from tests.replay.golden import (
     EXPECTED,
     RATES,
     RATES_EXPECTED,
+    REACH,
+    REACH_EXPECTED,
     SMALL,
     contents,
     dated_contents,
     rates_contents,
+    reach_contents,
 )
 from tests.replay.matches import SIZE, header, material, write_match
 
@@ -224,3 +228,18 @@ def test_a_golden_match_still_says_when_the_map_changed():
         repeat = int(replay.chunk(0).ticks[1])
         edits = [int(tick) for n in range(len(replay.chunks)) for tick in replay.chunk(n).tables["edits"]["tick"]]
     assert sum(tick % repeat != 0 for tick in edits) > 5, "no edit is dated between two frames: the match tests nothing"
+
+
+def test_a_golden_match_still_says_how_far_sensors_reach():
+    expected = json.loads(REACH_EXPECTED.read_text(encoding="utf-8"))
+    assert reach_contents(REACH) == expected
+    with Replay(REACH) as replay:
+        assert replay.header["schema"] == [2, 2]
+    states = np.bitwise_or.reduce(expected["columns"]["flags"])
+    assert states & MechFlag.ECM and states & MechFlag.ECCM, "nobody jams: the match tests nothing"
+
+
+@pytest.mark.parametrize("path", [SMALL, DATED])
+def test_a_match_of_an_older_minor_version_opens_without_what_came_later(path):
+    with Replay(path) as replay:
+        assert "sensing" not in replay.header and len(replay.chunk(0).ticks) > 1

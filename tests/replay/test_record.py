@@ -104,6 +104,26 @@ def all_events(replay: Replay) -> list[tuple[int, int, int, int]]:
     return rows
 
 
+def test_the_header_says_how_far_sensors_and_electronic_warfare_reach(match):
+    replay, _, _ = match
+    assert replay.header["sensing"] == {
+        "radar": [21.0, 16.8, 14.0, 11.2],  # 14 vox by what each class's suite makes of them
+        "ewar": 50.0,
+        "ecm": 0.85,
+        "eccm": 0.65,
+        "own_eccm": False,
+        "quality": [0.25, 1.5],
+    }
+
+
+def test_sensors_of_a_match_whose_figures_were_changed_are_said_as_changed(tmp_path):
+    cfg = config(max_episode_seconds=2.0, obs_layout="classic")
+    cfg = replace(cfg, physics=replace(cfg.physics, radar_vox=9.0, ewar_vox=30.0))
+    path, _, _ = play(tmp_path, cfg, watched=0)
+    with Replay(path) as replay:
+        assert replay.header["sensing"]["radar"] == [9.0] * 4 and replay.header["sensing"]["ewar"] == 30.0
+
+
 def test_every_frame_is_the_state_within_a_step(match):
     replay, seen, recorder = match
     frames = all_frames(replay)

@@ -8,7 +8,7 @@ import { samplePoses } from "./interpolate";
 import { FIELD_OF_VIEW } from "./spaces";
 import { EventKind, type IndexView, MechFlag } from "./protocol.gen";
 import type { CameraMode, CameraState, Fog, Layer, MatchState, ViewerState } from "./state";
-import { LIVE_MARGIN_S, type Marker, advance, deathTicks, nextMarker, nextSpeed } from "./timeline";
+import { LIVE_MARGIN_S, type Marker, advance, deathTicks, nearestSpeed, nextMarker, nextSpeed, passedMarkers } from "./timeline";
 
 const FLIGHT_STEP = 2; // of the wheel in flight [vox]
 const MIN_DISTANCE = 4;
@@ -30,6 +30,8 @@ const FLIGHT_START = 0.35; // share of its distance that a camera goes ahead whe
 const WIDE = 1.25; // width of a window over its height from which on all of the map's width is seen
 const FARTHEST_BACK = 1.7; // how much farther away the camera begins at most in narrower ones
 const FOLLOW_GRACE = 0.5; // ticks; how close to the live edge counts as being there
+const CATCH_UP = 1.15; // how much faster a follower of a live match plays while it lags
+const FARTHEST_LAG_S = 10; // a follower that lags more than this jumps to the live edge [s]
 
 /** The last tick that can be shown. */
 export function lastTick(match: MatchState): number {
@@ -56,13 +58,15 @@ export function openMatch(state: ViewerState, match: MatchState): void {
   state.tick = 0;
   state.speed = 1;
   state.playing = true;
-  state.selected = -1;
-  state.loop = null;
-  state.loopFrom = null;
-  state.fog = "none";
-  state.layer = "none";
+  state.unspoken = [];
   state.following = match.index.live;
   if (state.following) state.tick = Math.max(0, lastTick(match) - LIVE_MARGIN_S * match.header.tick_hz);
+  resetView(state);
+}
+
+/** See the match as it is seen at first: all of it, by everybody's knowledge, with nobody selected and no loop. */
+export function resetView(state: ViewerState): void {
+  Object.assign(state, { selected: -1, loop: null, loopFrom: null, fog: "none", layer: "none" });
   frameMap(state);
 }
 
@@ -89,12 +93,13 @@ export function frameMap(state: ViewerState): void {
   state.camera = { mode: "orbit", target, azimuth: -2.15, elevation: 0.66, distance: span * 0.98 * back };
 }
 
-/** Move the cursor to a tick; leaves the live edge unless it is at it. */
+/** Move the cursor to a tick; it keeps to the live edge only if it plays on from there. */
 export function seek(state: ViewerState, tick: number): void {
   const match = state.match;
   if (!match) return;
   state.tick = Math.max(0, Math.min(lastTick(match), tick));
-  state.following = match.index.live && state.tick >= lastTick(match) - FOLLOW_GRACE;
+  const onward = match.index.live && state.playing && state.speed === 1;
+  state.following = onward && state.tick >= lastTick(match) - FOLLOW_GRACE;
   locate(state);
 }
 
@@ -108,15 +113,18 @@ export function stepFrames(state: ViewerState, frames: number): void {
   const match = state.match;
   if (!match) return;
   state.playing = false;
-  const step = match.header.frame_ticks;
+  const [before, step] = [state.tick, match.header.frame_ticks];
   seek(state, (frames > 0 ? Math.floor(state.tick / step + 1e-6) : Math.ceil(state.tick / step - 1e-6)) * step + frames * step);
+  state.unspoken.push(...passedMarkers(match.markers, before, state.tick));
 }
 
-/** Start or hold; from the end, start again at the beginning. */
+/** Start or hold; from the end, of a loop or of the match, start again at the other. What is held is not live any more. */
 export function togglePlay(state: ViewerState): void {
   state.playing = !state.playing;
+  if (!state.playing) state.following = false;
   const match = state.match;
   if (!state.playing || !match || match.index.live) return;
+  state.tick = looped(state, state.tick);
   if (state.speed > 0 && state.tick >= lastTick(match)) state.tick = 0;
   if (state.speed < 0 && state.tick <= 0) state.tick = lastTick(match);
 }
@@ -132,9 +140,9 @@ export function setSpeed(state: ViewerState, speed: number): void {
   if (speed !== 1) state.following = false;
 }
 
-/** Play backward instead of forward, or the other way round. */
+/** Play backward instead of forward, or the other way round, as fast as there is a speed for. */
 export function reverse(state: ViewerState): void {
-  setSpeed(state, -state.speed);
+  setSpeed(state, nearestSpeed(-state.speed));
 }
 
 /** Keep to the newest moment of a live match. */
@@ -148,12 +156,19 @@ export function goLive(state: ViewerState): void {
 
 /** Jump to the next or previous marked event, and select whom it concerns. */
 export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
-  const marker = state.match ? nextMarker(state.match.markers, state.tick, step) : null;
-  if (marker) {
+  const { match } = state;
+  const marker = match ? nextMarker(match.markers, state.tick, step) : null;
+  if (match && marker) {
     seek(state, marker.tick);
+    state.unspoken.push(...match.markers.filter(({ tick }) => tick === marker.tick));
     if (withMech(state.camera.mode) && marker.whom >= 0) state.selected = marker.whom;
   }
   return marker;
+}
+
+/** Hand over the events to be spoken. */
+export function takeUnspoken(state: ViewerState): Marker[] {
+  return state.unspoken.splice(0);
 }
 
 /** Let time pass: `elapsed` seconds of the viewer's clock. */
@@ -162,14 +177,17 @@ export function tickClock(state: ViewerState, elapsed: number): void {
   if (!match) return;
   if (state.playing) {
     const last = lastTick(match);
-    const edge = state.following ? last - LIVE_MARGIN_S * match.header.tick_hz : Infinity;
-    // a live viewer plays a little faster while it lags, so that it catches up without a jump
-    const speed = state.following && state.tick < edge ? state.speed * 1.15 : state.speed;
+    const edge = last - LIVE_MARGIN_S * match.header.tick_hz;
+    // a live viewer plays a little faster while it lags, so that it catches up without a jump, unless it lags too far
+    if (state.following && secondsBehind(state) > FARTHEST_LAG_S) state.tick = edge;
+    const speed = state.following && state.tick < edge ? state.speed * CATCH_UP : state.speed;
     // where the next frames have not arrived the cursor waits for them
     if (match.chunk !== null) {
       const moved = advance(state.tick, elapsed, speed, match.header.tick_hz, last);
+      state.unspoken.push(...passedMarkers(match.markers, state.tick, moved.tick));
       state.tick = looped(state, moved.tick);
-      if (moved.stopped && !match.index.live) state.playing = false;
+      // a loop that touches an end goes on from its other one
+      if (moved.stopped && state.tick === moved.tick && !match.index.live) state.playing = false;
     }
   }
   locate(state);
@@ -332,6 +350,7 @@ export function setLoop(state: ViewerState, from: number, to: number): void {
   if (!match) return;
   const [low, high] = [Math.max(0, Math.min(from, to)), Math.min(lastTick(match), Math.max(from, to))];
   state.loop = high - low >= SHORTEST_LOOP_S * match.header.tick_hz ? [low, high] : null;
+  if (state.loop) state.following = false;
 }
 
 /** The cursor, taken back to the loop's other end where it has left it in the direction of play. */

@@ -42,7 +42,7 @@ export function keyTable(exits: Exits): readonly KeyRow[] {
     row("Mechs", [",", "."], ",  .", "Mech before or after", (s, e) => control.cycleMech(s, e.key === "," ? -1 : 1)),
     row("Mechs", ["f"], "F", "Follow the mech, or let it go", (s) => control.setCameraMode(s, s.camera.mode === "follow" ? "orbit" : "follow")),
     row("Mechs", ["v"], "V", "See with its eyes, or step out", (s) => control.setCameraMode(s, s.camera.mode === "first" ? "follow" : "first")),
-    row("Mechs", ["x"], "X", "Lines to those it knows, aims at and paints", (s) => { s.showLinks = !s.showLinks; }),
+    row("Mechs", ["x"], "X", "Lines to those it knows, aims at and paints; how far radar, ECM and ECCM reach", (s) => { s.showLinks = !s.showLinks; }),
     row("Mechs", ["u"], "U", "Its curves: condition, value, rewards", (s) => { control.pickAny(s); s.showPilot = !s.showPilot; }),
     row("Mechs", ["escape"], "Esc", "Close what is open, select nothing, then leave", (s) => escape(s, exits)),
     row("Camera", ["o"], "O", "Circle the map", (s) => { control.leaveFollow(s); control.frameMap(s); }),

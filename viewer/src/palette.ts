@@ -2,6 +2,7 @@
 // material or chassis without a row here does not compile. Colours are sRGB hex. Team colours are a blue and a
 // vermilion that stay apart for the common kinds of colour blindness; shape tells the teams apart as well.
 
+import type { ReachKind } from "./data/sensing";
 import type { ChassisName, MaterialName, WeaponName } from "./protocol.gen";
 
 /** How a voxel is drawn; a material has one look, and solid voxels are told apart by their surroundings. */
@@ -107,6 +108,21 @@ export const CHASSIS: Record<ChassisName, ChassisLook> = {
   light: { label: "Light", icon: "M12 3l4 5v4l-4 4-4-4V8zM8 10H4v3M16 10h4v3M9.5 14.500L6 17l2.500 5M14.500 14.500L18 17l-2.500 5" },
   medium: { label: "Medium", icon: "M10 2h4v3h-4zM7 6h10l1 7-4 3h-4l-4-3zM6 7H3v8M18 7h3v8M9 16v6H7M15 16v6h2" },
   heavy: { label: "Heavy", icon: "M7 8h10v7l-3 2h-4l-3-2zM2 3h5v8H2zM17 3h5v8h-5zM10 5h4v3h-4zM8 17v5H5M16 17v5h3" },
+};
+
+/** How what reaches around a mech is drawn. */
+export interface ReachLook {
+  readonly label: string; // in panels
+  readonly colour: number;
+  readonly dash: number; // length of a dash of its ring, with the gap after it [vox]
+  readonly gap: number; // share of that which is gap; a bubble has bands instead
+}
+
+/** Violet, mint and pale yellow stay apart from each other and from the teams; rings differ in their dashes as well. */
+export const REACHES: Record<ReachKind, ReachLook> = {
+  ecm: { label: "ECM", colour: 0xa37bff, dash: 3, gap: 0.45 },
+  eccm: { label: "ECCM", colour: 0x5fe3b2, dash: 3, gap: 0 },
+  radar: { label: "radar", colour: 0xfff3b0, dash: 0.8, gap: 0.5 },
 };
 
 /** Light and air of the scene. */

@@ -12,11 +12,14 @@ export const MAX_RAW_BYTES = 67108864;
 export const MAX_FILE_BYTES = 2147483648;
 export const MAX_FRAMES = 2048;
 export const MAX_MECHS = 4096;
+export const MAX_EDGE = 1024;
+export const MAX_NAMES = 1024;
 export const MAX_CHUNKS = 65536;
 export const MAX_ROWS = 1048576;
+export const TICK_HZ_LIMIT = 1000.0;
 export const OLDEST_MAJOR = 1;
 export const SCHEMA_MAJOR = 2;
-export const SCHEMA_MINOR = 1;
+export const SCHEMA_MINOR = 2;
 export const HASH_BYTES = 8;
 export const BY_RATE = 3;
 export enum RecordType { HEADER = 1, WORLD = 2, CHUNK = 3, INDEX = 4, TRAILER = 5 }
@@ -53,6 +56,14 @@ export interface WeaponSpec {
 export interface TeamHeader { name: string; policy: string; checkpoint: string; level: string }
 /** What the policy columns are about. */
 export interface InsightSpec { actions: string[]; terms: string[]; contacts: number; estimates: boolean }
+/** How far sensors see, and what electronic warfare does to them. */
+export interface SensingSpec {
+  radar: number[]; // range of each chassis, through walls, at quality 1 [vox]; sight ends only at walls and smoke
+  ewar: number; // reach of ECM and ECCM [vox]
+  ecm: number; eccm: number; // quality that each takes or gives at no distance
+  own_eccm: boolean; // whether ECCM aids its emitter too
+  quality: [number, number]; // least and most; the least is also that of who is shut down
+}
 /** The HEADER record. */
 export interface Header {
   schema: [number, number]; created: number; echelon: string;
@@ -61,6 +72,7 @@ export interface Header {
   run: string; update: number; global_step: number; duration_s: number; score_to_win: number;
   world: { sha256: string; size: [number, number, number] }; zone: [number, number, number];
   cloud?: { radius: number; life_s: number }; // since 1.1
+  sensing?: SensingSpec; // since 2.2
   roster: RosterEntry[]; chassis: ChassisSpec[]; weapons: WeaponSpec[];
   materials: string[]; events: string[]; flags: string[]; hit_flags: string[]; cooldowns: string[];
   columns: FrameColumnSpec[]; tables: TableSpec[]; config: Record<string, unknown>;

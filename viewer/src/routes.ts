@@ -71,10 +71,10 @@ export function leagueHash(chosen: Partial<LeagueChoice>): string {
   return `#${fields}`;
 }
 
-/** Write a place as the part of an address after "#". */
+/** Write a place as the part of an address after "#"; without a match it is one in the match that the page itself holds. */
 export function formatRoute(route: Route): string {
-  if (route.match === null) return "";
-  const fields = new URLSearchParams({ match: route.match });
+  const fields = new URLSearchParams();
+  if (route.match !== null) fields.set("match", route.match);
   if (route.seconds !== null) fields.set("t", route.seconds.toFixed(1));
   if (route.mech !== null && route.mech >= 0) fields.set("mech", String(route.mech));
   if (route.camera !== null && route.camera !== "orbit") fields.set("cam", route.camera);
@@ -83,5 +83,5 @@ export function formatRoute(route: Route): string {
   if (route.layer && route.layer !== "none") fields.set("layer", route.layer);
   if (route.loop) fields.set("ab", route.loop.map((value) => value.toFixed(1)).join("~"));
   if (route.newest !== undefined) fields.set("newest", route.newest);
-  return `#${fields}`;
+  return fields.size === 0 ? "" : `#${fields}`;
 }

@@ -4,17 +4,19 @@
 import { type Api, LiveChannel } from "./client";
 import * as control from "./control";
 import type { LeagueChoice } from "./data/league";
+import { withFirst, withNext } from "./data/matches";
 import { FileSource, type ReplaySource, ServerSource } from "./data/source";
 import { ChunkStore } from "./data/store";
 import { Sweep, type Swept } from "./data/sweep";
-import { teamName } from "./hud/words";
+import { errorText, teamName } from "./hud/words";
 import { makePoses } from "./interpolate";
 import { LeagueSession } from "./league";
 import type { Header, IndexView, Notice } from "./protocol.gen";
 import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
-const PAGE = 60; // matches per request
+const PAGE = 60; // matches that are asked for at first, and further down
+const MOST = 200; // that are asked for again at once: as many as the server gives
 const FRESH_MS = 400; // notices nearer together than this are answered by one request
 
 /** What reading a whole match must know of it. */
@@ -34,25 +36,22 @@ export function embeddedReplay(): File | null {
   return new File([bytes], holder.dataset.name ?? "replay.ecr");
 }
 
-function message(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
 /** Loads what the state shows. */
 export class Session {
   private opening = 0; // number of the newest wish to open something
-  private listing = 0; // number of the newest request for the list
+  private awaited = ""; // id of the match that is being opened, "" for none
+  private listing = 0; // number of the newest request for the first page of the list
+  private paging = false; // whether a further page is on its way
   private listFailed = false; // whether the problem shown is the list's
+  private newestOf = ""; // run whose newest match is waited for while none is open
   private timers = new Map<string, number>();
 
   readonly league: LeagueSession;
 
-  constructor(private readonly state: ViewerState, private readonly api: Api) {
+  /** `write` lets the address say where we are. */
+  constructor(private readonly state: ViewerState, private readonly api: Api, private readonly write: (hash: string) => void) {
     this.league = new LeagueSession(state, api);
   }
-
-  private newestOf = ""; // run whose newest match is waited for while none is open
 
   /** Load the list, and listen. */
   start(): void {
@@ -61,7 +60,7 @@ export class Session {
       this.api.liveUrl(),
       (notice) => this.take(notice),
       () => this.poll(),
-      (connected) => (this.state.connected = connected),
+      (connected) => this.turn(connected),
     );
     this.league.start();
   }
@@ -69,14 +68,17 @@ export class Session {
   /** Open a match of the catalogue at a place in it. */
   async open(id: string, route: Route): Promise<void> {
     const source = new ServerSource(this.api, id);
+    this.state.followNewest = route.newest !== undefined;
+    this.newestOf = route.newest ?? "";
     if (!(await this.watch(id, source))) return;
     this.goTo(route);
   }
 
-  /** Go to a place in the match that is open. */
+  /** Go to a place in the match that is open; what the place does not name is as at first. */
   goTo(route: Route): void {
     const { state } = this;
     if (!state.match) return;
+    control.resetView(state);
     if (route.seconds !== null) {
       state.following = false;
       control.seek(state, route.seconds * state.match.header.tick_hz);
@@ -98,36 +100,51 @@ export class Session {
   async openNewest(run: string): Promise<void> {
     this.state.followNewest = true;
     this.newestOf = run;
+    const wish = this.opening;
     const page = await this.api.matches(run, PAGE, 0).catch(() => null);
+    // who has gone elsewhere meanwhile stays there
+    if (wish !== this.opening || !this.state.followNewest) return;
     const newest = page?.matches.reduce((a, b) => (b.created > a.created ? b : a), page.matches[0]);
-    if (!newest || this.state.match?.id === newest.id) return;
+    if (!newest || newest.id === this.awaited || newest.id === this.state.match?.id) return;
     // what is being played is watched to its end
     const { match } = this.state;
     if (match?.index.live && !newest.live) return;
     const fields = { seconds: null, mech: null, camera: match ? this.state.camera.mode : null, newest: run };
-    history.replaceState(null, "", formatRoute({ match: newest.id, ...fields }));
+    this.write(formatRoute({ match: newest.id, ...fields }));
     await this.open(newest.id, { match: newest.id, ...fields });
   }
 
   /** Open a file of the user's. */
   async openFile(file: File): Promise<void> {
-    if (await this.watch("file", new FileSource(file, this.api), file.name)) history.replaceState(null, "", "#file");
+    this.state.followNewest = false;
+    if (await this.watch("file", new FileSource(file, this.api), file.name)) this.write("#file");
+  }
+
+  /** Open the replay that the page itself holds at a place in it. */
+  async openPage(file: File, route: Route): Promise<void> {
+    if (await this.watch("page", new FileSource(file, this.api), file.name)) this.goTo(route);
   }
 
   /** Leave for the list. */
   leave(): void {
-    this.opening++;
-    control.closeMatch(this.state);
+    this.close();
     void this.reload();
   }
 
   /** Go to the league, with those of its matches that are chosen. */
   async openLeague(choice: LeagueChoice): Promise<void> {
-    const { state } = this;
-    this.opening++;
-    control.closeMatch(state);
-    state.page = "league";
+    this.close();
+    this.state.page = "league";
     await this.league.choose(choice);
+  }
+
+  /** Close what is open or about to be, and wait for no newer match. */
+  private close(): void {
+    this.opening++;
+    this.awaited = "";
+    this.newestOf = "";
+    this.state.followNewest = false;
+    control.closeMatch(this.state);
   }
 
   private async watch(id: string, source: ReplaySource, title = ""): Promise<boolean> {
@@ -136,6 +153,7 @@ export class Session {
     const from = state.page === "league" ? "league" : "list";
     state.problem = "";
     state.page = "match";
+    this.awaited = id;
     try {
       const opened = await source.open();
       if (wish !== this.opening) return source.close(), false;
@@ -148,19 +166,16 @@ export class Session {
       source.close();
       if (wish !== this.opening) return false;
       if (!state.match) state.page = from;
-      state.problem = `Cannot open ${title || "the match"}: ${message(error)}`;
+      state.problem = `Cannot open ${title || "the match"}: ${errorText(error)}`;
       return false;
+    } finally {
+      if (wish === this.opening) this.awaited = "";
     }
   }
 
   private makeMatch(id: string, source: ReplaySource, opened: { header: Header; index: IndexView; run: string }, title: string): MatchState {
     const { header, index, run } = opened;
-    const store = new ChunkStore(
-      (number) => source.chunk(number),
-      (number, error) => {
-        if (error && this.state.match?.source === source) this.state.problem = `Chunk ${number} cannot be shown: ${message(error)}`;
-      },
-    );
+    const store = new ChunkStore((number) => source.chunk(number));
     const match: MatchState = {
       id, run, source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null,
       title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`, chunk: null, chunkNumber: 0, poses: makePoses(header.mechs),
@@ -176,34 +191,38 @@ export class Session {
       const { match } = this.state;
       if (match?.source === source) Object.assign(match, { world, scenery });
     } catch (error) {
-      if (this.state.match?.source === source) this.state.problem = `The map cannot be shown: ${message(error)}`;
+      if (this.state.match?.source === source) this.state.problem = `The map cannot be shown: ${errorText(error)}`;
     }
   }
 
-  /** Load the first page of the list anew. */
+  /** Load the first page of the list anew; what is known below it stays. */
   async reload(): Promise<void> {
     const { list } = this.state;
     const request = ++this.listing;
     try {
-      const [page, { runs }] = await Promise.all([this.api.matches(list.run, Math.max(PAGE, list.matches.length), 0), this.api.runs()]);
+      const limit = Math.min(MOST, Math.max(PAGE, list.matches.length));
+      const [page, { runs }] = await Promise.all([this.api.matches(list.run, limit, 0), this.api.runs()]);
       if (request !== this.listing) return;
-      Object.assign(list, { matches: page.matches, total: page.total, runs, loading: false });
+      Object.assign(list, { matches: withFirst(list.matches, page), total: page.total, runs, loading: false });
       if (this.listFailed) this.state.problem = "";
       this.listFailed = false;
     } catch (error) {
       if (request !== this.listing) return;
       list.loading = false;
       this.listFailed = this.state.page === "list";
-      if (this.listFailed) this.state.problem = message(error);
+      if (this.listFailed) this.state.problem = errorText(error);
     }
   }
 
   /** Load the next page of the list. */
   async loadMore(): Promise<void> {
     const { list } = this.state;
-    const request = ++this.listing;
-    const page = await this.api.matches(list.run, PAGE, list.matches.length).catch(() => null);
-    if (page && request === this.listing) Object.assign(list, { matches: [...list.matches, ...page.matches], total: page.total });
+    const { run } = list;
+    if (this.paging) return;
+    this.paging = true;
+    const page = await this.api.matches(run, PAGE, list.matches.length).catch(() => null);
+    this.paging = false;
+    if (page && run === list.run) Object.assign(list, { matches: withNext(list.matches, page), total: page.total });
   }
 
   /** Narrow the list to a run and to words. */
@@ -211,21 +230,39 @@ export class Session {
     const { list } = this.state;
     list.text = text;
     if (run === list.run) return;
-    Object.assign(list, { run, matches: [], loading: true });
+    Object.assign(list, { run, matches: [], total: 0, loading: true });
     await this.reload();
   }
 
   private take(notice: Notice): void {
     const { match, page } = this.state;
-    if (notice.type === "match" && this.state.followNewest) this.soon("newest", () => this.openNewest(match?.run ?? this.newestOf));
+    if (notice.type === "match") this.soon("newest", () => this.lookForNewer());
     if (match?.id === notice.id) this.soon("match", () => this.refresh(match));
     if (page === "list" || notice.type !== "chunk") this.soon("list", () => this.reload());
   }
 
   private poll(): void {
     const { match } = this.state;
+    this.soon("newest", () => this.lookForNewer());
     if (match?.index.live) this.soon("match", () => this.refresh(match));
     if (this.state.page === "list") this.soon("list", () => this.reload());
+  }
+
+  /** The channel is there or gone: what was missed meanwhile is asked for. */
+  private turn(connected: boolean): void {
+    const { state } = this;
+    const back = connected && !state.connected;
+    state.connected = connected;
+    if (!back) return;
+    state.match?.store.retry();
+    state.match?.sweep.retry();
+    this.poll();
+  }
+
+  /** Go on to a newer match, if that is wished. */
+  private async lookForNewer(): Promise<void> {
+    const { match, followNewest } = this.state;
+    if (followNewest) await this.openNewest(match?.run ?? this.newestOf);
   }
 
   /** Do something soon, once for many wishes. */

@@ -29,8 +29,8 @@ export interface CameraState {
 
 /** One match being watched. */
 export interface MatchState {
-  id: string; // of the server's catalogue, or "file"
-  run: string; // of the server's catalogue that it is kept in, "" for a file
+  id: string; // of the server's catalogue, "file" for a file, "page" for what an exported page holds
+  run: string; // of the server's catalogue that it is kept in, "" for none
   title: string; // for the tab, e.g. "medium against run-1"
   source: ReplaySource; // where chunks come from
   header: Header; // who plays what, and how columns are coded
@@ -47,9 +47,14 @@ export interface MatchState {
   sweep: Sweep; // what can only be said of the whole match
 }
 
+/** Whether a match is one of the server's catalogue. */
+export function inCatalogue({ id }: MatchState): boolean {
+  return id !== "file" && id !== "page";
+}
+
 /** The list of matches. */
 export interface ListState {
-  matches: MatchSummary[]; // as far as loaded, live ones first
+  matches: readonly MatchSummary[]; // as far as loaded, live ones first
   total: number; // how many the server has
   run: string; // filter by run, "" for all
   text: string; // filter by what the user typed
@@ -84,8 +89,9 @@ export interface ViewerState {
   layer: Layer;
   loop: [number, number] | null; // ticks between which it plays again and again
   loopFrom: number | null; // tick at which a loop was begun, until its end is set
+  unspoken: Marker[]; // events that the cursor has come to and that have not been spoken yet
   followNewest: boolean; // whether the newest match opens by itself when it begins
-  showLinks: boolean; // whether lines join mechs with those they know of, aim at and paint
+  showLinks: boolean; // whether lines join mechs with those they know of, aim at and paint, and rings say how far they sense and jam
   showMap: boolean; // whether the small map is open
   showPilot: boolean; // whether the curves of the selected mech are open
   showShare: boolean; // whether the panel for sharing is open
@@ -115,6 +121,7 @@ export function defaults(): ViewerState {
     layer: "none",
     loop: null,
     loopFrom: null,
+    unspoken: [],
     followNewest: false,
     showLinks: true,
     showMap: true,

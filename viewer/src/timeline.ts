@@ -5,6 +5,8 @@ import type { EventKind } from "./protocol.gen";
 
 export const SPEEDS = [-8, -4, -2, -1, -0.5, 0.25, 0.5, 1, 2, 4, 8, 16] as const; // seconds of match per second
 export const LIVE_MARGIN_S = 2.5; // how far behind the newest chunk a live viewer stays [s]
+export const LIVE = "LIVE"; // what is said of a cursor at the live edge
+const LAG_S = 2; // who is farther behind than the margin and this sees the past [s]
 
 /** An event worth a mark on the timeline. */
 export interface Marker {
@@ -29,6 +31,17 @@ export function advance(
   return { tick: held, stopped: held !== moved };
 }
 
+/** How far a cursor is behind the newest moment of a live match, in words. */
+export function liveText(behind: number, following: boolean): string {
+  return following && behind <= LIVE_MARGIN_S + LAG_S ? LIVE : `${Math.max(0, behind).toFixed(0)} s behind`;
+}
+
+/** The speed nearest to a wished one that plays in the same direction. */
+export function nearestSpeed(wish: number): number {
+  const along = SPEEDS.filter((speed) => speed * wish > 0);
+  return along.reduce((best, speed) => (Math.abs(speed - wish) < Math.abs(best - wish) ? speed : best), along[0]);
+}
+
 /** The next slower or faster speed; steps pass from forward to backward. */
 export function nextSpeed(speed: number, step: 1 | -1): number {
   const at = SPEEDS.findIndex((known) => known >= speed);
@@ -40,6 +53,11 @@ export function nextMarker(markers: readonly Marker[], tick: number, step: 1 | -
   const apart = 0.5; // ticks; standing on a marker counts as being at it
   if (step > 0) return markers.find((marker) => marker.tick > tick + apart) ?? null;
   return markers.findLast((marker) => marker.tick < tick - apart) ?? null;
+}
+
+/** The markers after one tick and up to another; none on the way back. */
+export function passedMarkers(markers: readonly Marker[], from: number, to: number): Marker[] {
+  return markers.filter((marker) => marker.tick > from && marker.tick <= to);
 }
 
 /** Tick at which each mech died, Infinity for those that did not. */

@@ -10,7 +10,7 @@ import { formatRoute, parseRoute } from "../src/routes";
 import { type ViewerState, defaults } from "../src/state";
 import { sweptOf } from "../src/session";
 import { FIELD_OF_VIEW } from "../src/spaces";
-import { SPEEDS, advance, clockText, deathTicks, nextMarker, nextSpeed } from "../src/timeline";
+import { LIVE, SPEEDS, advance, clockText, deathTicks, liveText, nextMarker, nextSpeed } from "../src/timeline";
 import { smallExpected, smallReplay } from "./fixtures";
 
 const source: ReplaySource = {
@@ -22,7 +22,8 @@ const source: ReplaySource = {
 async function opened(live = false): Promise<ViewerState> {
   const { header, chunks } = smallReplay();
   const index = { ...smallExpected().index, live, chunks: chunks.map((chunk): [number, number, number] => [chunk.tick0, chunk.tick1, 0]) };
-  const store = new ChunkStore((number) => Promise.resolve(chunks[number]), () => undefined);
+  // further chunks of a match that is made longer below never come
+  const store = new ChunkStore((number) => (number in chunks ? Promise.resolve(chunks[number]) : new Promise(() => undefined)));
   const state = defaults();
   const match = {
     id: "x", run: "", title: "", source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null, chunk: null,
@@ -93,7 +94,7 @@ describe("the player", () => {
   test("waits while the chunk under the cursor is missing", () => {
     state.match!.chunk = null;
     const before = state.tick;
-    state.match!.store = new ChunkStore(() => new Promise(() => undefined), () => undefined);
+    state.match!.store = new ChunkStore(() => new Promise(() => undefined));
     control.tickClock(state, 1);
     expect(state.tick).toBe(before);
   });
@@ -109,7 +110,111 @@ describe("the player", () => {
   });
 });
 
+describe("a loop at an end of the match", () => {
+  test("goes on from its other end", () => {
+    const last = control.lastTick(state.match!);
+    control.setLoop(state, 40, last);
+    control.seek(state, last - 1);
+    control.tickClock(state, 0.2);
+    expect([state.tick, state.playing]).toEqual([40, true]);
+    control.setLoop(state, 0, 40);
+    control.seek(state, 1);
+    control.reverse(state);
+    control.tickClock(state, 0.2);
+    expect([state.tick, state.playing]).toEqual([40, true]);
+  });
+
+  test("is where play begins again that was held at its end", () => {
+    const last = control.lastTick(state.match!);
+    control.setLoop(state, 40, last);
+    state.playing = false;
+    control.seek(state, last);
+    control.togglePlay(state);
+    expect(state.tick).toBe(40);
+  });
+});
+
+test("whatever the speed, turning round takes one that there is", () => {
+  for (const speed of SPEEDS) {
+    control.setSpeed(state, speed);
+    control.reverse(state);
+    expect(SPEEDS).toContain(state.speed);
+    expect(Math.sign(state.speed)).toBe(-Math.sign(speed));
+  }
+});
+
+describe("events to be spoken", () => {
+  test("are those played over and stepped over, held or not, each once", () => {
+    const { markers } = state.match!;
+    const first = markers[0].tick;
+    control.seek(state, first - 1);
+    control.tickClock(state, 0.2);
+    const heard = markers.filter(({ tick }) => tick > first - 1 && tick <= first + 3);
+    expect(control.takeUnspoken(state)).toEqual(heard);
+    expect(control.takeUnspoken(state)).toEqual([]);
+    control.seek(state, first - 1);
+    control.stepFrames(state, 1);
+    expect(state.playing).toBe(false);
+    expect(control.takeUnspoken(state)).toEqual(markers.filter(({ tick }) => tick > first - 1 && tick <= state.tick));
+    control.stepFrames(state, -1);
+    expect(control.takeUnspoken(state)).toEqual([]);
+  });
+
+  test("are all of the moment that is jumped to, both ways, and none of what is passed over by seeking", () => {
+    const match = state.match!;
+    match.markers = [30, 50, 50, 50, 90].map((tick, who) => ({ tick, kind: EventKind.FALL, who, whom: -1 }));
+    state.playing = false;
+    control.seek(state, 40);
+    control.jumpToMarker(state, 1);
+    expect(control.takeUnspoken(state).map(({ who }) => who)).toEqual([1, 2, 3]);
+    control.seek(state, 90);
+    expect(control.takeUnspoken(state)).toEqual([]);
+    control.jumpToMarker(state, -1);
+    expect(control.takeUnspoken(state).map(({ who }) => who)).toEqual([1, 2, 3]);
+  });
+});
+
+/** Let a live match grow by seconds that nobody has seen. */
+function grow(seconds: number): void {
+  const match = state.match!;
+  const last = control.lastTick(match);
+  control.updateIndex(match, { ...match.index, chunks: [...match.index.chunks, [last, last + seconds * match.header.tick_hz, 0]] });
+}
+
 describe("a live match", () => {
+  test("is left by holding it, also at its newest moment", async () => {
+    state = await opened(true);
+    control.togglePlay(state);
+    expect(state.following).toBe(false);
+    control.stepFrames(state, 1000);
+    expect([state.tick, state.following]).toEqual([control.lastTick(state.match!), false]);
+    control.togglePlay(state);
+    expect(state.following).toBe(false);
+  });
+
+  test("is caught up with by playing faster, and by a jump where too much was missed", async () => {
+    state = await opened(true);
+    const before = state.tick;
+    grow(5);
+    control.tickClock(state, 0.1);
+    expect(state.tick).toBeCloseTo(before + 0.1 * 1.15 * 20);
+    grow(60);
+    control.tickClock(state, 0.1);
+    expect(control.secondsBehind(state)).toBeLessThanOrEqual(2.5);
+  });
+
+  test("is left by a loop", async () => {
+    state = await opened(true);
+    control.setLoop(state, 20, 60);
+    expect(state.following).toBe(false);
+  });
+
+  test("is called live only at its newest moment", () => {
+    expect([2.5, 4.4].map((behind) => liveText(behind, true))).toEqual([LIVE, LIVE]);
+    expect([4.6, 120].map((behind) => liveText(behind, true))).toEqual(["5 s behind", "120 s behind"]);
+    expect(liveText(2.5, false)).toBe("3 s behind");
+  });
+
   test("opens near its newest moment and stays behind it", async () => {
     state = await opened(true);
     expect(state.following).toBe(true);
@@ -208,7 +313,7 @@ describe("chunks in memory", () => {
 
   test("leave memory farthest first", async () => {
     const { chunks } = smallReplay();
-    const store = new ChunkStore((number) => Promise.resolve({ ...chunks[1], tick0: number }), () => undefined, 1);
+    const store = new ChunkStore((number) => Promise.resolve({ ...chunks[1], tick0: number }), 1);
     for (let here = 0; here < 40; here++) {
       store.want(here, 40, 1);
       await new Promise((resolve) => setTimeout(resolve));
@@ -224,6 +329,12 @@ describe("addresses", () => {
     const route = { match: "0123456789abcdef", seconds: 42.3, mech: 6, camera: "follow" as const };
     expect(parseRoute(formatRoute(route))).toEqual(route);
     expect(formatRoute({ match: null, seconds: null, mech: null, camera: null })).toBe("");
+  });
+
+  test("lead to a moment of the match that a page itself holds", () => {
+    const route = { match: null, seconds: 3.5, mech: 1, camera: null };
+    expect(formatRoute(route)).toBe("#t=3.5&mech=1");
+    expect(parseRoute(formatRoute(route))).toEqual(route);
   });
 
   test("with nonsense in them lose only the nonsense", () => {

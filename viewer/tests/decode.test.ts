@@ -1,9 +1,10 @@
-import { describe, expect, test } from "vitest";
-import { parseHead, payload, recordLength, scanFile } from "../src/data/container";
+import { encode } from "@msgpack/msgpack";
+import { describe, expect, test, vi } from "vitest";
+import { type RecordHead, parseHead, payload, recordLength, scanFile } from "../src/data/container";
 import { checkHeader, decodeIndex, decodeWorld } from "../src/data/decode";
 import { rebuildIndex } from "../src/data/series";
 import { decodeChunk } from "../src/data/decode";
-import { MECH_COLUMNS } from "../src/protocol.gen";
+import { EventKind, type Header, MECH_COLUMNS } from "../src/protocol.gen";
 import { ratesReplay, smallExpected, smallFile, smallReplay } from "./fixtures";
 
 describe("a replay written by Python", () => {
@@ -90,6 +91,63 @@ describe("a replay written by Python", () => {
     rebuilt.series.hp.forEach((team, t) =>
       team.forEach((value, i) => expect(Math.abs(value - expected.series.hp[t][i])).toBeLessThanOrEqual(0.51)),
     );
+  });
+});
+
+test("damage among friends is nobody's gain, in an index that is rebuilt as in one that was written", () => {
+  const { bytes, map, header } = ratesReplay();
+  const read = (head: RecordHead) => decodeChunk(header, head, payload(bytes, head));
+  const among = map.chunks.flatMap((head) => {
+    const { events } = read(head);
+    return [...events.kind].filter((kind, i) => kind === EventKind.HIT && header.roster[events.who[i]]?.team === header.roster[events.whom[i]]?.team);
+  });
+  expect(among.length, "nobody hurts a friend: the match tests nothing").toBeGreaterThan(0);
+  const written = decodeIndex(payload(bytes, map.index!)).series.damage;
+  rebuildIndex(header, map.chunks, read).series.damage.forEach((team, t) =>
+    // what is written is rounded to whole points
+    team.forEach((value, i) => expect(Math.abs(value - written[t][i]), `second ${i}`).toBeLessThanOrEqual(0.51)),
+  );
+});
+
+describe("a hostile header", () => {
+  const { header } = smallReplay();
+  const insight = { actions: ["a"], terms: ["t"], contacts: 3, estimates: false };
+  const world = (...size: number[]) => ({ world: { ...header.world, size } });
+  const many = Array<string>(5000).fill("x");
+  test.each([
+    ["world.size y is 3000000000, wanted a whole number from 1 to 1024", world(36, 3e9, 12)],
+    ["world.size z is undefined", world(36, 36)],
+    ["world.size x is 0.5", world(0.5, 36, 12)],
+    ["world.size is 1024 x 1024 x 1024, wanted at most 67108848 voxels", world(1024, 1024, 1024)],
+    ["insight.contacts is 1000000000, wanted a whole number from 0 to 1024", { insight: { ...insight, contacts: 1e9 } }],
+    ["insight.contacts is -1", { insight: { ...insight, contacts: -1 } }],
+    ["number of insight.terms is 5000", { insight: { ...insight, terms: many } }],
+    ["number of cooldowns is 5000, wanted a whole number from 0 to 1024", { cooldowns: many }],
+    ["mechs is 10000000, wanted a whole number from 1 to 4096", { mechs: 1e7 }],
+    ["mechs is 1.5", { mechs: 1.5 }],
+    ["frame_ticks is 0", { frame_ticks: 0 }],
+    ["tick_hz is 0, wanted more than 0 and at most 1000", { tick_hz: 0 }],
+  ])("is refused by the field that is wrong: %s", (words, wrong) => {
+    expect(() => checkHeader({ ...header, ...wrong } as Header)).toThrow(words);
+  });
+
+  test("that is fine field by field cannot have a chunk laid out that no file could fill", () => {
+    const mechs = 4096;
+    const huge = { ...header, mechs, roster: Array.from({ length: mechs }, () => header.roster[0]), columns: [], tables: [], insight: { ...insight, contacts: 1024 } };
+    const record = encode({ f: 2048, c: new Uint8Array(), t: [], h: new Uint8Array(8) });
+    const head = { tick0: 0, tick1: 40 } as RecordHead;
+    expect(() => decodeChunk(checkHeader(huge), head, record)).toThrow("chunk has 2048 frames of 4096 mechs");
+  });
+
+  test("is refused where the worker takes it from a server", async () => {
+    const said: unknown[] = [];
+    vi.stubGlobal("self", { postMessage: (answer: unknown) => said.push(answer) });
+    await import("../src/workers/decode.worker");
+    const ask = (self as unknown as { onmessage: (message: unknown) => void }).onmessage;
+    ask({ data: { number: 1, call: "setHeader", args: { header: { ...header, ...world(36, 3e9, 12) } } } });
+    ask({ data: { number: 2, call: "setHeader", args: { header } } });
+    vi.unstubAllGlobals();
+    expect(said).toEqual([{ number: 1, error: expect.stringContaining("world.size y") }, { number: 2, value: null }]);
   });
 });
 

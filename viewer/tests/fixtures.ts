@@ -25,14 +25,6 @@ export interface Expected {
 export const smallFile = (): Uint8Array => new Uint8Array(readFileSync(new URL("small.ecr", FOLDER)));
 export const smallExpected = (): Expected => JSON.parse(readFileSync(new URL("small.json", FOLDER), "utf8")) as Expected;
 
-/** The golden replay, decoded. */
-export function smallReplay(): { bytes: Uint8Array; map: FileMap; header: Header; chunks: Chunk[] } {
-  const bytes = smallFile();
-  const map = scanFile(bytes);
-  const header = decodeHeader(payload(bytes, map.header));
-  return { bytes, map, header, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
-}
-
 /** What one chunk of rates.ecr says of how mechs move: integers as stored. */
 export interface Motion {
   chunk: number;
@@ -41,11 +33,21 @@ export interface Motion {
   columns: Record<string, number[]>;
 }
 
-/** The golden match of schema 2.0, decoded, and what it must say. */
-export function ratesReplay(): { header: Header; chunks: Chunk[]; expected: Motion } {
-  const bytes = new Uint8Array(readFileSync(new URL("rates.ecr", FOLDER)));
+/** A golden replay by its name, decoded. */
+function replayOf(name: string): { bytes: Uint8Array; map: FileMap; header: Header; chunks: Chunk[] } {
+  const bytes = new Uint8Array(readFileSync(new URL(name, FOLDER)));
   const map = scanFile(bytes);
   const header = decodeHeader(payload(bytes, map.header));
-  const chunks = map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head)));
-  return { header, chunks, expected: JSON.parse(readFileSync(new URL("rates.json", FOLDER), "utf8")) as Motion };
+  return { bytes, map, header, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
+}
+
+/** The golden match of schema 2.2, whose header says how far sensors reach. */
+export const reachReplay = () => replayOf("reach.ecr");
+
+/** The golden replay, decoded. */
+export const smallReplay = () => replayOf("small.ecr");
+
+/** The golden match of schema 2.0, decoded, and what it must say. */
+export function ratesReplay() {
+  return { ...replayOf("rates.ecr"), expected: JSON.parse(readFileSync(new URL("rates.json", FOLDER), "utf8")) as Motion };
 }

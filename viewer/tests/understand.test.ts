@@ -37,7 +37,7 @@ function insightReplay() {
 async function opened(): Promise<ViewerState> {
   const { header, chunks } = insightReplay();
   const none = () => Promise.reject(new Error("unused"));
-  const store = new ChunkStore((number) => Promise.resolve(chunks[number]), () => undefined);
+  const store = new ChunkStore((number) => Promise.resolve(chunks[number]));
   const index = {
     live: false, chunks: chunks.map((chunk): [number, number, number] => [chunk.tick0, chunk.tick1, 0]), outcome: null, markers: [],
     series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },

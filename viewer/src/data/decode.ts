@@ -4,13 +4,18 @@
 
 import { decode as unpack } from "@msgpack/msgpack";
 import type { ChunkRecord, FrameColumnSpec, Header, IndexRecord, IndexView, Series, TableSpec } from "../protocol.gen";
-import { INDEX_TABLES, MAX_FRAMES, MAX_MECHS, MAX_ROWS, MECH_COLUMNS, OLDEST_MAJOR, SCHEMA_MAJOR, WORLD_HEAD_BYTES } from "../protocol.gen";
+import {
+  INDEX_TABLES, MAX_EDGE, MAX_FRAMES, MAX_MECHS, MAX_NAMES, MAX_RAW_BYTES, MAX_ROWS, MECH_COLUMNS, OLDEST_MAJOR, SCHEMA_MAJOR, TICK_HZ_LIMIT,
+  WORLD_HEAD_BYTES,
+} from "../protocol.gen";
 import { decodeBlock } from "./columns";
 import { type RecordHead, inflate } from "./container";
 import type { Timeline } from "./series";
 import type { Chunk, CloudRows, Insight, EventRows, RoundRows, Rows, World } from "./replay";
 
 const LIMITS = { maxArrayLength: 2 ** 20, maxMapLength: 2 ** 16, maxStrLength: 2 ** 20 };
+const MAX_VOXELS = MAX_RAW_BYTES - WORLD_HEAD_BYTES; // of a world that a record can hold
+const MAX_TICKS = 2 ** 16 - 1; // between two frames, whose ticks are 16 bits within a chunk
 
 /** Return the map in a payload. */
 function unpackMap(data: Uint8Array): Record<string, unknown> {
@@ -19,13 +24,47 @@ function unpackMap(data: Uint8Array): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
+/** A figure of a header by which memory is laid out, and the least and most that it may be. */
+interface Bound {
+  readonly field: string;
+  readonly of: (header: Header) => unknown;
+  readonly least: number;
+  readonly most: number;
+}
+
+const count = (field: string, of: Bound["of"], least: number, most: number): Bound => ({ field, of, least, most });
+
+/** Whole numbers of every header. */
+const COUNTS: readonly Bound[] = [
+  count("mechs", (header) => header.mechs, 1, MAX_MECHS),
+  ...["x", "y", "z"].map((axis, i) => count(`world.size ${axis}`, (header) => header.world?.size?.[i], 1, MAX_EDGE)),
+  count("frame_ticks", (header) => header.frame_ticks, 1, MAX_TICKS),
+  count("number of cooldowns", (header) => header.cooldowns?.length, 0, MAX_NAMES),
+];
+
+/** And of those with policy columns. */
+const INSIGHT_COUNTS: readonly Bound[] = [
+  count("insight.contacts", (header) => header.insight?.contacts, 0, MAX_NAMES),
+  count("number of insight.actions", (header) => header.insight?.actions?.length, 0, MAX_NAMES),
+  count("number of insight.terms", (header) => header.insight?.terms?.length, 0, MAX_NAMES),
+];
+
 /** Check what a header must have before anything is laid out by it; throws in words for a user. */
 export function checkHeader(header: Header): Header {
   const major = header.schema?.[0];
   if (!(major >= OLDEST_MAJOR && major <= SCHEMA_MAJOR)) {
     throw new Error(`the replay has format ${major}, this viewer reads ${OLDEST_MAJOR} to ${SCHEMA_MAJOR}`);
   }
-  if (!(header.mechs > 0 && header.mechs <= MAX_MECHS)) throw new Error(`the replay names ${header.mechs} mechs`);
+  for (const { field, of, least, most } of header.insight ? [...COUNTS, ...INSIGHT_COUNTS] : COUNTS) {
+    const value = of(header);
+    const fits = Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
+    if (!fits) throw new Error(`the replay's header says ${field} is ${String(value)}, wanted a whole number from ${least} to ${most}`);
+  }
+  const voxels = header.world.size.reduce((product, edge) => product * edge, 1);
+  if (voxels > MAX_VOXELS) throw new Error(`the replay's header says world.size is ${header.world.size.join(" x ")}, wanted at most ${MAX_VOXELS} voxels`);
+  if (!(header.tick_hz > 0 && header.tick_hz <= TICK_HZ_LIMIT)) {
+    throw new Error(`the replay's header says tick_hz is ${header.tick_hz}, wanted more than 0 and at most ${TICK_HZ_LIMIT}`);
+  }
   if (header.roster?.length !== header.mechs) throw new Error("the replay's roster does not match its mechs");
   return header;
 }
@@ -116,15 +155,23 @@ function walkedWay(mech: Chunk["mech"], frames: number, mechs: number): Pick<Chu
   return { walked, trodden };
 }
 
+/** Entries of the column `sees`, in which eight mechs share one. */
+const seesWidth = ({ mechs }: Header) => Math.ceil(mechs / 8);
+
+/** Values of a mech in the policy columns of a frame. */
+function insightWidth(header: Header): number {
+  const { insight } = header;
+  return insight ? insight.actions.length + 1 + insight.terms.length + insight.contacts + seesWidth(header) : 0;
+}
+
 /** The policy columns of a chunk, null in a match without them. */
 function insightOf(header: Header, values: <T extends Float32Array | Float64Array>(name: string, empty: T) => T, cells: number): Insight | null {
   const { insight } = header;
   if (!insight) return null;
-  const words = Math.ceil(header.mechs / 8);
   const column = (name: string, k: number) => values(name, new Float32Array(cells * k));
   return {
     action: column("action", insight.actions.length), value: column("value", 1), reward: column("reward", insight.terms.length),
-    contact: column("contact", insight.contacts), sees: Uint8Array.from(column("sees", words)),
+    contact: column("contact", insight.contacts), sees: Uint8Array.from(column("sees", seesWidth(header))),
   };
 }
 
@@ -138,6 +185,9 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   const record = unpackMap(data) as unknown as ChunkRecord;
   const [frames, mechs] = [record.f, header.mechs];
   if (!(frames >= 1 && frames <= MAX_FRAMES)) throw new Error(`chunk has ${frames} frames`);
+  const wide = MECH_COLUMNS.length + 2 + header.cooldowns.length + insightWidth(header);
+  // every value of a column takes a byte or more, so that no chunk can hold as many; what it lacks takes room here too
+  if (frames * mechs * wide > MAX_RAW_BYTES) throw new Error(`chunk has ${frames} frames of ${mechs} mechs with ${wide} values each, wanted at most ${MAX_RAW_BYTES} in all`);
   const entities = { frame: 1, team: 2, mech: mechs };
   const columns = decodeBlock(header.columns, record.c, frames, (spec: FrameColumnSpec) => entities[spec.per] * spec.k);
   const values = <T extends Float32Array | Float64Array>(name: string, empty: T): T => {

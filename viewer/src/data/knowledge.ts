@@ -33,6 +33,11 @@ export function fogTeam(match: MatchState, fog: Fog, selected: number): number {
   return fog === "mech" && selected >= 0 ? match.header.roster[selected].team : -1;
 }
 
+/** Whether a mech may be seen and spoken of under the fog of the moment. */
+export function isShown({ shown }: Pick<MatchState, "shown">, mech: number): boolean {
+  return shown[mech] >= 0.5;
+}
+
 /** Fill `shown` with how far each mech is shown under a fog: 1 fully, 0 not at all. */
 export function shownMechs(match: MatchState, fog: Fog, selected: number, tick: number, shown: Float32Array): Float32Array {
   const team = fogTeam(match, fog, selected);

@@ -33,9 +33,11 @@ export function rebuildIndex(header: Header, heads: readonly RecordHead[], read:
     let at = 0;
     for (let frame = series.second.length > 0 ? 1 : 0; frame < chunk.frames; frame++) {
       for (; at < events.count && events.tick[at] <= chunk.tick[frame]; at++) {
-        const who = events.who[at];
-        if (MARKER_KINDS.includes(events.kind[at])) markers.push([events.tick[at], events.kind[at], who, events.whom[at]]);
-        if (events.kind[at] === EventKind.HIT && who >= 0) damage[teams[who]] += events.value[at];
+        const [who, whom] = [events.who[at], events.whom[at]];
+        if (MARKER_KINDS.includes(events.kind[at])) markers.push([events.tick[at], events.kind[at], who, whom]);
+        // what hazards do is nobody's, and what is done to friends is nothing won; hits name mechs of the roster or -1
+        const counts = events.kind[at] === EventKind.HIT && who in teams && whom in teams && teams[who] !== teams[whom];
+        if (counts) damage[teams[who]] += events.value[at];
       }
       if (chunk.tick[frame] < series.second.length * header.tick_hz) continue;
       const totals = teamTotals(chunk, frame, teams);

@@ -2,6 +2,7 @@
 // first once they take too much room.
 
 import type { Chunk } from "./replay";
+import { pauseAfter } from "./retry";
 
 export const MEMORY_BYTES = 64 * 2 ** 20; // decoded chunks kept
 const AT_ONCE = 3; // requests under way
@@ -27,22 +28,40 @@ export function chunkAt(ticks: readonly (readonly number[])[], tick: number): nu
   return low;
 }
 
+/** Why a chunk could not be had, and when it is tried again. */
+interface Failure {
+  error: Error;
+  times: number; // in a row
+  until: number; // when it is tried again [ms of the store's clock]
+}
+
 /** A ring of decoded chunks around the cursor. */
 export class ChunkStore {
   private chunks = new Map<number, Chunk>();
   private pending = new Set<number>();
-  private failed = new Map<number, Error>();
+  private failed = new Map<number, Failure>();
   private here = 0; // chunk of the cursor
+  private wanted: readonly number[] = []; // chunks that the cursor needs, as it last said
 
   constructor(
     private readonly fetchChunk: (number: number) => Promise<Chunk>,
-    private readonly onChange: (number: number, error: Error | null) => void,
     private readonly budget: number = MEMORY_BYTES,
+    private readonly now: () => number = () => performance.now(),
   ) {}
 
   /** The chunk if it is in memory. */
   get(number: number): Chunk | undefined {
     return this.chunks.get(number);
+  }
+
+  /** Whether a chunk that the cursor needs is not in memory yet; one that failed is not to be waited for. */
+  coming(number: number): boolean {
+    return this.wanted.includes(number) && !this.chunks.has(number) && !this.failed.has(number);
+  }
+
+  /** Why a chunk could not be had the last time, until it is here. */
+  failure(number: number): Error | undefined {
+    return this.failed.get(number)?.error;
   }
 
   /** Numbers of the chunks in memory. */
@@ -53,31 +72,38 @@ export class ChunkStore {
   /** Fetch what the cursor at chunk `here` needs next. */
   want(here: number, count: number, direction: 1 | -1): void {
     this.here = here;
-    for (const number of wantedChunks(here, count, direction)) {
+    this.wanted = wantedChunks(here, count, direction);
+    for (const number of this.wanted) {
       if (this.pending.size >= AT_ONCE) return;
-      if (this.chunks.has(number) || this.pending.has(number) || this.failed.has(number)) continue;
+      if (this.chunks.has(number) || this.pending.has(number) || this.rests(number)) continue;
       this.pending.add(number);
       this.fetchChunk(number).then(
         (chunk) => this.settle(number, chunk),
-        (error: Error) => {
-          this.pending.delete(number);
-          this.failed.set(number, error);
-          this.onChange(number, error);
-        },
+        (error: Error) => this.fail(number, error),
       );
     }
   }
 
-  /** Forget failures, so that they are tried again. */
+  /** Try again at once what failed. */
   retry(): void {
-    this.failed.clear();
+    for (const failure of this.failed.values()) Object.assign(failure, { times: 0, until: 0 });
+  }
+
+  private rests(number: number): boolean {
+    return (this.failed.get(number)?.until ?? 0) > this.now();
+  }
+
+  private fail(number: number, error: Error): void {
+    this.pending.delete(number);
+    const times = (this.failed.get(number)?.times ?? 0) + 1;
+    this.failed.set(number, { error, times, until: this.now() + pauseAfter(times) });
   }
 
   private settle(number: number, chunk: Chunk): void {
     this.pending.delete(number);
+    this.failed.delete(number);
     this.chunks.set(number, chunk);
     this.evict();
-    this.onChange(number, null);
   }
 
   private evict(): void {

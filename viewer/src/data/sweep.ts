@@ -3,6 +3,7 @@
 
 import { EventKind, MechFlag } from "../protocol.gen";
 import type { Chunk } from "./replay";
+import { pauseAfter } from "./retry";
 
 const AT_ONCE = 8; // requests under way
 const REACH = 1; // a mech is present this far around its middle [vox]
@@ -38,10 +39,11 @@ export class Sweep {
   private drawn = 0; // chunks that the curves hold
   private early = new Map<number, Chunk>(); // chunks that came before their turn
   private pending = new Set<number>();
-  private failed = false;
+  private failures = 0; // in a row
+  private until = 0; // nothing is asked for before [ms of its clock]
   private wish: [count: number, grids: boolean, mech: number] = [0, false, -1];
 
-  constructor(private readonly fetchChunk: (number: number) => Promise<Chunk>, private readonly about: Swept) {
+  constructor(private readonly fetchChunk: (number: number) => Promise<Chunk>, private readonly about: Swept, private readonly now: () => number = () => performance.now()) {
     const [x, y] = about.size;
     this.presence = new Float32Array(x * y);
     this.damage = new Float32Array(x * y);
@@ -52,12 +54,12 @@ export class Sweep {
     this.wish = [count, grids, mech];
     if (mech >= 0 && this.curves?.mech !== mech) this.begin(mech);
     const next = Math.min(grids ? this.summed : count, mech >= 0 ? this.drawn : count);
-    for (let number = next; number < Math.min(count, next + AT_ONCE) && !this.failed; number++) {
+    for (let number = next; number < Math.min(count, next + AT_ONCE) && this.now() >= this.until; number++) {
       if (this.pending.size >= AT_ONCE || this.pending.has(number) || this.early.has(number)) continue;
       this.pending.add(number);
       this.fetchChunk(number).then(
         (chunk) => this.take(number, chunk),
-        () => (this.failed = true), // the player says what is wrong with a chunk when it comes there
+        () => this.fail(), // the player says what is wrong with a chunk when it comes there
       ).finally(() => {
         this.pending.delete(number);
         this.want(...this.wish); // on with it, however rarely the picture is drawn
@@ -65,9 +67,15 @@ export class Sweep {
     }
   }
 
-  /** Try again what failed, such as the end of a live match. */
+  /** Try again at once what failed, such as the end of a live match. */
   retry(): void {
-    this.failed = false;
+    this.failures = 0;
+    this.until = 0;
+  }
+
+  /** Ask for nothing for a while; requests that fail together have failed once. */
+  private fail(): void {
+    if (this.now() >= this.until) this.until = this.now() + pauseAfter(++this.failures);
   }
 
   /** Read no further. */
@@ -83,6 +91,7 @@ export class Sweep {
   }
 
   private take(number: number, chunk: Chunk): void {
+    this.failures = 0;
     this.early.set(number, chunk);
     for (const [at, held] of [...this.early].sort((a, b) => a[0] - b[0])) {
       if (at === this.summed) this.sum(held);

@@ -22,8 +22,9 @@ export function endText(match: LeagueMatch): string {
   return `${ENDS[match.reason] ?? match.reason.replaceAll("_", " ")}${length}`;
 }
 
-/** Make a list's children those wanted, in their order, touching only those that come and go. */
+/** Make a list's children those wanted, in their order, touching only those that come and go; the focus stays where it is. */
 export function replaceChanged(list: Element, wanted: readonly Element[]): void {
+  const held = document.activeElement;
   const kept = new Set(wanted);
   for (const child of [...list.children]) if (!kept.has(child)) child.remove();
   let at = list.firstElementChild;
@@ -31,6 +32,8 @@ export function replaceChanged(list: Element, wanted: readonly Element[]): void 
     if (child === at) at = at.nextElementSibling;
     else list.insertBefore(child, at);
   }
+  // an element that is moved loses it
+  if (held instanceof HTMLElement && held !== document.activeElement && list.contains(held)) held.focus({ preventScroll: true });
 }
 
 /** A match in the list, as it is drawn for the chosen entry. */
@@ -124,7 +127,8 @@ function nameIn(bouts: readonly LeagueMatch[], id: string): string | undefined {
   return one && (one.blue === id ? one.blue_name : one.red_name);
 }
 
-function fill(select: HTMLSelectElement, none: string, options: readonly (readonly [string, string])[], chosen: string): void {
+/** Make the options of a menu those wanted, after one for all. */
+export function fill(select: HTMLSelectElement, none: string, options: readonly (readonly [string, string])[], chosen: string): void {
   const wanted = [["", none] as const, ...options];
   const said = JSON.stringify(wanted);
   if (select.dataset.options !== said) {

@@ -3,12 +3,14 @@
 import uPlot from "uplot";
 import { TEAMS } from "../palette";
 import type { Series } from "../protocol.gen";
+import { el } from "./dom";
 
 /** Which pair of curves. */
 export type CurveName = "score" | "hp" | "alive" | "damage";
 
 const FONT = '11px "Inter Variable", system-ui, sans-serif';
 const INK = "#a9b6c4";
+const NOTHING: Series = { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] };
 const GRID = { stroke: "rgba(160, 180, 200, 0.12)", width: 1 };
 
 /** Values of a pair of curves; damage adds up over time. */
@@ -32,31 +34,41 @@ export function jumpOnClick(plot: uPlot, onJump: (seconds: number) => void): voi
   plot.over.addEventListener("click", (event) => onJump(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x")));
 }
 
-function lines(fill: boolean): uPlot.Series[] {
-  return [
-    {},
-    ...TEAMS.map((team, t) => ({
-      label: team.label, stroke: team.css, width: 1.5, fill: fill ? `${team.css}22` : undefined, points: { show: false }, dash: t === 1 ? [6, 3] : undefined,
-    })),
-  ];
+const RED_DASH = [6, 3]; // tells the teams' lines apart without their colours
+
+/** A line for each team. */
+function lines(look: Partial<uPlot.Series>, filled = false): uPlot.Series[] {
+  return TEAMS.map((team, t) => ({
+    label: team.label, stroke: team.css, width: 1.5, fill: filled ? `${team.css}26` : undefined, points: { show: false }, dash: t === 1 ? RED_DASH : undefined, ...look,
+  }));
 }
 
-/** Curves behind the scrub bar: no axes, no legend. */
+/** The pairs of curves behind the scrub bar, each on a scale of its own. */
+export const BACKDROP = [{ name: "score", label: "score" }, { name: "alive", label: "standing" }] as const;
+
+/** Values of the curves behind the scrub bar: seconds, then the teams' of each pair. */
+export function backdropData(series: Series): number[][] {
+  return [series.second, ...BACKDROP.flatMap(({ name }) => series[name])];
+}
+
+/** Curves behind the scrub bar: no axes, but a key that says which are which. */
 export function makeBackdrop(host: HTMLElement): (series: Series, seconds: number) => void {
+  const upTo = (room: number) => ({ range: (_: uPlot, _low: number, high: number): [number, number] => [0, Math.max(1, high) * room] });
   const plot = new uPlot(
     {
-      width: 100, height: 40, padding: [2, 0, 0, 0], legend: { show: false }, cursor: { show: false }, series: lines(true),
-      axes: [{ show: false }, { show: false }], scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), Math.max(1, high) * 1.08] } },
+      width: 100, height: 40, padding: [2, 0, 0, 0], legend: { show: false }, cursor: { show: false }, axes: [{ show: false }, { show: false }],
+      // how many stand changes by steps
+      series: [{}, ...lines({ scale: "score" }, true), ...lines({ scale: "alive", width: 1, paths: uPlot.paths.stepped?.({ align: 1 }) })],
+      scales: { x: { time: false }, score: upTo(1.08), alive: upTo(1.2) },
     },
-    [[], [], []],
+    backdropData(NOTHING) as uPlot.AlignedData,
     host,
   );
-  let most = 0;
+  host.append(el("div", { class: "backdrop-key" }, BACKDROP.map(({ name, label }) => el("span", { class: `key-${name}`, text: label }))));
   new ResizeObserver(() => plot.setSize({ width: Math.max(10, host.clientWidth), height: Math.max(10, host.clientHeight) })).observe(host);
   return (series, seconds) => {
-    most = Math.max(1, seconds);
-    plot.setData(values(series, "hp"), false);
-    plot.setScale("x", { min: 0, max: most });
+    plot.setData(backdropData(series) as uPlot.AlignedData, false);
+    plot.setScale("x", { min: 0, max: Math.max(1, seconds) });
   };
 }
 
@@ -67,7 +79,7 @@ export class Chart {
   constructor(readonly name: CurveName, title: string, host: HTMLElement, onJump: (seconds: number) => void) {
     this.plot = new uPlot(
       {
-        title, width: 300, height: 120, legend: { show: false }, series: lines(false), padding: [6, 10, 0, 0],
+        title, width: 300, height: 120, legend: { show: false }, series: [{}, ...lines({})], padding: [6, 10, 0, 0],
         axes: chartAxes(),
         scales: { x: { time: false } },
         cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false }, sync: { key: "match" } },

@@ -35,6 +35,13 @@ export function button(label: string, content: Child, onclick: () => void, class
   return el("button", { class: className, title: label, aria: { label }, attributes: { type: "button" }, onclick }, [content]);
 }
 
+/** Change a button's label if it differs. */
+export function setLabel(button: HTMLElement, label: string): void {
+  if (button.title === label) return;
+  button.title = label;
+  button.setAttribute("aria-label", label);
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Make an icon of strokes in a 24 by 24 box. */

@@ -1,7 +1,8 @@
 // The feed of the last events at the lower left, drawn from the markers before the cursor, so that it is right after any
-// jump; and the same spoken for screen readers while the match plays forward.
+// jump; and those that the cursor comes to, spoken for screen readers.
 
-import { EventKind } from "../protocol.gen";
+import * as control from "../control";
+import { EventKind, type Header } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { type Marker, clockText } from "../timeline";
 import { el } from "./dom";
@@ -9,7 +10,7 @@ import { markerText, mechName } from "./words";
 
 const SHOWN = 6; // events at once
 const SHOWN_S = 14; // how long an event stays [s]
-const SPEAK_MS = 1200; // least time between two spoken events
+const SPEAK_MS = 1200; // least time after what was spoken before
 
 /** One line: an event, and how often it happened in a row. */
 interface Line extends Marker {
@@ -27,12 +28,16 @@ export function joined(markers: readonly Marker[]): Line[] {
   return lines;
 }
 
+/** A line in a sentence. */
+function lineText(header: Header, line: Line): string {
+  return `${markerText(header, line)}${line.times > 1 ? `, ${line.times} times` : ""}`;
+}
+
 /** The feed. */
 export class Feed {
   readonly root = el("section", { class: "feed", aria: { label: "Events" } });
   readonly spoken = el("div", { class: "unseen", aria: { live: "polite", relevant: "additions" } });
   private shown = "";
-  private saidTick = -1;
   private saidAt = 0;
 
   update(state: ViewerState, match: MatchState): void {
@@ -43,7 +48,7 @@ export class Feed {
       this.shown = key;
       this.root.replaceChildren(...recent.map((marker) => this.line(match, marker)));
     }
-    this.speak(state, match, recent.at(-1));
+    this.speak(state, match);
   }
 
   private line(match: MatchState, marker: Line): HTMLElement {
@@ -58,11 +63,10 @@ export class Feed {
     return el("p", { class: "feed-line" }, [time, name(marker.who), el("span", { class: "verb", text: `${verb}${times}` })]);
   }
 
-  private speak(state: ViewerState, match: MatchState, last: Marker | undefined): void {
+  private speak(state: ViewerState, match: MatchState): void {
     const now = performance.now();
-    if (!last || !state.playing || state.speed <= 0 || last.tick === this.saidTick || now - this.saidAt < SPEAK_MS) return;
-    this.saidTick = last.tick;
+    if (state.unspoken.length === 0 || now - this.saidAt < SPEAK_MS) return;
     this.saidAt = now;
-    this.spoken.textContent = markerText(match.header, last);
+    this.spoken.replaceChildren(...joined(control.takeUnspoken(state)).map((line) => el("p", { text: lineText(match.header, line) })));
   }
 }

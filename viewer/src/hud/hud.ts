@@ -13,7 +13,7 @@ import { Banner, ChartPanel, HelpPanel, TablePanel } from "./panels";
 import { PilotPanel } from "./pilot";
 import { Roster } from "./roster";
 import { ScoreBar } from "./score";
-import { SharePanel, type Shown } from "./share";
+import { type Addresses, SharePanel, type Shown } from "./share";
 import { TimelineBar } from "./timeline_bar";
 import { mechName, sideName } from "./words";
 
@@ -45,7 +45,7 @@ export class Hud {
   private slowAt = 0;
   private shown: MatchState | null = null;
 
-  constructor(private readonly state: ViewerState, table: readonly KeyRow[], toList: () => void, quality: () => string, shown: Shown, fileUrl: (id: string) => string) {
+  constructor(private readonly state: ViewerState, table: readonly KeyRow[], toList: () => void, quality: () => string, shown: Shown, addresses: Addresses) {
     this.rosters = [new Roster(0, state), new Roster(1, state)];
     this.timeline = new TimelineBar(state);
     this.help = new HelpPanel(state, table, quality);
@@ -62,10 +62,10 @@ export class Hud {
     };
     this.pilot = new PilotPanel(state);
     this.minimap = new Minimap(state);
-    this.share = new SharePanel(state, shown, fileUrl);
+    this.share = new SharePanel(state, shown, addresses);
     this.fog = button("Fog of war (G)", icon(ICONS.fog), () => control.cycleFog(state));
     this.layer = button("On the ground (H)", icon(ICONS.layer), () => control.cycleLayer(state));
-    this.links = button("Lines between mechs (X)", icon(ICONS.links), () => (state.showLinks = !state.showLinks));
+    this.links = button("Lines between mechs, and how far radar and ECM reach (X)", icon(ICONS.links), () => (state.showLinks = !state.showLinks));
     this.timeline.views.append(...Object.values(this.cameras), el("hr"), this.fog, this.layer, this.links);
     const tools = el("nav", { class: "tools", aria: { label: "View" } }, [
       button("Curves of the mech (U)", icon(ICONS.pilot), () => { control.pickAny(state); state.showPilot = !state.showPilot; }),
@@ -108,6 +108,11 @@ export class Hud {
     this.inspector.update(this.state, match);
     // before its first moment is here nothing is known of a mech but its name and class
     if (!Number.isNaN(match.poses.tick)) for (const roster of this.rosters) roster.update(match);
+  }
+
+  /** No match is shown any more. */
+  leave(): void {
+    this.share.leave();
   }
 
   /** Say what the picture is cut down to and what lies over the ground. */

@@ -2,8 +2,9 @@
 // sees. A click looks there.
 
 import * as control from "../control";
+import { reachesOf } from "../data/sensing";
 import { cellIndex } from "../spaces";
-import { LOOKS, type Look, TEAMS } from "../palette";
+import { LOOKS, type Look, REACHES, TEAMS } from "../palette";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el } from "./dom";
@@ -55,6 +56,7 @@ export class Minimap {
     brush.restore();
     this.drawZone(brush, match, scale);
     this.drawCamera(brush, match, scale);
+    if (this.state.showLinks) this.drawReaches(brush, match, scale);
     this.drawMechs(brush, match, scale);
   }
 
@@ -87,6 +89,23 @@ export class Minimap {
     brush.fillStyle = "rgba(255, 214, 120, 0.14)";
     brush.fill();
     brush.stroke();
+  }
+
+  /** How far radar, ECM and ECCM reach, as in the picture. */
+  private drawReaches(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
+    const { poses } = match;
+    if (Number.isNaN(poses.tick)) return;
+    brush.save();
+    for (const { mech, kind, radius } of reachesOf(match, this.state.selected)) {
+      const { colour, dash, gap } = REACHES[kind];
+      brush.beginPath();
+      brush.arc(poses.x[mech], poses.y[mech], radius, 0, 2 * Math.PI);
+      brush.setLineDash(gap > 0 ? [dash * (1 - gap), dash * gap] : []);
+      brush.lineWidth = 1 / scale;
+      brush.strokeStyle = `#${colour.toString(16).padStart(6, "0")}`;
+      brush.stroke();
+    }
+    brush.restore();
   }
 
   private drawCamera(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {

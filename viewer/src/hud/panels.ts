@@ -2,12 +2,12 @@
 
 import * as control from "../control";
 import type { KeyRow } from "../input";
-import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { TIER_NAMES } from "../render/quality";
 import { Chart } from "./curves";
 import { ICONS, button, el, icon, setText } from "./dom";
-import { className, mechName, outcomeText, sideName, stateText } from "./words";
+import { GAUGES, rowOf } from "./figures";
+import { outcomeText } from "./words";
 
 /** A panel with a title and a button that closes it. */
 function frame(name: string, title: string, onClose: () => void): { root: HTMLElement; body: HTMLElement } {
@@ -78,7 +78,7 @@ export class ChartPanel {
   }
 }
 
-const HEADS = ["Mech", "Class", "Team", "State", "Body", "Legs", "Heat", "Stability", "Place"];
+const HEADS = ["Mech", "Class", "Team", "State", ...GAUGES, "Place"];
 const TABLE_MS = 250; // how often the open table is written
 
 /** All mechs in words, instead of the picture. */
@@ -104,15 +104,7 @@ export class TablePanel {
     while (this.rows.children.length > present.length) this.rows.lastElementChild?.remove();
     while (this.rows.children.length < present.length) this.rows.append(el("tr", {}, HEADS.map(() => el("td"))));
     present.forEach((mech, i) => {
-      const spec = header.chassis[header.roster[mech].chassis];
-      const alive = (poses.flags[mech] & MechFlag.ALIVE) !== 0;
-      const of = (value: number, most: number | undefined) => (alive ? `${Math.max(0, Math.round(value))} / ${Math.round(most ?? 0)}` : "–");
-      const cells = [
-        mechName(header, mech), className(header, mech), sideName(header, header.roster[mech].team), stateText(poses.flags[mech]) || "ready",
-        of(poses.hp[mech], spec?.hp), of(poses.legHp[mech], spec?.leg_hp), of(poses.heat[mech], spec?.heat_cap), of(poses.stability[mech], 100),
-        `${poses.x[mech].toFixed(0)}, ${poses.y[mech].toFixed(0)}, ${poses.z[mech].toFixed(0)}`,
-      ];
-      cells.forEach((text, k) => setText(this.rows.children[i].children[k], text));
+      rowOf(match, mech).forEach((text, k) => setText(this.rows.children[i].children[k], text));
     });
   }
 }

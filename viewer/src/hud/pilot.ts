@@ -36,6 +36,7 @@ class PilotChart {
 
   constructor(private readonly row: Row, private readonly jump: (seconds: number) => void) {
     this.root.setAttribute("aria-label", row.title);
+    new ResizeObserver(() => this.plot?.setSize(this.size)).observe(this.root);
   }
 
   /** Draw the curves. */
@@ -57,11 +58,15 @@ class PilotChart {
     if (this.plot) this.plot.setCursor({ left: this.plot.valToPos(seconds, "x"), top: 10 }, false);
   }
 
+  private get size(): { width: number; height: number } {
+    return { width: Math.max(200, this.root.clientWidth), height: HEIGHT };
+  }
+
   private build(names: readonly string[]): void {
     this.plot?.destroy();
     const plot = new uPlot(
       {
-        title: this.row.title, width: Math.max(200, this.root.clientWidth), height: HEIGHT, padding: [6, 10, 0, 0],
+        title: this.row.title, ...this.size, padding: [6, 10, 0, 0],
         series: [{ label: "time", value: (_, value) => (value === null ? "" : `${value.toFixed(1)} s`) }, ...names.map((label, k) => ({
           label: label.replace(/_/g, " "), stroke: COLOURS[k % COLOURS.length], width: 1.4, points: { show: false },
           value: (_: uPlot, value: number | null) => (value === null ? "" : value.toFixed(2)),
@@ -73,7 +78,6 @@ class PilotChart {
       this.root,
     );
     jumpOnClick(plot, this.jump);
-    new ResizeObserver(() => plot.setSize({ width: Math.max(200, this.root.clientWidth), height: HEIGHT })).observe(this.root);
     this.plot = plot;
   }
 }

@@ -2,15 +2,18 @@
 // by the world's address.
 
 import type { Api } from "../client";
+import { Kept } from "../data/kept";
 import { decodeWorker } from "../data/source";
 import type { Picture } from "../data/thumbnail";
 import type { WorkerLink } from "../workers/link";
 import type { DecodeCalls } from "../workers/messages";
 
+const KEPT = 64; // pictures
+
 /** Paints maps onto canvases. */
 export class Thumbnails {
   private worker: WorkerLink<DecodeCalls> | null = null;
-  private pictures = new Map<string, Promise<Picture>>();
+  private readonly pictures = new Kept<Picture>(KEPT);
   private queue: { canvas: HTMLCanvasElement; id: string }[] = [];
   private busy = false;
   private readonly watcher = new IntersectionObserver((entries) => {
@@ -43,21 +46,18 @@ export class Thumbnails {
   }
 
   private async paint(canvas: HTMLCanvasElement, id: string): Promise<void> {
-    if (!canvas.isConnected) return;
+    if (!canvas.isConnected) return this.watcher.observe(canvas); // when it is seen again
     const { header } = await this.api.match(id);
     const { sha256, size } = header.world;
-    let picture = this.pictures.get(sha256);
-    if (!picture) {
-      picture = this.api.world(sha256).then((bytes) => {
-        this.worker ??= decodeWorker();
-        return this.worker.ask("picture", { bytes, size, materials: header.materials }, [bytes]);
-      });
-      this.pictures.set(sha256, picture);
-    }
-    const { width, height, pixels } = await picture;
+    const { width, height, pixels } = await this.pictures.get(sha256, async () => {
+      const bytes = await this.api.world(sha256);
+      this.worker ??= decodeWorker();
+      return this.worker.ask("picture", { bytes, size, materials: header.materials }, [bytes]);
+    });
     canvas.width = width;
     canvas.height = height;
     canvas.getContext("2d")?.putImageData(new ImageData(pixels, width, height), 0, 0);
+    canvas.classList.remove("missing");
     canvas.classList.add("painted");
   }
 }

@@ -3,10 +3,10 @@
 
 import * as control from "../control";
 import { EventKind } from "../protocol.gen";
-import type { MatchState, ViewerState } from "../state";
-import { type Marker, SPEEDS, clockText } from "../timeline";
+import { type MatchState, type ViewerState, inCatalogue } from "../state";
+import { LIVE, type Marker, SPEEDS, clockText, liveText } from "../timeline";
 import { makeBackdrop } from "./curves";
-import { ICONS, button, el, icon, setText } from "./dom";
+import { ICONS, button, el, icon, setLabel, setText } from "./dom";
 import { markerText } from "./words";
 
 /** Lanes of the scrub bar, from the top. */
@@ -20,6 +20,7 @@ const NEAR_S = 0.8; // a marker this near to the pointer is named [s]
 /** The bar. */
 export class TimelineBar {
   private readonly play = button("Play or hold (Space)", icon(ICONS.play), () => control.togglePlay(this.state), "button play");
+  private readonly turn = button("Play backward (R)", icon(ICONS.reverse), () => control.reverse(this.state));
   private readonly live = button("Go live (End)", "LIVE", () => control.goLive(this.state), "button live");
   private readonly speed = el("select", { class: "speed", aria: { label: "Speed" } }, SPEEDS.map((speed) => el("option", { text: `${speed}×`, attributes: { value: String(speed) } })));
   private readonly now = el("span", { class: "time-now" });
@@ -51,7 +52,7 @@ export class TimelineBar {
       el("div", { class: "controls" }, [
         act("Previous event (P)", ICONS.previous, () => control.jumpToMarker(state, -1)),
         act("Frame back (←)", ICONS.stepBack, () => control.stepFrames(state, -1)),
-        act("Play backward (R)", ICONS.reverse, () => control.setSpeed(state, -Math.abs(state.speed))),
+        this.turn,
         this.play,
         act("Frame on (→)", ICONS.stepOn, () => control.stepFrames(state, 1)),
         act("Next event (N)", ICONS.next, () => control.jumpToMarker(state, 1)),
@@ -66,6 +67,9 @@ export class TimelineBar {
     ]);
     this.speed.addEventListener("change", () => control.setSpeed(state, Number(this.speed.value)));
     this.slider.addEventListener("input", () => control.seek(state, Number(this.slider.value)));
+    // after the pointer the keys are the player's again; who came to the slider by keys keeps them
+    const release = () => this.slider.blur();
+    this.slider.addEventListener("pointerdown", () => window.addEventListener("pointerup", release, { once: true }));
     this.track.addEventListener("pointermove", (event) => this.hover(event));
     this.track.addEventListener("pointerleave", () => this.tip.classList.remove("shown"));
   }
@@ -114,6 +118,7 @@ export class TimelineBar {
     const path = this.play.querySelector("path");
     if (path && path.getAttribute("d") !== shape) path.setAttribute("d", shape);
     this.play.classList.toggle("backward", playing && speed < 0);
+    setLabel(this.turn, speed < 0 ? "Play forward (R)" : "Play backward (R)");
     if (document.activeElement !== this.speed && this.speed.value !== String(speed)) this.speed.value = String(speed);
   }
 
@@ -129,13 +134,13 @@ export class TimelineBar {
 
   private showLive(match: MatchState): void {
     const { state } = this;
-    this.newest.hidden = match.id === "file";
+    this.newest.hidden = !inCatalogue(match);
     this.newest.setAttribute("aria-pressed", String(state.followNewest));
     this.live.hidden = !match.index.live;
     if (!match.index.live) return;
-    this.live.classList.toggle("on", state.following);
-    const behind = control.secondsBehind(state);
-    setText(this.live, state.following ? "LIVE" : `${Math.max(0, behind).toFixed(0)} s behind`);
+    const words = liveText(control.secondsBehind(state), state.following);
+    this.live.classList.toggle("on", words === LIVE);
+    setText(this.live, words);
   }
 
   private showLoaded(match: MatchState, last: number): void {

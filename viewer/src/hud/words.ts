@@ -1,7 +1,9 @@
 // What the panels say: mechs by name, events in a sentence, results in words. Pure.
 
-import { WEAPONS } from "../palette";
+import { emissionOf } from "../data/sensing";
+import { REACHES, WEAPONS } from "../palette";
 import { EventKind, type Header, MechFlag, type Outcome, WEAPON_NAMES, type WeaponName } from "../protocol.gen";
+import type { ViewerState } from "../state";
 import type { Marker } from "../timeline";
 
 /** Name of a mech, e.g. "B1"; what has none is a hazard. */
@@ -53,22 +55,40 @@ export function markerText(header: Header, marker: Marker): string {
   }
 }
 
-/** What state a mech is in, in a word. */
-export function stateText(flags: number): string {
-  if (!(flags & MechFlag.ALIVE)) return "destroyed";
-  if (flags & MechFlag.FALLEN) return "down";
-  if (flags & MechFlag.SHUTDOWN) return "shut down";
-  if (flags & MechFlag.LEGGED) return "legged";
-  if (flags & MechFlag.SUPPRESSED) return "suppressed";
-  if (flags & MechFlag.PAINTED) return "painted";
-  if (flags & MechFlag.VENT) return "venting";
-  return "";
+/** States of the living, the gravest first. */
+const STATES: readonly [MechFlag, string][] = [
+  [MechFlag.FALLEN, "down"], [MechFlag.SHUTDOWN, "shut down"], [MechFlag.LEGGED, "legged"], [MechFlag.SUPPRESSED, "suppressed"],
+  [MechFlag.PAINTED, "painted"], [MechFlag.VENT, "venting"],
+];
+
+/** The gravest of a mech's states and what it emits, as words. */
+function stateWords(flags: number): string[] {
+  if (!(flags & MechFlag.ALIVE)) return ["destroyed"];
+  const grave = STATES.find(([flag]) => flags & flag)?.[1];
+  const emits = emissionOf(flags);
+  return [...(grave ? [grave] : []), ...(emits ? [REACHES[emits].label] : [])];
 }
 
-/** The same, and whether it stands in smoke; a wreck in smoke is but a wreck. */
+/** What state a mech is in, in a word. */
+export function stateText(flags: number): string {
+  return stateWords(flags)[0] ?? "";
+}
+
+/** The same, what it emits, and whether it stands in smoke; a wreck in smoke is but a wreck. */
 export function conditionText(flags: number, hidden: boolean): string {
-  const words = [stateText(flags), hidden && flags & MechFlag.ALIVE ? "in smoke" : ""];
-  return words.filter((word) => word !== "").join(" · ");
+  return [...stateWords(flags), ...(hidden && flags & MechFlag.ALIVE ? ["in smoke"] : [])].join(" · ");
+}
+
+/** What went wrong, as a sentence begins. */
+export function errorText(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** What is wrong: with what was asked for, else with the chunk under the cursor; "" for nothing. */
+export function problemText({ problem, match }: ViewerState): string {
+  const lost = match?.store.failure(match.chunkNumber);
+  return problem === "" && lost ? `Chunk ${match?.chunkNumber} cannot be shown: ${errorText(lost)}` : problem;
 }
 
 /** How a match ended, in a word or two. */

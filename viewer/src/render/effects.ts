@@ -2,6 +2,7 @@
 // backward show the same. An effect is a row in EFFECTS; rounds in flight and wrecks are drawn from their own records.
 
 import { Vector3 } from "three";
+import { isShown } from "../data/knowledge";
 import type { Chunk } from "../data/replay";
 import { firstAfter } from "../data/replay";
 import { type Tally, findTallies, tallyAt } from "../data/tallies";
@@ -37,8 +38,8 @@ export interface Brushes {
 interface Moment {
   age: number; // time since the event [s]
   seed: number; // repeatable randomness of this event
-  who: Place | null; // the doer at the time of the event
-  whom: Place | null; // the other one
+  who: Place | null; // the doer at the time of the event, null where it is not shown
+  whom: Place | null; // the other one, likewise
   whomHeight: number; // height of its box [vox]
   at: Vector3; // where the event says it was, in world space
   muzzle: Vector3; // of the doer, in world space
@@ -140,7 +141,7 @@ const EFFECTS: Record<EventKind, Effect | null> = {
     if (m.who && m.whom && m.weapon) shot(brushes, m.muzzle, middle(m.whom, target), m.weapon, m.age, m.seed);
   },
   [EventKind.LAUNCH]: (m, brushes) => {
-    if (!m.weapon) return;
+    if (!m.who || !m.weapon) return;
     sparks(brushes, m.muzzle, 0.45 + m.weapon.blast * 0.35, m.weapon.colour, m.age, 0.16, m.seed);
     if (m.weapon.trail > 0) dust(brushes, m.muzzle.x, m.muzzle.y - 0.4, m.muzzle.z, 0.6, m.age, 0.9, m.seed);
   },
@@ -151,13 +152,12 @@ const EFFECTS: Record<EventKind, Effect | null> = {
     dust(brushes, m.at.x, m.at.y - 0.3, m.at.z, 0.5 + radius * 0.4, m.age, 1.1, m.seed);
   },
   [EventKind.AMS]: (m, brushes) => {
-    if (!m.who) return;
     const { colour, width, linger, blast, astray } = POINT_DEFENCE;
     const left = 1 - m.age / linger;
-    target.copy(m.at);
-    // a miss goes past the missile
-    if (!m.stopped) target.lerpVectors(m.muzzle, m.at, 1.3).y += astray * (scatter(m.seed, 2) - 0.3);
-    if (left > 0) {
+    if (m.who && left > 0) {
+      target.copy(m.at);
+      // a miss goes past the missile
+      if (!m.stopped) target.lerpVectors(m.muzzle, m.at, 1.3).y += astray * (scatter(m.seed, 2) - 0.3);
       brushes.beams.add(m.muzzle, target, BeamKind.TRACER, width * (0.5 + 0.5 * left), colour, left);
       brushes.sprites.add(m.muzzle.x, m.muzzle.y, m.muzzle.z, 0.5 * left + 0.1, SpriteKind.GLOW, colour, left);
     }
@@ -193,14 +193,17 @@ export class Effects {
     this.hits = new Float64Array(header.mechs);
   }
 
-  /** Draw what the given chunks say of the time just before `tick`; `shown` is how far each mech is drawn. */
-  draw(chunks: readonly Chunk[], tick: number, shown: Float32Array): void {
+  /**
+   * Draw what the given chunks say of the time just before `tick`. Of mechs that are not `shown` nothing is drawn that would
+   * tell where they are; `drawn` is how far each is in the picture.
+   */
+  draw(chunks: readonly Chunk[], tick: number, shown: Float32Array, drawn: Float32Array): void {
     this.hits.fill(Infinity);
     for (const chunk of chunks) {
       const { events } = chunk;
       const first = firstAfter(events.tick, tick - WINDOW_S * this.header.tick_hz);
-      for (let i = first; i < events.count && events.tick[i] <= tick; i++) this.drawEvent(chunk, i, tick);
-      this.drawNumbers(chunk, tick, shown);
+      for (let i = first; i < events.count && events.tick[i] <= tick; i++) this.drawEvent(chunk, i, tick, shown);
+      this.drawNumbers(chunk, tick, drawn);
     }
   }
 
@@ -217,7 +220,7 @@ export class Effects {
     }
   }
 
-  private drawEvent(chunk: Chunk, i: number, tick: number): void {
+  private drawEvent(chunk: Chunk, i: number, tick: number, shown: Float32Array): void {
     const { events } = chunk;
     const kind: EventKind = events.kind[i];
     const effect = EFFECTS[kind];
@@ -226,7 +229,7 @@ export class Effects {
     const [who, whom] = [events.who[i], events.whom[i]];
     const name = this.header.weapons[events.weapon[i]]?.name as WeaponName | undefined;
     if (kind === EventKind.HIT && whom >= 0) this.hits[whom] = Math.min(this.hits[whom], age);
-    const placeOf = (mech: number) => (mech >= 0 ? sampleOne(chunk, mech, events.tick[i], this.header.tick_hz) : null);
+    const placeOf = (mech: number) => (mech >= 0 && isShown({ shown }, mech) ? sampleOne(chunk, mech, events.tick[i], this.header.tick_hz) : null);
     const doer = placeOf(who);
     const muzzle = new Vector3();
     if (doer) this.mechs.muzzle(who, doer.x, doer.y, doer.z, doer.yaw, muzzle);

@@ -3,6 +3,9 @@
 
 import { Raycaster, Vector2, Vector3 } from "three";
 import { cloudsAt } from "../data/clouds";
+import { isShown } from "../data/knowledge";
+import { reachesOf } from "../data/sensing";
+import { heightsOf } from "../data/sight";
 import { floorsOf, wayFrom, waysTo } from "../data/ways";
 import type { Chunk } from "../data/replay";
 import { lookTable } from "../data/looks";
@@ -21,6 +24,7 @@ import { DamageNumbers } from "./numbers";
 import { SoftShadows } from "./plain_mechs";
 import { Beams, Sprites } from "./quads";
 import type { Tier } from "./quality";
+import { Reaches } from "./reaches";
 import { drawRounds } from "./rounds";
 import { voxelPoint, worldPoint } from "../spaces";
 import type { Stage } from "./stage";
@@ -46,12 +50,14 @@ export class MatchView {
   private readonly brushes: Brushes;
   private readonly effects: Effects;
   private readonly clouds: Clouds;
+  private readonly reaches: Reaches;
   private readonly moment: MechMoment;
   private readonly drawn: Float32Array; // how far each mech is drawn: as far as it is shown, but not the one looked out of
   private veil: Veil | null = null;
   private way: { from: string; cells: [number, number][] } = { from: "", cells: [] };
   private edits = 0; // how often voxels have changed
-  private at: readonly [number, Chunk | null] = [0, null]; // newest moment whose chunk was there
+  private calm = false; // whether the user asked for less motion
+  private at: readonly [number, Chunk | null, number] = [0, null, 0]; // newest moment whose chunk was there, and chunks its effects are drawn from
   private terrain: Terrain | null = null;
   private debris: Debris | null = null;
   private voxels: VoxelField | null = null;
@@ -66,6 +72,7 @@ export class MatchView {
     this.brushes = { beams: new Beams(), sprites: new Sprites(), numbers: new DamageNumbers(header.mechs) };
     this.effects = new Effects(header, this.mechs, this.brushes);
     this.clouds = new Clouds(stage.plain);
+    this.reaches = new Reaches(header.mechs, this.mechs);
     this.drawn = new Float32Array(header.mechs);
     this.moment = { seconds: 0, deaths: new Float64Array(header.mechs), hits: this.effects.hits, selected: -1, shown: this.drawn };
     stage.fit(header.world.size);
@@ -83,15 +90,17 @@ export class MatchView {
   }
 
   /** What the picture is drawn from beside the camera: the same again means the same picture. Where the chunk of the
-   * moment is still on its way the one before stays, since a picture without it would only hold up the right one. */
+   * moment is still on its way the one before stays, since a picture without it would only hold up the right one; a
+   * chunk before it that comes late adds the effects that reach over from there. */
   signature(state: ViewerState): readonly unknown[] {
-    if (this.match.chunk) this.at = [state.tick, this.match.chunk];
+    const { chunk } = this.match;
+    if (chunk) this.at = [state.tick, chunk, this.recentChunks(chunk, state.tick).length];
     return [...this.at, state.selected, state.showBars, state.camera.mode, this.terrain?.version, this.veil?.version, state.fog, state.layer, state.showLinks];
   }
 
   private objects() {
     const { beams, sprites, numbers } = this.brushes;
-    return [...this.mechs.meshes, this.markers.signs, this.markers.plates, this.zone.mesh, this.shadows.mesh, this.clouds.mesh, beams.mesh, sprites.mesh, numbers.mesh];
+    return [...this.mechs.meshes, this.markers.signs, this.markers.plates, this.zone.mesh, this.shadows.mesh, this.clouds.mesh, this.reaches.mesh, beams.mesh, sprites.mesh, numbers.mesh];
   }
 
   /** Whether what lies over the ground is that of the moment. */
@@ -104,9 +113,22 @@ export class MatchView {
     return this.clouds.count;
   }
 
-  /** Whether terrain and mechs of the moment are on the screen. */
+  /** Whether terrain, mechs and effects of the moment are on the screen. */
   get complete(): boolean {
-    return this.terrain !== null && this.terrain.meshed > 0 && this.terrain.settled && this.match.chunk !== null;
+    return this.terrain !== null && this.terrain.meshed > 0 && this.terrain.settled && this.match.chunk !== null && !this.lacking;
+  }
+
+  /** Whether a chunk is still to come whose effects reach over into the moment; one that cannot be had is not waited for. */
+  private get lacking(): boolean {
+    const { chunk, chunkNumber, store } = this.match;
+    if (!chunk) return true;
+    const recent = this.recentChunks(chunk, this.match.poses.tick);
+    return recent[0].tick0 > this.since(this.match.poses.tick) && store.coming(chunkNumber - recent.length);
+  }
+
+  /** Tick from which on events still show at a tick. */
+  private since(tick: number): number {
+    return tick - WINDOW_S * this.match.header.tick_hz;
   }
 
   /** Build the terrain once the world has arrived. */
@@ -118,6 +140,7 @@ export class MatchView {
     this.terrain = new Terrain(this.workers, scenery, size, this.stage.plain);
     this.veil = new Veil(this.match, this.workers.baker);
     this.debris = new Debris(scenery.looks, size, header.tick_hz);
+    this.reaches.drape(heightsOf(this.voxels.looks, size), size); // as the match begins: what falls later moves no ring
     this.terrain.meshAll(this.voxels.looks);
     this.terrain.use(this.tier.patterns, this.voxels.looks);
     this.stage.scene.add(...this.terrain.meshes, this.debris.mesh);
@@ -126,6 +149,7 @@ export class MatchView {
 
   /** Move the camera for `elapsed` seconds; returns whether it moved. */
   move(state: ViewerState, elapsed: number, calm: boolean): boolean {
+    this.calm = calm;
     this.raise();
     const high = state.selected >= 0 ? this.mechs.height(state.selected) : 3;
     if (this.veil && this.voxels) this.veil.update(state, this.voxels.looks, this.edits);
@@ -163,13 +187,14 @@ export class MatchView {
     moment.seconds = seconds;
     moment.selected = state.selected;
     match.deaths.forEach((tick, mech) => (moment.deaths[mech] = this.deadFor(mech, tick, state.tick)));
-    this.effects.draw(recent, state.tick, this.drawn);
+    this.effects.draw(recent, state.tick, match.shown, this.drawn);
     this.effects.drawWrecks(match.poses, moment.deaths);
-    drawRounds(recent, match.header, state.tick, this.brushes);
+    drawRounds(recent, match.header, state.tick, match.shown, this.brushes);
     if (state.showLinks) drawLinks(match, chunk, state.tick, state.selected, state.camera.mode === "first", beams);
-    if (state.layer === "ways" && state.selected >= 0) this.drawWay(state.selected);
+    if (state.layer === "ways" && state.selected >= 0 && isShown(match, state.selected)) this.drawWay(state.selected);
     this.mechs.update(match.poses, moment, voxelPoint(this.stage.camera.position, eye));
     this.zone.update(chunk, state.tick, seconds);
+    this.reaches.update(reachesOf(match, state.selected), match.poses, this.drawn, state.showLinks, this.calm ? 0 : seconds);
     this.debris?.update(recent, state.tick);
     const smoke = cloudsAt(chunk, match.header, state.tick);
     this.shadows.update(match.poses, this.drawn, smoke, this.voxels?.looks ?? null, !this.tier.patterns);
@@ -215,8 +240,7 @@ export class MatchView {
   /** The chunk of the moment, and those before it whose events still show. */
   private recentChunks(chunk: Chunk, tick: number): Chunk[] {
     const recent = [chunk];
-    const since = tick - WINDOW_S * this.match.header.tick_hz;
-    for (let number = this.match.chunkNumber - 1; number >= 0 && recent[0].tick0 > since; number--) {
+    for (let number = this.match.chunkNumber - 1; number >= 0 && recent[0].tick0 > this.since(tick); number--) {
       const earlier = this.match.store.get(number);
       if (!earlier) break;
       recent.unshift(earlier);
@@ -224,12 +248,12 @@ export class MatchView {
     return recent;
   }
 
-  /** The mech nearest to a point of the canvas, in CSS pixels, or -1. */
+  /** The mech nearest to a point of the canvas, in CSS pixels, of those that are shown, or -1. */
   pick(x: number, y: number, width: number, height: number): number {
     const { poses, header } = this.match;
     let [best, nearest] = [-1, PICK_PIXELS];
     for (let mech = 0; mech < header.mechs; mech++) {
-      if (!header.roster[mech].present) continue;
+      if (!header.roster[mech].present || !isShown(this.match, mech)) continue;
       spot.set(poses.x[mech], poses.z[mech], -poses.y[mech]).project(this.stage.camera);
       if (spot.z > 1) continue;
       const away = Math.hypot(((spot.x + 1) / 2) * width - x, ((1 - spot.y) / 2) * height - y);
@@ -252,7 +276,7 @@ export class MatchView {
     if (this.terrain) this.stage.scene.remove(...this.terrain.meshes);
     if (this.debris) this.stage.scene.remove(this.debris.mesh);
     const { beams, sprites, numbers } = this.brushes;
-    for (const part of [this.mechs, this.shadows, this.markers, this.zone, this.clouds, this.terrain, this.debris, this.veil, beams, sprites, numbers]) part?.dispose();
+    for (const part of [this.mechs, this.shadows, this.markers, this.zone, this.clouds, this.reaches, this.terrain, this.debris, this.veil, beams, sprites, numbers]) part?.dispose();
   }
 }
 

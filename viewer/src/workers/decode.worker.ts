@@ -1,7 +1,7 @@
 // Reads replays off the main thread: records, columns and worlds in, typed arrays out.
 
 import { type FileMap, type RecordHead, parseHead, payload, scanFile } from "../data/container";
-import { decodeChunk, decodeHeader, decodeIndex, decodeStoredWorld, decodeWorld } from "../data/decode";
+import { checkHeader, decodeChunk, decodeHeader, decodeIndex, decodeStoredWorld, decodeWorld } from "../data/decode";
 import { prepareScenery } from "../data/looks";
 import type { Chunk, World } from "../data/replay";
 import { paintMap } from "../data/thumbnail";
@@ -45,7 +45,7 @@ function openFile(bytes: Uint8Array): OpenedFile {
 serve<DecodeCalls>({
   openFile: ({ bytes }) => [openFile(new Uint8Array(bytes))],
   setHeader: (args) => {
-    header = args.header;
+    header = checkHeader(args.header);
     return [null];
   },
   fileChunk: ({ number }) => {

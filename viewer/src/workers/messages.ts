@@ -34,7 +34,7 @@ export interface StoredWorld {
 export interface DecodeCalls {
   /** Take a whole file; later calls read from it. */
   openFile: { args: { bytes: ArrayBuffer }; value: OpenedFile };
-  /** Take the header by which records from a server are read. */
+  /** Take the header by which records from a server are read; throws in words where it cannot be. */
   setHeader: { args: { header: Header }; value: null };
   /** Decode chunk `number` of the open file. */
   fileChunk: { args: { number: number }; value: Chunk };

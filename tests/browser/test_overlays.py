@@ -1,0 +1,148 @@
+"""What is laid over a match, in Chromium: reaches of radar and electronic warfare, what the fog keeps, late effects."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.replay.reader import Replay
+from echelon.replay.schema import EventKind, MechFlag
+from echelon.server.catalogue import match_id
+from tests.browser.conftest import RUN
+from tests.browser.player import DRAW_CALLS, hold, open_held, pass_frames, seek, settled_picture, state
+from tests.replay.golden import REACH
+
+MATCH = match_id(RUN, "reach.ecr")
+LONG = 60
+"""Frames after which a held picture is as sharp as it gets."""
+SHOWING_TICKS = 6
+"""How long after an event of the chunk before a moment is looked at."""
+
+
+@pytest.fixture(scope="module")
+def reach(home: Path) -> Iterator[Path]:
+    """The match whose header says how far sensors reach, among those served."""
+    path = home / RUN / "replays" / "reach.ecr"
+    shutil.copy(REACH, path)
+    yield path
+    path.unlink()
+
+
+def open_match(page: Any, address: str, tick: float, more: str = "") -> None:
+    """Open the match at a moment and hold it there."""
+    page.set_viewport_size({"width": 960, "height": 600})
+    open_held(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
+
+
+def frame_with(*wanted: MechFlag, without: MechFlag, team: int | None = None) -> tuple[int, int]:
+    """A frame's tick and a living mech, of a team, that is in the wanted states and not in another."""
+    with Replay(REACH) as replay:
+        teams = [mech["team"] for mech in replay.header["roster"]]
+        for n in range(len(replay.chunks)):
+            chunk = replay.chunk(n)
+            for f in range(1, len(chunk.ticks) - 1):
+                for m, flags in enumerate(chunk.frames["flags"][f]):
+                    fits = all(flags & flag for flag in (MechFlag.ALIVE, *wanted)) and not flags & without
+                    if fits and team in (None, teams[m]):
+                        return int(chunk.ticks[f]), m
+    raise AssertionError("no such moment: the match tests nothing")
+
+
+def hit_before_a_border() -> tuple[int, int]:
+    """Number of a chunk that ends with a hit, and a tick of the next one at which it still shows."""
+    with Replay(REACH) as replay:
+        for n in range(1, len(replay.chunks) - 1):
+            events = replay.chunk(n).tables["events"]
+            span = replay.chunks[n].tick1 - replay.chunks[n].tick0
+            late = events["tick"][events["kind"] == EventKind.HIT] > span - SHOWING_TICKS
+            if late.any():
+                return n, replay.chunks[n + 1].tick0 + SHOWING_TICKS
+    raise AssertionError("nobody is hit at the end of a chunk: the match tests nothing")
+
+
+def test_ecm_and_radar_are_drawn_in_one_call_more_and_the_inspector_names_them(page, address, reach):
+    tick, mech = frame_with(MechFlag.ECM, without=MechFlag.SHUTDOWN)
+    open_match(page, address, tick, f"&mech={mech}")
+    page.locator(".inspector-state", has_text="ECM").wait_for(state="visible")
+    page.locator(".inspector-facts", has_text="radar").wait_for(state="visible")
+    whole, calls = settled_picture(page), page.evaluate("() => echelon.cost().calls")
+    page.evaluate("() => { delete echelon.state.match.header.sensing; }")
+    assert settled_picture(page) != whole and page.evaluate("() => echelon.cost().calls") == calls - 1 < DRAW_CALLS
+
+
+def test_rings_go_with_the_lines_and_bubbles_stay(page, address, reach):
+    tick, mech = frame_with(MechFlag.ECM, without=MechFlag.SHUTDOWN)
+    open_match(page, address, tick, f"&mech={mech}")
+    pictures = [settled_picture(page)]
+    page.keyboard.press("x")
+    pictures.append(settled_picture(page))
+    page.evaluate("() => { delete echelon.state.match.header.sensing; }")
+    pictures.append(settled_picture(page))
+    assert len(set(pictures)) == 3
+
+
+def test_a_mech_that_the_fog_hides_is_neither_described_nor_picked(page, address, reach):
+    tick, mech = frame_with(without=MechFlag.SEEN, team=0)
+    open_match(page, address, tick)
+    look = f"""() => {{
+      const {{ state }} = echelon, {{ x, y, z }} = state.match.poses;
+      const target = [x[{mech}], y[{mech}], z[{mech}]];
+      Object.assign(state.camera, {{ mode: "orbit", target, elevation: 1.2, distance: 14 }});
+    }}"""
+    page.evaluate(look)
+    settled_picture(page)
+    page.mouse.click(480, 300)  # the middle of the picture
+    assert state(page, "selected") == mech
+    page.evaluate("() => { echelon.state.fog = 'red'; echelon.control.locate(echelon.state); }")
+    page.locator(".inspector-state", has_text="not seen").wait_for(state="visible")
+    assert page.locator(".gauge-value").all_inner_texts() == ["–"] * 4
+    assert page.locator(".inspector-facts").inner_text() == ""
+    page.keyboard.press("m")
+    page.locator(".table tbody tr").nth(mech).get_by_text("not seen").wait_for(state="visible")
+    page.keyboard.press("m")
+    page.evaluate("() => echelon.control.select(echelon.state, -1, false)")
+    page.evaluate(look)
+    settled_picture(page)
+    page.mouse.click(480, 300)
+    assert state(page, "selected") != mech
+
+
+def test_effects_of_a_chunk_that_comes_late_are_drawn_when_it_is_there(page, address, reach):
+    before, tick = hit_before_a_border()
+    held = []
+    chunk = re.compile(rf"/chunks/{before}\b")
+    page.route(chunk, lambda route: route.continue_() if held is None else held.append(route))
+    open_match(page, address, 0)
+    page.evaluate("(tick) => echelon.control.seek(echelon.state, tick)", tick)
+    page.wait_for_function("() => echelon.state.match.chunk !== null")
+    pass_frames(page, LONG)
+    assert not page.evaluate("() => echelon.complete()")
+    drawn = page.evaluate("() => echelon.cost().draws")
+    routes, held = held, None
+    for route in routes:
+        route.continue_()
+    page.wait_for_function(f"() => echelon.complete() && echelon.cost().draws > {drawn}")
+    late = settled_picture(page)
+    seek(page, 0)
+    settled_picture(page)
+    seek(page, tick)
+    assert settled_picture(page) == late
+
+
+def test_a_chunk_that_cannot_be_had_is_not_waited_for_by_the_next(page, address, reach):
+    before, tick = hit_before_a_border()
+    page.route(re.compile(rf"/chunks/{before}\b"), lambda route: route.abort())
+    open_match(page, address, 0)
+    seek(page, tick)
+    hold(page)
+    assert state(page, f"match.store.get({before}) === undefined")
+
+
+def test_the_scrub_bar_says_which_curves_it_shows(page, address, reach):
+    open_match(page, address, 60)
+    assert page.locator(".backdrop-key span").all_inner_texts() == ["score", "standing"]

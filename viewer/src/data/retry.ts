@@ -1,0 +1,8 @@
+// How long what could not be had is left alone before it is tried again: longer each time.
+
+const PAUSES_MS = [1000, 2000, 4000, 8000, 15_000];
+
+/** Pause after so many failures in a row, at least one [ms]. */
+export function pauseAfter(failures: number): number {
+  return PAUSES_MS[Math.min(failures, PAUSES_MS.length) - 1];
+}
