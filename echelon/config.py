@@ -265,6 +265,13 @@ class RunConfig:
         if self.curriculum.maps:
             largest, room = self.curriculum.map_large_max, min(self.env.world.size_x, self.env.world.size_y)
             require(largest <= room, "curriculum.map_large_max", largest, f"at most the world's edge, {room}")
+        decisions, warm_up = self.env.max_steps, self.ppo.burn_in_steps
+        require(warm_up < decisions, "ppo.burn_in_steps", warm_up, f"below {decisions}, the decisions of an episode")
+        for name, value in (
+            ("opponents.mix.scripted", self.opponents.mix.scripted),
+            ("eval.every_updates", self.eval.every_updates),
+        ):
+            require(value > 0 or not self.curriculum.ladder, name, value, "above 0: curriculum.ladder is on")
         require(0 <= self.seed < EVAL_SEED_BASE, "seed", self.seed, f"0 to {EVAL_SEED_BASE - 1}")
         require(
             self.env.gamma == self.ppo.gamma,

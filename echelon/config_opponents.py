@@ -117,6 +117,8 @@ class LeagueConfig:
     """Seeds on which it plays each of them, from both sides."""
     promote_top: int = 8
     """A snapshot becomes commander when it ranks among the first so many; 0 promotes nobody."""
+    conservatism: float = 2.0
+    """Deviations below its rating by which that rank is counted: 0 promotes by the rating alone."""
     keep_top: int = 20
     """Commanders beyond so many retire."""
     target: str = ""
@@ -202,7 +204,7 @@ class CurriculumConfig:
     team_alpha_share: float = 0.5
     """Share of training over which it falls."""
     ladder: bool = False
-    """Climb the levels of scripted pilots, a gate between any two."""
+    """Climb the levels of scripted pilots that are met as ``scripted``, a gate between any two."""
     ladder_first: LadderSkill = "trivial"
     """Level it starts at."""
     ladder_last: LadderSkill = "expert"

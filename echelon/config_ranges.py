@@ -147,7 +147,8 @@ LEAGUE_RANGES = {
     **dict.fromkeys(("commanders", "candidates", "warmup_games", "submit_every_updates", "promote_top"), COUNT),
     **dict.fromkeys(("sigma", "warmup_range"), POSITIVE),
     **dict.fromkeys(("refresh_episodes", "keep_top", "target_episodes"), (1, 10**6)),
-    "cache": (1, 10**4), "match_opponents": (0, 1000), "match_seeds": (1, 1000), "target_win_rate": SHARE,
+    "cache": (1, 10**4), "match_opponents": (0, 1000), "match_seeds": (1, 1000), "conservatism": (0.0, 3.0),
+    "target_win_rate": SHARE,
 }  # fmt: skip
 EDGE = (20, 200)
 CURRICULUM_RANGES = {

@@ -131,7 +131,12 @@ class _Session:
         c = self.config
         if self.together.rank == 0:
             closed = self.store.close_period(
-                self.period, promote_top=c.promote_top, keep_top=c.keep_top, min_games=c.min_games, age_idle=c.age_idle
+                self.period,
+                promote_top=c.promote_top,
+                conservatism=c.conservatism,
+                keep_top=c.keep_top,
+                min_games=c.min_games,
+                age_idle=c.age_idle,
             )
             self._news(RATED, closed)
         self.together.from_main(True)

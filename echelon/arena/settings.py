@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from echelon.arena.glicko2 import CONSERVATISM
 from echelon.arena.matchmaking import SCHEMES
 from echelon.config import require
 from echelon.config_ranges import require_ranges
@@ -23,6 +24,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "upset": (0.0, 0.5),
     "most_upsets": (0, 10**6),
     "promote_top": (0, 10**6),
+    "conservatism": (0.0, 3.0),
     "keep_top": (1, 10**6),
     "min_games": (0, 10**6),
 }
@@ -65,6 +67,8 @@ class ArenaConfig:
     """Upsets of a round whose replays are kept, the most surprising first."""
     promote_top: int = 0
     """A candidate becomes commander when it ranks among the first so many; 0 promotes nobody."""
+    conservatism: float = CONSERVATISM
+    """Deviations below its rating by which that rank is counted: 0 promotes by the rating alone."""
     keep_top: int = 20
     """Commanders beyond so many retire."""
     min_games: int = 20

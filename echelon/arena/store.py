@@ -181,11 +181,19 @@ class Store(Database):
             db.execute("UPDATE matches SET replay = ? WHERE period = ? AND number = ?", (replay, period.id, number))
 
     def close_period(
-        self, period: Period, *, promote_top: int = 0, keep_top: int = 0, min_games: int = 0, age_idle: bool = False
+        self,
+        period: Period,
+        *,
+        promote_top: int = 0,
+        conservatism: float | None = None,
+        keep_top: int = 0,
+        min_games: int = 0,
+        age_idle: bool = False,
     ) -> Closed:
         """Rate everybody by the matches of a period, promote and retire, all at once.
 
-        ``ValueError`` while matches are missing or where it was closed before. ``keep_top`` 0 retires nobody.
+        ``ValueError`` while matches are missing or where it was closed before. ``keep_top`` 0 retires nobody. Who is
+        promoted ranks by rating less ``conservatism`` deviations, where none is given by as many as the league says.
         """
         with self.writing() as db:
             left = db.execute("SELECT count(*) FROM matches WHERE period = ? AND state = ?", (period.id, PLANNED))
@@ -200,7 +208,7 @@ class Store(Database):
                 results |= {entry_id: [] for entry_id in idle if entry_id not in results}
             before = {i: league.entries[i].rating for i in results}
             league.apply_rating_period(results)
-            risen = [i for i in results if self._rises(league, i, promote_top)]
+            risen = [i for i in results if self._rises(league, i, promote_top, conservatism)]
             retired = league.retire_commanders(keep_top, min_games) if keep_top else []
             self._write_entries(league)
             after = {i: league.entries[i].rating for i in results}
@@ -216,9 +224,10 @@ class Store(Database):
         return Closed(rated=rated, before=before, after=after, promoted=risen, retired=[e.entry_id for e in retired])
 
     @staticmethod
-    def _rises(league: League, entry_id: str, promote_top: int) -> bool:
+    def _rises(league: League, entry_id: str, promote_top: int, conservatism: float | None) -> bool:
         was = league.entries[entry_id].kind
-        return promote_top > 0 and league.promote_if_topk(entry_id, top_k=promote_top) and was != "commander"
+        stands = promote_top > 0 and league.promote_if_topk(entry_id, top_k=promote_top, conservatism=conservatism)
+        return stands and was != "commander"
 
     def _results(self, period_id: int) -> dict[str, list[GameResult]]:
         """Return each entry's games of a period, in order of the matches; opponents' ratings are the league's."""

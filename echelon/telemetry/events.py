@@ -147,7 +147,10 @@ class EventUpdate(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class EventEpisodes(Event):
-    """The episodes that ended during one update: aggregates and a few samples."""
+    """The episodes that ended during one update: aggregates and a few samples.
+
+    Those in which both sides learned are in ``count``, but nobody's wins, losses, draws or margin.
+    """
 
     kind: ClassVar[str] = "episodes"
     update: int

@@ -20,7 +20,7 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 from echelon.training.minibatch import MAX_SHARDS, ChunkStates, chunk_spans
 from echelon.training.precision import mixed_precision
-from echelon.training.rollout import RolloutBuffer
+from echelon.training.rollout import Cut, RolloutBuffer
 from echelon.training.shards import ShardPool
 
 FORWARD_ROWS = 512
@@ -176,8 +176,7 @@ class Collector:
         env, buffer, times = self.env, self.buffer, CollectTimes()
         if self._carried:
             buffer.begin()
-        buffer.truncation_bonus.zero_()
-        buffer.gae_computed = False
+        buffer.clear()
         self._carried = True
         _keep(self.start_state, self.state)
         flat_actions = env.actions.view(-1, env.action_dim)
@@ -278,14 +277,16 @@ class Collector:
     def _add_truncation_bonus(self, t: int) -> None:
         """Add the discounted value of final observations, under the recurrent state before its reset."""
         env = self.env
-        cut = env.truncated.view(-1)[env.agent_of_row] & env.final_mask[env.env_of_row]
-        rows = cut.nonzero().flatten()
+        over = env.truncated.view(-1)[env.agent_of_row] & env.final_mask[env.env_of_row]
+        rows = over.nonzero().flatten()
         if rows.numel() == 0:
             return
+        cut = Cut(t, rows, env.final_obs[rows])
         state = LSTMState(self.state.h[:, rows], self.state.c[:, rows])
         with mixed_precision(self.device, self.amp, self.amp_dtype):
-            value, _ = self.policy.get_value(env.final_obs[rows], state, torch.zeros(rows.numel(), device=self.device))
+            value, _ = self.policy.get_value(cut.obs, state, torch.zeros(rows.numel(), device=self.device))
         self.buffer.truncation_bonus[t, rows] = self.gamma * value.float()
+        self.buffer.cuts.append(cut)
 
 
 def row_parts(rows: int, device: torch.device) -> list[slice]:

@@ -250,11 +250,18 @@ def play_and_summarize(
     deterministic: bool = True,
     watches: Sequence[Watch | None] = (),
     tick: Callable[[], object] = lambda: None,
+    opponents: Opponents | None = None,
 ) -> EvalStats:
     """Play one episode in every environment of ``env`` and return the statistics."""
     began, rates = time.perf_counter(), ActionTally(env)
     records = play_episodes(
-        policy, env, env_cfg.max_steps, deterministic=deterministic, tick=tick, watches=[*watches, rates]
+        policy,
+        env,
+        env_cfg.max_steps,
+        deterministic=deterministic,
+        tick=tick,
+        watches=[*watches, rates],
+        opponents=opponents,
     )
     took = time.perf_counter() - began
     return summarize(records, team_hit_points(env_cfg), took, RowLayout(env), rates.rates())

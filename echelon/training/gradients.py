@@ -74,14 +74,17 @@ class Gradients:
         return terms, gradients if len(gradients) == len(parts) else None
 
     def add(self, gradients: list[Gradient]) -> None:
-        """Add shards' gradients to the parameters, as a share of the minibatches that make up a step."""
+        """Add shards' gradients to the parameters, as a share of the minibatches that make up a step.
+
+        They are left as they are: compiled evaluations return one tensor for parameters that are only ever added up.
+        """
         count = self.config.grad_accum_steps
         for shard in gradients:
             for parameter, gradient in zip(self.parameters, shard, strict=True):
                 if gradient is None:
                     continue
                 if parameter.grad is None:
-                    parameter.grad = gradient.div_(count)
+                    parameter.grad = gradient / count
                 else:
                     parameter.grad.add_(gradient, alpha=1.0 / count)
 

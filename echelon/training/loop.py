@@ -8,6 +8,7 @@ and one that says whether to stop, and it touches no file but checkpoints. What 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,8 @@ STOP_AFTER_UPDATE, STOP_NOW = 1, 2
 SECONDS_PER_MINUTE = 60.0
 LEVER_STEP = 0.05
 """Least move of a curriculum lever that is worth a record of its own."""
+MOST_RELOADS = 3
+"""How often one checkpoint is gone back to before a run that cannot get beyond it ends."""
 
 Emit = Callable[[Event], None]
 ShouldStop = Callable[[], int]
@@ -94,10 +97,10 @@ def run(
                 trip.iterate()
         except Abandoned:
             return trip.end("stopped", "the rollout was given up; the last checkpoint stands")
-        if reason == "completed" and session.counters.evaluated_update != session.counters.update:
-            trip.evaluate()
         if reason == "completed":
             trip.enter_league()
+            if session.counters.evaluated_update != session.counters.update:
+                trip.evaluate()
         if session.folder is not None and session.counters.saved_update != session.counters.update:
             trip.save("end" if reason == "completed" else "stop")
         return trip.end(reason)
@@ -115,6 +118,8 @@ class _Trip:
         self.last_checkpoint: checkpoints.Checkpoint | None = None
         self.last_evaluation: EvalStats | None = None
         self._said: dict[str, Any] = {}
+        self._reloads: Counter[str] = Counter()
+        """How often each checkpoint was gone back to."""
 
     def start(self, resume: Path | str | None) -> None:
         """Restore or reset, and say what is about to be trained."""
@@ -123,14 +128,8 @@ class _Trip:
         if found is not None and found.checkpoint is not None:
             notice = s.restore(found.checkpoint)
             self.last_checkpoint = found.checkpoint
-            self.emit(
-                EventResume(
-                    update=s.counters.update,
-                    global_step=s.counters.global_step,
-                    checkpoint=found.checkpoint.path.name,
-                    message="; ".join([*found.notices, *([notice] if notice else [])]),
-                )
-            )
+            words = "; ".join([*found.notices, *([notice] if notice else [])])
+            self.emit(EventResume(**self._now, checkpoint=found.checkpoint.path.name, message=words))
         else:
             s.move_levers()
             s.begin()
@@ -145,10 +144,10 @@ class _Trip:
         s, c, cfg = self.session, self.session.counters, self.session.config
         if cfg.opponents.past_every_updates and c.update % cfg.opponents.past_every_updates == 0:
             self.snapshot()
-        if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
-            self.evaluate()
         if s.league is not None:
             self._say(s.league.turn(lambda: self.should_stop() > 0))
+        if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
+            self.evaluate()  # last, for it may save, and a resumed run goes on with the next update
         requested = s.world.from_main(self.want_checkpoint())
         if s.folder is not None and (requested or c.update % cfg.save_every == 0) and c.saved_update != c.update:
             self._save_or_warn("requested" if requested else "scheduled")
@@ -174,10 +173,7 @@ class _Trip:
         self._report(metrics, times, began, collected, updated, prepared - began)
         traced = s.profile.step()
         if traced is not None:
-            c = s.counters
-            self.emit(
-                EventAlert(message=f"trace in {traced}", level="info", update=c.update, global_step=c.global_step)
-            )
+            self._alert(f"trace in {traced}", level="info")
 
     def evaluate(self) -> None:
         """Evaluate on the held-out seeds, say so, and keep the weights if they are the best so far."""
@@ -189,20 +185,18 @@ class _Trip:
             records.eval_event(
                 stats,
                 eval_seeds(s.config.eval.seeds),
-                update=s.counters.update,
-                global_step=s.counters.global_step,
+                **self._now,
                 opponent=self.opponent,
                 weapon_prob=s.config.eval.weapon_prob,
                 deterministic=s.config.eval.deterministic,
                 is_best=best,
             )
         )
-        c = s.counters
         for match in s.examiner.matches:
-            self.emit(match_event(match, update=c.update, global_step=c.global_step))
+            self.emit(match_event(match, **self._now))
         if s.examiner.fault:
-            self.emit(EventAlert(message=s.examiner.fault, update=c.update, global_step=c.global_step))
-        if c.update > 0 and (why := s.judge_level(self.should_stop)):
+            self._alert(s.examiner.fault)
+        if s.counters.update > 0 and (why := s.judge_level(self.should_stop)):
             self._move_levers(why)
         if best and s.folder is not None and s.counters.update > 0:
             saved = self._save_or_warn("best")
@@ -220,13 +214,11 @@ class _Trip:
 
     def snapshot(self) -> None:
         """Keep the policy as an opponent, if this run meets such, and say how strong it has become."""
-        s, c = self.session, self.session.counters
-        rated = s.snapshot(self.should_stop)
+        rated = self.session.snapshot(self.should_stop)
         if rated is not None:
             self.emit(
                 EventRating(
-                    update=c.update,
-                    global_step=c.global_step,
+                    **self._now,
                     name=rated.name,
                     elo=rated.elo,
                     elo_error=rated.error,
@@ -254,17 +246,22 @@ class _Trip:
         return saved
 
     def reload(self, fault: ReloadCheckpoint) -> None:
-        """Go back to the last checkpoint after an update that was not finite."""
+        """Go back to the last checkpoint after an update that was not finite; the clock goes on.
+
+        ``ValueError`` where there is none, or where it has not helped often enough.
+        """
         s = self.session
         found = checkpoints.latest_valid(s.folder) if s.folder is not None else checkpoints.Found(checkpoint=None)
         if found.checkpoint is None:
             raise ValueError(f"{fault}; nonfinite_policy is 'reload', but there is no checkpoint yet") from fault
-        nonfinite = s.trainer.nonfinite
+        name, nonfinite, elapsed_s = found.checkpoint.path.name, s.trainer.nonfinite, s.elapsed_s
+        if self._reloads[name] == MOST_RELOADS:
+            raise ValueError(f"{fault}; went back to {name} {MOST_RELOADS} times, wanted an update that is") from fault
+        self._reloads[name] += 1
         s.restore(found.checkpoint, fresh_random=True)
-        s.trainer.nonfinite = nonfinite
-        c, name = s.counters, found.checkpoint.path.name
-        self.emit(EventAlert(message=f"{fault}; going back to {name}", update=c.update, global_step=c.global_step))
-        self.emit(EventResume(update=c.update, global_step=c.global_step, checkpoint=name))
+        s.trainer.nonfinite, s.counters.elapsed_s = nonfinite, elapsed_s
+        self._alert(f"{fault}; going back to {name}")
+        self.emit(EventResume(**self._now, checkpoint=name))
 
     def reason_to_end(self) -> str:
         """Return why training is over, the same in every process, or an empty string."""
@@ -325,11 +322,7 @@ class _Trip:
         news = moved(self._said, levers, LEVER_STEP)
         if news:
             self._said |= news
-            self.emit(
-                EventCurriculum(
-                    update=s.counters.update, global_step=s.counters.global_step, levers=dict(self._said), reason=reason
-                )
-            )
+            self.emit(EventCurriculum(**self._now, levers=dict(self._said), reason=reason))
 
     def _report(
         self, metrics: dict[str, Any], times: CollectTimes, began: float, collected: float, updated: float, maps: float
@@ -379,8 +372,7 @@ class _Trip:
                 records.episodes_event(
                     episodes,
                     s.layout,
-                    update=c.update,
-                    global_step=c.global_step,
+                    **self._now,
                     met=met,
                     full_hp=s.full_hp,
                 )
@@ -391,7 +383,13 @@ class _Trip:
         try:
             return self.save(reason)
         except OSError as error:
-            c = self.session.counters
-            message = f"checkpoint could not be written: {error.strerror or error}"
-            self.emit(EventAlert(level="error", message=message, update=c.update, global_step=c.global_step))
+            self._alert(f"checkpoint could not be written: {error.strerror or error}", level="error")
             return None
+
+    def _alert(self, message: str, **more: Any) -> None:
+        self.emit(EventAlert(message=message, **self._now, **more))
+
+    @property
+    def _now(self) -> dict[str, Any]:
+        """How far training is, as records say it."""
+        return {"update": self.session.counters.update, "global_step": self.session.counters.global_step}

@@ -45,6 +45,8 @@ SIDES = ("blue", "red")
 POINTS = {True: 1.0, False: 0.0}
 """What a player gets where somebody won, by whether it was the winner."""
 DRAWN = 0.5
+UNREADABLE = (OSError, ValueError, KeyError)
+"""What is raised where a league cannot be read, or no longer holds whom it should."""
 
 
 class Membership:
@@ -71,19 +73,31 @@ class Membership:
         self.refresh()
 
     def refresh(self) -> None:
-        """Draw from the league as it is now."""
-        rows = None
-        if self.session.world.is_main:
+        """Draw from the league as it is now; what the main process cannot read is raised in all."""
+        found = self.session.world.from_main(self._read() if self.session.world.is_main else None)
+        if isinstance(found, Exception):
+            raise found
+        assert found is not None
+        self.source.take(League.from_dict(found))
+
+    def _read(self) -> dict[str, Any] | Exception:
+        try:
             with Store(self.path) as store:
-                rows = store.league().as_dict()
-        rows = self.session.world.from_main(rows)
-        assert rows is not None
-        self.source.take(League.from_dict(rows))
+                return store.league().as_dict()
+        except UNREADABLE as error:
+            return error
 
     def redraw(self) -> None:
-        """Read the league again and draw everybody's opponent anew, from zero recurrent states."""
-        self.refresh()
-        self.session.opposition.begin()
+        """Read the league again and draw everybody's opponent anew, from zero recurrent states.
+
+        A league that cannot be read, or has lost the target, costs this refresh, not the run: whom it met it meets on.
+        """
+        try:
+            self.refresh()
+        except UNREADABLE as error:
+            self.source.notices.append(f"league could not be read again, its former entries are met on: {error}")
+        else:
+            self.session.opposition.begin()
 
     def resume_at(self, episodes: int) -> None:
         """Count on from as many episodes."""
@@ -179,6 +193,7 @@ class Membership:
             opponents=self.dials.match_opponents,
             only=(entry.entry_id,),
             promote_top=self.dials.promote_top,
+            conservatism=self.dials.conservatism,
             keep_top=self.dials.keep_top,
         )
         listeners = Listeners(should_stop=should_stop, warn=warn)

@@ -69,7 +69,8 @@ def chunk_spans(steps: int, length: int) -> list[tuple[int, int]]:
 def plan_minibatches(steps: int, rows: int, length: int, num_minibatches: int) -> list[list[Unit]]:
     """Cut the rollout into shuffled minibatches of equally long units; ``torch``'s generator decides the order.
 
-    With fewer chunks than minibatches each chunk is divided among groups of neighbouring rows.
+    With fewer chunks than minibatches each chunk is divided among groups of neighbouring rows. Units of a last chunk
+    that is shorter come last, so that processes, which shuffle by themselves, make equally many minibatches.
     """
     spans = chunk_spans(steps, length)
     groups = min(rows, -(-num_minibatches // len(spans)))
@@ -80,16 +81,9 @@ def plan_minibatches(steps: int, rows: int, length: int, num_minibatches: int) -
         for g in range(groups)
     ]
     per_minibatch = max(1, len(units) // num_minibatches)
-    order = torch.randperm(len(units), device="cpu").tolist()
-    minibatches: list[list[Unit]] = []
-    for i in order:
-        unit = units[i]
-        open_one = minibatches[-1] if minibatches and len(minibatches[-1]) < per_minibatch else None
-        if open_one is not None and open_one[0].end - open_one[0].first == unit.end - unit.first:
-            open_one.append(unit)
-        else:
-            minibatches.append([unit])
-    return minibatches
+    order = [units[i] for i in torch.randperm(len(units), device="cpu").tolist()]
+    alike = [u for u in order if u.end - u.first == length], [u for u in order if u.end - u.first != length]
+    return [same[i : i + per_minibatch] for same in alike for i in range(0, len(same), per_minibatch)]
 
 
 def gather(source: Tensor, units: list[Unit]) -> Tensor:

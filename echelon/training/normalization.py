@@ -64,10 +64,9 @@ class RunningMeanStd:
         return {"mean": self.mean.clone(), "var": self.var.clone(), "count": self.count.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        device = self.mean.device
-        self.mean, self.var, self.count = (
-            torch.as_tensor(state[key], dtype=torch.float64, device=device).clone() for key in ("mean", "var", "count")
-        )
+        """Restore what ``state_dict`` gave, in place: recorded graphs read it where it lies."""
+        for name, mine in (("mean", self.mean), ("var", self.var), ("count", self.count)):
+            mine.copy_(torch.as_tensor(state[name]))
 
 
 class ReturnNormalizer:

@@ -89,11 +89,14 @@ class MixSource:
 
     def draw(self, env: int, episode: int) -> str:
         """Return an opponent by weight; a draw depends on seed, environment, episode and the pool alone."""
+        return self.drawn_as(self.kind(env, episode), env, episode)
+
+    def kind(self, env: int, episode: int) -> str:
+        """Return as what the opponent of an episode is drawn, a name of ``MixConfig``, whatever the pool holds."""
         kinds = list(self._weights)
         bounds = torch.tensor(list(self._weights.values()), dtype=torch.float64).cumsum(0)
         at = self._unit(env, episode, 0) * float(bounds[-1])
-        kind = kinds[min(int(torch.searchsorted(bounds, at, right=True)), len(kinds) - 1)]
-        return self.drawn_as(kind, env, episode)
+        return kinds[min(int(torch.searchsorted(bounds, at, right=True)), len(kinds) - 1)]
 
     def drawn_as(self, kind: str, env: int, episode: int) -> str:
         """Return the opponent of an episode that is of this kind, a name of ``MixConfig``."""
@@ -200,12 +203,14 @@ class Opposition:
             self._draw(over.nonzero().flatten().tolist())
 
     def set_level(self, level: str) -> None:
-        """Fly the environments with pilots of the source's level at another one from now on."""
+        """Fly the environments whose opponent was drawn as ``scripted`` at another level from now on."""
         assert isinstance(self.source, MixSource), "only a mix has a level of its own"
-        before, self.source.level = scripted(self.source.level), level
+        self.source.level = level
         if "" in self.names:
             return  # nobody is drawn yet
-        self.names = [scripted(level) if name == before else name for name in self.names]
+        for e, both in enumerate(self.mirrored):
+            if not both and self.source.kind(e, self.episodes[e] - 1) == "scripted":
+                self.names[e] = scripted(level)
         self._assign()
 
     def histogram(self) -> dict[str, int]:
@@ -228,6 +233,9 @@ class Opposition:
         """Restore what ``state_dict`` gave."""
         if len(state["names"]) != len(self.names):
             raise ValueError(f"checkpoint has {len(state['names'])} opponents, wanted {len(self.names)}")
+        if state["done"].shape != self.done.shape:
+            rows = f"checkpoint has {len(state['done'])} mechs that policies fly, wanted {len(self.done)}"
+            raise ValueError(f"{rows}: opponents.mix meets policies only in one of the two")
         self.source.load_state_dict(state["source"])
         self.names, self.episodes = list(state["names"]), list(state["episodes"])
         self.done.copy_(state["done"])

@@ -129,8 +129,12 @@ class PPOTrainer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``; optimiser tensors move to the parameters' devices."""
-        self.optimizer.load_state_dict(state["optimizer"])
+        """Continue from ``state_dict``; optimiser tensors move to the parameters' devices.
+
+        What the optimiser has learned is taken over; its dials stay those of this trainer's configuration.
+        """
+        dials = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": dials})
         if state.get("scaler"):
             self.gradients.scaler.load_state_dict(state["scaler"])
         self.return_normalizer.load_state_dict(state["return_rms"])
@@ -280,7 +284,8 @@ class PPOTrainer:
     def _evaluate(self, buffer: RolloutBuffer, state: LSTMState, length: int) -> tuple[Tensor, Tensor]:
         """Return log-probabilities and values ``[T, N]`` under the current weights and true recurrent states.
 
-        They lie in work buffers that are allocated once. The value after the last step is renewed too.
+        They lie in work buffers that are allocated once. The value after the last step is renewed too, and where
+        advantages are recomputed those beyond the time limit.
         """
         if self._work is None or self._work[0].shape != buffer.logprobs.shape:
             self._work = (torch.zeros_like(buffer.logprobs), torch.zeros_like(buffer.values))
@@ -288,12 +293,22 @@ class PPOTrainer:
         with self.gradients.precision():
             for first, end in minibatch.chunk_spans(buffer.num_steps, length):
                 span = slice(first, end)
+                if self.config.recompute_advantages:
+                    self._value_cuts(buffer, first, end, state)
                 scores = self.gradients.score(buffer.obs[span], buffer.actions[span], buffer.dones[span], state)
                 logprobs[span].copy_(scores.logprobs)
                 values[span].copy_(scores.values)
                 state = scores.state
             buffer.next_value.copy_(self.model.get_value(buffer.obs_rows[-1], state, buffer.next_done)[0])
         return logprobs, values
+
+    def _value_cuts(self, buffer: RolloutBuffer, first: int, end: int, state: LSTMState) -> None:
+        """Renew what the time limit adds to steps ``first`` to ``end``, from the state ``[1, N, H]`` before them."""
+        for step, rows, obs in (cut for cut in buffer.cuts if first <= cut.step < end):
+            seen, begun = buffer.obs[first : step + 1, rows], buffer.dones[first : step + 1, rows]
+            before = self.model.replay_state(seen, begun, LSTMState(state.h[:, rows], state.c[:, rows]))
+            value, _ = self.model.get_value(obs, before, torch.zeros_like(begun[0]))
+            buffer.truncation_bonus[step, rows] = self.config.gamma * value.float()
 
     def _shared(self, metrics: dict[str, Any]) -> dict[str, Any]:
         """Return metrics whose fractions are means over all processes; counts are the same in each."""
@@ -335,12 +350,19 @@ def _parameter_groups(model: nn.Module, config: PPOConfig) -> list[dict[str, Any
 
 
 def _rollout_statistics(buffer: RolloutBuffer) -> dict[str, float]:
-    """Return what the log says about a rollout; take it before advantages are normalised."""
+    """Return what the log says about a rollout's mechs; take it before advantages are normalised."""
+    there = buffer.present > 0
+    values, returns = buffer.values[there], buffer.returns[there]
     return {
-        "explained_variance": ppo_losses.explained_variance(buffer.values, buffer.returns),
-        "adv_std": float(buffer.advantages.std()),
-        "value_std": float(buffer.values.std()),
-        "return_std": float(buffer.returns.std()),
-        "reward_std": float(buffer.rewards.std()),
+        "explained_variance": ppo_losses.explained_variance(values, returns),
+        "adv_std": _spread(buffer.advantages[buffer.alive > 0]),
+        "value_std": _spread(values),
+        "return_std": _spread(returns),
+        "reward_std": _spread(buffer.rewards[there]),
         "dead_share": 1.0 - float(buffer.alive.sum() / buffer.present.sum().clamp_min(1.0)),
     }
+
+
+def _spread(x: Tensor) -> float:
+    """Return the standard deviation of ``x [K]``; 0 for fewer than two."""
+    return float(x.std()) if x.numel() > 1 else 0.0

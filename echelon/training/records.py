@@ -167,8 +167,12 @@ def _rates(used: Tensor, living: Tensor, roles: Tensor) -> dict[str, float]:
 def episodes_event(
     records: Sequence[Any], layout: RowLayout, *, update: int, global_step: int, met: Sequence[str], full_hp: float
 ) -> EventEpisodes:
-    """Return aggregates of the episodes that ended in an update, and a few samples; ``met`` names their opponents."""
-    outcomes = Counter(outcome_of(r) for r in records)
+    """Return aggregates of the episodes that ended in an update, and a few samples; ``met`` names their opponents.
+
+    Where both sides learned nobody won, lost or kept more than the other.
+    """
+    contests = [(r, name) for r, name in zip(records, met, strict=True) if not is_mirrored(r)]
+    outcomes = Counter(outcome_of(r) for r, _ in contests)
     return EventEpisodes(
         update=update,
         global_step=global_step,
@@ -178,19 +182,19 @@ def episodes_event(
         draws=outcomes["draw"],
         mean_return=_mean([learner_return(r) for r in records]),
         mean_length=_mean([r.length for r in records]),
-        hp_margin=_mean([hp_margin(r, full_hp) for r in records]),
+        hp_margin=_mean([hp_margin(r, full_hp) for r, _ in contests]),
         reasons=dict(Counter(str(r.reason) for r in records)),
         returns_by_role=layout.returns_by_role(records),
         reward_terms=mean_terms([layout.learner_terms(r) for r in records]),
-        by_opponent=by_opponent(records, met),
+        by_opponent=by_opponent(contests),
         samples=[_sample(r, name) for r, name in zip(records[:MAX_SAMPLES], met, strict=False)],
     )
 
 
-def by_opponent(records: Sequence[Any], met: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return wins, losses and draws against each opponent."""
+def by_opponent(contests: Sequence[tuple[Any, str]]) -> dict[str, dict[str, int]]:
+    """Return wins, losses and draws against each opponent, from episodes and whom each met."""
     counts: dict[str, Counter[str]] = {}
-    for record, name in zip(records, met, strict=True):
+    for record, name in contests:
         counts.setdefault(name, Counter())[outcome_of(record)] += 1
     return {name: {word: found[word] for word in ("win", "loss", "draw")} for name, found in sorted(counts.items())}
 

@@ -8,13 +8,22 @@ no boundary: it clears ``alive``. Shapes: ``T step, N learner row, D observation
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 LONG_ROLLOUT = 1000
 """Steps beyond which advantages are accumulated in float64."""
+
+
+class Cut(NamedTuple):
+    """Where the time limit cut episodes off: after which step, in which rows ``[K]``, seeing what ``[K, D]``."""
+
+    step: int
+    rows: Tensor
+    obs: Tensor
 
 
 @dataclass(eq=False)
@@ -52,6 +61,8 @@ class RolloutBuffer:
     next_value: Tensor
     """[N]"""
     gae_computed: bool = False
+    cuts: list[Cut] = field(default_factory=list)
+    """Where the bonus comes from, so that it can be valued anew."""
 
     @classmethod
     def create(
@@ -98,7 +109,12 @@ class RolloutBuffer:
         """Start the next rollout where the last one ended: its last observation becomes row 0."""
         self.start_age.copy_(self.ages()[-1] + 1)
         self.obs_rows[0].copy_(self.obs_rows[-1])
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what the last collection left."""
         self.truncation_bonus.zero_()
+        self.cuts.clear()
         self.gae_computed = False
 
     def ages(self) -> Tensor:

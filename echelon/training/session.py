@@ -273,7 +273,7 @@ class Session:
         check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim, **rows)
         state = saved.state()
         own = state if rank == 0 or not same else state["ranks"][rank - 1]
-        load_weights(self.policy, saved.weights(self.device))
+        self._load_weights(saved.weights(self.device))
         self.trainer.load_state_dict(state["trainer"])
         self.counters = Counters(**state["counters"])
         self.window.load(state["window"])
@@ -300,12 +300,20 @@ class Session:
         """Take weights and, where the file has it, the scale of values; ``ValueError`` if they do not fit."""
         loaded = load_policy(path)
         check_dimensions(loaded.meta, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
-        load_weights(self.policy, loaded.policy.state_dict())
+        self._load_weights(loaded.policy.state_dict())
         scale = loaded.meta.get(VALUE_SCALE)
         if not path.is_file():
             scale = find_checkpoint(path).state()["trainer"][VALUE_SCALE]
         if scale is not None:
             self.trainer.return_normalizer.load_state_dict(scale)
+
+    def _load_weights(self, weights: dict[str, torch.Tensor]) -> None:
+        """Take ``weights``; which columns are normalised is part of them, but is what this run's configuration says."""
+        load_weights(self.policy, weights)
+        self._choose_normalizable(self.policy)
+
+    def _choose_normalizable(self, policy: FlatPolicy) -> None:
+        policy.set_normalizable(self.env.normalizable & self.config.ppo.obs_norm)
 
     def _build_env(self, progress: Callable[[str, int, int], None] | None) -> BatchedEnv:
         cfg, make_env = self.config, self._make_env
@@ -341,8 +349,7 @@ class Session:
             policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, predict=cfg.ppo.aux_coef > 0).to(
                 self.device
             )
-        if cfg.ppo.obs_norm:
-            policy.set_normalizable(env.normalizable)
+        self._choose_normalizable(policy)
         return policy
 
     def _state(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import torch
 
 from echelon.arena.policies import BLOCK_ROWS, GroupedPolicies, LRUPolicyCache
 from echelon.config import ModelConfig
+from echelon.rl.recorded import Recordings
 from tests.arena.policy_files import SMALL, policy, shape_of
 
 SHAPE = shape_of(SMALL)
@@ -98,6 +99,19 @@ def test_a_row_gets_the_same_action_whatever_it_is_beside():
         for t in range(3):
             assert torch.equal(whole[t][rows], few[t]), f"decision {t}"
     assert len({tuple(row.tolist()) for row in whole[0]}) == 200
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_policies_fly_in_inference_mode(monkeypatch, threads):
+    seen, keep = [], Recordings.act_of
+
+    def watched(self, one, *, draws):
+        act = keep(self, one, draws=draws)
+        return lambda *given: seen.append(torch.is_inference_mode_enabled()) or act(*given)
+
+    monkeypatch.setattr(Recordings, "act_of", watched)
+    flown(list(range(6)), [(policy(1), range(3)), (policy(2), range(3, 6))], threads=threads)
+    assert len(seen) == 6 and all(seen), "two policies, three decisions"
 
 
 def test_grouped_policies_do_what_each_does_alone():

@@ -139,6 +139,17 @@ def test_closing_promotes_and_retires(store):
     assert kinds == {"a": "commander", "b": "retired", "c": "retired"}
 
 
+@pytest.mark.parametrize(("conservatism", "rises"), [(None, False), (2.0, False), (0.0, True)])
+def test_a_round_promotes_with_the_certainty_asked_for(store, conservatism, rises):
+    with store.editing() as league:
+        league.entries["king"] = LeagueEntry("king", "", "commander", rating=Glicko2Rating(1500, 30))
+        league.entries["a"].rating = Glicko2Rating(1520, 150)
+    period = store.open_period("job", 1, [Fixture(0, "a", "b", seed=1)])
+    store.record(period, 0, won("draw"))
+    closed = store.close_period(period, promote_top=1, conservatism=conservatism)
+    assert closed.after["a"].rating > 1500 and closed.promoted == ["a"] * rises
+
+
 def test_replaying_all_periods_gives_the_same_ratings(store):
     for number, winner in enumerate(("blue", "red", "draw", "blue"), 1):
         play_out(store, number=number, winner=winner, age_idle=number == 2)

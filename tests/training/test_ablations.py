@@ -18,7 +18,7 @@ SMALL = {
     "max_updates": 2, "env.world.size_x": 30, "env.world.size_y": 30, "env.world.size_z": 16,
     "env.max_episode_seconds": 6.0, "curriculum.map_small_min": 24, "curriculum.map_small_max": 26,
     "curriculum.map_large_min": 28, "curriculum.map_large_max": 30, "ppo.rollout_steps": 8,
-    "ppo.tbptt_chunk_length": 8, "ppo.num_minibatches": 1, "eval.seeds": 1, "eval.every_updates": 0,
+    "ppo.tbptt_chunk_length": 8, "ppo.num_minibatches": 1, "eval.seeds": 1, "eval.every_updates": 100,
     "eval.at_start": False, "eval.record_seeds": 0, "curriculum.gate_seeds": 1,
 }  # fmt: skip
 """The standard preset with everything that can be taken away, shrunk to a second."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from echelon.arena.odds import wilson_interval
-from echelon.config import CurriculumConfig, EnvConfig, EvalConfig, OpponentConfig, RunConfig, WorldConfig
+from echelon.config import CurriculumConfig, EnvConfig, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.sim.arsenal import mechanics_of
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
@@ -146,6 +146,17 @@ def test_small_moves_are_not_worth_a_record_but_ends_are():
 def test_impossible_curricula_are_named(dials, message):
     with pytest.raises(ValueError, match=message):
         CurriculumConfig(**dials)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"opponents": OpponentConfig(mix=MixConfig(scripted=0.0, easy=1.0))}, r"scripted is 0\.0, wanted above 0"),
+     ({"eval": EvalConfig(every_updates=0)}, "eval.every_updates is 0, wanted above 0")],
+)  # fmt: skip
+def test_a_ladder_that_could_not_be_climbed_is_refused(changes, message):
+    with pytest.raises(ValueError, match=f"{message}: curriculum.ladder"):
+        RunConfig(curriculum=CurriculumConfig(ladder=True), **changes)
+    RunConfig(**changes)
 
 
 def test_maps_larger_than_the_world_are_refused():

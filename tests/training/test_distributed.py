@@ -85,6 +85,11 @@ def test_against_selves_and_a_ladder_all_keep_the_same_pool_and_level(tmp_path):
     assert len(main["elo"]) == len(main["pool"]) - 1 and other["elo"] == []
 
 
+def test_a_shorter_last_chunk_keeps_processes_in_step(tmp_path):
+    code, (main, other) = together("train on ragged chunks", tmp_path)
+    assert code == 0 and main["digests"] == other["digests"] and main["update"] == 2
+
+
 def test_only_the_first_process_speaks(whole):
     main, other = whole[1]
     assert other["events"] == [] and {"start", "update", "checkpoint", "end"} <= set(main["events"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from echelon.config import ModelConfig, PPOConfig
 from echelon.presets import quickstart
 from echelon.rl.build import build_model
-from echelon.training import loop, precision
+from echelon.training import loop, minibatch, precision
 from echelon.training.captured import Captured
 from echelon.training.devices import release_cache, resolve_device, set_exactness
 from echelon.training.ppo import PPOTrainer
@@ -73,6 +74,26 @@ def test_checkpointed_chunks_give_the_same_gradients(kind):
         results.append(torch.autograd.grad(loss, trainer.gradients.parameters, allow_unused=True))
     pairs = [(a, b) for a, b in zip(*results, strict=True) if a is not None]
     assert pairs and all(torch.allclose(a, b, atol=1e-6) for a, b in pairs)
+
+
+def test_compiled_chunks_give_the_same_gradients(monkeypatch):
+    """A compiled backward pass may return one tensor for two parameters, such as both biases of the recurrence."""
+    monkeypatch.setattr(minibatch, "SHARD_ROWS", 8)
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    results = []
+    for on in (False, True):
+        model = model_of()
+        trainer, buffer = trainer_of(model, compile=on, grad_accum_steps=2), rollout_of(model)
+        states = trainer.chunk_states(buffer, model.initial_state(N))
+        torch.manual_seed(1)
+        batch = trainer._batch(buffer, states, buffer.returns, buffer.present, [minibatch.Unit(0, 0, 2, 0, N)])
+        _, shards = trainer.gradients.of(batch)
+        assert shards is not None and len(shards) > 1
+        trainer.gradients.add(shards)
+        results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+    assert results[0].keys() == results[1].keys()
+    for name, wanted in results[0].items():
+        torch.testing.assert_close(results[1][name], wanted, msg=name)
 
 
 def test_checkpointed_chunks_train_the_same_on_two_threads(monkeypatch):

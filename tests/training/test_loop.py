@@ -26,6 +26,7 @@ from echelon.training import checkpoint as checkpoints
 from echelon.training import loop
 from echelon.training.checkpoint import latest_valid
 from echelon.training.session import Session
+from tests.training.conftest import GAMMA
 from tests.training.fakes import FakeEnv
 
 
@@ -148,6 +149,36 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(small_run, tmp_pa
             assert va == vb or (isinstance(va, float) and math.isnan(va) and math.isnan(vb))
 
 
+def test_a_resumed_run_follows_its_own_configuration_where_that_was_changed(small_run, tmp_path):
+    run(small_run(ppo={"obs_norm": True}), tmp_path, stop_after=2)
+    dials = {"critic_lr_mult": 5.0, "adam_eps": 0.5, "lr": 1e-4}
+    for on in (True, False):
+        with Session(small_run(ppo={**dials, "obs_norm": on}), tmp_path, FakeEnv) as session:
+            found = latest_valid(tmp_path / "checkpoints").checkpoint
+            assert found is not None
+            session.restore(found)
+            session.trainer.set_progress(0.0)
+            groups = session.trainer.optimizer.param_groups
+            assert [(g["lr"], g["eps"]) for g in groups] == [(1e-4, 0.5), (pytest.approx(5e-4), 0.5)]
+            assert session.trainer.optimizer.state, "what the optimiser has learned stays"
+            normalizer = session.policy.obs_normalizer
+            assert torch.equal(normalizer.normalizable, session.env.normalizable & on)
+            assert (normalizer.scale != 1.0).tolist() == normalizer.normalizable.tolist()
+
+
+def test_weights_of_another_run_are_normalised_as_this_one_says(small_run, tmp_path):
+    for on in (True, False):
+        folder = tmp_path / str(on)
+        result, _ = run(small_run(ppo={"obs_norm": on}), folder, stop_after=1)
+        config = small_run(ppo={"obs_norm": not on}, start_from=str(result.checkpoint))
+        with Session(config, None, FakeEnv) as session:
+            session.begin()
+            normalizer = session.policy.obs_normalizer
+            assert torch.equal(normalizer.normalizable, session.env.normalizable & (not on))
+            normalizer.refresh()
+            assert (normalizer.scale != 1.0).any().item() is False
+
+
 def test_resume_passes_over_a_damaged_checkpoint_and_says_so(small_run, tmp_path):
     config = small_run(save_every=1, total_steps=1500)
     run(config, tmp_path, stop_after=3)
@@ -215,6 +246,37 @@ def test_a_non_finite_update_can_go_back_to_the_last_checkpoint(small_run, tmp_p
     assert of(events, EventUpdate)[-1].nonfinite == 1
 
 
+class Doomed(FakeEnv):
+    """Pays what is no number from the fourth rollout on, however often that is tried."""
+
+    steps = 0
+
+    def step(self, row: int = 0) -> None:
+        super().step(row)
+        Doomed.steps += 1
+        if Doomed.steps > 16 * 3:
+            self.rewards[0, 0] = float("nan")
+
+
+def test_a_run_that_only_goes_back_ends_with_a_word_about_it(small_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Doomed, "steps", 0)
+    events, config = [], small_run(save_every=1, ppo={"nonfinite_policy": "reload"})
+    with pytest.raises(ValueError, match=r"update 4.* not finite.*; went back to step-\d+ 3 times, wanted"):
+        loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=Doomed)
+    assert [e.update for e in of(events, EventResume)] == [3, 3, 3]
+
+
+def test_going_back_does_not_turn_back_the_clock(small_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Doomed, "steps", 0)
+    now = iter(range(10**6))
+    monkeypatch.setattr("echelon.training.session.time.monotonic", lambda: float(next(now)))
+    monkeypatch.setattr(loop, "MOST_RELOADS", 10**6)
+    config = small_run(save_every=1, max_minutes=1.0, ppo={"nonfinite_policy": "reload"})
+    events: list = []
+    result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=Doomed)
+    assert result.reason == "completed" and result.update == 3 and events[-1].elapsed_s >= 60
+
+
 def test_the_time_limit_bootstraps_from_the_final_observation_only(small_run):
     with Session(small_run(), None, FakeEnv) as session:
         session.collector.reset()
@@ -225,6 +287,22 @@ def test_the_time_limit_bootstraps_from_the_final_observation_only(small_run):
         assert not bonus[:, rows % 2 == 0].any(), "even ones end for good"
         ends = session.buffer.dones[1:] > 0
         assert not bonus[:-1][~ends].any()
+
+
+def test_what_lies_beyond_the_time_limit_is_valued_anew_with_everything_else(small_run):
+    with Session(small_run(ppo={"recompute_advantages": True}), None, FakeEnv) as session:
+        session.collector.reset()
+        for _ in range(2):
+            session.collector.collect()
+            session.collector.bootstrap(0.95)
+        buffer, given = session.buffer, (session.buffer, session.collector.start_state, 8)
+        once = buffer.truncation_bonus.clone()
+        session.trainer._recompute(*given)
+        assert once.any() and torch.allclose(buffer.truncation_bonus, once, atol=1e-5), "the weights are the same"
+        with torch.no_grad():
+            session.policy.core.critic.bias += 1.0
+        session.trainer._recompute(*given)
+        assert torch.allclose(buffer.truncation_bonus, once + GAMMA * (once != 0), atol=1e-5)
 
 
 def test_bootstrapping_uses_a_detached_state(small_run):

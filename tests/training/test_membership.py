@@ -23,7 +23,7 @@ from echelon.config import (
     WorldConfig,
 )
 from echelon.rl.weights import load_policy
-from echelon.telemetry.events import EventAlert, EventEnd, EventEpisodes, EventLeague, EventUpdate
+from echelon.telemetry.events import EventAlert, EventCheckpoint, EventEnd, EventEpisodes, EventLeague, EventUpdate
 from echelon.training import loop
 from tests.training.fakes import FakeEnv
 from tests.training.test_opponents import of, run
@@ -147,6 +147,47 @@ def test_a_league_run_resumes_bit_for_bit(small_run, tmp_path):
         assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
 
 
+def test_a_best_checkpoint_made_as_the_league_is_met_again_goes_on_bit_for_bit(small_run, tmp_path):
+    opponents, often = dials(submit_every_updates=2), EvalConfig(seeds=2, every_updates=2, at_start=False)
+    config = small_run(opponents=opponents, total_steps=1600, eval=often, save_every=100)
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+    _, whole = run(config, folder(tmp_path / "a", "iron-fox"))
+    home = folder(tmp_path / "b", "iron-fox")
+    _, first = run(config, home, stop_after=2)
+    assert [e.reason for e in of(first, EventCheckpoint)] == ["best"], "it was saved by the evaluation"
+    _, second = run(config, home, resume="latest")
+    wanted, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
+    assert [e.update for e in got] == [e.update for e in wanted]
+    for a, b in zip(wanted, got, strict=True):
+        assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
+    assert [e.name for e in of(whole, EventLeague)] == [e.name for e in of(first + second, EventLeague)]
+
+
+@pytest.mark.parametrize("damage", ["file", "target"])
+def test_a_league_that_cannot_be_read_again_costs_the_refresh_not_the_run(small_run, tmp_path, damage):
+    run(small_run(opponents=dials(submit_every_updates=0), total_steps=300), folder(tmp_path, "tidal-owl"))
+    events: list = []
+
+    def hear(event) -> None:
+        events.append(event)
+        if not isinstance(event, EventUpdate) or event.update > 1:
+            return
+        if damage == "file":
+            (tmp_path / "league.db").write_bytes(b"nothing" * 1000)
+            return
+        with Store(tmp_path / "league.db") as store, store.editing() as league:
+            (target,) = [e for e in league.entries.values() if "u000000" in e.ckpt_path and e.kind == "candidate"]
+            del league.entries[target.entry_id]
+
+    exploits = dials(MIX_PROFILES["exploiter"], target="tidal-owl u0", target_episodes=10_000, refresh_episodes=30)
+    config = small_run(opponents=exploits, total_steps=1000)
+    result = loop.run(config, hear, lambda: 0, run_dir=folder(tmp_path, "keen-lynx"), make_env=FakeEnv)
+    said = [e.message for e in of(events, EventAlert) if "could not be read" in e.message]
+    assert result.reason == "completed" and met(events) == {"candidate:tidal-owl u0"}, "whom it met before"
+    assert len(said) == result.episodes // 30, said
+
+
 def test_a_damaged_policy_is_said_and_not_met(small_run, tmp_path):
     run(small_run(opponents=dials(submit_every_updates=0), total_steps=300), folder(tmp_path, "tidal-owl"))
     for path in (tmp_path / "league").glob("*.pt"):
@@ -187,6 +228,21 @@ def test_training_may_start_from_somebody_elses_weights(small_run, tmp_path):
         assert all(torch.equal(tensor, wanted[name]) for name, tensor in begun.policy.state_dict().items())
     with pytest.raises(ValueError, match="checkpoint"):
         run(small_run(opponents=dials(), start_from=str(tmp_path / "none")), folder(tmp_path, "wild-yak"))
+
+
+def test_every_dial_of_rated_matches_reaches_them(small_run, tmp_path, monkeypatch):
+    asked: list = []
+
+    def played(store, job, config, *_):
+        asked.append(config)
+        return True
+
+    monkeypatch.setattr("echelon.training.membership.play_rounds", played)
+    wanted = {"promote_top": 3, "keep_top": 5, "conservatism": 0.5}
+    league = dials(submit_every_updates=0, match_opponents=2, match_seeds=4, **wanted)
+    run(small_run(opponents=league, total_steps=300), folder(tmp_path, "iron-fox"))
+    last = asked[-1]
+    assert {name: getattr(last, name) for name in wanted} == wanted and (last.opponents, last.seeds) == (2, 4)
 
 
 def test_a_snapshot_of_battles_is_rated_by_matches_and_they_count_once(tmp_path):

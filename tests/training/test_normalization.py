@@ -38,6 +38,15 @@ def test_the_return_normaliser_scales_and_survives_saving():
     assert torch.equal(second.normalize(out), first.normalize(out))
 
 
+def test_statistics_are_restored_in_place_for_a_recorded_graph_reads_them_where_they_lie():
+    first, second = RunningMeanStd(shape=(2,)), RunningMeanStd(shape=(2,))
+    first.update(torch.randn(50, 2) * 3 + 1)
+    places = [x.data_ptr() for x in (second.mean, second.var, second.count)]
+    second.load_state_dict(first.state_dict())
+    assert [x.data_ptr() for x in (second.mean, second.var, second.count)] == places
+    assert all(torch.equal(value, first.state_dict()[name]) for name, value in second.state_dict().items())
+
+
 def test_observations_become_standard_where_allowed_and_dead_rows_do_not_count():
     torch.manual_seed(0)
     normalizer = ObsNormalizer(3)

@@ -144,6 +144,18 @@ def test_a_level_may_be_set_before_anybody_is_drawn():
     assert set(opposition.names) == {"heuristic:hard", "past:0"}
 
 
+def test_a_level_moves_nobody_who_was_drawn_at_that_level_for_good():
+    env, pool = FakeEnv(40, learners="blue", opponents="red"), source(scripted=1, medium=1)
+    opposition = Opposition(env, pool, ShardPool(1))
+    opposition.begin()
+    assert set(opposition.names) == {"heuristic:medium"}
+    moving = [pool.kind(e, 0) == "scripted" for e in range(40)]
+    for level in ("hard", "medium", "expert"):
+        opposition.set_level(level)
+        assert opposition.names == [f"heuristic:{level if moves else 'medium'}" for moves in moving]
+    assert 0 < sum(moving) < 40 and env.pilots == [level_of(name) for name in opposition.names]
+
+
 def test_one_rollout_of_four_environments_meets_more_than_one_opponent(small_run):
     _, events = run(small_run(num_envs=4, opponents=mix(easy=1, hard=1, past=1), total_steps=800))
     met = [set(e.by_opponent) for e in of(events, EventEpisodes)]
@@ -244,8 +256,11 @@ def test_metrics_say_who_was_met_and_how_that_ended(small_run):
     assert all(sum(u.opponents.values()) == 12 and u.opponents[SELF] == 4 for u in updates)
     assert {name.partition(":")[0] for u in updates for name in u.opponents} == {SELF, "heuristic", "past"}
     for event in episodes:
-        assert sum(sum(found.values()) for found in event.by_opponent.values()) == event.count
-        assert all(sample["opponent"] in event.by_opponent for sample in event.samples)
+        judged = event.wins + event.losses + event.draws
+        assert sum(sum(found.values()) for found in event.by_opponent.values()) == judged <= event.count
+        assert all(sample["opponent"] in {SELF, *event.by_opponent} for sample in event.samples)
+    assert any(e.wins + e.losses + e.draws < e.count for e in episodes)
+    assert not any(SELF in e.by_opponent for e in episodes)
     assert sum(e.count for e in episodes) == result.episodes
 
 
@@ -254,6 +269,9 @@ def test_where_both_sides_learn_nobody_counts_as_the_winner(small_run):
     update = of(events, EventUpdate)[-1]
     assert math.isnan(update.win_rate) and not math.isnan(update.avg_return)
     assert update.opponents == {SELF: 8}
+    for event in of(events, EventEpisodes):
+        assert (event.wins, event.losses, event.draws, event.by_opponent) == (0, 0, 0, {}) and event.count > 0
+        assert math.isnan(event.hp_margin) and not math.isnan(event.mean_return)
 
 
 def test_pure_self_play_is_shown_to_get_stronger(small_run):
@@ -287,3 +305,9 @@ def test_a_checkpoint_with_another_number_of_environments_is_refused(small_run, 
     with Session(small_run(opponents=mix(past=1), num_envs=4), None, FakeEnv) as session:
         with pytest.raises(ValueError, match="8 opponents, wanted 4"):
             session.opposition.load_state_dict({"names": [""] * 8})
+
+
+def test_a_mix_that_newly_meets_policies_is_refused_in_one_line(small_run, tmp_path):
+    run(small_run(opponents=mix(easy=1)), tmp_path, stop_after=1)
+    with pytest.raises(ValueError, match="0 mechs that policies fly, wanted 16: opponents.mix meets policies only"):
+        run(small_run(opponents=mix(easy=1, past=1)), tmp_path, resume="latest")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from echelon.config import ModelConfig, PPOConfig, RunConfig
+from echelon.config import EnvConfig, ModelConfig, PPOConfig, RunConfig
 from echelon.config_ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES
 from echelon.jobs.config_layers import default_values, resolve
 from echelon.telemetry.events import EventCheckpoint, EventEval, EventUpdate
@@ -225,6 +225,14 @@ def test_every_number_has_a_range_and_refuses_what_lies_outside(config, ranges):
         for wrong in (low - 1, high + 1, math.nan):
             with pytest.raises(ValueError, match=rf"{name} is .*, wanted"):
                 replace(config, **{name: wrong})
+
+
+def test_a_warm_up_as_long_as_an_episode_is_refused_because_nothing_would_be_learned():
+    env = EnvConfig(max_episode_seconds=10.0)
+    last = env.max_steps - 1
+    RunConfig(env=env, ppo=PPOConfig(burn_in_steps=last))
+    with pytest.raises(ValueError, match=f"burn_in_steps is {last + 1}, wanted below {last + 1}, the decisions"):
+        RunConfig(env=env, ppo=PPOConfig(burn_in_steps=last + 1))
 
 
 def test_the_recommended_dials_are_those_of_the_reviews():

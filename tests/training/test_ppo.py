@@ -49,6 +49,12 @@ def trainer_of(model, **dials) -> PPOTrainer:
     return PPOTrainer(model, PPOConfig(**{"tbptt_chunk_length": 8, "num_minibatches": 3, **dials}))
 
 
+def batch_of(trainer, buffer, counted):
+    """The whole rollout as one minibatch."""
+    states = trainer.chunk_states(buffer, trainer.model.initial_state(N))
+    return trainer._batch(buffer, states, buffer.returns, counted, [minibatch.Unit(0, 0, T, 0, N)])
+
+
 def even_losses(trainer, **given):
     ones = torch.ones(4, 2)
     values = {
@@ -158,16 +164,14 @@ def test_update_changes_the_weights_and_reports_plain_numbers():
 
 def test_the_logged_gradient_norm_is_that_before_clipping():
     model = model_of()
-    buffer = rollout_of(model)
-    metrics = trainer_of(model, max_grad_norm=1e-4).update(buffer, model.initial_state(N))
+    metrics = trainer_of(model, max_grad_norm=1e-4).update(rollout_of(model), model.initial_state(N))
     assert metrics["grad_norm"] > 1e-3 and metrics["grad_clipped_share"] == 1.0
 
 
 def test_a_flat_model_alone_can_be_trained_too():
     torch.manual_seed(0)
     model = ActorCriticLSTM(D, A, 8, 8)
-    buffer = rollout_of(model)
-    assert math.isfinite(trainer_of(model).update(buffer, model.initial_state(N))["loss"])
+    assert math.isfinite(trainer_of(model).update(rollout_of(model), model.initial_state(N))["loss"])
 
 
 def test_threads_do_not_change_the_result(monkeypatch):
@@ -212,27 +216,25 @@ def test_accumulated_gradients_equal_one_large_batch():
 
 def test_a_partial_group_is_stepped_at_the_end_of_the_epoch():
     model = model_of()
-    buffer = rollout_of(model)
-    metrics = trainer_of(model, update_epochs=1, grad_accum_steps=2).update(buffer, model.initial_state(N))
+    metrics = trainer_of(model, update_epochs=1, grad_accum_steps=2).update(rollout_of(model), model.initial_state(N))
     assert metrics["optimizer_steps"] == 2
 
 
 def test_gradients_do_not_leak_from_one_step_into_the_next():
-    results = []
-    for epochs in ((2,), (1, 1)):
-        model = model_of()
-        buffer = rollout_of(model)
-        advantages = buffer.advantages.clone()
-        trainer = trainer_of(model, num_minibatches=1, tbptt_chunk_length=T, ent_coef=0.0, value_norm=False)
-        states = trainer.chunk_states(buffer, model.initial_state(N))
-        for count in epochs:
-            buffer.advantages.copy_(advantages)
-            trainer.config = PPOConfig(
-                tbptt_chunk_length=T, num_minibatches=1, update_epochs=count, ent_coef=0.0, value_norm=False
-            )
-            trainer.update(buffer, model.initial_state(N), states)
-        results.append(weights_of(model))
-    assert all(torch.allclose(a, b, atol=1e-7) for a, b in zip(*results, strict=True))
+    """Three epochs of one minibatch are three steps by hand, each with a gradient of its own."""
+    model, by_hand = model_of(), model_of()
+    buffer = rollout_of(model)
+    dials = {"num_minibatches": 1, "tbptt_chunk_length": T, "ent_coef": 0.0, "update_epochs": 3, "value_norm": False}
+    trainer_of(model, **dials).update(buffer, model.initial_state(N))
+    trainer, mine = trainer_of(by_hand, **dials), list(by_hand.parameters())
+    batch = batch_of(trainer, buffer, buffer.present)
+    optimizer = torch.optim.Adam(mine, lr=trainer.config.lr, eps=trainer.config.adam_eps)
+    for _ in range(3):
+        optimizer.zero_grad()
+        trainer.gradients._evaluate(batch, slice(None)).loss.backward()
+        torch.nn.utils.clip_grad_norm_(mine, trainer.config.max_grad_norm)
+        optimizer.step()
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(weights_of(model), weights_of(by_hand), strict=True))
 
 
 def test_nan_rewards_raise_and_name_the_update():
@@ -324,9 +326,7 @@ def test_the_first_steps_after_a_reset_only_warm_the_state():
     buffer.dones.zero_()
     buffer.dones[4] = 1
     trainer = trainer_of(model, burn_in_steps=10, num_minibatches=1, tbptt_chunk_length=T)
-    counted = (buffer.ages() >= 10).float()
-    states = trainer.chunk_states(buffer, model.initial_state(N))
-    batch = trainer._batch(buffer, states, buffer.returns, counted, [minibatch.Unit(0, 0, T, 0, N)])
+    batch = batch_of(trainer, buffer, (buffer.ages() >= 10).float())
     assert not batch.policy_weights[4:14].any() and not batch.value_weights[4:14].any()
     assert batch.value_weights[:4].all() and batch.value_weights[14:].all()
     assert float(batch.value_weights.sum()) == pytest.approx(1.0)
@@ -334,8 +334,8 @@ def test_the_first_steps_after_a_reset_only_warm_the_state():
 
 def test_a_wild_step_size_ends_the_epochs_early():
     model = model_of()
-    buffer = rollout_of(model)
-    metrics = trainer_of(model, lr=0.5, target_kl=0.03, update_epochs=8).update(buffer, model.initial_state(N))
+    trainer = trainer_of(model, lr=0.5, target_kl=0.03, update_epochs=8)
+    metrics = trainer.update(rollout_of(model), model.initial_state(N))
     assert metrics["epochs"] < 8 and metrics["kl"] > 0.03
 
 
@@ -365,8 +365,12 @@ def test_the_prediction_loss_skips_pairs_across_a_boundary_and_trains_the_core()
     assert float(ppo_losses.prediction_terms(zeros, observed, starts, weight)) == pytest.approx(0.5 * 5 / 6)
     model = model_of(predict=True)
     buffer = rollout_of(model)
-    metrics = trainer_of(model, aux_coef=0.01).update(buffer, model.initial_state(N))
-    assert metrics["aux_loss"] > 0
+    buffer.advantages.zero_()
+    trainer = trainer_of(model, aux_coef=0.01, ent_coef=0.0, vf_coef=0.0, tbptt_chunk_length=T)
+    terms, shards = trainer.gradients.of(batch_of(trainer, buffer, buffer.present))
+    gradients = dict(zip(dict(model.named_parameters()), (shards or [[]])[0], strict=True))
+    assert terms.aux_loss > 0, "all that is left of the loss"
+    assert all(gradients[f"core.lstm.weight_{part}_l0"].any() for part in ("ih", "hh"))
 
 
 @pytest.mark.skipif(not has_bfloat16(torch.device("cpu")), reason="this CPU has no bfloat16 arithmetic")

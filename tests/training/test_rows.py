@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 
 from echelon.telemetry.events import EventUpdate
+from echelon.training import ppo
 from echelon.training.collect import Collector
+from echelon.training.minibatch import plan_minibatches
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.session import Session
 from tests.training.fakes import FakeEnv
@@ -34,6 +38,21 @@ def test_the_spread_of_advantages_values_returns_and_rewards_is_logged_and_does_
         assert all(b < 10 * a and a < 10 * b for a, b in zip(series[1:], series[2:], strict=False)), name
 
 
+def test_empty_places_and_the_dead_are_in_no_spread():
+    """Rows without a mech hold whatever lay there, and the dead have no advantage to learn from."""
+    torch.manual_seed(0)
+    few, many = RolloutBuffer.create(20, 4, 1, 1), RolloutBuffer.create(20, 7, 1, 1)
+    for name in ("values", "returns", "rewards", "advantages"):
+        getattr(few, name).normal_()
+        getattr(many, name).fill_(1e6)[:, :4] = getattr(few, name)
+    many.present[:, 4:] = many.alive[:, 4:] = 0.0
+    assert ppo._rollout_statistics(many) == pytest.approx(ppo._rollout_statistics(few), abs=1e-5)
+    before = ppo._rollout_statistics(few)
+    few.advantages[5:, 0], few.alive[5:, 0] = 1e6, 0.0
+    after = ppo._rollout_statistics(few)
+    assert after["adv_std"] < 2 and after["value_std"] == before["value_std"] and after["dead_share"] == 15 / 80
+
+
 def test_a_malformed_observation_is_refused_before_it_is_stored(small_run):
     env = FakeEnv(2)
     env.obs_dim = 6
@@ -53,6 +72,30 @@ def test_chunks_of_32_make_their_share_of_minibatches(small_run):
         session.collector.bootstrap(0.95)
         metrics = session.trainer.update(session.buffer, session.collector.start_state, session.collector.chunk_states)
         assert metrics["optimizer_steps"] == 4
+
+
+def test_the_order_never_decides_how_many_minibatches_there_are():
+    """Processes that train together shuffle by themselves and exchange gradients once for each minibatch."""
+    for steps, rows, length, wanted in product((7, 16, 20, 36), (1, 5), (3, 8, 16), (1, 2, 5)):
+        counts = set()
+        for seed in range(10):
+            torch.manual_seed(seed)
+            plan, seen = plan_minibatches(steps, rows, length, wanted), torch.zeros(steps, rows)
+            for units in plan:
+                assert len({u.end - u.first for u in units}) == 1, "recurrent states of one minibatch keep step"
+                for u in units:
+                    seen[u.first : u.end, u.left : u.right] += 1
+            assert (seen == 1).all(), "every unit exactly once"
+            counts.add(len(plan))
+        assert len(counts) == 1, (steps, rows, length, wanted)
+
+
+def test_chunks_of_one_length_are_taken_in_the_order_drawn():
+    torch.manual_seed(3)
+    plan = plan_minibatches(48, 4, 8, 3)
+    torch.manual_seed(3)
+    assert [u.chunk for units in plan for u in units] == torch.randperm(6).tolist()
+    assert [len(units) for units in plan] == [2, 2, 2]
 
 
 @pytest.mark.slow

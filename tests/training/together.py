@@ -123,6 +123,7 @@ def mixed():
 PLANS = {
     "train against a mix": lambda folder: train(folder, run=mixed()),
     "train": train,
+    "train on ragged chunks": lambda folder: train(folder, rollout_steps=36, update_epochs=4, run={"max_updates": 2}),
     "first half": lambda folder: train(folder, stop_after=3),
     "second half": lambda folder: train(folder, resume="latest"),
     "one asks to stop": lambda folder: train(folder, stop_after=2 if os.environ["RANK"] == "1" else 10**6),
