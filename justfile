@@ -46,7 +46,7 @@ fresh:
     echo "+ ${commands[1]}"
     eval "${commands[1]}"
 
-# an hour of league training from a fresh quickstart policy, as docs/league.md tells it
+# up to 78 minutes of training in the league from a fresh quickstart policy, as docs/league.md tells it
 league *ARGS:
     #!/usr/bin/env bash
     set -euo pipefail

@@ -166,12 +166,25 @@ def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPa
 
 
 def list_runs(home: str | os.PathLike[str] | None = None) -> list[RunPaths]:
-    """Return every run under ``home``, newest first; folders without a spec.json are not runs."""
+    """Return every run under ``home``, newest first; what is hidden or has no readable spec.json is none.
+
+    ``ValueError`` says why the folder itself cannot be read.
+    """
+    root = runs_home(home)
     try:
-        found = [RunPaths(path) for path in runs_home(home).iterdir() if (path / "spec.json").is_file()]
+        names = [name for name in os.listdir(root) if not name.startswith(".")]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(found, key=lambda run: run.id, reverse=True)
+    except OSError as error:
+        raise ValueError(
+            f"runs folder {str(root)!r} cannot be read: {error.strerror} (set {HOME_VARIABLE} to another)"
+        ) from error
+    return [RunPaths(root / name) for name in sorted(names, reverse=True) if _is_run(root / name)]
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a run lies there; a folder that may not be looked into holds none."""
+    return os.path.isfile(folder / "spec.json")
 
 
 def find_run(name: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
@@ -179,7 +192,7 @@ def find_run(name: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
 
     The beginning of an id wins over its middle. ``RunNotFoundError`` names the nearest or all matching runs.
     """
-    if name and (Path(name) / "spec.json").is_file():
+    if name and _is_run(Path(name)):
         return RunPaths(Path(name).absolute())
     runs = list_runs(home)
     if name == "latest" and runs:

@@ -13,15 +13,17 @@ from echelon_cli import output
 if TYPE_CHECKING:
     from echelon.arena.store import Store
     from echelon.config import EnvConfig
+    from echelon.jobs.spec import JobSpec
     from echelon.jobs.status import JobStatus
     from echelon.runs import RunPaths
+    from echelon_cli.follow import Follower
 
 
-def open_league(*, create: bool = False) -> Store:
-    """Return the league of the runs here; ``StoreError`` where there is none yet."""
+def open_league(*, create: bool = False, read_only: bool = False) -> Store:
+    """Return the league of the runs here, ``read_only`` to look where nobody may write; ``StoreError`` for none."""
     from echelon.arena.store import Store, league_path
 
-    return Store(league_path(), create=create)
+    return Store(league_path(), create=create, read_only=read_only)
 
 
 def entry_named(store: Store, name: str) -> str:
@@ -37,12 +39,14 @@ def entry_named(store: Store, name: str) -> str:
 
 
 def start(
-    store: Store, dials: dict[str, Any], only: Sequence[str], wanted: EnvConfig | None, processes: int = 1
-) -> RunPaths:
-    """Start a job with these dials of ``ArenaConfig``, a seed of its own where none is given, and return its run."""
+    store: Store, dials: dict[str, Any], only: Sequence[str], wanted: EnvConfig | None, processes: int, as_json: bool
+) -> Follower:
+    """Start a job with these dials of ``ArenaConfig``, by default on a seed of its own, and return who follows it."""
     from echelon.arena.founding import begin
     from echelon.arena.settings import ArenaConfig
     from echelon.jobs.config_layers import ConfigError
+    from echelon.jobs.spec import new_spec
+    from echelon.runs import create_run
 
     begin(store)
     chosen = tuple(entry_named(store, name) for name in only)
@@ -53,7 +57,8 @@ def start(
     except ValueError as error:
         raise ConfigError(str(error)) from None
     env = prepare(store, wanted)
-    return launch({"preset": "arena", "arena": config.as_dict(), "env": env, "nproc": processes})
+    spec = new_spec("arena", {"preset": "arena", "arena": config.as_dict(), "env": env, "nproc": processes}, {})
+    return _launched(create_run("arena"), spec, as_json)
 
 
 def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
@@ -85,22 +90,20 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def launch(config: dict[str, Any]) -> RunPaths:
+def _launched(paths: RunPaths, spec: JobSpec, as_json: bool) -> Follower:
+    """Start a job, and return who follows it from its first word on."""
     from echelon.jobs.kinds import KINDS
     from echelon.jobs.launch import launch
-    from echelon.jobs.spec import new_spec
-    from echelon.runs import create_run
+    from echelon_cli.follow import Follower
 
-    paths = create_run("arena")
-    launch(paths, new_spec("arena", config, {}), KINDS["arena"])
-    return paths
+    follower = Follower(paths, as_json=as_json)
+    launch(paths, spec, KINDS["arena"])
+    return follower
 
 
-def again(name: str) -> RunPaths:
+def again(name: str, as_json: bool) -> Follower:
     """Start a job again that was stopped or killed."""
     from echelon.jobs.config_layers import ConfigError
-    from echelon.jobs.kinds import KINDS
-    from echelon.jobs.launch import launch
     from echelon.jobs.spec import read_spec
     from echelon.runs import find_run
 
@@ -108,31 +111,31 @@ def again(name: str) -> RunPaths:
     spec = read_spec(paths)
     if spec.kind != "arena":
         raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, wanted an arena job")
-    launch(paths, spec, KINDS["arena"])
-    return paths
+    return _launched(paths, spec, as_json)
 
 
-def follow(paths: RunPaths, detach: bool, as_json: bool) -> tuple[JobStatus | None, int]:
+def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
     """Follow a job until it ends or somebody leaves; return its state then, and the exit code."""
-    from echelon_cli.follow import Follower
+    from echelon.jobs.status import job_status
+    from echelon_cli.listing import job_json
 
+    paths, as_json, before = follower.paths, follower.as_json, follower.picture.start
     if not as_json:
         output.say(f"run {paths.id}", style="bold")
-    follower = Follower(paths, as_json=as_json)
     try:
-        status = follower.follow(lambda _, picture: detach and picture.start is not None)
+        status = follower.follow(lambda _, picture: detach and picture.start is not before)
     except KeyboardInterrupt:
         status = None
     if status is None or status.is_alive:
         if as_json:
-            output.show_json({"id": paths.id, "folder": str(paths.root), "state": "running"}, indent=None)
+            output.show_json(job_json(paths, status or job_status(paths)), indent=None)
         else:
             name = shlex.quote(paths.id)
             output.say(f"{paths.id} plays on in the background.")
             output.say(f"  see: echelon arena standings    stop: echelon stop {name}    log: echelon logs -f {name}")
         return status, output.DONE
     if as_json:
-        output.show_json(status.to_dict(), indent=None)
+        output.show_json(job_json(paths, status), indent=None)
     if status.exit_code in (output.FAILED, output.CRASHED):
         output.show_error(f"run {status.id!r} {status.state}: {status.reason}", code=status.exit_code)
     elif status.exit_code == output.STOPPED and not as_json:

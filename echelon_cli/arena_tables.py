@@ -20,14 +20,17 @@ def show_standings(found: dict[str, Any]) -> None:
     """Print ratings with their intervals, as figures and drawn on one scale."""
     rows = found["entries"]
     low, high = (f(row[key] for row in rows) if rows else 0.0 for f, key in ((min, "low"), (max, "high")))
+    scale = f"interval {low:.0f} to {high:.0f}"
     output.show_table(
-        ("#", "name", "kind", "rating", "±", "games", "won", "drawn", "lost", f"{low:.0f} to {high:.0f}"),
+        ("#", "name", "kind", "rating", "±", "games", "won", "drawn", "lost", scale),
         [
             (place, row["name"], row["kind"], f"{row['rating']:.0f}", f"{row['high'] - row['rating']:.0f}",
              row["games"], row["wins"], row["draws"], row["losses"], _bar(row, low, high))
             for place, row in enumerate(rows, 1)
         ],
         right=RIGHT,
+        whole=("kind", scale),
+        spare=(scale, "kind", "lost", "drawn", "won"),
     )  # fmt: skip
     output.say("± is a 95 % interval; the scripted level medium stands at 1500 once it has played", style="dim")
     for row in found["unfinished"]:
@@ -64,6 +67,8 @@ def show_entries(rows: Sequence[dict[str, Any]]) -> None:
             for row in rows for s in (row["style"],)
         ],
         right=("matches", *numbers),
+        whole=("kind",),
+        spare=("kind", "most damage by", "lost to", *numbers[::-1]),
     )  # fmt: skip
 
 
@@ -116,6 +121,8 @@ def show_matches(rows: Sequence[dict[str, Any]]) -> None:
             for row in rows
         ],
         right=("match", "round", "seconds", "seed"),
+        whole=("winner", "score", "hp"),
+        spare=("replay", "hp", "seed", "round", "reason", "seconds", "score"),
     )  # fmt: skip
     kept = next((row for row in rows if row["replay"]), None)
     if kept is not None:
@@ -133,10 +140,12 @@ def show_pairs(found: dict[str, Any]) -> None:
         (p["id"], p["against"]): f"{percent(p['score'])} /{p['wins'] + p['draws'] + p['losses']}"
         for p in found["pairs"]
     }
+    names = [e["name"][:PAIRS_WIDTH] for e in entries]
     output.show_table(
-        ("score against", *(e["name"][:PAIRS_WIDTH] for e in entries)),
+        ("score against", *names),
         [(e["name"], *(scores.get((e["id"], other["id"]), "") for other in entries)) for e in entries],
-        right=tuple(e["name"][:PAIRS_WIDTH] for e in entries),
+        right=names,
+        spare=names[::-1],
     )
     output.say("share of the points / matches", style="dim")
     for ring in found["cycles"]:

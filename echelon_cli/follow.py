@@ -5,6 +5,7 @@ Reads the run folder only; leaving never disturbs the run. The columns are rows 
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -185,8 +186,24 @@ def show_summary(status: JobStatus, picture: RunSnapshot, paths: RunPaths) -> No
         say(line, style="dim")
 
 
+LOOK = "look: echelon logs {0}"
+TRAINED = ("measure: echelon eval {0}", "go on: echelon train --resume {0} --minutes 30")
+TRAIN_AGAIN = (LOOK, "go on: echelon train --resume {0}")
+PLAY_AGAIN = (LOOK, "go on: echelon arena run --resume {0}")
+NEXT_STEPS: dict[str, dict[str, tuple[str, ...]]] = {
+    "train": {"completed": TRAINED, "stopped": TRAINED, "failed": TRAIN_AGAIN, "crashed": TRAIN_AGAIN},
+    "arena": {
+        "completed": ("see: echelon arena standings",),
+        "stopped": PLAY_AGAIN,
+        "failed": PLAY_AGAIN,
+        "crashed": PLAY_AGAIN,
+    },
+    "sim": {"completed": ("watch: echelon watch {0}",), "stopped": ("watch: echelon watch {0}",)},
+}
+"""What one does after a run, by its kind and how it ended."""
+
+
 def next_steps(status: JobStatus) -> list[str]:
     """Return the commands that make sense after a run ended."""
-    if status.state in ("failed", "crashed"):
-        return [f"look: echelon logs {status.id}", f"go on: echelon train --resume {status.id}"]
-    return [f"measure: echelon eval {status.id}", f"go on: echelon train --resume {status.id} --minutes 30"]
+    steps = NEXT_STEPS.get(status.kind, {}).get(status.state, ())
+    return [line.format(shlex.quote(status.id)) for line in steps]

@@ -8,10 +8,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from echelon.jobs.status import ALIVE, job_status
+from echelon.jobs.status import ALIVE, JobStatus, job_status
 from echelon.runs import RunPaths, read_json
 from echelon.telemetry.glance import Glance, glance
 from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli import output
+from echelon_cli.tui.format import run_words
+
+WHOLE_FROM = 100
+"""Columns of a terminal from which whole ids are shown; the words at their end call a run as well."""
 
 ALERT_FRESH_S = 3600.0
 """How long an alert stands in lists of runs."""
@@ -49,8 +54,20 @@ class RunRow:
         return self.state in ALIVE
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row as plain values."""
-        return {**asdict(self), "root": str(self.root)}
+        """Return the row as plain values, named as every command names them."""
+        row = asdict(self)
+        where, measured = {"folder": str(row.pop("root"))}, {"last_win_rate": row.pop("eval_rate")}
+        return {"id": row.pop("id"), **where, "global_step": row.pop("steps"), **measured, **row}
+
+
+def job_json(paths: RunPaths, status: JobStatus | None = None, **facts: Any) -> dict[str, Any]:
+    """Return a run as every command gives it in JSON: who and where it is, its state where known, then ``facts``."""
+    return {"id": paths.id, "folder": str(paths.root), **(status.to_dict() if status else {}), **facts}
+
+
+def shown_id(run_id: str) -> str:
+    """Return a run's id as tables show it: whole where there is room, else the words at its end."""
+    return run_id if output.console().width >= WHOLE_FROM else run_words(run_id)
 
 
 def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:

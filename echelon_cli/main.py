@@ -5,6 +5,7 @@ Importing it loads neither torch nor Warp nor pydantic, so that help and complet
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -93,7 +94,7 @@ def _options(
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code; failures are shown as one line."""
     arguments = [word for word in argv if word != DEBUG_FLAG]
-    as_json, debug = "--json" in arguments, len(arguments) < len(argv)
+    as_json, debug, said = "--json" in arguments, len(arguments) < len(argv), ""
     try:
         return app(arguments, prog_name="echelon", standalone_mode=False) or output.DONE
     except typer.TyperException as error:
@@ -107,9 +108,12 @@ def run(argv: Sequence[str]) -> int:
         return output.DONE
     except (ValueError, OSError) as error:
         failure, code = error, _code_of(error)
+    except Exception as error:
+        failure, code = error, output.FAILED
+        said = f"internal error: {type(error).__name__}: {error}; --debug shows where"
     if debug:
         raise failure
-    output.show_error(str(failure) or "given up", code=code, as_json=as_json)
+    output.show_error(said or str(failure) or "given up", code=code, as_json=as_json)
     return code
 
 
@@ -125,6 +129,10 @@ def _code_of(failure: Exception) -> int:
 
 def main() -> None:
     """Run the command line of this process and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a letter that a terminal does not know must not end a command
+            stream.reconfigure(errors="replace")
     try:
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:

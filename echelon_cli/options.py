@@ -8,10 +8,12 @@ import typer
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Return the run ids that contain what was typed so far."""
+    """Return the run ids that begin with what was typed so far, and those words at their ends that do."""
     from echelon.runs import list_runs
+    from echelon_cli.tui.format import run_words
 
-    return [run.id for run in list_runs() if incomplete in run.id]
+    ids = [run.id for run in list_runs()]
+    return [name for name in (*ids, *(map(run_words, ids) if incomplete else ())) if name.startswith(incomplete)]
 
 
 def complete_presets(incomplete: str) -> list[str]:
@@ -19,6 +21,11 @@ def complete_presets(incomplete: str) -> list[str]:
     from echelon.presets import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]
+
+
+def complete_sides(incomplete: str) -> list[str]:
+    """Return the presets and runs that begin with what was typed so far."""
+    return [*complete_presets(incomplete), *complete_runs(incomplete)]
 
 
 def complete_keys(incomplete: str) -> list[str]:

@@ -23,6 +23,12 @@ DONE, FAILED, USAGE, NOT_FOUND, STOPPED, CRASHED = 0, 1, 2, 3, 4, 5
 PIPE_WIDTH = 200
 """Width of tables that go into a pipe, so that nothing is cut."""
 
+GAP = 2
+"""Spaces between the columns of a table."""
+
+BROKEN_FROM = 10
+"""Columns that words are given at least, before they are broken into lines."""
+
 COUNT_UNITS = ((1e4, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (math.inf, 1e9, "G"))
 """Numbers below the first are shown over the second with the third."""
 
@@ -58,20 +64,47 @@ def show_json(value: Any, *, indent: int | None = 2) -> None:
 
 
 def show_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = (), whole: Iterable[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Iterable[str] = (),
+    whole: Iterable[str] = (),
+    spare: Iterable[str] = (),
 ) -> None:
-    """Print rows under column names; those named in ``right`` are aligned to the right, in ``whole`` never broken."""
+    """Print rows under column names; those in ``right`` are aligned to the right, and like ``whole`` never broken.
+
+    Where not all columns fit, those in ``spare`` are left out, the first of them first, and named below.
+    """
     from rich.table import Table
     from rich.text import Text
 
-    right, whole = set(right), set(whole)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), show_header=any(columns))
-    for index, name in enumerate(columns):
-        justify = "right" if name in right else "left"
-        table.add_column(name, justify=justify, no_wrap=index == 0 or name in right | whole, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    console().print(table)
+    right = set(right)
+    unbroken = {0, *(at for at, name in enumerate(columns) if name in right | set(whole))}
+    texts = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    longest = [max(len(name), *(row[at].cell_len for row in texts), 0) for at, name in enumerate(columns)]
+    least = [size if at in unbroken else min(size, BROKEN_FROM) for at, size in enumerate(longest)]
+    kept, left_out = list(range(len(columns))), []
+    for name in spare:
+        if sum(least[at] + GAP for at in kept) - GAP <= console().width:
+            break
+        kept.remove(max(at for at in kept if columns[at] == name))
+        left_out.append(name)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0), show_header=any(columns))
+    for at in kept:
+        # a first column that would take most of the screen is broken all the same
+        one = at in unbroken and (at > 0 or least[at] <= console().width // 2)
+        table.add_column(
+            columns[at],
+            justify="right" if columns[at] in right else "left",
+            no_wrap=one,
+            overflow="fold",
+            min_width=least[at] if one else None,
+        )
+    for row in texts:
+        table.add_row(*(row[at] for at in kept))
+    console().print(table, crop=False)
+    if left_out:
+        say(f"no room for {', '.join(left_out)}", style="dim")
 
 
 def state_text(state: str) -> object:

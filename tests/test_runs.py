@@ -40,6 +40,35 @@ def test_runs_are_listed_newest_first_and_other_folders_are_none():
     assert list_runs() == [new, old]
 
 
+def test_a_folder_that_may_not_be_looked_into_hides_no_run(monkeypatch):
+    run, stat = made("20260101-000000-a-calm-fox"), os.stat
+    (runs_home() / "lost+found").mkdir()
+
+    def guarded(path, *words, **how):
+        if "lost+found" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *words, **how)
+
+    monkeypatch.setattr(os, "stat", guarded)
+    assert list_runs() == [run] and find_run("fox") == run
+    with pytest.raises(RunNotFoundError):
+        find_run(str(runs_home() / "lost+found"))
+
+
+def test_a_home_that_may_not_be_read_is_named(monkeypatch):
+    def closed(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "listdir", closed)
+    with pytest.raises(ValueError, match="runs' cannot be read: Permission denied .set ECHELON_HOME"):
+        list_runs()
+
+
+def test_what_a_deletion_left_behind_is_no_run():
+    made(".20260101-000000-a-calm-fox.removed")
+    assert list_runs() == []
+
+
 def test_a_run_is_found_by_id_beginning_words_folder_and_latest():
     one, two = made("20260101-000000-a-calm-fox"), made("20260102-000000-a-wild-owl")
     for name in (one.id, "20260101", "calm-fox", "calm", str(one.root)):

@@ -129,6 +129,14 @@ def launches(s: Skill, rules: Rules, d: float, error: float, sees: bool, paint: 
 
 
 @wp.func
+def waited(waits: bool, before_s: float, loaded: bool, dt_act: float) -> float:
+    """How long a launch has waited for paint [s]: no longer than patience lasts, and only while it could be made."""
+    if not waits:
+        return 0.0
+    return wp.where(loaded and before_s < PAINT_WAIT_S, before_s + dt_act, before_s)
+
+
+@wp.func
 def paints_now(s: Skill, rules: Rules, d: float, sees: bool, paint: bool, left_s: float) -> bool:
     """Whether a painter paints its target."""
     if s.paint == P_NEVER or not sees or d > rules.weapon_range[PAINTER]:
@@ -166,17 +174,12 @@ def engage(
         error = off_aim(pos[e, m], spot, yaw[e, m], aim_error(s, seed[e], m, float(tick[e]) * rules.dt))
         sees = pilot_sees[e, m] == 1
         paint = pilot_paint[e, m] > 0.0
-        loaded = cooldown[e, m, rules.weapon_cooldown[MISSILE_W]] <= rules.ticks_per_decision
         waits = s.missiles >= M_WAITS and not paint and sees and scout_near(e, m, spot, alive, chassis, pos)
-        waited_s = wp.where(waits and pilot_target_since[e, m] < decision[e], pilot_wait_s[e, m], 0.0)
+        waited_s = wp.where(pilot_target_since[e, m] < now, pilot_wait_s[e, m], 0.0)
         awaited = waits and waited_s < PAINT_WAIT_S
-        if awaited and loaded:
-            waited_s += rules.dt_act
-        pilot_wait_s[e, m] = waited_s
+        pilot_wait_s[e, m] = waited(waits, waited_s, cooldown[e, m, rules.weapon_cooldown[MISSILE_W]] <= rules.ticks_per_decision, rules.dt_act)
         for i in range(7):
-            w = int(i)
-            if s.best_first == 1:
-                w = BY_WORTH[i]
+            w = wp.where(s.best_first == 1, BY_WORTH[i], i)
             t = rules.trigger_of[c, w]
             if t < 0 or rules.weapon_cloud[w] == 1:
                 continue

@@ -202,6 +202,26 @@ def manoeuvre(s: Skill, p: wp.vec3, spot: wp.vec3, wanted: float, side: float, w
     return fighting + way * ZONE_PULL
 
 
+@wp.func
+def engaged(
+    rules: Rules, s: Skill, c: int, p: wp.vec3, spot: wp.vec3, sees: bool, inside: bool, to_zone: float, go: bool, wanted: float, side: float, escape_s: float, way: wp.vec2, zone: wp.vec3, wish: wp.vec2,
+) -> wp.vec2:
+    """Throttle of a pilot with a target at ``spot``: fights it, hunts it, or goes on as it wished to."""
+    d = wp.length(spot - p)
+    away = unit2(p[0] - spot[0], p[1] - spot[1])
+    if s.ranges == FIXED:
+        if d < wanted and not (c == HEAVY and inside):
+            return away * BACK_OFF
+        return wish
+    if sees and d < wanted + FIGHT_MARGIN:
+        return manoeuvre(s, p, spot, wanted, side, way, zone, go, rules.max_speed[c])
+    if s.hunts == 1 and not sees and go and escape_s <= -CALM_S and d < HUNT_RANGE and to_zone < zone[2] + HUNT_NEAR:
+        return -away
+    if sees and inside and d < EXPOSED:
+        return wish + wp.vec2(-away[1], away[0]) * (side * s.sidestep)
+    return wish
+
+
 @wp.kernel
 def plan(
     # rules
@@ -241,21 +261,12 @@ def plan(
         wish = go_round(p, zone[e], own)
     if j >= 0:
         spot = pilot_spot[e, m]
-        d = wp.length(spot - p)
         away = unit2(p[0] - spot[0], p[1] - spot[1])
         sees = pilot_sees[e, m] == 1
         side = side_of(s, seed[e], m, float(tick[e]) * rules.dt)
         weak = wp.where(pilot_age[e, m] == 0, pilot_weak[e, m], 1.0)
         wanted = fighting_distance(rules, s, c, heat[e, m], hp[e, m], weak, inside, cooldown[e, m, KINETIC] == 0 and sees)
-        if s.ranges == FIXED:
-            if d < wanted and not (c == HEAVY and inside):
-                wish = away * BACK_OFF
-        elif sees and d < wanted + FIGHT_MARGIN:
-            wish = manoeuvre(s, p, spot, wanted, side, way, zone[e], go, rules.max_speed[c])
-        elif s.hunts == 1 and not sees and go and pilot_escape_s[e, m] <= -CALM_S and d < HUNT_RANGE and to_zone < zone[e][2] + HUNT_NEAR:
-            wish = -away
-        elif sees and inside and d < EXPOSED:
-            wish = wish + wp.vec2(-away[1], away[0]) * (side * s.sidestep)
+        wish = engaged(rules, s, c, p, spot, sees, inside, to_zone, go, wanted, side, pilot_escape_s[e, m], way, zone[e], wish)
         odds = odds_of(rules, s, e, m, decision[e], alive, team, pack, pos, hp, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
         breaks = gives_way(rules, s, c, hp[e, m], heat[e, m], not inside, sees, odds)
         if s.retreat == R_ONCE:

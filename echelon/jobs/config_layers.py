@@ -38,6 +38,10 @@ NONE_WORDS = ("none", "null")
 """How ``--set`` and TOML, which has no null, say that a value is absent."""
 
 
+UNKNOWN = "unexpected_keyword_argument"
+"""What pydantic calls a key that is none."""
+
+
 class ConfigError(ValueError):
     """A configuration that cannot be: unknown preset or key, wrong type, impossible value."""
 
@@ -64,19 +68,22 @@ def resolve(
     *,
     base: Mapping[str, Any] | None = None,
     base_provenance: Mapping[str, str] | None = None,
+    fallback: str = DEFAULT_PRESET,
 ) -> ResolvedConfig:
     """Return the configuration that the layers make; ``ConfigError`` names what is wrong.
 
-    ``base`` is the nested configuration of an earlier run that takes the place of the preset, with its provenance.
+    ``base`` is the nested configuration of an earlier run that takes the place of the preset, with its provenance;
+    ``fallback`` is the preset where neither is named.
     """
     from_file = _read_file(file) if file else {}
-    preset = preset or from_file.pop("preset", None)
-    from_file.pop("preset", None)
+    of_file = from_file.pop("preset", None)
     if base is not None:
         layered = flatten(without_retired(base))
         provenance = dict(base_provenance or {})
     else:
-        layered, provenance = _from_preset(preset or DEFAULT_PRESET)
+        layered, provenance = _from_preset(preset or of_file or fallback)
+        if of_file and not preset:
+            provenance["preset"] = FILE
     for layer, values in ((FILE, from_file), (SET, overrides or {})):
         for key, value in _spread(values, layer).items():
             _check_key(key, value, layer)
@@ -228,7 +235,7 @@ def _spread(values: Mapping[str, Any], layer: str) -> dict[str, Any]:
         name = values.get(section)
         if name is None:
             continue
-        if name not in profiles:
+        if not isinstance(name, str) or name not in profiles:
             raise ConfigError(f"{section} is {name!r} (from {layer}), wanted one of {', '.join(profiles)}")
         spread.update(flatten(dataclasses.asdict(profiles[name]), f"{section}."))
     return spread | {key: value for key, value in values.items() if key not in PROFILES}
@@ -239,6 +246,8 @@ def _check_key(key: str, value: Any, layer: str) -> None:
     if key == "preset":
         raise ConfigError(f"config key 'preset' (from {layer}) is chosen with --preset")
     if key in known:
+        if isinstance(value, Mapping):
+            raise ConfigError(f"{key} is {value!r} (from {layer}), wanted one value: it is no section")
         if isinstance(value, bool) and not isinstance(known[key], bool):
             raise ConfigError(f"{key} is {value!r} (from {layer}), wanted {type(known[key]).__name__}")
         return
@@ -273,6 +282,8 @@ def _adapter() -> TypeAdapter[RunConfig]:
 def _explain(error: ValidationError, provenance: Mapping[str, str]) -> str:
     details = error.errors(include_url=False, include_context=False)
     first = details[0]
+    if first["type"] == UNKNOWN:
+        return f"config key {'.'.join(str(part) for part in first['loc'])!r} does not exist in this version"
     key = ".".join(str(part) for part in first["loc"])
     # a choice between types reports each of them under the key; only the key is the user's
     while key and key not in default_values() and "." in key:

@@ -107,17 +107,28 @@ def stop(paths: RunPaths, *, now: bool = False) -> JobStatus:
         control.request_stop(paths, now=now)
         send_signal(identity_from(processes.get("supervisor")), signal.SIGUSR1)
         return job_status(paths)
-    orphan = identity_from(processes.get("trainer"))
-    if is_alive(orphan):
+    if has_orphan(paths):
+        orphan = identity_from(processes.get("trainer"))
         send_signal(orphan, signal.SIGKILL if now else signal.SIGTERM, group=True)
     return status
 
 
+def has_orphan(paths: RunPaths) -> bool:
+    """Whether a trainer still runs whose supervisor was killed."""
+    trainer = identity_from((read_json(paths.processes) or {}).get("trainer"))
+    return not job_status(paths).is_alive and is_alive(trainer)
+
+
 def remove(paths: RunPaths) -> None:
-    """Delete a run that is not running; ``ValueError`` where it is."""
+    """Delete a run that is not running, of a linked one the link; ``ValueError`` where it is."""
     status = job_status(paths)
-    if status.is_alive or is_alive(identity_from((read_json(paths.processes) or {}).get("trainer"))):
+    if status.is_alive:
         raise ValueError(f"run {paths.id!r} is {status.state}; stop it first")
+    if has_orphan(paths):
+        raise ValueError(f"run {paths.id!r} is {status.state}, its trainer is still ending; echelon stop waits for it")
+    if paths.root.is_symlink():
+        paths.root.unlink()
+        return
     doomed = paths.root.with_name(f".{paths.id}.removed")
     paths.root.rename(doomed)
     with contextlib.suppress(FileNotFoundError):

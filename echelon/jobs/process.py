@@ -59,7 +59,7 @@ def identity_from(row: object) -> ProcessIdentity | None:
             boot_id=str(row["boot_id"]),
             host=str(row["host"]),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -33,6 +33,9 @@ Starting holds the compilation of kernels and the making of maps; in training it
 included, and is silent only while it learns from a rollout or saves.
 """
 
+LARGEST = 1e15
+"""No step, no update and no clock says more; a number beyond it is damage."""
+
 LAUNCH_LIMIT_S = 15.0
 """A run without lock and identity counts as starting for this long after it was asked for."""
 
@@ -42,6 +45,8 @@ class JobStatus:
     """A job at one moment."""
 
     id: str
+    kind: str = ""
+    """Row of ``kinds.KINDS``, or what else was played into a run folder."""
     state: State
     reason: str = ""
     """Why, in words, where the state alone does not say it."""
@@ -90,6 +95,7 @@ def job_status(paths: RunPaths) -> JobStatus:
     config = spec.get("config")
     return JobStatus(
         id=paths.id,
+        kind=_text(spec, "kind"),
         state=state,
         reason=reason,
         preset=str(config.get("preset", "")) if isinstance(config, dict) else "",
@@ -152,9 +158,10 @@ def silence_s(progress: dict[str, Any]) -> float | None:
 
     Counted on the clock that starts at boot, so that setting the wall clock stalls nobody.
     """
-    if progress.get("boot_id") != boot_id() or not isinstance(progress.get("monotonic"), (int, float)):
+    beat = _number(progress, "monotonic")
+    if progress.get("boot_id") != boot_id() or not beat:
         return None
-    return max(0.0, time.monotonic() - progress["monotonic"])
+    return max(0.0, time.monotonic() - beat)
 
 
 def _text(row: dict[str, Any], key: str) -> str:
@@ -164,4 +171,6 @@ def _text(row: dict[str, Any], key: str) -> str:
 
 def _number(row: dict[str, Any], key: str) -> float:
     value = row.get(key)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0.0
+    return float(value) if abs(value) < LARGEST else 0.0

@@ -7,6 +7,7 @@ not a number. The samples become fields of ``EventUpdate``.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 import os
 import shutil
@@ -19,6 +20,12 @@ import psutil
 MIB = 2**20
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+NONE_VISIBLE = ("", "-1")
+"""Values of it that hide every card."""
+
+CUDA_LIBRARY = "*torch_cuda*"
+"""What lies in the folder of a torch that can use one."""
 
 
 class Usage:
@@ -87,6 +94,15 @@ def open_gpu(device: str) -> tuple[Any, Any] | None:
     except Exception:
         # a driver and its library may disagree in many ways; training goes on without these figures
         return None
+
+
+def has_gpu() -> bool:
+    """Whether there is a CUDA card for this process and a torch built for it; asked without loading torch."""
+    if os.environ.get(VISIBLE_VARIABLE, "0").strip() in NONE_VISIBLE or open_gpu("cuda") is None:
+        return False
+    torch = importlib.util.find_spec("torch")
+    places = (torch.submodule_search_locations or ()) if torch else ()
+    return any(any(Path(place, "lib").glob(CUDA_LIBRARY)) for place in places)
 
 
 def visible_gpu(number: int, visible: str | None) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from dataclasses import fields
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from echelon.telemetry.events import EVENTS, Event
 
-_TYPES: dict[str, dict[str, type]] = {
-    kind: {name: get_origin(hint) or hint for name, hint in get_type_hints(cls).items() if name != "kind"}
-    for kind, cls in EVENTS.items()
+_TYPES: dict[str, dict[str, Any]] = {
+    kind: {name: hint for name, hint in get_type_hints(cls).items() if name != "kind"} for kind, cls in EVENTS.items()
 }
-"""Class of each field of each kind."""
+"""Type of each field of each kind."""
 
 
 def to_json(event: Event) -> str:
@@ -32,7 +32,7 @@ def from_json(line: str | bytes) -> Event:
         raise ValueError(f"record {str(line)[:60]!r} has no known kind (have: {', '.join(EVENTS)})")
     cls, types = EVENTS[row["kind"]], _TYPES[row["kind"]]
     values = {
-        name: row[name] if type(row[name]) is wanted else _plain(cls.kind, name, wanted, row[name])
+        name: row[name] if type(row[name]) is wanted else _plain(f"{cls.kind}.{name}", wanted, row[name])
         for name, wanted in types.items()
         if name in row
     }
@@ -52,13 +52,22 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def _plain(kind: str, name: str, wanted: type, value: Any) -> Any:
-    """Return a value as its field has it: null for floats that are not finite, whole numbers for floats."""
-    if wanted is float:
+def _plain(what: str, wanted: Any, value: Any) -> Any:
+    """Return a value as its field has it, whatever it holds: null as a float that is not finite, 1 as 1.0."""
+    if type(value) is wanted or wanted is Any:
+        return value
+    cls = get_origin(wanted) or wanted
+    if cls is float:
         if value is None:
             return math.nan
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
-    elif isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool)):
-        return value
-    raise ValueError(f"{kind}.{name} is {value!r}, wanted {wanted.__name__}")
+            with contextlib.suppress(OverflowError):
+                return float(value)
+    elif isinstance(value, cls) and (cls is bool or not isinstance(value, bool)):
+        inner = get_args(wanted)[-1] if cls in (dict, list) else Any
+        if inner is Any:
+            return value
+        if cls is dict:
+            return {key: _plain(f"{what}.{key}", inner, item) for key, item in value.items()}
+        return [_plain(what, inner, item) for item in value]
+    raise ValueError(f"{what} is {value!r}, wanted {cls.__name__}")

@@ -72,12 +72,13 @@ def ablate(
         for result in train_all(plan, runs, at_once, as_json):
             found.append(result)
     except KeyboardInterrupt:
-        output.say("\nstopped; these are done")
+        if not as_json:
+            output.say("\nstopped; these are done")
     if as_json:
         output.show_json(found)
     else:
         show(found)
-    return output.DONE if all(result["wins"] is not None for result in found) else output.FAILED
+    return output.DONE if all(result["last_win_rate"] is not None for result in found) else output.FAILED
 
 
 Variants = dict[str, "tuple[ResolvedConfig, dict[str, Any]]"]
@@ -161,6 +162,7 @@ def train_one(resolved: ResolvedConfig, seed: int, threads: int, over: threading
     from echelon.jobs.spec import new_spec
     from echelon.runs import create_run
     from echelon.telemetry.snapshot import SnapshotFeed
+    from echelon_cli.listing import job_json
 
     nested = {**resolved.nested(), "seed": seed, "threads": threads}
     paths = create_run(resolved.config.preset)
@@ -172,15 +174,15 @@ def train_one(resolved: ResolvedConfig, seed: int, threads: int, over: threading
     _, picture = SnapshotFeed(paths.metrics).poll()
     last, update = (picture.evals[-1] if picture.evals else None), picture.update
     return {
-        "run": paths.id,
+        **job_json(paths),
         "state": status.state,
         "reason": status.reason,
-        "steps": picture.global_step,
+        "global_step": picture.global_step,
         "steps_per_s": update.global_step / update.elapsed_s if update and update.elapsed_s > 0 else 0.0,
         "opponent": last.opponent if last else "",
         "weapon_prob": last.weapon_prob if last else None,
         "episodes": last.episodes if last else 0,
-        "wins": last.win_rate if last and last.update else None,
+        "last_win_rate": last.win_rate if last and last.update else None,
         "win_low": last.win_low if last else None,
         "win_high": last.win_high if last else None,
         "hp_margin": last.hp_margin if last else None,
@@ -190,20 +192,20 @@ def train_one(resolved: ResolvedConfig, seed: int, threads: int, over: threading
 def show(found: Sequence[Mapping[str, Any]]) -> None:
     """Print a line per run, and what they were measured by."""
     right = ("seed", "steps", "steps/s", "wins", "95 % interval", "hp margin")
-    rows = [(result["variant"], *_figures(result), result["run"]) for result in found]
+    rows = [(result["variant"], *_figures(result), result["id"]) for result in found]
     output.show_table(("variant", *right, "run"), rows, right=right)
-    measured = next((result for result in found if result["wins"] is not None), None)
+    measured = next((result for result in found if result["last_win_rate"] is not None), None)
     if measured:
         how = f"trigger probability {measured['weapon_prob']:g}, {measured['episodes']} episodes on held-out seeds"
         output.say(f"against {measured['opponent']}, {how}, both sides")
 
 
 def _figures(result: Mapping[str, Any]) -> tuple[str, ...]:
-    head = (str(result["seed"]), output.count(result["steps"]), output.count(result["steps_per_s"]))
-    if result["wins"] is None:
+    head = (str(result["seed"]), output.count(result["global_step"]), output.count(result["steps_per_s"]))
+    if result["last_win_rate"] is None:
         return (*head, result["state"], "", "")
     doubt = f"{output.percent(result['win_low'])} to {output.percent(result['win_high'])}"
-    return (*head, output.percent(result["wins"]), doubt, output.figure(result["hp_margin"]))
+    return (*head, output.percent(result["last_win_rate"]), doubt, output.figure(result["hp_margin"]))
 
 
 def _show_plan(plan: Variants) -> None:

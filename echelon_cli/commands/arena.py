@@ -5,6 +5,7 @@ What only looks at the league loads neither torch nor Warp.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,23 +17,25 @@ from echelon_cli.devices import require_device
 from echelon_cli.options import JsonFlag, PresetOption, SetOption, complete_runs
 
 if TYPE_CHECKING:
-    from echelon.runs import RunPaths
+    from echelon_cli.follow import Follower
 
 app = typer.Typer(
     help="The league: rounds between policies and scripted levels, and their ratings.", no_args_is_help=True
 )
 SHOWN = 20
 """Matches listed unless told otherwise."""
+MOST = 2**63 - 1
+"""SQLite counts no further."""
 
 
 def complete_entries(incomplete: str) -> list[str]:
-    """Return the names of entries that contain what was typed so far."""
+    """Return the names of entries that begin with what was typed so far."""
     from echelon.arena.standings import names
     from echelon.arena.store import StoreError
 
     try:
-        with open_league() as store:
-            return [name for name in names(store).values() if incomplete in name]
+        with open_league(read_only=True) as store:
+            return [name for name in names(store).values() if name.startswith(incomplete)]
     except StoreError:
         return []
 
@@ -66,6 +69,9 @@ def run(
     record: Annotated[float, typer.Option("--record", metavar="SHARE", help="Share of the matches to keep.")] = 0.0,
     upsets: Annotated[int, typer.Option("--upsets", help="Most surprising matches of a round to keep.")] = 4,
     promote: Annotated[int, typer.Option("--promote", help="Candidates among the first so many rise; 0 none.")] = 0,
+    conservatism: Annotated[
+        float, typer.Option("--conservatism", help="Deviations below its rating that a candidate ranks by.")
+    ] = 2.0,
     age_idle: Annotated[bool, typer.Option("--age-idle", help="Make who does not play less certain.")] = False,
     envs: Annotated[int, typer.Option("--envs", help="Matches played at a time.")] = 64,
     device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
@@ -87,21 +93,21 @@ def run(
     Preset and --set choose the game of a league that has none yet.
     """
     if resume is not None:
-        return _followed(arena_job.again(resume), detach, as_json)
+        return _followed(arena_job.again(resume, as_json), detach)
     require_device(device)
     dials = {"rounds": rounds, "scheme": scheme, "seeds": seeds, "opponents": opponents, "seed": seed}
     dials |= {"deterministic": not stochastic, "envs": envs, "device": device, "threads": threads, "age_idle": age_idle}
-    dials |= {"record_share": record, "most_upsets": upsets, "promote_top": promote}
+    dials |= {"record_share": record, "most_upsets": upsets, "promote_top": promote, "conservatism": conservatism}
     game = arena_job.game(preset, assignments)
     with open_league(create=True) as store:
-        paths = arena_job.start(store, dials, only or (), game, nproc)
-    return _followed(paths, detach, as_json)
+        follower = arena_job.start(store, dials, only or (), game, nproc, as_json)
+    return _followed(follower, detach)
 
 
-def _followed(paths: RunPaths, detach: bool, as_json: bool) -> int:
+def _followed(follower: Follower, detach: bool) -> int:
     """Follow a job, and show the standings once it is done."""
-    status, code = arena_job.follow(paths, detach, as_json)
-    if status is not None and status.state == "completed" and not as_json:
+    status, code = arena_job.follow(follower, detach)
+    if status is not None and status.state == "completed" and not follower.as_json:
         standings()
     return code
 
@@ -113,7 +119,7 @@ def standings(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
     from echelon.arena.standings import unfinished
     from echelon_cli import arena_tables
 
-    with open_league() as store:
+    with open_league(read_only=True) as store:
         found = {"entries": read_standings(store, retired=retired), "unfinished": unfinished(store)}
     if as_json:
         output.show_json(found)
@@ -137,7 +143,7 @@ def entries(
     from echelon.arena.standings import standings as read_standings
     from echelon_cli import arena_tables
 
-    with open_league() as store:
+    with open_league(read_only=True) as store:
         rows = [{**row, "style": figures(style(store, row["id"]))} for row in read_standings(store, retired=True)]
         if name is not None:
             wanted = entry_named(store, name)
@@ -157,14 +163,16 @@ def matches(
         str | None, typer.Option("--entry", metavar="ENTRY", help="Only of one.", autocompletion=complete_entries)
     ] = None,
     recorded: Annotated[bool, typer.Option("--recorded", help="Only those with a replay.")] = False,
-    limit: Annotated[int, typer.Option("-n", "--limit", min=0, help="The newest so many; 0 shows all.")] = SHOWN,
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", min=0, max=MOST, help="The newest so many; 0 shows all.")
+    ] = SHOWN,
     as_json: JsonFlag = False,
 ) -> int:
     """List matches, the newest first, and what to call to watch one."""
     from echelon.arena.standings import matches as read_matches
     from echelon_cli import arena_tables
 
-    with open_league() as store:
+    with open_league(read_only=True) as store:
         wanted = entry_named(store, entry) if entry else ""
         found = read_matches(store, entry=wanted, recorded=recorded, limit=limit)
     output.show_json(found) if as_json else arena_tables.show_matches(found)
@@ -177,7 +185,7 @@ def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int
     from echelon.arena.standings import head_to_head as read_pairs
     from echelon_cli import arena_tables
 
-    with open_league() as store:
+    with open_league(read_only=True) as store:
         found = read_pairs(store, retired=retired)
     output.show_json(found) if as_json else arena_tables.show_pairs(found)
     return output.DONE
@@ -210,14 +218,25 @@ def add(
                 added.append(add_level(store, level))
                 continue
             from echelon.arena.submit import submit
-            from echelon_cli.commands.evaluate import find_policy
 
-            added.append(submit(store, find_policy(name), kind=kind, label=label, target=against))
+            added.append(submit(store, _policy(name, SKILLS), kind=kind, label=label, target=against))
     rows = [{"id": e.entry_id, "name": e.name, "kind": e.kind, "path": e.ckpt_path} for e in added]
     output.show_json(rows) if as_json else output.show_table(
         ("name", "kind", "path"), [list(r.values())[1:] for r in rows]
     )
     return output.DONE
+
+
+def _policy(name: str, levels: Sequence[str]) -> Path:
+    """Return where the policy of a run or checkpoint lies; the nearest level is named where there is none."""
+    from echelon.jobs.config_layers import nearest
+    from echelon.runs import RunNotFoundError
+    from echelon_cli.commands.evaluate import find_policy
+
+    try:
+        return find_policy(name)
+    except RunNotFoundError as error:
+        raise RunNotFoundError(f"{error}; no level is called that either{nearest(name, levels)}") from None
 
 
 @app.command("remove")
@@ -269,7 +288,7 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file to write.")], as_json: JsonFlag = False
 ) -> int:
     """Write entries and ratings to a JSON file; checkpoints and matches stay where they are."""
-    with open_league() as store:
+    with open_league(read_only=True) as store:
         league = store.league()
     league.save(file)
     said = {"file": str(file), "entries": len(league.entries)}
@@ -284,7 +303,10 @@ def import_(
     """Add the entries of a JSON file, with their ratings; those that are here already stay as they are."""
     from echelon.arena.league import League
 
-    other = League.load(file)
+    try:
+        other = League.load(file)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"league file {str(file)!r} holds no league, wanted what 'arena export' writes") from error
     with open_league(create=True) as store, store.editing() as league:
         league.check_signature(other.env_signature)
         fresh = {i: entry for i, entry in other.entries.items() if i not in league.entries}

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from echelon_cli import output
-from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption
+from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption, complete_runs, complete_sides
+
+LAYOUTS = ("suite", "classic")
 
 app = typer.Typer(help="Show configurations and where values come from.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -25,7 +27,10 @@ def show(
     preset: PresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
-    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="The configuration of a run.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="RUN", help="The configuration of a run.", autocompletion=complete_runs),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Show every value and the layer it came from."""
@@ -39,8 +44,8 @@ def show(
 
 @app.command("diff")
 def diff(
-    left: Annotated[str, typer.Argument(metavar="LEFT", help="A run or a preset.")],
-    right: Annotated[str, typer.Argument(metavar="RIGHT", help="A run or a preset.")],
+    left: Annotated[str, typer.Argument(metavar="LEFT", help="A run or a preset.", autocompletion=complete_sides)],
+    right: Annotated[str, typer.Argument(metavar="RIGHT", help="A run or a preset.", autocompletion=complete_sides)],
     as_json: JsonFlag = False,
 ) -> int:
     """Show the values in which two runs or presets differ."""
@@ -97,12 +102,12 @@ def observation(
     """List every column that a pilot is shown: name, bounds, and whether it may be normalised."""
     from dataclasses import replace
 
-    from echelon.config import require
     from echelon.env import observe
 
     env = _resolve(preset, config, assignments).config.env
     if layout is not None:
-        require(layout in ("suite", "classic"), "--layout", layout, "suite or classic")
+        if layout not in LAYOUTS:
+            raise typer.BadParameter(f"--layout is {layout!r}, wanted {' or '.join(LAYOUTS)}")
         env = replace(env, obs_layout=layout)
     table = observe.layout(env)
     if as_json:
@@ -128,6 +133,13 @@ def _values(run: str):
 
 
 def _side(name: str) -> dict[str, Any]:
+    from echelon.jobs.config_layers import nearest
     from echelon.presets import PRESETS
+    from echelon.runs import RunNotFoundError
 
-    return _resolve(name, None, None).values if name in PRESETS else _values(name)[0]
+    if name in PRESETS:
+        return _resolve(name, None, None).values
+    try:
+        return _values(name)[0]
+    except RunNotFoundError as error:
+        raise RunNotFoundError(f"{error}; no preset is called that either{nearest(name, PRESETS)}") from None

@@ -57,8 +57,7 @@ def dash(
 
     gc.freeze()
     gc.enable()
-    show(chosen.root.parent if chosen else runs_home(), chosen.root if chosen else None)
-    return output.DONE
+    return show(chosen.root.parent if chosen else runs_home(), chosen.root if chosen else None)
 
 
 def _once(chosen: RunPaths | None, width: int | None) -> int:

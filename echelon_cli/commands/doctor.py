@@ -1,4 +1,7 @@
-"""``echelon doctor``: look at what Echelon needs on this machine and say what to do about each fault."""
+"""``echelon doctor``: look at what Echelon needs on this machine and say what to do about each fault.
+
+A check may fail in any way: that is a fault found, and the others are made all the same.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ PYTHON_MIN = (3, 11)
 DISK_MIN_GB = 2.0
 MEMORY_MIN_GB = 2.0
 COLUMNS_MIN = 80
+
+CACHE_ADVICE = "set WARP_CACHE_PATH to a folder that can be written, or kernels compile at every start"
 
 STYLES: dict[str, str] = {"ok": "green", "warning": "yellow", "fault": "red"}
 
@@ -72,6 +77,8 @@ def check_warp() -> Finding:
         warp = _start_warp()
     except (ImportError, RuntimeError) as error:
         return Finding(name="warp", verdict="fault", found=str(error), advice="pip install 'warp-lang>=1.19,<1.20'")
+    except OSError as error:
+        return Finding(name="warp", verdict="fault", found=str(error), advice=CACHE_ADVICE)
     devices = ", ".join(str(device) for device in warp.get_devices())
     return Finding(name="warp", verdict="ok", found=f"{warp.config.version}, devices {devices}")
 
@@ -81,9 +88,10 @@ def check_kernel_cache() -> Finding:
         folder = Path(_start_warp().config.kernel_cache_dir or "")
     except (ImportError, RuntimeError) as error:
         return Finding(name="kernel cache", verdict="fault", found=str(error), advice="repair warp first")
-    advice = "set WARP_CACHE_PATH to a folder that can be written, or kernels compile at every start"
+    except OSError as error:
+        return Finding(name="kernel cache", verdict="fault", found=str(error), advice=CACHE_ADVICE)
     if not _writable(folder):
-        return Finding(name="kernel cache", verdict="fault", found=f"{folder} cannot be written", advice=advice)
+        return Finding(name="kernel cache", verdict="fault", found=f"{folder} cannot be written", advice=CACHE_ADVICE)
     entries = sum(1 for _ in folder.glob("wp_*"))
     return Finding(name="kernel cache", verdict="ok", found=f"{folder}, {entries} modules")
 
@@ -127,6 +135,16 @@ def check_terminal() -> Finding:
     return Finding(name="terminal", verdict="ok", found=found)
 
 
+def check_viewer() -> Finding:
+    from echelon.server.routes import STATIC
+
+    page = STATIC / "index.html"
+    if not page.is_file():
+        advice = "build it with: pip install ."
+        return Finding(name="viewer", verdict="warning", found=f"{page} is missing", advice=advice)
+    return Finding(name="viewer", verdict="ok", found=f"built in {STATIC}")
+
+
 CHECKS: tuple[Callable[[], Finding], ...] = (
     check_python,
     check_torch,
@@ -135,12 +153,13 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_runs,
     check_memory,
     check_terminal,
+    check_viewer,
 )
 
 
 def doctor(as_json: JsonFlag = False) -> int:
-    """Check devices, versions, kernel cache, disk and terminal."""
-    findings = [check() for check in CHECKS]
+    """Check devices, versions, kernel cache, disk, terminal and viewer."""
+    findings = [examine(check) for check in CHECKS]
     faults = any(finding.verdict == "fault" for finding in findings)
     if as_json:
         output.show_json([asdict(finding) for finding in findings])
@@ -150,6 +169,16 @@ def doctor(as_json: JsonFlag = False) -> int:
         rows = [(f.name, Text(f.verdict, style=STYLES[f.verdict]), f.found, f.advice) for f in findings]
         output.show_table(("check", "verdict", "found", "advice"), rows)
     return output.FAILED if faults else output.DONE
+
+
+def examine(check: Callable[[], Finding]) -> Finding:
+    """Return what a check found; one that fails itself is a fault."""
+    try:
+        return check()
+    except Exception as error:
+        name = check.__name__.removeprefix("check_").replace("_", " ")
+        found = f"{type(error).__name__}: {error}"
+        return Finding(name=name, verdict="fault", found=found, advice="mend what it says, then look again")
 
 
 def _writable(folder: Path) -> bool:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -18,11 +18,16 @@ from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
     from echelon.config import EnvConfig
+    from echelon.rl.weights import LoadedPolicy
+    from echelon.training.collect import BatchedEnv
+    from echelon.training.opponents import Opposition
     from echelon.training.recording import Recorded, Recording
 
 SEEDS = 40
 FULL_STRENGTH = 1.0
 SKILL = "medium"
+RIVAL = "rival"
+"""What a policy is called in the batch in which it is met."""
 
 
 def evaluate(
@@ -38,9 +43,19 @@ def evaluate(
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, help="Held-out seeds; each is played from both sides.")
     ] = SEEDS,
+    opponent: Annotated[
+        str | None,
+        typer.Option(
+            "--opponent",
+            metavar="heuristic:LEVEL|RUN|CHECKPOINT|ENTRY",
+            help=f"Whom to meet; policies draw their actions. By default heuristic:{SKILL}.",
+            autocompletion=complete_runs,
+        ),
+    ] = None,
     skill: Annotated[
-        PilotSkill, typer.Option("--skill", help="Level of the scripted opponent; legacy is the omniscient baseline.")
-    ] = SKILL,
+        PilotSkill | None,
+        typer.Option("--skill", help="The same for a scripted level; legacy is the omniscient baseline."),
+    ] = None,
     weapon_prob: Annotated[
         float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of the scripted opponent.")
     ] = FULL_STRENGTH,
@@ -59,15 +74,16 @@ def evaluate(
     """Play held-out seeds from both sides and report wins with their doubt."""
     require_device(device)
     path = find_policy(target)
-    if ladder and record:
-        raise typer.BadParameter("--ladder keeps no replays, wanted --record with one --skill")
+    if ladder and (record or opponent):
+        raise typer.BadParameter("--ladder meets every level, keeping nothing; wanted it without --opponent, --record")
+    rival = rival_of(opponent, skill)
     if ladder:
         with output.waiting(f"playing {2 * seeds} episodes a level", quiet=as_json) as tell:
             climbed = climb(path, seeds, weapon_prob, size, not stochastic, device, threads, tell)
         output.show_json(climbed) if as_json else show_ladder(climbed)
         return output.DONE
     with output.waiting(f"playing {2 * seeds} episodes", quiet=as_json):
-        result = measure(path, seeds, skill, weapon_prob, size, not stochastic, device, threads, record=record)
+        result = measure(path, seeds, rival, weapon_prob, size, not stochastic, device, threads, record=record)
     if as_json:
         output.show_json(result)
     else:
@@ -75,10 +91,43 @@ def evaluate(
     return output.DONE
 
 
+@dataclasses.dataclass(frozen=True)
+class Rival:
+    """Whom a policy is measured against."""
+
+    name: str
+    path: Path | None = None
+    """Where its policy lies; None for the scripted level of that name."""
+
+    @property
+    def title(self) -> str:
+        """What results call it."""
+        return self.name if self.path else f"heuristic:{self.name}"
+
+
+def rival_of(opponent: str | None, skill: PilotSkill | None) -> Rival:
+    """Return whom ``--opponent`` or ``--skill`` means."""
+    from echelon.jobs.config_layers import nearest
+    from echelon_cli.commands.train import policy_file
+
+    if opponent is None:
+        return Rival(skill or SKILL)
+    if skill is not None:
+        raise typer.BadParameter("--opponent and --skill both say whom to meet, wanted one of them")
+    levels, level = get_args(PilotSkill), opponent.removeprefix("heuristic:")
+    if level in levels:
+        return Rival(level)
+    if level != opponent:
+        raise typer.BadParameter(f"level {level!r} does not exist{nearest(level, levels)} (have: {', '.join(levels)})")
+    if opponent == "league":
+        raise typer.BadParameter("--opponent is 'league', wanted one of its entries; echelon arena run meets them all")
+    return Rival(opponent, policy_file(opponent, "opponent"))
+
+
 def measure(
     path: Path,
     seeds: int,
-    skill: str,
+    rival: Rival,
     weapon_prob: float,
     size: int | None,
     deterministic: bool,
@@ -91,34 +140,56 @@ def measure(
     from echelon.training.threads import thread_environment
 
     os.environ.update(thread_environment())
-    from echelon.training.evaluation import eval_seeds, evaluate_policy
+    from echelon.training.evaluation import eval_seeds, make_eval_env, play_and_summarize
     from echelon.training.weights import load_policy
 
     loaded = load_policy(path, device)
     env, chosen = environment_of(loaded.meta, size), eval_seeds(seeds)
-    recordings: list[Recording] = []
-
-    def watch(batch: Any) -> Recording:
-        recordings.append(recording_of(batch, path, loaded.meta, chosen, skill))
-        return recordings[0]
-
-    stats = evaluate_policy(
-        loaded.policy,
+    other = load_policy(rival.path, device) if rival.path else None
+    if other is not None and _shown(other) != _shown(loaded):
+        raise ValueError(f"opponent {rival.name!r} was built for another observation, wanted that of {path}")
+    batch = make_eval_env(
         env,
         chosen,
-        skill=skill,
         weapon_prob=weapon_prob,
+        skill=SKILL if other else rival.name,
         device=device,
         threads=threads,
-        deterministic=deterministic,
-        watch=watch if record else None,
+        rivals=other is not None,
     )
+    try:
+        recording = recording_of(batch, path, loaded.meta, chosen, rival, other) if record else None
+        stats = play_and_summarize(
+            loaded.policy,
+            batch,
+            env,
+            deterministic=deterministic,
+            watches=[recording],
+            opponents=_flown_by(batch, other) if other else None,
+        )
+    finally:
+        batch.close()
     return {
         **_described(path, loaded.meta, env, chosen, weapon_prob, deterministic),
-        "opponent": f"heuristic:{skill}",
-        "replays": [str(match.path) for recording in recordings for match in finished(recording)],
+        "opponent": rival.title,
+        "replays": [str(match.path) for match in finished(recording)] if recording else [],
         **dataclasses.asdict(stats),
     }
+
+
+def _shown(loaded: LoadedPolicy) -> tuple[Any, ...]:
+    """Return what two policies must have alike to play in one batch."""
+    env = environment_of(loaded.meta, None)
+    return loaded.policy.obs_dim, env.obs_layout, env.comm_dim
+
+
+def _flown_by(batch: BatchedEnv, other: LoadedPolicy) -> Opposition:
+    """Return a policy as the opponent in every episode."""
+    from echelon.training.opponents import Opposition
+    from echelon.training.rating import FixedSource
+    from echelon.training.shards import ShardPool
+
+    return Opposition(batch, FixedSource([RIVAL] * batch.num_envs, {RIVAL: other.policy}), ShardPool(1))
 
 
 def climb(
@@ -176,7 +247,14 @@ def _described(
     }
 
 
-def recording_of(batch: Any, path: Path, meta: dict[str, Any], seeds: list[int], skill: str) -> Recording:
+def recording_of(
+    batch: BatchedEnv,
+    path: Path,
+    meta: dict[str, Any],
+    seeds: list[int],
+    rival: Rival,
+    other: LoadedPolicy | None,
+) -> Recording:
     """Return a recording of every episode, into the replays of the run that the policy is from, else beside it."""
     from echelon.replay.header import Team
     from echelon.runs import RunPaths
@@ -192,7 +270,11 @@ def recording_of(batch: Any, path: Path, meta: dict[str, Any], seeds: list[int],
         count=len(seeds),
         prefix=f"eval-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-u{update:06d}",
         policy=Team(name=f"update {update}", checkpoint=str(meta.get("id", ""))),
-        opponent=Team(name=skill, level=f"heuristic:{skill}"),
+        opponent=Team(
+            name=rival.name,
+            level="" if other else rival.title,
+            checkpoint=str(other.meta.get("id", "")) if other else "",
+        ),
         about=about,
     )
     return Recording(batch, plan)
@@ -231,7 +313,7 @@ def _show(result: dict[str, Any]) -> None:
             ("wins", f"{output.percent(result['win_rate'])} (95 % interval {doubt})"),
             ("draws, losses", f"{output.percent(result['draw_rate'])}, {output.percent(result['loss_rate'])}"),
             ("episodes", f"{result['episodes']}: {result['seeds']} seeds from {result['first_seed']}, both sides"),
-            ("against", f"{result['opponent']}, trigger probability {result['weapon_prob']:g}"),
+            ("against", _against(result)),
             ("task", _task(result)),
             ("ends", ", ".join(f"{reason} {count}" for reason, count in result["reasons"])),
             ("hp margin", output.figure(result["mean_hp_margin"])),
@@ -273,6 +355,11 @@ def show_ladder(result: dict[str, Any]) -> None:
     )
     output.say(f"trigger probability {result['weapon_prob']:g}; {_task(result)}")
     output.say(f"{result['checkpoint']} {result['id']}")
+
+
+def _against(result: dict[str, Any]) -> str:
+    scripted = result["opponent"].startswith("heuristic:")
+    return f"{result['opponent']}, trigger probability {result['weapon_prob']:g}" if scripted else result["opponent"]
 
 
 def _parts(values: dict[str, float]) -> str:

@@ -40,6 +40,7 @@ def export(
     from echelon.runs import find_run
     from echelon.telemetry import export as exports
     from echelon.telemetry.log import read_events
+    from echelon_cli.listing import job_json
 
     policies = {"torchscript": torchscript, "onnx": onnx, "weights": weights}
     if tensorboard is None and csv is None and not wandb and not any(policies.values()):
@@ -65,7 +66,7 @@ def export(
             with output.waiting(f"exporting as {kind}", quiet=as_json):
                 written[kind] = _policy(paths.root, kind, target)
     if as_json:
-        output.show_json({"run": paths.id, "unreadable_lines": skipped, **written})
+        output.show_json(job_json(paths, unreadable_lines=skipped, **written))
         return output.DONE
     for target, facts in written.items():
         output.say(f"{target}: {', '.join(f'{key} {value}' for key, value in facts.items())}")

@@ -33,6 +33,7 @@ def heat(
     """Show a heat map of an evaluation: the pilots' own moves, the places they did damage from, and their deaths."""
     from echelon.runs import find_run
     from echelon.telemetry.heat import heat_files, read_heat
+    from echelon_cli.listing import job_json
 
     paths = find_run(run)
     found = heat_files(paths.heat)
@@ -48,8 +49,8 @@ def heat(
 
         atomic_write(png, encode_png(picture(grid)), durable=False)
     if as_json:
-        facts = {"run": paths.id, "update": chosen, "kind": kind, "total": float(grid.sum())}
-        output.show_json({**facts, "cells": grid.tolist()})
+        total = float(grid.sum())
+        output.show_json(job_json(paths, update=chosen, kind=kind, total=total, cells=grid.tolist()))
         return output.DONE
     if png is not None:
         output.say(f"wrote {png}")

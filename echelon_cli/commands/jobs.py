@@ -10,9 +10,6 @@ import typer
 from echelon_cli import output
 from echelon_cli.options import FilterOption, JsonFlag
 
-WHOLE_FROM = 100
-"""Columns of a terminal from which whole ids are shown; the words at their end call a run as well."""
-
 RECENT = 10
 """Ended jobs that are listed beside the living ones."""
 
@@ -25,22 +22,21 @@ def jobs(
     """List running jobs and the latest ended ones, or those that match a query."""
     from echelon.jobs.status import job_status
     from echelon.runs import list_runs, runs_home
-    from echelon_cli.listing import run_row
+    from echelon_cli.listing import job_json, run_row, shown_id
     from echelon_cli.query import read_query
-    from echelon_cli.tui.format import run_words
 
     query, now, found = read_query(wanted or ""), time.time(), []
     for run in list_runs():
         if wanted and not query.matches(run_row(run), now):
             continue
         try:
-            found.append(job_status(run))
+            found.append((run, job_status(run)))
         except ValueError as error:
             output.show_error(str(error), code=output.FAILED)
-    living, ended = [s for s in found if s.is_alive], [s for s in found if not s.is_alive]
+    living, ended = [pair for pair in found if pair[1].is_alive], [pair for pair in found if not pair[1].is_alive]
     shown = living + (ended if all_jobs else ended[:RECENT])
     if as_json:
-        output.show_json([status.to_dict() for status in shown])
+        output.show_json([job_json(run, status) for run, status in shown])
         return output.DONE
     if not shown:
         none = f"no job matches {wanted!r}" if wanted else f"no jobs in {runs_home()}; start one with: echelon train"
@@ -50,14 +46,14 @@ def jobs(
         ("run", "state", "update", "steps", "age", "note"),
         [
             (
-                s.id if output.console().width >= WHOLE_FROM else run_words(s.id),
+                shown_id(s.id),
                 output.state_text(s.state),
                 s.update,
                 output.count(s.global_step),
                 output.duration(now - s.created),
                 s.reason or s.phase,
             )
-            for s in shown
+            for _, s in shown
         ],
         right=("update", "steps", "age"),
         whole=("state",),

@@ -12,12 +12,14 @@ from echelon_cli import output
 from echelon_cli.options import JsonFlag, RunArgument
 
 LINES = 40
+MOST = 1_000_000
+"""Lines that are held at a time."""
 
 
 def logs(
     run: RunArgument,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Progress lines until the run ends.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Lines of each log.")] = LINES,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=MOST, help="Lines of each log.")] = LINES,
     as_json: JsonFlag = False,
 ) -> int:
     """Show the logs of a run, or follow its progress; leaving does not disturb it."""
@@ -49,6 +51,7 @@ def tail(path: Path, lines: int) -> list[str]:
 
 def _follow(paths, as_json: bool) -> int:
     from echelon_cli.follow import Follower, show_summary
+    from echelon_cli.listing import job_json
 
     follower = Follower(paths, as_json=as_json)
     if follower.picture.update is not None:
@@ -58,7 +61,7 @@ def _follow(paths, as_json: bool) -> int:
     except KeyboardInterrupt:
         return output.DONE
     if as_json:
-        output.show_json(status.to_dict(), indent=None)
+        output.show_json(job_json(paths, status), indent=None)
     else:
         show_summary(status, follower.picture, paths)
     return status.exit_code

@@ -38,9 +38,12 @@ def list_matches(
     """List recorded matches, those still played first, then the newest first."""
     from echelon.runs import find_run, runs_home
     from echelon.server.catalogue import Catalogue
+    from echelon_cli.commands.serve import home_of
+    from echelon_cli.listing import shown_id
 
     wanted = find_run(run).id if run else None
-    rows = [match.summary for match in Catalogue().matches() if wanted in (None, match.run)]
+    found = [match.summary for match in Catalogue(home_of(run or "")).matches() if wanted in (None, match.run)]
+    rows = [{**row, "winner": _side(row["winner"])} for row in found]
     if as_json:
         output.show_json(rows)
         return output.DONE
@@ -52,7 +55,7 @@ def list_matches(
         [
             (
                 row["id"],
-                row["run"],
+                shown_id(row["run"]),
                 row["file"],
                 row["blue"],
                 row["red"],
@@ -64,6 +67,8 @@ def list_matches(
             for row in rows
         ],
         right=("size", "age"),
+        whole=("run", "score"),
+        spare=("size", "file", "run", "age", "score"),
     )
     return output.DONE
 
@@ -112,7 +117,7 @@ def export(
     path = find_replay(match)
     target = out or Path(f"{path.stem}.html")
     if target.suffix not in EXPORTS:
-        raise ValueError(f"out is {str(target)!r}, wanted a name that ends in {' or '.join(EXPORTS)}")
+        raise typer.BadParameter(f"--out is {str(target)!r}, wanted a name that ends in {' or '.join(EXPORTS)}")
     if target.exists() and not force:
         raise ValueError(f"out is {str(target)!r}, which is there already, wanted another name or --force")
     with Replay(path) as replay:
@@ -167,20 +172,19 @@ def _verdict(verdict: Verdict) -> str:
 def find_replay(wanted: str) -> Path:
     """Return the file that ``wanted`` means: a path that exists, a match's id or file name, or a run's newest match."""
     from echelon.server.catalogue import Catalogue
-    from echelon_cli.commands.serve import find_match
+    from echelon_cli.commands.serve import find_match, home_of
 
     if Path(wanted).is_file():
         return Path(wanted)
-    return find_match(Catalogue(), wanted).path
+    return find_match(Catalogue(home_of(wanted)), wanted).path
 
 
 def describe(replay: Replay) -> dict[str, Any]:
     """Return what ``info`` shows, as plain values."""
-    from echelon.replay.schema import WINNERS, EventKind
+    from echelon.replay.schema import EventKind
 
     header, line = replay.header, replay.timeline()
     outcome = line["outcome"] or {}
-    winner = outcome.get("winner", -1)
     hz, names = float(header["tick_hz"]), [mech["name"] for mech in header["roster"]]
     kills = [
         {
@@ -208,7 +212,7 @@ def describe(replay: Replay) -> dict[str, Any]:
         "seconds": replay.ticks / hz,
         "chunks": len(replay.chunks),
         "bytes": replay.path.stat().st_size,
-        "winner": WINNERS[winner] if 0 <= winner < len(WINNERS) else "",
+        "winner": _side(outcome.get("winner", -1)),
         "reason": outcome.get("reason", ""),
         "score": outcome.get("score", []),
         "alive": outcome.get("alive", []),
@@ -244,8 +248,8 @@ def _result(row: dict[str, Any]) -> str:
         return "live"
     if not row["complete"]:
         return "cut off"
-    winner = row["winner"] if isinstance(row["winner"], str) else _side(row["winner"])
-    return f"{winner} ({row['reason'].replace('_', ' ')})" if row["reason"] else winner or "not played out"
+    winner, reason = row["winner"], row["reason"].replace("_", " ")
+    return f"{winner} ({reason})" if reason else winner or "not played out"
 
 
 def _side(winner: int) -> str:

@@ -22,7 +22,7 @@ def rm(
     chosen = {paths.id: paths for paths in map(find_run, runs)}
     if not yes:
         if as_json:
-            raise ValueError("rm --json asks nothing, so it wants --yes as well")
+            raise typer.BadParameter("rm --json asks nothing, so it wants --yes as well")
         typer.confirm(f"Delete {', '.join(chosen)}?", abort=True)
     for paths in chosen.values():
         remove(paths)

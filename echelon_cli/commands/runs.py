@@ -37,7 +37,7 @@ app.command("export")(export)
 def list_all(wanted: FilterOption = None, as_json: JsonFlag = False) -> int:
     """List every run, newest first, or those that match a query."""
     from echelon.runs import list_runs, runs_home
-    from echelon_cli.listing import run_row
+    from echelon_cli.listing import run_row, shown_id
     from echelon_cli.query import read_query
 
     query, now = read_query(wanted or ""), time.time()
@@ -53,7 +53,7 @@ def list_all(wanted: FilterOption = None, as_json: JsonFlag = False) -> int:
         ("run", "state", "update", "steps", "steps/s", "return", "wins", "eval", "age"),
         [
             (
-                row.id,
+                shown_id(row.id),
                 output.state_text(row.state),
                 row.update,
                 output.count(row.steps),
@@ -66,6 +66,8 @@ def list_all(wanted: FilterOption = None, as_json: JsonFlag = False) -> int:
             for row in rows
         ],
         right=("update", "steps", "steps/s", "return", "wins", "eval", "age"),
+        whole=("state",),
+        spare=("update", "return", "steps/s", "age", "wins"),
     )
     return output.DONE
 
@@ -83,7 +85,7 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
     values = flatten(spec.config)
     changed = {key: values.get(key) for key in spec.provenance}
     if as_json:
-        output.show_json({**row, "folder": str(paths.root), "config": spec.config, "provenance": spec.provenance})
+        output.show_json({**row, "config": spec.config, "provenance": spec.provenance})
         return output.DONE
     output.show_table(("", ""), [(key, _plain(key, value)) for key, value in row.items()])
     if len(picture.evals) > EVALS_SHOWN:
@@ -127,8 +129,8 @@ def compare(
     if chart is not None:
         _draw(chosen, chart)
         output.say()
-    names = [row["id"] for row in rows]
-    output.show_table(("", *names), [(key, *(_plain(key, row[key]) for row in rows)) for key in rows[0] if key != "id"])
+    names, shown = [row["id"] for row in rows], [key for key in rows[0] if key not in ("id", "folder")]
+    output.show_table(("", *names), [(key, *(_plain(key, row[key]) for row in rows)) for key in shown])
     output.say()
     output.show_table(("config", *names), [(key, *values) for key, values in differing.items()])
     return output.DONE
@@ -140,9 +142,11 @@ def _draw(chosen: list[Any], name: str) -> None:
     from echelon_cli.tui.look import RUN_ROLES
 
     if name not in CHARTS:
-        raise ValueError(f"--chart {name!r} does not exist, wanted one of {', '.join(CHARTS)}")
+        raise typer.BadParameter(f"--chart {name!r} does not exist, wanted one of {', '.join(CHARTS)}")
     if len(chosen) > len(RUN_ROLES):
-        raise ValueError(f"--chart got {len(chosen)} runs, wanted at most {len(RUN_ROLES)}: more cannot be told apart")
+        raise typer.BadParameter(
+            f"--chart got {len(chosen)} runs, wanted at most {len(RUN_ROLES)}: more cannot be told apart"
+        )
     look = once.look_of(sys.stdout)
     columns = max(once.LEAST_WIDTH, shutil.get_terminal_size((CHART_COLUMNS, 0)).columns)
     once.show(once.draw_comparison([once.read_run(paths) for paths in chosen], name, columns, look), look)
@@ -151,12 +155,13 @@ def _draw(chosen: list[Any], name: str) -> None:
 def describe(paths) -> dict[str, Any]:
     """Return a run's state and results as plain values."""
     from echelon.jobs.status import job_status
+    from echelon_cli.listing import job_json
 
     status, picture = job_status(paths), _picture(paths)
     update, best = picture.update, picture.best
     nothing = float("nan")
     return {
-        "id": status.id,
+        **job_json(paths),
         "state": status.state,
         "reason": status.reason,
         "preset": status.preset,

@@ -89,8 +89,8 @@ def watch(
         if is_replay(what):
             home, fragment = stack.enter_context(alone(Path(what)))
         else:
-            home = shown.parent if shown and not what else None
-            fragment = "#league" if home else fragment_of(what or "latest", follow)
+            home = shown.parent if shown and not what else home_of(what)
+            fragment = "#league" if shown and not what else fragment_of(what or "latest", follow)
         is_usual = host == "127.0.0.1" and port is None and home is None and shown is None
         if is_usual and (found := running_server(None)) is not None:
             show_address(found + fragment, opened, as_json)
@@ -136,6 +136,17 @@ def find_league(given: Path | None) -> Path | None:
     return path
 
 
+def home_of(what: str) -> Path | None:
+    """Return where the run lies that the path of its folder names, None where that is among the runs here."""
+    from echelon.runs import RunNotFoundError, find_run, runs_home
+
+    try:
+        home = find_run(what).root.parent
+    except RunNotFoundError:
+        return None
+    return None if home.resolve() == runs_home().resolve() else home
+
+
 def fragment_of(what: str, follow: bool) -> str:
     """Return the end of the address that opens what was asked for; ``follow`` keeps to a run's newest match."""
     from echelon.runs import find_run
@@ -143,7 +154,7 @@ def fragment_of(what: str, follow: bool) -> str:
 
     if follow:
         return f"#newest={quote(find_run(what).id)}"
-    catalogue = Catalogue()
+    catalogue = Catalogue(home_of(what))
     try:
         return f"#match={find_match(catalogue, what).id}"
     finally:

@@ -64,6 +64,12 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 """Short flags for common config keys; every other key is reached by ``--set``."""
 
+OTHER_FLAGS: dict[str, tuple[str, ...]] = {"start-from": ("--init-from",)}
+"""Further names of some of them."""
+
+GPU_PRESET = "gpu"
+"""What is trained where a GPU can be used and no preset is named."""
+
 PROFILED_UPDATES = 3
 """How many updates ``--profile`` writes down."""
 
@@ -80,7 +86,11 @@ def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
             annotation=Annotated[
                 str | None,
                 typer.Option(
-                    f"--{flag}", metavar="VALUE", help=f"Same as --set {' and '.join(keys)}.", show_default=False
+                    f"--{flag}",
+                    *OTHER_FLAGS.get(flag, ()),
+                    metavar="VALUE",
+                    help=f"Same as --set {' and '.join(keys)}.",
+                    show_default=False,
                 ),
             ],
         )
@@ -123,6 +133,8 @@ def train(
 ) -> int:
     """Start a training run in the background and watch it; q or Ctrl-C leaves it running."""
     from echelon.jobs.config_layers import ConfigError, parse_assignment
+    from echelon.jobs.status import job_status
+    from echelon_cli.listing import job_json
 
     overrides = dict(parse_assignment(f"{key}={value}") for key, value in (aliases or {}).items())
     if opponents is not None:
@@ -136,26 +148,23 @@ def train(
     if resume and preset:
         raise ConfigError("--resume and --preset exclude each other: a resumed run keeps its configuration")
     paths, follower = _begin(preset, file, overrides, resume, as_json)
+    before = follower.picture.start
     if not detach and not as_json and output.is_interactive():
         return _watch(follower)
     try:
         if detach:
-            status = follower.follow(lambda _, picture: picture.start is not None and picture.end is None)
+            status = follower.follow(lambda _, picture: picture.start is not before and picture.end is None)
         else:
             status = follower.follow(lambda *_: False)
     except KeyboardInterrupt:
-        _farewell(paths.id)
-        return output.DONE
+        status = job_status(paths)
     if status.is_alive:
-        if as_json:
-            output.show_json({"id": paths.id, "folder": str(paths.root), "state": status.state}, indent=None)
-        else:
-            _farewell(paths.id)
+        output.show_json(job_json(paths, status), indent=None) if as_json else _farewell(paths.id)
         return output.DONE
     return _finish(follower, status)
 
 
-def policy_file(name: str) -> Path:
+def policy_file(name: str, what: str = "start_from") -> Path:
     """Return where the policy lies that ``name`` means: a path, a run, or an entry of the league."""
     from echelon.arena.standings import find_entry
     from echelon.arena.store import Store, StoreError, league_path
@@ -166,15 +175,16 @@ def policy_file(name: str) -> Path:
     try:
         return find_run(name).root
     except RunNotFoundError as unknown:
-        with contextlib.suppress(StoreError), Store(league_path(), create=False) as store:
+        with contextlib.suppress(StoreError), Store(league_path(), read_only=True) as store:
             entry = store.league().entry(find_entry(store, name))
             if entry.ckpt_path:
                 return Path(entry.ckpt_path)
-        raise ValueError(f"start_from is {name!r}, wanted a checkpoint, a run or an entry of the league") from unknown
+        wanted = "wanted a checkpoint, a run or an entry of the league"
+        raise RunNotFoundError(f"{what} is {name!r}, {wanted}: {unknown}") from unknown
 
 
 def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None, as_json: bool):
-    from echelon.jobs.config_layers import resolve
+    from echelon.jobs.config_layers import ConfigError, resolve
     from echelon.jobs.kinds import KINDS
     from echelon.jobs.launch import launch
     from echelon.jobs.spec import new_spec, read_spec
@@ -184,9 +194,11 @@ def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], res
     if resume:
         paths, arguments = find_run(resume), ["--resume", "latest"]
         spec = read_spec(paths)
+        if spec.kind != "train":
+            raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, wanted a training run")
         resolved = resolve(None, file, overrides, base=spec.config, base_provenance=spec.provenance)
     else:
-        resolved = resolve(preset, file, overrides)
+        resolved = resolve(preset, file, overrides, fallback=fitting_preset(overrides.get("device")))
         paths, arguments = create_run(resolved.config.preset), []
     follower = Follower(paths, as_json=as_json)
     try:
@@ -199,14 +211,25 @@ def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], res
         output.say(f"run {paths.id}", style="bold")
         output.say(f"in {paths.root.parent}", style="dim")
         if not resume:
-            output.say(_what_next(resolved.config, preset), style="dim")
+            output.say(_what_next(resolved.config, preset, resolved.provenance.get("preset")), style="dim")
     return paths, follower
 
 
-def _what_next(config: Any, preset: str | None) -> str:
-    """Return what a new run does, and how one changes that."""
+def fitting_preset(device: object) -> str:
+    """Return the preset for this machine, or for the device of it that was asked for."""
+    from echelon.jobs.config_layers import DEFAULT_PRESET
+    from echelon.jobs.usage import has_gpu
+
+    return GPU_PRESET if device != "cpu" and has_gpu() else DEFAULT_PRESET
+
+
+def _what_next(config: Any, preset: str | None, source: str | None) -> str:
+    """Return what a new run does, and how one changes that; ``source`` is the layer that named its preset."""
+    from echelon.jobs.config_layers import FILE
+
     limit = f" or {config.max_minutes:g} minutes" if config.max_minutes else ""
-    named = "" if preset else ", the one for this machine; others: echelon config presets"
+    chosen = "which the file names" if source == FILE else "the one for this machine"
+    named = "" if preset else f", {chosen}; others: echelon config presets"
     return f"preset {config.preset}{named}; until {output.count(config.total_steps)} steps{limit}"
 
 
@@ -230,20 +253,21 @@ def _watch(follower: Any) -> int:
     from echelon.jobs.status import job_status
     from echelon_cli.tui.app import show
 
-    show(follower.paths.root.parent, follower.paths.root)
+    code = show(follower.paths.root.parent, follower.paths.root)
     status = job_status(follower.paths)
     if status.is_alive:
         _farewell(status.id)
-        return output.DONE
+        return code
     _, follower.picture = follower.feed.poll()
     return _finish(follower, status)
 
 
 def _finish(follower: Any, status: Any) -> int:
     from echelon_cli.follow import show_summary
+    from echelon_cli.listing import job_json
 
     if follower.as_json:
-        output.show_json(status.to_dict(), indent=None)
+        output.show_json(job_json(follower.paths, status), indent=None)
     else:
         show_summary(status, follower.picture, follower.paths)
     if status.exit_code in (output.FAILED, output.CRASHED):

@@ -18,13 +18,14 @@ def wait(
     """Wait for a job to end; the exit code says how it did."""
     from echelon.jobs.launch import wait_until
     from echelon.runs import find_run
+    from echelon_cli.listing import job_json
 
     paths = find_run(run)
     status = wait_until(paths, lambda s: not s.is_alive, timeout_s=timeout)
     if status is None:
         raise ValueError(f"run {paths.id!r} is still going on after {timeout:g} s")
     if as_json:
-        output.show_json(status.to_dict())
+        output.show_json(job_json(paths, status))
     else:
         output.say(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""))
     return status.exit_code

@@ -83,7 +83,7 @@ def play_round(home: Path) -> Answer:
     except ValueError:
         said = {}
     if done.returncode == 0:
-        return f"{said.get('run') or said.get('id')} plays a round", "good"
+        return f"{said.get('id')} plays a round", "good"
     return said.get("error") or "the round did not begin; to see why: echelon arena run", "bad"
 
 
@@ -98,9 +98,11 @@ def resume(root: Path) -> Answer:
         if job_status(paths).is_alive:
             return f"{paths.id} is running already", "warn"
         spec = read_spec(paths)
+        if spec.kind not in KINDS:
+            return f"{paths.id} is of kind {spec.kind!r}, which cannot go on", "warn"
         launch.launch(
             paths, new_spec(spec.kind, spec.config, spec.provenance), KINDS[spec.kind], ["--resume", "latest"]
         )
-    except (ValueError, OSError, KeyError) as error:
+    except (ValueError, OSError) as error:
         return str(error), "bad"
     return f"{paths.id} goes on", "good"

@@ -229,6 +229,8 @@ class Dashboard(App[None]):
                 yield SystemCommand(key.label, key.help, partial(self.run_action, action))
 
 
-def show(home: Path, run: Path | None = None) -> None:
-    """Run the dashboard on this terminal until somebody leaves it."""
-    Dashboard(home, run).run()
+def show(home: Path, run: Path | None = None) -> int:
+    """Run the dashboard on this terminal until somebody leaves it, or it fails; return the exit code."""
+    app = Dashboard(home, run)
+    app.run()
+    return app.return_code or 0

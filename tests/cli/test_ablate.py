@@ -13,6 +13,7 @@ from echelon.jobs.spec import read_spec
 from echelon.jobs.status import job_status
 from echelon.runs import list_runs
 from echelon.sim.backend import default_threads
+from echelon_cli.commands import ablate
 from echelon_cli.commands.ablate import WHOLE, threads_each, train_all, variants
 from tests.jobs.conftest import FAKE, LIMIT_S, until
 from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
@@ -52,7 +53,7 @@ def test_runs_train_at_the_same_time_each_with_its_share_of_the_cores(plan):
         launch.stop(third)
         rows = result.result(LIMIT_S)
     assert [row["variant"] for row in rows] == [WHOLE, "no lstm", "no shaping"]
-    assert {row["state"] for row in rows} == {"stopped"} and rows[2]["run"] == third.id
+    assert {row["state"] for row in rows} == {"stopped"} and rows[2]["id"] == third.id
 
 
 def test_whoever_leaves_stops_what_has_begun_and_begins_nothing_more(plan):
@@ -61,11 +62,19 @@ def test_whoever_leaves_stops_what_has_begun_and_begins_nothing_more(plan):
         row = pool.submit(next, results)
         (first,) = living(1)
         launch.stop(first)
-        assert row.result(LIMIT_S)["run"] == first.id
+        assert row.result(LIMIT_S)["id"] == first.id
     (second,) = [paths for paths in living(1) if paths.id != first.id]
     results.close()
     until(second, "stopped")
     assert len(list_runs()) == 2
+
+
+def test_leaving_as_json_prints_nothing_else(echelon, monkeypatch):
+    def leave(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ablate, "train_all", leave)
+    assert echelon("ablate", "lstm", "--preset", "quickstart", "--json")[:2] == (0, "[]\n")
 
 
 def test_threads_that_were_asked_for_are_kept():

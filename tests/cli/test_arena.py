@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 
@@ -131,6 +132,26 @@ def test_only_arena_jobs_are_resumed(capsys):
     write_spec(paths, JobSpec(kind="train", config={}))
     assert run(["arena", "run", "--resume", paths.id]) == 2
     assert "is of kind 'train', wanted an arena job" in capsys.readouterr().err
+    other = create_run("arena")
+    write_spec(other, JobSpec(kind="arena", config={"arena": {}}))
+    assert run(["train", "--resume", other.id]) == 2
+    assert "is of kind 'arena', wanted a training run" in capsys.readouterr().err
+
+
+def test_looking_needs_no_disk_that_can_be_written(capsys, tmp_path, monkeypatch):
+    said(capsys, "add", "medium")
+    connect = sqlite3.connect
+
+    def reading(name, **how):
+        if "mode=ro" not in name:
+            raise sqlite3.OperationalError("attempt to write a readonly database")
+        return connect(name, **how)
+
+    monkeypatch.setattr(sqlite3, "connect", reading)
+    for words in (["standings"], ["entries"], ["entries", "medium"], ["matches"], ["head-to-head"]):
+        said(capsys, *words)
+    assert said(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(LEVELS)
+    assert "readonly database" in said(capsys, "remove", "medium", code=1)["error"]
 
 
 def test_looking_loads_nothing_heavy(repository, capsys):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
 
 import pytest
 
 from echelon import __version__
 from echelon.config import RunConfig
+from echelon.jobs.process import identify, is_alive
 from echelon_cli import output
 from echelon_cli.commands import doctor
 from echelon_cli.commands.train import ALIASES
+from echelon_cli.tui import actions
 from tests.cli.conftest import parsed
 
 
@@ -42,12 +49,63 @@ def test_runs_list_and_show_and_compare(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox", lr=1e-3, wins=0.6)
     ended_run("20260102-000000-quickstart-wild-owl", lr=5e-4, wins=0.2)
     rows = parsed(echelon("runs", "list", "--json")[1])
-    assert [row["eval_rate"] for row in rows] == [0.2, 0.6]
+    assert [row["last_win_rate"] for row in rows] == [0.2, 0.6]
     assert "60%" in echelon("runs", "show", "fox")[1]
     assert parsed(echelon("runs", "show", "fox", "--json")[1])["provenance"] == {"ppo.lr": "--set"}
     compared = parsed(echelon("runs", "compare", "fox", "owl", "--json")[1])
     assert compared["differing"] == {"ppo.lr": [1e-3, 5e-4]}
     assert "ppo.lr" in echelon("runs", "compare", "fox", "owl")[1]
+
+
+def test_every_command_names_a_run_alike(echelon, ended_run, tmp_path):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    who = {"id": paths.id, "folder": str(paths.root)}
+    said = {
+        words: parsed(echelon(*words, "--json")[1])
+        for words in (
+            ("runs", "list"),
+            ("runs", "show", "fox"),
+            ("dash", "fox"),
+            ("jobs",),
+            ("wait", "fox"),
+            ("stop", "fox"),
+            ("export", "fox", "--csv", str(tmp_path / "fox.csv")),
+        )
+    }
+    rows = {words: row[0] if isinstance(row, list) else row for words, row in said.items()}
+    assert [words for words, row in rows.items() if not who.items() <= row.items()] == []
+    assert {row["global_step"] for words, row in rows.items() if words[0] != "export"} == {400}
+    assert {row["last_win_rate"] for words, row in rows.items() if words[0] in ("runs", "dash")} == {0.6}
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("stop calm", {"calm-fox"}),
+        ("stop 2026", {"20260101-000000-quickstart-calm-fox"}),
+        ("config show --run ca", {"calm-fox"}),
+        ("config diff quick", {"quickstart"}),
+        ("config diff quickstart calm", {"calm-fox"}),
+    ],
+)
+def test_a_shell_completes_runs_by_their_words_too(repository, ended_run, typed, offered):
+    ended_run("20260101-000000-quickstart-calm-fox")
+    words = f"echelon {typed}"
+    asked = {"_ECHELON_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "echelon_cli.main"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **asked},
+    )
+    assert set(done.stdout.split()) == offered, done.stderr
+
+
+def test_a_policy_to_begin_with_has_two_names(echelon, tmp_path):
+    for flag in ("--start-from", "--init-from"):
+        code, _, err = echelon("train", flag, str(tmp_path / "nosuch"))
+        assert code == 3 and "start_from is" in err
 
 
 def test_logs_shows_the_last_lines(echelon, ended_run):
@@ -63,6 +121,30 @@ def test_following_an_ended_run_summarises_it(echelon, ended_run):
     assert code == 0 and "60% wins" in out and "completed" in out
 
 
+@pytest.mark.parametrize(
+    ("kind", "code", "words"),
+    [
+        ("train", 0, "echelon eval 2026"),
+        ("train", 1, "echelon train --resume 2026"),
+        ("arena", 0, "echelon arena standings"),
+        ("arena", 4, "echelon arena run --resume 2026"),
+        ("sim", 0, "echelon watch 2026"),
+    ],
+)
+def test_what_one_does_next_depends_on_what_was_run(echelon, ended_run, kind, code, words):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    paths.spec.write_text(json.dumps({**json.loads(paths.spec.read_text()), "kind": kind}))
+    paths.exit.write_text(json.dumps({"code": code, "signal": None, "message": ""}))
+    out = echelon("logs", "-f", "fox")[1]
+    assert words in out and ("echelon train" in out) == (kind == "train")
+
+
+def test_a_run_that_is_no_job_does_not_go_on_in_the_dashboard(ended_run):
+    paths = ended_run("20260101-000000-sim-calm-fox")
+    paths.spec.write_text(json.dumps({**json.loads(paths.spec.read_text()), "kind": "sim"}))
+    assert actions.resume(paths.root) == (f"{paths.id} is of kind 'sim', which cannot go on", "warn")
+
+
 def test_waiting_for_an_ended_run_returns_its_exit_code(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     assert echelon("wait", "fox")[0] == 0
@@ -72,9 +154,30 @@ def test_waiting_for_an_ended_run_returns_its_exit_code(echelon, ended_run):
     assert echelon("wait", "fox")[0] == 4
 
 
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+
+
+def test_stopping_waits_for_a_trainer_whose_supervisor_was_killed(echelon, ended_run):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    paths.exit.unlink()
+    with subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, process_group=0) as left:
+        assert left.stdout and left.stdout.readline()
+        trainer = identify(left.pid)
+        assert trainer is not None
+        gone = replace(trainer, pid=2**22)
+        paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "trainer": trainer.to_dict()}))
+        code, out, _ = echelon("stop", "fox", "--timeout", "0.1")
+        assert code == 1 and "its trainer is still ending" in out and is_alive(trainer)
+        assert "its trainer is still ending" in echelon("rm", "fox", "--yes")[2]
+        code, out, _ = echelon("stop", "fox", "--now", "--json")
+        (row,) = parsed(out)
+        assert code == 0 and row["orphan"] and row["was"] == "crashed" and not is_alive(trainer)
+    assert "was not running" in echelon("stop", "fox")[1]
+
+
 def test_rm_deletes_and_asks_unless_told_not_to(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
-    assert echelon("rm", "fox", "--json")[0] == 1
+    assert echelon("rm", "fox", "--json")[0] == 2
     assert paths.root.exists()
     assert parsed(echelon("rm", "fox", "--yes", "--json")[1]) == [paths.id]
     assert not paths.root.exists()
@@ -118,6 +221,24 @@ def test_doctor_advises_on_every_fault(echelon, tmp_path, monkeypatch):
     code, out, _ = echelon("doctor", "--json")
     faults = [row for row in parsed(out) if row["verdict"] == "fault"]
     assert code == 1 and [row["name"] for row in faults] == ["runs"] and "ECHELON_HOME" in faults[0]["advice"]
+
+
+def test_doctor_survives_what_it_is_there_to_find(echelon, monkeypatch):
+    def unwritable(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "/nowhere/.cache/warp")
+
+    monkeypatch.setattr(doctor, "_start_warp", unwritable)
+    monkeypatch.setattr("psutil.virtual_memory", unwritable)
+    code, out, _ = echelon("doctor", "--json")
+    faults = {row["name"]: row for row in parsed(out) if row["verdict"] == "fault"}
+    assert code == 1 and set(faults) == {"warp", "kernel cache", "memory"}
+    assert "WARP_CACHE_PATH" in faults["warp"]["advice"] and "PermissionError" in faults["memory"]["found"]
+
+
+def test_doctor_misses_a_viewer_that_is_not_built(echelon, tmp_path, monkeypatch):
+    monkeypatch.setattr("echelon.server.routes.STATIC", tmp_path)
+    (row,) = [row for row in parsed(echelon("doctor", "--json")[1]) if row["name"] == "viewer"]
+    assert row["verdict"] == "warning" and "pip install" in row["advice"]
 
 
 @pytest.mark.parametrize("flag", ALIASES)

@@ -8,8 +8,11 @@ import pytest
 
 from echelon.jobs import launch
 from echelon.jobs.kinds import KINDS
+from echelon.jobs.spec import read_spec
 from echelon.jobs.status import job_status
 from echelon.runs import list_runs, runs_home
+from echelon.telemetry.events import EventStart
+from echelon.telemetry.log import read_events
 from echelon_cli import output
 from echelon_cli.commands.runs import CHARTS
 from echelon_cli.tui.panels import PANELS
@@ -33,7 +36,7 @@ def test_json_lists_what_it_would_show(echelon, ended_run):
     assert [row["id"].split("-", 3)[3] for row in parsed(out)] == ["wild-owl", "calm-fox"]
     _, out, _ = echelon("dash", "fox", "--json")
     (row,) = parsed(out)
-    assert row["state"] == "completed" and row["eval_rate"] == 0.6 and row["win_rate"] is None
+    assert row["state"] == "completed" and row["last_win_rate"] == 0.6 and row["win_rate"] is None
 
 
 @pytest.fixture
@@ -59,6 +62,51 @@ def test_training_on_a_terminal_opens_the_dashboard_and_leaving_it_says_how_to_c
     until(paths, "stopped")
 
 
+def test_detaching_from_a_resumed_run_waits_until_it_trains_again(echelon, at_a_terminal):
+    assert echelon("train", "--detach")[0] == output.DONE
+    (paths,) = list_runs()
+    launch.stop(paths, now=True)
+    until(paths, "stopped")
+    before = sum(isinstance(event, EventStart) for event in read_events(paths.metrics)[0])
+    assert echelon("train", "--resume", paths.id, "--detach")[0] == output.DONE
+    assert sum(isinstance(event, EventStart) for event in read_events(paths.metrics)[0]) == before + 1
+    launch.stop(paths)
+    until(paths, "stopped")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words", "preset", "says"),
+    [
+        (True, (), "gpu", "preset gpu, the one for this machine; others"),
+        (True, ("--device", "cpu"), "quickstart", "preset quickstart, the one for this machine; others"),
+        (False, (), "quickstart", "preset quickstart, the one for this machine; others"),
+        (True, ("--config", "run.toml"), "standard", "preset standard, which the file names; others"),
+        (True, ("--preset", "duel"), "duel", "preset duel; until"),
+    ],
+)
+def test_the_preset_fits_the_machine_unless_one_is_named(
+    echelon, at_a_terminal, monkeypatch, tmp_path, gpu, words, preset, says
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.toml").write_text('preset = "standard"\n')
+    monkeypatch.setattr("echelon.jobs.usage.has_gpu", lambda: gpu)
+    code, out, _ = echelon("train", "--detach", *words)
+    (paths,) = list_runs()
+    assert code == output.DONE and says in out and read_spec(paths).config["preset"] == preset
+    launch.stop(paths, now=True)
+    until(paths, "stopped")
+
+
+def test_a_dashboard_that_fails_is_a_failure(echelon, monkeypatch):
+    from echelon_cli.tui.app import Dashboard
+
+    monkeypatch.setattr(output, "is_interactive", lambda: True)
+    monkeypatch.setattr(Dashboard, "on_mount", lambda self: 1 / 0)
+    run = Dashboard.run
+    monkeypatch.setattr(Dashboard, "run", lambda self: run(self, headless=True))
+    assert echelon("dash")[0] == output.FAILED
+
+
 def test_a_run_that_ended_meanwhile_gets_its_summary(echelon, at_a_terminal, monkeypatch):
     def watch_to_the_end(home, run=None):
         (paths,) = list_runs()
@@ -68,6 +116,18 @@ def test_a_run_that_ended_meanwhile_gets_its_summary(echelon, at_a_terminal, mon
     monkeypatch.setattr("echelon_cli.tui.app.show", watch_to_the_end)
     code, out, _ = echelon("train")
     assert code == output.STOPPED and "stopped" in out and "goes on" not in out
+
+
+def test_leaving_a_program_that_reads_json_says_nothing_in_words(echelon, at_a_terminal, monkeypatch):
+    def leave(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("echelon_cli.follow.Follower.follow", leave)
+    code, out, _ = echelon("train", "--json")
+    row, (paths,) = parsed(out), list_runs()
+    assert code == output.DONE and (row["id"], row["folder"]) == (paths.id, str(paths.root))
+    launch.stop(paths, now=True)
+    until(paths, "stopped")
 
 
 @pytest.mark.parametrize("flag", ["--detach", "--json"])
@@ -103,7 +163,7 @@ def test_runs_are_compared_in_a_chart_of_lines(echelon):
     assert code == 0 and "1■" in out and "2■" in out
     assert any(line.startswith("1 ") and "  2 " in line for line in out.splitlines()), "the legend has both"
     code, _, err = echelon("runs", "compare", "jackal", "heron", "--chart", "nothing")
-    assert code == 1 and "wins, return, speed" in err
+    assert code == 2 and "wins, return, speed" in err
 
 
 def test_every_chart_of_the_command_is_one_of_the_dashboard():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +12,7 @@ import pytest
 
 from echelon.runs import runs_home
 from tests.cli.conftest import parsed
+from tests.replay.golden import SMALL
 
 MISTAKES = {
     "unknown command": (("trian",), 2, "trian"),
@@ -25,6 +29,13 @@ MISTAKES = {
     "resuming nothing": (("train", "--resume", "nobody"), 3, "nobody"),
     "evaluating nothing": (("eval", "nobody"), 3, "nobody"),
     "stopping nothing": (("stop", "nobody"), 3, "nobody"),
+    "starting from nothing": (("train", "--start-from", "nosuch"), 3, "start_from is 'nosuch', wanted a checkpoint"),
+    "comparing with no preset": (("config", "diff", "quickstrat", "standard"), 3, "did you mean 'quickstart'"),
+    "an unknown layout": (
+        ("config", "observation", "--layout", "foo"),
+        2,
+        "--layout is 'foo', wanted suite or classic",
+    ),
 }
 
 
@@ -47,6 +58,37 @@ def test_json_tells_the_mistake_too(echelon, words, code, names):
     assert row["code"] == code and names in row["error"]
 
 
+def test_using_a_command_wrongly_is_usage(echelon, ended_run, tmp_path):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    paths.replays.mkdir()
+    file = shutil.copy(SMALL, paths.replays)
+    for words in (
+        ("runs", "compare", "fox", "fox", "--chart", "nope"),
+        ("rm", "fox", "--json"),
+        ("replay", "export", str(file), "--out", str(tmp_path / "x.txt")),
+    ):
+        code, _, err = echelon(*words)
+        assert code == 2 and err.count("\n") == 1
+    assert paths.root.is_dir()
+
+
+def test_a_level_that_is_none_names_the_nearest(echelon):
+    code, _, err = echelon("arena", "add", "hards")
+    assert code == 3 and err.endswith("no level is called that either, did you mean 'hard'?\n")
+
+
+def test_letters_that_a_terminal_does_not_know_end_no_command(repository, echelon):
+    assert echelon("arena", "add", "medium")[0] == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "echelon_cli.main", "arena", "standings"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0 and "medium" in done.stdout and done.stderr == ""
+
+
 def test_debug_shows_the_traceback(repository):
     done = subprocess.run(
         [sys.executable, "-m", "echelon_cli.main", "wait", "nobody", "--debug"],
@@ -55,6 +97,44 @@ def test_debug_shows_the_traceback(repository):
         text=True,
     )
     assert "Traceback" in done.stderr and "RunNotFoundError" in done.stderr
+
+
+def test_what_nobody_thought_of_is_one_line_too(echelon, monkeypatch):
+    def broken(*_: object) -> None:
+        raise KeyError("speed")
+
+    monkeypatch.setattr("echelon.runs.find_run", broken)
+    code, out, err = echelon("wait", "fox", "--json")
+    assert code == 1 and err == "error: internal error: KeyError: 'speed'; --debug shows where\n"
+    assert parsed(out)["code"] == 1
+    with pytest.raises(KeyError):
+        echelon("wait", "fox", "--debug")
+
+
+def test_numbers_beyond_all_counting_are_one_line(echelon):
+    many = "9" * 23
+    assert echelon("arena", "matches", "-n", many)[0] == 2
+    assert echelon("logs", "fox", "-n", many)[0] == 2
+
+
+@pytest.mark.parametrize(("name", "damage"), [("exit.json", '"update"'), ("spec.json", '"created"')])
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1e20", "1" + "0" * 400])
+def test_a_number_that_cannot_be_hides_no_run(echelon, ended_run, name, damage, number):
+    paths = ended_run("20260101-000000-quickstart-calm-fox")
+    row = json.loads((paths.root / name).read_text())
+    row.pop(damage.strip('"'))
+    (paths.root / name).write_text(json.dumps(row)[:-1] + f", {damage}: {number}}}")
+    for words in (("jobs",), ("runs", "list"), ("runs", "show", "fox"), ("wait", "fox")):
+        code, out, err = echelon(*words)
+        assert (code, err) == (0, "") and "completed" in out
+
+
+def test_a_league_file_with_nonsense_in_it_is_one_line(echelon, tmp_path):
+    file = tmp_path / "league.json"
+    entry = {"entry_id": "a", "ckpt_path": "", "kind": "heuristic", "rating": 5}
+    file.write_text(json.dumps({"schema_version": 1, "entries": [entry]}))
+    code, _, err = echelon("arena", "import", str(file))
+    assert code == 1 and "league.json' holds no league" in err and err.count("\n") == 1
 
 
 def test_a_runs_folder_that_cannot_be_written_is_one_line(echelon, tmp_path, monkeypatch):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from echelon.replay.schema import MAGIC
+from echelon.runs import find_run
 from echelon_cli import output
+from echelon_cli.commands import serve
 from tests.replay.golden import EXPECTED, SMALL
 
 RUN = "20260101-000000-quickstart-calm-otter"
@@ -19,7 +22,7 @@ def recorded(ended_run):
     """A run with one match."""
     paths = ended_run(RUN)
     paths.replays.mkdir()
-    return shutil.copy(SMALL, paths.replays / "u000004-s1-blue.ecr")
+    return Path(shutil.copy(SMALL, paths.replays / "u000004-s1-blue.ecr"))
 
 
 def test_matches_are_listed_by_run(echelon, recorded, ended_run):
@@ -30,7 +33,7 @@ def test_matches_are_listed_by_run(echelon, recorded, ended_run):
     assert code == output.DONE and "no recorded matches in 20260102-000000-quickstart-bold-fox" in out
     code, out, _ = echelon("replay", "list", "calm-otter", "--json")
     (row,) = json.loads(out)
-    assert row["run"] == RUN and row["complete"] and not row["live"]
+    assert row["run"] == RUN and row["winner"] == "red" and row["complete"] and not row["live"]
 
 
 def test_a_match_is_found_by_file_id_name_and_run(echelon, recorded):
@@ -45,6 +48,20 @@ def test_a_match_is_found_by_file_id_name_and_run(echelon, recorded):
     assert answers[0]["seconds"] == expected["index"]["outcome"]["ticks"] / 20
     assert answers[0]["winner"] == "red" and answers[0]["mechs"] == 10
     assert len(answers[0]["kills"]) == 10 - sum(answers[0]["alive"])
+
+
+def test_the_folder_of_a_copied_run_names_that_copy(echelon, recorded, tmp_path, monkeypatch):
+    copy = tmp_path / "copied" / RUN
+    shutil.copytree(find_run(RUN).root, copy)
+    assert echelon("replay", "info", str(copy), "--json")[1] == echelon("replay", "info", RUN, "--json")[1].replace(
+        str(recorded), str(copy / "replays" / recorded.name)
+    )
+    recorded.unlink()
+    (row,) = json.loads(echelon("replay", "list", str(copy), "--json")[1])
+    served = []
+    monkeypatch.setattr("echelon.server.app.serve", lambda home, **_: served.append(home))
+    assert echelon("watch", str(copy), "--no-open")[0] == 0 and served == [copy.parent]
+    assert serve.fragment_of(str(copy), follow=False) == f"#match={row['id']}"
 
 
 def test_info_is_readable(echelon, recorded):

@@ -78,7 +78,7 @@ def shell(repository: Path) -> Iterator[Shell]:
 
 def tiny(**changes: object) -> list[str]:
     dials = {**TINY, **{key.replace("__", "."): value for key, value in changes.items()}}
-    return ["train", *(f"--set={key}={str(value).lower()}" for key, value in dials.items())]
+    return ["train", "--preset", "quickstart", *(f"--set={key}={str(value).lower()}" for key, value in dials.items())]
 
 
 def updates(paths: RunPaths) -> list[int]:

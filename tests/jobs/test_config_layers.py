@@ -105,6 +105,9 @@ def test_none_removes_a_value():
         ("env.packs_per_team_range", [1, 2], "env.packs_per_team_range is (1, 2), wanted 1 to 1, the capacity"),
         ("bank_refresh_every", -1, "bank_refresh_every is -1, wanted 0 to 1e+09"),
         ("", 1, "'' (from --set) does not exist"),
+        ("opponents.mix", {"past": 0.3}, "opponents.mix is {'past': 0.3} (from --set), wanted one of"),
+        ("env.reward", [1], "env.reward is [1] (from --set), wanted one of"),
+        ("ppo.lr", {}, "ppo.lr is {} (from --set), wanted one value"),
     ],
 )
 def test_a_mistake_names_key_value_and_what_was_wanted(key, value, names):
@@ -147,3 +150,9 @@ def test_dials_that_are_gone_are_left_out_of_an_older_run():
     assert resolve(base=older).config == resolve("quickstart").config
     with pytest.raises(ConfigError, match="target_temperature"):
         resolve("quickstart", None, {"model.target_temperature": 0.5})
+
+
+@pytest.mark.parametrize("key", ["turbo", "ppo.turbo"])
+def test_a_key_of_another_version_is_named(key):
+    with pytest.raises(ConfigError, match=f"config key '{key}' does not exist in this version"):
+        resolve(base=unflatten({**resolve().values, key: 1}))

@@ -126,9 +126,12 @@ def test_a_trainer_left_behind_can_be_stopped(start):
     kill(trainer, signal.SIGSTOP)
     kill(who(paths, "supervisor"))
     until(paths, "crashed")
-    assert is_alive(trainer)
+    assert is_alive(trainer) and launch.has_orphan(paths)
+    with pytest.raises(ValueError, match="its trainer is still ending"):
+        launch.remove(paths)
     launch.stop(paths, now=True)
     until_gone(trainer)
+    assert not launch.has_orphan(paths)
 
 
 def test_a_suspended_trainer_shows_as_stalled_and_goes_on(start):
@@ -292,6 +295,17 @@ def test_removing_refuses_a_living_run_and_deletes_an_ended_one(start):
     launch.remove(paths)
     assert not paths.root.exists()
     assert list(paths.root.parent.iterdir()) == []
+
+
+def test_removing_a_linked_run_removes_the_link(start, tmp_path):
+    paths = start("short")
+    until(paths, "completed")
+    until_gone(who(paths, "supervisor"))
+    elsewhere = tmp_path / paths.id
+    paths.root.rename(elsewhere)
+    paths.root.symlink_to(elsewhere)
+    launch.remove(paths)
+    assert list(paths.root.parent.iterdir()) == [] and RunPaths(elsewhere).spec.is_file()
 
 
 def test_control_counts_every_request(tmp_path):

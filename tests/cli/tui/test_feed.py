@@ -123,7 +123,7 @@ def test_a_row_tells_what_the_newest_records_say(home, ended):
     assert (row.state, row.update, row.opponent, row.device) == ("completed", 40, "heuristic:legacy", "cpu")
     assert row.steps == pytest.approx(720_000, abs=1000) and 0 < row.progress < 1
     assert row.eval_rate == 0.02
-    assert row.to_dict()["root"] == str(ended.root)
+    assert row.to_dict()["folder"] == str(ended.root)
 
 
 def test_progress_is_that_of_what_a_resume_asked_for(home, ended):

@@ -1,0 +1,86 @@
+"""Tables on terminals of any width: no figure is ever cut, and what has no room is named."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from echelon.telemetry.events import EventUpdate
+from echelon.telemetry.log import EventLog
+from echelon_cli import arena_tables, output
+from echelon_cli.commands import replay, runs
+from tests.replay.golden import SMALL
+
+WIDTHS = (60, 72, 80)
+RUN = "20260101-000000-quickstart-crimson-kestrel"
+
+
+@pytest.fixture(params=WIDTHS)
+def columns(request, monkeypatch):
+    """A terminal this wide."""
+    monkeypatch.setattr(output, "PIPE_WIDTH", request.param)
+    output.console.cache_clear()
+    yield request.param
+    output.console.cache_clear()
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """The cells of every table that is shown, by column."""
+    shown = []
+    show = output.show_table
+
+    def remember(columns, rows, **how):
+        rows = [tuple(row) for row in rows]
+        shown.append([dict(zip(columns, map(str, row), strict=True)) for row in rows])
+        show(columns, rows, **how)
+
+    for module in (output, runs.output, replay.output, arena_tables.output):
+        monkeypatch.setattr(module, "show_table", remember)
+    return shown
+
+
+def whole(text: str, rows: list[dict[str, str]], width: int) -> None:
+    """Assert that lines fit, and that every figure stands there whole unless its column is said to be left out."""
+    table, _, rest = text.partition("no room for ")
+    left_out = rest.splitlines()[0].split(", ") if rest else []
+    lines = table.splitlines()
+    assert all(len(line) <= width for line in lines)
+    shown = [name for name in rows[0] if name not in left_out]
+    assert [name for name in shown if name not in lines[0]] == []
+    words = table.split()
+    figures = [cell for row in rows for name, cell in row.items() if name in shown and cell[:1].isdigit()]
+    assert figures and [cell for cell in figures if not set(cell.split()) <= set(words)] == []
+
+
+def test_every_figure_of_the_list_of_runs_survives(echelon, ended_run, columns, tables):
+    with EventLog(ended_run(RUN).metrics) as log:
+        log.append(EventUpdate(update=12345, global_step=21_800_000, steps_per_s=123_456.0, avg_return=-1234.5))
+    code, out, _ = echelon("runs", "list")
+    assert code == 0 and "21.8M" in out and "crimson-kestrel" in out and "completed" in out and "60%" in out
+    whole(out, tables[0], columns)
+
+
+def test_every_figure_of_the_list_of_matches_survives(echelon, ended_run, columns, tables):
+    paths = ended_run(RUN)
+    paths.replays.mkdir()
+    shutil.copy(SMALL, paths.replays / "u000004-s1-blue.ecr")
+    code, out, _ = echelon("replay", "list")
+    assert code == 0
+    whole(out, tables[0], columns)
+
+
+@pytest.mark.parametrize("command", ["standings", "entries"])
+def test_every_figure_of_the_league_survives(echelon, columns, tables, command):
+    assert echelon("arena", "add", "medium")[0] == 0
+    tables.clear()
+    code, out, _ = echelon("arena", command)
+    assert code == 0 and "expert" in out
+    whole(out, tables[0], columns)
+
+
+def test_a_wide_terminal_shows_every_column(echelon, ended_run):
+    ended_run(RUN)
+    out = echelon("runs", "list")[1]
+    assert RUN in out and "no room" not in out
