@@ -20,8 +20,8 @@ from echelon.sim.arsenal import WEAPONS, Weapon
 BASE = EnvConfig()
 SMALL = replace(BASE, world=replace(BASE.world, size_x=40, size_y=40, size_z=12), max_episode_seconds=20.0)
 
-MOVED_VOX = 2.5
-"""How far two mechs may move towards each other in a decision, and what positions are rounded to [vox]."""
+MOVED_VOX = 3.5
+"""How far two mechs may move towards each other in a decision, the fastest running 7 vox/s each [vox]."""
 
 
 def contest(**changes):

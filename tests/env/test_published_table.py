@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import typer
 
 from echelon.config import EnvConfig, ModelConfig, RunConfig, WorldConfig
 from echelon.env import observe
@@ -57,7 +58,7 @@ def test_the_command_prints_the_table(capsys, layout, width):
 
 
 def test_a_layout_that_does_not_exist_is_named():
-    with pytest.raises(ValueError, match="--layout is 'wide', wanted suite or classic"):
+    with pytest.raises(typer.BadParameter, match="--layout is 'wide', wanted suite or classic"):
         commands.observation(layout="wide")
 
 
