@@ -36,6 +36,8 @@ class Limits:
     """Requests that one refused request counts as."""
     look_s: float = 0.05
     """Time between looks whether a connection takes more [s]."""
+    said_bytes: int = 4096
+    """What a live channel's peer may say at once: an answer to a ping is a few bytes, and nothing else is due."""
     header_bytes: int = 8192
     headers: int = 64
 
@@ -70,6 +72,13 @@ class Connection(web.RequestHandler):
         """The request is answered; one that had to be refused costs more."""
         self.answering, self.answered, self.since = False, not refused, asyncio.get_running_loop().time()
         self.spent += self.limits.mistake * refused
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come; a live channel by which a lot comes at once is dropped before any of it is looked at."""
+        if self.channel and len(data) > self.limits.said_bytes:
+            abort(self)
+        else:
+            super().data_received(data)
 
     @property
     def patience(self) -> tuple[bool, bool, bool, float]:

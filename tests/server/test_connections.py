@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 import pytest
@@ -288,6 +288,28 @@ def test_an_answered_ping_is_a_sign_of_life_and_a_ping_is_answered():
     peer = Peer()
     asyncio.run(live.until_gone(peer))
     assert peer.waits == [live.QUIET_S] * 5 and peer.answered == [b"x"]
+
+
+def test_a_channel_by_which_a_lot_comes_at_once_is_dropped_unread(home):
+    """Taking apart so many frames would keep everybody else waiting."""
+    ping = b"\x89\x80" + bytes(4)
+    rows = ["GET /api/v1/live HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade"]
+    rows += ["Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {'A' * 22}==", "", ""]
+
+    async def work():
+        async with served(home) as (port, app):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write("\r\n".join(rows).encode())
+            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_S)
+            await until(lambda: app[routes.HUB].listeners)
+            writer.write(ping * 2)
+            assert await asyncio.wait_for(reader.readexactly(4), WAIT_S) == b"\x8a\x00" * 2
+            writer.write(ping * 10_000)
+            with suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), WAIT_S) == b""
+            await until(lambda: not app[routes.HUB].listeners)
+
+    asyncio.run(work())
 
 
 def test_a_client_that_only_pings_is_given_up():
