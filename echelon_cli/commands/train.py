@@ -198,7 +198,7 @@ def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], res
             raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, wanted a training run")
         resolved = resolve(None, file, overrides, base=spec.config, base_provenance=spec.provenance)
     else:
-        resolved = resolve(preset, file, overrides, fallback=fitting_preset(overrides.get("device")))
+        resolved = resolve(preset, file, overrides, fallback=preset or fitting_preset(overrides.get("device")))
         paths, arguments = create_run(resolved.config.preset), []
     follower = Follower(paths, as_json=as_json)
     try:

@@ -69,6 +69,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
+def among_served(home: Path, match: Path) -> Iterator[Path]:
+    """Another match in ``home`` for a while; gives where it lies."""
+    path = home / RUN / "replays" / match.name
+    shutil.copy(match, path)
+    yield path
+    path.unlink()
+
+
+@contextmanager
 def served(home: Path) -> Iterator[str]:
     """A server over ``home``, on a thread of its own; gives its address."""
     from aiohttp import web

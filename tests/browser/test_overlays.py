@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from echelon.replay.reader import Replay
 from echelon.replay.schema import EventKind, MechFlag
 from echelon.server.catalogue import match_id
-from tests.browser.conftest import RUN
+from tests.browser.conftest import RUN, among_served
 from tests.browser.player import DRAW_CALLS, hold, open_held, pass_frames, seek, settled_picture, state
 from tests.replay.golden import REACH
 
@@ -27,10 +26,8 @@ SHOWING_TICKS = 6
 @pytest.fixture(scope="module")
 def reach(home: Path) -> Iterator[Path]:
     """The match whose header says how far sensors reach, among those served."""
-    path = home / RUN / "replays" / "reach.ecr"
-    shutil.copy(REACH, path)
-    yield path
-    path.unlink()
+    with among_served(home, REACH) as path:
+        yield path
 
 
 def open_match(page: Any, address: str, tick: float, more: str = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
-from tests.browser.conftest import RUN, SMOKE
+from tests.browser.conftest import RUN, SMOKE, among_served
 from tests.browser.player import DRAW_CALLS, hold, open_match, seek, settled_picture
 
 LIFE_TICKS = 200
@@ -21,10 +20,8 @@ MATCH = match_id(RUN, "smoke.ecr")
 @pytest.fixture
 def smoke(home: Path) -> Iterator[Path]:
     """The match among those served."""
-    path = home / RUN / "replays" / "smoke.ecr"
-    shutil.copy(SMOKE, path)
-    yield path
-    path.unlink()
+    with among_served(home, SMOKE) as path:
+        yield path
 
 
 def bursts() -> list[tuple[int, float, float, float]]:

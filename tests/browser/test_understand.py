@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.schema import MechFlag
 from echelon.server.catalogue import match_id
 from echelon.server.page import single_page
-from tests.browser.conftest import RUN
+from tests.browser.conftest import RUN, among_served
 from tests.browser.player import DRAW_CALLS, kept_live, open_held, pass_frames, seek, settled_picture, state
 from tests.replay.golden import INSIGHT
 
@@ -27,10 +26,8 @@ CLIP_SECOND = re.compile(r"\([2-9] s\)|\(\d\d+ s\)")
 @pytest.fixture(scope="module")
 def insight(home: Path) -> Iterator[Path]:
     """The match with policy columns among those served."""
-    path = home / RUN / "replays" / "insight.ecr"
-    shutil.copy(INSIGHT, path)
-    yield path
-    path.unlink()
+    with among_served(home, INSIGHT) as path:
+        yield path
 
 
 def open_match(page: Any, address: str, tick: int, more: str = "") -> None:

@@ -2,6 +2,7 @@
 // be opened or breaks, the same notices are made by asking from time to time.
 
 import type { LeagueChoice } from "./data/league";
+import { pauseAfter } from "./data/retry";
 import type { BoutPage, Header, IndexView, LeagueView, MatchSummary, Notice, PairsView } from "./protocol.gen";
 
 const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // waits before the channel is tried again
@@ -136,7 +137,7 @@ export class LiveChannel {
   private wait(): void {
     if (this.closed) return;
     this.onConnected(false);
-    const pause = RETRY_MS[Math.min(this.failures++, RETRY_MS.length - 1)];
+    const pause = pauseAfter(++this.failures, RETRY_MS);
     const until = performance.now() + pause;
     const poll = () => {
       this.onPoll();

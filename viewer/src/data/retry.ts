@@ -3,6 +3,6 @@
 const PAUSES_MS = [1000, 2000, 4000, 8000, 15_000];
 
 /** Pause after so many failures in a row, at least one [ms]. */
-export function pauseAfter(failures: number): number {
-  return PAUSES_MS[Math.min(failures, PAUSES_MS.length) - 1];
+export function pauseAfter(failures: number, pauses: readonly number[] = PAUSES_MS): number {
+  return pauses[Math.min(failures, pauses.length) - 1];
 }
