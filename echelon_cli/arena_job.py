@@ -42,8 +42,8 @@ def start(
     store: Store, dials: dict[str, Any], only: Sequence[str], wanted: EnvConfig | None, processes: int, as_json: bool
 ) -> Follower:
     """Start a job with these dials of ``ArenaConfig``, by default on a seed of its own, and return who follows it."""
-    from echelon.arena.founding import begin
-    from echelon.arena.settings import ArenaConfig
+    from echelon.arena.bootstrap import begin
+    from echelon.arena.config import ArenaConfig
     from echelon.jobs.config_layers import ConfigError
     from echelon.jobs.spec import new_spec
     from echelon.runs import create_run
@@ -75,7 +75,7 @@ def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
 
 def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
     """Give a new league its game, and return the one that it plays."""
-    from echelon.arena.founding import ENV
+    from echelon.arena.bootstrap import ENV
     from echelon.jobs.config_layers import ConfigError, resolve
 
     wanted = asdict(game or resolve().config.env)

@@ -10,7 +10,7 @@ from typing import Any
 
 from echelon.jobs.status import ALIVE, JobStatus, job_status
 from echelon.runs import RunPaths, read_json
-from echelon.telemetry.glance import Glance, glance
+from echelon.telemetry.latest import Glance, glance
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli import output
 from echelon_cli.tui.format import run_words

@@ -18,7 +18,7 @@ def complete_runs(incomplete: str) -> list[str]:
 
 def complete_presets(incomplete: str) -> list[str]:
     """Return the presets that begin with what was typed so far."""
-    from echelon.presets import PRESETS
+    from echelon.config.presets import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]
 

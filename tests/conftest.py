@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from echelon.training.threads import thread_environment
+from echelon.training.runtime.threads import thread_environment
 
 os.environ.update(thread_environment())
 # as jobs do, before torch is loaded: its threads would wait for each other, and beside a busy process for ever

@@ -13,7 +13,11 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.agents import engage, footing, legacy, levels, operate, steer, tactics, targets, tracks
+from echelon.agents import collision_avoidance as footing
+from echelon.agents import legacy, levels, tactics, targets, tracks
+from echelon.agents import steering as steer
+from echelon.agents import systems_control as operate
+from echelon.agents import weapons_control as engage
 from echelon.agents.levels import SKILLS, script_of
 from echelon.nav.steering import lay_ways
 from echelon.sim.backend import Launch

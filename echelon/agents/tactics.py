@@ -6,7 +6,7 @@ A wish is a horizontal velocity in world axes, a share of full speed; ``steer`` 
 # ruff: noqa: E501
 import warp as wp
 
-from echelon.agents.footing import CALM_S
+from echelon.agents.collision_avoidance import CALM_S
 from echelon.agents.levels import Ranges, Retreat, Skill, Zone
 from echelon.agents.routes import HOLD_SHARE, flank_left, go_round, walk, way_to_zone
 from echelon.agents.targets import LEVELLED

@@ -1,6 +1,6 @@
 """What a match is: its seed and sides, who flies them, how it is played, and what came of it.
 
-Playing them is ``echelon.arena.playing``. Scripted pilots fly on the device; whoever else does is a ``Crew``. Torch is
+Playing them is ``echelon.arena.match_runner``. Scripted pilots fly on the device; whoever else does is a ``Crew``. Torch is
 not loaded here.
 """
 
@@ -149,7 +149,7 @@ class MatchResult:
     pairing: Pairing
     record: EpisodeRecord
     tally: Mapping[str, NDArray[Any]]
-    """The fields of ``echelon.arena.tally`` and team, chassis and present."""
+    """The fields of ``echelon.arena.match_statistics`` and team, chassis and present."""
 
 
 @dataclass(kw_only=True)
@@ -190,7 +190,7 @@ class Play:
 def __getattr__(name: str) -> Any:
     """Give the names of ``crew`` that belong to single matches; it loads torch, which scripted pilots do not need."""
     if name in ("LoadedPolicy", "MatchOutcome", "load_policy", "play_match"):
-        from echelon.arena import crew
+        from echelon.arena import policy_runner as crew
 
         return getattr(crew, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,7 +21,7 @@ from torch import Tensor
 from echelon.config import require
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.recorded import Act, Recordings
+from echelon.rl.traced_policy import Act, Recordings
 
 BLOCK_ROWS = 40
 """Rows of a block: eight packs. Smaller ones waste time between operations, larger ones on padding."""

@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from echelon.arena.crew import PolicyCard, PolicyCrew
+from echelon.arena.config import ArenaConfig
 from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import win_probability
 from echelon.arena.league import League
 from echelon.arena.match import FORFEIT, MatchResult, Pairing, Play
+from echelon.arena.match_runner import play
+from echelon.arena.match_statistics import Cause
 from echelon.arena.matchmaking import Fixture, Round, fixtures
-from echelon.arena.playing import play
 from echelon.arena.policies import LRUPolicyCache
-from echelon.arena.settings import ArenaConfig
+from echelon.arena.policy_runner import PolicyCard, PolicyCrew
 from echelon.arena.store import Closed, Period, Played, Store
 from echelon.arena.style import NAMES, sums_of
 from echelon.arena.submit import game_of, open_pilot, pilot_of
-from echelon.arena.tally import Cause
-from echelon.arena.together import ALONE, Spokesman, Together, share
+from echelon.arena.workers import ALONE, Spokesman, Together, share
 from echelon.config import EnvConfig
 from echelon.env.referee import WINNERS
 from echelon.sim.backend import default_threads

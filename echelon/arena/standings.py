@@ -11,7 +11,7 @@ from typing import Any
 
 from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import DEFAULT, Glicko2Rating, win_probability
-from echelon.arena.odds import wilson_interval
+from echelon.arena.intervals import wilson_interval
 from echelon.arena.store import Store, StoreError
 
 ANCHOR = "heuristic:medium"

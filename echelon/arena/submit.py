@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from echelon.arena.crew import Pilot
-from echelon.arena.founding import ENV, begin
+from echelon.arena.bootstrap import ENV, begin
 from echelon.arena.league import LeagueEntry
+from echelon.arena.policy_runner import Pilot
 from echelon.arena.store import Store
 from echelon.config import EnvConfig
 from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy

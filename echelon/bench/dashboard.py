@@ -28,7 +28,7 @@ import psutil
 
 from echelon.runs import HOME_VARIABLE, RunPaths, atomic_write
 from echelon.telemetry.events import EventEpisodes, EventEval, EventStart, EventUpdate
-from echelon.telemetry.glance import glance
+from echelon.telemetry.latest import glance
 from echelon.telemetry.lines import to_json
 from echelon.telemetry.log import EventLog
 from echelon.telemetry.preview import sample_updates

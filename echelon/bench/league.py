@@ -16,18 +16,18 @@ from typing import Any
 import torch
 
 from echelon.actions import action_dim
-from echelon.arena.crew import Pilot, PolicyCard, PolicyCrew
 from echelon.arena.league import LeagueEntry
 from echelon.arena.match import Pairing, Play
+from echelon.arena.match_runner import play
 from echelon.arena.matchmaking import Fixture, seed_of
-from echelon.arena.playing import play
 from echelon.arena.policies import GroupedPolicies
+from echelon.arena.policy_runner import Pilot, PolicyCard, PolicyCrew
 from echelon.arena.standings import standings
 from echelon.arena.store import Played, Store
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
-from echelon.env import observe
+from echelon.env.layout import FLAT_OBS_DIM
+from echelon.env.observe import columns as observe
 from echelon.rl.build import build_model
-from echelon.rl.suite import FLAT_OBS_DIM
 from echelon.rl.weights import LoadedPolicy
 from echelon.sim.backend import default_threads
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from echelon.presets import quickstart
-from echelon.training import minibatch
+from echelon.config.presets import quickstart
+from echelon.training.ppo import minibatch
 from echelon.training.session import Session
 
 Measure = Callable[[], dict[str, Any]]

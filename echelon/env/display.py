@@ -15,8 +15,8 @@ import numpy as np
 import warp as wp
 
 from echelon.config import EnvConfig
-from echelon.env import observe
-from echelon.rl.suite import COMBAT_SUITES, MAX_CONTACTS, CombatSuiteSpec, SuiteType, build_suite_descriptor
+from echelon.env.layout import COMBAT_SUITES, MAX_CONTACTS, CombatSuiteSpec, SuiteType, build_suite_descriptor
+from echelon.env.observe import columns as observe
 from echelon.sim.backend import Launch, in_phase
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})

@@ -16,13 +16,19 @@ from numpy.typing import NDArray
 
 from echelon.actions import action_dim, action_names
 from echelon.config import EnvConfig
-from echelon.env import assist, display, fills, looking, observe, observe_scope, observe_telemetry, referee, reward
+from echelon.env import display, referee, reward
+from echelon.env import navigation_assist as assist
+from echelon.env import slot_allocation as fills
+from echelon.env.observe import acoustics as observe_scope
+from echelon.env.observe import columns as observe
+from echelon.env.observe import program as looking
+from echelon.env.observe import telemetry_map as observe_telemetry
 from echelon.nav.steering import lay_ways
 from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch, Program, Runner, in_phase
 from echelon.sim.batch import Batch, Maps
-from echelon.sim.figures import Changes
+from echelon.sim.overrides import Changes
 from echelon.sim.state import TRACKS, Field
 
 MECH = "EM"

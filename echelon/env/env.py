@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 
 from echelon import actions as action
 from echelon.config import PACK_SIZE, EnvConfig, require
-from echelon.env import observe, reward
+from echelon.env import reward
 from echelon.env.engine import Engine
+from echelon.env.episode_recorder import Tape
 from echelon.env.events import COUNTED_EVENTS, Event, EventLog
 from echelon.env.inputs import action_values, config_or_default, require_no_options, told, whole_number
+from echelon.env.layout import CONTACT_DIM
+from echelon.env.observe import columns as observe
 from echelon.env.referee import REASONS, WINNERS
-from echelon.env.tape import Tape
 from echelon.gen.bank import bank_for
-from echelon.rl.suite import CONTACT_DIM
 from echelon.sim.arsenal import ROSTER, mechanics_of
 from echelon.sim.batch import Batch
-from echelon.sim.figures import Changes, with_changes
+from echelon.sim.overrides import Changes, with_changes
 
 Observation = NDArray[np.float32]
 SEED_LIMIT = 2**31 - 2
@@ -53,7 +54,7 @@ class EchelonEnv:
 
     With ``record`` every episode is recorded, and ``get_replay`` returns it. Episodes go ``without`` these mechanics
     (heat, missiles, ewar, paint), and ``changes`` are figures of the tables other than the stock ones
-    (``echelon.sim.figures``).
+    (``echelon.sim.overrides``).
     """
 
     metadata = {"name": "echelon_v1", "render_modes": []}

@@ -17,9 +17,9 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from echelon.config import EVAL_SEED_BASE, EnvConfig, PilotSkill, require
-from echelon.env import observe
 from echelon.env.engine import Engine
 from echelon.env.inputs import action_values, config_or_default, require_no_options, whole_number
+from echelon.env.observe import columns as observe
 from echelon.env.referee import REASONS, WINNERS
 from echelon.gen.bank import bank_for
 from echelon.sim.backend import Launch

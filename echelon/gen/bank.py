@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from echelon.config import EnvConfig, WorldConfig
 from echelon.gen.generate import GeneratedMap, check_world_fits
-from echelon.gen.order import MapOrder, MapRanges, order_map
+from echelon.gen.map_sampling import MapOrder, MapRanges, order_map
 from echelon.nav.field import FLOW_NONE
 from echelon.nav.lanes import NUM_LAYERS
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, STOPS_SHOT, bit_plane

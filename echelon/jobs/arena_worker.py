@@ -21,8 +21,8 @@ from echelon.runs import RunPaths
 from echelon.telemetry.events import EventAlert, EventEnd, EventMatch, EventRound, EventStart
 
 if TYPE_CHECKING:
-    from echelon.arena.settings import ArenaConfig
-    from echelon.arena.together import Together
+    from echelon.arena.config import ArenaConfig
+    from echelon.arena.workers import Together
 
 PROGRESS_SHARE = 0.1
 """Share of a round after which it says again how far it has come."""
@@ -30,8 +30,8 @@ PROGRESS_SHARE = 0.1
 
 def work(paths: RunPaths, link: Link, resume: str | None) -> None:
     """Play the rounds that the run's spec asks for."""
-    from echelon.arena.settings import ArenaConfig
-    from echelon.training.threads import thread_environment
+    from echelon.arena.config import ArenaConfig
+    from echelon.training.runtime.threads import thread_environment
 
     config = ArenaConfig.from_dict(read_spec(paths).config["arena"])
     os.environ.update(thread_environment())
@@ -84,15 +84,15 @@ def work(paths: RunPaths, link: Link, resume: str | None) -> None:
 @contextlib.contextmanager
 def _together(config: ArenaConfig) -> Iterator[tuple[Together, ArenaConfig]]:
     """Meet the other processes of this job, if there are any; gives them, and the dials of this one."""
-    from echelon.arena.together import ALONE
+    from echelon.arena.workers import ALONE
 
     if worker.world_size() == 1:
         yield ALONE, config
         return
     import torch
 
-    from echelon.training.devices import resolve_device
-    from echelon.training.distributed import from_environment
+    from echelon.training.runtime.devices import resolve_device
+    from echelon.training.runtime.process_group import from_environment
 
     with from_environment() as world:
         world.join(torch.device("cpu"))

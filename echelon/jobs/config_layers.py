@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from echelon.config import MIX_PROFILES, RETIRED, REWARD_PROFILES, RunConfig
-from echelon.presets import get_preset
+from echelon.config.presets import get_preset
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError

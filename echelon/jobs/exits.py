@@ -11,7 +11,7 @@ from echelon.jobs import control
 from echelon.jobs.usage import disk_free_mb
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventCheckpoint, EventEnd, EventUpdate
-from echelon.telemetry.glance import glance
+from echelon.telemetry.latest import glance
 from echelon.telemetry.log import EventFollower
 
 LOG_TAIL_BYTES = 8192

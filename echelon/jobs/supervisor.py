@@ -21,10 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from echelon.jobs import control, lock
+from echelon.jobs.alerts import MachineWatch
 from echelon.jobs.exits import exit_record, oom_kills
 from echelon.jobs.process import boot_id, identify, identity_from, is_alive, send_signal
 from echelon.jobs.status import job_status
-from echelon.jobs.watch import MachineWatch
 from echelon.runs import RunPaths, atomic_write, read_json
 from echelon.telemetry.log import EventLog
 

@@ -22,10 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from echelon.jobs import config_layers, control
+from echelon.jobs.alerts import RecordWatch
 from echelon.jobs.process import boot_id
 from echelon.jobs.spec import read_spec
 from echelon.jobs.usage import Usage
-from echelon.jobs.watch import RecordWatch
 from echelon.runs import RunPaths, atomic_write
 from echelon.telemetry.events import (
     Event,
@@ -182,7 +182,7 @@ class SilentLink(Link):
 def train(paths: RunPaths, link: Link, resume: str | None) -> None:
     """Train as the run's spec says; the heavy imports happen here, after the thread budget is set."""
     config = config_layers.validate(read_spec(paths).config)
-    from echelon.training.threads import thread_environment
+    from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
     from echelon.training import loop

@@ -24,7 +24,7 @@ from echelon.replay.schema import (
 )
 from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
-from echelon.sim.figures import stock
+from echelon.sim.overrides import stock
 from echelon.sim.tables import Figures
 from echelon.sim.world import MATERIALS
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from echelon.config import ModelConfig
+from echelon.env.layout import FLAT_OBS_DIM, flat_offsets
 from echelon.rl.actor_critic import SequenceScores
 from echelon.rl.lstm_state import LSTMState
 from echelon.rl.model import ActorCriticLSTM
 from echelon.rl.obs_norm import ObsNormalizer
-from echelon.rl.suite import FLAT_OBS_DIM, flat_offsets
 from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
 
 CLASSIC_WIDTH_FACTOR = 2

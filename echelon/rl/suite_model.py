@@ -1,7 +1,7 @@
 """The policy over the suite layout: set encoders for contacts and squad, then fusion and the recurrent core.
 
 ``flat_obs_to_suite_obs`` takes the 706 core apart; the optional tail (comms, local map, extras) has encoders of
-its own. Block sizes live in ``echelon.rl.suite`` and are re-exported here.
+its own. Block sizes live in ``echelon.env.layout`` and are re-exported here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from echelon.rl.actor_critic import ActorCritic, init_encoder
-from echelon.rl.deepset import DeepSetEncoder
-from echelon.rl.suite import (
+from echelon.env.layout import (
     CONTACT_DIM,
     EGO_DIM,
     FLAT_OBS_DIM,
@@ -23,6 +21,8 @@ from echelon.rl.suite import (
     SQUAD_DIM,
     SUITE_DESCRIPTOR_DIM,
 )
+from echelon.rl.actor_critic import ActorCritic, init_encoder
+from echelon.rl.deepset import DeepSetEncoder
 
 __all__ = ["FLAT_OBS_DIM", "CombatSuiteActorCritic", "SuiteEncoder", "SuiteObservation", "flat_obs_to_suite_obs"]
 

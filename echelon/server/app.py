@@ -18,11 +18,11 @@ import echelon
 from echelon.arena.store import league_path
 from echelon.runs import atomic_write, read_json, runs_home
 from echelon.server import routes
-from echelon.server.answers import CATALOGUE, KEPT, LEAGUE
 from echelon.server.catalogue import Catalogue, mark_of
 from echelon.server.connections import LIMITS, Door, Limits, give_up_stalled, paced
-from echelon.server.kept import Kept
 from echelon.server.live import Hub
+from echelon.server.response_cache import Kept
+from echelon.server.responses import CATALOGUE, KEPT, LEAGUE
 from echelon.server.security import Access, guard
 
 DEFAULT_PORT = 8400

@@ -17,7 +17,8 @@ from aiohttp import web
 
 from echelon.arena import standings
 from echelon.arena.store import Store
-from echelon.server.answers import (
+from echelon.server.catalogue import match_id
+from echelon.server.responses import (
     ASK_AGAIN,
     CATALOGUE,
     JSON,
@@ -30,7 +31,6 @@ from echelon.server.answers import (
     number_in,
     strict_json,
 )
-from echelon.server.catalogue import match_id
 from echelon.server.security import problem
 
 PRIVATE = ("path", "meta")

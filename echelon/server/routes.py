@@ -15,7 +15,9 @@ from aiohttp import web
 from echelon.replay.embed import with_world
 from echelon.replay.reader import Replay
 from echelon.server import league
-from echelon.server.answers import (
+from echelon.server.catalogue import FRESH_S, Match
+from echelon.server.live import Hub
+from echelon.server.responses import (
     ASK_AGAIN,
     BINARY,
     CATALOGUE,
@@ -29,8 +31,6 @@ from echelon.server.answers import (
     number_in,
     strict_json,
 )
-from echelon.server.catalogue import FRESH_S, Match
-from echelon.server.live import Hub
 
 HUB: web.AppKey[Hub] = web.AppKey("hub", Hub)
 API = "/api/v1"

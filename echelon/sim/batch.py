@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from echelon.config import EnvConfig, require
 from echelon.sim.arsenal import CHASSIS, Mechanic
 from echelon.sim.backend import Backend, Program, Runner, resolve_device
-from echelon.sim.figures import Changes, runs_of, stock, with_changes
+from echelon.sim.overrides import Changes, runs_of, stock, with_changes
 from echelon.sim.state import (
     EDIT_ROWS_PER_MECH,
     EDIT_VALUES,

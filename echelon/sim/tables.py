@@ -32,7 +32,7 @@ def life_ticks(seconds: float, dt: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The tables that one environment is played with; ``echelon.sim.figures`` makes them."""
+    """The tables that one environment is played with; ``echelon.sim.overrides`` makes them."""
 
     chassis: tuple[ChassisSpec, ...]
     weapons: tuple[WeaponSpec, ...]

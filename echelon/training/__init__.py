@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from echelon.config import PPOConfig
     from echelon.training.evaluation import EvalStats, evaluate_ladder, evaluate_policy, evaluate_vs_heuristic
     from echelon.training.normalization import ReturnNormalizer, RunningMeanStd
-    from echelon.training.pilot import PolicyPilot, env_config_of
-    from echelon.training.ppo import PPOTrainer
+    from echelon.training.policy_agent import PolicyPilot, env_config_of
+    from echelon.training.ppo.trainer import PPOTrainer
     from echelon.training.rollout import RolloutBuffer
     from echelon.training.spatial import SpatialAccumulator
     from echelon.training.vec_env import VectorEnv
@@ -40,14 +40,14 @@ __all__ = [
 _HOME = {
     "EvalStats": "echelon.training.evaluation",
     "PPOConfig": "echelon.config",
-    "PPOTrainer": "echelon.training.ppo",
-    "PolicyPilot": "echelon.training.pilot",
+    "PPOTrainer": "echelon.training.ppo.trainer",
+    "PolicyPilot": "echelon.training.policy_agent",
     "ReturnNormalizer": "echelon.training.normalization",
     "RolloutBuffer": "echelon.training.rollout",
     "RunningMeanStd": "echelon.training.normalization",
     "SpatialAccumulator": "echelon.training.spatial",
     "VectorEnv": "echelon.training.vec_env",
-    "env_config_of": "echelon.training.pilot",
+    "env_config_of": "echelon.training.policy_agent",
     "evaluate_ladder": "echelon.training.evaluation",
     "evaluate_policy": "echelon.training.evaluation",
     "evaluate_vs_heuristic": "echelon.training.evaluation",

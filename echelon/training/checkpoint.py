@@ -42,7 +42,7 @@ from echelon.rl.checkpoint import (
     steps_in,
 )
 from echelon.runs import atomic_write, fsync_folder
-from echelon.training.faults import fault_point
+from echelon.training.runtime.fault_points import fault_point
 
 __all__ = [
     "Checkpoint",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from echelon.arena.odds import wilson_interval
+from echelon.arena.intervals import wilson_interval
 from echelon.config import LADDER, CurriculumConfig, OpponentConfig, RunConfig
 
 THIRDS = 3

@@ -17,14 +17,14 @@ from typing import Any, Protocol
 
 import torch
 
-from echelon.arena.odds import wilson_interval
+from echelon.arena.intervals import wilson_interval
 from echelon.config import EVAL_SEED_BASE, EnvConfig
 from echelon.replay.embed import with_world
 from echelon.replay.header import Team
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
-from echelon.training.collect import BatchedEnv, Opponents
-from echelon.training.outcomes import hp_margin, learner_return, outcome_of, side_of, team_hit_points
+from echelon.training.opponents.outcomes import hp_margin, learner_return, outcome_of, side_of, team_hit_points
+from echelon.training.ppo.collect import BatchedEnv, Opponents
 from echelon.training.recording import Recording, RecordPlan
 from echelon.training.records import ActionTally, RowLayout, mean_terms
 

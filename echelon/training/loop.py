@@ -27,16 +27,16 @@ from echelon.telemetry.events import (
 )
 from echelon.training import checkpoint as checkpoints
 from echelon.training import records
-from echelon.training.collect import Abandoned, CollectTimes
 from echelon.training.curriculum import moved
-from echelon.training.devices import release_cache
 from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds
-from echelon.training.facts import device_memory_mb, peak_memory_mb, start_event
-from echelon.training.faults import fault_point
 from echelon.training.normalization import update_obs_normalizer
-from echelon.training.opponents import scripted
-from echelon.training.ppo import ReloadCheckpoint
+from echelon.training.opponents.pool import scripted
+from echelon.training.ppo.collect import Abandoned, CollectTimes
+from echelon.training.ppo.trainer import ReloadCheckpoint
 from echelon.training.recording import match_event
+from echelon.training.runtime.devices import release_cache
+from echelon.training.runtime.fault_points import fault_point
+from echelon.training.runtime.system_info import device_memory_mb, peak_memory_mb, start_event
 from echelon.training.session import MakePolicy, Session
 
 STOP_AFTER_UPDATE, STOP_NOW = 1, 2
@@ -82,7 +82,7 @@ def run(
     rollout and keeps the last checkpoint. ``resume`` is a checkpoint folder or ``latest``. Without ``run_dir``
     nothing is saved. ``make_env`` replaces ``VectorEnv`` and ``make_policy`` the network of ``config.model``.
     ``progress(what, done, total)`` hears of maps and kernels being prepared. Of several processes that train together
-    (see ``echelon.training.distributed``) each calls this; the main one speaks and saves, and any may ask to stop.
+    (see ``echelon.training.runtime.process_group``) each calls this; the main one speaks and saves, and any may ask to stop.
     """
     with Session(config, run_dir, make_env, progress, make_policy) as session:
         speak = emit if session.world.is_main else lambda event: None

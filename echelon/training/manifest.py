@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echelon.config import PACK_SIZE, RunConfig, env_signature
-from echelon.env import observe
-from echelon.rl.suite import FLAT_OBS_DIM
+from echelon.env.layout import FLAT_OBS_DIM
+from echelon.env.observe import columns as observe
 from echelon.runs import RunPaths, read_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from echelon.config_ranges import require
+from echelon.config.ranges import require
 
 VERBS = ("assault", "hold", "overwatch", "flank", "suppress", "scout", "stage")
 PARAMETERS = ("risk", "loss_appetite", "time_pressure", "grouping")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from echelon.rl.obs_norm import NORM_EPS, ObsNormalizer
-from echelon.training.distributed import World
+from echelon.training.runtime.process_group import World
 
 START_COUNT = 1e-4
 """Weight of the initial mean 0 and variance 1."""

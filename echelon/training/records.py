@@ -18,8 +18,8 @@ from torch import Tensor
 from echelon.actions import RATED_CONTROLS
 from echelon.sim.arsenal import Chassis
 from echelon.telemetry.events import EventEpisodes, EventEval
-from echelon.training.collect import BatchedEnv
-from echelon.training.outcomes import hp_margin, is_mirrored, learner_return, outcome_of
+from echelon.training.opponents.outcomes import hp_margin, is_mirrored, learner_return, outcome_of
+from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.rollout import RolloutBuffer
 
 if TYPE_CHECKING:

@@ -19,26 +19,26 @@ from echelon.config import RunConfig
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.runs import RunPaths
 from echelon.training import checkpoint as checkpoints
-from echelon.training import minibatch
 from echelon.training.checkpoint import Checkpoint, RankPart
-from echelon.training.collect import BatchedEnv, Collector
 from echelon.training.curriculum import Curriculum
-from echelon.training.devices import resolve_device, set_exactness
-from echelon.training.distributed import World, from_environment
 from echelon.training.evaluation import EvalStats, MakeEnv
-from echelon.training.examination import Examiner
+from echelon.training.evaluator import Examiner
 from echelon.training.manifest import manifest_of, tail_widths
-from echelon.training.membership import VALUE_SCALE, opponents_of
-from echelon.training.opponents import Opposition, sides
-from echelon.training.outcomes import team_hit_points
-from echelon.training.ppo import PPOTrainer
-from echelon.training.profile import Profile
-from echelon.training.randomness import random_state, restore_random_state, seed_everything, seed_of
-from echelon.training.rating import Rated
+from echelon.training.opponents.league_client import VALUE_SCALE, opponents_of
+from echelon.training.opponents.outcomes import team_hit_points
+from echelon.training.opponents.pool import Opposition, sides
+from echelon.training.opponents.rating import Rated
+from echelon.training.ppo import minibatch
+from echelon.training.ppo.collect import BatchedEnv, Collector
+from echelon.training.ppo.micro_batches import ShardPool
+from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.records import EpisodeWindow, RowLayout
 from echelon.training.rollout import RolloutBuffer
-from echelon.training.shards import ShardPool
-from echelon.training.threads import map_makers, resolve_threads
+from echelon.training.runtime.devices import resolve_device, set_exactness
+from echelon.training.runtime.process_group import World, from_environment
+from echelon.training.runtime.profile import Profile
+from echelon.training.runtime.randomness import random_state, restore_random_state, seed_everything, seed_of
+from echelon.training.runtime.threads import map_makers, resolve_threads
 from echelon.training.weights import check_dimensions, find_checkpoint, load_policy, load_weights
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.runs import atomic_write
-from echelon.telemetry.heat import read_heat
+from echelon.telemetry.heat_maps import read_heat
 
 GRID_SIZE = 32
 ARRAYS = {"deaths": "death_locations", "damage": "damage_locations", "movement": "movement_density"}

@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord, finished
 from echelon.config import SHORTEST_EDGE, EnvConfig, require
-from echelon.config_ranges import require_span
-from echelon.env import observe, reward
+from echelon.config.ranges import require_span
+from echelon.env import reward
 from echelon.env.engine import Engine
+from echelon.env.observe import columns as observe
 from echelon.gen.bank import MapBank, bank_for
-from echelon.gen.order import MapRanges
-from echelon.gen.supply import MapSupply
+from echelon.gen.map_sampling import MapRanges
+from echelon.gen.prefetch import MapSupply
 from echelon.sim.arsenal import Mechanic, mechanics_of
-from echelon.sim.figures import Changes
-from echelon.training.map_stock import PREFIX, MapStock, training_map
+from echelon.sim.overrides import Changes
+from echelon.training.map_pool import PREFIX, MapStock, training_map
 from echelon.training.snapshot import restore_engine, snapshot_engine
 
 Learners = str | Sequence[str]
@@ -71,7 +72,7 @@ class VectorEnv:
     same seed; otherwise seeds come from ``seed`` and maps from a bank of ``bank_maps``, beside which ``spare_maps``
     places let others come in; ``map_workers`` processes make these ahead, for refreshes by ``more_maps``. The
     world and packs of the configuration are the capacity: its ranges, and levers later, say what is drawn within.
-    ``changes`` per environment, ``{"laser.damage": 20}``, makes other tables there (see ``echelon.sim.figures``). The
+    ``changes`` per environment, ``{"laser.damage": 20}``, makes other tables there (see ``echelon.sim.overrides``). The
     tensors below are views, overwritten by the next ``step``.
     """
 

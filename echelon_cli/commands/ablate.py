@@ -26,7 +26,7 @@ WHOLE = "whole"
 
 def complete_ablations(incomplete: str) -> list[str]:
     """Return the ablations that begin with what was typed so far."""
-    from echelon.ablations import ABLATIONS
+    from echelon.config.ablations import ABLATIONS
 
     return [name for name in ABLATIONS if name.startswith(incomplete)]
 
@@ -93,7 +93,7 @@ def variants(
     vary: Sequence[str],
 ) -> Variants:
     """Return what is trained, the whole run first; ``ConfigError`` for what does not exist or changes nothing."""
-    from echelon.ablations import ABLATIONS
+    from echelon.config.ablations import ABLATIONS
     from echelon.jobs.config_layers import ConfigError, nearest, parse_assignment, resolve
 
     whole = resolve(preset, file, overrides)

@@ -207,7 +207,7 @@ def add(
     as_json: JsonFlag = False,
 ) -> int:
     """Add policies or scripted levels; the first policy decides which game the league plays."""
-    from echelon.arena.founding import SKILLS, add_level
+    from echelon.arena.bootstrap import SKILLS, add_level
 
     added = []
     with open_league(create=True) as store:

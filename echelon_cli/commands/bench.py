@@ -31,7 +31,7 @@ def bench(
 ) -> int:
     """Measure speed and show where the time goes."""
     from echelon.jobs.config_layers import ConfigError, nearest
-    from echelon.training.threads import thread_environment
+    from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
     from echelon.bench.scenes import SCENES, run_scenes

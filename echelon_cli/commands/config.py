@@ -79,7 +79,7 @@ def schema(as_json: JsonFlag = False) -> int:
 @app.command("presets")
 def presets(as_json: JsonFlag = False) -> int:
     """List the named configurations."""
-    from echelon.presets import PRESETS
+    from echelon.config.presets import PRESETS
 
     rows = {name: (function.__doc__ or "").strip().splitlines()[0] for name, function in PRESETS.items()}
     if as_json:
@@ -102,7 +102,7 @@ def observation(
     """List every column that a pilot is shown: name, bounds, and whether it may be normalised."""
     from dataclasses import replace
 
-    from echelon.env import observe
+    from echelon.env.observe import columns as observe
 
     env = _resolve(preset, config, assignments).config.env
     if layout is not None:
@@ -133,8 +133,8 @@ def _values(run: str):
 
 
 def _side(name: str) -> dict[str, Any]:
+    from echelon.config.presets import PRESETS
     from echelon.jobs.config_layers import nearest
-    from echelon.presets import PRESETS
     from echelon.runs import RunNotFoundError
 
     if name in PRESETS:

@@ -63,7 +63,7 @@ def dash(
 def _once(chosen: RunPaths | None, width: int | None) -> int:
     """Print the picture of a run, or of all."""
     from echelon.runs import list_runs, runs_home
-    from echelon_cli.tui import once
+    from echelon_cli.tui import plain_text as once
 
     look = once.look_of(sys.stdout)
     columns = width or max(once.LEAST_WIDTH, shutil.get_terminal_size((PIPE_COLUMNS, 0)).columns)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from echelon.config_opponents import PilotSkill
+from echelon.config.opponents import PilotSkill
 from echelon_cli import output
 from echelon_cli.devices import require_device
 from echelon_cli.options import JsonFlag, complete_runs
@@ -19,8 +19,8 @@ from echelon_cli.options import JsonFlag, complete_runs
 if TYPE_CHECKING:
     from echelon.config import EnvConfig
     from echelon.rl.weights import LoadedPolicy
-    from echelon.training.collect import BatchedEnv
-    from echelon.training.opponents import Opposition
+    from echelon.training.opponents.pool import Opposition
+    from echelon.training.ppo.collect import BatchedEnv
     from echelon.training.recording import Recorded, Recording
 
 SEEDS = 40
@@ -137,7 +137,7 @@ def measure(
     record: bool = False,
 ) -> dict[str, Any]:
     """Return the task and what the policy at ``path`` achieved in it, as plain values; ``record`` keeps replays."""
-    from echelon.training.threads import thread_environment
+    from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
     from echelon.training.evaluation import eval_seeds, make_eval_env, play_and_summarize
@@ -185,9 +185,9 @@ def _shown(loaded: LoadedPolicy) -> tuple[Any, ...]:
 
 def _flown_by(batch: BatchedEnv, other: LoadedPolicy) -> Opposition:
     """Return a policy as the opponent in every episode."""
-    from echelon.training.opponents import Opposition
-    from echelon.training.rating import FixedSource
-    from echelon.training.shards import ShardPool
+    from echelon.training.opponents.pool import Opposition
+    from echelon.training.opponents.rating import FixedSource
+    from echelon.training.ppo.micro_batches import ShardPool
 
     return Opposition(batch, FixedSource([RIVAL] * batch.num_envs, {RIVAL: other.policy}), ShardPool(1))
 
@@ -203,7 +203,7 @@ def climb(
     tell: Callable[[str], object] = lambda text: None,
 ) -> dict[str, Any]:
     """Return the task and what the policy at ``path`` achieved in it against every level, weakest first."""
-    from echelon.training.threads import thread_environment
+    from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
     from echelon.config import LADDER
@@ -297,7 +297,7 @@ def find_policy(target: str) -> Path:
 
 def environment_of(meta: dict[str, Any], size: int | None) -> EnvConfig:
     """Return the environment a policy was trained in, on maps of another size if one is given."""
-    from echelon.training.pilot import env_config_of
+    from echelon.training.policy_agent import env_config_of
 
     env = env_config_of(meta)
     if size is None:

@@ -88,7 +88,7 @@ def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
 
 def _heat(folder: Path) -> dict[str, Any]:
     """Return the newest heat maps as pictures, none where there are none."""
-    from echelon.telemetry.heat import heat_files
+    from echelon.telemetry.heat_maps import heat_files
     from echelon.training.spatial import load_heat
 
     files = list(heat_files(folder).values())

@@ -32,7 +32,7 @@ def heat(
 ) -> int:
     """Show a heat map of an evaluation: the pilots' own moves, the places they did damage from, and their deaths."""
     from echelon.runs import find_run
-    from echelon.telemetry.heat import heat_files, read_heat
+    from echelon.telemetry.heat_maps import heat_files, read_heat
     from echelon_cli.listing import job_json
 
     paths = find_run(run)

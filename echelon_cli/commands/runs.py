@@ -138,8 +138,8 @@ def compare(
 
 def _draw(chosen: list[Any], name: str) -> None:
     """Print a chart with all the runs."""
-    from echelon_cli.tui import once
-    from echelon_cli.tui.look import RUN_ROLES
+    from echelon_cli.tui import plain_text as once
+    from echelon_cli.tui.theme import RUN_ROLES
 
     if name not in CHARTS:
         raise typer.BadParameter(f"--chart {name!r} does not exist, wanted one of {', '.join(CHARTS)}")

@@ -73,7 +73,7 @@ def sim(
     as_json: JsonFlag = False,
 ) -> int:
     """Play scripted pilots against each other and say who wins, how, and with what."""
-    from echelon.training.threads import thread_environment
+    from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
     first = _recorded_first(record, matches)
@@ -167,9 +167,9 @@ def _play(
 ) -> dict[str, Any]:
     """Play the contest and return its table; replays go to a run folder of their own."""
     from echelon.arena.match import MOST_ENVS, Play
-    from echelon.arena.outcome import summarise
-    from echelon.arena.outcome import upsets as upsets_among
-    from echelon.arena.playing import play
+    from echelon.arena.match_runner import play
+    from echelon.arena.results_table import summarise
+    from echelon.arena.results_table import upsets as upsets_among
 
     with ExitStack() as stack:
         stop = stack.enter_context(_interruptible())

@@ -19,16 +19,25 @@ from textual.app import App, SystemCommand
 from textual.screen import Screen
 
 from echelon_cli.tui.actions import Answer
-from echelon_cli.tui.cells import CellView
 from echelon_cli.tui.clipboard import save_copy, sequence
-from echelon_cli.tui.feed import POLL_S, Feed
+from echelon_cli.tui.feed.messages import (
+    FeedFailed,
+    LeagueSeen,
+    LogSeen,
+    MatchesSeen,
+    RunSeen,
+    RunsSeen,
+    RunsView,
+    RunView,
+)
+from echelon_cli.tui.feed.thread import POLL_S, Feed
 from echelon_cli.tui.keys import bindings
-from echelon_cli.tui.look import DETAILS, Look, detect_look, make_look
-from echelon_cli.tui.messages import FeedFailed, LeagueSeen, LogSeen, MatchesSeen, RunSeen, RunsSeen, RunsView, RunView
 from echelon_cli.tui.screens.base import COMMON, BaseScreen
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import RunsScreen
-from echelon_cli.tui.viewing import Viewing
+from echelon_cli.tui.theme import DETAILS, Look, detect_look, make_look
+from echelon_cli.tui.viewer_server import Viewing
+from echelon_cli.tui.widgets.cells import CellView
 
 TERMINAL_CHECK_S = 2.0
 """Time between looks whether the terminal is still there."""
@@ -130,7 +139,7 @@ class Dashboard(App[None]):
 
     def open_new(self) -> None:
         """Show the form of a run to be started."""
-        from echelon_cli.tui.screens.new import NewScreen
+        from echelon_cli.tui.screens.new_run import NewScreen
 
         self.push_screen(NewScreen())
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding
 
-from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.widgets.cells import CellView, Grid, fit
 
 NOTICE_S = 6.0
 """How long a notice stands in the line of keys."""

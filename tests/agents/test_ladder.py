@@ -10,8 +10,8 @@ import pytest
 
 from echelon.agents.levels import LEVELS
 from echelon.arena.match import DRAW, Contest, MatchResult, Pairing, Play
-from echelon.arena.outcome import summarise
-from echelon.arena.playing import play
+from echelon.arena.match_runner import play
+from echelon.arena.results_table import summarise
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 

@@ -9,8 +9,8 @@ from echelon.agents.heuristic import SKILLS, HeuristicPolicy, install
 from echelon.config import EnvConfig, WorldConfig
 from echelon.env.env import EchelonEnv
 from echelon.sim.arsenal import Chassis
-from tests import oracles_pilot as rules
 from tests.env.battle import Battle
+from tests.oracles import pilot as rules
 from tests.parity.scenes import clutter, scatter, snapshots
 
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis

@@ -8,11 +8,11 @@ import pytest
 from echelon.agents.heuristic import install
 from echelon.agents.levels import FIRST_LEVEL, LEVELS, Route
 from tests.env.battle import Battle
-from tests.oracles import CARRIED
-from tests.oracles_footing import LEAVE_S, footing
-from tests.oracles_levels import Memory, level_of, marks, target
-from tests.oracles_moves import flank_time, flown_by_levels, planned, shortest, steered
-from tests.oracles_triggers import barred, operates, triggers
+from tests.oracles.collision_avoidance import LEAVE_S, footing
+from tests.oracles.levels import Memory, level_of, marks, target
+from tests.oracles.moves import flank_time, flown_by_levels, planned, shortest, steered
+from tests.oracles.shared import CARRIED
+from tests.oracles.triggers import barred, operates, triggers
 from tests.parity.scenes import clutter, scatter, snapshots
 
 ENVS, DECISIONS = 10, 24

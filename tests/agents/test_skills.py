@@ -9,7 +9,7 @@ from echelon.agents.heuristic import install, script_of
 from echelon.agents.levels import LEVELS
 from echelon.sim.arsenal import CHASSIS, Chassis
 from tests.env.battle import Battle
-from tests.oracles import MISSILE
+from tests.oracles.shared import MISSILE
 
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
 SECONDARY, SPECIAL = 6, 8

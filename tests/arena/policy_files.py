@@ -9,9 +9,9 @@ import torch
 
 from echelon.actions import action_dim
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
-from echelon.env import observe
+from echelon.env.layout import FLAT_OBS_DIM
+from echelon.env.observe import columns as observe
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.suite import FLAT_OBS_DIM
 from echelon.rl.weights import LoadedPolicy
 from echelon.training.checkpoint import save_checkpoint
 

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from echelon.arena.founding import LEVELS, begin
+from echelon.arena.bootstrap import LEVELS, begin
+from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import Listeners, play_rounds
-from echelon.arena.settings import ArenaConfig
 from echelon.arena.standings import head_to_head, standings
 from echelon.arena.store import Store
 from echelon.arena.submit import game_of

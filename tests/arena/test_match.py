@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from echelon.arena import tally
+from echelon.arena import match_statistics as tally
 from echelon.arena.match import Contest, Play, pilot_names
-from echelon.arena.outcome import FIRST, SECOND, summarise, upsets, winner_of
-from echelon.arena.playing import play
+from echelon.arena.match_runner import play
+from echelon.arena.results_table import FIRST, SECOND, summarise, upsets, winner_of
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.replay.reader import Replay

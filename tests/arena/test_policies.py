@@ -7,7 +7,7 @@ import torch
 
 from echelon.arena.policies import BLOCK_ROWS, GroupedPolicies, LRUPolicyCache
 from echelon.config import ModelConfig
-from echelon.rl.recorded import Recordings
+from echelon.rl.traced_policy import Recordings
 from tests.arena.policy_files import SMALL, policy, shape_of
 
 SHAPE = shape_of(SMALL)

@@ -8,9 +8,9 @@ from dataclasses import asdict
 import pytest
 
 from echelon.arena.behaviour import figures
-from echelon.arena.founding import ENV, LEVELS, begin
+from echelon.arena.bootstrap import ENV, LEVELS, begin
+from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import PLAYING, RATED, Listeners, plan, play_rounds
-from echelon.arena.settings import ArenaConfig
 from echelon.arena.standings import head_to_head, matches, standings, style
 from echelon.arena.store import Store
 from echelon.arena.submit import game_of, submit

@@ -11,7 +11,7 @@ import pytest
 
 from echelon.agents import heuristic
 from echelon.arena.match import Contest, Play
-from echelon.arena.playing import play
+from echelon.arena.match_runner import play
 from echelon.arena.verify import compare, config_of, play_again, verify
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from echelon.arena.founding import LEVELS
+from echelon.arena.bootstrap import LEVELS
 from echelon.arena.store import Store, league_path
 from echelon.runs import find_run
 from echelon_cli.main import run

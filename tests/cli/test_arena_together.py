@@ -12,11 +12,11 @@ from dataclasses import asdict
 import psutil
 import pytest
 
-from echelon.arena.founding import ENV
+from echelon.arena.bootstrap import ENV
+from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import Listeners, play_rounds
-from echelon.arena.settings import ArenaConfig
 from echelon.arena.store import Played, Store, league_path
-from echelon.arena.together import Alone, Spokesman, share
+from echelon.arena.workers import Alone, Spokesman, share
 from echelon.jobs.status import job_status
 from echelon.runs import find_run
 from echelon_cli.main import run

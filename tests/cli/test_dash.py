@@ -18,9 +18,9 @@ from echelon_cli.commands.runs import CHARTS
 from echelon_cli.tui.panels import PANELS
 from echelon_cli.tui.screens.compare import COMPARED
 from tests.cli.conftest import parsed
-from tests.cli.tui.canned import make_run
 from tests.jobs.conftest import FAKE, until
 from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
+from tests.tui.support.canned import make_run
 
 
 def test_without_a_terminal_it_says_what_to_use_instead(echelon):

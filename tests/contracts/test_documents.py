@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from echelon.presets import PRESETS
+from echelon.config.presets import PRESETS
 from echelon_cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,14 +12,14 @@ LIGHT_MODULES = (
     "echelon_cli.follow",
     "echelon_cli.tui.app",
     "echelon_cli.tui.actions",
-    "echelon.telemetry.glance",
+    "echelon.telemetry.latest",
     "echelon.jobs.launch",
     "echelon.jobs.supervisor",
     "echelon.jobs.worker",
     "echelon.arena.standings",
     "echelon.telemetry.snapshot",
     "echelon.config",
-    "echelon.presets",
+    "echelon.config.presets",
 )
 HEAVY_MODULES = ("torch", "warp", "numpy", "scipy", "pydantic")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from echelon.rl.suite import flat_offsets
+from echelon.env.layout import flat_offsets
 from echelon.sim.arsenal import Chassis
 from tests.env.battle import Battle
 

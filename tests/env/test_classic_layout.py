@@ -7,11 +7,11 @@ import pytest
 
 from echelon.agents.heuristic import install
 from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
-from echelon.env import observe
+from echelon.env.observe import columns as observe
 from echelon.sim.arsenal import Cooldown
-from tests import oracles_classic as rules
 from tests.env.battle import Battle
-from tests.oracles import AIR, MISSILE, MOVES, SOLID
+from tests.oracles import classic as rules
+from tests.oracles.shared import AIR, MISSILE, MOVES, SOLID
 from tests.parity.scenes import clear, clutter, scatter, snapshot, snapshots, stir
 
 CLASSIC = EnvConfig(obs_layout="classic")

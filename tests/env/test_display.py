@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from echelon.agents.heuristic import install, script_of
 from echelon.env import display
-from echelon.rl.suite import COMBAT_SUITES
+from echelon.env.layout import COMBAT_SUITES
 from echelon.sim.hashing import state_hash
 from echelon.training.snapshot import restore_engine, snapshot_engine
-from tests import oracles_display as rules
 from tests.env.battle import Battle
 from tests.env.displays import (
     CLASS,
@@ -28,6 +27,7 @@ from tests.env.displays import (
     next_decision,
     row_of,
 )  # fmt: skip
+from tests.oracles import display as rules
 from tests.parity.scenes import clutter, scatter, snapshot, stir
 
 MECHS = 20

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from echelon.config import DisplayConfig, EnvConfig
-from echelon.env import display, observe
-from echelon.rl.suite import SuiteType
-from tests import oracles_sense as sense
+from echelon.env import display
+from echelon.env.layout import SuiteType
+from echelon.env.observe import columns as observe
 from tests.env.battle import Battle
 from tests.env.displays import AT, CLASS, HEAVY, MEDIUM, SCOUT, VALID, contacts, duel, hide, next_decision
+from tests.oracles import sensing as sense
 from tests.parity.scenes import clutter, scatter, snapshot, stir
 
 MECHS = 20

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from echelon.config import DisplayConfig, EnvConfig
-from echelon.env import observe
-from tests import oracles_classic as classic
-from tests import oracles_sense as sense
+from echelon.env.observe import columns as observe
 from tests.env.battle import Battle
 from tests.env.displays import next_decision
-from tests.oracles import count, living, wrap
+from tests.oracles import classic
+from tests.oracles import sensing as sense
+from tests.oracles.shared import count, living, wrap
 from tests.parity.scenes import clutter, scatter, snapshot, stir
 
 EXTRAS = {"observe_telemetry": True, "observe_scope": True, "observe_target": True}

@@ -12,8 +12,9 @@ from gymnasium.wrappers.vector import NormalizeObservation, RecordEpisodeStatist
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, WorldConfig
-from echelon.env import gym_vector, observe
+from echelon.env import gym_vector
 from echelon.env.gym_vector import EchelonVectorEnv
+from echelon.env.observe import columns as observe
 
 SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0, zone_win_share=10.0)
 """Twenty decisions, which nobody ends by the zone."""

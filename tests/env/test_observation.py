@@ -7,8 +7,8 @@ import pytest
 
 from echelon.agents.heuristic import SKILLS, install, script_of
 from echelon.config import EnvConfig
-from echelon.env import observe
-from echelon.rl.suite import FLAT_BLOCKS, FLAT_OBS_DIM, build_suite_descriptor, flat_offsets, get_suite_for_role
+from echelon.env.layout import FLAT_BLOCKS, FLAT_OBS_DIM, build_suite_descriptor, flat_offsets, get_suite_for_role
+from echelon.env.observe import columns as observe
 from echelon.sim.arsenal import Chassis
 from tests.env.battle import Battle
 from tests.parity.scenes import clutter, scatter

@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from echelon.config import EnvConfig, ModelConfig, RunConfig, WorldConfig
-from echelon.env import observe
 from echelon.env.env import EchelonEnv
+from echelon.env.observe import columns as observe
 from echelon_cli.commands import config as commands
 
 LAYOUTS = {"suite": 867, "classic": 589}

@@ -7,8 +7,8 @@ import pytest
 
 from echelon.env.referee import REASONS, WINNERS
 from echelon.sim.arsenal import Chassis
-from tests import oracles_game as rules
 from tests.env.battle import Battle
+from tests.oracles import game as rules
 from tests.parity.scenes import clear, scatter, snapshots
 
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis

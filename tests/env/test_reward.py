@@ -11,8 +11,8 @@ from echelon.agents.heuristic import install
 from echelon.config import EnvConfig, RewardConfig
 from echelon.env.reward import TERM_NAMES
 from echelon.sim.arsenal import Chassis
-from tests import oracles_game as rules
 from tests.env.battle import Battle
+from tests.oracles import game as rules
 from tests.parity.scenes import clutter, scatter, snapshot, snapshots
 
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis

@@ -14,8 +14,8 @@ import pytest
 
 from echelon.config import WorldConfig
 from echelon.gen.generate import generate
-from echelon.gen.order import MapOrder
-from echelon.gen.supply import NICENESS, MapSupply
+from echelon.gen.map_sampling import MapOrder
+from echelon.gen.prefetch import NICENESS, MapSupply
 
 WORLD = WorldConfig(size_x=40, size_y=40, size_z=14)
 MOST_NICE = 19
@@ -94,8 +94,8 @@ def test_a_worker_that_is_killed_costs_time_but_no_map():
 PARENT = """
 import os, time
 from echelon.config import WorldConfig
-from echelon.gen.order import MapOrder
-from echelon.gen.supply import MapSupply
+from echelon.gen.map_sampling import MapOrder
+from echelon.gen.prefetch import MapSupply
 if __name__ == "__main__":
     supply = MapSupply(workers=1)
     supply.expect([MapOrder(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from echelon.arena.founding import ENV
+from echelon.arena.bootstrap import ENV
+from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import Listeners, play_rounds
-from echelon.arena.settings import ArenaConfig
 from echelon.arena.standings import standings, unfinished
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit

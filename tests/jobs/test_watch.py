@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from echelon.jobs.alerts import RESOURCES, AlertDials, MachineWatch, RecordWatch
 from echelon.jobs.usage import Usage, visible_gpu
-from echelon.jobs.watch import RESOURCES, AlertDials, MachineWatch, RecordWatch
 from echelon.telemetry.events import EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 from echelon.telemetry.log import read_events
 from tests.jobs.conftest import kill, until, who

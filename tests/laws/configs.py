@@ -22,7 +22,7 @@ from echelon.config import (
     RewardConfig,
     WorldConfig,
 )
-from echelon.config_ranges import DISPLAY_RANGES, OBS_NORM_RANGES, PHYSICS_RANGES, REWARD_RANGES
+from echelon.config.ranges import DISPLAY_RANGES, OBS_NORM_RANGES, PHYSICS_RANGES, REWARD_RANGES
 
 MOST = {"step_height_vox": 1.8, "step_max_vz": 2.0, "memory_s": 10.0, "aim_cone_rad": 3.0, "low_stability": 100.0}
 """Largest values drawn of dials whose range is wider."""

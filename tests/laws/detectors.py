@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from echelon.agents import heuristic
-from echelon.arena import tally
+from echelon.arena import match_statistics as tally
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.gen.bank import stack_maps

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from echelon.env import observe
 from echelon.env.engine import Engine
+from echelon.env.observe import columns as observe
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.state import CONTROLS, EVENTS, SENSES, STATE
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, STOPS_SHOT, Material, bit_plane

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from echelon.arena.settings import ArenaConfig
+from echelon.arena.config import ArenaConfig
 from echelon.config import EnvConfig, PhysicsConfig, RunConfig
-from echelon.config_ranges import ENV_RANGES, LEAST_WIN_S, PHYSICS_RANGES
+from echelon.config.ranges import ENV_RANGES, LEAST_WIN_S, PHYSICS_RANGES
 from echelon.env.referee import SCORE_ROUNDING
 from echelon.gen.generate import generate
 from echelon.sim.arsenal import WEAPONS

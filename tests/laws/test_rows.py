@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from echelon import config_game
 from echelon.arena.match import Contest, Play
-from echelon.arena.playing import play
+from echelon.arena.match_runner import play
 from echelon.config import EnvConfig, PPOConfig, RewardConfig
+from echelon.config import game as config_game
+from echelon.config.presets import quickstart
 from echelon.env import reward
-from echelon.presets import quickstart
-from echelon.rl.suite import COMBAT_SUITES
+from echelon.env.layout import COMBAT_SUITES
 from echelon.sim import geometry
 from echelon.sim.arsenal import CHASSIS, ROSTER, Chassis
 from tests.env.battle import Battle

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.presets import quickstart
+from echelon.config.presets import quickstart
 from echelon.telemetry.events import Event, EventEval
 from echelon.training.loop import run
 

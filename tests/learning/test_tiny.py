@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from echelon.config import EvalConfig, OpponentConfig, WorldConfig
-from echelon.presets import quickstart
+from echelon.config.presets import quickstart
 from echelon.telemetry.events import Event, EventEpisodes, EventEval
 from echelon.training.loop import run
 

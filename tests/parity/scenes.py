@@ -9,7 +9,7 @@ import numpy as np
 
 from echelon.sim import step
 from echelon.sim.backend import Launch
-from tests.oracles import MECHS, MISSILE, SMOKE
+from tests.oracles.shared import MECHS, MISSILE, SMOKE
 from tests.sim.arena import Field5v5, Scene
 
 KINDS = (1, 1, 1, 2, 3, 4, 5, 7, 8, 9)

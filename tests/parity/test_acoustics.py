@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from echelon.env import observe
-from tests import oracles_sense as rules
+from echelon.env.observe import columns as observe
 from tests.env.battle import Battle
+from tests.oracles import sensing as rules
 from tests.parity.scenes import clutter, scatter, snapshots
 
 

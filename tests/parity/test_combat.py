@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests import oracles as o
-from tests import oracles_combat as rules
-from tests import oracles_rounds as rounds
-from tests import oracles_sense as sense
-from tests import oracles_world as world
+from tests.oracles import combat as rules
+from tests.oracles import rounds, world
+from tests.oracles import sensing as sense
+from tests.oracles import shared as o
 from tests.parity.scenes import assert_same, cluttered_field, phase, scatter, snapshots
 from tests.sim.arena import Field5v5
 

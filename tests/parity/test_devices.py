@@ -13,8 +13,8 @@ from echelon.sim.rng import below
 from echelon.sim.rng import draw_u32 as device_draw
 from echelon.sim.rng import uniform01 as device_uniform
 from echelon.sim.world import BLOCKS_SIGHT, bit_plane
-from tests.oracles import SIGHT
-from tests.oracles_world import cast
+from tests.oracles.shared import SIGHT
+from tests.oracles.world import cast
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 

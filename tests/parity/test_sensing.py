@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.env import observe
+from echelon.env.observe import columns as observe
 from echelon.sim.state import TRACKS
-from tests import oracles_display as display
-from tests import oracles_sense as rules
 from tests.env.battle import Battle
+from tests.oracles import display
+from tests.oracles import sensing as rules
 from tests.parity.scenes import clear, clutter, recall, scatter, snapshots, stir
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from echelon.config import EnvConfig
 from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS
-from echelon.sim.figures import stock
+from echelon.sim.overrides import stock
 from echelon.sim.state import ROUNDS_PER_MECH
 from echelon.sim.tables import duration_ticks, life_ticks, pack_rules
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, MATERIALS, STOPS_SHOT
-from tests import oracles as o
+from tests.oracles import shared as o
 
 
 @pytest.mark.parametrize("index", range(4))

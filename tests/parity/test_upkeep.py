@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from echelon.sim import step
-from tests import oracles_combat as rules
-from tests import oracles_pilot as pilot
+from tests.oracles import combat as rules
+from tests.oracles import pilot
 from tests.parity.scenes import assert_same, cluttered_field, phase, scatter, snapshots
 
 

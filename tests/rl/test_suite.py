@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 import torch
 
-from echelon.rl.suite import (
+from echelon.env.layout import (
     COMBAT_SUITES,
     FLAT_BLOCKS,
     FLAT_OBS_DIM,
@@ -26,7 +26,7 @@ LINE = (SuiteType.SCOUT_RECON, SuiteType.LIGHT_SKIRMISH, SuiteType.MEDIUM_ASSAUL
 
 
 def test_the_tables_load_without_torch():
-    code = "import sys, echelon, echelon.rl.suite, echelon.training; print({'torch', 'warp'} & set(sys.modules))"
+    code = "import sys, echelon, echelon.env.layout, echelon.training; print({'torch', 'warp'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
 

@@ -15,7 +15,7 @@ from aiohttp import web
 from echelon.server import live, routes
 from echelon.server.app import listen, make_app, open_socket
 from echelon.server.connections import Connection, Limits
-from echelon.server.kept import Kept
+from echelon.server.response_cache import Kept
 from echelon.server.security import Access
 from tests.server.conftest import GOLDEN, MATCH, RUN
 

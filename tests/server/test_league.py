@@ -14,7 +14,7 @@ from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import Played, Store, league_path
 from echelon.replay.typescript import SHAPES
-from echelon.server.answers import MAX_PAGE
+from echelon.server.responses import MAX_PAGE
 from tests.server.conftest import MATCH, NAME, RUN
 from tests.server.test_api import get_json
 

@@ -11,8 +11,8 @@ from echelon.gen.bank import build_bank
 from echelon.sim.arsenal import Chassis
 from echelon.sim.hashing import state_hash
 from tests.env.battle import Battle
-from tests.oracles import MECHS
-from tests.oracles_world import box_free, overlap
+from tests.oracles.shared import MECHS
+from tests.oracles.world import box_free, overlap
 from tests.parity.scenes import clutter, snapshot
 from tests.sim.arena import Field5v5
 

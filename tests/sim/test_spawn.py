@@ -10,7 +10,7 @@ from echelon.config import EVAL_SEED_BASE
 from echelon.sim.hashing import state_hash
 from echelon.sim.random import StreamId, draw_u32, uniform01
 from tests.env.battle import Battle
-from tests.oracles import MECHS, ROSTER, VOXEL_HP, wrap
+from tests.oracles.shared import MECHS, ROSTER, VOXEL_HP, wrap
 from tests.parity.scenes import clutter
 
 

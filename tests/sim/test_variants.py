@@ -9,15 +9,15 @@ import pytest
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
-from echelon.config_ranges import PHYSICS_RANGES
-from echelon.env import observe
+from echelon.config.ranges import PHYSICS_RANGES
 from echelon.env.engine import Engine
 from echelon.env.env import EchelonEnv
+from echelon.env.observe import columns as observe
 from echelon.gen.bank import bank_for
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Mechanic, Weapon, mechanics_of
 from echelon.sim.backend import Backend, Launch
-from echelon.sim.figures import CHASSIS_RANGES, WEAPON_RANGES, with_changes
 from echelon.sim.hashing import state_hash
+from echelon.sim.overrides import CHASSIS_RANGES, WEAPON_RANGES, with_changes
 from echelon.sim.world import Material
 from tests.sim.arena import Field5v5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.ablations import ABLATIONS
+from echelon.config.ablations import ABLATIONS
 from echelon.jobs.config_layers import ConfigError, resolve
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop

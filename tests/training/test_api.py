@@ -14,7 +14,7 @@ from echelon.config import EnvConfig, ModelConfig, WorldConfig
 from echelon.env import reward
 from echelon.env.reward import Term, term_zone
 from echelon.rl.build import build_model
-from echelon.training.pilot import PolicyPilot, env_config_of
+from echelon.training.policy_agent import PolicyPilot, env_config_of
 from echelon.training.vec_env import VectorEnv
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from echelon.config import LADDER, CurriculumConfig, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
-from echelon.presets import get_preset
+from echelon.config.presets import get_preset
 from echelon.telemetry.events import EventEval, EventUpdate
 from echelon.training import loop
 from echelon.training.checkpoint import latest_valid, open_checkpoint

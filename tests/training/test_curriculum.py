@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from echelon.arena.odds import wilson_interval
+from echelon.arena.intervals import wilson_interval
 from echelon.config import CurriculumConfig, EnvConfig, EvalConfig, MixConfig, OpponentConfig, RunConfig, WorldConfig
 from echelon.sim.arsenal import mechanics_of
 from echelon.telemetry.events import EventCurriculum, EventUpdate

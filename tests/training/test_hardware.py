@@ -11,13 +11,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from echelon.config import ModelConfig, PPOConfig
-from echelon.presets import quickstart
+from echelon.config.presets import quickstart
 from echelon.rl.build import build_model
-from echelon.training import loop, minibatch, precision
-from echelon.training.captured import Captured
-from echelon.training.devices import release_cache, resolve_device, set_exactness
-from echelon.training.ppo import PPOTrainer
-from echelon.training.randomness import seed_everything, seed_of
+from echelon.training import loop
+from echelon.training.ppo import minibatch
+from echelon.training.ppo.cuda_graph import Captured
+from echelon.training.ppo.trainer import PPOTrainer
+from echelon.training.runtime import precision
+from echelon.training.runtime.devices import release_cache, resolve_device, set_exactness
+from echelon.training.runtime.randomness import seed_everything, seed_of
 from echelon.training.session import Session
 from tests.training.fakes import FakeEnv
 from tests.training.test_ppo import N, model_of, rollout_of, trainer_of, weights_of
@@ -28,7 +30,7 @@ PEAK = """
 import re, torch
 from pathlib import Path
 from echelon.config import PPOConfig
-from echelon.training.ppo import PPOTrainer
+from echelon.training.ppo.trainer import PPOTrainer
 from tests.training.test_hardware import wide_rollout
 torch.set_num_threads(1)
 model, buffer = wide_rollout()
@@ -97,8 +99,8 @@ def test_compiled_chunks_give_the_same_gradients(monkeypatch):
 
 
 def test_checkpointed_chunks_train_the_same_on_two_threads(monkeypatch):
-    from echelon.training import minibatch
-    from echelon.training.shards import ShardPool
+    from echelon.training.ppo import minibatch
+    from echelon.training.ppo.micro_batches import ShardPool
 
     monkeypatch.setattr(minibatch, "SHARD_ROWS", 8)
     results = []

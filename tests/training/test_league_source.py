@@ -14,10 +14,10 @@ from echelon.arena.glicko2 import Glicko2Rating
 from echelon.arena.league import League, LeagueEntry
 from echelon.config import MIX_PROFILES, LeagueConfig, MixConfig, OpponentConfig
 from echelon.rl.weights import LoadedPolicy
-from echelon.training import league_source
-from echelon.training.league_source import LeagueSource, find_target
-from echelon.training.opponents import MixSource, Opposition
-from echelon.training.shards import ShardPool
+from echelon.training.opponents import league_source
+from echelon.training.opponents.league_source import LeagueSource, find_target
+from echelon.training.opponents.pool import MixSource, Opposition
+from echelon.training.ppo.micro_batches import ShardPool
 from tests.training.fakes import FakeEnv
 from tests.training.test_opponents import policy
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from echelon.config import EnvConfig, EvalConfig, RunConfig, WorldConfig
+from echelon.config.presets import get_preset
 from echelon.env.env import EchelonEnv
-from echelon.presets import get_preset
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
 from echelon.training.checkpoint import open_checkpoint

@@ -14,10 +14,10 @@ from echelon.rl.build import build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.telemetry.events import EventEpisodes, EventRating, EventUpdate
 from echelon.training import loop
-from echelon.training.opponents import SELF, MixSource, Opposition, level_of, sides, thinnest
-from echelon.training.rating import FixedSource
+from echelon.training.opponents.pool import SELF, MixSource, Opposition, level_of, sides, thinnest
+from echelon.training.opponents.rating import FixedSource
+from echelon.training.ppo.micro_batches import ShardPool
 from echelon.training.session import Session
-from echelon.training.shards import ShardPool
 from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
 

@@ -15,11 +15,11 @@ import pytest
 import torch
 
 from echelon.config import EnvConfig, ModelConfig, PPOConfig, RunConfig
-from echelon.config_ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES
+from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES
 from echelon.jobs.config_layers import default_values, resolve
 from echelon.telemetry.events import EventCheckpoint, EventEval, EventUpdate
 from echelon.training import loop
-from echelon.training.ppo import PPOTrainer
+from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from echelon_cli.commands.train import ALIASES

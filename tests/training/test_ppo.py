@@ -10,13 +10,14 @@ import torch
 from echelon.config import ModelConfig, PPOConfig
 from echelon.rl.build import build_model
 from echelon.rl.model import ActorCriticLSTM
-from echelon.training import minibatch, ppo_losses, schedules
-from echelon.training.minibatch import plan_minibatches
 from echelon.training.normalization import NORM_EPS
-from echelon.training.ppo import PPOTrainer, ReloadCheckpoint
-from echelon.training.precision import has_bfloat16
+from echelon.training.ppo import losses as ppo_losses
+from echelon.training.ppo import minibatch, schedules
+from echelon.training.ppo.micro_batches import ShardPool
+from echelon.training.ppo.minibatch import plan_minibatches
+from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint
 from echelon.training.rollout import RolloutBuffer
-from echelon.training.shards import ShardPool
+from echelon.training.runtime.precision import has_bfloat16
 
 T, N, D, A = 24, 6, 5, 3
 

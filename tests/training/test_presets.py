@@ -8,11 +8,11 @@ import pytest
 
 from echelon.agents.levels import LEVELS
 from echelon.config import RunConfig
+from echelon.config.presets import PRESETS, get_preset
 from echelon.jobs.config_layers import resolve
-from echelon.presets import PRESETS, get_preset
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
-from echelon.training.opponents import sides
+from echelon.training.opponents.pool import sides
 from echelon.training.vec_env import VectorEnv
 
 LEAST_ENVS = 4

@@ -6,7 +6,8 @@ import json
 
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventAlert, EventUpdate
-from echelon.training import loop, minibatch
+from echelon.training import loop
+from echelon.training.ppo import minibatch
 from tests.training.fakes import FakeEnv
 
 

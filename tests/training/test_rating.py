@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from echelon.training.rating import Meeting, expected_score, rate
+from echelon.training.opponents.rating import Meeting, expected_score, rate
 
 
 def test_four_hundred_points_are_odds_of_ten_to_one():

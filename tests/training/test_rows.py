@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from echelon.telemetry.events import EventUpdate
-from echelon.training import ppo
-from echelon.training.collect import Collector
-from echelon.training.minibatch import plan_minibatches
+from echelon.training.ppo import trainer as ppo
+from echelon.training.ppo.collect import Collector
+from echelon.training.ppo.minibatch import plan_minibatches
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.session import Session
 from tests.training.fakes import FakeEnv

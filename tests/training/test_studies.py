@@ -15,7 +15,7 @@ from echelon.config import EvalConfig, MixConfig, OpponentConfig
 from echelon.jobs.config_layers import resolve
 from echelon.telemetry.events import EventEpisodes, EventUpdate
 from echelon.training import loop
-from echelon.training.ppo import PPOTrainer
+from echelon.training.ppo.trainer import PPOTrainer
 from tests.training.fakes import FakeEnv
 
 UPDATES = 100

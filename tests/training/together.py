@@ -15,10 +15,11 @@ import torch
 
 from echelon.config import CurriculumConfig, EvalConfig, MixConfig, OpponentConfig
 from echelon.rl.obs_norm import ObsNormalizer
-from echelon.training import loop, ppo_losses
-from echelon.training.distributed import from_environment
+from echelon.training import loop
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
-from echelon.training.ppo import PPOTrainer
+from echelon.training.ppo import losses as ppo_losses
+from echelon.training.ppo.trainer import PPOTrainer
+from echelon.training.runtime.process_group import from_environment
 from echelon.training.session import Session
 from tests.training.conftest import make_small_run
 from tests.training.fakes import FakeEnv

@@ -8,19 +8,19 @@ from functools import partial
 from typing import Any
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.charts import Chart, Series
+from echelon_cli.tui.charts.chart import Chart, Series
+from echelon_cli.tui.charts.plot import Mark
 from echelon_cli.tui.format import measured, percent, speed
 from echelon_cli.tui.layout import Place
 from echelon_cli.tui.panels.bars import PanelOutcomes, PanelParts, PanelSpeed
 from echelon_cli.tui.panels.base import DASH, SURE, Panel, PanelChart
-from echelon_cli.tui.panels.levers import PanelCurriculum
+from echelon_cli.tui.panels.curriculum import PanelCurriculum
+from echelon_cli.tui.panels.heat_maps import PanelHeat
+from echelon_cli.tui.panels.league_rank import PanelRank
 from echelon_cli.tui.panels.machine import PanelMachine
-from echelon_cli.tui.panels.places import PanelHeat
-from echelon_cli.tui.panels.rank import PanelRank
-from echelon_cli.tui.panels.rivals import PanelOpponents, meets
+from echelon_cli.tui.panels.opponents import PanelOpponents, meets
+from echelon_cli.tui.panels.system_metrics import PanelUse, tells_use
 from echelon_cli.tui.panels.texts import PanelLog
-from echelon_cli.tui.panels.usage import PanelUse, tells_use
-from echelon_cli.tui.plot import Mark
 
 PAGES: tuple[str, ...] = ("results", "learning", "battles", "progress", "machine")
 """Pages of a small screen, in the order of their keys."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.cells import Grid, Span, fit
 from echelon_cli.tui.format import count, percent, signed
-from echelon_cli.tui.look import Look
 from echelon_cli.tui.panels.base import Panel, PanelChart
+from echelon_cli.tui.theme import Look
+from echelon_cli.tui.widgets.cells import Grid, Span, fit
 
 PHASE_ROLES = ("series1", "series2", "series3", "dim")
 """Colours of the phases in the order they are reported."""

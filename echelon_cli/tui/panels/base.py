@@ -8,10 +8,10 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
-from echelon_cli.tui.cells import CellView, Grid, frame
-from echelon_cli.tui.charts import Chart, Held, draw_chart
-from echelon_cli.tui.messages import RunView
-from echelon_cli.tui.sight import Sight
+from echelon_cli.tui.charts.chart import Chart, Held, draw_chart
+from echelon_cli.tui.charts.viewport import Sight
+from echelon_cli.tui.feed.messages import RunView
+from echelon_cli.tui.widgets.cells import CellView, Grid, frame
 
 SURE = 1.96
 """Standard errors of a 95 % interval."""

@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from textual.reactive import reactive
 
 from echelon_cli.listing import ALERT_FRESH_S
-from echelon_cli.tui.cells import CellView, Grid, Span, fit
+from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import FIGURE_ROWS, brief, count, duration, large, measured, percent, run_words, speed
-from echelon_cli.tui.look import STATE_ROLES, Look
-from echelon_cli.tui.messages import RunView
+from echelon_cli.tui.theme import STATE_ROLES, Look
+from echelon_cli.tui.widgets.cells import CellView, Grid, Span, fit
 
 TALL = 7
 """Rows of the head with large figures: a title, a gap, names, figures and a bar."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from echelon.telemetry.events import EventUpdate
-from echelon_cli.tui.cells import Grid, fit
 from echelon_cli.tui.format import count, duration, percent
-from echelon_cli.tui.look import Look
 from echelon_cli.tui.panels.base import Panel
+from echelon_cli.tui.theme import Look
+from echelon_cli.tui.widgets.cells import Grid, fit
 
 Row = tuple[str, str, float]
 """Name, value in words, and the share of what there is, not a number where there is no bar."""

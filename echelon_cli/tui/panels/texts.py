@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from echelon.telemetry.events import EventAlert
-from echelon_cli.tui.cells import Grid, Span
 from echelon_cli.tui.format import clock
-from echelon_cli.tui.look import Look
 from echelon_cli.tui.panels.base import Panel
+from echelon_cli.tui.theme import Look
+from echelon_cli.tui.widgets.cells import Grid, Span
 
 ALERT_ROLES = {"info": "info", "warning": "warn", "error": "bad"}
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
-from echelon_cli.tui.filter import FilterField
+from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.layout import Place, is_wide
-from echelon_cli.tui.messages import RunView
 from echelon_cli.tui.panels import PANELS
-from echelon_cli.tui.panels.compared import SAME, ComparedHead, PanelDifference, PanelOverlay, differences
-from echelon_cli.tui.screens.charted import PANEL_KEYS, SIGHT_KEYS, Charted
-from echelon_cli.tui.tabs import Tabs
+from echelon_cli.tui.panels.comparison import SAME, ComparedHead, PanelDifference, PanelOverlay, differences
+from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, SIGHT_KEYS, Charted
+from echelon_cli.tui.widgets.filter import FilterField
+from echelon_cli.tui.widgets.tabs import Tabs
 
 COMPARED: tuple[str, ...] = ("wins", "return", "speed", "gradient", "losses", "kl", "entropy", "explained")
 """Charts of the run screen whose first curve is drawn for all runs."""

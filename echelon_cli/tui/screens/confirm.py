@@ -6,9 +6,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from echelon_cli.tui.cells import CellView, Grid, SpanCompositor, frame
-from echelon_cli.tui.look import Look
 from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.theme import Look
+from echelon_cli.tui.widgets.cells import CellView, Grid, SpanCompositor, frame
 
 WIDTH = 56
 """Cells of the box."""

@@ -8,13 +8,13 @@ from rich.cells import cell_len
 from textual.widget import Widget
 
 from echelon_cli.query import FIELDS, Figure
-from echelon_cli.tui.cells import Span
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.look import GLYPHS_VARIABLE, STATE_ROLES, THEME_VARIABLE, Look
-from echelon_cli.tui.pager import Pager
 from echelon_cli.tui.panels.header import pill
 from echelon_cli.tui.panels.texts import wrap
 from echelon_cli.tui.screens.base import COMMON, BaseScreen
+from echelon_cli.tui.theme import GLYPHS_VARIABLE, STATE_ROLES, THEME_VARIABLE, Look
+from echelon_cli.tui.widgets.cells import Span
+from echelon_cli.tui.widgets.pager import Pager
 
 STATES: dict[str, str] = {
     "starting": "compiles kernels and prepares maps",

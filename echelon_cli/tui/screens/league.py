@@ -10,11 +10,10 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from echelon_cli.tui import actions
-from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.feed.messages import LeagueView
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.layout import Place
-from echelon_cli.tui.messages import LeagueView
-from echelon_cli.tui.panels.standings import (
+from echelon_cli.tui.panels.ratings import (
     LeaguePanel,
     PanelEntry,
     PanelPairs,
@@ -22,9 +21,10 @@ from echelon_cli.tui.panels.standings import (
     PanelStandings,
     matches_of,
 )
-from echelon_cli.tui.screens.charted import PANEL_KEYS, Charted
+from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, Charted
 from echelon_cli.tui.screens.matches import AddressBar
-from echelon_cli.tui.tabs import Tabs
+from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.widgets.tabs import Tabs
 
 TITLES: dict[str, str] = {
     "standings": "standings",

@@ -9,14 +9,14 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from echelon.runs import RunPaths
-from echelon_cli.tui.cells import CellView, Grid, fit
-from echelon_cli.tui.filter import PromptField
+from echelon_cli.tui.feed.messages import LogView
 from echelon_cli.tui.format import count, run_words
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.messages import LogView
-from echelon_cli.tui.pager import Pager, line_text
 from echelon_cli.tui.panels.texts import line_role
 from echelon_cli.tui.screens.base import BaseScreen
+from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.widgets.filter import PromptField
+from echelon_cli.tui.widgets.pager import Pager, line_text
 
 LEVELS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("all lines", ()),

@@ -13,14 +13,14 @@ from textual import events
 from textual.message import Message
 from textual.widget import Widget
 
-from echelon_cli.tui.cells import CellView, Grid, fit
+from echelon_cli.tui.feed.messages import MatchesView
 from echelon_cli.tui.format import age, run_words
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.look import Look
-from echelon_cli.tui.messages import MatchesView
 from echelon_cli.tui.panels.texts import wrap
 from echelon_cli.tui.screens.base import BaseScreen
-from echelon_cli.tui.viewing import Address
+from echelon_cli.tui.theme import Look
+from echelon_cli.tui.viewer_server import Address
+from echelon_cli.tui.widgets.cells import CellView, Grid, fit
 
 EMPTY = "no recorded matches yet; training records some at every evaluation"
 

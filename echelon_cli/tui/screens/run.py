@@ -8,14 +8,14 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
-from echelon_cli.tui.filter import FilterField
+from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.messages import RunView
 from echelon_cli.tui.panels import PAGES, PANELS, PLACES, unneeded
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
-from echelon_cli.tui.screens.charted import PANEL_KEYS, SIGHT_KEYS, Charted
-from echelon_cli.tui.tabs import Tabs
+from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, SIGHT_KEYS, Charted
+from echelon_cli.tui.widgets.filter import FilterField
+from echelon_cli.tui.widgets.tabs import Tabs
 
 TALL_FROM = 36
 """Rows of the screen from which the head has large figures."""

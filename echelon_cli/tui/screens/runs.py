@@ -10,14 +10,14 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
 
-from echelon_cli.tui.cells import CellView, Grid, fit
-from echelon_cli.tui.filter import PromptField
+from echelon_cli.tui.feed.messages import RunsView, RunView
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.messages import RunsView, RunView
 from echelon_cli.tui.panels import PANELS, PREVIEW
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
-from echelon_cli.tui.table import ORDERS, RunTable
+from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.widgets.filter import PromptField
+from echelon_cli.tui.widgets.run_table import ORDERS, RunTable
 
 PREVIEW_FROM = (110, 34)
 """Columns and rows from which the chosen run's charts are always shown."""

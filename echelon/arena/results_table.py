@@ -1,0 +1,240 @@
+"""Folds played matches into a table of results, as plain values: wins with their doubt, ends, weapons, classes, deaths.
+
+"First" and "second" are the two pilots of the contest, whichever side they flew; the order of the matches is that of
+their numbers, so equal matches give equal figures however they were played.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.arena.intervals import wilson_interval
+from echelon.arena.match import BLUE, DRAW, RED, Contest, MatchResult
+from echelon.arena.match_statistics import Cause
+from echelon.env.referee import REASONS, WINNERS
+from echelon.sim.arsenal import WEAPONS, Chassis
+
+SIDES = ("blue", "red")
+FIRST, SECOND = 0, 1
+
+
+def summarise(contest: Contest, results: Sequence[MatchResult]) -> dict[str, Any]:
+    """Return everything that the matches say about the contest."""
+    played = sorted(results, key=lambda result: result.pairing.number)
+    totals = _Totals(contest, played)
+    return {
+        "blue": contest.pilots[FIRST],
+        "red": contest.pilots[SECOND],
+        "matches": len(played),
+        "planned": contest.matches,
+        "first_seed": contest.first_seed,
+        "seeds": len({pairing.seed for pairing in contest.pairings()}),
+        "swap": contest.swap,
+        "task": _task(contest),
+        "pilots": [_standing(contest, played, p) for p in (FIRST, SECOND)],
+        "sides": [_record(name, [r.record.winner for r in played], side) for side, name in enumerate(SIDES)],
+        "ends": _ends(contest, played),
+        "seconds": _lengths(contest, played),
+        "teams": [totals.team(p) for p in (FIRST, SECOND)],
+        "weapons": [row for p in (FIRST, SECOND) for row in totals.weapons(p)],
+        "classes": [row for p in (FIRST, SECOND) for row in totals.classes(p)],
+        "deaths": [totals.deaths(p) for p in (FIRST, SECOND)],
+        "rows": [_row(contest, result) for result in played],
+    }
+
+
+def label_of(contest: Contest, player: int) -> str:
+    """Return what tables call a pilot of the contest; by its side where both fly the same."""
+    names = contest.pilots
+    return names[player] if names[FIRST] != names[SECOND] else f"{SIDES[player]} {names[player]}"
+
+
+def winner_of(result: MatchResult) -> int:
+    """Return which pilot won, ``FIRST`` or ``SECOND``, or ``DRAW``."""
+    winner = result.record.winner
+    return winner if winner == DRAW else winner ^ int(result.pairing.swapped)
+
+
+def upsets(results: Sequence[MatchResult]) -> list[MatchResult]:
+    """Return the matches that the pilot with fewer wins won; none where both won as often."""
+    wins = Counter(winner_of(result) for result in results)
+    if wins[FIRST] == wins[SECOND]:
+        return []
+    underdog = FIRST if wins[FIRST] < wins[SECOND] else SECOND
+    return sorted((r for r in results if winner_of(r) == underdog), key=lambda result: result.pairing.number)
+
+
+def _task(contest: Contest) -> dict[str, Any]:
+    env, world = contest.env, contest.env.world
+    return {
+        "map": [world.size_x, world.size_y, world.size_z],
+        "packs": env.num_packs,
+        "seconds": env.max_episode_seconds,
+        "observation": env.observation_mode,
+        "fair": world.max_distance_ratio,
+        "weapon_prob": contest.weapon_prob,
+    }
+
+
+def _record(name: str, winners: Sequence[int], who: int) -> dict[str, Any]:
+    """Return wins, draws and losses of ``who``."""
+    count, wins, draws = len(winners), winners.count(who), winners.count(DRAW)
+    low, high = wilson_interval(wins, count)
+    share = wins / count if count else None
+    found = {"name": name, "matches": count, "wins": wins, "draws": draws, "losses": count - wins - draws}
+    return {**found, "win_rate": share, "win_low": low, "win_high": high}
+
+
+def _standing(contest: Contest, played: Sequence[MatchResult], player: int) -> dict[str, Any]:
+    """Return how a pilot did, over all its matches and on each side."""
+    found = _record(label_of(contest, player), [winner_of(r) for r in played], player)
+    for side, name in enumerate(SIDES):
+        mine = [winner_of(r) for r in played if (player ^ int(r.pairing.swapped)) == side]
+        found[name] = {key: value for key, value in _record(name, mine, player).items() if key != "name"}
+    return found
+
+
+def _ends(contest: Contest, played: Sequence[MatchResult]) -> list[dict[str, Any]]:
+    """Return how matches ended and who won those."""
+    rows = []
+    for reason in REASONS[1:]:
+        winners = [winner_of(r) for r in played if r.record.reason == reason]
+        won = {name: winners.count(who) for name, who in (("first", FIRST), ("second", SECOND), ("draw", DRAW))}
+        rows.append({"reason": reason, "matches": len(winners), **won})
+    return rows
+
+
+def _lengths(contest: Contest, played: Sequence[MatchResult]) -> dict[str, Any]:
+    if not played:
+        return {"mean": None, "median": None, "least": None, "most": None}
+    seconds = np.array([r.record.length for r in played]) * contest.env.dt_act
+    found = {"mean": seconds.mean(), "median": np.median(seconds), "least": seconds.min(), "most": seconds.max()}
+    return {name: float(value) for name, value in found.items()}
+
+
+def _row(contest: Contest, result: MatchResult) -> dict[str, Any]:
+    """Return one match as a row."""
+    record, pairing = result.record, result.pairing
+    blue, red = contest.sides(pairing)
+    lives = ~record.deaths & (result.tally["present"] == 1)
+    return {
+        "match": pairing.number,
+        "seed": pairing.seed,
+        "blue": blue,
+        "red": red,
+        "winner": WINNERS[record.winner],
+        "reason": record.reason,
+        "seconds": record.length * contest.env.dt_act,
+        "score": list(record.zone_score),
+        "hp": list(record.hp),
+        "alive": [int(lives[result.tally["team"] == side].sum()) for side in (BLUE, RED)],
+    }
+
+
+class _Totals:
+    """The counts of all mechs of all matches, N matches of M mechs, and sums over some of them."""
+
+    def __init__(self, contest: Contest, played: Sequence[MatchResult]) -> None:
+        self.contest, self.played = contest, played
+        self.dt = contest.env.dt_act
+        mechs = contest.env.num_mechs
+        names = played[0].tally if played else {}
+        self.of: dict[str, NDArray[Any]] = {name: np.stack([r.tally[name] for r in played]) for name in names}
+        swapped = np.array([[r.pairing.swapped] for r in played], bool).reshape(-1, 1)
+        self.player = self.of["team"] ^ swapped if played else np.zeros((0, mechs), np.int64)
+        self.present = self.of["present"] == 1 if played else np.zeros((0, mechs), bool)
+        self.kills = self._kills() if played else np.zeros((0, mechs, len(WEAPONS)), np.int64)
+
+    def _kills(self) -> NDArray[np.int64]:
+        """Return each mech's kills of hostiles by weapon [N, M, W]."""
+        cause, killer = self.of["tally_cause"], self.of["tally_killer"]
+        kills = np.zeros((*cause.shape, len(WEAPONS)), np.int64)
+        match, victim = np.nonzero((cause >= 0) & (cause < len(WEAPONS)))
+        np.add.at(kills, (match, killer[match, victim], cause[match, victim]), 1)
+        return kills
+
+    def _sum(self, name: str, where: NDArray[np.bool_]) -> Any:
+        """Return a count summed over some mechs, in order of matches and mechs."""
+        if not self.played:
+            return 0
+        return self.of[name][where].astype(np.float64).sum(axis=0)
+
+    def _figures(self, where: NDArray[np.bool_]) -> dict[str, Any]:
+        """Return what some mechs did, per mech and match where it is a mean."""
+        mechs = int(where.sum())
+        dead = int((self.of["tally_cause"][where] != Cause.LIVES).sum()) if self.played else 0
+        shots, hits = (float(np.sum(self._sum(f"tally_{what}", where))) for what in ("shots", "hits"))
+
+        def mean(value: float) -> float | None:
+            return value / mechs if mechs else None
+
+        return {
+            "mechs": mechs,
+            "kills": int(self.kills[where].sum()),
+            "deaths": dead,
+            "survived": mean(mechs - dead),
+            "damage": mean(float(np.sum(self._sum("tally_damage", where)))),
+            "taken": mean(float(self._sum("tally_taken", where))),
+            "friendly": mean(float(self._sum("tally_friendly", where))),
+            "shots": int(shots),
+            "accuracy": hits / shots if shots else None,
+            "zone_s": mean(float(self._sum("tally_zone", where)) * self.dt),
+            "life_s": mean(float(self._sum("tally_steps", where)) * self.dt),
+            "shutdowns": mean(float(self._sum("tally_shutdowns", where))),
+            "knockdowns": mean(float(self._sum("tally_knockdowns", where))),
+        }
+
+    def _mine(self, player: int) -> NDArray[np.bool_]:
+        return self.present & (self.player == player)
+
+    def team(self, player: int) -> dict[str, Any]:
+        """Return what all mechs of a pilot did, and its zone score per match [s]."""
+        sides = [player ^ int(r.pairing.swapped) for r in self.played]
+        scores = [r.record.zone_score[side] for r, side in zip(self.played, sides, strict=True)]
+        score = sum(scores) / len(scores) if scores else None
+        return {"pilot": label_of(self.contest, player), **self._figures(self._mine(player)), "zone_score": score}
+
+    def classes(self, player: int) -> list[dict[str, Any]]:
+        """Return what the mechs of each class of a pilot did."""
+        chassis = self.of["chassis"] if self.played else np.full(self.player.shape, -1)
+        return [
+            {"pilot": label_of(self.contest, player), "class": kind.name.lower(), **self._figures(where)}
+            for kind in Chassis
+            if (where := self._mine(player) & (chassis == kind)).any()
+        ]
+
+    def weapons(self, player: int) -> list[dict[str, Any]]:
+        """Return what a pilot did with each weapon that it fired."""
+        where = self._mine(player)
+        zero = np.zeros(len(WEAPONS))
+        shots, hits, damage = (self._sum(f"tally_{what}", where) + zero for what in ("shots", "hits", "damage"))
+        kills = self.kills[where].sum(axis=0)
+        total, count = float(damage.sum()), max(len(self.played), 1)
+        return [
+            {
+                "pilot": label_of(self.contest, player),
+                "weapon": spec.weapon.name.lower(),
+                "shots": int(shots[w]),
+                "accuracy": float(hits[w] / shots[w]),
+                "damage": float(damage[w]),
+                "damage_per_match": float(damage[w]) / count,
+                "damage_share": float(damage[w]) / total if total else 0.0,
+                "kills": int(kills[w]),
+            }
+            for w, spec in enumerate(WEAPONS)
+            if shots[w] > 0
+        ]
+
+    def deaths(self, player: int) -> dict[str, Any]:
+        """Return what a pilot's mechs died of."""
+        causes = self.of["tally_cause"][self._mine(player)].tolist() if self.played else []
+        counts: Mapping[int, int] = Counter(causes)
+        names = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
+        names |= {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}
+        by_cause = {names[cause]: counts[cause] for cause in sorted(names) if counts.get(cause)}
+        return {"pilot": label_of(self.contest, player), "deaths": sum(by_cause.values()), "causes": by_cause}

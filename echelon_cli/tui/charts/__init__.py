@@ -1,0 +1,1 @@
+"""Charts: curve histories, axes, the shared viewport, and drawing on a canvas of terminal cells."""

@@ -1,0 +1,131 @@
+"""The panel of opponents: who is met in how many battles, and how often the learner wins against each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from echelon.arena.intervals import wilson_interval
+from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.tui.format import percent
+from echelon_cli.tui.panels.base import Panel
+from echelon_cli.tui.theme import Look
+from echelon_cli.tui.widgets.cells import Grid, fit
+
+NAME_SHARE = 0.4
+"""Share of the columns that names get at most."""
+
+SHARE_CELLS = 4
+WON_CELLS = 5
+"""Columns of how often an opponent is met, and how often it is beaten."""
+
+LEAST_BAR = 4
+
+WORDS = {"self": "itself"}
+"""Opponents whose name says little."""
+
+SCRIPTED = "heuristic:"
+EVEN = 0.5
+"""Share of battles won against an equal."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """One opponent, or several of a kind together."""
+
+    name: str
+    met: float
+    """Share of the environments it is met in now."""
+    won: float
+    """Share of the battles against it that were won in the whole run; not a number where there was none."""
+    battles: int
+
+
+class PanelOpponents(Panel):
+    """Whom the learner meets."""
+
+    def note(self) -> str:
+        return "met now, and beaten so far"
+
+    def body(self, width: int, height: int) -> Grid:
+        return draw_rivals(rivals_of(self.view.snapshot), width, height, self.look)
+
+
+def meets(snapshot: RunSnapshot, *kinds: str, unknown: bool = True) -> bool:
+    """Say whether a run meets opponents of these kinds, names of ``MixConfig``; ``unknown`` where it does not tell."""
+    opponents = {} if snapshot.start is None else snapshot.start.config.get("opponents", {})
+    mix = opponents.get("mix")
+    return unknown if mix is None else any(mix.get(kind, 0.0) > 0 for kind in kinds)
+
+
+def rivals_of(snapshot: RunSnapshot) -> list[Rival]:
+    """Return every opponent of the run, those met most first."""
+    met = snapshot.update.opponents if snapshot.update else {}
+    against, places = snapshot.episodes.against, sum(met.values())
+    found = []
+    for name in {**against, **met}:
+        wins, draws, losses = against.get(name, (0, 0, 0))
+        battles = wins + draws + losses
+        share = met.get(name, 0) / places if places else 0.0
+        found.append(Rival(name, share, wins / battles if battles else math.nan, battles))
+    return sorted(found, key=lambda rival: (-rival.met, -rival.battles, rival.name))
+
+
+def grouped(rivals: Iterable[Rival]) -> list[Rival]:
+    """Return opponents with all past selves as one."""
+    kinds: dict[str, list[Rival]] = {}
+    for rival in rivals:
+        kind, _, number = rival.name.partition(":")
+        kinds.setdefault(kind if number.isdigit() else rival.name, []).append(rival)
+    return [_together(kind, found) for kind, found in kinds.items()]
+
+
+def _together(kind: str, rivals: list[Rival]) -> Rival:
+    if len(rivals) == 1:
+        return rivals[0]
+    battles = sum(rival.battles for rival in rivals)
+    wins = sum(rival.won * rival.battles for rival in rivals if rival.battles)
+    met = sum(rival.met for rival in rivals)
+    return Rival(f"{len(rivals)} of {kind}", met, wins / battles if battles else math.nan, battles)
+
+
+def draw_rivals(rivals: list[Rival], width: int, height: int, look: Look) -> Grid:
+    """Return a row for each: name, a bar of how often it is met, and the share of battles won against it."""
+    grid = Grid(width, height)
+    shown = rivals if len(rivals) < height else grouped(rivals)
+    if not shown:
+        grid.put(0, 0, fit("not told yet", width, look.symbols.cut), "dim")
+        return grid
+    left_out = len(shown) - (height - 1)
+    if left_out > 0:
+        shown = shown[: height - 2]
+        grid.put(0, height - 1, f"and {left_out + 1} more", "dim")
+    names = [title(rival.name) for rival in shown]
+    name_width = min(max(len(name) for name in names), round(width * NAME_SHARE))
+    bar = width - name_width - SHARE_CELLS - WON_CELLS - 2
+    at_share = width - WON_CELLS
+    grid.right(at_share, 0, "met", "dim")
+    grid.right(width, 0, "won", "dim")
+    for y, (name, rival) in enumerate(zip(names, shown, strict=True), start=1):
+        grid.put(0, y, fit(name, name_width, look.symbols.cut))
+        if bar >= LEAST_BAR:
+            size = round(rival.met * bar)
+            spans = [(look.symbols.line * size, "series1"), (look.symbols.rest * (bar - size), "rest")]
+            grid.spans(name_width + 1, y, spans)
+        grid.right(at_share, y, percent(rival.met), "series1")
+        grid.right(width, y, percent(rival.won), standing(rival))
+    return grid
+
+
+def standing(rival: Rival) -> str:
+    """Return the role of a share of battles won: whether it is beyond doubt more or less than half of them."""
+    if not rival.battles:
+        return "dim"
+    low, high = wilson_interval(round(rival.won * rival.battles), rival.battles)
+    return "good" if low > EVEN else "bad" if high < EVEN else ""
+
+
+def title(name: str) -> str:
+    """Return what a row calls an opponent."""
+    return WORDS.get(name, name.removeprefix(SCRIPTED).replace(":", " "))

@@ -1,0 +1,318 @@
+"""A run to be started: presets, every dial with its value, where that comes from and what it does, and the start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.cells import cell_len
+from textual import events
+from textual.widget import Widget
+from textual.widgets import Input
+
+from echelon_cli.tui import actions
+from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.screens.base import BaseScreen
+from echelon_cli.tui.theme import Look
+from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.widgets.filter import PromptField
+
+HELP_ROWS = 3
+"""Rows below the list for what a dial does."""
+
+VALUE_SHARE = 0.3
+VALUE_CELLS = 22
+SOURCE_CELLS = 8
+"""Columns of values, as a share and at most beside their meaning, and of where they come from."""
+
+MEANING_CELLS = 40
+"""Columns that are left from which every dial says beside its value what it does."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A configuration that is being made."""
+
+    preset: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+
+    def row(self, key: str) -> tuple[str, str, str]:
+        """Return key, value and source as they are written."""
+        value = self.values.get(key)
+        return key, written(value), self.provenance.get(key, "default")
+
+
+def written(value: Any) -> str:
+    """Return a value as it can be typed."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def make_draft(preset: str, changes: Mapping[str, Any]) -> Draft:
+    """Return the configuration that a preset and changes make; ``ValueError`` says what is wrong with them."""
+    from echelon.jobs.config_layers import describe, resolve
+
+    resolved = resolve(preset, None, changes)
+    return Draft(preset, dict(changes), resolved.values, resolved.provenance, describe())
+
+
+def draw_dials(draft: Draft, keys: Sequence[str], cursor: int, top: int, size: tuple[int, int], look: Look) -> Grid:
+    """Return the list of dials from ``top`` on, and what the chosen one does."""
+    grid = Grid(*size)
+    width, rows = grid.width, grid.height - HELP_ROWS
+    value_cells = round(VALUE_SHARE * width)
+    key_cells = width - value_cells - SOURCE_CELLS - 6
+    longest = max((cell_len(key) for key in draft.values), default=0)
+    told = width - (longest + VALUE_CELLS + SOURCE_CELLS + 10)
+    if told >= MEANING_CELLS:
+        key_cells, value_cells = longest, VALUE_CELLS
+    end = 6 + key_cells + value_cells + SOURCE_CELLS if told >= MEANING_CELLS else width - 1
+    for y, key in enumerate(keys[top : top + rows]):
+        name, value, source = draft.row(key)
+        changed = source != "default"
+        grid.put(2, y, fit(name, key_cells, look.symbols.cut))
+        grid.put(4 + key_cells, y, fit(value, value_cells, look.symbols.cut), "series1" if changed else "")
+        grid.right(end, y, fit(source, SOURCE_CELLS, look.symbols.cut), "mark" if source == "--set" else "dim")
+        if told >= MEANING_CELLS:
+            meaning = fit(draft.descriptions.get(key, ""), width - end - 3, look.symbols.cut)
+            grid.put(end + 2, y, meaning, "dim")
+        if top + y == cursor:
+            grid.put(0, y, look.symbols.cursor)
+            grid.fill(y, "cursor")
+    if 0 <= cursor < len(keys):
+        lines = wrap(draft.descriptions.get(keys[cursor], ""), max(1, width - 4))
+        for y, line in enumerate(lines[: HELP_ROWS - 1], start=rows + 1):
+            grid.put(2, y, line, "dim")
+    return grid
+
+
+class Dials(CellView, can_focus=True):
+    """The list and its cursor."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.draft = Draft()
+        self.query_text = ""
+        self.cursor, self._top = 0, 0
+
+    @property
+    def keys(self) -> list[str]:
+        """The dials whose name, value or description has every word that was typed."""
+        words = self.query_text.lower().split()
+        d = self.draft
+        return [
+            key
+            for key in d.values
+            if all(word in f"{key} {written(d.values[key])} {d.descriptions.get(key, '')}".lower() for word in words)
+        ]
+
+    @property
+    def key(self) -> str:
+        """The chosen dial, empty where there is none."""
+        keys = self.keys
+        return keys[self.cursor] if self.cursor < len(keys) else ""
+
+    @property
+    def page(self) -> int:
+        return max(1, self.size.height - HELP_ROWS)
+
+    def move(self, by: int) -> None:
+        """Move the cursor so many dials."""
+        self.cursor = max(0, min(len(self.keys) - 1, self.cursor + by))
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> Grid:
+        keys = self.keys
+        if not keys:
+            grid = Grid(width, height)
+            text = f"no dial has {self.query_text!r}" if self.draft.values else "reads the presets"
+            grid.put(2, height // 2, fit(text, width - 4, self.look.symbols.cut), "dim")
+            return grid
+        self.cursor = max(0, min(len(keys) - 1, self.cursor))
+        self._top = max(self.cursor - self.page + 1, min(self._top, self.cursor, max(0, len(keys) - self.page)))
+        return draw_dials(self.draft, keys, self.cursor, self._top, (width, height), self.look)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.y < min(self.page, len(self.keys) - self._top):
+            self.cursor = self._top + event.y
+            self.redraw()
+
+    def on_mouse_scroll_down(self) -> None:
+        self.move(1)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.move(-1)
+
+
+class NewTitle(CellView):
+    """What would be started."""
+
+    draft = Draft()
+
+    def draw(self, width: int, height: int) -> Grid:
+        grid = Grid(width, height)
+        x = grid.put(1, 0, "new run", "bold") + 2
+        x = grid.put(x, 0, f"preset {self.draft.preset or '-'}", "series1") + 2
+        count = len(self.draft.changes)
+        grid.put(x, 0, f"{count} change{'s' * (count != 1)}" if count else "nothing changed", "dim")
+        return grid
+
+
+class NewScreen(BaseScreen):
+    """A form over every dial."""
+
+    KEYS = (
+        Key(keys="escape", shown="esc", action="back", label="back", help="leave without starting anything", rank=2),
+        Key(keys="ctrl+s", shown="^s", action="start", label="start", help="start the run", rank=1),
+        Key(keys="enter", action="edit", label="change", help="type another value for the dial", rank=2),
+        Key(keys="slash", shown="/", action="filter", label="filter", help="dials with these words", rank=4),
+        Key(keys="p", action="preset", label="preset", help="the next preset", rank=5),
+        Key(keys="u", action="undo", label="undo", help="the dial as the preset has it", rank=6),
+        Key(keys="up,k", action="move(-1)", label="", help="one dial up"),
+        Key(keys="down,j", action="move(1)", label="", help="one dial down"),
+        Key(keys="pageup", action="page(-1)", label="", help="a page up"),
+        Key(keys="pagedown", action="page(1)", label="", help="a page down"),
+        Key(keys="home", action="move(-1000000)", label="", help="the first dial"),
+        Key(keys="end", action="move(1000000)", label="", help="the last dial"),
+    )
+    BINDINGS = bindings(KEYS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._editing = ""
+        """The dial that is being typed; empty while the field filters."""
+
+    def content(self) -> Iterable[Widget]:
+        look = self.dashboard.look
+        yield NewTitle(look=look, id="title")
+        yield PromptField("filter", look=look, id="filter")
+        yield Dials(look=look, id="lines")
+
+    def begin(self) -> None:
+        self.dials.focus()
+        from echelon.config.presets import PRESETS
+
+        self._change(next(iter(PRESETS)), {})
+
+    @property
+    def dials(self) -> Dials:
+        return self.query_one(Dials)
+
+    @property
+    def field(self) -> PromptField:
+        return self.query_one(PromptField)
+
+    def _change(self, preset: str, changes: Mapping[str, Any]) -> None:
+        """Take another preset or other changes, unless they are wrong; what is wrong is said."""
+
+        async def work() -> None:
+            try:
+                draft = await asyncio.to_thread(make_draft, preset, changes)
+            except ValueError as error:
+                self.say(str(error), "bad")
+                return
+            self.dials.draft = draft
+            self.dials.redraw()
+            title = self.query_one(NewTitle)
+            title.draft = draft
+            title.redraw()
+            self._close_field()
+
+        self.run_worker(work(), exclusive=True)
+
+    def _open_field(self, editing: str, value: str, hint: str) -> None:
+        self._editing = editing
+        self.field.placeholder, self.field.prompt = hint, editing or "filter"
+        self.field.display = True
+        self.field.value = value
+        self.field.focus()
+
+    def _close_field(self) -> None:
+        if self._editing or not self.dials.query_text:
+            self.field.display = False
+            self._editing = ""
+        self.dials.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if not self._editing and self.field.display:
+            self.dials.query_text = event.value
+            self.dials.cursor = 0
+            self.dials.redraw()
+
+    def on_input_submitted(self) -> None:
+        if not self._editing:
+            self._close_field()
+            return
+        from echelon.jobs.config_layers import parse_assignment
+
+        draft = self.dials.draft
+        key, value = parse_assignment(f"{self._editing}={self.field.value}")
+        self._change(draft.preset, {**draft.changes, key: value})
+
+    def action_edit(self) -> None:
+        key = self.dials.key
+        if key:
+            self._open_field(key, self.dials.draft.row(key)[1], key)
+            self.say(f"{key}: type a value, enter takes it, escape leaves it")
+
+    def action_filter(self) -> None:
+        self._open_field("", self.dials.query_text, "words of name, value or meaning")
+
+    def action_preset(self) -> None:
+        from echelon.config.presets import PRESETS
+
+        names, draft = list(PRESETS), self.dials.draft
+        if draft.preset in names:
+            self._change(names[(names.index(draft.preset) + 1) % len(names)], draft.changes)
+            if len(names) == 1:
+                self.say(f"{names[0]} is the only preset")
+
+    def action_undo(self) -> None:
+        draft = self.dials.draft
+        self._change(draft.preset, {key: value for key, value in draft.changes.items() if key != self.dials.key})
+
+    def action_move(self, by: int) -> None:
+        self.dials.move(by)
+
+    def action_page(self, by: int) -> None:
+        self.dials.move(by * self.dials.page)
+
+    def action_start(self) -> None:
+        draft = self.dials.draft
+        if not draft.preset:
+            return
+        changed = f" with {len(draft.changes)} changes" if draft.changes else ""
+        question = f"Start a run of {draft.preset}{changed}? It goes on in the background when the dashboard is left."
+        self.dashboard.ask(question, lambda: self._start(draft))
+
+    def _start(self, draft: Draft) -> None:
+        async def work() -> None:
+            self.say("starts the run")
+            root, (text, role) = await asyncio.to_thread(
+                actions.begin, self.dashboard.home, draft.preset, dict(draft.changes)
+            )
+            if root is None:
+                self.say(text, role)
+                return
+            self.dashboard.switch_to_run(root)
+
+        self.run_worker(work())
+
+    def action_back(self) -> None:
+        if self._editing:
+            self._close_field()
+        elif self.field.display:
+            self.dials.query_text = self.field.value = ""
+            self._close_field()
+            self.dials.redraw()
+        else:
+            self.dashboard.pop_screen()

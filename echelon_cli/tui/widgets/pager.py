@@ -1,0 +1,127 @@
+"""Lines that can be scrolled, searched and followed while they grow; the position stays where the reader left it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from echelon_cli.tui.widgets.cells import CellView, Grid, Span, clean
+
+SIDE_STEP = 20
+"""Columns by which a long line is moved sideways."""
+
+
+class Pager(CellView, can_focus=True):
+    """Lines of text with a position; lines carry numbers that stay theirs when older ones are dropped."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.first = 0
+        self.lines: Sequence[Sequence[Span]] = ()
+        self.top = 0
+        self.side = 0
+        self.inset = 0
+        """Blank columns at the left, and as many at the right."""
+        self.following = False
+        self.searched = ""
+        self.found = -1
+
+    @property
+    def page(self) -> int:
+        """Lines that are seen at once."""
+        return max(1, self.size.height)
+
+    @property
+    def last_top(self) -> int:
+        """Number of the first line when the last one is seen."""
+        return max(self.first, self.first + len(self.lines) - self.page)
+
+    def show(self, lines: Sequence[Sequence[Span]], first: int = 0) -> None:
+        """Take the lines as they are now."""
+        self.lines, self.first = lines, first
+        self.top = self.last_top if self.following else max(self.top, first)
+        self.redraw()
+
+    def scroll(self, by: int) -> None:
+        """Move so many lines; reaching the end follows it again, leaving it stops that."""
+        self.top = max(self.first, min(self.last_top, self.top + by))
+        self.following = self.following and by > 0 or self.top >= self.last_top and by > 0
+        self.redraw()
+
+    def shift(self, by: int) -> None:
+        """Move sideways."""
+        self.side = max(0, self.side + by * SIDE_STEP)
+        self.redraw()
+
+    def follow(self) -> None:
+        """Go to the end and stay there."""
+        self.following, self.top = True, self.last_top
+        self.redraw()
+
+    def search(self, text: str, by: int = 0) -> bool:
+        """Go to the next line with ``text``, from the position on; say whether there is one."""
+        self.searched = text
+        if not text:
+            self.found = -1
+            self.redraw()
+            return True
+        size = len(self.lines)
+        start = (self.found if self.found >= self.first and by else self.top) - self.first
+        offsets = range(1, size + 1) if by > 0 else range(-1, -size - 1, -1) if by < 0 else range(size)
+        for offset in offsets:
+            index = (start + offset) % size if size else 0
+            if text.lower() in line_text(self.lines[index]).lower():
+                self.found = self.first + index
+                self.following = False
+                if not self.top <= self.found < self.top + self.page:
+                    self.top = max(self.first, min(self.last_top, self.found - self.page // 2))
+                self.redraw()
+                return True
+        self.found = -1
+        self.redraw()
+        return False
+
+    def draw(self, width: int, height: int) -> Grid:
+        grid = Grid(width, height)
+        if self.following:
+            self.top = max(self.first, self.first + len(self.lines) - height)
+        start = max(0, self.top - self.first)
+        for y, line in enumerate(self.lines[start : start + height]):
+            self._write(grid, y, line)
+            self._mark(grid, y, line)
+            if self.top + y == self.found:
+                grid.fill(y, "cursor")
+        return grid
+
+    def _write(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
+        """Write what is seen of a line; a sign at an edge says that it goes on there."""
+        left, right = self.inset, grid.width - self.inset
+        end = grid.spans(left - self.side, y, line, limit=right)
+        if self.side and end > left:
+            grid.put(0, y, " " * left)
+            grid.put(left, y, self.look.symbols.cut, "dim")
+        if left - self.side + cell_len(line_text(line)) > right:
+            grid.put(right - 1, y, self.look.symbols.cut, "dim")
+
+    def _mark(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
+        """Give what is searched for a colour wherever it stands."""
+        text, wanted = line_text(line).lower(), self.searched.lower()
+        at = text.find(wanted) if wanted else -1
+        while at >= 0:
+            begin = self.inset + at - self.side
+            for x in range(max(0, begin), min(grid.width, begin + len(wanted))):
+                grid.roles[y][x] = "pill-warn"
+            at = text.find(wanted, at + len(wanted))
+
+    def on_mouse_scroll_down(self) -> None:
+        self.scroll(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.scroll(-3)
+
+
+def line_text(line: Sequence[Span]) -> str:
+    """Return the characters of a line as they are drawn."""
+    return "".join(clean(text) for text, _ in line)

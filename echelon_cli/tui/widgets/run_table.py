@@ -1,0 +1,338 @@
+"""The list of runs as a table: which columns fit, which rows match, in which order; pure functions and one widget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.cells import cell_len
+from textual import events
+from textual.message import Message
+from textual.reactive import reactive
+
+from echelon_cli.listing import RunRow
+from echelon_cli.query import Query, parse
+from echelon_cli.tui.feed.messages import RunsView
+from echelon_cli.tui.format import age, count, measured, percent, run_words, speed
+from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Look
+from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+
+STATE_ORDER = ("stalled", "stopping", "running", "starting", "crashed", "failed", "lost", "stopped", "completed")
+"""What needs a look comes first."""
+
+BAR_CELLS = 8
+"""Cells of a progress bar in the table."""
+
+NAME_CELLS = 41
+"""Widest the name of a run gets before the note is given the room."""
+
+EMPTY_LINES = (
+    "no runs here yet",
+    "",
+    "n  starts one here; in a shell: echelon train",
+    "",
+    "It trains in the background, also when you leave.",
+    "The first start compiles kernels, less than a minute;",
+    "then curves appear, and after an evaluation matches to watch.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of the table."""
+
+    name: str
+    width: int
+    text: Callable[[RunRow, float], str]
+    """From the row and the present moment."""
+    role: Callable[[RunRow], str] = lambda row: ""
+    right: bool = True
+    rank: int = 0
+    """Higher ranks are left out first where there is little room."""
+    key: Callable[[RunRow], Any] = lambda row: 0
+    """What sorting by it compares, ascending."""
+
+
+def _known(value: float) -> float:
+    """Return a sort key under which missing values come last."""
+    return -value if math.isfinite(value) else math.inf
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column(
+        name="state",
+        width=11,
+        right=False,
+        text=lambda row, now: row.state,
+        role=lambda row: STATE_ROLES.get(row.state, ""),
+        key=lambda row: STATE_ORDER.index(row.state) if row.state in STATE_ORDER else 0,
+    ),
+    Column(name="run", width=15, right=False, text=lambda row, now: row.id, key=lambda row: row.id.lower()),
+    Column(name="preset", width=11, right=False, rank=4, text=lambda row, now: row.preset, key=lambda row: row.preset),
+    Column(
+        name="progress",
+        width=BAR_CELLS + 5,
+        rank=2,
+        text=lambda row, now: percent(row.progress),
+        key=lambda row: -row.progress,
+    ),
+    Column(name="steps", width=6, rank=5, text=lambda row, now: count(row.steps), key=lambda row: -row.steps),
+    Column(
+        name="steps/s",
+        width=7,
+        text=lambda row, now: speed(row.steps_per_s),
+        role=lambda row: "series1" if row.is_alive else "dim",
+        key=lambda row: _known(row.steps_per_s),
+    ),
+    Column(
+        name="return",
+        width=7,
+        rank=3,
+        text=lambda row, now: measured(row.avg_return),
+        key=lambda row: _known(row.avg_return),
+    ),
+    Column(
+        name="wins",
+        width=5,
+        text=lambda row, now: percent(row.win_rate),
+        role=lambda row: "good" if row.is_alive else "",
+        key=lambda row: _known(row.win_rate),
+    ),
+    Column(
+        name="eval",
+        width=5,
+        rank=1,
+        text=lambda row, now: percent(row.eval_rate),
+        role=lambda row: "mark" if row.is_alive else "",
+        key=lambda row: _known(row.eval_rate),
+    ),
+    Column(
+        name="age",
+        width=4,
+        text=lambda row, now: age(now - row.created),
+        role=lambda row: "dim",
+        key=lambda row: -row.created,
+    ),
+    Column(
+        name="note",
+        width=24,
+        right=False,
+        rank=6,
+        text=lambda row, now: row.reason or row.alert or (f"against {row.opponent}" if row.opponent else ""),
+        role=lambda row: STATE_ROLES.get(row.state, "") if row.reason else "warn" if row.alert else "dim",
+    ),
+)
+
+BY_NAME = {column.name: column for column in COLUMNS}
+
+ORDERS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "return", "wins", "eval", "run")
+"""What the list is sorted by, one after another."""
+
+
+def fitting(width: int, columns: Sequence[Column] = COLUMNS) -> list[Column]:
+    """Return the columns that fit side by side into ``width`` cells."""
+    kept = list(columns)
+    while len(kept) > 1 and sum(c.width + 2 for c in kept) + 3 > width:
+        kept.remove(max(kept, key=lambda c: c.rank))
+    return kept
+
+
+def sorted_rows(rows: Sequence[RunRow], order: str, backwards: bool) -> list[RunRow]:
+    """Return the rows in the order of a column, those without a value last."""
+    return sorted(rows, key=BY_NAME[order].key, reverse=backwards)
+
+
+def draw_table(
+    rows: Sequence[RunRow],
+    cursor: int,
+    top: int,
+    size: tuple[int, int],
+    look: Look,
+    now: float,
+    order: str,
+    backwards: bool,
+    marked: Sequence[Path] = (),
+) -> Grid:
+    """Return the head and the rows from ``top`` on, with a cursor and the numbers of those that are marked."""
+    grid = Grid(*size)
+    columns = fitting(grid.width)
+    spare = grid.width - 3 - sum(c.width + 2 for c in columns)
+    noted = any(column.name == "note" for column in columns)
+    extra = {"run": min(spare, NAME_CELLS - BY_NAME["run"].width) if noted else spare}
+    extra["note"] = spare - extra["run"]
+    places, x = [], 2
+    for column in columns:
+        wide = column.width + extra.get(column.name, 0)
+        places.append((column, x, wide))
+        x += wide + 2
+    for column, x, wide in places:
+        arrow = (look.symbols.up if backwards else look.symbols.down) if column.name == order else ""
+        title = column.name + arrow
+        if column.right:
+            grid.right(x + wide, 0, title, "title" if arrow else "dim")
+        else:
+            grid.put(x, 0, title, "title" if arrow else "dim")
+    for y, row in enumerate(rows[top : top + grid.height - 1], start=1):
+        mine = top + y - 1 == cursor
+        for column, x, wide in places:
+            _cell(grid, column, row, (x, y, wide), look, now)
+        if row.root in marked:
+            grid.put(1, y, str(list(marked).index(row.root) + 1), "mark")
+        if mine:
+            grid.put(0, y, look.symbols.cursor)
+            grid.fill(y, "cursor")
+    return grid
+
+
+def _cell(grid: Grid, column: Column, row: RunRow, place: tuple[int, int, int], look: Look, now: float) -> None:
+    x, y, wide = place
+    text, role = column.text(row, now), column.role(row)
+    if column.name == "state":
+        text = f"{look.state_symbol(row.state)} {text}"
+    elif column.name == "run" and cell_len(text) > wide:
+        text = run_words(row.id)
+    elif column.name == "progress":
+        size = round(row.progress * BAR_CELLS)
+        grid.spans(x, y, [(look.symbols.line * size, "series1"), (look.symbols.rest * (BAR_CELLS - size), "rest")])
+    text = fit(text, wide, look.symbols.cut)
+    if column.right:
+        grid.right(x + wide, y, text, role)
+    else:
+        grid.put(x, y, text, role)
+
+
+class RunTable(CellView, can_focus=True):
+    """The table, its cursor and its order; the cursor stays on its run whatever moves."""
+
+    view: reactive[RunsView] = reactive(RunsView(), repaint=False, init=False)
+    query_text: reactive[str] = reactive("", repaint=False, init=False)
+
+    class Chosen(Message):
+        """The cursor stands on another run, or on none."""
+
+        def __init__(self, root: Path | None) -> None:
+            super().__init__()
+            self.root = root
+
+    class Opened(Message):
+        """A run was clicked twice."""
+
+        def __init__(self, root: Path) -> None:
+            super().__init__()
+            self.root = root
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.order, self.backwards = ORDERS[0], False
+        self.rows: list[RunRow] = []
+        self.problem = ""
+        """What is not understood of the query, in one line."""
+        self.marked: list[Path] = []
+        """Runs to compare, in the order they were chosen."""
+        self._query: Query = parse("")
+        self._root: Path | None = None
+        self._top = 0
+
+    @property
+    def cursor(self) -> int:
+        """Number of the row the cursor stands on, -1 where there is none."""
+        return next((i for i, row in enumerate(self.rows) if row.root == self._root), 0 if self.rows else -1)
+
+    @property
+    def row(self) -> RunRow | None:
+        """The row the cursor stands on."""
+        return self.rows[self.cursor] if self.rows else None
+
+    def watch_view(self) -> None:
+        self.sort()
+
+    def watch_query_text(self) -> None:
+        self._query = parse(self.query_text)
+        self.sort()
+
+    def sort(self, order: str | None = None, *, backwards: bool | None = None) -> None:
+        """Show the rows that match in their order."""
+        at = max(0, self.cursor)
+        self.order = order or self.order
+        self.backwards = self.backwards if backwards is None else backwards
+        found, self.problem = self._query.chosen(self.view.rows, self.view.now)
+        self.rows = sorted_rows(found, self.order, self.backwards)
+        if not any(row.root == self._root for row in self.rows):
+            self._go(min(at, len(self.rows) - 1))
+        self.redraw()
+
+    def move(self, by: int) -> None:
+        """Move the cursor so many rows."""
+        if self.rows:
+            self._go(max(0, min(len(self.rows) - 1, self.cursor + by)))
+            self.redraw()
+
+    def mark(self) -> bool:
+        """Mark the chosen run, or no longer, and go to the next; say whether there was room for one more."""
+        row = self.row
+        if row is None:
+            return True
+        if row.root in self.marked:
+            self.marked.remove(row.root)
+        elif len(self.marked) < len(RUN_ROLES):
+            self.marked.append(row.root)
+        else:
+            return False
+        self._go(min(len(self.rows) - 1, self.cursor + 1))
+        self.redraw()
+        return True
+
+    def _go(self, index: int) -> None:
+        root = self.rows[index].root if self.rows and index >= 0 else None
+        if root != self._root:
+            self._root = root
+            self.post_message(self.Chosen(root))
+
+    @property
+    def page(self) -> int:
+        """Rows that are seen at once."""
+        return max(1, self.size.height - 1)
+
+    def draw(self, width: int, height: int) -> Grid:
+        if not self.rows:
+            return self._empty(width, height)
+        cursor = self.cursor
+        self._top = max(cursor - self.page + 1, min(self._top, cursor, max(0, len(self.rows) - self.page)))
+        return draw_table(
+            self.rows,
+            cursor,
+            self._top,
+            (width, height),
+            self.look,
+            self.view.now,
+            self.order,
+            self.backwards,
+            self.marked,
+        )
+
+    def _empty(self, width: int, height: int) -> Grid:
+        grid = Grid(width, height)
+        lines = EMPTY_LINES if self.view.loaded else ("looking for runs",)
+        if self.view.rows:
+            lines = (f"no run matches {self.query_text!r}", "", "escape shows all again")
+        first = max(0, (height - len(lines)) // 2)
+        for y, line in enumerate(lines, start=first):
+            grid.put(max(0, (width - cell_len(line)) // 2), y, line, "dim" if y > first else "bold")
+        return grid
+
+    def on_click(self, event: events.Click) -> None:
+        index = self._top + event.y - 1
+        if event.y >= 1 and index < len(self.rows):
+            self._go(index)
+            self.redraw()
+            if event.chain == 2:
+                self.post_message(self.Opened(self.rows[index].root))
+
+    def on_mouse_scroll_down(self) -> None:
+        self.move(1)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.move(-1)

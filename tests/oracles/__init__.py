@@ -1,0 +1,1 @@
+"""Plain-Python oracles: the rules that kernels are compared with."""

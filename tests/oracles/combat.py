@@ -1,0 +1,299 @@
+"""Plain-Python rules of a fight: upkeep, what each mech fires and at whom, and what hits and explosions do."""
+
+from __future__ import annotations
+
+from math import atan2, cos, radians
+from typing import NamedTuple
+
+import numpy as np
+
+from echelon.sim.random import StreamId, uniform01
+from tests.oracles.sensing import quality
+from tests.oracles.shared import (
+    AUTOCANNON,
+    CARRIED,
+    DEBRIS_FIELD,
+    DT,
+    GAUSS,
+    GRAVITY,
+    GUNS,
+    HITSCAN,
+    LAVA,
+    MECHS,
+    MISSILE,
+    NO_HEAT,
+    PAINTER,
+    SILENCED,
+    SMOKE,
+    WATER,
+    ahead,
+    distance,
+    flat,
+    hostile,
+    is_legged,
+    is_shut_down,
+    living,
+    painted_by_pack_of,
+    ticks,
+    under,
+    wrap,
+)
+from tests.oracles.world import sees, stamp_wrecks
+
+REAR = 0.707
+BY_LAVA, BY_DEBRIS = 1, 2
+
+
+class Hit(NamedTuple):
+    """One direct hit, before the damage pipeline."""
+
+    shooter: int
+    target: int
+    weapon: int
+    rear: bool
+    leg: bool
+
+
+class Splash(NamedTuple):
+    """What one explosion costs one mech."""
+
+    shooter: int
+    target: int
+    weapon: int
+    centre: np.ndarray
+
+
+def clock(s) -> None:
+    """Phases 1 and 2 of a tick."""
+    s.tick += 1
+    s.cloud_ticks[:] = np.maximum(0, s.cloud_ticks - 1)
+    s.clouds = (s.cloud_ticks > 0).sum()
+
+
+def upkeep(s) -> None:
+    """Phase 3 of a tick."""
+    for m in living(s):
+        s.cooldown[m] = np.maximum(0, s.cooldown[m] - 1)
+        s.painted[m], s.suppressed[m] = max(0, s.painted[m] - 1), max(0, s.suppressed[m] - 1)
+    for m in living(s):
+        heat_and_hazards(s, m)
+    for m in living(s):
+        keep_balance(s, m)
+    stamp_wrecks(s)
+
+
+def felt(s, heat: float) -> float:
+    """Heat that a mech takes up: none where the episode goes without heat."""
+    return 0.0 if s.withheld & NO_HEAT else heat
+
+
+def heat_and_hazards(s, m: int) -> None:
+    mech, heat, damage, was_down = MECHS[s.chassis[m]], float(s.heat[m]), 0.0, is_shut_down(s, m)
+    if not was_down:
+        heat += felt(s, 3.0 * s.ecm[m] + 2.0 * s.eccm[m]) * DT
+    if under(s, m) == LAVA:
+        heat, damage = heat + felt(s, 40) * DT, damage + 5 * DT
+    elif under(s, m) == WATER:
+        heat = max(0.0, heat - 30 * DT)
+    if under(s, m, 0.05) == DEBRIS_FIELD:
+        heat, damage = heat + felt(s, 20) * DT, damage + 1.25 * DT
+    if s.vent[m] and heat <= mech.heat_cap:
+        heat -= 2 * mech.dissipation * DT
+    s.heat[m] = max(0.0, heat - mech.dissipation * DT)
+    note_shutdown(s, m)
+    s.hp[m] -= damage
+    s.took[m] += damage
+    if s.hp[m] <= 0:
+        kill(s, m, -1)
+        s.hazard[m] = BY_LAVA if under(s, m) == LAVA else BY_DEBRIS
+
+
+def note_shutdown(s, m: int) -> None:
+    s.shutdowns[m] += is_shut_down(s, m) and not s.shutdown[m]
+    s.shutdown[m] = is_shut_down(s, m)
+
+
+def kill(s, m: int, by: int) -> None:
+    s.alive[m], s.died[m], s.dying[m], s.killer[m] = 0, 1, 1, by
+
+
+def keep_balance(s, m: int) -> None:
+    if s.fallen[m] > 0:
+        s.fallen[m] -= 1
+        if s.fallen[m] == 0:
+            s.stability[m] = 50
+    elif s.stability[m] <= 0:
+        s.fallen[m], s.vel[m] = ticks(3.0), 0
+        s.knockdowns[m] += 1
+    else:
+        moving = np.linalg.norm(s.vel[m]) > 1
+        k = max(0.1, 1 - 0.5 * is_legged(s, m) - 0.5 * moving - 0.75 * (s.suppressed[m] > 0))
+        s.stability[m] = min(50 if is_legged(s, m) else 100, s.stability[m] + 10 * DT * k)
+
+
+def bearing_error(s, m: int, j: int) -> float:
+    d = s.pos[j].astype(float) - s.pos[m]
+    return abs(wrap(atan2(d[1], d[0]) - s.yaw[m]))
+
+
+def may_aim(s, m: int, j: int, weapon: int) -> bool:
+    """Whether a weapon that needs a target can be fired at this one."""
+    gun, d = GUNS[weapon], s.pos[j].astype(float) - s.pos[m]
+    far = float(np.linalg.norm(d))
+    in_arc = flat(d) < 1e-7 or d @ ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * flat(d)
+    if not hostile(s, m, j) or far > gun.range or not in_arc:
+        return False
+    if weapon == MISSILE and painted_by_pack_of(s, m, j) and quality(s, m)[0] >= 0.70:
+        return True
+    return far <= (gun.own_sight or gun.range) and sees(s, m, j)
+
+
+def aimed_target(s, m: int, weapon: int) -> int:
+    """The focus target if it qualifies, else the nearest hostile that does, else -1."""
+    fits = [(j != s.focus[m], distance(s.pos[j], s.pos[m]), j) for j in living(s) if may_aim(s, m, j, weapon)]
+    return min(fits)[2] if fits else -1
+
+
+def kinetic_target(s, m: int, weapon: int) -> int:
+    """The focus target within 0.2 rad, else the nearest hostile within 0.1 rad, else -1; no sight test."""
+    near = [j for j in living(s) if hostile(s, m, j) and distance(s.pos[j], s.pos[m]) <= GUNS[weapon].range]
+    if s.focus[m] in near and bearing_error(s, m, s.focus[m]) < 0.2:
+        return int(s.focus[m])
+    fits = [(distance(s.pos[j], s.pos[m]), j) for j in near if bearing_error(s, m, j) < 0.1]
+    return min(fits)[1] if fits else -1
+
+
+def from_behind(travel, target_yaw: float) -> bool:
+    return flat(travel) >= 1e-6 and float(np.asarray(travel, float) @ ahead(target_yaw)) / flat(travel) > REAR
+
+
+def weapons_phase(s) -> list[Hit]:
+    """Phase 5: what everybody fires; own heat and timers change, and new rounds appear."""
+    hits: list[Hit] = []
+    for m in living(s):
+        for weapon, gun in GUNS.items():
+            trigger = CARRIED[s.chassis[m]].get(weapon)
+            if trigger is None or not s.trigger[m] >> trigger & 1:
+                continue
+            if s.fallen[m] or is_shut_down(s, m) or s.cooldown[m][gun.timer] or s.withheld & SILENCED.get(weapon, 0):
+                continue
+            target = -1
+            if weapon in (*HITSCAN, MISSILE):
+                target = aimed_target(s, m, weapon)
+                if target < 0:
+                    continue
+            if weapon in HITSCAN:
+                hits.append(hitscan_hit(s, m, target, weapon))
+            else:
+                launch(s, m, weapon, target)
+            s.heat[m] += felt(s, gun.heat)
+            s.cooldown[m][gun.timer] = gun.cooldown
+            s.fired[m] |= 1 << weapon
+    return hits
+
+
+def hitscan_hit(s, m: int, target: int, weapon: int) -> Hit:
+    half_z = float(MECHS[s.chassis[target]].half[2])
+    u = uniform01(int(s.seed), StreamId.COMBAT, int(s.tick), m, weapon)
+    height = s.pos[target][2] + 0.5 * (2 * u - 1) * half_z
+    leg = height < s.pos[target][2] - half_z + 0.3 * 2 * half_z
+    return Hit(m, target, weapon, from_behind(s.pos[target] - s.pos[m], s.yaw[target]), bool(leg))
+
+
+def unit(v) -> np.ndarray:
+    return np.asarray(v, float) / np.linalg.norm(v)
+
+
+def launch(s, m: int, weapon: int, target: int) -> None:
+    """Put a round of the weapon into the first free slot; only missiles come with their target."""
+    here, half_z, way = s.pos[m].astype(float), float(MECHS[s.chassis[m]].half[2]), ahead(s.yaw[m])
+    if weapon == MISSILE:
+        muzzle = here + [0, 0, half_z + 0.5]
+        way = unit(unit(s.pos[target] - here) + [0, 0, 0.5])
+    elif weapon == SMOKE:
+        muzzle, target = here + [0, 0, half_z], int(s.focus[m])
+        if target >= 0 and not s.alive[target]:
+            target = -1
+        way_there = (s.pos[target] - here) * [1, 1, 0]
+        if target >= 0 and distance(s.pos[target], here) <= GUNS[SMOKE].range and flat(way_there) > 1e-7:
+            way = unit(way_there)
+    else:
+        muzzle, target = here + [0, 0, 0.8 * half_z], kinetic_target(s, m, weapon)
+        if target >= 0:
+            t = distance(s.pos[target], muzzle) / GUNS[weapon].speed
+            drop = 0.5 * GRAVITY * t * t if weapon == GAUSS else 0.0
+            way = unit(s.pos[target] - muzzle + [0, 0, drop])
+    slot = int(np.flatnonzero(s.round_weapon[m] < 0)[0])
+    s.round_weapon[m, slot], s.round_age[m, slot], s.round_target[m, slot] = weapon, 0, target
+    s.round_pos[m, slot], s.round_vel[m, slot] = muzzle, way * GUNS[weapon].speed
+
+
+def suffer(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None:
+    """Apply a phase's hits at once: all read the state before, all are summed, then deaths are resolved."""
+    shares: dict[int, dict[int, float]] = {m: {} for m in range(len(s.alive))}
+    paid: set[int] = set()
+    before = {m: (int(s.painted[m]), int(s.painter[m])) for m in shares}
+    for by in range(len(s.alive)):
+        for hit in (h for h in hits if h.shooter == by):
+            direct_hit(s, hit, before[hit.target], shares, paid)
+        for splash in (x for x in splashes or [] if x.shooter == by):
+            splashed(s, splash, shares)
+    for m in paid:
+        s.assists[before[m][1]] += 1
+        s.assist_tick[m] = s.tick + ticks(1.0)
+    for m in living(s):
+        s.hp[m] -= sum(shares[m].values())
+        s.took[m] += sum(shares[m].values())
+        for by, body in shares[m].items():
+            (s.dealt if hostile(s, by, m) else s.dealt_friendly)[by] += body
+    for m in living(s):
+        # Own fire stops a mech at once, heat from others from the next tick.
+        given = sum(felt(s, GUNS[hit.weapon].target_heat) for hit in hits if hit.target == m)
+        own = s.heat[m] - given <= MECHS[s.chassis[m]].heat_cap
+        s.shutdown_due[m] = is_shut_down(s, m) and not s.shutdown[m] and own
+        note_shutdown(s, m)
+        if s.hp[m] <= 0:
+            # The hostile with the largest share is credited; friends are named only where no hostile took part.
+            by = max(shares[m], key=lambda k: (hostile(s, k, m), shares[m][k], -k))
+            kill(s, m, by)
+            s.kills[by] += hostile(s, by, m)
+
+
+def direct_hit(s, hit: Hit, paint: tuple[int, int], shares: dict, paid: set[int]) -> None:
+    """The damage pipeline; ``paint`` is (ticks, painter) of the target before the phase."""
+    gun, m, by = GUNS[hit.weapon], hit.target, hit.shooter
+    helped = paint[0] > 0 and paint[1] >= 0 and painted_pack(s, paint[1], by)
+    body = gun.damage * (1.5 if hit.rear else 1.0) * (1.1 if helped else 1.0)
+    if hit.weapon == PAINTER:
+        s.painted[m], s.painter[m] = ticks(5.0), by
+    if body > 0:
+        if helped and paint[1] != by and s.tick >= s.assist_tick[m]:
+            paid.add(m)
+        if hit.leg:
+            s.leg_hp[m] -= body
+            body *= 0.5
+        shares[m][by] = shares[m].get(by, 0.0) + body
+        feel(s, m, s.pos[by])
+    s.heat[m] += felt(s, gun.target_heat)
+    in_flight = hit.weapon not in HITSCAN
+    s.stability[m] = max(0.0, s.stability[m] - gun.stability * (1.5 if hit.rear and in_flight else 1.0))
+    if hit.weapon == AUTOCANNON:
+        s.suppressed[m] = max(s.suppressed[m], ticks(1.2))
+
+
+def splashed(s, splash: Splash, shares: dict) -> None:
+    gun, m, by = GUNS[splash.weapon], splash.target, splash.shooter
+    shares[m][by] = shares[m].get(by, 0.0) + gun.damage * 0.5
+    s.stability[m] = max(0.0, s.stability[m] - gun.stability * 0.5)
+    feel(s, m, splash.centre)
+
+
+def feel(s, m: int, source) -> None:
+    """Note that a mech was hit from there."""
+    s.was_hit[m] = 1
+    if distance(source, s.pos[m]) >= 0.1:
+        s.hit_dir[m] = unit(source - s.pos[m].astype(float))
+
+
+def painted_pack(s, painter: int, shooter: int) -> bool:
+    return bool(s.team[painter] == s.team[shooter] and s.pack[painter] == s.pack[shooter])

@@ -1,0 +1,104 @@
+"""Plain-Python rules of the match: zone ticks, ends, flags and rewards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.oracles.shared import MECHS, count, flat, hostile, living
+
+ZONE, ELIMINATION, TIME = 1, 2, 3
+BLUE, RED, DRAW, UNDECIDED = 0, 1, 2, -1
+
+
+def inside(s, m: int) -> bool:
+    """In the zone circle, at any height."""
+    return flat(s.pos[m][:2] - s.zone[:2]) < s.zone[2]
+
+
+def tonnage(s) -> np.ndarray:
+    tons = np.zeros(2)
+    for m in living(s):
+        tons[s.team[m]] += MECHS[s.chassis[m]].tonnage * inside(s, m)
+    return tons
+
+
+def zone_ticks(tons: np.ndarray) -> np.ndarray:
+    """What each team gains per second."""
+    if (tons > 0).all():
+        lead = (tons[0] - tons[1]) / tons.sum()
+        return 0.25 + 0.75 * np.maximum(0, [lead, -lead])
+    return (tons > 0).astype(float)
+
+
+def larger(values, margin: float) -> int:
+    if values[0] > values[1] + margin:
+        return BLUE
+    return RED if values[1] > values[0] + margin else UNDECIDED
+
+
+def by_points(score, hp) -> int:
+    """The higher score wins, else the higher sum of hit points, else nobody."""
+    for values in (score, hp):
+        if larger(values, 1e-3) != UNDECIDED:
+            return larger(values, 1e-3)
+    return DRAW
+
+
+def call(s, *, limit: int, win: float, dt_act: float = 0.25) -> tuple[int, int]:
+    """Score a decision and return (reason, winner); 0 and UNDECIDED while the match goes on."""
+    s.zone_tonnage[:] = tonnage(s)
+    s.zone_tick[:] = zone_ticks(tonnage(s))
+    s.score[:] += s.zone_tick * np.float32(dt_act)
+    s.decision += 1
+    hp, alive = np.zeros(2), np.zeros(2)
+    for m in living(s):
+        hp[s.team[m]] += s.hp[m]
+        alive[s.team[m]] += 1
+    if s.score.max() >= win - 1e-4:
+        return ZONE, by_points(s.score, hp)
+    if not alive.all():
+        return ELIMINATION, DRAW if not alive.any() else larger(alive, 0)
+    if s.decision >= limit:
+        return TIME, by_points(s.score, hp)
+    return 0, UNDECIDED
+
+
+def flags(s, reason: int) -> tuple[np.ndarray, np.ndarray]:
+    """(terminated, truncated) of every mech."""
+    dead = s.alive == 0
+    if reason == 0:
+        return dead, np.zeros(count(s), bool)
+    return (dead, ~dead) if reason == TIME else (np.ones(count(s), bool), np.zeros(count(s), bool))
+
+
+def potential(s, m: int) -> float:
+    """Minus the distance to the zone in map widths, halved for each other teammate inside."""
+    others = sum(1 for j in living(s) if j != m and not hostile(s, m, j) and inside(s, j))
+    return -flat(s.pos[m][:2] - s.zone[:2]) / max(s.size[:2]) * 0.5**others
+
+
+def rewards(before, after, reason: int, winner: int, cfg) -> tuple[np.ndarray, np.ndarray]:
+    """Return every weighted part, terminal last, and the rewards of one decision."""
+    w, n = cfg.reward, count(after)
+    parts = np.zeros((n, 7))
+    acted = before.alive.astype(bool)
+    for m in np.flatnonzero(acted):
+        hot = inside(after, m) and (after.zone_tonnage > 0).all()
+        gain, loss = (w.contested_offense, w.contested_death) if hot else (1.0, 1.0)
+        ends = not after.alive[m] or reason in (ZONE, ELIMINATION)
+        shaping = cfg.gamma * (0.0 if ends else potential(after, m)) - potential(before, m)
+        zone = after.zone_tick[after.team[m]] if after.alive[m] and inside(after, m) else 0.0
+        parts[m, :6] = [
+            w.approach * shaping, w.zone * zone, w.damage * gain * after.dealt[m], w.kill * gain * after.kills[m],
+            w.assist * gain * after.assists[m], w.death * loss * after.died[m],
+        ]  # fmt: skip
+    own = parts.sum(axis=1)
+    mixed = own.copy()
+    for team in (BLUE, RED):
+        members = acted & (after.team == team)
+        if members.any():
+            mixed[members] = w.team_alpha * own[members] + (1 - w.team_alpha) * own[members].mean()
+    if reason:
+        for m in np.flatnonzero(after.present):
+            parts[m, 6] = w.draw if winner == DRAW else (w.win if winner == after.team[m] else w.loss)
+    return parts, mixed + parts[:, 6]

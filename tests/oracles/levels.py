@@ -1,0 +1,180 @@
+"""Plain-Python rules of the skill levels: what a pilot knows of its hostiles, and whom it fights.
+
+A ``Memory`` keeps every decision of one environment as it was; what a pilot knows is looked up in it from scratch each
+time, so nothing here carries state from one decision to the next but the choices themselves.
+"""
+
+from __future__ import annotations
+
+from math import atan2, inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from echelon.agents.levels import FIRST_LEVEL, LEVELS, Choice, Knowledge, Level, Paint, delay_decisions
+from echelon.sim.random import StreamId, uniform01
+from tests.oracles.sensing import RANGE_FACTOR
+from tests.oracles.shared import (
+    CARRIED,
+    HEAVY,
+    MECHS,
+    MEDIUM,
+    PAINTER,
+    count,
+    distance,
+    hostile,
+    painted_by_pack_of,
+    wrap,
+)
+
+DT_ACT = 0.25
+RADAR_VOX = 14.0
+PACK = 5
+CLASS_WORTH = (0.6, 0.7, 0.9, 1.0)
+
+
+class Known(NamedTuple):
+    """What a pilot believes of a hostile; ``age`` in decisions that it was last perceived before its reaction delay."""
+
+    age: int
+    pos: np.ndarray
+    vel: np.ndarray
+    hp: float
+    yaw: float
+    fallen: bool
+    shutdown: bool
+    sees: bool
+    """With a clear line of sight of its own."""
+    paint: float
+    """Ticks of its own pack's paint that are left."""
+
+
+class Memory:
+    """The decisions of one episode, first to last."""
+
+    def __init__(self) -> None:
+        self.past: list[Any] = []
+
+    def add(self, s) -> None:
+        self.past.append(s)
+
+    @property
+    def now(self) -> int:
+        return len(self.past) - 1
+
+    def perceives(self, t: int, m: int, j: int, closely: bool = False) -> bool:
+        """Whether a mech perceives a hostile at a decision, ``closely`` by its own sight or radar."""
+        s = self.past[t]
+        if not (s.alive[m] and s.alive[j] and hostile(s, m, j) and s.visible[m, j]):
+            return False
+        radar = RADAR_VOX * s.quality[m] * RANGE_FACTOR[s.chassis[m]]
+        return not closely or bool(s.sight[m, j] == 1 or distance(s.pos[j], s.pos[m]) <= radar)
+
+    def eyes(self, level: Level, m: int) -> list[int]:
+        """Whose senses a pilot uses."""
+        s = self.past[-1]
+        if level.knowledge in (Knowledge.OWN_SIGHT, Knowledge.OWN):
+            return [m]
+        return pack_of(m) if level.knowledge == Knowledge.PACK else [k for k in range(count(s)) if not hostile(s, m, k)]
+
+    def known(self, level: Level, m: int, j: int) -> Known | None:
+        """What the pilot of ``m`` believes of ``j``: all of it as it was perceived its reaction delay ago."""
+        then = self.now - delay_decisions(level, DT_ACT)
+        if then < 0 or not self.past[then].alive[j]:
+            return None
+        closely, eyes = level.knowledge == Knowledge.OWN_SIGHT, self.eyes(level, m)
+        memory = range(then, max(-1, then - 1 - round(level.memory_s / DT_ACT)), -1)
+        last = next((t for t in memory if any(self.perceives(t, k, j, closely) for k in eyes)), None)
+        if last is None:
+            return None
+        s, seen, fresh = self.past[then], self.past[last], last == then
+        return Known(
+            then - last, seen.pos[j], seen.vel[j], float(seen.hp[j]), float(seen.yaw[j]),
+            bool(fresh and s.fallen[j] > 0), bool(fresh and s.shutdown[j]),
+            fresh and self.perceives(then, m, j) and bool(s.sight[m, j] == 1),
+            float(s.painted[j] if painted_by_pack_of(s, m, j) else 0),
+        )  # fmt: skip
+
+
+def pack_of(m: int) -> list[int]:
+    """Members of a mech's pack, itself included."""
+    return list(range(m - m % PACK, m - m % PACK + PACK))
+
+
+def level_of(s, m: int) -> Level | None:
+    """The level that flies a mech, None for nobody or the baseline."""
+    place = int(s.script[m]) - FIRST_LEVEL
+    return list(LEVELS.values())[place] if place >= 0 else None
+
+
+def flown(s, pack: list[int]) -> list[int]:
+    """Living members of a pack that a level flies."""
+    return [m for m in pack if s.alive[m] and level_of(s, m)]
+
+
+def threat(s, m: int, j: int, known: Known) -> float:
+    """How much a hostile is worth fighting."""
+    d = distance(known.pos, s.pos[m])
+    score = CLASS_WORTH[s.chassis[j]] * (1 - 0.6 * known.hp / MECHS[s.chassis[j]].hp) - d / 20
+    score += 0.5 * (known.paint > 0)
+    score += 0.5 * (np.hypot(*(known.pos[:2] - s.zone[:2])) < s.zone[2])
+    score += 0.4 * (known.fallen or known.shutdown)
+    away = s.pos[m].astype(float) - known.pos
+    faces = abs(wrap(atan2(away[1], away[0]) - known.yaw)) < 0.35
+    return float(score + 0.6 * bool(faces and d < 20 and known.sees))
+
+
+def marks(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
+    """A pack's mark, focus, and the decision since which it is the focus; ``before`` is the decision before, if any."""
+    members, row, now = flown(s, pack), pack[0] // PACK, memory.now
+    fought = [int(before.pilot_target[m]) for m in members if s.chassis[m] == HEAVY] if before else []
+    mark = next((j for j in fought if j >= 0), -1)
+    experts = [m for m in members if level_of(s, m).choice == Choice.FOCUS]
+    old, since = (int(before.pack_focus[row]), int(before.pack_focus_since[row])) if before else (-1, 0)
+    if not experts:
+        return mark, -1, since
+    eyes = experts[-1]
+    if old >= 0 and memory.known(level_of(s, eyes), eyes, old) and (now - since) * DT_ACT < 2.0:
+        return mark, old, since
+    best, most = -1, -inf
+    for j in range(count(s)):
+        if not hostile(s, pack[0], j):
+            continue
+        worth = []
+        for m in members:
+            known = memory.known(level_of(s, m), m, j)
+            if known and distance(known.pos, s.pos[m]) <= 20:
+                worth.append(threat(s, m, j, known))
+        if len(worth) >= 2 and sum(worth) > most:
+            best, most = j, sum(worth)
+    return mark, best, now
+
+
+def target(memory: Memory, s, before, m: int) -> tuple[int, Known | None]:
+    """Whom the pilot of ``m`` fights, after its pack's marks were set, and what it knows of it."""
+    level, row, now = level_of(s, m), m // PACK, memory.now
+    held = int(before.pilot_target[m]) if before else -1
+    kept_s = (now - int(before.pilot_target_since[m])) * DT_ACT if before else 0.0
+    paints = PAINTER in CARRIED[int(s.chassis[m])] and s.chassis[m] != MEDIUM
+    best, most, what = -1, -inf, None
+    for j in range(count(s)) if s.alive[m] else []:
+        known = memory.known(level, m, j) if hostile(s, m, j) else None
+        if not known:
+            continue
+        d = distance(known.pos, s.pos[m])
+        wish = {
+            Choice.RANDOM: lambda j=j: uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 16 + j),
+            Choice.NEAREST: lambda d=d: -d,
+            Choice.PAINTED: lambda d=d, known=known: -d + (known.paint > 0),
+            Choice.THREAT: lambda j=j, known=known: threat(s, m, j, known),
+            Choice.FOCUS: lambda j=j, known=known, d=d: (
+                threat(s, m, j, known) + 0.25 * (j == s.pack_focus[row] and d <= 14)
+            ),
+        }[level.choice]()
+        clings = level.choice == Choice.RANDOM and j == held and kept_s < 3.0
+        packs = {Paint.MARK: s.pack_mark[row], Paint.FOCUS: s.pack_focus[row]}.get(level.paint, -1)
+        marked = paints and j == packs and d <= 16
+        wish = 1e9 if clings or marked else float(wish)
+        if wish > most:
+            best, most, what = j, wish, known
+    return best, what

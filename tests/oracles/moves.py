@@ -1,0 +1,311 @@
+"""Plain-Python rules of the skill levels: how a pilot wants to move, and the throttles that make of it."""
+
+from __future__ import annotations
+
+from math import atan2, floor, hypot
+
+import numpy as np
+
+from echelon.agents.levels import FIRST_LEVEL, Jets, Level, Ranges, Retreat, Route, Unstick, Zone, delay_decisions
+from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
+from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
+from echelon.sim.random import StreamId, uniform01
+from tests.oracles.levels import DT_ACT, Memory, level_of, pack_of
+from tests.oracles.shared import (
+    HEAVY,
+    LIGHT,
+    MECHS,
+    MISSILE,
+    SCOUT,
+    ahead,
+    count,
+    distance,
+    flat,
+    hostile,
+    left,
+    living,
+    wrap,
+)
+from tests.oracles.triggers import DT, aim_bias
+from tests.oracles.world import MOVES
+
+BACKING_OUT, NORMAL = 1, 0
+CALM_S = 3.0
+FLANK_S = 4.0
+SHOOTS_AS_FAR = (0.0, 8.0, 12.0, 20.0)
+"""How far each class shoots at what it sees itself: nothing, laser, autocannon, gauss [vox]."""
+NO_LANE, COVERED, FLANK = -1, 0, 1
+
+
+def unit(v) -> np.ndarray:
+    """A horizontal direction, zero for none."""
+    v = np.asarray(v, float)[:2]
+    n = hypot(*v)
+    return v / n if n >= 1e-6 else np.zeros(2)
+
+
+class Ways:
+    """The ways of one map for one class: cells ``[k, y, x]`` with a code each, the shortest and those of the lanes."""
+
+    def __init__(self, s, flow: np.ndarray, chassis: int) -> None:
+        self.size = s.size
+        layers = flow.reshape(-1, len(RADII) + 2, *flow.shape[1:])[int(s.map_slot)]
+        self.code = layers[RADII.index(RADIUS_OF_CHASSIS[chassis])]
+        self.lanes = layers[len(RADII) :]
+
+    def level(self, x: int, y: int, foot: float) -> int:
+        """The place at or below a foot."""
+        k = int(np.clip(floor(foot + 0.01), 0, len(self.code) - 1))
+        while k > 0 and self.code[k, y, x] == FLOW_NONE:
+            k -= 1
+        return k
+
+    def ahead(self, p, foot: float, cells: int, lane: int = NO_LANE) -> np.ndarray | None:
+        """The point so many steps down a way, None where there is none or the zone is reached.
+
+        Where a lane does not lead through the place, the shortest way counts.
+        """
+        x, y = (int(np.clip(floor(p[i]), 0, self.size[i] - 1)) for i in (0, 1))
+        k = self.level(x, y, foot)
+        code = self.lanes[lane] if lane != NO_LANE and self.lanes[lane][k, y, x] != FLOW_NONE else self.code
+        for _ in range(cells):
+            if code[k, y, x] == FLOW_NONE:
+                return None
+            if code[k, y, x] != FLOW_GOAL:
+                dx, dy, dk = FLOW_STEP[code[k, y, x]]
+                x, y, k = x + int(dx), y + int(dy), k + int(dk)
+        return None if code[k, y, x] == FLOW_GOAL else np.array([x + 0.5, y + 0.5])
+
+
+def side_now(level: Level, s, m: int) -> float:
+    """The side a pilot sways to, 1 or -1."""
+    seconds = float(np.float32(s.tick) * np.float32(DT))
+    block = 0
+    if level.sidestep_s > 0:
+        phase = float(uniform01(int(s.seed), StreamId.AGENT, 0, m, 8))
+        block = int(seconds / level.sidestep_s + phase)
+        if level.sidestep_random:
+            late = float(uniform01(int(s.seed), StreamId.AGENT, block, m, 9))
+            block -= seconds / level.sidestep_s + phase - block < 0.6 * late
+    if not level.sidestep_random:
+        return 1.0 if (block + m) % 2 == 0 else -1.0
+    return 1.0 if uniform01(int(s.seed), StreamId.AGENT, block, m, 10) < 0.5 else -1.0
+
+
+def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool, aims: bool) -> float:
+    """The distance a pilot wants to its target [vox]."""
+    c = int(s.chassis[m])
+    heat, hp = s.heat[m] / MECHS[c].heat_cap, s.hp[m] / MECHS[c].hp
+    if level.ranges == Ranges.FIXED:
+        return 5.5
+    d = {SCOUT: 9.0, LIGHT: 4.0 if heat < 0.5 else 7.0}.get(c, 7.5)
+    if c == HEAVY and not inside:
+        d = 16.0 if level.ranges == Ranges.KITES and aims and s.cooldown[m, 1] == 0 else 11.0
+    if level.ranges >= Ranges.ADAPTS:
+        d += 3.0 * (heat > 0.6) + 3.0 * (hp < 0.4) - 2.0 * (target_share < 0.25)
+    return max(3.5, d)
+
+
+def odds(memory: Memory, s, m: int) -> float:
+    """Own strength nearby over that of the hostiles that the pilot perceives nearby."""
+    own = theirs = 0.0
+    for j in range(count(s)):
+        weight = MECHS[s.chassis[j]].tonnage / MECHS[s.chassis[j]].hp
+        known = memory.known(level_of(s, m), m, j) if hostile(s, m, j) else None
+        if known and known.age == 0 and distance(known.pos, s.pos[m]) < 18:
+            theirs += weight * known.hp
+        elif not hostile(s, m, j) and s.alive[j] and distance(s.pos[j], s.pos[m]) < 18:
+            own += weight * s.hp[j]
+    return own / max(1.0, theirs)
+
+
+def must_cool(level: Level, s, m: int) -> bool:
+    """Whether a pilot is so hurt and so hot that it keeps out of sight."""
+    share, heat = s.hp[m] / MECHS[s.chassis[m]].hp, s.heat[m] / MECHS[s.chassis[m]].heat_cap
+    return bool(level.retreat >= Retreat.COOL and share < 0.35 and heat > 0.4)
+
+
+def gives_way(memory: Memory, level: Level, s, m: int, outside: bool, seen: bool) -> bool:
+    """Whether a pilot breaks off now."""
+    share = s.hp[m] / MECHS[s.chassis[m]].hp
+    if level.retreat == Retreat.NEVER or not seen:
+        return False
+    if level.retreat == Retreat.ONCE:
+        return bool(share < 0.2 and outside)
+    lost = level.retreat == Retreat.ODDS and outside and odds(memory, s, m) < 0.35
+    return must_cool(level, s, m) or lost
+
+
+def retreat_time(before_s: float, breaks: bool) -> float:
+    """Time left of the one retreat of a battle [s]."""
+    if before_s == 0:
+        return 3.0 if breaks else 0.0
+    if before_s > 0:
+        return -1.0 if before_s <= DT_ACT + 1e-4 else before_s - DT_ACT
+    return before_s
+
+
+def walk(level: Level, s, p, way, go: bool) -> np.ndarray:
+    """The wish of a pilot that nobody bothers."""
+    centre, radius = s.zone[:2].astype(float), float(s.zone[2])
+    d = flat(centre - p[:2])
+    if not go and d < radius + 4:
+        return -way if d < radius + 2 else np.zeros(2)
+    if d > radius:
+        return way * level.throttle
+    if level.zone == Zone.WALK_IN or d > 0.8 * radius:
+        return unit(centre - p[:2]) * level.throttle * d / radius
+    return np.zeros(2)
+
+
+def in_combat(level: Level, s, m: int, spot, wanted: float, side: float, way, go: bool) -> np.ndarray:
+    """Keeps the fighting distance and sways, inside the zone or on the way there."""
+    p, zone, radius = s.pos[m].astype(float), s.zone[:2].astype(float), float(s.zone[2])
+    u = unit(spot[:2] - p[:2])
+    radial = np.clip((flat(spot - p) - wanted) / 2, -1, 1)
+    wish = u * radial + np.array([-u[1], u[0]]) * side * level.sidestep
+    if not go:
+        return wish
+    if flat(p[:2] - zone) >= radius:
+        return wish + 0.6 * way
+    then = p[:2] + wish * MECHS[s.chassis[m]].speed
+    if flat(then - zone) > 0.8 * radius:
+        inward = unit(zone - p[:2])
+        across = np.array([-inward[1], inward[0]])
+        return 0.6 * inward + 0.6 * (wish @ across) * across
+    return wish
+
+
+def flank_time(memory: Memory, s, m: int, flow, left_s: float) -> float:
+    """Time for which a pilot stays off the shortest way [s], after it has looked whether that is watched."""
+    level, c = level_of(s, m), int(s.chassis[m])
+    left_s = 0.0 if memory.now == 0 else max(0.0, left_s - DT_ACT)
+    if level.route != Route.FLANKS or flat(s.zone[:2] - s.pos[m][:2]) < s.zone[2]:
+        return left_s
+    point = Ways(s, flow, c).ahead(s.pos[m], float(s.pos[m][2] - MECHS[c].half[2]), 12)
+    for j in range(count(s)) if point is not None else []:
+        known = memory.known(level, m, j) if hostile(s, m, j) else None
+        if known and flat(known.pos[:2] - point) <= SHOOTS_AS_FAR[s.chassis[j]]:
+            return FLANK_S
+    return left_s
+
+
+def shortest(s, m: int, flow, lane: int = NO_LANE) -> np.ndarray:
+    """The direction of the shortest way to the zone from where a mech stands, or of a lane; straight without one."""
+    c, p = int(s.chassis[m]), s.pos[m]
+    point = Ways(s, flow, c).ahead(p, float(p[2] - MECHS[c].half[2]), 4, lane)
+    return unit((s.zone[:2] if point is None else point) - p[:2].astype(float))
+
+
+def way_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
+    """The direction in which a pilot goes to the zone."""
+    route = level_of(s, m).route
+    if route == Route.STRAIGHT:
+        return unit(s.zone[:2] - s.pos[m][:2].astype(float))
+    return shortest(s, m, flow, COVERED if route == Route.COVERED else FLANK if flanks else NO_LANE)
+
+
+def gathers(s, m: int, waited_s: float) -> bool:
+    """Whether a pilot stays before a zone that hostiles alone hold, for packmates who can be there in time."""
+    level, mine = level_of(s, m), int(s.team[m])
+    away = [flat(s.zone[:2].astype(float) - s.pos[k][:2]) for k in range(count(s))]
+    alone = s.zone_tonnage[1 - mine] > 0 and not s.zone_tonnage[mine] > 0
+    left_s = level.gathers_s - waited_s
+    if left_s <= 0 or not alone or not s.zone[2] <= away[m] <= s.zone[2] + 20:
+        return False
+    mates = [k for k in pack_of(m) if k != m and s.alive[k]]
+    return any(4 < away[k] - away[m] <= MECHS[s.chassis[k]].speed * left_s for k in mates)
+
+
+def planned(
+    memory: Memory, s, told, m: int, flow, retreat_s: float, flank_s: float, waited_s: float
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """The wish, the way to the zone, time left of a retreat and time waited; ``told`` has the chosen target."""
+    level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
+    way = way_to_zone(s, m, flow, flank_s > 0)
+    d_zone = flat(s.zone[:2] - p[:2])
+    inside, mine = d_zone < s.zone[2], int(s.team[m])
+    weight = s.zone_tonnage[mine] + MECHS[c].tonnage * (not inside) - s.zone_tonnage[1 - mine]
+    go = level.zone != Zone.BALANCE or s.score[mine] < s.score[1 - mine] or weight >= -20
+    wish, j = walk(level, s, p, way, bool(go)), int(told.pilot_target[m])
+    if level.searches and go and inside and j < 0 and min(s.zone_tonnage) > 0:
+        out = unit(p[:2] - s.zone[:2])
+        off = np.clip(0.7 * s.zone[2] - d_zone, -1, 1)
+        wish = unit(out * off + np.array([-out[1], out[0]]) * (-1 if mine else 1))
+    waited_s = 0.0 if memory.now == 0 else waited_s
+    if gathers(s, m, waited_s):
+        wish, waited_s = np.zeros(2), waited_s + DT_ACT
+    if j >= 0:
+        known = memory.known(level, m, j)
+        spot = known.pos.astype(float)
+        d, back, sees = distance(spot, p), unit(p[:2] - spot[:2]), known.sees
+        side, swing = side_now(level, s, m), np.array([-back[1], back[0]])
+        weak = known.hp / MECHS[s.chassis[j]].hp if known.age == 0 else 1.0
+        wanted = fighting_distance(level, s, m, weak, bool(inside), sees)
+        if level.ranges == Ranges.FIXED:
+            if d < wanted and not (c == HEAVY and inside):
+                wish = back * 0.3
+        elif sees and d < wanted + 5:
+            wish = in_combat(level, s, m, spot, wanted, side, way, bool(go))
+        elif level.hunts and s.pilot_escape_s[m] <= -CALM_S and not sees and go and d < 20 and d_zone < s.zone[2] + 6:
+            wish = -back
+        elif sees and inside and d < 25:
+            wish = wish + swing * side * level.sidestep
+        breaks = gives_way(memory, level, s, m, not inside, sees)
+        if level.retreat == Retreat.ONCE:
+            retreat_s = retreat_time(retreat_s, breaks)
+            breaks = retreat_s > 0
+        if breaks:
+            wish = back + swing * 0.4 * side
+        if breaks and level.retreat >= Retreat.COOL:
+            retreat_s = 3.0
+    if level.retreat >= Retreat.COOL and not must_cool(level, s, m):
+        retreat_s = 0.0
+    if level.retreat >= Retreat.COOL and retreat_s > 0 and not (j >= 0 and known.sees):
+        wish = np.zeros(2)
+    return wish / max(1.0, flat(wish)), way, retreat_s, waited_s
+
+
+def height(s, m: int) -> int:
+    """Free cells below the feet, six of them at most."""
+    x, y = (int(np.clip(floor(s.pos[m][i]), 0, s.size[i] - 1)) for i in (0, 1))
+    foot = floor(float(s.pos[m][2]) - MECHS[s.chassis[m]].half[2] + 0.01)
+    below = [MOVES[s.material[z, y, x]] if z < s.size[2] else False for z in range(foot - 1, max(-1, foot - 7), -1)]
+    return next((i for i, solid in enumerate(below) if solid), len(below))
+
+
+def steered(s, told, m: int) -> np.ndarray:
+    """The four throttles of a pilot that wants to move as ``told`` says."""
+    level, yaw, spot = level_of(s, m), float(s.yaw[m]), told.pilot_spot[m].astype(float)
+    fights, p = told.pilot_target[m] >= 0, s.pos[m].astype(float)
+    near = distance(spot, p) if fights else 1e9
+    if level.predicts:
+        late = told.pilot_drift[m].astype(float) * (1 + delay_decisions(level, DT_ACT))
+        spot = spot + (late - s.vel[m]) * DT_ACT
+    behind = level.minds_rear and s.was_hit[m] and s.hit_dir[m].astype(float) @ ahead(yaw) < 0
+    if fights and distance(spot, p) < (8 if behind else level.face_within_vox):
+        bearing = atan2(spot[1] - p[1], spot[0] - p[0]) + aim_bias(level, s, m)
+    elif behind:
+        bearing = atan2(s.hit_dir[m][1], s.hit_dir[m][0])
+    else:
+        bearing = atan2(told.pilot_way[m][1], told.pilot_way[m][0])
+    wish = np.array([*told.pilot_move[m].astype(float), 0.0])
+    forward, strafe = wish @ ahead(yaw), wish @ left(yaw)
+    phase = int(told.pilot_phase[m]) if level.unsticks == Unstick.BACKS else NORMAL
+    chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
+    shaken = level.jets >= Jets.TACTICAL and (chased or near < 3)
+    flees = level.unsticks == Unstick.LOOKS and told.pilot_escape_s[m] > 0
+    over = level.jets >= Jets.OBSTACLES and (told.pilot_stuck_s[m] > 0.5 or told.pilot_hops[m])
+    wants = level.jets != Jets.NEVER and bool(shaken or phase != NORMAL or flees or over)
+    apex = height(s, m) + max(0.0, float(s.vel[m][2])) ** 2 / (2 * 9.81)
+    jump = float(MECHS[s.chassis[m]].jet > 0 and wants and apex < 6)
+    if phase != NORMAL and (not jump or s.vel[m][2] <= 0):
+        backs = phase == BACKING_OUT and told.pilot_timer_s[m] <= 1.0
+        forward, strafe = (-1.0 if backs else 0.0), (0.0 if phase == BACKING_OUT else float(told.pilot_side[m]))
+    turn = np.clip(wrap(bearing - yaw) / (MECHS[s.chassis[m]].yaw_rate * DT_ACT), -1, 1)
+    return np.array([forward, strafe, jump, turn])
+
+
+def flown_by_levels(s) -> list[int]:
+    """Living mechs that a level flies."""
+    return [m for m in living(s) if s.script[m] >= FIRST_LEVEL]

@@ -1,0 +1,133 @@
+"""Plain-Python rules of pilots: how an action is read, what the baseline does, and when it is stuck."""
+
+from __future__ import annotations
+
+from math import atan2, degrees, pi
+
+import numpy as np
+
+from echelon.sim.random import StreamId, uniform01
+from tests.oracles.shared import (
+    AUTOCANNON,
+    CARRIED,
+    FLAMER,
+    GAUSS,
+    HEAVY,
+    LASER,
+    LIGHT,
+    MECHS,
+    MEDIUM,
+    MISSILE,
+    NO_EWAR,
+    PAINTER,
+    SCOUT,
+    WATER,
+    ahead,
+    count,
+    distance,
+    flat,
+    hostile,
+    is_legged,
+    is_shut_down,
+    left,
+    living,
+    painted_by_pack_of,
+    under,
+    wrap,
+)
+from tests.oracles.world import sight
+
+PRIMARY, VENT, SECONDARY, TERTIARY, SPECIAL = 4, 5, 6, 7, 8
+COLUMN = {0: PRIMARY, 1: SECONDARY, 2: TERTIARY, 3: SPECIAL}
+
+
+def decoded(action: np.ndarray) -> np.ndarray:
+    """An action as it is played: not finite is 0, clipped, in steps of 1/127."""
+    finite = np.where(np.isfinite(action), action, 0.0).astype(np.float32)
+    return np.rint(np.clip(finite, -1, 1) * np.float32(127)) / np.float32(127)
+
+
+def read_actions(s, switched: bool = True) -> None:
+    """Set the controls of a decision from ``s.actions``; ``switched`` turns the optional features on."""
+    s.acting[:] = s.alive
+    s.bad_actions[:] = (~np.isfinite(s.actions)).sum(axis=1)
+    for m in range(count(s)):
+        a = decoded(s.actions[m]) * s.alive[m]
+        s.drive[m], s.vent[m] = a[:4], a[VENT] > 0
+        s.trigger[m] = sum((a[column] > 0) << bit for bit, column in COLUMN.items())
+        s.message[m] = a[18:] * switched
+        s.focus[m], s.focus_slot[m], s.ecm[m], s.eccm[m] = -1, -1, 0, 0
+        if not s.alive[m] or not switched:
+            continue
+        slot = int(np.argmax(a[9:14]))
+        target = int(s.contact[m][slot])
+        if a[9 + slot] > 0 and target >= 0 and s.alive[target] and hostile(s, m, target):
+            s.focus[m], s.focus_slot[m] = target, slot
+        if s.chassis[m] == SCOUT and not s.withheld & NO_EWAR:
+            half = 64 / 127  # how 0.5 is read
+            s.eccm[m], s.ecm[m] = a[SECONDARY] > half + 1e-4, 0 < a[SECONDARY] <= half + 1e-4
+        s.sort_mode[m], s.hostile_only[m] = int(np.argmax(a[14:17])), a[17] > 0
+
+
+def wanted_triggers(s, m: int, j: int) -> set[int]:
+    """Weapons that the baseline fires at ``j``."""
+    d = distance(s.pos[j], s.pos[m])
+    delta = s.pos[j].astype(float) - s.pos[m]
+    e = degrees(abs(wrap(atan2(delta[1], delta[0]) - s.yaw[m])))
+    sees = sight(s, m, j)
+    paint, laser = d <= 10 and e <= 30 and sees, d <= 8 and e <= 60 and sees
+    lock = e <= 90 and ((d <= 12 and sees) or (d <= 50 and painted_by_pack_of(s, m, j)))
+    table = {
+        SCOUT: {PAINTER: paint},
+        LIGHT: {FLAMER: d <= 4.5 and e <= 60 and sees, LASER: laser, PAINTER: paint},
+        MEDIUM: {LASER: laser, AUTOCANNON: d <= 12 and e <= 30},
+        HEAVY: {LASER: laser, MISSILE: lock, GAUSS: d <= 20 and e <= 30},
+    }
+    return {weapon for weapon, fires in table[int(s.chassis[m])].items() if fires}
+
+
+def legacy(s, m: int, weapon_prob: float, width: int = 26) -> np.ndarray:
+    """The baseline's action while it is not backing out of anything."""
+    a = np.zeros(width)
+    foes = [(distance(s.pos[j], s.pos[m]), j) for j in living(s) if hostile(s, m, j)]
+    if not s.alive[m] or not foes:
+        return a
+    enemy, j = min(foes)
+    chassis, yaw, cap = int(s.chassis[m]), float(s.yaw[m]), MECHS[s.chassis[m]].heat_cap
+    pos = s.pos[m].astype(float)
+    goal = np.array([s.zone[0], s.zone[1], pos[2]], float)
+    to_zone = flat(goal - pos)
+    middle = np.mean([s.pos[k] for k in living(s) if s.team[k] == s.team[m]], axis=0)
+    if to_zone < 2 * s.zone[2] and flat(middle - pos) > 15 and enemy > 20:
+        goal = (goal + middle) / 2
+    way = (goal - pos) * [1, 1, 0]
+    way /= max(flat(way), 1e-7)
+    forward, strafe, inside = way @ ahead(yaw), way @ left(yaw), to_zone < s.zone[2]
+    if enemy < 5.5 and not (chassis == HEAVY and inside):
+        forward = -0.3
+    else:
+        strafe *= 0.25
+    a[0], a[1] = np.array([forward, strafe]) * (0.5 if inside else 1.0)
+    delta = s.pos[j].astype(float) - pos
+    a[3] = np.clip(wrap(atan2(delta[1], delta[0]) - yaw) / (pi / 3), -1, 1)
+    hot = s.heat[m] > 0.75 * cap
+    a[VENT] = hot
+    keeps = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < weapon_prob
+    if not hot and keeps:
+        for weapon in wanted_triggers(s, m, j):
+            a[COLUMN[CARRIED[chassis][weapon]]] = 1
+    if chassis == SCOUT:
+        a[SECONDARY] = 0.25 if s.heat[m] < 0.7 * cap else 0.75
+    shown = s.contact[m][:5].tolist()
+    if j in shown:
+        a[9 + shown.index(j)] = 1
+    a[14], a[17] = 1, 1
+    return a
+
+
+def lacks_progress(s, m: int, moved: float, throttle: float, dt_act: float) -> bool:
+    """Whether a mech that asked for ``throttle`` and moved so far [vox] in a decision counts as stuck."""
+    speed = 0.98 * MECHS[s.chassis[m]].speed * min(1.0, throttle)
+    speed *= (0.4 if is_legged(s, m) else 1) * (0.6 if under(s, m) == WATER else 1)
+    able = throttle >= 0.2 and not s.fallen[m] and not is_shut_down(s, m)
+    return bool(able and moved / dt_act < 0.25 * speed)

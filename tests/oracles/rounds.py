@@ -1,0 +1,156 @@
+"""Plain-Python rules of rounds in flight: point defence, guidance, what they strike, explosions and smoke."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from typing import NamedTuple
+
+import numpy as np
+
+from echelon.sim.random import StreamId, uniform01
+from tests.oracles.combat import Hit, Splash, from_behind, suffer, unit
+from tests.oracles.shared import (
+    CD_AMS,
+    DT,
+    GAUSS,
+    GRAVITY,
+    GUNS,
+    HEAVY,
+    MECHS,
+    MISSILE,
+    SHOTS,
+    SIGHT,
+    SMOKE,
+    count,
+    distance,
+    hostile,
+    is_shut_down,
+    living,
+    ticks,
+)
+from tests.oracles.world import Cell, cast, erode, nearest_on, stamp_wrecks, trace
+
+
+class End(NamedTuple):
+    """Where and how a round ended."""
+
+    owner: int
+    weapon: int
+    centre: np.ndarray
+    struck: int = -1
+    cell: Cell | None = None
+    expired: bool = False
+
+
+def rounds_phase(s) -> None:
+    """Phase 4: point defence, guidance, flight, then what was struck, all read before anything is changed."""
+    defend(s)
+    hits: list[Hit] = []
+    ends: list[End] = []
+    blocks = SHOTS[s.material]
+    for m in range(count(s)):
+        for slot in np.flatnonzero(s.round_weapon[m] >= 0):
+            guide(s, m, slot)
+            end = fly(s, m, slot, blocks)
+            if end is None:
+                continue
+            ends.append(end)
+            if end.struck >= 0 and end.weapon != SMOKE:
+                hits.append(struck_mech(s, end, s.round_pos[m, slot], s.round_vel[m, slot]))
+            s.round_weapon[m, slot] = -1
+    blasts = [end for end in ends if GUNS[end.weapon].splash and not end.expired]
+    splashes = [splash for end in blasts for splash in blast(s, end)]
+    for end in ends:
+        if end.weapon == SMOKE:
+            spread_smoke(s, end)
+    suffer(s, hits, splashes)
+    for end in ends:
+        if end.cell and all(0 <= c < n for c, n in zip(end.cell, s.size, strict=True)):
+            erode(s, *end.cell, int(GUNS[end.weapon].damage))
+    for end in blasts:
+        shatter(s, end.centre, GUNS[end.weapon].splash, int(GUNS[end.weapon].damage * 0.5))
+    stamp_wrecks(s)
+
+
+def defend(s) -> None:
+    """Every ready heavy in reach tries a missile until one succeeds; trying costs it a second."""
+    for m in range(count(s)):
+        for slot in np.flatnonzero(s.round_weapon[m] == MISSILE):
+            if s.round_age[m, slot] + 1 > GUNS[MISSILE].life:
+                continue
+            for j in living(s):
+                ready = s.chassis[j] == HEAVY and not is_shut_down(s, j) and s.cooldown[j][CD_AMS] == 0
+                friend = s.team[j] == s.team[s.round_target[m, slot]]
+                if not ready or not friend or distance(s.pos[j], s.round_pos[m, slot]) > 5.5:
+                    continue
+                s.cooldown[j][CD_AMS] = ticks(1.0)
+                if uniform01(int(s.seed), StreamId.COMBAT, int(s.tick), j, 64 + 4 * m + int(slot)) < 0.60:
+                    s.round_weapon[m, slot] = -1
+                    s.intercepts[j] += 1
+                    break
+
+
+def guide(s, m: int, slot: int) -> None:
+    weapon, target, v = int(s.round_weapon[m, slot]), int(s.round_target[m, slot]), s.round_vel[m, slot].astype(float)
+    if weapon == GAUSS:
+        s.round_vel[m, slot] = v - [0, 0, GRAVITY * DT]
+    elif weapon == MISSILE and s.alive[target]:
+        way = s.pos[target].astype(float) - s.round_pos[m, slot]
+        if np.linalg.norm(way) > 0.1:
+            turned = v * (1 - 4 * DT) + unit(way) * 12.0 * 4 * DT
+            s.round_vel[m, slot] = unit(turned) * 12.0
+
+
+def fly(s, m: int, slot: int, blocks: np.ndarray) -> End | None:
+    """Age and move one round; say how it ended, or None while it flies. It stops where it struck a mech."""
+    weapon = int(s.round_weapon[m, slot])
+    start, v = s.round_pos[m, slot].astype(float), s.round_vel[m, slot].astype(float)
+    s.round_age[m, slot] += 1
+    if s.round_age[m, slot] > GUNS[weapon].life:
+        return End(m, weapon, start, expired=True)
+    step = v * DT
+    meets = []
+    for j in living(s):
+        t = nearest_on(start, step, s.pos[j])
+        if hostile(s, m, j) and distance(start + t * step, s.pos[j]) <= MECHS[s.chassis[j]].hit_radius:
+            meets.append((t, j))
+    t, target = min(meets) if meets else (1.0, -1)
+    wall = trace(blocks, start, start + t * step, include_end=True)
+    if wall is not None:
+        back = max(0.0, wall[1] - 1e-4 * float(np.linalg.norm(step)))
+        return End(m, weapon, np.clip(start + unit(step) * back, 0, s.size), cell=wall[0])
+    s.round_pos[m, slot] = start + t * step
+    return End(m, weapon, s.pos[target].astype(float), struck=target) if target >= 0 else None
+
+
+def struck_mech(s, end: End, at, v) -> Hit:
+    size = MECHS[s.chassis[end.struck]].size
+    leg = at[2] < s.pos[end.struck][2] - size[2] / 2 + 0.3 * size[2]
+    return Hit(end.owner, end.struck, end.weapon, from_behind(v, s.yaw[end.struck]), bool(leg))
+
+
+def blast(s, end: End) -> list[Splash]:
+    """Everybody in reach and in the open but the mech that was struck; friends and the shooter too."""
+    return [
+        Splash(end.owner, j, end.weapon, end.centre)
+        for j in living(s)
+        if j != end.struck
+        and distance(s.pos[j], end.centre) <= GUNS[end.weapon].splash
+        and cast(SIGHT[s.material], end.centre, s.pos[j]) is None
+    ]
+
+
+def shatter(s, centre, radius: float, damage: int) -> None:
+    """Damage every cell whose centre is within the radius."""
+    low = [max(0, floor(c - radius)) for c in centre]
+    top = [min(int(n), ceil(c + radius)) for c, n in zip(centre, s.size, strict=True)]
+    for x, y, z in np.ndindex(*(max(0, b - a) for a, b in zip(low, top, strict=True))):
+        cell = np.array([x, y, z]) + low
+        if distance(cell + 0.5, centre) <= radius:
+            erode(s, *cell, damage)
+
+
+def spread_smoke(s, end: End) -> None:
+    slot = int(np.flatnonzero(s.cloud_ticks[end.owner] == 0)[0])
+    s.cloud_ticks[end.owner, slot], s.cloud_pos[end.owner, slot] = ticks(10.0), end.centre
+    s.clouds = (s.cloud_ticks > 0).sum()

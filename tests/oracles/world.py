@@ -1,0 +1,257 @@
+"""Plain-Python rules of space: rays, boxes, one tick of movement, wrecks and erosion."""
+
+from __future__ import annotations
+
+from math import ceil, floor, inf, sqrt
+
+import numpy as np
+
+from echelon.sim.random import StreamId, draw_u32, mix
+from tests.oracles.shared import (
+    AIR,
+    DAMPING,
+    DEBRIS_FIELD,
+    DESTRUCTIBLE,
+    DIRT,
+    DT,
+    GRAVITY,
+    MECHS,
+    MOVES,
+    SIGHT,
+    SOLID_DEBRIS,
+    VOXEL_HP,
+    WATER,
+    ahead,
+    count,
+    is_legged,
+    is_shut_down,
+    left,
+    living,
+    under,
+    wrap,
+)
+
+STEP = np.float32(1.1)
+F = np.float32
+
+
+Cell = tuple[int, int, int]
+
+
+def cast(blocks: np.ndarray, start, end, include_end: bool = False) -> Cell | None:
+    """Return the cell that blocks the segment (outside the grid: it left), or None."""
+    found = trace(blocks, start, end, include_end)
+    return found[0] if found else None
+
+
+def trace(blocks: np.ndarray, start, end, include_end: bool = False) -> tuple[Cell, float] | None:
+    """Return the cell that blocks the segment and the way to it [vox], or None; ``blocks`` is bool [z, y, x]."""
+    start, end = [float(v) for v in start], [float(v) for v in end]
+    size = blocks.shape[::-1]
+    length = sqrt(sum((b - a) ** 2 for a, b in zip(start, end, strict=True)))
+    if length <= 1e-9:
+        return None
+    cell, last = [floor(v) for v in start], [floor(v) for v in end]
+
+    def within() -> bool:
+        return all(0 <= c < n for c, n in zip(cell, size, strict=True))
+
+    def blocked() -> bool:
+        return bool(blocks[cell[2], cell[1], cell[0]])
+
+    if cell == last:
+        return (tuple(cell), 0.0) if include_end and (not within() or blocked()) else None
+    u = [(b - a) / length for a, b in zip(start, end, strict=True)]
+    face = [inf] * 3
+    for i in range(3):
+        if abs(u[i]) > 1e-9:
+            face[i] = (cell[i] + (u[i] > 0) - start[i]) / u[i]
+    for _ in range(int(2 * length) + sum(size) + 2):
+        axis = 0 if face[0] < face[1] and face[0] < face[2] else (1 if face[1] < face[2] else 2)
+        way = face[axis]
+        if way > length + 1e-3:
+            return None
+        cell[axis] += 1 if u[axis] > 0 else -1
+        face[axis] += 1 / abs(u[axis])
+        at_end = cell == last
+        if at_end and not include_end:
+            return None
+        if not within() or blocked():
+            return tuple(cell), way
+        if at_end:
+            return None
+    return (-1, -1, -1), length
+
+
+def sight(s, i: int, j: int) -> bool:
+    """Terrain sight between two mechs, cast from the lower to the higher index."""
+    a, b = min(i, j), max(i, j)
+    return cast(SIGHT[s.material], s.pos[a], s.pos[b]) is None
+
+
+def nearest_on(start, way, point) -> float:
+    """Parameter in [0, 1] of the point of start + t way that is closest to ``point``."""
+    return float(np.clip((point - start) @ way / max(way @ way, 1e-9), 0, 1))
+
+
+def smoked(s, i: int, j: int) -> bool:
+    """Whether a cloud touches the segment between two mechs."""
+    start, way = s.pos[i].astype(float), s.pos[j].astype(float) - s.pos[i]
+    if np.linalg.norm(way) < 3e-5:
+        return False
+    centres = s.cloud_pos[s.cloud_ticks > 0].astype(float)
+    return any(np.linalg.norm(start + nearest_on(start, way, c) * way - c) <= 4.0 for c in centres)
+
+
+def sees(s, i: int, j: int) -> bool:
+    """Sight between two mechs: no terrain and no smoke."""
+    return sight(s, i, j) and not smoked(s, i, j)
+
+
+def span(low, top, limit: int) -> range:
+    """Cells of the grid that an interval touches; faces do not count."""
+    return range(max(0, floor(low)), min(limit, ceil(top)))
+
+
+def overlap(a, half_a, b, half_b) -> bool:
+    return all(a[i] - half_a[i] < b[i] + half_b[i] and a[i] + half_a[i] > b[i] - half_b[i] for i in range(3))
+
+
+def box_free(s, centre, half) -> bool:
+    low, top = centre - half, centre + half
+    if low[2] < 0:
+        return False
+    xs, ys, zs = (span(low[i], top[i], int(s.size[i])) for i in range(3))
+    return not any(MOVES[s.material[z, y, x]] for z in zs for y in ys for x in xs)
+
+
+def others_free(s, m: int, old, new) -> bool:
+    half = MECHS[s.chassis[m]].half
+    for j in living(s):
+        their = MECHS[s.chassis[j]].half
+        if j == m or not overlap(new, half, s.pos[j], their):
+            continue
+        drawing_apart = np.sum((new - s.pos[j]) ** 2) >= np.sum((old - s.pos[j]) ** 2)
+        if not (overlap(old, half, s.pos[j], their) and drawing_apart):
+            return False
+    return True
+
+
+def bounded(s, centre, half) -> np.ndarray:
+    """Clamp to the sides and the ceiling."""
+    size = np.array(s.size, F)
+    out = np.minimum(centre, size - half)
+    out[:2] = np.maximum(out[:2], half[:2])
+    return out
+
+
+def steered(s, m: int) -> np.ndarray:
+    """Turn the mech and return its damped velocity."""
+    mech, v = MECHS[s.chassis[m]], s.vel[m].astype(float)
+    if is_shut_down(s, m) and not s.shutdown_due[m]:
+        return (v - [0, 0, GRAVITY * DT]) * DAMPING
+    f, side, up, turn = s.drive[m].astype(float) if not s.fallen[m] else np.zeros(4)
+    s.yaw[m] = wrap(s.yaw[m] + turn * mech.yaw_rate * DT)
+    n = max(1.0, sqrt(f * f + side * side))
+    speed = mech.speed * (0.4 if is_legged(s, m) else 1) * (0.6 if under(s, m) == WATER else 1)
+    jet = mech.jet * (0.5 if is_legged(s, m) else 1)
+    planar = (ahead(s.yaw[m]) * f + left(s.yaw[m]) * side) / n * speed
+    return np.array([planar[0], planar[1], v[2] + (up * jet - GRAVITY) * DT]) * DAMPING
+
+
+def move_mech(s, m: int) -> None:
+    """One mech's movement in a tick."""
+    s.landing_speed[m] = 0
+    half = MECHS[s.chassis[m]].half
+    v = steered(s, m).astype(F)
+    p, stepped = s.pos[m].copy(), False
+
+    def free(centre) -> bool:
+        return box_free(s, centre, half) and others_free(s, m, p, centre)
+
+    for axis in range(3):
+        wanted = p.copy()
+        wanted[axis] += v[axis] * F(DT)
+        target = bounded(s, wanted, half)
+        raised = bounded(s, target + np.array([0, 0, STEP], F), half)
+        if free(target):
+            p = target
+            if axis == 2 and target[2] < wanted[2]:
+                v[2] = min(v[2], 0)
+        elif axis < 2 and not stepped and abs(v[2]) < 1 and free(raised):
+            p, stepped = raised, True
+        else:
+            s.landing_speed[m] = max(0, -v[2]) if axis == 2 else 0
+            v[axis] = 0
+    s.pos[m], s.vel[m] = p, v
+    s.noise[m] = 0 if s.fallen[m] else np.linalg.norm(v) * MECHS[s.chassis[m]].noise
+
+
+def order_of(seed: int, tick: int, n: int) -> list[int]:
+    """The movement order of a tick: an inside-out shuffle."""
+    order: list[int] = []
+    for i in range(n):
+        j = (draw_u32(seed, StreamId.ORDER, tick, i, 0) * (i + 1)) >> 32
+        order.append(i)
+        order[j], order[i] = i, order[j]
+    return order
+
+
+def move_all(s) -> None:
+    s.order[:] = order_of(int(s.seed), int(s.tick), count(s))
+    for m in s.order:
+        if s.alive[m]:
+            move_mech(s, m)
+
+
+def land_all(s) -> None:
+    """Optional: landings faster than 6 shake, and hurt those who were knocked down in the air."""
+    for m in living(s):
+        hard = max(0, s.landing_speed[m] - 6)
+        s.stability[m] = max(0, s.stability[m] - 5 * hard)
+        if s.fallen[m]:
+            s.hp[m] -= hard
+            s.took[m] += hard
+        if s.hp[m] <= 0:
+            s.alive[m], s.died[m], s.dying[m], s.hazard[m] = 0, 1, 1, 3
+    stamp_wrecks(s)
+
+
+def set_cell(s, x: int, y: int, z: int, kind: int) -> None:
+    s.material[z, y, x] = kind
+    s.voxel_hp[z, y, x] = VOXEL_HP[kind]
+
+
+def erode(s, x: int, y: int, z: int, amount: int) -> None:
+    """Damage one voxel."""
+    if not DESTRUCTIBLE[s.material[z, y, x]]:
+        return
+    if s.voxel_hp[z, y, x] > amount:
+        s.voxel_hp[z, y, x] -= amount
+    else:
+        set_cell(s, x, y, z, DIRT if z == 0 else AIR)
+
+
+def wreck_kind(m: int, chassis: int, low, top) -> int:
+    """The material of a wreck, from a hash of mech, class and the six box bounds."""
+    h = mix((m + 1) & 0xFFFFFFFF)
+    h = mix(h ^ (chassis + 1))
+    for a, b in zip(low, top, strict=True):
+        h = mix(h ^ (a & 0xFFFFFFFF))
+        h = mix(h ^ (b & 0xFFFFFFFF))
+    return SOLID_DEBRIS if (h >> 8) / 2**24 < MECHS[chassis].wreck_solid else DEBRIS_FIELD
+
+
+def stamp_wrecks(s) -> None:
+    """Turn the mechs that just died into debris."""
+    for m in np.flatnonzero(s.dying):
+        s.dying[m] = 0
+        half = MECHS[s.chassis[m]].half
+        low, top = s.pos[m] - half, s.pos[m] + half
+        kind = wreck_kind(int(m), int(s.chassis[m]), [floor(v) for v in low], [ceil(v) - 1 for v in top])
+        xs, ys, zs = (span(low[i], top[i], int(s.size[i])) for i in range(3))
+        for z, y, x in ((z, y, x) for z in zs for y in ys for x in xs):
+            centre, cube = np.array([x, y, z], F) + F(0.5), np.full(3, 0.5, F)
+            stands = any(overlap(centre, cube, s.pos[j], MECHS[s.chassis[j]].half) for j in living(s))
+            if s.material[z, y, x] in (AIR, DIRT) and not stands:
+                set_cell(s, x, y, z, kind)

@@ -1,0 +1,95 @@
+"""A recorded policy does what the policy does, to the last bit, whatever it sees and after its weights have changed."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from echelon.config import ModelConfig
+from echelon.env.layout import FLAT_OBS_DIM, flat_offsets
+from echelon.rl.build import FlatPolicy, build_model
+from echelon.rl.traced_policy import Recordings, record_act
+
+ROWS, ACTIONS, COMMS = 24, 18, 40
+MODELS = {
+    "suite": ModelConfig(hidden_dim=16, lstm_hidden_dim=32),
+    "film": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, film=True),
+    "gumbel": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, target_head="gumbel"),
+    "without memory": ModelConfig(hidden_dim=16, lstm_hidden_dim=32, memory=False),
+    "classic": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=32),
+}
+
+
+def fresh(model: ModelConfig) -> FlatPolicy:
+    torch.manual_seed(3)
+    return build_model(model, FLAT_OBS_DIM + COMMS, ACTIONS, COMMS).eval().requires_grad_(False)
+
+
+def seen(share: float) -> torch.Tensor:
+    """Return observations ``[ROWS, D]`` in which this share of the entity slots is filled."""
+    obs = torch.randn(ROWS, FLAT_OBS_DIM + COMMS)
+    for name in ("contact_mask", "squad_mask"):
+        first, end = flat_offsets()[name]
+        obs[:, first:end] = (torch.rand(ROWS, end - first) >= share).float()
+    return obs
+
+
+@pytest.mark.parametrize("draws", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_recording_acts_as_its_policy_does(name, draws):
+    policy = fresh(MODELS[name])
+    act, direct, mine = record_act(policy, draws=draws), policy.initial_state(ROWS), policy.initial_state(ROWS)
+    torch.manual_seed(4)
+    with torch.inference_mode():
+        for turn, share in enumerate((0.3, 0.0, 1.0, 0.05, 0.6, 0.0)):
+            obs, done = seen(share), (torch.rand(ROWS) < 0.3).float()
+            noise = torch.randn(ROWS, policy.noise_dim) if draws else None
+            wanted, direct = policy.act(obs, direct, done, noise)
+            got, mine = act(obs, mine, done, noise)
+            assert torch.equal(got, wanted), f"decision {turn}, {share:.0%} of the slots filled"
+            assert torch.equal(mine.h, direct.h) and torch.equal(mine.c, direct.c)
+
+
+def test_a_recording_follows_weights_and_statistics_that_change_in_place():
+    policy, other = fresh(MODELS["suite"]), fresh(MODELS["suite"])
+    act, obs, state, done = (
+        record_act(policy, draws=False),
+        seen(0.3),
+        policy.initial_state(ROWS),
+        torch.ones(ROWS),
+    )
+    before = act(obs, state, done, None)[0].clone()
+    for parameter in other.parameters():
+        parameter.add_(0.1)
+    other.obs_normalizer.shift.fill_(0.2)
+    policy.load_state_dict(other.state_dict())
+    after = act(obs, state, done, None)[0]
+    assert not torch.allclose(before, after) and torch.equal(after, policy.act(obs, state, done)[0])
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_recording_is_made_once_serves_any_number_of_rows_and_keeps_nobody_alive(draws):
+    policy, recordings = fresh(MODELS["suite"]), Recordings()
+    act = recordings.act_of(policy, draws=draws)
+    assert recordings.act_of(policy, draws=draws) is act
+    for rows in (1, 3, ROWS):
+        obs, state, done = seen(0.3)[:rows], policy.initial_state(rows), torch.ones(rows)
+        noise = torch.randn(rows, policy.noise_dim) if draws else None
+        assert torch.equal(act(obs, state, done, noise)[0], policy.act(obs, state, done, noise)[0])
+    told = weakref.ref(policy)
+    del policy, act
+    gc.collect()
+    assert told() is None
+
+
+def test_what_may_branch_on_data_flies_as_it_is():
+    class Own(FlatPolicy):
+        pass
+
+    policy = Own(fresh(MODELS["suite"]).core, FLAT_OBS_DIM + COMMS)
+    assert record_act(policy, draws=False) == policy.act
+    elsewhere = fresh(MODELS["suite"]).to("meta")
+    assert record_act(elsewhere, draws=False) == elsewhere.act

@@ -1,0 +1,84 @@
+"""A dashboard without a terminal, on runs that nobody trained."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from echelon.runs import RunPaths, runs_home
+from echelon_cli.tui.app import Dashboard
+from echelon_cli.tui.theme import make_look
+from tests.tui.support.canned import alive, make_run
+
+LIMIT_S = 10.0
+POLL_S = 0.05
+
+
+@pytest.fixture
+def home() -> Path:
+    return runs_home()
+
+
+@pytest.fixture
+def living(home: Path) -> Iterator[RunPaths]:
+    """A run that goes on, as far as anybody can tell."""
+    with alive(make_run(home, "20260101-120000-quickstart-amber-jackal", updates=60)) as paths:
+        yield paths
+
+
+@pytest.fixture
+def ended(home: Path) -> RunPaths:
+    return make_run(home, "20260101-110000-quickstart-quiet-heron", updates=40, ended="completed", seed=3)
+
+
+class Watcher:
+    """Somebody in front of the dashboard: presses keys and reads the screen."""
+
+    def __init__(self, app: Dashboard, pilot: Pilot[None]) -> None:
+        self.app, self.pilot = app, pilot
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    @property
+    def text(self) -> str:
+        """What stands on the screen."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+    async def until(self, *words: str) -> str:
+        """Wait until the screen shows all the words, and return it."""
+        return await self.holds(lambda: all(word in self.text for word in words), f"no {words} on\n")
+
+    async def holds(self, what: Callable[[], object], message: str = "it never held on\n") -> str:
+        for _ in range(int(LIMIT_S / 0.02)):
+            if what():
+                return self.text
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"{message}{self.text}")
+
+
+@pytest.fixture
+def watch(home: Path) -> Callable[..., None]:
+    """Run a scene: a coroutine function that is given a ``Watcher``."""
+
+    def play(
+        scene: Callable[[Watcher], Coroutine[Any, Any, None]],
+        run: RunPaths | None = None,
+        size: tuple[int, int] = (160, 48),
+    ) -> None:
+        async def main() -> None:
+            app = Dashboard(home, run.root if run else None, look=make_look(), poll_s=POLL_S)
+            async with app.run_test(size=size) as pilot:
+                await pilot.pause()
+                await scene(Watcher(app, pilot))
+
+        asyncio.run(main())
+
+    return play

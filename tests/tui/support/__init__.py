@@ -1,0 +1,1 @@
+"""Helpers of the dashboard tests: canned runs, terminals and captures."""

@@ -1,0 +1,141 @@
+"""Pictures of every screen in every size and colour, on canned runs, for somebody to look at.
+
+``python -m tests.tui.support.captures FOLDER [SCENE | SIZE | LOOK ...]`` writes them as text and as SVG: all of them, or
+those of the named scenes, sizes (``80x24``) and looks. What must hold on all of them is a test (``test_captures``);
+this is for the eye.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from echelon.arena.store import league_path
+from echelon.runs import RunPaths
+from echelon.telemetry.heat_maps import KINDS
+from echelon_cli.tui.app import Dashboard
+from echelon_cli.tui.theme import Look, make_look
+from tests.replay.golden import SMALL
+from tests.tui.support.canned import alive, make_run
+from tests.tui.support.pictures import picture
+
+SIZES = ((60, 20), (80, 24), (160, 48), (200, 60))
+
+LOOKS: dict[str, Look] = {
+    "dark": make_look(),
+    "light": make_look(theme="light"),
+    "plain": make_look(colour=False),
+    "ascii": make_look("ascii", colour=False),
+}
+
+SCENES: dict[str, tuple[bool, tuple[str, ...]]] = {
+    "runs": (False, ()),
+    "filter": (False, ("slash", "h", "e", "r", "o", "n")),
+    "run-1": (True, ("1",)),
+    "run-2": (True, ("2",)),
+    "run-3": (True, ("3",)),
+    "run-4": (True, ("4",)),
+    "run-5": (True, ("5",)),
+    "zoom": (True, ("tab", "z")),
+    "find": (True, ("slash", "n", "o", "r", "m", "enter")),
+    "stop": (True, ("s",)),
+    "compare": (False, ("space", "space", "m")),
+    "configuration": (False, ("space", "space", "m", "3")),
+    "league-1": (False, ("a", "down")),
+    "league-2": (False, ("a", "down", "2")),
+    "league-3": (False, ("a", "down", "3")),
+    "league-4": (False, ("a", "down", "4")),
+    "matches": (True, ("w",)),
+    "no-matches": (False, ("down", "w")),
+    "new": (False, ("n",)),
+    "log": (True, ("l",)),
+    "help": (True, ("question_mark",)),
+}
+"""Whether a scene begins on one run, and the keys that lead to it."""
+
+
+BUSY = ("looking for", "reads the presets")
+"""What stands on a screen that has not got its data yet."""
+
+
+@contextmanager
+def canned_home(folder: Path) -> Iterator[RunPaths]:
+    """Write four runs in four states, heat maps and a league below a folder; return the run that lives."""
+    from tests.tui.test_league import play
+
+    rng = np.random.default_rng(1)
+    make_run(folder, "20260101-090000-quickstart-idle-otter", updates=30, ended="failed", seed=2)
+    make_run(folder, "20260101-100000-quickstart-brave-heron", updates=90, ended="stopped", seed=3)
+    other = make_run(folder, "20260101-110000-quickstart-quiet-heron", updates=200, ended="completed", seed=4)
+    told = other.metrics.read_text(encoding="utf-8")
+    other.metrics.write_text(told.replace('"skill":"legacy"', '"skill":"medium"'), encoding="utf-8")
+    play(league_path(folder), 4)
+    with ExitStack() as stack:
+        living = make_run(folder, "20260101-120000-quickstart-amber-jackal", updates=200, alerts=1)
+        living.heat.mkdir()
+        maps = {kind: rng.gamma(0.5, 1.0, (16, 16)).astype(np.float32) for kind in KINDS}
+        living.replays.mkdir(exist_ok=True)
+        for name in ("u000100-s1-blue", "u000200-s1-blue"):
+            shutil.copy(SMALL, living.replays / f"{name}.ecr")
+        np.savez_compressed(living.heat / "u000200.npz", **maps)
+        yield stack.enter_context(alive(living))
+
+
+async def capture(home: Path, run: RunPaths, name: str, size: tuple[int, int], look: Look) -> tuple[str, str]:
+    """Return a scene as text and as SVG, once it stands still."""
+    on_run, keys = SCENES[name]
+    app = Dashboard(home, run.root if on_run else None, look=look, poll_s=0.05)
+    async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        for key in keys:
+            await pilot.press(key)
+            await settle(app, pilot)
+        return seen(app), picture(app, name)
+
+
+def seen(app: Dashboard) -> str:
+    """Return what stands on the screen, whichever it is."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+
+async def settle(app: Dashboard, pilot, still: int = 6) -> None:
+    """Wait until the screen has stayed as it is for a few looks."""
+    before, same = "", 0
+    for _ in range(400):
+        await pilot.pause(0.05)
+        text = seen(app)
+        same = same + 1 if text == before else 0
+        before = text
+        if same >= still and not any(words in text for words in BUSY):
+            return
+
+
+def main(folder: Path, wanted: Sequence[str] = ()) -> None:
+    """Write every picture below a folder, or those that are wanted."""
+    names, sizes = list(SCENES), {f"{width}x{height}": (width, height) for width, height in SIZES}
+    if unknown := set(wanted) - {*names, *sizes, *LOOKS}:
+        raise SystemExit(f"no scene, size or look is called {', '.join(sorted(unknown))}")
+
+    def chosen(known: Iterable[str]) -> list[str]:
+        return [name for name in known if name in wanted] or list(known)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as home, canned_home(Path(home)) as run:
+        for look, size, name in product(chosen(LOOKS), chosen(sizes), chosen(names)):
+            text, svg = asyncio.run(capture(Path(home), run, name, sizes[size], LOOKS[look]))
+            stem = f"{name}-{size}-{look}"
+            (folder / f"{stem}.txt").write_text(text + "\n", encoding="utf-8")
+            (folder / f"{stem}.svg").write_text(svg, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,50 @@
+"""What must hold on every screen of the smallest terminal, as on the pictures of ``captures`` that were looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from echelon_cli.tui import screens
+from echelon_cli.tui.layout import LEAST
+from echelon_cli.tui.panels import PAGES
+from echelon_cli.tui.theme import make_look
+from tests.tui.support.captures import SCENES, canned_home, capture
+
+CORNERS = (("╭", "╮"), ("╰", "╯"))
+
+
+def taken(home, name: str) -> list[str]:
+    with canned_home(home) as run:
+        text, _ = asyncio.run(capture(home, run, name, LEAST, make_look(colour=False)))
+    return text.splitlines()
+
+
+@pytest.mark.parametrize("name", ["runs", "run-3", "run-4", "find", "compare", "league-1", "league-2", "new", "help"])
+def test_nothing_is_cut_or_covered_on_the_smallest_terminal(home, name):
+    lines = taken(home, name)
+    assert len(lines) <= LEAST[1] and all(cell_len(line) <= LEAST[0] for line in lines)
+    for left, right in CORNERS:
+        assert all(line.count(left) == line.count(right) for line in lines), "a frame is covered"
+    titles = [line for line in lines if "╭" in line]
+    assert not any("…" in line for line in titles), "a title is cut"
+    assert "? help" in lines[-1] and "q quit" in lines[-1]
+    if name.startswith("run-"):
+        assert all(page in "\n".join(lines) for page in PAGES)
+
+
+def test_every_screen_has_its_picture_taken():
+    there = {path.stem for folder in screens.__path__ for path in Path(folder).glob("*.py")}
+    named = {"run" if name.startswith("run-") else name.partition("-")[0] for name in SCENES}
+    same = {
+        "configuration": "compare",
+        "filter": "runs",
+        "zoom": "run",
+        "find": "run",
+        "stop": "confirm",
+        "no": "matches",
+    }
+    assert {same.get(name, name) for name in named} == there - {"__init__", "base", "charted"}

@@ -1,0 +1,173 @@
+"""Charts by their characters: what is where, what holds still, what is left out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from echelon.telemetry.events import EventEval
+from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.tui.charts.chart import Chart, Held, Series, draw_chart
+from echelon_cli.tui.charts.curves import Curves, History
+from echelon_cli.tui.charts.viewport import Sight
+from echelon_cli.tui.panels import PANELS
+from echelon_cli.tui.theme import make_look
+from tests.tui.support.canned import eval_event, update_event
+
+LOOK = make_look()
+SIZE = (36, 12)
+
+
+def curves_of(updates: int, seed: int = 1) -> Curves:
+    history, rng = History(), random.Random(seed)
+    for number in range(1, updates + 1):
+        history.add(update_event(number, rng))
+    return history.curves()
+
+
+def rows(chart: Chart, curves: Curves, snapshot: RunSnapshot | None = None, held: Held | None = None, **options):
+    grid = draw_chart(chart, curves, snapshot or RunSnapshot(), SIZE, LOOK, held or Held(), **options)
+    return grid, grid.text().splitlines()
+
+
+def roles(grid) -> set[str]:
+    return {role for line in grid.roles for role in line}
+
+
+RISING = Chart(series=(Series(metric="explained_variance", label="explained"),))
+
+
+def test_a_chart_names_its_newest_value_its_range_and_its_length():
+    _, lines = rows(RISING, curves_of(200))
+    assert lines[0].startswith("explained 0.9")
+    assert lines[1].split()[0] == "1" and lines[-2].split()[0] == "0"
+    assert lines[-1].split() == ["0", "4M", "steps"]
+
+
+def test_the_legend_tells_what_the_head_of_the_run_tells_and_names_what_does_not_fit():
+    wins = PANELS["wins"].make.keywords["chart"]
+    update = update_event(60, random.Random(1))
+    snapshot = RunSnapshot(update=replace(update, win_rate=0.375))
+    _, lines = rows(wins, curves_of(60), snapshot)
+    assert lines[0] == "training 38%"
+    losses = PANELS["losses"].make.keywords["chart"]
+    grid = draw_chart(losses, curves_of(60), RunSnapshot(), (22, 8), LOOK, Held())
+    head = grid.text().splitlines()[0]
+    assert head.startswith("value 0.") and head.endswith("  policy") and grid.roles[0][len(head) - 1] == "series2"
+
+
+def test_intervals_of_many_evaluations_make_no_fence():
+    wins = PANELS["wins"].make.keywords["chart"]
+
+    def bars(evaluations: int) -> int:
+        step = 200 // evaluations
+        told = tuple(eval_event(step * n, 0.5) for n in range(1, evaluations + 1))
+        _, lines = rows(wins, curves_of(200), RunSnapshot(evals=told))
+        return len({x for line in lines for x, char in enumerate(line) if char == LOOK.symbols.vertical})
+
+    assert bars(4) >= 3 and bars(20) <= 1
+
+
+def test_a_rising_curve_ends_higher_than_it_begins():
+    grid, _ = rows(RISING, curves_of(200))
+    curve = [(x, y) for y in range(1, 11) for x in range(7, 36) if grid.roles[y][x] == "series1"]
+    assert min(curve)[1] > 6 and max(curve)[1] <= 2
+
+
+def test_nothing_yet_is_said_in_words():
+    _, lines = rows(RISING, Curves())
+    assert any("no update yet" in line for line in lines)
+
+
+@pytest.mark.parametrize(("along", "end"), [("time", "5m00s"), ("episodes", "5000 episodes"), ("steps", "4M steps")])
+def test_the_axis_counts_what_is_asked_for(along, end):
+    _, lines = rows(RISING, curves_of(180), sight=Sight(along=along))
+    assert lines[-1].endswith(end)
+
+
+def test_one_more_update_changes_few_cells():
+    history, rng, held = History(), random.Random(1), Held()
+    changed = []
+    before = None
+    for number in range(1, 200):
+        history.add(update_event(number, rng))
+        grid = draw_chart(RISING, history.curves(), RunSnapshot(), SIZE, LOOK, held)
+        if before is not None:
+            changed.append(sum(region.width for region in grid.changes(before)))
+        before = grid
+    assert sorted(changed)[len(changed) // 2] < 12, "half of all updates change a dozen cells at most"
+
+
+def test_a_reference_line_is_drawn_dotted_and_named():
+    chart = Chart(
+        series=(Series(metric="grad_norm", label="mean"),), reference=lambda snapshot: 0.5, reference_label="clip"
+    )
+    grid, lines = rows(chart, curves_of(100))
+    assert "clip 0.5" in lines[0]
+    assert sum(line.count("rule") for line in grid.roles) > 8
+
+
+def test_a_reference_far_away_is_named_and_not_drawn():
+    chart = Chart(
+        series=(Series(metric="grad_norm", label="mean"),), reference=lambda snapshot: 1e6, reference_label="clip"
+    )
+    grid, lines = rows(chart, curves_of(100))
+    assert "clip 1M" in lines[0]
+    assert "rule" not in {role for line in grid.roles[1:] for role in line}
+
+
+def test_two_scales_have_their_labels_on_two_sides_in_their_colours():
+    chart = Chart(
+        series=(
+            Series(metric="entropy", label="entropy"),
+            Series(metric="lr", label="step size", role="series2", right=True),
+        )
+    )
+    grid, lines = rows(chart, curves_of(100))
+    assert lines[1].split()[0] == "15.75" or lines[1].split()[0] == "16"
+    assert grid.roles[1][31] == "series2" and grid.roles[1][5] == "series1"
+
+
+def test_evaluations_are_marked_at_their_place_with_their_interval():
+    chart = PANELS["wins"].make.keywords["chart"]
+    snapshot = RunSnapshot(evals=(eval_event(0, 0.05), eval_event(100, 0.5)))
+    grid, lines = rows(chart, curves_of(100), snapshot)
+    marks = [(x, y) for y, line in enumerate(lines) for x, char in enumerate(line) if char == LOOK.symbols.mark]
+    assert len(marks) == 2
+    (first, low), (last, middle) = sorted(marks)
+    assert first == 7 and last > 25
+    assert low >= 10 and middle in (5, 6)
+    assert "eval 50%" in lines[0]
+
+
+def test_an_evaluation_before_the_first_update_is_shown():
+    chart = PANELS["wins"].make.keywords["chart"]
+    untrained = EventEval(update=0, global_step=0, opponent="x", episodes=80, win_rate=0.0)
+    _, lines = rows(chart, Curves(), RunSnapshot(evals=(untrained,)))
+    assert any(LOOK.symbols.mark in line for line in lines)
+
+
+def test_without_colour_the_second_curve_is_dashed():
+    chart = Chart(
+        series=(
+            Series(metric="grad_norm", label="mean", raw=False),
+            Series(metric="grad_norm_max", label="max", role="series2", dash=3, raw=False),
+        )
+    )
+    curves = curves_of(200)
+
+    def cells(look) -> int:
+        grid = draw_chart(chart, curves, RunSnapshot(), (120, 20), look, Held())
+        return sum(role == "series2" for line in grid.roles[1:] for role in line)
+
+    assert cells(make_look(colour=False)) < 0.8 * cells(LOOK)
+
+
+@pytest.mark.parametrize("detail", ["braille", "block", "ascii"])
+@pytest.mark.parametrize("size", [(200, 60), (24, 6), (12, 4), (3, 2), (1, 1), (0, 0)], ids=str)
+def test_a_chart_fits_any_size(detail, size):
+    grid = draw_chart(RISING, curves_of(50), RunSnapshot(), size, make_look(detail), Held())
+    assert (grid.width, grid.height) == size
+    assert detail != "ascii" or grid.text().isascii()

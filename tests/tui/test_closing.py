@@ -1,0 +1,17 @@
+"""A screen that is taken down: messages still come while its widgets go one by one."""
+
+from __future__ import annotations
+
+from echelon_cli.tui.feed.messages import RunSeen
+from echelon_cli.tui.panels.header import Header
+
+
+def test_a_screen_that_loses_its_widgets_is_told_nothing_more(watch, living):
+    async def scene(user):
+        await user.until("running", "amber-jackal")
+        assert user.app.front is user.app.screen
+        await user.app.screen.query_one(Header).remove()
+        assert user.app.front is None
+        user.app.on_run_seen(RunSeen(user.app.run_view))
+
+    watch(scene, run=living)

@@ -1,0 +1,116 @@
+"""Runs over each other: marks in the list, charts of all of them, differences of their configurations."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.telemetry.events import EventStart
+from echelon_cli.tui.feed.messages import RunView
+from echelon_cli.tui.layout import WIDE
+from echelon_cli.tui.panels.comparison import FIGURES, differences, differing, draw_difference, draw_head, figures
+from echelon_cli.tui.screens.compare import CONFIG, TITLES, CompareScreen
+from echelon_cli.tui.screens.runs import RunsScreen
+from echelon_cli.tui.theme import RUN_ROLES, make_look
+from tests.tui.support.canned import make_run
+from tests.tui.test_panels import canned_view
+
+LOOK = make_look()
+
+
+def test_marked_runs_are_drawn_over_each_other_and_followed(watch, home, living, ended):
+    async def scene(w):
+        await w.until("heron", "jackal")
+        await w.press("m")
+        await w.until("space marks runs")
+        await w.press("home", "space", "space", "m")
+        assert isinstance(w.app.screen, CompareScreen)
+        text = await w.until("win rate", "no difference", "completed", "running")
+        lines = text.splitlines()
+        assert {line.split()[1].split("-")[-1] for line in lines[1:3]} == {"jackal", "heron"}
+        assert any("1 0." in line and "2 0." in line for line in lines), "each legend has both runs"
+        await w.press("plus")
+        await w.holds(lambda: w.app.screen.sight.window is not None)
+        await w.press("escape")
+        assert isinstance(w.app.screen, RunsScreen)
+        await w.press("space")
+        await w.press("m")
+        await w.until("space marks runs")
+
+    watch(scene)
+
+
+def test_no_more_runs_are_marked_than_can_be_told_apart(watch, home):
+    for number in range(len(RUN_ROLES) + 1):
+        make_run(home, f"20260101-12000{number}-quickstart-iron-fox{number}", updates=2, ended="stopped")
+
+    async def scene(w):
+        await w.until("fox6")
+        await w.press("home", *["space"] * (len(RUN_ROLES) + 1))
+        await w.until("as many as can be told apart")
+
+    watch(scene)
+
+
+@pytest.mark.parametrize("size", [(160, 48), (80, 24), (60, 20)], ids=str)
+def test_every_panel_of_a_comparison_is_seen_whole_or_on_a_page(watch, living, ended, size):
+    async def scene(w):
+        await w.until("jackal")
+        await w.press("home", "space", "space", "m")
+        screen = w.app.screen
+        seen = set()
+        for page in "123":
+            await w.press(page)
+            for name, panel in screen.panels.items():
+                if panel.display:
+                    seen.add(name)
+                    assert screen.region.contains_region(panel.region), name
+        # settings that are all the same take no room beside charts
+        assert seen == set(screen.panels) - ({CONFIG} if size[0] >= WIDE[0] else set())
+
+    watch(scene, size=size)
+
+
+def test_the_head_leaves_figures_out_whole():
+    view = canned_view()
+    for width in (60, 80, 160):
+        grid = draw_head([view], width, 2, LOOK)
+        head, row = grid.text().splitlines()
+        kept = [name for name, _ in FIGURES if name in head.split()]
+        assert kept == [name for name, _ in FIGURES][: len(kept)]
+        for name in kept:
+            end = f"{head} ".index(f" {name} ") + 1 + len(name)
+            assert row[:end].endswith(figures(view)[name]), f"{name} stands under its name"
+    assert all(text == "-" for name, text in figures(RunView(id="x")).items() if name != "steps")
+
+
+def test_state_wins_and_speed_are_told_on_the_smallest_screen_next_to_the_name():
+    for width in (60, 200):
+        head, row = draw_head([canned_view()], width, 2, LOOK).text().splitlines()
+        assert {"state", "wins", "eval", "steps/s"} <= set(head.split())
+        assert head.index("state") <= len("    20260101-120000-quickstart-amber-jackal  "), (
+            "no gulf for the eye to cross"
+        )
+    assert "entropy" in TITLES.values() and "gradient norm: mean" in TITLES.values()
+
+
+def test_settings_are_the_same_only_once_all_are_known():
+    one, other = (EventStart(device="cpu", config={"seed": seed}) for seed in (1, 2))
+    assert differences([one, one]) == {} and differences([one, other]) == {"seed": [1, 2]}
+    assert differences([one, None]) is None and differences([]) is None
+    text = draw_difference([one, other], 150, 6, LOOK).text().splitlines()
+    assert max(map(len, text)) < 30, "values stand beside their names"
+
+
+def test_only_values_that_differ_are_listed():
+    a, b = {"x": 1, "ppo.lr": 1e-3, "new": 4}, {"x": 1, "ppo.lr": 5e-4}
+    assert differing([a, b]) == {"new": [4, None], "ppo.lr": [1e-3, 5e-4]}
+    starts = [
+        EventStart(device="cpu", config={"x": 1, "ppo": {"lr": 1e-3}}),
+        EventStart(device="cpu", config={"x": 1, "ppo": {"lr": 5e-4}}),
+    ]
+    text = draw_difference(starts, 50, 6, LOOK).text()
+    assert "ppo.lr" in text and "0.001" in text and "0.0005" in text and "x" not in text.split()
+    assert "no difference" in draw_difference(starts[:1] * 2, 50, 6, LOOK).text()
+    assert "once every run has begun" in draw_difference([starts[0], None], 50, 6, LOOK).text()
+    many = [EventStart(device="cpu", config={f"k{i}": side for i in range(20)}) for side in (1, 2)]
+    assert "and 16 more" in draw_difference(many, 50, 6, LOOK).text()

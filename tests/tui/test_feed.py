@@ -1,0 +1,255 @@
+"""The feed reads what is there, survives what should not be, and says only what is new."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+
+import pytest
+
+from echelon.jobs.spec import JobSpec, write_spec
+from echelon.runs import atomic_write
+from echelon.telemetry.events import EventEnd, EventResume, EventStart, EventUpdate
+from echelon.telemetry.latest import glance
+from echelon.telemetry.log import EventLog
+from echelon_cli.listing import run_row
+from echelon_cli.tui.feed import follower as followers
+from echelon_cli.tui.feed import thread as feeds
+from echelon_cli.tui.feed.follower import RunFollower
+from echelon_cli.tui.feed.logs import LINE_CHARS, LogFollower
+from echelon_cli.tui.feed.messages import FeedFailed, LogSeen, RunSeen, RunsSeen
+from echelon_cli.tui.feed.thread import Catalogue, Feed
+from tests.tui.support.canned import alive, make_run, start_event, update_event
+
+
+def append(paths, *events):
+    with EventLog(paths.metrics) as log:
+        for event in events:
+            log.append(event)
+
+
+def update(number: int) -> EventUpdate:
+    return update_event(number, random.Random(number))
+
+
+def test_a_growing_run_is_followed(living):
+    follower = RunFollower(living.root)
+    assert follower.poll() and follower.view().snapshot.update.update == 60
+    assert not follower.poll(), "nothing new, nothing said"
+    append(living, update(61))
+    assert follower.poll()
+    view = follower.view()
+    assert view.snapshot.update.update == 61 and view.curves.updates[-1] == 61 and view.state == "running"
+
+
+def test_torn_and_damaged_lines_are_passed_over(living):
+    follower = RunFollower(living.root)
+    follower.poll()
+    whole = living.metrics.stat().st_size
+    with open(living.metrics, "ab") as file:
+        file.write(b'\x00\xff garbage\n{"kind":"update"}\n[1]\n{"kind":"upd')
+    assert follower.poll() and follower.view().snapshot.skipped == 3
+    append(living, update(61))
+    follower.poll()
+    assert follower.view().snapshot.update.update == 61
+    os.truncate(living.metrics, whole // 2)
+    assert follower.poll(), "a file that was cut is read anew"
+    view = follower.view()
+    assert 0 < view.snapshot.update.update < 60 and view.curves.updates[-1] == view.snapshot.update.update
+
+
+def test_a_resume_takes_its_updates_back_from_the_curves(living):
+    follower = RunFollower(living.root)
+    follower.poll()
+    append(living, EventResume(update=50, global_step=900_000), start_event(), update(51))
+    follower.poll()
+    curves = follower.view().curves
+    assert list(curves.updates) == list(range(1, 52))
+
+
+def test_a_vanished_folder_is_a_sentence_and_its_return_is_noticed(living, home):
+    follower = RunFollower(living.root)
+    follower.poll()
+    kept = home / "elsewhere"
+    living.root.rename(kept)
+    assert follower.poll()
+    assert "no readable spec.json" in follower.view().problem
+    assert follower.view().snapshot.update.update == 60, "what was seen stays"
+    kept.rename(living.root)
+    follower.poll()
+    assert follower.view().problem == ""
+
+
+def test_a_long_history_is_shown_while_it_is_read(living, monkeypatch):
+    append(living, *(update(n) for n in range(61, 1000)))
+    monkeypatch.setattr(followers, "READ_BYTES", 1 << 20)
+    follower = RunFollower(living.root)
+    follower.poll()
+    first = follower.view()
+    assert first.behind and 0 < first.snapshot.update.update < 999
+    while follower.behind:
+        follower.poll()
+    assert follower.view().snapshot.update.update == 999
+
+
+def test_a_long_history_is_previewed_over_its_whole_range_before_it_is_read(home, monkeypatch):
+    paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=300)
+    monkeypatch.setattr(followers, "PREVIEW_FROM", 1000)
+    monkeypatch.setattr(followers, "READ_BYTES", 1 << 14)
+    monkeypatch.setattr("echelon.telemetry.log.CHUNK_BYTES", 1 << 14)
+    follower = RunFollower(paths.root)
+    assert follower.poll() and follower.behind
+    early = follower.view()
+    assert early.snapshot.update is not None and early.snapshot.update.update == 300
+    assert early.curves.updates[0] < 10 and early.curves.updates[-1] == 300
+    while follower.behind:
+        follower.poll()
+    exact = follower.view()
+    assert exact.snapshot.episodes.count == 300 * 26 and len(exact.snapshot.evals) == 7
+    assert exact.curves.updates == tuple(range(1, 301))
+
+
+def test_a_run_at_rest_is_not_read_again(home, ended, monkeypatch):
+    catalogue = Catalogue(home)
+    first = catalogue.poll()
+    monkeypatch.setattr(feeds, "run_row", lambda *_: pytest.fail("it was read again"))
+    assert catalogue.poll() == first
+
+
+def test_a_row_tells_what_the_newest_records_say(home, ended):
+    (row,) = Catalogue(home).poll()
+    assert (row.state, row.update, row.opponent, row.device) == ("completed", 40, "heuristic:legacy", "cpu")
+    assert row.steps == pytest.approx(720_000, abs=1000) and 0 < row.progress < 1
+    assert row.eval_rate == 0.02
+    assert row.to_dict()["folder"] == str(ended.root)
+
+
+def test_progress_is_that_of_what_a_resume_asked_for(home, ended):
+    before = run_row(ended)
+    config = {"preset": "quickstart", "total_steps": 80_000_000, "max_minutes": 0}
+    write_spec(ended, JobSpec(kind="train", config=config))
+    assert run_row(ended).progress == pytest.approx(before.steps / 80_000_000)
+
+
+def test_a_damaged_run_is_a_row_that_says_so(home, living):
+    atomic_write(living.spec, "{")
+    (row,) = Catalogue(home).poll()
+    assert row.state == "failed" and "no readable spec.json" in row.reason
+
+
+def test_a_glance_sees_through_a_resume(living):
+    append(living, EventEnd(reason="stopped", update=60, global_step=1))
+    assert glance(living.metrics).end.reason == "stopped"
+    append(living, EventResume(update=50, global_step=1))
+    seen = glance(living.metrics)
+    assert seen.update.update == 50 and seen.end is None and isinstance(seen.start, EventStart)
+    append(living, update(51))
+    assert glance(living.metrics).update.update == 51
+
+
+def test_a_glance_costs_the_same_for_a_long_run(living):
+    append(living, *(update(n) for n in range(61, 3000)))
+    with open(living.metrics, "ab") as file:
+        file.write(b'{"kind":"update","torn')
+    seen = glance(living.metrics, limit_bytes=1 << 18)
+    assert seen.update.update == 2999 and seen.evaluation is None
+    assert seen.start.total_steps == 8_000_000, "the first record is found whatever the length"
+    assert glance(living.root / "nothing").update is None
+
+
+def test_a_feed_says_only_what_changed(home, living, ended):
+    said = []
+    feed = Feed(said.append, home)
+    feed.watch(living.root)
+    feed.look()
+    assert [type(m) for m in said] == [RunSeen, RunsSeen]
+    feed.look()
+    feed.look()
+    assert len(said) == 2
+    append(living, update(61))
+    feed.look()
+    assert [type(m) for m in said[2:]] == [RunSeen, RunsSeen]
+    assert {row.state for row in said[-1].view.rows} == {"running", "completed"}
+
+
+def test_a_burst_coalesces_to_the_newest(home, living):
+    said = []
+    feed = Feed(said.append, home)
+    feed.watch(living.root)
+    feed.look()
+    run, runs = said
+    assert run.can_replace(run) and runs.can_replace(runs) and not run.can_replace(runs)
+
+
+def test_a_feed_survives_whatever_goes_wrong(home, living, monkeypatch):
+    said = []
+    monkeypatch.setattr(Catalogue, "poll", lambda self: 1 / 0)
+    feed = Feed(said.append, home, poll_s=0.01)
+    feed.start()
+    deadline = time.monotonic() + 5
+    while len(said) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    feed.end()
+    feed.join(5)
+    assert not feed.is_alive() and all(isinstance(m, FeedFailed) for m in said) and len(said) >= 2
+
+
+def test_the_runs_folder_may_vanish(home, living):
+    said = []
+    feed = Feed(said.append, home)
+    feed.watch(living.root)
+    feed.look()
+    shutil.rmtree(home)
+    feed.look()
+    assert said[-1].view.rows == ()
+
+
+def test_logs_lose_what_could_move_a_cursor(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(
+        b"\x1b[31mred\x1b[0m\x1b]0;title\x07\tx\nprogress 1\rprogress 2\r\n" + b"y" * 9000 + b"\n\xff\x07\n"
+    )
+    follower = LogFollower(path)
+    assert follower.poll()
+    red, progress, long, broken = follower.lines
+    assert red == "red x" and progress == "progress 2" and len(long) == LINE_CHARS
+    assert "\x07" not in broken and not follower.poll()
+
+
+def test_a_log_keeps_its_newest_lines_and_their_numbers(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("".join(f"{n}\n" for n in range(30)) + "not ended")
+    follower = LogFollower(path, keep=10)
+    follower.poll()
+    assert list(follower.lines) == [str(n) for n in range(20, 30)] and follower.first == 20
+    with open(path, "a") as log:
+        log.write(" yet\n")
+    follower.poll()
+    assert follower.lines[-1] == "not ended yet" and follower.first == 21
+    path.rename(tmp_path / "log.1")
+    path.write_text("a new session\n")
+    assert follower.poll() and list(follower.lines) == ["a new session"]
+
+
+def test_a_log_is_posted_once_and_then_when_it_grows(home, living):
+    said = []
+    feed = Feed(said.append, home)
+    feed.watch(None, runs=False, log=living.log_trainer)
+    feed.look()
+    feed.look()
+    assert [type(m) for m in said] == [LogSeen]
+    with open(living.log_trainer, "a") as log:
+        log.write("more\n")
+    feed.look()
+    assert said[-1].view.lines[-1] == "more"
+
+
+def test_hostile_names_are_followed_too(hostile_home):
+    with alive(make_run(hostile_home, "a b'\"c\n机甲", updates=3)) as paths:
+        (row,) = Catalogue(hostile_home).poll()
+        assert row.root == paths.root and row.update == 3
+        follower = RunFollower(paths.root)
+        follower.poll()
+        assert follower.view().snapshot.update.update == 3

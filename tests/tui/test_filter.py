@@ -1,0 +1,109 @@
+"""The line above the list of runs: what is typed into it narrows the list, and what it means is in the help."""
+
+from __future__ import annotations
+
+from echelon_cli.query import FIELDS
+from echelon_cli.tui.screens.base import COMMON
+from echelon_cli.tui.screens.help import help_lines
+from echelon_cli.tui.screens.run import RunScreen
+from echelon_cli.tui.screens.runs import CHART_ROWS, PLACEHOLDER, preview_of
+from echelon_cli.tui.theme import make_look
+from tests.tui.support.canned import make_run
+
+
+def test_a_query_narrows_the_list_and_says_what_it_does_not_understand(watch, living, ended):
+    async def scene(user):
+        await user.until("amber-jackal", "quiet-heron")
+        await user.press("slash", *"wins>")
+        text = await user.until("wins wants a share, such as wins>50%", "2 of 2")
+        assert "amber-jackal" in text and "quiet-heron" in text
+        await user.press(*"0% -state:running")
+        text = await user.until("1 of 2")
+        assert "quiet-heron" in text and "amber-jackal" not in text and "wants" not in text
+        await user.press("enter", "escape")
+        await user.until("amber-jackal", "quiet-heron", "2 runs")
+
+    watch(scene, size=(80, 24))
+
+
+def test_the_query_holds_for_runs_that_appear_later(watch, home, living):
+    async def scene(user):
+        await user.until("amber-jackal")
+        await user.press("slash", *"steps>1k preset:quick")
+        await user.until("1 of 1")
+        make_run(home, "20260101-130000-quickstart-swift-lynx", updates=30, ended="completed", seed=5)
+        await user.until("2 of 2", "swift-lynx")
+        make_run(home, "20260101-140000-quickstart-idle-otter", updates=0, ended="failed", seed=5)
+        await user.until("2 of 3")
+
+    watch(scene)
+
+
+def test_a_problem_is_one_line_on_the_smallest_screen(watch, living):
+    async def scene(user):
+        await user.until("amber-jackal")
+        await user.press("slash", *"stage:running")
+        await user.until("'stage' is no field")
+        assert all(len(line) <= 60 for line in user.text.splitlines())
+        assert "running" in user.text.splitlines()[4], "the list stays as it was"
+
+    watch(scene, size=(60, 20))
+
+
+def test_the_line_says_what_is_typed_into_it(watch, living):
+    async def scene(user):
+        await user.until("amber-jackal")
+        await user.press("slash", *"amber")
+        await user.until("\n filter amber")
+        await user.press("enter")
+        await user.until("\n filter amber")
+        await user.press("escape", "enter")
+        await user.until("win rate")
+        await user.press("slash", *"loss")
+        await user.until("\n find loss")
+        await user.press("enter", "escape", "l")
+        await user.until("following")
+        await user.press("slash", *"start")
+        await user.until("\n search start")
+
+    watch(scene, size=(60, 20))
+
+
+def test_charts_of_the_chosen_run_take_the_room_that_runs_leave():
+    assert preview_of(60, 20, 4) == (11, 2, 2) and preview_of(80, 24, 1) == (18, 4, 2)
+    assert preview_of(80, 24, 12) == (0, 0, 0), "the list comes first"
+    assert preview_of(160, 48, 4) == (30, 4, 2) and preview_of(160, 48, 200) == (19, 4, 4)
+    assert preview_of(160, 48, 0) == (0, 0, 0), "without a run there is nothing to draw"
+    for size in ((60, 20), (80, 24), (110, 34), (160, 48), (200, 60)):
+        for runs in range(1, 60):
+            rows, charts, beside = preview_of(*size, runs)
+            assert rows <= size[1] - 6 and (not charts or rows // (charts // beside) >= CHART_ROWS)
+
+
+def test_runs_that_appear_push_the_charts_of_a_small_screen_away(watch, home, living):
+    async def scene(user):
+        await user.until("amber-jackal", "win rate", "training", "steps")
+        for number in range(10):
+            make_run(home, f"20260101-13000{number}-quickstart-idle-fox{number}", updates=2, ended="stopped")
+        await user.until("11 runs", "fox9", "amber-jackal")
+        await user.holds(lambda: "win rate" not in user.text)
+
+    watch(scene, size=(80, 24))
+
+
+def test_the_help_of_a_wide_screen_has_words_beside_the_keys():
+    keys = (*RunScreen.KEYS, *COMMON)
+    wide = ["".join(text for text, _ in line) for line in help_lines(keys, make_look(), 160)]
+    narrow = ["".join(text for text, _ in line) for line in help_lines(keys, make_look(), 80)]
+    assert "Keys" in wide[0] and "States" in wide[0] and len(wide) <= 48 < len(narrow)
+    assert all(len(line) <= 160 for line in wide)
+    assert sum(" 1 to 5 " in line for line in wide) == 1
+    words = {word for line in narrow for word in line.split()}
+    assert words <= {word for line in wide for word in line.split()}
+
+
+def test_the_help_names_every_field_and_fits_the_smallest_screen():
+    lines = ["".join(text for text, _ in line) for line in help_lines((), make_look(), 60)]
+    text = " ".join(" ".join(lines).split())
+    assert all(name in text for name in FIELDS) and "Filter of runs" in text
+    assert all(len(line) <= 60 for line in lines) and len(PLACEHOLDER) < 60

@@ -1,0 +1,216 @@
+"""The league on screen: read without changing it, drawn with its doubt at any size, walked through and followed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from echelon.arena import database
+from echelon.arena.league import LeagueEntry
+from echelon.arena.matchmaking import Fixture
+from echelon.arena.store import Played, Store, StoreError, league_path
+from echelon.jobs.process import PYTHON_MODULE
+from echelon_cli.tui.feed.league import LeagueFollower, read_league
+from echelon_cli.tui.panels.ratings import (
+    COLUMNS,
+    draw_entry,
+    draw_pairs,
+    draw_played,
+    draw_standings,
+    first_shown,
+    matches_of,
+)
+from echelon_cli.tui.theme import make_look
+
+LOOK = make_look()
+JOB = "20260101-100000-arena-odd-moth"
+NAMES = ("heuristic:medium", "anna", "boris", "a-name-longer-than-its-column-will-ever-be")
+STYLE = {"mechs": 5.0, "matches": 1.0, "damage.laser": 300.0, "damage.gauss": 100.0, "kills": 2.0, "lost.laser": 3.0}
+SIZES = [(160, 48), (80, 24), (60, 20)]
+
+
+def play(path: Path, rounds: int, first: int = 1) -> None:
+    """Play rounds in which the one named first wins, and about every tenth match is drawn."""
+    rng = random.Random(first)
+    pairs = [(a, b) for a in NAMES for b in NAMES if a != b]
+    with Store(path) as store:
+        if not store.league().entries:
+            with store.editing() as league:
+                for name in NAMES:
+                    kind, label = ("heuristic", "medium") if name.startswith("heuristic") else ("candidate", name)
+                    league.entries[name] = LeagueEntry(name, "", kind, meta={"label": label})
+        for number in range(first, first + rounds):
+            period = store.open_period(JOB, number, fixtures(pairs, number))
+            for fixture in store.unplayed(period):
+                stronger = min(fixture.blue, fixture.red, key=NAMES.index)
+                winner = "draw" if rng.random() < 0.1 else "blue" if stronger == fixture.blue else "red"
+                how = Played(winner=winner, reason="zone_control", seconds=31.0, styles=(STYLE, STYLE))
+                store.record(period, fixture.number, how)
+            store.close_period(period)
+
+
+def fixtures(pairs: list[tuple[str, str]], number: int) -> list[Fixture]:
+    return [Fixture(n, blue, red, seed=100 * number + n) for n, (blue, red) in enumerate(pairs)]
+
+
+@pytest.fixture
+def league(home) -> Path:
+    path = league_path(home)
+    play(path, 3)
+    return path
+
+
+def test_the_league_is_read_whole_and_left_as_it_was(league):
+    before = league.read_bytes()
+    view = read_league(league)
+    assert [row["id"] for row in view.entries][:2] == ["heuristic:medium", "anna"]
+    assert view.entries[0]["rating"] == 1500 and len(view.entries[0]["history"]) == 3
+    assert view.entries[1]["style"]["damage_by"] == {"laser": 0.75, "gauss": 0.25}
+    assert view.pairs["anna", "boris"]["score"] > 0.8 and len(view.matches) == 36
+    assert league.read_bytes() == before
+
+
+def test_a_league_beside_which_nothing_can_be_written_is_read(league, monkeypatch):
+    monkeypatch.setattr(database, "READING", ("mode=rw&cache=none", *database.READING[-1:]))
+    monkeypatch.setattr(database, "UNWRITABLE", ("no such cache mode",))
+    assert len(read_league(league).entries) == len(NAMES)
+
+
+def test_who_only_looks_cannot_write(league):
+    with Store(league, read_only=True) as store, pytest.raises(StoreError, match="for reading only"):
+        store.fix_setting("env", 1)
+    with pytest.raises(StoreError, match="does not exist"):
+        Store(league.with_name("other.db"), read_only=True)
+    assert not league.with_name("other.db").exists()
+
+
+def test_a_league_is_read_again_only_when_it_has_changed(home, league):
+    follower = LeagueFollower(home)
+    assert follower.poll() and not follower.poll()
+    play(league, 1, first=4)
+    follower._next = 0.0
+    assert follower.poll() and len(follower.view.entries[0]["history"]) == 4
+    with Store(league) as store:
+        store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))
+    follower._next = 0.0
+    assert follower.poll() and follower.view.unfinished[0]["round"] == 9
+
+
+def test_no_league_and_a_damaged_one_are_told(home):
+    follower = LeagueFollower(home)
+    assert follower.poll() and follower.view.loaded and not follower.view.entries
+    league_path(home).parent.mkdir(parents=True, exist_ok=True)
+    league_path(home).write_bytes(b"no database " * 100)
+    follower._next = 0.0
+    assert follower.poll() and "not a database" in follower.view.problem
+
+
+@pytest.mark.parametrize("size", [(200, 60), (56, 16), (30, 8), (20, 4), (12, 2)], ids=str)
+@pytest.mark.parametrize("look", [LOOK, make_look("ascii", colour=False)], ids=["braille", "ascii"])
+def test_everything_fits_at_any_size(league, size, look):
+    view = read_league(league)
+    for name in NAMES:
+        for grid in (
+            draw_standings(view, name, *size, look),
+            draw_pairs(view, name, *size, look),
+            draw_played(matches_of(view, name), name, *size, look),
+            draw_entry(view.entry(name), *size, look),
+        ):
+            assert all(len(line) <= size[0] for line in grid.text().splitlines())
+            assert look is LOOK or grid.text().isascii()
+
+
+def test_a_long_name_leaves_room_for_how_a_match_ended(league):
+    view = read_league(league)
+    rows = matches_of(view, "anna")
+    for width in (56, 76, 120):
+        lines = draw_played(rows, "anna", width, len(rows), LOOK).text().splitlines()
+        assert all(line.endswith("zone control, 31 s") for line in lines)
+        assert len({len(line) for line in lines}) == 1, "what stands at the right stands in a column"
+
+
+def test_the_chosen_entry_is_one_line_from_edge_to_edge(league):
+    for width in (56, 120):
+        grid = draw_standings(read_league(league), "anna", width, 10, LOOK)
+        assert set(grid.roles[2]) == {"cursor"}
+    head, row = (line for line in grid.text().splitlines()[:2])
+    assert head.index("kind") == row.index("heuristic"), "words stand under the left end of their head"
+
+
+def test_standings_show_doubt_and_leave_out_what_matters_least(league):
+    view = read_league(league)
+    wide, narrow = (draw_standings(view, "anna", width, 10, LOOK).text().splitlines() for width in (120, 40))
+    assert all(column.name in wide[0] or column.name == "+-" for column in COLUMNS) and "◆" in wide[1]
+    assert "rating" in narrow[0] and "±" in narrow[0] and "drawn" not in narrow[0]
+    assert narrow[2].startswith("▸ 2 anna")
+
+
+def test_a_long_league_is_scrolled_around_the_chosen():
+    assert [first_shown(at, 40, 10) for at in (0, 4, 20, 39)] == [0, 0, 15, 30]
+    assert first_shown(3, 4, 10) == 0
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_the_league_is_walked_through_and_followed(watch, league, living, size):
+    async def scene(user):
+        await user.until("amber-jackal")
+        await user.press("a")
+        await user.until("4 entries", "anna", "1500")
+        await user.press("down")
+        await user.holds(lambda: "▸ 2 anna" in user.text)
+        await user.press("2")
+        await user.until("80.0 damage", "laser 75%")
+        await user.press("3")
+        await user.until("row against column", "100%")
+        await user.press("4")
+        await user.until("of anna", "won", "against medium")
+        await user.press("enter")
+        await user.until("no recorded match")
+        with Store(league) as store:
+            store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))
+        await user.until("round 9: 0 of 1 matches")
+        await user.press("escape")
+        await user.until("amber-jackal")
+
+    watch(scene, size=size)
+
+
+def test_a_screen_that_is_covered_does_not_take_the_feed_from_the_one_above(watch, league, living):
+    async def scene(user):
+        await user.until("amber-jackal")
+        below = user.app.screen
+        await user.press("a")
+        await user.until("4 entries")
+        below._follow()  # as its timer does, where the league was opened at once after a run was chosen
+        below.fit()
+        with Store(league) as store:
+            store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))
+        await user.until("round 9: 0 of 1 matches")
+        await user.press("escape")
+        await user.holds(lambda: user.app.screen is below and user.app.feed._list_runs)
+
+    watch(scene, size=(80, 24))
+
+
+def test_who_has_no_league_is_told_and_can_play_a_round(watch, home, monkeypatch):
+    asked = []
+
+    def begin(words, **options):
+        asked.append((words, options["env"]["ECHELON_HOME"]))
+        return subprocess.CompletedProcess(words, 0, f'{{"run": "{JOB}"}}\n', "")
+
+    monkeypatch.setattr("echelon_cli.tui.actions.subprocess.run", begin)
+
+    async def scene(user):
+        await user.press("a")
+        await user.until("no league here yet")
+        await user.press("p")
+        await user.until("Play a round", "y yes")
+        await user.press("y")
+        await user.until("plays a round")
+
+    watch(scene)
+    assert asked == [([*PYTHON_MODULE, "echelon_cli.main", "arena", "run", "--detach", "--json"], str(home))]

@@ -1,0 +1,157 @@
+"""Matches on the screen, the address they are watched at, copying, and levels of a log."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import time
+import urllib.request
+
+import pytest
+
+from echelon_cli.tui.clipboard import COPY_NAME, LIMIT_BYTES, sequence
+from echelon_cli.tui.screens.matches import COLUMNS, draw_matches, fitting
+from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.viewer_server import Viewing
+from tests.replay.golden import SMALL
+from tests.tui.support.canned import alive, make_run
+
+
+@pytest.fixture
+def recorded(living):
+    """A run with one match."""
+    (living.root / "replays").mkdir()
+    shutil.copy(SMALL, living.replays / "u000004-s1-blue.ecr")
+    return living
+
+
+def test_the_matches_of_a_run_are_listed_and_one_can_be_watched(watch, recorded, monkeypatch, repository):
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.2 50000 10.0.0.1 22")
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    found = {}
+
+    async def scene(w):
+        await w.until("running")
+        await w.press("w")
+        await w.until("matches", "1 recorded", "red (zone control)")
+        await w.press("enter")
+        text = await w.until("#match=", "ssh -L")
+        found["url"] = next(line.strip() for line in text.splitlines() if "#match=" in line)
+        base = found["url"].partition("#")[0]
+        with urllib.request.urlopen(f"{base}api/v1/matches", timeout=5) as reply:
+            assert json.loads(reply.read())["total"] == 1
+        await w.press("y")
+        await w.until("copied")
+        await w.press("escape")
+        await w.until("steps per second")
+
+    watch(scene, recorded)
+    assert (recorded.root.parent / COPY_NAME).read_text().strip() == found["url"]
+    deadline = time.monotonic() + 10
+    with pytest.raises(OSError):
+        while time.monotonic() < deadline:
+            urllib.request.urlopen(found["url"].partition("#")[0], timeout=2).read()
+            time.sleep(0.1)
+
+
+def test_a_server_that_cannot_start_is_one_line(tmp_path, monkeypatch, repository):
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    viewing = Viewing(blocked / "runs")
+    address = viewing.open("x")
+    viewing.close()
+    assert address.url or (address.problem and "\n" not in address.problem)
+
+
+def test_a_run_without_matches_says_when_there_will_be_some(watch, living):
+    async def scene(w):
+        await w.until("running")
+        await w.press("w")
+        await w.until("no recorded matches yet", "0 recorded")
+        await w.press("enter", "down")
+
+    watch(scene, living, size=(60, 20))
+
+
+def test_columns_of_matches_fit_any_width():
+    row = {
+        "id": "0123456789ab", "run": "20260101-120000-quickstart-amber-jackal", "blue": "policy " * 5, "red": "hard",
+        "live": False, "complete": True, "winner": 0, "reason": "zone_control", "score": [12.5, 3.0], "created": 0.0,
+        "update": 4,
+    }  # fmt: skip
+    for width in (60, 80, 160, 200):
+        grid = draw_matches([row], 0, 0, width, 4, make_look(), 100.0)
+        head, line = grid.text().splitlines()[:2]
+        for column in fitting(width):
+            assert column.name in head
+        assert "blue (zone control)" in line and len(line) <= width
+    assert len(fitting(200)) == len(COLUMNS)
+
+
+def test_what_is_copied_reaches_the_terminal_plainly_and_through_tmux():
+    plain = sequence("é 1", {})
+    assert base64.b64decode(plain.removeprefix("\x1b]52;c;").removesuffix("\x07")).decode() == "é 1"
+    inside = sequence("é 1", {"TMUX": "/tmp/tmux-0/default,1,0"})
+    assert inside.startswith(plain) and inside.endswith("\x1b\\")
+    wrapped = inside.removeprefix(plain).removeprefix("\x1bPtmux;").removesuffix("\x1b\\")
+    assert wrapped.replace("\x1b\x1b", "\x1b") == plain
+    assert sequence("x" * (LIMIT_BYTES + 1), {}) == ""
+
+
+def test_a_name_a_whole_screen_and_the_lines_of_a_log_are_copied(watch, living):
+    def copied() -> str:
+        return (living.root.parent / COPY_NAME).read_text()
+
+    async def scene(w):
+        await w.until("running")
+        await w.press("y")
+        await w.holds(lambda: (living.root.parent / COPY_NAME).exists() and copied() == f"{living.id}\n")
+        await w.press("Y")
+        await w.holds(lambda: "gradient norm" in copied() and "win rate" in copied())
+        await w.press("l")
+        await w.until("trainer.log")
+        await w.press("y")
+        await w.holds(lambda: copied().startswith("2026-11-18") and "gradient norm" not in copied())
+
+    watch(scene, living)
+
+
+def test_a_log_shows_its_warnings_or_errors_alone(watch, home):
+    paths = make_run(home, "20260101-120000-quickstart-iron-fox", updates=60)
+    with open(paths.log_trainer, "a") as log:
+        log.write("2026-11-18 12:00:00 alert level=warning message=disk low\nValueError: it broke\n")
+
+    async def scene(w):
+        await w.until("running")
+        await w.press("l")
+        await w.until("trainer.log", "it broke", "start device=cpu")
+        await w.press("e")
+        await w.until("warnings and errors", "disk low", "it broke")
+        assert "start device=cpu" not in w.text
+        await w.press("e")
+        await w.holds(lambda: "disk low" not in w.text and "it broke" in w.text)
+        with open(paths.log_trainer, "a") as log:
+            log.write("Error: once more\n")
+        await w.until("once more")
+        await w.press("e")
+        await w.until("start device=cpu")
+
+    with alive(paths):
+        watch(scene, paths)
+
+
+def test_a_line_that_goes_on_beyond_the_edge_says_so(watch, living):
+    living.log_trainer.write_text("short\nlong " + "x" * 66 + " end\n")
+
+    async def scene(user):
+        await user.until("running")
+        await user.press("l")
+        lines = (await user.until("short")).splitlines()
+        assert " short" in lines and len(lines[2]) == 59 and lines[2].endswith("x…")
+        await user.press("right")
+        lines = (await user.until("x end")).splitlines()
+        assert lines[2].startswith(" …x"), "and at the left, once it is moved"
+
+    watch(scene, run=living, size=(60, 20))

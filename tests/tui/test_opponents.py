@@ -1,0 +1,103 @@
+"""Panels of whom the learner meets and where its mechs were: shares, groups, and every size a map is drawn in."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from echelon.telemetry.events import EventEpisodes, EventResume
+from echelon.telemetry.heat_maps import KINDS, heat_files
+from echelon.telemetry.snapshot import MET, Fold, RunSnapshot
+from echelon_cli.tui.feed.follower import RunFollower
+from echelon_cli.tui.feed.messages import Heat
+from echelon_cli.tui.panels.heat_maps import draw_heat, levels_of, resampled
+from echelon_cli.tui.panels.opponents import Rival, draw_rivals, grouped, rivals_of, standing
+from echelon_cli.tui.theme import HEAT, heat_role, make_look
+from tests.tui.support.canned import events, make_run
+
+LOOK = make_look()
+
+
+def fold(*more) -> RunSnapshot:
+    return Fold([*events(20), *more]).snapshot()
+
+
+def episodes(update: int, **against: dict[str, int]) -> EventEpisodes:
+    return EventEpisodes(update=update, global_step=update, count=4, by_opponent=against)
+
+
+def test_opponents_are_listed_by_how_often_they_are_met_with_what_was_won():
+    found = rivals_of(fold(episodes(21, self={"win": 3, "loss": 1, "draw": 0})))
+    assert [rival.name for rival in found] == ["heuristic:easy", "heuristic:medium", "self", "past:50"]
+    by_name = {rival.name: rival for rival in found}
+    assert by_name["self"].won == 0.75 and by_name["self"].met == 12 / 64
+    assert math.isnan(by_name["past:50"].won), "nobody has played it yet"
+    text = draw_rivals(found, 40, 8, LOOK).text()
+    assert "itself" in text and "75%" in text and "38%" in text
+
+
+def test_a_share_is_called_good_or_bad_only_beyond_doubt():
+    shares = {(0.0, 40): "bad", (1.0, 40): "good", (0.5, 40): "", (0.6, 10): "", (0.0, 1): "", (math.nan, 0): "dim"}
+    assert {key: standing(Rival("self", 0.1, *key)) for key in shares} == shares
+
+
+def test_past_selves_stand_together_where_there_is_little_room():
+    many = [Rival("heuristic:easy", 0.5, 0.5, 10), *(Rival(f"past:{n}", 0.05, n / 10, 10) for n in range(10))]
+    easy, past = grouped(many)
+    assert easy.name == "heuristic:easy" and past.name == "10 of past"
+    assert past.met == pytest.approx(0.5) and past.won == pytest.approx(0.45) and past.battles == 100
+    assert "10 of past" in draw_rivals(many, 30, 6, LOOK).text()
+    assert "past 9" in draw_rivals(many, 30, 14, LOOK).text()
+
+
+def test_what_is_played_again_counts_once_and_old_opponents_are_forgotten():
+    took_back = fold(episodes(21, other={"win": 1, "loss": 0, "draw": 0}), EventResume(update=20, global_step=20))
+    assert "other" in fold(episodes(21, other={"win": 1})).episodes.against
+    assert all(event.update <= 20 for event in took_back.ratings)
+    crowd = fold(*(episodes(21 + n, **{f"past:{n}": {"win": 1}}) for n in range(3 * MET)))
+    assert len(crowd.episodes.against) == MET and f"past:{3 * MET - 1}" in crowd.episodes.against
+
+
+def test_a_map_keeps_its_places_at_any_size():
+    cells = np.zeros((16, 16))
+    cells[0, 0], cells[15, 8] = 4.0, 1.0
+    for size in (5, 8, 16, 32):
+        found = np.array(resampled(cells.tolist(), size))
+        assert found.shape == (size, size)
+        assert found[0, 0] == found.max() and found[size - 1, size // 2] > 0
+    assert levels_of([[0.0, 0.001, 1.0]], 8) == [[0, 1, 7]], "what is not empty never looks so"
+
+
+def test_the_largest_y_stands_on_top_and_two_rows_share_a_cell():
+    cells = tuple(tuple(float(y == 15 and x == 0) for x in range(16)) for y in range(16))
+    grid = draw_heat(Heat(3, {"movement": cells}), 20, 9, LOOK)
+    hottest = len(HEAT["dark"]) - 1
+    assert grid.roles[1][0] == heat_role(hottest, 0) and grid.roles[8][0] == heat_role(0, 0)
+    assert grid.text().splitlines()[0] == "movement"
+
+
+def test_without_colour_a_map_is_shades_and_in_ascii_letters():
+    cells = tuple(tuple(float(x == y) for x in range(16)) for y in range(16))
+    heat = Heat(3, dict.fromkeys(KINDS, cells))
+    plain = draw_heat(heat, 40, 17, make_look(colour=False)).text()
+    assert "██" in plain and "▀" not in plain
+    assert draw_heat(heat, 40, 17, make_look("ascii")).text().isascii()
+    assert all(kind in draw_heat(heat, 60, 9, LOOK).text() for kind in KINDS)
+
+
+def test_the_newest_readable_maps_of_a_run_are_followed(home):
+    paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=5)
+    follower = RunFollower(paths.root)
+    follower.poll()
+    assert follower.view().heat is None
+    paths.heat.mkdir()
+    grids = {kind: np.full((4, 4), 2.0, np.float32) for kind in KINDS}
+    np.savez_compressed(paths.heat / "u000003.npz", **grids)
+    assert follower.poll() and follower.view().heat.update == 3
+    assert not follower.poll(), "nothing new, nothing said"
+    (paths.heat / "u000009.npz").write_bytes(b"PK torn")
+    follower.poll()
+    assert follower.view().heat.update == 3, "a damaged one says less than an older one"
+    assert list(heat_files(paths.heat)) == [3, 9]

@@ -1,0 +1,241 @@
+"""Every panel, drawn on a canned run and compared with the picture that was looked at.
+
+``ECHELON_UPDATE_SNAPSHOTS=1 python -m pytest tests/tui/test_panels.py`` writes the pictures anew.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from echelon.telemetry.events import EventAlert, EventResume, EventUpdate
+from echelon.telemetry.snapshot import Fold, RunSnapshot
+from echelon_cli.tui.charts.curves import History
+from echelon_cli.tui.charts.viewport import PLAIN
+from echelon_cli.tui.feed.messages import Heat, RunView
+from echelon_cli.tui.panels import PANELS, PLACES, unneeded
+from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, draw_phases, phase_shares, stacked
+from echelon_cli.tui.panels.base import Panel
+from echelon_cli.tui.panels.header import SHORT, TALL, Header
+from echelon_cli.tui.panels.league_rank import draw_rank
+from echelon_cli.tui.panels.machine import draw_machine
+from echelon_cli.tui.panels.texts import draw_log, line_role, wrap
+from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.widgets.cells import Grid
+from tests.tui.support.canned import events, log_lines, start_event, update_event
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+UPDATE = "ECHELON_UPDATE_SNAPSHOTS"
+UPDATES = 150
+LOOK = make_look()
+
+
+def canned_heat() -> Heat:
+    """Movement on a diagonal, damage in a corner, no deaths."""
+    edge = range(16)
+    diagonal = tuple(tuple(float(x == y) for x in edge) for y in edge)
+    corner = tuple(tuple(float(x < 4 and y < 4) for x in edge) for y in edge)
+    return Heat(100, {"movement": diagonal, "damage": corner, "deaths": tuple((0.0,) * 16 for _ in edge)})
+
+
+def canned_view(updates: int = UPDATES) -> RunView:
+    history, fold = History(), Fold()
+    for event in events(updates):
+        fold.add(event)
+        if event.kind == "update":
+            history.add(event)
+    return RunView(
+        id="20260101-120000-quickstart-amber-jackal",
+        root=Path("amber-jackal"),
+        state="running",
+        preset="quickstart",
+        snapshot=fold.snapshot(),
+        curves=history.curves(),
+        heat=canned_heat(),
+        tail=tuple(log_lines(updates)),
+    )
+
+
+def drawn(widget: Panel | Header, view: RunView, width: int, height: int) -> str:
+    widget.set_reactive(type(widget).view, view)
+    return widget.draw(width, height).text()
+
+
+def compare(name: str, text: str) -> None:
+    path = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get(UPDATE):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text + "\n", encoding="utf-8")
+    assert text + "\n" == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_a_panel_looks_as_it_did_when_it_was_looked_at(name):
+    panel = PANELS[name].make(PANELS[name].title, look=LOOK)
+    width = 20 * PANELS[name].units
+    compare(name, drawn(panel, canned_view(), width, 14))
+
+
+@pytest.mark.parametrize("name", PANELS)
+@pytest.mark.parametrize("size", [(30, 8), (15, 9), (4, 3), (2, 2), (1, 1)], ids=str)
+def test_a_panel_survives_any_size_and_an_empty_run(name, size):
+    for view in (canned_view(40), RunView(id="nothing yet")):
+        panel = PANELS[name].make(PANELS[name].title, look=LOOK)
+        text = drawn(panel, view, *size)
+        assert all(len(line) <= size[0] for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("name", "size"), {"head-tall": (160, TALL), "head-short": (80, SHORT)}.items())
+def test_the_head_looks_as_it_did_when_it_was_looked_at(name, size):
+    compare(name, drawn(Header(look=LOOK), canned_view(), *size))
+
+
+def test_the_head_of_a_run_that_says_nothing_yet_names_its_state():
+    text = drawn(Header(look=LOOK), RunView(id="a-b-c-d", state="starting", phase="starting"), 80, SHORT)
+    assert "starting" in text
+
+
+def test_the_head_tells_trouble_before_anything_else():
+    view = RunView(id="x", state="crashed", reason="the trainer died of SIGKILL", preset="quickstart")
+    assert "the trainer died of SIGKILL" in drawn(Header(look=LOOK), view, 100, SHORT)
+
+
+def test_pages_and_rows_hold_panels_of_known_width():
+    assert sum(place.units for place in PLACES) % 8 == 0
+
+
+def test_bars_of_a_return_start_at_zero_and_point_to_their_side():
+    text = draw_parts({"win": 2.0, "death": -1.0}, 40, 4, LOOK).text().splitlines()
+    zero = text[0].index("│")
+    assert text[1].index("│") == zero
+    assert text[0][zero + 1] == "▆" and "▆" not in text[0][:zero]
+    assert text[1][zero - 1] == "▆" and "▆" not in text[1][zero:]
+    assert text[0].count("▆") == pytest.approx(2 * text[1].count("▆"), abs=1)
+
+
+def test_the_largest_parts_are_shown_where_not_all_fit():
+    text = draw_parts({f"part{n}": float(n) for n in range(10)}, 40, 4, LOOK).text()
+    assert "part9" in text and "part7" in text and "part1" not in text and "smaller" in text
+
+
+def test_no_part_reaches_beyond_its_panel():
+    for terms in ({"a": 1e6, "b": -1e-6}, {"a": 0.0}, {"only": -3.0}, {"a": 5.0, "b": 4.9}):
+        for width in (20, 36, 76):
+            assert all(len(line) <= width for line in draw_parts(terms, width, 5, LOOK).text().splitlines())
+
+
+def test_outcomes_of_no_battle_say_so():
+    assert "no battle is over yet" in draw_outcomes(RunSnapshot(), 40, 10, LOOK).text()
+
+
+def test_phases_fill_their_bar_exactly():
+    shares = phase_shares({"env": 1.0, "forward": 2.0, "update": 4.0, "other": 0.001})
+    assert [name for name, _ in shares] == ["env", "forward", "update"]
+    for width in (7, 20, 33):
+        assert sum(len(text) for text, _ in stacked(shares, width, LOOK)) in (width - 1, width)
+    assert phase_shares({}) == []
+
+
+def test_phases_that_do_not_all_fit_are_the_largest_ones_in_their_colours():
+    shares = [("env", 0.32), ("forward", 0.24), ("update", 0.43)]
+    wide, narrow = Grid(40, 1), Grid(26, 1)
+    draw_phases(wide, 0, shares, LOOK)
+    draw_phases(narrow, 0, shares, LOOK)
+    assert wide.text() == "■ env 32% ■ forward 24% ■ update 43%"
+    assert narrow.text() == "■ update 43% ■ env 32%" and narrow.roles[0][0] == "series3"
+
+
+def test_an_evaluation_in_the_log_does_not_look_like_a_warning():
+    roles = {word: line_role(f"10:00:00 {word} update=5") for word in ("eval", "warning", "alert", "checkpoint")}
+    assert roles["warning"] == roles["alert"] == "warn" and len({LOOK.style(role) for role in roles.values()}) == 3
+
+
+def test_a_place_in_the_league_is_told_with_its_doubt_and_the_last_promotion():
+    fold = Fold(event for event in events(250) if event.kind in ("update", "league"))
+    told, curves = fold.snapshot().leagues, canned_view(250).curves
+    assert [event.update for event in told] == [50, 100, 150, 200, 250]
+    text = draw_rank(told, curves, (36, 20), LOOK, PLAIN).text()
+    newest = told[-1]
+    assert f"{newest.rating:.0f} ±{1.96 * newest.rd:.0f}" in text and "rank 4 of 14" in text
+    assert "promoted at update 100" in text and any("⠀" < char <= "⣿" for char in text)
+    assert "none promoted yet" in draw_rank(told[:1], curves, (36, 20), LOOK, PLAIN).text()
+    narrow = draw_rank(told, curves, (11, 8), make_look("ascii", colour=False), PLAIN).text()
+    assert narrow.isascii() and all(len(line) <= 11 for line in narrow.splitlines()) and "rank 4 of" in narrow
+    fold.add(EventResume(update=120, global_step=told[1].global_step))
+    assert [event.update for event in fold.snapshot().leagues] == [50, 100]
+
+
+def test_log_lines_lose_their_date_while_it_is_the_newest_one():
+    tail = ("2026-01-01 10:00:00 start", "2026-01-02 11:00:00 eval win_rate=0.5")
+    text = draw_log((), tail, 60, 5, LOOK).text()
+    assert "2026-01-01 10:00:00 start" in text and "\n11:00:00 eval" in text
+
+
+def test_a_long_log_line_is_wrapped_and_not_cut():
+    text = draw_log((), ("2026-01-01 10:00:00 " + "word " * 20 + "end",), 30, 10, LOOK).text()
+    assert text.rstrip().endswith("end") and text.count("word") == 20
+
+
+def test_alerts_stand_above_the_log_and_leave_room_for_it():
+    alerts = tuple(EventAlert(message="much " * 40) for _ in range(3))
+    text = draw_log(alerts, ("a line",), 40, 10, LOOK).text()
+    assert "much" in text and "a line" in text
+
+
+def test_the_newest_alerts_are_shown_where_not_all_fit():
+    alerts = tuple(EventAlert(message=f"number {n}") for n in range(9))
+    text = draw_log(alerts, (), 40, 6, LOOK).text()
+    assert "number 8" in text and "number 6" in text and "number 5" not in text
+    assert text.index("number 7") < text.index("number 8")
+
+
+def test_a_young_alert_of_a_living_run_stands_in_its_head():
+    fold = Fold(events(5))
+    last = max(event.time for event in events(5))
+    fold.add(EventAlert(message="disk low: 12 MiB left", time=last))
+    living = RunView(id="x", state="running", snapshot=fold.snapshot())
+    assert "disk low: 12 MiB left" in drawn(Header(look=LOOK), living, 100, SHORT)
+    ended = RunView(id="x", state="completed", preset="quickstart", snapshot=fold.snapshot())
+    assert "disk low" not in drawn(Header(look=LOOK), ended, 100, SHORT)
+    fold.add(update_event(6, random.Random(1)))
+    fold.add(EventAlert(message="goes on", level="info", time=last + 9999))
+    assert "quickstart" in drawn(
+        Header(look=LOOK), RunView(id="x", state="running", preset="quickstart", snapshot=fold.snapshot()), 100, SHORT
+    )
+
+
+def test_what_a_machine_does_not_tell_is_left_out():
+    update = update_event(3, random.Random(1))
+    text = draw_machine(update, 2, 18, 8, LOOK).text()
+    assert "of 2" in text and "GPU" not in text and "disk free    50.8G" in text
+    text = draw_machine(replace(update, gpu_share=0.93, gpu_memory_mb=20480.0), 2, 18, 9, LOOK).text()
+    assert "GPU busy       93%" in text and "GPU memory   20.0G" in text
+    assert "not told yet" in draw_machine(EventUpdate(update=1, global_step=1), 0, 18, 8, LOOK).text()
+    low = draw_machine(replace(update, disk_free_mb=500.0), 2, 18, 8, LOOK)
+    assert any("warn" in line for line in low.roles)
+
+
+def test_wrapping_keeps_every_word_and_the_width():
+    assert wrap("one two three", 7) == ["one two", "three"]
+    assert wrap("abcdefgh", 3) == ["abc", "def", "gh"]
+    assert wrap("one two", 5, indent=2) == ["one", "  two"]
+    assert wrap("", 5) == []
+
+
+@pytest.mark.parametrize(
+    ("mix", "panels"),
+    [
+        ({"self_play": 0.2, "past": 0.1, "league": 0.4}, {"league"}),
+        ({"self_play": 1.0, "past": 1.0}, {"rating"}),
+        ({"easy": 1.0}, set()),
+        (None, {"league", "rating"}),
+    ],
+)
+def test_a_run_shows_the_rating_that_it_gets(mix, panels):
+    config = {"opponents": {} if mix is None else {"mix": mix}}
+    snapshot = Fold([replace(start_event(), config=config)]).snapshot()
+    assert {"league", "rating"} - unneeded(snapshot) == panels

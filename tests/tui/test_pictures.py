@@ -1,0 +1,75 @@
+"""The run and the league as SVG, compared with the pictures that were looked at: every character and every colour.
+
+``ECHELON_UPDATE_SNAPSHOTS=1 python -m pytest tests/tui/test_pictures.py`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+from echelon.arena.store import league_path
+from echelon_cli.tui.app import Dashboard
+from echelon_cli.tui.theme import make_look
+from tests.tui.conftest import LIMIT_S, POLL_S
+from tests.tui.support.canned import alive, make_run
+from tests.tui.support.captures import seen as seen_now
+from tests.tui.support.captures import settle
+from tests.tui.support.pictures import picture, plain
+from tests.tui.test_league import play
+from tests.tui.test_panels import SNAPSHOTS, UPDATE, compare
+
+CASES = [
+    ("run", (160, 48), "dark"),
+    ("run", (80, 24), "light"),
+    ("league", (160, 48), "light"),
+    ("league", (80, 24), "dark"),
+]
+
+
+async def seen(home, run, name: str, screen: str, size: tuple[int, int], theme: str) -> str:
+    """Return a screen once it looks as it did, or as it is after a while; to be looked at anew, once it is still."""
+    before = SNAPSHOTS / f"{name}.txt"
+    wanted = "" if os.environ.get(UPDATE) or not before.exists() else before.read_text(encoding="utf-8")
+    app = Dashboard(home, run.root if screen == "run" else None, look=make_look(theme=theme), poll_s=0.05)
+    async with app.run_test(size=size) as pilot:
+        if screen == "league":
+            await pilot.press("a")
+            await until(pilot, lambda: "anna" in seen_now(app))
+            await pilot.press("down")
+        if not wanted:
+            await settle(app, pilot)
+        await until(pilot, lambda: not wanted or plain(picture(app, screen)) + "\n" == wanted)
+        return plain(picture(app, screen))
+
+
+async def until(pilot, holds: Callable[[], bool]) -> None:
+    """Wait for something, but not for ever."""
+    limit = time.monotonic() + LIMIT_S
+    while not holds() and time.monotonic() < limit:
+        await pilot.pause(POLL_S)
+
+
+@pytest.mark.parametrize(("screen", "size", "theme"), CASES, ids=lambda value: str(value).replace(" ", ""))
+def test_a_screen_looks_as_it_did_when_it_was_looked_at(home, screen, size, theme):
+    name = f"screen-{screen}-{size[0]}x{size[1]}-{theme}"
+    play(league_path(home), 3)
+    with alive(make_run(home, "20260101-120000-quickstart-amber-jackal", updates=150)) as run:
+        text = asyncio.run(seen(home, run, name, screen, size, theme))
+    compare(name, text)
+
+
+def test_a_picture_is_read_whichever_way_its_rows_are_cut():
+    rows = (
+        '<svg xmlns="http://www.w3.org/2000/svg"><style>.screen-r1 {{ fill: #ff0000;font-weight: bold }}</style>'
+        '<rect fill="#0000ff" x="12.2" y="25.9" width="12.2" height="24.65" shape-rendering="crispEdges"/>{}</svg>'
+    )
+    text = '<text class="screen-r1" x="{}" y="44.4" clip-path="url(#screen-line-1)">{}</text>'
+    whole = plain(rows.format(text.format(0, "ab&#160;c")))
+    assert whole == plain(rows.format(text.format(0, "a") + text.format(12.2, "b") + text.format(36.6, "c\n")))
+    red = "fill: #ff0000 font-weight: bold"
+    assert whole.splitlines() == ["", "ab c", "", "", "ab a", "", f"a {red}", f"b {red} on #0000ff"]

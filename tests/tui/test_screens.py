@@ -1,0 +1,400 @@
+"""The dashboard as somebody uses it: keys in, words on the screen and files in the run folder out."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+
+import pytest
+
+from echelon.jobs import control
+from echelon.jobs.kinds import KINDS
+from echelon.jobs.status import job_status
+from echelon.telemetry.log import EventLog
+from echelon_cli.tui.layout import LEAST
+from echelon_cli.tui.panels import PAGES, PANELS
+from echelon_cli.tui.screens.base import COMMON
+from echelon_cli.tui.screens.help import HelpScreen
+from echelon_cli.tui.screens.log import LogScreen
+from echelon_cli.tui.screens.run import RunScreen
+from echelon_cli.tui.screens.runs import RunsScreen
+from echelon_cli.tui.widgets.run_table import RunTable
+from tests.jobs.conftest import FAKE, until
+from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
+from tests.tui.support.canned import CONFIG, make_run, update_event
+
+SIZES = [(160, 48), (80, 24), (60, 20)]
+
+
+def test_the_list_shows_every_run_with_state_speed_and_wins(watch, living, ended):
+    async def scene(user):
+        text = await user.until("running", "completed", "amber-jackal", "quiet-heron")
+        rows = {name: line for line in text.splitlines() for name in ("amber-jackal", "quiet-heron") if name in line}
+        assert "k" in rows["amber-jackal"] and "%" in rows["amber-jackal"]
+
+    watch(scene, size=(80, 24))
+
+
+def test_an_empty_folder_says_how_to_start(watch):
+    async def scene(user):
+        await user.until("no runs here yet", "echelon train")
+
+    watch(scene)
+
+
+def test_a_run_that_appears_and_one_that_ends_are_seen_at_once(watch, living, home):
+    async def scene(user):
+        await user.until("amber-jackal")
+        make_run(home, "20260101-130000-quickstart-swift-lynx", updates=5, ended="failed")
+        text = await user.until("swift-lynx", "failed")
+        assert "wanted > 0" in text, "why it failed is told"
+
+    watch(scene)
+
+
+def test_the_filter_narrows_as_one_types_and_escape_shows_all_again(watch, living, ended):
+    async def scene(user):
+        await user.until("amber-jackal", "quiet-heron")
+        await user.press("slash", *"HERON")
+        text = await user.until("1 of 2")
+        assert "quiet-heron" in text and "amber-jackal" not in text
+        await user.press("x")
+        await user.until("no run matches")
+        await user.press("escape")
+        await user.until("amber-jackal", "quiet-heron")
+
+    watch(scene, size=(80, 24))
+
+
+def test_the_cursor_stays_on_its_run_when_the_order_changes(watch, living, ended):
+    async def scene(user):
+        await user.until("amber-jackal", "quiet-heron")
+        table = user.app.screen.query_one(RunTable)
+        await user.press("down")
+        chosen = table.row
+        await user.press("O")
+        assert table.row == chosen and table.rows[0] == chosen
+        await user.press("o", "o", "o", "o", "o")
+        assert table.order == "wins" and table.row == chosen
+
+    watch(scene)
+
+
+def test_enter_opens_a_run_and_escape_comes_back(watch, living):
+    async def scene(user):
+        await user.until("amber-jackal")
+        await user.press("enter")
+        text = await user.until("win rate", "gradient norm", "running", "update 60")
+        assert isinstance(user.app.screen, RunScreen)
+        assert "entropy" in text and "return by part" in text and "curriculum" in text
+        await user.press("escape")
+        assert isinstance(user.app.screen, RunsScreen)
+
+    watch(scene)
+
+
+def test_a_dashboard_on_one_run_finds_the_others_too(watch, living, ended):
+    async def scene(user):
+        await user.until("update 60")
+        await user.press("escape")
+        await user.until("quiet-heron")
+
+    watch(scene, run=living)
+
+
+def test_new_updates_reach_the_screen(watch, living):
+    async def scene(user):
+        await user.until("update 60")
+        with EventLog(living.metrics) as log:
+            log.append(update_event(61, random.Random(1)))
+        await user.until("update 61")
+
+    watch(scene, run=living)
+
+
+def test_stopping_asks_first_and_then_writes_the_request(watch, living):
+    async def scene(user):
+        await user.until("amber-jackal", "running")
+        await user.press("s")
+        await user.until("Stop ", "y yes")
+        await user.press("n")
+        assert not living.stop.exists(), "no means no"
+        await user.press("s", "y")
+        await user.until("asked to stop")
+        assert control.stop_requests(living) == ["stop"]
+        await user.until("stopping")
+
+    watch(scene, run=living)
+
+
+def test_a_second_stop_says_what_it_costs(watch, living):
+    control.request_stop(living)
+
+    async def scene(user):
+        await user.until("stopping")
+        await user.press("s")
+        await user.until("stopping already")
+        await user.press("escape")
+
+    watch(scene, run=living)
+
+
+def test_stopping_an_ended_run_changes_nothing(watch, ended):
+    async def scene(user):
+        await user.until("completed")
+        await user.press("s", "y")
+        await user.until("is not running")
+        assert not ended.stop.exists()
+
+    watch(scene, run=ended)
+
+
+def test_a_checkpoint_is_asked_for_at_once(watch, living):
+    async def scene(user):
+        await user.until("running")
+        await user.press("c")
+        await user.until("asked for a checkpoint")
+        assert living.checkpoint_now.exists()
+
+    watch(scene, run=living)
+
+
+@pytest.mark.usefixtures("start_fake")
+def test_resuming_starts_the_run_again(watch, home, monkeypatch, repository):
+    monkeypatch.setitem(KINDS, "train", FAKE)
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    paths = make_run(home, "20260101-100000-quickstart-tidal-owl", updates=4, ended="stopped")
+
+    async def scene(user):
+        await user.until("stopped")
+        await user.press("r", "y")
+        await user.until("goes on")
+        await user.until("running")
+
+    watch(scene, run=paths)
+    assert job_status(paths).is_alive, "leaving the dashboard leaves the run alone"
+    control.request_stop(paths)
+    until(paths, "stopped")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_nothing_on_the_run_screen_is_cut_or_covered(watch, living, size):
+    async def scene(user):
+        await user.until("running", "amber-jackal")
+        for number in range(1, len(PAGES) + 1):
+            await user.press(str(number))
+            text = user.text
+            shown = [p for p in user.app.screen.panels.values() if p.display]
+            assert shown and all(p.region in user.app.screen.region for p in shown)
+            for one in shown:
+                assert not any(one.region.overlaps(other.region) for other in shown if other is not one)
+                assert f" {one.title} " in text, "a title is whole"
+            assert "? help" in text and "q quit" in text
+
+    watch(scene, run=living, size=size)
+
+
+def test_every_panel_is_on_a_page_of_a_small_screen(watch, living):
+    async def scene(user):
+        await user.until("running")
+        seen = set()
+        for number in range(1, len(PAGES) + 1):
+            await user.press(str(number))
+            seen |= {name for name, panel in user.app.screen.panels.items() if panel.display}
+        assert seen == set(PANELS)
+
+    watch(scene, run=living, size=(80, 24))
+
+
+def test_a_panel_zooms_and_tab_shows_the_next_one_alone(watch, living):
+    async def scene(user):
+        await user.until("running")
+        await user.press("tab", "tab", "z")
+        panels = user.app.screen.panels
+        assert [name for name, panel in panels.items() if panel.display] == ["return"]
+        await user.press("tab")
+        assert [name for name, panel in panels.items() if panel.display] == ["speed"]
+        await user.press("escape")
+        assert all(panel.display for panel in panels.values())
+
+    watch(scene, run=living)
+
+
+def test_a_panel_hides_and_comes_back(watch, living):
+    async def scene(user):
+        await user.until("running")
+        await user.press("tab", "h")
+        assert not user.app.screen.panels["wins"].display
+        await user.press("H")
+        assert user.app.screen.panels["wins"].display
+
+    watch(scene, run=living)
+
+
+def test_charts_count_steps_time_or_episodes(watch, living):
+    async def scene(user):
+        await user.until("steps")
+        await user.press("x")
+        text = await user.until("2m00s")
+        assert "M steps │" not in text
+        await user.press("x")
+        await user.until("episodes │")
+
+    watch(scene, run=living)
+
+
+@pytest.mark.parametrize("size", [(59, 24), (80, 19), (20, 5)], ids=str)
+def test_a_terminal_that_is_too_small_says_so_and_recovers(watch, living, size):
+    async def scene(user):
+        text = await user.until("needs")
+        assert "win rate" not in text and "results" not in text
+        await user.pilot.resize_terminal(80, 24)
+        await user.until("win rate", "running")
+
+    watch(scene, run=living, size=size)
+    assert LEAST == (60, 20)
+
+
+def test_help_lists_every_key_of_the_screen(watch, living):
+    async def scene(user):
+        await user.until("running")
+        await user.press("question_mark")
+        screen = user.app.screen
+        assert isinstance(screen, HelpScreen)
+        lines = ["".join(text for text, _ in line) for line in screen.pager.lines]
+        for key in (key for key in (*RunScreen.KEYS, *COMMON) if key.help):
+            assert any(key.listed in line and key.help[:30] in line for line in lines), key
+        assert all(len(line) <= 60 for line in lines), "nothing is cut on the narrowest screen"
+        await user.press("question_mark")
+        assert isinstance(user.app.screen, RunScreen)
+
+    watch(scene, run=living, size=(60, 20))
+
+
+def test_keys_of_a_screen_are_told_apart(watch):
+    for screen in (RunScreen, RunsScreen, LogScreen, HelpScreen):
+        keys = [name for key in (*screen.KEYS, *COMMON) for name in key.keys.split(",")]
+        assert len(keys) == len(set(keys)), screen
+
+
+def test_the_log_follows_searches_and_keeps_its_place(watch, living):
+    living.log_trainer.write_text("".join(f"line {n}\n" for n in range(200)))
+
+    async def scene(user):
+        await user.until("running")
+        await user.press("l")
+        await user.until("line 199", "following")
+        await user.press("pageup", "pageup")
+        before = user.app.screen.pager.top
+        with open(living.log_trainer, "a") as log:
+            log.write("one more\n")
+        await user.until("of 201")
+        assert user.app.screen.pager.top == before and "one more" not in user.text
+        await user.press("f")
+        await user.until("one more", "following")
+        await user.press("slash", *"line 42")
+        await user.until("line 42")
+        await user.press("enter", "slash", *"?")
+        await user.until("no line has")
+        await user.press("escape", "escape")
+        assert isinstance(user.app.screen, RunScreen)
+
+    watch(scene, run=living, size=(80, 24))
+
+
+def test_a_copied_folder_says_that_its_end_is_not_known_here(watch, home):
+    paths = make_run(home, "20260101-090000-quickstart-noble-yak", updates=8, host="another-machine")
+
+    async def scene(user):
+        text = await user.until("lost", "another-machine")
+        assert "update 8" in text, "its curves are shown all the same"
+
+    watch(scene, run=paths)
+
+
+def test_a_copied_folder_of_an_ended_run_is_shown_as_ended(watch, home):
+    paths = make_run(home, "20260101-090000-quickstart-noble-yak", updates=8, host="another-machine", ended="stopped")
+
+    async def scene(user):
+        await user.until("stopped", "took")
+
+    watch(scene, run=paths)
+
+
+def test_a_folder_that_vanishes_leaves_the_screen_standing(watch, living):
+    async def scene(user):
+        await user.until("update 60")
+        shutil.rmtree(living.root)
+        await user.until("has no readable spec.json")
+        await user.press("escape")
+        await user.until("no runs here yet")
+
+    watch(scene, run=living)
+
+
+def test_alerts_are_counted_in_the_head(watch, home):
+    paths = make_run(home, "20260101-090000-quickstart-noble-yak", updates=8, alerts=2, ended="stopped")
+
+    async def scene(user):
+        await user.until("2 alerts", "could not be written", "device (1)")
+
+    watch(scene, run=paths, size=(200, 60))
+
+
+def test_other_glyphs_and_colours_redraw_everything(watch, living):
+    async def scene(user):
+        await user.until("running")
+        await user.press("g", "g")
+        text = user.text
+        assert text.isascii(), [c for c in text if not c.isascii()][:5]
+        await user.press("T", "g")
+        await user.until("╭")
+
+    watch(scene, run=living)
+
+
+def test_a_picture_at_rest_is_not_drawn_again(watch, ended):
+    async def scene(user):
+        await user.until("completed", "update 40")
+        drawn = []
+        for panel in user.app.screen.panels.values():
+            panel.refresh = lambda *regions, **options: drawn.append(regions)
+        began = time.monotonic()
+        await user.holds(lambda: time.monotonic() - began > 0.5)
+        assert drawn == []
+
+    watch(scene, run=ended)
+
+
+def test_leaving_leaves_the_run_alone(watch, living):
+    async def scene(user):
+        await user.until("running")
+        await user.press("q")
+        assert not user.app.is_running or user.app._exit
+
+    watch(scene, run=living)
+    assert job_status(living).state == "running" and not living.stop.exists()
+
+
+def test_what_a_run_leaves_empty_takes_no_room_until_it_is_asked_for(watch, home, monkeypatch):
+    monkeypatch.setitem(CONFIG["opponents"], "mix", {"scripted": 1.0, "self_play": 0.0, "past": 0.0, "league": 0.0})
+    alone = make_run(home, "20260101-110000-quickstart-quiet-heron", updates=20, ended="completed")
+    monkeypatch.setitem(CONFIG["opponents"]["mix"], "league", 1.0)
+    member = make_run(home, "20260101-120000-league-swift-lynx", updates=20, ended="completed")
+
+    def shown(user):
+        return {name for name, panel in user.app.screen.panels.items() if panel.display}
+
+    async def by_itself(user):
+        await user.until("win rate", "curriculum", "machine")
+        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating", "league"})
+        await user.press("slash", *"league")
+        await user.holds(lambda: shown(user) == {"league"})
+
+    async def in_a_league(user):
+        await user.until("win rate", "league")
+        await user.holds(lambda: shown(user) == PANELS.keys() - {"rating"})
+
+    watch(by_itself, run=alone, size=(160, 48))
+    watch(in_a_league, run=member, size=(160, 48))

@@ -1,0 +1,118 @@
+"""The charts of what a run used of its machine: which there are, what they say, and when there are none."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from echelon.telemetry.events import EventUpdate
+from echelon.telemetry.snapshot import Fold
+from echelon_cli.tui.charts.curves import History
+from echelon_cli.tui.feed.messages import RunView
+from echelon_cli.tui.panels import PANELS, unneeded
+from echelon_cli.tui.panels.system_metrics import LEAST_ROWS, PAIRS, PAIRS_FROM, PanelUse, charts_of
+from echelon_cli.tui.theme import make_look
+from tests.tui.support.canned import start_event, update_event
+
+LOOK = make_look()
+GPU = {"gpu_share": 0.93, "gpu_memory_mb": 20480.0}
+
+
+def updates(count: int = 60, **changes: float) -> list[EventUpdate]:
+    rng = random.Random(1)
+    return [replace(update_event(number, rng), **changes) for number in range(1, count + 1)]
+
+
+def viewed(events: list[EventUpdate], name: str = "a") -> RunView:
+    history = History()
+    for event in events:
+        history.add(event)
+    fold = Fold([start_event(), *events])
+    return RunView(id=name, root=Path(name), snapshot=fold.snapshot(), curves=history.curves())
+
+
+def panel() -> PanelUse:
+    made = PANELS["use"].make("use over time", look=LOOK)
+    assert isinstance(made, PanelUse)
+    return made
+
+
+def drawn(view: RunView, width: int, height: int, widget: PanelUse | None = None) -> str:
+    widget = widget or panel()
+    widget.set_reactive(PanelUse.view, view)
+    return widget.body(width, height).text()
+
+
+def labels(events: list[EventUpdate], width: int) -> list[list[str]]:
+    return [[series.label for series in chart.series] for chart in charts_of(viewed(events).curves, width)]
+
+
+def test_figures_stand_in_pairs_where_there_is_room_for_two_axes():
+    assert labels(updates(), PAIRS_FROM) == [["cores", "memory"], ["free", "disk free"]]
+    assert labels(updates(), PAIRS_FROM - 1) == [["cores"], ["memory"], ["free"], ["disk free"]]
+    assert labels(updates(**GPU), PAIRS_FROM)[0] == ["GPU", "GPU memory"]
+
+
+def test_what_records_do_not_tell_is_left_out():
+    silent = updates(memory_mb=float("nan"), disk_free_mb=float("nan"))
+    assert labels(silent, PAIRS_FROM) == [["cores"], ["free"]]
+    only_memory = updates(cpu_cores=float("nan"), memory_free_mb=float("nan"), disk_free_mb=float("nan"))
+    (chart,) = charts_of(viewed(only_memory).curves, 60)
+    assert not chart.series[0].right and chart.reference is None
+    text = drawn(viewed(only_memory), 60, 8)
+    assert text.startswith("memory ") and " of " not in text and any("⠀" < char <= "⣿" for char in text)
+
+
+def test_the_legend_has_units_and_how_many_cores_there_are():
+    first = drawn(viewed(updates()), 60, 2 * LEAST_ROWS).splitlines()
+    assert first[0].startswith("cores 1.88") and "of 2" in first[0] and first[0].split()[-1] == "844M"
+    assert "free 11.2G" in first[LEAST_ROWS] and "disk free 50.8G" in first[LEAST_ROWS]
+    text = drawn(viewed(updates(**GPU)), 60, LEAST_ROWS)
+    assert text.startswith("GPU 93%") and "GPU memory 20.0G" in text and "cores" not in text
+
+
+@pytest.mark.parametrize(("height", "charts"), [(5, 1), (9, 1), (10, 2), (15, 3), (40, 3)])
+def test_as_many_charts_as_fit_fill_the_panel(height, charts):
+    lines = drawn(viewed(updates(**GPU)), 60, height).splitlines()
+    assert sum(line.split()[0] in ("GPU", "cores", "free") for line in lines if line.strip()) == charts
+    assert len(lines) == height
+
+
+def test_both_figures_of_the_narrowest_pair_are_named_in_their_colours():
+    widget = panel()
+    widget.set_reactive(PanelUse.view, viewed(updates()))
+    grid = widget.body(PAIRS_FROM, LEAST_ROWS)
+    head = grid.text().splitlines()[0]
+    assert head.startswith("cores") and head.endswith("memory")
+    assert grid.roles[0][head.index("memory")] == "series2"
+
+
+def test_an_axis_of_memory_counts_in_gib():
+    lines = drawn(viewed(updates(memory_free_mb=10240.0, disk_free_mb=51200.0, cpu_cores=float("nan"))), 60, 20)
+    assert "50" in lines and "51.2k" not in lines and "10.2k" not in lines
+
+
+def test_a_run_that_tells_nothing_of_its_machine_has_no_such_panel():
+    silent = {name: float("nan") for chart in PAIRS for name in (series.metric for series in chart.series)}
+    assert "use" in unneeded(viewed(updates(5, **silent)).snapshot)
+    assert "use" not in unneeded(viewed(updates(5)).snapshot)
+    assert "use" not in unneeded(Fold([start_event()]).snapshot()), "it may come to tell"
+    assert "not told yet" in drawn(viewed(updates(5, **silent)), 30, 6)
+
+
+def test_another_run_is_drawn_in_ranges_of_its_own():
+    widget = panel()
+    many = viewed(updates(cpu_cores=60.0), "many cores")
+    assert "60" in drawn(many, 60, 8, widget)
+    after = drawn(viewed(updates(), "few cores"), 60, 8, widget)
+    assert after == drawn(viewed(updates(), "few cores"), 60, 8)
+
+
+def test_a_place_on_the_axis_is_found_under_the_mouse():
+    widget = panel()
+    drawn(viewed(updates()), 60, 20, widget)
+    first, after = widget.held.columns
+    assert widget.held.place(first) is not None and widget.held.place(after) is None

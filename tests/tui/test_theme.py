@@ -1,0 +1,116 @@
+"""With which characters and colours the dashboard draws: what can be read, told apart and typed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from rich.color import Color
+
+from echelon_cli.tui import theme as look
+from echelon_cli.tui.screens.help import STATES
+from echelon_cli.tui.theme import detect_look, make_look
+from echelon_cli.tui.widgets.run_table import COLUMNS
+
+
+def test_every_state_has_a_symbol_a_colour_and_a_meaning():
+    from typing import get_args
+
+    from echelon.jobs.status import State
+
+    for state in get_args(State):
+        assert state in look.STATE_ROLES and state in STATES
+        for detail in look.DETAILS:
+            assert make_look(detail).state_symbol(state) != "" and len(make_look(detail).state_symbol(state)) == 1
+        assert 2 + len(state) <= next(c.width for c in COLUMNS if c.name == "state")
+
+
+def luminance(number: int) -> float:
+    def linear(part: int) -> float:
+        share = part / 255
+        return share / 12.92 if share <= 0.03928 else ((share + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = Color.from_ansi(number).get_truecolor()
+    return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+
+
+def contrast(a: float, b: float) -> float:
+    return (max(a, b) + 0.05) / (min(a, b) + 0.05)
+
+
+GREY_14_PERCENT = 0.0186
+"""Luminance of #252525, about the lightest background that terminals call dark."""
+
+
+BACKGROUNDS = {"dark": GREY_14_PERCENT, "light": 1.0}
+THEMES = pytest.mark.parametrize("theme", list(BACKGROUNDS))
+
+
+def colour(found: Color | None) -> int:
+    assert found is not None and found.number is not None
+    return found.number
+
+
+@THEMES
+def test_text_can_be_read_on_its_background(theme):
+    """Every style of the look: text 4.5:1 and more, lines and shades 3:1, filled or not."""
+    for role, style in make_look(theme=theme).styles.items():
+        if role.startswith("heat-") or style.color is None:
+            continue
+        back = BACKGROUNDS[theme] if style.bgcolor is None else luminance(colour(style.bgcolor))
+        least = 3.0 if role in look.FAINT else 4.5
+        assert contrast(luminance(colour(style.color)), back) >= least, role
+
+
+@THEMES
+def test_every_role_with_a_colour_is_drawn_with_it(theme):
+    styles = make_look(theme=theme).styles
+    plain = {role for role, style in styles.items() if style.color is None}
+    assert plain == {"", "bold", "title"}, "these have the colour of the terminal, which its owner can read"
+    for role in look.PILLS:
+        assert styles[f"pill-{role}"].bgcolor == styles[role].color
+    assert styles["cursor"].bgcolor is not None
+
+
+@THEMES
+def test_levels_of_heat_are_told_apart_by_their_lightness(theme):
+    """No text stands on them; the emptiest is nearest to the background and the fullest is far from it."""
+    steps = [luminance(number) for number in look.HEAT[theme]]
+    assert sorted(steps, reverse=theme == "light") == steps
+    assert contrast(steps[-1], BACKGROUNDS[theme]) >= 4.5 and contrast(steps[0], BACKGROUNDS[theme]) < 1.6
+    assert all(contrast(a, b) >= 1.15 for a, b in pairwise(steps))
+
+
+def test_without_colour_shades_stay_behind_curves():
+    styles = make_look(colour=False).styles
+    assert all(styles[role].dim for role in look.FAINT)
+    assert not any(style.dim for role, style in styles.items() if role not in look.FAINT), "text is never faint"
+    assert not any(style.dim for style in make_look().styles.values())
+
+
+def test_without_colour_nothing_is_coloured():
+    for style in make_look(colour=False).styles.values():
+        assert style.color is None and style.bgcolor is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "encoding", "expected"),
+    [
+        ({"TERM": "xterm-256color"}, "UTF-8", ("braille", "dark", True)),
+        ({"TERM": "linux"}, "UTF-8", ("block", "dark", True)),
+        ({"TERM": "xterm"}, "ANSI_X3.4-1968", ("ascii", "dark", True)),
+        ({"ECHELON_GLYPHS": "ascii", "NO_COLOR": "1"}, "UTF-8", ("ascii", "dark", False)),
+        ({"COLORFGBG": "0;15"}, "UTF-8", ("braille", "light", True)),
+        ({"COLORFGBG": "0;15", "ECHELON_THEME": "dark", "ECHELON_GLYPHS": "none"}, "UTF-8", ("braille", "dark", True)),
+    ],
+)
+def test_the_look_fits_the_terminal(environment, encoding, expected):
+    found = detect_look(environment, encoding)
+    assert (found.detail, found.theme, found.colour) == expected
+
+
+def test_plain_symbols_are_ascii():
+    symbols = make_look("ascii").symbols
+    for value in vars(symbols).values():
+        for text in value.values() if isinstance(value, dict) else [value]:
+            assert text.isascii(), text

@@ -1,0 +1,167 @@
+"""Charts looked at closely: windows, crosshair, logarithmic axes, averaging, several runs, keys and mouse."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+
+from echelon.telemetry.snapshot import RunSnapshot
+from echelon_cli.tui.charts.chart import Chart, Held, Series, draw_chart, draw_overlay
+from echelon_cli.tui.charts.curves import Curves
+from echelon_cli.tui.charts.plot import Strand
+from echelon_cli.tui.charts.viewport import PLAIN, SPANS, Sight, crossed, next_along, next_span, panned, zoomed
+from echelon_cli.tui.widgets.filter import matching
+from tests.tui.test_charts import LOOK, RISING, SIZE, curves_of, rows
+
+COLOURS = ("series1", "series2")
+SIGHTS = (Sight(window=(1e6, 1.1e6), cross=1.05e6), Sight(log=True), Sight(cross=0.0))
+
+
+def test_a_window_shows_its_part_of_the_run_and_fits_its_heights():
+    held = Held()
+    _, whole = rows(RISING, curves_of(200), held=held)
+    window = (3_000_000.0, 3_600_000.0)
+    _, part = rows(RISING, curves_of(200), held=held, sight=Sight(window=window))
+    assert part[-1].split() == ["3M", "3.6M", "steps"]
+    assert float(part[-2].split()[0]) > 0.5 > float(whole[-2].split()[0] or 0)
+    _, again = rows(RISING, curves_of(200), held=held)
+    assert again == whole
+
+
+def test_the_crosshair_tells_the_values_at_its_place():
+    curves = curves_of(200)
+    grid, lines = rows(RISING, curves, sight=Sight(cross=curves.along["steps"][20]))
+    assert lines[0] == f"explained {curves.curve('explained_variance').smooth[20]:.3f}"
+    columns = {x for y in range(1, 11) for x in range(36) if grid.roles[y][x] == "key"}
+    assert len(columns) == 1 and "378k" in lines[-1]
+    assert max(columns) == pytest.approx(7 + 29 * 378 / 4000, abs=1)
+
+
+def test_a_logarithmic_axis_has_labels_of_its_powers_and_leaves_what_is_not_positive_alone():
+    chart = Chart(
+        series=(
+            Series(metric="grad_norm", label="mean"),
+            Series(metric="pg_loss", label="policy", role="series2", right=True),
+        )
+    )
+    held = Held()
+    _, linear = rows(chart, curves_of(200), held=held)
+    _, lines = rows(chart, curves_of(200), held=held, sight=Sight(log=True))
+    assert held.log == (True, False)
+    assert float(lines[1].split()[0]) / float(lines[-2].split()[0]) > 2
+    assert lines[1].split()[-1] == linear[1].split()[-1], "the policy loss goes below 0"
+    bounded = Chart(series=(Series(metric="win_rate", label="wins"),), bounds=(0.0, 1.0))
+    assert rows(bounded, curves_of(200), sight=Sight(log=True))[1] == rows(bounded, curves_of(200))[1]
+
+
+def test_without_averaging_the_newest_value_stands_above_the_curve():
+    curves = curves_of(120)
+    newest = curves.curve("explained_variance").mean[-1]
+    assert rows(RISING, curves, sight=Sight(span=1.0))[1][0] == f"explained {newest:.3f}"
+
+
+def test_several_runs_lie_over_each_other_in_their_colours():
+    chart = Chart(series=(Series(metric="explained_variance", label="explained"),))
+    strands = [
+        Strand(label=label, role=role, curve=c.curve(metric), places=c.along["steps"], raw=False)
+        for label, role, c, metric in (
+            ("A", "series1", curves_of(200), "explained_variance"),
+            ("B", "series2", curves_of(80, seed=2), "win_rate"),
+        )
+    ]
+    grid = draw_overlay(chart, strands, SIZE, LOOK, Held())
+    lines = grid.text().splitlines()
+    assert lines[0].startswith("A 0.9") and "B 0." in lines[0]
+    ends = {role: max(x for line in grid.roles[1:-1] for x, r in enumerate(line) if r == role) for role in COLOURS}
+    assert ends["series2"] < ends["series1"], "the shorter run ends earlier"
+    assert "no update yet" in draw_overlay(chart, [], SIZE, LOOK, Held()).text()
+
+
+def test_zooming_keeps_the_place_that_is_looked_at_and_never_leaves_the_axis():
+    end = 100.0
+    near = zoomed(PLAIN, end, 1)
+    assert near.window == (50.0, 100.0), "without a crosshair the newest values stay"
+    around = zoomed(Sight(cross=25.0), end, 2)
+    assert around.window is not None and around.window[1] - around.window[0] == 25.0
+    assert (25.0 - around.window[0]) / 25.0 == pytest.approx(0.25)
+    assert zoomed(near, end, -1).window is None
+    assert panned(near, end, -1).window == (37.5, 87.5)
+    assert panned(near, end, 9).window == (50.0, 100.0) and panned(near, end, -99).window == (0.0, 50.0)
+    deep = zoomed(PLAIN, end, 40)
+    assert deep.window is not None and deep.window[1] - deep.window[0] == pytest.approx(end / 256)
+
+
+def test_the_crosshair_stays_in_the_window_and_goes_with_the_axis_it_was_put_on():
+    sight = crossed(Sight(window=(50.0, 100.0)), 100.0, at=10.0)
+    assert sight.cross == 50.0
+    assert crossed(sight, 100.0, 64).cross == 100.0
+    assert next_along(sight) == Sight(along="time")
+    assert {next_span(Sight(span=span)).span for span in SPANS} == set(SPANS)
+
+
+@pytest.mark.parametrize(
+    "sight", [Sight(window=(1e6, 1.1e6), cross=1.05e6), Sight(log=True), Sight(cross=0.0)], ids=str
+)
+@pytest.mark.parametrize("size", [(60, 16), (24, 6), (12, 4), (1, 1)], ids=str)
+def test_a_chart_fits_any_size_however_it_is_looked_at(sight, size):
+    for curves in (curves_of(50), Curves()):
+        grid = draw_chart(RISING, curves, RunSnapshot(), size, LOOK, Held(), sight)
+        assert (grid.width, grid.height) == size
+
+
+def test_charts_zoom_move_and_tell_values_together(watch, living):
+    async def scene(w):
+        await w.until("1.25M steps")
+        await w.press("plus")
+        await w.until("625k")
+        assert w.text.count("625k") >= 8, "all charts show the same part"
+        await w.press("shift+left")
+        await w.until("469k", "1.09M steps")
+        await w.press("0")
+        await w.holds(lambda: "625k" not in w.text)
+        await w.press("v", *["left"] * 28)
+        await w.until("533k")
+        at_cross = w.text
+        await w.press("left")
+        await w.holds(lambda: w.text != at_cross)
+        await w.press("escape")
+        await w.holds(lambda: "514k" not in w.text)
+        await w.press("L")
+        await w.until(" log ")
+
+    watch(scene, living)
+
+
+def test_the_mouse_points_and_its_wheel_zooms(watch, living):
+    async def scene(w):
+        await w.until("1.25M steps")
+        await w.pilot.click("#panel-return", offset=(20, 4))
+        await w.holds(lambda: w.app.screen.sight.cross is not None)
+        panel = w.app.screen.query_one("#panel-return")
+        panel.post_message(events.MouseScrollUp(panel, 20, 4, 0, -1, 0, False, False, False, 60, 14))
+        await w.holds(lambda: w.app.screen.sight.window is not None)
+
+    watch(scene, living)
+
+
+@pytest.mark.parametrize("size", [(160, 48), (80, 24), (60, 20)], ids=str)
+def test_panels_are_found_by_words_and_patterns_and_escape_shows_all_again(watch, living, size):
+    async def scene(user):
+        await user.until("win rate")
+        await user.press("slash", *"clip|elo")
+        await user.holds(lambda: "gradient norm" in user.text or "KL and clipping" in user.text)
+        text = await user.until("KL and clipping", "rating")
+        assert "win rate " not in text.split("KL and clipping")[0].splitlines()[-1] and "outcomes" not in text
+        await user.press("enter")
+        assert "clip|elo" in user.text, "what was asked for stays to be read"
+        await user.press("escape")
+        await user.holds(lambda: "return" in user.text and "clip|elo" not in user.text)
+
+    watch(scene, run=living, size=size)
+
+
+def test_what_is_no_pattern_is_looked_for_as_it_stands():
+    words = {"kl": "KL and clipping approx_kl", "odd": "what [it is", "wins": "win rate"}
+    assert matching(words, "") == set(words)
+    assert matching(words, "KL APPROX") == {"kl"} and matching(words, "[it") == {"odd"}
+    assert matching(words, "win|clip") == {"kl", "wins"} and not matching(words, "nothing")
