@@ -13,7 +13,7 @@ from echelon.runs import RunPaths, read_json
 from echelon.telemetry.latest import Glance, glance
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli import output
-from echelon_cli.tui.format import run_words
+from echelon_cli.tui.format import short_run_id
 
 WHOLE_FROM = 100
 """Columns of a terminal from which whole ids are shown; the words at their end call a run as well."""
@@ -67,7 +67,7 @@ def job_json(paths: RunPaths, status: JobStatus | None = None, **facts: Any) -> 
 
 def shown_id(run_id: str) -> str:
     """Return a run's id as tables show it: whole where there is room, else the words at its end."""
-    return run_id if output.console().width >= WHOLE_FROM else run_words(run_id)
+    return run_id if output.console().width >= WHOLE_FROM else short_run_id(run_id)
 
 
 def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:

@@ -10,10 +10,10 @@ import typer
 def complete_runs(incomplete: str) -> list[str]:
     """Return the run ids that begin with what was typed so far, and those words at their ends that do."""
     from echelon.runs import list_runs
-    from echelon_cli.tui.format import run_words
+    from echelon_cli.tui.format import short_run_id
 
     ids = [run.id for run in list_runs()]
-    return [name for name in (*ids, *(map(run_words, ids) if incomplete else ())) if name.startswith(incomplete)]
+    return [name for name in (*ids, *(map(short_run_id, ids) if incomplete else ())) if name.startswith(incomplete)]
 
 
 def complete_presets(incomplete: str) -> list[str]:

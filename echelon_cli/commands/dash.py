@@ -65,8 +65,8 @@ def _once(chosen: RunPaths | None, width: int | None) -> int:
     from echelon.runs import list_runs, runs_home
     from echelon_cli.tui import plain_text as once
 
-    look = once.look_of(sys.stdout)
-    columns = width or max(once.LEAST_WIDTH, shutil.get_terminal_size((PIPE_COLUMNS, 0)).columns)
+    look = once.theme_for_file(sys.stdout)
+    columns = width or max(once.MIN_WIDTH, shutil.get_terminal_size((PIPE_COLUMNS, 0)).columns)
     if chosen is not None:
         once.show(once.draw_run(once.read_run(chosen), columns, look), look)
         return output.DONE

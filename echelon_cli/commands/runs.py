@@ -147,8 +147,8 @@ def _draw(chosen: list[Any], name: str) -> None:
         raise typer.BadParameter(
             f"--chart got {len(chosen)} runs, wanted at most {len(RUN_ROLES)}: more cannot be told apart"
         )
-    look = once.look_of(sys.stdout)
-    columns = max(once.LEAST_WIDTH, shutil.get_terminal_size((CHART_COLUMNS, 0)).columns)
+    look = once.theme_for_file(sys.stdout)
+    columns = max(once.MIN_WIDTH, shutil.get_terminal_size((CHART_COLUMNS, 0)).columns)
     once.show(once.draw_comparison([once.read_run(paths) for paths in chosen], name, columns, look), look)
 
 

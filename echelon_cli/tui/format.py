@@ -18,7 +18,7 @@ __all__ = [
     "log_label",
     "measured",
     "percent",
-    "run_words",
+    "short_run_id",
     "signed",
     "speed",
 ]
@@ -106,7 +106,7 @@ def signed(value: float) -> str:
     return f"+{measured(value)}" if value > 0 else measured(value)
 
 
-def run_words(run_id: str) -> str:
+def short_run_id(run_id: str) -> str:
     """Return the two words at the end of a run's id, by which it can be called."""
     words = run_id.split("-")
     return "-".join(words[-2:]) if len(words) >= 4 and words[0].isdigit() else run_id

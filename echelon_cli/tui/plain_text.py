@@ -23,7 +23,7 @@ from echelon_cli.tui.theme import Look, detect_look, make_look
 from echelon_cli.tui.widgets.cells import Grid
 from echelon_cli.tui.widgets.run_table import ORDERS, draw_table
 
-LEAST_WIDTH = 60
+MIN_WIDTH = 60
 PANEL_ROWS = 14
 """Rows of each panel."""
 
@@ -31,7 +31,7 @@ CHART_ROWS = 18
 """Rows of a chart that stands alone."""
 
 
-def look_of(file: TextIO) -> Look:
+def theme_for_file(file: TextIO) -> Look:
     """Return the look for a file: that of the terminal it is, else plain characters without colour."""
     found = detect_look(encoding=getattr(file, "encoding", "") or "")
     return found if file.isatty() else make_look(found.detail, found.theme, colour=False)

@@ -39,14 +39,14 @@ def roles(grid) -> set[str]:
 RISING = Chart(series=(Series(metric="explained_variance", label="explained"),))
 
 
-def test_a_chart_names_its_newest_value_its_range_and_its_length():
+def test_chart_shows_newest_value_and_axis_ranges():
     _, lines = rows(RISING, curves_of(200))
     assert lines[0].startswith("explained 0.9")
     assert lines[1].split()[0] == "1" and lines[-2].split()[0] == "0"
     assert lines[-1].split() == ["0", "4M", "steps"]
 
 
-def test_the_legend_tells_what_the_head_of_the_run_tells_and_names_what_does_not_fit():
+def test_legend_uses_newest_update_and_keeps_labels_that_fit():
     wins = PANELS["wins"].make.keywords["chart"]
     update = update_event(60, random.Random(1))
     snapshot = RunSnapshot(update=replace(update, win_rate=0.375))
@@ -58,7 +58,7 @@ def test_the_legend_tells_what_the_head_of_the_run_tells_and_names_what_does_not
     assert head.startswith("value 0.") and head.endswith("  policy") and grid.roles[0][len(head) - 1] == "series2"
 
 
-def test_intervals_of_many_evaluations_make_no_fence():
+def test_dense_evaluations_draw_only_the_newest_interval():
     wins = PANELS["wins"].make.keywords["chart"]
 
     def bars(evaluations: int) -> int:
@@ -70,19 +70,19 @@ def test_intervals_of_many_evaluations_make_no_fence():
     assert bars(4) >= 3 and bars(20) <= 1
 
 
-def test_a_rising_curve_ends_higher_than_it_begins():
+def test_rising_curve_is_drawn_rising():
     grid, _ = rows(RISING, curves_of(200))
     curve = [(x, y) for y in range(1, 11) for x in range(7, 36) if grid.roles[y][x] == "series1"]
     assert min(curve)[1] > 6 and max(curve)[1] <= 2
 
 
-def test_nothing_yet_is_said_in_words():
+def test_empty_chart_shows_no_update_yet():
     _, lines = rows(RISING, Curves())
     assert any("no update yet" in line for line in lines)
 
 
 @pytest.mark.parametrize(("along", "end"), [("time", "5m00s"), ("episodes", "5000 episodes"), ("steps", "4M steps")])
-def test_the_axis_counts_what_is_asked_for(along, end):
+def test_x_axis_counts_steps_time_or_episodes(along, end):
     _, lines = rows(RISING, curves_of(180), sight=Sight(along=along))
     assert lines[-1].endswith(end)
 
@@ -100,7 +100,7 @@ def test_one_more_update_changes_few_cells():
     assert sorted(changed)[len(changed) // 2] < 12, "half of all updates change a dozen cells at most"
 
 
-def test_a_reference_line_is_drawn_dotted_and_named():
+def test_reference_line_is_dotted_and_labelled():
     chart = Chart(
         series=(Series(metric="grad_norm", label="mean"),), reference=lambda snapshot: 0.5, reference_label="clip"
     )
@@ -109,7 +109,7 @@ def test_a_reference_line_is_drawn_dotted_and_named():
     assert sum(line.count("rule") for line in grid.roles) > 8
 
 
-def test_a_reference_far_away_is_named_and_not_drawn():
+def test_distant_reference_is_labelled_but_not_drawn():
     chart = Chart(
         series=(Series(metric="grad_norm", label="mean"),), reference=lambda snapshot: 1e6, reference_label="clip"
     )
@@ -118,7 +118,7 @@ def test_a_reference_far_away_is_named_and_not_drawn():
     assert "rule" not in {role for line in grid.roles[1:] for role in line}
 
 
-def test_two_scales_have_their_labels_on_two_sides_in_their_colours():
+def test_second_y_axis_is_labelled_on_the_right_in_its_colour():
     chart = Chart(
         series=(
             Series(metric="entropy", label="entropy"),
@@ -130,7 +130,7 @@ def test_two_scales_have_their_labels_on_two_sides_in_their_colours():
     assert grid.roles[1][31] == "series2" and grid.roles[1][5] == "series1"
 
 
-def test_evaluations_are_marked_at_their_place_with_their_interval():
+def test_evaluations_are_marked_with_their_interval():
     chart = PANELS["wins"].make.keywords["chart"]
     snapshot = RunSnapshot(evals=(eval_event(0, 0.05), eval_event(100, 0.5)))
     grid, lines = rows(chart, curves_of(100), snapshot)
@@ -142,14 +142,14 @@ def test_evaluations_are_marked_at_their_place_with_their_interval():
     assert "eval 50%" in lines[0]
 
 
-def test_an_evaluation_before_the_first_update_is_shown():
+def test_evaluation_before_first_update_is_marked():
     chart = PANELS["wins"].make.keywords["chart"]
     untrained = EventEval(update=0, global_step=0, opponent="x", episodes=80, win_rate=0.0)
     _, lines = rows(chart, Curves(), RunSnapshot(evals=(untrained,)))
     assert any(LOOK.symbols.mark in line for line in lines)
 
 
-def test_without_colour_the_second_curve_is_dashed():
+def test_second_curve_is_dashed_without_colour():
     chart = Chart(
         series=(
             Series(metric="grad_norm", label="mean", raw=False),
@@ -167,7 +167,7 @@ def test_without_colour_the_second_curve_is_dashed():
 
 @pytest.mark.parametrize("detail", ["braille", "block", "ascii"])
 @pytest.mark.parametrize("size", [(200, 60), (24, 6), (12, 4), (3, 2), (1, 1), (0, 0)], ids=str)
-def test_a_chart_fits_any_size(detail, size):
+def test_chart_fits_any_size(detail, size):
     grid = draw_chart(RISING, curves_of(50), RunSnapshot(), size, make_look(detail), Held())
     assert (grid.width, grid.height) == size
     assert detail != "ascii" or grid.text().isascii()

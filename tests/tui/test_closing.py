@@ -6,7 +6,7 @@ from echelon_cli.tui.feed.messages import RunSeen
 from echelon_cli.tui.panels.header import Header
 
 
-def test_a_screen_that_loses_its_widgets_is_told_nothing_more(watch, living):
+def test_screen_being_removed_receives_no_messages(watch, living):
     async def scene(user):
         await user.until("running", "amber-jackal")
         assert user.app.front is user.app.screen

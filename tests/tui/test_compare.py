@@ -17,7 +17,7 @@ from tests.tui.test_panels import canned_view
 LOOK = make_look()
 
 
-def test_marked_runs_are_drawn_over_each_other_and_followed(watch, home, living, ended):
+def test_compare_screen_overlays_and_follows_marked_runs(watch, home, living, ended):
     async def scene(w):
         await w.until("heron", "jackal")
         await w.press("m")
@@ -39,7 +39,7 @@ def test_marked_runs_are_drawn_over_each_other_and_followed(watch, home, living,
     watch(scene)
 
 
-def test_no_more_runs_are_marked_than_can_be_told_apart(watch, home):
+def test_marking_stops_at_the_number_of_run_colours(watch, home):
     for number in range(len(RUN_ROLES) + 1):
         make_run(home, f"20260101-12000{number}-quickstart-iron-fox{number}", updates=2, ended="stopped")
 
@@ -52,7 +52,7 @@ def test_no_more_runs_are_marked_than_can_be_told_apart(watch, home):
 
 
 @pytest.mark.parametrize("size", [(160, 48), (80, 24), (60, 20)], ids=str)
-def test_every_panel_of_a_comparison_is_seen_whole_or_on_a_page(watch, living, ended, size):
+def test_compare_screen_shows_every_panel_uncut(watch, living, ended, size):
     async def scene(w):
         await w.until("jackal")
         await w.press("home", "space", "space", "m")
@@ -70,7 +70,7 @@ def test_every_panel_of_a_comparison_is_seen_whole_or_on_a_page(watch, living, e
     watch(scene, size=size)
 
 
-def test_the_head_leaves_figures_out_whole():
+def test_compare_header_drops_whole_columns():
     view = canned_view()
     for width in (60, 80, 160):
         grid = draw_head([view], width, 2, LOOK)
@@ -83,7 +83,7 @@ def test_the_head_leaves_figures_out_whole():
     assert all(text == "-" for name, text in figures(RunView(id="x")).items() if name != "steps")
 
 
-def test_state_wins_and_speed_are_told_on_the_smallest_screen_next_to_the_name():
+def test_compare_header_keeps_state_win_rate_and_speed_beside_the_name():
     for width in (60, 200):
         head, row = draw_head([canned_view()], width, 2, LOOK).text().splitlines()
         assert {"state", "wins", "eval", "steps/s"} <= set(head.split())
@@ -93,7 +93,7 @@ def test_state_wins_and_speed_are_told_on_the_smallest_screen_next_to_the_name()
     assert "entropy" in TITLES.values() and "gradient norm: mean" in TITLES.values()
 
 
-def test_settings_are_the_same_only_once_all_are_known():
+def test_config_differences_need_every_run_started():
     one, other = (EventStart(device="cpu", config={"seed": seed}) for seed in (1, 2))
     assert differences([one, one]) == {} and differences([one, other]) == {"seed": [1, 2]}
     assert differences([one, None]) is None and differences([]) is None
@@ -101,7 +101,7 @@ def test_settings_are_the_same_only_once_all_are_known():
     assert max(map(len, text)) < 30, "values stand beside their names"
 
 
-def test_only_values_that_differ_are_listed():
+def test_config_differences_list_only_differing_keys():
     a, b = {"x": 1, "ppo.lr": 1e-3, "new": 4}, {"x": 1, "ppo.lr": 5e-4}
     assert differing([a, b]) == {"new": [4, None], "ppo.lr": [1e-3, 5e-4]}
     starts = [

@@ -41,7 +41,7 @@ def three_moves() -> RunSnapshot:
     ).snapshot()
 
 
-def test_moves_are_told_newest_first_with_what_changed_and_why():
+def test_parameter_changes_are_newest_first_with_change_and_reason():
     moves = moves_of(three_moves())
     assert [(move.update, move.lever, move.change, move.why) for move in moves] == [
         (1121, "map size", "65-80 to 80-100", ""),
@@ -50,7 +50,7 @@ def test_moves_are_told_newest_first_with_what_changed_and_why():
     ]
 
 
-def test_a_narrow_panel_tells_as_many_moves_as_fit_and_how_many_are_older():
+def test_narrow_panel_shows_fitting_changes_and_count_of_older_ones():
     snapshot = three_moves()
     lines = draw_levers(levers_of(snapshot), moves_of(snapshot), 16, 6, LOOK).text().splitlines()
     assert lines == ["map size  80-100", "skill       easy", TITLE, "1121 map size", " 65-80 to 80-100", "and 2 older"]
@@ -59,7 +59,7 @@ def test_a_narrow_panel_tells_as_many_moves_as_fit_and_how_many_are_older():
     assert "gate passed" in " ".join(text.split())
 
 
-def test_a_wide_panel_tells_every_move_on_a_line_with_its_steps():
+def test_wide_panel_shows_one_change_per_line_with_steps():
     snapshot = three_moves()
     text = draw_levers(levers_of(snapshot), moves_of(snapshot), TABLE_FROM + 20, 12, LOOK).text()
     lines = text.rstrip().splitlines()
@@ -68,7 +68,7 @@ def test_a_wide_panel_tells_every_move_on_a_line_with_its_steps():
     assert lines[at + 2].endswith("gate passed") and len(lines) == at + 4
 
 
-def test_a_zoomed_panel_shows_more_moves_than_a_small_one():
+def test_zoomed_panel_shows_more_changes():
     snapshot = Fold(told(n, packs=n) for n in range(40)).snapshot()
     small, large = (draw_levers(levers_of(snapshot), moves_of(snapshot), 36, h, LOOK).text() for h in (9, 30))
     assert small.count(" to ") == 6 and large.count(" to ") == 27
@@ -77,20 +77,20 @@ def test_a_zoomed_panel_shows_more_moves_than_a_small_one():
 
 @pytest.mark.parametrize("width", [1, 5, 16, 36, 80])
 @pytest.mark.parametrize("height", range(1, 14))
-def test_nothing_reaches_beyond_the_panel(width, height):
+def test_curriculum_panel_fits_any_size(width, height):
     snapshot = three_moves()
     for look in (LOOK, make_look("ascii", colour=False)):
         lines = draw_levers(levers_of(snapshot), moves_of(snapshot), width, height, look).text().splitlines()
         assert len(lines) <= height and all(len(line) <= width for line in lines)
 
 
-def test_levers_keep_their_bars_while_the_newest_moves_have_their_rows():
+def test_bars_are_dropped_before_change_rows():
     moves = [Move(n, n, "weapon_prob", 0.1, 0.2) for n in range(40, 0, -1)]
     roomy = draw_levers({"weapon_prob": 0.25}, moves, 36, 3 + HISTORY_ROWS, LOOK).text()
     assert "━" in roomy and "━" not in draw_levers({"weapon_prob": 0.25}, moves, 36, 2 + HISTORY_ROWS, LOOK).text()
 
 
-def test_the_level_of_pilots_whom_nobody_meets_is_left_out():
+def test_skill_parameter_is_hidden_without_scripted_opponents():
     update = EventUpdate(update=1, global_step=9, curriculum={"skill": "easy", "weapon_prob": 1.0})
     moved = [told(0, skill="easy", weapon_prob=1.0), told(5, skill="medium", weapon_prob=1.0)]
     side_by_side = Fold([start(scripted=0.0, easy=1.0, medium=1.0), *moved, update]).snapshot()
@@ -101,7 +101,7 @@ def test_the_level_of_pilots_whom_nobody_meets_is_left_out():
         assert [move.name for move in moves_of(snapshot)] == ["skill"]
 
 
-def test_what_a_resume_takes_back_is_no_move_and_what_it_tells_again_is_none_either():
+def test_resume_removes_superseded_changes():
     fold = Fold([told(0, packs=1), told(50, packs=2), told(90, packs=3)])
     fold.add(EventResume(update=60, global_step=60_000))
     fold.add(told(60, packs=2))
@@ -109,12 +109,12 @@ def test_what_a_resume_takes_back_is_no_move_and_what_it_tells_again_is_none_eit
     assert [move.update for move in moves_of(snapshot)] == [50] and levers_of(snapshot) == {"packs": 2}
 
 
-def test_moves_take_no_more_memory_in_a_long_run():
+def test_kept_changes_are_bounded():
     snapshot = Fold(told(n, packs=n) for n in range(3 * MOVES_KEPT)).snapshot()
     assert len(snapshot.moves) == MOVES_KEPT and moves_of(snapshot)[0].update == 3 * MOVES_KEPT - 1
 
 
-def test_a_lever_of_several_values_is_as_many_levers():
+def test_dict_parameter_is_split_by_key():
     weights = ({"damage": 0.01, "zone": 0.0}, {"damage": 0.005, "zone": 0.0})
     snapshot = Fold(told(n, reward_weights=w) for n, w in enumerate(weights)).snapshot()
     assert [(move.lever, move.change) for move in moves_of(snapshot)] == [
@@ -123,18 +123,18 @@ def test_a_lever_of_several_values_is_as_many_levers():
     assert levers_of(snapshot) == {"damage (reward_weights)": 0.005, "zone (reward_weights)": 0.0}
 
 
-def test_what_episodes_go_without_is_named():
+def test_disabled_mechanics_are_listed():
     snapshot = Fold([told(0, without=["heat", "paint"]), told(7, without=[])]).snapshot()
     assert [move.change for move in moves_of(snapshot)] == ["heat, paint to none"]
 
 
-def test_a_lever_that_is_no_share_has_no_bar():
+def test_only_share_parameters_have_a_bar():
     text = draw_levers({"weapon_prob": 0.25, "map_size": 60, "opponent": "hard"}, [], 20, 10, LOOK).text()
     assert "weapon prob" in text and "60" in text and "hard" in text
     assert sum("━" in line for line in text.splitlines()) == 1
 
 
-def test_a_name_that_does_not_fit_beside_its_value_has_a_row_of_its_own():
+def test_long_parameter_name_gets_its_own_row():
     levers = {"weapon_prob": 0.25, "packs": 3}
     assert draw_levers(levers, [], 14, 3, LOOK).text().splitlines() == [
         "weapon prob",
@@ -144,10 +144,10 @@ def test_a_name_that_does_not_fit_beside_its_value_has_a_row_of_its_own():
     assert draw_levers(levers, [], 14, 2, LOOK).text().startswith("weapon …"), "cut only where no row is left"
 
 
-def test_a_lever_that_is_a_range_fits_beside_its_name():
+def test_range_parameter_fits_beside_its_name():
     text = draw_levers({"map_size_range": [50, 60], "packs_per_team_range": (1, 1)}, [], 18, 2, LOOK).text()
     assert [line.split() for line in text.splitlines()] == [["map", "size", "50-60"], ["packs", "per", "team", "1"]]
 
 
-def test_a_run_without_levers_says_so():
+def test_panel_without_parameters_shows_empty_state():
     assert "nothing moves" in draw_levers({}, [], 20, 4, LOOK).text()

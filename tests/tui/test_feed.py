@@ -34,7 +34,7 @@ def update(number: int) -> EventUpdate:
     return update_event(number, random.Random(number))
 
 
-def test_a_growing_run_is_followed(living):
+def test_follower_reads_new_updates(living):
     follower = RunFollower(living.root)
     assert follower.poll() and follower.view().snapshot.update.update == 60
     assert not follower.poll(), "nothing new, nothing said"
@@ -44,7 +44,7 @@ def test_a_growing_run_is_followed(living):
     assert view.snapshot.update.update == 61 and view.curves.updates[-1] == 61 and view.state == "running"
 
 
-def test_torn_and_damaged_lines_are_passed_over(living):
+def test_follower_skips_damaged_lines(living):
     follower = RunFollower(living.root)
     follower.poll()
     whole = living.metrics.stat().st_size
@@ -60,7 +60,7 @@ def test_torn_and_damaged_lines_are_passed_over(living):
     assert 0 < view.snapshot.update.update < 60 and view.curves.updates[-1] == view.snapshot.update.update
 
 
-def test_a_resume_takes_its_updates_back_from_the_curves(living):
+def test_resume_removes_superseded_updates_from_curves(living):
     follower = RunFollower(living.root)
     follower.poll()
     append(living, EventResume(update=50, global_step=900_000), start_event(), update(51))
@@ -69,7 +69,7 @@ def test_a_resume_takes_its_updates_back_from_the_curves(living):
     assert list(curves.updates) == list(range(1, 52))
 
 
-def test_a_vanished_folder_is_a_sentence_and_its_return_is_noticed(living, home):
+def test_missing_folder_is_reported_until_it_returns(living, home):
     follower = RunFollower(living.root)
     follower.poll()
     kept = home / "elsewhere"
@@ -82,7 +82,7 @@ def test_a_vanished_folder_is_a_sentence_and_its_return_is_noticed(living, home)
     assert follower.view().problem == ""
 
 
-def test_a_long_history_is_shown_while_it_is_read(living, monkeypatch):
+def test_long_history_is_shown_while_being_read(living, monkeypatch):
     append(living, *(update(n) for n in range(61, 1000)))
     monkeypatch.setattr(followers, "READ_BYTES", 1 << 20)
     follower = RunFollower(living.root)
@@ -94,7 +94,7 @@ def test_a_long_history_is_shown_while_it_is_read(living, monkeypatch):
     assert follower.view().snapshot.update.update == 999
 
 
-def test_a_long_history_is_previewed_over_its_whole_range_before_it_is_read(home, monkeypatch):
+def test_long_history_is_previewed_from_samples(home, monkeypatch):
     paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=300)
     monkeypatch.setattr(followers, "PREVIEW_FROM", 1000)
     monkeypatch.setattr(followers, "READ_BYTES", 1 << 14)
@@ -111,14 +111,14 @@ def test_a_long_history_is_previewed_over_its_whole_range_before_it_is_read(home
     assert exact.curves.updates == tuple(range(1, 301))
 
 
-def test_a_run_at_rest_is_not_read_again(home, ended, monkeypatch):
+def test_unchanged_run_is_not_read_again(home, ended, monkeypatch):
     catalogue = Catalogue(home)
     first = catalogue.poll()
     monkeypatch.setattr(feeds, "run_row", lambda *_: pytest.fail("it was read again"))
     assert catalogue.poll() == first
 
 
-def test_a_row_tells_what_the_newest_records_say(home, ended):
+def test_run_row_shows_newest_records(home, ended):
     (row,) = Catalogue(home).poll()
     assert (row.state, row.update, row.opponent, row.device) == ("completed", 40, "heuristic:legacy", "cpu")
     assert row.steps == pytest.approx(720_000, abs=1000) and 0 < row.progress < 1
@@ -126,20 +126,20 @@ def test_a_row_tells_what_the_newest_records_say(home, ended):
     assert row.to_dict()["folder"] == str(ended.root)
 
 
-def test_progress_is_that_of_what_a_resume_asked_for(home, ended):
+def test_progress_uses_limits_of_the_resume(home, ended):
     before = run_row(ended)
     config = {"preset": "quickstart", "total_steps": 80_000_000, "max_minutes": 0}
     write_spec(ended, JobSpec(kind="train", config=config))
     assert run_row(ended).progress == pytest.approx(before.steps / 80_000_000)
 
 
-def test_a_damaged_run_is_a_row_that_says_so(home, living):
+def test_damaged_run_is_listed_as_failed(home, living):
     atomic_write(living.spec, "{")
     (row,) = Catalogue(home).poll()
     assert row.state == "failed" and "no readable spec.json" in row.reason
 
 
-def test_a_glance_sees_through_a_resume(living):
+def test_latest_records_respect_a_resume(living):
     append(living, EventEnd(reason="stopped", update=60, global_step=1))
     assert glance(living.metrics).end.reason == "stopped"
     append(living, EventResume(update=50, global_step=1))
@@ -149,7 +149,7 @@ def test_a_glance_sees_through_a_resume(living):
     assert glance(living.metrics).update.update == 51
 
 
-def test_a_glance_costs_the_same_for_a_long_run(living):
+def test_latest_records_are_read_within_a_byte_limit(living):
     append(living, *(update(n) for n in range(61, 3000)))
     with open(living.metrics, "ab") as file:
         file.write(b'{"kind":"update","torn')
@@ -159,7 +159,7 @@ def test_a_glance_costs_the_same_for_a_long_run(living):
     assert glance(living.root / "nothing").update is None
 
 
-def test_a_feed_says_only_what_changed(home, living, ended):
+def test_feed_posts_only_changes(home, living, ended):
     said = []
     feed = Feed(said.append, home)
     feed.watch(living.root)
@@ -174,7 +174,7 @@ def test_a_feed_says_only_what_changed(home, living, ended):
     assert {row.state for row in said[-1].view.rows} == {"running", "completed"}
 
 
-def test_a_burst_coalesces_to_the_newest(home, living):
+def test_messages_of_a_burst_replace_older_ones(home, living):
     said = []
     feed = Feed(said.append, home)
     feed.watch(living.root)
@@ -183,7 +183,7 @@ def test_a_burst_coalesces_to_the_newest(home, living):
     assert run.can_replace(run) and runs.can_replace(runs) and not run.can_replace(runs)
 
 
-def test_a_feed_survives_whatever_goes_wrong(home, living, monkeypatch):
+def test_feed_survives_exceptions(home, living, monkeypatch):
     said = []
     monkeypatch.setattr(Catalogue, "poll", lambda self: 1 / 0)
     feed = Feed(said.append, home, poll_s=0.01)
@@ -196,7 +196,7 @@ def test_a_feed_survives_whatever_goes_wrong(home, living, monkeypatch):
     assert not feed.is_alive() and all(isinstance(m, FeedFailed) for m in said) and len(said) >= 2
 
 
-def test_the_runs_folder_may_vanish(home, living):
+def test_feed_survives_missing_runs_folder(home, living):
     said = []
     feed = Feed(said.append, home)
     feed.watch(living.root)
@@ -206,7 +206,7 @@ def test_the_runs_folder_may_vanish(home, living):
     assert said[-1].view.rows == ()
 
 
-def test_logs_lose_what_could_move_a_cursor(tmp_path):
+def test_log_follower_strips_control_sequences(tmp_path):
     path = tmp_path / "log"
     path.write_bytes(
         b"\x1b[31mred\x1b[0m\x1b]0;title\x07\tx\nprogress 1\rprogress 2\r\n" + b"y" * 9000 + b"\n\xff\x07\n"
@@ -218,7 +218,7 @@ def test_logs_lose_what_could_move_a_cursor(tmp_path):
     assert "\x07" not in broken and not follower.poll()
 
 
-def test_a_log_keeps_its_newest_lines_and_their_numbers(tmp_path):
+def test_log_follower_keeps_newest_lines_and_numbers(tmp_path):
     path = tmp_path / "log"
     path.write_text("".join(f"{n}\n" for n in range(30)) + "not ended")
     follower = LogFollower(path, keep=10)
@@ -233,7 +233,7 @@ def test_a_log_keeps_its_newest_lines_and_their_numbers(tmp_path):
     assert follower.poll() and list(follower.lines) == ["a new session"]
 
 
-def test_a_log_is_posted_once_and_then_when_it_grows(home, living):
+def test_feed_posts_log_only_when_it_grows(home, living):
     said = []
     feed = Feed(said.append, home)
     feed.watch(None, runs=False, log=living.log_trainer)
@@ -246,7 +246,7 @@ def test_a_log_is_posted_once_and_then_when_it_grows(home, living):
     assert said[-1].view.lines[-1] == "more"
 
 
-def test_hostile_names_are_followed_too(hostile_home):
+def test_unusual_run_names_are_followed(hostile_home):
     with alive(make_run(hostile_home, "a b'\"c\n机甲", updates=3)) as paths:
         (row,) = Catalogue(hostile_home).poll()
         assert row.root == paths.root and row.update == 3

@@ -11,7 +11,7 @@ from echelon_cli.tui.theme import make_look
 from tests.tui.support.canned import make_run
 
 
-def test_a_query_narrows_the_list_and_says_what_it_does_not_understand(watch, living, ended):
+def test_query_filters_runs_and_reports_errors(watch, living, ended):
     async def scene(user):
         await user.until("amber-jackal", "quiet-heron")
         await user.press("slash", *"wins>")
@@ -26,7 +26,7 @@ def test_a_query_narrows_the_list_and_says_what_it_does_not_understand(watch, li
     watch(scene, size=(80, 24))
 
 
-def test_the_query_holds_for_runs_that_appear_later(watch, home, living):
+def test_query_applies_to_runs_added_later(watch, home, living):
     async def scene(user):
         await user.until("amber-jackal")
         await user.press("slash", *"steps>1k preset:quick")
@@ -39,7 +39,7 @@ def test_the_query_holds_for_runs_that_appear_later(watch, home, living):
     watch(scene)
 
 
-def test_a_problem_is_one_line_on_the_smallest_screen(watch, living):
+def test_query_error_fits_one_line_on_smallest_terminal(watch, living):
     async def scene(user):
         await user.until("amber-jackal")
         await user.press("slash", *"stage:running")
@@ -50,7 +50,7 @@ def test_a_problem_is_one_line_on_the_smallest_screen(watch, living):
     watch(scene, size=(60, 20))
 
 
-def test_the_line_says_what_is_typed_into_it(watch, living):
+def test_prompt_field_shows_its_purpose(watch, living):
     async def scene(user):
         await user.until("amber-jackal")
         await user.press("slash", *"amber")
@@ -69,7 +69,7 @@ def test_the_line_says_what_is_typed_into_it(watch, living):
     watch(scene, size=(60, 20))
 
 
-def test_charts_of_the_chosen_run_take_the_room_that_runs_leave():
+def test_preview_uses_rows_left_by_the_run_list():
     assert preview_of(60, 20, 4) == (11, 2, 2) and preview_of(80, 24, 1) == (18, 4, 2)
     assert preview_of(80, 24, 12) == (0, 0, 0), "the list comes first"
     assert preview_of(160, 48, 4) == (30, 4, 2) and preview_of(160, 48, 200) == (19, 4, 4)
@@ -80,7 +80,7 @@ def test_charts_of_the_chosen_run_take_the_room_that_runs_leave():
             assert rows <= size[1] - 6 and (not charts or rows // (charts // beside) >= CHART_ROWS)
 
 
-def test_runs_that_appear_push_the_charts_of_a_small_screen_away(watch, home, living):
+def test_new_runs_push_the_preview_off_a_small_screen(watch, home, living):
     async def scene(user):
         await user.until("amber-jackal", "win rate", "training", "steps")
         for number in range(10):
@@ -91,7 +91,7 @@ def test_runs_that_appear_push_the_charts_of_a_small_screen_away(watch, home, li
     watch(scene, size=(80, 24))
 
 
-def test_the_help_of_a_wide_screen_has_words_beside_the_keys():
+def test_wide_help_has_two_columns():
     keys = (*RunScreen.KEYS, *COMMON)
     wide = ["".join(text for text, _ in line) for line in help_lines(keys, make_look(), 160)]
     narrow = ["".join(text for text, _ in line) for line in help_lines(keys, make_look(), 80)]
@@ -102,7 +102,7 @@ def test_the_help_of_a_wide_screen_has_words_beside_the_keys():
     assert words <= {word for line in wide for word in line.split()}
 
 
-def test_the_help_names_every_field_and_fits_the_smallest_screen():
+def test_help_lists_every_query_field_and_fits_smallest_terminal():
     lines = ["".join(text for text, _ in line) for line in help_lines((), make_look(), 60)]
     text = " ".join(" ".join(lines).split())
     assert all(name in text for name in FIELDS) and "Filter of runs" in text

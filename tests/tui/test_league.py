@@ -14,7 +14,7 @@ from echelon.arena.matchmaking import Fixture
 from echelon.arena.store import Played, Store, StoreError, league_path
 from echelon.jobs.process import PYTHON_MODULE
 from echelon_cli.tui.feed.league import LeagueFollower, read_league
-from echelon_cli.tui.panels.ratings import (
+from echelon_cli.tui.panels.league import (
     COLUMNS,
     draw_entry,
     draw_pairs,
@@ -63,7 +63,7 @@ def league(home) -> Path:
     return path
 
 
-def test_the_league_is_read_whole_and_left_as_it_was(league):
+def test_league_is_read_without_changing_it(league):
     before = league.read_bytes()
     view = read_league(league)
     assert [row["id"] for row in view.entries][:2] == ["heuristic:medium", "anna"]
@@ -73,13 +73,13 @@ def test_the_league_is_read_whole_and_left_as_it_was(league):
     assert league.read_bytes() == before
 
 
-def test_a_league_beside_which_nothing_can_be_written_is_read(league, monkeypatch):
+def test_league_in_read_only_folder_is_read(league, monkeypatch):
     monkeypatch.setattr(database, "READING", ("mode=rw&cache=none", *database.READING[-1:]))
     monkeypatch.setattr(database, "UNWRITABLE", ("no such cache mode",))
     assert len(read_league(league).entries) == len(NAMES)
 
 
-def test_who_only_looks_cannot_write(league):
+def test_read_only_store_refuses_writes(league):
     with Store(league, read_only=True) as store, pytest.raises(StoreError, match="for reading only"):
         store.fix_setting("env", 1)
     with pytest.raises(StoreError, match="does not exist"):
@@ -87,7 +87,7 @@ def test_who_only_looks_cannot_write(league):
     assert not league.with_name("other.db").exists()
 
 
-def test_a_league_is_read_again_only_when_it_has_changed(home, league):
+def test_league_is_reread_only_after_changes(home, league):
     follower = LeagueFollower(home)
     assert follower.poll() and not follower.poll()
     play(league, 1, first=4)
@@ -99,7 +99,7 @@ def test_a_league_is_read_again_only_when_it_has_changed(home, league):
     assert follower.poll() and follower.view.unfinished[0]["round"] == 9
 
 
-def test_no_league_and_a_damaged_one_are_told(home):
+def test_missing_and_damaged_league_are_reported(home):
     follower = LeagueFollower(home)
     assert follower.poll() and follower.view.loaded and not follower.view.entries
     league_path(home).parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def test_no_league_and_a_damaged_one_are_told(home):
 
 @pytest.mark.parametrize("size", [(200, 60), (56, 16), (30, 8), (20, 4), (12, 2)], ids=str)
 @pytest.mark.parametrize("look", [LOOK, make_look("ascii", colour=False)], ids=["braille", "ascii"])
-def test_everything_fits_at_any_size(league, size, look):
+def test_league_panels_fit_any_size(league, size, look):
     view = read_league(league)
     for name in NAMES:
         for grid in (
@@ -123,7 +123,7 @@ def test_everything_fits_at_any_size(league, size, look):
             assert look is LOOK or grid.text().isascii()
 
 
-def test_a_long_name_leaves_room_for_how_a_match_ended(league):
+def test_long_opponent_name_keeps_the_match_result(league):
     view = read_league(league)
     rows = matches_of(view, "anna")
     for width in (56, 76, 120):
@@ -132,7 +132,7 @@ def test_a_long_name_leaves_room_for_how_a_match_ended(league):
         assert len({len(line) for line in lines}) == 1, "what stands at the right stands in a column"
 
 
-def test_the_chosen_entry_is_one_line_from_edge_to_edge(league):
+def test_cursor_row_spans_the_full_width(league):
     for width in (56, 120):
         grid = draw_standings(read_league(league), "anna", width, 10, LOOK)
         assert set(grid.roles[2]) == {"cursor"}
@@ -140,7 +140,7 @@ def test_the_chosen_entry_is_one_line_from_edge_to_edge(league):
     assert head.index("kind") == row.index("heuristic"), "words stand under the left end of their head"
 
 
-def test_standings_show_doubt_and_leave_out_what_matters_least(league):
+def test_ratings_show_intervals_and_drop_minor_columns(league):
     view = read_league(league)
     wide, narrow = (draw_standings(view, "anna", width, 10, LOOK).text().splitlines() for width in (120, 40))
     assert all(column.name in wide[0] or column.name == "+-" for column in COLUMNS) and "◆" in wide[1]
@@ -148,13 +148,13 @@ def test_standings_show_doubt_and_leave_out_what_matters_least(league):
     assert narrow[2].startswith("▸ 2 anna")
 
 
-def test_a_long_league_is_scrolled_around_the_chosen():
+def test_first_row_keeps_the_cursor_visible():
     assert [first_shown(at, 40, 10) for at in (0, 4, 20, 39)] == [0, 0, 15, 30]
     assert first_shown(3, 4, 10) == 0
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_the_league_is_walked_through_and_followed(watch, league, living, size):
+def test_league_screen_navigates_and_follows(watch, league, living, size):
     async def scene(user):
         await user.until("amber-jackal")
         await user.press("a")
@@ -178,7 +178,7 @@ def test_the_league_is_walked_through_and_followed(watch, league, living, size):
     watch(scene, size=size)
 
 
-def test_a_screen_that_is_covered_does_not_take_the_feed_from_the_one_above(watch, league, living):
+def test_covered_screen_does_not_change_the_feed_subscription(watch, league, living):
     async def scene(user):
         await user.until("amber-jackal")
         below = user.app.screen
@@ -195,7 +195,7 @@ def test_a_screen_that_is_covered_does_not_take_the_feed_from_the_one_above(watc
     watch(scene, size=(80, 24))
 
 
-def test_who_has_no_league_is_told_and_can_play_a_round(watch, home, monkeypatch):
+def test_empty_league_screen_can_start_a_round(watch, home, monkeypatch):
     asked = []
 
     def begin(words, **options):

@@ -26,7 +26,7 @@ def recorded(living):
     return living
 
 
-def test_the_matches_of_a_run_are_listed_and_one_can_be_watched(watch, recorded, monkeypatch, repository):
+def test_matches_screen_opens_a_match_in_the_viewer(watch, recorded, monkeypatch, repository):
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.2 50000 10.0.0.1 22")
     monkeypatch.setenv("PYTHONPATH", str(repository))
     found = {}
@@ -55,7 +55,7 @@ def test_the_matches_of_a_run_are_listed_and_one_can_be_watched(watch, recorded,
             time.sleep(0.1)
 
 
-def test_a_server_that_cannot_start_is_one_line(tmp_path, monkeypatch, repository):
+def test_viewer_server_failure_is_one_line(tmp_path, monkeypatch, repository):
     monkeypatch.setenv("PYTHONPATH", str(repository))
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
@@ -65,7 +65,7 @@ def test_a_server_that_cannot_start_is_one_line(tmp_path, monkeypatch, repositor
     assert address.url or (address.problem and "\n" not in address.problem)
 
 
-def test_a_run_without_matches_says_when_there_will_be_some(watch, living):
+def test_matches_screen_shows_empty_state(watch, living):
     async def scene(w):
         await w.until("running")
         await w.press("w")
@@ -75,7 +75,7 @@ def test_a_run_without_matches_says_when_there_will_be_some(watch, living):
     watch(scene, living, size=(60, 20))
 
 
-def test_columns_of_matches_fit_any_width():
+def test_match_columns_fit_any_width():
     row = {
         "id": "0123456789ab", "run": "20260101-120000-quickstart-amber-jackal", "blue": "policy " * 5, "red": "hard",
         "live": False, "complete": True, "winner": 0, "reason": "zone_control", "score": [12.5, 3.0], "created": 0.0,
@@ -90,7 +90,7 @@ def test_columns_of_matches_fit_any_width():
     assert len(fitting(200)) == len(COLUMNS)
 
 
-def test_what_is_copied_reaches_the_terminal_plainly_and_through_tmux():
+def test_clipboard_sequence_supports_tmux():
     plain = sequence("é 1", {})
     assert base64.b64decode(plain.removeprefix("\x1b]52;c;").removesuffix("\x07")).decode() == "é 1"
     inside = sequence("é 1", {"TMUX": "/tmp/tmux-0/default,1,0"})
@@ -100,7 +100,7 @@ def test_what_is_copied_reaches_the_terminal_plainly_and_through_tmux():
     assert sequence("x" * (LIMIT_BYTES + 1), {}) == ""
 
 
-def test_a_name_a_whole_screen_and_the_lines_of_a_log_are_copied(watch, living):
+def test_copy_saves_name_screen_or_log_lines(watch, living):
     def copied() -> str:
         return (living.root.parent / COPY_NAME).read_text()
 
@@ -118,7 +118,7 @@ def test_a_name_a_whole_screen_and_the_lines_of_a_log_are_copied(watch, living):
     watch(scene, living)
 
 
-def test_a_log_shows_its_warnings_or_errors_alone(watch, home):
+def test_log_screen_filters_by_level(watch, home):
     paths = make_run(home, "20260101-120000-quickstart-iron-fox", updates=60)
     with open(paths.log_trainer, "a") as log:
         log.write("2026-11-18 12:00:00 alert level=warning message=disk low\nValueError: it broke\n")
@@ -142,7 +142,7 @@ def test_a_log_shows_its_warnings_or_errors_alone(watch, home):
         watch(scene, paths)
 
 
-def test_a_line_that_goes_on_beyond_the_edge_says_so(watch, living):
+def test_long_log_line_is_marked_and_scrolls_sideways(watch, living):
     living.log_trainer.write_text("short\nlong " + "x" * 66 + " end\n")
 
     async def scene(user):

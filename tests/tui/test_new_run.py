@@ -23,7 +23,7 @@ def fake_kind(monkeypatch, repository, start_fake):  # noqa: F811
     monkeypatch.setenv("PYTHONPATH", str(repository))
 
 
-def test_a_wide_screen_says_of_every_dial_what_it_does_and_a_small_one_of_the_chosen():
+def test_option_list_shows_descriptions_on_wide_screens():
     draft = make_draft("quickstart", {})
     keys = list(draft.values)
     meant = draft.descriptions[keys[1]]
@@ -34,7 +34,7 @@ def test_a_wide_screen_says_of_every_dial_what_it_does_and_a_small_one_of_the_ch
     assert all(key in wide for key in keys[:20]), "no name is cut for it"
 
 
-def test_somebody_who_has_no_run_starts_one_with_a_changed_dial(watch, fake_kind):
+def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
     async def scene(w):
         await w.until("no runs here yet", "n  starts one here", "kernels")
         await w.press("n")
@@ -61,7 +61,7 @@ def test_somebody_who_has_no_run_starts_one_with_a_changed_dial(watch, fake_kind
     until(paths, "running")
 
 
-def test_a_wrong_value_is_said_and_can_be_mended(watch):
+def test_new_run_form_reports_invalid_values(watch):
     async def scene(w):
         await w.press("n")
         await w.until("preset quickstart")
@@ -81,7 +81,7 @@ def test_a_wrong_value_is_said_and_can_be_mended(watch):
     assert list_runs() == []
 
 
-def test_a_run_that_cannot_be_started_says_why(tmp_path):
+def test_start_run_reports_failures(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
     root, (text, role) = actions.begin(blocked, "quickstart", {})
@@ -90,7 +90,7 @@ def test_a_run_that_cannot_be_started_says_why(tmp_path):
     assert root is None and role == "bad" and "ppo.lr" in text
 
 
-def test_every_dial_is_in_the_form_and_says_what_it_does():
+def test_new_run_form_lists_every_option_with_description():
     draft = make_draft("quickstart", {"seed": 3})
     assert set(draft.values) == set(default_values()) == set(describe())
     assert draft.row("seed") == ("seed", "3", "--set")

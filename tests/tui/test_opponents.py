@@ -28,7 +28,7 @@ def episodes(update: int, **against: dict[str, int]) -> EventEpisodes:
     return EventEpisodes(update=update, global_step=update, count=4, by_opponent=against)
 
 
-def test_opponents_are_listed_by_how_often_they_are_met_with_what_was_won():
+def test_opponents_are_sorted_by_share_with_win_rates():
     found = rivals_of(fold(episodes(21, self={"win": 3, "loss": 1, "draw": 0})))
     assert [rival.name for rival in found] == ["heuristic:easy", "heuristic:medium", "self", "past:50"]
     by_name = {rival.name: rival for rival in found}
@@ -38,12 +38,12 @@ def test_opponents_are_listed_by_how_often_they_are_met_with_what_was_won():
     assert "itself" in text and "75%" in text and "38%" in text
 
 
-def test_a_share_is_called_good_or_bad_only_beyond_doubt():
+def test_win_rate_is_coloured_only_when_significant():
     shares = {(0.0, 40): "bad", (1.0, 40): "good", (0.5, 40): "", (0.6, 10): "", (0.0, 1): "", (math.nan, 0): "dim"}
     assert {key: standing(Rival("self", 0.1, *key)) for key in shares} == shares
 
 
-def test_past_selves_stand_together_where_there_is_little_room():
+def test_past_snapshots_are_grouped_in_small_panels():
     many = [Rival("heuristic:easy", 0.5, 0.5, 10), *(Rival(f"past:{n}", 0.05, n / 10, 10) for n in range(10))]
     easy, past = grouped(many)
     assert easy.name == "heuristic:easy" and past.name == "10 of past"
@@ -52,7 +52,7 @@ def test_past_selves_stand_together_where_there_is_little_room():
     assert "past 9" in draw_rivals(many, 30, 14, LOOK).text()
 
 
-def test_what_is_played_again_counts_once_and_old_opponents_are_forgotten():
+def test_superseded_episodes_are_dropped_and_opponents_bounded():
     took_back = fold(episodes(21, other={"win": 1, "loss": 0, "draw": 0}), EventResume(update=20, global_step=20))
     assert "other" in fold(episodes(21, other={"win": 1})).episodes.against
     assert all(event.update <= 20 for event in took_back.ratings)
@@ -60,7 +60,7 @@ def test_what_is_played_again_counts_once_and_old_opponents_are_forgotten():
     assert len(crowd.episodes.against) == MET and f"past:{3 * MET - 1}" in crowd.episodes.against
 
 
-def test_a_map_keeps_its_places_at_any_size():
+def test_resampled_heat_map_keeps_positions():
     cells = np.zeros((16, 16))
     cells[0, 0], cells[15, 8] = 4.0, 1.0
     for size in (5, 8, 16, 32):
@@ -70,7 +70,7 @@ def test_a_map_keeps_its_places_at_any_size():
     assert levels_of([[0.0, 0.001, 1.0]], 8) == [[0, 1, 7]], "what is not empty never looks so"
 
 
-def test_the_largest_y_stands_on_top_and_two_rows_share_a_cell():
+def test_heat_map_draws_two_rows_per_cell_with_y_up():
     cells = tuple(tuple(float(y == 15 and x == 0) for x in range(16)) for y in range(16))
     grid = draw_heat(Heat(3, {"movement": cells}), 20, 9, LOOK)
     hottest = len(HEAT["dark"]) - 1
@@ -78,7 +78,7 @@ def test_the_largest_y_stands_on_top_and_two_rows_share_a_cell():
     assert grid.text().splitlines()[0] == "movement"
 
 
-def test_without_colour_a_map_is_shades_and_in_ascii_letters():
+def test_heat_map_without_colour_uses_shades():
     cells = tuple(tuple(float(x == y) for x in range(16)) for y in range(16))
     heat = Heat(3, dict.fromkeys(KINDS, cells))
     plain = draw_heat(heat, 40, 17, make_look(colour=False)).text()
@@ -87,7 +87,7 @@ def test_without_colour_a_map_is_shades_and_in_ascii_letters():
     assert all(kind in draw_heat(heat, 60, 9, LOOK).text() for kind in KINDS)
 
 
-def test_the_newest_readable_maps_of_a_run_are_followed(home):
+def test_follower_reads_newest_valid_heat_maps(home):
     paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=5)
     follower = RunFollower(paths.root)
     follower.poll()

@@ -21,9 +21,9 @@ from echelon_cli.tui.panels import PANELS, PLACES, unneeded
 from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, draw_phases, phase_shares, stacked
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.header import SHORT, TALL, Header
-from echelon_cli.tui.panels.league_rank import draw_rank
+from echelon_cli.tui.panels.league_rating import draw_rank
+from echelon_cli.tui.panels.log import draw_log, line_role, wrap
 from echelon_cli.tui.panels.machine import draw_machine
-from echelon_cli.tui.panels.texts import draw_log, line_role, wrap
 from echelon_cli.tui.theme import make_look
 from echelon_cli.tui.widgets.cells import Grid
 from tests.tui.support.canned import events, log_lines, start_event, update_event
@@ -74,7 +74,7 @@ def compare(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", PANELS)
-def test_a_panel_looks_as_it_did_when_it_was_looked_at(name):
+def test_panel_matches_snapshot(name):
     panel = PANELS[name].make(PANELS[name].title, look=LOOK)
     width = 20 * PANELS[name].units
     compare(name, drawn(panel, canned_view(), width, 14))
@@ -82,7 +82,7 @@ def test_a_panel_looks_as_it_did_when_it_was_looked_at(name):
 
 @pytest.mark.parametrize("name", PANELS)
 @pytest.mark.parametrize("size", [(30, 8), (15, 9), (4, 3), (2, 2), (1, 1)], ids=str)
-def test_a_panel_survives_any_size_and_an_empty_run(name, size):
+def test_panel_fits_any_size_and_empty_run(name, size):
     for view in (canned_view(40), RunView(id="nothing yet")):
         panel = PANELS[name].make(PANELS[name].title, look=LOOK)
         text = drawn(panel, view, *size)
@@ -90,25 +90,25 @@ def test_a_panel_survives_any_size_and_an_empty_run(name, size):
 
 
 @pytest.mark.parametrize(("name", "size"), {"head-tall": (160, TALL), "head-short": (80, SHORT)}.items())
-def test_the_head_looks_as_it_did_when_it_was_looked_at(name, size):
+def test_header_matches_snapshot(name, size):
     compare(name, drawn(Header(look=LOOK), canned_view(), *size))
 
 
-def test_the_head_of_a_run_that_says_nothing_yet_names_its_state():
+def test_header_of_run_without_records_shows_state():
     text = drawn(Header(look=LOOK), RunView(id="a-b-c-d", state="starting", phase="starting"), 80, SHORT)
     assert "starting" in text
 
 
-def test_the_head_tells_trouble_before_anything_else():
+def test_header_shows_problems_first():
     view = RunView(id="x", state="crashed", reason="the trainer died of SIGKILL", preset="quickstart")
     assert "the trainer died of SIGKILL" in drawn(Header(look=LOOK), view, 100, SHORT)
 
 
-def test_pages_and_rows_hold_panels_of_known_width():
+def test_panel_spans_fill_whole_rows():
     assert sum(place.units for place in PLACES) % 8 == 0
 
 
-def test_bars_of_a_return_start_at_zero_and_point_to_their_side():
+def test_reward_term_bars_start_at_zero():
     text = draw_parts({"win": 2.0, "death": -1.0}, 40, 4, LOOK).text().splitlines()
     zero = text[0].index("│")
     assert text[1].index("│") == zero
@@ -117,22 +117,22 @@ def test_bars_of_a_return_start_at_zero_and_point_to_their_side():
     assert text[0].count("▆") == pytest.approx(2 * text[1].count("▆"), abs=1)
 
 
-def test_the_largest_parts_are_shown_where_not_all_fit():
+def test_largest_reward_terms_are_kept():
     text = draw_parts({f"part{n}": float(n) for n in range(10)}, 40, 4, LOOK).text()
     assert "part9" in text and "part7" in text and "part1" not in text and "smaller" in text
 
 
-def test_no_part_reaches_beyond_its_panel():
+def test_reward_terms_fit_the_panel():
     for terms in ({"a": 1e6, "b": -1e-6}, {"a": 0.0}, {"only": -3.0}, {"a": 5.0, "b": 4.9}):
         for width in (20, 36, 76):
             assert all(len(line) <= width for line in draw_parts(terms, width, 5, LOOK).text().splitlines())
 
 
-def test_outcomes_of_no_battle_say_so():
+def test_outcomes_without_battles_show_empty_state():
     assert "no battle is over yet" in draw_outcomes(RunSnapshot(), 40, 10, LOOK).text()
 
 
-def test_phases_fill_their_bar_exactly():
+def test_phase_bar_has_the_full_width():
     shares = phase_shares({"env": 1.0, "forward": 2.0, "update": 4.0, "other": 0.001})
     assert [name for name, _ in shares] == ["env", "forward", "update"]
     for width in (7, 20, 33):
@@ -140,7 +140,7 @@ def test_phases_fill_their_bar_exactly():
     assert phase_shares({}) == []
 
 
-def test_phases_that_do_not_all_fit_are_the_largest_ones_in_their_colours():
+def test_phase_legend_keeps_the_largest_phases():
     shares = [("env", 0.32), ("forward", 0.24), ("update", 0.43)]
     wide, narrow = Grid(40, 1), Grid(26, 1)
     draw_phases(wide, 0, shares, LOOK)
@@ -149,12 +149,12 @@ def test_phases_that_do_not_all_fit_are_the_largest_ones_in_their_colours():
     assert narrow.text() == "■ update 43% ■ env 32%" and narrow.roles[0][0] == "series3"
 
 
-def test_an_evaluation_in_the_log_does_not_look_like_a_warning():
+def test_log_line_roles_differ_by_kind():
     roles = {word: line_role(f"10:00:00 {word} update=5") for word in ("eval", "warning", "alert", "checkpoint")}
     assert roles["warning"] == roles["alert"] == "warn" and len({LOOK.style(role) for role in roles.values()}) == 3
 
 
-def test_a_place_in_the_league_is_told_with_its_doubt_and_the_last_promotion():
+def test_league_rating_shows_interval_rank_and_last_promotion():
     fold = Fold(event for event in events(250) if event.kind in ("update", "league"))
     told, curves = fold.snapshot().leagues, canned_view(250).curves
     assert [event.update for event in told] == [50, 100, 150, 200, 250]
@@ -169,31 +169,31 @@ def test_a_place_in_the_league_is_told_with_its_doubt_and_the_last_promotion():
     assert [event.update for event in fold.snapshot().leagues] == [50, 100]
 
 
-def test_log_lines_lose_their_date_while_it_is_the_newest_one():
+def test_log_lines_of_the_newest_date_omit_it():
     tail = ("2026-01-01 10:00:00 start", "2026-01-02 11:00:00 eval win_rate=0.5")
     text = draw_log((), tail, 60, 5, LOOK).text()
     assert "2026-01-01 10:00:00 start" in text and "\n11:00:00 eval" in text
 
 
-def test_a_long_log_line_is_wrapped_and_not_cut():
+def test_long_log_line_is_wrapped():
     text = draw_log((), ("2026-01-01 10:00:00 " + "word " * 20 + "end",), 30, 10, LOOK).text()
     assert text.rstrip().endswith("end") and text.count("word") == 20
 
 
-def test_alerts_stand_above_the_log_and_leave_room_for_it():
+def test_alerts_leave_rows_for_log_lines():
     alerts = tuple(EventAlert(message="much " * 40) for _ in range(3))
     text = draw_log(alerts, ("a line",), 40, 10, LOOK).text()
     assert "much" in text and "a line" in text
 
 
-def test_the_newest_alerts_are_shown_where_not_all_fit():
+def test_newest_alerts_are_kept():
     alerts = tuple(EventAlert(message=f"number {n}") for n in range(9))
     text = draw_log(alerts, (), 40, 6, LOOK).text()
     assert "number 8" in text and "number 6" in text and "number 5" not in text
     assert text.index("number 7") < text.index("number 8")
 
 
-def test_a_young_alert_of_a_living_run_stands_in_its_head():
+def test_header_shows_recent_alert_of_running_run():
     fold = Fold(events(5))
     last = max(event.time for event in events(5))
     fold.add(EventAlert(message="disk low: 12 MiB left", time=last))
@@ -208,7 +208,7 @@ def test_a_young_alert_of_a_living_run_stands_in_its_head():
     )
 
 
-def test_what_a_machine_does_not_tell_is_left_out():
+def test_machine_panel_omits_unknown_values():
     update = update_event(3, random.Random(1))
     text = draw_machine(update, 2, 18, 8, LOOK).text()
     assert "of 2" in text and "GPU" not in text and "disk free    50.8G" in text
@@ -219,7 +219,7 @@ def test_what_a_machine_does_not_tell_is_left_out():
     assert any("warn" in line for line in low.roles)
 
 
-def test_wrapping_keeps_every_word_and_the_width():
+def test_wrap_keeps_words_and_width():
     assert wrap("one two three", 7) == ["one two", "three"]
     assert wrap("abcdefgh", 3) == ["abc", "def", "gh"]
     assert wrap("one two", 5, indent=2) == ["one", "  two"]
@@ -235,7 +235,7 @@ def test_wrapping_keeps_every_word_and_the_width():
         (None, {"league", "rating"}),
     ],
 )
-def test_a_run_shows_the_rating_that_it_gets(mix, panels):
+def test_rating_panels_depend_on_the_opponent_mix(mix, panels):
     config = {"opponents": {} if mix is None else {"mix": mix}}
     snapshot = Fold([replace(start_event(), config=config)]).snapshot()
     assert {"league", "rating"} - unneeded(snapshot) == panels

@@ -27,7 +27,7 @@ from tests.tui.support.canned import CONFIG, make_run, update_event
 SIZES = [(160, 48), (80, 24), (60, 20)]
 
 
-def test_the_list_shows_every_run_with_state_speed_and_wins(watch, living, ended):
+def test_run_list_shows_state_speed_and_win_rate(watch, living, ended):
     async def scene(user):
         text = await user.until("running", "completed", "amber-jackal", "quiet-heron")
         rows = {name: line for line in text.splitlines() for name in ("amber-jackal", "quiet-heron") if name in line}
@@ -36,14 +36,14 @@ def test_the_list_shows_every_run_with_state_speed_and_wins(watch, living, ended
     watch(scene, size=(80, 24))
 
 
-def test_an_empty_folder_says_how_to_start(watch):
+def test_empty_folder_shows_how_to_start(watch):
     async def scene(user):
         await user.until("no runs here yet", "echelon train")
 
     watch(scene)
 
 
-def test_a_run_that_appears_and_one_that_ends_are_seen_at_once(watch, living, home):
+def test_run_list_shows_new_and_failed_runs(watch, living, home):
     async def scene(user):
         await user.until("amber-jackal")
         make_run(home, "20260101-130000-quickstart-swift-lynx", updates=5, ended="failed")
@@ -53,7 +53,7 @@ def test_a_run_that_appears_and_one_that_ends_are_seen_at_once(watch, living, ho
     watch(scene)
 
 
-def test_the_filter_narrows_as_one_types_and_escape_shows_all_again(watch, living, ended):
+def test_filter_applies_while_typing_and_escape_clears_it(watch, living, ended):
     async def scene(user):
         await user.until("amber-jackal", "quiet-heron")
         await user.press("slash", *"HERON")
@@ -67,7 +67,7 @@ def test_the_filter_narrows_as_one_types_and_escape_shows_all_again(watch, livin
     watch(scene, size=(80, 24))
 
 
-def test_the_cursor_stays_on_its_run_when_the_order_changes(watch, living, ended):
+def test_cursor_stays_on_its_run_when_sorted(watch, living, ended):
     async def scene(user):
         await user.until("amber-jackal", "quiet-heron")
         table = user.app.screen.query_one(RunTable)
@@ -81,7 +81,7 @@ def test_the_cursor_stays_on_its_run_when_the_order_changes(watch, living, ended
     watch(scene)
 
 
-def test_enter_opens_a_run_and_escape_comes_back(watch, living):
+def test_enter_opens_run_and_escape_returns(watch, living):
     async def scene(user):
         await user.until("amber-jackal")
         await user.press("enter")
@@ -94,7 +94,7 @@ def test_enter_opens_a_run_and_escape_comes_back(watch, living):
     watch(scene)
 
 
-def test_a_dashboard_on_one_run_finds_the_others_too(watch, living, ended):
+def test_dashboard_on_one_run_can_list_all_runs(watch, living, ended):
     async def scene(user):
         await user.until("update 60")
         await user.press("escape")
@@ -113,7 +113,7 @@ def test_new_updates_reach_the_screen(watch, living):
     watch(scene, run=living)
 
 
-def test_stopping_asks_first_and_then_writes_the_request(watch, living):
+def test_stop_asks_for_confirmation_then_writes_request(watch, living):
     async def scene(user):
         await user.until("amber-jackal", "running")
         await user.press("s")
@@ -128,7 +128,7 @@ def test_stopping_asks_first_and_then_writes_the_request(watch, living):
     watch(scene, run=living)
 
 
-def test_a_second_stop_says_what_it_costs(watch, living):
+def test_second_stop_warns_about_lost_update(watch, living):
     control.request_stop(living)
 
     async def scene(user):
@@ -140,7 +140,7 @@ def test_a_second_stop_says_what_it_costs(watch, living):
     watch(scene, run=living)
 
 
-def test_stopping_an_ended_run_changes_nothing(watch, ended):
+def test_stop_of_ended_run_does_nothing(watch, ended):
     async def scene(user):
         await user.until("completed")
         await user.press("s", "y")
@@ -150,7 +150,7 @@ def test_stopping_an_ended_run_changes_nothing(watch, ended):
     watch(scene, run=ended)
 
 
-def test_a_checkpoint_is_asked_for_at_once(watch, living):
+def test_checkpoint_key_writes_request(watch, living):
     async def scene(user):
         await user.until("running")
         await user.press("c")
@@ -161,7 +161,7 @@ def test_a_checkpoint_is_asked_for_at_once(watch, living):
 
 
 @pytest.mark.usefixtures("start_fake")
-def test_resuming_starts_the_run_again(watch, home, monkeypatch, repository):
+def test_resume_restarts_the_run(watch, home, monkeypatch, repository):
     monkeypatch.setitem(KINDS, "train", FAKE)
     monkeypatch.setenv("PYTHONPATH", str(repository))
     paths = make_run(home, "20260101-100000-quickstart-tidal-owl", updates=4, ended="stopped")
@@ -179,7 +179,7 @@ def test_resuming_starts_the_run_again(watch, home, monkeypatch, repository):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_nothing_on_the_run_screen_is_cut_or_covered(watch, living, size):
+def test_run_screen_panels_are_uncut(watch, living, size):
     async def scene(user):
         await user.until("running", "amber-jackal")
         for number in range(1, len(PAGES) + 1):
@@ -195,7 +195,7 @@ def test_nothing_on_the_run_screen_is_cut_or_covered(watch, living, size):
     watch(scene, run=living, size=size)
 
 
-def test_every_panel_is_on_a_page_of_a_small_screen(watch, living):
+def test_every_panel_is_on_a_page(watch, living):
     async def scene(user):
         await user.until("running")
         seen = set()
@@ -207,7 +207,7 @@ def test_every_panel_is_on_a_page_of_a_small_screen(watch, living):
     watch(scene, run=living, size=(80, 24))
 
 
-def test_a_panel_zooms_and_tab_shows_the_next_one_alone(watch, living):
+def test_tab_moves_between_zoomed_panels(watch, living):
     async def scene(user):
         await user.until("running")
         await user.press("tab", "tab", "z")
@@ -221,7 +221,7 @@ def test_a_panel_zooms_and_tab_shows_the_next_one_alone(watch, living):
     watch(scene, run=living)
 
 
-def test_a_panel_hides_and_comes_back(watch, living):
+def test_panel_can_be_hidden_and_restored(watch, living):
     async def scene(user):
         await user.until("running")
         await user.press("tab", "h")
@@ -232,7 +232,7 @@ def test_a_panel_hides_and_comes_back(watch, living):
     watch(scene, run=living)
 
 
-def test_charts_count_steps_time_or_episodes(watch, living):
+def test_axis_key_changes_the_x_axis(watch, living):
     async def scene(user):
         await user.until("steps")
         await user.press("x")
@@ -245,7 +245,7 @@ def test_charts_count_steps_time_or_episodes(watch, living):
 
 
 @pytest.mark.parametrize("size", [(59, 24), (80, 19), (20, 5)], ids=str)
-def test_a_terminal_that_is_too_small_says_so_and_recovers(watch, living, size):
+def test_small_terminal_shows_required_size_and_recovers(watch, living, size):
     async def scene(user):
         text = await user.until("needs")
         assert "win rate" not in text and "results" not in text
@@ -256,7 +256,7 @@ def test_a_terminal_that_is_too_small_says_so_and_recovers(watch, living, size):
     assert LEAST == (60, 20)
 
 
-def test_help_lists_every_key_of_the_screen(watch, living):
+def test_help_lists_every_key(watch, living):
     async def scene(user):
         await user.until("running")
         await user.press("question_mark")
@@ -272,13 +272,13 @@ def test_help_lists_every_key_of_the_screen(watch, living):
     watch(scene, run=living, size=(60, 20))
 
 
-def test_keys_of_a_screen_are_told_apart(watch):
+def test_screen_keys_are_unique(watch):
     for screen in (RunScreen, RunsScreen, LogScreen, HelpScreen):
         keys = [name for key in (*screen.KEYS, *COMMON) for name in key.keys.split(",")]
         assert len(keys) == len(set(keys)), screen
 
 
-def test_the_log_follows_searches_and_keeps_its_place(watch, living):
+def test_log_screen_follows_and_searches(watch, living):
     living.log_trainer.write_text("".join(f"line {n}\n" for n in range(200)))
 
     async def scene(user):
@@ -303,7 +303,7 @@ def test_the_log_follows_searches_and_keeps_its_place(watch, living):
     watch(scene, run=living, size=(80, 24))
 
 
-def test_a_copied_folder_says_that_its_end_is_not_known_here(watch, home):
+def test_copied_running_folder_is_lost(watch, home):
     paths = make_run(home, "20260101-090000-quickstart-noble-yak", updates=8, host="another-machine")
 
     async def scene(user):
@@ -313,7 +313,7 @@ def test_a_copied_folder_says_that_its_end_is_not_known_here(watch, home):
     watch(scene, run=paths)
 
 
-def test_a_copied_folder_of_an_ended_run_is_shown_as_ended(watch, home):
+def test_copied_ended_folder_is_shown_as_ended(watch, home):
     paths = make_run(home, "20260101-090000-quickstart-noble-yak", updates=8, host="another-machine", ended="stopped")
 
     async def scene(user):
@@ -322,7 +322,7 @@ def test_a_copied_folder_of_an_ended_run_is_shown_as_ended(watch, home):
     watch(scene, run=paths)
 
 
-def test_a_folder_that_vanishes_leaves_the_screen_standing(watch, living):
+def test_run_screen_survives_removed_folder(watch, living):
     async def scene(user):
         await user.until("update 60")
         shutil.rmtree(living.root)
@@ -333,7 +333,7 @@ def test_a_folder_that_vanishes_leaves_the_screen_standing(watch, living):
     watch(scene, run=living)
 
 
-def test_alerts_are_counted_in_the_head(watch, home):
+def test_header_counts_alerts(watch, home):
     paths = make_run(home, "20260101-090000-quickstart-noble-yak", updates=8, alerts=2, ended="stopped")
 
     async def scene(user):
@@ -342,7 +342,7 @@ def test_alerts_are_counted_in_the_head(watch, home):
     watch(scene, run=paths, size=(200, 60))
 
 
-def test_other_glyphs_and_colours_redraw_everything(watch, living):
+def test_theme_keys_redraw_the_screen(watch, living):
     async def scene(user):
         await user.until("running")
         await user.press("g", "g")
@@ -354,7 +354,7 @@ def test_other_glyphs_and_colours_redraw_everything(watch, living):
     watch(scene, run=living)
 
 
-def test_a_picture_at_rest_is_not_drawn_again(watch, ended):
+def test_unchanged_run_is_not_redrawn(watch, ended):
     async def scene(user):
         await user.until("completed", "update 40")
         drawn = []
@@ -367,7 +367,7 @@ def test_a_picture_at_rest_is_not_drawn_again(watch, ended):
     watch(scene, run=ended)
 
 
-def test_leaving_leaves_the_run_alone(watch, living):
+def test_quitting_leaves_the_run_running(watch, living):
     async def scene(user):
         await user.until("running")
         await user.press("q")
@@ -377,7 +377,7 @@ def test_leaving_leaves_the_run_alone(watch, living):
     assert job_status(living).state == "running" and not living.stop.exists()
 
 
-def test_what_a_run_leaves_empty_takes_no_room_until_it_is_asked_for(watch, home, monkeypatch):
+def test_unneeded_panels_are_hidden_until_searched(watch, home, monkeypatch):
     monkeypatch.setitem(CONFIG["opponents"], "mix", {"scripted": 1.0, "self_play": 0.0, "past": 0.0, "league": 0.0})
     alone = make_run(home, "20260101-110000-quickstart-quiet-heron", updates=20, ended="completed")
     monkeypatch.setitem(CONFIG["opponents"]["mix"], "league", 1.0)

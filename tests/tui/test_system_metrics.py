@@ -50,13 +50,13 @@ def labels(events: list[EventUpdate], width: int) -> list[list[str]]:
     return [[series.label for series in chart.series] for chart in charts_of(viewed(events).curves, width)]
 
 
-def test_figures_stand_in_pairs_where_there_is_room_for_two_axes():
+def test_metrics_are_paired_when_two_axes_fit():
     assert labels(updates(), PAIRS_FROM) == [["cores", "memory"], ["free", "disk free"]]
     assert labels(updates(), PAIRS_FROM - 1) == [["cores"], ["memory"], ["free"], ["disk free"]]
     assert labels(updates(**GPU), PAIRS_FROM)[0] == ["GPU", "GPU memory"]
 
 
-def test_what_records_do_not_tell_is_left_out():
+def test_unknown_system_metrics_are_omitted():
     silent = updates(memory_mb=float("nan"), disk_free_mb=float("nan"))
     assert labels(silent, PAIRS_FROM) == [["cores"], ["free"]]
     only_memory = updates(cpu_cores=float("nan"), memory_free_mb=float("nan"), disk_free_mb=float("nan"))
@@ -66,7 +66,7 @@ def test_what_records_do_not_tell_is_left_out():
     assert text.startswith("memory ") and " of " not in text and any("⠀" < char <= "⣿" for char in text)
 
 
-def test_the_legend_has_units_and_how_many_cores_there_are():
+def test_system_legend_shows_units_and_core_count():
     first = drawn(viewed(updates()), 60, 2 * LEAST_ROWS).splitlines()
     assert first[0].startswith("cores 1.88") and "of 2" in first[0] and first[0].split()[-1] == "844M"
     assert "free 11.2G" in first[LEAST_ROWS] and "disk free 50.8G" in first[LEAST_ROWS]
@@ -75,13 +75,13 @@ def test_the_legend_has_units_and_how_many_cores_there_are():
 
 
 @pytest.mark.parametrize(("height", "charts"), [(5, 1), (9, 1), (10, 2), (15, 3), (40, 3)])
-def test_as_many_charts_as_fit_fill_the_panel(height, charts):
+def test_system_panel_is_filled_with_charts_that_fit(height, charts):
     lines = drawn(viewed(updates(**GPU)), 60, height).splitlines()
     assert sum(line.split()[0] in ("GPU", "cores", "free") for line in lines if line.strip()) == charts
     assert len(lines) == height
 
 
-def test_both_figures_of_the_narrowest_pair_are_named_in_their_colours():
+def test_narrowest_pair_labels_both_metrics():
     widget = panel()
     widget.set_reactive(PanelUse.view, viewed(updates()))
     grid = widget.body(PAIRS_FROM, LEAST_ROWS)
@@ -90,12 +90,12 @@ def test_both_figures_of_the_narrowest_pair_are_named_in_their_colours():
     assert grid.roles[0][head.index("memory")] == "series2"
 
 
-def test_an_axis_of_memory_counts_in_gib():
+def test_memory_axis_is_in_gib():
     lines = drawn(viewed(updates(memory_free_mb=10240.0, disk_free_mb=51200.0, cpu_cores=float("nan"))), 60, 20)
     assert "50" in lines and "51.2k" not in lines and "10.2k" not in lines
 
 
-def test_a_run_that_tells_nothing_of_its_machine_has_no_such_panel():
+def test_system_panel_is_unneeded_without_metrics():
     silent = {name: float("nan") for chart in PAIRS for name in (series.metric for series in chart.series)}
     assert "use" in unneeded(viewed(updates(5, **silent)).snapshot)
     assert "use" not in unneeded(viewed(updates(5)).snapshot)
@@ -103,7 +103,7 @@ def test_a_run_that_tells_nothing_of_its_machine_has_no_such_panel():
     assert "not told yet" in drawn(viewed(updates(5, **silent)), 30, 6)
 
 
-def test_another_run_is_drawn_in_ranges_of_its_own():
+def test_axis_ranges_reset_for_another_run():
     widget = panel()
     many = viewed(updates(cpu_cores=60.0), "many cores")
     assert "60" in drawn(many, 60, 8, widget)
@@ -111,7 +111,7 @@ def test_another_run_is_drawn_in_ranges_of_its_own():
     assert after == drawn(viewed(updates(), "few cores"), 60, 8)
 
 
-def test_a_place_on_the_axis_is_found_under_the_mouse():
+def test_mouse_column_maps_to_axis_position():
     widget = panel()
     drawn(viewed(updates()), 60, 20, widget)
     first, after = widget.held.columns

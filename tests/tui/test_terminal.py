@@ -52,13 +52,13 @@ def shown(terminal: Terminal) -> Terminal:
     return terminal
 
 
-def test_at_rest_nothing_is_sent(terminal, steady):
+def test_idle_dashboard_sends_nothing(terminal, steady):
     one = shown(terminal("dash", steady.id))
     assert one.bytes_during(lambda: time.sleep(IDLE_S)) == 0
 
 
 @pytest.mark.parametrize("size", [(160, 48), (80, 24)], ids=str)
-def test_a_live_run_costs_little(terminal, steady, size):
+def test_live_run_sends_few_bytes(terminal, steady, size):
     one = shown(terminal("dash", steady.id, columns=size[0], rows=size[1]))
     rng = random.Random(1)
 
@@ -73,7 +73,7 @@ def test_a_live_run_costs_little(terminal, steady, size):
 
 
 @pytest.mark.parametrize("leave", ["q", "\x03"], ids=["q", "ctrl-c"])
-def test_leaving_restores_the_terminal_and_not_the_run(terminal, steady, leave):
+def test_quitting_restores_the_terminal(terminal, steady, leave):
     one = shown(terminal("dash", steady.id))
     one.press(leave)
     assert one.process.wait(LEFT_WITHIN_S) == 0
@@ -81,20 +81,20 @@ def test_leaving_restores_the_terminal_and_not_the_run(terminal, steady, leave):
     assert not steady.stop.exists()
 
 
-def test_a_request_to_end_restores_the_terminal(terminal, steady):
+def test_sigterm_restores_the_terminal(terminal, steady):
     one = shown(terminal("dash", steady.id))
     one.process.send_signal(signal.SIGTERM)
     one.process.wait(LEFT_WITHIN_S)
     one.until(lambda sent: b"\x1b[?1049l" in sent)
 
 
-def test_a_terminal_that_is_closed_leaves_nothing_behind(terminal, steady):
+def test_closed_terminal_ends_the_dashboard(terminal, steady):
     one = shown(terminal("dash", steady.id))
     one.hang_up()
     one.process.wait(LEFT_WITHIN_S)
 
 
-def test_a_killed_dashboard_leaves_the_run_alone_and_the_next_one_shows_it(terminal, steady):
+def test_killed_dashboard_leaves_the_run_running(terminal, steady):
     one = shown(terminal("dash", steady.id))
     one.process.kill()
     one.process.wait(LEFT_WITHIN_S)
@@ -102,21 +102,21 @@ def test_a_killed_dashboard_leaves_the_run_alone_and_the_next_one_shows_it(termi
     shown(terminal("dash", steady.id))
 
 
-def test_no_color_is_honoured(terminal, steady):
+def test_no_color_variable_disables_colour(terminal, steady):
     one = shown(terminal("dash", steady.id, NO_COLOR="1"))
     assert not COLOUR.search(one.sent)
     coloured = shown(terminal("dash", steady.id))
     assert COLOUR.search(coloured.sent)
 
 
-def test_a_locale_without_unicode_gets_ascii(terminal, steady):
+def test_locale_without_unicode_uses_ascii(terminal, steady):
     one = terminal("dash", steady.id, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     one.until(lambda sent: b"14.6k" in sent)
     one.until_quiet()
     assert one.sent.isascii()
 
 
-def test_a_run_that_does_not_exist_is_one_line(terminal):
+def test_unknown_run_is_a_one_line_error(terminal):
     one = terminal("dash", "nobody")
     assert one.process.wait(10) == 3
     one.until(lambda sent: b"error: run 'nobody' does not exist" in sent)

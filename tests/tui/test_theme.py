@@ -13,7 +13,7 @@ from echelon_cli.tui.theme import detect_look, make_look
 from echelon_cli.tui.widgets.run_table import COLUMNS
 
 
-def test_every_state_has_a_symbol_a_colour_and_a_meaning():
+def test_every_state_has_symbol_colour_and_description():
     from typing import get_args
 
     from echelon.jobs.status import State
@@ -52,7 +52,7 @@ def colour(found: Color | None) -> int:
 
 
 @THEMES
-def test_text_can_be_read_on_its_background(theme):
+def test_text_has_enough_contrast(theme):
     """Every style of the look: text 4.5:1 and more, lines and shades 3:1, filled or not."""
     for role, style in make_look(theme=theme).styles.items():
         if role.startswith("heat-") or style.color is None:
@@ -63,7 +63,7 @@ def test_text_can_be_read_on_its_background(theme):
 
 
 @THEMES
-def test_every_role_with_a_colour_is_drawn_with_it(theme):
+def test_roles_use_their_accent_colours(theme):
     styles = make_look(theme=theme).styles
     plain = {role for role, style in styles.items() if style.color is None}
     assert plain == {"", "bold", "title"}, "these have the colour of the terminal, which its owner can read"
@@ -73,7 +73,7 @@ def test_every_role_with_a_colour_is_drawn_with_it(theme):
 
 
 @THEMES
-def test_levels_of_heat_are_told_apart_by_their_lightness(theme):
+def test_heat_levels_differ_in_lightness(theme):
     """No text stands on them; the emptiest is nearest to the background and the fullest is far from it."""
     steps = [luminance(number) for number in look.HEAT[theme]]
     assert sorted(steps, reverse=theme == "light") == steps
@@ -81,14 +81,14 @@ def test_levels_of_heat_are_told_apart_by_their_lightness(theme):
     assert all(contrast(a, b) >= 1.15 for a, b in pairwise(steps))
 
 
-def test_without_colour_shades_stay_behind_curves():
+def test_faint_roles_are_dim_without_colour():
     styles = make_look(colour=False).styles
     assert all(styles[role].dim for role in look.FAINT)
     assert not any(style.dim for role, style in styles.items() if role not in look.FAINT), "text is never faint"
     assert not any(style.dim for style in make_look().styles.values())
 
 
-def test_without_colour_nothing_is_coloured():
+def test_theme_without_colour_has_no_colours():
     for style in make_look(colour=False).styles.values():
         assert style.color is None and style.bgcolor is None
 
@@ -104,12 +104,12 @@ def test_without_colour_nothing_is_coloured():
         ({"COLORFGBG": "0;15", "ECHELON_THEME": "dark", "ECHELON_GLYPHS": "none"}, "UTF-8", ("braille", "dark", True)),
     ],
 )
-def test_the_look_fits_the_terminal(environment, encoding, expected):
+def test_detect_theme_fits_the_terminal(environment, encoding, expected):
     found = detect_look(environment, encoding)
     assert (found.detail, found.theme, found.colour) == expected
 
 
-def test_plain_symbols_are_ascii():
+def test_ascii_symbols_are_ascii():
     symbols = make_look("ascii").symbols
     for value in vars(symbols).values():
         for text in value.values() if isinstance(value, dict) else [value]:

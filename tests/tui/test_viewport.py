@@ -17,7 +17,7 @@ COLOURS = ("series1", "series2")
 SIGHTS = (Sight(window=(1e6, 1.1e6), cross=1.05e6), Sight(log=True), Sight(cross=0.0))
 
 
-def test_a_window_shows_its_part_of_the_run_and_fits_its_heights():
+def test_window_shows_its_range_and_rescales():
     held = Held()
     _, whole = rows(RISING, curves_of(200), held=held)
     window = (3_000_000.0, 3_600_000.0)
@@ -28,7 +28,7 @@ def test_a_window_shows_its_part_of_the_run_and_fits_its_heights():
     assert again == whole
 
 
-def test_the_crosshair_tells_the_values_at_its_place():
+def test_crosshair_shows_values_at_its_position():
     curves = curves_of(200)
     grid, lines = rows(RISING, curves, sight=Sight(cross=curves.along["steps"][20]))
     assert lines[0] == f"explained {curves.curve('explained_variance').smooth[20]:.3f}"
@@ -37,7 +37,7 @@ def test_the_crosshair_tells_the_values_at_its_place():
     assert max(columns) == pytest.approx(7 + 29 * 378 / 4000, abs=1)
 
 
-def test_a_logarithmic_axis_has_labels_of_its_powers_and_leaves_what_is_not_positive_alone():
+def test_log_scale_applies_only_to_positive_axes():
     chart = Chart(
         series=(
             Series(metric="grad_norm", label="mean"),
@@ -54,13 +54,13 @@ def test_a_logarithmic_axis_has_labels_of_its_powers_and_leaves_what_is_not_posi
     assert rows(bounded, curves_of(200), sight=Sight(log=True))[1] == rows(bounded, curves_of(200))[1]
 
 
-def test_without_averaging_the_newest_value_stands_above_the_curve():
+def test_unsmoothed_chart_shows_newest_value():
     curves = curves_of(120)
     newest = curves.curve("explained_variance").mean[-1]
     assert rows(RISING, curves, sight=Sight(span=1.0))[1][0] == f"explained {newest:.3f}"
 
 
-def test_several_runs_lie_over_each_other_in_their_colours():
+def test_overlay_draws_each_run_in_its_colour():
     chart = Chart(series=(Series(metric="explained_variance", label="explained"),))
     strands = [
         Strand(label=label, role=role, curve=c.curve(metric), places=c.along["steps"], raw=False)
@@ -77,7 +77,7 @@ def test_several_runs_lie_over_each_other_in_their_colours():
     assert "no update yet" in draw_overlay(chart, [], SIZE, LOOK, Held()).text()
 
 
-def test_zooming_keeps_the_place_that_is_looked_at_and_never_leaves_the_axis():
+def test_zoom_and_pan_stay_on_the_axis():
     end = 100.0
     near = zoomed(PLAIN, end, 1)
     assert near.window == (50.0, 100.0), "without a crosshair the newest values stay"
@@ -91,7 +91,7 @@ def test_zooming_keeps_the_place_that_is_looked_at_and_never_leaves_the_axis():
     assert deep.window is not None and deep.window[1] - deep.window[0] == pytest.approx(end / 256)
 
 
-def test_the_crosshair_stays_in_the_window_and_goes_with_the_axis_it_was_put_on():
+def test_crosshair_stays_in_window_and_is_cleared_with_the_axis():
     sight = crossed(Sight(window=(50.0, 100.0)), 100.0, at=10.0)
     assert sight.cross == 50.0
     assert crossed(sight, 100.0, 64).cross == 100.0
@@ -103,13 +103,13 @@ def test_the_crosshair_stays_in_the_window_and_goes_with_the_axis_it_was_put_on(
     "sight", [Sight(window=(1e6, 1.1e6), cross=1.05e6), Sight(log=True), Sight(cross=0.0)], ids=str
 )
 @pytest.mark.parametrize("size", [(60, 16), (24, 6), (12, 4), (1, 1)], ids=str)
-def test_a_chart_fits_any_size_however_it_is_looked_at(sight, size):
+def test_chart_fits_any_size_in_any_viewport(sight, size):
     for curves in (curves_of(50), Curves()):
         grid = draw_chart(RISING, curves, RunSnapshot(), size, LOOK, Held(), sight)
         assert (grid.width, grid.height) == size
 
 
-def test_charts_zoom_move_and_tell_values_together(watch, living):
+def test_viewport_is_shared_by_all_charts(watch, living):
     async def scene(w):
         await w.until("1.25M steps")
         await w.press("plus")
@@ -132,7 +132,7 @@ def test_charts_zoom_move_and_tell_values_together(watch, living):
     watch(scene, living)
 
 
-def test_the_mouse_points_and_its_wheel_zooms(watch, living):
+def test_mouse_sets_crosshair_and_wheel_zooms(watch, living):
     async def scene(w):
         await w.until("1.25M steps")
         await w.pilot.click("#panel-return", offset=(20, 4))
@@ -145,7 +145,7 @@ def test_the_mouse_points_and_its_wheel_zooms(watch, living):
 
 
 @pytest.mark.parametrize("size", [(160, 48), (80, 24), (60, 20)], ids=str)
-def test_panels_are_found_by_words_and_patterns_and_escape_shows_all_again(watch, living, size):
+def test_panel_search_matches_words_and_patterns(watch, living, size):
     async def scene(user):
         await user.until("win rate")
         await user.press("slash", *"clip|elo")
@@ -160,7 +160,7 @@ def test_panels_are_found_by_words_and_patterns_and_escape_shows_all_again(watch
     watch(scene, run=living, size=size)
 
 
-def test_what_is_no_pattern_is_looked_for_as_it_stands():
+def test_filter_treats_invalid_regex_as_literal():
     words = {"kl": "KL and clipping approx_kl", "odd": "what [it is", "wins": "win rate"}
     assert matching(words, "") == set(words)
     assert matching(words, "KL APPROX") == {"kl"} and matching(words, "[it") == {"odd"}

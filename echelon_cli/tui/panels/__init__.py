@@ -16,11 +16,11 @@ from echelon_cli.tui.panels.bars import PanelOutcomes, PanelParts, PanelSpeed
 from echelon_cli.tui.panels.base import DASH, SURE, Panel, PanelChart
 from echelon_cli.tui.panels.curriculum import PanelCurriculum
 from echelon_cli.tui.panels.heat_maps import PanelHeat
-from echelon_cli.tui.panels.league_rank import PanelRank
+from echelon_cli.tui.panels.league_rating import PanelRank
+from echelon_cli.tui.panels.log import PanelLog
 from echelon_cli.tui.panels.machine import PanelMachine
 from echelon_cli.tui.panels.opponents import PanelOpponents, meets
 from echelon_cli.tui.panels.system_metrics import PanelUse, tells_use
-from echelon_cli.tui.panels.texts import PanelLog
 
 PAGES: tuple[str, ...] = ("results", "learning", "battles", "progress", "machine")
 """Pages of a small screen, in the order of their keys."""

@@ -13,7 +13,7 @@ from echelon_cli.tui.charts.chart import Chart, Held, draw_overlay, newest
 from echelon_cli.tui.charts.plot import Strand
 from echelon_cli.tui.charts.viewport import Sight
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import brief, count, measured, percent, run_words, speed
+from echelon_cli.tui.format import brief, count, measured, percent, short_run_id, speed
 from echelon_cli.tui.panels.base import PanelChart
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Look
 from echelon_cli.tui.widgets.cells import CellView, Grid, fit
@@ -86,7 +86,7 @@ def draw_head(runs: Sequence[RunView], width: int, height: int, look: Look) -> G
     for number, view in enumerate(runs, start=1):
         role = RUN_ROLES[number - 1]
         grid.put(1, number, f"{number}{look.symbols.square}", role)
-        name = view.id if len(view.id) <= name_width else run_words(view.id)
+        name = view.id if len(view.id) <= name_width else short_run_id(view.id)
         grid.put(4, number, fit(name, name_width, look.symbols.cut), role)
         state = f"{look.state_symbol(view.state)} {view.state}" if view.state else ""
         grid.put(at_state, number, state, STATE_ROLES.get(view.state, ""))

@@ -11,8 +11,8 @@ from echelon.telemetry.events import EventCurriculum
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.format import count, measured
 from echelon_cli.tui.panels.base import Panel
+from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.panels.opponents import meets
-from echelon_cli.tui.panels.texts import wrap
 from echelon_cli.tui.theme import Look
 from echelon_cli.tui.widgets.cells import Grid, Span, fit
 

@@ -9,7 +9,7 @@ from textual.reactive import reactive
 
 from echelon_cli.listing import ALERT_FRESH_S
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.format import FIGURE_ROWS, brief, count, duration, large, measured, percent, run_words, speed
+from echelon_cli.tui.format import FIGURE_ROWS, brief, count, duration, large, measured, percent, short_run_id, speed
 from echelon_cli.tui.theme import STATE_ROLES, Look
 from echelon_cli.tui.widgets.cells import CellView, Grid, Span, fit
 
@@ -53,7 +53,7 @@ def pill(state: str, look: Look) -> Span:
 def _title(grid: Grid, view: RunView, look: Look, *, with_left: bool) -> None:
     """Write state, name and what the run is; the reason of a bad end takes the place of the last."""
     x = grid.spans(0, 0, [pill(view.state or "starting", look), (" ", "")])
-    x = grid.put(x, 0, view.id if grid.width >= LARGE_FROM else run_words(view.id), "bold") + 2
+    x = grid.put(x, 0, view.id if grid.width >= LARGE_FROM else short_run_id(view.id), "bold") + 2
     right = grid.width
     if with_left and (left := time_left(view)):
         right -= len(left) + 1

@@ -16,7 +16,7 @@ from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import LeagueView, LogView, MatchesView, RunsView, RunView
 from echelon_cli.tui.keys import Key, KeyBar
 from echelon_cli.tui.layout import LEAST
-from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.widgets.cells import CellView, Grid, SpanCompositor, fit
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.theme import Look
 from echelon_cli.tui.widgets.cells import CellView, Grid, SpanCompositor, frame
 

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from echelon_cli.query import FIELDS, Figure
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels.header import pill
-from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.screens.base import COMMON, BaseScreen
 from echelon_cli.tui.theme import GLYPHS_VARIABLE, STATE_ROLES, THEME_VARIABLE, Look
 from echelon_cli.tui.widgets.cells import Span

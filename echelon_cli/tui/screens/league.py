@@ -13,7 +13,7 @@ from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import LeagueView
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.layout import Place
-from echelon_cli.tui.panels.ratings import (
+from echelon_cli.tui.panels.league import (
     LeaguePanel,
     PanelEntry,
     PanelPairs,

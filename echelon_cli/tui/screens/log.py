@@ -10,9 +10,9 @@ from textual.widgets import Input
 
 from echelon.runs import RunPaths
 from echelon_cli.tui.feed.messages import LogView
-from echelon_cli.tui.format import count, run_words
+from echelon_cli.tui.format import count, short_run_id
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.panels.texts import line_role
+from echelon_cli.tui.panels.log import line_role
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.widgets.cells import CellView, Grid, fit
 from echelon_cli.tui.widgets.filter import PromptField
@@ -36,7 +36,7 @@ class LogTitle(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        x = grid.put(1, 0, fit(run_words(self.run), max(8, width // 3), self.look.symbols.cut), "bold") + 2
+        x = grid.put(1, 0, fit(short_run_id(self.run), max(8, width // 3), self.look.symbols.cut), "bold") + 2
         x = grid.put(x, 0, self.file, "dim") + 2
         grid.put(x, 0, self.place, "dim")
         if self.following:

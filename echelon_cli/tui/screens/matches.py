@@ -14,9 +14,9 @@ from textual.message import Message
 from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import MatchesView
-from echelon_cli.tui.format import age, run_words
+from echelon_cli.tui.format import age, short_run_id
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.theme import Look
 from echelon_cli.tui.viewer_server import Address
@@ -64,7 +64,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="score", width=11, text=lambda row, now: score(row), right=True, rank=2),
     Column(name="age", width=4, text=lambda row, now: age(now - row["created"]) if row["created"] else "-", right=True),
     Column(name="update", width=7, text=lambda row, now: str(row["update"]), right=True, rank=3),
-    Column(name="run", width=16, text=lambda row, now: run_words(row["run"]), rank=4),
+    Column(name="run", width=16, text=lambda row, now: short_run_id(row["run"]), rank=4),
     Column(name="match", width=12, text=lambda row, now: row["id"], rank=5),
 )
 
@@ -170,7 +170,7 @@ class MatchesTitle(CellView):
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
         x = grid.put(1, 0, "matches", "bold") + 2
-        x = grid.put(x, 0, fit(run_words(self.run) if self.run else "of all runs", width // 2), "") + 2
+        x = grid.put(x, 0, fit(short_run_id(self.run) if self.run else "of all runs", width // 2), "") + 2
         live = sum(row["live"] for row in self.rows)
         x = grid.put(x, 0, f"{len(self.rows)} recorded", "dim") + 2
         if live:

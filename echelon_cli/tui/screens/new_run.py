@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from echelon_cli.tui import actions
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.theme import Look
 from echelon_cli.tui.widgets.cells import CellView, Grid, fit

@@ -16,7 +16,7 @@ from textual.reactive import reactive
 from echelon_cli.listing import RunRow
 from echelon_cli.query import Query, parse
 from echelon_cli.tui.feed.messages import RunsView
-from echelon_cli.tui.format import age, count, measured, percent, run_words, speed
+from echelon_cli.tui.format import age, count, measured, percent, short_run_id, speed
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Look
 from echelon_cli.tui.widgets.cells import CellView, Grid, fit
 
@@ -193,7 +193,7 @@ def _cell(grid: Grid, column: Column, row: RunRow, place: tuple[int, int, int], 
     if column.name == "state":
         text = f"{look.state_symbol(row.state)} {text}"
     elif column.name == "run" and cell_len(text) > wide:
-        text = run_words(row.id)
+        text = short_run_id(row.id)
     elif column.name == "progress":
         size = round(row.progress * BAR_CELLS)
         grid.spans(x, y, [(look.symbols.line * size, "series1"), (look.symbols.rest * (BAR_CELLS - size), "rest")])

@@ -25,7 +25,7 @@ from echelon_cli.tui.app import Dashboard
 from echelon_cli.tui.theme import Look, make_look
 from tests.replay.golden import SMALL
 from tests.tui.support.canned import alive, make_run
-from tests.tui.support.pictures import picture
+from tests.tui.support.svg import picture
 
 SIZES = ((60, 20), (80, 24), (160, 48), (200, 60))
 

@@ -1,6 +1,6 @@
 """The run and the league as SVG, compared with the pictures that were looked at: every character and every colour.
 
-``ECHELON_UPDATE_SNAPSHOTS=1 python -m pytest tests/tui/test_pictures.py`` writes them anew.
+``ECHELON_UPDATE_SNAPSHOTS=1 python -m pytest tests/tui/test_screen_snapshots.py`` writes them anew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.tui.conftest import LIMIT_S, POLL_S
 from tests.tui.support.canned import alive, make_run
 from tests.tui.support.captures import seen as seen_now
 from tests.tui.support.captures import settle
-from tests.tui.support.pictures import picture, plain
+from tests.tui.support.svg import picture, plain
 from tests.tui.test_league import play
 from tests.tui.test_panels import SNAPSHOTS, UPDATE, compare
 
@@ -55,7 +55,7 @@ async def until(pilot, holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(("screen", "size", "theme"), CASES, ids=lambda value: str(value).replace(" ", ""))
-def test_a_screen_looks_as_it_did_when_it_was_looked_at(home, screen, size, theme):
+def test_screen_matches_snapshot(home, screen, size, theme):
     name = f"screen-{screen}-{size[0]}x{size[1]}-{theme}"
     play(league_path(home), 3)
     with alive(make_run(home, "20260101-120000-quickstart-amber-jackal", updates=150)) as run:
@@ -63,7 +63,7 @@ def test_a_screen_looks_as_it_did_when_it_was_looked_at(home, screen, size, them
     compare(name, text)
 
 
-def test_a_picture_is_read_whichever_way_its_rows_are_cut():
+def test_svg_rows_do_not_depend_on_segment_boundaries():
     rows = (
         '<svg xmlns="http://www.w3.org/2000/svg"><style>.screen-r1 {{ fill: #ff0000;font-weight: bold }}</style>'
         '<rect fill="#0000ff" x="12.2" y="25.9" width="12.2" height="24.65" shape-rendering="crispEdges"/>{}</svg>'

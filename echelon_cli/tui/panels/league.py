@@ -20,7 +20,7 @@ from echelon_cli.tui.charts.viewport import Sight
 from echelon_cli.tui.feed.messages import LeagueView
 from echelon_cli.tui.format import measured, percent
 from echelon_cli.tui.panels.base import Panel
-from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.theme import Look
 from echelon_cli.tui.widgets.cells import Grid, fit
 

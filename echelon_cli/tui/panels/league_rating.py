@@ -12,7 +12,7 @@ from echelon_cli.tui.charts.curves import Curve, Curves
 from echelon_cli.tui.charts.plot import Strand
 from echelon_cli.tui.charts.viewport import Sight
 from echelon_cli.tui.panels.base import SURE, Panel
-from echelon_cli.tui.panels.texts import wrap
+from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.theme import Look
 from echelon_cli.tui.widgets.cells import Grid
 

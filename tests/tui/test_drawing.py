@@ -30,12 +30,12 @@ numbers = st.floats(-1e12, 1e12, allow_nan=False)
     ("value", "text"),
     [(0.0, "0"), (2.4, "2.40"), (0.0756, "0.0756"), (0.00049, "4.9e-4"), (14321.0, "14.3k"), (math.nan, "-")],
 )
-def test_measured_values_have_three_digits(value, text):
+def test_measured_has_three_digits(value, text):
     assert format.measured(value) == text
 
 
 @given(numbers)
-def test_measured_values_are_short(value):
+def test_measured_is_short(value):
     assert len(format.measured(value)) <= 8
 
 
@@ -52,30 +52,30 @@ def test_measured_values_are_short(value):
         (-100.0, 200.0, "-100"),
     ],
 )
-def test_labels_of_an_axis_are_exact_and_short(value, span, text):
+def test_axis_label_is_exact_and_short(value, span, text):
     assert format.axis_label(value, span) == text
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
-def test_no_label_is_wider_than_its_place(value, span):
+def test_axis_label_fits_label_width(value, span):
     assert len(format.axis_label(value, span)) <= format.LABEL_WIDTH
 
 
-def test_ages_change_at_most_once_a_minute():
+def test_age_changes_at_most_once_a_minute():
     assert [format.age(s) for s in (-5, 59, 61, 3600 * 5, 86400 * 3)] == ["now", "now", "1m", "5h", "3d"]
     assert all(len(format.age(days * 86400)) <= 4 for days in (999, 1000, 20_000))
 
 
-def test_time_spans_read_like_a_clock():
+def test_brief_formats_time_spans():
     assert [format.brief(s) for s in (28, 268, 18120, 187200, None)] == ["0:28", "4:28", "5h02", "2d04", "-"]
 
 
-def test_a_run_is_called_by_its_two_words():
-    assert format.run_words("20260101-120000-quickstart-amber-jackal") == "amber-jackal"
-    assert format.run_words("my own name") == "my own name"
+def test_short_run_id_is_the_last_two_words():
+    assert format.short_run_id("20260101-120000-quickstart-amber-jackal") == "amber-jackal"
+    assert format.short_run_id("my own name") == "my own name"
 
 
-def test_large_figures_are_three_rows_of_the_same_width():
+def test_large_figures_have_three_equal_rows():
     for text in ("59%", "14.6k", "-2.40", "4:28", "2d04", "1.2M", "3G"):
         rows = format.large(text)
         assert len(rows) == format.FIGURE_ROWS and len({len(row) for row in rows}) == 1
@@ -83,13 +83,13 @@ def test_large_figures_are_three_rows_of_the_same_width():
 
 
 @given(numbers, numbers)
-def test_a_round_range_holds_what_it_was_made_for(a, b):
+def test_round_range_contains_its_data(a, b):
     low, high = axis.round_range(min(a, b), max(a, b))
     slack = 1e-6 * max(1.0, abs(a), abs(b))
     assert low <= min(a, b) + slack and high >= max(a, b) - slack and high > low
 
 
-def test_a_range_holds_until_the_data_leave_it():
+def test_range_is_kept_until_data_leave_it():
     held = axis.hold_range(None, 0.1, 0.9)
     assert held == (0.0, 1.0)
     assert axis.hold_range(held, 0.2, 0.95) == held
@@ -97,7 +97,7 @@ def test_a_range_holds_until_the_data_leave_it():
     assert axis.hold_range((0.0, 10.0), 0.2, 0.9)[1] == 1.0, "it shrinks when hardly used"
 
 
-def test_a_growing_run_moves_the_end_of_its_axis_seldom():
+def test_axis_end_jumps_seldom():
     end, jumps = 0.0, 0
     for step in range(18_000, 8_000_000, 18_000):
         after = axis.hold_end(end, step)
@@ -106,7 +106,7 @@ def test_a_growing_run_moves_the_end_of_its_axis_seldom():
     assert jumps < 30
 
 
-def test_one_wild_value_does_not_flatten_a_long_curve():
+def test_data_range_limits_outliers():
     values = [1.0 + 0.01 * n for n in range(100)]
     assert axis.data_range(values) == (values[0], values[-1])
     low, high = axis.data_range([*values, 1e9]) or (0.0, 0.0)
@@ -114,7 +114,7 @@ def test_one_wild_value_does_not_flatten_a_long_curve():
     assert axis.data_range([math.nan]) is None
 
 
-def test_time_ends_at_minutes_and_days():
+def test_time_axis_ends_at_minutes_and_days():
     assert axis.hold_end(0.0, 61.0, time=True) == 120.0
     assert axis.hold_end(0.0, 90_000.0, time=True) == 2 * axis.DAY_S
 
@@ -123,7 +123,7 @@ def test_time_ends_at_minutes_and_days():
     ("detail", "picture"),
     [("braille", ["⠀⡠⠊", "⡠⠊⠀"]), ("block", [" ▄▀", "█▀ "]), ("ascii", [' _"', "-'  "])],
 )
-def test_a_line_is_drawn_in_dots(detail, picture):
+def test_canvas_draws_a_line_in_dots(detail, picture):
     canvas = Canvas(3, 2, detail)
     canvas.layer("line").line(0, canvas.height - 1, canvas.width - 1, 0)
     rows = [[" "] * 3 for _ in range(2)]
@@ -134,7 +134,7 @@ def test_a_line_is_drawn_in_dots(detail, picture):
     assert rows[0][2] not in " ⠀" and rows[1][0] not in " ⠀" and rows[0][0] in " ⠀" and rows[1][2] in " ⠀"
 
 
-def test_braille_dots_are_where_they_were_put():
+def test_braille_dots_map_to_bits():
     canvas = Canvas(1, 1, "braille")
     layer = canvas.layer("a")
     layer.dot(0, 0)
@@ -143,7 +143,7 @@ def test_braille_dots_are_where_they_were_put():
     assert [char for _, _, char, _ in canvas.cells()] == ["⢁"]
 
 
-def test_a_shade_gives_way_to_the_curve_over_it_and_curves_share_a_cell():
+def test_canvas_layers_replace_shades_and_merge_curves():
     canvas = Canvas(1, 1, "braille")
     canvas.layer("shade", alone=True).vertical(0, 0, 3)
     canvas.layer("one").dot(1, 0)
@@ -151,7 +151,7 @@ def test_a_shade_gives_way_to_the_curve_over_it_and_curves_share_a_cell():
     assert [(char, role) for _, _, char, role in canvas.cells()] == [("⢈", "two")]
 
 
-def test_curves_on_each_other_take_turns_and_none_is_hidden():
+def test_overlapping_curves_alternate_colours():
     canvas = Canvas(8, 1, "braille")
     for role in ("one", "two"):
         canvas.layer(role, equal=True).line(0, 0, 15, 0)
@@ -160,7 +160,7 @@ def test_curves_on_each_other_take_turns_and_none_is_hidden():
     assert roles[:7] == ["one", "one", "two", "two", "one", "one", "two"] and roles[7] == "cross"
 
 
-def test_a_steep_line_has_no_holes():
+def test_steep_line_has_no_gaps():
     canvas = Canvas(4, 4, "braille")
     layer = canvas.layer("a")
     layer.line(0, 15, 1, 0)
@@ -168,7 +168,7 @@ def test_a_steep_line_has_no_holes():
     assert all(lit)
 
 
-def test_a_dashed_line_has_gaps():
+def test_dashed_line_has_gaps():
     canvas = Canvas(6, 1, "braille")
     layer = canvas.layer("a")
     layer.line(0, 0, 11, 0, dash=2)
@@ -182,7 +182,7 @@ def filled(updates: int, **options: int) -> History:
     return history
 
 
-def test_a_day_of_updates_takes_no_more_points_than_a_minute():
+def test_history_buckets_are_bounded():
     curves = filled(5000, max_buckets=50).curves()
     assert len(curves.updates) <= 100 and curves.updates[-1] == 5000
     assert curves.stride >= 50
@@ -191,7 +191,7 @@ def test_a_day_of_updates_takes_no_more_points_than_a_minute():
         assert list(places) == sorted(places)
 
 
-def test_joined_buckets_keep_extremes_and_means():
+def test_merged_buckets_keep_extremes_and_means():
     fine, coarse = filled(64, max_buckets=100).curves(), filled(64, max_buckets=4).curves()
     for metric in ("grad_norm", "steps_per_s"):
         a, b = fine.curve(metric), coarse.curve(metric)
@@ -201,7 +201,7 @@ def test_joined_buckets_keep_extremes_and_means():
     )
 
 
-def test_what_a_resume_takes_back_leaves_the_curves():
+def test_history_drops_superseded_updates():
     history = filled(40)
     history.take_back(30)
     rng = random.Random(5)
@@ -212,14 +212,14 @@ def test_what_a_resume_takes_back_leaves_the_curves():
     assert list(curves.along["steps"]) == sorted(curves.along["steps"]), "no zigzag"
 
 
-def test_smoothing_starts_at_the_first_value_and_follows_slowly():
+def test_smoothing_starts_at_first_value():
     assert smooth([4.0], 10) == [4.0]
     curve = smooth([0.0] * 20 + [1.0] * 20, 10)
     assert curve[19] == 0.0 and 0.1 < curve[20] < 0.3 and curve[-1] > 0.95
     assert smooth([math.nan, 2.0, math.nan], 5)[1:] == [2.0, 2.0]
 
 
-def test_changed_cells_are_found_and_near_ones_joined():
+def test_grid_changes_join_near_cells():
     before, after = Grid(20, 2), Grid(20, 2)
     after.put(3, 0, "ab")
     after.put(7, 0, "c")
@@ -229,7 +229,7 @@ def test_changed_cells_are_found_and_near_ones_joined():
     assert runs([1, 2, 9], bridge=3) == [(1, 3), (9, 10)]
 
 
-def test_text_cannot_move_the_cursor_or_leave_its_grid():
+def test_grid_strips_control_characters_and_clips():
     grid = Grid(6, 1)
     grid.put(0, 0, "\x1b[2Jab\n机甲cd")
     assert "\x1b" not in grid.text() and "\n" not in grid.text()
@@ -239,13 +239,13 @@ def test_text_cannot_move_the_cursor_or_leave_its_grid():
 
 
 @given(st.text(max_size=30), st.integers(0, 20))
-def test_fitted_text_is_never_too_wide(text, width):
+def test_fitted_text_has_at_most_the_width(text, width):
     from rich.cells import cell_len
 
     assert cell_len(fit(text, width)) <= max(0, width)
 
 
-def test_a_frame_shows_its_title_whole_or_cut_and_its_note_whole_or_not():
+def test_frame_truncates_title_and_omits_long_note():
     grid = Grid(20, 3)
     frame(grid, make_look(), "curriculum", note="too long a note for this")
     assert grid.text().splitlines()[0] == "╭ curriculum ───────╮"[:19] + "╮"
@@ -259,21 +259,21 @@ SIZES = [(160, 41), (120, 33), (100, 20), (80, 20), (60, 16), (200, 20)]
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("wide", [True, False])
-def test_panels_fill_the_screen_without_gap_or_overlap(size, wide):
+def test_arrange_fills_the_screen_without_overlap(size, wide):
     for page in PAGES:
         regions = arrange(*size, PLACES, wide=wide, page=page)
         cells = [(x, y) for r in regions.values() for x in range(r.x, r.right) for y in range(r.y, r.bottom)]
         assert len(cells) == len(set(cells)) == size[0] * size[1]
 
 
-def test_hidden_panels_make_room_and_a_zoomed_one_has_all():
+def test_arrange_omits_hidden_and_maximises_zoomed():
     places = [Place("a", "p"), Place("b", "p")]
     assert arrange(80, 20, places, wide=True, hidden=frozenset({"a"}))["b"].size == (80, 20)
     assert arrange(80, 20, places, wide=False, zoomed="b") == {"b": (0, 0, 80, 20)}
     assert arrange(80, 20, places, wide=True, hidden=frozenset({"a", "b"})) == {}
 
 
-def test_a_panel_that_needs_few_rows_leaves_the_others_the_rest():
+def test_arrange_limits_rows_to_maximum():
     places = [Place("a", "p", 8), Place("b", "p", 8), Place("c", "p", 8, most=4)]
     found = arrange(160, 40, places, wide=True)
     assert [(found[name].y, found[name].height) for name in "abc"] == [(0, 18), (18, 18), (36, 4)]
@@ -281,7 +281,7 @@ def test_a_panel_that_needs_few_rows_leaves_the_others_the_rest():
     assert arrange(160, 40, places[2:], wide=True)["c"].height == 40, "alone it has all"
 
 
-def test_keys_leave_the_line_whole_and_the_least_important_first():
+def test_key_bar_drops_least_important_keys():
     keys = [Key(keys=str(n), action="", label="label", help="", rank=n) for n in range(5)]
     assert [k.rank for k in chosen(keys, 31)] == [0, 1, 2]
     assert chosen(keys, 3) == []
@@ -291,7 +291,7 @@ def row(name: str, **values) -> RunRow:
     return RunRow(id=name, root=Path(name), state=values.pop("state", "running"), **values)
 
 
-def test_runs_without_a_value_come_last_whatever_is_compared():
+def test_sorting_puts_missing_values_last():
     rows = [row("none"), row("low", win_rate=0.1), row("high", win_rate=0.9)]
     assert [r.id for r in sorted_rows(rows, "wins", False)] == ["high", "low", "none"]
     for order in ORDERS:
@@ -299,7 +299,7 @@ def test_runs_without_a_value_come_last_whatever_is_compared():
 
 
 @pytest.mark.parametrize("width", [60, 80, 110, 160, 200])
-def test_columns_of_the_table_fit_and_show_what_matters(width):
+def test_run_table_columns_fit_any_width(width):
     columns = fitting(width)
     assert sum(c.width + 2 for c in columns) + 3 <= width
     assert {"state", "run", "steps/s", "wins"} <= {c.name for c in columns}
@@ -309,5 +309,5 @@ def test_columns_of_the_table_fit_and_show_what_matters(width):
     assert "amber-jackal" in text and "100%" in text
 
 
-def test_the_least_terminal_holds_the_line_of_keys():
+def test_smallest_terminal_size():
     assert LEAST == (60, 20)
