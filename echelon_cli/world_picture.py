@@ -9,9 +9,9 @@ from echelon_cli import output
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from echelon.atlas.picture import Pixels
-    from echelon.atlas.relief import Key, Sheet
+    from echelon.atlas.render import Pixels
     from echelon.atlas.scene import Scene
+    from echelon.atlas.views import Key, MapView
 
 UPPER_HALF = "▀"
 LEGEND_WIDTH = 28
@@ -25,7 +25,7 @@ SWATCH = "██ "
 NORTH_NOTE = "x to the right, y up"
 
 
-def show_picture(title: str, scene: Scene, sheet: Sheet, *, plain: bool = False, width: int | None = None) -> None:
+def show_picture(title: str, scene: Scene, sheet: MapView, *, plain: bool = False, width: int | None = None) -> None:
     """Print a sheet: in colour on a terminal that has some, else in letters."""
     console = output.console()
     if plain or console.no_color or console.color_system is None:
@@ -34,8 +34,8 @@ def show_picture(title: str, scene: Scene, sheet: Sheet, *, plain: bool = False,
         _show_colours(title, scene, sheet, width)
 
 
-def _show_letters(title: str, scene: Scene, sheet: Sheet, width: int | None) -> None:
-    from echelon.atlas.picture import letters
+def _show_letters(title: str, scene: Scene, sheet: MapView, width: int | None) -> None:
+    from echelon.atlas.render import letters
 
     x, y, z = scene.size
     columns = min(width or (output.console().width if output.console().is_terminal else PLAIN_COLUMNS), 2 * x)
@@ -48,17 +48,17 @@ def _show_letters(title: str, scene: Scene, sheet: Sheet, width: int | None) -> 
         output.say(f"{look.letter if look.letter.strip() else 'blank'}  {meaning}")
 
 
-def _show_colours(title: str, scene: Scene, sheet: Sheet, width: int | None) -> None:
+def _show_colours(title: str, scene: Scene, sheet: MapView, width: int | None) -> None:
     from rich.table import Table
 
-    from echelon.atlas.picture import fitted, pixels
+    from echelon.atlas.render import fit_size, pixels
 
     console = output.console()
     x, y, z = scene.size
     beside = console.width >= 2 * LEGEND_WIDTH and width is None
     room = console.width - (LEGEND_WIDTH if beside else 0)
     lines = max(console.height - ROOM_BELOW, LEAST_LINES)
-    wide, high = fitted((x, y), room, 2 * lines) if width is None else (width, max(1, round(width * y / x)))
+    wide, high = fit_size((x, y), room, 2 * lines) if width is None else (width, max(1, round(width * y / x)))
     picture = half_blocks(pixels(scene, sheet, wide, high + high % 2))
     legend = _legend(sheet.legend, f"{x}x{y}x{z}", NORTH_NOTE, f"scale {x / wide:.3g} voxels")
     output.say(title, style="bold")

@@ -17,7 +17,7 @@ from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord
 from echelon.config import EnvConfig, require
 from echelon.env.engine import Engine
-from echelon.replay.header import Team
+from echelon.replay.header import TeamInfo
 
 BLUE, RED, DRAW = 0, 1, 2
 FORFEIT = "forfeit"
@@ -66,7 +66,7 @@ class Card(Protocol):
         """Return which scripted pilot that is, 0 for none."""
         ...
 
-    def team(self, name: str) -> Team:
+    def team(self, name: str) -> TeamInfo:
         """Return what a replay says about a pilot."""
         ...
 
@@ -137,9 +137,9 @@ class Contest:
         """Return the number of a scripted pilot."""
         return heuristic.script_of(ALIASES.get(name, name))
 
-    def team(self, name: str) -> Team:
+    def team(self, name: str) -> TeamInfo:
         """Return what a replay says about a pilot."""
-        return Team(name=name, level=f"heuristic:{name}")
+        return TeamInfo(name=name, level=f"heuristic:{name}")
 
 
 @dataclass(frozen=True, kw_only=True)

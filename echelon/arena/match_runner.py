@@ -20,8 +20,8 @@ from echelon.arena import match_statistics as tally
 from echelon.arena.episodes import finished
 from echelon.arena.match import BLUE, DRAW, FORFEIT, RED, Card, MatchResult, Pairing, Play
 from echelon.env.engine import Engine
-from echelon.gen.bank import MapBank, bank_for
-from echelon.replay.record import Match, Recorder
+from echelon.gen.bank import MapBank, build_bank_for
+from echelon.replay.record import MatchInfo, Recorder
 
 ROSTER_FIELDS = ("team", "chassis", "present")
 UNSET = ("tally_cause", "tally_killer")
@@ -112,7 +112,7 @@ class _Maps:
                 raise _Stopped
             self._how.tell(f"map {done} of {total}")
 
-        return bank_for(self._card.env, seeds, progress=progress)
+        return build_bank_for(self._card.env, seeds, progress=progress)
 
 
 def _engine(card: Card, count: int, bank: MapBank, how: Play) -> Engine:
@@ -256,7 +256,7 @@ def _recorder(card: Card, engine: Engine, wave: Sequence[Pairing], how: Play) ->
         blue, red = (card.team(name) for name in card.sides(pairing))
         stem = "-".join(filter(None, re.split(r"[^\w.]+", f"{blue.name} {red.name}")))
         name = f"{how.prefix}m{pairing.number:05d}-s{pairing.seed}-{stem}"
-        matches.append(Match(name=name, teams=(blue, red), about=how.about))
+        matches.append(MatchInfo(name=name, teams=(blue, red), about=how.about))
     return Recorder(engine, range(len(wave)), how.folder, matches, policy="acts" if how.policy_columns else "none")
 
 

@@ -19,7 +19,7 @@ from echelon.arena.match_runner import play
 from echelon.arena.policies import GroupedPolicies, LRUPolicyCache
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
-from echelon.replay.header import Team
+from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
 
@@ -63,11 +63,11 @@ class PolicyCard:
         level = self.pilots[name].level
         return heuristic.script_of(level) if level else 0
 
-    def team(self, name: str) -> Team:
+    def team(self, name: str) -> TeamInfo:
         """Return what a replay says about a pilot."""
         pilot = self.pilots[name]
         level = f"heuristic:{pilot.level}" if pilot.level else ""
-        return Team(name=pilot.label, level=level, checkpoint=pilot.checkpoint)
+        return TeamInfo(name=pilot.label, level=level, checkpoint=pilot.checkpoint)
 
 
 def fits(loaded: LoadedPolicy, engine: Engine) -> FlatPolicy:

@@ -21,7 +21,7 @@ from echelon.env.engine import Engine
 from echelon.gen.bank import build_bank
 from echelon.replay.codec import world_hash
 from echelon.replay.reader import Chunk, Replay
-from echelon.replay.record import Match, Recorder
+from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import MechFlag
 from echelon.replay.writer import world_payload
 from echelon.sim.arsenal import mechanics_of
@@ -111,7 +111,7 @@ def play_again(recorded: Replay, folder: Path, device: str) -> Path:
         engine.batch.set("packs", np.array([max(1, len(packs))], np.int32))
         engine.reset()
         _check_start(recorded, engine)
-        match = Match(name="again", map_seed=int(header["map_seed"]))
+        match = MatchInfo(name="again", map_seed=int(header["map_seed"]))
         recorder = Recorder(engine, [0], folder, [match], policy="acts")
         recorder.begin()
         spec = next(column for column in header["columns"] if column["name"] == "action")

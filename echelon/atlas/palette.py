@@ -16,37 +16,37 @@ Rgb = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Look:
+class Swatch:
     """How something is drawn in colour, and in letters where there is no colour."""
 
     colour: Rgb
     letter: str
 
 
-LOOKS: dict[Material, Look] = {
-    Material.AIR: Look((24, 26, 30), " "),
-    Material.SOLID: Look((150, 148, 142), "#"),
-    Material.LAVA: Look((255, 96, 24), "!"),
-    Material.WATER: Look((58, 124, 196), "~"),
-    Material.DEBRIS_FIELD: Look((126, 92, 66), "%"),
-    Material.SOLID_DEBRIS: Look((102, 86, 78), "&"),
-    Material.DIRT: Look((116, 98, 70), "."),
-    Material.GLASS: Look((140, 214, 214), "="),
-    Material.REINFORCED: Look((92, 98, 132), "@"),
-    Material.FOLIAGE: Look((70, 132, 58), "*"),
+SWATCHES: dict[Material, Swatch] = {
+    Material.AIR: Swatch((24, 26, 30), " "),
+    Material.SOLID: Swatch((150, 148, 142), "#"),
+    Material.LAVA: Swatch((255, 96, 24), "!"),
+    Material.WATER: Swatch((58, 124, 196), "~"),
+    Material.DEBRIS_FIELD: Swatch((126, 92, 66), "%"),
+    Material.SOLID_DEBRIS: Swatch((102, 86, 78), "&"),
+    Material.DIRT: Swatch((116, 98, 70), "."),
+    Material.GLASS: Swatch((140, 214, 214), "="),
+    Material.REINFORCED: Swatch((92, 98, 132), "@"),
+    Material.FOLIAGE: Swatch((70, 132, 58), "*"),
 }
 """A row per material."""
 
-BLUE = Look((64, 150, 255), "B")
-RED = Look((255, 70, 70), "R")
+BLUE = Swatch((64, 150, 255), "B")
+RED = Swatch((255, 70, 70), "R")
 TEAMS = (BLUE, RED)
-ZONE = Look((255, 214, 64), "o")
-ZONE_ON_RAMP = Look((255, 255, 255), "o")
+ZONE = Swatch((255, 214, 64), "o")
+ZONE_ON_RAMP = Swatch((255, 255, 255), "o")
 """The zone where near places are yellow already."""
-STRANDED = Look((136, 44, 78), "x")
+STRANDED = Swatch((136, 44, 78), "x")
 """Places where one can stand but from which no way leads to the zone."""
-COLOURS: NDArray[np.float64] = np.array([LOOKS[spec.material].colour for spec in MATERIALS], np.float64) / 255
-LETTERS = "".join(LOOKS[spec.material].letter for spec in MATERIALS)
+COLOURS: NDArray[np.float64] = np.array([SWATCHES[spec.material].colour for spec in MATERIALS], np.float64) / 255
+LETTERS = "".join(SWATCHES[spec.material].letter for spec in MATERIALS)
 
 HEIGHT_RAMP: tuple[Rgb, ...] = ((38, 60, 48), (74, 110, 66), (168, 158, 92), (190, 130, 84), (224, 214, 206))
 """Low to high."""

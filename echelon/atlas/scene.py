@@ -1,7 +1,7 @@
 """What there is to look at in a world: voxels, the capture zone and where the mechs begin.
 
 A scene comes from a generated map or from a recorded match. What is drawn of it is decided by ``relief``, what is
-counted by ``survey``.
+counted by ``world_statistics``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Scene:
         return self.starts - np.stack([half * 0, half * 0, half], axis=1)
 
 
-def scene_of_map(made: GeneratedMap) -> Scene:
+def scene_from_map(made: GeneratedMap) -> Scene:
     """Return the scene of a generated map."""
     mechs = len(made.spawn)
     return Scene(
@@ -67,7 +67,7 @@ def scene_of_map(made: GeneratedMap) -> Scene:
     )
 
 
-def scene_of_replay(replay: Replay) -> Scene:
+def scene_from_replay(replay: Replay) -> Scene:
     """Return the scene in which a recorded match began; ``ReplayError`` if the file does not say it."""
     header = replay.header
     material = np.ascontiguousarray(replay.materials().transpose(2, 0, 1))

@@ -102,7 +102,7 @@ def write_run(home: Path, name: str, updates: int, *, ended: bool) -> RunPaths:
     return paths
 
 
-class Watched:
+class DashboardProcess:
     """The dashboard on a pty; ``sent`` counts what it wrote so far."""
 
     def __init__(self, home: Path, *words: str) -> None:
@@ -158,7 +158,7 @@ def first_paint() -> Iterator[Measure]:
             write_run(Path(folder), f"20260101-{number:06d}-quickstart-calm-fox", UPDATES, ended=True)
 
         def measure() -> dict[str, Any]:
-            watched = Watched(Path(folder))
+            watched = DashboardProcess(Path(folder))
             try:
                 seconds = watched.until(f"{RUNS} runs".encode())
             finally:
@@ -189,7 +189,7 @@ def _followed(wanted: str) -> Iterator[Measure]:
 
         def measure() -> dict[str, Any]:
             nonlocal number
-            watched = Watched(Path(folder), paths.id)
+            watched = DashboardProcess(Path(folder), paths.id)
             try:
                 watched.until(b"steps per second")
                 for keys in ("/", f"{wanted}\r") if wanted else ():

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from echelon.agents.levels import script_of
-from echelon.bench import dashboard, league, learner, preparing, serving
+from echelon.bench import dashboard, league, learner, serving, startup
 from echelon.config import EnvConfig, WorldConfig
 from echelon.sim import step
 from echelon.sim.backend import default_threads
@@ -147,9 +147,9 @@ SCENES: dict[str, Callable[[], Any]] = {
     "sim-blind": sim_blind,
     "rays": rays,
     "observation": observation,
-    "reset": preparing.reset,
-    "maps": preparing.maps,
-    "compile": preparing.compile_kernels,
+    "reset": startup.reset,
+    "maps": startup.maps,
+    "compile": startup.compile_kernels,
     "update": learner.update,
     "train": learner.train,
     "chunk": learner.chunk,

@@ -1,8 +1,8 @@
-"""The replay server under load: viewers of a live match of 200 mechs, with and without somebody who means it harm.
+"""Benchmark scene ``server-load``: chunk latency of the replay server for 64 viewers of a live match of 200 mechs.
 
-The server is a process of its own, as a user starts it, and so is the hostile client. A made-up match grows chunk by
-chunk; each viewer keeps the live channel open and pulls index and chunk at every notice, all at once. What counts is
-how long a chunk takes from asking to its last byte.
+The server runs in a process of its own, as ``echelon serve`` starts it. A synthetic match grows chunk by chunk; each
+viewer keeps the live channel open and fetches the index and the new chunks at every notice. The latency is the time from
+the request of a chunk to its last byte. ``tests.bench.attacked_server`` measures the same beside a hostile client.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,8 +24,7 @@ from typing import Any
 import aiohttp
 import numpy as np
 
-from echelon.bench.attack import attack
-from echelon.replay.header import name_tables
+from echelon.replay.header import header_tables
 from echelon.replay.reader import Replay
 from echelon.replay.schema import SCHEMA_MAJOR, SCHEMA_MINOR
 from echelon.replay.writer import MatchWriter, world_payload
@@ -33,18 +32,20 @@ from echelon.replay.writer import MatchWriter, world_payload
 VIEWERS = 64
 MECHS, EDGE, HEIGHT = 200, 200, 20
 STRIDE, FRAME_TICKS, HZ = 8, 5, 20
-CHUNKS = 40
-"""Of the made-up match; half are played calmly, half under attack."""
-EVERY_S = 0.5
-"""Time between chunks, four times as fast as play [s]."""
-JOIN_S, LAST_S = 60.0, 60.0
-"""Longest that viewers may take to join, and the last chunk to reach them all [s]."""
+CHUNKS = 20
+"""Chunks of the synthetic match."""
+CHUNK_INTERVAL_S = 0.5
+"""Time between chunks, a quarter of their playing time [s]."""
+JOIN_TIMEOUT_S = 60.0
+"""Time limit for all viewers to join [s]."""
+DELIVERY_TIMEOUT_S = 60.0
+"""Time limit for the last chunk to reach all viewers [s]."""
 RUN = "20260101-000000-bench-calm-otter"
 KIB = 1024
 
 
-def made_up_match(path: Path, chunks: int = CHUNKS) -> None:
-    """Write a match of 200 mechs that wander; its chunks are as large as those of a fierce one."""
+def write_synthetic_match(path: Path, chunks: int = CHUNKS) -> None:
+    """Write a match of 200 mechs on random walks; its chunks are as large as those of intense combat."""
     rng = np.random.default_rng(0)
     roster = [
         {
@@ -61,7 +62,7 @@ def made_up_match(path: Path, chunks: int = CHUNKS) -> None:
         "frame_ticks": FRAME_TICKS, "chunk_ticks": STRIDE * FRAME_TICKS, "mechs": MECHS,
         "teams": [{"name": "Blue"}, {"name": "Red"}], "seed": 0, "map_seed": 0, "env": 0, "run": RUN, "update": 0,
         "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0, "zone": [100.0, 100.0, 10.0], "roster": roster,
-        **name_tables(), "config": {},
+        **header_tables(), "config": {},
     }  # fmt: skip
     writer = MatchWriter(path, header, world_payload(np.zeros((HEIGHT, EDGE, EDGE), np.uint8)))
     count, width = chunks * STRIDE + 1, writer.layout.width
@@ -77,29 +78,29 @@ def made_up_match(path: Path, chunks: int = CHUNKS) -> None:
     writer.close(winner=0, reason="elimination")
 
 
-class Growing:
-    """A finished match that is given away chunk by chunk."""
+class GrowingMatch:
+    """A copy of a finished match that is appended to chunk by chunk."""
 
-    def __init__(self, whole: Path, live: Path) -> None:
-        self.data, self.live = whole.read_bytes(), live
-        with Replay(whole) as replay:
-            self.ends = [c.offset + c.length for c in replay.chunks]
-        self.given = 0
-        live.write_bytes(self.data[: self.ends[0]])
+    def __init__(self, finished: Path, live: Path) -> None:
+        self.data, self.live = finished.read_bytes(), live
+        with Replay(finished) as replay:
+            self.chunk_ends = [c.offset + c.length for c in replay.chunks]
+        self.appended = 0
+        live.write_bytes(self.data[: self.chunk_ends[0]])
 
-    def give(self) -> int:
+    def append_chunk(self) -> int:
         """Append the next chunk and return its number."""
-        self.given += 1
+        self.appended += 1
         with open(self.live, "ab") as file:
-            file.write(self.data[self.ends[self.given - 1] : self.ends[self.given]])
-        return self.given
+            file.write(self.data[self.chunk_ends[self.appended - 1] : self.chunk_ends[self.appended]])
+        return self.appended
 
 
-async def view(
-    session: aiohttp.ClientSession, base: str, ident: str, joined: asyncio.Semaphore, took: list[float]
+async def follow_match(
+    session: aiohttp.ClientSession, base: str, match_id: str, joined: asyncio.Semaphore, latencies: list[float]
 ) -> None:
-    """Follow the match as a viewer does, and note how long each chunk takes [s]."""
-    match = f"{base}api/v1/matches/{ident}"
+    """Follow the match as a viewer does and append the latency of each chunk [s]."""
+    match = f"{base}api/v1/matches/{match_id}"
     seen = 0
     async with session.ws_connect(f"{base}api/v1/live") as socket:
         async for message in socket:
@@ -111,105 +112,108 @@ async def view(
                 async with session.get(f"{match}/chunks/{number}") as reply:
                     body = await reply.read()
                     if reply.status != 200 or not body:
-                        raise RuntimeError(f"chunk {number} was answered {reply.status}")
-                took.append(time.perf_counter() - began)
+                        raise RuntimeError(f"chunk {number} was answered with status {reply.status}, expected 200")
+                latencies.append(time.perf_counter() - began)
             if not seen:
                 joined.release()
             seen = max(seen, notice["chunks"])
 
 
-async def watched(base: str, ident: str, growing: Growing, chunks: int) -> tuple[list[float], float]:
-    """Have all viewers follow ``chunks`` more chunks; return how long each chunk took, and how long it all took [s]."""
-    took: list[float] = []
+async def measure_viewers(base: str, match_id: str, match: GrowingMatch, chunks: int) -> tuple[list[float], float]:
+    """Let all viewers follow ``chunks`` further chunks; return the latency of each chunk and the total time [s]."""
+    latencies: list[float] = []
     joined = asyncio.Semaphore(0)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
-        viewers = [asyncio.create_task(view(session, base, ident, joined, took)) for _ in range(VIEWERS)]
-        async with asyncio.timeout(JOIN_S):
+        viewers = [
+            asyncio.create_task(follow_match(session, base, match_id, joined, latencies)) for _ in range(VIEWERS)
+        ]
+        async with asyncio.timeout(JOIN_TIMEOUT_S):
             for _ in viewers:
                 await joined.acquire()
-        took.clear()
+        latencies.clear()
         began = time.perf_counter()
         for _ in range(chunks):
-            growing.give()
-            await asyncio.sleep(EVERY_S)
-        until = began + chunks * EVERY_S + LAST_S
-        while len(took) < chunks * VIEWERS:
-            await asyncio.sleep(EVERY_S / 10)
-            if (gone := [task for task in viewers if task.done()]) or time.perf_counter() > until:
-                why = f": {gone[0].exception()!r}" if gone else ""
+            match.append_chunk()
+            await asyncio.sleep(CHUNK_INTERVAL_S)
+        deadline = began + chunks * CHUNK_INTERVAL_S + DELIVERY_TIMEOUT_S
+        while len(latencies) < chunks * VIEWERS:
+            await asyncio.sleep(CHUNK_INTERVAL_S / 10)
+            if (ended := [task for task in viewers if task.done()]) or time.perf_counter() > deadline:
+                reason = f": {ended[0].exception()!r}" if ended else ""
                 raise RuntimeError(
-                    f"{len(took)} chunks of {chunks * VIEWERS} arrived, {len(gone)} viewers gave up{why}"
+                    f"{len(latencies)} of {chunks * VIEWERS} chunks arrived, {len(ended)} viewers ended early{reason}"
                 )
         seconds = time.perf_counter() - began
         for task in viewers:
             task.cancel()
         await asyncio.gather(*viewers, return_exceptions=True)
-    return took, seconds
+    return latencies, seconds
+
+
+@dataclass(frozen=True)
+class ServerUnderTest:
+    """A running ``echelon serve`` and its home folder with one synthetic match."""
+
+    home: Path
+    base: str
+    """URL of the server."""
+    pid: int
+
+    def measure(self) -> dict[str, Any]:
+        """Let the viewers follow one live match; return rate, latency percentiles and peak memory."""
+        # a new name each time: for up to a second the server answers from its cache of a file of the same name
+        live = self.home / RUN / "replays" / f"live-{time.monotonic_ns()}.ecr"
+        match = GrowingMatch(self.home / "whole.ecr", live)
+        latencies, seconds = asyncio.run(measure_viewers(self.base, self.match_id(live.name), match, CHUNKS - 1))
+        live.unlink()
+        return {
+            "per_s": len(latencies) / seconds,
+            "unit": "chunks",
+            **{f"calm_p{p}_ms": float(np.percentile(latencies, p)) * 1e3 for p in (50, 99)},
+            "peak_mib": peak_mib(self.pid),
+        }
+
+    def match_id(self, file: str) -> str:
+        """Return the id of the match in a replay file, once the server lists it."""
+        deadline = time.monotonic() + JOIN_TIMEOUT_S
+        while time.monotonic() < deadline:
+            with urllib.request.urlopen(f"{self.base}api/v1/matches") as reply:
+                rows = json.loads(reply.read())["matches"]
+            if found := [row["id"] for row in rows if row["file"] == file]:
+                return str(found[0])
+            time.sleep(CHUNK_INTERVAL_S)
+        raise RuntimeError(f"match of file {file!r} is not listed by the server after {JOIN_TIMEOUT_S:g} s")
 
 
 @contextlib.contextmanager
-def server_load() -> Iterator[Any]:
-    """64 live viewers of a 200-mech match, calm and beside a hostile client: chunk latency and memory."""
+def start_server() -> Iterator[ServerUnderTest]:
+    """Start a server on a new home folder with one finished synthetic match."""
     with TemporaryDirectory(prefix="echelon-bench-") as folder:
         home = Path(folder)
-        replays = home / RUN / "replays"
-        replays.mkdir(parents=True)
+        (home / RUN / "replays").mkdir(parents=True)
         (home / RUN / "spec.json").write_text("{}")
-        made_up_match(home / "whole.ecr")
+        write_synthetic_match(home / "whole.ecr")
         command = [sys.executable, "-m", "echelon_cli.main", "serve", "--json"]
         environment = {**os.environ, "ECHELON_HOME": folder, "PYTHONUNBUFFERED": "1"}
         server = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
         try:
             assert server.stdout is not None
-            base = json.loads(server.stdout.readline())["url"]
-            yield lambda: measure(home, base, server.pid)
+            yield ServerUnderTest(home, json.loads(server.stdout.readline())["url"], server.pid)
         finally:
             server.terminate()
             server.wait()
 
 
-def measure(home: Path, base: str, server: int) -> dict[str, Any]:
-    """Measure both halves once."""
-    replays = home / RUN / "replays"
-    # a name of its own: for a second, a server tells of a file what it knew of the last one of that name
-    live = replays / f"live-{time.monotonic_ns()}.ecr"
-    growing = Growing(home / "whole.ecr", live)
-    ident = found(base, live.name)
-    calm, seconds = asyncio.run(watched(base, ident, growing, CHUNKS // 2 - 1))
-    before = peak_mib(server)
-    hostile = multiprocessing.get_context("spawn").Process(target=attack, args=(base, ident), daemon=True)
-    hostile.start()
-    try:
-        attacked, _ = asyncio.run(watched(base, ident, growing, CHUNKS // 2 - 1))
-    finally:
-        hostile.terminate()
-        hostile.join()
-    live.unlink()
-    return {
-        "per_s": len(calm) / seconds,
-        "unit": "chunks",
-        **{f"calm_p{p}_ms": float(np.percentile(calm, p)) * 1e3 for p in (50, 99)},
-        **{f"attacked_p{p}_ms": float(np.percentile(attacked, p)) * 1e3 for p in (50, 99)},
-        "peak_mib": before,
-        "attacked_peak_mib": peak_mib(server),
-    }
-
-
-def found(base: str, name: str) -> str:
-    """Return the id of the match in a file, once the server has seen it."""
-    until = time.monotonic() + JOIN_S
-    while time.monotonic() < until:
-        with urllib.request.urlopen(f"{base}api/v1/matches") as reply:
-            rows = json.loads(reply.read())["matches"]
-        if own := [row["id"] for row in rows if row["file"] == name]:
-            return str(own[0])
-        time.sleep(EVERY_S)
-    raise RuntimeError("the server does not find the match")
+@contextlib.contextmanager
+def server_load() -> Iterator[Any]:
+    """64 live viewers of a 200-mech match: chunk latency and peak memory of the server."""
+    with start_server() as server:
+        yield server.measure
 
 
 def peak_mib(pid: int) -> float:
-    """Return the most memory a process has had [MiB]; nothing where the system does not say."""
+    """Return the peak resident memory of a process [MiB]; NaN where the system does not report it."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM"):

@@ -22,7 +22,7 @@ from echelon.config.game import (
     WorldConfig,
     require,
 )
-from echelon.config.learner import RETIRED, ModelConfig, PPOConfig, RunConfig, env_signature
+from echelon.config.learner import REMOVED_FIELDS, ModelConfig, PPOConfig, RunConfig, env_signature
 from echelon.config.opponents import (
     LADDER,
     MIX_PROFILES,
@@ -43,7 +43,7 @@ __all__ = [
     "LADDER",
     "MIX_PROFILES",
     "PACK_SIZE",
-    "RETIRED",
+    "REMOVED_FIELDS",
     "REWARD_PROFILES",
     "SHORTEST_EDGE",
     "TANH_EPS",

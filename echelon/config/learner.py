@@ -22,7 +22,7 @@ from echelon.config.opponents import (
 )
 from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES, require_ranges
 
-RETIRED = frozenset({"model.target_temperature"})
+REMOVED_FIELDS = frozenset({"model.target_temperature"})
 """Dials that never did anything and are gone; older runs and checkpoints still name them."""
 
 

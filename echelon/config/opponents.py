@@ -62,19 +62,19 @@ class MixConfig:
         require(any(getattr(self, f.name) > 0 for f in fields(self)), "opponents.mix", "all 0", "a weight above 0")
 
     @property
-    def self_share(self) -> float:
+    def self_play_share(self) -> float:
         """Share of the environments in which both sides learn."""
         return self.self_play / sum(getattr(self, item.name) for item in fields(self))
 
     @property
-    def meets_league(self) -> bool:
+    def uses_league(self) -> bool:
         """Whether opponents come from the league."""
         return self.league > 0 or self.exploiters > 0
 
     @property
-    def meets_policies(self) -> bool:
+    def uses_frozen_policies(self) -> bool:
         """Whether policies that do not learn fly the other side."""
-        return self.past > 0 or self.meets_league
+        return self.past > 0 or self.uses_league
 
 
 MIX_PROFILES: Mapping[str, MixConfig] = {

@@ -24,7 +24,7 @@ from echelon.env.inputs import action_values, config_or_default, require_no_opti
 from echelon.env.layout import CONTACT_DIM
 from echelon.env.observe import columns as observe
 from echelon.env.referee import REASONS, WINNERS
-from echelon.gen.bank import bank_for
+from echelon.gen.bank import build_bank_for
 from echelon.sim.arsenal import ROSTER, mechanics_of
 from echelon.sim.batch import Batch
 from echelon.sim.overrides import Changes, with_changes
@@ -190,7 +190,7 @@ class EchelonEnv:
         else:
             episode_seed = int(self.rng.integers(SEED_LIMIT))
         cfg = self.config
-        maps = bank_for(cfg, [episode_seed])
+        maps = build_bank_for(cfg, [episode_seed])
         if self._engine is None:
             own = [self._changes]
             self._engine = Engine(cfg, 1, maps, device=self._device, threads=1, autoreset=False, changes=own)

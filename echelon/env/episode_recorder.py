@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from echelon.replay.record import Match, Recorder, Stage
+from echelon.replay.record import MatchInfo, RecordedEngine, Recorder
 from echelon.replay.schema import SUFFIX
 
 NAME = "match"
@@ -18,12 +18,12 @@ class Tape:
         self._folder: TemporaryDirectory[str] | None = None
         self._recorder: Recorder | None = None
 
-    def begin(self, stage: Stage, seed: int) -> None:
+    def begin(self, stage: RecordedEngine, seed: int) -> None:
         """Record the episode that has just begun on the map of ``seed``."""
         self._stop()
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="echelon-")
-        match = Match(name=NAME, map_seed=seed)
+        match = MatchInfo(name=NAME, map_seed=seed)
         self._recorder = Recorder(stage, [0], Path(self._folder.name), [match], embed_world=True)
         self._recorder.begin()
 

@@ -21,7 +21,7 @@ from echelon.env.engine import Engine
 from echelon.env.inputs import action_values, config_or_default, require_no_options, whole_number
 from echelon.env.observe import columns as observe
 from echelon.env.referee import REASONS, WINNERS
-from echelon.gen.bank import bank_for
+from echelon.gen.bank import build_bank_for
 from echelon.sim.backend import Launch
 from echelon.sim.random import StreamId, draw_u32
 
@@ -124,7 +124,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset}
         self.config = cfg = config_or_default(config)
         map_seeds = [draw_u32(seed, StreamId.MAP, 0, i, 1) % EVAL_SEED_BASE for i in range(maps)]
-        bank = bank_for(cfg, map_seeds)
+        bank = build_bank_for(cfg, map_seeds)
         self.engine = Engine(
             cfg, battles, bank, device=device, threads=threads, seed=seed, autoreset=False, pilots=pilots
         )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from echelon.config import EnvConfig, WorldConfig
 from echelon.gen.generate import GeneratedMap, check_world_fits
-from echelon.gen.map_sampling import MapOrder, MapRanges, order_map
+from echelon.gen.map_sampling import MapRanges, MapSpec, sample_map_spec
 from echelon.nav.field import FLOW_NONE
 from echelon.nav.lanes import NUM_LAYERS
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, STOPS_SHOT, bit_plane
@@ -83,11 +83,13 @@ def build_bank(
     if not len(seeds):
         raise ValueError("seeds is empty, wanted at least one map")
     check_world_fits(world, num_packs)
-    orders = [MapOrder(world, int(seed), num_packs, zone_radius_vox, cache) for seed in seeds]
-    return stack_maps(make_maps(orders, workers=workers, progress=progress))
+    orders = [MapSpec(world, int(seed), num_packs, zone_radius_vox, cache) for seed in seeds]
+    return stack_maps(generate_maps(orders, workers=workers, progress=progress))
 
 
-def bank_for(cfg: EnvConfig, seeds: Sequence[int], *, workers: int = 0, progress: Progress | None = None) -> MapBank:
+def build_bank_for(
+    cfg: EnvConfig, seeds: Sequence[int], *, workers: int = 0, progress: Progress | None = None
+) -> MapBank:
     """Prepare the maps of these seeds at the capacity of ``cfg``; where it has ranges, each seed draws its own size.
 
     Raises ``ValueError`` for no seeds, and for a size that cannot hold the spawns.
@@ -96,11 +98,13 @@ def bank_for(cfg: EnvConfig, seeds: Sequence[int], *, workers: int = 0, progress
         raise ValueError("seeds is empty, wanted at least one map")
     ranges = MapRanges.of(cfg)
     ranges.check(cfg)
-    orders = [order_map(cfg, int(seed), ranges) for seed in seeds]
-    return stack_for(cfg, make_maps(orders, workers=workers, progress=progress))
+    orders = [sample_map_spec(cfg, int(seed), ranges) for seed in seeds]
+    return stack_maps_for(cfg, generate_maps(orders, workers=workers, progress=progress))
 
 
-def make_maps(orders: Sequence[MapOrder], *, workers: int = 0, progress: Progress | None = None) -> list[GeneratedMap]:
+def generate_maps(
+    orders: Sequence[MapSpec], *, workers: int = 0, progress: Progress | None = None
+) -> list[GeneratedMap]:
     """Return the maps ordered, in their order, from the cache or made by ``workers`` processes."""
     maps: dict[int, GeneratedMap] = {}
     for slot, made in _produce(orders, workers):
@@ -110,14 +114,14 @@ def make_maps(orders: Sequence[MapOrder], *, workers: int = 0, progress: Progres
     return [maps[slot] for slot in range(len(orders))]
 
 
-def stack_for(cfg: EnvConfig, maps: Sequence[GeneratedMap], *, places: int = 0) -> MapBank:
+def stack_maps_for(cfg: EnvConfig, maps: Sequence[GeneratedMap], *, places: int = 0) -> MapBank:
     """Stack maps at the capacity of ``cfg``."""
     world = cfg.world
     capacity = (world.size_x, world.size_y, world.size_z)
     return stack_maps(maps, capacity=capacity, packs=cfg.num_packs, places=places)
 
 
-def _produce(jobs: Sequence[MapOrder], workers: int) -> Iterator[tuple[int, GeneratedMap]]:
+def _produce(jobs: Sequence[MapSpec], workers: int) -> Iterator[tuple[int, GeneratedMap]]:
     """Yield (slot, map) as maps become ready; cached ones first, so that no process starts for them."""
     missing: list[int] = []
     for slot, job in enumerate(jobs):

@@ -13,14 +13,14 @@ from echelon.gen.cache import cached_map, load_map, map_path
 from echelon.gen.generate import GeneratedMap, check_world_fits, generate
 from echelon.sim.random import Stream, StreamId
 
-ORDER_SITE = 1
+SAMPLING_SUBSTREAM = 1
 """Sub-stream of a map's seed from which its size and packs are drawn."""
 Span = tuple[int, int]
 """Least and most, both included."""
 
 
 @dataclass(frozen=True)
-class MapOrder:
+class MapSpec:
     """A map to be made: everything it depends on."""
 
     world: WorldConfig
@@ -63,17 +63,17 @@ class MapRanges:
         """Raise ``ValueError`` where a range is reversed, beyond ``cfg``'s capacity, or too small for its packs."""
         require_span(self.size, "map_size_range", SHORTEST_EDGE, cfg.world.size_x)
         require_span(self.packs, "packs_per_team_range", 1, cfg.num_packs)
-        check_world_fits(world_of_edge(cfg.world, self.size[0]), self.packs[1])
+        check_world_fits(resized_world(cfg.world, self.size[0]), self.packs[1])
 
 
-def world_of_edge(world: WorldConfig, edge: int) -> WorldConfig:
+def resized_world(world: WorldConfig, edge: int) -> WorldConfig:
     """Return the world with another edge along x [vox], of the same proportions seen from above."""
     across = max(SHORTEST_EDGE, round(edge * world.size_y / world.size_x))
     return replace(world, size_x=edge, size_y=across)
 
 
-def order_map(cfg: EnvConfig, seed: int, ranges: MapRanges) -> MapOrder:
+def sample_map_spec(cfg: EnvConfig, seed: int, ranges: MapRanges) -> MapSpec:
     """Return the map of a seed: size and packs are draws of the seed within ``ranges``."""
-    draws = Stream(seed, StreamId.MAP, entity=ORDER_SITE)
+    draws = Stream(seed, StreamId.MAP, entity=SAMPLING_SUBSTREAM)
     edge, packs = draws.integers(*ranges.size), draws.integers(*ranges.packs)
-    return MapOrder(world_of_edge(cfg.world, edge), seed, packs, cfg.zone_radius_vox)
+    return MapSpec(resized_world(cfg.world, edge), seed, packs, cfg.zone_radius_vox)

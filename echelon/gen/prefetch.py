@@ -17,13 +17,13 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 
 from echelon.gen.generate import GeneratedMap
-from echelon.gen.map_sampling import MapOrder
+from echelon.gen.map_sampling import MapSpec
 
 NICENESS = 10
 """Of a process that makes maps: it yields to training, yet gets a tenth of a core that training would fill."""
 
 
-class MapSupply:
+class MapPrefetcher:
     """Maps by order, made ahead by ``workers`` processes; without any they are made when they are taken."""
 
     def __init__(self, workers: int = 0) -> None:
@@ -33,9 +33,9 @@ class MapSupply:
         self.waited_s = 0.0
         """Time spent waiting for maps [s]."""
         self._pool: ProcessPoolExecutor | None = None
-        self._ahead: dict[MapOrder, Future[GeneratedMap]] = {}
+        self._ahead: dict[MapSpec, Future[GeneratedMap]] = {}
 
-    def expect(self, orders: Sequence[MapOrder]) -> None:
+    def prefetch(self, orders: Sequence[MapSpec]) -> None:
         """Begin to make these maps, if they are not being made, beside those expected before."""
         if not self.workers or not orders:
             return
@@ -46,7 +46,7 @@ class MapSupply:
             if order not in self._ahead:
                 self._ahead[order] = self._pool.submit(order.make)
 
-    def take(self, orders: Sequence[MapOrder]) -> list[GeneratedMap]:
+    def take(self, orders: Sequence[MapSpec]) -> list[GeneratedMap]:
         """Return these maps in their order, waiting for those that are not ready."""
         began, waited = time.perf_counter(), False
         maps = []
@@ -60,7 +60,7 @@ class MapSupply:
             self.waited_s += time.perf_counter() - began
         return maps
 
-    def _receive(self, order: MapOrder, coming: Future[GeneratedMap] | None) -> GeneratedMap:
+    def _receive(self, order: MapSpec, coming: Future[GeneratedMap] | None) -> GeneratedMap:
         if coming is None:
             return order.make()
         try:
@@ -70,7 +70,7 @@ class MapSupply:
             self._drop()
             return order.make()
 
-    def forget(self) -> None:
+    def cancel(self) -> None:
         """Give up what is expected and was not taken."""
         for coming in self._ahead.values():
             coming.cancel()
@@ -78,7 +78,7 @@ class MapSupply:
 
     def close(self) -> None:
         """End the processes."""
-        self.forget()
+        self.cancel()
         self._drop()
 
     def _drop(self) -> None:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from echelon.config import MIX_PROFILES, RETIRED, REWARD_PROFILES, RunConfig
+from echelon.config import MIX_PROFILES, REMOVED_FIELDS, REWARD_PROFILES, RunConfig
 from echelon.config.presets import get_preset
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def validate(nested: Mapping[str, Any], provenance: Mapping[str, str] | None = N
 
 def without_retired(nested: Mapping[str, Any]) -> dict[str, Any]:
     """Return an older run's configuration without the dials that are gone."""
-    return unflatten({key: value for key, value in flatten(nested).items() if key not in RETIRED})
+    return unflatten({key: value for key, value in flatten(nested).items() if key not in REMOVED_FIELDS})
 
 
 def schema() -> dict[str, Any]:

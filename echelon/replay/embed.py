@@ -24,7 +24,7 @@ from echelon.replay.schema import (
 from echelon.replay.timeline import pack_series
 
 
-def with_world(replay: Replay) -> bytes:
+def embed_world(replay: Replay) -> bytes:
     """Return the whole file anew with its world embedded; one that was not closed stays so."""
     out = io.BytesIO()
     out.write(MAGIC)
@@ -51,6 +51,6 @@ def _index(index: dict[str, Any], chunks: list[list[int]], world: list[int]) -> 
     }
     tables = []
     for table in INDEX_TABLES:
-        layout, values = Layout([column.described() for column in table.columns]), rows[table.name]
+        layout, values = Layout([column.to_header() for column in table.columns]), rows[table.name]
         tables.append([len(values), layout.encode(values) if len(values) else b""])
     return {"t": tables, "world": world, "outcome": index["outcome"]}

@@ -59,7 +59,7 @@ HALF_TURN = wp.constant(-bounds(ROUNDS.columns[ROUND_PLACES["yaw"]].dtype)[0])
 
 # fmt: off
 @wp.func
-def stepped(value: float, c: int, column_step: wp.array(dtype=wp.float32), column_low: wp.array(dtype=wp.int32), column_high: wp.array(dtype=wp.int32)) -> int:
+def quantized(value: float, c: int, column_step: wp.array(dtype=wp.float32), column_low: wp.array(dtype=wp.int32), column_high: wp.array(dtype=wp.int32)) -> int:
     """A value in the steps of column c, held within its bounds; 0 where it is no number."""
     if not wp.isfinite(value):
         return 0
@@ -67,26 +67,26 @@ def stepped(value: float, c: int, column_step: wp.array(dtype=wp.float32), colum
 
 
 @wp.func
-def turned(angle: float, step: float, half: int) -> int:
+def quantized_angle(angle: float, step: float, half: int) -> int:
     """An angle in steps, wrapped into half a turn either way."""
     turn = 2 * half
     return (((int(wp.rint(angle * step)) + half) % turn) + turn) % turn - half
 
 
 @wp.func
-def stirred(h: wp.uint32, value: float) -> wp.uint32:
+def mixed_float(h: wp.uint32, value: float) -> wp.uint32:
     """A digest with one more float in it, bit for bit."""
     return mix(h ^ wp.cast(value, wp.uint32))
 
 
 @wp.func
-def place_of(c: int, m: int, count: int) -> int:
+def frame_offset(c: int, m: int, count: int) -> int:
     """Where a frame keeps the value of a mech in column c."""
     return FRONT + (c - FIRST_MECH) * count + m
 
 
 @wp.kernel
-def note_motion(
+def record_motion(
     # rules
     column_step: wp.array(dtype=wp.float32), column_low: wp.array(dtype=wp.int32), column_high: wp.array(dtype=wp.int32),
     # state in
@@ -106,22 +106,22 @@ def note_motion(
     living = float(alive[e, m])
     p = pos[e, m] * here
     v = vel[e, m] * living
-    h = stirred(stirred(mix(wp.uint32(alive[e, m])), yaw[e, m]), stability[e, m])
+    h = mixed_float(mixed_float(mix(wp.uint32(alive[e, m])), yaw[e, m]), stability[e, m])
     for a in range(3):
-        frames[page, row, place_of(X + a, m, count)] = stepped(p[a], X + a, column_step, column_low, column_high)
-        frames[page, row, place_of(VX + a, m, count)] = stepped(v[a], VX + a, column_step, column_low, column_high)
-        h = stirred(stirred(h, pos[e, m][a]), vel[e, m][a])
-    frames[page, row, place_of(YAW, m, count)] = turned(yaw[e, m] * here, column_step[YAW], -column_low[YAW])
+        frames[page, row, frame_offset(X + a, m, count)] = quantized(p[a], X + a, column_step, column_low, column_high)
+        frames[page, row, frame_offset(VX + a, m, count)] = quantized(v[a], VX + a, column_step, column_low, column_high)
+        h = mixed_float(mixed_float(h, pos[e, m][a]), vel[e, m][a])
+    frames[page, row, frame_offset(YAW, m, count)] = quantized_angle(yaw[e, m] * here, column_step[YAW], -column_low[YAW])
     # who lives on less than half a point is not shown with none
-    frames[page, row, place_of(HP, m, count)] = wp.max(stepped(hp[e, m] * living, HP, column_step, column_low, column_high), alive[e, m])
-    frames[page, row, place_of(LEG_HP, m, count)] = stepped(leg_hp[e, m] * living, LEG_HP, column_step, column_low, column_high)
-    frames[page, row, place_of(HEAT, m, count)] = stepped(heat[e, m] * living, HEAT, column_step, column_low, column_high)
-    frames[page, row, place_of(STABILITY, m, count)] = stepped(stability[e, m] * living, STABILITY, column_step, column_low, column_high)
-    digests[page, row, m] = stirred(stirred(stirred(h, hp[e, m]), leg_hp[e, m]), heat[e, m])
+    frames[page, row, frame_offset(HP, m, count)] = wp.max(quantized(hp[e, m] * living, HP, column_step, column_low, column_high), alive[e, m])
+    frames[page, row, frame_offset(LEG_HP, m, count)] = quantized(leg_hp[e, m] * living, LEG_HP, column_step, column_low, column_high)
+    frames[page, row, frame_offset(HEAT, m, count)] = quantized(heat[e, m] * living, HEAT, column_step, column_low, column_high)
+    frames[page, row, frame_offset(STABILITY, m, count)] = quantized(stability[e, m] * living, STABILITY, column_step, column_low, column_high)
+    digests[page, row, m] = mixed_float(mixed_float(mixed_float(h, hp[e, m]), leg_hp[e, m]), heat[e, m])
 
 
 @wp.kernel
-def note_condition(
+def record_condition(
     # rules
     column_step: wp.array(dtype=wp.float32), column_low: wp.array(dtype=wp.int32), column_high: wp.array(dtype=wp.int32),
     # state in
@@ -156,22 +156,22 @@ def note_condition(
         target = focus[e, m]
         if painted[e, m] > 0:
             marker = painter[e, m]
-    frames[page, row, place_of(FLAGS, m, count)] = flags
-    frames[page, row, place_of(FOCUS, m, count)] = target
-    frames[page, row, place_of(PAINTER, m, count)] = marker
+    frames[page, row, frame_offset(FLAGS, m, count)] = flags
+    frames[page, row, frame_offset(FOCUS, m, count)] = target
+    frames[page, row, frame_offset(PAINTER, m, count)] = marker
     h = digests[page, row, m] ^ wp.uint32(flags)
     h = mix(mix(mix(h) ^ wp.uint32(fallen[e, m])) ^ wp.uint32(painted[e, m]))
     h = mix(mix(h ^ wp.uint32(suppressed[e, m])) ^ wp.uint32(target))
     for k in range(NUM_COOLDOWNS):
         left = cooldown[e, m, k]
         h = mix(h ^ wp.uint32(left))
-        at = place_of(COOLDOWN, m * NUM_COOLDOWNS + k, count)
-        frames[page, row, at] = stepped(float(left * alive[e, m]), COOLDOWN, column_step, column_low, column_high)
+        at = frame_offset(COOLDOWN, m * NUM_COOLDOWNS + k, count)
+        frames[page, row, at] = quantized(float(left * alive[e, m]), COOLDOWN, column_step, column_low, column_high)
     digests[page, row, m] = h
 
 
 @wp.func
-def log_round(
+def append_round(
     round_step: wp.array(dtype=wp.float32), round_log: wp.array3d(dtype=wp.int32), round_count: wp.array(dtype=wp.int32),
     page: int, number: int, m: int, s: int, w: int, age: int, p: wp.vec3, v: wp.vec3,
 ):
@@ -187,12 +187,12 @@ def log_round(
     round_log[page, n, 4] = age
     for a in range(3):
         round_log[page, n, ROUND_X + a] = int(wp.rint(p[a] * round_step[ROUND_X + a]))
-    round_log[page, n, ROUND_YAW] = turned(arc_tan2(v[1], v[0]), round_step[ROUND_YAW], HALF_TURN)
-    round_log[page, n, ROUND_PITCH] = turned(arc_tan2(v[2], xy_length(v)), round_step[ROUND_PITCH], HALF_TURN)
+    round_log[page, n, ROUND_YAW] = quantized_angle(arc_tan2(v[1], v[0]), round_step[ROUND_YAW], HALF_TURN)
+    round_log[page, n, ROUND_PITCH] = quantized_angle(arc_tan2(v[2], xy_length(v)), round_step[ROUND_PITCH], HALF_TURN)
 
 
 @wp.func
-def log_cloud(cloud_log: wp.array3d(dtype=wp.int32), cloud_count: wp.array(dtype=wp.int32), page: int, burst: int, m: int, p: wp.vec3):
+def append_cloud(cloud_log: wp.array3d(dtype=wp.int32), cloud_count: wp.array(dtype=wp.int32), page: int, burst: int, m: int, p: wp.vec3):
     """Append a cloud, or only count it where the log is full."""
     n = cloud_count[page]
     cloud_count[page] = n + 1
@@ -205,7 +205,7 @@ def log_cloud(cloud_log: wp.array3d(dtype=wp.int32), cloud_count: wp.array(dtype
 
 
 @wp.kernel
-def note_clouds(
+def record_clouds(
     # rules
     rules: Rules,
     # state in
@@ -228,11 +228,11 @@ def note_clouds(
             left = cloud_ticks[e, m, q]
             burst = tick[e] - rules.smoke_ticks + left
             if left > 0 and burst > until:
-                log_cloud(cloud_log, cloud_count, page, burst, m, cloud_pos[e, m, q])
+                append_cloud(cloud_log, cloud_count, page, burst, m, cloud_pos[e, m, q])
 
 
 @wp.kernel
-def note_decision(
+def finish_frame(
     # rules
     column_step: wp.array(dtype=wp.float32), round_step: wp.array(dtype=wp.float32),
     # state in
@@ -262,7 +262,7 @@ def note_decision(
         for s in range(ROUNDS_PER_MECH):
             w = round_weapon[e, m, s]
             if w >= 0:
-                log_round(round_step, round_log, round_count, page, number, m, s, w, round_age[e, m, s], round_pos[e, m, s], round_vel[e, m, s])
+                append_round(round_step, round_log, round_count, page, number, m, s, w, round_age[e, m, s], round_pos[e, m, s], round_vel[e, m, s])
     frame_count[page] = number + 1
     if ended[e] == 1:
         page_open[page] = 0
@@ -272,7 +272,7 @@ def note_decision(
 def add_arrays(batch: Batch, count: int, ring: int, more: Sequence[FrameColumn] = ()) -> None:
     """Allocate the frames of ``count`` recorded environments, ``ring`` rows each, with ``more`` columns at the end."""
     mechs, device = batch.num_mechs, batch.device
-    width = Layout([column.described() for column in (*COLUMNS, *more)], mechs).width
+    width = Layout([column.to_header() for column in (*COLUMNS, *more)], mechs).width
     shapes = {
         "frames": ((count, ring, width), wp.int32),
         "digests": ((count, ring, mechs), wp.uint32),
@@ -293,5 +293,5 @@ def add_arrays(batch: Batch, count: int, ring: int, more: Sequence[FrameColumn] 
 
 def launches(more: Sequence[Launch] = ()) -> list[Launch]:
     """Return what writes a frame down; ``more`` runs before the frame is counted."""
-    mechs = [Launch(note_motion, "JM"), Launch(note_condition, "JM")]
-    return in_phase("journal", [*mechs, *more, Launch(note_clouds, "J"), Launch(note_decision, "J")])
+    mechs = [Launch(record_motion, "JM"), Launch(record_condition, "JM")]
+    return in_phase("journal", [*mechs, *more, Launch(record_clouds, "J"), Launch(finish_frame, "J")])

@@ -9,7 +9,7 @@ from typing import Any
 
 import echelon
 from echelon.config import PhysicsConfig
-from echelon.replay.insight import Insight
+from echelon.replay.policy_columns import PolicyColumns
 from echelon.replay.schema import (
     CHUNK_SECONDS,
     COLUMNS,
@@ -20,7 +20,7 @@ from echelon.replay.schema import (
     EventKind,
     HitFlag,
     MechFlag,
-    names_of,
+    enum_names,
 )
 from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
@@ -32,7 +32,7 @@ TEAM_LETTERS = "BR"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Team:
+class TeamInfo:
     """Who flies a team."""
 
     name: str
@@ -44,10 +44,10 @@ class Team:
 def build_header(
     batch: Batch,
     env: int,
-    teams: Sequence[Team],
+    teams: Sequence[TeamInfo],
     map_seed: int,
     about: Mapping[str, Any],
-    insight: Insight | None = None,
+    insight: PolicyColumns | None = None,
 ) -> dict[str, Any]:
     """Return the header of the episode that ``env`` is about to play, without its world.
 
@@ -80,13 +80,13 @@ def build_header(
         "without": mechanic_names(Mechanic(int(_row(batch, "withheld", env)))),
         "changes": batch.changes[env],
         "roster": _roster(batch, env),
-        **name_tables(figures),
+        **header_tables(figures),
         **_policy_columns(batch.num_mechs, insight),
-        "config": differing(asdict(cfg), asdict(type(cfg)())),
+        "config": non_default(asdict(cfg), asdict(type(cfg)())),
     }
 
 
-def name_tables(figures: Figures | None = None) -> dict[str, Any]:
+def header_tables(figures: Figures | None = None) -> dict[str, Any]:
     """Return the parts of a header that matches of this version share: names, columns, and tables by these figures."""
     figures = figures or stock(PhysicsConfig())
     return {
@@ -110,21 +110,21 @@ def name_tables(figures: Figures | None = None) -> dict[str, Any]:
             for spec in figures.weapons
         ],
         "materials": [spec.material.name.lower() for spec in MATERIALS],
-        "events": names_of(EventKind),
-        "flags": names_of(MechFlag),
-        "hit_flags": names_of(HitFlag),
+        "events": enum_names(EventKind),
+        "flags": enum_names(MechFlag),
+        "hit_flags": enum_names(HitFlag),
         "cooldowns": list(COOLDOWNS),
-        "columns": [column.described() for column in COLUMNS],
-        "tables": [table.described() for table in TABLES],
+        "columns": [column.to_header() for column in COLUMNS],
+        "tables": [table.to_header() for table in TABLES],
     }
 
 
-def differing(values: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def non_default(values: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return flat dotted keys of the values that are not the default; the rest is what this engine version says."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            found |= differing(value, defaults[key], f"{prefix}{key}.")
+            found |= non_default(value, defaults[key], f"{prefix}{key}.")
         elif value != defaults[key]:
             found[f"{prefix}{key}"] = value
     return found
@@ -146,11 +146,11 @@ def _sensing(batch: Batch, physics: PhysicsConfig) -> dict[str, Any]:
     }
 
 
-def _policy_columns(mechs: int, insight: Insight | None) -> dict[str, Any]:
+def _policy_columns(mechs: int, insight: PolicyColumns | None) -> dict[str, Any]:
     if insight is None:
         return {}
-    columns = [column.described() for column in (*COLUMNS, *insight.columns(mechs))]
-    return {"columns": columns, "insight": insight.described()}
+    columns = [column.to_header() for column in (*COLUMNS, *insight.columns(mechs))]
+    return {"columns": columns, "insight": insight.to_header()}
 
 
 def _roster(batch: Batch, env: int) -> list[dict[str, Any]]:

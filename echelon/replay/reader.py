@@ -248,7 +248,7 @@ def _read_index(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return chunks, series, markers, world and outcome of an INDEX; its further tables are passed over."""
     tables = {}
     for table, (rows, block) in zip(INDEX_TABLES, body["t"], strict=False):
-        tables[table.name] = Layout([column.described() for column in table.columns]).decode_rows(block, int(rows))
+        tables[table.name] = Layout([column.to_header() for column in table.columns]).decode_rows(block, int(rows))
     return {
         "chunks": np.stack(list(tables["chunks"].values()), axis=1).tolist(),
         "series": unpack_series(tables["series"]),

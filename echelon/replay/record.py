@@ -15,9 +15,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.replay import frames, insight
+from echelon.replay import frames
+from echelon.replay import policy_columns as insight
 from echelon.replay.columns import Ints
-from echelon.replay.header import Team, build_header
+from echelon.replay.header import TeamInfo, build_header
 from echelon.replay.schema import (
     CHUNK_SECONDS,
     CLOUDS,
@@ -35,7 +36,7 @@ from echelon.sim.tables import duration_ticks
 LOGS = ("journal", "round_log", "cloud_log", "edit_log")
 COUNTERS = ("journal_count", "round_count", "cloud_count", "edit_count")
 FETCHED = ("frames", "digests", "frame_count", "page_open", *LOGS, *COUNTERS)
-Policy = Literal["none", "acts", "values"]
+PolicyColumnMode = Literal["none", "acts", "values"]
 """Which policy columns are recorded."""
 TICK, CELL, MATERIAL = 0, 1, 2
 """Places of columns in rows of edits; frames, events and clouds have their tick there too."""
@@ -45,7 +46,7 @@ FETCH_S = 0.1
 """Time between fetches while play is faster than that; many small chunks at once are cheaper [s]."""
 
 
-class Stage(Protocol):
+class RecordedEngine(Protocol):
     """What is recorded; ``echelon.env.engine.Engine`` is one."""
 
     batch: Batch
@@ -64,12 +65,12 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Match:
+class MatchInfo:
     """What a recorder must be told about one environment."""
 
     name: str
     """Stem of the file."""
-    teams: tuple[Team, Team] = (Team(name="blue"), Team(name="red"))
+    teams: tuple[TeamInfo, TeamInfo] = (TeamInfo(name="blue"), TeamInfo(name="red"))
     map_seed: int = -1
     """-1 takes the episode's seed."""
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -121,17 +122,17 @@ class _Track:
         for start in range(0, max(last, 1), stride):
             end = min(start + stride, last)
             ticks = rows[start, TICK] if start else -1, rows[end, TICK]
-            tables = {"events": between(events, TICK, *ticks), "edits": between(edits, TICK, *ticks)}
-            tables["rounds"] = between(rounds, 0, first + start - 1, first + end)
+            tables = {"events": rows_between(events, TICK, *ticks), "edits": rows_between(edits, TICK, *ticks)}
+            tables["rounds"] = rows_between(rounds, 0, first + start - 1, first + end)
             tables["rounds"][:, 0] -= first + start
-            tables["clouds"] = between(self._clouds, TICK, rows[start, TICK] - self._cloud_ticks, rows[end, TICK])
+            tables["clouds"] = rows_between(self._clouds, TICK, rows[start, TICK] - self._cloud_ticks, rows[end, TICK])
             fresh = start if start == 0 and not lead else start + 1  # the frame before belongs to the chunk before
             state = fetched.digests[fresh - lead : end + 1 - lead].tobytes()
             state += tables["clouds"].tobytes()
             self.writer.chunk(rows[start : end + 1], tables, state)
-        self._clouds = between(self._clouds, TICK, rows[last, TICK] - self._cloud_ticks, rows[last, TICK])
+        self._clouds = rows_between(self._clouds, TICK, rows[last, TICK] - self._cloud_ticks, rows[last, TICK])
         self._last = rows[last:]
-        self._rounds = between(rounds, 0, first + last - 1, first + last)
+        self._rounds = rows_between(rounds, 0, first + last - 1, first + last)
 
 
 class Recorder:
@@ -145,13 +146,13 @@ class Recorder:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: RecordedEngine,
         envs: Sequence[int],
         folder: Path,
-        matches: Sequence[Match],
+        matches: Sequence[MatchInfo],
         *,
         embed_world: bool = False,
-        policy: Policy = "none",
+        policy: PolicyColumnMode = "none",
     ) -> None:
         if len(envs) != len(matches) or not envs:
             raise ValueError(f"matches has {len(matches)} entries, wanted one for each of {len(envs)} environments")
@@ -193,7 +194,7 @@ class Recorder:
             path.unlink(missing_ok=True)
             writer = MatchWriter(path, header, world_payload(voxels), worlds=worlds)
             cloud_ticks = duration_ticks(header["cloud"]["life_s"], self.stage.batch.cfg.dt_sim)
-            self._tracks.append(_Track(env, page, writer, in_order(voxels), cloud_ticks))
+            self._tracks.append(_Track(env, page, writer, cells_in_order(voxels), cloud_ticks))
 
     def after_step(self) -> None:
         """Count the decision just played, and write a chunk where one is due."""
@@ -278,27 +279,27 @@ class Recorder:
         if count <= len(edits) or int(self._row("tick", track.env)) == 0:
             return edits
         x, y, z = track.writer.header["world"]["size"]
-        now = in_order(self._row("material", track.env)[:z, :y, :x])
+        now = cells_in_order(self._row("material", track.env)[:z, :y, :x])
         at = np.flatnonzero(now != track.cells)
         track.cells[at] = now[at]
         return np.concatenate([edits, np.column_stack([np.full(len(at), tick), at, now[at]]).astype(np.int32)])
 
 
-def in_order(material: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def cells_in_order(material: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return a copy of materials ``[z, y, x]`` by cell: along z, then x, then y."""
     return material.transpose(1, 2, 0).flatten()
 
 
-def _insight(stage: Stage, policy: Policy) -> insight.Insight | None:
+def _insight(stage: RecordedEngine, policy: PolicyColumnMode) -> insight.PolicyColumns | None:
     if policy == "none":
         return None
     contacts = stage.batch["contact"].shape[2]
-    return insight.Insight(
+    return insight.PolicyColumns(
         actions=stage.action_names, terms=stage.term_names, contacts=contacts, estimates=policy == "values"
     )
 
 
-def between(rows: Ints, column: int, after: int, until: int) -> Ints:
+def rows_between(rows: Ints, column: int, after: int, until: int) -> Ints:
     """Return a copy of the rows whose column lies above ``after`` and up to ``until``; rows ascend in it."""
     start, end = np.searchsorted(rows[:, column], (after, until), side="right")
     return rows[start:end].copy()

@@ -139,7 +139,7 @@ class Column:
     scale: float = 1.0
     predict: int = 0
 
-    def described(self) -> dict[str, Any]:
+    def to_header(self) -> dict[str, Any]:
         """Return the column as a header names it."""
         return {f: getattr(self, f) for f in ("name", "dtype", "scale", "predict")}
 
@@ -154,10 +154,10 @@ class FrameColumn(Column):
     """Column of the same shape that says how fast this one changes."""
     gain: int = 0
 
-    def described(self) -> dict[str, Any]:
+    def to_header(self) -> dict[str, Any]:
         """Return the column as a header names it."""
         rate = {"rate": self.rate, "gain": self.gain} if self.rate else {}
-        return {**super().described(), "per": self.per, "k": self.k, **rate}
+        return {**super().to_header(), "per": self.per, "k": self.k, **rate}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +167,9 @@ class Table:
     name: str
     columns: tuple[Column, ...]
 
-    def described(self) -> dict[str, Any]:
+    def to_header(self) -> dict[str, Any]:
         """Return the table as a header names it."""
-        return {"name": self.name, "columns": [column.described() for column in self.columns]}
+        return {"name": self.name, "columns": [column.to_header() for column in self.columns]}
 
 
 COOLDOWNS = ("laser", "kinetic", "launcher", "painter", "ams")
@@ -313,6 +313,6 @@ INDEX_TABLES: tuple[Table, ...] = (CHUNK_INDEX, SERIES, MARKER_TABLE)
 """Tables of the INDEX, in order; a minor version may add some at the end."""
 
 
-def names_of(members: type[IntFlag] | type[IntEnum]) -> list[str]:
+def enum_names(members: type[IntFlag] | type[IntEnum]) -> list[str]:
     """Return the names of an enumeration's members, in order and in small letters."""
     return [str(member.name).lower() for member in members]

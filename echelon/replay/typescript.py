@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 from echelon.replay import schema
-from echelon.replay.header import name_tables
+from echelon.replay.header import header_tables
 from echelon.replay.schema import COLUMNS, INDEX_TABLES, TABLES, Table
 from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.world import MATERIALS
@@ -145,7 +145,7 @@ def generate() -> str:
     lines.append(SHAPES.strip())
     lines += [_tables("TABLES", TABLES), _tables("INDEX_TABLES", INDEX_TABLES)]
     lines.append(f"export const MARKER_KINDS: readonly EventKind[] = {[int(kind) for kind in schema.MARKERS]};")
-    lines.append(f"export const COOLDOWN_NAMES = {json.dumps(name_tables()['cooldowns'])} as const;")
+    lines.append(f"export const COOLDOWN_NAMES = {json.dumps(header_tables()['cooldowns'])} as const;")
     return "\n".join(lines) + "\n"
 
 
@@ -156,6 +156,6 @@ def _enum(kind: type[IntEnum] | type[schema.MechFlag] | type[schema.HitFlag]) ->
 def _tables(name: str, tables: Iterable[Table]) -> str:
     rows = []
     for table in tables:
-        columns = ",\n".join(f"    {json.dumps(column.described())}" for column in table.columns)
+        columns = ",\n".join(f"    {json.dumps(column.to_header())}" for column in table.columns)
         rows.append(f'  {{ name: "{table.name}", columns: [\n{columns},\n  ] }},')
     return f"export const {name}: readonly TableSpec[] = [\n" + "\n".join(rows) + "\n];"

@@ -41,7 +41,7 @@ from echelon.replay.timeline import Timeline, pack_series
 
 MAX_RUN = 255
 """Most cells that one row joins."""
-LAYOUTS = {table.name: Layout([column.described() for column in table.columns]) for table in (*TABLES, *INDEX_TABLES)}
+LAYOUTS = {table.name: Layout([column.to_header() for column in table.columns]) for table in (*TABLES, *INDEX_TABLES)}
 NO_ROWS = {table.name: np.zeros((0, len(table.columns)), np.int64) for table in TABLES}
 TICK, KIND = 0, 1
 OWNER, SLOT = 1, 2
@@ -70,7 +70,7 @@ def store_world(folder: Path, payload: bytes) -> Path:
     return path
 
 
-def chained(previous: bytes, state: bytes) -> bytes:
+def chain_hash(previous: bytes, state: bytes) -> bytes:
     """Return the next link of the hash chain."""
     return hashlib.sha256(previous + state).digest()[:HASH_BYTES]
 
@@ -117,12 +117,12 @@ class MatchWriter:
         edits = tables.get("edits", NO_ROWS["base"])
         rows = {EVENTS.name: events, ROUNDS.name: rounds, BASE.name: self._base, EDITS.name: NO_ROWS[EDITS.name]}
         if len(edits):
-            rows[EDITS.name] = since(in_runs(edits), ticks[0])
+            rows[EDITS.name] = relative_ticks(encode_runs(edits), ticks[0])
             self._edited.update(zip(edits[:, 1].tolist(), edits[:, 2].tolist(), strict=True))
-        rows[EVENTS.name] = events = since(events, ticks[0])
-        rows[CLOUDS.name] = since(tables.get("clouds", NO_ROWS["clouds"]), ticks[0])
-        self._hash = chained(self._hash, state or frames[-1].tobytes())
-        frames = since(frames, ticks[0])
+        rows[EVENTS.name] = events = relative_ticks(events, ticks[0])
+        rows[CLOUDS.name] = relative_ticks(tables.get("clouds", NO_ROWS["clouds"]), ticks[0])
+        self._hash = chain_hash(self._hash, state or frames[-1].tobytes())
+        frames = relative_ticks(frames, ticks[0])
         payload = {
             "f": len(frames),
             "c": self.layout.encode(frames),
@@ -135,7 +135,7 @@ class MatchWriter:
             self.layout.split(frames), dict(zip(LAYOUTS["events"].names, events.T, strict=True)), ticks[0]
         )
         if len(edits):
-            self._base = in_runs(np.array(sorted(self._edited.items()), np.int64))
+            self._base = encode_runs(np.array(sorted(self._edited.items()), np.int64))
 
     def close(self, *, winner: int = UNDECIDED, reason: str = "") -> None:
         """Finish the file with its index and outcome."""
@@ -157,14 +157,14 @@ class MatchWriter:
             self._out.close()
 
 
-def since(rows: Ints, tick0: int) -> Ints:
+def relative_ticks(rows: Ints, tick0: int) -> Ints:
     """Return rows whose first column counts ticks from ``tick0``."""
     counted = rows.copy()
     counted[:, TICK] -= tick0
     return counted
 
 
-def in_runs(rows: Ints) -> Ints:
+def encode_runs(rows: Ints) -> Ints:
     """Join neighbouring cells of the same kind: rows of (..., cell, material) to rows of (..., cell, run, material)."""
     *lead, cell, kind = rows.T
     same = np.diff(cell) == 1

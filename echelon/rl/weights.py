@@ -15,7 +15,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
-from echelon.config import RETIRED, ModelConfig
+from echelon.config import REMOVED_FIELDS, ModelConfig
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.checkpoint import FORMAT_VERSION, Checkpoint, latest_valid, open_checkpoint, read_best
 
@@ -56,7 +56,7 @@ def check_dimensions(manifest: dict[str, Any], **wanted: int) -> None:
 def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.device | str = "cpu") -> FlatPolicy:
     """Build the policy a manifest describes and fill it with ``weights``."""
     try:
-        dials = {name: value for name, value in meta["model_cfg"].items() if f"model.{name}" not in RETIRED}
+        dials = {name: value for name, value in meta["model_cfg"].items() if f"model.{name}" not in REMOVED_FIELDS}
         config = TypeAdapter(ModelConfig).validate_python(dials)
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
         extras = int(meta.get("extra_width", 0))

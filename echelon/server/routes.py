@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from echelon.replay.embed import with_world
+from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay
 from echelon.server import league
 from echelon.server.catalogue import FRESH_S, Match
@@ -111,7 +111,7 @@ async def file(request: web.Request) -> web.StreamResponse:
     attachment = {"Content-Disposition": f'attachment; filename="{found.id}.ecr"'}
     if request.query.get("world") == "1":
         key = ("whole", found.file, found.stamp)
-        whole = await request.app[KEPT].get(key, lambda: request.app[CATALOGUE].read(found, with_world))
+        whole = await request.app[KEPT].get(key, lambda: request.app[CATALOGUE].read(found, embed_world))
         return web.Response(body=whole, headers={"Cache-Control": ASK_AGAIN, **attachment}, content_type=BINARY)
     if not await asyncio.to_thread(found.path.is_file):
         raise web.HTTPNotFound()
@@ -131,7 +131,7 @@ async def world(request: web.Request) -> web.Response:
     """Give a world's payload, compressed; it is addressed by its content and never changes."""
     sha = request.match_info["sha"]
     catalogue = request.app[CATALOGUE]
-    found = await asyncio.to_thread(catalogue.with_world, sha)
+    found = await asyncio.to_thread(catalogue.embed_world, sha)
     if found is None:
         raise web.HTTPNotFound()
 

@@ -19,8 +19,8 @@ import torch
 
 from echelon.arena.intervals import wilson_interval
 from echelon.config import EVAL_SEED_BASE, EnvConfig
-from echelon.replay.embed import with_world
-from echelon.replay.header import Team
+from echelon.replay.embed import embed_world
+from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
 from echelon.training.opponents.outcomes import hp_margin, learner_return, outcome_of, side_of, team_hit_points
@@ -314,8 +314,8 @@ def evaluate_vs_heuristic(
         return evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device), None
     with TemporaryDirectory(prefix="echelon-") as folder:
         plan = RecordPlan(
-            folder=Path(folder), seeds=seeds, count=1, prefix="eval", policy=Team(name="policy"),
-            opponent=Team(name=OPPONENT, level=OPPONENT),
+            folder=Path(folder), seeds=seeds, count=1, prefix="eval", policy=TeamInfo(name="policy"),
+            opponent=TeamInfo(name=OPPONENT, level=OPPONENT),
         )  # fmt: skip
         recordings: list[Recording] = []
 
@@ -328,7 +328,7 @@ def evaluate_vs_heuristic(
         if not matches:
             raise OSError(recordings[0].fault)
         with Replay(matches[0].path) as replay:
-            return stats, with_world(replay)
+            return stats, embed_world(replay)
 
 
 def _generators(env: BatchedEnv, seed: int) -> list[torch.Generator]:

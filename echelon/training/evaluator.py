@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from echelon.config import RunConfig
-from echelon.replay.header import Team
+from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.heat_maps import PREFIX, SUFFIX
@@ -113,8 +113,8 @@ class Examiner:
             seeds=eval_seeds(cfg.eval.seeds),
             count=cfg.eval.record_seeds,
             prefix=f"{TRAINING_PREFIX}{update:06d}",
-            policy=Team(name=name),
-            opponent=Team(name=cfg.eval.skill, level=f"{cfg.opponents.kind}:{cfg.eval.skill}"),
+            policy=TeamInfo(name=name),
+            opponent=TeamInfo(name=cfg.eval.skill, level=f"{cfg.opponents.kind}:{cfg.eval.skill}"),
             about=about,
             policy_columns=cfg.eval.record_policy,
         )

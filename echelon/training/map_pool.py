@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echelon.config import EVAL_SEED_BASE, EnvConfig
-from echelon.gen.bank import MapBank, make_maps, stack_for
+from echelon.gen.bank import MapBank, generate_maps, stack_maps_for
 from echelon.gen.generate import GeneratedMap
-from echelon.gen.map_sampling import MapOrder, MapRanges, order_map, world_of_edge
-from echelon.gen.prefetch import MapSupply
+from echelon.gen.map_sampling import MapRanges, MapSpec, resized_world, sample_map_spec
+from echelon.gen.prefetch import MapPrefetcher
 from echelon.sim.batch import Batch
 from echelon.sim.random import StreamId, draw_u32
 
@@ -47,25 +47,25 @@ class MapStock:
         *,
         spare: int = 1,
         more: int = 0,
-        supply: MapSupply | None = None,
+        supply: MapPrefetcher | None = None,
         bank: MapBank | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.cfg, self.seed = cfg, seed
         self.ranges = MapRanges.of(cfg)
         self.ranges.check(cfg)
-        self.supply = supply or MapSupply()
+        self.supply = supply or MapPrefetcher()
         self.count = bank.count if bank else count
         self.used, self._more = self.count, more
         # First of all, so that the processes are there by the time the batch is.
-        self.expect()
-        orders: list[MapOrder] = [] if bank else self._orders(0, count)
-        self.bank = bank or stack_for(cfg, make_maps(orders, progress=progress), places=count + max(1, spare))
-        self.orders: list[MapOrder | None] = [*orders, *([None] * (self.bank.count - len(orders)))]
+        self.prefetch()
+        orders: list[MapSpec] = [] if bank else self._orders(0, count)
+        self.bank = bank or stack_maps_for(cfg, generate_maps(orders, progress=progress), places=count + max(1, spare))
+        self.orders: list[MapSpec | None] = [*orders, *([None] * (self.bank.count - len(orders)))]
         """What is in each place; None where nothing is, or a map from outside."""
         self.live = list(range(self.count))
         """Places that resets draw from, oldest first."""
-        self._due: list[tuple[MapOrder, GeneratedMap]] = []
+        self._due: list[tuple[MapSpec, GeneratedMap]] = []
         self._stale = False
 
     @property
@@ -86,23 +86,23 @@ class MapStock:
         self.ranges = ranges
         orders = self._orders(0, self.count)
         self._due = list(zip(orders, self.supply.take(orders), strict=True))
-        self.supply.forget()
+        self.supply.cancel()
         self._stale, self.used = True, self.count
-        self.expect()
+        self.prefetch()
         self.tend()
 
-    def expect(self, ranges: MapRanges | None = None) -> None:
+    def prefetch(self, ranges: MapRanges | None = None) -> None:
         """Begin to make the maps of the next refreshes, and those of other ``ranges``, before they are asked for."""
         if ranges is not None and ranges != self.ranges:
-            self.supply.expect(self._orders(0, self.count, ranges))
-        self.supply.expect(self._orders(self.used, REFRESHES_AHEAD * self._more))
+            self.supply.prefetch(self._orders(0, self.count, ranges))
+        self.supply.prefetch(self._orders(self.used, REFRESHES_AHEAD * self._more))
 
     def refresh(self, more: int) -> None:
         """Let the next ``more`` maps of the sequence take the place of the oldest, and begin to make those after."""
         orders = self._orders(self.used, more)
         self._due += zip(orders, self.supply.take(orders), strict=True)
         self.used += more
-        self.expect()
+        self.prefetch()
         self.tend()
 
     def tend(self, *, all_begin: bool = False) -> None:
@@ -116,7 +116,7 @@ class MapStock:
         if free and self._stale:
             self.live, self._stale = [], False
         for place, (order, made) in zip(free, self._due, strict=False):
-            self._batch.put_map(place, stack_for(self.cfg, [made]))
+            self._batch.put_map(place, stack_maps_for(self.cfg, [made]))
             self.orders[place] = order
             self.live.append(place)
         del self._due[: len(free)]
@@ -131,9 +131,9 @@ class MapStock:
         begun = self._batch.numpy("episode") > 0
         return set(self._batch.numpy("map_slot")[begun].tolist())
 
-    def _orders(self, first: int, count: int, ranges: MapRanges | None = None) -> list[MapOrder]:
+    def _orders(self, first: int, count: int, ranges: MapRanges | None = None) -> list[MapSpec]:
         numbers = range(first, first + count)
-        return [order_map(self.cfg, training_map(self.seed, i), ranges or self.ranges) for i in numbers]
+        return [sample_map_spec(self.cfg, training_map(self.seed, i), ranges or self.ranges) for i in numbers]
 
     def figures(self) -> dict[str, Any]:
         """Return what a run reports of its maps."""
@@ -164,26 +164,26 @@ class MapStock:
         self.ranges = MapRanges((ends[0], ends[1]), (ends[2], ends[3]))
         wanted = [self._order(row) for row in rows]
         moved = [p for p, order in enumerate(wanted) if order is not None and order != self.orders[p]]
-        for place, made in zip(moved, make_maps([o for p in moved if (o := wanted[p])]), strict=True):
-            self._batch.put_map(place, stack_for(self.cfg, [made]))
+        for place, made in zip(moved, generate_maps([o for p in moved if (o := wanted[p])]), strict=True):
+            self._batch.put_map(place, stack_maps_for(self.cfg, [made]))
             self.orders[place] = wanted[place]
         due = [order for row in state[f"{PREFIX}due"].tolist() if (order := self._order(row))]
-        self._due = list(zip(due, make_maps(due), strict=True)) if due else []
+        self._due = list(zip(due, generate_maps(due), strict=True)) if due else []
         self.live = state[f"{PREFIX}live"].tolist()
         self.used, self._stale, self.supply.stalls = used, bool(stale), stalls
-        self.expect()
+        self.prefetch()
         self._batch.draw_from(self.live)
 
-    def _order(self, row: Sequence[int]) -> MapOrder | None:
+    def _order(self, row: Sequence[int]) -> MapSpec | None:
         seed, edge, packs = row
         if seed == NO_MAP:
             return None
-        return MapOrder(world_of_edge(self.cfg.world, edge), seed, packs, self.cfg.zone_radius_vox)
+        return MapSpec(resized_world(self.cfg.world, edge), seed, packs, self.cfg.zone_radius_vox)
 
     def close(self) -> None:
         """End the processes that make maps ahead."""
         self.supply.close()
 
 
-def _row(order: MapOrder | None) -> tuple[int, int, int]:
+def _row(order: MapSpec | None) -> tuple[int, int, int]:
     return (NO_MAP, 0, 0) if order is None else (order.seed, order.world.size_x, order.num_packs)

@@ -16,9 +16,9 @@ from typing import Any
 import warp as wp
 from torch import Tensor
 
-from echelon.replay.header import Team
+from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
-from echelon.replay.record import Match, Recorder
+from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import SUFFIX, UNDECIDED, WINNERS, WORLD_SUFFIX, WORLDS_FOLDER
 from echelon.telemetry.events import EventMatch
 
@@ -35,7 +35,7 @@ class Recorded:
 
     path: Path
     seed: int
-    teams: tuple[Team, Team]
+    teams: tuple[TeamInfo, TeamInfo]
     winner: str
     """blue, red or draw; empty where the match was not played out."""
 
@@ -51,21 +51,21 @@ class RecordPlan:
     """Seeds to record, from the first; each gives two matches."""
     prefix: str
     """First part of the files' names."""
-    policy: Team
-    opponent: Team
+    policy: TeamInfo
+    opponent: TeamInfo
     about: dict[str, Any] = field(default_factory=dict)
     """Further entries of the headers."""
     policy_columns: bool = True
     """Whether actions, value estimates, reward terms and what was seen are recorded too."""
 
-    def matches(self) -> dict[int, Match]:
+    def matches(self) -> dict[int, MatchInfo]:
         """Return what to record by environment."""
         found = {}
         for side, name in enumerate(SIDES):
             teams = (self.policy, self.opponent) if side == 0 else (self.opponent, self.policy)
             for i, seed in enumerate(self.seeds[: self.count]):
                 stem = f"{self.prefix}-s{seed}-{name}"
-                found[side * len(self.seeds) + i] = Match(name=stem, teams=teams, about=self.about)
+                found[side * len(self.seeds) + i] = MatchInfo(name=stem, teams=teams, about=self.about)
         return found
 
 

@@ -23,9 +23,9 @@ from echelon.config.ranges import require_span
 from echelon.env import reward
 from echelon.env.engine import Engine
 from echelon.env.observe import columns as observe
-from echelon.gen.bank import MapBank, bank_for
+from echelon.gen.bank import MapBank, build_bank_for
 from echelon.gen.map_sampling import MapRanges
-from echelon.gen.prefetch import MapSupply
+from echelon.gen.prefetch import MapPrefetcher
 from echelon.sim.arsenal import Mechanic, mechanics_of
 from echelon.sim.overrides import Changes
 from echelon.training.map_pool import PREFIX, MapStock, training_map
@@ -49,7 +49,7 @@ def make_bank(cfg: EnvConfig, seeds: Sequence[int], *, progress: Callable[[int, 
 
     It stays in this process: at 20 ms a map, starting workers costs a script more than it saves.
     """
-    return bank_for(cfg, seeds, progress=progress)
+    return build_bank_for(cfg, seeds, progress=progress)
 
 
 def _share(name: str) -> Callable[[float], None]:
@@ -106,7 +106,7 @@ class VectorEnv:
         if seeds is None:
             self.stock = MapStock(
                 env_cfg, seed, bank_maps, spare=min(spare_maps, bank_maps), more=more_maps, bank=bank,
-                supply=MapSupply(map_workers), progress=tell,
+                supply=MapPrefetcher(map_workers), progress=tell,
             )  # fmt: skip
         own = self.stock.bank if self.stock is not None else bank
         self.bank = own or make_bank(env_cfg, sorted(set(seeds or ())), progress=tell)
@@ -303,7 +303,7 @@ class VectorEnv:
     def expect_curriculum(self, **levers: Any) -> None:
         """Begin to make the maps that ``set_curriculum`` with these levers will want, so that it need not wait."""
         if self.stock is not None:
-            self.stock.expect(self._ranges(levers))
+            self.stock.prefetch(self._ranges(levers))
 
     def _ranges(self, levers: dict[str, Any]) -> MapRanges:
         """Return the ranges that ``levers`` would leave in force; ``ValueError`` for impossible ones."""

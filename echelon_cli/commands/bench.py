@@ -34,8 +34,8 @@ def bench(
     from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
+    from echelon.bench.phases import rows as tree_rows
     from echelon.bench.scenes import SCENES, run_scenes
-    from echelon.bench.tree import rows as tree_rows
 
     if list_scenes:
         rows = {name: (scene.__doc__ or "").strip().partition("\n")[0] for name, scene in SCENES.items()}

@@ -256,7 +256,7 @@ def recording_of(
     other: LoadedPolicy | None,
 ) -> Recording:
     """Return a recording of every episode, into the replays of the run that the policy is from, else beside it."""
-    from echelon.replay.header import Team
+    from echelon.replay.header import TeamInfo
     from echelon.runs import RunPaths
     from echelon.training.recording import Recording, RecordPlan
 
@@ -269,8 +269,8 @@ def recording_of(
         seeds=seeds,
         count=len(seeds),
         prefix=f"eval-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-u{update:06d}",
-        policy=Team(name=f"update {update}", checkpoint=str(meta.get("id", ""))),
-        opponent=Team(
+        policy=TeamInfo(name=f"update {update}", checkpoint=str(meta.get("id", ""))),
+        opponent=TeamInfo(
             name=rival.name,
             level="" if other else rival.title,
             checkpoint=str(other.meta.get("id", "")) if other else "",

@@ -110,7 +110,7 @@ def export(
     as_json: JsonFlag = False,
 ) -> int:
     """Write a match, its world and the viewer into one page, or match and world into one replay."""
-    from echelon.replay.embed import with_world
+    from echelon.replay.embed import embed_world
     from echelon.replay.reader import Replay
     from echelon.server.page import single_page
 
@@ -121,7 +121,7 @@ def export(
     if target.exists() and not force:
         raise ValueError(f"out is {str(target)!r}, which is there already, wanted another name or --force")
     with Replay(path) as replay:
-        data = with_world(replay)
+        data = embed_world(replay)
         title = " against ".join(str(team["name"]) for team in replay.header["teams"]) + " · Echelon"
     if target.suffix == ".html":
         data = single_page(data, path.name, title).encode()

@@ -111,12 +111,12 @@ def is_replay(what: str) -> bool:
 @contextmanager
 def alone(file: Path) -> Iterator[tuple[Path, str]]:
     """Put a replay, its world with it, into a home of its own; gives that, and the end of its address."""
-    from echelon.replay.embed import with_world
+    from echelon.replay.embed import embed_world
     from echelon.replay.reader import Replay
     from echelon.server.catalogue import match_id
 
     with Replay(file) as replay:
-        whole = with_world(replay)
+        whole = embed_world(replay)
     with tempfile.TemporaryDirectory(prefix="echelon-watch-") as folder:
         replays = Path(folder) / OPENED / "replays"
         replays.mkdir(parents=True)

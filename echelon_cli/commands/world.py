@@ -15,8 +15,8 @@ from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
-    from echelon.atlas.relief import Sheet
     from echelon.atlas.scene import Scene
+    from echelon.atlas.views import MapView
     from echelon.gen.generate import GeneratedMap
 
 ANY_BIOME = "any"
@@ -169,7 +169,7 @@ def show(
     as_json: JsonFlag = False,
 ) -> int:
     """Show a map from above, a slice of it, its heights, or the ways to its zone."""
-    from echelon.atlas.picture import png as as_png
+    from echelon.atlas.render import png as as_png
 
     recipe = Recipe(
         size=size, height=height, packs=packs, biome=biome, zone_radius=zone_radius, ratio=max_distance_ratio
@@ -180,9 +180,9 @@ def show(
     if png is not None:
         png.write_bytes(as_png(scene, sheet))
     if as_json:
-        from echelon.atlas.survey import survey
+        from echelon.atlas.statistics import world_statistics
 
-        output.show_json({"shown": title, "view": view, "png": str(png or ""), **survey(scene)})
+        output.show_json({"shown": title, "view": view, "png": str(png or ""), **world_statistics(scene)})
         return output.DONE
     from echelon_cli.world_picture import show_picture
 
@@ -226,8 +226,8 @@ def _generate(recipe: Recipe, seed: int) -> tuple[GeneratedMap, float]:
 
 def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
     """Return the figures of a generated map as plain values."""
-    from echelon.atlas.scene import scene_of_map
-    from echelon.atlas.survey import survey
+    from echelon.atlas.scene import scene_from_map
+    from echelon.atlas.statistics import world_statistics
 
     variant, stats = made.recipe["variant"], made.recipe["stats"]
     return {
@@ -235,7 +235,7 @@ def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
         "biomes": variant["biomes"],
         "flip": variant["transform"],
         "spawn_corners": variant["spawn_corners"],
-        **survey(scene_of_map(made)),
+        **world_statistics(scene_from_map(made)),
         "regenerated": variant["attempt"],
         "open_map": made.open_map,
         "dug": [dict(fixup) for fixup in made.fixups],
@@ -247,16 +247,17 @@ def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
 
 def _write(made: GeneratedMap, out: Path | None, png: Path | None, found: dict[str, Any]) -> None:
     """Save the map and its picture where asked, and note where in ``found``."""
-    from echelon.atlas import file, picture, relief
-    from echelon.atlas.scene import scene_of_map
+    from echelon.atlas import render, views
+    from echelon.atlas import world_file as file
+    from echelon.atlas.scene import scene_from_map
 
     found["file"] = found["png"] = ""
     if out is not None:
         file.save_world(out, made)
         found["file"] = str(out)
     if png is not None:
-        scene = scene_of_map(made)
-        png.write_bytes(picture.png(scene, relief.terrain(scene)))
+        scene = scene_from_map(made)
+        png.write_bytes(render.png(scene, views.terrain(scene)))
         found["png"] = str(png)
 
 
@@ -279,8 +280,8 @@ def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> int:
 
 def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
     """Return a title and the scene of a seed, a saved map, a replay, a match or a run; a file wins over a seed."""
-    from echelon.atlas.file import SUFFIX, WorldFileError, is_world_file, load_world
-    from echelon.atlas.scene import scene_of_map, scene_of_replay
+    from echelon.atlas.scene import scene_from_map, scene_from_replay
+    from echelon.atlas.world_file import SUFFIX, WorldFileError, is_world_file, load_world
     from echelon.gen.generate import MAX_SEED
     from echelon.jobs.config_layers import ConfigError
     from echelon.replay.reader import Replay
@@ -289,7 +290,7 @@ def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
     path = Path(what)
     if path.is_file() and is_world_file(path):
         made = load_world(path)
-        return f"{path.name}, seed {made.map_seed}", scene_of_map(made)
+        return f"{path.name}, seed {made.map_seed}", scene_from_map(made)
     if path.is_file() and path.suffix == SUFFIX:
         raise WorldFileError(
             f"{path.name!r} is no saved map, wanted what 'echelon world make --out FILE{SUFFIX}' writes"
@@ -297,14 +298,14 @@ def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
     if not path.exists() and NUMBER.fullmatch(what):
         if not (what.isdecimal() and int(what) <= MAX_SEED):
             raise ConfigError(f"map seed is {what}, wanted a whole number from 0 to {MAX_SEED}")
-        return f"seed {int(what)}", scene_of_map(_generate(recipe, int(what))[0])
+        return f"seed {int(what)}", scene_from_map(_generate(recipe, int(what))[0])
     with Replay(find_replay(what)) as replay:
-        return f"{replay.path.name}, map {replay.header.get('map_seed', 0)}", scene_of_replay(replay)
+        return f"{replay.path.name}, map {replay.header.get('map_seed', 0)}", scene_from_replay(replay)
 
 
-def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None) -> tuple[str, Sheet]:
+def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None) -> tuple[str, MapView]:
     """Return the name of the view that was asked for, and its sheet."""
-    from echelon.atlas import relief
+    from echelon.atlas import views
     from echelon.jobs.config_layers import ConfigError, nearest
     from echelon.nav.field import zone_field
     from echelon.nav.graph import RADIUS_OF_CHASSIS
@@ -315,14 +316,14 @@ def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None
     if layer is not None:
         if not 0 <= layer < scene.size[2]:
             raise ConfigError(f"layer is {layer}, wanted 0 to {scene.size[2] - 1}")
-        return f"layer {layer}", relief.layer(scene, layer)
+        return f"layer {layer}", views.layer(scene, layer)
     if heights:
-        return "heights", relief.heights(scene)
+        return "heights", views.heights(scene)
     if nav is None:
-        return "from above", relief.terrain(scene)
+        return "from above", views.terrain(scene)
     names = [chassis.name.lower() for chassis in Chassis]
     if nav.lower() not in names:
         raise ConfigError(f"class {nav!r} does not exist{nearest(nav, names)} (have: {', '.join(names)})")
     radius = RADIUS_OF_CHASSIS[names.index(nav.lower())]
     field = zone_field(scene.material, zone=scene.zone, radius=radius, clearance=scene.clearance)
-    return f"ways of a {nav.lower()}", relief.ways(scene, field)
+    return f"ways of a {nav.lower()}", views.ways(scene, field)

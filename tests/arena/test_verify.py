@@ -15,11 +15,11 @@ from echelon.arena.match_runner import play
 from echelon.arena.verify import compare, config_of, play_again, verify
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
-from echelon.gen.bank import bank_for
+from echelon.gen.bank import build_bank_for
 from echelon.replay import codec
 from echelon.replay.columns import Layout, bounds
 from echelon.replay.reader import Replay
-from echelon.replay.record import Match, Recorder
+from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import COLUMNS, TABLES, RecordType
 from echelon.replay.writer import MatchWriter
 from echelon.sim.arsenal import Mechanic
@@ -259,13 +259,13 @@ def test_a_header_says_its_whole_configuration():
 def test_a_match_without_parts_of_the_game_and_with_figures_of_its_own_plays_again(tmp_path):
     cfg = config(max_episode_seconds=5.0)
     changes = ({}, {"laser.damage": 28.0, "medium.hp": 90.0, "physics.smoke_life_s": 4.0})
-    engine = Engine(cfg, 2, bank_for(cfg, [7]), autoreset=False, changes=changes, pilots=heuristic.install)
+    engine = Engine(cfg, 2, build_bank_for(cfg, [7]), autoreset=False, changes=changes, pilots=heuristic.install)
     engine.batch.set("forced_seed", np.array([7, 7], np.int32))
     engine.batch["forced_slot"].zero_()
     engine.batch.set("script", np.full((2, engine.num_mechs), heuristic.script_of("hard"), np.int32))
     engine.batch.withhold([Mechanic.HEAT | Mechanic.EWAR, Mechanic.MISSILES])
     engine.reset()
-    recorder = Recorder(engine, [0, 1], tmp_path, [Match(name=name, map_seed=7) for name in "ab"], policy="acts")
+    recorder = Recorder(engine, [0, 1], tmp_path, [MatchInfo(name=name, map_seed=7) for name in "ab"], policy="acts")
     recorder.begin()
     for _ in range(cfg.max_steps):
         engine.step()

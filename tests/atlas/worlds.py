@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from echelon.atlas.scene import Scene, scene_of_map
+from echelon.atlas.scene import Scene, scene_from_map
 from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, generate
 from echelon.sim.arsenal import Chassis
@@ -38,7 +38,7 @@ def generated(seed: int = 3, edge: int = 40) -> GeneratedMap:
 
 
 def scene() -> Scene:
-    return scene_of_map(generated())
+    return scene_from_map(generated())
 
 
 def decode_png(data: bytes) -> np.ndarray:

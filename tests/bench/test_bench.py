@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.bench import dashboard, preparing, scenes
-from echelon.bench.tree import fold, rows
+from echelon.bench import dashboard, scenes, startup
+from echelon.bench.phases import fold, rows
 
 
-def test_prefixes_sum_their_parts():
+def test_fold_sums_dotted_prefixes():
     assert fold({"tick.move.a": 1.0, "tick.move.b": 2.0, "tick.fire": 4.0}) == {
         "tick": 7.0,
         "tick.move": 3.0,
@@ -18,13 +18,13 @@ def test_prefixes_sum_their_parts():
     }
 
 
-def test_rows_nest_children_under_parents_and_drop_crumbs():
+def test_rows_nest_children_and_drop_small_shares():
     shown = rows({"a.x": 50.0, "a.y": 30.0, "b": 19.9, "c": 0.1})
     assert [label for label, _, _ in shown] == ["a", "  x", "  y", "b"]
     assert shown[0][1:] == (80.0, pytest.approx(0.8))
 
 
-def test_every_scene_says_in_one_line_what_it_measures():
+def test_every_scene_has_a_docstring():
     for name, scene in scenes.SCENES.items():
         assert (scene.__doc__ or "").strip(), name
 
@@ -33,17 +33,17 @@ MEASURED = ("sim-blind", "rays", "observation", "reset", "maps", "league-opponen
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_a_scene_measures_something(name, monkeypatch):
+def test_scene_reports_positive_rate(name, monkeypatch):
     monkeypatch.setattr(scenes, "WARM_DECISIONS", 2)
     monkeypatch.setattr(scenes, "MEASURED_DECISIONS", 2)
-    monkeypatch.setattr(preparing, "MEASURED_RESETS", 2)
-    monkeypatch.setattr(preparing, "MEASURED_MAPS", 2)
+    monkeypatch.setattr(startup, "MEASURED_RESETS", 2)
+    monkeypatch.setattr(startup, "MEASURED_MAPS", 2)
     (result,) = scenes.run_scenes([name], repeats=2)
     assert result["scene"] == name and result["min_per_s"] <= result["median_per_s"] <= result["max_per_s"]
     assert result["median_per_s"] > 0
 
 
-def test_a_simulator_scene_shows_the_phases_of_a_decision(monkeypatch):
+def test_simulator_scene_reports_phases(monkeypatch):
     for name in ("WARM_DECISIONS", "MEASURED_DECISIONS", "TIMED_DECISIONS"):
         monkeypatch.setattr(scenes, name, 1)
     (result,) = scenes.run_scenes(["sim-5v5"], repeats=1)
@@ -53,7 +53,7 @@ def test_a_simulator_scene_shows_the_phases_of_a_decision(monkeypatch):
     assert 0.0 <= result["dead_share"] < 1.0
 
 
-def test_kernels_are_announced_while_they_compile():
+def test_warm_up_reports_kernel_compilation():
     said: list[str] = []
     scenes.warm_up(said.append)
     counts = [text.rpartition(", ")[2] for text in said if text.startswith("compiling kernels")]
@@ -62,14 +62,14 @@ def test_kernels_are_announced_while_they_compile():
 
 
 @pytest.mark.slow
-def test_every_kernel_compiles_into_an_empty_cache_within_a_minute():
-    with preparing.compile_kernels() as measure:
+def test_cold_kernel_compilation_takes_at_most_a_minute():
+    with startup.compile_kernels() as measure:
         result = measure()
     assert result["modules"] >= 20 and result["seconds"] <= 60
 
 
 @pytest.mark.parametrize("name", ["dash-first", "dash-live", "dash-long"])
-def test_a_scene_of_the_dashboard_measures_the_real_one(name, monkeypatch, repository):
+def test_dashboard_scene_measures_real_dashboard(name, monkeypatch, repository):
     monkeypatch.setenv("PYTHONPATH", str(repository))
     for dial, value in {"RUNS": 3, "UPDATES": 60, "LONG_UPDATES": 2000, "LIVE_UPDATES": 3}.items():
         monkeypatch.setattr(dashboard, dial, value)
@@ -82,6 +82,6 @@ def test_a_scene_of_the_dashboard_measures_the_real_one(name, monkeypatch, repos
 
 
 @pytest.mark.bench
-def test_scoring_a_chunk_whole_is_three_times_as_fast_as_step_by_step():
+def test_chunk_scoring_is_three_times_faster_than_stepwise():
     (result,) = scenes.run_scenes(["chunk"], repeats=3)
     assert result["speedup"] >= 3.0

@@ -7,14 +7,14 @@ from statistics import median
 import pytest
 
 from echelon.bench import scenes
-from echelon.bench.tree import fold
+from echelon.bench.phases import fold
 
 QUADRATIC = 4.0
 """How often as much a mech among 40 would cost as one among 10, if all that it costs grew with the others."""
 
 
 @pytest.mark.bench
-def test_high_11_and_12_collisions_and_targeting_grow_far_less_than_with_the_number_of_pairs():
+def test_movement_and_weapon_cost_grows_subquadratically():
     costs = {}
     for packs, envs in ((1, 64), (4, 16)):
         with scenes.battle(packs, envs=envs, observe=False, maps=16) as env:

@@ -21,7 +21,7 @@ CLASSIC = "env/test_classic_layout.py::test_every_column_follows_the_rules"
 SURVEY = "env/test_classic_layout.py::test_the_telemetry_map_is_surveyed_once_an_episode_and_mended_where_voxels_change"
 REFEREE = "env/test_referee.py::test_calls_and_flags_follow_the_rules_in_any_situation"
 REWARD = "env/test_reward.py::test_every_part_and_the_reward_follow_the_rules_through_whole_fights"
-FRAMES = "replay/test_record.py::test_every_frame_is_the_state_within_a_step"
+FRAMES = "replay/test_record.py::test_frames_match_simulator_state_within_one_quantum"
 SHOTS = "parity/test_combat.py::test_shots_hits_kills_and_wrecks_follow_the_rules"
 ROUNDS = "parity/test_combat.py::test_rounds_fly_strike_burst_and_erode_by_the_rules"
 MOVES = "parity/test_combat.py::test_a_tick_of_movement_follows_the_rules"
@@ -55,8 +55,8 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["call_decision", "clear_episode", "flag_ends", "tally"], REFEREE),
     **dict.fromkeys(["note_potential", "sum_terms_up", "term_approach", "term_zone"], REWARD),
     **dict.fromkeys(["term_damage", "term_count", "term_death"], REWARD),
-    "note_insight": "replay/test_insight.py::test_contacts_and_sight_are_those_known_when_the_decision_began",
-    **dict.fromkeys(["note_clouds", "note_condition", "note_decision", "note_motion"], FRAMES),
+    "record_policy": "replay/test_policy_columns.py::test_contact_and_sees_columns_match_start_of_step",
+    **dict.fromkeys(["finish_frame", "record_clouds", "record_condition", "record_motion"], FRAMES),
     **dict.fromkeys(["clear_decision", "read_choices", "read_motion"], CONTROLS),
     **dict.fromkeys(["choose_targets", "triggers", "suffer", "succumb", "credit", "stamp_wrecks"], SHOTS),
     **dict.fromkeys(["fly", "guide", "defend", "burst_smoke", "erode", "shake"], ROUNDS),

@@ -31,7 +31,7 @@ def assert_same(one: MapBank, two: MapBank) -> None:
         assert np.array_equal(value, getattr(two, name)), name
 
 
-def test_planes_are_the_bits_of_the_materials() -> None:
+def test_bank_planes_match_material_properties() -> None:
     bank = build_bank(WORLD, [3, 1, 4], **RULES)
     assert bank.count == 3 and bank.map_seed.tolist() == [3, 1, 4]
     layers = np.arange(14, dtype=np.uint64)[None, :, None, None]
@@ -41,7 +41,7 @@ def test_planes_are_the_bits_of_the_materials() -> None:
         assert np.array_equal(bits.astype(bool), has_property[bank.material])
 
 
-def test_rows_of_the_bank_are_the_maps_of_the_seeds() -> None:
+def test_bank_rows_equal_generated_maps() -> None:
     bank = build_bank(WORLD, [8, 9], **RULES)
     for row, seed in enumerate((8, 9)):
         made = generate(WORLD, seed, num_packs=1, zone_radius_vox=5.0)
@@ -53,7 +53,7 @@ def test_rows_of_the_bank_are_the_maps_of_the_seeds() -> None:
         assert bank.recipe_hashes[row] == made.hashes["recipe"]
 
 
-def test_processes_cache_and_plain_generation_agree() -> None:
+def test_bank_is_equal_with_workers_cache_or_neither() -> None:
     seeds = [0, 1, 2, 3]
     plain = build_bank(WORLD, seeds, cache=False, **RULES)
     calls: list[tuple[int, int]] = []
@@ -64,7 +64,7 @@ def test_processes_cache_and_plain_generation_agree() -> None:
     assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_cached_maps_are_read_not_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_map_is_read_without_generating(monkeypatch: pytest.MonkeyPatch) -> None:
     made = cached_map(WORLD, 5, **RULES)
     monkeypatch.setattr(cache_module, "generate", lambda *a, **k: pytest.fail("generated again"))
     again = cached_map(WORLD, 5, **RULES)
@@ -73,7 +73,7 @@ def test_cached_maps_are_read_not_generated(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "noise", "flip", "other map"])
-def test_a_damaged_file_is_generated_again(damage: str) -> None:
+def test_damaged_cache_file_is_regenerated(damage: str) -> None:
     made = cached_map(WORLD, 5, **RULES)
     path = map_path(WORLD, 5, **RULES)
     data = bytearray(path.read_bytes())
@@ -96,19 +96,19 @@ def test_a_damaged_file_is_generated_again(damage: str) -> None:
     assert load_map(path) is not None
 
 
-def test_a_cache_that_cannot_be_written_does_not_stop_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_cache_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("ECHELON_CACHE", str(tmp_path / "file"))
     assert build_bank(WORLD, [1], **RULES).count == 1
 
 
-def test_a_stored_map_leaves_no_partial_file(cache_folder: Path) -> None:
+def test_store_map_leaves_no_partial_file(cache_folder: Path) -> None:
     cached_map(WORLD, 5, **RULES)
     files = [path for path in cache_folder.rglob("*") if path.is_file()]
     assert files == [map_path(WORLD, 5, **RULES)]
 
 
-def test_every_setting_of_a_map_changes_its_file() -> None:
+def test_map_path_depends_on_every_setting() -> None:
     other = WorldConfig(size_x=40, size_y=44, size_z=15)
     paths = {
         map_path(WORLD, 5, num_packs=1, zone_radius_vox=5.0),
@@ -120,7 +120,7 @@ def test_every_setting_of_a_map_changes_its_file() -> None:
     assert len(paths) == 5
 
 
-def test_maps_of_different_sizes_share_one_capacity() -> None:
+def test_stack_maps_pads_sizes_to_one_capacity() -> None:
     small = generate(WORLD, 1, num_packs=1, zone_radius_vox=5.0)
     large = generate(WorldConfig(size_x=60, size_y=50, size_z=16), 2, num_packs=2, zone_radius_vox=5.0)
     bank = stack_maps([small, large], capacity=(64, 64, 20), packs=3)
@@ -137,7 +137,7 @@ def test_maps_of_different_sizes_share_one_capacity() -> None:
         stack_maps([small, large], capacity=(40, 64, 20))
 
 
-def test_an_empty_list_of_seeds_and_a_small_world_are_clear_errors() -> None:
+def test_build_bank_rejects_empty_seeds_and_small_world() -> None:
     with pytest.raises(ValueError, match="seeds is empty"):
         build_bank(WORLD, [], **RULES)
     with pytest.raises(ValueError, match="too small"):

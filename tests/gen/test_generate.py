@@ -44,7 +44,7 @@ def make(world: WorldConfig, seed: int = 0, packs: int = 1, radius: float = 7.5)
     return generate(world, seed, num_packs=packs, zone_radius_vox=radius)
 
 
-def test_reference_maps_keep_their_hashes() -> None:
+def test_golden_map_hashes() -> None:
     made = {name: make(*case).hashes for name, case in CASES.items()}
     current = {"generator_version": GENERATOR_VERSION, "maps": made}
     if os.environ.get("ECHELON_UPDATE_GOLDEN"):
@@ -52,7 +52,7 @@ def test_reference_maps_keep_their_hashes() -> None:
     assert json.loads(GOLDEN.read_text()) == current, "if meant: raise GENERATOR_VERSION and update the golden file"
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_another_map() -> None:
+def test_map_bytes_depend_only_on_seed() -> None:
     one, two, other = make(WorldConfig(), 5), make(WorldConfig(), 5), make(WorldConfig(), 6)
     assert one.recipe == two.recipe
     for name in ("material", "spawn", "flow"):
@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_another_map() -> No
     assert one.hashes["materials"] != other.hashes["materials"]
 
 
-def test_hashes_are_those_of_the_recipe_and_the_grid() -> None:
+def test_hashes_cover_recipe_and_grid() -> None:
     made = make(WorldConfig(), 2)
     plain = {key: value for key, value in made.recipe.items() if key != "hashes"}
     assert made.hashes["recipe"] == sha256_json(plain)
@@ -69,7 +69,7 @@ def test_hashes_are_those_of_the_recipe_and_the_grid() -> None:
     assert seal(json.loads(json.dumps(plain)), made.material) == made.recipe
 
 
-def test_the_solid_hash_ignores_what_does_not_collide() -> None:
+def test_solid_hash_ignores_materials_without_collision() -> None:
     grid = make(WorldConfig(), 2).material.copy()
     before = solid_hash(grid), materials_hash(grid)
     grid[0][grid[0] == Material.DIRT] = Material.WATER
@@ -123,9 +123,7 @@ def check_spawns(made: GeneratedMap, packs: int) -> None:
     seed=st.integers(0, 2**32 - 1),
     radius=st.floats(2.0, 12.0),
 )
-def test_every_map_keeps_its_promises(
-    size_x: int, size_y: int, size_z: int, packs: int, seed: int, radius: float
-) -> None:
+def test_random_maps_are_sound(size_x: int, size_y: int, size_z: int, packs: int, seed: int, radius: float) -> None:
     world = WorldConfig(size_x=size_x, size_y=size_y, size_z=size_z)
     try:
         check_world_fits(world, packs)
@@ -137,7 +135,7 @@ def test_every_map_keeps_its_promises(
 
 
 @pytest.mark.parametrize("packs", range(1, 6))
-def test_one_to_five_packs_start_free_in_every_corner(packs: int) -> None:
+def test_spawns_of_one_to_five_packs_are_free(packs: int) -> None:
     seen = set()
     for seed in range(6):
         made = make(WorldConfig(), seed, packs)
@@ -146,7 +144,7 @@ def test_one_to_five_packs_start_free_in_every_corner(packs: int) -> None:
     assert len(seen) >= 2
 
 
-def test_the_formation_stands_where_the_rules_say() -> None:
+def test_formation_positions() -> None:
     made = next(m for m in (make(WorldConfig(), seed, 2) for seed in range(40)) if m.blue_corner == Corner.BL)
     assert np.allclose(made.spawn[:5, 0], [3.75, 7.75, 11.25, 14.25, 16.6])
     assert np.allclose(made.spawn[:5, 1], [3.75, 3.25, 3.25, 2.75, 2.6])
@@ -155,7 +153,7 @@ def test_the_formation_stands_where_the_rules_say() -> None:
 
 
 @pytest.mark.parametrize(("size", "packs"), [((18 + 2, 20), 3), ((100, 30), 7), ((20, 20), 4)])
-def test_a_world_too_small_for_the_spawns_is_one_clear_error(size: tuple[int, int], packs: int) -> None:
+def test_generate_rejects_world_too_small_for_spawns(size: tuple[int, int], packs: int) -> None:
     world = WorldConfig(size_x=size[0], size_y=size[1])
     with pytest.raises(ValueError, match=rf"{size[0]}x{size[1]} .*{packs} packs.*wanted") as error:
         make(world, 0, packs)
@@ -163,7 +161,7 @@ def test_a_world_too_small_for_the_spawns_is_one_clear_error(size: tuple[int, in
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
-def test_a_seed_beyond_32_bits_is_refused(seed: int) -> None:
+def test_generate_rejects_seed_beyond_32_bits(seed: int) -> None:
     with pytest.raises(ValueError, match="map_seed"):
         make(WorldConfig(), seed)
 
@@ -174,7 +172,7 @@ def closed(*args: object, **kwargs: object) -> Connectivity:
     return Connectivity(connected=False, attempts=found.attempts, fixups=found.fixups, field=found.field)
 
 
-def test_an_impossible_map_is_drawn_again_and_ends_as_a_flagged_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unconnectable_map_becomes_flagged_open_map(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     monkeypatch.setattr(generate_module, "connect", lambda *a, **k: (calls.append(a), closed(*a, **k))[1])
     made = make(WorldConfig(size_x=48, size_y=48), 4)
@@ -184,7 +182,7 @@ def test_an_impossible_map_is_drawn_again_and_ends_as_a_flagged_plain(monkeypatc
     check_soundness(made, WorldConfig(size_x=48, size_y=48), 1)
 
 
-def test_a_second_attempt_draws_another_terrain_and_is_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_attempt_is_different_and_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
     world = WorldConfig(size_x=48, size_y=48)
     first = make(world, 4)
 
@@ -200,13 +198,13 @@ def test_a_second_attempt_draws_another_terrain_and_is_reproducible(monkeypatch:
     assert once_closed().hashes == again.hashes
 
 
-def test_without_the_check_nothing_is_dug_but_the_way_is_still_computed() -> None:
+def test_disabled_connectivity_check_still_computes_flow() -> None:
     made = make(WorldConfig(ensure_connectivity=False), 3)
     assert made.recipe["stats"]["checks"] == [] and made.fixups == ()
     assert (made.flow == FLOW_GOAL).any(axis=(1, 2, 3)).all()
 
 
-def test_a_distance_limit_holds_on_every_map() -> None:
+def test_generate_respects_max_distance_ratio() -> None:
     for seed in range(12):
         made = make(WorldConfig(size_x=60, size_y=60, max_distance_ratio=1.4), seed)
         blue, red = made.spawn[:5, :2].mean(axis=0), made.spawn[5:, :2].mean(axis=0)
@@ -214,7 +212,7 @@ def test_a_distance_limit_holds_on_every_map() -> None:
         assert max(distances) / min(distances) < 1.6
 
 
-def test_costs_come_only_on_request() -> None:
+def test_generate_returns_cost_only_on_request() -> None:
     world = WorldConfig(size_x=40, size_y=40, connectivity=ConnectivityConfig(clearance_z=5))
     assert make(world).cost is None
     made = generate(world, 0, num_packs=1, zone_radius_vox=6.0, with_cost=True)

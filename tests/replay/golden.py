@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from echelon.replay.reader import Replay
-from echelon.replay.record import Policy
+from echelon.replay.record import PolicyColumnMode
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "replays"
 SMALL = FOLDER / "small.ecr"
@@ -64,7 +64,7 @@ def record_rates(path: Path) -> None:
     _record(path, (EDGE, HEIGHT, SECONDS), 2**30, levels, levels)
 
 
-def record_dated(path: Path) -> None:
+def record_edits(path: Path) -> None:
     """A short match of pilots whose missiles and dead change the map; look that there are some edits."""
     levels = ("hard", "expert")
     _record(path, (EDGE, HEIGHT, SECONDS), SMOKE_SEED, levels, levels)
@@ -82,20 +82,22 @@ def _record(
     seed: int,
     levels: tuple[str, str],
     pilots: tuple[str, str],
-    policy: Policy = "none",
+    policy: PolicyColumnMode = "none",
 ) -> None:
     from echelon.agents.heuristic import script_of
     from echelon.config import EnvConfig
-    from echelon.replay.header import Team
-    from echelon.replay.record import Match, Recorder
+    from echelon.replay.header import TeamInfo
+    from echelon.replay.record import MatchInfo, Recorder
     from echelon.training.vec_env import VectorEnv
 
     edge, height, seconds = size
     base = EnvConfig()
     world = replace(base.world, size_x=edge, size_y=edge, size_z=height)
     cfg = replace(base, world=world, max_episode_seconds=seconds)
-    teams = Team(name="Blue", level=levels[0]), Team(name="Red", level=levels[1])
-    match = Match(name=path.stem, teams=teams, about={"created": 0.0, "run": "golden", "update": 0, "global_step": 0})
+    teams = TeamInfo(name="Blue", level=levels[0]), TeamInfo(name="Red", level=levels[1])
+    match = MatchInfo(
+        name=path.stem, teams=teams, about={"created": 0.0, "run": "golden", "update": 0, "global_step": 0}
+    )
     with VectorEnv(1, cfg, learners="none", seeds=[seed], autoreset=False, initial_weapon_prob=1.0) as env:
         scripts = [[script_of(pilot)] * cfg.team_size for pilot in pilots]
         env.engine.batch.set("script", np.array([sum(scripts, [])], np.int32))
@@ -187,7 +189,7 @@ GOLDEN = (
     (SMOKE, record_smoke, SMOKE_EXPECTED, smoke_contents),
     (INSIGHT, record_insight, INSIGHT_EXPECTED, insight_contents),
     (RATES, record_rates, RATES_EXPECTED, rates_contents),
-    (DATED, record_dated, DATED_EXPECTED, dated_contents),
+    (DATED, record_edits, DATED_EXPECTED, dated_contents),
     (REACH, record_reach, REACH_EXPECTED, reach_contents),
 )
 """Each file, how it was made, where it is said what it holds, and how that is read from it."""

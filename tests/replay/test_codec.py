@@ -14,7 +14,7 @@ from echelon.replay.schema import ALIGNMENT, HEAD, MAGIC, MAX_RAW_BYTES, MAX_STO
 
 @pytest.mark.parametrize("kind", list(Codec))
 @pytest.mark.parametrize("payload", [b"", b"a", b"voxels" * 1000])
-def test_a_record_comes_back_whatever_its_codec(kind, payload):
+def test_record_round_trip_with_every_codec(kind, payload):
     data = pack_record(RecordType.CHUNK, payload, codec=kind, ticks=(40, 80))
     head = parse_head(data)
     assert len(data) % ALIGNMENT == 0 and head.length == len(data)
@@ -22,7 +22,7 @@ def test_a_record_comes_back_whatever_its_codec(kind, payload):
     assert codec.unpack_payload(head, data[HEAD.size :][: head.stored]) == payload
 
 
-def test_every_flipped_bit_of_a_record_is_noticed():
+def test_flipped_bit_in_record_is_rejected():
     data = pack_record(RecordType.CHUNK, b"the state of four mechs" * 3)
     head = parse_head(data)
     for bit in range(8 * (HEAD.size + head.stored)):
@@ -32,19 +32,19 @@ def test_every_flipped_bit_of_a_record_is_noticed():
             codec.read_stored(io.BytesIO(broken), parse_head(bytes(broken)))
 
 
-def test_a_record_that_claims_too_much_is_refused_before_anything_is_read():
+def test_parse_head_rejects_oversized_lengths():
     for stored, raw in ((MAX_STORED_BYTES + 1, 1), (1, MAX_RAW_BYTES + 1)):
         with pytest.raises(ReplayError, match="more than is allowed"):
             parse_head(HEAD.pack(RecordType.CHUNK, Codec.ZLIB, 0, stored, raw, 0, 0, 0))
 
 
-def test_a_bomb_is_inflated_no_further_than_its_head_says():
+def test_inflate_stops_at_limit():
     bomb = zlib.compress(bytes(50_000_000))
     with pytest.raises(ReplayError, match="more than 1000 bytes"):
         inflate(bomb, 1000)
 
 
-def test_a_payload_longer_or_shorter_than_its_head_says_is_refused():
+def test_unpack_payload_rejects_wrong_length():
     for raw in (5, 7):
         stored = zlib.compress(b"sixsix")
         head = codec.RecordHead(0, RecordType.CHUNK, Codec.ZLIB, len(stored), raw, 0, 0, 0)
@@ -52,18 +52,18 @@ def test_a_payload_longer_or_shorter_than_its_head_says_is_refused():
             codec.unpack_payload(head, stored)
 
 
-def test_a_codec_of_the_future_is_named():
+def test_unpack_payload_names_unknown_codec():
     with pytest.raises(ReplayError, match="codec 9"):
         codec.unpack_payload(codec.RecordHead(0, RecordType.CHUNK, 9, 0, 0, 0, 0, 0), b"")
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xc1", pack_map([1, 2]), b"\x81" * 5000, pack_map({"a": 1})[:-1]])
-def test_a_payload_that_is_no_map_is_refused(payload):
+def test_unpack_map_rejects_other_payloads(payload):
     with pytest.raises(ReplayError, match="record"):
         unpack_map(payload)
 
 
-def test_records_lie_where_the_writer_says(tmp_path):
+def test_record_writer_returns_offsets(tmp_path):
     writer = RecordWriter(tmp_path / "a.ecr")
     offsets = [writer.append(RecordType.CHUNK, bytes([n]) * n, ticks=(n, n + 1)) for n in range(5)]
     writer.close({"chunks": []})
@@ -72,7 +72,7 @@ def test_records_lie_where_the_writer_says(tmp_path):
     assert [parse_head(data[at:]).tick0 for at in offsets] == list(range(5))
 
 
-def test_a_writer_does_not_overwrite_a_file(tmp_path):
+def test_record_writer_refuses_existing_file(tmp_path):
     (tmp_path / "a.ecr").write_bytes(b"mine")
     with pytest.raises(FileExistsError):
         RecordWriter(tmp_path / "a.ecr")

@@ -24,7 +24,7 @@ EVERY += [
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 12), mechs=st.integers(1, 4), extreme=st.booleans())
-def test_any_values_come_back(seed, rows, mechs, extreme):
+def test_layout_round_trip(seed, rows, mechs, extreme):
     rng = np.random.default_rng(seed)
     limits = np.repeat([bounds(column["dtype"]) for column in EVERY], mechs, axis=0)
     values = rng.integers(limits[:, 0], limits[:, 1] + 1, (rows, len(limits)))
@@ -36,13 +36,13 @@ def test_any_values_come_back(seed, rows, mechs, extreme):
     np.testing.assert_array_equal(layout.decode(data, rows), values)
 
 
-def test_a_steady_course_packs_into_zeros():
+def test_linear_values_encode_to_zeros():
     layout = Layout([{"name": "x", "dtype": "u16", "scale": 1.0, "predict": 2}])
     data = layout.encode(np.arange(100, 1100, 10).reshape(-1, 1))
     assert set(data[2:100]) == {0}
 
 
-def test_a_position_that_goes_as_its_speed_says_packs_into_zeros():
+def test_position_predicted_from_rate_encodes_to_zeros():
     speed = np.array([3, -2, 0, 7, 7, -128, 127, 1])
     columns = [{**EVERY[0], "name": "v", "dtype": "i8"}]
     columns.insert(0, {**columns[0], "name": "x", "dtype": "u16", "predict": BY_RATE, "rate": "v", "gain": 4})
@@ -56,7 +56,7 @@ def test_a_position_that_goes_as_its_speed_says_packs_into_zeros():
 @pytest.mark.parametrize(
     "change", [{"rate": ""}, {"rate": "x"}, {"rate": "wide"}, {"gain": 10**9}, {"rate": "nobody"}], ids=str
 )
-def test_a_rate_that_is_none_is_refused(change):
+def test_check_columns_rejects_invalid_rate(change):
     speed = {**EVERY[0], "name": "v", "dtype": "i8"}
     by = {**speed, "name": "x", "dtype": "u16", "predict": BY_RATE, "rate": "v", "gain": 4}
     check_columns([by, speed], frames=True)
@@ -64,8 +64,8 @@ def test_a_rate_that_is_none_is_refused(change):
         check_columns([{**by, **change}, speed, {**speed, "name": "wide", "k": 2}], frames=True)
 
 
-def test_columns_are_split_by_name_and_entity():
-    layout = Layout([column.described() for column in COLUMNS], 3)
+def test_layout_splits_columns_by_name():
+    layout = Layout([column.to_header() for column in COLUMNS], 3)
     row = np.arange(layout.width).reshape(1, -1)
     parts = layout.split(row)
     assert [len(parts[name][0]) for name in ("tick", "score", "x", "cooldown")] == [1, 2, 3, 15]
@@ -73,14 +73,14 @@ def test_columns_are_split_by_name_and_entity():
 
 
 @pytest.mark.parametrize("change", [-1, 1])
-def test_a_block_of_the_wrong_length_is_refused(change):
+def test_decode_rejects_wrong_length(change):
     layout = Layout(EVERY, 2)
     data = layout.encode(np.zeros((3, layout.width), np.int64))
     with pytest.raises(ValueError, match="block holds"):
         layout.decode(data[: len(data) + change] if change < 0 else data + b"x", 3)
 
 
-def test_a_table_that_claims_too_many_rows_is_refused_before_anything_is_allocated():
+def test_decode_rows_rejects_too_many_rows():
     with pytest.raises(ValueError, match="rows"):
         Layout([EVERY[0]]).decode_rows(b"", 2**40)
 
@@ -88,15 +88,15 @@ def test_a_table_that_claims_too_many_rows_is_refused_before_anything_is_allocat
 @pytest.mark.parametrize(
     "change", [{"dtype": "f4"}, {"predict": 4}, {"per": "galaxy"}, {"k": 0}, {"k": 10**9}], ids=str
 )
-def test_a_column_that_cannot_be_laid_out_is_refused(change):
+def test_check_columns_rejects_unknown_type_or_shape(change):
     check_columns([EVERY[0]], frames=True)
     with pytest.raises(ValueError, match=r"column 'u8-0'"):
         check_columns([{**EVERY[0], **change}], frames=True)
 
 
-def test_the_schema_has_no_name_twice_and_known_types():
-    check_columns([column.described() for column in COLUMNS], frames=True)
+def test_schema_column_names_are_unique():
+    check_columns([column.to_header() for column in COLUMNS], frames=True)
     names = [column.name for column in COLUMNS]
     assert len(set(names)) == len(names)
     for table in (*TABLES, *INDEX_TABLES):
-        check_columns([column.described() for column in table.columns], frames=False)
+        check_columns([column.to_header() for column in table.columns], frames=False)

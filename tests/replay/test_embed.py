@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.replay.embed import with_world
+from echelon.replay.embed import embed_world
 from echelon.replay.reader import Replay, ReplayError
 from tests.replay.golden import SMALL, contents
-from tests.replay.matches import material, write_match
+from tests.replay.synthetic import material, write_match
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_a_world_from_beside_a_replay_goes_into_it(tmp_path, closed):
+def test_embed_world_includes_external_world(tmp_path, closed):
     path = write_match(tmp_path / "m.ecr", worlds=tmp_path / "worlds", closed=closed)
     alone = tmp_path / "elsewhere" / "m.ecr"
     alone.parent.mkdir()
     with Replay(path) as replay:
-        alone.write_bytes(with_world(replay))
+        alone.write_bytes(embed_world(replay))
         before = [replay.chunk(n).frames["hp"].tolist() for n in range(len(replay.chunks))]
         line = replay.timeline()
     with Replay(alone) as replay:
@@ -26,19 +26,19 @@ def test_a_world_from_beside_a_replay_goes_into_it(tmp_path, closed):
         assert (replay.materials() == material().transpose(1, 2, 0)).all()
 
 
-def test_one_that_holds_its_world_stays_what_it_is(tmp_path):
+def test_embed_world_keeps_embedded_replay_unchanged(tmp_path):
     path = tmp_path / "again.ecr"
     with Replay(SMALL) as replay:
-        path.write_bytes(with_world(replay))
+        path.write_bytes(embed_world(replay))
     before, after = contents(SMALL), contents(path)
     for found in (before, after):
         del found["index"]["chunks"]
     assert after == before
 
 
-def test_a_missing_world_is_said(tmp_path):
+def test_embed_world_reports_missing_world(tmp_path):
     path = write_match(tmp_path / "m.ecr", worlds=tmp_path / "worlds")
     for stored in (tmp_path / "worlds").iterdir():
         stored.unlink()
     with Replay(path) as replay, pytest.raises(ReplayError, match="is not beside its replay"):
-        with_world(replay)
+        embed_world(replay)

@@ -92,7 +92,7 @@ def check(path: Path, whole: Whole, first: int) -> int:
 
 
 @pytest.mark.parametrize("damages", [SHARE, pytest.param(DAMAGES, marks=pytest.mark.slow)])
-def test_damages_cost_only_what_they_hit(tmp_path, corpus, damages):
+def test_random_damage_affects_only_damaged_records(tmp_path, corpus, damages):
     path = tmp_path / "damaged.ecr"
     draws = random.Random(damages)
     given = 0

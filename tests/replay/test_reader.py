@@ -37,7 +37,7 @@ from tests.replay.golden import (
     rates_contents,
     reach_contents,
 )
-from tests.replay.matches import SIZE, header, material, write_match
+from tests.replay.synthetic import SIZE, header, material, write_match
 
 
 def plain(value):
@@ -62,11 +62,11 @@ def same(one, other) -> bool:
     return frames and tables and one.hash == other.hash
 
 
-def test_the_golden_replay_holds_what_it_always_held():
+def test_golden_small_replay_content():
     assert plain(contents(SMALL)) == json.loads(EXPECTED.read_text())
 
 
-def test_a_file_cut_within_its_header_says_so(whole, tmp_path):
+def test_replay_truncated_in_header_is_rejected(whole, tmp_path):
     data, refs, _ = whole
     path = tmp_path / "cut.ecr"
     for length in range(len(MAGIC), 400, 7):
@@ -75,7 +75,7 @@ def test_a_file_cut_within_its_header_says_so(whole, tmp_path):
             Replay(path)
 
 
-def test_a_file_without_index_gives_the_timeline_that_the_index_would(whole, tmp_path):
+def test_timeline_without_index_equals_index(whole, tmp_path):
     data, refs, _ = whole
     (tmp_path / "closed.ecr").write_bytes(data)
     end = refs[-1].offset + refs[-1].length
@@ -91,7 +91,7 @@ def test_a_file_without_index_gives_the_timeline_that_the_index_would(whole, tmp
         }
 
 
-def test_a_growing_file_is_followed_to_its_end(whole, tmp_path):
+def test_refresh_follows_growing_file(whole, tmp_path):
     data, refs, chunks = whole
     path = tmp_path / "live.ecr"
     path.write_bytes(data[: refs[0].offset])
@@ -108,21 +108,21 @@ def test_a_growing_file_is_followed_to_its_end(whole, tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a zip", b"\x89PNG\r\n\x1a\n" + bytes(100), MAGIC[:5]])
-def test_a_foreign_file_is_refused_by_name(data, tmp_path):
+def test_foreign_file_is_rejected_by_name(data, tmp_path):
     path = tmp_path / "holiday.zip"
     path.write_bytes(data)
     with pytest.raises(ReplayError, match=r"'holiday.zip' is no Echelon replay"):
         Replay(path)
 
 
-def test_a_newer_major_version_is_refused_in_one_line(tmp_path):
+def test_newer_major_schema_error_message(tmp_path):
     path = write_match(tmp_path / "new.ecr", schema=[SCHEMA_MAJOR + 1, 0])
     with pytest.raises(ReplayError) as refused:
         Replay(path)
     assert str(refused.value) == "replay 'new.ecr' has schema 3, this version plays 1 to 2; a newer Echelon can"
 
 
-def test_records_of_the_future_are_passed_over(whole, tmp_path):
+def test_unknown_record_types_are_skipped(whole, tmp_path):
     data, refs, chunks = whole
     path = tmp_path / "new.ecr"
     path.write_bytes(data[: refs[1].offset] + pack_record(77, b"?") + data[refs[1].offset : refs[2].offset])
@@ -130,7 +130,7 @@ def test_records_of_the_future_are_passed_over(whole, tmp_path):
         assert [same(replay.chunk(n), chunks[n]) for n in range(len(replay.chunks))] == [True, True]
 
 
-def test_columns_tables_and_keys_of_the_future_are_passed_over(tmp_path):
+def test_unknown_columns_tables_and_keys_are_skipped(tmp_path):
     extra = {"name": "mood", "dtype": "u8", "scale": 1.0, "predict": 0, "per": "mech", "k": 2}
     table = {"name": "birds", "columns": [{"name": "x", "dtype": "u16", "scale": 1.0, "predict": 1}]}
     base = header()
@@ -173,7 +173,7 @@ def test_columns_tables_and_keys_of_the_future_are_passed_over(tmp_path):
     ],
     ids=str,
 )
-def test_a_header_that_makes_no_sense_is_refused(change, said, tmp_path):
+def test_invalid_header_is_rejected(change, said, tmp_path):
     broken = {**header(), "world": {"sha256": "0" * 64, "size": list(SIZE)}, **change}
     path = tmp_path / "odd.ecr"
     path.write_bytes(MAGIC + pack_record(RecordType.HEADER, pack_map(broken)))
@@ -181,7 +181,7 @@ def test_a_header_that_makes_no_sense_is_refused(change, said, tmp_path):
         Replay(path)
 
 
-def test_the_world_is_found_in_the_file_or_beside_it(tmp_path):
+def test_world_is_read_from_file_or_folder(tmp_path):
     embedded = write_match(tmp_path / "a.ecr", 1)
     beside = write_match(tmp_path / "b.ecr", 1, worlds=tmp_path / WORLDS_FOLDER)
     for path in (embedded, beside):
@@ -194,7 +194,7 @@ def test_the_world_is_found_in_the_file_or_beside_it(tmp_path):
         _ = replay.world
 
 
-def test_a_world_that_is_not_the_one_named_is_refused(tmp_path):
+def test_world_with_wrong_hash_is_rejected(tmp_path):
     path = write_match(tmp_path / "b.ecr", 1, worlds=tmp_path / WORLDS_FOLDER)
     with Replay(path) as replay:
         stored = tmp_path / WORLDS_FOLDER / f"{replay.header['world']['sha256']}.zz"
@@ -203,7 +203,7 @@ def test_a_world_that_is_not_the_one_named_is_refused(tmp_path):
             _ = replay.world
 
 
-def test_a_trailer_that_points_elsewhere_costs_only_the_index(whole, tmp_path):
+def test_wrong_trailer_offset_loses_only_the_index(whole, tmp_path):
     data, refs, chunks = whole
     path = tmp_path / "odd.ecr"
     wrong = TRAILER_PAYLOAD.pack(refs[1].offset, END_MAGIC)
@@ -213,7 +213,7 @@ def test_a_trailer_that_points_elsewhere_costs_only_the_index(whole, tmp_path):
         assert [same(replay.chunk(n), chunks[n]) for n in range(len(replay.chunks))] == [True] * len(refs)
 
 
-def test_a_golden_match_with_predicted_positions_still_says_the_same():
+def test_golden_rates_replay_content():
     expected = json.loads(RATES_EXPECTED.read_text(encoding="utf-8"))
     assert rates_contents(RATES) == expected
     assert len(set(expected["columns"]["x"])) > 50 and any(expected["columns"]["vx"])
@@ -221,7 +221,7 @@ def test_a_golden_match_with_predicted_positions_still_says_the_same():
         assert replay.header["schema"] == [2, 0]
 
 
-def test_a_golden_match_still_says_when_the_map_changed():
+def test_golden_edits_replay_content():
     assert dated_contents(DATED) == json.loads(DATED_EXPECTED.read_text(encoding="utf-8"))
     with Replay(DATED) as replay:
         assert replay.header["schema"] == [2, 1]
@@ -230,7 +230,7 @@ def test_a_golden_match_still_says_when_the_map_changed():
     assert sum(tick % repeat != 0 for tick in edits) > 5, "no edit is dated between two frames: the match tests nothing"
 
 
-def test_a_golden_match_still_says_how_far_sensors_reach():
+def test_golden_reach_replay_content():
     expected = json.loads(REACH_EXPECTED.read_text(encoding="utf-8"))
     assert reach_contents(REACH) == expected
     with Replay(REACH) as replay:
@@ -240,6 +240,6 @@ def test_a_golden_match_still_says_how_far_sensors_reach():
 
 
 @pytest.mark.parametrize("path", [SMALL, DATED])
-def test_a_match_of_an_older_minor_version_opens_without_what_came_later(path):
+def test_older_minor_schema_opens_without_newer_fields(path):
     with Replay(path) as replay:
         assert "sensing" not in replay.header and len(replay.chunk(0).ticks) > 1

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from echelon.config import EVAL_SEED_BASE, EnvConfig
-from echelon.replay.header import Team
+from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
-from echelon.replay.record import Match, Recorder
+from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import COLUMNS, EventKind, MechFlag
 from echelon.sim.hashing import state_hash
 from echelon.training.vec_env import VectorEnv
@@ -38,8 +38,8 @@ def play(folder: Path, cfg: EnvConfig, *, watched: int, envs: int = 1, threads: 
         envs, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0, threads=threads
     ) as env:
         env.reset()
-        teams = Team(name="B", level="legacy"), Team(name="R", checkpoint="abc")
-        recorder = Recorder(env.engine, [watched], folder, [Match(name=f"m{watched}", teams=teams)])
+        teams = TeamInfo(name="B", level="legacy"), TeamInfo(name="R", checkpoint="abc")
+        recorder = Recorder(env.engine, [watched], folder, [MatchInfo(name=f"m{watched}", teams=teams)])
         recorder.begin()
         see(env)
         for _ in range(cfg.max_steps):
@@ -104,7 +104,7 @@ def all_events(replay: Replay) -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def test_the_header_says_how_far_sensors_and_electronic_warfare_reach(match):
+def test_header_sensing_ranges(match):
     replay, _, _ = match
     assert replay.header["sensing"] == {
         "radar": [21.0, 16.8, 14.0, 11.2],  # 14 vox by what each class's suite makes of them
@@ -116,7 +116,7 @@ def test_the_header_says_how_far_sensors_and_electronic_warfare_reach(match):
     }
 
 
-def test_sensors_of_a_match_whose_figures_were_changed_are_said_as_changed(tmp_path):
+def test_header_sensing_uses_configured_physics(tmp_path):
     cfg = config(max_episode_seconds=2.0, obs_layout="classic")
     cfg = replace(cfg, physics=replace(cfg.physics, radar_vox=9.0, ewar_vox=30.0))
     path, _, _ = play(tmp_path, cfg, watched=0)
@@ -124,7 +124,7 @@ def test_sensors_of_a_match_whose_figures_were_changed_are_said_as_changed(tmp_p
         assert replay.header["sensing"]["radar"] == [9.0] * 4 and replay.header["sensing"]["ewar"] == 30.0
 
 
-def test_every_frame_is_the_state_within_a_step(match):
+def test_frames_match_simulator_state_within_one_quantum(match):
     replay, seen, recorder = match
     frames = all_frames(replay)
     assert recorder.dropped == 0
@@ -150,7 +150,7 @@ def test_every_frame_is_the_state_within_a_step(match):
         assert frames["painter"][f].tolist() == np.where(painted, state["painter"], -1).tolist()
 
 
-def test_a_mech_that_lives_is_never_shown_without_hit_points(tmp_path):
+def test_alive_mech_has_at_least_one_recorded_hit_point(tmp_path):
     def wound(env) -> None:
         hp = env.engine.batch.numpy("hp").copy()
         hp[0] = np.where(env.engine.batch.numpy("alive")[0] == 1, 0.3, hp[0])
@@ -164,7 +164,7 @@ def test_a_mech_that_lives_is_never_shown_without_hit_points(tmp_path):
     assert (frames["hp"][~living] == 0).all()
 
 
-def test_every_death_is_an_event_and_a_mark(match):
+def test_deaths_are_kill_events_and_markers(match):
     replay, seen, _ = match
     kills = [(tick, whom) for tick, kind, _, whom in all_events(replay) if kind == EventKind.KILL]
     assert len(seen.deaths) >= 2, "nobody died: the match tests nothing"
@@ -176,7 +176,7 @@ def test_every_death_is_an_event_and_a_mark(match):
     assert sorted(marks) == sorted(kills)
 
 
-def test_events_say_who_fired_and_who_bled(match):
+def test_events_cover_every_kind_and_every_damaged_mech(match):
     replay, seen, _ = match
     kinds = {kind for _, kind, _, _ in all_events(replay)}
     assert kinds >= {EventKind.HIT, EventKind.PAINT, EventKind.KILL, EventKind.LAUNCH, EventKind.IMPACT}
@@ -207,7 +207,7 @@ def maps_of(replay: Replay) -> list[np.ndarray]:
     return found
 
 
-def test_at_every_frame_the_map_is_the_one_that_was_played_on(match):
+def test_edits_reproduce_map_at_every_frame(match):
     replay, seen, _ = match
     maps = maps_of(replay)
     assert len(maps) == len(seen.materials)
@@ -217,7 +217,7 @@ def test_at_every_frame_the_map_is_the_one_that_was_played_on(match):
     assert sum(count > 0 for count in changed) > 3 and sum(changed) > 10
 
 
-def test_where_edits_overflow_the_map_is_whole_at_the_end(tmp_path, monkeypatch):
+def test_overflowing_edit_log_still_ends_with_whole_map(tmp_path, monkeypatch):
     monkeypatch.setattr("echelon.sim.batch.EDIT_ROWS_PER_MECH", 1)
     seen = Seen()
     path, _, recorder = play(tmp_path, config(), watched=0, see=seen)
@@ -226,7 +226,7 @@ def test_where_edits_overflow_the_map_is_whole_at_the_end(tmp_path, monkeypatch)
         np.testing.assert_array_equal(maps_of(replay)[-1], seen.materials[-1])
 
 
-def test_rounds_fly_where_they_point(match):
+def test_round_positions_follow_their_direction(match):
     replay, _, _ = match
     followed = 0
     for n in range(len(replay.chunks)):
@@ -249,7 +249,7 @@ def test_rounds_fly_where_they_point(match):
     assert followed > 0
 
 
-def test_the_header_and_the_outcome_say_how_it_was(match):
+def test_header_and_outcome_match_the_battle(match):
     replay, seen, recorder = match
     header, outcome = replay.header, replay.timeline()["outcome"]
     assert header["world"]["size"] == [EDGE, EDGE, HEIGHT] and header["seed"] == EVAL_SEED_BASE + 3
@@ -261,7 +261,7 @@ def test_the_header_and_the_outcome_say_how_it_was(match):
     assert outcome["ticks"] == int(seen.states[-1]["tick"])
 
 
-def test_recording_changes_nothing_of_what_is_played(tmp_path):
+def test_recording_does_not_change_the_battle(tmp_path):
     cfg = config()
     with VectorEnv(
         1, cfg, learners="none", seeds=[EVAL_SEED_BASE + 3], autoreset=False, initial_weapon_prob=1.0, threads=1
@@ -274,7 +274,7 @@ def test_recording_changes_nothing_of_what_is_played(tmp_path):
     assert watched == unwatched
 
 
-def test_a_match_is_recorded_alike_alone_and_among_others(tmp_path):
+def test_recording_is_identical_alone_and_in_a_batch(tmp_path):
     alone, _, _ = play(tmp_path / "alone", config(), watched=0)
     for threads in (1, 2):
         among, _, _ = play(tmp_path / str(threads), config(), watched=0, envs=3, threads=threads)
@@ -290,11 +290,11 @@ def test_a_match_is_recorded_alike_alone_and_among_others(tmp_path):
                 assert all(np.array_equal(tables[0][name], tables[1][name]) for name in tables[0])
 
 
-def test_an_episode_that_resets_itself_is_recorded_to_its_end(tmp_path):
+def test_autoreset_episode_is_recorded_to_its_end(tmp_path):
     cfg = config(max_episode_seconds=2.0)
     with VectorEnv(2, cfg, learners="none", seed=5, bank_maps=2, initial_weapon_prob=1.0, threads=2) as env:
         env.reset()
-        recorder = Recorder(env.engine, [1], tmp_path, [Match(name="m")])
+        recorder = Recorder(env.engine, [1], tmp_path, [MatchInfo(name="m")])
         recorder.begin()
         for _ in range(12):  # into the next episode, not to its end
             env.step()
@@ -308,14 +308,14 @@ def test_an_episode_that_resets_itself_is_recorded_to_its_end(tmp_path):
         assert outcome["score"] == pytest.approx(record.zone_score, abs=0.05)
 
 
-def test_a_minute_of_ten_mechs_fits(tmp_path):
+def test_replay_size_per_minute_of_ten_mechs(tmp_path):
     sizes = []
     with VectorEnv(
         4, EnvConfig(), learners="none", seeds=[EVAL_SEED_BASE + i for i in range(4)], autoreset=False,
         initial_weapon_prob=1.0,
     ) as env:  # fmt: skip
         env.reset()
-        recorder = Recorder(env.engine, range(4), tmp_path, [Match(name=f"m{i}") for i in range(4)])
+        recorder = Recorder(env.engine, range(4), tmp_path, [MatchInfo(name=f"m{i}") for i in range(4)])
         recorder.begin()
         for _ in range(FRAMES_PER_MINUTE):
             env.step()
@@ -330,14 +330,14 @@ def test_a_minute_of_ten_mechs_fits(tmp_path):
 
 
 @pytest.mark.bench
-def test_recording_one_of_64_environments_costs_two_percent_of_the_speed_at_most(tmp_path):
+def test_recording_one_of_64_environments_costs_at_most_two_percent(tmp_path):
     seeds = [EVAL_SEED_BASE + i % 8 for i in range(64)]
     with VectorEnv(64, EnvConfig(), learners="both", seeds=seeds, autoreset=False, initial_weapon_prob=1.0) as env:
         env.engine.batch["script"].fill_(1)
 
         def seconds(recorded: bool) -> float:
             env.reset()
-            recorder = Recorder(env.engine, [0], tmp_path, [Match(name="m")]) if recorded else None
+            recorder = Recorder(env.engine, [0], tmp_path, [MatchInfo(name="m")]) if recorded else None
             if recorder:
                 recorder.begin()
             env.step()
@@ -356,7 +356,7 @@ def test_recording_one_of_64_environments_costs_two_percent_of_the_speed_at_most
     assert np.median(ratios) <= 1.02, sorted(ratios)
 
 
-def test_a_recorder_wants_a_match_for_each_environment(tmp_path):
+def test_recorder_rejects_wrong_number_of_matches(tmp_path):
     with VectorEnv(2, config(), learners="none", seeds=[EVAL_SEED_BASE, EVAL_SEED_BASE + 1], threads=1) as env:
         with pytest.raises(ValueError, match="matches has 1 entries, wanted one for each of 2"):
-            Recorder(env.engine, [0, 1], tmp_path, [Match(name="m")])
+            Recorder(env.engine, [0, 1], tmp_path, [MatchInfo(name="m")])

@@ -12,7 +12,7 @@ from echelon.sim.arsenal import Cooldown
 from echelon.sim.kernels import fire, journal
 
 
-def test_the_golden_protocol_is_what_the_tables_say(repository):
+def test_golden_typescript_protocol(repository):
     """ECHELON_UPDATE_GOLDEN=1 writes it anew."""
     path = repository / "viewer" / "src" / "protocol.gen.ts"
     if os.environ.get("ECHELON_UPDATE_GOLDEN"):
@@ -20,7 +20,7 @@ def test_the_golden_protocol_is_what_the_tables_say(repository):
     assert path.read_text(encoding="utf-8") == generate(), "run `just golden`"
 
 
-def test_the_schema_agrees_with_the_tables_it_copies():
+def test_schema_matches_simulator_constants():
     assert schema.REASONS == REASONS and schema.WINNERS == WINNERS
     assert [name.upper() for name in schema.COOLDOWNS] == [c.name for c in Cooldown]
     assert len(schema.EVENTS.columns) == state.JOURNAL_VALUES

@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 
 from echelon.replay.reader import Replay
 from echelon.replay.schema import EventKind
-from echelon.replay.writer import MAX_RUN, MatchWriter, chained, in_runs, store_world, world_payload
-from tests.replay.matches import FRAME_TICKS, STRIDE, frames, header, material, write_match
+from echelon.replay.writer import MAX_RUN, MatchWriter, chain_hash, encode_runs, store_world, world_payload
+from tests.replay.synthetic import FRAME_TICKS, STRIDE, frames, header, material, write_match
 
 
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 2000))
-def test_runs_of_cells_hold_exactly_the_cells(seed, count):
+def test_encode_runs_round_trip(seed, count):
     rng = np.random.default_rng(seed)
     cells = np.sort(rng.choice(4000, count, replace=False))
     kinds = rng.integers(0, 2, count)
-    runs = in_runs(np.column_stack([np.zeros(count, int), cells, kinds]))
+    runs = encode_runs(np.column_stack([np.zeros(count, int), cells, kinds]))
     assert runs[:, 2].max() <= MAX_RUN
     spread = [(cell + i, kind) for _, cell, run, kind in runs for i in range(run)]
     assert spread == list(zip(cells.tolist(), kinds.tolist(), strict=True))
 
 
-def test_a_chunk_begins_with_every_voxel_changed_before_it(tmp_path):
+def test_chunk_base_holds_all_earlier_edits(tmp_path):
     with Replay(write_match(tmp_path / "m.ecr", 4)) as replay:
         changed: dict[int, int] = {}
         for n in range(4):
@@ -43,7 +43,7 @@ def test_a_chunk_begins_with_every_voxel_changed_before_it(tmp_path):
         assert len(changed) == 8
 
 
-def test_a_chunk_begins_with_the_frame_that_ended_the_one_before(tmp_path):
+def test_chunk_repeats_last_frame_of_previous_chunk(tmp_path):
     with Replay(write_match(tmp_path / "m.ecr", 3)) as replay:
         chunks = [replay.chunk(n) for n in range(3)]
         for one, two in zip(chunks, chunks[1:], strict=False):
@@ -53,7 +53,7 @@ def test_a_chunk_begins_with_the_frame_that_ended_the_one_before(tmp_path):
         assert chunks[0].ticks.tolist() == [FRAME_TICKS * i for i in range(STRIDE + 1)]
 
 
-def test_hashes_are_chained_over_the_states(tmp_path):
+def test_chunk_hashes_are_chained(tmp_path):
     rng, link = np.random.default_rng(0), bytes(8)
     writer = MatchWriter(tmp_path / "m.ecr", header(), world_payload(material()))
     for n in range(3):
@@ -61,11 +61,11 @@ def test_hashes_are_chained_over_the_states(tmp_path):
     writer.close()
     with Replay(writer.path) as replay:
         for n in range(3):
-            link = chained(link, bytes([n]))
+            link = chain_hash(link, bytes([n]))
             assert replay.chunk(n).hash == link
 
 
-def test_a_chunk_can_be_read_as_soon_as_it_was_written(tmp_path):
+def test_chunk_is_readable_after_write(tmp_path):
     rng = np.random.default_rng(0)
     writer = MatchWriter(tmp_path / "m.ecr", header(), world_payload(material()))
     for n in range(3):
@@ -77,12 +77,12 @@ def test_a_chunk_can_be_read_as_soon_as_it_was_written(tmp_path):
         assert len(replay.chunks) == 3 and not replay.complete
 
 
-def test_a_match_without_a_chunk_is_closed_properly(tmp_path):
+def test_match_without_chunks_closes(tmp_path):
     with Replay(write_match(tmp_path / "m.ecr", 0)) as replay:
         assert replay.complete and replay.chunks == [] and replay.timeline()["series"]["second"] == []
 
 
-def test_damage_is_counted_in_the_second_it_was_done_and_only_between_teams(tmp_path):
+def test_timeline_counts_damage_between_teams_per_second(tmp_path):
     writer = MatchWriter(tmp_path / "m.ecr", header(), world_payload(material()))
     rows = np.zeros((13, writer.layout.width), np.int64)
     rows[:, 0] = np.arange(13) * FRAME_TICKS
@@ -94,14 +94,14 @@ def test_damage_is_counted_in_the_second_it_was_done_and_only_between_teams(tmp_
         assert replay.timeline()["series"]["damage"] == [[0, 10, 3, 7], [0, 5, 0, 0]]
 
 
-def test_a_world_is_stored_once_under_its_hash(tmp_path):
+def test_store_world_deduplicates_by_hash(tmp_path):
     payload = world_payload(material())
     first, second = store_world(tmp_path, payload), store_world(tmp_path, payload)
     assert first == second and len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("index", [True, False])
-def test_closing_twice_does_no_harm(tmp_path, index):
+def test_closed_match_opens(tmp_path, index):
     path = write_match(tmp_path / "m.ecr", 1, closed=index)
     with Replay(path) as replay:
         assert replay.complete is index

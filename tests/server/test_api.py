@@ -14,7 +14,7 @@ from echelon.replay.codec import world_hash
 from echelon.replay.reader import Replay
 from echelon.replay.schema import WORLDS_FOLDER
 from echelon.server.catalogue import match_id, version_of
-from tests.replay.matches import write_match
+from tests.replay.synthetic import write_match
 from tests.server.conftest import GOLDEN, MATCH, NAME, RUN
 
 

@@ -13,7 +13,7 @@ from echelon.config.ranges import PHYSICS_RANGES
 from echelon.env.engine import Engine
 from echelon.env.env import EchelonEnv
 from echelon.env.observe import columns as observe
-from echelon.gen.bank import bank_for
+from echelon.gen.bank import build_bank_for
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Mechanic, Weapon, mechanics_of
 from echelon.sim.backend import Backend, Launch
 from echelon.sim.hashing import state_hash
@@ -72,7 +72,7 @@ def test_without_heat_nobody_shuts_down_whatever_burns():
 
 def fleet(cfg: EnvConfig, changes=None, without=(), threads: int = 1, seeds=(3, 4, 5, 6)) -> Engine:
     """Return an engine with a battle per seed, flown by scripts, that is about to begin."""
-    bank = bank_for(cfg, sorted(set(seeds)))
+    bank = build_bank_for(cfg, sorted(set(seeds)))
     engine = Engine(cfg, len(seeds), bank, threads=threads, autoreset=False, changes=changes, pilots=heuristic.install)
     slot = {int(seed): i for i, seed in enumerate(bank.map_seed)}
     engine.batch.set("forced_seed", np.array(seeds, np.int32))

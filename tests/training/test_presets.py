@@ -50,7 +50,7 @@ def test_a_preset_keeps_to_its_memory_and_to_the_rules_of_all(name):
 
 def rollout_bytes(config: RunConfig) -> int:
     """Return what the observations of a rollout take, 867 columns of four bytes for every learner."""
-    rows = config.num_envs * config.env.team_size * (1 + config.opponents.mix.self_share)
+    rows = config.num_envs * config.env.team_size * (1 + config.opponents.mix.self_play_share)
     return round((config.ppo.rollout_steps + 1) * rows * 867 * 4)
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from echelon.config import EVAL_SEED_BASE, EnvConfig, EvalConfig
-from echelon.replay.header import Team
+from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.telemetry.events import EventAlert, EventEval, EventMatch
 from echelon.training import loop
 from echelon.training.evaluation import evaluate_policy
 from echelon.training.recording import UNUSED_S, Recording, RecordPlan, prune
-from tests.replay.matches import write_match
+from tests.replay.synthetic import write_match
 from tests.training.fakes import FakeEnv
 
 GAMMA = 0.5
@@ -130,7 +130,12 @@ class Idle:
 def test_an_evaluation_records_what_its_plan_says(tmp_path):
     seeds = [EVAL_SEED_BASE, EVAL_SEED_BASE + 1]
     plan = RecordPlan(
-        folder=tmp_path, seeds=seeds, count=2, prefix="eval", policy=Team(name="idle"), opponent=Team(name="legacy")
+        folder=tmp_path,
+        seeds=seeds,
+        count=2,
+        prefix="eval",
+        policy=TeamInfo(name="idle"),
+        opponent=TeamInfo(name="legacy"),
     )
     made: list[Recording] = []
 

@@ -256,7 +256,7 @@ class Membership:
 def opponents_of(session: Session, seed: int, blank: Callable[[], FlatPolicy]) -> tuple[MixSource, Membership | None]:
     """Return whom a session meets, and its place in the league if that is where some of them are."""
     cfg, env = session.config.opponents, session.env
-    if not cfg.mix.meets_league:
+    if not cfg.mix.uses_league:
         return MixSource(cfg, seed, blank), None
 
     def fits(loaded: LoadedPolicy) -> FlatPolicy:

@@ -319,11 +319,11 @@ def thinnest(updates: Sequence[int]) -> int:
 
 def sides(num_envs: int, cfg: OpponentConfig) -> tuple[list[str], list[str]]:
     """Return which side learns and which other policies may fly, per environment; self-play has the last ones."""
-    share = cfg.mix.self_share
+    share = cfg.mix.self_play_share
     mirrored = round(num_envs * share)
     if 0 < share < 1:
         mirrored = min(max(1, mirrored), num_envs - 1)
     alone = num_envs - mirrored
     learners = ["blue"] * alone + ["both"] * mirrored
-    flown = "red" if cfg.mix.meets_policies else "none"
+    flown = "red" if cfg.mix.uses_frozen_policies else "none"
     return learners, [flown] * alone + ["none"] * mirrored

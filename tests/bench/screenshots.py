@@ -1,4 +1,4 @@
-"""The viewer's pictures for the documents: ``python -m tests.bench.pictures FOLDER [SCENE ...]``.
+"""The viewer's pictures for the documents: ``python -m tests.bench.screenshots FOLDER [SCENE ...]``.
 
 Plays the matches of ``SCENES`` between scripted pilots, finds the moment of each at which most happens near one place,
 and takes its picture in headless Chromium, as PNG and as WebP. Replays are kept in ``FOLDER/replays`` and played only
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.bench.moments import Fight, Moment, find_fight
-from tests.bench.viewer import browsing
+from tests.bench.find_fight import Fight, Moment, find_fight
+from tests.bench.viewer_speed import browsing
 from tests.browser.player import SETTLED, open_held, pass_frames
 
 DESK = (1600, 900)
@@ -153,16 +153,16 @@ def record(battle: Battle, path: Path) -> None:
     """Play a match and record it into ``path``."""
     from echelon.agents.heuristic import script_of
     from echelon.config import EnvConfig
-    from echelon.replay.header import Team
-    from echelon.replay.record import Match, Recorder
+    from echelon.replay.header import TeamInfo
+    from echelon.replay.record import MatchInfo, Recorder
     from echelon.training.vec_env import VectorEnv
 
     base = EnvConfig()
     edge, height = battle.size
     world = replace(base.world, size_x=edge, size_y=edge, size_z=height)
     cfg = replace(base, world=world, num_packs=battle.packs, max_episode_seconds=battle.seconds)
-    blue, red = (Team(name=level, level=level) for level in battle.levels)
-    match = Match(name=path.stem, teams=(blue, red), map_seed=battle.seed)
+    blue, red = (TeamInfo(name=level, level=level) for level in battle.levels)
+    match = MatchInfo(name=path.stem, teams=(blue, red), map_seed=battle.seed)
     policy = "acts" if battle.insight else "none"
     with VectorEnv(1, cfg, learners="none", seeds=[battle.seed], autoreset=False, initial_weapon_prob=1.0) as env:
         scripts = [script_of(level) for level in battle.levels for _ in range(cfg.team_size)]

@@ -25,7 +25,7 @@ def ends():
     return [head.offset + codec.HEAD.size + head.stored for head in heads]
 
 
-def test_every_whole_chunk_before_a_cut_plays(tmp_path, ends):
+def test_truncated_replay_keeps_chunks_before_the_cut(tmp_path, ends):
     path = tmp_path / "cut.ecr"
     draws = random.Random(0)
     for cut in [draws.randrange(len(DATA)) for _ in range(CUTS)]:
@@ -42,7 +42,7 @@ def test_every_whole_chunk_before_a_cut_plays(tmp_path, ends):
             assert "\n" not in str(error)
 
 
-def test_a_flipped_byte_costs_its_own_record_and_never_crashes(tmp_path):
+def test_flipped_byte_damages_only_its_record(tmp_path):
     path = tmp_path / "flipped.ecr"
     draws = random.Random(1)
     for _ in range(FLIPS):
@@ -63,14 +63,14 @@ def test_a_flipped_byte_costs_its_own_record_and_never_crashes(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", b"\x89ECR", b"PK\x03\x04" + b"x" * 100, b"{}", MAGIC, MAGIC + b"\0" * 64])
-def test_a_foreign_file_is_refused_by_name(tmp_path, data):
+def test_foreign_file_is_rejected_by_name(tmp_path, data):
     path = tmp_path / "holiday.ecr"
     path.write_bytes(data)
     with pytest.raises(ReplayError, match="holiday.ecr"):
         Replay(path)
 
 
-def test_a_newer_major_version_is_refused_and_says_so(tmp_path):
+def test_newer_major_schema_is_rejected(tmp_path):
     header = codec.unpack_map(first_payload())
     header["schema"] = [99, 0]
     path = tmp_path / "tomorrow.ecr"
@@ -79,7 +79,7 @@ def test_a_newer_major_version_is_refused_and_says_so(tmp_path):
         Replay(path)
 
 
-def test_a_newer_minor_version_with_unknown_keys_plays(tmp_path):
+def test_newer_minor_schema_with_unknown_keys_opens(tmp_path):
     header = codec.unpack_map(first_payload())
     header["schema"] = [header["schema"][0], header["schema"][1] + 5]
     header["weather"] = "rain"
@@ -93,7 +93,7 @@ def test_a_newer_minor_version_with_unknown_keys_plays(tmp_path):
         replay.chunk(0)
 
 
-def test_a_bomb_is_refused_before_it_is_inflated(tmp_path):
+def test_decompression_bomb_is_rejected(tmp_path):
     bomb = bytearray(codec.pack_record(RecordType.HEADER, b"\0" * 1000))
     struct.pack_into("<I", bomb, 8, MAX_RAW_BYTES + 1)
     path = tmp_path / "bomb.ecr"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from echelon.replay.header import name_tables
+from echelon.replay.header import header_tables
 from echelon.replay.schema import EventKind
 from echelon.replay.writer import MatchWriter, world_payload
 
@@ -27,7 +27,7 @@ def header(**changes: Any) -> dict[str, Any]:
         "schema": [1, 0], "created": 0.0, "echelon": "0", "tick_hz": HZ, "frame_ticks": FRAME_TICKS,
         "chunk_ticks": STRIDE * FRAME_TICKS, "mechs": MECHS, "teams": [{"name": "blue"}, {"name": "red"}], "seed": 1,
         "map_seed": 1, "env": 0, "run": "", "update": 0, "global_step": 0, "duration_s": 60.0, "score_to_win": 30.0,
-        "zone": [6.0, 5.0, 2.0], "roster": roster, **name_tables(), "config": {}, **changes,
+        "zone": [6.0, 5.0, 2.0], "roster": roster, **header_tables(), "config": {}, **changes,
     }  # fmt: skip
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.atlas.survey import survey, top_height
+from echelon.atlas.statistics import top_height, world_statistics
 from echelon.sim.world import BLOCKS_MOVE, Material
 from tests.atlas.worlds import EDGE, HEIGHT, by_hand, generated, scene
 
 
-def test_a_world_built_by_hand_has_the_figures_one_counts():
-    found = survey(by_hand())
+def test_statistics_of_handmade_world():
+    found = world_statistics(by_hand())
     cells, columns = EDGE * EDGE * HEIGHT, EDGE * EDGE
     assert found["materials"]["solid"] == pytest.approx(5 * 16 / cells)
     assert found["seen_from_above"]["solid"] == pytest.approx(16 / columns)
@@ -23,32 +23,32 @@ def test_a_world_built_by_hand_has_the_figures_one_counts():
     assert heights["open_share"] == pytest.approx(1 - 16 / columns) and heights["mean"] == pytest.approx(80 / columns)
 
 
-def test_ways_are_measured_from_the_spawns_to_the_zones_edge():
-    ways = survey(by_hand())["ways"]
+def test_path_statistics_measure_spawn_to_zone_edge():
+    ways = world_statistics(by_hand())["ways"]
     assert ways["blue"]["straight"] == pytest.approx(8.5 - 3, abs=0.1)
     assert ways["blue"]["cut_off"] == ways["red"]["cut_off"] == 0
     assert ways["blue"]["walked"] == pytest.approx(ways["red"]["walked"])
     assert ways["ratio"] == pytest.approx(1)
 
 
-def test_who_is_walled_in_is_cut_off():
+def test_path_statistics_count_walled_in_mechs():
     closed = by_hand()
     material = closed.material.copy()
     material[:, :, 7:9] = Material.REINFORCED
     walled = type(closed)(**{**closed.__dict__, "material": material})
-    found = survey(walled)
+    found = world_statistics(walled)
     assert found["ways"]["blue"] == {"walked": None, "straight": pytest.approx(5.5, abs=0.1), "cut_off": 1}
     assert found["ways"]["red"]["cut_off"] == 0 and found["ways"]["ratio"] is None
     assert found["walk"][0]["largest_component"] < 1 and found["walk"][0]["reach_zone"] < 1
 
 
-def test_small_classes_walk_where_a_heavy_does_not():
-    small, heavy = survey(scene())["walk"]
+def test_walk_statistics_give_heavy_fewer_cells():
+    small, heavy = world_statistics(scene())["walk"]
     assert small["classes"] == ["scout", "light", "medium"] and heavy["classes"] == ["heavy"]
     assert small["cells"] > heavy["cells"] > 0
 
 
-def test_heights_count_the_highest_layer_that_is_wanted():
+def test_top_height_counts_highest_matching_layer():
     material = np.zeros((4, 1, 3), np.uint8)
     material[0] = Material.DIRT
     material[1, 0, 1] = Material.SOLID
@@ -57,8 +57,8 @@ def test_heights_count_the_highest_layer_that_is_wanted():
     assert top_height(material, np.arange(10) != Material.AIR).tolist() == [[1, 2, 4]]
 
 
-def test_spawns_are_listed_with_their_classes():
-    spawns = survey(scene())["spawns"]
+def test_spawn_positions_list_classes():
+    spawns = world_statistics(scene())["spawns"]
     assert [mech["class"] for mech in spawns["blue"]["mechs"]] == ["heavy", "medium", "medium", "light", "scout"]
     places = [mech["place"] for side in ("blue", "red") for mech in spawns[side]["mechs"]]
     assert np.allclose(places, generated().spawn, atol=1e-3)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from echelon.atlas import palette
 from echelon.atlas.png import encode_png
-from echelon.atlas.relief import Sheet, sunlight
 from echelon.atlas.scene import Scene
+from echelon.atlas.views import MapView, sunlight
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.world import Material
 
@@ -32,13 +32,13 @@ LIT_EDGE, DARK_EDGE = 1.16, 0.74
 """Brightness of a voxel's edges toward the light and away from it, where the neighbour is lower."""
 GRAIN = 0.035
 """How much neighbouring voxels of one material differ in brightness."""
-GROUND = palette.LOOKS[Material.DIRT].letter
+GROUND = palette.SWATCHES[Material.DIRT].letter
 GROUND_WEIGHT = 0.4
 """What a letter's worth of ground counts beside one of anything else."""
 Pixels = NDArray[np.uint8]
 
 
-def fitted(size: tuple[int, int], columns: int, rows: int) -> tuple[int, int]:
+def fit_size(size: tuple[int, int], columns: int, rows: int) -> tuple[int, int]:
     """Return the width and height in pixels of a map of ``size`` (x, y) that fits ``columns`` and ``rows``."""
     x, y = size
     share = min(columns / x, rows / y)
@@ -46,7 +46,7 @@ def fitted(size: tuple[int, int], columns: int, rows: int) -> tuple[int, int]:
     return max(1, int(x * share)), max(1, int(y * share))
 
 
-def pixels(scene: Scene, sheet: Sheet, width: int, height: int) -> Pixels:
+def pixels(scene: Scene, sheet: MapView, width: int, height: int) -> Pixels:
     """Return the sheet as a picture ``uint8 [height, width, 3]``, every pixel the mean of what it covers."""
     lit = sheet.colour * (sunlight(sheet.height)[..., None] if sheet.lit else 1.0)
     picture = np.clip(_averaged(lit, height, width), 0.0, 1.0)
@@ -55,7 +55,7 @@ def pixels(scene: Scene, sheet: Sheet, width: int, height: int) -> Pixels:
     return _bytes(picture[::-1])
 
 
-def letters(scene: Scene, sheet: Sheet, width: int, height: int) -> list[str]:
+def letters(scene: Scene, sheet: MapView, width: int, height: int) -> list[str]:
     """Return the sheet as lines of text, top line first; every letter stands for most of what it covers."""
     rows, columns = _edges(scene.size[1], height), _edges(scene.size[0], width)
     grid = np.array([[_most_common(sheet.letter[a:b, c:d]) for c, d in columns] for a, b in rows], dtype="<U1").reshape(
@@ -70,7 +70,7 @@ def letters(scene: Scene, sheet: Sheet, width: int, height: int) -> list[str]:
     return ["".join(line) for line in grid[::-1]]
 
 
-def png(scene: Scene, sheet: Sheet) -> bytes:
+def png(scene: Scene, sheet: MapView) -> bytes:
     """Return the sheet as a PNG file, with shadows, edges, zone and spawns."""
     x, y, _ = scene.size
     low, high = PNG_PER_VOXEL
@@ -88,7 +88,7 @@ def png(scene: Scene, sheet: Sheet) -> bytes:
 def _draw_marks(
     picture: NDArray[np.float64],
     scene: Scene,
-    zone: palette.Look,
+    zone: palette.Swatch,
     x: NDArray[np.float64],
     y: NDArray[np.float64],
     step: float,

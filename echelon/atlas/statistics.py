@@ -21,26 +21,26 @@ FEET_FREE = 1
 """Layers over the ground that a mech's feet need free: a column higher than this is an obstacle."""
 
 
-def fields_of(scene: Scene) -> list[ZoneField]:
+def zone_fields(scene: Scene) -> list[ZoneField]:
     """Return the way to the zone for each footprint radius in ``RADII``."""
     return [zone_field(scene.material, zone=scene.zone, radius=r, clearance=scene.clearance) for r in RADII]
 
 
-def survey(scene: Scene, fields: list[ZoneField] | None = None) -> dict[str, Any]:
-    """Return the figures of a scene; ``fields`` are those of ``fields_of``, if at hand."""
-    fields = fields_of(scene) if fields is None else fields
+def world_statistics(scene: Scene, fields: list[ZoneField] | None = None) -> dict[str, Any]:
+    """Return the figures of a scene; ``fields`` are those of ``zone_fields``, if at hand."""
+    fields = zone_fields(scene) if fields is None else fields
     return {
         "size": list(scene.size),
-        **made_of(scene.material),
-        "heights": heights_of(scene.material),
-        "walk": [walk_of(scene, field, radius) for field, radius in zip(fields, RADII, strict=True)],
+        **material_statistics(scene.material),
+        "heights": height_statistics(scene.material),
+        "walk": [walk_statistics(scene, field, radius) for field, radius in zip(fields, RADII, strict=True)],
         "zone": {"centre": list(scene.zone[:2]), "radius": scene.zone[2]},
         "ways": ways_of(scene, fields),
-        "spawns": spawns_of(scene),
+        "spawns": spawn_positions(scene),
     }
 
 
-def made_of(material: NDArray[np.uint8]) -> dict[str, Any]:
+def material_statistics(material: NDArray[np.uint8]) -> dict[str, Any]:
     """Return the share of each material by volume and as seen from above, and of what blocks way and sight."""
     names = [spec.material.name.lower() for spec in MATERIALS]
     volume = np.bincount(material.ravel(), minlength=len(names)) / material.size
@@ -65,7 +65,7 @@ def top_material(material: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.take_along_axis(material, np.maximum(height - 1, 0)[None], axis=0)[0]
 
 
-def heights_of(material: NDArray[np.uint8]) -> dict[str, float]:
+def height_statistics(material: NDArray[np.uint8]) -> dict[str, float]:
     """Return figures of the height of what blocks the way [vox]; columns no higher than a step count as open."""
     height = top_height(material, BLOCKS_MOVE)
     built = height[height > FEET_FREE]
@@ -77,7 +77,7 @@ def heights_of(material: NDArray[np.uint8]) -> dict[str, float]:
     }
 
 
-def walk_of(scene: Scene, field: ZoneField, radius: int) -> dict[str, Any]:
+def walk_statistics(scene: Scene, field: ZoneField, radius: int) -> dict[str, Any]:
     """Return how well mechs of one footprint radius can walk the map."""
     graph, figures = field.graph, statistics(field.graph)
     columns = len(np.unique(graph.kyx[:, 1:], axis=0)) if graph.num_nodes else 0
@@ -114,7 +114,7 @@ def ways_of(scene: Scene, fields: list[ZoneField]) -> dict[str, Any]:
     return {**found, "ratio": ratio}
 
 
-def spawns_of(scene: Scene) -> dict[str, Any]:
+def spawn_positions(scene: Scene) -> dict[str, Any]:
     """Return where each team begins: the middle of its mechs and each mech's place [vox]."""
     found: dict[str, Any] = {}
     for side in (BLUE, RED):

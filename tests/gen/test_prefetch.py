@@ -14,8 +14,8 @@ import pytest
 
 from echelon.config import WorldConfig
 from echelon.gen.generate import generate
-from echelon.gen.map_sampling import MapOrder
-from echelon.gen.prefetch import NICENESS, MapSupply
+from echelon.gen.map_sampling import MapSpec
+from echelon.gen.prefetch import NICENESS, MapPrefetcher
 
 WORLD = WorldConfig(size_x=40, size_y=40, size_z=14)
 MOST_NICE = 19
@@ -28,8 +28,8 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHELON_CACHE", str(tmp_path))
 
 
-def orders(count: int) -> list[MapOrder]:
-    return [MapOrder(WORLD, seed, 1, 5.0) for seed in range(count)]
+def orders(count: int) -> list[MapSpec]:
+    return [MapSpec(WORLD, seed, 1, 5.0) for seed in range(count)]
 
 
 def until(holds) -> bool:
@@ -40,53 +40,53 @@ def until(holds) -> bool:
     return bool(holds())
 
 
-def ready(supply: MapSupply) -> bool:
+def ready(supply: MapPrefetcher) -> bool:
     return all(coming.done() for coming in supply._ahead.values())
 
 
-def assert_the_maps_of(maps, wanted: list[MapOrder]) -> None:
+def assert_the_maps_of(maps, wanted: list[MapSpec]) -> None:
     for made, order in zip(maps, wanted, strict=True):
         exact = generate(WORLD, order.seed, num_packs=1, zone_radius_vox=5.0)
         assert np.array_equal(made.material, exact.material) and made.recipe == exact.recipe
 
 
-def test_maps_that_are_ready_cost_no_waiting():
-    supply, wanted = MapSupply(workers=1), orders(3)
-    supply.expect(wanted)
+def test_taking_ready_maps_counts_no_stall():
+    supply, wanted = MapPrefetcher(workers=1), orders(3)
+    supply.prefetch(wanted)
     assert until(lambda: ready(supply))
     assert_the_maps_of(supply.take(wanted), wanted)
     assert (supply.stalls, supply.waited_s) == (0, 0.0)
     supply.close()
 
 
-def test_maps_that_are_not_ready_are_waited_for_and_counted_once():
-    supply, wanted = MapSupply(workers=1), orders(3)
-    supply.expect(wanted)
+def test_taking_unfinished_maps_counts_one_stall():
+    supply, wanted = MapPrefetcher(workers=1), orders(3)
+    supply.prefetch(wanted)
     assert_the_maps_of(supply.take(wanted), wanted)
     assert supply.stalls == 1 and supply.waited_s > 0.0
     supply.close()
 
 
-def test_without_workers_maps_are_made_when_taken_and_cached_ones_are_no_stall():
-    supply, wanted = MapSupply(), orders(2)
-    supply.expect(wanted)
+def test_prefetcher_without_workers_generates_on_take():
+    supply, wanted = MapPrefetcher(), orders(2)
+    supply.prefetch(wanted)
     assert_the_maps_of(supply.take(wanted), wanted)
     assert supply.stalls == 1
     assert_the_maps_of(supply.take(wanted), wanted)
     assert supply.stalls == 1
 
 
-def test_a_worker_that_is_killed_costs_time_but_no_map():
-    supply, wanted = MapSupply(workers=1), orders(4)
-    supply.expect(wanted[:1])
+def test_killed_worker_loses_no_map():
+    supply, wanted = MapPrefetcher(workers=1), orders(4)
+    supply.prefetch(wanted[:1])
     assert until(lambda: ready(supply))
     assert supply._pool is not None
     (pid,) = supply._pool._processes
     os.kill(pid, signal.SIGSTOP)
-    supply.expect(wanted)
+    supply.prefetch(wanted)
     os.kill(pid, signal.SIGKILL)
     assert_the_maps_of(supply.take(wanted), wanted)
-    supply.expect(orders(5)[4:])
+    supply.prefetch(orders(5)[4:])
     assert_the_maps_of(supply.take(orders(5)[4:]), orders(5)[4:])
     supply.close()
 
@@ -94,12 +94,12 @@ def test_a_worker_that_is_killed_costs_time_but_no_map():
 PARENT = """
 import os, time
 from echelon.config import WorldConfig
-from echelon.gen.map_sampling import MapOrder
-from echelon.gen.prefetch import MapSupply
+from echelon.gen.map_sampling import MapSpec
+from echelon.gen.prefetch import MapPrefetcher
 if __name__ == "__main__":
-    supply = MapSupply(workers=1)
-    supply.expect([MapOrder(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])
-    supply.take([MapOrder(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])
+    supply = MapPrefetcher(workers=1)
+    supply.prefetch([MapSpec(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])
+    supply.take([MapSpec(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])
     (pid,) = supply._pool._processes
     print(pid, os.getpriority(os.PRIO_PROCESS, pid), flush=True)
     time.sleep(600)
@@ -114,7 +114,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks /proc who lives")
-def test_a_worker_yields_to_others_and_dies_with_a_parent_that_was_killed(tmp_path):
+def test_worker_is_niced_and_exits_with_killed_parent(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}

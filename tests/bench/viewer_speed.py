@@ -1,4 +1,4 @@
-"""What the viewer costs in headless Chromium, which draws in software: ``python -m tests.bench.viewer FILE.ecr``.
+"""What the viewer costs in headless Chromium, which draws in software: ``python -m tests.bench.viewer_speed FILE.ecr``.
 
 Prints one JSON object: script time of a frame to its last draw submission (median of ``FRAMES`` while it plays), draw
 calls and triangles as three.js counts them, seeks from the wish to the frame that shows it, and chunks fetched and

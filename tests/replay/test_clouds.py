@@ -9,7 +9,7 @@ import pytest
 
 from echelon.config import EVAL_SEED_BASE, EnvConfig
 from echelon.replay.reader import Replay
-from echelon.replay.record import Match, Recorder
+from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import CLOUD_PLACE, SCHEMA_MAJOR, SCHEMA_MINOR, EventKind, HitFlag
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.tables import duration_ticks
@@ -59,7 +59,7 @@ def play(folder, *, envs: int = 1, threads: int = 1):
         envs, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0, threads=threads
     ) as env:
         env.reset()
-        recorder = Recorder(env.engine, [0], folder, [Match(name="m")])
+        recorder = Recorder(env.engine, [0], folder, [MatchInfo(name="m")])
         recorder.begin()
         for step in range(cfg.max_steps):
             disturb(env.engine.batch, step)
@@ -101,7 +101,7 @@ def events(replay: Replay, kind: EventKind) -> list[dict[str, int]]:
     return found
 
 
-def test_each_chunk_tells_the_clouds_that_live_at_each_of_its_frames(match):
+def test_clouds_match_simulator_at_every_frame(match):
     replay, states = match
     by_tick = {int(state["tick"]): state for state in states}
     looked = most = 0
@@ -122,7 +122,7 @@ def test_each_chunk_tells_the_clouds_that_live_at_each_of_its_frames(match):
     assert looked > 20 and most > 1, "too little smoke: the match tests nothing"
 
 
-def test_a_chunk_holds_no_cloud_that_does_not_live_in_it(match):
+def test_chunk_holds_only_live_clouds(match):
     replay, _ = match
     earlier = 0
     for chunk in chunks(replay):
@@ -133,14 +133,14 @@ def test_a_chunk_holds_no_cloud_that_does_not_live_in_it(match):
     assert earlier > 0
 
 
-def test_every_cloud_began_with_a_smoke_round_that_burst(match):
+def test_every_cloud_has_a_smoke_impact(match):
     replay, _ = match
     smoke = {(e["tick"], e["who"]) for e in events(replay, EventKind.IMPACT) if e["weapon"] == Weapon.SMOKE}
     bursts = {(int(t), int(who)) for chunk in chunks(replay) for t, who in clouds(chunk)[:, :2]}
     assert bursts and bursts == smoke
 
 
-def test_every_shot_of_point_defence_is_an_event_and_says_whether_it_hit(match):
+def test_point_defence_shots_are_events_with_result(match):
     replay, states = match
     team = [mech["team"] for mech in replay.header["roster"]]
     shots = events(replay, EventKind.AMS)
@@ -163,7 +163,7 @@ def test_every_shot_of_point_defence_is_an_event_and_says_whether_it_hit(match):
         assert replay.header["chassis"][replay.header["roster"][e["who"]]["chassis"]]["name"] == "heavy"
 
 
-def test_smoke_and_defence_are_recorded_alike_alone_and_among_others(match, tmp_path):
+def test_clouds_and_events_are_identical_alone_and_in_a_batch(match, tmp_path):
     replay, _ = match
     for threads in (1, 2):
         path, _ = play(tmp_path / str(threads), envs=3, threads=threads)
@@ -174,14 +174,14 @@ def test_smoke_and_defence_are_recorded_alike_alone_and_among_others(match, tmp_
                     assert all(np.array_equal(one.tables[name][c], two.tables[name][c]) for c in one.tables[name])
 
 
-def test_a_file_from_before_smoke_was_recorded_still_plays():
+def test_schema_1_0_replay_without_clouds_opens():
     with Replay(SMALL) as replay:
         assert replay.header["schema"] == [1, 0] and (SCHEMA_MAJOR, SCHEMA_MINOR) >= (1, 1)
         assert all("clouds" not in chunk.tables and len(chunk.ticks) for chunk in chunks(replay))
         assert replay.timeline()["outcome"]["reason"]
 
 
-def test_the_golden_file_with_smoke_plays_whatever_comes_later():
+def test_golden_smoke_replay_opens():
     with Replay(SMOKE) as replay:
         assert replay.header["schema"][0] == 1 and replay.header["cloud"] == {"radius": 4.0, "life_s": 10.0}
         assert sum(len(clouds(chunk)) for chunk in chunks(replay)) > 5

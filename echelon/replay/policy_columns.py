@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 
 from echelon.replay.columns import bounds
-from echelon.replay.frames import FRONT, stepped
+from echelon.replay.frames import FRONT, quantized
 from echelon.replay.schema import COLUMNS, FrameColumn
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.batch import Batch
@@ -31,7 +31,7 @@ MECH_WIDTH = sum(column.k for column in COLUMNS if column.per == "mech")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Insight:
+class PolicyColumns:
     """What the policy columns of a match are about."""
 
     actions: Sequence[str]
@@ -43,7 +43,7 @@ class Insight:
     estimates: bool = False
     """Whether somebody writes value estimates."""
 
-    def described(self) -> dict[str, Any]:
+    def to_header(self) -> dict[str, Any]:
         """Return it as a header says it."""
         return {**asdict(self), "actions": list(self.actions), "terms": list(self.terms)}
 
@@ -60,13 +60,13 @@ class Insight:
 
 # fmt: off
 @wp.func
-def insight_place(c: int, m: int, i: int, count: int, insight_start: wp.array(dtype=wp.int32), insight_width: wp.array(dtype=wp.int32)) -> int:
+def policy_offset(c: int, m: int, i: int, count: int, insight_start: wp.array(dtype=wp.int32), insight_width: wp.array(dtype=wp.int32)) -> int:
     """Where a frame keeps entry i of a mech in policy column c."""
     return FRONT + insight_start[c] * count + m * insight_width[c] + i
 
 
 @wp.kernel
-def note_insight(
+def record_policy(
     # rules
     insight_start: wp.array(dtype=wp.int32), insight_width: wp.array(dtype=wp.int32), insight_step: wp.array(dtype=wp.float32), insight_low: wp.array(dtype=wp.int32), insight_high: wp.array(dtype=wp.int32),
     # state in
@@ -90,12 +90,12 @@ def note_insight(
         a = float(0.0)
         if wp.isfinite(actions[e, m, k]):
             a = wp.clamp(actions[e, m, k], -1.0, 1.0)
-        frames[page, row, insight_place(ACTION, m, k, count, insight_start, insight_width)] = stepped(a * acted, ACTION, insight_step, insight_low, insight_high)
-    frames[page, row, insight_place(VALUE, m, 0, count, insight_start, insight_width)] = stepped(value[e, m] * acted, VALUE, insight_step, insight_low, insight_high)
+        frames[page, row, policy_offset(ACTION, m, k, count, insight_start, insight_width)] = quantized(a * acted, ACTION, insight_step, insight_low, insight_high)
+    frames[page, row, policy_offset(VALUE, m, 0, count, insight_start, insight_width)] = quantized(value[e, m] * acted, VALUE, insight_step, insight_low, insight_high)
     for k in range(insight_width[REWARD]):
-        frames[page, row, insight_place(REWARD, m, k, count, insight_start, insight_width)] = stepped(terms[e, m, k] * decided, REWARD, insight_step, insight_low, insight_high)
+        frames[page, row, policy_offset(REWARD, m, k, count, insight_start, insight_width)] = quantized(terms[e, m, k] * decided, REWARD, insight_step, insight_low, insight_high)
     for k in range(insight_width[CONTACT]):
-        frames[page, row, insight_place(CONTACT, m, k, count, insight_start, insight_width)] = contact[e, m, k]
+        frames[page, row, policy_offset(CONTACT, m, k, count, insight_start, insight_width)] = contact[e, m, k]
     for k in range(insight_width[SEES]):
         bits = int(0)
         for b in range(WORD):
@@ -103,11 +103,11 @@ def note_insight(
             if j < count:
                 if visible[e, m, j] == wp.uint8(1):
                     bits += 1 << b
-        frames[page, row, insight_place(SEES, m, k, count, insight_start, insight_width)] = bits
+        frames[page, row, policy_offset(SEES, m, k, count, insight_start, insight_width)] = bits
 
 
 # fmt: on
-def add_constants(batch: Batch, insight: Insight) -> None:
+def add_constants(batch: Batch, insight: PolicyColumns) -> None:
     """Tell the device where each policy column lies, how wide and how fine it is."""
     columns = insight.columns(batch.num_mechs)
     widths = [column.k for column in columns]
@@ -121,4 +121,4 @@ def add_constants(batch: Batch, insight: Insight) -> None:
 
 def launches() -> list[Launch]:
     """Return what writes the policy columns of a frame, before the frame is counted."""
-    return in_phase("journal", [Launch(note_insight, "JM")])
+    return in_phase("journal", [Launch(record_policy, "JM")])

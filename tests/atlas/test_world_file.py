@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.atlas.file import MAGIC, WorldFileError, is_world_file, load_world, save_world
+from echelon.atlas.world_file import MAGIC, WorldFileError, is_world_file, load_world, save_world
 from echelon.replay import codec
 from echelon.replay.schema import RecordType
 from echelon.replay.writer import world_payload
@@ -19,7 +19,7 @@ def saved(tmp_path):
     return path
 
 
-def test_a_saved_map_comes_back_whole(saved):
+def test_world_file_round_trip(saved):
     made, found = generated(), load_world(saved)
     assert is_world_file(saved)
     assert found.recipe == made.recipe and found.zone == made.zone and found.map_seed == made.map_seed
@@ -28,7 +28,7 @@ def test_a_saved_map_comes_back_whole(saved):
         assert np.array_equal(getattr(found, name), getattr(made, name)), name
 
 
-def test_every_flipped_byte_is_noticed(saved):
+def test_world_file_with_flipped_byte_is_rejected(saved):
     data = saved.read_bytes()
     for at in range(0, len(data), max(1, len(data) // 60)):
         broken = bytearray(data)
@@ -43,7 +43,7 @@ def test_every_flipped_byte_is_noticed(saved):
             assert np.array_equal(found.material, generated().material)
 
 
-def test_every_cut_is_noticed(saved):
+def test_truncated_world_file_is_rejected(saved):
     data = saved.read_bytes()
     for length in (0, 4, 8, 20, len(data) // 2, len(data) - 9):
         saved.write_bytes(data[:length])
@@ -57,7 +57,7 @@ def packed(path, recipe, material):
     return path
 
 
-def test_a_recipe_that_was_changed_is_refused(tmp_path):
+def test_world_file_with_changed_recipe_is_rejected(tmp_path):
     made = generated()
     for change in ({"seed": 99}, {"hashes": {}}, {"regions": {}}):
         path = packed(tmp_path / "other.ecw", {**made.recipe, **change}, made.material)
@@ -65,7 +65,7 @@ def test_a_recipe_that_was_changed_is_refused(tmp_path):
             load_world(path)
 
 
-def test_voxels_that_were_changed_are_refused(tmp_path):
+def test_world_file_with_changed_voxels_is_rejected(tmp_path):
     material = generated().material.copy()
     material[0, 0, 0] = 1
     with pytest.raises(WorldFileError, match="hashes"):

@@ -43,18 +43,18 @@ def drawn(name: str, size: tuple[int, int, int] = (20, 60, 60), rect: Rect | Non
     return grid
 
 
-def test_every_biome_has_its_materials_listed_here() -> None:
+def test_signature_lists_every_biome() -> None:
     assert list(SIGNATURE) == list(BIOMES)
 
 
 @pytest.mark.parametrize("name", BIOMES)
-def test_a_brush_draws_exactly_its_own_materials(name: str) -> None:
+def test_biome_draws_exactly_its_listed_materials(name: str) -> None:
     seen = {Material(m) for seed in range(4) for m in np.unique(drawn(name, seed=seed))}
     assert seen - {Material.AIR} == SIGNATURE[name]
 
 
 @pytest.mark.parametrize("name", BIOMES)
-def test_a_brush_repeats_itself_for_a_seed_and_varies_between_seeds(name: str) -> None:
+def test_biome_is_reproducible_per_seed(name: str) -> None:
     assert np.array_equal(drawn(name, seed=5), drawn(name, seed=5))
     if name not in ("command_outpost", "mining_pit"):
         assert not np.array_equal(drawn(name, seed=5), drawn(name, seed=6))
@@ -62,14 +62,14 @@ def test_a_brush_repeats_itself_for_a_seed_and_varies_between_seeds(name: str) -
 
 @pytest.mark.parametrize("name", BIOMES)
 @pytest.mark.parametrize("rect", [Rect(0, 0, 8, 8), Rect(12, 0, 20, 12), Rect(8, 8, 20, 20), Rect(0, 12, 12, 20)])
-def test_a_brush_copes_with_the_smallest_quadrants(name: str, rect: Rect) -> None:
+def test_biome_fits_smallest_quadrants(name: str, rect: Rect) -> None:
     for seed in range(3):
         grid = drawn(name, (12, 20, 20), rect, seed)
         assert grid.shape == (12, 20, 20) and grid.max() <= max(Material)
 
 
 @pytest.mark.parametrize("name", BIOMES)
-def test_spill_over_stays_near_the_quadrant(name: str) -> None:
+def test_biome_stays_within_16_voxels_of_quadrant(name: str) -> None:
     reach = 16
     grid = drawn(name, (20, 100, 100), Rect(30, 30, 70, 70))
     grid[:, 30 - reach : 70 + reach, 30 - reach : 70 + reach] = Material.AIR
@@ -78,7 +78,7 @@ def test_spill_over_stays_near_the_quadrant(name: str) -> None:
 
 @pytest.mark.parametrize("name", BIOMES)
 @pytest.mark.parametrize("seed", range(3))
-def test_maps_of_one_biome_pass_the_validator(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_biome_map_connects_all_spawns(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generate_module, "choose_biomes", lambda stream: (name,) * 4)
     made = generate_module.generate(WorldConfig(), seed, num_packs=1, zone_radius_vox=7.5)
     assert not made.open_map and set(made.recipe["variant"]["biomes"].values()) == {name}
@@ -89,7 +89,7 @@ def test_maps_of_one_biome_pass_the_validator(name: str, seed: int, monkeypatch:
         assert all(field.reaches(float(x), float(y), 0.0) for x, y, _ in mechs)
 
 
-def test_greenhouses_are_hollow_and_the_bunker_keeps_its_ring() -> None:
+def test_greenhouse_is_hollow_and_outpost_has_perimeter_ring() -> None:
     lab = drawn("hydroponic_lab")
     under_roof = (lab[4] == Material.AIR) & (lab[5:7] == Material.GLASS).any(axis=0)
     assert under_roof.any()
@@ -99,14 +99,14 @@ def test_greenhouses_are_hollow_and_the_bunker_keeps_its_ring() -> None:
     assert (outpost[0:3, 30, 24:27] == Material.AIR).all()
 
 
-def test_the_stairs_of_the_pit_join_its_floor_to_the_rim() -> None:
+def test_mining_pit_stairs_connect_floor_and_rim() -> None:
     grid = drawn("mining_pit")
     grid[0][grid[0] == Material.AIR] = Material.DIRT
     field = zone_field(grid, zone=(30.5, 30.5, 3.0), radius=1, clearance=4)
     assert field.reaches(58.5, 30.5, 10.0)
 
 
-def test_the_canal_is_water_without_cover_above() -> None:
+def test_canal_is_open_water_except_bridges() -> None:
     grid = drawn("sunken_canal")
     wet = grid[0] == Material.WATER
     bridges = BLOCKS_MOVE[grid[:, wet]].sum(axis=0)

@@ -35,7 +35,7 @@ def corner_cell(corner: Corner, size: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.name)
-def test_flips_move_corners_and_hazards_together(transform: Transform) -> None:
+def test_transform_flips_grid_and_corners_together(transform: Transform) -> None:
     assert tuple(transform.corner(corner) for corner in Corner) == TABLE[transform.name]
     for corner in Corner:
         grid = np.zeros((2, 9, 9), dtype=np.uint8)
@@ -46,12 +46,12 @@ def test_flips_move_corners_and_hazards_together(transform: Transform) -> None:
         assert (flipped == Material.LAVA).sum() == 1
 
 
-def test_opposite_corners_lie_across_the_diagonal() -> None:
+def test_opposite_corner_is_across_the_diagonal() -> None:
     assert [corner.opposite for corner in Corner] == [Corner.TR, Corner.TL, Corner.BR, Corner.BL]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_quadrants_tile_the_map_around_a_jittered_middle(seed: int) -> None:
+def test_quadrants_tile_map_around_jittered_centre(seed: int) -> None:
     quadrants = split_quadrants(101, 60, stream(seed))
     count = np.zeros((60, 101), dtype=int)
     for rect in quadrants:
@@ -61,7 +61,7 @@ def test_quadrants_tile_the_map_around_a_jittered_middle(seed: int) -> None:
     assert len(set(choose_biomes(stream(seed)))) == 4
 
 
-def test_the_ground_layer_replaces_air_only() -> None:
+def test_lay_ground_replaces_only_air() -> None:
     grid = np.zeros((2, 3, 3), dtype=np.uint8)
     grid[0, 0, 0], grid[0, 1, 1] = Material.WATER, Material.SOLID
     lay_ground(grid)
@@ -77,7 +77,7 @@ def place(grid: np.ndarray, seed: int, world: WorldConfig | None = None) -> tupl
     return place_zone(world, grid, mean_radius=7.5, spawns=SPAWNS, starts=STARTS, stream=stream(seed))
 
 
-def test_zones_spread_over_radii_and_quadrants_off_spawns_and_edges() -> None:
+def test_zones_cover_radii_and_quadrants_off_spawns_and_edges() -> None:
     grid = np.zeros((20, 100, 100), dtype=np.uint8)
     seen = [place(grid, seed) for seed in range(60)]
     for zone, quadrant in seen:
@@ -90,7 +90,7 @@ def test_zones_spread_over_radii_and_quadrants_off_spawns_and_edges() -> None:
     assert {quadrant for _, quadrant in seen} == set(Corner)
 
 
-def test_zones_avoid_blocked_ground_where_there_is_open_ground() -> None:
+def test_zones_avoid_blocked_ground() -> None:
     grid = np.zeros((20, 100, 100), dtype=np.uint8)
     grid[0] = Material.SOLID
     grid[0, 30:70, 30:70] = Material.DIRT
@@ -99,7 +99,7 @@ def test_zones_avoid_blocked_ground_where_there_is_open_ground() -> None:
         assert 30 <= zone.cx <= 70 and 30 <= zone.cy <= 70
 
 
-def test_zones_exist_even_where_no_ground_is_open() -> None:
+def test_zone_is_placed_even_without_open_ground() -> None:
     grid = np.full((20, 100, 100), Material.SOLID, dtype=np.uint8)
     zone, _ = place(grid, 0)
     clear_zone(grid, zone)
@@ -108,7 +108,7 @@ def test_zones_exist_even_where_no_ground_is_open() -> None:
     assert len(x) > 3.1 * zone.r**2
 
 
-def test_a_distance_limit_is_respected_or_nearly_met() -> None:
+def test_place_zone_respects_max_distance_ratio() -> None:
     grid = np.zeros((20, 100, 100), dtype=np.uint8)
     world = WorldConfig(max_distance_ratio=1.5)
     ratios = [distance_ratio(place(grid, seed, world)[0], STARTS) for seed in range(30)]
@@ -116,18 +116,18 @@ def test_a_distance_limit_is_respected_or_nearly_met() -> None:
     assert max(ratios) <= 1.5 < max(free)
 
 
-def test_a_zone_without_room_is_an_error() -> None:
+def test_place_zone_rejects_zero_radius() -> None:
     with pytest.raises(ValueError, match="zone radius"):
         place_zone(WorldConfig(), np.zeros((20, 100, 100), np.uint8), mean_radius=0.0, spawns=SPAWNS, starts=STARTS,
                    stream=stream())  # fmt: skip
 
 
 @pytest.mark.parametrize(("size", "width"), [((20, 20), 4), ((100, 100), 6), ((100, 60), 4), ((400, 300), 8)])
-def test_lane_width_follows_the_smaller_side(size: tuple[int, int], width: int) -> None:
+def test_lane_width_follows_smaller_map_side(size: tuple[int, int], width: int) -> None:
     assert lane_width(*size) == width
 
 
-def test_lanes_at_the_edge_are_clamped_not_lost() -> None:
+def test_carve_line_clips_at_map_edge() -> None:
     grid = np.full((8, 30, 30), Material.SOLID, dtype=np.uint8)
     carve_line(grid, (1, 1), (28, 1), 6, 5)
     assert not grid[:5, :5, :].any()
@@ -135,7 +135,7 @@ def test_lanes_at_the_edge_are_clamped_not_lost() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_corridors_stay_on_the_map_and_open_a_way_for_the_widest_mech(seed: int) -> None:
+def test_corridors_stay_on_map_and_connect_widest_footprint(seed: int) -> None:
     grid = np.full((20, 100, 100), Material.REINFORCED, dtype=np.uint8)
     zone = Zone(8.0 + 12 * seed, 90.0 - 11 * seed, 4.0)
     clear_zone(grid, zone)
@@ -163,7 +163,7 @@ ZONE = Zone(30.0, 32.0, 4.0)
 ENDS = ((10, 8), (50, 52))
 
 
-def test_walls_of_any_material_are_dug_through_for_both_teams() -> None:
+def test_connect_digs_through_every_material() -> None:
     grid = walled()
     result = connect(grid, zone=ZONE, starts=ENDS, rules=ConnectivityConfig())
     assert result.connected
@@ -175,7 +175,7 @@ def test_walls_of_any_material_are_dug_through_for_both_teams() -> None:
     assert (grid[5:15, 20] != Material.AIR).all()
 
 
-def test_digging_takes_the_gap_that_is_already_there() -> None:
+def test_dig_uses_existing_gap() -> None:
     grid = walled()
     grid[:15, 18:28, 50:54] = Material.AIR
     crossed = dig(grid, ENDS[0], (30, 32), ConnectivityConfig())
@@ -184,13 +184,13 @@ def test_digging_takes_the_gap_that_is_already_there() -> None:
     assert widened.sum() == 5 and widened[50:54].all()
 
 
-def test_a_start_at_the_very_edge_is_dug_free_inside_the_border() -> None:
+def test_connect_digs_from_start_at_map_edge() -> None:
     grid = np.full((20, 60, 60), Material.SOLID, dtype=np.uint8)
     clear_zone(grid, ZONE)
     assert connect(grid, zone=ZONE, starts=((0, 0), (59, 59)), rules=ConnectivityConfig()).connected
 
 
-def test_without_digs_a_closed_map_is_reported_not_raised() -> None:
+def test_connect_without_digs_reports_closed_map() -> None:
     grid = walled()
     before = grid.copy()
     result = connect(grid, zone=ZONE, starts=ENDS, rules=ConnectivityConfig(max_digs=0))

@@ -1,6 +1,6 @@
 """Views of a world from above: a colour, a letter and a height for every column, and the light that falls on them.
 
-A view is a function that returns a ``Sheet``; ``picture`` scales sheets and puts marks on them. Row 0 of every array is
+A view is a function that returns a ``MapView``; ``picture`` scales sheets and puts marks on them. Row 0 of every array is
 the bottom of the map. Light comes from the upper left, as on printed maps.
 """
 
@@ -17,17 +17,17 @@ from echelon.atlas.palette import (
     COST_RAMP,
     HEIGHT_RAMP,
     LETTERS,
-    LOOKS,
     RED,
     STRANDED,
+    SWATCHES,
     ZONE,
     ZONE_ON_RAMP,
-    Look,
     Rgb,
+    Swatch,
     ramp,
 )
 from echelon.atlas.scene import Scene
-from echelon.atlas.survey import top_height, top_material
+from echelon.atlas.statistics import top_height, top_material
 from echelon.nav.field import ZoneField
 from echelon.sim.world import BLOCKS_MOVE, Material
 
@@ -52,11 +52,11 @@ FARTHEST = 98.0
 """Percentile of the cost at which the ramp ends, so that one remote ledge does not use it up."""
 NEIGHBOURS = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))
 
-Key = tuple[Look, str]
+Key = tuple[Swatch, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sheet:
+class MapView:
     """A view of a map's columns; arrays are [Y, X]."""
 
     colour: NDArray[np.float64]
@@ -69,7 +69,7 @@ class Sheet:
     """What colours and letters mean, but for the marks."""
     lit: bool = True
     """Whether light and shadow may change the colours."""
-    zone: Look = ZONE
+    zone: Swatch = ZONE
     """How the capture zone is marked."""
 
     @property
@@ -78,22 +78,22 @@ class Sheet:
         return (*self.key, (self.zone, "capture zone"), (BLUE, "blue spawns"), (RED, "red spawns"))
 
 
-def terrain(scene: Scene) -> Sheet:
+def terrain(scene: Scene) -> MapView:
     """Show what each column is topped with, shaded by height."""
     return _topped(scene.material)
 
 
-def heights(scene: Scene) -> Sheet:
+def heights(scene: Scene) -> MapView:
     """Show how high each column is."""
     height = top_height(scene.material, BLOCKS_MOVE)
     most = max(int(height.max()), 1)
     levels = sorted({0, most // 4, most // 2, most * 3 // 4, most})
     shown = ramp(HEIGHT_RAMP, np.array(levels) / most)
-    key = tuple((Look(_rgb(c), DIGITS[z]), f"{z} high") for z, c in zip(levels, shown, strict=True))
-    return Sheet(colour=ramp(HEIGHT_RAMP, height / most), letter=_digits(height), height=height, key=key)
+    key = tuple((Swatch(_rgb(c), DIGITS[z]), f"{z} high") for z, c in zip(levels, shown, strict=True))
+    return MapView(colour=ramp(HEIGHT_RAMP, height / most), letter=_digits(height), height=height, key=key)
 
 
-def layer(scene: Scene, z: int) -> Sheet:
+def layer(scene: Scene, z: int) -> MapView:
     """Show a slice: what fills layer ``z`` and, dark, what is seen below it; ``ValueError`` off the map."""
     depth = scene.size[2]
     if not 0 <= z < depth:
@@ -102,11 +102,11 @@ def layer(scene: Scene, z: int) -> Sheet:
     cut = scene.material[z]
     filled = cut != Material.AIR
     colour = np.where(filled[..., None], COLOURS[cut], below.colour * BELOW_THE_CUT)
-    key = (*_material_key(cut), (Look(_rgb(COLOURS[Material.DIRT] * BELOW_THE_CUT), " "), "open, and what is below"))
-    return Sheet(colour=colour, letter=_letters(cut), height=np.where(filled, z + 1, 0), key=key, lit=False)
+    key = (*_material_key(cut), (Swatch(_rgb(COLOURS[Material.DIRT] * BELOW_THE_CUT), " "), "open, and what is below"))
+    return MapView(colour=colour, letter=_letters(cut), height=np.where(filled, z + 1, 0), key=key, lit=False)
 
 
-def ways(scene: Scene, field: ZoneField) -> Sheet:
+def ways(scene: Scene, field: ZoneField) -> MapView:
     """Show where one footprint can stand and how far from the zone it is there, by the lowest cost of each column."""
     cost = field.cost_grid().min(axis=0).astype(np.float64)
     stands: NDArray[np.bool_] = np.asarray((field.graph.index >= 0).any(axis=0))
@@ -120,12 +120,12 @@ def ways(scene: Scene, field: ZoneField) -> Sheet:
     letter = np.where(reached, np.array(list("0123456789"))[(share * 9).astype(np.int64)], letter)
     stops = ((COST_RAMP[0], "0", 0.0), (COST_RAMP[2], "4", 0.5), (COST_RAMP[-1], "9", 1.0))
     key = (
-        *((Look(rgb, sign), f"{far * part:.0f} to walk to the zone") for rgb, sign, part in stops),
-        (Look(STRANDED.colour, STRANDED.letter), "no way to the zone"),
-        (Look(_rgb(np.full(3, FADED / 2)), "#"), "no place to stand"),
+        *((Swatch(rgb, sign), f"{far * part:.0f} to walk to the zone") for rgb, sign, part in stops),
+        (Swatch(STRANDED.colour, STRANDED.letter), "no way to the zone"),
+        (Swatch(_rgb(np.full(3, FADED / 2)), "#"), "no place to stand"),
     )
     flat = np.zeros_like(scene.material[0], np.int64)
-    return Sheet(colour=colour, letter=letter, height=flat, key=key, lit=False, zone=ZONE_ON_RAMP)
+    return MapView(colour=colour, letter=letter, height=flat, key=key, lit=False, zone=ZONE_ON_RAMP)
 
 
 def sunlight(height: NDArray[np.integer], per_voxel: int = 1) -> NDArray[np.float64]:
@@ -138,11 +138,11 @@ def sunlight(height: NDArray[np.integer], per_voxel: int = 1) -> NDArray[np.floa
         fall = np.float32(step * SUN_SLOPE / per_voxel)
         shaded[:-step, step:] |= fine[step:, :-step] > fine[:-step, step:] + fall
     tone = LOWEST + (HIGHEST - LOWEST) * np.minimum(height / max(top, 1.0), 1.0)
-    light = np.kron(tone * (1.0 - CREVICE * crevices(height)), np.ones((per_voxel, per_voxel)))
+    light = np.kron(tone * (1.0 - CREVICE * ambient_occlusion(height)), np.ones((per_voxel, per_voxel)))
     return np.asarray(light * np.where(shaded, SHADOW, 1.0), np.float64)
 
 
-def crevices(height: NDArray[np.integer]) -> NDArray[np.float64]:
+def ambient_occlusion(height: NDArray[np.integer]) -> NDArray[np.float64]:
     """Return the share of light that the eight neighbours of each column take from it."""
     padded = np.pad(height, 1, mode="edge")
     rows, columns = height.shape
@@ -153,12 +153,12 @@ def crevices(height: NDArray[np.integer]) -> NDArray[np.float64]:
     return taken / len(NEIGHBOURS)
 
 
-def _topped(material: NDArray[np.uint8]) -> Sheet:
+def _topped(material: NDArray[np.uint8]) -> MapView:
     top = top_material(material)
     height = top_height(material, ALL_BUT_AIR)
     # the ground layer is what mechs stand in, not on
     height = np.where(BLOCKS_MOVE[top] | (height > 1), height, 0)
-    return Sheet(colour=COLOURS[top], letter=_letters(top), height=height, key=_material_key(top))
+    return MapView(colour=COLOURS[top], letter=_letters(top), height=height, key=_material_key(top))
 
 
 def _letters(material: NDArray[np.uint8]) -> NDArray[np.str_]:
@@ -171,7 +171,7 @@ def _digits(level: NDArray[np.int64]) -> NDArray[np.str_]:
 
 def _material_key(shown: NDArray[np.uint8]) -> tuple[Key, ...]:
     kinds = [Material(int(kind)) for kind in np.unique(shown) if kind != Material.AIR]
-    return tuple((LOOKS[kind], kind.name.lower().replace("_", " ")) for kind in kinds)
+    return tuple((SWATCHES[kind], kind.name.lower().replace("_", " ")) for kind in kinds)
 
 
 def _rgb(colour: NDArray[np.floating]) -> Rgb:

@@ -11,7 +11,7 @@ import pytest
 
 from echelon.config import EVAL_SEED_BASE
 from echelon.replay.reader import Replay
-from echelon.replay.record import Match, Recorder
+from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import MechFlag
 from echelon.training.vec_env import VectorEnv
 from tests.replay.golden import INSIGHT, INSIGHT_EXPECTED, insight_contents
@@ -37,7 +37,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Replay, Played, 
     with VectorEnv(1, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0) as env:
         env.reset()
         batch = env.engine.batch
-        recorder = Recorder(env.engine, [0], tmp_path_factory.mktemp("insight"), [Match(name="m")], policy="values")
+        recorder = Recorder(env.engine, [0], tmp_path_factory.mktemp("insight"), [MatchInfo(name="m")], policy="values")
         recorder.begin()
         while not recorder.outcomes:
             batch.set("value", rng.uniform(-3, 3, (1, env.mechs)).astype(np.float32))
@@ -60,7 +60,7 @@ def column(replay: Replay, name: str) -> np.ndarray:
     return values.reshape(len(values), replay.header["mechs"], spec["k"])
 
 
-def test_the_header_names_what_is_recorded(recorded):
+def test_header_describes_policy_columns(recorded):
     replay, played, _ = recorded
     insight = replay.header["insight"]
     assert insight["actions"][:4] == ["forward", "strafe", "vertical", "yaw_rate"]
@@ -68,7 +68,7 @@ def test_the_header_names_what_is_recorded(recorded):
     assert insight["terms"][-1] == "terminal" and insight["estimates"] is True
 
 
-def test_actions_are_those_that_were_applied(recorded):
+def test_action_column_matches_applied_actions(recorded):
     replay, played, _ = recorded
     actions = column(replay, "action")
     assert not actions[0].any()
@@ -78,7 +78,7 @@ def test_actions_are_those_that_were_applied(recorded):
     assert np.abs(actions).max() > 0.9
 
 
-def test_values_and_rewards_are_those_of_the_decision(recorded):
+def test_value_and_reward_columns_match_the_step(recorded):
     replay, played, _ = recorded
     value, reward = column(replay, "value")[:, :, 0], column(replay, "reward")
     for f, (before, after) in enumerate(zip(played.before, played.after, strict=True), start=1):
@@ -87,7 +87,7 @@ def test_values_and_rewards_are_those_of_the_decision(recorded):
     assert np.abs(reward).max() > 0
 
 
-def test_contacts_and_sight_are_those_known_when_the_decision_began(recorded):
+def test_contact_and_sees_columns_match_start_of_step(recorded):
     replay, played, teams = recorded
     contact, sees = column(replay, "contact"), column(replay, "sees").astype(int)
     flags, mechs = all_frames(replay)["flags"], len(teams)
@@ -102,11 +102,11 @@ def test_contacts_and_sight_are_those_known_when_the_decision_began(recorded):
     assert seen.any() and not seen.all()
 
 
-def test_a_match_without_policy_columns_says_nothing_of_them(tmp_path):
+def test_header_omits_policy_columns_by_default(tmp_path):
     cfg = config(max_episode_seconds=2.0)
     with VectorEnv(1, cfg, learners="none", seeds=[EVAL_SEED_BASE], autoreset=False) as env:
         env.reset()
-        recorder = Recorder(env.engine, [0], tmp_path, [Match(name="m")])
+        recorder = Recorder(env.engine, [0], tmp_path, [MatchInfo(name="m")])
         recorder.begin()
         env.step()
         recorder.after_step()
@@ -116,7 +116,7 @@ def test_a_match_without_policy_columns_says_nothing_of_them(tmp_path):
         assert "action" not in {c["name"] for c in replay.header["columns"]}
 
 
-def test_a_golden_match_with_policy_columns_still_says_the_same():
+def test_golden_insight_replay_content():
     expected = json.loads(INSIGHT_EXPECTED.read_text(encoding="utf-8"))
     assert insight_contents(INSIGHT) == expected
     assert any(expected["columns"]["action"]) and any(expected["columns"]["reward"])

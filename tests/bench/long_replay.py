@@ -1,4 +1,4 @@
-"""An hour of 200 mechs, recorded and scrubbed in headless Chromium: ``python -m tests.bench.hour [SECONDS] [FILE]``.
+"""An hour of 200 mechs, recorded and scrubbed in headless Chromium: ``python -m tests.bench.long_replay [SECONDS] [FILE]``.
 
 Mechs stand as much as it takes to live so long, so that the match does not end. Prints one JSON object: size of the
 file, times from the wish to seek to the frame that shows it, anywhere in the match, and how much memory is held along
@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from tests.bench.viewer import SEEK, TIME_FRAMES, browsing, median
+from tests.bench.viewer_speed import SEEK, TIME_FRAMES, browsing, median
 from tests.browser.player import open_match
 
 HOUR_S = 3600.0
@@ -31,7 +31,7 @@ MIB = 2**20
 def record(path: Path, seconds: float) -> None:
     """Play 100 against 100 scripted pilots for so long and record them into ``path``."""
     from echelon.config import EnvConfig
-    from echelon.replay.record import Match, Recorder
+    from echelon.replay.record import MatchInfo, Recorder
     from echelon.sim.arsenal import CHASSIS
     from echelon.training.vec_env import VectorEnv
 
@@ -43,7 +43,7 @@ def record(path: Path, seconds: float) -> None:
     how = {"skill": "medium", "initial_weapon_prob": 1.0, "autoreset": False, "changes": [tough]}
     with VectorEnv(1, cfg, learners="none", seeds=[7], **how) as env:
         env.reset()
-        recorder = Recorder(env.engine, [0], path.parent, [Match(name=path.stem, map_seed=7)])
+        recorder = Recorder(env.engine, [0], path.parent, [MatchInfo(name=path.stem, map_seed=7)])
         recorder.begin()
         while not recorder.outcomes:
             env.step()
