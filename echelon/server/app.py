@@ -1,4 +1,4 @@
-"""Puts the server together and runs it: access rules, routes, live notices, and one line about a taken port."""
+"""Build and run the server: access rules, routes, live notices, listening socket."""
 
 from __future__ import annotations
 
@@ -18,71 +18,71 @@ import echelon
 from echelon.arena.store import league_path
 from echelon.runs import atomic_write, read_json, runs_home
 from echelon.server import routes
-from echelon.server.catalogue import Catalogue, mark_of
-from echelon.server.connections import LIMITS, Door, Limits, give_up_stalled, paced
-from echelon.server.live import Hub
-from echelon.server.response_cache import Kept
-from echelon.server.responses import CATALOGUE, KEPT, LEAGUE
-from echelon.server.security import Access, guard
+from echelon.server.catalogue import ReplayCatalogue, home_hash
+from echelon.server.connections import LIMITS, ConnectionFactory, Limits, rate_limited, set_stall_timeout
+from echelon.server.live import NoticeHub
+from echelon.server.response_cache import ResponseCache
+from echelon.server.responses import CATALOGUE, LEAGUE, RESPONSE_CACHE
+from echelon.server.security import Access, access_middleware
 
 DEFAULT_PORT = 8400
-PORT_TRIES = 20
-NOTE = ".server.json"
-"""File in the home folder that tells where its server listens."""
-ASK_S = 1.0
+PORT_ATTEMPTS = 20
+SERVER_FILE = ".server.json"
+"""File in the home folder with the address and process id of its server."""
+HEALTH_TIMEOUT_S = 1.0  # of the health request to a server that may already run
 BACKLOG = 128
-"""Connections that wait to be accepted."""
-LAST_WORDS_S = 2.0
-"""How long answers under way may take once the server is told to stop [s]."""
+"""Length of the queue of connections not accepted yet."""
+SHUTDOWN_TIMEOUT_S = 2.0
+"""Time that running requests get to finish at shutdown [s]."""
 
 
 class PortTakenError(ValueError):
-    """The port that was asked for belongs to somebody else."""
+    """The requested port is in use."""
 
 
 def make_app(home: Path | str | None, access: Access, league: Path | None = None) -> web.Application:
-    """Return the application over the runs of ``home`` and their league, or the league at another place."""
-    app = web.Application(middlewares=[paced, guard(access)], client_max_size=1)
-    app[CATALOGUE] = Catalogue(home)
+    """Return the application over the runs of ``home`` and their league, or over the league at ``league``."""
+    app = web.Application(middlewares=[rate_limited, access_middleware(access)], client_max_size=1)
+    app[CATALOGUE] = ReplayCatalogue(home)
     app[LEAGUE] = league or league_path(home)
-    app[KEPT] = Kept()
-    app[routes.HUB] = Hub(app[CATALOGUE])
+    app[RESPONSE_CACHE] = ResponseCache()
+    app[routes.HUB] = NoticeHub(app[CATALOGUE])
     for path, handler in routes.ROUTES:
         app.router.add_get(path, handler)
     app.router.add_get("/", routes.page)
     app.router.add_get("/{path:.+}", routes.asset)
-    app.on_shutdown.append(_stop)
+    app.on_shutdown.append(_shutdown)
     return app
 
 
-async def _stop(app: web.Application) -> None:
+async def _shutdown(app: web.Application) -> None:
     await app[routes.HUB].stop()
     app[CATALOGUE].close()
 
 
 def open_socket(host: str, port: int | None) -> socket.socket:
-    """Return a listening socket; without a port the first free one from ``DEFAULT_PORT``.
+    """Return a listening socket; without a port, on the first free one from ``DEFAULT_PORT`` up.
 
-    Raises ``PortTakenError`` for a port in use, ``ValueError`` for an address that is not this machine's.
+    Raises ``PortTakenError`` for a port in use, ``ValueError`` for an address that this machine does not have.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    wanted = [port] if port is not None else [*range(DEFAULT_PORT, DEFAULT_PORT + PORT_TRIES), 0]
-    for candidate in wanted:
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    candidates = [port] if port is not None else [*range(DEFAULT_PORT, DEFAULT_PORT + PORT_ATTEMPTS), 0]
+    for candidate in candidates:
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            made.bind((host, candidate))
-            made.listen(BACKLOG)
-            return made
+            bound.bind((host, candidate))
+            bound.listen(BACKLOG)
+            return bound
         except OSError as error:
-            made.close()
+            bound.close()
             if isinstance(error, socket.gaierror) or error.errno == 99:
-                raise ValueError(f"address {host!r} is not one of this machine") from None
-    raise PortTakenError(f"port {port} of {host} is in use, wanted a free one; leave --port out to have one picked")
+                raise ValueError(f"address {host!r} does not belong to this machine") from None
+    raise PortTakenError(f"port {port} of {host} is in use, expected a free one; omit --port to pick one automatically")
 
 
 def address(access: Access, fragment: str = "") -> str:
-    """Return the address to open, with its token where one is asked for."""
+    """Return the URL to open, with the token if the server requires one."""
     host = f"[{access.host}]" if ":" in access.host else access.host
     host = {"0.0.0.0": socket.gethostname(), "[::]": socket.gethostname()}.get(host, host)
     token = f"?token={access.token}" if access.token else ""
@@ -90,17 +90,17 @@ def address(access: Access, fragment: str = "") -> str:
 
 
 def running_server(home: Path | str | None) -> str | None:
-    """Return the address of a server that already serves ``home`` on this machine."""
-    note = read_json(runs_home(home) / NOTE)
-    if not note or not str(note.get("url", "")).startswith("http://127.0.0.1:"):
+    """Return the URL of a server that already serves ``home`` on this machine, else None."""
+    entry = read_json(runs_home(home) / SERVER_FILE)
+    if not entry or not str(entry.get("url", "")).startswith("http://127.0.0.1:"):
         return None
     try:
-        with urllib.request.urlopen(f"{note['url']}api/v1/healthz", timeout=ASK_S) as reply:
-            found = json.loads(reply.read(65536))
+        with urllib.request.urlopen(f"{entry['url']}api/v1/healthz", timeout=HEALTH_TIMEOUT_S) as reply:
+            health = json.loads(reply.read(65536))
     except (OSError, ValueError):
         return None
-    same = found.get("version") == echelon.__version__ and found.get("home") == mark_of(runs_home(home))
-    return str(note["url"]) if same else None
+    same = health.get("version") == echelon.__version__ and health.get("home") == home_hash(runs_home(home))
+    return str(entry["url"]) if same else None
 
 
 def serve(
@@ -112,7 +112,7 @@ def serve(
     league: Path | None = None,
     ready: Callable[[Access], None] = lambda access: None,
 ) -> None:
-    """Serve until interrupted; ``ready`` is told the access rules once the port is open."""
+    """Serve until interrupted; ``ready`` is called with the access rules once the port is open."""
     bound = open_socket(host, port)
     access = Access.create(host, bound.getsockname()[1], embed_origin=embed_origin)
     asyncio.run(_serve(make_app(home, access, league), bound, access, runs_home(home), ready))
@@ -122,9 +122,9 @@ async def _serve(
     app: web.Application, bound: socket.socket, access: Access, home: Path, ready: Callable[[Access], None]
 ) -> None:
     stop_serving = await listen(app, bound)
-    note = home / NOTE
+    server_file = home / SERVER_FILE
     if not access.token and home.is_dir():
-        atomic_write(note, json.dumps({"url": address(access), "pid": os.getpid()}), durable=False)
+        atomic_write(server_file, json.dumps({"url": address(access), "pid": os.getpid()}), durable=False)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -133,21 +133,23 @@ async def _serve(
     try:
         await stop.wait()
     finally:
-        if (read_json(note) or {}).get("pid") == os.getpid():
-            note.unlink(missing_ok=True)
+        if (read_json(server_file) or {}).get("pid") == os.getpid():
+            server_file.unlink(missing_ok=True)
         await stop_serving()
 
 
 async def listen(
     app: web.Application, bound: socket.socket, limits: Limits = LIMITS
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Answer on a listening socket within the limits of connections; return what ends it."""
-    give_up_stalled(bound, limits)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=LAST_WORDS_S)
+    """Serve ``app`` on a listening socket within connection limits; return the coroutine function that stops it."""
+    set_stall_timeout(bound, limits)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
     await runner.setup()
     assert runner.server is not None
     bound.setblocking(False)
-    server = await asyncio.get_running_loop().create_server(Door(runner.server, limits), sock=bound, backlog=BACKLOG)
+    server = await asyncio.get_running_loop().create_server(
+        ConnectionFactory(runner.server, limits), sock=bound, backlog=BACKLOG
+    )
 
     async def stop() -> None:
         server.close()

@@ -1,7 +1,7 @@
-"""What there is to watch: replay files found by scanning run folders, known by an id and never by a path.
+"""The replay catalogue: replay files found by scanning run folders, identified by id and never by path.
 
-A match's id is derived from its run and file name; requests name ids, which are looked up here. Only plain files inside
-a run's ``replays`` folder count; links are passed over. Every call is safe from several threads.
+A match's id is derived from its run and file name; requests name ids, which are looked up here, so that no request can
+name a path. Only plain files inside a run's ``replays`` folder count; links are skipped. All methods are thread-safe.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from echelon.runs import RunPaths, list_runs, runs_home
 SUFFIX = ".ecr"
 ID_DIGITS = 16
 OPEN_FILES = 32
-"""Replays kept open at a time."""
-FRESH_S = 0.4
-"""How long a scan stays good [s]."""
-LIVE_S = 30.0
-"""A match without an end that was written to this recently is still played [s]."""
+"""Most replay files open at a time; the least recently read is closed first."""
+SCAN_INTERVAL_S = 0.4
+"""Shortest time between two scans of the run folders [s]."""
+LIVE_AGE_S = 30.0
+"""An incomplete match whose file was written within this time counts as live [s]."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Match:
-    """One replay file, as last seen."""
+    """One replay file as of the last scan."""
 
     id: str
     run: str
     path: Path
     stamp: tuple[int, int, int]
-    """Inode, size and time of change: what tells a new state from an old one."""
+    """Inode, size and modification time [ns]; changes with the file's content."""
     summary: dict[str, Any]
     world: str
-    """Address of its world."""
+    """SHA-256 of its world."""
 
     @property
     def file(self) -> tuple[str, int, str]:
-        """What tells this file from another of the same name."""
+        """Identity of the file: match id, inode and version, so that a replaced file of the same name differs."""
         return self.id, self.stamp[0], self.summary["version"]
 
     @property
     def live(self) -> bool:
-        """Whether the match is still played."""
+        """Whether the match is still being played."""
         return bool(self.summary["live"])
 
 
@@ -61,76 +61,76 @@ def match_id(run: str, name: str) -> str:
 
 
 def version_of(header: Mapping[str, Any]) -> str:
-    """Return what tells a recording from every other: two files of one name rarely are the same match."""
+    """Return a hash of the header that identifies a recording, since another file may take its name."""
     return hashlib.sha256(pack_map(header)).hexdigest()[:ID_DIGITS]
 
 
-def mark_of(home: Path) -> str:
-    """Return a mark that is the same for the same home folder."""
+def home_hash(home: Path) -> str:
+    """Return a hash of the home folder's path."""
     return hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:ID_DIGITS]
 
 
-class Catalogue:
-    """The matches under a home folder, rescanned when asked and no more often than ``FRESH_S``."""
+class ReplayCatalogue:
+    """The matches under a home folder, rescanned on access at most every ``SCAN_INTERVAL_S``."""
 
     def __init__(self, home: Path | str | None = None) -> None:
         self.home = runs_home(home)
-        self.mark = mark_of(self.home)
-        """Tells servers of different homes apart without naming the place."""
+        self.home_hash = home_hash(self.home)
+        """Distinguishes servers of different homes without revealing the path."""
         self._lock = threading.RLock()
         self._matches: dict[str, Match] = {}
         self._damaged: dict[Path, tuple[int, int, int]] = {}
         self._open: OrderedDict[tuple[str, int, str], tuple[threading.Lock, Replay]] = OrderedDict()
-        """By ``Match.file``: another file under the same name is another match."""
-        self._scanned = -FRESH_S
+        """By ``Match.file``; least recently read first."""
+        self._scanned = -SCAN_INTERVAL_S
 
     def matches(self) -> list[Match]:
-        """Return every match, those still played first, then the newest first."""
+        """Return all matches: live ones first, then by creation time, newest first."""
         with self._lock:
             self._scan()
             return sorted(self._matches.values(), key=lambda m: (not m.live, -m.summary["created"], m.id))
 
     def runs(self) -> list[dict[str, Any]]:
-        """Return the runs that have matches, newest first, with how many."""
+        """Return id and number of matches of each run that has any, newest run first."""
         counts: dict[str, int] = {}
         for match in self.matches():
             counts[match.run] = counts.get(match.run, 0) + 1
         return [{"id": run, "matches": counts[run]} for run in sorted(counts, reverse=True)]
 
-    def find(self, wanted: str) -> Match | None:
-        """Return the match with this id."""
+    def find(self, ident: str) -> Match | None:
+        """Return the match with this id, or None."""
         with self._lock:
             self._scan()
-            return self._matches.get(wanted)
+            return self._matches.get(ident)
 
     def with_world(self, sha256: str) -> Match | None:
-        """Return a match played in this world."""
+        """Return a match that was played in this world, or None."""
         return next((m for m in self.matches() if m.world == sha256), None)
 
-    def read(self, match: Match, what: Callable[[Replay], T]) -> T:
-        """Return ``what`` of an open replay; ``ReplayError`` if the file is damaged or gone."""
+    def read(self, match: Match, query: Callable[[Replay], T]) -> T:
+        """Return ``query`` of the opened replay; ``ReplayError`` if the file is damaged or missing."""
         while True:
             with self._lock:
-                lock, replay = self._opened(match)
+                lock, replay = self._open_replay(match)
             with lock:
-                if replay.closed:  # to make room for others, between the two locks
+                if replay.closed:  # evicted between the two locks
                     continue
                 try:
                     replay.refresh()
-                    return what(replay)
+                    return query(replay)
                 except (OSError, ValueError) as error:
                     if isinstance(error, ReplayError):
                         raise
                     raise ReplayError(f"replay {match.path.name!r} cannot be read") from None
 
     def close(self) -> None:
-        """Close every file."""
+        """Close all open files."""
         with self._lock:
             for _, replay in self._open.values():
                 replay.close()
             self._open.clear()
 
-    def _opened(self, match: Match) -> tuple[threading.Lock, Replay]:
+    def _open_replay(self, match: Match) -> tuple[threading.Lock, Replay]:
         if match.file not in self._open:
             try:
                 self._open[match.file] = (threading.Lock(), Replay(match.path))
@@ -144,12 +144,12 @@ class Catalogue:
         return self._open[match.file]
 
     def _scan(self) -> None:
-        if time.monotonic() - self._scanned < FRESH_S:
+        if time.monotonic() - self._scanned < SCAN_INTERVAL_S:
             return
         found: dict[str, Match] = {}
         for run in list_runs(self.home):
             for path, stamp in replay_files(run):
-                match = self._look_at(run.id, path, stamp)
+                match = self._load_match(run.id, path, stamp)
                 if match is not None:
                     found[match.id] = match
         for gone in set(self._open) - {match.file for match in found.values()}:
@@ -159,9 +159,9 @@ class Catalogue:
         self._matches = found
         self._scanned = time.monotonic()
 
-    def _look_at(self, run: str, path: Path, stamp: tuple[int, int, int]) -> Match | None:
+    def _load_match(self, run: str, path: Path, stamp: tuple[int, int, int]) -> Match | None:
         known = self._matches.get(match_id(run, path.name))
-        live = time.time() - stamp[2] / 1e9 < LIVE_S
+        live = time.time() - stamp[2] / 1e9 < LIVE_AGE_S
         if known is not None and known.stamp == stamp and (known.summary["complete"] or known.live == live):
             return known
         if self._damaged.get(path) == stamp:
@@ -176,7 +176,7 @@ class Catalogue:
 
 
 def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
-    """Return the plain replay files of a run with their stamps; links and special files are passed over."""
+    """Return the plain replay files of a run with their stamps; links and special files are skipped."""
     found = []
     try:
         if run.replays.is_symlink():
@@ -192,7 +192,7 @@ def replay_files(run: RunPaths) -> list[tuple[Path, tuple[int, int, int]]]:
 
 
 def summarize(ident: str, run: str, path: Path, replay: Replay, fresh: bool) -> dict[str, Any]:
-    """Return what a list of matches shows of one; ``fresh`` says that it was written to just now."""
+    """Return a match's row for the match list; ``fresh`` tells that its file was written recently."""
     header = replay.header
     teams = [str(team.get("policy") or team.get("name") or "") for team in header["teams"]]
     outcome: dict[str, Any] = replay.index["outcome"] if replay.index is not None else {}

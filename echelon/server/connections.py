@@ -1,8 +1,8 @@
-"""Who is connected: how many at most, for how long without asking, and how much one of them may ask.
+"""Connection limits: number of connections, idle time and request rate per connection.
 
-Everybody may come from loopback through one tunnel, so limits count connections and not addresses. Where there are too
-many, those go first that never asked for anything that was there, then those that have asked nothing for longest. What
-the peer no longer takes is given up by the system.
+All clients may arrive from loopback through one tunnel, so limits count connections, not addresses. Above the limit,
+connections without a successful request are dropped first, then those idle for longest. The operating system drops
+connections whose peer stops reading.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from echelon.server.security import problem
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What connections may cost."""
+    """Limits of connections and of their requests."""
 
     connections: int = 512
-    """Open at a time; two for each live viewer of the most that are admitted."""
+    """Most open connections: two for each of the live viewers admitted at most."""
     idle_s: float = 30.0
-    """Time that a connection may take for a whole request, and between two [s]."""
-    stalled_s: int = 30
-    """Time after which what a peer does not take is given up [s]."""
+    """Time a connection may take to send a whole request, and between two requests [s]."""
+    stall_timeout_s: int = 30
+    """Time after which data that the peer does not acknowledge drops the connection [s]."""
     rate_per_s: float = 100.0
-    """Requests of one connection that are answered at once, in the long run [1/s]."""
+    """Sustained requests of one connection answered without delay [1/s]."""
     burst: float = 300.0
-    """Requests of one connection that are answered at once after a pause; a viewer's start takes fewer."""
-    mistake: float = 10.0
-    """Requests that one refused request counts as."""
-    look_s: float = 0.05
-    """Time between looks whether a connection takes more [s]."""
-    said_bytes: int = 4096
-    """What a live channel's peer may say at once: an answer to a ping is a few bytes, and nothing else is due."""
+    """Requests of one connection answered without delay after a pause; starting a viewer takes fewer."""
+    rejected_cost: float = 10.0
+    """Requests that one rejected request counts as."""
+    poll_s: float = 0.05
+    """Time between checks whether a connection accepts more data [s]."""
+    max_channel_bytes: int = 4096
+    """Most bytes that a live channel may receive at once: clients send nothing but answers to pings."""
     header_bytes: int = 8192
     headers: int = 64
 
@@ -47,9 +47,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Connection(web.RequestHandler):
-    """One connection: what it is doing, since when, and how much it has asked lately."""
+    """One connection with its state and request budget."""
 
-    __slots__ = ("answered", "answering", "asked", "channel", "limits", "since", "spent")
+    __slots__ = ("budget_at", "busy", "channel", "limits", "served", "since", "spent")
 
     def __init__(self, server: web.Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
@@ -57,96 +57,97 @@ class Connection(web.RequestHandler):
             max_line_size=limits.header_bytes, max_field_size=limits.header_bytes,
         )  # fmt: skip
         self.limits = limits
-        self.answered = self.answering = self.channel = False
-        self.since = self.asked = loop.time()
+        self.served = self.busy = self.channel = False
+        self.since = self.budget_at = loop.time()
         self.spent = 0.0
 
-    def begin(self) -> float:
-        """A whole request has come; return how long it must wait so that others are not kept waiting [s]."""
+    def begin_request(self) -> float:
+        """Charge a received request; return how long its answer is delayed by the rate limit [s]."""
         now = asyncio.get_running_loop().time()
-        self.spent = max(0.0, self.spent - (now - self.asked) * self.limits.rate_per_s) + 1.0
-        self.answering, self.asked, self.since = True, now, now
+        self.spent = max(0.0, self.spent - (now - self.budget_at) * self.limits.rate_per_s) + 1.0
+        self.busy, self.budget_at, self.since = True, now, now
         return max(0.0, self.spent - self.limits.burst) / self.limits.rate_per_s
 
-    def end(self, refused: bool) -> None:
-        """The request is answered; one that had to be refused costs more."""
-        self.answering, self.answered, self.since = False, not refused, asyncio.get_running_loop().time()
-        self.spent += self.limits.mistake * refused
+    def end_request(self, rejected: bool) -> None:
+        """Mark the request as answered; a rejected one costs more."""
+        self.busy, self.served, self.since = False, not rejected, asyncio.get_running_loop().time()
+        self.spent += self.limits.rejected_cost * rejected
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come; a live channel by which a lot comes at once is dropped before any of it is looked at."""
-        if self.channel and len(data) > self.limits.said_bytes:
+        """Parse received data; drop a live channel that receives too much at once, without parsing it."""
+        if self.channel and len(data) > self.limits.max_channel_bytes:
             abort(self)
         else:
             super().data_received(data)
 
     @property
-    def patience(self) -> tuple[bool, bool, bool, float]:
-        """What it is kept for: live channels longest, then answers under way, then who got one, then who asked last."""
-        return self.channel, self.answering, self.answered, self.since
+    def keep_priority(self) -> tuple[bool, bool, bool, float]:
+        """Sort key of dropping, lowest first: live channels last, before them busy, served and recent connections."""
+        return self.channel, self.busy, self.served, self.since
 
     def log_exception(self, *args: Any, **more: Any) -> None:
-        """Log what went wrong, but for what follows from the peer's being gone."""
+        """Log an exception unless the peer has closed the connection."""
         if self.transport is not None and not self.transport.is_closing():
             super().log_exception(*args, **more)
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Answer what is no HTTP with a problem that repeats nothing of it; only our own faults are logged."""
+        """Answer malformed HTTP with a problem that does not echo it; only server errors are logged."""
         if status < web.HTTPInternalServerError.status_code:
-            answer = problem(status, "Bad request", "the request is not HTTP as it should be")
-            answer.force_close()
-            return answer
+            response = problem(status, "Bad request", "the request is not valid HTTP")
+            response.force_close()
+            return response
         return super().handle_error(request, status, exc, message)
 
 
-class Door:
-    """Makes connections for an asyncio server and closes the least useful ones where there are too many."""
+class ConnectionFactory:
+    """Protocol factory of the asyncio server; drops the least useful connections above the limit."""
 
     def __init__(self, server: web.Server, limits: Limits = LIMITS) -> None:
         self.server, self.limits = server, limits
 
     def __call__(self) -> Connection:
-        self._make_room()
+        self._drop_excess()
         return Connection(self.server, self.limits, asyncio.get_running_loop())
 
-    def _make_room(self) -> None:
-        here = [c for c in self.server.connections if isinstance(c, Connection) and c.transport is not None]
-        for victim in sorted(here, key=lambda c: c.patience)[: max(0, len(here) - self.limits.connections + 1)]:
-            abort(victim)
+    def _drop_excess(self) -> None:
+        current = [c for c in self.server.connections if isinstance(c, Connection) and c.transport is not None]
+        excess = max(0, len(current) - self.limits.connections + 1)
+        for connection in sorted(current, key=lambda c: c.keep_priority)[:excess]:
+            abort(connection)
 
 
 def abort(connection: Connection) -> None:
-    """Drop a connection and what is on its way to it."""
+    """Drop a connection with its unsent data."""
     transport, connection.transport = connection.transport, None
     if isinstance(transport, asyncio.Transport):
         transport.abort()
 
 
-def give_up_stalled(bound: socket.socket, limits: Limits = LIMITS) -> None:
-    """Have the system end accepted connections whose peer takes nothing, where it can."""
+def set_stall_timeout(bound: socket.socket, limits: Limits = LIMITS) -> None:
+    """Let the operating system drop accepted connections whose peer stops reading, where it supports that."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limits.stalled_s * 1000)
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limits.stall_timeout_s * 1000)
 
 
 @web.middleware
-async def paced(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Answer a connection no faster than it may ask, and note what it is doing."""
+async def rate_limited(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Delay requests above the connection's rate, and track its state."""
     connection = request.protocol
     if not isinstance(connection, Connection):
         return await handler(request)
     loop = asyncio.get_running_loop()
-    due = connection.begin() + loop.time()
-    # who does not read what was asked for gets no more of it; who left while that was so stays paused for ever
+    due = connection.begin_request() + loop.time()
+    # no response is started while the peer does not read; a peer that left stays paused for ever
     while connection.transport is not None and ((wait := due - loop.time()) > 0 or connection.writing_paused):
-        await asyncio.sleep(min(wait, connection.limits.look_s) if wait > 0 else connection.limits.look_s)
+        await asyncio.sleep(min(wait, connection.limits.poll_s) if wait > 0 else connection.limits.poll_s)
     if connection.transport is None:
-        raise ConnectionResetError("whoever asked is gone")
-    refused = True
+        raise ConnectionResetError("the client closed the connection")
+    rejected = True
     try:
         response = await handler(request)
-        refused = response.status >= web.HTTPBadRequest.status_code
+        rejected = response.status >= web.HTTPBadRequest.status_code
         return response
     finally:
-        connection.end(refused)
+        connection.end_request(rejected)

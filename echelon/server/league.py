@@ -1,8 +1,7 @@
-"""The league as the API gives it: standings and rounds under way, its matches page by page, and who beats whom.
+"""League routes: standings with unfinished rounds, pages of matches, and head-to-head results.
 
-What is private to this machine is left out; a match that can be watched has its id in the catalogue. ``before`` pages
-by the id of the last match seen, so that a page costs the same however far down it lies and none is told twice while
-new ones are played.
+Private fields of entries are omitted; a match whose replay exists carries its catalogue id. ``before`` pages by the id
+of the last match received, so that every page costs the same and none repeats a match while new ones are played.
 """
 
 from __future__ import annotations
@@ -19,31 +18,32 @@ from echelon.arena import standings
 from echelon.arena.store import Store
 from echelon.server.catalogue import match_id
 from echelon.server.responses import (
-    ASK_AGAIN,
     CATALOGUE,
     JSON,
-    KEPT,
     LEAGUE,
     MAX_PAGE,
     PAGE,
-    answer_bytes,
-    answer_json,
-    number_in,
+    RESPONSE_CACHE,
+    REVALIDATE,
+    NotFoundError,
+    bytes_response,
+    json_response,
+    parse_count,
     strict_json,
 )
 from echelon.server.security import problem
 
 PRIVATE = ("path", "meta")
-"""What of an entry is nobody's business but this machine's."""
-JOURNAL = "-wal"
-"""Ends the name of the file in which SQLite keeps what is not yet in the main one."""
+"""Fields of an entry that are not published."""
+WAL_SUFFIX = "-wal"
+"""Suffix of SQLite's write-ahead log."""
 T = TypeVar("T")
 
 
 async def overview(request: web.Request) -> web.Response:
-    """Show standings, rounds under way and the newest matches, which are chosen as those of ``matches``."""
+    """Return standings, unfinished rounds and the newest matches, filtered as in ``matches``."""
 
-    def look(store: Store) -> dict[str, Any]:
+    def query(store: Store) -> dict[str, Any]:
         rows = standings.standings(store)
         return {
             "standings": [{k: v for k, v in row.items() if k not in PRIVATE} for row in rows],
@@ -51,36 +51,36 @@ async def overview(request: web.Request) -> web.Response:
             **_page(store, request),
         }
 
-    return await _answer(request, look)
+    return await _respond(request, query)
 
 
 async def matches(request: web.Request) -> web.Response:
-    """List matches, the newest first.
+    """Return a page of league matches, newest first.
 
-    ``entry`` and ``against`` choose those of one or of two, ``outcome`` how they ended: won, lost, draw or void for the
-    entry, or blue, red, draw or void where none is given. ``limit`` many are given from the one below ``before`` on.
+    ``entry`` and ``against`` filter by one or both sides, ``outcome`` by result: won, lost, draw or void for the entry,
+    or blue, red, draw or void without an entry. The page holds ``limit`` matches with ids below ``before``.
     """
-    return await _answer(request, lambda store: _page(store, request))
+    return await _respond(request, lambda store: _page(store, request))
 
 
 async def pairs(request: web.Request) -> web.Response:
-    """Show how everybody fared against everybody else, and rings in which each beats the next."""
-    path = await _league(request)
+    """Return head-to-head results of all pairs, and cycles in which each entry beats the next."""
+    path = await _league_path(request)
 
-    def look() -> bytes:
+    def query() -> bytes:
         with Store(path, read_only=True) as store:
             return strict_json(standings.head_to_head(store)).encode()
 
-    body = await request.app[KEPT].get(("pairs", await asyncio.to_thread(_stamp, path)), look)
-    return answer_bytes(request, body, JSON, ASK_AGAIN)
+    body = await request.app[RESPONSE_CACHE].get(("pairs", await asyncio.to_thread(_league_stamp, path)), query)
+    return bytes_response(request, body, JSON, REVALIDATE)
 
 
 def _page(store: Store, request: web.Request) -> dict[str, Any]:
-    """Return a page of matches and how many there are in all."""
+    """Return a page of matches and the total number of them."""
     query = request.query
-    limit = min(MAX_PAGE, number_in(query.get("limit", ""), PAGE))
-    before = number_in(query.get("before", ""), standings.NEWEST)
-    offset = number_in(query.get("offset", ""), 0)
+    limit = min(MAX_PAGE, parse_count(query.get("limit", ""), PAGE))
+    before = parse_count(query.get("before", ""), standings.NEWEST)
+    offset = parse_count(query.get("offset", ""), 0)
     entry, against, outcome = (query.get(name, "") for name in ("entry", "against", "outcome"))
     total = standings.played(store, entry=entry, against=against, outcome=outcome)
     if limit == 0:
@@ -91,36 +91,36 @@ def _page(store: Store, request: web.Request) -> dict[str, Any]:
     return {"total": total, "matches": rows}
 
 
-async def _league(request: web.Request) -> Path:
+async def _league_path(request: web.Request) -> Path:
     path = request.app[LEAGUE]
     if not await asyncio.to_thread(path.is_file):
-        raise web.HTTPNotFound()
+        raise NotFoundError("no league found")
     return path
 
 
-async def _answer(request: web.Request, look: Callable[[Store], dict[str, Any]]) -> web.Response:
-    """Answer with what ``look`` finds in the league, its matches with their ids in the catalogue."""
-    query, path = request.query, await _league(request)
-    wanted = standings.FARED if query.get("entry") or query.get("against") else standings.ENDED
-    if (outcome := query.get("outcome", "")) and outcome not in wanted:
-        return problem(400, "Unknown outcome", f"outcome is {outcome[:40]!r}, wanted one of: {', '.join(wanted)}")
+async def _respond(request: web.Request, query: Callable[[Store], dict[str, Any]]) -> web.Response:
+    """Return the result of ``query`` on the league as JSON, its matches with their catalogue ids."""
+    parameters, path = request.query, await _league_path(request)
+    allowed = standings.FARED if parameters.get("entry") or parameters.get("against") else standings.ENDED
+    if (outcome := parameters.get("outcome", "")) and outcome not in allowed:
+        return problem(400, "Unknown outcome", f"outcome is {outcome[:40]!r}, expected one of: {', '.join(allowed)}")
 
     def read() -> dict[str, Any]:
         with Store(path, read_only=True) as store:
-            return look(store)
+            return query(store)
 
     found = await asyncio.to_thread(read)
     known = {match.id for match in await asyncio.to_thread(request.app[CATALOGUE].matches)}
     for row in found["matches"]:
         ident = match_id(row["job"], row.pop("replay").rpartition("/")[2])
         row["match"] = ident if ident in known else ""
-    return answer_json(request, found)
+    return json_response(request, found)
 
 
-def _stamp(path: Path) -> tuple[tuple[int, int, int], ...]:
-    """Return what changes whenever the league does."""
+def _league_stamp(path: Path) -> tuple[tuple[int, int, int], ...]:
+    """Return inode, modification time and size of the league's files, which change with its content."""
     found = []
-    for name in (path, Path(f"{path}{JOURNAL}")):
+    for name in (path, Path(f"{path}{WAL_SUFFIX}")):
         try:
             info = os.stat(name)
             found.append((info.st_ino, info.st_mtime_ns, info.st_size))

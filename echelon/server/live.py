@@ -1,7 +1,7 @@
-"""Live notices: what changed, never the data itself.
+"""Live notices over WebSockets: which matches changed, never the data itself.
 
-One task looks at the catalogue while anybody listens. Each client keeps only the newest notice per match, so a slow one
-delays nobody and catches up at once; late joiners first hear of every match still played.
+One task polls the catalogue while clients are connected. The queue of a client holds only the newest notice per match,
+so that a slow client delays nobody; a new client first receives a notice of every live match.
 """
 
 from __future__ import annotations
@@ -12,52 +12,52 @@ from typing import Any
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from echelon.server.catalogue import Catalogue, Match
+from echelon.server.catalogue import Match, ReplayCatalogue
 from echelon.server.connections import Connection
 
-LOOK_S = 0.5
-"""Time between looks at the run folders [s]."""
-BEAT_S = 20.0
+POLL_S = 0.5
+"""Time between polls of the catalogue [s]."""
+PING_INTERVAL_S = 20.0
 """Time between pings [s]."""
-QUIET_S = 120.0
-"""Time without a word, of which an answer to a ping is one, after which a client is given up [s].
+SILENCE_TIMEOUT_S = 120.0
+"""Time without any message, pongs included, after which a client is disconnected [s].
 
-Many beats, since who pulls a lot over a slow line answers late; a host that is gone is told by what it does not take.
+Several pings long, since a client that downloads over a slow line answers late; the stall timeout detects dead hosts.
 """
-PINGS = 20
-"""Pings of a client within a beat after which it is given up: what is answered at once could be asked for at once."""
+MAX_PINGS = 20
+"""Most pings or pongs from a client within ``PING_INTERVAL_S``; each is answered at once, so a flood is cut off."""
 MAX_CLIENTS = 256
 MAX_MESSAGE = 1024
-"""Clients have nothing to say; longer messages close the channel."""
+"""Longest message from a client [bytes]; clients have nothing to send, so that a longer one closes the channel."""
 
 
 class Listener:
-    """One client: the notices that wait for it, newest per match."""
+    """The notice queue of one client: the newest notice per match."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, dict[str, Any]] = {}
         self.ready = asyncio.Event()
 
-    def tell(self, notice: dict[str, Any]) -> None:
-        """Put a notice in line, in place of an older one of the same match."""
-        kept = self.waiting.pop(notice["id"], None)
-        if kept is not None and kept["type"] == "match" and notice["type"] == "chunk":
+    def enqueue(self, notice: dict[str, Any]) -> None:
+        """Queue a notice in place of an older one of the same match."""
+        queued = self.waiting.pop(notice["id"], None)
+        if queued is not None and queued["type"] == "match" and notice["type"] == "chunk":
             notice = {**notice, "type": "match"}
         self.waiting[notice["id"]] = notice
         self.ready.set()
 
 
-class Hub:
-    """Watches the catalogue while there are listeners."""
+class NoticeHub:
+    """Polls the catalogue while clients are connected and queues notices for them."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: ReplayCatalogue) -> None:
         self.catalogue = catalogue
         self.listeners: dict[Listener, web.WebSocketResponse] = {}
         self._task: asyncio.Task[None] | None = None
         self._seen: dict[str, tuple[int, bool]] = {}
 
     async def join(self, request: web.Request) -> web.StreamResponse:
-        """Serve one WebSocket until it closes."""
+        """Serve one WebSocket client until it disconnects."""
         if len(self.listeners) >= MAX_CLIENTS:
             raise web.HTTPServiceUnavailable()
         socket = web.WebSocketResponse(autoping=False, max_msg_size=MAX_MESSAGE, compress=False)
@@ -67,13 +67,13 @@ class Hub:
         listener = Listener()
         for match in await asyncio.to_thread(self.catalogue.matches):
             if match.live:
-                listener.tell(notice_of(match, "match"))
+                listener.enqueue(notice_of(match, "match"))
         self.listeners[listener] = socket
         if self._task is None:
             self._task = asyncio.create_task(self._watch())
-        talk = asyncio.gather(send_all(socket, listener), beat(socket))
+        talk = asyncio.gather(send_notices(socket, listener), ping_loop(socket))
         try:
-            await until_gone(socket)
+            await wait_closed(socket)
         finally:
             self.listeners.pop(listener, None)
             talk.cancel()
@@ -83,9 +83,9 @@ class Hub:
         return socket
 
     async def stop(self) -> None:
-        """End the watching task, and say goodbye to everybody."""
-        everybody = list(self.listeners.values())
-        await asyncio.gather(*(s.close(code=WSCloseCode.GOING_AWAY) for s in everybody), return_exceptions=True)
+        """Stop polling and close all client channels."""
+        sockets = list(self.listeners.values())
+        await asyncio.gather(*(s.close(code=WSCloseCode.GOING_AWAY) for s in sockets), return_exceptions=True)
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -93,34 +93,34 @@ class Hub:
             self._task = None
 
     async def _watch(self) -> None:
-        self._seen = {m.id: state_of(m) for m in await asyncio.to_thread(self.catalogue.matches)}
+        self._seen = {m.id: notice_state(m) for m in await asyncio.to_thread(self.catalogue.matches)}
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             if not self.listeners:
                 self._task = None
                 return
             for match in await asyncio.to_thread(self.catalogue.matches):
-                before, now = self._seen.get(match.id), state_of(match)
+                before, now = self._seen.get(match.id), notice_state(match)
                 if before == now:
                     continue
                 self._seen[match.id] = now
                 kind = "match" if before is None else "ended" if not match.live else "chunk"
                 for listener in self.listeners:
-                    listener.tell(notice_of(match, kind))
+                    listener.enqueue(notice_of(match, kind))
 
 
-def state_of(match: Match) -> tuple[int, bool]:
-    """Return what a change of a match shows in."""
+def notice_state(match: Match) -> tuple[int, bool]:
+    """Return the number of chunks and whether the match is live; a change triggers a notice."""
     return match.summary["chunks"], match.live
 
 
 def notice_of(match: Match, kind: str) -> dict[str, Any]:
-    """Return a notice: ``match`` for a new one, ``chunk`` for more of it, ``ended``."""
+    """Return a notice of type ``match`` for a new match, ``chunk`` for a longer one, or ``ended``."""
     return {"type": kind, "id": match.id, "chunks": match.summary["chunks"], "tick1": match.summary["ticks"]}
 
 
-async def send_all(socket: web.WebSocketResponse, listener: Listener) -> None:
-    """Send what waits, whenever something does."""
+async def send_notices(socket: web.WebSocketResponse, listener: Listener) -> None:
+    """Send queued notices for ever."""
     while True:
         await listener.ready.wait()
         listener.ready.clear()
@@ -129,26 +129,26 @@ async def send_all(socket: web.WebSocketResponse, listener: Listener) -> None:
             await socket.send_json(listener.waiting.pop(ident))
 
 
-async def beat(socket: web.WebSocketResponse) -> None:
-    """Ask for a sign of life every ``BEAT_S``."""
+async def ping_loop(socket: web.WebSocketResponse) -> None:
+    """Ping the client every ``PING_INTERVAL_S``."""
     while True:
-        await asyncio.sleep(BEAT_S)
+        await asyncio.sleep(PING_INTERVAL_S)
         await socket.ping()
 
 
-async def until_gone(socket: web.WebSocketResponse) -> None:
-    """Return once the client leaves, says what it must not, or too much, or has been silent for ``QUIET_S``."""
+async def wait_closed(socket: web.WebSocketResponse) -> None:
+    """Return when the client leaves, sends data, floods pings, or is silent for ``SILENCE_TIMEOUT_S``; answer pings."""
     clock = asyncio.get_running_loop().time
     begun, heard = clock(), 0
     with contextlib.suppress(asyncio.TimeoutError, ConnectionError):
         while True:
-            message = await socket.receive(timeout=QUIET_S)
+            message = await socket.receive(timeout=SILENCE_TIMEOUT_S)
             if message.type not in (WSMsgType.PING, WSMsgType.PONG):
                 return
-            if clock() - begun > BEAT_S:
+            if clock() - begun > PING_INTERVAL_S:
                 begun, heard = clock(), 0
             heard += 1
-            if heard > PINGS:
+            if heard > MAX_PINGS:
                 return
             if message.type is WSMsgType.PING:
                 await socket.pong(message.data)

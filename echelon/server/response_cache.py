@@ -1,6 +1,6 @@
-"""Answers that many ask for, made once: whoever asks while one is being made waits for that one.
+"""LRU cache of response bodies; concurrent requests for a missing body share one computation.
 
-What is kept fits into a budget of bytes; what was not asked for longest goes first. Belongs to one event loop.
+Limited by total bytes, least recently used first. Belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-MOST_BYTES = 64 * 2**20
-"""Budget of a server."""
+MAX_BYTES = 64 * 2**20
+"""Capacity of a server's cache."""
 
 
-class Kept:
-    """Bytes by key; a key must change when what it stands for does."""
+class ResponseCache:
+    """Response bodies by key; a key must change whenever its content does."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
-        self.most = most
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self.max_bytes = max_bytes
         self.size = 0
-        self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
-        self._making: dict[Hashable, asyncio.Future[bytes]] = {}
+        self._bodies: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._pending: dict[Hashable, asyncio.Future[bytes]] = {}
 
-    async def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """Return what ``key`` stands for, made on a thread if need be; what ``make`` raises goes to all who wait."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        if key not in self._making:
-            task = self._making[key] = asyncio.ensure_future(self._make(key, make))
-            task.add_done_callback(lambda t: t.cancelled() or t.exception())  # all who waited may have gone
-        return await asyncio.shield(self._making[key])
+    async def get(self, key: Hashable, compute: Callable[[], bytes]) -> bytes:
+        """Return the body of ``key``, computed on a thread if missing; an exception is raised for every waiting request."""
+        if key in self._bodies:
+            self._bodies.move_to_end(key)
+            return self._bodies[key]
+        if key not in self._pending:
+            task = self._pending[key] = asyncio.ensure_future(self._compute(key, compute))
+            task.add_done_callback(lambda t: t.cancelled() or t.exception())  # no request may be left to await it
+        return await asyncio.shield(self._pending[key])
 
-    async def _make(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+    async def _compute(self, key: Hashable, compute: Callable[[], bytes]) -> bytes:
         try:
-            body = await asyncio.to_thread(make)
+            body = await asyncio.to_thread(compute)
         finally:
-            del self._making[key]
-        self._kept[key] = body
+            del self._pending[key]
+        self._bodies[key] = body
         self.size += len(body)
-        while self.size > self.most:
-            _, gone = self._kept.popitem(last=False)
-            self.size -= len(gone)
+        while self.size > self.max_bytes:
+            _, evicted = self._bodies.popitem(last=False)
+            self.size -= len(evicted)
         return body

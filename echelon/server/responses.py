@@ -1,4 +1,4 @@
-"""What all handlers share: where they look, and answers of JSON and bytes under an ETag of their content."""
+"""Helpers of all handlers: application keys, and JSON and binary responses with an ETag of their content."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 from aiohttp import web
 
-from echelon.server.catalogue import Catalogue
-from echelon.server.response_cache import Kept
+from echelon.server.catalogue import ReplayCatalogue
+from echelon.server.response_cache import ResponseCache
 
-CATALOGUE: web.AppKey[Catalogue] = web.AppKey("catalogue", Catalogue)
+CATALOGUE: web.AppKey[ReplayCatalogue] = web.AppKey("catalogue", ReplayCatalogue)
 LEAGUE: web.AppKey[Path] = web.AppKey("league", Path)
-KEPT: web.AppKey[Kept] = web.AppKey("kept", Kept)
-FOREVER = "public, max-age=31536000, immutable"
-ASK_AGAIN = "no-cache"
+RESPONSE_CACHE: web.AppKey[ResponseCache] = web.AppKey("response_cache", ResponseCache)
+IMMUTABLE = "public, max-age=31536000, immutable"
+REVALIDATE = "no-cache"
 PAGE = 50
 MAX_PAGE = 200
-"""Rows of a list that are given at once: unasked, and at most."""
+"""Rows of a list page: default and maximum."""
 BINARY = "application/octet-stream"
 JSON = "application/json"
 
 
 def strict_json(value: Any) -> str:
-    """Return JSON in which numbers that are not finite are null."""
+    """Return compact JSON with null for numbers that are not finite."""
 
     def clean(part: Any) -> Any:
         if isinstance(part, float) and not math.isfinite(part):
@@ -42,13 +42,21 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def answer_json(request: web.Request, value: Any) -> web.Response:
-    """Answer with JSON under an ETag of its content; nothing new is a 304."""
-    return answer_bytes(request, strict_json(value).encode(), JSON, ASK_AGAIN)
+class NotFoundError(web.HTTPNotFound):
+    """A 404 whose problem names what is missing."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__()
+        self.detail = detail
 
 
-def answer_bytes(request: web.Request, body: bytes, kind: str, caching: str) -> web.Response:
-    """Answer with bytes under an ETag of their content; nothing new is a 304."""
+def json_response(request: web.Request, value: Any) -> web.Response:
+    """Return a JSON response with an ETag of its content, or 304 if the client has it."""
+    return bytes_response(request, strict_json(value).encode(), JSON, REVALIDATE)
+
+
+def bytes_response(request: web.Request, body: bytes, kind: str, caching: str) -> web.Response:
+    """Return a binary response with an ETag of its content, or 304 if the client has it."""
     tag = hashlib.sha256(body).hexdigest()[:32]
     headers = {"ETag": f'"{tag}"', "Cache-Control": caching}
     if request.if_none_match and any(etag.value in (tag, "*") for etag in request.if_none_match):
@@ -59,6 +67,6 @@ def answer_bytes(request: web.Request, body: bytes, kind: str, caching: str) -> 
     return response
 
 
-def number_in(text: str, otherwise: int) -> int:
-    """Return the count that ``text`` of a request says, or ``otherwise`` where it says none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else otherwise
+def parse_count(text: str, default: int) -> int:
+    """Return the non-negative integer in a query parameter, or ``default`` if it is not one."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default

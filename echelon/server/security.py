@@ -1,7 +1,7 @@
-"""Who may ask, and what a browser may do with the answer.
+"""Access control and security headers.
 
-Loopback needs no token; any other address does. Host and Origin are checked against a list, so that a page elsewhere
-cannot reach the server through a name that points here. Errors are JSON problems that say no more than they must.
+Loopback needs no token; any other address does. Host and Origin headers are checked against a list, so that no foreign
+page reaches the server through DNS rebinding. Errors are JSON problems without internal details.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ COOKIE = "echelon_token"
 TOKEN_BYTES = 24
 METHODS = ("GET", "HEAD")
 DETAILS = {
-    404: "what was asked for is not there",
-    416: "the range asked for is not one of this file",
-    503: "too many live viewers; ask for the index from time to time instead",
+    404: "not found",
+    416: "the requested range lies outside the file",
+    503: "too many live viewers; poll the index instead",
 }
-"""What errors say, by status."""
-PASSED_ON = ("Content-Range",)
-"""Headers of an error that its answer keeps."""
+"""Default details of errors by status."""
+FORWARDED_HEADERS = ("Content-Range",)
+"""Headers of an exception that its response keeps."""
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -45,43 +45,43 @@ POLICY = (
 
 @dataclass(frozen=True)
 class Access:
-    """Where the server listens and whom it answers."""
+    """Address of the server and its access rules."""
 
     host: str = "127.0.0.1"
     port: int = 0
     token: str = ""
-    """Asked of everybody; empty asks nobody."""
+    """Required from every client; empty for none."""
     embed_origin: str = ""
-    """Origin whose pages may frame the viewer."""
+    """Origin that may embed the viewer in a frame."""
     extra_hosts: tuple[str, ...] = field(default=())
-    """Further host names that lead here."""
+    """Additional accepted host names."""
 
     @classmethod
     def create(cls, host: str, port: int, *, embed_origin: str = "", extra_hosts: tuple[str, ...] = ()) -> Access:
-        """Return the access rules of an address; beyond loopback they come with a fresh token."""
+        """Return the access rules of an address; beyond loopback with a new token."""
         token = "" if host in LOOPBACK else secrets.token_urlsafe(TOKEN_BYTES)
         return cls(host, port, token, embed_origin, extra_hosts)
 
-    def knows_host(self, header: str) -> bool:
-        """Whether a Host header names this server."""
+    def host_allowed(self, header: str) -> bool:
+        """Return whether a Host header names this server."""
         name, port = split_host(header)
         names = {*LOOPBACK, *(name.lower() for name in (self.host, *self.extra_hosts))}
         if self.host in ("0.0.0.0", "::"):
             return bool(self.token) and port in (self.port, None)
         return name in names and port in (self.port, None)
 
-    def knows_origin(self, header: str) -> bool:
-        """Whether an Origin header is this server itself."""
+    def origin_allowed(self, header: str) -> bool:
+        """Return whether an Origin header names this server."""
         scheme, _, rest = header.partition("://")
-        return scheme in ("http", "https") and self.knows_host(rest)
+        return scheme in ("http", "https") and self.host_allowed(rest)
 
-    def admits(self, offered: str) -> bool:
-        """Whether an offered token is the right one, compared in constant time."""
-        return not self.token or hmac.compare_digest(offered.encode(errors="surrogateescape"), self.token.encode())
+    def token_matches(self, token: str) -> bool:
+        """Return whether a token is correct, compared in constant time."""
+        return not self.token or hmac.compare_digest(token.encode(errors="surrogateescape"), self.token.encode())
 
 
 def split_host(header: str) -> tuple[str, int | None]:
-    """Return name and port of a Host header; an unreadable port is -1."""
+    """Return name and port of a Host header; None without a port, -1 for an invalid one."""
     name, port = header, ""
     if header.startswith("["):
         name, _, port = header[1:].partition("]")
@@ -94,38 +94,39 @@ def split_host(header: str) -> tuple[str, int | None]:
 
 
 def problem(status: int, title: str, detail: str) -> web.Response:
-    """Return a JSON problem."""
+    """Return an ``application/problem+json`` response."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     return web.json_response(body, status=status, content_type="application/problem+json")
 
 
-def guard(access: Access) -> Any:
-    """Return the middleware that checks every request and dresses every answer."""
+def access_middleware(access: Access) -> Any:
+    """Return the middleware that checks every request, maps exceptions to problems and sets security headers."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Any) -> web.StreamResponse:
         response: web.StreamResponse
         try:
-            response = refuse(access, request) or enter(access, request) or await handler(request)
+            response = reject(access, request) or authenticate(access, request) or await handler(request)
         except web.HTTPException as error:
             if error.status < 400:
                 raise
-            response = problem(error.status, error.reason, DETAILS.get(error.status, "the request was refused"))
-            response.headers.update({k: v for k, v in error.headers.items() if k in PASSED_ON})
+            detail = getattr(error, "detail", DETAILS.get(error.status, "the request was rejected"))
+            response = problem(error.status, error.reason, detail)
+            response.headers.update({k: v for k, v in error.headers.items() if k in FORWARDED_HEADERS})
         except ReplayError as error:
             response = problem(422, "Unreadable replay", str(error))
         except StoreError as error:
             LOG.warning("%s", error)
-            response = problem(422, "Unreadable league", "the league cannot be read now; the server's log says why")
+            response = problem(422, "Unreadable league", "the league cannot be read; see the server's log")
         except ConnectionError:
             raise
         except Exception:
             LOG.exception("a request failed")
-            response = problem(500, "Internal error", "the server failed at this; its log says how")
+            response = problem(500, "Internal error", "the request failed; see the server's log")
         if not response.prepared:
             response.headers.update(HEADERS)
             # "self" does not cover WebSockets in every browser
-            sockets = f"ws://{request.host} wss://{request.host}" if access.knows_host(request.host) else ""
+            sockets = f"ws://{request.host} wss://{request.host}" if access.host_allowed(request.host) else ""
             ancestors = access.embed_origin or "'none'"
             response.headers["Content-Security-Policy"] = POLICY.format(sockets=sockets, ancestors=ancestors)
         return response
@@ -133,32 +134,32 @@ def guard(access: Access) -> Any:
     return middleware
 
 
-def refuse(access: Access, request: web.Request) -> web.Response | None:
-    """Return the answer to a request that must not be served, else None."""
+def reject(access: Access, request: web.Request) -> web.Response | None:
+    """Return the error response to a request that must not be served, else None."""
     if request.method not in METHODS:
-        answer = problem(405, "Method not allowed", f"{request.method} is not allowed, wanted GET or HEAD")
-        answer.headers["Allow"] = ", ".join(METHODS)
-        return answer
+        response = problem(405, "Method not allowed", f"method is {request.method}, expected GET or HEAD")
+        response.headers["Allow"] = ", ".join(METHODS)
+        return response
     if request.can_read_body:
-        return problem(413, "No bodies", "requests must not carry a body")
-    if not access.knows_host(request.host):
+        return problem(413, "No bodies", "requests must not have a body")
+    if not access.host_allowed(request.host):
         return problem(421, "Misdirected", "the Host header does not name this server")
     origin = request.headers.get("Origin")
-    if origin is not None and not access.knows_origin(origin):
+    if origin is not None and not access.origin_allowed(origin):
         return problem(403, "Foreign origin", "the Origin header does not name this server")
     return None
 
 
-def enter(access: Access, request: web.Request) -> web.Response | None:
-    """Ask for the token where there is one; a right one in the address becomes a cookie."""
+def authenticate(access: Access, request: web.Request) -> web.Response | None:
+    """Return a redirect that sets the cookie for a correct token in the URL, 401 without one, else None."""
     if not access.token:
         return None
-    offered = request.query.get("token", "")
-    if offered and access.admits(offered):
-        left = {key: value for key, value in request.query.items() if key != "token"}
-        answer = web.Response(status=303, headers={"Location": str(request.rel_url.with_query(left))})
-        answer.set_cookie(COOKIE, access.token, httponly=True, samesite="Strict", path="/")
-        return answer
-    if access.admits(request.cookies.get(COOKIE, "")):
+    token = request.query.get("token", "")
+    if token and access.token_matches(token):
+        query = {key: value for key, value in request.query.items() if key != "token"}
+        response = web.Response(status=303, headers={"Location": str(request.rel_url.with_query(query))})
+        response.set_cookie(COOKIE, access.token, httponly=True, samesite="Strict", path="/")
+        return response
+    if access.token_matches(request.cookies.get(COOKIE, "")):
         return None
-    return problem(401, "Token wanted", "open the address that the server printed when it started")
+    return problem(401, "Token required", "open the URL that the server printed at start")

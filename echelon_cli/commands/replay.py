@@ -37,12 +37,12 @@ def list_matches(
 ) -> int:
     """List recorded matches, those still played first, then the newest first."""
     from echelon.runs import find_run, runs_home
-    from echelon.server.catalogue import Catalogue
+    from echelon.server.catalogue import ReplayCatalogue
     from echelon_cli.commands.serve import home_of
     from echelon_cli.listing import shown_id
 
     wanted = find_run(run).id if run else None
-    found = [match.summary for match in Catalogue(home_of(run or "")).matches() if wanted in (None, match.run)]
+    found = [match.summary for match in ReplayCatalogue(home_of(run or "")).matches() if wanted in (None, match.run)]
     rows = [{**row, "winner": _side(row["winner"])} for row in found]
     if as_json:
         output.show_json(rows)
@@ -171,12 +171,12 @@ def _verdict(verdict: Verdict) -> str:
 
 def find_replay(wanted: str) -> Path:
     """Return the file that ``wanted`` means: a path that exists, a match's id or file name, or a run's newest match."""
-    from echelon.server.catalogue import Catalogue
+    from echelon.server.catalogue import ReplayCatalogue
     from echelon_cli.commands.serve import find_match, home_of
 
     if Path(wanted).is_file():
         return Path(wanted)
-    return find_match(Catalogue(home_of(wanted)), wanted).path
+    return find_match(ReplayCatalogue(home_of(wanted)), wanted).path
 
 
 def describe(replay: Replay) -> dict[str, Any]:

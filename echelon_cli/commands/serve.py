@@ -23,7 +23,7 @@ from echelon_cli import output
 from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
-    from echelon.server.catalogue import Catalogue, Match
+    from echelon.server.catalogue import Match, ReplayCatalogue
     from echelon.server.security import Access
 
 PortOption = Annotated[
@@ -150,18 +150,18 @@ def home_of(what: str) -> Path | None:
 def fragment_of(what: str, follow: bool) -> str:
     """Return the end of the address that opens what was asked for; ``follow`` keeps to a run's newest match."""
     from echelon.runs import find_run
-    from echelon.server.catalogue import Catalogue
+    from echelon.server.catalogue import ReplayCatalogue
 
     if follow:
         return f"#newest={quote(find_run(what).id)}"
-    catalogue = Catalogue(home_of(what))
+    catalogue = ReplayCatalogue(home_of(what))
     try:
         return f"#match={find_match(catalogue, what).id}"
     finally:
         catalogue.close()
 
 
-def find_match(catalogue: Catalogue, what: str) -> Match:
+def find_match(catalogue: ReplayCatalogue, what: str) -> Match:
     """Return the match with this id, or the newest of the run; ``RunNotFoundError`` says what is missing."""
     from echelon.runs import RunNotFoundError, find_run
 

@@ -52,9 +52,9 @@ class Viewing:
 
     def open_replay(self, run: str, name: str) -> Address:
         """Return where the match in a replay of a run can be watched."""
-        from echelon.server.catalogue import Catalogue
+        from echelon.server.catalogue import ReplayCatalogue
 
-        catalogue = Catalogue(self.home)
+        catalogue = ReplayCatalogue(self.home)
         try:
             found = [match.id for match in catalogue.matches() if match.run == run and match.path.name == name]
         finally:

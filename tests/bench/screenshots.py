@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.bench.find_fight import Fight, Moment, find_fight
 from tests.bench.viewer_speed import browsing
-from tests.browser.player import SETTLED, open_held, pass_frames
+from tests.browser.player import SETTLED, open_paused, pass_frames
 
 DESK = (1600, 900)
 PHONE = (390, 844)
@@ -184,7 +184,7 @@ def show(page: Any, address: str, match: str, scene: Scene, fight: Fight) -> Non
     """Bring a scene to rest on the page."""
     resize(page, ROUGH)  # frames are drawn fast while the camera finds its place
     page.emulate_media(reduced_motion="reduce")  # the camera is where it is wanted at once
-    open_held(page, address, match, fight.tick, quality="finest")
+    open_paused(page, address, match, fight.tick, quality="finest")
     view = scene.view
     camera: dict[str, Any] = {"mode": view.mode, "elevation": view.elevation, "distance": view.distance}
     camera["azimuth"] = view.side

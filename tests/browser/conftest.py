@@ -69,7 +69,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def among_served(home: Path, match: Path) -> Iterator[Path]:
+def served_match(home: Path, match: Path) -> Iterator[Path]:
     """Another match in ``home`` for a while; gives where it lies."""
     path = home / RUN / "replays" / match.name
     shutil.copy(match, path)

@@ -38,10 +38,10 @@ def open_match(page: Any, address: str, match: str, more: str = "", quality: str
     page.wait_for_function(LOADED)
 
 
-def open_held(page: Any, address: str, match: str, tick: float, more: str = "", quality: str = "low") -> None:
+def open_paused(page: Any, address: str, match: str, tick: float, more: str = "", quality: str = "low") -> None:
     """Open a match and hold it at a tick, whole on the screen."""
     open_match(page, address, match, more, quality)
-    hold(page)
+    pause(page)
     seek(page, tick)
 
 
@@ -49,7 +49,7 @@ def state(page: Any, expression: str) -> Any:
     return page.evaluate(f"() => echelon.state.{expression}")
 
 
-def hold(page: Any) -> None:
+def pause(page: Any) -> None:
     page.evaluate("() => { echelon.state.playing = false; }")
 
 
@@ -83,7 +83,7 @@ def pass_frames(page: Any, frames: int = RESTING_FRAMES) -> None:
 
 
 @contextmanager
-def kept_live(path: Path) -> Iterator[None]:
+def keep_live(path: Path) -> Iterator[None]:
     """Keep a match that is not finished from being taken for over, however slow the machine; removes it at the end."""
     over = threading.Event()
 

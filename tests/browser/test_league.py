@@ -36,7 +36,7 @@ def league(home):
     path.unlink()
 
 
-def test_the_league_shows_standings_and_leads_to_a_replay_and_back(page, address, league):
+def test_league_page_shows_standings_and_opens_replay(page, address, league):
     page.goto(f"{address}/#league")
     page.locator(ROW).nth(2).wait_for(state="visible")
     assert page.locator(ROW).first.get_attribute("data-entry") == "a/1"
@@ -63,7 +63,7 @@ def test_the_league_shows_standings_and_leads_to_a_replay_and_back(page, address
     assert page.url.endswith("#league")
 
 
-def test_news_of_the_league_are_shown_and_leave_the_focus_where_it_is(page, address, league):
+def test_league_update_keeps_focus(page, address, league):
     page.goto(f"{address}/#league")
     link = page.locator(ROW).filter(has_text="Cinder").locator("a")
     link.focus()
@@ -73,7 +73,7 @@ def test_news_of_the_league_are_shown_and_leave_the_focus_where_it_is(page, addr
     assert page.evaluate("() => document.activeElement.textContent") == "Cinder"
 
 
-def test_a_foreign_file_dropped_on_the_league_leaves_it_open(page, address, league):
+def test_invalid_file_dropped_on_league_keeps_page(page, address, league):
     page.goto(f"{address}/#league")
     page.locator(ROW).first.wait_for(state="visible")
     page.evaluate(
@@ -112,7 +112,7 @@ def long_league(home):
     path.unlink()
 
 
-def test_all_matches_are_paged_through_by_scrolling(page, address, long_league):
+def test_league_matches_load_by_scrolling(page, address, long_league):
     page.goto(f"{address}/#league")
     page.locator(".bout").nth(99).wait_for(state="attached")
     assert page.evaluate(COUNT) == 100 and page.get_by_text(f"100 of {MANY}").is_visible()
@@ -130,7 +130,7 @@ def test_all_matches_are_paged_through_by_scrolling(page, address, long_league):
     assert [int(seed) for seed in seeds if seed] == list(range(MANY - 1, -1, -1))
 
 
-def test_filters_are_kept_by_paging_and_by_the_address(page, address, long_league):
+def test_league_filters_survive_paging_and_reload(page, address, long_league):
     page.goto(f"{address}/#league")
     page.get_by_label("Pilot", exact=True).select_option("Anvil")
     page.get_by_label("Outcome", exact=True).select_option("draw")
@@ -147,7 +147,7 @@ def test_filters_are_kept_by_paging_and_by_the_address(page, address, long_leagu
     assert all("Anvil" in team for team in teams)
 
 
-def test_who_beats_whom_is_coloured_beyond_doubt_and_leads_to_the_matches_of_the_two(page, address, long_league):
+def test_head_to_head_colours_significant_pairs_and_links_to_matches(page, address, long_league):
     page.goto(f"{address}/#league")
     cell = page.locator(".pairs td a")
     cell.first.wait_for(state="visible")
@@ -167,7 +167,7 @@ def test_who_beats_whom_is_coloured_beyond_doubt_and_leads_to_the_matches_of_the
     page.get_by_text(f"100 of {MANY}").wait_for(state="visible")
 
 
-def test_without_a_league_it_is_said_how_one_begins(page, address):
+def test_missing_league_shows_how_to_start_one(page, address):
     page.goto(f"{address}/#league")
     page.get_by_text("No league here yet").wait_for(state="visible")
     page.get_by_role("link", name="Matches").click()

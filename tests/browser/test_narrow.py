@@ -6,7 +6,7 @@ import pytest
 
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import RUN
-from tests.browser.player import open_held
+from tests.browser.player import open_paused
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 PHONE = {"width": 390, "height": 844}
@@ -29,9 +29,9 @@ def boxes(page, *names):
 @pytest.mark.parametrize(
     "panel", ["showChart", "showTable", "showPilot", "inspector"], ids=["curves", "table", "pilot", "inspector"]
 )
-def test_panels_leave_the_player_and_the_score_free(page, address, panel):
+def test_panels_do_not_cover_player_or_score(page, address, panel):
     page.set_viewport_size(PHONE)
-    open_held(page, address, MATCH, 60)
+    open_paused(page, address, MATCH, 60)
     page.evaluate("() => echelon.control.select(echelon.state, 0, false)")
     shown = {"showChart": ".charts", "showTable": ".table", "showPilot": ".pilot", "inspector": ".inspector"}[panel]
     if panel != "inspector":
@@ -45,8 +45,8 @@ def test_panels_leave_the_player_and_the_score_free(page, address, panel):
     assert left >= 0 and right <= PHONE["width"]
 
 
-def test_the_names_of_both_teams_are_whole(page, address):
+def test_team_names_are_not_cut(page, address):
     page.set_viewport_size(PHONE)
-    open_held(page, address, MATCH, 60)
+    open_paused(page, address, MATCH, 60)
     cut = page.locator(".score-name").evaluate_all("all => all.filter((e) => e.scrollWidth > e.clientWidth).length")
     assert cut == 0

@@ -12,8 +12,8 @@ import pytest
 from echelon.replay.reader import Replay
 from echelon.replay.schema import EventKind, MechFlag
 from echelon.server.catalogue import match_id
-from tests.browser.conftest import RUN, among_served
-from tests.browser.player import DRAW_CALLS, hold, open_held, pass_frames, seek, settled_picture, state
+from tests.browser.conftest import RUN, served_match
+from tests.browser.player import DRAW_CALLS, open_paused, pass_frames, pause, seek, settled_picture, state
 from tests.replay.golden import REACH
 
 MATCH = match_id(RUN, "reach.ecr")
@@ -26,14 +26,14 @@ SHOWING_TICKS = 6
 @pytest.fixture(scope="module")
 def reach(home: Path) -> Iterator[Path]:
     """The match whose header says how far sensors reach, among those served."""
-    with among_served(home, REACH) as path:
+    with served_match(home, REACH) as path:
         yield path
 
 
 def open_match(page: Any, address: str, tick: float, more: str = "") -> None:
     """Open the match at a moment and hold it there."""
     page.set_viewport_size({"width": 960, "height": 600})
-    open_held(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
+    open_paused(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
 
 
 def frame_with(*wanted: MechFlag, without: MechFlag, team: int | None = None) -> tuple[int, int]:
@@ -62,7 +62,7 @@ def hit_before_a_border() -> tuple[int, int]:
     raise AssertionError("nobody is hit at the end of a chunk: the match tests nothing")
 
 
-def test_ecm_and_radar_are_drawn_in_one_call_more_and_the_inspector_names_them(page, address, reach):
+def test_sensor_ranges_cost_one_draw_call_and_inspector_lists_them(page, address, reach):
     tick, mech = frame_with(MechFlag.ECM, without=MechFlag.SHUTDOWN)
     open_match(page, address, tick, f"&mech={mech}")
     page.locator(".inspector-state", has_text="ECM").wait_for(state="visible")
@@ -72,7 +72,7 @@ def test_ecm_and_radar_are_drawn_in_one_call_more_and_the_inspector_names_them(p
     assert settled_picture(page) != whole and page.evaluate("() => echelon.cost().calls") == calls - 1 < DRAW_CALLS
 
 
-def test_rings_go_with_the_lines_and_bubbles_stay(page, address, reach):
+def test_link_toggle_hides_rings_but_not_bubbles(page, address, reach):
     tick, mech = frame_with(MechFlag.ECM, without=MechFlag.SHUTDOWN)
     open_match(page, address, tick, f"&mech={mech}")
     pictures = [settled_picture(page)]
@@ -83,7 +83,7 @@ def test_rings_go_with_the_lines_and_bubbles_stay(page, address, reach):
     assert len(set(pictures)) == 3
 
 
-def test_a_mech_that_the_fog_hides_is_neither_described_nor_picked(page, address, reach):
+def test_mech_hidden_by_fog_is_not_described_or_pickable(page, address, reach):
     tick, mech = frame_with(without=MechFlag.SEEN, team=0)
     open_match(page, address, tick)
     look = f"""() => {{
@@ -109,7 +109,7 @@ def test_a_mech_that_the_fog_hides_is_neither_described_nor_picked(page, address
     assert state(page, "selected") != mech
 
 
-def test_effects_of_a_chunk_that_comes_late_are_drawn_when_it_is_there(page, address, reach):
+def test_effects_of_late_chunk_are_drawn_on_arrival(page, address, reach):
     before, tick = hit_before_a_border()
     held = []
     chunk = re.compile(rf"/chunks/{before}\b")
@@ -131,15 +131,15 @@ def test_effects_of_a_chunk_that_comes_late_are_drawn_when_it_is_there(page, add
     assert settled_picture(page) == late
 
 
-def test_a_chunk_that_cannot_be_had_is_not_waited_for_by_the_next(page, address, reach):
+def test_failed_chunk_does_not_block_next_moment(page, address, reach):
     before, tick = hit_before_a_border()
     page.route(re.compile(rf"/chunks/{before}\b"), lambda route: route.abort())
     open_match(page, address, 0)
     seek(page, tick)
-    hold(page)
+    pause(page)
     assert state(page, f"match.store.get({before}) === undefined")
 
 
-def test_the_scrub_bar_says_which_curves_it_shows(page, address, reach):
+def test_scrub_bar_labels_its_curves(page, address, reach):
     open_match(page, address, 60)
     assert page.locator(".backdrop-key span").all_inner_texts() == ["score", "standing"]

@@ -12,7 +12,7 @@ from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
 from echelon.server.page import single_page
 from tests.browser.conftest import GOLDEN, RUN
-from tests.browser.player import hold, kept_live, open_held, open_match, pass_frames, press_and_wait, seek, state
+from tests.browser.player import keep_live, open_match, open_paused, pass_frames, pause, press_and_wait, seek, state
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 CARD = f'a[href="#match={MATCH}"]'
@@ -47,7 +47,7 @@ def open_low(page: Any, address: str, more: str = "") -> None:
     open_match(page, address, MATCH, more, "lowest")
 
 
-def test_a_match_that_could_not_be_opened_is_opened_by_the_same_card(page, address):
+def test_failed_match_opens_on_second_click(page, address):
     index = re.compile(rf"/matches/{MATCH}/index")
     page.route(index, lambda route: route.abort())
     page.goto(f"{address}/?quality=lowest")
@@ -60,7 +60,7 @@ def test_a_match_that_could_not_be_opened_is_opened_by_the_same_card(page, addre
     assert not problem.is_visible()
 
 
-def test_what_is_wrong_can_be_dismissed_by_keys(page, address):
+def test_error_banner_is_dismissed_by_keyboard(page, address):
     page.goto(f"{address}/#match=0000000000000000")
     problem = page.get_by_role("alert").filter(has_text="Cannot open")
     problem.wait_for(state="visible")
@@ -69,7 +69,7 @@ def test_what_is_wrong_can_be_dismissed_by_keys(page, address):
     problem.wait_for(state="hidden")
 
 
-def test_a_lost_chunk_of_a_finished_match_comes_after_all(page, address):
+def test_failed_chunk_is_retried(page, address):
     lost: list[str] = []
 
     def lose_once(route: Any) -> None:
@@ -80,13 +80,13 @@ def test_a_lost_chunk_of_a_finished_match_comes_after_all(page, address):
 
     page.route(LATER_CHUNKS, lose_once)
     open_low(page, address)
-    hold(page)
+    pause(page)
     seek(page, 100)
     assert lost
     page.get_by_role("alert").wait_for(state="hidden")
 
 
-def test_news_of_a_live_match_leave_its_card_and_the_focus_where_they_are(page, address, home):
+def test_live_match_update_keeps_card_and_focus(page, address, home):
     with Replay(GOLDEN) as replay:
         ends = [chunk.offset + chunk.length for chunk in replay.chunks]
     data, path = GOLDEN.read_bytes(), home / RUN / "replays" / "listed.ecr"
@@ -94,7 +94,7 @@ def test_news_of_a_live_match_leave_its_card_and_the_focus_where_they_are(page, 
     ident = match_id(RUN, "listed.ecr")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    with kept_live(path):
+    with keep_live(path):
         page.goto(address)
         card = page.locator(f'a[href="#match={ident}"]')
         card.locator("canvas.painted").wait_for(state="attached")
@@ -112,7 +112,7 @@ def test_news_of_a_live_match_leave_its_card_and_the_focus_where_they_are(page, 
         assert len([url for url in asked if url.endswith(ident)]) == headers == 1
 
 
-def test_the_menu_of_runs_counts_what_is_there(page, address, home):
+def test_run_menu_shows_current_counts(page, address, home):
     page.goto(address)
     option = page.locator(f'option[value="{RUN}"]')
     option.wait_for(state="attached")
@@ -125,34 +125,34 @@ def test_the_menu_of_runs_counts_what_is_there(page, address, home):
         path.unlink()
 
 
-def test_a_link_into_the_open_match_is_followed(page, address):
+def test_link_into_open_match_is_followed(page, address):
     open_low(page, address, "&fog=red")
-    hold(page)
+    pause(page)
     page.evaluate(f"() => {{ location.hash = '#match={MATCH}&t=2&mech=6'; }}")
     page.wait_for_function("() => echelon.state.selected === 6")
     assert state(page, "tick") == 40 and state(page, "fog") == "none"
 
 
-def test_an_address_that_leads_away_is_followed_before_it_is_written(page, address):
+def test_navigation_wins_over_address_update(page, address):
     open_low(page, address)
     page.evaluate(f"() => {{ location.hash = '#league'; ({COPY})(80); }}")
     page.wait_for_function("() => echelon.state.page === 'league'")
     assert page.url.endswith("#league")
 
 
-def test_a_copied_link_is_of_the_moment_it_was_copied_at(page, address):
+def test_copied_link_names_current_moment(page, address):
     open_low(page, address)
-    hold(page)
+    pause(page)
     assert "t=4.0" in page.evaluate(COPY, 80)
     assert "t=5.0" in page.evaluate(COPY, 100)
 
 
-def test_an_exported_page_has_links_to_its_moments_and_a_dropped_file_has_none(page, tmp_path):
+def test_exported_page_has_moment_links_and_dropped_file_has_none(page, tmp_path):
     target = tmp_path / "match.html"
     target.write_text(single_page(GOLDEN.read_bytes(), "small.ecr", "A match"), encoding="utf-8")
     page.goto(f"{target.as_uri()}?quality=lowest#t=3&mech=1")
     page.wait_for_function("() => echelon.state.match !== null && echelon.complete() && echelon.state.tick >= 60")
-    hold(page)
+    pause(page)
     address = page.evaluate(COPY, 100)
     assert "t=5.0" in address and "mech=1" in address and "match=" not in address
     link = page.url
@@ -168,9 +168,9 @@ def test_an_exported_page_has_links_to_its_moments_and_a_dropped_file_has_none(p
 
 
 @pytest.mark.parametrize("key", ["n", "p"])
-def test_the_event_that_is_gone_to_is_spoken_while_the_match_is_held(page, address, key):
+def test_jumped_to_event_is_announced_while_paused(page, address, key):
     open_low(page, address)
-    hold(page)
+    pause(page)
     spoken = page.locator("[aria-live]")
     seek(page, 0 if key == "n" else 1e9)
     assert spoken.inner_text() == ""
@@ -178,9 +178,9 @@ def test_the_event_that_is_gone_to_is_spoken_while_the_match_is_held(page, addre
     page.wait_for_function("() => document.querySelector('[aria-live]').children.length > 0")
 
 
-def test_after_a_click_on_the_scrub_bar_the_arrows_are_the_players(page, address):
+def test_arrow_keys_step_frames_after_scrub_bar_click(page, address):
     open_low(page, address)
-    hold(page)
+    pause(page)
     page.locator("input.slider").click(position={"x": 200, "y": 8})
     assert state(page, "tick") > 0
     seek(page, 42)
@@ -192,7 +192,7 @@ def test_after_a_click_on_the_scrub_bar_the_arrows_are_the_players(page, address
     assert state(page, "tick") == 46
 
 
-def test_the_button_turns_round_as_its_key_does(page, address):
+def test_reverse_button_matches_reverse_key(page, address):
     open_low(page, address)
     page.evaluate("() => echelon.control.setSpeed(echelon.state, 0.25)")
     page.get_by_role("button", name="Play backward").click()
@@ -201,10 +201,10 @@ def test_the_button_turns_round_as_its_key_does(page, address):
     assert state(page, "speed") == 0.5
 
 
-def test_a_chart_that_is_built_anew_is_watched_once(page, address):
+def test_rebuilt_chart_has_one_resize_observer(page, address):
     page.add_init_script(f"({WATCHED})()")
     open_low(page, address, "&mech=3")
-    hold(page)
+    pause(page)
     page.keyboard.press("u")
     legend = page.locator(".pilot .chart:visible .u-legend")
     legend.filter(has_text="stability").wait_for(state="visible")
@@ -215,8 +215,8 @@ def test_a_chart_that_is_built_anew_is_watched_once(page, address):
     assert page.evaluate("() => window.watched") == before
 
 
-def test_a_clip_is_saved_when_its_match_is_left(page, address):
-    open_held(page, address, MATCH, 20, "", "lowest")
+def test_clip_is_saved_when_match_closes(page, address):
+    open_paused(page, address, MATCH, 20, "", "lowest")
     page.keyboard.press("q")
     page.get_by_text("Record a clip").click()
     page.get_by_text("Stop and save").wait_for(state="visible")

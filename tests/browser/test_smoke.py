@@ -10,8 +10,8 @@ import pytest
 
 from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
-from tests.browser.conftest import RUN, SMOKE, among_served
-from tests.browser.player import DRAW_CALLS, hold, open_match, seek, settled_picture
+from tests.browser.conftest import RUN, SMOKE, served_match
+from tests.browser.player import DRAW_CALLS, open_match, pause, seek, settled_picture
 
 LIFE_TICKS = 200
 MATCH = match_id(RUN, "smoke.ecr")
@@ -20,7 +20,7 @@ MATCH = match_id(RUN, "smoke.ecr")
 @pytest.fixture
 def smoke(home: Path) -> Iterator[Path]:
     """The match among those served."""
-    with among_served(home, SMOKE) as path:
+    with served_match(home, SMOKE) as path:
         yield path
 
 
@@ -42,7 +42,7 @@ def look_at(page: Any, address: str, tick: float, place: tuple[float, ...], qual
     """Open the match anew, hold it at a tick, and look at a place so that no mech walks in the picture."""
     page.goto("about:blank")
     open_match(page, address, MATCH, quality=quality)
-    hold(page)
+    pause(page)
     page.evaluate(
         """([tick, target]) => {
           echelon.control.seek(echelon.state, tick);
@@ -54,7 +54,7 @@ def look_at(page: Any, address: str, tick: float, place: tuple[float, ...], qual
 
 
 @pytest.mark.parametrize("quality", ["low", "medium"])
-def test_a_cloud_is_drawn_alike_whether_one_saw_it_burst_or_sought_into_its_life(page, address, smoke, quality):
+def test_smoke_cloud_looks_same_after_playing_and_seeking(page, address, smoke, quality):
     page.set_viewport_size({"width": 480, "height": 360})
     burst, *place = bursts()[0]
     middle = burst + LIFE_TICKS // 2 + 0.5
@@ -73,7 +73,7 @@ def test_a_cloud_is_drawn_alike_whether_one_saw_it_burst_or_sought_into_its_life
     assert settled_picture(page) == sought != before
 
 
-def test_who_stands_in_smoke_is_said_so(page, address, smoke):
+def test_inspector_reports_mech_in_smoke(page, address, smoke):
     burst, *place = bursts()[3]
     look_at(page, address, burst + 21, tuple(place), "low")
     with Replay(SMOKE) as replay:

@@ -13,8 +13,8 @@ from echelon.replay.reader import Replay
 from echelon.replay.schema import MechFlag
 from echelon.server.catalogue import match_id
 from echelon.server.page import single_page
-from tests.browser.conftest import RUN, among_served
-from tests.browser.player import DRAW_CALLS, kept_live, open_held, pass_frames, seek, settled_picture, state
+from tests.browser.conftest import RUN, served_match
+from tests.browser.player import DRAW_CALLS, keep_live, open_paused, pass_frames, seek, settled_picture, state
 from tests.replay.golden import INSIGHT
 
 MATCH = match_id(RUN, "insight.ecr")
@@ -26,14 +26,14 @@ CLIP_SECOND = re.compile(r"\([2-9] s\)|\(\d\d+ s\)")
 @pytest.fixture(scope="module")
 def insight(home: Path) -> Iterator[Path]:
     """The match with policy columns among those served."""
-    with among_served(home, INSIGHT) as path:
+    with served_match(home, INSIGHT) as path:
         yield path
 
 
 def open_match(page: Any, address: str, tick: int, more: str = "") -> None:
     """Open the match at a moment and hold it there."""
     page.set_viewport_size({"width": 720, "height": 480})
-    open_held(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
+    open_paused(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
 
 
 def unseen_by_red() -> tuple[int, list[int]]:
@@ -58,7 +58,7 @@ def hidden(page: Any) -> list[int]:
     return page.evaluate("() => [...echelon.state.match.shown].flatMap((share, mech) => share < 0.5 ? [mech] : [])")
 
 
-def test_fog_hides_mechs_and_darkens_the_ground_until_it_is_lifted(page, address, insight):
+def test_fog_of_war_hides_mechs_and_darkens_ground(page, address, insight):
     tick, mechs = unseen_by_red()
     open_match(page, address, tick)
     clear = settled_picture(page)
@@ -76,7 +76,7 @@ def test_fog_hides_mechs_and_darkens_the_ground_until_it_is_lifted(page, address
     assert page.evaluate("() => echelon.cost().calls") <= DRAW_CALLS
 
 
-def test_a_mechs_curves_are_of_the_whole_match_and_lead_to_its_moments(page, address, insight):
+def test_mech_charts_cover_match_and_seek_on_click(page, address, insight):
     open_match(page, address, 40, "&mech=3")
     page.keyboard.press("u")
     charts = page.locator(".pilot .chart:visible")
@@ -91,7 +91,7 @@ def test_a_mechs_curves_are_of_the_whole_match_and_lead_to_its_moments(page, add
     page.wait_for_function(f"() => Math.abs(echelon.state.tick - {wanted}) < 8")
 
 
-def test_what_lies_on_the_ground_is_drawn_and_taken_off(page, address, insight):
+def test_ground_overlays_are_drawn_and_removed(page, address, insight):
     open_match(page, address, 60, "&cam=top")
     bare = settled_picture(page)
     seen = {bare}
@@ -109,7 +109,7 @@ def test_what_lies_on_the_ground_is_drawn_and_taken_off(page, address, insight):
 
 
 @pytest.mark.parametrize(("key", "mode"), [("v", "first"), ("e", "free"), ("y", "director")])
-def test_cameras_look_from_elsewhere_and_come_back(page, address, insight, key, mode):
+def test_camera_modes_change_view_and_return(page, address, insight, key, mode):
     open_match(page, address, 80, "&mech=2")
     before = settled_picture(page)
     page.keyboard.press(key)
@@ -119,7 +119,7 @@ def test_cameras_look_from_elsewhere_and_come_back(page, address, insight, key, 
     assert state(page, "camera.mode") == "orbit"
 
 
-def test_legs_are_the_same_however_a_moment_was_reached(page, address, insight):
+def test_gait_depends_only_on_moment(page, address, insight):
     open_match(page, address, 120, "&mech=2&cam=follow")
     seek(page, 90)
     first = settled_picture(page)
@@ -130,7 +130,7 @@ def test_legs_are_the_same_however_a_moment_was_reached(page, address, insight):
     assert settled_picture(page) == first
 
 
-def test_a_loop_plays_again_and_an_address_brings_all_of_it_back(page, address, insight):
+def test_loop_repeats_and_is_restored_from_address(page, address, insight):
     open_match(page, address, 40)
     page.keyboard.press("[")
     seek(page, 60)
@@ -147,7 +147,7 @@ def test_a_loop_plays_again_and_an_address_brings_all_of_it_back(page, address, 
     page.wait_for_function("() => echelon.state.tick < 50")
 
 
-def test_a_picture_is_saved(page, address, insight):
+def test_picture_is_saved(page, address, insight):
     open_match(page, address, 100)
     with page.expect_download() as found:
         page.keyboard.press("z")
@@ -155,7 +155,7 @@ def test_a_picture_is_saved(page, address, insight):
     assert found.value.suggested_filename.endswith(".png") and data.startswith(b"\x89PNG") and len(data) > 10_000
 
 
-def test_a_clip_is_recorded(page, address, insight):
+def test_clip_is_recorded(page, address, insight):
     open_match(page, address, 20)
     page.keyboard.press("q")
     page.evaluate("() => { echelon.control.setLoop(echelon.state, 20, 80); echelon.state.playing = true; }")
@@ -170,7 +170,7 @@ def test_a_clip_is_recorded(page, address, insight):
     assert Path(found.value.path()).stat().st_size > 1000
 
 
-def test_the_newest_match_is_opened_when_it_begins(page, address, home, insight):
+def test_newest_match_opens_when_it_begins(page, address, home, insight):
     page.goto(f"{address}/?quality=lowest#newest={RUN}")
     page.wait_for_function("() => echelon.state.match !== null")
     path = home / RUN / "replays" / "later.ecr"
@@ -178,12 +178,12 @@ def test_the_newest_match_is_opened_when_it_begins(page, address, home, insight)
     with Replay(INSIGHT) as replay:
         end = replay.chunks[1].offset + replay.chunks[1].length
     path.write_bytes(data[:end])
-    with kept_live(path):
+    with keep_live(path):
         page.wait_for_function(f"() => echelon.state.match.id === '{match_id(RUN, 'later.ecr')}'")
         assert state(page, "followNewest") is True
 
 
-def test_one_page_opens_without_a_server(page, tmp_path):
+def test_exported_page_opens_without_server(page, tmp_path):
     target = tmp_path / "match.html"
     target.write_text(single_page(INSIGHT.read_bytes(), "insight.ecr", "A match"), encoding="utf-8")
     asked: list[str] = []

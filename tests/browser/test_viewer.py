@@ -12,7 +12,7 @@ from echelon.replay.reader import Replay
 from echelon.server.catalogue import match_id
 from tests.browser import player
 from tests.browser.conftest import GOLDEN, RUN
-from tests.browser.player import DRAW_CALLS, draws_at_rest, hold, kept_live, press_and_wait, settled_picture, state
+from tests.browser.player import DRAW_CALLS, draws_at_rest, keep_live, pause, press_and_wait, settled_picture, state
 
 MATCH = match_id(RUN, "u000001-blue.ecr")
 LATER_CHUNKS = re.compile(r"/chunks/[1-9]")
@@ -35,14 +35,14 @@ def drop(page: Any, address: str, content: bytes) -> None:
     page.evaluate(DROP, list(content))
 
 
-def test_the_list_shows_the_match_and_opens_it(page, address):
+def test_match_list_opens_match(page, address):
     page.goto(address)
     page.locator(f'a[href="#match={MATCH}"]').click()
     page.wait_for_function("() => echelon.state.match !== null")
     assert MATCH in page.url and state(page, "match.id") == MATCH
 
 
-def test_nothing_is_said_of_mechs_that_are_not_known_yet(page, address):
+def test_panels_show_nothing_before_first_chunk(page, address):
     held = []  # chunks are held back until they are let go below
     page.route("**/chunks/*", lambda route: route.continue_() if held is None else held.append(route))
     page.set_viewport_size({"width": 1200, "height": 700})
@@ -60,7 +60,7 @@ def test_nothing_is_said_of_mechs_that_are_not_known_yet(page, address):
     page.locator(".roster.red .mech-points:not(:empty)").first.wait_for(state="visible")
 
 
-def test_a_match_plays_and_holds(page, address):
+def test_match_plays_and_pauses(page, address):
     open_match(page, address)
     before = state(page, "tick")
     page.wait_for_function(f"() => echelon.state.tick > {before} + 5")
@@ -72,7 +72,7 @@ def test_a_match_plays_and_holds(page, address):
     assert state(page, "tick") == held
 
 
-def test_it_runs_backward(page, address):
+def test_match_plays_backward(page, address):
     open_match(page, address)
     press_and_wait(page, "5")
     start = state(page, "tick")
@@ -82,9 +82,9 @@ def test_it_runs_backward(page, address):
     assert state(page, "speed") < 0
 
 
-def test_seeking_is_exact_and_forth_and_back_gives_the_same_picture(page, address):
+def test_seek_is_exact_and_repeatable(page, address):
     open_match(page, address)
-    hold(page)
+    pause(page)
     ticks, pictures = [], []
     for digit in ("3", "8", "3"):
         press_and_wait(page, digit)
@@ -100,11 +100,11 @@ def test_seeking_is_exact_and_forth_and_back_gives_the_same_picture(page, addres
     assert state(page, "tick") == 0
 
 
-def test_nothing_is_drawn_while_the_chunk_of_a_moment_is_on_its_way(page, address):
+def test_nothing_is_drawn_while_chunk_is_loading(page, address):
     held = []  # all chunks but the first, until they are let go below
     page.route(LATER_CHUNKS, lambda route: route.continue_() if held is None else held.append(route))
     open_match(page, address)
-    hold(page)
+    pause(page)
     page.keyboard.press("Home")
     before, drawn = settled_picture(page), draws_at_rest(page)
     page.keyboard.press("8")
@@ -119,10 +119,10 @@ def test_nothing_is_drawn_while_the_chunk_of_a_moment_is_on_its_way(page, addres
 
 
 @pytest.mark.parametrize("quality", ["medium", "lowest"])
-def test_whatever_the_tier_forth_and_back_gives_the_same_picture(page, address, quality):
+def test_seek_is_repeatable_in_every_tier(page, address, quality):
     page.set_viewport_size({"width": 480, "height": 360})
     open_match(page, address, quality=quality)
-    hold(page)
+    pause(page)
     assert page.evaluate("() => echelon.cost().tier") == quality
     pictures = []
     for digit in ("3", "8", "3"):
@@ -131,16 +131,16 @@ def test_whatever_the_tier_forth_and_back_gives_the_same_picture(page, address, 
     assert pictures[0] == pictures[2] != pictures[1]
 
 
-def test_without_a_gpu_the_picture_is_cheap_and_the_keys_name_its_tier(page, address):
+def test_software_renderer_starts_in_low_tier(page, address):
     open_match(page, address, quality="")
     assert page.evaluate("() => echelon.cost().tier") in ("low", "lowest")
     page.keyboard.press("?")
     page.get_by_text("chosen by how fast this machine draws").wait_for(state="visible")
 
 
-def test_a_held_moment_costs_no_frames_until_something_changes(page, address):
+def test_paused_match_draws_nothing_until_change(page, address):
     open_match(page, address)
-    hold(page)
+    pause(page)
     drawn = draws_at_rest(page)
     player.pass_frames(page)
     assert page.evaluate("() => echelon.cost().draws") == drawn
@@ -148,9 +148,9 @@ def test_a_held_moment_costs_no_frames_until_something_changes(page, address):
     page.wait_for_function(f"() => echelon.cost().draws > {drawn}")
 
 
-def test_a_lost_context_is_said_in_words_and_the_picture_returns(page, address):
+def test_lost_webgl_context_is_reported_and_restored(page, address):
     open_match(page, address)
-    hold(page)
+    pause(page)
     before = settled_picture(page)
     page.evaluate(
         """() => {
@@ -166,15 +166,15 @@ def test_a_lost_context_is_said_in_words_and_the_picture_returns(page, address):
     assert settled_picture(page) == before
 
 
-def test_the_first_picture_is_timed(page, address):
+def test_first_picture_time_is_recorded(page, address):
     open_match(page, address)
     page.wait_for_function("() => echelon.cost().firstFrameMs > 0")
     assert page.evaluate("() => echelon.cost().draws") > 0
 
 
-def test_next_and_previous_event_move_the_cursor(page, address):
+def test_event_keys_move_cursor(page, address):
     open_match(page, address)
-    hold(page)
+    pause(page)
     page.keyboard.press("Home")
     page.keyboard.press("n")
     first = state(page, "tick")
@@ -186,9 +186,9 @@ def test_next_and_previous_event_move_the_cursor(page, address):
     assert state(page, "tick") <= first
 
 
-def test_a_mech_can_be_followed(page, address):
+def test_follow_camera_tracks_mech(page, address):
     open_match(page, address)
-    hold(page)
+    pause(page)
     for _ in range(SCOUT + 1):
         page.keyboard.press(".")
     assert state(page, "selected") >= 0
@@ -205,20 +205,20 @@ def test_a_mech_can_be_followed(page, address):
     assert state(page, "camera.mode") == "orbit"
 
 
-def test_a_deep_link_leads_to_the_moment_and_the_mech(page, address):
+def test_deep_link_opens_moment_and_mech(page, address):
     open_match(page, address, "&t=4&mech=6")
     assert state(page, "tick") >= 80
     assert state(page, "selected") == 6
 
 
-def test_ten_mechs_cost_few_draw_calls(page, address):
+def test_ten_mechs_stay_within_draw_call_limit(page, address):
     open_match(page, address)
     press_and_wait(page, "6")
     page.wait_for_function("() => echelon.cost().calls > 3")
     assert page.evaluate("() => echelon.cost().calls") <= DRAW_CALLS
 
 
-def test_the_keys_are_listed_on_demand(page, address):
+def test_shortcuts_panel_opens_and_closes(page, address):
     open_match(page, address)
     page.keyboard.press("?")
     page.get_by_text("Play backward, or forward again").first.wait_for(state="visible")
@@ -226,13 +226,13 @@ def test_the_keys_are_listed_on_demand(page, address):
     assert state(page, "showHelp") is False and state(page, "page") == "match"
 
 
-def test_a_growing_match_is_followed_live(page, address, home):
+def test_growing_match_is_followed_live(page, address, home):
     with Replay(GOLDEN) as replay:
         ends = [c.offset + c.length for c in replay.chunks]
         ticks = [c.tick1 for c in replay.chunks]
     data, path = GOLDEN.read_bytes(), Path(home) / RUN / "replays" / "growing.ecr"
     path.write_bytes(data[: ends[1]])
-    with kept_live(path):
+    with keep_live(path):
         page.goto(f"{address}/?quality=lowest#match={match_id(RUN, 'growing.ecr')}")
         page.wait_for_function("() => echelon.state.match?.index.live")
         page.keyboard.press("End")
@@ -242,25 +242,25 @@ def test_a_growing_match_is_followed_live(page, address, home):
         page.wait_for_function(f"() => echelon.state.tick > {ticks[1]}")
 
 
-def test_an_unknown_match_is_said_in_words(page, address):
+def test_unknown_match_shows_error(page, address):
     page.goto(f"{address}/#match=0000000000000000")
     page.get_by_role("alert").filter(has_text="match").wait_for(state="visible")
 
 
 @pytest.mark.parametrize("content", [b"not a replay", b""])
-def test_a_foreign_file_is_said_in_words(page, address, content):
+def test_invalid_file_shows_error(page, address, content):
     drop(page, address, content)
     page.get_by_role("alert").filter(has_text="holiday.ecr").wait_for(state="visible")
 
 
-def test_a_dropped_replay_plays_without_the_server(page, address):
+def test_dropped_replay_plays_without_server(page, address):
     drop(page, address, GOLDEN.read_bytes())
     page.wait_for_function("() => echelon.state.match !== null && echelon.state.tick > 2")
     assert state(page, "match.id") == "file"
 
 
 @pytest.mark.parametrize("width", [800, 1000, 1024, 1280])
-def test_the_score_covers_no_button_whatever_the_width(page, address, width):
+def test_score_bar_covers_no_controls(page, address, width):
     page.set_viewport_size({"width": width, "height": 620})
     open_match(page, address, quality="lowest")
     page.locator(".score").wait_for(state="visible")

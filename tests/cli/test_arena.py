@@ -55,14 +55,14 @@ def test_rounds_are_played_and_shown(capsys):
 
 
 def test_a_match_of_the_league_opens_in_the_viewer(capsys):
-    from echelon.server.catalogue import Catalogue
+    from echelon.server.catalogue import ReplayCatalogue
     from echelon_cli.commands.serve import find_match
 
     assert run(["arena", "run", *SHORT, "--record", "1", "--only", "hard", "--seed", "5"]) == 0
     capsys.readouterr()
     listed = said(capsys, "matches", "--recorded")
     assert len(listed) == 8 and all("hard" in (row["blue"] + row["red"]) for row in listed)
-    catalogue = Catalogue()
+    catalogue = ReplayCatalogue()
     for row in listed:
         match = find_match(catalogue, row["replay"].rpartition("/")[2])
         assert match.run == row["job"] and (match.summary["blue"], match.summary["red"]) == (

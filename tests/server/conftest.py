@@ -1,4 +1,4 @@
-"""A home folder with one run that holds the golden replay, and a client of a server over it."""
+"""Fixtures: a home folder with one run that holds the golden replay, and a client of a server over it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ask(home: Path) -> Callable[..., Any]:
-    """Run a coroutine function on a client of a loopback server, or of one with the given access."""
+    """Return a function that runs a coroutine function with a client of a loopback server, or of the given access."""
 
     def run(work: Callable[[TestClient], Awaitable[Any]], **access: Any) -> Any:
         async def go() -> Any:

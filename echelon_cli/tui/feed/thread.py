@@ -176,9 +176,9 @@ class Feed(threading.Thread):
 
     def _look_at_matches(self) -> None:
         if self._matches is None:
-            from echelon.server.catalogue import Catalogue as Matches
+            from echelon.server.catalogue import ReplayCatalogue
 
-            self._matches = Matches(self._catalogue.home)
+            self._matches = ReplayCatalogue(self._catalogue.home)
         rows = tuple(match.summary for match in self._matches.matches())
         if rows != self._last_matches:
             self._last_matches = rows
