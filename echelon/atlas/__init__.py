@@ -1,0 +1,1 @@
+"""World files and pictures of worlds: palettes, relief views, PNG export."""

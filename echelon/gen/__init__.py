@@ -1,0 +1,1 @@
+"""Map generation from a seed: biomes, corridors, zone, spawns, validation, the map bank and its prefetch."""

@@ -1,0 +1,1 @@
+"""Background jobs: configuration layers, launch, supervisor, states, control files and worker processes."""

@@ -1,0 +1,1 @@
+"""Networks: recurrent actor-critic over flat and suite observations, action distributions, checkpoints."""

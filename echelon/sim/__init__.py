@@ -1,0 +1,1 @@
+"""The simulator: arrays, rules and kernels of a batch of battles."""

@@ -1,4 +1,4 @@
-"""Documents say what is there: the tree, the commands, the presets."""
+"""Documents agree with the code: trees, commands, presets, decisions, length limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TREE_LINE = re.compile(r"^(?P<indent>(?: {2})*)(?P<names>\S+(?: \S+)*?)(?: {2,}(?P<clause>.+))?$")
 """Two blanks of indent per level; one or more names; two or more blanks; what it is for."""
 
-IGNORED = {"__pycache__", "__init__.py", "py.typed"}
+MAX_ARCHITECTURE_WORDS = 1200
+MIN_NAMED_PATHS = 10
+MAX_CHANGELOG_LINES = 40
 
 
 def commands(group=None, prefix: str = "") -> dict[str, typer.core.TyperCommand]:
@@ -50,13 +52,12 @@ def tree(document: Path) -> dict[Path, str]:
     return found
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md"])
-def test_every_path_in_a_tree_exists(document):
-    missing = [str(path) for path in tree(ROOT / document) if not (ROOT / path).exists()]
+def test_readme_tree_names_existing_paths():
+    missing = [str(path) for path in tree(ROOT / "README.md") if not (ROOT / path).exists()]
     assert missing == []
 
 
-def test_the_readme_gives_every_entry_of_the_root_a_clause():
+def test_readme_tree_describes_every_root_entry():
     named = {path.parts[0]: clause for path, clause in tree(ROOT / "README.md").items()}
     assert all(named.values()), named
     from tests.contracts.test_sources import tracked
@@ -65,19 +66,36 @@ def test_the_readme_gives_every_entry_of_the_root_a_clause():
     assert sorted(there - named.keys()) == []
 
 
-def test_the_architecture_names_every_module():
-    named = tree(ROOT / "ARCHITECTURE.md")
-    there = {
-        path.relative_to(ROOT)
-        for package in ("echelon", "echelon_cli")
-        for path in (ROOT / package).rglob("*.py")
-        if path.name not in IGNORED
-    }
-    assert sorted(map(str, there - named.keys())) == []
+def test_architecture_is_short():
+    words = len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split())
+    assert words <= MAX_ARCHITECTURE_WORDS
+
+
+def test_architecture_names_existing_paths():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:echelon|echelon_cli|viewer|tests|docs)/[\w./-]*)`", text))
+    assert len(named) > MIN_NAMED_PATHS
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_changelog_is_short():
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= MAX_CHANGELOG_LINES
+
+
+def test_decisions_are_numbered_dated_and_listed():
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(path.name for path in folder.glob("[0-9]*.md"))
+    assert [int(name[:4]) for name in pages] == list(range(1, len(pages) + 1))
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    for name in pages:
+        title, _, date, *_ = (folder / name).read_text(encoding="utf-8").splitlines()
+        assert re.fullmatch(rf"# {int(name[:4])}\. .+", title), name
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", date), name
+        assert f"[{title[2:]}]({name})" in index, name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_json_and_a_place_in_the_readme(name):
+def test_command_has_help_json_and_readme_entry(name):
     command = COMMANDS[name]
     assert command.help and command.help.strip()
     flags = {flag for parameter in command.params for flag in parameter.opts}
@@ -88,7 +106,7 @@ def test_every_command_has_help_json_and_a_place_in_the_readme(name):
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_valid_described_and_named_after_itself(name):
+def test_preset_is_valid_and_documented(name):
     from echelon.jobs.config_layers import resolve
 
     config = PRESETS[name]()
@@ -100,7 +118,7 @@ def test_every_preset_is_valid_described_and_named_after_itself(name):
 NAMED_TEST = re.compile(r"`((?:[\w/]+\.py)?)::(\w+)`")
 
 
-def test_the_comparison_names_tests_that_exist():
+def test_comparison_names_existing_tests():
     file, missing = "", []
     for match in NAMED_TEST.finditer((ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")):
         file = match[1] or file
@@ -110,7 +128,7 @@ def test_the_comparison_names_tests_that_exist():
     assert missing == []
 
 
-def test_every_row_of_the_comparison_names_what_shows_it():
+def test_comparison_rows_name_evidence():
     table = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8").partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][1:]
     assert len(rows) > 20

@@ -1,4 +1,4 @@
-"""What holds for every file of the project: size, words, and no trace of where it was written."""
+"""Rules for every file of the project: size, line length, docstrings, no loose ends, no machine-specific paths."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 
-MAX_FILE_LINES = 400
-MAX_FUNCTION_LINES = 60
+MAX_FILE_LINES = 500
+MAX_LINE_COLUMNS = 120
+LONGER_FILES: dict[str, str] = {}
+"""Files over ``MAX_FILE_LINES`` -> why one file reads better than two."""
+GENERATED = {"viewer/src/protocol.gen.ts"}
 
 PACKAGES = ("echelon", "echelon_cli", "tests")
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".ts", ".css", ".tcss", ".json", ".html", ""}
@@ -35,6 +36,7 @@ def tracked() -> list[Path]:
 
 
 PYTHON = [p for p in tracked() if p.suffix == ".py" and p.relative_to(ROOT).parts[0] in PACKAGES]
+CODE = PYTHON + [p for p in tracked() if p.suffix in {".ts", ".css", ".tcss"}]
 TEXTS = [p for p in tracked() if p.suffix in TEXT_SUFFIXES]
 
 
@@ -42,35 +44,52 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_files_and_functions_stay_readable(path):
-    source = path.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= MAX_FILE_LINES
+def test_files_have_at_most_500_lines_or_a_written_reason():
+    long = {name_of(p): len(p.read_text(encoding="utf-8").splitlines()) for p in CODE}
+    over = {name: lines for name, lines in long.items() if lines > MAX_FILE_LINES and name not in GENERATED}
+    assert {name: lines for name, lines in over.items() if name not in LONGER_FILES} == {}
+    assert sorted(LONGER_FILES.keys() - over.keys()) == []
+
+
+def test_code_lines_have_at_most_120_columns():
     long = [
-        f"{node.name} has {node.end_lineno - node.lineno + 1} lines"
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and (node.end_lineno or 0) - node.lineno + 1 > MAX_FUNCTION_LINES
+        f"{name_of(path)}:{number}"
+        for path in CODE
+        if name_of(path) not in GENERATED
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > MAX_LINE_COLUMNS
     ]
     assert long == []
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_every_module_says_what_it_owns(path):
-    source = path.read_text(encoding="utf-8")
-    if source.strip():
-        assert ast.get_docstring(ast.parse(source)), "no module docstring"
+def test_modules_have_docstrings():
+    silent = []
+    for path in PYTHON:
+        source = path.read_text(encoding="utf-8")
+        if source.strip() and not ast.get_docstring(ast.parse(source)):
+            silent.append(name_of(path))
+    assert silent == []
 
 
-def test_no_file_names_a_place_on_somebodys_machine():
+def test_packages_have_docstrings():
+    folders = {path.parent for path in PYTHON if name_of(path).startswith(("echelon/", "echelon_cli/"))}
+    silent = []
+    for folder in sorted(folders):
+        init = folder / "__init__.py"
+        if not init.is_file() or not ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))):
+            silent.append(name_of(init))
+    assert silent == []
+
+
+def test_files_contain_no_machine_specific_paths():
     found = [name_of(p) for p in TEXTS if FOREIGN.search(p.read_text(encoding="utf-8", errors="replace"))]
     assert found == []
 
 
-def test_nothing_is_left_for_later():
+def test_code_has_no_loose_ends():
     found = [name_of(p) for p in PYTHON if LOOSE_ENDS.search(p.read_text(encoding="utf-8"))]
     assert found == []
 
 
-def test_there_is_no_folder_of_scripts():
+def test_there_is_no_scripts_folder():
     assert not (ROOT / "scripts").exists()
