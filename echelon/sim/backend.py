@@ -19,6 +19,8 @@ from typing import Any
 
 import warp as wp
 
+from echelon.sim.structs import OUT, fields_of, is_array_struct
+
 wp.config.log_level = wp.LOG_ERROR
 
 
@@ -133,6 +135,7 @@ class Backend:
         self.per_env: set[str] = set()
         self._by_run: dict[str, Mapping[int, Any]] = {}
         self._chosen: dict[tuple[int, int], dict[str, Any]] = {}
+        self._structs: dict[tuple[Any, tuple[int, int]], Any] = {}
         wanted = (threads or default_threads()) if device == "cpu" else 1
         count = max(1, min(wanted, num_envs))
         edges = sorted({num_envs * i // count for i in range(count + 1)} | set(cuts))
@@ -142,6 +145,7 @@ class Backend:
     def add(self, arrays: Mapping[str, Any], *, per_env: bool) -> None:
         """Make ``arrays`` known by name; ``per_env`` says that their first axis is the environment."""
         self.arrays.update(arrays)
+        self._structs.clear()
         if per_env:
             self.per_env.update(arrays)
 
@@ -154,6 +158,7 @@ class Backend:
 
         ``journal_env`` [J] is the environment within its shard, ``journal_page`` [J] its place in ``envs``.
         """
+        self._structs.clear()
         for low, high in self.shards:
             inside = [(env - low, page) for page, env in enumerate(envs) if low <= env < high]
             columns = {"journal_env": 0, "journal_page": 1}
@@ -170,25 +175,39 @@ class Backend:
         return self.lengths[letter]
 
     def _bind(self, launch: Launch, shard: tuple[int, int]) -> tuple[tuple[int, ...], list[Any]]:
-        low, high = shard
+        """Return the launch dimensions and the value of each kernel parameter for one shard of environments."""
         values = []
-        chosen = self._chosen.get(shard, {})
         for argument in launch.kernel.adj.args:
-            name = argument.label
+            name = argument.label.removesuffix(OUT)
             value = launch.given.get(name, name)
-            if isinstance(value, str) and value in chosen:
-                value = chosen[value]
-            elif isinstance(value, str) and value in self._by_run:
-                value = self._by_run[value][max(first for first in self._by_run[value] if first <= low)]
+            if is_array_struct(argument.type):
+                value = self._struct(argument.type, shard, f"kernel {launch.kernel.key}")
             elif isinstance(value, str):
-                if value not in self.arrays:
-                    raise KeyError(f"kernel {launch.kernel.key} wants {value!r}, which is no array of this batch")
-                source = value
-                value = self.arrays[source]
-                if source in self.per_env:
-                    value = value[low:high]
+                value = self._array(value, shard, f"kernel {launch.kernel.key}")
             values.append(value)
         return tuple(self._length(c, shard) for c in launch.dims), values
+
+    def _array(self, name: str, shard: tuple[int, int], user: str) -> Any:
+        """Return the array or constant ``name`` of one shard; ``KeyError`` names ``user`` where there is none."""
+        low, high = shard
+        chosen = self._chosen.get(shard, {})
+        if name in chosen:
+            return chosen[name]
+        if name in self._by_run:
+            return self._by_run[name][max(first for first in self._by_run[name] if first <= low)]
+        if name not in self.arrays:
+            raise KeyError(f"{user} needs array {name!r}, which this batch does not have; add it with Batch.add_fields")
+        return self.arrays[name][low:high] if name in self.per_env else self.arrays[name]
+
+    def _struct(self, kind: Any, shard: tuple[int, int], user: str) -> Any:
+        """Return an instance of struct ``kind`` that holds the arrays of one shard."""
+        key = (kind, shard)
+        if key not in self._structs:
+            instance = kind()
+            for name in fields_of(kind):
+                setattr(instance, name, self._array(name, shard, f"struct {kind.key} of {user}"))
+            self._structs[key] = instance
+        return self._structs[key]
 
     def load(self, program: Program, progress: Progress | None = None) -> None:
         """Compile and load every module of ``program`` now, as many at a time as there are cores."""

@@ -1,35 +1,35 @@
-"""Phases 6 and 7 of a tick: rotation, throttle, jets, gravity, collision with step-up, bounds, noise, and landings.
+"""Movement phase of a tick: rotation, throttle, jets, gravity, collision with step-up, map bounds, noise, landings.
 
-One thread per environment moves its living mechs one after another in a random order, so each sees where the
-earlier ones went. Nothing is pushed, and mechs may stand on each other.
+One thread per environment moves its living mechs one after another in a random order, each against the new positions
+of those moved before it. Mechs do not push each other and may stand on each other.
 """
 
-# ruff: noqa: E501
 import warp as wp
 
 from echelon.sim.geometry import boxes_overlap, cos_sin, wrap_angle
 from echelon.sim.kernels.upkeep import WATER, foot_material
 from echelon.sim.rng import STREAM_ORDER, below, draw_u32
+from echelon.sim.state import Controls, Episode, Events, Mechs, World
 from echelon.sim.tables import Rules
 from echelon.sim.world import Hazard
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 TOUCH = wp.constant(0.01)
-"""Slack of the broad phase [vox]: more than rounding can move a box."""
+"""Margin of the broad phase [vox], larger than any rounding error of a position."""
 BY_CRASH = wp.constant(int(Hazard.CRASH))
 ALL_BITS = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 
 
 @wp.func
 def last_cell(top: float) -> int:
-    """Highest cell index that a box reaching up to ``top`` covers."""
+    """Return the highest cell index of a box whose upper face is at ``top``."""
     return int(wp.ceil(top)) - 1
 
 
 @wp.func
 def world_free(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, c: wp.vec3, h: wp.vec3) -> bool:
-    """Whether a box touches neither bedrock nor a blocking voxel; outside the grid is free."""
+    """Whether a box overlaps neither bedrock nor a voxel set in ``plane``; cells outside the grid are free."""
     low = c - h
     top = c + h
     if low[2] < 0.0:
@@ -52,14 +52,13 @@ def world_free(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, c: wp
 
 @wp.func
 def mechs_free(
-    rules: Rules, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32),
-    pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, old: wp.vec3, c: wp.vec3, h: wp.vec3,
+    rules: Rules, mechs: Mechs, e: int, m: int, near: wp.vec2i, old: wp.vec3, c: wp.vec3, h: wp.vec3
 ) -> bool:
-    """Whether a box moved from ``old`` to ``c`` overlaps no other living mech, except while drawing apart."""
+    """Whether a box moved from ``old`` to ``c`` overlaps no living mech of ``near``, or leaves the overlap."""
     for j in range(near[0], near[1]):
-        if j != m and alive[e, j] == 1:
-            p = pos[e, j]
-            hj = rules.half[chassis[e, j]]
+        if j != m and mechs.alive[e, j] == 1:
+            p = mechs.pos[e, j]
+            hj = rules.half[mechs.chassis[e, j]]
             if boxes_overlap(c, h, p, hj):
                 if not boxes_overlap(old, h, p, hj):
                     return False
@@ -69,19 +68,16 @@ def mechs_free(
 
 
 @wp.func
-def neighbours(
-    rules: Rules, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32),
-    pos: wp.array2d(dtype=wp.vec3), e: int, m: int, h: wp.vec3, reach: wp.vec2,
-) -> wp.vec2i:
-    """First index, and the one after the last, of the living mechs that a step of ``reach`` [vox] might touch."""
-    x = pos[e, m][0]
-    y = pos[e, m][1]
-    first = int(alive.shape[1])
+def neighbours(rules: Rules, mechs: Mechs, e: int, m: int, h: wp.vec3, reach: wp.vec2) -> wp.vec2i:
+    """Return the index range [first, end) of the living mechs that a step of ``reach`` [vox] may touch."""
+    x = mechs.pos[e, m][0]
+    y = mechs.pos[e, m][1]
+    first = int(mechs.alive.shape[1])
     end = int(0)
-    for j in range(alive.shape[1]):
-        if j != m and alive[e, j] == 1:
-            p = pos[e, j]
-            hj = rules.half[chassis[e, j]]
+    for j in range(mechs.alive.shape[1]):
+        if j != m and mechs.alive[e, j] == 1:
+            p = mechs.pos[e, j]
+            hj = rules.half[mechs.chassis[e, j]]
             if wp.abs(p[0] - x) < h[0] + hj[0] + reach[0]:
                 if wp.abs(p[1] - y) < h[1] + hj[1] + reach[1]:
                     first = wp.min(first, j)
@@ -91,18 +87,25 @@ def neighbours(
 
 @wp.func
 def fits(
-    rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32),
-    pos: wp.array2d(dtype=wp.vec3), e: int, m: int, near: wp.vec2i, old: wp.vec3, c: wp.vec3, h: wp.vec3,
+    rules: Rules,
+    world: World,
+    mechs: Mechs,
+    e: int,
+    m: int,
+    near: wp.vec2i,
+    old: wp.vec3,
+    c: wp.vec3,
+    h: wp.vec3,
 ) -> bool:
-    """Whether a box can move from ``old`` to ``c``; of the other mechs only the near ones are asked about."""
-    if not world_free(plane, e, size, c, h):
+    """Whether a box can move from ``old`` to ``c`` without hitting the map or a mech of ``near``."""
+    if not world_free(world.move_plane, e, world.size[e], c, h):
         return False
-    return mechs_free(rules, alive, chassis, pos, e, m, near, old, c, h)
+    return mechs_free(rules, mechs, e, m, near, old, c, h)
 
 
 @wp.func
 def steer(rules: Rules, c: int, legged: bool, water: bool, drive: wp.vec4, cs: wp.vec2, vz: float) -> wp.vec3:
-    """Velocity [vox/s] that throttles, jets and gravity give, before damping."""
+    """Return the velocity [vox/s] from throttles, jets and gravity, before damping."""
     f = drive[0]
     s = drive[1]
     n = wp.sqrt(f * f + s * s)
@@ -123,7 +126,7 @@ def steer(rules: Rules, c: int, legged: bool, water: bool, drive: wp.vec4, cs: w
 
 @wp.func
 def clamp_to_map(size: wp.vec3i, p: wp.vec3, h: wp.vec3) -> wp.vec3:
-    """Keep a box centre inside the sides and under the ceiling."""
+    """Return the box centre clamped to the map's sides and ceiling."""
     return wp.vec3(
         wp.clamp(p[0], h[0], float(size[0]) - h[0]),
         wp.clamp(p[1], h[1], float(size[1]) - h[1]),
@@ -133,54 +136,62 @@ def clamp_to_map(size: wp.vec3i, p: wp.vec3, h: wp.vec3) -> wp.vec3:
 
 @wp.func
 def along(axis: int, amount: float) -> wp.vec3:
-    """Vector of length ``amount`` along an axis."""
+    """Return the vector of length ``amount`` along an axis."""
     v = wp.vec3(0.0, 0.0, 0.0)
     v[axis] = amount
     return v
 
 
 @wp.func
-def shuffle(order: wp.array2d(dtype=wp.int32), e: int, n: int, seed: wp.uint32, tick: int):
-    """Fill ``order`` with a random permutation of 0 .. n-1 (Fisher and Yates)."""
+def shuffle(mechs: Mechs, e: int, n: int, seed: wp.uint32, tick: int, mechs_out: Mechs):
+    """Fill ``order`` with a random permutation of 0 .. n-1 (Fisher-Yates)."""
     for i in range(n):
         j = below(draw_u32(seed, STREAM_ORDER, tick, i, 0), i + 1)
-        order[e, i] = order[e, j]
-        order[e, j] = i
+        mechs_out.order[e, i] = mechs.order[e, j]
+        mechs_out.order[e, j] = i
 
 
 @wp.func
 def climbs(rules: Rules, vz: float) -> bool:
-    """Whether a mech of this vertical speed may step up: slow, or at rest, which is what up to two ticks' fall looks like."""
-    falls = rules.damping * rules.gravity * rules.dt
-    return wp.abs(vz) < rules.step_max_vz or (rules.step_max_vz > 0.0 and vz <= 0.0 and -vz <= 2.0 * falls)
+    """Whether a mech of vertical speed ``vz`` may step up: slow, or standing.
+
+    Gravity acts before the collision test, so a standing mech falls at up to two ticks' acceleration.
+    """
+    fall = rules.damping * rules.gravity * rules.dt
+    return wp.abs(vz) < rules.step_max_vz or (rules.step_max_vz > 0.0 and vz <= 0.0 and -vz <= 2.0 * fall)
 
 
 @wp.func
 def displace(
-    rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, alive: wp.array2d(dtype=wp.int32),
-    chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), e: int, m: int, v_in: wp.vec3,
+    rules: Rules,
+    world: World,
+    mechs: Mechs,
+    e: int,
+    m: int,
+    v_in: wp.vec3,
+    mechs_out: Mechs,
 ) -> float:
-    """Move one mech axis by axis with at most one step-up, write its position and velocity, return its landing speed."""
-    h = rules.half[chassis[e, m]]
-    p = pos[e, m]
+    """Move one mech axis by axis with at most one step-up; write position and velocity, return its landing speed."""
+    h = rules.half[mechs.chassis[e, m]]
+    p = mechs.pos[e, m]
     v = v_in
     stepped = bool(False)
     landing = float(0.0)
     reach = wp.vec2(wp.abs(v[0]) * rules.dt + TOUCH, wp.abs(v[1]) * rules.dt + TOUCH)
-    near = neighbours(rules, alive, chassis, pos, e, m, h, reach)
+    near = neighbours(rules, mechs, e, m, h, reach)
     for axis in range(3):
-        wanted = p + along(axis, v[axis] * rules.dt)
-        # Clamped before the test: a box that was let outside could slide past a corner and be put back into a wall.
-        target = clamp_to_map(size, wanted, h)
-        if fits(rules, plane, size, alive, chassis, pos, e, m, near, p, target, h):
+        desired = p + along(axis, v[axis] * rules.dt)
+        # Clamped before the test: a box outside the map could slide past a corner and be clamped back into a wall.
+        target = clamp_to_map(world.size[e], desired, h)
+        if fits(rules, world, mechs, e, m, near, p, target, h):
             p = target
-            if axis == 2 and target[2] < wanted[2]:
+            if axis == 2 and target[2] < desired[2]:
                 v[2] = wp.min(v[2], 0.0)
         else:
             moved = bool(False)
             if axis < 2 and not stepped and climbs(rules, v[2]):
-                raised = clamp_to_map(size, target + wp.vec3(0.0, 0.0, rules.step_height), h)
-                if fits(rules, plane, size, alive, chassis, pos, e, m, near, p, raised, h):
+                raised = clamp_to_map(world.size[e], target + wp.vec3(0.0, 0.0, rules.step_height), h)
+                if fits(rules, world, mechs, e, m, near, p, raised, h):
                     p = raised
                     moved = True
                     stepped = True
@@ -188,76 +199,63 @@ def displace(
                 if axis == 2:
                     landing = wp.max(0.0, -v[2])
                 v[axis] = 0.0
-    pos[e, m] = p
-    vel[e, m] = v
+    mechs_out.pos[e, m] = p
+    mechs_out.vel[e, m] = v
     return landing
 
 
 @wp.kernel
 def move(
-    # rules
     rules: Rules,
-    # world
-    move_plane: wp.array3d(dtype=wp.uint64), material: wp.array4d(dtype=wp.uint8), size: wp.array(dtype=wp.vec3i),
-    # state in
-    alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), leg_hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), shutdown_due: wp.array2d(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), tick: wp.array(dtype=wp.int32),
-    # controls
-    drive: wp.array2d(dtype=wp.vec4),
-    # state out
-    pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), noise: wp.array2d(dtype=wp.float32), order: wp.array2d(dtype=wp.int32),
-    # events
-    landing_speed: wp.array2d(dtype=wp.float32),
+    world: World,
+    mechs: Mechs,
+    episode: Episode,
+    controls: Controls,
+    events: Events,
+    mechs_out: Mechs,
+    events_out: Events,
 ):
-    """Turn and move every living mech of an environment, in a random order drawn afresh each tick."""
+    """Turn and move every living mech of an environment, in a new random order each tick."""
     e = wp.tid()
-    n = alive.shape[1]
-    shuffle(order, e, n, seed[e], tick[e])
+    n = mechs.alive.shape[1]
+    shuffle(mechs, e, n, episode.seed[e], episode.tick[e], mechs_out)
     for i in range(n):
-        m = order[e, i]
-        if alive[e, m] == 0:
+        m = mechs.order[e, i]
+        if mechs.alive[e, m] == 0:
             continue
-        c = chassis[e, m]
-        v = vel[e, m]
-        if shutdown[e, m] == 1 and shutdown_due[e, m] == 0:
+        c = mechs.chassis[e, m]
+        v = mechs.vel[e, m]
+        if mechs.shutdown[e, m] == 1 and events.shutdown_due[e, m] == 0:
             v[2] = v[2] - rules.gravity * rules.dt
         else:
-            d = drive[e, m]
-            if fallen[e, m] > 0:
+            d = controls.drive[e, m]
+            if mechs.fallen[e, m] > 0:
                 d = wp.vec4(0.0, 0.0, 0.0, 0.0)
-            yaw[e, m] = wrap_angle(yaw[e, m] + d[3] * rules.max_yaw_rate[c] * rules.dt)
-            foot = pos[e, m][2] - rules.half[c][2]
-            water = foot_material(material, e, size[e], pos[e, m], foot) == WATER
-            v = steer(rules, c, leg_hp[e, m] <= 0.0, water, d, cos_sin(yaw[e, m]), v[2])
-        landing_speed[e, m] = displace(rules, move_plane, size[e], alive, chassis, pos, vel, e, m, v * rules.damping)
-        loud = wp.length(vel[e, m]) * rules.noise_mass[c]
-        if fallen[e, m] > 0:
+            mechs_out.yaw[e, m] = wrap_angle(mechs.yaw[e, m] + d[3] * rules.max_yaw_rate[c] * rules.dt)
+            foot = mechs.pos[e, m][2] - rules.half[c][2]
+            water = foot_material(world.material, e, world.size[e], mechs.pos[e, m], foot) == WATER
+            v = steer(rules, c, mechs.leg_hp[e, m] <= 0.0, water, d, cos_sin(mechs.yaw[e, m]), v[2])
+        events_out.landing_speed[e, m] = displace(rules, world, mechs, e, m, v * rules.damping, mechs_out)
+        loud = wp.length(mechs.vel[e, m]) * rules.noise_mass[c]
+        if mechs.fallen[e, m] > 0:
             loud = 0.0
-        noise[e, m] = loud
+        mechs_out.noise[e, m] = loud
 
 
 @wp.kernel
-def land(
-    # rules
-    rules: Rules,
-    # state in
-    fallen: wp.array2d(dtype=wp.int32), landing_speed: wp.array2d(dtype=wp.float32),
-    # state out
-    alive: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32),
-    # events
-    took: wp.array2d(dtype=wp.float32), died: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), hazard: wp.array2d(dtype=wp.int32),
-):
-    """Shake a mech that came down hard; who was knocked down in the air is damaged too, and nobody is credited."""
+def land(rules: Rules, mechs: Mechs, events: Events, mechs_out: Mechs, events_out: Events):
+    """Take stability from a mech that lands hard, and hit points if it had fallen; no mech is credited."""
     e, m = wp.tid()
-    hard = landing_speed[e, m] - rules.landing_free_speed
-    if alive[e, m] == 0 or hard <= 0.0:
+    excess = events.landing_speed[e, m] - rules.landing_free_speed
+    if mechs.alive[e, m] == 0 or excess <= 0.0:
         return
-    stability[e, m] = wp.max(0.0, stability[e, m] - rules.landing_shock * hard)
-    if fallen[e, m] == 0:
+    mechs_out.stability[e, m] = wp.max(0.0, mechs.stability[e, m] - rules.landing_shock * excess)
+    if mechs.fallen[e, m] == 0:
         return
-    hp[e, m] = hp[e, m] - rules.landing_crash * hard
-    took[e, m] = took[e, m] + rules.landing_crash * hard
-    if hp[e, m] <= 0.0:
-        alive[e, m] = 0
-        died[e, m] = 1
-        dying[e, m] = 1
-        hazard[e, m] = BY_CRASH
+    mechs_out.hp[e, m] = mechs.hp[e, m] - rules.landing_crash * excess
+    events_out.took[e, m] = events.took[e, m] + rules.landing_crash * excess
+    if mechs.hp[e, m] <= 0.0:
+        mechs_out.alive[e, m] = 0
+        events_out.died[e, m] = 1
+        events_out.dying[e, m] = 1
+        events_out.hazard[e, m] = BY_CRASH

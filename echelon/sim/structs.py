@@ -1,0 +1,79 @@
+"""Structs of arrays: how kernels receive the arrays of a batch.
+
+A struct is declared once, as a class whose attributes are ``Field`` rows. The same declaration allocates the arrays and
+is a Warp struct, so a kernel takes a whole group of arrays as one parameter::
+
+    @array_struct
+    class Track:
+        \"\"\"Where each mech was last seen.\"\"\"
+
+        track_pos = Field(wp.vec3, "EM", "last known position [vox]")
+        track_age = Field(wp.int32, "EM", "decisions since then")
+
+    @wp.kernel
+    def age_tracks(mechs: Mechs, track: Track, track_out: Track):
+        e, m = wp.tid()
+        track_out.track_age[e, m] = (track.track_age[e, m] + 1) * mechs.alive[e, m]
+
+    batch.add_fields(fields_of(Track))
+    program = [Launch(age_tracks, "EM")]
+
+- A field's name is the name of its array in the batch. Names are unique over all structs; a field that several structs
+  share is declared in one and repeated by reference (``tick = Episode.fields["tick"]``).
+- The backend fills a struct parameter with the arrays of its fields, whatever the parameter is called. A missing array
+  raises ``KeyError`` when the program is captured.
+- A parameter that is written carries the suffix ``_out``; everything else is only read. A kernel that reads and writes
+  the same struct takes it twice (``mechs``, ``mechs_out``): both views share one memory.
+- A single array is a parameter named like the array, again with ``_out`` if it is written: ``fresh``, ``noise_out``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import warp as wp
+
+OUT = "_out"
+"""Suffix of the kernel parameters that are written."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array: element type, shape in letters (see ``echelon.sim.state``), unit and meaning."""
+
+    dtype: Any
+    shape: str
+    doc: str
+
+
+T = TypeVar("T")
+
+
+def array_struct(cls: type[T]) -> type[T]:
+    """Return the Warp struct of a class of ``Field`` rows; its attribute ``fields`` maps names to rows."""
+    fields = {name: row for name, row in vars(cls).items() if isinstance(row, Field)}
+    columns = type(cls.__name__, (), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    columns.__annotations__ = {name: wp.array(dtype=row.dtype, ndim=len(row.shape)) for name, row in fields.items()}
+    struct = wp.struct(columns)
+    struct.fields = fields  # type: ignore[attr-defined]
+    return cast(type[T], struct)
+
+
+def fields_of(struct: Any) -> dict[str, Field]:
+    """Return the fields of a struct by name."""
+    return dict(struct.fields)
+
+
+def is_array_struct(kind: Any) -> bool:
+    """Whether a kernel parameter's type was made by ``array_struct``."""
+    return hasattr(kind, "fields") and hasattr(kind, "instance_type")
+
+
+def allocate(fields: Mapping[str, Field], length: Mapping[str, int], device: str) -> dict[str, wp.array]:
+    """Allocate zeroed arrays for ``fields`` on ``device``; ``length`` is that of each shape letter."""
+    return {
+        name: wp.zeros(tuple(length[letter] for letter in field.shape), dtype=field.dtype, device=device)
+        for name, field in fields.items()
+    }
