@@ -5,9 +5,17 @@ python := env("PYTHON", "python")
 _list:
     @just --list
 
-# run the tests
+# run the default tier, files side by side
 test *ARGS:
-    {{python}} -m pytest {{ARGS}}
+    {{python}} -m pytest -n logical --dist loadfile {{ARGS}}
+
+# run the longer tier too, as CI does
+long *ARGS:
+    {{python}} -m pytest -n logical --dist loadfile -m "long or not (long or slow or fuzz or soak or bench)" {{ARGS}}
+
+# the 20 slowest tests of the default tier
+slowest *ARGS:
+    {{python}} -m pytest -n logical --dist loadfile --durations=20 --durations-min=0.5 {{ARGS}}
 
 # how much of the learner and the arena their tests run; RL-101 wants 90 %
 coverage *ARGS:
