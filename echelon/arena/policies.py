@@ -21,7 +21,7 @@ from torch import Tensor
 from echelon.config import require
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.traced_policy import Act, Recordings
+from echelon.rl.traced_policy import Act, TracedPolicies
 
 BLOCK_ROWS = 40
 """Rows of a block: eight packs. Smaller ones waste time between operations, larger ones on padding."""
@@ -140,7 +140,7 @@ class GroupedPolicies:
         """1 where an episode begins."""
         self._blocks: dict[bool, list[_Block]] = {}
         """By whether actions are drawn."""
-        self._recordings = Recordings()
+        self._recordings = TracedPolicies()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="policy") if threads > 1 else None
 
     def assign(self, rows: Sequence[int] | Tensor, policy: FlatPolicy | None) -> None:

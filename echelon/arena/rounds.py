@@ -71,12 +71,12 @@ def play_rounds(
     """
     env = game_of(store)
     cache = LRUPolicyCache(config.cache)
-    done = together.from_main({period.round for period in store.periods(job) if period.closed})
+    done = together.broadcast({period.round for period in store.periods(job) if period.closed})
     for number in range(1, config.rounds + 1):
         if number in done:
             continue
         opened = store.open_period(job, number, plan(store.league(), config, number)) if together.rank == 0 else None
-        period = together.from_main(opened)
+        period = together.broadcast(opened)
         assert period is not None, "the first process has opened it"
         if not _Session(store, period, config, env, cache, folder, listeners, together).run():
             return False
@@ -120,12 +120,12 @@ class _Session:
 
     def run(self) -> bool:
         """Play what is left and rate the round; return False where somebody asked for a stop before."""
-        unplayed = self.together.from_main(self.store.unplayed(self.period))  # one list, read before anybody plays
+        unplayed = self.together.broadcast(self.store.unplayed(self.period))  # one list, read before anybody plays
         left = self._without_broken(share(unplayed, self.together))
         kept = frozenset(f.number for f in left if self._chosen(f.number))
         if self._is_stopped(self._play(left, kept, self._write)):
             return False
-        chosen = self.together.from_main(self._upsets() if self.together.rank == 0 else [])
+        chosen = self.together.broadcast(self._upsets() if self.together.rank == 0 else [])
         if self._is_stopped(self._record_upsets(share(chosen, self.together))):
             return False
         c = self.config
@@ -139,7 +139,7 @@ class _Session:
                 age_idle=c.age_idle,
             )
             self._news(RATED, closed)
-        self.together.from_main(True)
+        self.together.broadcast(True)
         return True
 
     def _is_stopped(self, ended: bool) -> bool:

@@ -30,11 +30,11 @@ class Together(Protocol):
         """Return whether the flag is up in any process, once all have come here."""
         ...
 
-    def from_main(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """Return the first process's value in all of them."""
         ...
 
-    def all_of(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """Return every process's value, in order of rank."""
         ...
 
@@ -49,10 +49,10 @@ class Alone:
     def any(self, flag: bool) -> bool:
         return flag
 
-    def from_main(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         return value
 
-    def all_of(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         return [value]
 
 
@@ -80,7 +80,7 @@ class Spokesman:
 
     def meet(self) -> None:
         """Hand over what waits; every process must come here."""
-        said = self._together.all_of(self._waiting)
+        said = self._together.all_gather(self._waiting)
         self._waiting = []
         if self._together.rank == 0:
             for what, words in (line for lines in said[1:] for line in lines):

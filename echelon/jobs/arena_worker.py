@@ -92,9 +92,9 @@ def _together(config: ArenaConfig) -> Iterator[tuple[Together, ArenaConfig]]:
     import torch
 
     from echelon.training.runtime.devices import resolve_device
-    from echelon.training.runtime.process_group import from_environment
+    from echelon.training.runtime.process_group import process_group_from_environment
 
-    with from_environment() as world:
+    with process_group_from_environment() as world:
         world.join(torch.device("cpu"))
         yield world, replace(config, device=str(resolve_device(config.device, world.local_rank, world.local_size)))
 

@@ -57,25 +57,25 @@ class Checkpoint:
 
     def environment(self, rank: int = 0) -> dict[str, np.ndarray]:
         """Return the arrays by name of the environments of process ``rank``."""
-        return load_arrays(self.path / of_rank(ENVIRONMENT, rank))
+        return load_arrays(self.path / rank_file_name(ENVIRONMENT, rank))
 
     def carry(self, rank: int = 0) -> dict[str, Tensor]:
         """Return what the next rollout of process ``rank`` starts from."""
-        return load_tensors(self.path / of_rank(CARRY, rank))
+        return load_tensors(self.path / rank_file_name(CARRY, rank))
 
     def size_mb(self) -> float:
         return sum(f["size"] for f in self.manifest["files"].values()) / 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class CheckpointSearch:
     """The newest whole checkpoint, and what was passed over on the way to it."""
 
     checkpoint: Checkpoint | None
     notices: tuple[str, ...] = ()
 
 
-def of_rank(name: str, rank: int) -> str:
+def rank_file_name(name: str, rank: int) -> str:
     """Return the file that holds for process ``rank`` what ``name`` holds for the first."""
     stem, _, suffix = name.rpartition(".")
     return f"{stem}-{rank}.{suffix}" if rank else name
@@ -100,15 +100,15 @@ def open_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(path=path, manifest=manifest)
 
 
-def latest_valid(folder: Path) -> Found:
+def latest_valid(folder: Path) -> CheckpointSearch:
     """Return the newest checkpoint in ``folder`` that is whole; notices name those passed over."""
     notices = []
     for path in steps_in(folder):
         try:
-            return Found(checkpoint=open_checkpoint(path), notices=tuple(notices))
+            return CheckpointSearch(checkpoint=open_checkpoint(path), notices=tuple(notices))
         except ValueError as error:
             notices.append(f"{error}; falling back to the one before")
-    return Found(checkpoint=None, notices=tuple(notices))
+    return CheckpointSearch(checkpoint=None, notices=tuple(notices))
 
 
 def read_best(folder: Path) -> dict[str, Any] | None:

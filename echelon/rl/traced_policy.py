@@ -24,7 +24,7 @@ from echelon.rl.suite_model import CombatSuiteActorCritic
 
 Act = Callable[[Tensor, LSTMState, Tensor, Tensor | None], tuple[Tensor, LSTMState]]
 """What ``FlatPolicy.act`` takes and returns."""
-RECORDABLE = (ActorCriticLSTM, CombatSuiteActorCritic)
+TRACEABLE_CORES = (ActorCriticLSTM, CombatSuiteActorCritic)
 """Networks known to have no branch on data; one of somebody's own may have, so it flies as it is."""
 
 
@@ -50,13 +50,13 @@ EXAMPLE_ROWS = 8
 """Rows that a recording is made with; it serves any number."""
 
 
-def is_recordable(policy: FlatPolicy) -> bool:
+def is_traceable(policy: FlatPolicy) -> bool:
     """Say whether a policy can be recorded: on a CPU, and of a network that is known to have no branch on data."""
     on_cpu = policy.obs_normalizer.scale.device.type == "cpu"
-    return on_cpu and type(policy) is FlatPolicy and type(policy.core) in RECORDABLE
+    return on_cpu and type(policy) is FlatPolicy and type(policy.core) in TRACEABLE_CORES
 
 
-class Recordings:
+class TracedPolicies:
     """What policies do, recorded when it is first asked for and forgotten with the policy."""
 
     def __init__(self) -> None:
@@ -64,19 +64,19 @@ class Recordings:
 
     def act_of(self, policy: FlatPolicy, *, draws: bool) -> Act:
         """Return ``policy.act``, with noise if it ``draws`` and without if not, recorded where it can be."""
-        if not is_recordable(policy):
+        if not is_traceable(policy):
             return policy.act
         if policy not in self._acts[draws]:
-            self._acts[draws][policy] = record_act(policy, draws=draws)
+            self._acts[draws][policy] = trace_act(policy, draws=draws)
         return self._acts[draws][policy]
 
 
-def record_act(policy: FlatPolicy, *, draws: bool) -> Act:
+def trace_act(policy: FlatPolicy, *, draws: bool) -> Act:
     """Return ``policy.act``, with noise if it ``draws`` and without if not, recorded where it can be.
 
     The policy must be in evaluation mode and on the device where it will fly.
     """
-    if not is_recordable(policy):
+    if not is_traceable(policy):
         return policy.act
     rows = EXAMPLE_ROWS
     state = policy.initial_state(rows)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from echelon.config import PPOConfig
     from echelon.training.evaluation import EvalStats, evaluate_ladder, evaluate_policy, evaluate_vs_heuristic
     from echelon.training.normalization import ReturnNormalizer, RunningMeanStd
-    from echelon.training.policy_agent import PolicyPilot, env_config_of
+    from echelon.training.policy_agent import PolicyAgent, PolicyPilot, env_config_of
     from echelon.training.ppo.trainer import PPOTrainer
     from echelon.training.rollout import RolloutBuffer
     from echelon.training.spatial import SpatialAccumulator
@@ -24,6 +24,7 @@ __all__ = [
     "EvalStats",
     "PPOConfig",
     "PPOTrainer",
+    "PolicyAgent",
     "PolicyPilot",
     "ReturnNormalizer",
     "RolloutBuffer",
@@ -41,6 +42,7 @@ _HOME = {
     "EvalStats": "echelon.training.evaluation",
     "PPOConfig": "echelon.config",
     "PPOTrainer": "echelon.training.ppo.trainer",
+    "PolicyAgent": "echelon.training.policy_agent",
     "PolicyPilot": "echelon.training.policy_agent",
     "ReturnNormalizer": "echelon.training.normalization",
     "RolloutBuffer": "echelon.training.rollout",

@@ -33,11 +33,11 @@ from echelon.rl.checkpoint import (
     STATE,
     WEIGHTS,
     Checkpoint,
-    Found,
+    CheckpointSearch,
     describe,
     latest_valid,
-    of_rank,
     open_checkpoint,
+    rank_file_name,
     read_best,
     steps_in,
 )
@@ -46,7 +46,7 @@ from echelon.training.runtime.fault_points import fault_point
 
 __all__ = [
     "Checkpoint",
-    "Found",
+    "CheckpointSearch",
     "RankPart",
     "latest_valid",
     "mark_best",
@@ -96,12 +96,14 @@ def save_checkpoint(
         torch.save({**state, "ranks": ranks}, building / STATE)
         carries = (carry, *(part.carry for part in others))
         for rank, tensors in enumerate(carries):
-            save_tensors({k: v.detach().contiguous() for k, v in tensors.items()}, building / of_rank(CARRY, rank))
+            save_tensors(
+                {k: v.detach().contiguous() for k, v in tensors.items()}, building / rank_file_name(CARRY, rank)
+            )
         fault_point("save.state")
         environments = (environment, *(part.environment for part in others))
         for rank, arrays in enumerate(environments):
             whole = {k: np.ascontiguousarray(v) for k, v in arrays.items()}
-            save_arrays(whole, building / of_rank(ENVIRONMENT, rank))
+            save_arrays(whole, building / rank_file_name(ENVIRONMENT, rank))
         fault_point("save.environment")
         full = _write_manifest(building, manifest)
         fault_point("save.before_rename")

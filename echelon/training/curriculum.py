@@ -1,7 +1,7 @@
 """The curriculum: what each lever's value is at a moment of training, and the gate between two levels of pilots.
 
 Schedules are pure functions of the update about to be made and of progress, 0 at the start and 1 at the end, so they
-need no saving; the gate remembers its results, which a checkpoint holds. ``LEVERS`` is the table of all of them. How a
+need no saving; the gate remembers its results, which a checkpoint holds. ``CURRICULUM_PARAMETERS`` is the table of all of them. How a
 lever is applied belongs to the environment's ``set_curriculum``.
 """
 
@@ -79,7 +79,7 @@ def team_alpha_at(cfg: CurriculumConfig, progress: float) -> float:
     return 1.0 + (end - 1.0) * share
 
 
-def mechanics_left_out(cfg: CurriculumConfig, progress: float) -> tuple[str, ...]:
+def disabled_mechanics(cfg: CurriculumConfig, progress: float) -> tuple[str, ...]:
     """Return what episodes go without at ``progress``: stages of equal length up to ``mechanics_share``, then none."""
     last = len(MECHANIC_LADDER) - 1
     stage = int(progress / cfg.mechanics_share * last) if cfg.mechanics_share > 0 else last
@@ -102,7 +102,7 @@ def _packs_range(run: RunConfig, update: int, progress: float) -> tuple[int, int
 
 
 @dataclass(frozen=True)
-class Lever:
+class CurriculumParameter:
     """A scheduled lever: the name the environment knows it by, whether a run moves it, and its value."""
 
     name: str
@@ -110,17 +110,21 @@ class Lever:
     value: Callable[[RunConfig, int, float], Any]
 
 
-LEVERS: tuple[Lever, ...] = (
-    Lever("weapon_prob", lambda run: True, lambda run, u, p: weapon_probability(run.opponents, u, p)),
-    Lever("packs_per_team_range", lambda run: run.curriculum.packs, _packs_range),
-    Lever("map_size_range", lambda run: run.curriculum.maps, lambda run, u, p: map_range_at(run.curriculum, p)),
-    Lever(
+CURRICULUM_PARAMETERS: tuple[CurriculumParameter, ...] = (
+    CurriculumParameter("weapon_prob", lambda run: True, lambda run, u, p: weapon_probability(run.opponents, u, p)),
+    CurriculumParameter("packs_per_team_range", lambda run: run.curriculum.packs, _packs_range),
+    CurriculumParameter(
+        "map_size_range", lambda run: run.curriculum.maps, lambda run, u, p: map_range_at(run.curriculum, p)
+    ),
+    CurriculumParameter(
         "team_alpha",
         lambda run: run.curriculum.team_alpha_end is not None,
         lambda run, u, p: team_alpha_at(run.curriculum, p),
     ),
-    Lever("without", lambda run: run.curriculum.mechanics, lambda run, u, p: mechanics_left_out(run.curriculum, p)),
-    Lever("reward_weights", lambda run: run.curriculum.reward_phases, _reward_weights),
+    CurriculumParameter(
+        "without", lambda run: run.curriculum.mechanics, lambda run, u, p: disabled_mechanics(run.curriculum, p)
+    ),
+    CurriculumParameter("reward_weights", lambda run: run.curriculum.reward_phases, _reward_weights),
 )
 
 
@@ -172,7 +176,7 @@ class Curriculum:
     def __init__(self, run: RunConfig) -> None:
         self.run = run
         self.gate = Gate(run.curriculum) if run.curriculum.ladder else None
-        self._moving = [lever for lever in LEVERS if lever.moves(run)]
+        self._moving = [lever for lever in CURRICULUM_PARAMETERS if lever.moves(run)]
 
     def levers(self, update: int, progress: float) -> dict[str, Any]:
         """Return the value of every lever that this run moves, in update ``update`` (from 1)."""

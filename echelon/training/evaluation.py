@@ -25,8 +25,8 @@ from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
 from echelon.training.opponents.outcomes import hp_margin, learner_return, outcome_of, side_of, team_hit_points
 from echelon.training.ppo.collect import BatchedEnv, Opponents
-from echelon.training.recording import Recording, RecordPlan
-from echelon.training.records import ActionTally, RowLayout, mean_terms
+from echelon.training.recording import Recording, RecordingPlan
+from echelon.training.records import ActionCounter, RowLayout, mean_terms
 
 MakeEnv = Callable[..., BatchedEnv]
 LEARNERS = ("blue", "red")
@@ -37,7 +37,7 @@ SEED_STREAMS = {"report": 0, "rating": 1 << 24, "gate": 1 << 25}
 """Where the held-out seeds begin that evaluations report on, snapshots are rated on, and gates judge by."""
 
 
-class Watch(Protocol):
+class EpisodeObserver(Protocol):
     """Somebody who follows the episodes, such as a recording."""
 
     def begin(self) -> None:
@@ -95,11 +95,11 @@ def make_eval_env(
     device: torch.device | str = "cpu",
     threads: int = 0,
     make_env: MakeEnv | None = None,
-    rivals: bool = False,
+    policy_opponents: bool = False,
 ) -> BatchedEnv:
     """Return a batch that plays every seed twice, the policy as blue and as red, on maps and packs of full size.
 
-    With ``rivals`` other policies can fly the other side.
+    With ``policy_opponents`` other policies can fly the other side.
     """
     if not seeds:
         raise ValueError("seeds is empty, wanted at least one")
@@ -115,7 +115,7 @@ def make_eval_env(
         device=str(device),
         threads=threads,
         learners=[side for side in LEARNERS for _ in seeds],
-        opponents=[side for side in reversed(LEARNERS) for _ in seeds] if rivals else "none",
+        opponents=[side for side in reversed(LEARNERS) for _ in seeds] if policy_opponents else "none",
         seeds=[*seeds, *seeds],
         autoreset=False,
     )
@@ -130,7 +130,7 @@ def play_episodes(
     deterministic: bool = True,
     noise_seed: int = 0,
     tick: Callable[[], object] = lambda: None,
-    watches: Sequence[Watch | None] = (),
+    observers: Sequence[EpisodeObserver | None] = (),
     opponents: Opponents | None = None,
 ) -> list[Any]:
     """Play one episode in every environment and return their records; the policy's statistics stay frozen.
@@ -139,14 +139,14 @@ def play_episodes(
     ``tick`` is called every decision, for those who watch whether the process is alive. ``opponents`` flies the mechs
     that other policies have; without it scripted pilots do.
     """
-    was_training, following = policy.training, [watch for watch in watches if watch is not None]
+    was_training, following = policy.training, [observer for observer in observers if observer is not None]
     policy.eval()
     if opponents is not None:
         opponents.begin()
     env.reset(0)
     env.pop_episodes()
-    for watch in following:
-        watch.begin()
+    for observer in following:
+        observer.begin()
     device = env.obs.device
     generators = [] if deterministic else _generators(env, noise_seed)
     state, done = policy.initial_state(env.rows, device), torch.ones(env.rows, device=device)
@@ -154,15 +154,15 @@ def play_episodes(
     for _ in range(max_steps):
         tick()
         noise = _noise(env, policy.noise_dim, generators) if generators else None
-        for watch in following:
-            watch.before_step(functools.partial(_values, policy, env, state, done))
+        for observer in following:
+            observer.before_step(functools.partial(_values, policy, env, state, done))
         action, state = policy.act(env.obs[0], state, done, noise)
         flat_actions.index_copy_(0, env.agent_of_row, action)
         if opponents is not None:
             opponents.act()
         env.step(0)
-        for watch in following:
-            watch.after_step()
+        for observer in following:
+            observer.after_step()
         if opponents is not None:
             opponents.after_step(torch.zeros_like(env.episode_over), False)
         done = torch.zeros_like(done)
@@ -225,18 +225,18 @@ def evaluate_policy(
     threads: int = 0,
     deterministic: bool = True,
     make_env: MakeEnv | None = None,
-    watch: Callable[[BatchedEnv], Watch] | None = None,
+    observer: Callable[[BatchedEnv], EpisodeObserver] | None = None,
 ) -> EvalStats:
     """Play every seed from both sides against scripted pilots and return the statistics.
 
-    ``watch`` is given the environment and returns who follows it.
+    ``observer`` is given the environment and returns who follows it.
     """
     env = make_eval_env(
         env_cfg, seeds, skill=skill, weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env
     )
     try:
         return play_and_summarize(
-            policy, env, env_cfg, deterministic=deterministic, watches=[watch(env)] if watch is not None else []
+            policy, env, env_cfg, deterministic=deterministic, observers=[observer(env)] if observer is not None else []
         )
     finally:
         env.close()
@@ -248,19 +248,19 @@ def play_and_summarize(
     env_cfg: EnvConfig,
     *,
     deterministic: bool = True,
-    watches: Sequence[Watch | None] = (),
+    observers: Sequence[EpisodeObserver | None] = (),
     tick: Callable[[], object] = lambda: None,
     opponents: Opponents | None = None,
 ) -> EvalStats:
     """Play one episode in every environment of ``env`` and return the statistics."""
-    began, rates = time.perf_counter(), ActionTally(env)
+    began, rates = time.perf_counter(), ActionCounter(env)
     records = play_episodes(
         policy,
         env,
         env_cfg.max_steps,
         deterministic=deterministic,
         tick=tick,
-        watches=[*watches, rates],
+        observers=[*observers, rates],
         opponents=opponents,
     )
     took = time.perf_counter() - began
@@ -313,17 +313,17 @@ def evaluate_vs_heuristic(
     if not save_replay:
         return evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device), None
     with TemporaryDirectory(prefix="echelon-") as folder:
-        plan = RecordPlan(
+        plan = RecordingPlan(
             folder=Path(folder), seeds=seeds, count=1, prefix="eval", policy=TeamInfo(name="policy"),
             opponent=TeamInfo(name=OPPONENT, level=OPPONENT),
         )  # fmt: skip
         recordings: list[Recording] = []
 
-        def watch(env: BatchedEnv) -> Recording:
+        def observer(env: BatchedEnv) -> Recording:
             recordings.append(Recording(env, plan))
             return recordings[0]
 
-        stats = evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device, watch=watch)
+        stats = evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device, observer=observer)
         matches = recordings[0].finish()
         if not matches:
             raise OSError(recordings[0].fault)

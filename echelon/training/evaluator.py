@@ -17,14 +17,14 @@ from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.heat_maps import PREFIX, SUFFIX
 from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds, make_eval_env, play_and_summarize
-from echelon.training.opponents.rating import Rater
+from echelon.training.opponents.rating import SnapshotRater
 from echelon.training.ppo.collect import BatchedEnv
-from echelon.training.ppo.micro_batches import ShardPool
-from echelon.training.recording import TRAINING_PREFIX, Recorded, Recording, RecordPlan
-from echelon.training.spatial import HeatWatch, SpatialAccumulator, save_heat
+from echelon.training.recording import TRAINING_PREFIX, RecordedMatch, Recording, RecordingPlan
+from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, save_heat
 
 
-class Examiner:
+class Evaluator:
     """The environments a run examines its policy in, and what the newest evaluation left behind."""
 
     def __init__(
@@ -32,12 +32,12 @@ class Examiner:
         config: RunConfig,
         run_dir: Path | None,
         device: torch.device,
-        pool: ShardPool,
+        pool: ThreadPool,
         make_env: MakeEnv | None = None,
     ) -> None:
         self.config, self.run_dir, self.device = config, run_dir, device
-        self.rater = Rater(config, device, pool, make_env)
-        self.matches: list[Recorded] = []
+        self.rater = SnapshotRater(config, device, pool, make_env)
+        self.matches: list[RecordedMatch] = []
         """Matches recorded by the newest evaluation."""
         self.fault = ""
         """Why it could not leave behind what it should have; empty if it could."""
@@ -66,7 +66,7 @@ class Examiner:
             self.config.env,
             deterministic=cfg.deterministic,
             tick=tick,
-            watches=[recording, heat],
+            observers=[recording, heat],
         )
         self.matches = [] if recording is None else recording.finish(self.config.keep_replays)
         self.fault = "" if recording is None else recording.fault
@@ -84,14 +84,14 @@ class Examiner:
         )
         return [verdict == "win" for _, _, verdict in stats.outcomes]
 
-    def _heat(self, env: BatchedEnv) -> HeatWatch | None:
+    def _heat(self, env: BatchedEnv) -> HeatMapObserver | None:
         """Return a counter of heat maps; None without a run folder, a wish for them or positions to count."""
         cells = self.config.eval.heat_cells
         if self.run_dir is None or not cells or not hasattr(env, "engine"):
             return None
-        return HeatWatch(env, SpatialAccumulator(cells))
+        return HeatMapObserver(env, SpatialAccumulator(cells))
 
-    def _keep_heat(self, watch: HeatWatch, update: int) -> None:
+    def _keep_heat(self, watch: HeatMapObserver, update: int) -> None:
         """Write the heat maps; a disk that refuses costs these maps, nothing else."""
         assert self.run_dir is not None, "heat maps are counted for a run folder"
         path = RunPaths(Path(self.run_dir)).heat / f"{PREFIX}{update:06d}{SUFFIX}"
@@ -108,7 +108,7 @@ class Examiner:
         paths = RunPaths(Path(self.run_dir))
         about = {"run": paths.id, "update": update, "global_step": global_step}
         name = f"update {update}" if update else "untrained"
-        plan = RecordPlan(
+        plan = RecordingPlan(
             folder=paths.replays,
             seeds=eval_seeds(cfg.eval.seeds),
             count=cfg.eval.record_seeds,

@@ -30,8 +30,8 @@ from echelon.training import records
 from echelon.training.curriculum import moved
 from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds
 from echelon.training.normalization import update_obs_normalizer
-from echelon.training.opponents.pool import scripted
-from echelon.training.ppo.collect import Abandoned, CollectTimes
+from echelon.training.opponents.pool import scripted_name
+from echelon.training.ppo.collect import CollectionAborted, CollectTimes
 from echelon.training.ppo.trainer import ReloadCheckpoint
 from echelon.training.recording import match_event
 from echelon.training.runtime.devices import release_cache
@@ -95,7 +95,7 @@ def run(
         try:
             while not (reason := trip.reason_to_end()):
                 trip.iterate()
-        except Abandoned:
+        except CollectionAborted:
             return trip.end("stopped", "the rollout was given up; the last checkpoint stands")
         if reason == "completed":
             trip.enter_league()
@@ -114,7 +114,7 @@ class _Trip:
     ) -> None:
         self.session, self.emit = session, emit
         self.should_stop, self.want_checkpoint = should_stop, want_checkpoint
-        self.opponent = scripted(session.config.eval.skill)
+        self.opponent = scripted_name(session.config.eval.skill)
         self.last_checkpoint: checkpoints.Checkpoint | None = None
         self.last_evaluation: EvalStats | None = None
         self._said: dict[str, Any] = {}
@@ -148,7 +148,7 @@ class _Trip:
             self._say(s.league.turn(lambda: self.should_stop() > 0))
         if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
             self.evaluate()  # last, for it may save, and a resumed run goes on with the next update
-        requested = s.world.from_main(self.want_checkpoint())
+        requested = s.world.broadcast(self.want_checkpoint())
         if s.folder is not None and (requested or c.update % cfg.save_every == 0) and c.saved_update != c.update:
             self._save_or_warn("requested" if requested else "scheduled")
 
@@ -251,7 +251,11 @@ class _Trip:
         ``ValueError`` where there is none, or where it has not helped often enough.
         """
         s = self.session
-        found = checkpoints.latest_valid(s.folder) if s.folder is not None else checkpoints.Found(checkpoint=None)
+        found = (
+            checkpoints.latest_valid(s.folder)
+            if s.folder is not None
+            else checkpoints.CheckpointSearch(checkpoint=None)
+        )
         if found.checkpoint is None:
             raise ValueError(f"{fault}; nonfinite_policy is 'reload', but there is no checkpoint yet") from fault
         name, nonfinite, elapsed_s = found.checkpoint.path.name, s.trainer.nonfinite, s.elapsed_s
@@ -267,11 +271,11 @@ class _Trip:
         """Return why training is over, the same in every process, or an empty string."""
         s = self.session
         late = s.config.max_minutes and s.elapsed_s >= s.config.max_minutes * SECONDS_PER_MINUTE
-        if s.progress >= 1.0 or s.world.from_main(bool(late)):
+        if s.progress >= 1.0 or s.world.broadcast(bool(late)):
             return "completed"
         level = s.world.most(int(self.should_stop()))
         if level >= STOP_NOW and not s.world.is_alone:
-            raise Abandoned("asked to leave at once")
+            raise CollectionAborted("asked to leave at once")
         return "stopped" if level >= STOP_AFTER_UPDATE else ""
 
     def _give_up(self) -> bool:
@@ -303,13 +307,13 @@ class _Trip:
             evaluation=self.last_evaluation,
         )
 
-    def _find(self, resume: Path | str | None) -> checkpoints.Found | None:
+    def _find(self, resume: Path | str | None) -> checkpoints.CheckpointSearch | None:
         if resume is None:
             return None
         if str(resume) != "latest":
-            return checkpoints.Found(checkpoint=checkpoints.open_checkpoint(Path(resume)))
+            return checkpoints.CheckpointSearch(checkpoint=checkpoints.open_checkpoint(Path(resume)))
         folder = self.session.folder
-        found = checkpoints.Found(checkpoint=None) if folder is None else checkpoints.latest_valid(folder)
+        found = checkpoints.CheckpointSearch(checkpoint=None) if folder is None else checkpoints.latest_valid(folder)
         for notice in found.notices:
             self.emit(EventAlert(message=notice))
         if found.checkpoint is None and found.notices:
@@ -329,7 +333,7 @@ class _Trip:
     ) -> None:
         s, c = self.session, self.session.counters
         steps = s.world.total(int(s.buffer.alive.sum()))
-        parts = s.world.all_of(s.collector.take_episodes())
+        parts = s.world.all_gather(s.collector.take_episodes())
         episodes, met = [e for part, _ in parts for e in part], [name for _, part in parts for name in part]
         c.update += 1
         c.global_step += steps
@@ -347,7 +351,7 @@ class _Trip:
                 elapsed_s=s.elapsed_s,
                 steps_per_s=steps / (now - began),
                 **s.window.averages(),
-                **{name: metrics[name] for name in records.SAME_NAMES},
+                **{name: metrics[name] for name in records.TRAINER_METRICS},
                 clip_frac=metrics["clipfrac"],
                 max_grad_norm=s.config.ppo.max_grad_norm,
                 peak_memory_mb=peak_memory_mb(),
@@ -359,7 +363,7 @@ class _Trip:
                     **({"maps": maps} if s.config.bank_refresh_every else {}),
                     "other": (now - began) - times.env_s - times.forward_s - (updated - collected) - maps,
                 },
-                **s.env.map_figures(),
+                **s.env.map_statistics(),
                 reward_terms=s.window.reward_terms(),
                 actions=rates,
                 curriculum=dict(s.env.get_curriculum()),

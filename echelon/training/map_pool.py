@@ -28,12 +28,12 @@ REFRESHES_AHEAD = 2
 """How many refreshes' maps are made ahead, so that a machine busy for a while keeps nobody waiting."""
 
 
-def training_map(seed: int, number: int) -> int:
+def training_map_seed(seed: int, number: int) -> int:
     """Return the seed of a run's map by its number; all lie below the held-out stream."""
     return draw_u32(seed, StreamId.MAP, 0, number, 1) % EVAL_SEED_BASE
 
 
-class MapStock:
+class MapPool:
     """``count`` maps in use at a time, of the sequence of a run's seed, and ``spare`` places for further ones.
 
     A refresh is expected to take in ``more`` maps, which are made ahead. ``used`` counts the sequence.
@@ -133,7 +133,7 @@ class MapStock:
 
     def _orders(self, first: int, count: int, ranges: MapRanges | None = None) -> list[MapSpec]:
         numbers = range(first, first + count)
-        return [sample_map_spec(self.cfg, training_map(self.seed, i), ranges or self.ranges) for i in numbers]
+        return [sample_map_spec(self.cfg, training_map_seed(self.seed, i), ranges or self.ranges) for i in numbers]
 
     def figures(self) -> dict[str, Any]:
         """Return what a run reports of its maps."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from echelon.rl.obs_norm import NORM_EPS, ObsNormalizer
-from echelon.training.runtime.process_group import World
+from echelon.training.runtime.process_group import ProcessGroup
 
 START_COUNT = 1e-4
 """Weight of the initial mean 0 and variance 1."""
@@ -26,9 +26,9 @@ class RunningMeanStd:
         epsilon: float = START_COUNT,
         shape: tuple[int, ...] = (),
         device: torch.device | str = "cpu",
-        world: World | None = None,
+        world: ProcessGroup | None = None,
     ) -> None:
-        self._world = world or World()
+        self._world = world or ProcessGroup()
         self.mean = torch.zeros(shape, dtype=torch.float64, device=device)
         self.var = torch.ones(shape, dtype=torch.float64, device=device)
         self.count = torch.tensor(epsilon, dtype=torch.float64, device=device)
@@ -73,7 +73,7 @@ class ReturnNormalizer:
     """One scalar running statistic over all returns, by which the value loss is scaled."""
 
     def __init__(
-        self, epsilon: float = START_COUNT, device: torch.device | str = "cpu", world: World | None = None
+        self, epsilon: float = START_COUNT, device: torch.device | str = "cpu", world: ProcessGroup | None = None
     ) -> None:
         self.rms = RunningMeanStd(epsilon, device=device, world=world)
 
@@ -93,9 +93,11 @@ class ReturnNormalizer:
 
 
 @torch.no_grad()
-def update_obs_normalizer(normalizer: ObsNormalizer, obs: Tensor, alive: Tensor, world: World | None = None) -> None:
+def update_obs_normalizer(
+    normalizer: ObsNormalizer, obs: Tensor, alive: Tensor, world: ProcessGroup | None = None
+) -> None:
     """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]``, of every process, into the statistics."""
-    world = world or World()
+    world = world or ProcessGroup()
     columns = normalizer.normalizable.nonzero().flatten()
     rows = alive.bool()
     if columns.numel() == 0 or (world.is_alone and not bool(rows.any())):

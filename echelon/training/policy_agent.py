@@ -1,6 +1,6 @@
 """A trained policy in an environment of one's own: observations by agent in, actions by agent out.
 
-``PolicyPilot`` keeps each agent's recurrent state, so its caller need not know that there is one. For batches there is
+``PolicyAgent`` keeps each agent's recurrent state, so its caller need not know that there is one. For batches there is
 ``play_episodes``.
 """
 
@@ -19,7 +19,7 @@ from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
 
 
-class PolicyPilot:
+class PolicyAgent:
     """Flies any number of agents of one battle; D observation columns, A action columns.
 
     Actions are the policy's mean unless ``deterministic`` is off; then they are drawn from a generator of its own.
@@ -53,6 +53,10 @@ class PolicyPilot:
         for i, agent in enumerate(agents):
             self._states[agent] = LSTMState(after.h[:, i : i + 1], after.c[:, i : i + 1])
         return dict(zip(agents, actions.float().cpu().numpy(), strict=True))
+
+
+PolicyPilot = PolicyAgent
+"""Former name of ``PolicyAgent``, still importable."""
 
 
 def env_config_of(meta: Mapping[str, Any]) -> EnvConfig:

@@ -30,7 +30,7 @@ UNUSED_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RecordedMatch:
     """One recorded match."""
 
     path: Path
@@ -41,7 +41,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordPlan:
+class RecordingPlan:
     """What to record of an evaluation whose first half plays blue and whose second half plays red."""
 
     folder: Path
@@ -72,7 +72,7 @@ class RecordPlan:
 class Recording:
     """Records the matches of a plan; ``fault`` says why it stopped early, if it did."""
 
-    def __init__(self, env: Any, plan: RecordPlan) -> None:
+    def __init__(self, env: Any, plan: RecordingPlan) -> None:
         self.plan = plan
         self.fault = ""
         self._matches = plan.matches()
@@ -99,7 +99,7 @@ class Recording:
         """Record the decision just played."""
         self._guarded(self._recorder.after_step)
 
-    def finish(self, keep: int | None = None) -> list[Recorded]:
+    def finish(self, keep: int | None = None) -> list[RecordedMatch]:
         """Close the files, keep only the newest ``keep`` of training's in the folder, and return what was recorded."""
         self._guarded(self._recorder.finish)
         if keep is not None:
@@ -108,7 +108,7 @@ class Recording:
             return []
         winners = {env: winner for env, (winner, _) in self._recorder.outcomes.items()}
         return [
-            Recorded(
+            RecordedMatch(
                 path=path,
                 seed=int(self.plan.seeds[env % len(self.plan.seeds)]),
                 teams=match.teams,
@@ -127,7 +127,7 @@ class Recording:
             self._recorder.abandon()
 
 
-def match_event(match: Recorded, *, update: int, global_step: int) -> EventMatch:
+def match_event(match: RecordedMatch, *, update: int, global_step: int) -> EventMatch:
     """Return the record of a match recorded into its run's folder."""
     blue, red = (team.name for team in match.teams)
     path = f"{match.path.parent.name}/{match.path.name}"

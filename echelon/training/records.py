@@ -120,7 +120,7 @@ def activation_rates(buffer: RolloutBuffer) -> dict[str, float]:
     return _rates(used.sum(0), buffer.alive.sum(0), buffer.roles)
 
 
-class ActionTally:
+class ActionCounter:
     """Counts how often the learners of a batch use their controls while their first episode lasts."""
 
     def __init__(self, env: BatchedEnv) -> None:
@@ -254,7 +254,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(sum(values) / len(values)) if values else math.nan
 
 
-SAME_NAMES = (
+TRAINER_METRICS = (
     "loss", "pg_loss", "vf_loss", "aux_loss", "entropy", "approx_kl", "grad_norm", "grad_norm_max",
     "grad_clipped_share", "explained_variance", "lr", "ent_coef", "epochs", "adv_std", "value_std", "return_std",
     "reward_std", "nonfinite", "dead_share",

@@ -18,7 +18,7 @@ LONG_ROLLOUT = 1000
 """Steps beyond which advantages are accumulated in float64."""
 
 
-class Cut(NamedTuple):
+class Truncation(NamedTuple):
     """Where the time limit cut episodes off: after which step, in which rows ``[K]``, seeing what ``[K, D]``."""
 
     step: int
@@ -61,7 +61,7 @@ class RolloutBuffer:
     next_value: Tensor
     """[N]"""
     gae_computed: bool = False
-    cuts: list[Cut] = field(default_factory=list)
+    cuts: list[Truncation] = field(default_factory=list)
     """Where the bonus comes from, so that it can be valued anew."""
 
     @classmethod

@@ -22,23 +22,23 @@ from echelon.training import checkpoint as checkpoints
 from echelon.training.checkpoint import Checkpoint, RankPart
 from echelon.training.curriculum import Curriculum
 from echelon.training.evaluation import EvalStats, MakeEnv
-from echelon.training.evaluator import Examiner
+from echelon.training.evaluator import Evaluator
 from echelon.training.manifest import manifest_of, tail_widths
-from echelon.training.opponents.league_client import VALUE_SCALE, opponents_of
+from echelon.training.opponents.league_client import VALUE_SCALE, make_opponent_source
 from echelon.training.opponents.outcomes import team_hit_points
-from echelon.training.opponents.pool import Opposition, sides
+from echelon.training.opponents.pool import OpponentRunner, assign_sides
 from echelon.training.opponents.rating import Rated
 from echelon.training.ppo import minibatch
 from echelon.training.ppo.collect import BatchedEnv, Collector
-from echelon.training.ppo.micro_batches import ShardPool
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.records import EpisodeWindow, RowLayout
 from echelon.training.rollout import RolloutBuffer
-from echelon.training.runtime.devices import resolve_device, set_exactness
-from echelon.training.runtime.process_group import World, from_environment
-from echelon.training.runtime.profile import Profile
-from echelon.training.runtime.randomness import random_state, restore_random_state, seed_everything, seed_of
-from echelon.training.runtime.threads import map_makers, resolve_threads
+from echelon.training.runtime.devices import resolve_device, set_determinism
+from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
+from echelon.training.runtime.profile import UpdateProfiler
+from echelon.training.runtime.randomness import random_state, rank_seed, restore_random_state, seed_everything
+from echelon.training.runtime.thread_pool import ThreadPool
+from echelon.training.runtime.threads import map_worker_count, resolve_threads
 from echelon.training.weights import check_dimensions, find_checkpoint, load_policy, load_weights
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
@@ -76,14 +76,14 @@ class Session:
         make_env: MakeEnv | None = None,
         progress: Callable[[str, int, int], None] | None = None,
         make_policy: MakePolicy | None = None,
-        world: World | None = None,
+        world: ProcessGroup | None = None,
     ) -> None:
         self.config = config
         self.run_dir = run_dir
         self.folder = None if run_dir is None else RunPaths(Path(run_dir)).checkpoints
-        self.world = from_environment() if world is None else world
+        self.world = process_group_from_environment() if world is None else world
         self.device = resolve_device(config.device, self.world.local_rank, self.world.local_size)
-        set_exactness(self.device, config.deterministic)
+        set_determinism(self.device, config.deterministic)
         self.world.join(self.device)
         self.threads = resolve_threads(config.threads, self.world.local_size)
         self.full_hp = team_hit_points(config.env)
@@ -94,23 +94,23 @@ class Session:
         self._began = time.monotonic()
         seed_everything(config.seed)
         torch.set_num_threads(1)
-        self.pool = ShardPool(self.threads)
+        self.pool = ThreadPool(self.threads)
         self.curriculum = Curriculum(config)
         self.env = self._build_env(progress)
         self.layout = RowLayout(self.env)
         self.policy = self._build_policy()
         self.world.copy_from_main(self.policy)
-        ppo, seed = config.ppo, seed_of(config.seed, self.world.rank)
+        ppo, seed = config.ppo, rank_seed(config.seed, self.world.rank)
         if not self.world.is_alone:
             seed_everything(seed)
-        self.source, self.league = opponents_of(self, seed, self._build_policy)
-        self.opposition = Opposition(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
-        self.examiner = Examiner(config, run_dir, self.device, self.pool, make_env)
+        self.source, self.league = make_opponent_source(self, seed, self._build_policy)
+        self.opposition = OpponentRunner(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
+        self.examiner = Evaluator(config, run_dir, self.device, self.pool, make_env)
         self.buffer = RolloutBuffer.create(
             ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim, self.device
         )
         trace = None if run_dir is None or not self.world.is_main else RunPaths(Path(run_dir)).trace
-        self.profile = Profile(trace, config.profile_updates)
+        self.profile = UpdateProfiler(trace, config.profile_updates)
         self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.world)
         self.collector = Collector(
             self.env,
@@ -168,7 +168,7 @@ class Session:
         if self.world.is_main:
             stats = self.examiner.evaluate(self.policy, counters.update, counters.global_step, tick)
         counters.evaluated_update = counters.update
-        stats = self.world.from_main(stats)
+        stats = self.world.broadcast(stats)
         assert stats is not None
         return stats
 
@@ -178,7 +178,7 @@ class Session:
         if gate is None:
             return ""
         wins = self.examiner.wins_at(self.policy, gate.level, tick) if self.world.is_main else []
-        return gate.judge(self.world.from_main(wins), self.counters.update)
+        return gate.judge(self.world.broadcast(wins), self.counters.update)
 
     def snapshot(self, tick: Callable[[], object] = lambda: None) -> Rated | None:
         """Keep the policy as it is now as an opponent, and rate it against those before; None where that is off."""
@@ -189,7 +189,7 @@ class Session:
             self.source.ratings[name] = 0.0
             return None
         rated = self.examiner.rater.rate(self.policy, name, self.source, tick) if self.world.is_main else None
-        rated = self.world.from_main(rated)
+        rated = self.world.broadcast(rated)
         if rated is not None:
             self.source.ratings[name] = self.counters.elo = rated.elo
         self.source.release(set(self.opposition.names))
@@ -207,7 +207,7 @@ class Session:
         ahead = self.curriculum.ranges_ahead(self.counters.update + 1, self.progress)
         if ahead and ahead != self._announced:
             self._announced = ahead
-            self.env.expect_curriculum(**ahead)
+            self.env.prefetch_curriculum(**ahead)
         return levers
 
     def is_best(self, stats: EvalStats) -> bool:
@@ -238,8 +238,8 @@ class Session:
         if self.folder is None:
             raise ValueError("run_dir is None, wanted a folder to save in")
         mine = RankPart(self.env.state_dict(), self.collector.carry(), random_state(), self.opposition.state_dict())
-        ranks = self.world.all_of(mine)
-        outcome = self.world.from_main(self._write(self.folder, ranks) if self.world.is_main else None)
+        ranks = self.world.all_gather(mine)
+        outcome = self.world.broadcast(self._write(self.folder, ranks) if self.world.is_main else None)
         if isinstance(outcome, OSError):
             raise outcome
         assert outcome is not None
@@ -321,7 +321,7 @@ class Session:
             from echelon.training.vec_env import VectorEnv
 
             make_env = VectorEnv
-        learners, flown = sides(cfg.num_envs, cfg.opponents)
+        learners, flown = assign_sides(cfg.num_envs, cfg.opponents)
         return make_env(
             cfg.num_envs,
             replace(cfg.env, **self.curriculum.ranges(1, 0.0)),
@@ -335,8 +335,8 @@ class Session:
             first_env=self.world.rank * cfg.num_envs,
             bank_maps=cfg.bank_maps,
             spare_maps=cfg.bank_spare,
-            more_maps=cfg.bank_refresh_maps if cfg.bank_refresh_every else 0,
-            map_workers=map_makers(self.threads),
+            maps_per_refresh=cfg.bank_refresh_maps if cfg.bank_refresh_every else 0,
+            map_workers=map_worker_count(self.threads),
             progress=progress,
         )
 

@@ -1,6 +1,6 @@
 """Heat maps: where the policy's mechs move, do damage and die, on a square grid over maps of any size.
 
-``SpatialAccumulator`` counts; ``HeatWatch`` fills one while episodes are played; ``save_heat`` and ``load_heat`` keep
+``SpatialAccumulator`` counts; ``HeatMapObserver`` fills one while episodes are played; ``save_heat`` and ``load_heat`` keep
 it in a run folder. Importing this loads neither W&B nor a plotting library: ``to_images`` asks for both when called and
 does without where they are missing. Row 0 of a map is the smallest y.
 """
@@ -86,7 +86,7 @@ class SpatialAccumulator:
         np.add.at(grid, (row, column), np.asarray(amount, np.float32))
 
 
-class HeatWatch:
+class HeatMapObserver:
     """Fills an accumulator with what the learners of a batch do, one episode per environment.
 
     Movement and deaths are at a mech's own place; damage is where it was done from.

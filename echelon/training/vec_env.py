@@ -20,16 +20,16 @@ from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord, finished
 from echelon.config import SHORTEST_EDGE, EnvConfig, require
 from echelon.config.ranges import require_span
+from echelon.env import layout as observe
 from echelon.env import reward
 from echelon.env.engine import Engine
-from echelon.env.observe import columns as observe
 from echelon.gen.bank import MapBank, build_bank_for
 from echelon.gen.map_sampling import MapRanges
 from echelon.gen.prefetch import MapPrefetcher
 from echelon.sim.arsenal import Mechanic, mechanics_of
 from echelon.sim.overrides import Changes
-from echelon.training.map_pool import PREFIX, MapStock, training_map
-from echelon.training.snapshot import restore_engine, snapshot_engine
+from echelon.training.engine_state import load_engine_state, save_engine_state
+from echelon.training.map_pool import PREFIX, MapPool, training_map_seed
 
 Learners = str | Sequence[str]
 SIDES = {"blue": (True, False), "red": (False, True), "both": (True, True), "none": (False, False)}
@@ -39,9 +39,9 @@ RANGE_LEVERS = ("map_size_range", "packs_per_team_range")
 FLAGS = ("terminated", "truncated", "acting", "alive", "present", "over", "cut")
 
 
-def training_maps(cfg: EnvConfig, seed: int, count: int) -> list[int]:
+def training_map_seeds(cfg: EnvConfig, seed: int, count: int) -> list[int]:
     """Return the map seeds of a run's bank; all lie below the held-out stream."""
-    return [training_map(seed, i) for i in range(count)]
+    return [training_map_seed(seed, i) for i in range(count)]
 
 
 def make_bank(cfg: EnvConfig, seeds: Sequence[int], *, progress: Callable[[int, int], None] | None = None) -> MapBank:
@@ -67,10 +67,10 @@ class VectorEnv:
     """``num_envs`` environments E of M mechs; N learner rows of D columns; A action columns; C reward terms.
 
     ``learners`` says which team learns (blue, red, both, none), for all or per environment. ``opponents`` says the same
-    of the K rows that other policies can fly: what those see is in ``opponent_obs [K, D]``, and ``set_pilots`` says
+    of the K rows that other policies can fly: what those see is in ``opponent_obs [K, D]``, and ``set_scripted_skills`` says
     whether scripted pilots fly them instead. With ``seeds`` every environment plays that episode seed on the map of the
     same seed; otherwise seeds come from ``seed`` and maps from a bank of ``bank_maps``, beside which ``spare_maps``
-    places let others come in; ``map_workers`` processes make these ahead, for refreshes by ``more_maps``. The
+    places let others come in; ``map_workers`` processes make these ahead, for refreshes by ``maps_per_refresh``. The
     world and packs of the configuration are the capacity: its ranges, and levers later, say what is drawn within.
     ``changes`` per environment, ``{"laser.damage": 20}``, makes other tables there (see ``echelon.sim.overrides``). The
     tensors below are views, overwritten by the next ``step``.
@@ -91,7 +91,7 @@ class VectorEnv:
         seeds: Sequence[int] | None = None,
         bank_maps: int = 64,
         spare_maps: int = SPARE_MAPS,
-        more_maps: int = 0,
+        maps_per_refresh: int = 0,
         map_workers: int = 0,
         bank: MapBank | None = None,
         changes: Sequence[Changes] | None = None,
@@ -102,10 +102,10 @@ class VectorEnv:
         require(num_envs >= 1, "num_envs", num_envs, "at least 1")
         self.num_envs, self.cfg = num_envs, env_cfg
         tell = (lambda done, total: progress("maps", done, total)) if progress else None
-        self.stock: MapStock | None = None
+        self.stock: MapPool | None = None
         if seeds is None:
-            self.stock = MapStock(
-                env_cfg, seed, bank_maps, spare=min(spare_maps, bank_maps), more=more_maps, bank=bank,
+            self.stock = MapPool(
+                env_cfg, seed, bank_maps, spare=min(spare_maps, bank_maps), more=maps_per_refresh, bank=bank,
                 supply=MapPrefetcher(map_workers), progress=tell,
             )  # fmt: skip
         own = self.stock.bank if self.stock is not None else bank
@@ -138,9 +138,9 @@ class VectorEnv:
         self.engine.load(progress)
 
     def _assign_rows(self, learners: Learners) -> None:
-        sides, learns, row_of = self._rows_of("learners", learners)
+        assign_sides, learns, row_of = self._rows_of("learners", learners)
         self.rows = int(learns.sum())
-        self.learner_team = np.array([{"blue": 0, "red": 1}.get(side, -1) for side in sides])
+        self.learner_team = np.array([{"blue": 0, "red": 1}.get(side, -1) for side in assign_sides])
         self.engine.batch.set("row_of", row_of)
         env, mech = np.nonzero(learns)
         self.device = torch.device(self.engine.batch.device)
@@ -151,9 +151,9 @@ class VectorEnv:
         self.roles = torch.as_tensor(roster[mech % self.cfg.team_size], device=self.device)
 
     def _assign_opponents(self, opponents: Learners) -> None:
-        sides, flown, row_of = self._rows_of("opponents", opponents)
+        assign_sides, flown, row_of = self._rows_of("opponents", opponents)
         both = flown & (self.row_of.cpu().numpy() >= 0)
-        require(not both.any(), "opponents", sides[int(both.any(1).argmax())], "no side that learns")
+        require(not both.any(), "opponents", assign_sides[int(both.any(1).argmax())], "no side that learns")
         self.opponent_rows = int(flown.sum())
         env, mech = np.nonzero(flown)
         self.env_of_opponent_row = torch.as_tensor(env, device=self.device)
@@ -165,14 +165,16 @@ class VectorEnv:
 
     def _rows_of(self, name: str, chosen: Learners) -> tuple[list[str], NDArray[np.bool_], NDArray[np.int32]]:
         """Return the side of each environment, which mechs are of it ``[E, M]``, and their rows, -1 for the others."""
-        sides = [chosen] * self.num_envs if isinstance(chosen, str) else list(chosen)
-        require(len(sides) == self.num_envs, name, len(sides), f"one side per environment, {self.num_envs}")
-        for side in sides:
+        assign_sides = [chosen] * self.num_envs if isinstance(chosen, str) else list(chosen)
+        require(
+            len(assign_sides) == self.num_envs, name, len(assign_sides), f"one side per environment, {self.num_envs}"
+        )
+        for side in assign_sides:
             require(side in SIDES, name, side, f"one of {', '.join(SIDES)}")
-        mine = np.array([np.repeat(SIDES[side], self.cfg.team_size) for side in sides], dtype=bool)
+        mine = np.array([np.repeat(SIDES[side], self.cfg.team_size) for side in assign_sides], dtype=bool)
         row_of = np.full(mine.shape, -1, np.int32)
         row_of[mine] = np.arange(int(mine.sum()), dtype=np.int32)
-        return sides, mine, row_of
+        return assign_sides, mine, row_of
 
     def _roster(self) -> list[int]:
         from echelon.sim.arsenal import ROSTER
@@ -251,10 +253,10 @@ class VectorEnv:
 
     def set_heuristic_skill(self, skill: str) -> None:
         """Have every mech that does not learn flown at this level (a name in ``heuristic.SKILLS``), at once."""
-        self.set_pilots([skill] * self.num_envs)
+        self.set_scripted_skills([skill] * self.num_envs)
         self._levers["skill"] = skill
 
-    def set_pilots(self, skills: Sequence[str | None]) -> None:
+    def set_scripted_skills(self, skills: Sequence[str | None]) -> None:
         """Say per environment at which level the mechs that do not learn are flown, at once; None leaves them alone.
 
         A mech left alone does what is written into ``actions``.
@@ -275,7 +277,7 @@ class VectorEnv:
 
         ``skill``, ``weapon_prob``, ``team_alpha`` and ``reward_weights`` (by term) act at once. ``map_size_range`` and
         ``packs_per_team_range``, the least and the most, act on the episodes that begin from now on; where they change,
-        maps are made, or taken from what ``expect_curriculum`` announced. ``without`` acts on those episodes too: names
+        maps are made, or taken from what ``prefetch_curriculum`` announced. ``without`` acts on those episodes too: names
         of mechanics left out, ``("heat", "paint")``, or such names per environment. Raises ``ValueError`` beyond the
         capacity.
         """
@@ -300,7 +302,7 @@ class VectorEnv:
             self.stock.change(ranges)
         self._levers |= {"map_size_range": ranges.size, "packs_per_team_range": ranges.packs}
 
-    def expect_curriculum(self, **levers: Any) -> None:
+    def prefetch_curriculum(self, **levers: Any) -> None:
         """Begin to make the maps that ``set_curriculum`` with these levers will want, so that it need not wait."""
         if self.stock is not None:
             self.stock.prefetch(self._ranges(levers))
@@ -322,7 +324,7 @@ class VectorEnv:
         if self.stock is not None:
             self.stock.refresh(count)
 
-    def map_figures(self) -> dict[str, Any]:
+    def map_statistics(self) -> dict[str, Any]:
         """Return ``maps_used``, ``map_stalls`` and ``map_wait_s`` [s] so far."""
         return self.stock.figures() if self.stock is not None else {}
 
@@ -357,7 +359,7 @@ class VectorEnv:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return everything that an exact resume needs, as numpy arrays."""
-        return {**snapshot_engine(self.engine), **(self.stock.state() if self.stock else {})}
+        return {**save_engine_state(self.engine), **(self.stock.state() if self.stock else {})}
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
         """Restore what ``state_dict`` gave, including observations in ``obs[0]``."""
@@ -365,7 +367,7 @@ class VectorEnv:
             self.stock.restore(state)
             ranges = self.stock.ranges
             self._levers |= {"map_size_range": ranges.size, "packs_per_team_range": ranges.packs}
-        restore_engine(self.engine, {name: v for name, v in state.items() if not name.startswith(PREFIX)})
+        load_engine_state(self.engine, {name: v for name, v in state.items() if not name.startswith(PREFIX)})
         self._seen = self.engine.batch.numpy("done_count").copy()
 
     def close(self) -> None:

@@ -19,9 +19,9 @@ from echelon_cli.options import JsonFlag, complete_runs
 if TYPE_CHECKING:
     from echelon.config import EnvConfig
     from echelon.rl.weights import LoadedPolicy
-    from echelon.training.opponents.pool import Opposition
+    from echelon.training.opponents.pool import OpponentRunner
     from echelon.training.ppo.collect import BatchedEnv
-    from echelon.training.recording import Recorded, Recording
+    from echelon.training.recording import RecordedMatch, Recording
 
 SEEDS = 40
 FULL_STRENGTH = 1.0
@@ -155,7 +155,7 @@ def measure(
         skill=SKILL if other else rival.name,
         device=device,
         threads=threads,
-        rivals=other is not None,
+        policy_opponents=other is not None,
     )
     try:
         recording = recording_of(batch, path, loaded.meta, chosen, rival, other) if record else None
@@ -164,7 +164,7 @@ def measure(
             batch,
             env,
             deterministic=deterministic,
-            watches=[recording],
+            observers=[recording],
             opponents=_flown_by(batch, other) if other else None,
         )
     finally:
@@ -183,13 +183,13 @@ def _shown(loaded: LoadedPolicy) -> tuple[Any, ...]:
     return loaded.policy.obs_dim, env.obs_layout, env.comm_dim
 
 
-def _flown_by(batch: BatchedEnv, other: LoadedPolicy) -> Opposition:
+def _flown_by(batch: BatchedEnv, other: LoadedPolicy) -> OpponentRunner:
     """Return a policy as the opponent in every episode."""
-    from echelon.training.opponents.pool import Opposition
-    from echelon.training.opponents.rating import FixedSource
-    from echelon.training.ppo.micro_batches import ShardPool
+    from echelon.training.opponents.pool import OpponentRunner
+    from echelon.training.opponents.rating import FixedOpponents
+    from echelon.training.runtime.thread_pool import ThreadPool
 
-    return Opposition(batch, FixedSource([RIVAL] * batch.num_envs, {RIVAL: other.policy}), ShardPool(1))
+    return OpponentRunner(batch, FixedOpponents([RIVAL] * batch.num_envs, {RIVAL: other.policy}), ThreadPool(1))
 
 
 def climb(
@@ -258,13 +258,13 @@ def recording_of(
     """Return a recording of every episode, into the replays of the run that the policy is from, else beside it."""
     from echelon.replay.header import TeamInfo
     from echelon.runs import RunPaths
-    from echelon.training.recording import Recording, RecordPlan
+    from echelon.training.recording import Recording, RecordingPlan
 
     home = next((p for p in (path, *path.absolute().parents) if (p / "spec.json").is_file()), None)
     folder = RunPaths(home).replays if home else path.absolute().parent / "replays"
     update = int(meta.get("update", 0))
     about = {"run": home.name if home else "", "update": update, "global_step": int(meta.get("global_step", 0))}
-    plan = RecordPlan(
+    plan = RecordingPlan(
         folder=folder,
         seeds=seeds,
         count=len(seeds),
@@ -280,7 +280,7 @@ def recording_of(
     return Recording(batch, plan)
 
 
-def finished(recording: Recording) -> list[Recorded]:
+def finished(recording: Recording) -> list[RecordedMatch]:
     """Close a recording and return its matches; ``ValueError`` says why there are none."""
     matches = recording.finish()
     if recording.fault:

@@ -7,7 +7,7 @@ import torch
 
 from echelon.arena.policies import BLOCK_ROWS, GroupedPolicies, LRUPolicyCache
 from echelon.config import ModelConfig
-from echelon.rl.traced_policy import Recordings
+from echelon.rl.traced_policy import TracedPolicies
 from tests.arena.policy_files import SMALL, policy, shape_of
 
 SHAPE = shape_of(SMALL)
@@ -103,13 +103,13 @@ def test_a_row_gets_the_same_action_whatever_it_is_beside():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_policies_fly_in_inference_mode(monkeypatch, threads):
-    seen, keep = [], Recordings.act_of
+    seen, keep = [], TracedPolicies.act_of
 
     def watched(self, one, *, draws):
         act = keep(self, one, draws=draws)
         return lambda *given: seen.append(torch.is_inference_mode_enabled()) or act(*given)
 
-    monkeypatch.setattr(Recordings, "act_of", watched)
+    monkeypatch.setattr(TracedPolicies, "act_of", watched)
     flown(list(range(6)), [(policy(1), range(3)), (policy(2), range(3, 6))], threads=threads)
     assert len(seen) == 6 and all(seen), "two policies, three decisions"
 

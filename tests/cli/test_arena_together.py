@@ -99,18 +99,18 @@ class Pair:
     def __init__(self, rank: int, barrier: threading.Barrier, box: list) -> None:
         self.rank, self._barrier, self._box = rank, barrier, box
 
-    def all_of(self, value):
+    def all_gather(self, value):
         self._box[self.rank] = value
         self._barrier.wait(LIMIT_S)
         found = list(self._box)
         self._barrier.wait(LIMIT_S)
         return found
 
-    def from_main(self, value):
-        return self.all_of(value)[0]
+    def broadcast(self, value):
+        return self.all_gather(value)[0]
 
     def any(self, flag):
-        return any(self.all_of(flag))
+        return any(self.all_gather(flag))
 
 
 def test_everything_is_somebodys_and_shares_are_even():

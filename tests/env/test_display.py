@@ -11,7 +11,7 @@ from echelon.agents.heuristic import install, script_of
 from echelon.env import display
 from echelon.env.layout import COMBAT_SUITES
 from echelon.sim.hashing import state_hash
-from echelon.training.snapshot import restore_engine, snapshot_engine
+from echelon.training.engine_state import load_engine_state, save_engine_state
 from tests.env.battle import Battle
 from tests.env.displays import (
     CLASS,
@@ -258,9 +258,9 @@ def test_a_display_does_not_depend_on_batch_or_threads_and_resumes_exactly():
     assert np.array_equal(many.obs[3], alone.obs[0])
     remembered = (many["seen"] >= 0) & (many["visible"] == 0)
     assert remembered.any()
-    saved = snapshot_engine(many.engine)
+    saved = save_engine_state(many.engine)
     again = Battle(envs=4, threads=1, size=50, pilots=install, edit=clutter(np.random.default_rng(2)))
-    restore_engine(again.engine, saved)
+    load_engine_state(again.engine, saved)
     assert np.array_equal(again.obs, many.obs), "the view differs after a restore"
     for _ in range(20):
         many.step()

@@ -16,7 +16,7 @@ from echelon.config import EnvConfig, PhysicsConfig
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.hashing import state_hash
 from echelon.sim.world import Material
-from echelon.training.snapshot import restore_engine, snapshot_engine
+from echelon.training.engine_state import load_engine_state, save_engine_state
 from tests.env.battle import Battle
 from tests.laws.configs import KINDS, Buttons
 from tests.laws.invariants import Watch
@@ -140,11 +140,11 @@ class Episodes(RuleBasedStateMachine):
     @rule(kind=st.sampled_from(KINDS), count=st.integers(1, 6))
     def resume(self, kind, count):
         """A snapshot in another engine, split otherwise, has the same future; and so has it here."""
-        kept = snapshot_engine(self.battle.engine)
+        kept = save_engine_state(self.battle.engine)
         pressed = [self.buttons.press(kind).copy() for _ in range(count)]
         futures = []
         for made in (self.battle, self.twin, self.battle):
-            restore_engine(made.engine, kept)
+            load_engine_state(made.engine, kept)
             seen = []
             for actions in pressed:
                 made.step(actions)

@@ -65,7 +65,7 @@ def plain_launches(batch: Batch) -> Callable[[Program], Callable[[], None]]:
     return capture
 
 
-def mechanics_left_out(seed: int) -> Mechanic:
+def disabled_mechanics(seed: int) -> Mechanic:
     """Return what a battle goes without: a third of them something, any mixture."""
     return Mechanic(seed // 3 % 16) if seed % 3 == 0 else Mechanic(0)
 
@@ -89,7 +89,7 @@ class Arena(Scene):
         self.rows = np.zeros((1, cfg.num_mechs, self.engine.obs_dim), np.float32)
         self.engine.attach(self.rows, np.zeros_like(self.rows))
         self.batch.set("row_of", np.arange(cfg.num_mechs, dtype=np.int32)[None])
-        self.without = mechanics_left_out(self.seed)
+        self.without = disabled_mechanics(self.seed)
         self.batch.withhold([self.without])
         self.engine.reset()
 

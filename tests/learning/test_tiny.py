@@ -18,7 +18,7 @@ SHARE = 5
 """One part in so many of the training is compared at either end; some 500 battles are played in all."""
 
 
-def test_a_tiny_battle_is_learned():
+def test_tiny_battle_win_rate_rises():
     base = quickstart()
     opponents = OpponentConfig(skill="trivial", weapon_prob_start=0.2, weapon_prob_end=0.2)
     world = WorldConfig(size_x=EDGE, size_y=EDGE, size_z=16)

@@ -18,21 +18,21 @@ def masked_set(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_order_of_the_rows_does_not_matter(mode):
+def test_deepset_is_permutation_invariant(mode):
     encoder, (x, mask) = DeepSetEncoder(5, 16, 7, mode), masked_set()
     order = torch.randperm(8)
     assert torch.allclose(encoder(x, mask), encoder(x[:, order], mask[:, order]), atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_padding_content_does_not_matter(mode):
+def test_deepset_ignores_padding_content(mode):
     encoder, (x, mask) = DeepSetEncoder(5, 16, 7, mode), masked_set()
     loud = torch.where(mask.bool().unsqueeze(-1), x * 1000, x)
     assert torch.allclose(encoder(x, mask), encoder(loud, mask), atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_empty_set_is_finite_and_gives_zero_gradient(mode):
+def test_deepset_empty_set_is_finite_with_zero_gradient(mode):
     encoder = DeepSetEncoder(5, 16, 7, mode)
     x = torch.randn(3, 8, 5, requires_grad=True)
     out = encoder(x, torch.ones(3, 8))
@@ -41,7 +41,7 @@ def test_an_empty_set_is_finite_and_gives_zero_gradient(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_only_real_rows_receive_gradient(mode):
+def test_deepset_gradient_reaches_real_rows_only(mode):
     encoder, (x, mask) = DeepSetEncoder(5, 16, 7, mode), masked_set(1)
     x.requires_grad_()
     encoder(x, mask).square().sum().backward()
@@ -49,13 +49,13 @@ def test_only_real_rows_receive_gradient(mode):
 
 
 @pytest.mark.parametrize("mode", ["mean", "sum"])
-def test_packing_the_real_rows_changes_nothing(mode):
+def test_deepset_packed_and_dense_sums_agree(mode):
     encoder, (x, mask) = DeepSetEncoder(5, 16, 7, mode), masked_set(2)
     keep = 1 - mask
     assert torch.allclose(encoder._sum_packed(x, keep), encoder._sum_dense(x, keep), atol=1e-6)
 
 
-def test_the_mean_does_not_grow_with_the_count():
+def test_deepset_mean_is_independent_of_entity_count():
     encoder = DeepSetEncoder(5, 16, 7)
     x = torch.randn(1, 1, 5).expand(1, 8, 5)
     few, many = torch.ones(1, 8), torch.zeros(1, 8)
@@ -63,6 +63,6 @@ def test_the_mean_does_not_grow_with_the_count():
     assert torch.allclose(encoder(x, few), encoder(x, many), atol=1e-5)
 
 
-def test_an_unknown_aggregation_is_refused():
+def test_deepset_rejects_unknown_aggregation():
     with pytest.raises(ValueError, match="median"):
         DeepSetEncoder(5, aggregation="median")

@@ -45,7 +45,7 @@ def dones(kind: str) -> torch.Tensor:
     return d
 
 
-def test_the_state_is_an_immutable_pair_defined_once():
+def test_lstm_state_is_an_immutable_pair_with_one_definition():
     h, c = torch.zeros(1, 2, 3), torch.ones(1, 2, 3)
     state = LSTMState(h=h, c=c)
     assert isinstance(state, tuple) and state.h is h and state.c is c and LSTMStateOfModel is LSTMState
@@ -55,7 +55,7 @@ def test_the_state_is_an_immutable_pair_defined_once():
         state.h = c  # type: ignore[misc]
 
 
-def test_lstm_weights_start_orthogonal_and_biases_zero():
+def test_make_lstm_weights_are_orthogonal_and_biases_zero():
     lstm = make_lstm(32, 32)
     for name, weight in lstm.named_parameters():
         if "bias" in name:
@@ -65,7 +65,7 @@ def test_lstm_weights_start_orthogonal_and_biases_zero():
 
 
 @pytest.mark.parametrize("pattern", ["none", "starts", "scattered", "every step"])
-def test_cut_and_unrolled_recurrence_agree(pattern):
+def test_fused_and_unrolled_lstm_agree(pattern):
     torch.manual_seed(0)
     lstm, x = make_lstm(5, 8), torch.randn(T, B, 5)
     state, d = LSTMState(torch.randn(1, B, 8), torch.randn(1, B, 8)), dones(pattern)
@@ -76,7 +76,7 @@ def test_cut_and_unrolled_recurrence_agree(pattern):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pattern", ["none", "starts", "scattered"])
-def test_whole_chunk_evaluation_equals_stepping(kind, pattern):
+def test_chunk_evaluation_equals_stepwise_evaluation(kind, pattern):
     policy, obs, d = policy_of(kind), flat_obs(T, B), dones(pattern)
     actions = torch.rand(T, B, A) * 1.8 - 0.9
     start = LSTMState(torch.randn(1, B, 128), torch.randn(1, B, 128))
@@ -90,7 +90,7 @@ def test_whole_chunk_evaluation_equals_stepping(kind, pattern):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_done_forgets_the_state_of_its_own_sequence_only(kind):
+def test_done_resets_only_its_own_sequence(kind):
     policy, obs = policy_of(kind), flat_obs(3)
     zero, full = policy.initial_state(3), LSTMState(torch.randn(1, 3, 128), torch.randn(1, 3, 128))
     done = torch.tensor([True, False, False])
@@ -103,7 +103,7 @@ def test_done_forgets_the_state_of_its_own_sequence_only(kind):
     assert policy.get_value(obs, full, done)[0].grad_fn is None
 
 
-def test_actor_and_critic_losses_reach_every_part_of_the_flat_model():
+def test_flat_model_gradients_reach_every_part():
     torch.manual_seed(0)
     model, obs = ActorCriticLSTM(12, 5), torch.randn(4, 12)
     _, logprob, entropy, value, _ = model.get_action_and_value(obs, model.initial_state(4), torch.zeros(4))
@@ -119,7 +119,7 @@ def test_actor_and_critic_losses_reach_every_part_of_the_flat_model():
     assert model.actor_logstd.grad.any()
 
 
-def test_the_last_value_reaches_the_first_observation():
+def test_last_value_gradient_reaches_first_observation():
     torch.manual_seed(0)
     model, obs = ActorCriticLSTM(12, 5), torch.randn(5, 2, 12, requires_grad=True)
     out = model.evaluate_actions_sequence(obs, torch.zeros(5, 2, 5), torch.zeros(5, 2), model.initial_state(2))
@@ -128,7 +128,7 @@ def test_the_last_value_reaches_the_first_observation():
     assert all(p.grad is not None and p.grad.any() for p in model.encoder.parameters())
 
 
-def test_an_episode_start_stops_the_gradient():
+def test_episode_start_stops_gradient():
     model, obs = ActorCriticLSTM(12, 5), torch.randn(5, 1, 12, requires_grad=True)
     d = torch.zeros(5, 1)
     d[3] = 1
@@ -137,7 +137,7 @@ def test_an_episode_start_stops_the_gradient():
     assert not obs.grad[:3].any() and obs.grad[3:].any()
 
 
-def test_fewer_than_half_of_the_tanh_outputs_saturate():
+def test_fewer_than_half_of_tanh_outputs_saturate():
     torch.manual_seed(0)
     model, x = ActorCriticLSTM(200, 9), torch.randn(256, 200)
     for layer in model.encoder:
@@ -146,13 +146,13 @@ def test_fewer_than_half_of_the_tanh_outputs_saturate():
             assert (x.abs() > 0.99).float().mean() < 0.5
 
 
-def test_fusion_ends_with_norm_and_relu_and_uses_no_tanh():
+def test_suite_fusion_ends_with_norm_and_relu_without_tanh():
     encoder = CombatSuiteActorCritic(A).encoder
     assert [type(layer) for layer in list(encoder.fusion)[-2:]] == [nn.LayerNorm, nn.ReLU]
     assert not any(isinstance(layer, nn.Tanh) for layer in encoder.modules())
 
 
-def test_both_set_encoders_receive_gradient_from_the_log_probability():
+def test_log_prob_gradient_reaches_both_set_encoders():
     torch.manual_seed(0)
     model, obs = CombatSuiteActorCritic(A), suite_obs()
     _, logprob, _, _, _ = model.get_action_and_value(obs, model.initial_state(4), torch.zeros(4))
@@ -161,7 +161,7 @@ def test_both_set_encoders_receive_gradient_from_the_log_probability():
         assert any(p.grad is not None and p.grad.any() for p in part.parameters())
 
 
-def test_fully_masked_contacts_give_zero_not_missing_gradient():
+def test_fully_masked_contacts_get_zero_gradient():
     model, obs = CombatSuiteActorCritic(A), suite_obs()
     contacts = obs.contacts.clone().requires_grad_()
     masked = SuiteObservation(**{**obs.__dict__, "contacts": contacts, "contact_mask": torch.ones(4, 20)})
@@ -170,7 +170,7 @@ def test_fully_masked_contacts_give_zero_not_missing_gradient():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_log_std_depends_on_the_observation_and_stays_bounded(kind):
+def test_log_std_depends_on_observation_and_is_bounded(kind):
     core = policy_of(kind).core
     nn.init.normal_(core.actor_logstd_head.weight, std=0.5)
     out = core._heads(torch.tensor([[1.0] * 128, [-1.0] * 128]))
@@ -179,7 +179,7 @@ def test_log_std_depends_on_the_observation_and_stays_bounded(kind):
     assert extreme.min() >= -20 and extreme.max() <= 2
 
 
-def test_sampled_actions_carry_no_gradient_and_the_deterministic_one_is_the_mean():
+def test_sampled_action_has_no_gradient_and_act_returns_the_mean():
     policy, obs = policy_of("suite"), flat_obs(3)
     action = policy.get_action_and_value(obs, policy.initial_state(3), torch.zeros(3))[0]
     action.numpy()
@@ -188,7 +188,7 @@ def test_sampled_actions_carry_no_gradient_and_the_deterministic_one_is_the_mean
     assert torch.equal(mean, again) and mean.shape == (3, A)
 
 
-def test_the_gumbel_head_draws_slots_as_often_as_its_logits_say():
+def test_gumbel_head_slot_frequencies_match_logits():
     policy = policy_of("classic", target_head="gumbel")
     core, n = policy.core, 20_000
     nn.init.zeros_(core.target_selector.weight)
@@ -207,7 +207,7 @@ def test_the_gumbel_head_draws_slots_as_often_as_its_logits_say():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_chunk_evaluation_compiles_without_a_graph_break(kind):
+def test_score_sequence_compiles_without_graph_break(kind):
     policy, obs = policy_of(kind), flat_obs(3, 2)
     args = (obs, torch.zeros(3, 2, A), torch.zeros(3, 2), policy.initial_state(2))
     compiled = torch.compile(policy.score_sequence, fullgraph=True, backend="eager")
@@ -218,7 +218,7 @@ def test_chunk_evaluation_compiles_without_a_graph_break(kind):
     assert torch.allclose(got.values, wanted.values, atol=1e-5)
 
 
-def test_normalisation_leaves_masks_and_entity_rows_alone_and_clips_the_rest():
+def test_obs_normalizer_skips_masks_and_entity_rows_and_clips():
     policy = policy_of("suite")
     policy.set_normalizable(torch.ones(867, dtype=torch.bool))
     norm = policy.obs_normalizer
@@ -232,7 +232,7 @@ def test_normalisation_leaves_masks_and_entity_rows_alone_and_clips_the_rest():
     assert norm(torch.full((1, 867), 1e6))[0, -1] == 10.0
 
 
-def test_a_tail_or_width_that_does_not_fit_is_refused():
+def test_wrong_tail_or_observation_width_is_rejected():
     with pytest.raises(ValueError, match="867"):
         build_model(ModelConfig(), 867, A, 40, 0)
     policy = policy_of("suite")
@@ -240,7 +240,7 @@ def test_a_tail_or_width_that_does_not_fit_is_refused():
         policy.get_value(torch.zeros(1, 866), policy.initial_state(1), torch.zeros(1))
 
 
-def test_extras_behind_the_map_have_an_encoder_of_their_own():
+def test_extra_columns_have_their_own_encoder():
     policy = build_model(ModelConfig(), 867 + 14, A, 40, 121, 14)
     with pytest.raises(ValueError, match="881 columns.* 40 comms . 121 map . 9 extras"):
         build_model(ModelConfig(), 881, A, 40, 121, 9)
@@ -250,7 +250,7 @@ def test_extras_behind_the_map_have_an_encoder_of_their_own():
     assert policy_of("suite").core.encoder.extras_encoder is None
 
 
-def test_film_starts_as_the_identity_and_lets_the_suite_change_what_is_seen():
+def test_film_starts_as_identity_and_modulates_by_suite():
     plain, film = policy_of("suite"), policy_of("suite", film=True)
     obs, start = flat_obs(4), plain.initial_state(4)
     assert torch.equal(plain.get_value(obs, start, torch.zeros(4))[0], film.get_value(obs, start, torch.zeros(4))[0])
@@ -272,7 +272,7 @@ def test_film_needs_the_suite_layout():
         ModelConfig(kind="classic", film=True)
 
 
-def test_gradients_of_the_value_are_right():
+def test_value_gradients_match_numeric_ones():
     torch.manual_seed(0)
     model = ActorCriticLSTM(4, 3, 6, 5).double()
     obs = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True)
@@ -289,7 +289,7 @@ def test_gradients_of_the_value_are_right():
 
 
 @pytest.mark.parametrize(("pattern", "calls"), [("none", 1), ("starts", 1), ("scattered", 3), ("every step", T)])
-def test_a_chunk_is_one_fused_call_where_nothing_begins_in_it(pattern, calls, monkeypatch):
+def test_lstm_runs_one_fused_call_without_episode_starts(pattern, calls, monkeypatch):
     lstm, x, seen = make_lstm(5, 8), torch.randn(T, B, 5), []
     keep = lstm.forward
     monkeypatch.setattr(lstm, "forward", lambda *given: seen.append(1) or keep(*given))
@@ -299,7 +299,7 @@ def test_a_chunk_is_one_fused_call_where_nothing_begins_in_it(pattern, calls, mo
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pattern", ["none", "scattered"])
-def test_the_recurrence_without_branches_scores_the_same(kind, pattern):
+def test_branchless_recurrence_scores_equal(kind, pattern):
     policy, obs, d = policy_of(kind), flat_obs(T, B), dones(pattern)
     actions, noise = torch.rand(T, B, A) - 0.5, torch.randn(T, B, A)
     wanted = policy.score_sequence(obs, actions, d, policy.initial_state(B), noise)
@@ -311,7 +311,7 @@ def test_the_recurrence_without_branches_scores_the_same(kind, pattern):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("branchless", [False, True])
-def test_without_memory_a_decision_depends_on_what_is_seen_alone(kind, branchless):
+def test_memoryless_policy_depends_on_current_observation_only(kind, branchless):
     policy, obs, d = policy_of(kind, memory=False), flat_obs(T, B), dones("scattered")
     policy.core.branchless = branchless
     actions, noise = torch.rand(T, B, A) - 0.5, torch.randn(T, B, A)

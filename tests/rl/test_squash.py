@@ -10,14 +10,14 @@ from torch.distributions import Normal
 from echelon.rl import squash
 
 
-def test_extreme_actions_have_finite_log_probabilities():
+def test_log_prob_of_extreme_actions_is_finite():
     for edge in (1.0, -1.0, 1 - 1e-7, -(1 - 1e-7)):
         value = squash.log_prob(torch.zeros(1, 3), torch.zeros(1, 3), torch.full((1, 3), edge))
         assert torch.isfinite(value).all()
     assert abs(float(squash.unsquash(torch.tensor(1.0)))) <= 7.2545
 
 
-def test_a_stored_action_scores_the_same_again_even_under_saturating_noise():
+def test_log_prob_of_stored_saturated_action_is_reproducible():
     torch.manual_seed(0)
     mean, log_std = torch.randn(64, 26), torch.full((64, 26), math.log(20.0))
     action = squash.sample(mean, log_std, torch.randn(64, 26))
@@ -26,7 +26,7 @@ def test_a_stored_action_scores_the_same_again_even_under_saturating_noise():
     assert action.abs().max() < 1.0
 
 
-def test_log_probability_is_that_of_the_change_of_variables():
+def test_log_prob_matches_change_of_variables():
     torch.manual_seed(0)
     mean, log_std = torch.randn(100, 4) * 0.3, torch.full((100, 4), -0.5)
     action = squash.sample(mean, log_std, torch.randn(100, 4))
@@ -35,7 +35,7 @@ def test_log_probability_is_that_of_the_change_of_variables():
     assert torch.allclose(squash.log_prob(mean, log_std, action), wanted, atol=1e-4)
 
 
-def test_entropy_is_below_the_gaussian_one_and_agrees_with_monte_carlo():
+def test_entropy_estimate_matches_monte_carlo():
     torch.manual_seed(0)
     draws = 100_000
     mean, log_std = torch.tensor([[0.4, -0.2]]).expand(draws, 2), torch.tensor([[-0.3, 0.1]]).expand(draws, 2)
@@ -47,7 +47,7 @@ def test_entropy_is_below_the_gaussian_one_and_agrees_with_monte_carlo():
     assert abs(estimate.mean() - monte_carlo) <= 0.02 * abs(monte_carlo)
 
 
-def test_everything_is_float32_under_autocast_and_from_half_inputs():
+def test_distribution_stays_float32_under_autocast():
     mean = torch.randn(4, 3).bfloat16()
     with torch.autocast("cpu", torch.bfloat16):
         action = squash.sample(mean, mean, torch.randn(4, 3))
@@ -55,7 +55,7 @@ def test_everything_is_float32_under_autocast_and_from_half_inputs():
         assert squash.entropy(mean, mean, torch.randn(4, 3)).dtype == torch.float32
 
 
-def test_gradients_of_density_and_entropy_are_right():
+def test_log_prob_and_entropy_gradients_match_numeric_ones():
     torch.manual_seed(0)
     mean = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     log_std = (torch.randn(3, 4, dtype=torch.float64) * 0.2).requires_grad_()

@@ -25,25 +25,25 @@ from echelon.sim.arsenal import Chassis
 LINE = (SuiteType.SCOUT_RECON, SuiteType.LIGHT_SKIRMISH, SuiteType.MEDIUM_ASSAULT, SuiteType.HEAVY_FIRE_SUPPORT)
 
 
-def test_the_tables_load_without_torch():
+def test_layout_imports_without_torch_and_warp():
     code = "import sys, echelon, echelon.env.layout, echelon.training; print({'torch', 'warp'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
 
 
-def test_the_set_encoder_is_found_through_the_suite_module():
+def test_suite_module_reexports_deepset_encoder():
     from echelon.rl.deepset import DeepSetEncoder as home
     from echelon.rl.suite import DeepSetEncoder
 
     assert DeepSetEncoder is home
 
 
-def test_flat_width_is_the_sum_of_the_blocks():
+def test_flat_obs_dim_is_the_sum_of_blocks():
     assert FLAT_OBS_DIM == sum(n for _, n in FLAT_BLOCKS) == 20 * 25 + 20 + 12 * 10 + 12 + 32 + 14 + 8 == 706
     assert flat_offsets()["suite_descriptor"] == (684, 698)
 
 
-def test_blocks_have_their_shapes_and_every_column_is_consumed_once():
+def test_flat_obs_to_suite_obs_consumes_every_column_once():
     flat = torch.arange(2 * FLAT_OBS_DIM, dtype=torch.float32).view(2, FLAT_OBS_DIM)
     obs = flat_obs_to_suite_obs(flat)
     parts = (
@@ -55,12 +55,12 @@ def test_blocks_have_their_shapes_and_every_column_is_consumed_once():
 
 
 @pytest.mark.parametrize("width", [705, 707])
-def test_a_wrong_width_is_refused_naming_both(width):
+def test_flat_obs_to_suite_obs_rejects_wrong_width(width):
     with pytest.raises(ValueError, match=f"{width}.*706"):
         flat_obs_to_suite_obs(torch.zeros(1, width))
 
 
-def test_descriptors_are_fourteen_numbers_in_the_unit_interval_and_pairwise_different():
+def test_suite_descriptors_are_14_distinct_unit_interval_values():
     described = {suite: build_suite_descriptor(spec) for suite, spec in COMBAT_SUITES.items()}
     for suite, values in described.items():
         assert len(values) == SUITE_DESCRIPTOR_DIM == 14
@@ -69,7 +69,7 @@ def test_descriptors_are_fourteen_numbers_in_the_unit_interval_and_pairwise_diff
     assert all(a != b for a, b in combinations(described.values(), 2))
 
 
-def test_sensor_range_entry_spans_zero_to_one():
+def test_suite_descriptor_sensor_range_spans_unit_interval():
     ranges = {suite: build_suite_descriptor(spec)[7] for suite, spec in COMBAT_SUITES.items()}
     assert ranges[SuiteType.SCOUT_RECON] == pytest.approx(1.0)
     assert ranges[SuiteType.HEAVY_FIRE_SUPPORT] == 0.0
@@ -77,7 +77,7 @@ def test_sensor_range_entry_spans_zero_to_one():
     assert ranges[SuiteType.MEDIUM_ASSAULT] == pytest.approx(0.2857, abs=1e-4)
 
 
-def test_scouts_see_most_contacts_heavies_least_and_only_commanders_give_orders():
+def test_suite_contact_slots_and_order_issuers():
     slots = {s: COMBAT_SUITES[s].visual_contact_slots for s in LINE}
     assert max(slots, key=slots.__getitem__) == SuiteType.SCOUT_RECON
     assert min(slots, key=slots.__getitem__) == SuiteType.HEAVY_FIRE_SUPPORT
@@ -86,7 +86,7 @@ def test_scouts_see_most_contacts_heavies_least_and_only_commanders_give_orders(
     assert all(COMBAT_SUITES[s].coordination == 2 for s in commanders)
 
 
-def test_every_chassis_has_its_suite_and_a_command_role_overrides_it():
+def test_suite_for_role_command_role_overrides_chassis():
     assert [get_suite_for_role(c.name.lower()).suite for c in Chassis] == list(LINE)
     assert get_suite_for_role("heavy", "squad_leader").suite == SuiteType.TACTICAL_COMMAND
     assert get_suite_for_role("scout", "pack_leader").suite == SuiteType.PACK_COMMAND

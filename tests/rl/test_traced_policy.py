@@ -11,7 +11,7 @@ import torch
 from echelon.config import ModelConfig
 from echelon.env.layout import FLAT_OBS_DIM, flat_offsets
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.rl.traced_policy import Recordings, record_act
+from echelon.rl.traced_policy import TracedPolicies, trace_act
 
 ROWS, ACTIONS, COMMS = 24, 18, 40
 MODELS = {
@@ -39,9 +39,9 @@ def seen(share: float) -> torch.Tensor:
 
 @pytest.mark.parametrize("draws", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_recording_acts_as_its_policy_does(name, draws):
+def test_traced_policy_matches_policy_bit_for_bit(name, draws):
     policy = fresh(MODELS[name])
-    act, direct, mine = record_act(policy, draws=draws), policy.initial_state(ROWS), policy.initial_state(ROWS)
+    act, direct, mine = trace_act(policy, draws=draws), policy.initial_state(ROWS), policy.initial_state(ROWS)
     torch.manual_seed(4)
     with torch.inference_mode():
         for turn, share in enumerate((0.3, 0.0, 1.0, 0.05, 0.6, 0.0)):
@@ -53,10 +53,10 @@ def test_a_recording_acts_as_its_policy_does(name, draws):
             assert torch.equal(mine.h, direct.h) and torch.equal(mine.c, direct.c)
 
 
-def test_a_recording_follows_weights_and_statistics_that_change_in_place():
+def test_traced_policy_follows_in_place_weight_changes():
     policy, other = fresh(MODELS["suite"]), fresh(MODELS["suite"])
     act, obs, state, done = (
-        record_act(policy, draws=False),
+        trace_act(policy, draws=False),
         seen(0.3),
         policy.initial_state(ROWS),
         torch.ones(ROWS),
@@ -71,8 +71,8 @@ def test_a_recording_follows_weights_and_statistics_that_change_in_place():
 
 
 @pytest.mark.parametrize("draws", [False, True])
-def test_a_recording_is_made_once_serves_any_number_of_rows_and_keeps_nobody_alive(draws):
-    policy, recordings = fresh(MODELS["suite"]), Recordings()
+def test_traced_policies_cache_is_weak_and_serves_any_batch_size(draws):
+    policy, recordings = fresh(MODELS["suite"]), TracedPolicies()
     act = recordings.act_of(policy, draws=draws)
     assert recordings.act_of(policy, draws=draws) is act
     for rows in (1, 3, ROWS):
@@ -85,11 +85,11 @@ def test_a_recording_is_made_once_serves_any_number_of_rows_and_keeps_nobody_ali
     assert told() is None
 
 
-def test_what_may_branch_on_data_flies_as_it_is():
+def test_untraceable_policy_is_used_directly():
     class Own(FlatPolicy):
         pass
 
     policy = Own(fresh(MODELS["suite"]).core, FLAT_OBS_DIM + COMMS)
-    assert record_act(policy, draws=False) == policy.act
+    assert trace_act(policy, draws=False) == policy.act
     elsewhere = fresh(MODELS["suite"]).to("meta")
-    assert record_act(elsewhere, draws=False) == elsewhere.act
+    assert trace_act(elsewhere, draws=False) == elsewhere.act

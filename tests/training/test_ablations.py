@@ -50,7 +50,7 @@ TELLS = {
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
-def test_a_run_without_it_trains(name, whole):
+def test_ablated_run_trains(name, whole):
     plan = variants("standard", None, SMALL, [name], [])
     config = plan[f"no {name}"][0].config
     result, events = train(config)
@@ -63,14 +63,14 @@ def test_a_run_without_it_trains(name, whole):
     assert updates[1].loss != before[1].loss, "nothing was taken away"
 
 
-def test_the_whole_run_comes_first_and_changes_nothing():
+def test_variants_begin_with_unchanged_run():
     plan = variants("standard", None, MIXED, None, [])
     assert list(plan) == [WHOLE, *(f"no {name}" for name in ABLATIONS)]
     assert plan[WHOLE][0].config == resolve("standard", None, MIXED).config and plan[WHOLE][1] == {}
     assert "no team-mixing" not in variants("standard", None, {}, None, [])
 
 
-def test_what_a_preset_has_not_is_left_out_unless_it_is_asked_for():
+def test_variants_skip_ablations_without_effect_unless_named():
     assert "no team-mixing" not in variants("quickstart", None, {}, None, [])
     with pytest.raises(ConfigError, match="ablation 'team-mixing' changes nothing"):
         variants("quickstart", None, {}, ["team-mixing"], [])
@@ -78,7 +78,7 @@ def test_what_a_preset_has_not_is_left_out_unless_it_is_asked_for():
         variants(None, None, {}, ["lst"], [])
 
 
-def test_variants_of_ones_own_are_assignments():
+def test_variants_accept_custom_assignments():
     plan = variants("quickstart", None, {"seed": 3}, None, ["ppo.lr=1e-4,model.film=true"])
     assert list(plan) == [WHOLE, "ppo.lr=1e-4,model.film=true"]
     config = plan["ppo.lr=1e-4,model.film=true"][0].config

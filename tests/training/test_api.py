@@ -14,7 +14,7 @@ from echelon.config import EnvConfig, ModelConfig, WorldConfig
 from echelon.env import reward
 from echelon.env.reward import Term, term_zone
 from echelon.rl.build import build_model
-from echelon.training.policy_agent import PolicyPilot, env_config_of
+from echelon.training.policy_agent import PolicyAgent, env_config_of
 from echelon.training.vec_env import VectorEnv
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
@@ -26,7 +26,7 @@ def policy():
     return build_model(ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8, init_log_std=-0.5), 6, 4)
 
 
-def test_every_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
+def test_programs_of_api_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     said = []
     try:
@@ -47,10 +47,10 @@ def test_every_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
     assert "0.25" in paid
 
 
-def test_a_pilot_remembers_every_agent_apart_and_forgets_on_reset():
+def test_policy_agent_keeps_state_per_agent_and_resets():
     rng = np.random.default_rng(0)
     seen = [{name: rng.normal(size=6).astype(np.float32) for name in ("a", "b")} for _ in range(4)]
-    together, alone = PolicyPilot(policy()), PolicyPilot(policy())
+    together, alone = PolicyAgent(policy()), PolicyAgent(policy())
     for step, observations in enumerate(seen):
         both = together.act(observations)
         one = alone.act({"b": observations["b"]})
@@ -65,19 +65,19 @@ def test_a_pilot_remembers_every_agent_apart_and_forgets_on_reset():
     assert together.act({}) == {}
 
 
-def test_a_pilot_that_samples_repeats_itself_under_its_seed():
+def test_stochastic_policy_agent_is_reproducible_by_seed():
     observations = {"a": np.zeros(6, np.float32)}
-    first, second, other = (PolicyPilot(policy(), deterministic=False, seed=s).act(observations) for s in (1, 1, 2))
+    first, second, other = (PolicyAgent(policy(), deterministic=False, seed=s).act(observations) for s in (1, 1, 2))
     np.testing.assert_array_equal(first["a"], second["a"])
     assert not np.array_equal(first["a"], other["a"])
 
 
-def test_a_checkpoint_without_an_environment_is_named():
+def test_env_config_of_rejects_metadata_without_environment():
     with pytest.raises(ValueError, match="does not describe its environment"):
         env_config_of({})
 
 
-def test_an_added_term_is_weighed_reported_and_taken_back():
+def test_added_reward_term_is_weighted_reported_and_removable():
     cfg = EnvConfig(world=WorldConfig(size_x=30, size_y=30, size_z=16))
     before = reward.TERM_NAMES
     reward.add_term(Term("presence", term_zone), weight=3.0)

@@ -56,7 +56,7 @@ MIXES = {
 }
 
 
-def test_maps_and_packs_grow_by_schedule_and_a_resume_finds_them_as_they_were(tiny, tmp_path):
+def test_resume_restores_scheduled_map_and_pack_ranges(tiny, tmp_path):
     curriculum = CurriculumConfig(
         packs=True, packs_two_at=3, packs_all_at=5, maps=True, map_small_min=36, map_small_max=40, map_large_min=44,
         map_large_max=50, reward_phases=True, team_alpha_end=0.7, mechanics=True,
@@ -80,7 +80,7 @@ def test_maps_and_packs_grow_by_schedule_and_a_resume_finds_them_as_they_were(ti
 
 
 @pytest.mark.parametrize("opponents", MIXES)
-def test_an_interrupted_battle_run_goes_on_exactly_where_it_was(tiny, tmp_path, opponents):
+def test_resumed_battle_run_is_bit_exact(tiny, tmp_path, opponents):
     tiny = replace(tiny, opponents=MIXES[opponents])
     whole, _ = train(tiny, tmp_path / "whole")
     train(tiny, tmp_path / "cut", stop_after=2)
@@ -93,7 +93,7 @@ def test_an_interrupted_battle_run_goes_on_exactly_where_it_was(tiny, tmp_path, 
     assert whole.evaluation.outcomes == cut.evaluation.outcomes
 
 
-def test_a_policy_trained_on_battles_loads_without_an_environment(tiny, tmp_path, monkeypatch):
+def test_load_policy_builds_no_environment(tiny, tmp_path, monkeypatch):
     result, events = train(tiny, tmp_path, stop_after=1)
     update = next(e for e in events if isinstance(e, EventUpdate))
     assert update.update == 1 and set(update.actions) >= {"heavy/primary", "scout/vent"}
@@ -105,7 +105,7 @@ def test_a_policy_trained_on_battles_loads_without_an_environment(tiny, tmp_path
     assert action.shape == (3, 26) and loaded.meta["kind"] == "suite"
 
 
-def test_a_trained_policy_climbs_the_ladder_and_leaves_heat_maps(tiny, tmp_path, capsys):
+def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys):
     config = replace(tiny, total_steps=1, eval=replace(tiny.eval, heat_cells=6))
     result, events = train(config, tmp_path)
     (evaluated,) = [e for e in events if isinstance(e, EventEval)]
@@ -134,7 +134,7 @@ def test_a_trained_policy_climbs_the_ladder_and_leaves_heat_maps(tiny, tmp_path,
     assert echelon(["eval", str(result.checkpoint), "--ladder", "--record"]) == 2
 
 
-def test_the_flat_network_learns_from_the_classic_layout_and_is_loaded_with_it(tiny, tmp_path):
+def test_classic_network_trains_and_resumes_on_classic_layout(tiny, tmp_path):
     config = replace(tiny, env=replace(tiny.env, obs_layout="classic"), model=replace(tiny.model, kind="classic"))
     train(config, tmp_path, stop_after=1)
     resumed, _ = train(config, tmp_path, stop_after=1, resume="latest")

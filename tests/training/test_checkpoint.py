@@ -36,7 +36,7 @@ def save(folder: Path, step: int) -> checkpoints.Checkpoint:
     )
 
 
-def test_everything_that_was_saved_comes_back(tmp_path):
+def test_checkpoint_roundtrip(tmp_path):
     saved = save(tmp_path, 100)
     again = open_checkpoint(tmp_path / "step-100")
     assert again.id == saved.id and len(again.id) == 16 and again.step == 100
@@ -45,7 +45,7 @@ def test_everything_that_was_saved_comes_back(tmp_path):
     assert torch.equal(again.carry()["h"], torch.ones(1, 2, 4))
 
 
-def test_the_newest_is_found_by_number_and_strange_names_are_ignored(tmp_path):
+def test_latest_valid_orders_by_step_and_ignores_other_names(tmp_path):
     for step in (9, 100, 20):
         save(tmp_path, step)
     (tmp_path / "step-abc").mkdir()
@@ -56,7 +56,7 @@ def test_the_newest_is_found_by_number_and_strange_names_are_ignored(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "no manifest", "half manifest", "missing file"])
-def test_a_damaged_newest_falls_back_and_says_so(tmp_path, damage):
+def test_latest_valid_falls_back_from_damaged_checkpoint_with_notice(tmp_path, damage):
     save(tmp_path, 1)
     folder = save(tmp_path, 2).path
     weights, manifest = folder / "model.safetensors", folder / "manifest.json"
@@ -78,7 +78,7 @@ def test_a_damaged_newest_falls_back_and_says_so(tmp_path, damage):
 
 
 @pytest.mark.parametrize("point", FAULT_POINTS)
-def test_a_kill_at_any_point_of_a_save_leaves_a_whole_checkpoint(tmp_path, point):
+def test_kill_at_any_fault_point_leaves_valid_checkpoint(tmp_path, point):
     save(tmp_path, 1)
     code = (
         "import sys; sys.path.insert(0, sys.argv[2])\n"
@@ -101,7 +101,7 @@ def test_a_kill_at_any_point_of_a_save_leaves_a_whole_checkpoint(tmp_path, point
     assert not list(tmp_path.glob(".tmp-*"))
 
 
-def test_saving_the_same_step_again_replaces_it(tmp_path):
+def test_save_checkpoint_replaces_same_step(tmp_path):
     save(tmp_path, 7)
     (tmp_path / "step-7" / "manifest.json").write_text("{}")
     save(tmp_path, 7)
@@ -109,7 +109,7 @@ def test_saving_the_same_step_again_replaces_it(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["step-7"]
 
 
-def test_a_save_that_fails_leaves_the_old_one_and_no_debris(tmp_path, monkeypatch):
+def test_failed_save_keeps_previous_checkpoint_and_no_leftovers(tmp_path, monkeypatch):
     save(tmp_path, 1)
 
     def full(*_):
@@ -121,7 +121,7 @@ def test_a_save_that_fails_leaves_the_old_one_and_no_debris(tmp_path, monkeypatc
     assert [p.name for p in tmp_path.iterdir()] == ["step-1"]
 
 
-def test_pruning_keeps_the_newest_and_the_best(tmp_path):
+def test_prune_keeps_newest_and_best(tmp_path):
     best = save(tmp_path, 1)
     checkpoints.mark_best(tmp_path, best, {"win_rate": 0.6})
     for step in (2, 3, 4):
@@ -131,7 +131,7 @@ def test_pruning_keeps_the_newest_and_the_best(tmp_path):
     assert checkpoints.read_best(tmp_path)["id"] == best.id
 
 
-def test_weights_load_strictly_and_every_difference_is_named():
+def test_load_weights_is_strict_and_names_every_difference():
     model = build_model(CONFIG, 5, 3)
     weights = model.state_dict()
     weights["surplus.weight"] = torch.zeros(1)
@@ -141,12 +141,12 @@ def test_weights_load_strictly_and_every_difference_is_named():
         load_weights(model, weights)
 
 
-def test_dimensions_are_compared_before_loading():
+def test_check_dimensions_rejects_mismatch():
     with pytest.raises(ValueError, match="obs_dim 5, wanted 867"):
         check_dimensions(SHAPE, obs_dim=867, action_dim=3)
 
 
-def test_a_policy_loads_from_folder_run_and_exported_file_without_an_environment(tmp_path):
+def test_load_policy_from_folder_run_and_exported_file(tmp_path):
     run = tmp_path / "run"
     saved = save(run / "checkpoints", 5)
     export_checkpoint(saved, tmp_path / "policy.pt")
@@ -167,7 +167,7 @@ class Payload:
         return (os.mkdir, (os.environ["PAYLOAD_FOLDER"],))
 
 
-def test_a_hostile_file_is_refused_and_its_payload_does_not_run(tmp_path, monkeypatch):
+def test_hostile_checkpoint_is_rejected_without_running_payload(tmp_path, monkeypatch):
     monkeypatch.setenv("PAYLOAD_FOLDER", str(tmp_path / "owned"))
     torch.save({"format": 1, "model_state": Payload()}, tmp_path / "evil.pt")
     with pytest.raises(ValueError, match=r"evil\.pt"):

@@ -12,12 +12,12 @@ from echelon.sim.arsenal import mechanics_of
 from echelon.telemetry.events import EventCurriculum, EventUpdate
 from echelon.training import loop
 from echelon.training.curriculum import (
-    LEVERS,
+    CURRICULUM_PARAMETERS,
     REWARD_PHASES,
     Curriculum,
     Gate,
+    disabled_mechanics,
     map_range_at,
-    mechanics_left_out,
     moved,
     packs_at,
     reward_phase_at,
@@ -33,7 +33,7 @@ ALL = CurriculumConfig(packs=True, maps=True, team_alpha_end=0.7, ladder=True, r
 
 
 @pytest.mark.parametrize(("update", "packs"), [(1, 1), (499, 1), (500, 2), (999, 2), (1000, 4), (5000, 4)])
-def test_packs_grow_from_one_to_two_to_all(update, packs):
+def test_packs_at_grows_from_one_to_two_to_all(update, packs):
     assert packs_at(CurriculumConfig(), update, 4) == packs
     assert packs_at(CurriculumConfig(), update, 1) == 1, "never more than there are"
 
@@ -41,12 +41,12 @@ def test_packs_grow_from_one_to_two_to_all(update, packs):
 @pytest.mark.parametrize(
     ("progress", "edges"), [(0.0, (40, 60)), (0.33, (40, 60)), (0.34, (60, 90)), (0.67, (80, 120)), (1.0, (80, 120))]
 )
-def test_maps_grow_in_thirds(progress, edges):
+def test_map_range_at_grows_in_thirds(progress, edges):
     assert map_range_at(CurriculumConfig(), progress) == edges
 
 
 @pytest.mark.parametrize(("progress", "alpha"), [(0.0, 1.0), (0.25, 0.85), (0.5, 0.7), (0.75, 0.7), (1.0, 0.7)])
-def test_team_alpha_falls_by_half_of_training_and_never_rises(progress, alpha):
+def test_team_alpha_at_falls_linearly_then_stays(progress, alpha):
     assert team_alpha_at(ALL, progress) == pytest.approx(alpha)
     assert team_alpha_at(replace(ALL, team_alpha_share=0.0), progress) == pytest.approx(0.7)
 
@@ -63,11 +63,11 @@ def test_team_alpha_falls_by_half_of_training_and_never_rises(progress, alpha):
         ({"weapon_ramp_share": 0.5}, 1, 0.8, 1.0),
     ],
 )
-def test_the_trigger_probability_rises_over_updates_or_over_a_share(ramp, update, progress, wanted):
+def test_weapon_probability_ramps_by_updates_or_progress(ramp, update, progress, wanted):
     assert weapon_probability(OpponentConfig(**ramp), update, progress) == pytest.approx(wanted)
 
 
-def test_emphasis_moves_from_fighting_to_the_objective():
+def test_reward_phases_shift_from_damage_to_zone():
     phases = [reward_phase_at(p / 100) for p in range(101)]
     assert [phases[i].name for i in (0, 24, 25, 50, 75, 100)] == [REWARD_PHASES[i].name for i in (0, 0, 1, 2, 3, 3)]
     damage = [phase.damage for phase in phases]
@@ -80,13 +80,13 @@ def test_emphasis_moves_from_fighting_to_the_objective():
     [(0.0, {"heat", "missiles", "ewar", "paint"}), (0.16, {"heat", "missiles", "ewar", "paint"}),
      (0.17, {"missiles", "ewar", "paint"}), (0.34, {"ewar", "paint"}), (0.5, set()), (1.0, set())],
 )  # fmt: skip
-def test_parts_of_the_game_come_in_one_by_one(progress, without):
-    assert set(mechanics_left_out(CurriculumConfig(), progress)) == without
-    assert mechanics_left_out(CurriculumConfig(mechanics_share=0.0), progress) == ()
-    assert int(mechanics_of(mechanics_left_out(CurriculumConfig(), 0.0))) == 15
+def test_disabled_mechanics_shrink_with_progress(progress, without):
+    assert set(disabled_mechanics(CurriculumConfig(), progress)) == without
+    assert disabled_mechanics(CurriculumConfig(mechanics_share=0.0), progress) == ()
+    assert int(mechanics_of(disabled_mechanics(CurriculumConfig(), 0.0))) == 15
 
 
-def test_a_gate_opens_at_the_lower_bound_and_falls_back_at_the_upper():
+def test_gate_advances_at_lower_bound_and_retreats_at_upper():
     gate = Gate(CurriculumConfig(ladder=True, gate_dwell_updates=0))
     assert gate.judge([True] * 15 + [False] * 4, 1) == "", "too few episodes"
     assert wilson_interval(16, 20)[0] < 0.6 <= wilson_interval(17, 20)[0]
@@ -99,7 +99,7 @@ def test_a_gate_opens_at_the_lower_bound_and_falls_back_at_the_upper():
     assert gate.judge([True] + [False] * 19, 5) == "gate lost" and gate.level == "trivial"
 
 
-def test_a_gate_waits_and_stays_within_its_ladder():
+def test_gate_respects_dwell_time_and_ladder_ends():
     cfg = CurriculumConfig(ladder=True, ladder_first="easy", ladder_last="medium", gate_dwell_updates=10)
     gate = Gate(cfg)
     assert gate.judge([True] * 40, 9) == "" and gate.judge([], 10) == "gate passed"
@@ -109,7 +109,7 @@ def test_a_gate_waits_and_stays_within_its_ladder():
     assert len(gate.results) == 40 and gate.judge([False] * 100, 31) == "" and len(gate.results) == cfg.gate_window
 
 
-def test_a_gate_comes_back_as_it_was():
+def test_gate_state_dict_roundtrip():
     gate = Gate(ALL)
     gate.judge([True] * 30, 12)
     gate.judge([False, True], 13)
@@ -118,17 +118,17 @@ def test_a_gate_comes_back_as_it_was():
     assert vars(again) == vars(gate) and again.level == "easy"
 
 
-def test_every_lever_moves_where_it_is_switched_on_and_only_there():
+def test_curriculum_parameters_move_only_when_enabled():
     run = RunConfig(env=BIG, curriculum=ALL)
     assert Curriculum(RunConfig()).levers(1, 0.0).keys() == {"weapon_prob"}
     curriculum = Curriculum(run)
     first, last = curriculum.levers(1, 0.0), curriculum.levers(2000, 1.0)
-    assert first.keys() == {lever.name for lever in LEVERS} | {"skill"}
+    assert first.keys() == {lever.name for lever in CURRICULUM_PARAMETERS} | {"skill"}
     assert first["packs_per_team_range"] == (1, 1) and last["packs_per_team_range"] == (3, 3)
     assert all(first[name] != last[name] for name in first if name not in ("weapon_prob", "skill"))
 
 
-def test_small_moves_are_not_worth_a_record_but_ends_are():
+def test_significant_changes_ignore_small_moves_except_ends():
     assert moved({"a": 0.5}, {"a": 0.52}, 0.05) == {}
     assert moved({"a": 0.98, "b": "easy"}, {"a": 1.0, "b": "medium"}, 0.05) == {"a": 1.0, "b": "medium"}
     assert moved({}, {"a": 0.5}, 0.05) == {"a": 0.5}
@@ -143,7 +143,7 @@ def test_small_moves_are_not_worth_a_record_but_ends_are():
         ({"ladder_first": "expert", "ladder_last": "easy"}, "curriculum.ladder_first is 'expert'"),
     ],
 )
-def test_impossible_curricula_are_named(dials, message):
+def test_curriculum_config_rejects_impossible_values(dials, message):
     with pytest.raises(ValueError, match=message):
         CurriculumConfig(**dials)
 
@@ -153,18 +153,18 @@ def test_impossible_curricula_are_named(dials, message):
     [({"opponents": OpponentConfig(mix=MixConfig(scripted=0.0, easy=1.0))}, r"scripted is 0\.0, wanted above 0"),
      ({"eval": EvalConfig(every_updates=0)}, "eval.every_updates is 0, wanted above 0")],
 )  # fmt: skip
-def test_a_ladder_that_could_not_be_climbed_is_refused(changes, message):
+def test_ladder_requires_scripted_opponents_and_evaluation(changes, message):
     with pytest.raises(ValueError, match=f"{message}: curriculum.ladder"):
         RunConfig(curriculum=CurriculumConfig(ladder=True), **changes)
     RunConfig(**changes)
 
 
-def test_maps_larger_than_the_world_are_refused():
+def test_map_curriculum_larger_than_world_is_rejected():
     with pytest.raises(ValueError, match="curriculum.map_large_max is 120, wanted at most the world's edge, 100"):
         RunConfig(curriculum=CurriculumConfig(maps=True))
 
 
-def test_ranges_are_announced_shortly_before_they_move():
+def test_upcoming_ranges_precede_their_change():
     curriculum = Curriculum(RunConfig(env=BIG, curriculum=replace(ALL, ladder=False)))
     assert curriculum.ranges(1, 0.0) == {"map_size_range": (40, 60), "packs_per_team_range": (1, 1)}
     assert curriculum.ranges_ahead(1, 0.0) == {}
@@ -172,7 +172,7 @@ def test_ranges_are_announced_shortly_before_they_move():
     assert curriculum.ranges_ahead(1, 0.3)["map_size_range"] == (60, 90)
 
 
-def test_reward_weights_are_a_lever_and_pay_at_once():
+def test_reward_weights_parameter_takes_effect_at_once():
     with VectorEnv(2, SHORT, bank_maps=1) as env:
         env.reset()
         env.set_curriculum(reward_weights={"zone": 2.0, "approach": 0.0})
@@ -193,7 +193,7 @@ def run(config, run_dir=None, *, stop_after=10**9, **options):
     return result, events
 
 
-def test_a_scheduled_run_shows_every_lever_moving_and_alpha_never_rising(small_run):
+def test_scheduled_run_moves_every_curriculum_parameter(small_run):
     curriculum = replace(ALL, packs_two_at=4, packs_all_at=8, ladder=False)
     config = small_run(num_envs=12, total_steps=6000)
     config = replace(
@@ -204,7 +204,7 @@ def test_a_scheduled_run_shows_every_lever_moving_and_alpha_never_rising(small_r
     )
     _, events = run(config)
     shown = [e.curriculum for e in events if isinstance(e, EventUpdate)]
-    for lever in LEVERS:
+    for lever in CURRICULUM_PARAMETERS:
         assert len({str(levers[lever.name]) for levers in shown}) >= 3, lever.name
     alphas = [levers["team_alpha"] for levers in shown]
     assert alphas[0] == 1.0 and alphas == sorted(alphas, reverse=True) and alphas[-1] == pytest.approx(0.7)
@@ -213,7 +213,7 @@ def test_a_scheduled_run_shows_every_lever_moving_and_alpha_never_rising(small_r
     assert told[0].reason == "schedule" and told[-1].levers.keys() == shown[-1].keys()
 
 
-def test_a_run_climbs_the_ladder_says_so_and_resumes_on_its_level(small_run, tmp_path):
+def test_run_climbs_ladder_and_resumes_at_its_level(small_run, tmp_path):
     config = small_run(
         num_envs=24,
         total_steps=12_000,

@@ -19,7 +19,7 @@ from echelon.training.evaluation import (
     summarize,
     wilson_interval,
 )
-from echelon.training.records import ActionTally
+from echelon.training.records import ActionCounter
 from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
 
@@ -29,13 +29,13 @@ def policy(seed: int = 0):
     return build_model(ModelConfig(kind="classic", hidden_dim=8, lstm_hidden_dim=8), OBS_DIM, ACTION_DIM)
 
 
-def test_evaluation_seeds_are_never_training_seeds():
+def test_eval_seeds_are_disjoint_from_training_and_each_other():
     streams = [eval_seeds(40, name) for name in ("report", "rating", "gate")]
     assert streams[0] == eval_seeds(40) and len({seed for stream in streams for seed in stream}) == 120
     assert all(EVAL_SEED_BASE <= seed < 2**31 for stream in streams for seed in stream)
 
 
-def test_every_seed_is_played_from_both_sides_and_twice_the_same():
+def test_evaluation_plays_both_sides_and_is_reproducible():
     model = policy()
     first, second = (evaluate_policy(model, EnvConfig(), eval_seeds(4), make_env=FakeEnv) for _ in range(2))
     assert first.episodes == 8 and first.outcomes == second.outcomes
@@ -45,14 +45,14 @@ def test_every_seed_is_played_from_both_sides_and_twice_the_same():
     assert first.win_low <= first.win_rate <= first.win_high
 
 
-def test_a_stochastic_policy_repeats_itself_under_the_same_noise_seed():
+def test_stochastic_episodes_are_reproducible_by_noise_seed():
     env = make_eval_env(EnvConfig(), eval_seeds(3), weapon_prob=1.0, make_env=FakeEnv)
     runs = [play_episodes(policy(), env, 40, deterministic=False, noise_seed=seed) for seed in (1, 1, 2)]
     returns = [[float(r.returns.sum()) for r in records] for records in runs]
     assert returns[0] == returns[1] != returns[2]
 
 
-def test_evaluation_runs_without_gradient_and_leaves_the_policy_in_its_mode():
+def test_evaluation_uses_inference_mode_and_restores_training_mode():
     model, env = policy(), FakeEnv(2, seeds=[1, 2], autoreset=False)
     seen = []
     model.act = lambda *args, act=model.act: seen.append(torch.is_inference_mode_enabled()) or act(*args)
@@ -61,7 +61,7 @@ def test_evaluation_runs_without_gradient_and_leaves_the_policy_in_its_mode():
     assert all(seen) and model.training
 
 
-def test_a_perfect_follower_wins_and_the_interval_is_wilsons():
+def test_perfect_policy_wins_and_interval_is_wilson():
     class Follower:
         training = False
 
@@ -83,10 +83,10 @@ def test_a_perfect_follower_wins_and_the_interval_is_wilsons():
     assert (stats.win_low, stats.win_high) == wilson_interval(10, 10)
 
 
-def test_rates_of_use_are_counted_over_living_decisions_of_the_first_episode():
+def test_action_counter_counts_living_steps_of_first_episode():
     cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=3.0, zone_win_share=2.0)
     with VectorEnv(2, cfg, bank_maps=1, skill="hard", learners=["blue", "red"], autoreset=False) as env:
-        tally = ActionTally(env)
+        tally = ActionCounter(env)
         env.reset()
         tally.begin()
         heavy = env.agent_of_row[env.roles == Chassis.HEAVY]
@@ -107,12 +107,12 @@ def test_rates_of_use_are_counted_over_living_decisions_of_the_first_episode():
     assert rates.keys() == {f"{c.name.lower()}/{control}" for c in Chassis for control in RATED_CONTROLS}
 
 
-def test_the_number_of_seeds_must_match_the_episodes():
+def test_evaluate_vs_heuristic_rejects_wrong_number_of_seeds():
     with pytest.raises(ValueError, match="seeds has 2 values"):
         evaluate_vs_heuristic(policy(), EnvConfig(), 3, [1, 2], "cpu")
 
 
-def test_medium_pilots_are_the_opponent_and_the_first_episode_comes_back_as_a_replay(tmp_path):
+def test_evaluate_vs_heuristic_returns_replay_of_first_episode(tmp_path):
     cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0)
     model = build_model(ModelConfig(hidden_dim=8, lstm_hidden_dim=8), 867, 26, 40, 121)
     stats, replay = evaluate_vs_heuristic(model, cfg, 2, eval_seeds(2), "cpu", save_replay=True)

@@ -29,7 +29,7 @@ def loaded(kind: str = "suite", head: str = "gaussian", seed: int = 0) -> Loaded
 
 
 @pytest.mark.parametrize(("kind", "head"), MODELS)
-def test_torchscript_plays_the_same_for_any_batch_and_says_what_it_is(tmp_path, kind, head):
+def test_torchscript_export_matches_policy_and_carries_description(tmp_path, kind, head):
     source, path = loaded(kind, head), tmp_path / "policy.pt"
     assert export_policy(source, path, "torchscript") < 1e-5
     files = {"echelon.json": ""}
@@ -43,7 +43,7 @@ def test_torchscript_plays_the_same_for_any_batch_and_says_what_it_is(tmp_path, 
 
 
 @pytest.mark.parametrize(("kind", "head"), MODELS)
-def test_onnx_plays_the_same(tmp_path, kind, head):
+def test_onnx_export_matches_policy(tmp_path, kind, head):
     onnx = pytest.importorskip("onnx", reason="onnx is an extra")
     pytest.importorskip("onnxscript", reason="onnxscript is an extra")
     path = tmp_path / "policy.onnx"
@@ -54,14 +54,14 @@ def test_onnx_plays_the_same(tmp_path, kind, head):
     assert [i.name for i in model.graph.input] == list(export.INPUTS)
 
 
-def test_the_check_notices_another_policy():
+def test_largest_difference_detects_another_policy():
     first, second = loaded(), loaded(seed=1)
     steps = [export.PolicyStep(x.policy) for x in (first, second)]
     assert largest_difference(steps[0], steps[0], first.policy) == 0.0
     assert largest_difference(steps[0], steps[1], first.policy) > 0.01
 
 
-def test_the_check_notices_a_state_that_is_not_reset(tmp_path):
+def test_largest_difference_detects_missing_state_reset(tmp_path):
     source = loaded()
     step = export.PolicyStep(source.policy)
     assert (
@@ -69,7 +69,7 @@ def test_the_check_notices_a_state_that_is_not_reset(tmp_path):
     )
 
 
-def test_an_export_that_differs_leaves_no_file(tmp_path, monkeypatch):
+def test_failed_export_leaves_no_file(tmp_path, monkeypatch):
     other = export.PolicyStep(loaded(seed=1).policy)
     monkeypatch.setitem(export.FORMATS, "torchscript", (export.write_torchscript, lambda _: other))
     with pytest.raises(ValueError, match="differs from its policy by"):
@@ -77,7 +77,7 @@ def test_an_export_that_differs_leaves_no_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_format_and_a_missing_package_are_named(tmp_path, monkeypatch):
+def test_export_names_unknown_format_and_missing_package(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="'keras', wanted one of torchscript, onnx"):
         export_policy(loaded(), tmp_path / "policy", "keras")
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)

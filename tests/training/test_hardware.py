@@ -15,11 +15,11 @@ from echelon.config.presets import quickstart
 from echelon.rl.build import build_model
 from echelon.training import loop
 from echelon.training.ppo import minibatch
-from echelon.training.ppo.cuda_graph import Captured
+from echelon.training.ppo.cuda_graph import CudaGraphCache
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.runtime import precision
-from echelon.training.runtime.devices import release_cache, resolve_device, set_exactness
-from echelon.training.runtime.randomness import seed_everything, seed_of
+from echelon.training.runtime.devices import release_cache, resolve_device, set_determinism
+from echelon.training.runtime.randomness import rank_seed, seed_everything
 from echelon.training.session import Session
 from tests.training.fakes import FakeEnv
 from tests.training.test_ppo import N, model_of, rollout_of, trainer_of, weights_of
@@ -61,7 +61,7 @@ def update(model, **dials) -> tuple[dict, list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize("kind", ["classic", "suite"])
-def test_checkpointed_chunks_give_the_same_gradients(kind):
+def test_activation_checkpointing_keeps_gradients(kind):
     results = []
     for on in (False, True):
         torch.manual_seed(0)
@@ -78,9 +78,9 @@ def test_checkpointed_chunks_give_the_same_gradients(kind):
     assert pairs and all(torch.allclose(a, b, atol=1e-6) for a, b in pairs)
 
 
-def test_compiled_chunks_give_the_same_gradients(monkeypatch):
+def test_compile_keeps_gradients(monkeypatch):
     """A compiled backward pass may return one tensor for two parameters, such as both biases of the recurrence."""
-    monkeypatch.setattr(minibatch, "SHARD_ROWS", 8)
+    monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", 8)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
     results = []
     for on in (False, True):
@@ -98,23 +98,23 @@ def test_compiled_chunks_give_the_same_gradients(monkeypatch):
         torch.testing.assert_close(results[1][name], wanted, msg=name)
 
 
-def test_checkpointed_chunks_train_the_same_on_two_threads(monkeypatch):
+def test_activation_checkpointing_trains_equal_on_two_threads(monkeypatch):
     from echelon.training.ppo import minibatch
-    from echelon.training.ppo.micro_batches import ShardPool
+    from echelon.training.runtime.thread_pool import ThreadPool
 
-    monkeypatch.setattr(minibatch, "SHARD_ROWS", 8)
+    monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", 8)
     results = []
     for on in (False, True):
         model = model_of()
         buffer = rollout_of(model)
         dials = PPOConfig(tbptt_chunk_length=8, num_minibatches=3, activation_checkpointing=on)
-        with ShardPool(2) as pool:
+        with ThreadPool(2) as pool:
             PPOTrainer(model, dials, "cpu", pool).update(buffer, model.initial_state(N))
         results.append(weights_of(model))
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*results, strict=True))
 
 
-def test_checkpointed_chunks_need_less_memory(repository):
+def test_activation_checkpointing_needs_less_memory(repository):
     peaks = []
     for on in (False, True):
         done = subprocess.run(
@@ -124,14 +124,14 @@ def test_checkpointed_chunks_need_less_memory(repository):
     assert peaks[1] < 0.7 * peaks[0], peaks
 
 
-def test_float16_scales_the_loss_and_stays_close_to_float32():
+def test_float16_update_stays_close_to_float32():
     plain, wanted = update(model_of(), update_epochs=1)
     half, got = update(model_of(), update_epochs=1, amp=True, amp_dtype="float16")
     assert half["amp"] and not plain["amp"] and half["loss"] == pytest.approx(plain["loss"], abs=0.05)
     assert half["optimizer_steps"] + half["overflows"] == 3 and half["nonfinite"] == 0
 
 
-def test_an_overflow_of_float16_costs_a_step_and_lowers_the_scale():
+def test_float16_overflow_skips_step_and_lowers_scale():
     model = model_of()
     buffer, before = rollout_of(model), weights_of(model)
     trainer = trainer_of(model, amp=True, amp_dtype="float16", update_epochs=1, num_minibatches=1)
@@ -142,7 +142,7 @@ def test_an_overflow_of_float16_costs_a_step_and_lowers_the_scale():
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
-def test_the_scale_of_the_loss_is_saved_with_the_optimiser():
+def test_loss_scale_is_saved_with_trainer():
     trainer = trainer_of(model_of(), amp=True, amp_dtype="float16")
     trainer.gradients.scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
     trainer.gradients.scaler.scale(torch.ones(1))
@@ -162,18 +162,18 @@ def test_the_scale_of_the_loss_is_saved_with_the_optimiser():
         ("cuda", True, "float16", torch.float16),
     ],
 )
-def test_the_lower_precision_is_what_the_device_has_unless_one_is_named(monkeypatch, device, bf16, wanted, found):
+def test_low_precision_follows_device_unless_requested(monkeypatch, device, bf16, wanted, found):
     monkeypatch.setattr(precision, "has_bfloat16", lambda _: bf16)
     assert precision.low_precision(torch.device(device), wanted) is found
 
 
-def test_bfloat16_trains_where_it_is_asked_for_though_slow():
+def test_bfloat16_update_stays_close_to_float32_on_request():
     metrics, _ = update(model_of(), amp=True, amp_dtype="bfloat16", update_epochs=1)
     plain, _ = update(model_of(), update_epochs=1)
     assert metrics["amp"] and metrics["loss"] == pytest.approx(plain["loss"], abs=0.05)
 
 
-def test_a_run_whose_actions_saturate_stays_finite(small_run):
+def test_saturated_actions_keep_metrics_finite(small_run):
     config = small_run(total_steps=1500)
     config = type(config)(**{**vars(config), "model": ModelConfig(**{**vars(config.model), "init_log_std": 2.0})})
     seen = []
@@ -189,30 +189,30 @@ def test_a_run_whose_actions_saturate_stays_finite(small_run):
     assert seen[0] > 0.3, "the test means saturated actions"
 
 
-def test_deterministic_forbids_what_is_not_and_is_lifted_again():
+def test_set_determinism_switches_deterministic_algorithms():
     try:
-        set_exactness(torch.device("cpu"), True)
+        set_determinism(torch.device("cpu"), True)
         assert torch.are_deterministic_algorithms_enabled()
     finally:
-        set_exactness(torch.device("cpu"), False)
+        set_determinism(torch.device("cpu"), False)
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-def test_cudnn_searches_for_its_fastest_kernels_unless_told_to_be_exact(monkeypatch):
+def test_set_determinism_controls_cudnn_benchmark(monkeypatch):
     cudnn = torch.backends.cudnn
     monkeypatch.setattr(cudnn, "benchmark", cudnn.benchmark)
     monkeypatch.setattr(cudnn, "deterministic", cudnn.deterministic)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     try:
-        set_exactness(torch.device("cuda"), False)
+        set_determinism(torch.device("cuda"), False)
         assert cudnn.benchmark and not cudnn.deterministic
-        set_exactness(torch.device("cuda"), True)
+        set_determinism(torch.device("cuda"), True)
         assert not cudnn.benchmark and cudnn.deterministic
     finally:
-        set_exactness(torch.device("cpu"), False)
+        set_determinism(torch.device("cpu"), False)
 
 
-def test_unused_memory_is_given_back_at_every_fiftieth_update_of_cuda_only(monkeypatch):
+def test_release_cache_runs_every_fiftieth_cuda_update(monkeypatch):
     released = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: released.append(update_number))
     for update_number in range(1, 121):
@@ -222,7 +222,7 @@ def test_unused_memory_is_given_back_at_every_fiftieth_update_of_cuda_only(monke
     assert released == [50, 100]
 
 
-def test_each_of_several_processes_takes_a_device_of_its_own(monkeypatch):
+def test_resolve_device_assigns_one_device_per_rank(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert resolve_device("auto", 1, 2) == torch.device("cuda", 1)
@@ -230,10 +230,10 @@ def test_each_of_several_processes_takes_a_device_of_its_own(monkeypatch):
         resolve_device("cuda", 0, 3)
 
 
-def test_ranks_draw_from_streams_of_their_own():
+def test_rank_seeds_give_distinct_streams():
     draws = []
     for rank in (0, 1, 0):
-        seed_everything(seed_of(7, rank))
+        seed_everything(rank_seed(7, rank))
         draws.append(torch.rand(3))
     assert torch.equal(draws[0], draws[2]) and not torch.equal(draws[0], draws[1])
 
@@ -243,14 +243,14 @@ def replayed(work):
     return work
 
 
-def test_a_recorded_update_learns_what_a_plain_one_does():
+def test_captured_update_matches_plain_update():
     results = []
     for recorded in (False, True):
         model = model_of()
         buffer = rollout_of(model)
         trainer = trainer_of(model, ent_coef=0.05, ent_coef_end=0.0, lr_schedule="linear", grad_accum_steps=2)
         if recorded:
-            trainer.gradients.capture(Captured(trainer.gradients._whole, replayed))
+            trainer.gradients.capture(CudaGraphCache(trainer.gradients._whole, replayed))
         for progress in (0.0, 0.5):
             trainer.set_progress(progress)
             metrics = trainer.update(buffer, model.initial_state(N))
@@ -260,7 +260,7 @@ def test_a_recorded_update_learns_what_a_plain_one_does():
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][2], results[1][2], strict=True))
 
 
-def test_a_recording_is_made_once_for_each_shape_and_reads_no_value_from_the_device():
+def test_cuda_graph_is_captured_once_per_shape_without_host_reads():
     model = model_of()
     buffer, made = rollout_of(model), []
 
@@ -277,19 +277,19 @@ def test_a_recording_is_made_once_for_each_shape_and_reads_no_value_from_the_dev
         return play
 
     trainer = trainer_of(model, tbptt_chunk_length=9)
-    trainer.gradients.capture(Captured(trainer.gradients._whole, record))
+    trainer.gradients.capture(CudaGraphCache(trainer.gradients._whole, record))
     trainer.update(buffer, model.initial_state(N))
     assert len(made) == 2, "chunks of nine steps and a shorter last one"
     trainer.update(buffer, model.initial_state(N))
     assert len(made) == 2
 
 
-def test_a_recorded_loss_that_is_not_finite_is_skipped_too():
+def test_captured_nonfinite_loss_is_skipped():
     model = model_of()
     buffer, before = rollout_of(model), weights_of(model)
     buffer.advantages.fill_(float("nan"))
     trainer = trainer_of(model, nonfinite_policy="skip", update_epochs=1)
-    trainer.gradients.capture(Captured(trainer.gradients._whole, replayed))
+    trainer.gradients.capture(CudaGraphCache(trainer.gradients._whole, replayed))
     assert trainer.update(buffer, model.initial_state(N))["nonfinite"] == 3
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
@@ -304,7 +304,7 @@ class HostReads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_step_of_collection_reads_at_most_three_values_from_the_device(small_run):
+def test_collection_step_reads_at_most_three_device_values(small_run):
     with Session(small_run(), None, FakeEnv) as session:
         session.collector.opponents = None  # drawing one is arithmetic on the host, once an episode
         session.collector.reset()
@@ -315,7 +315,7 @@ def test_a_step_of_collection_reads_at_most_three_values_from_the_device(small_r
     assert 0 < HostReads.count <= 3 * session.config.ppo.rollout_steps
 
 
-def test_rewards_and_dones_are_gathered_from_the_environments_own_tensors(small_run, monkeypatch):
+def test_rewards_and_dones_are_gathered_without_conversion(small_run, monkeypatch):
     with Session(small_run(), None, FakeEnv) as session:
         env, buffer, collector = session.env, session.buffer, session.collector
         collector.reset()
@@ -330,7 +330,7 @@ def test_rewards_and_dones_are_gathered_from_the_environments_own_tensors(small_
         assert torch.equal(collector.next_done, (env.env_of_row % 3 == 0).float())
 
 
-def test_memory_stays_flat_once_the_first_updates_are_done(small_run):
+def test_peak_memory_stays_flat_after_first_updates(small_run):
     peaks: list[float] = []
 
     def note(event):
@@ -341,13 +341,13 @@ def test_memory_stays_flat_once_the_first_updates_are_done(small_run):
     assert len(peaks) == 52 and peaks[-1] - peaks[9] < 8.0, "more than an allocator's slack"
 
 
-def test_quickstart_collects_from_more_than_four_environments():
+def test_quickstart_uses_at_least_four_environments():
     assert quickstart().num_envs >= 4
 
 
 @pytest.mark.gpu
 @CUDA
-def test_optimiser_state_follows_the_weights_to_the_device():
+def test_optimizer_state_moves_to_device():
     model = model_of()
     trainer = trainer_of(model)
     trainer.update(rollout_of(model), model.initial_state(N))
@@ -361,7 +361,7 @@ def test_optimiser_state_follows_the_weights_to_the_device():
 
 @pytest.mark.gpu
 @CUDA
-def test_training_on_cuda_learns_as_on_the_cpu(small_run):
+def test_cuda_update_matches_cpu(small_run):
     losses = {}
     for device in ("cpu", "cuda"):
         model = model_of()
@@ -377,7 +377,7 @@ def test_training_on_cuda_learns_as_on_the_cpu(small_run):
 
 @pytest.mark.gpu
 @CUDA
-def test_a_captured_update_on_cuda_learns_what_a_plain_one_does():
+def test_captured_cuda_update_matches_plain_update():
     results = []
     for capture in (False, True):
         model = model_of()

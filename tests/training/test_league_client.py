@@ -52,7 +52,7 @@ def met(events) -> set[str]:
     return {name for e in of(events, EventEpisodes) for name in e.by_opponent}
 
 
-def test_a_run_submits_what_it_becomes_and_meets_it_later(small_run, tmp_path):
+def test_run_submits_snapshots_and_plays_against_them(small_run, tmp_path):
     config = small_run(opponents=dials(submit_every_updates=2), total_steps=1600)
     _, events = run(config, folder(tmp_path, "iron-fox"))
     said = of(events, EventLeague)
@@ -69,7 +69,7 @@ def test_a_run_submits_what_it_becomes_and_meets_it_later(small_run, tmp_path):
     assert first.meta["id"] != second.meta["id"] and first.meta["env_cfg"] == second.meta["env_cfg"]
 
 
-def test_what_is_submitted_is_the_policy_of_that_update(small_run, tmp_path):
+def test_submission_is_the_policy_of_its_update(small_run, tmp_path):
     config = small_run(opponents=dials(submit_every_updates=0), total_steps=800)
     result, _ = run(config, folder(tmp_path, "iron-fox"))
     assert result.checkpoint is not None
@@ -80,7 +80,7 @@ def test_what_is_submitted_is_the_policy_of_that_update(small_run, tmp_path):
         assert torch.equal(tensor, submitted.policy.state_dict()[name]), name
 
 
-def test_an_exploiter_trains_against_its_target_stops_when_it_wins_and_is_then_met(small_run, tmp_path):
+def test_exploiter_stops_when_target_is_beaten_and_becomes_opponent(small_run, tmp_path):
     main = small_run(opponents=dials(submit_every_updates=0), total_steps=300)
     run(main, folder(tmp_path, "tidal-owl"))
     exploits = dials(MIX_PROFILES["exploiter"], target="tidal-owl u0", target_episodes=40)
@@ -97,7 +97,7 @@ def test_an_exploiter_trains_against_its_target_stops_when_it_wins_and_is_then_m
     assert any(name.startswith("exploiter:keen-lynx") for name in met(events)), "its target meets it"
 
 
-def test_an_exploiter_whose_budget_is_spent_is_submitted_as_one_that_did_not_win(small_run, tmp_path):
+def test_exploiter_out_of_budget_is_submitted_as_unbeaten(small_run, tmp_path):
     run(small_run(opponents=dials(submit_every_updates=0), total_steps=300), folder(tmp_path, "tidal-owl"))
     exploits = dials(MIX_PROFILES["exploiter"], target="tidal-owl", target_episodes=10_000)
     _, events = run(small_run(opponents=exploits, total_steps=600), folder(tmp_path, "keen-lynx"))
@@ -109,7 +109,7 @@ def test_an_exploiter_whose_budget_is_spent_is_submitted_as_one_that_did_not_win
     )
 
 
-def test_the_league_is_read_again_after_so_many_episodes(small_run, tmp_path):
+def test_league_is_reread_every_refresh_episodes(small_run, tmp_path):
     home, seen = folder(tmp_path, "iron-fox"), []
     events: list = []
 
@@ -130,7 +130,7 @@ def test_the_league_is_read_again_after_so_many_episodes(small_run, tmp_path):
     assert after and all(set(e.opponents) == {"heuristic:hard"} for e in after)
 
 
-def test_a_league_run_resumes_bit_for_bit(small_run, tmp_path):
+def test_league_run_resume_is_bit_exact(small_run, tmp_path):
     opponents = dials(submit_every_updates=2)
     quiet = EvalConfig(seeds=2, every_updates=0, at_start=False)
     config = small_run(opponents=opponents, total_steps=2600, eval=quiet)
@@ -147,7 +147,7 @@ def test_a_league_run_resumes_bit_for_bit(small_run, tmp_path):
         assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
 
 
-def test_a_best_checkpoint_made_as_the_league_is_met_again_goes_on_bit_for_bit(small_run, tmp_path):
+def test_resume_from_best_checkpoint_at_league_refresh_is_bit_exact(small_run, tmp_path):
     opponents, often = dials(submit_every_updates=2), EvalConfig(seeds=2, every_updates=2, at_start=False)
     config = small_run(opponents=opponents, total_steps=1600, eval=often, save_every=100)
     for part in ("a", "b"):
@@ -165,7 +165,7 @@ def test_a_best_checkpoint_made_as_the_league_is_met_again_goes_on_bit_for_bit(s
 
 
 @pytest.mark.parametrize("damage", ["file", "target"])
-def test_a_league_that_cannot_be_read_again_costs_the_refresh_not_the_run(small_run, tmp_path, damage):
+def test_unreadable_league_skips_refresh_and_keeps_opponents(small_run, tmp_path, damage):
     run(small_run(opponents=dials(submit_every_updates=0), total_steps=300), folder(tmp_path, "tidal-owl"))
     events: list = []
 
@@ -188,7 +188,7 @@ def test_a_league_that_cannot_be_read_again_costs_the_refresh_not_the_run(small_
     assert len(said) == result.episodes // 30, said
 
 
-def test_a_damaged_policy_is_said_and_not_met(small_run, tmp_path):
+def test_damaged_league_policy_is_reported_and_not_sampled(small_run, tmp_path):
     run(small_run(opponents=dials(submit_every_updates=0), total_steps=300), folder(tmp_path, "tidal-owl"))
     for path in (tmp_path / "league").glob("*.pt"):
         path.write_bytes(b"nothing")
@@ -199,7 +199,7 @@ def test_a_damaged_policy_is_said_and_not_met(small_run, tmp_path):
     assert len([name for name in entries(tmp_path) if "tidal-owl" in name]) == 2, "the league stays whole"
 
 
-def test_a_league_that_cannot_be_written_costs_the_snapshot_not_the_run(small_run, tmp_path, monkeypatch):
+def test_unwritable_league_skips_submission(small_run, tmp_path, monkeypatch):
     home = folder(tmp_path, "iron-fox")
     with Store(tmp_path / "league.db"):
         pass
@@ -209,7 +209,7 @@ def test_a_league_that_cannot_be_written_costs_the_snapshot_not_the_run(small_ru
     assert any("snapshot could not join the league" in e.message for e in of(events, EventAlert))
 
 
-def test_a_league_of_another_game_is_refused_in_one_line(small_run, tmp_path):
+def test_league_of_another_game_is_rejected(small_run, tmp_path):
     run(small_run(opponents=dials(), total_steps=300), folder(tmp_path, "tidal-owl"))
     config = small_run(opponents=dials(), total_steps=300)
     config = replace(config, env=replace(config.env, num_packs=2))
@@ -217,7 +217,7 @@ def test_a_league_of_another_game_is_refused_in_one_line(small_run, tmp_path):
         run(config, folder(tmp_path, "iron-fox"))
 
 
-def test_training_may_start_from_somebody_elses_weights(small_run, tmp_path):
+def test_start_from_loads_weights_of_checkpoint_or_submission(small_run, tmp_path):
     first, _ = run(small_run(opponents=dials(), total_steps=600), folder(tmp_path, "tidal-owl"))
     assert first.checkpoint is not None
     wanted = load_policy(first.checkpoint).policy.state_dict()
@@ -230,7 +230,7 @@ def test_training_may_start_from_somebody_elses_weights(small_run, tmp_path):
         run(small_run(opponents=dials(), start_from=str(tmp_path / "none")), folder(tmp_path, "wild-yak"))
 
 
-def test_every_dial_of_rated_matches_reaches_them(small_run, tmp_path, monkeypatch):
+def test_league_match_settings_reach_rating_matches(small_run, tmp_path, monkeypatch):
     asked: list = []
 
     def played(store, job, config, *_):
@@ -245,7 +245,7 @@ def test_every_dial_of_rated_matches_reaches_them(small_run, tmp_path, monkeypat
     assert {name: getattr(last, name) for name in wanted} == wanted and (last.opponents, last.seeds) == (2, 4)
 
 
-def test_a_snapshot_of_battles_is_rated_by_matches_and_they_count_once(tmp_path):
+def test_submission_is_rated_by_matches_counted_once(tmp_path):
     env = EnvConfig(world=WorldConfig(size_x=40, size_y=40, size_z=12), max_episode_seconds=4.0)
     config = RunConfig(
         env=env, num_envs=2, bank_maps=2, max_updates=1, threads=1, device="cpu",

@@ -16,8 +16,8 @@ from echelon.config import MIX_PROFILES, LeagueConfig, MixConfig, OpponentConfig
 from echelon.rl.weights import LoadedPolicy
 from echelon.training.opponents import league_source
 from echelon.training.opponents.league_source import LeagueSource, find_target
-from echelon.training.opponents.pool import MixSource, Opposition
-from echelon.training.ppo.micro_batches import ShardPool
+from echelon.training.opponents.pool import OpponentMix, OpponentRunner
+from echelon.training.runtime.thread_pool import ThreadPool
 from tests.training.fakes import FakeEnv
 from tests.training.test_opponents import policy
 
@@ -61,11 +61,11 @@ def source(held: League, mix: MixConfig | None = None, **dials) -> LeagueSource:
     return made
 
 
-def draws(drawn_from: MixSource, count: int = 4000) -> Counter[str]:
+def draws(drawn_from: OpponentMix, count: int = 4000) -> Counter[str]:
     return Counter(drawn_from.draw(n % 40, n // 40) for n in range(count))
 
 
-def test_opponents_near_the_own_strength_are_drawn_by_the_weights(opened):
+def test_league_opponents_are_sampled_by_rating_weight(opened):
     others = [entry(f"r{gap}", rating=1500.0 + gap) for gap in (0, 100, 200, 300)]
     mine = entry("mine", rating=1500.0, run=RUN, update=10)
     counts = draws(source(league(mine, *others)))
@@ -77,13 +77,13 @@ def test_opponents_near_the_own_strength_are_drawn_by_the_weights(opened):
 
 
 @pytest.mark.parametrize(("games", "met"), [(19, {"candidate:near"}), (20, {"candidate:near", "candidate:far"})])
-def test_a_newcomer_meets_near_ratings_first(opened, games, met):
+def test_warmup_samples_near_ratings_only(opened, games, met):
     mine = entry("mine", games=games, run=RUN, update=3)
     held = league(mine, entry("near", rating=1699.0), entry("far", rating=1700.0))
     assert draws(source(held)).keys() == met
 
 
-def test_exploiters_of_this_run_have_a_share_of_their_own(opened):
+def test_exploiters_of_this_run_have_their_own_weight(opened):
     mine = entry("mine", run=RUN, update=3)
     held = league(
         mine,
@@ -100,13 +100,13 @@ def test_exploiters_of_this_run_have_a_share_of_their_own(opened):
     assert draws(source(held, mix)).keys() == {"exploiter:other", "candidate:rival", "heuristic:medium"}
 
 
-def test_the_mix_of_the_league_gives_exploiters_a_fifth():
+def test_league_mix_profile_gives_exploiters_a_fifth():
     mix = MIX_PROFILES["league"]
     shares = {name: getattr(mix, name) for name in ("scripted", "self_play", "past", "league", "exploiters")}
     assert min(shares.values()) > 0 and sum(shares.values()) == pytest.approx(1.0) and mix.exploiters == 0.2
 
 
-def test_an_exploiter_meets_its_target_alone_until_it_wins_often_enough(opened):
+def test_exploiter_samples_only_its_target_until_beaten(opened):
     held = league(entry("main", run="20260101-000000-x-tidal-owl", update=5), entry("rival"), levels=("easy",))
     made = source(held, target="main", target_episodes=10)
     assert draws(made, 200).keys() == {"candidate:main"} and made.target == "main:1:2"
@@ -121,7 +121,7 @@ def test_an_exploiter_meets_its_target_alone_until_it_wins_often_enough(opened):
     assert made.has_exploited
 
 
-def test_a_target_is_an_entry_a_run_or_a_commander():
+def test_find_target_accepts_entry_run_or_commander():
     old, new = (entry(f"tidal-owl u{n}", run="20260101-000000-x-tidal-owl", update=n) for n in (5, 50))
     held = league(old, new, entry("boss", "commander"), levels=("easy",))
     assert find_target(held, "tidal-owl u5", 0) is old
@@ -134,7 +134,7 @@ def test_a_target_is_an_entry_a_run_or_a_commander():
         find_target(league(old), "commander", 0)
 
 
-def test_what_cannot_be_loaded_leaves_the_pool_with_a_word(opened):
+def test_unloadable_policy_leaves_the_pool_with_notice(opened):
     made = source(league(entry("broken"), entry("whole")))
     assert draws(made, 100).keys() == {"candidate:whole"}
     assert len(made.notices) == 1 and "candidate:broken is not met any more: checkpoint" in made.notices[0]
@@ -142,11 +142,11 @@ def test_what_cannot_be_loaded_leaves_the_pool_with_a_word(opened):
     assert draws(made, 10).keys() == {"heuristic:medium"}, "with nobody left the scripted pilots play"
 
 
-def test_loaded_policies_are_few_but_those_that_fly_stay(opened):
+def test_policy_cache_is_bounded_but_keeps_policies_in_use(opened):
     held = league(*(entry(f"e{n}") for n in range(12)))
     env = FakeEnv(6, learners="blue", opponents="red")
     made = source(held, cache=2, candidates=12)
-    opposition = Opposition(env, made, ShardPool(1))
+    opposition = OpponentRunner(env, made, ThreadPool(1))
     env.reset()
     for _ in range(20):
         opposition.begin()
@@ -157,7 +157,7 @@ def test_loaded_policies_are_few_but_those_that_fly_stay(opened):
     assert len(opened) > 12, "what was put out had to be loaded again"
 
 
-def test_loading_moves_no_draw_of_training(opened):
+def test_loading_policies_keeps_training_rng(opened):
     made = source(league(*(entry(f"e{n}") for n in range(4))))
     torch.manual_seed(7)
     wanted = torch.rand(3)
@@ -166,12 +166,12 @@ def test_loading_moves_no_draw_of_training(opened):
     assert opened and torch.equal(torch.rand(3), wanted)
 
 
-def test_a_refresh_draws_everywhere_anew_from_zero_states_with_the_own_new_rating(opened):
+def test_league_refresh_resamples_opponents_from_zero_states(opened):
     mine = entry("mine", run=RUN, update=3)
     held = league(mine, entry("rival"))
     env = FakeEnv(4, learners="blue", opponents="red")
     made = source(held)
-    opposition = Opposition(env, made, ShardPool(1))
+    opposition = OpponentRunner(env, made, ThreadPool(1))
     env.reset()
     opposition.begin()
     opposition.act()
@@ -186,7 +186,7 @@ def test_a_refresh_draws_everywhere_anew_from_zero_states_with_the_own_new_ratin
     assert not opposition.state_dict()["recurrent"][0].any() and opposition.done.all()
 
 
-def test_a_resumed_source_goes_on_with_the_pool_it_had(opened):
+def test_league_source_state_dict_restores_pool(opened):
     mix = MixConfig(scripted=1.0, league=2.0, exploiters=1.0)
     mine = entry("mine", run=RUN, update=3)
     held = league(mine, entry("a"), entry("b"), entry("x", "exploiter", target=RUN), levels=("hard",))
@@ -198,10 +198,10 @@ def test_a_resumed_source_goes_on_with_the_pool_it_had(opened):
     assert (again.rating, again.games, again.pool) == (first.rating, first.games, first.pool)
 
 
-def test_where_the_opponent_of_a_resumed_run_is_gone_another_goes_on_from_a_zero_state(opened):
+def test_missing_opponent_is_replaced_on_resume_from_zero_state(opened):
     held = league(entry("a"), entry("b"))
     env = FakeEnv(6, learners="blue", opponents="red")
-    first = Opposition(env, source(held), ShardPool(1))
+    first = OpponentRunner(env, source(held), ThreadPool(1))
     env.reset()
     first.begin()
     first.act()
@@ -211,7 +211,7 @@ def test_where_the_opponent_of_a_resumed_run_is_gone_another_goes_on_from_a_zero
     state = first.state_dict()
     for row in state["source"]["league"]["entries"].values():
         row["ckpt_path"] = row["ckpt_path"].replace("/b.", "/broken.")
-    again = Opposition(env, made := source(league(entry("c"))), ShardPool(1))
+    again = OpponentRunner(env, made := source(league(entry("c"))), ThreadPool(1))
     again.load_state_dict(state)
     lost = [name == "candidate:b" for name in first.names]
     assert again.names == ["candidate:a"] * 6 and made.pool == ["candidate:a"]
@@ -221,14 +221,14 @@ def test_where_the_opponent_of_a_resumed_run_is_gone_another_goes_on_from_a_zero
     again.act()
 
 
-def test_two_of_one_name_are_told_apart(opened):
+def test_entries_with_equal_names_are_distinguished_by_id(opened):
     twin = replace(entry("twin"), entry_id="twin:9:9")
     made = source(league(entry("twin"), twin))
     assert set(made.pool) == {"candidate:twin", "candidate:twin (twin:9:9)"} or len(made.pool) == 2
     assert {made.entry(n).entry_id for n in made.pool} == {"twin:1:2", "twin:9:9"}  # pyright: ignore
 
 
-def test_dials_of_the_league_are_those_of_matchmaking():
+def test_league_defaults_match_matchmaking_defaults():
     dials = LeagueConfig()
     assert (dials.sigma, dials.warmup_games, dials.warmup_range) == (
         matchmaking.SIGMA, matchmaking.WARMUP_GAMES, matchmaking.WARMUP_RANGE,
@@ -236,6 +236,6 @@ def test_dials_of_the_league_are_those_of_matchmaking():
     assert Path(dials.path) == Path(".")
 
 
-def test_a_target_without_a_league_is_refused():
+def test_target_without_league_weight_is_rejected():
     with pytest.raises(ValueError, match="opponents.league.target is 'main', wanted opponents.mix.league above 0"):
         OpponentConfig(league=LeagueConfig(target="main"))

@@ -49,7 +49,7 @@ def weights(path: Path):
     return checkpoints.open_checkpoint(path).weights()
 
 
-def test_a_policy_learns_the_task(small_run):
+def test_run_learns_the_task(small_run):
     config = small_run(num_envs=24, total_steps=24_000, ppo={"lr": 5e-3, "obs_norm": True, "lr_schedule": "linear"})
     result, events = run(config)
     updates = of(events, EventUpdate)
@@ -58,7 +58,7 @@ def test_a_policy_learns_the_task(small_run):
     assert result.evaluation is not None and result.evaluation.win_rate > 0.8
 
 
-def test_events_come_in_order_and_can_all_be_written(small_run, tmp_path):
+def test_run_emits_serializable_events_in_order(small_run, tmp_path):
     config = small_run(total_steps=700, eval=EvalConfig(seeds=2, every_updates=2, at_start=True))
     result, events = run(config, tmp_path)
     for event in events:
@@ -71,7 +71,7 @@ def test_events_come_in_order_and_can_all_be_written(small_run, tmp_path):
     assert events[-1].reason == "completed" and events[-1].global_step == result.global_step >= 700
 
 
-def test_an_update_tells_what_happened(small_run):
+def test_update_event_reports_metrics(small_run):
     config = small_run(total_steps=1000, ppo={"lr_schedule": "linear", "ent_coef": 0.02, "ent_coef_end": 0.0})
     result, events = run(config)
     updates, episodes = of(events, EventUpdate), of(events, EventEpisodes)
@@ -90,7 +90,7 @@ def test_an_update_tells_what_happened(small_run):
     assert set(episodes[0].returns_by_role) == {"light", "medium"}
 
 
-def test_spreads_of_advantages_values_and_rewards_are_logged_and_steady(small_run):
+def test_update_event_spreads_are_positive_and_steady(small_run):
     _, events = run(small_run(total_steps=3000))
     updates = of(events, EventUpdate)
     for name in ("adv_std", "value_std", "return_std", "reward_std"):
@@ -99,7 +99,7 @@ def test_spreads_of_advantages_values_and_rewards_are_logged_and_steady(small_ru
         assert all(max(a, b) <= 10 * min(a, b) for a, b in zip(values, values[1:], strict=False)), name
 
 
-def test_a_learner_step_is_a_living_mech_counted_once(small_run):
+def test_global_step_counts_living_learner_rows_once(small_run):
     result, events = run(small_run(total_steps=200))
     update = of(events, EventUpdate)[0]
     rows = 8 * 2 * 16
@@ -107,7 +107,7 @@ def test_a_learner_step_is_a_living_mech_counted_once(small_run):
     assert result.global_step < result.update * rows
 
 
-def test_stop_saves_at_the_update_boundary(small_run, tmp_path):
+def test_stop_saves_checkpoint_after_update(small_run, tmp_path):
     result, events = run(small_run(), tmp_path, stop_after=2)
     assert result.reason == "stopped" and result.update == 2 and events[-1].reason == "stopped"
     assert of(events, EventCheckpoint)[-1].reason == "stop"
@@ -115,7 +115,7 @@ def test_stop_saves_at_the_update_boundary(small_run, tmp_path):
     assert found is not None and found.manifest["update"] == 2 and found.path == result.checkpoint
 
 
-def test_a_second_stop_gives_up_the_rollout_and_keeps_the_last_checkpoint(small_run, tmp_path):
+def test_second_stop_aborts_rollout_without_checkpoint(small_run, tmp_path):
     result, events = run(small_run(save_every=1), tmp_path, stop_after=2, level=2)
     assert result.reason == "stopped" and result.update == 2
     calls = iter(range(10**6))
@@ -129,7 +129,7 @@ def test_a_second_stop_gives_up_the_rollout_and_keeps_the_last_checkpoint(small_
     assert gone.reason == "stopped" and gone.checkpoint is None and "given up" in events[-1].message
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(small_run, tmp_path):
+def test_resumed_run_is_bit_exact(small_run, tmp_path):
     config = small_run(
         ppo={"obs_norm": True, "ent_coef": 0.01, "lr_schedule": "cosine", "burn_in_steps": 2},
         eval=EvalConfig(seeds=2, every_updates=4, at_start=True),
@@ -149,7 +149,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(small_run, tmp_pa
             assert va == vb or (isinstance(va, float) and math.isnan(va) and math.isnan(vb))
 
 
-def test_a_resumed_run_follows_its_own_configuration_where_that_was_changed(small_run, tmp_path):
+def test_resume_applies_changed_configuration(small_run, tmp_path):
     run(small_run(ppo={"obs_norm": True}), tmp_path, stop_after=2)
     dials = {"critic_lr_mult": 5.0, "adam_eps": 0.5, "lr": 1e-4}
     for on in (True, False):
@@ -166,7 +166,7 @@ def test_a_resumed_run_follows_its_own_configuration_where_that_was_changed(smal
             assert (normalizer.scale != 1.0).tolist() == normalizer.normalizable.tolist()
 
 
-def test_weights_of_another_run_are_normalised_as_this_one_says(small_run, tmp_path):
+def test_start_from_uses_own_normalizable_columns(small_run, tmp_path):
     for on in (True, False):
         folder = tmp_path / str(on)
         result, _ = run(small_run(ppo={"obs_norm": on}), folder, stop_after=1)
@@ -179,7 +179,7 @@ def test_weights_of_another_run_are_normalised_as_this_one_says(small_run, tmp_p
             assert (normalizer.scale != 1.0).any().item() is False
 
 
-def test_resume_passes_over_a_damaged_checkpoint_and_says_so(small_run, tmp_path):
+def test_resume_skips_damaged_checkpoint_with_alert(small_run, tmp_path):
     config = small_run(save_every=1, total_steps=1500)
     run(config, tmp_path, stop_after=3)
     newest = latest_valid(tmp_path / "checkpoints").checkpoint
@@ -190,13 +190,13 @@ def test_resume_passes_over_a_damaged_checkpoint_and_says_so(small_run, tmp_path
     assert of(events, EventResume)[0].update == 2
 
 
-def test_a_checkpoint_of_another_size_is_refused_by_name(small_run, tmp_path):
+def test_resume_rejects_checkpoint_with_other_row_count(small_run, tmp_path):
     result, _ = run(small_run(), tmp_path, stop_after=1)
     with pytest.raises(ValueError, match="rows 16, wanted 8"):
         run(small_run(num_envs=4), tmp_path, resume=result.checkpoint)
 
 
-def test_checkpoints_are_made_on_schedule_on_request_and_pruned(small_run, tmp_path):
+def test_checkpoints_by_schedule_and_request_are_pruned(small_run, tmp_path):
     asked = iter([False, True] + [False] * 100)
     result, events = run(small_run(total_steps=2500), tmp_path, want_checkpoint=lambda: next(asked))
     made = [(c.update, c.reason) for c in of(events, EventCheckpoint)]
@@ -205,7 +205,7 @@ def test_checkpoints_are_made_on_schedule_on_request_and_pruned(small_run, tmp_p
     assert 3 <= len(kept) <= 4 and result.checkpoint in kept
 
 
-def test_the_best_evaluation_is_pointed_at(small_run, tmp_path):
+def test_best_pointer_names_best_evaluation(small_run, tmp_path):
     config = small_run(total_steps=3000, eval=EvalConfig(seeds=4, every_updates=2, at_start=True))
     _, events = run(config, tmp_path)
     best = checkpoints.read_best(tmp_path / "checkpoints")
@@ -214,7 +214,7 @@ def test_the_best_evaluation_is_pointed_at(small_run, tmp_path):
     assert (tmp_path / "checkpoints" / best["checkpoint"]).is_dir()
 
 
-def test_a_full_disk_costs_a_checkpoint_not_the_run(small_run, tmp_path, monkeypatch):
+def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monkeypatch):
     calls = iter([True])
 
     def sometimes(*args, keep=checkpoints.save_arrays):
@@ -227,7 +227,7 @@ def test_a_full_disk_costs_a_checkpoint_not_the_run(small_run, tmp_path, monkeyp
     assert "No space left" in of(events, EventAlert)[0].message and result.reason == "completed"
 
 
-def test_a_non_finite_update_can_go_back_to_the_last_checkpoint(small_run, tmp_path):
+def test_nonfinite_update_reloads_last_checkpoint(small_run, tmp_path):
     class Poisoned(FakeEnv):
         steps = 0
 
@@ -258,7 +258,7 @@ class Doomed(FakeEnv):
             self.rewards[0, 0] = float("nan")
 
 
-def test_a_run_that_only_goes_back_ends_with_a_word_about_it(small_run, tmp_path, monkeypatch):
+def test_repeated_reloads_end_the_run_with_an_error(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(Doomed, "steps", 0)
     events, config = [], small_run(save_every=1, ppo={"nonfinite_policy": "reload"})
     with pytest.raises(ValueError, match=r"update 4.* not finite.*; went back to step-\d+ 3 times, wanted"):
@@ -266,7 +266,7 @@ def test_a_run_that_only_goes_back_ends_with_a_word_about_it(small_run, tmp_path
     assert [e.update for e in of(events, EventResume)] == [3, 3, 3]
 
 
-def test_going_back_does_not_turn_back_the_clock(small_run, tmp_path, monkeypatch):
+def test_reload_keeps_elapsed_time(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(Doomed, "steps", 0)
     now = iter(range(10**6))
     monkeypatch.setattr("echelon.training.session.time.monotonic", lambda: float(next(now)))
@@ -277,7 +277,7 @@ def test_going_back_does_not_turn_back_the_clock(small_run, tmp_path, monkeypatc
     assert result.reason == "completed" and result.update == 3 and events[-1].elapsed_s >= 60
 
 
-def test_the_time_limit_bootstraps_from_the_final_observation_only(small_run):
+def test_truncation_bonus_only_at_time_limit(small_run):
     with Session(small_run(), None, FakeEnv) as session:
         session.collector.reset()
         session.collector.collect()
@@ -289,7 +289,7 @@ def test_the_time_limit_bootstraps_from_the_final_observation_only(small_run):
         assert not bonus[:-1][~ends].any()
 
 
-def test_what_lies_beyond_the_time_limit_is_valued_anew_with_everything_else(small_run):
+def test_recompute_revalues_truncation_bonus(small_run):
     with Session(small_run(ppo={"recompute_advantages": True}), None, FakeEnv) as session:
         session.collector.reset()
         for _ in range(2):
@@ -305,7 +305,7 @@ def test_what_lies_beyond_the_time_limit_is_valued_anew_with_everything_else(sma
         assert torch.allclose(buffer.truncation_bonus, once + GAMMA * (once != 0), atol=1e-5)
 
 
-def test_bootstrapping_uses_a_detached_state(small_run):
+def test_bootstrap_uses_detached_state(small_run):
     with Session(small_run(), None, FakeEnv) as session:
         seen = []
         keep = session.policy.get_value
@@ -316,11 +316,11 @@ def test_bootstrapping_uses_a_detached_state(small_run):
         assert seen and all(s.h.grad_fn is None and s.c.grad_fn is None for s in seen)
 
 
-def test_observations_are_written_into_the_rollout_by_the_environment(small_run):
+def test_environment_writes_observations_into_rollout(small_run):
     with Session(small_run(), None, FakeEnv) as session:
         assert session.env.obs.data_ptr() == session.buffer.obs_rows.data_ptr()
 
 
-def test_nothing_is_saved_without_a_run_folder(small_run):
+def test_run_without_folder_saves_nothing(small_run):
     result, events = run(small_run(total_steps=500))
     assert result.checkpoint is None and not of(events, EventCheckpoint)

@@ -9,7 +9,7 @@ from echelon.rl.obs_norm import ObsNormalizer
 from echelon.training.normalization import ReturnNormalizer, RunningMeanStd, update_obs_normalizer
 
 
-def test_merged_statistics_match_those_of_all_samples_at_once():
+def test_running_mean_std_matches_pooled_samples():
     rng = np.random.default_rng(0)
     batches = [rng.normal(3, 5, (n, 2)) for n in (10, 1, 300)]
     rms = RunningMeanStd(epsilon=1e-8, shape=(2,))
@@ -20,7 +20,7 @@ def test_merged_statistics_match_those_of_all_samples_at_once():
     assert np.allclose(rms.var.numpy(), everything.var(0, ddof=1), rtol=0.02)
 
 
-def test_an_empty_batch_changes_nothing_and_one_sample_has_no_variance():
+def test_running_mean_std_handles_empty_and_single_batches():
     rms = RunningMeanStd(epsilon=1e-4)
     rms.update(torch.zeros(0))
     assert float(rms.mean) == 0.0 and float(rms.var) == 1.0
@@ -28,7 +28,7 @@ def test_an_empty_batch_changes_nothing_and_one_sample_has_no_variance():
     assert torch.isfinite(rms.var) and abs(float(rms.mean) - 7.0) < 0.01
 
 
-def test_the_return_normaliser_scales_and_survives_saving():
+def test_return_normalizer_scales_and_roundtrips():
     torch.manual_seed(0)
     first, second = ReturnNormalizer(), ReturnNormalizer()
     first.update(torch.randn(500, 4) * 40 + 10)
@@ -38,7 +38,7 @@ def test_the_return_normaliser_scales_and_survives_saving():
     assert torch.equal(second.normalize(out), first.normalize(out))
 
 
-def test_statistics_are_restored_in_place_for_a_recorded_graph_reads_them_where_they_lie():
+def test_running_mean_std_loads_in_place():
     first, second = RunningMeanStd(shape=(2,)), RunningMeanStd(shape=(2,))
     first.update(torch.randn(50, 2) * 3 + 1)
     places = [x.data_ptr() for x in (second.mean, second.var, second.count)]
@@ -47,7 +47,7 @@ def test_statistics_are_restored_in_place_for_a_recorded_graph_reads_them_where_
     assert all(torch.equal(value, first.state_dict()[name]) for name, value in second.state_dict().items())
 
 
-def test_observations_become_standard_where_allowed_and_dead_rows_do_not_count():
+def test_obs_normalizer_standardizes_living_rows_of_chosen_columns():
     torch.manual_seed(0)
     normalizer = ObsNormalizer(3)
     normalizer.set_normalizable(torch.tensor([True, False, True]))

@@ -14,9 +14,9 @@ from echelon.rl.build import build_model
 from echelon.rl.lstm_state import LSTMState
 from echelon.telemetry.events import EventEpisodes, EventRating, EventUpdate
 from echelon.training import loop
-from echelon.training.opponents.pool import SELF, MixSource, Opposition, level_of, sides, thinnest
-from echelon.training.opponents.rating import FixedSource
-from echelon.training.ppo.micro_batches import ShardPool
+from echelon.training.opponents.pool import SELF, OpponentMix, OpponentRunner, assign_sides, level_of, most_redundant
+from echelon.training.opponents.rating import FixedOpponents
+from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.session import Session
 from echelon.training.vec_env import VectorEnv
 from tests.training.fakes import ACTION_DIM, OBS_DIM, FakeEnv
@@ -35,8 +35,8 @@ def mix(**weights) -> OpponentConfig:
     return OpponentConfig(mix=MixConfig(**{"scripted": 0.0, **weights}), skill="medium", past_every_updates=1)
 
 
-def source(**weights) -> MixSource:
-    return MixSource(mix(**weights), 5, policy)
+def source(**weights) -> OpponentMix:
+    return OpponentMix(mix(**weights), 5, policy)
 
 
 def of(events, kind):
@@ -49,7 +49,7 @@ def run(config, run_dir=None, *, stop_after=10**9, **options):
     return loop.run(config, events.append, stop, run_dir=run_dir, make_env=FakeEnv, **options), events
 
 
-def test_opponents_are_drawn_by_weight_and_repeatably():
+def test_opponent_mix_samples_by_weight_reproducibly():
     pool = source(scripted=1, easy=2, past=1)
     pool.add(policy(), 0)
     pool.add(policy(), 7)
@@ -62,7 +62,7 @@ def test_opponents_are_drawn_by_weight_and_repeatably():
     assert drawn == [pool.draw(env, episode) for env in range(40) for episode in range(100)]
 
 
-def test_a_pool_stays_spread_over_the_run_and_keeps_both_ends():
+def test_snapshot_pool_stays_spread_and_keeps_both_ends():
     pool = source(past=1)
     pool.cfg = replace(pool.cfg, past_keep=4)
     for update in range(0, 101, 5):
@@ -72,11 +72,11 @@ def test_a_pool_stays_spread_over_the_run_and_keeps_both_ends():
     assert len(updates) == 4 and updates[0] == 0 and updates[-1] == 100
     assert max(b - a for a, b in zip(updates, updates[1:], strict=False)) <= 70
     assert pool.state_dict()["weights"].keys() == set(pool.kept)
-    assert thinnest([0, 10, 11, 30]) == 1 and thinnest([0, 1]) == 0
+    assert most_redundant([0, 10, 11, 30]) == 1 and most_redundant([0, 1]) == 0
     assert pool.rivals(2) == [pool.kept[0], pool.kept[-1]]
 
 
-def test_a_snapshot_in_use_outlives_its_place_in_the_pool():
+def test_snapshot_in_use_is_kept_after_leaving_the_pool():
     pool = source(past=1)
     pool.cfg = replace(pool.cfg, past_keep=1)
     pool.add(policy(), 0)
@@ -88,7 +88,7 @@ def test_a_snapshot_in_use_outlives_its_place_in_the_pool():
         pool.policy("past:0")
 
 
-def test_a_snapshot_is_frozen_while_the_policy_learns_on():
+def test_snapshot_is_independent_of_the_learner():
     learner, pool = policy(), source(past=1)
     before = learner.core.actor_mean.weight.detach().clone()
     pool.add(learner, 3)
@@ -99,11 +99,11 @@ def test_a_snapshot_is_frozen_while_the_policy_learns_on():
     assert not any(p.requires_grad for p in frozen.parameters())
 
 
-def test_only_the_environment_whose_episode_ended_draws_anew():
+def test_opponent_is_resampled_only_where_episode_ended():
     env = FakeEnv(8, learners="blue", opponents="red")
     pool = source(easy=1, hard=1, past=1)
     pool.add(policy(), 0)
-    opposition = Opposition(env, pool, ShardPool(1))
+    opposition = OpponentRunner(env, pool, ThreadPool(1))
     opposition.begin()
     assert len(set(opposition.names)) > 1
     over = torch.zeros(8, dtype=torch.bool)
@@ -117,11 +117,11 @@ def test_only_the_environment_whose_episode_ended_draws_anew():
     assert opposition.episodes == [1, 1, 1, 31, 1, 1, 1, 1]
 
 
-def test_a_changed_pool_redraws_everywhere_and_starts_from_zero_even_if_it_is_the_same():
+def test_opponent_reset_resamples_all_from_zero_states():
     env = FakeEnv(4, learners="blue", opponents="red")
     pool = source(past=1)
     pool.add(policy(), 0)
-    opposition = Opposition(env, pool, ShardPool(1))
+    opposition = OpponentRunner(env, pool, ThreadPool(1))
     env.reset()
     opposition.begin()
     for _ in range(3):
@@ -135,18 +135,18 @@ def test_a_changed_pool_redraws_everywhere_and_starts_from_zero_even_if_it_is_th
     assert not h.any() and not c.any() and opposition.done.all() and opposition.episodes == [2] * 4
 
 
-def test_a_level_may_be_set_before_anybody_is_drawn():
+def test_set_level_before_first_sampling():
     env, pool = FakeEnv(8, learners="blue", opponents="red"), source(scripted=1, past=1)
     pool.add(policy(), 0)
-    opposition = Opposition(env, pool, ShardPool(1))
+    opposition = OpponentRunner(env, pool, ThreadPool(1))
     opposition.set_level("hard")
     opposition.begin()
     assert set(opposition.names) == {"heuristic:hard", "past:0"}
 
 
-def test_a_level_moves_nobody_who_was_drawn_at_that_level_for_good():
+def test_set_level_keeps_opponents_sampled_at_fixed_level():
     env, pool = FakeEnv(40, learners="blue", opponents="red"), source(scripted=1, medium=1)
-    opposition = Opposition(env, pool, ShardPool(1))
+    opposition = OpponentRunner(env, pool, ThreadPool(1))
     opposition.begin()
     assert set(opposition.names) == {"heuristic:medium"}
     moving = [pool.kind(e, 0) == "scripted" for e in range(40)]
@@ -156,17 +156,17 @@ def test_a_level_moves_nobody_who_was_drawn_at_that_level_for_good():
     assert 0 < sum(moving) < 40 and env.pilots == [level_of(name) for name in opposition.names]
 
 
-def test_one_rollout_of_four_environments_meets_more_than_one_opponent(small_run):
+def test_rollout_contains_more_than_one_opponent(small_run):
     _, events = run(small_run(num_envs=4, opponents=mix(easy=1, hard=1, past=1), total_steps=800))
     met = [set(e.by_opponent) for e in of(events, EventEpisodes)]
     assert sum(len(names) > 1 for names in met) >= len(met) / 2
 
 
-def test_flying_in_groups_equals_flying_every_environment_alone():
+def test_grouped_opponents_act_as_each_alone():
     names = ["past:1", "heuristic:easy", "past:2", "past:1", "past:2", "past:2"]
     policies = {"past:1": policy(1), "past:2": policy(2)}
     env = FakeEnv(ENVS, learners="blue", opponents="red")
-    opposition = Opposition(env, FixedSource(names, policies), ShardPool(2), seed=9)
+    opposition = OpponentRunner(env, FixedOpponents(names, policies), ThreadPool(2), seed=9)
     noise_of = torch.Generator().manual_seed(9 + 13371)
     env.reset()
     opposition.begin()
@@ -193,11 +193,11 @@ def test_flying_in_groups_equals_flying_every_environment_alone():
         opposition.after_step(over, bool(over.any()))
 
 
-def test_policies_of_different_sizes_share_a_batch():
+def test_opponents_of_different_state_widths_share_a_batch():
     wide = build_model(replace(MODEL, lstm_hidden_dim=12), OBS_DIM, ACTION_DIM).eval()
     env = FakeEnv(2, learners="blue", opponents="red")
     source_of = {"past:1": policy(1), "past:2": wide}
-    opposition = Opposition(env, FixedSource(["past:1", "past:2"], source_of), ShardPool(1))
+    opposition = OpponentRunner(env, FixedOpponents(["past:1", "past:2"], source_of), ThreadPool(1))
     env.reset()
     opposition.begin()
     for _ in range(3):
@@ -208,17 +208,17 @@ def test_policies_of_different_sizes_share_a_batch():
     assert recurrent[0].shape == (1, 4, 12) and not recurrent[0][:, :2, 8:].any() and recurrent[0][:, 2:, 8:].any()
 
 
-def test_environments_of_self_play_are_set_aside_for_the_whole_run():
-    assert sides(8, mix(self_play=1)) == (["both"] * 8, ["none"] * 8)
-    assert sides(8, mix(scripted=3, self_play=1)) == (["blue"] * 6 + ["both"] * 2, ["none"] * 8)
-    assert sides(4, mix(past=1, self_play=1e-3)) == (["blue"] * 3 + ["both"], ["red"] * 3 + ["none"])
-    assert sides(4, OpponentConfig()) == (["blue"] * 4, ["none"] * 4)
+def test_assign_sides_reserves_self_play_environments():
+    assert assign_sides(8, mix(self_play=1)) == (["both"] * 8, ["none"] * 8)
+    assert assign_sides(8, mix(scripted=3, self_play=1)) == (["blue"] * 6 + ["both"] * 2, ["none"] * 8)
+    assert assign_sides(4, mix(past=1, self_play=1e-3)) == (["blue"] * 3 + ["both"], ["red"] * 3 + ["none"])
+    assert assign_sides(4, OpponentConfig()) == (["blue"] * 4, ["none"] * 4)
 
 
-def test_what_opponents_see_is_what_learners_in_their_place_would_see():
+def test_opponent_observations_equal_learner_observations():
     with VectorEnv(3, SHORT, bank_maps=2, learners="both") as both:
         with VectorEnv(3, SHORT, bank_maps=2, learners="blue", opponents="red") as split:
-            split.set_pilots([None] * 3)
+            split.set_scripted_skills([None] * 3)
             draws = torch.Generator().manual_seed(0)
             both.reset()
             split.reset()
@@ -234,14 +234,14 @@ def test_what_opponents_see_is_what_learners_in_their_place_would_see():
             assert split.pop_episodes(), "an episode ended on the way"
 
 
-def test_a_side_that_learns_has_no_opponent_rows():
+def test_learning_side_cannot_have_opponent_rows():
     with pytest.raises(ValueError, match="opponents is 'blue', wanted no side that learns"):
         VectorEnv(2, SHORT, bank_maps=1, learners="blue", opponents="blue")
 
 
-def test_scripted_pilots_and_policies_share_a_batch():
+def test_scripted_and_policy_opponents_share_a_batch():
     with VectorEnv(3, SHORT, bank_maps=2, opponents="red") as env:
-        env.set_pilots(["easy", None, "hard"])
+        env.set_scripted_skills(["easy", None, "hard"])
         env.reset()
         env.actions.zero_()
         for _ in range(6):
@@ -249,7 +249,7 @@ def test_scripted_pilots_and_policies_share_a_batch():
         assert env.actions[0, 5:].any() and env.actions[2, 5:].any() and not env.actions[1, 5:].any()
 
 
-def test_metrics_say_who_was_met_and_how_that_ended(small_run):
+def test_metrics_count_outcomes_by_opponent(small_run):
     config = small_run(num_envs=12, threads=2, opponents=mix(easy=1, past=1, self_play=1), total_steps=3000)
     result, events = run(config)
     updates, episodes = of(events, EventUpdate), of(events, EventEpisodes)
@@ -264,7 +264,7 @@ def test_metrics_say_who_was_met_and_how_that_ended(small_run):
     assert sum(e.count for e in episodes) == result.episodes
 
 
-def test_where_both_sides_learn_nobody_counts_as_the_winner(small_run):
+def test_self_play_episodes_have_no_winner(small_run):
     _, events = run(small_run(opponents=mix(self_play=1), total_steps=1000))
     update = of(events, EventUpdate)[-1]
     assert math.isnan(update.win_rate) and not math.isnan(update.avg_return)
@@ -274,7 +274,7 @@ def test_where_both_sides_learn_nobody_counts_as_the_winner(small_run):
         assert math.isnan(event.hp_margin) and not math.isnan(event.mean_return)
 
 
-def test_pure_self_play_is_shown_to_get_stronger(small_run):
+def test_self_play_elo_rises(small_run):
     opponents = replace(mix(self_play=1), past_every_updates=4, rating_seeds=12)
     config = small_run(num_envs=12, total_steps=24_000, opponents=opponents, ppo={"lr": 5e-3, "obs_norm": True})
     _, events = run(config)
@@ -285,7 +285,7 @@ def test_pure_self_play_is_shown_to_get_stronger(small_run):
     assert updates[-1].elo in {r.elo for r in ratings} and math.isnan(updates[0].elo)
 
 
-def test_a_run_against_a_mix_resumes_bit_for_bit(small_run, tmp_path):
+def test_opponent_mix_run_resume_is_bit_exact(small_run, tmp_path):
     opponents = replace(mix(easy=1, past=2, self_play=1), past_keep=2, rating_seeds=1)
     config = small_run(opponents=opponents, total_steps=2600, eval=EvalConfig(seeds=2, every_updates=0, at_start=False))
     _, whole = run(config, tmp_path / "whole")
@@ -300,14 +300,14 @@ def test_a_run_against_a_mix_resumes_bit_for_bit(small_run, tmp_path):
     assert rated[0] == rated[1] and rated[0]
 
 
-def test_a_checkpoint_with_another_number_of_environments_is_refused(small_run, tmp_path):
+def test_opponent_state_of_other_environment_count_is_rejected(small_run, tmp_path):
     run(small_run(opponents=mix(past=1)), tmp_path, stop_after=1)
     with Session(small_run(opponents=mix(past=1), num_envs=4), None, FakeEnv) as session:
         with pytest.raises(ValueError, match="8 opponents, wanted 4"):
             session.opposition.load_state_dict({"names": [""] * 8})
 
 
-def test_a_mix_that_newly_meets_policies_is_refused_in_one_line(small_run, tmp_path):
+def test_resume_rejects_mix_that_adds_policy_opponents(small_run, tmp_path):
     run(small_run(opponents=mix(easy=1)), tmp_path, stop_after=1)
     with pytest.raises(ValueError, match="0 mechs that policies fly, wanted 16: opponents.mix meets policies only"):
         run(small_run(opponents=mix(easy=1, past=1)), tmp_path, resume="latest")

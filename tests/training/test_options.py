@@ -140,7 +140,7 @@ OPTIONS: dict[str, tuple[str, Any, Says]] = {
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_an_option_does_what_it_says(option, base, tmp_path, monkeypatch):
+def test_learner_option_takes_effect(option, base, tmp_path, monkeypatch):
     key, value, says = OPTIONS[option]
     try:
         assert says(play(tmp_path, monkeypatch, **{key: value}), base)
@@ -183,7 +183,7 @@ def twice(env: VectorEnv) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("option", ENVIRONMENT)
-def test_an_option_of_the_environment_does_what_it_says(option):
+def test_environment_option_takes_effect(option):
     changes, says = ENVIRONMENT[option]
     with Session(resolve("quickstart", None, {**BATTLE, **changes}).config) as session:
         with Session(resolve("quickstart", None, BATTLE).config) as plain:
@@ -192,7 +192,7 @@ def test_an_option_of_the_environment_does_what_it_says(option):
             assert says(session.env, plain.env)  # pyright: ignore
 
 
-def test_every_flag_is_a_key_and_every_row_of_the_tables_is_one():
+def test_every_flag_and_table_row_is_a_config_key():
     known = default_values()
     assert {key for keys in ALIASES.values() for key in keys} <= known.keys()
     assert {key for key, _, _ in OPTIONS.values()} <= known.keys()
@@ -205,7 +205,7 @@ def test_every_flag_is_a_key_and_every_row_of_the_tables_is_one():
     assert flags <= ALIASES.keys()
 
 
-def test_every_option_of_the_learner_has_a_row():
+def test_every_ppo_field_has_a_row():
     tested = {key for key, _, _ in OPTIONS.values()}
     elsewhere = {"ppo.capture", "ppo.compile", "ppo.empty_cache_every"}
     """Tested in tests/rl/test_models.py and tests/training/test_hardware.py."""
@@ -215,7 +215,7 @@ def test_every_option_of_the_learner_has_a_row():
 @pytest.mark.parametrize(
     ("config", "ranges"), [(ModelConfig(), MODEL_RANGES), (PPOConfig(), PPO_RANGES), (RunConfig(), RUN_RANGES)]
 )
-def test_every_number_has_a_range_and_refuses_what_lies_outside(config, ranges):
+def test_every_numeric_field_rejects_values_outside_its_range(config, ranges):
     numbers = {
         f.name for f in fields(config)
         if isinstance(getattr(config, f.name), (int, float)) and not isinstance(getattr(config, f.name), bool)
@@ -227,7 +227,7 @@ def test_every_number_has_a_range_and_refuses_what_lies_outside(config, ranges):
                 replace(config, **{name: wrong})
 
 
-def test_a_warm_up_as_long_as_an_episode_is_refused_because_nothing_would_be_learned():
+def test_burn_in_as_long_as_an_episode_is_rejected():
     env = EnvConfig(max_episode_seconds=10.0)
     last = env.max_steps - 1
     RunConfig(env=env, ppo=PPOConfig(burn_in_steps=last))
@@ -235,7 +235,7 @@ def test_a_warm_up_as_long_as_an_episode_is_refused_because_nothing_would_be_lea
         RunConfig(env=env, ppo=PPOConfig(burn_in_steps=last + 1))
 
 
-def test_the_recommended_dials_are_those_of_the_reviews():
+def test_recommended_ppo_config_values():
     wanted = {
         "lr": 3e-4, "lr_schedule": "cosine", "critic_lr_mult": 3.0, "adam_eps": 1e-5, "gamma": 0.995,
         "gae_lambda": 0.95, "clip_coef": 0.2, "ent_coef": 0.05, "ent_coef_end": 0.01, "vf_coef": 0.5,
@@ -246,7 +246,7 @@ def test_the_recommended_dials_are_those_of_the_reviews():
     assert {name: getattr(PPOConfig.recommended(), name) for name in wanted} == wanted
 
 
-def test_the_recommended_dials_train(small_run):
+def test_recommended_ppo_config_trains(small_run):
     dials = {**vars(PPOConfig.recommended()), "gamma": 0.5, "rollout_steps": 32}
     result = loop.run(small_run(ppo=dials, max_updates=3), lambda _: None, lambda: 0, make_env=FakeEnv)
     assert result.update == 3

@@ -13,11 +13,11 @@ from echelon.rl.model import ActorCriticLSTM
 from echelon.training.normalization import NORM_EPS
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo import minibatch, schedules
-from echelon.training.ppo.micro_batches import ShardPool
 from echelon.training.ppo.minibatch import plan_minibatches
 from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.runtime.precision import has_bfloat16
+from echelon.training.runtime.thread_pool import ThreadPool
 
 T, N, D, A = 24, 6, 5, 3
 
@@ -69,13 +69,13 @@ def weights_of(model) -> list[torch.Tensor]:
     return [p.detach().clone() for p in model.parameters()]
 
 
-def test_default_dials_are_the_classic_ones():
+def test_default_ppo_config_values():
     c = PPOConfig()
     assert (c.lr, c.gae_lambda, c.clip_coef, c.vf_coef, c.max_grad_norm) == (3e-4, 0.95, 0.2, 0.5, 0.5)
     assert PPOConfig.recommended().gamma == 0.995 and PPOConfig.recommended().target_kl == 0.03
 
 
-def test_loss_terms_match_the_unit_facts():
+def test_loss_terms_match_worked_examples():
     trainer, ones = trainer_of(model_of()), torch.ones(4, 2)
     loss, metrics = even_losses(trainer, new_logprobs=2 * ones)
     assert set(metrics) == {"pg_loss", "vf_loss", "entropy", "approx_kl", "clipfrac", "loss"}
@@ -88,7 +88,7 @@ def test_loss_terms_match_the_unit_facts():
     assert metrics["vf_loss"] == pytest.approx(0.5, abs=1e-4)
 
 
-def test_value_loss_does_not_care_about_the_scale_of_rewards():
+def test_value_loss_is_independent_of_reward_scale():
     losses = []
     for scale in (1.0, 1000.0):
         trainer = trainer_of(model_of())
@@ -103,7 +103,7 @@ def test_value_loss_does_not_care_about_the_scale_of_rewards():
     assert losses[1] == pytest.approx(losses[0], rel=0.01)
 
 
-def test_every_ratio_is_one_before_the_first_step():
+def test_ratios_are_one_before_first_step():
     model = model_of()
     buffer = rollout_of(model)
     trainer = trainer_of(model)
@@ -112,7 +112,7 @@ def test_every_ratio_is_one_before_the_first_step():
     assert torch.allclose(values, buffer.values, atol=1e-4)
 
 
-def test_stored_chunk_states_are_those_of_a_full_replay_and_carry_no_gradient():
+def test_chunk_states_match_full_replay_without_gradient():
     model = model_of()
     buffer = rollout_of(model)
     states = trainer_of(model).chunk_states(buffer, model.initial_state(N))
@@ -125,7 +125,7 @@ def test_stored_chunk_states_are_those_of_a_full_replay_and_carry_no_gradient():
     assert states.h.grad_fn is None and not states.h.requires_grad
 
 
-def test_every_step_is_in_exactly_one_minibatch_and_the_seed_decides_the_order():
+def test_plan_minibatches_covers_every_step_once_by_seed():
     for steps, rows, length, wanted in ((24, 6, 8, 3), (64, 320, 32, 4), (20, 5, 8, 2), (16, 4, 16, 3), (128, 3, 8, 4)):
         seen = torch.zeros(steps, rows)
         plan = plan_minibatches(steps, rows, length, wanted)
@@ -141,19 +141,19 @@ def test_every_step_is_in_exactly_one_minibatch_and_the_seed_decides_the_order()
     assert plan_minibatches(128, 3, 8, 4) != first
 
 
-def test_the_requested_number_of_minibatches_is_made():
+def test_plan_minibatches_makes_requested_number():
     assert len(plan_minibatches(64, 320, 32, 4)) == 4
     assert len(plan_minibatches(128, 320, 32, 4)) == 4
     assert len(plan_minibatches(128, 320, 16, 4)) == 4
 
 
-def test_update_rejects_a_rollout_without_advantages():
+def test_update_rejects_rollout_without_advantages():
     model = model_of()
     with pytest.raises(ValueError, match="advantages and returns"):
         trainer_of(model).update(RolloutBuffer.create(T, N, D, A), model.initial_state(N))
 
 
-def test_update_changes_the_weights_and_reports_plain_numbers():
+def test_update_changes_weights_and_returns_plain_metrics():
     model = model_of()
     buffer, before = rollout_of(model), weights_of(model)
     metrics = trainer_of(model).update(buffer, model.initial_state(N))
@@ -163,25 +163,25 @@ def test_update_changes_the_weights_and_reports_plain_numbers():
     assert metrics["grad_norm_max"] >= metrics["grad_norm"] > 0
 
 
-def test_the_logged_gradient_norm_is_that_before_clipping():
+def test_grad_norm_metric_is_before_clipping():
     model = model_of()
     metrics = trainer_of(model, max_grad_norm=1e-4).update(rollout_of(model), model.initial_state(N))
     assert metrics["grad_norm"] > 1e-3 and metrics["grad_clipped_share"] == 1.0
 
 
-def test_a_flat_model_alone_can_be_trained_too():
+def test_trainer_accepts_bare_actor_critic():
     torch.manual_seed(0)
     model = ActorCriticLSTM(D, A, 8, 8)
     assert math.isfinite(trainer_of(model).update(rollout_of(model), model.initial_state(N))["loss"])
 
 
-def test_threads_do_not_change_the_result(monkeypatch):
-    monkeypatch.setattr(minibatch, "SHARD_ROWS", 8)
+def test_thread_count_does_not_change_update(monkeypatch):
+    monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", 8)
     results = []
     for threads in (1, 2):
         model = model_of()
         buffer = rollout_of(model)
-        with ShardPool(threads) as pool:
+        with ThreadPool(threads) as pool:
             PPOTrainer(model, PPOConfig(tbptt_chunk_length=8, num_minibatches=3), "cpu", pool).update(
                 buffer, model.initial_state(N)
             )
@@ -189,10 +189,10 @@ def test_threads_do_not_change_the_result(monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
-def test_shards_add_up_to_the_whole_minibatch(monkeypatch):
+def test_micro_batches_sum_to_whole_minibatch(monkeypatch):
     results = []
     for rows in (8, 10**6):
-        monkeypatch.setattr(minibatch, "SHARD_ROWS", rows)
+        monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", rows)
         model = model_of()
         buffer = rollout_of(model)
         trainer = trainer_of(model, update_epochs=1, num_minibatches=1)
@@ -215,13 +215,13 @@ def test_accumulated_gradients_equal_one_large_batch():
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*results, strict=True))
 
 
-def test_a_partial_group_is_stepped_at_the_end_of_the_epoch():
+def test_partial_accumulation_steps_at_end_of_epoch():
     model = model_of()
     metrics = trainer_of(model, update_epochs=1, grad_accum_steps=2).update(rollout_of(model), model.initial_state(N))
     assert metrics["optimizer_steps"] == 2
 
 
-def test_gradients_do_not_leak_from_one_step_into_the_next():
+def test_gradients_are_cleared_between_steps():
     """Three epochs of one minibatch are three steps by hand, each with a gradient of its own."""
     model, by_hand = model_of(), model_of()
     buffer = rollout_of(model)
@@ -238,7 +238,7 @@ def test_gradients_do_not_leak_from_one_step_into_the_next():
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(weights_of(model), weights_of(by_hand), strict=True))
 
 
-def test_nan_rewards_raise_and_name_the_update():
+def test_nan_rewards_raise_naming_update_and_minibatch():
     model = model_of()
     buffer = rollout_of(model)
     buffer.rewards[3, 2] = float("nan")
@@ -247,7 +247,7 @@ def test_nan_rewards_raise_and_name_the_update():
         trainer_of(model).update(buffer, model.initial_state(N))
 
 
-def test_skipping_leaves_weights_and_statistics_alone_and_counts():
+def test_nonfinite_skip_keeps_weights_and_statistics():
     model = model_of()
     buffer, before = rollout_of(model), weights_of(model)
     buffer.rewards[3, 2] = float("nan")
@@ -258,7 +258,7 @@ def test_skipping_leaves_weights_and_statistics_alone_and_counts():
     assert metrics["nonfinite"] == 3 and torch.isfinite(trainer.return_normalizer.rms.mean)
 
 
-def test_reloading_is_asked_for_by_an_exception():
+def test_nonfinite_reload_raises_reload_checkpoint():
     model = model_of()
     buffer = rollout_of(model)
     buffer.advantages.fill_(float("inf"))
@@ -266,7 +266,7 @@ def test_reloading_is_asked_for_by_an_exception():
         trainer_of(model, nonfinite_policy="reload").update(buffer, model.initial_state(N))
 
 
-def test_the_value_head_has_its_own_step_size_under_the_schedule():
+def test_value_head_has_its_own_scheduled_learning_rate():
     trainer = trainer_of(
         model_of(), lr=1e-3, critic_lr_mult=3.0, lr_schedule="linear", ent_coef=0.05, ent_coef_end=0.01
     )
@@ -279,7 +279,7 @@ def test_the_value_head_has_its_own_step_size_under_the_schedule():
     assert base["lr"] == 0.0 and trainer.ent_coef == pytest.approx(0.01)
 
 
-def test_schedules_run_from_one_to_zero():
+def test_lr_factor_schedules():
     assert [schedules.lr_factor("cosine", p) for p in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 0.5, 0.0])
     assert [schedules.lr_factor("linear", p) for p in (0.0, 0.25)] == pytest.approx([1.0, 0.75])
     assert schedules.lr_factor("none", 0.9) == 1.0
@@ -287,7 +287,7 @@ def test_schedules_run_from_one_to_zero():
         schedules.lr_factor("steps", 0.0)
 
 
-def test_advantages_of_living_steps_are_standardised_in_place():
+def test_normalize_advantages_standardizes_living_steps_in_place():
     torch.manual_seed(0)
     x, alive = torch.randn(50, 6) * 3 + 5, (torch.rand(50, 6) > 0.2).float()
     before = x.data_ptr()
@@ -297,7 +297,7 @@ def test_advantages_of_living_steps_are_standardised_in_place():
     assert abs(float(living.mean())) < 1e-5 and abs(float(living.std()) - 1) < 1e-4
 
 
-def test_roles_are_standardised_apart_and_a_lonely_sample_falls_back():
+def test_normalize_advantages_per_role_falls_back_for_single_sample():
     torch.manual_seed(0)
     x, alive = torch.randn(50, 6) + torch.tensor([0.0, 0.0, 9.0, 9.0, 3.0, 3.0]), torch.ones(50, 6)
     alive[:, 4:] = 0
@@ -311,7 +311,7 @@ def test_roles_are_standardised_apart_and_a_lonely_sample_falls_back():
     assert float(x[7, 4]) == pytest.approx(float(wanted), abs=1e-4)
 
 
-def test_dead_steps_leave_the_policy_alone_but_train_the_value():
+def test_dead_steps_train_value_but_not_policy():
     model = model_of()
     buffer = rollout_of(model)
     buffer.alive.zero_()
@@ -321,7 +321,7 @@ def test_dead_steps_leave_the_policy_alone_but_train_the_value():
     assert not all(torch.equal(a, b) for a, b in zip(before[1], model.core.critic.parameters(), strict=True))
 
 
-def test_the_first_steps_after_a_reset_only_warm_the_state():
+def test_burn_in_steps_have_zero_weight():
     model = model_of()
     buffer = rollout_of(model)
     buffer.dones.zero_()
@@ -333,14 +333,14 @@ def test_the_first_steps_after_a_reset_only_warm_the_state():
     assert float(batch.value_weights.sum()) == pytest.approx(1.0)
 
 
-def test_a_wild_step_size_ends_the_epochs_early():
+def test_target_kl_stops_epochs_early():
     model = model_of()
     trainer = trainer_of(model, lr=0.5, target_kl=0.03, update_epochs=8)
     metrics = trainer.update(rollout_of(model), model.initial_state(N))
     assert metrics["epochs"] < 8 and metrics["kl"] > 0.03
 
 
-def test_advantages_are_recomputed_only_when_asked():
+def test_advantages_are_recomputed_only_on_request():
     results = []
     for again in (False, True):
         model = model_of()
@@ -352,14 +352,14 @@ def test_advantages_are_recomputed_only_when_asked():
     assert results == [True, False]
 
 
-def test_work_buffers_are_allocated_once():
+def test_evaluation_buffers_are_allocated_once():
     model = model_of()
     buffer, trainer = rollout_of(model), trainer_of(model)
     first = [x.data_ptr() for x in trainer._evaluate(buffer, model.initial_state(N), 8)]
     assert [x.data_ptr() for x in trainer._evaluate(buffer, model.initial_state(N), 8)] == first
 
 
-def test_the_prediction_loss_skips_pairs_across_a_boundary_and_trains_the_core():
+def test_prediction_loss_skips_episode_boundaries_and_trains_core():
     zeros, weight = torch.zeros(3, 2, 4), torch.full((3, 2), 1 / 6)
     observed = torch.ones(3, 2, 4)
     starts = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
@@ -375,7 +375,7 @@ def test_the_prediction_loss_skips_pairs_across_a_boundary_and_trains_the_core()
 
 
 @pytest.mark.skipif(not has_bfloat16(torch.device("cpu")), reason="this CPU has no bfloat16 arithmetic")
-def test_mixed_precision_stays_close_to_float32():
+def test_mixed_precision_update_stays_close_to_float32():
     losses = []
     for amp in (False, True):
         model = model_of()
@@ -384,7 +384,7 @@ def test_mixed_precision_stays_close_to_float32():
     assert losses[1] == pytest.approx(losses[0], abs=0.02)
 
 
-def test_trainer_state_continues_exactly():
+def test_trainer_state_dict_resumes_exactly():
     states = []
     for cut in (False, True):
         model = model_of()

@@ -12,7 +12,7 @@ from echelon.config.presets import PRESETS, get_preset
 from echelon.jobs.config_layers import resolve
 from echelon.telemetry.events import EventUpdate
 from echelon.training import loop
-from echelon.training.opponents.pool import sides
+from echelon.training.opponents.pool import assign_sides
 from echelon.training.vec_env import VectorEnv
 
 LEAST_ENVS = 4
@@ -29,7 +29,7 @@ SHORT = {
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_learns_from_its_battles(name, tmp_path):
+def test_preset_trains_on_its_opponents(name, tmp_path):
     whole, events, folder = get_preset(name), [], tmp_path / "20260101-000000-test-iron-fox"
     folder.mkdir()
     result = loop.run(resolve(name, None, SHORT).config, events.append, lambda: 0, run_dir=folder)
@@ -41,7 +41,7 @@ def test_a_preset_learns_from_its_battles(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_keeps_to_its_memory_and_to_the_rules_of_all(name):
+def test_preset_respects_memory_and_observation_rules(name):
     config = get_preset(name)
     assert rollout_bytes(config) <= (GPU_BUFFER_BYTES if config.device == "cuda" else BUFFER_BYTES)
     assert config.max_minutes > 0 and config.env.observe_comms and config.env.observe_local_map
@@ -54,21 +54,21 @@ def rollout_bytes(config: RunConfig) -> int:
     return round((config.ppo.rollout_steps + 1) * rows * 867 * 4)
 
 
-def test_battles_go_up_to_a_hundred_against_a_hundred():
+def test_battle_preset_reaches_100v100():
     env = get_preset("battle").env
     assert env.team_size == 100 and env.packs_per_team_range == (2, 20)
     assert get_preset("gpu").env.team_size == get_preset("skirmish").env.team_size == 10
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_trains_on_several_environments_at_once(name):
+def test_preset_uses_several_environments(name):
     config = get_preset(name)
     assert config.num_envs >= LEAST_ENVS
 
 
-def test_a_batch_is_the_learners_of_all_environments():
+def test_batch_rows_are_learners_of_all_environments():
     config = get_preset("quickstart")
     small = replace(config.env, world=replace(config.env.world, size_x=40, size_y=40))
-    learners, opponents = sides(config.num_envs, config.opponents)
+    learners, opponents = assign_sides(config.num_envs, config.opponents)
     with VectorEnv(config.num_envs, small, bank_maps=1, learners=learners, opponents=opponents) as env:
         assert env.rows == config.num_envs * small.team_size

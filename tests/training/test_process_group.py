@@ -17,9 +17,9 @@ from echelon.rl.obs_norm import ObsNormalizer
 from echelon.training.checkpoint import latest_valid
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
 from echelon.training.ppo import losses as ppo_losses
-from echelon.training.runtime.process_group import World, from_environment
+from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
 from echelon.training.runtime.threads import resolve_threads, thread_environment
-from tests.training.together import sample
+from tests.training.rank_worker import sample
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 240
@@ -30,7 +30,7 @@ def together(what: str, folder: Path, count: int = 2) -> tuple[int, list[dict]]:
     folder.mkdir(exist_ok=True)
     for old in folder.glob("rank-*.pt"):
         old.unlink()
-    command = [sys.executable, "-m", "echelon.jobs.ranks", str(count), "tests.training.together", what, str(folder)]
+    command = [sys.executable, "-m", "echelon.jobs.ranks", str(count), "tests.training.rank_worker", what, str(folder)]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **thread_environment()}, timeout=LIMIT_S)
     paths = sorted(folder.glob("rank-*.pt"))
     return done.returncode, [torch.load(path, weights_only=False) for path in paths]
@@ -62,13 +62,13 @@ def merged(tmp_path_factory) -> list[dict]:
     return found
 
 
-def test_weights_and_normalisers_are_equal_after_every_update(whole):
+def test_weights_and_normalizers_are_equal_on_all_ranks(whole):
     main, other = whole[1]
     assert main["digests"] == other["digests"] and len(main["digests"]) == main["update"] >= 4
     assert len(set(main["digests"])) == len(main["digests"]), "every update changes something"
 
 
-def test_each_process_plays_battles_of_its_own_and_both_count(whole):
+def test_ranks_collect_distinct_episodes_and_both_count(whole):
     main, other = whole[1]
     assert not torch.equal(main["first"], other["first"])
     assert (main["steps"], main["episodes"]) == (other["steps"], other["episodes"])
@@ -76,7 +76,7 @@ def test_each_process_plays_battles_of_its_own_and_both_count(whole):
     assert main["steps"] > 1.5 * main["update"] * rows * steps, "two processes collect twice as many samples"
 
 
-def test_against_selves_and_a_ladder_all_keep_the_same_pool_and_level(tmp_path):  # RL-114
+def test_ranks_share_snapshot_pool_and_ladder_level(tmp_path):  # RL-114
     code, (main, other) = together("train against a mix", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["update"] >= 6
     assert main["pool"] == other["pool"] and len(main["pool"][-1][1]) == 3, "snapshots, their ratings and the level"
@@ -85,17 +85,17 @@ def test_against_selves_and_a_ladder_all_keep_the_same_pool_and_level(tmp_path):
     assert len(main["elo"]) == len(main["pool"]) - 1 and other["elo"] == []
 
 
-def test_a_shorter_last_chunk_keeps_processes_in_step(tmp_path):
+def test_ragged_chunks_keep_ranks_in_step(tmp_path):
     code, (main, other) = together("train on ragged chunks", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["update"] == 2
 
 
-def test_only_the_first_process_speaks(whole):
+def test_only_rank_zero_emits_events(whole):
     main, other = whole[1]
     assert other["events"] == [] and {"start", "update", "checkpoint", "end"} <= set(main["events"])
 
 
-def test_a_run_cut_in_two_equals_the_whole_one_bit_for_bit(whole, half, tmp_path):
+def test_resumed_two_rank_run_is_bit_exact(whole, half, tmp_path):
     folder, first = half
     shutil.copytree(folder, tmp_path / "again")
     code, second = together("second half", tmp_path / "again")
@@ -105,7 +105,7 @@ def test_a_run_cut_in_two_equals_the_whole_one_bit_for_bit(whole, half, tmp_path
     assert second[0]["steps"] == whole[1][0]["steps"]
 
 
-def test_what_two_processes_learned_goes_on_in_one(half, tmp_path):
+def test_two_rank_checkpoint_resumes_on_one_rank(half, tmp_path):
     folder, first = half
     shutil.copytree(folder, tmp_path / "alone")
     code, second = together("second half", tmp_path / "alone", count=1)
@@ -115,29 +115,29 @@ def test_what_two_processes_learned_goes_on_in_one(half, tmp_path):
     assert saved is not None and saved.manifest["processes"] == 1
 
 
-def test_a_stop_asked_of_one_stops_all_at_the_same_update(tmp_path):
+def test_stop_on_one_rank_stops_all_at_same_update(tmp_path):
     code, (main, other) = together("one asks to stop", tmp_path)
     assert code == 0 and main["reason"] == other["reason"] == "stopped"
     assert main["update"] == other["update"] == 2
 
 
-def test_what_is_not_finite_in_one_is_skipped_by_all(tmp_path):
+def test_nonfinite_loss_on_one_rank_is_skipped_by_all(tmp_path):
     code, (main, other) = together("one goes bad", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["reason"] == "completed"
 
 
-def test_a_process_that_fails_ends_the_other(tmp_path):
+def test_failing_rank_ends_the_others(tmp_path):
     began = time.monotonic()
     code, _ = together("one raises", tmp_path)
     assert code == 1 and time.monotonic() - began < LIMIT_S / 2
 
 
-def test_a_process_that_is_killed_ends_the_other_and_says_by_what(tmp_path):
+def test_killed_rank_ends_the_others_with_its_signal(tmp_path):
     code, found = together("one dies", tmp_path)
     assert code == -signal.SIGKILL and found == []
 
 
-def test_statistics_are_those_of_all_samples_at_once(merged):
+def test_merged_rank_statistics_match_pooled_samples(merged):
     found = merged
     obs, x, alive, roles = sample()
     returns = ReturnNormalizer()
@@ -159,7 +159,7 @@ def test_statistics_are_those_of_all_samples_at_once(merged):
         assert abs(float(mine.mean())) < 1e-5 and abs(float(mine.std()) - 1) < 1e-4
 
 
-def test_a_process_without_a_living_row_takes_the_others_statistics(merged):
+def test_rank_without_living_rows_takes_merged_statistics(merged):
     obs, _, alive, _ = sample()
     norm = ObsNormalizer(4)
     norm.set_normalizable(torch.ones(4, dtype=torch.bool))
@@ -168,7 +168,7 @@ def test_a_process_without_a_living_row_takes_the_others_statistics(merged):
     assert all(torch.allclose(part["lonely"]["var"], norm.var) for part in merged)
 
 
-def test_gradients_are_averaged_and_decisions_shared(merged):
+def test_process_group_averages_and_reduces(merged):
     for part in merged:
         assert torch.equal(part["gradient"][0], torch.full((2, 2), 0.5))
         assert torch.equal(part["gradient"][1], torch.full((3,), 2.0))
@@ -176,25 +176,30 @@ def test_gradients_are_averaged_and_decisions_shared(merged):
         assert part["from_main"] == "said by 0" and part["all_of"] == [0, 1]
 
 
-def test_a_lone_process_exchanges_nothing(monkeypatch):
+def test_single_process_group_exchanges_nothing(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    world = from_environment()
+    world = process_group_from_environment()
     assert world.is_alone and world.is_main
     monkeypatch.setattr("torch.distributed.all_reduce", lambda *_, **__: pytest.fail("exchanged something"))
     gradient = [torch.ones(3)]
     world.average(gradient)
-    assert torch.equal(gradient[0], torch.ones(3)) and world.all_of(7) == [7] and world.most(3) == 3
+    assert torch.equal(gradient[0], torch.ones(3)) and world.all_gather(7) == [7] and world.most(3) == 3
 
 
-def test_processes_of_one_machine_share_its_cores():
+def test_resolve_threads_divides_cores_by_processes():
     assert resolve_threads(0, 10**6) == 1 and resolve_threads(3, 2) == 3
     assert resolve_threads(0, 2) == max(1, resolve_threads(0) // 2)
 
 
-def test_the_environment_says_who_one_is(monkeypatch):
+def test_process_group_reads_torchrun_environment(monkeypatch):
     for name, value in (("RANK", "3"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "2")):
         monkeypatch.setenv(name, value)
-    world = from_environment()
-    assert isinstance(world, World) and (world.rank, world.size, world.local_rank, world.local_size) == (3, 4, 1, 2)
+    world = process_group_from_environment()
+    assert isinstance(world, ProcessGroup) and (world.rank, world.size, world.local_rank, world.local_size) == (
+        3,
+        4,
+        1,
+        2,
+    )
     assert not world.is_main

@@ -19,8 +19,8 @@ def trace_of(path) -> dict[str, list[dict]]:
     return found
 
 
-def test_a_trace_holds_the_updates_asked_for_on_all_threads(small_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(minibatch, "SHARD_ROWS", 32)
+def test_profile_traces_requested_updates_on_all_threads(small_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", 32)
     events = []
     config = small_run(profile_updates=2, threads=2, total_steps=1500)
     loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
@@ -34,12 +34,12 @@ def test_a_trace_holds_the_updates_asked_for_on_all_threads(small_run, tmp_path,
     assert sum(isinstance(e, EventUpdate) for e in events) > 4, "training goes on after it"
 
 
-def test_a_run_that_ends_early_keeps_what_was_traced(small_run, tmp_path):
+def test_profile_is_written_when_run_ends_early(small_run, tmp_path):
     config = small_run(profile_updates=50, max_updates=4)
     loop.run(config, lambda _: None, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
     assert len(trace_of(RunPaths(tmp_path).trace)["update"]) == 2
 
 
-def test_nothing_is_traced_unasked(small_run, tmp_path):
+def test_profile_is_off_by_default(small_run, tmp_path):
     loop.run(small_run(max_updates=4), lambda _: None, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
     assert not RunPaths(tmp_path).trace.exists()

@@ -15,7 +15,7 @@ from echelon.replay.reader import Replay
 from echelon.telemetry.events import EventAlert, EventEval, EventMatch
 from echelon.training import loop
 from echelon.training.evaluation import evaluate_policy
-from echelon.training.recording import UNUSED_S, Recording, RecordPlan, prune
+from echelon.training.recording import UNUSED_S, Recording, RecordingPlan, prune
 from tests.replay.synthetic import write_match
 from tests.training.fakes import FakeEnv
 
@@ -51,7 +51,7 @@ def of(events, kind):
     return [e for e in events if isinstance(e, kind)]
 
 
-def test_the_first_evaluation_can_be_watched_from_both_sides(battle_run, tmp_path):
+def test_first_evaluation_is_recorded_from_both_sides(battle_run, tmp_path):
     events = run(battle_run(), tmp_path)
     evaluations, matches = of(events, EventEval), of(events, EventMatch)
     first = [match for match in matches if match.update == 0]
@@ -69,13 +69,13 @@ def test_the_first_evaluation_can_be_watched_from_both_sides(battle_run, tmp_pat
     assert len(list((tmp_path / "replays" / "worlds").iterdir())) == 1
 
 
-def test_more_seeds_or_none_can_be_recorded(battle_run, tmp_path):
+def test_record_seeds_controls_number_of_recordings(battle_run, tmp_path):
     assert len(of(run(battle_run(record_seeds=2), tmp_path / "two"), EventMatch)) == 8
     assert of(run(battle_run(record_seeds=0), tmp_path / "none"), EventMatch) == []
     assert not (tmp_path / "none" / "replays").exists()
 
 
-def test_recording_does_not_change_what_is_learned(battle_run, tmp_path):
+def test_recording_does_not_change_results(battle_run, tmp_path):
     figures = []
     for seeds, folder in ((1, "with"), (0, "without")):
         events = run(battle_run(record_seeds=seeds), tmp_path / folder)
@@ -83,14 +83,14 @@ def test_recording_does_not_change_what_is_learned(battle_run, tmp_path):
     assert figures[0] == figures[1]
 
 
-def test_without_a_run_folder_or_a_batch_nothing_is_recorded(small_run, tmp_path):
+def test_no_recording_without_run_folder_or_engine(small_run, tmp_path):
     config = small_run(total_steps=200, eval=EvalConfig(seeds=2, every_updates=0))
     for folder in (None, tmp_path):
         events = run(config, folder, make_env=FakeEnv)
         assert of(events, EventEval) and not of(events, EventMatch)
 
 
-def test_a_disk_that_refuses_costs_the_replays_and_not_the_run(battle_run, tmp_path):
+def test_unwritable_replays_are_reported_and_run_continues(battle_run, tmp_path):
     (tmp_path / "replays").write_text("a file where a folder should be")
     events = run(battle_run(), tmp_path)
     assert len(of(events, EventEval)) == 2 and not of(events, EventMatch)
@@ -127,9 +127,9 @@ class Idle:
         return torch.full((len(obs),), EXPECTED), state
 
 
-def test_an_evaluation_records_what_its_plan_says(tmp_path):
+def test_evaluation_records_planned_matches(tmp_path):
     seeds = [EVAL_SEED_BASE, EVAL_SEED_BASE + 1]
-    plan = RecordPlan(
+    plan = RecordingPlan(
         folder=tmp_path,
         seeds=seeds,
         count=2,
@@ -143,7 +143,7 @@ def test_an_evaluation_records_what_its_plan_says(tmp_path):
         made.append(Recording(env, plan))
         return made[0]
 
-    stats = evaluate_policy(Idle(), battle(), seeds, threads=1, watch=watch)  # type: ignore[arg-type]
+    stats = evaluate_policy(Idle(), battle(), seeds, threads=1, observer=watch)  # type: ignore[arg-type]
     matches = made[0].finish()
     assert [match.path.name for match in matches] == [
         f"eval-s{seed}-{side}.ecr" for side in ("blue", "red") for seed in seeds
@@ -167,7 +167,7 @@ def old(path: Path, age: float) -> Path:
     return path
 
 
-def test_only_the_newest_replays_and_their_worlds_stay(tmp_path):
+def test_prune_replays_keeps_newest_and_their_worlds(tmp_path):
     worlds = tmp_path / "worlds"
     for update in range(5):
         old(write_match(tmp_path / f"u{update:06d}-s1-blue.ecr", 1, worlds=worlds), 100 - update)

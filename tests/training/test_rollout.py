@@ -23,14 +23,14 @@ def gae(buffer, next_value=0.0, next_done=0.0, gamma=0.99, lam=0.95) -> tuple[li
     return buffer.advantages[:, 0].tolist(), buffer.returns[:, 0].tolist()
 
 
-def test_advantages_and_returns_are_there_from_the_start_as_zeros():
+def test_rollout_advantages_and_returns_start_as_zeros():
     buffer = RolloutBuffer.create(num_steps=10, num_agents=5, obs_dim=7, action_dim=3, device="cpu")
     assert buffer.advantages.shape == buffer.returns.shape == (10, 5)
     assert not buffer.advantages.any() and not buffer.returns.any()
     assert buffer.obs.shape == (10, 5, 7) and buffer.obs_rows.shape == (11, 5, 7)
 
 
-def test_advantages_are_written_in_place():
+def test_compute_gae_writes_in_place():
     buffer = filled([1.0, 2.0], [0.5, 0.5])
     before = buffer.advantages.data_ptr(), buffer.returns.data_ptr()
     gae(buffer)
@@ -38,7 +38,7 @@ def test_advantages_are_written_in_place():
     assert torch.equal(buffer.returns, buffer.advantages + buffer.values)
 
 
-def test_reference_numbers():
+def test_compute_gae_matches_reference_numbers():
     advantages, _ = gae(filled([1.0, 2.0, 3.0], [0.5, 1.0, 1.5]), next_value=2.0)
     assert advantages == pytest.approx([6.90534, 5.75794, 3.48], abs=1e-4)
     assert gae(filled([1.0]), gamma=1.0, lam=1.0) == ([1.0], [1.0])
@@ -46,27 +46,27 @@ def test_reference_numbers():
     assert gae(filled([1.0, 2.0], [0.5, 0.25]), next_value=9.0, gamma=0.0)[0] == [0.5, 1.75]
 
 
-def test_constant_rewards_give_geometric_sums():
+def test_compute_gae_of_constant_rewards_is_geometric():
     advantages, _ = gae(filled([1.0] * 6), gamma=0.9, lam=1.0)
     assert advantages == pytest.approx([sum(0.9**k for k in range(6 - t)) for t in range(6)], abs=1e-5)
 
 
-def test_a_boundary_before_step_one_isolates_step_zero_only():
+def test_compute_gae_boundary_isolates_earlier_steps():
     advantages, _ = gae(filled([1.0, 2.0, 3.0], [0.5, 1.0, 1.5], [0.0, 1.0, 0.0]), next_value=2.0)
     assert advantages == pytest.approx([0.5, 5.75794, 3.48], abs=1e-4)
 
 
-def test_the_end_of_an_episode_at_the_cut_off_has_no_future():
+def test_compute_gae_ignores_next_value_after_episode_end():
     assert gae(filled([1.0], [0.25]), next_value=100.0, next_done=1.0)[0] == [0.75]
 
 
-def test_the_time_limit_pays_the_value_of_the_final_observation_and_then_cuts():
+def test_compute_gae_adds_truncation_bonus_at_boundary():
     buffer = filled([1.0, 1.0], dones=[0.0, 1.0])
     buffer.truncation_bonus[0, 0] = 0.5 * 8.0
     assert gae(buffer, gamma=0.5, lam=1.0)[0] == [5.0, 1.0]
 
 
-def test_long_rollouts_are_accumulated_in_double_precision():
+def test_compute_gae_uses_double_precision_for_long_rollouts():
     torch.manual_seed(0)
     steps, gamma, lam = 4096, 0.999, 0.99
     buffer = filled((torch.randn(steps) * 100).tolist(), torch.randn(steps).tolist())
@@ -79,14 +79,14 @@ def test_long_rollouts_are_accumulated_in_double_precision():
     assert got == pytest.approx(wanted, rel=1e-5, abs=1e-5)
 
 
-def test_values_that_require_gradient_leave_none_behind():
+def test_compute_gae_leaves_no_gradient():
     buffer = filled([1.0, 2.0])
     buffer.values = torch.ones(2, 1, requires_grad=True)
     gae(buffer)
     assert not buffer.advantages.requires_grad and not buffer.returns.requires_grad
 
 
-def test_a_rollout_without_advantages_is_refused_until_they_are_filled_in():
+def test_require_ready_rejects_missing_advantages():
     buffer = filled([1.0, 2.0])
     with pytest.raises(ValueError, match="advantages and returns"):
         buffer.require_ready()
@@ -97,7 +97,7 @@ def test_a_rollout_without_advantages_is_refused_until_they_are_filled_in():
         buffer.require_ready()
 
 
-def test_ages_count_from_the_start_of_the_episode_and_carry_over():
+def test_ages_count_from_episode_start_across_rollouts():
     buffer = filled([0.0] * 4, dones=[0.0, 0.0, 1.0, 0.0])
     buffer.start_age.fill_(5)
     assert buffer.ages()[:, 0].tolist() == [5, 6, 0, 1]

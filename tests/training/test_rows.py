@@ -17,7 +17,7 @@ from tests.training.fakes import FakeEnv
 from tests.training.test_loop import of, run
 
 
-def test_the_dead_share_in_what_the_end_pays_and_their_earlier_advantages_change():
+def test_terminal_reward_changes_advantages_before_death():
     """Death is no boundary: what the end pays a dead mech reaches the steps before its death."""
     advantages = []
     for pay in (0.0, 1.0):
@@ -29,7 +29,7 @@ def test_the_dead_share_in_what_the_end_pays_and_their_earlier_advantages_change
     assert (advantages[1] > advantages[0]).all()
 
 
-def test_the_spread_of_advantages_values_returns_and_rewards_is_logged_and_does_not_jump(small_run):
+def test_update_event_spreads_change_gradually(small_run):
     _, events = run(small_run(total_steps=3000))
     updates = of(events, EventUpdate)
     for name in ("adv_std", "value_std", "return_std", "reward_std"):
@@ -38,7 +38,7 @@ def test_the_spread_of_advantages_values_returns_and_rewards_is_logged_and_does_
         assert all(b < 10 * a and a < 10 * b for a, b in zip(series[1:], series[2:], strict=False)), name
 
 
-def test_empty_places_and_the_dead_are_in_no_spread():
+def test_rollout_statistics_exclude_absent_and_dead_mechs():
     """Rows without a mech hold whatever lay there, and the dead have no advantage to learn from."""
     torch.manual_seed(0)
     few, many = RolloutBuffer.create(20, 4, 1, 1), RolloutBuffer.create(20, 7, 1, 1)
@@ -53,7 +53,7 @@ def test_empty_places_and_the_dead_are_in_no_spread():
     assert after["adv_std"] < 2 and after["value_std"] == before["value_std"] and after["dead_share"] == 15 / 80
 
 
-def test_a_malformed_observation_is_refused_before_it_is_stored(small_run):
+def test_collector_and_policy_reject_wrong_observation_width(small_run):
     env = FakeEnv(2)
     env.obs_dim = 6
     with Session(small_run(), None, FakeEnv) as session:
@@ -64,7 +64,7 @@ def test_a_malformed_observation_is_refused_before_it_is_stored(small_run):
             session.policy.get_value(torch.zeros(2, 4), session.policy.initial_state(2), torch.zeros(2))
 
 
-def test_chunks_of_32_make_their_share_of_minibatches(small_run):
+def test_chunk_length_32_gives_four_minibatches(small_run):
     config = small_run(ppo={"rollout_steps": 128, "tbptt_chunk_length": 32, "num_minibatches": 4, "update_epochs": 1})
     with Session(config, None, FakeEnv) as session:
         session.collector.reset()
@@ -74,7 +74,7 @@ def test_chunks_of_32_make_their_share_of_minibatches(small_run):
         assert metrics["optimizer_steps"] == 4
 
 
-def test_the_order_never_decides_how_many_minibatches_there_are():
+def test_minibatch_count_is_independent_of_shuffle():
     """Processes that train together shuffle by themselves and exchange gradients once for each minibatch."""
     for steps, rows, length, wanted in product((7, 16, 20, 36), (1, 5), (3, 8, 16), (1, 2, 5)):
         counts = set()
@@ -90,7 +90,7 @@ def test_the_order_never_decides_how_many_minibatches_there_are():
         assert len(counts) == 1, (steps, rows, length, wanted)
 
 
-def test_chunks_of_one_length_are_taken_in_the_order_drawn():
+def test_equal_chunks_follow_shuffled_order():
     torch.manual_seed(3)
     plan = plan_minibatches(48, 4, 8, 3)
     torch.manual_seed(3)
@@ -99,7 +99,7 @@ def test_chunks_of_one_length_are_taken_in_the_order_drawn():
 
 
 @pytest.mark.slow
-def test_chunks_learn_no_worse_than_whole_sequences(small_run):
+def test_short_chunks_learn_as_well_as_long_ones(small_run):
     final = {}
     for length, batches in ((32, 8), (128, 2)):
         ppo = {"rollout_steps": 128, "tbptt_chunk_length": length, "num_minibatches": batches, "lr": 5e-3}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from echelon.config import EnvConfig, WorldConfig
-from echelon.training.spatial import HeatWatch, SpatialAccumulator, load_heat, save_heat
+from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, load_heat, save_heat
 from echelon.training.vec_env import VectorEnv
 
 
-def test_a_mark_falls_into_the_cell_of_its_place_with_y_as_row():
+def test_heat_map_cell_has_y_as_row():
     assert SpatialAccumulator().grid_size == 32
     heat = SpatialAccumulator(16)
     assert heat.grid_size == 16 and heat.death_locations.shape == (16, 16)
@@ -26,13 +26,13 @@ def test_a_mark_falls_into_the_cell_of_its_place_with_y_as_row():
     assert heat.death_locations.dtype == np.float32
 
 
-def test_what_lies_outside_counts_at_the_edge():
+def test_heat_map_clamps_positions_to_the_edge():
     heat = SpatialAccumulator(4)
     heat.record_position(-5.0, 1e6, (100, 100))
     assert np.argwhere(heat.movement_density).tolist() == [[3, 0]]
 
 
-def test_many_marks_at_once_in_worlds_of_many_sizes():
+def test_heat_map_accepts_arrays_and_world_sizes():
     heat = SpatialAccumulator(2)
     x, y = np.array([1.0, 1.0, 30.0]), np.array([1.0, 1.0, 1.0])
     heat.record_damage(x, y, np.array([1.0, 2.0, 4.0]), (np.array([40, 40, 40]), np.array([40, 40, 40])))
@@ -41,20 +41,20 @@ def test_many_marks_at_once_in_worlds_of_many_sizes():
     assert heat.maps() == {}
 
 
-def test_only_maps_with_something_in_them_are_there():
+def test_maps_omits_empty_heat_maps():
     heat = SpatialAccumulator()
     heat.record_death(1, 1, (10, 10))
     assert set(heat.maps()) == {"deaths"}
 
 
 @pytest.mark.parametrize("module", ["echelon.training.spatial", "echelon.training"])
-def test_importing_loads_neither_wandb_nor_a_plotting_library(module):
+def test_import_loads_neither_wandb_nor_matplotlib(module):
     code = f"import sys, {module}; print(sorted({{'wandb', 'matplotlib'}} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("missing", ["wandb", "matplotlib"])
-def test_without_the_libraries_there_are_no_images_and_one_warning(monkeypatch, missing):
+def test_to_images_warns_and_returns_nothing_without_libraries(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     heat = SpatialAccumulator()
     heat.record_death(1, 1, (10, 10))
@@ -63,7 +63,7 @@ def test_without_the_libraries_there_are_no_images_and_one_warning(monkeypatch, 
     assert len(caught) == 1
 
 
-def test_images_are_of_the_maps_with_something_in_them():
+def test_to_images_returns_nonempty_maps():
     pytest.importorskip("wandb", reason="needs W&B")
     pytest.importorskip("matplotlib", reason="needs matplotlib")
     heat = SpatialAccumulator()
@@ -75,7 +75,7 @@ def test_images_are_of_the_maps_with_something_in_them():
     assert pyplot.get_fignums() == [], "figures are closed"
 
 
-def test_maps_are_kept_and_read_back(tmp_path):
+def test_heat_maps_roundtrip_through_file(tmp_path):
     heat = SpatialAccumulator(5)
     heat.record_damage(3, 9, 7.5, (10, 10))
     save_heat(heat, tmp_path / "heat" / "u000001.npz")
@@ -86,11 +86,11 @@ def test_maps_are_kept_and_read_back(tmp_path):
         load_heat(tmp_path / "torn.npz")
 
 
-def test_a_watch_counts_the_learners_own_doings_until_their_episode_ends():
+def test_heat_map_observer_counts_learners_until_episode_end():
     cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=3.0, zone_win_share=2.0)
     with VectorEnv(3, cfg, bank_maps=2, skill="expert", learners=["blue", "red", "blue"], autoreset=False) as env:
         heat = SpatialAccumulator(4)
-        watch = HeatWatch(env, heat)
+        watch = HeatMapObserver(env, heat)
         env.reset()
         watch.begin()
         expected, died = np.zeros((4, 4), np.float32), 0

@@ -33,7 +33,7 @@ def _is_tensor(thing: object) -> bool:
     return type(thing) in (torch.Tensor, torch.nn.Parameter)
 
 
-def test_nothing_is_kept_from_one_update_to_the_next(small_run, tmp_path):  # RL-115
+def test_updates_leak_no_tensor_memory(small_run, tmp_path):  # RL-115
     opponents = OpponentConfig(
         mix=MixConfig(scripted=1.0, past=1.0, self_play=1.0), past_every_updates=5, past_keep=2, rating_seeds=1
     )
@@ -54,9 +54,7 @@ def test_nothing_is_kept_from_one_update_to_the_next(small_run, tmp_path):  # RL
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_returns_are_of_unit_spread_to_the_value_loss_whatever_the_reward_scale(
-    small_run, scale, monkeypatch
-):  # RL-120
+def test_normalized_returns_have_unit_spread_at_any_reward_scale(small_run, scale, monkeypatch):  # RL-120
     spreads: list[float] = []
     keep = PPOTrainer.update
 
@@ -83,7 +81,7 @@ def test_returns_are_of_unit_spread_to_the_value_loss_whatever_the_reward_scale(
     assert all(loss < 3.0 for loss in losses), "the value loss does not feel the scale of the reward"
 
 
-def test_gradients_of_a_hundred_updates_do_not_vanish_and_clipping_is_told(small_run):  # RL-138
+def test_gradient_norms_stay_sane_over_100_updates(small_run):  # RL-138
     updates: list[EventUpdate] = []
     config = small_run(max_updates=UPDATES, total_steps=10**6, num_envs=16)
     loop.run(config, lambda e: updates.append(e) if isinstance(e, EventUpdate) else None, lambda: 0, make_env=FakeEnv)
@@ -94,7 +92,7 @@ def test_gradients_of_a_hundred_updates_do_not_vanish_and_clipping_is_told(small
 
 
 @pytest.mark.slow
-def test_one_map_is_overfitted(tmp_path):  # RL-139
+def test_training_overfits_one_map(tmp_path):  # RL-139
     changes = {
         "bank_maps": 1, "bank_spare": 1, "max_minutes": 0.0, "total_steps": 6_000_000, "eval.every_updates": 0,
         "eval.at_start": False, "eval.record_seeds": 0, "opponents.mix.medium": 0.0,

@@ -9,7 +9,7 @@ import torch
 from echelon.agents.levels import script_of
 from echelon.config import EVAL_SEED_BASE, EnvConfig, WorldConfig
 from echelon.env.env import EchelonEnv
-from echelon.training.vec_env import VectorEnv, training_maps
+from echelon.training.vec_env import VectorEnv, training_map_seeds
 
 SHORT = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=4.0, zone_win_share=2.0)
 ENVS = 6
@@ -31,7 +31,7 @@ def play(env: VectorEnv, decisions: int, seed: int = 0) -> list[np.ndarray]:
     return seen
 
 
-def test_rows_belong_to_the_learning_side_in_order():
+def test_vec_env_rows_belong_to_learning_side_in_order():
     with vector(learners="red") as env:
         assert env.rows == ENVS * SHORT.team_size
         assert (env.row_of[:, : SHORT.team_size] == -1).all()
@@ -39,7 +39,7 @@ def test_rows_belong_to_the_learning_side_in_order():
         assert env.roles.tolist()[:5] == [3, 2, 2, 1, 0]
 
 
-def test_both_sides_and_none_can_learn():
+def test_vec_env_learners_both_and_none():
     with vector(learners="both") as both:
         assert both.rows == ENVS * 10
     with vector(learners="none") as none:
@@ -55,18 +55,18 @@ def test_both_sides_and_none_can_learn():
         ({"seeds": [1, 2]}, "seeds is 2, wanted one per environment, 6"),
     ],
 )
-def test_impossible_options_are_named(options, message):
+def test_vec_env_rejects_impossible_options(options, message):
     with pytest.raises(ValueError, match=message):
         vector(**options)
 
 
-def test_an_unknown_lever_is_named():
+def test_set_curriculum_rejects_unknown_parameter():
     message = "lever 'gravity' does not exist, wanted one of: skill, weapon_prob"
     with vector() as env, pytest.raises(ValueError, match=message):
         env.set_curriculum(gravity=1)
 
 
-def test_levers_merge_and_come_back_as_a_copy():
+def test_get_curriculum_returns_merged_copy():
     with vector(initial_weapon_prob=0.25) as env:
         env.set_curriculum(team_alpha=0.5)
         levers = env.get_curriculum()
@@ -80,7 +80,7 @@ def test_levers_merge_and_come_back_as_a_copy():
         }
 
 
-def test_the_level_of_scripted_pilots_changes_at_once_and_only_theirs():
+def test_skill_parameter_changes_scripted_mechs_only():
     with vector(skill="medium") as env:
         assert (env.engine.batch.numpy("script") == [[0] * 5 + [script_of("medium")] * 5] * ENVS).all()
         env.set_curriculum(skill="hard")
@@ -89,7 +89,7 @@ def test_the_level_of_scripted_pilots_changes_at_once_and_only_theirs():
             env.set_curriculum(skill="wizard")
 
 
-def test_one_thread_gives_what_two_give():
+def test_vec_env_is_independent_of_thread_count():
     with vector(threads=1) as one, vector(threads=2) as two:
         one.reset()
         two.reset()
@@ -97,7 +97,7 @@ def test_one_thread_gives_what_two_give():
             np.testing.assert_array_equal(a, b)
 
 
-def test_an_episode_equals_the_one_the_single_environment_plays():
+def test_vec_env_episode_equals_single_environment():
     single = EchelonEnv(SHORT)
     expected, _ = single.reset(seed=77)
     with vector(learners="both", seeds=[70, 71, 77, 73, 74, 75]) as env:
@@ -115,7 +115,7 @@ def test_an_episode_equals_the_one_the_single_environment_plays():
     single.close()
 
 
-def test_the_time_limit_truncates_resets_and_leaves_the_final_observation():
+def test_time_limit_truncates_and_keeps_final_observation():
     with vector() as env:
         env.reset()
         for _ in range(SHORT.max_steps):
@@ -132,7 +132,7 @@ def test_the_time_limit_truncates_resets_and_leaves_the_final_observation():
         assert (before[alive, time_column] < 1.0).all()
 
 
-def test_finished_episodes_are_recorded_once_each():
+def test_pop_episodes_returns_each_episode_once():
     with vector() as env:
         env.reset()
         summed = torch.zeros((ENVS, env.mechs))
@@ -147,7 +147,7 @@ def test_finished_episodes_are_recorded_once_each():
             np.testing.assert_allclose(r.terms.sum(1), r.returns, rtol=1e-4, atol=1e-4)
 
 
-def test_without_autoreset_an_episode_ends_once():
+def test_episode_ends_once_without_autoreset():
     with vector(autoreset=False) as env:
         env.reset()
         ends = torch.zeros(ENVS)
@@ -157,7 +157,7 @@ def test_without_autoreset_an_episode_ends_once():
         assert ends.tolist() == [1.0] * ENVS
 
 
-def test_a_restored_environment_goes_on_exactly():
+def test_vec_env_state_dict_resumes_exactly():
     with vector() as env:
         env.reset()
         play(env, 9, seed=1)
@@ -170,7 +170,7 @@ def test_a_restored_environment_goes_on_exactly():
                 np.testing.assert_array_equal(a, b)
 
 
-def test_observations_go_to_the_row_asked_for():
+def test_step_writes_observations_to_given_row():
     with vector() as env:
         buffer = torch.zeros((4, env.rows, env.obs_dim))
         env.attach(buffer)
@@ -181,14 +181,14 @@ def test_observations_go_to_the_row_asked_for():
             env.attach(torch.zeros((4, env.rows, 3)))
 
 
-def test_training_maps_and_seeds_stay_below_the_held_out_stream():
-    assert all(0 <= s < EVAL_SEED_BASE for s in training_maps(SHORT, 123, 64))
+def test_training_seeds_stay_below_held_out_range():
+    assert all(0 <= s < EVAL_SEED_BASE for s in training_map_seeds(SHORT, 123, 64))
     with vector(seed=2**29, first_env=100_000) as env:
         env.reset()
         assert (env.engine.batch.numpy("seed") < EVAL_SEED_BASE).all()
 
 
-def test_the_weapon_probability_decides_whether_scripted_pilots_fire():
+def test_zero_weapon_probability_stops_scripted_fire():
     with vector(initial_weapon_prob=0.0) as env:
         env.reset()
         env.actions.zero_()

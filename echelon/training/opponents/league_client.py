@@ -29,7 +29,7 @@ from echelon.telemetry.events import Event, EventAlert, EventLeague
 from echelon.training.manifest import manifest_of
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import outcome_of
-from echelon.training.opponents.pool import MixSource
+from echelon.training.opponents.pool import OpponentMix
 from echelon.training.weights import LoadedPolicy, check_dimensions, export_policy_weights
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ UNREADABLE = (OSError, ValueError, KeyError)
 """What is raised where a league cannot be read, or no longer holds whom it should."""
 
 
-class Membership:
+class LeagueClient:
     """One session's run in one league."""
 
     def __init__(self, session: Session, source: LeagueSource) -> None:
@@ -74,7 +74,7 @@ class Membership:
 
     def refresh(self) -> None:
         """Draw from the league as it is now; what the main process cannot read is raised in all."""
-        found = self.session.world.from_main(self._read() if self.session.world.is_main else None)
+        found = self.session.world.broadcast(self._read() if self.session.world.is_main else None)
         if isinstance(found, Exception):
             raise found
         assert found is not None
@@ -253,11 +253,13 @@ class Membership:
         )
 
 
-def opponents_of(session: Session, seed: int, blank: Callable[[], FlatPolicy]) -> tuple[MixSource, Membership | None]:
+def make_opponent_source(
+    session: Session, seed: int, blank: Callable[[], FlatPolicy]
+) -> tuple[OpponentMix, LeagueClient | None]:
     """Return whom a session meets, and its place in the league if that is where some of them are."""
     cfg, env = session.config.opponents, session.env
     if not cfg.mix.uses_league:
-        return MixSource(cfg, seed, blank), None
+        return OpponentMix(cfg, seed, blank), None
 
     def fits(loaded: LoadedPolicy) -> FlatPolicy:
         check_dimensions(loaded.meta, obs_dim=env.obs_dim, action_dim=env.action_dim)
@@ -265,4 +267,4 @@ def opponents_of(session: Session, seed: int, blank: Callable[[], FlatPolicy]) -
 
     run = Path(session.run_dir).name if session.run_dir is not None else NAMELESS
     source = LeagueSource(cfg, seed, blank, run=run, fits=fits, device=str(session.device))
-    return source, Membership(session, source)
+    return source, LeagueClient(session, source)

@@ -23,7 +23,7 @@ from echelon.arena.submit import open_pilot, pilot_of
 from echelon.config import OpponentConfig
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy
-from echelon.training.opponents.pool import MixSource, scripted
+from echelon.training.opponents.pool import OpponentMix, scripted_name
 
 NEAR, EXPLOITERS = "league", "exploiters"
 """Kinds of ``MixConfig`` that this source answers for."""
@@ -33,7 +33,7 @@ WON = "win"
 """Outcome that counts for an exploiter."""
 
 
-class LeagueSource(MixSource):
+class LeagueSource(OpponentMix):
     """A mix of which a part is drawn from the league."""
 
     def __init__(
@@ -104,7 +104,7 @@ class LeagueSource(MixSource):
             name = self._chosen(kind, rng)
             if self._is_ready(name):
                 return name
-        return scripted(self.level)
+        return scripted_name(self.level)
 
     def policy(self, name: str) -> FlatPolicy:
         entry = self._entries.get(name)
@@ -223,7 +223,7 @@ def find_target(league: League, wanted: str, seed: int) -> LeagueEntry:
             raise ValueError("opponents.league.target is 'commander', but the league has none")
         return random.Random(seed).choice(commanders)
     entries = list(league.entries.values())
-    exact = [e for e in entries if wanted in (e.entry_id, e.name) or e.entry_id == scripted(wanted)]
+    exact = [e for e in entries if wanted in (e.entry_id, e.name) or e.entry_id == scripted_name(wanted)]
     found = exact or [e for e in entries if wanted.lower() in e.name.lower()]
     runs = {e.meta.get("run") for e in found} | {e.meta["run"] for e in entries if wanted in e.meta.get("run", "")}
     if len(found) != 1 and len(runs) == 1 and (run := runs.pop()):

@@ -1,7 +1,7 @@
 """Whom the learner meets: an opponent per environment, drawn anew when its episode ends, policies flown in groups.
 
-An ``OpponentSource`` decides who is met next and holds the policies; ``MixSource`` is the one without a league:
-scripted levels and snapshots of this run by weight. ``Opposition`` flies them: it knows each environment's opponent,
+An ``OpponentSource`` decides who is met next and holds the policies; ``OpponentMix`` is the one without a league:
+scripted levels and snapshots of this run by weight. ``OpponentRunner`` flies them: it knows each environment's opponent,
 resets its recurrent state when its episode ends, and infers once per distinct policy. Environments in which both sides
 learn have no opponent of their own and are called ``self``. Shapes: ``E env, K opponent row, D observation, A action``.
 """
@@ -20,11 +20,11 @@ from torch import Tensor
 from echelon.config import LADDER, OpponentConfig
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.traced_policy import Act, Recordings
+from echelon.rl.traced_policy import Act, TracedPolicies
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.ppo.collect import BatchedEnv
-from echelon.training.ppo.micro_batches import ShardPool
 from echelon.training.runtime.precision import mixed_precision
+from echelon.training.runtime.thread_pool import ThreadPool
 
 SELF = "self"
 """Name of the opponent where both sides learn."""
@@ -35,7 +35,7 @@ SEED_OFFSET = 13371
 LEVELS = ("legacy", *LADDER)
 
 
-def scripted(level: str) -> str:
+def scripted_name(level: str) -> str:
     """Return the name of scripted pilots of a level."""
     return f"{SCRIPTED}:{level}"
 
@@ -70,7 +70,7 @@ class OpponentSource(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-class MixSource:
+class OpponentMix:
     """Scripted levels and snapshots of this run, by weight."""
 
     def __init__(self, cfg: OpponentConfig, seed: int, blank: Callable[[], FlatPolicy]) -> None:
@@ -102,7 +102,7 @@ class MixSource:
         """Return the opponent of an episode that is of this kind, a name of ``MixConfig``."""
         if kind == "past":
             return self.kept[int(self._unit(env, episode, 1) * len(self.kept))]
-        return scripted(self.level if kind == "scripted" else kind)
+        return scripted_name(self.level if kind == "scripted" else kind)
 
     def policy(self, name: str) -> FlatPolicy:
         return self._policies[name]
@@ -117,7 +117,7 @@ class MixSource:
         self._policies[name] = frozen
         self.kept = [*(n for n in self.kept if n != name), name]
         if len(self.kept) > self.cfg.past_keep:
-            del self.kept[thinnest([update_of(n) for n in self.kept])]
+            del self.kept[most_redundant([update_of(n) for n in self.kept])]
         return name
 
     def release(self, in_use: Collection[str]) -> None:
@@ -151,10 +151,10 @@ class MixSource:
         return draw_u32(self.seed, StreamId.AGENT, episode, env, draw) / 2.0**32
 
 
-class Opposition:
+class OpponentRunner:
     """The opponents of a batch: who flies where, and the recurrent states of those that are policies."""
 
-    def __init__(self, env: BatchedEnv, source: OpponentSource, pool: ShardPool, *, seed: int = 0, amp: bool = False):
+    def __init__(self, env: BatchedEnv, source: OpponentSource, pool: ThreadPool, *, seed: int = 0, amp: bool = False):
         self.env, self.source = env, source
         self._pool = pool
         self.device = env.opponent_obs.device
@@ -171,7 +171,7 @@ class Opposition:
         self._noise_source = torch.Generator(device=self.device).manual_seed(seed + SEED_OFFSET)
         self._state: LSTMState | None = None
         self._groups: list[tuple[FlatPolicy, Act, Tensor]] = []
-        self._recordings = Recordings()
+        self._recordings = TracedPolicies()
 
     def begin(self) -> None:
         """Draw an opponent for every environment and start all of them from a zero state.
@@ -204,13 +204,13 @@ class Opposition:
 
     def set_level(self, level: str) -> None:
         """Fly the environments whose opponent was drawn as ``scripted`` at another level from now on."""
-        assert isinstance(self.source, MixSource), "only a mix has a level of its own"
+        assert isinstance(self.source, OpponentMix), "only a mix has a level of its own"
         self.source.level = level
         if "" in self.names:
             return  # nobody is drawn yet
         for e, both in enumerate(self.mirrored):
             if not both and self.source.kind(e, self.episodes[e] - 1) == "scripted":
-                self.names[e] = scripted(level)
+                self.names[e] = scripted_name(level)
         self._assign()
 
     def histogram(self) -> dict[str, int]:
@@ -269,7 +269,7 @@ class Opposition:
 
     def _assign(self) -> None:
         """Tell the environment who flies, and group the rows of policies."""
-        self.env.set_pilots([level_of(name) for name in self.names])
+        self.env.set_scripted_skills([level_of(name) for name in self.names])
         flown: dict[str, list[int]] = {}
         for row, e in enumerate(self.env.env_of_opponent_row.tolist()):
             if level_of(self.names[e]) is None:
@@ -310,14 +310,14 @@ def update_of(name: str) -> int:
     return int(name.rpartition(":")[2])
 
 
-def thinnest(updates: Sequence[int]) -> int:
+def most_redundant(updates: Sequence[int]) -> int:
     """Return the place whose removal leaves the evenest pool: never the first or the newest, if there are others."""
     if len(updates) < 3:
         return 0
     return min(range(1, len(updates) - 1), key=lambda i: (updates[i + 1] - updates[i - 1], i))
 
 
-def sides(num_envs: int, cfg: OpponentConfig) -> tuple[list[str], list[str]]:
+def assign_sides(num_envs: int, cfg: OpponentConfig) -> tuple[list[str], list[str]]:
     """Return which side learns and which other policies may fly, per environment; self-play has the last ones."""
     share = cfg.mix.self_play_share
     mirrored = round(num_envs * share)

@@ -18,9 +18,9 @@ from echelon.config import RunConfig
 from echelon.rl.build import FlatPolicy
 from echelon.training.evaluation import FULL_WEAPON_PROB, MakeEnv, eval_seeds, make_eval_env, play_episodes
 from echelon.training.opponents.outcomes import outcome_of
-from echelon.training.opponents.pool import MixSource, Opposition, update_of
+from echelon.training.opponents.pool import OpponentMix, OpponentRunner, update_of
 from echelon.training.ppo.collect import BatchedEnv
-from echelon.training.ppo.micro_batches import ShardPool
+from echelon.training.runtime.thread_pool import ThreadPool
 
 SCALE = 400.0 / math.log(10.0)
 """Points per unit of log odds."""
@@ -34,7 +34,7 @@ TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Meeting:
+class OpponentResult:
     """Games against one opponent."""
 
     rating: float
@@ -49,7 +49,7 @@ def expected_score(rating: float, opponent: float) -> float:
     return 1.0 / (1.0 + math.exp((opponent - rating) / SCALE))
 
 
-def rate(meetings: Sequence[Meeting]) -> tuple[float, float]:
+def rate(meetings: Sequence[OpponentResult]) -> tuple[float, float]:
     """Return the most likely rating and its standard error; ``ValueError`` without a single meeting."""
     if not meetings:
         raise ValueError("meetings is empty, wanted at least one opponent with a rating")
@@ -77,7 +77,7 @@ class Rated:
     duration_s: float
 
 
-class FixedSource:
+class FixedOpponents:
     """A source that gives every environment one opponent for good."""
 
     def __init__(self, names: Sequence[str], policies: Mapping[str, FlatPolicy]) -> None:
@@ -102,16 +102,16 @@ class FixedSource:
         self._names = list(state["names"])
 
 
-class Rater:
+class SnapshotRater:
     """Plays a policy against snapshots on seeds of their own, from both sides, with sampled actions on both."""
 
-    def __init__(self, cfg: RunConfig, device: torch.device, pool: ShardPool, make_env: MakeEnv | None) -> None:
+    def __init__(self, cfg: RunConfig, device: torch.device, pool: ThreadPool, make_env: MakeEnv | None) -> None:
         self.cfg, self.device = cfg, device
         self._pool, self._make_env = pool, make_env
         self._env: BatchedEnv | None = None
 
     def rate(
-        self, policy: FlatPolicy, name: str, source: MixSource, tick: Callable[[], object] = lambda: None
+        self, policy: FlatPolicy, name: str, source: OpponentMix, tick: Callable[[], object] = lambda: None
     ) -> Rated | None:
         """Return the rating of ``policy`` by what it achieves against rated snapshots; None where there are none."""
         began, opponents = time.perf_counter(), self.cfg.opponents
@@ -122,9 +122,9 @@ class Rater:
         # every rival plays whole pairs of sides: the first and the second half of the batch are the same seeds
         half = env.num_envs // 2
         met = [rivals[e % half % len(rivals)] for e in range(env.num_envs)]
-        fixed = FixedSource(met, {rival: source.policy(rival) for rival in rivals})
+        fixed = FixedOpponents(met, {rival: source.policy(rival) for rival in rivals})
         seed = self.cfg.seed + update_of(name)
-        opposition = Opposition(env, fixed, self._pool, seed=seed, amp=self.cfg.ppo.amp)
+        opposition = OpponentRunner(env, fixed, self._pool, seed=seed, amp=self.cfg.ppo.amp)
         records = play_episodes(
             policy,
             env,
@@ -140,7 +140,7 @@ class Rater:
             row["games"] += 1
             row["score"] += POINTS[outcome_of(record)]
         meetings = [
-            Meeting(rating=row["rating"], score=row["score"], games=int(row["games"])) for row in found.values()
+            OpponentResult(rating=row["rating"], score=row["score"], games=int(row["games"])) for row in found.values()
         ]
         elo, error = rate(meetings)
         return Rated(name=name, elo=elo, error=error, rivals=found, duration_s=time.perf_counter() - began)
@@ -159,5 +159,5 @@ class Rater:
             device=self.device,
             threads=self._pool.threads,
             make_env=self._make_env,
-            rivals=True,
+            policy_opponents=True,
         )

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.training.ppo.micro_batches import ShardPool
-from echelon.training.ppo.minibatch import MAX_SHARDS, ChunkStates, chunk_spans
-from echelon.training.rollout import Cut, RolloutBuffer
+from echelon.training.ppo.minibatch import MAX_MICRO_BATCHES, ChunkStates, chunk_spans
+from echelon.training.rollout import RolloutBuffer, Truncation
 from echelon.training.runtime.precision import mixed_precision
+from echelon.training.runtime.thread_pool import ThreadPool
 
 FORWARD_ROWS = 512
 """Fewest learner rows that are worth a forward pass of their own."""
@@ -74,15 +74,15 @@ class BatchedEnv(Protocol):
 
     def set_heuristic_skill(self, skill: str) -> None: ...
 
-    def set_pilots(self, skills: Sequence[str | None]) -> None: ...
+    def set_scripted_skills(self, skills: Sequence[str | None]) -> None: ...
 
     def set_curriculum(self, **levers: Any) -> None: ...
 
-    def expect_curriculum(self, **levers: Any) -> None: ...
+    def prefetch_curriculum(self, **levers: Any) -> None: ...
 
     def refresh_maps(self, count: int) -> None: ...
 
-    def map_figures(self) -> dict[str, Any]: ...
+    def map_statistics(self) -> dict[str, Any]: ...
 
     def get_curriculum(self) -> dict[str, Any]: ...
 
@@ -113,7 +113,7 @@ class Opponents(Protocol):
     def after_step(self, over: Tensor, some: bool) -> None: ...
 
 
-class Abandoned(RuntimeError):
+class CollectionAborted(RuntimeError):
     """The collection was given up half way; the rollout is worthless."""
 
 
@@ -131,7 +131,7 @@ class Collector:
         truncation_bootstraps: bool,
         amp: bool,
         amp_dtype: str = "auto",
-        pool: ShardPool | None = None,
+        pool: ThreadPool | None = None,
         opponents: Opponents | None = None,
     ) -> None:
         self.env, self.policy, self.buffer = env, policy, buffer
@@ -140,7 +140,7 @@ class Collector:
         self.truncation_bootstraps = truncation_bootstraps
         self.amp, self.amp_dtype = amp, amp_dtype
         self.device = buffer.actions.device
-        self._pool = pool or ShardPool(1)
+        self._pool = pool or ThreadPool(1)
         self._parts = row_parts(env.rows, self.device)
         self._noise = torch.zeros(env.rows, policy.noise_dim, device=self.device)
         self.chunk_starts = {first: c for c, (first, _) in enumerate(chunk_spans(buffer.num_steps, chunk_length))}
@@ -172,7 +172,7 @@ class Collector:
 
     @torch.inference_mode()
     def collect(self, should_abandon: Callable[[], bool] = lambda: False) -> CollectTimes:
-        """Fill the rollout, its bootstrap value excepted; ``Abandoned`` when asked to give up."""
+        """Fill the rollout, its bootstrap value excepted; ``CollectionAborted`` when asked to give up."""
         env, buffer, times = self.env, self.buffer, CollectTimes()
         if self._carried:
             buffer.begin()
@@ -182,7 +182,7 @@ class Collector:
         flat_actions = env.actions.view(-1, env.action_dim)
         for t in range(buffer.num_steps):
             if should_abandon():
-                raise Abandoned(f"collection given up at step {t}")
+                raise CollectionAborted(f"collection given up at step {t}")
             began = time.perf_counter()
             if t in self.chunk_starts:
                 self.chunk_states.store(self.chunk_starts[t], self.state)
@@ -281,7 +281,7 @@ class Collector:
         rows = over.nonzero().flatten()
         if rows.numel() == 0:
             return
-        cut = Cut(t, rows, env.final_obs[rows])
+        cut = Truncation(t, rows, env.final_obs[rows])
         state = LSTMState(self.state.h[:, rows], self.state.c[:, rows])
         with mixed_precision(self.device, self.amp, self.amp_dtype):
             value, _ = self.policy.get_value(cut.obs, state, torch.zeros(rows.numel(), device=self.device))
@@ -291,7 +291,7 @@ class Collector:
 
 def row_parts(rows: int, device: torch.device) -> list[slice]:
     """Return the ranges of learner rows that are decided at the same time."""
-    count = min(MAX_SHARDS, max(1, rows // FORWARD_ROWS)) if device.type == "cpu" else 1
+    count = min(MAX_MICRO_BATCHES, max(1, rows // FORWARD_ROWS)) if device.type == "cpu" else 1
     edges = [rows * p // count for p in range(count + 1)]
     return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]
 

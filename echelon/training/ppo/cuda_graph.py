@@ -44,7 +44,7 @@ def cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
     return play
 
 
-class Captured:
+class CudaGraphCache:
     """Replays ``evaluate`` for every minibatch of a shape it has seen, and records it for every new one."""
 
     def __init__(

@@ -19,10 +19,10 @@ from echelon.rl.lstm_state import LSTMState
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo import minibatch
 from echelon.training.ppo.batch import Batch, Gradient
-from echelon.training.ppo.cuda_graph import Captured
+from echelon.training.ppo.cuda_graph import CudaGraphCache
 from echelon.training.ppo.losses import LossInputs, LossTerms
-from echelon.training.ppo.micro_batches import ShardPool
 from echelon.training.runtime.precision import loss_scaler, mixed_precision
+from echelon.training.runtime.thread_pool import ThreadPool
 
 CHECKPOINTED_STEPS = 8
 """Steps of a chunk whose activations exist at the same time where they are rebuilt."""
@@ -39,7 +39,7 @@ class Gradients:
         model: nn.Module,
         config: PPOConfig,
         device: torch.device,
-        pool: ShardPool,
+        pool: ThreadPool,
         terms: Callable[[LossInputs], LossTerms],
     ) -> None:
         self.model: Any = model
@@ -50,11 +50,11 @@ class Gradients:
         self.score: Callable[..., Any] = self.model.score_sequence
         if config.compile:
             self.score = torch.compile(self.model.score_sequence, fullgraph=True)
-        self.captured: Captured | None = None
+        self.captured: CudaGraphCache | None = None
         if config.capture and device.type == "cuda":
-            self.capture(Captured(self._whole))
+            self.capture(CudaGraphCache(self._whole))
 
-    def capture(self, captured: Captured) -> None:
+    def capture(self, captured: CudaGraphCache) -> None:
         """Evaluate by way of ``captured`` from now on, with a recurrence that does not branch on data."""
         getattr(self.model, "core", self.model).branchless = True
         self.captured = captured
@@ -68,7 +68,7 @@ class Gradients:
         if self.captured is not None:
             terms, whole = self.captured(batch)
             return terms, [whole] if bool(terms.loss.isfinite()) else None
-        columns = minibatch.shard_columns(batch.dones.shape[0], batch.dones.shape[1], batch.dones.device)
+        columns = minibatch.micro_batch_columns(batch.dones.shape[0], batch.dones.shape[1], batch.dones.device)
         parts = self._pool.map(lambda part: self._shard(batch, part), columns)
         terms = LossTerms(*(torch.stack(values).sum(0) for values in zip(*(p[0] for p in parts), strict=True)))
         gradients = [p[1] for p in parts if p[1] is not None]

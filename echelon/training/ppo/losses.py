@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from echelon.training.runtime.process_group import World
+from echelon.training.runtime.process_group import ProcessGroup
 
-ALONE = World()
+ALONE = ProcessGroup()
 
 
 class LossInputs(NamedTuple):
@@ -70,18 +70,18 @@ def prediction_terms(predicted: Tensor, observed: Tensor, starts: Tensor, weight
     return (weight * (1.0 - starts) * error).sum()
 
 
-def normalize_advantages(advantages: Tensor, alive: Tensor, eps: float, world: World = ALONE) -> None:
+def normalize_advantages(advantages: Tensor, alive: Tensor, eps: float, world: ProcessGroup = ALONE) -> None:
     """Give the living steps ``[T, N]`` of all processes mean 0 and standard deviation 1, in place."""
     mean, std, _ = _moments(advantages, alive, world)
     advantages.sub_(mean).div_(std + eps)
 
 
 def normalize_advantages_per_role(
-    advantages: Tensor, alive: Tensor, roles: Tensor, eps: float, world: World = ALONE
+    advantages: Tensor, alive: Tensor, roles: Tensor, eps: float, world: ProcessGroup = ALONE
 ) -> None:
     """Do so within each role ``[N]``; a role with fewer than two living steps uses the moments of all."""
     shared = _moments(advantages, alive, world)
-    for role in sorted({role for found in world.all_of(roles.unique().tolist()) for role in found}):
+    for role in sorted({role for found in world.all_gather(roles.unique().tolist()) for role in found}):
         rows = (roles == role).nonzero().flatten()
         part = advantages[:, rows]
         own = _moments(part, alive[:, rows], world)
@@ -95,7 +95,7 @@ def explained_variance(values: Tensor, returns: Tensor) -> float:
     return 1.0 - float((returns - values).var(correction=0)) / spread if spread > 0 else 0.0
 
 
-def _moments(x: Tensor, weight: Tensor, world: World) -> tuple[Tensor, Tensor, float]:
+def _moments(x: Tensor, weight: Tensor, world: ProcessGroup) -> tuple[Tensor, Tensor, float]:
     """Return mean, standard deviation and count of what has weight 1; 0 and 1 for fewer than two samples."""
     count = weight.sum()
     mean = (x * weight).sum() / count.clamp_min(1.0)

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from echelon.rl.lstm_state import LSTMState
 
-MAX_SHARDS = 8
+MAX_MICRO_BATCHES = 8
 """Most shards of a minibatch."""
-SHARD_ROWS = 1280
+MICRO_BATCH_ROWS = 1280
 """Steps times sequences of a shard; a minibatch of one such shard is still cut in two."""
 
 
@@ -92,9 +92,9 @@ def gather(source: Tensor, units: list[Unit]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
-def shard_columns(length: int, sequences: int, device: torch.device) -> list[slice]:
+def micro_batch_columns(length: int, sequences: int, device: torch.device) -> list[slice]:
     """Return the ranges of sequences that make up the shards of a minibatch."""
-    full = length * sequences // SHARD_ROWS
-    shards = min(sequences, MAX_SHARDS, max(full, 2)) if full and device.type == "cpu" else 1
+    full = length * sequences // MICRO_BATCH_ROWS
+    shards = min(sequences, MAX_MICRO_BATCHES, max(full, 2)) if full and device.type == "cpu" else 1
     edges = [sequences * s // shards for s in range(shards + 1)]
     return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]

@@ -22,11 +22,11 @@ from echelon.training.ppo import minibatch, schedules
 from echelon.training.ppo.batch import Batch
 from echelon.training.ppo.gradients import Gradients
 from echelon.training.ppo.losses import LossInputs, LossTerms
-from echelon.training.ppo.micro_batches import ShardPool
 from echelon.training.ppo.minibatch import ChunkStates, Unit
 from echelon.training.rollout import RolloutBuffer
 from echelon.training.runtime.precision import low_precision
-from echelon.training.runtime.process_group import World
+from echelon.training.runtime.process_group import ProcessGroup
+from echelon.training.runtime.thread_pool import ThreadPool
 
 
 class ReloadCheckpoint(RuntimeError):
@@ -34,7 +34,7 @@ class ReloadCheckpoint(RuntimeError):
 
 
 @dataclass
-class Tally:
+class UpdateStats:
     """What an update adds up over its minibatches and steps."""
 
     terms: list[LossTerms] = field(default_factory=list)
@@ -52,15 +52,15 @@ class PPOTrainer:
         model: nn.Module,
         config: PPOConfig,
         device: torch.device | str = "cpu",
-        pool: ShardPool | None = None,
-        world: World | None = None,
+        pool: ThreadPool | None = None,
+        world: ProcessGroup | None = None,
     ) -> None:
         self.model = cast(Any, model)
         self.config = config
         self.device = torch.device(device)
-        self.world = world or World()
+        self.world = world or ProcessGroup()
         self.return_normalizer = ReturnNormalizer(device=self.device, world=self.world)
-        self.gradients = Gradients(model, config, self.device, pool or ShardPool(1), self._terms)
+        self.gradients = Gradients(model, config, self.device, pool or ThreadPool(1), self._terms)
         self.optimizer = torch.optim.Adam(
             _parameter_groups(model, config), lr=config.lr, eps=config.adam_eps, fused=True
         )
@@ -91,7 +91,7 @@ class PPOTrainer:
         """
         buffer.require_ready()
         self.updates += 1
-        cfg, tally = self.config, Tally()
+        cfg, tally = self.config, UpdateStats()
         length = minibatch.chunk_length(buffer.num_steps, cfg.tbptt_chunk_length, cfg.num_minibatches)
         states = chunk_states or self.chunk_states(buffer, init_state)
         before = _rollout_statistics(buffer)
@@ -183,7 +183,7 @@ class PPOTrainer:
         return self.return_normalizer.normalize(buffer.returns)
 
     def _run_epoch(
-        self, buffer: RolloutBuffer, states: ChunkStates, returns: Tensor, length: int, epoch: int, tally: Tally
+        self, buffer: RolloutBuffer, states: ChunkStates, returns: Tensor, length: int, epoch: int, tally: UpdateStats
     ) -> None:
         cfg = self.config
         plan = minibatch.plan_minibatches(buffer.num_steps, buffer.num_agents, length, cfg.num_minibatches)
@@ -224,7 +224,7 @@ class PPOTrainer:
             value_weights=weights / weights.sum().clamp_min(1.0),
         )
 
-    def _accumulate(self, batch: Batch, where: str, tally: Tally) -> bool:
+    def _accumulate(self, batch: Batch, where: str, tally: UpdateStats) -> bool:
         """Add a minibatch's gradient to the parameters; False when it was skipped as not finite anywhere."""
         terms, gradients = self.gradients.of(batch)
         if self.world.any(gradients is None):
@@ -234,7 +234,7 @@ class PPOTrainer:
         tally.terms.append(terms)
         return True
 
-    def _step(self, where: str, tally: Tally) -> None:
+    def _step(self, where: str, tally: UpdateStats) -> None:
         """Average, clip and apply the accumulated gradient, then clear it.
 
         A gradient that float16 could not hold costs the step and lowers the scale of the loss; it is no fault.
@@ -263,7 +263,9 @@ class PPOTrainer:
         if self.config.nonfinite_policy == "reload":
             raise ReloadCheckpoint(message)
 
-    def _should_stop(self, buffer: RolloutBuffer, init_state: LSTMState, length: int, tally: Tally, last: bool) -> bool:
+    def _should_stop(
+        self, buffer: RolloutBuffer, init_state: LSTMState, length: int, tally: UpdateStats, last: bool
+    ) -> bool:
         """After an epoch: whether the policy has moved too far for another one."""
         if last or self.config.target_kl <= 0:
             return False
@@ -315,11 +317,11 @@ class PPOTrainer:
         """Return metrics whose fractions are means over all processes; counts are the same in each."""
         if self.world.is_alone:
             return metrics
-        everyone = self.world.all_of(metrics)
+        everyone = self.world.all_gather(metrics)
         fractions = [name for name, value in metrics.items() if isinstance(value, float)]
         return metrics | {name: sum(m[name] for m in everyone) / len(everyone) for name in fractions}
 
-    def _summary(self, tally: Tally) -> dict[str, Any]:
+    def _summary(self, tally: UpdateStats) -> dict[str, Any]:
         count = max(1, len(tally.terms))
         means = {name: sum(float(getattr(t, name)) for t in tally.terms) / count for name in LossTerms._fields}
         norms = tally.grad_norms or [0.0]

@@ -27,7 +27,7 @@ def resolve_device(name: str, local_rank: int = 0, local_size: int = 1) -> torch
     return device
 
 
-def set_exactness(device: torch.device, deterministic: bool) -> None:
+def set_determinism(device: torch.device, deterministic: bool) -> None:
     """Let cuDNN search for its fastest kernels, or allow only what gives the same bits every time."""
     torch.use_deterministic_algorithms(deterministic)
     if device.type != "cuda":

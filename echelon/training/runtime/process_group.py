@@ -22,7 +22,7 @@ PATIENCE = timedelta(hours=6)
 """How long processes wait for each other; whoever started them notices at once when one of them dies."""
 
 
-class World:
+class ProcessGroup:
     """The processes that train together, seen from one of them; a context manager."""
 
     def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, local_size: int = 1) -> None:
@@ -97,7 +97,7 @@ class World:
         """Return the sum over all processes."""
         return value if self.is_alone else self._reduce(value, dist.ReduceOp.SUM)
 
-    def from_main(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """Return the main process's value in all of them."""
         if self.is_alone:
             return value
@@ -105,7 +105,7 @@ class World:
         dist.broadcast_object_list(box, src=0, group=self._control, device=torch.device("cpu"))
         return box[0]
 
-    def all_of(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """Return every process's value, in order of rank."""
         if self.is_alone:
             return [value]
@@ -125,17 +125,17 @@ class World:
         dist.all_reduce(box, how, group=self._control)
         return int(box)
 
-    def __enter__(self) -> World:
+    def __enter__(self) -> ProcessGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def from_environment() -> World:
+def process_group_from_environment() -> ProcessGroup:
     """Return the world that the environment variables of torchrun describe: this process alone where there are none."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     given = [os.environ.get(name, "") for name in names]
     if not all(word.isdigit() for word in given) or int(given[1]) <= 1:
-        return World()
-    return World(*(int(word) for word in given))
+        return ProcessGroup()
+    return ProcessGroup(*(int(word) for word in given))

@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 WARM_UPDATES = 2
 
 
-class Profile:
+class UpdateProfiler:
     """Traces ``updates`` updates of a session into ``target``; nothing without a target or updates."""
 
     def __init__(self, target: Path | None, updates: int) -> None:

@@ -12,7 +12,7 @@ RANK_STRIDE = 1_000_003
 """Between the seeds of two training processes."""
 
 
-def seed_of(seed: int, rank: int) -> int:
+def rank_seed(seed: int, rank: int) -> int:
     """Return the seed of a training process; the first one's is the run's own."""
     return seed + rank * RANK_STRIDE
 

@@ -25,7 +25,7 @@ CORES_PER_MAP_MAKER = 8
 """Cores for each process that makes maps ahead; on fewer, one of low priority takes what is left."""
 
 
-def map_makers(threads: int) -> int:
+def map_worker_count(threads: int) -> int:
     """Return how many processes make maps ahead where ``threads`` train."""
     return max(1, threads // CORES_PER_MAP_MAKER)
 

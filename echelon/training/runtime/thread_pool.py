@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class ShardPool:
+class ThreadPool:
     """Run a function over shards on ``threads`` threads; a context manager."""
 
     def __init__(self, threads: int) -> None:
@@ -33,7 +33,7 @@ class ShardPool:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def __enter__(self) -> ShardPool:
+    def __enter__(self) -> ThreadPool:
         return self
 
     def __exit__(

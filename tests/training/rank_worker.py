@@ -1,4 +1,4 @@
-"""What one of several training processes does in the tests: ``python -m tests.training.together WHAT FOLDER``.
+"""What one of several training processes does in the tests: ``python -m tests.training.rank_worker WHAT FOLDER``.
 
 Each writes what it found to ``FOLDER/rank-<n>.pt``.
 """
@@ -19,7 +19,7 @@ from echelon.training import loop
 from echelon.training.normalization import NORM_EPS, ReturnNormalizer, update_obs_normalizer
 from echelon.training.ppo import losses as ppo_losses
 from echelon.training.ppo.trainer import PPOTrainer
-from echelon.training.runtime.process_group import from_environment
+from echelon.training.runtime.process_group import process_group_from_environment
 from echelon.training.session import Session
 from tests.training.conftest import make_small_run
 from tests.training.fakes import FakeEnv
@@ -72,7 +72,7 @@ def train(
 
 def statistics(folder: Path):
     """Merge the halves of one sample by rank; return what each process made of it."""
-    world = from_environment()
+    world = process_group_from_environment()
     world.join(torch.device("cpu"))
     mine = slice(world.rank * 20, world.rank * 20 + 20 - 3 * world.rank)
     obs, x, alive, roles = sample()
@@ -94,8 +94,8 @@ def statistics(folder: Path):
         "returns": returns.state_dict(), "obs": norm.state_dict(), "lonely": lonely.state_dict(),
         "advantages": advantages, "by_role": by_role,
         "gradient": gradient, "any": world.any(world.rank == 1), "most": world.most(world.rank),
-        "total": world.total(world.rank + 1), "from_main": world.from_main(f"said by {world.rank}"),
-        "all_of": world.all_of(world.rank),
+        "total": world.total(world.rank + 1), "from_main": world.broadcast(f"said by {world.rank}"),
+        "all_of": world.all_gather(world.rank),
     }  # fmt: skip
     world.close()
     return found

@@ -42,7 +42,7 @@ def begun_edges(env: VectorEnv, episodes: int) -> list[int]:
     return found
 
 
-def test_all_levers_are_set_in_every_environment_and_read_back():
+def test_set_curriculum_reaches_every_environment():
     with vector(TWO_PACKS) as env:
         env.set_curriculum(weapon_prob=0.75, map_size_range=(40, 50), packs_per_team_range=(1, 1))
         env.reset()
@@ -56,7 +56,7 @@ def test_all_levers_are_set_in_every_environment_and_read_back():
         assert env.get_curriculum()["map_size_range"] == (40, 50)
 
 
-def test_map_sizes_are_drawn_within_the_range_at_each_reset_and_follow_from_the_seed():
+def test_map_sizes_are_sampled_within_range_by_seed():
     with vector(seed=3) as env, vector(seed=3) as same, vector(seed=4) as other:
         for one in (env, same, other):
             one.set_curriculum(map_size_range=(40, 60))
@@ -67,7 +67,7 @@ def test_map_sizes_are_drawn_within_the_range_at_each_reset_and_follow_from_the_
         assert set(begun_edges(env, 5)) == {50}
 
 
-def test_a_map_that_is_not_square_keeps_its_proportions():
+def test_map_size_keeps_aspect_ratio():
     cfg = replace(ROOMY, world=WorldConfig(size_x=60, size_y=45), map_size_range=(40, 40))
     with vector(cfg) as env:
         env.reset()
@@ -77,7 +77,7 @@ def test_a_map_that_is_not_square_keeps_its_proportions():
         assert set(edges(env)) == {(60, 45)}
 
 
-def test_parts_of_the_game_are_left_out_everywhere_or_by_environment_from_the_next_episode_on():
+def test_without_disables_mechanics_from_next_episode():
     with vector() as env:
         env.reset()
         env.set_curriculum(without=("heat", "paint"))
@@ -97,7 +97,7 @@ def test_parts_of_the_game_are_left_out_everywhere_or_by_environment_from_the_ne
         assert env.engine.batch.numpy("withhold").tolist() == [4, 0, 3, 0, 0, 8]
 
 
-def test_figures_of_the_tables_differ_by_environment():
+def test_parameter_overrides_differ_by_environment():
     with vector(changes=[{"heavy.hp": 100.0 + env} for env in range(ENVS)]) as env:
         env.reset()
         assert env.engine.batch.numpy("hp")[:, 0].tolist() == [100.0 + env for env in range(ENVS)]
@@ -123,7 +123,7 @@ def test_figures_of_the_tables_differ_by_environment():
         ({"weapon_prob": 2.0}, "weapon_prob is 2.0, wanted 0 to 1"),
     ],
 )
-def test_an_impossible_lever_is_refused_at_once_and_changes_nothing(levers, message):
+def test_set_curriculum_rejects_impossible_value_without_change(levers, message):
     with vector(replace(TWO_PACKS, map_size_range=(40, 60))) as env:
         before = env.get_curriculum()
         with pytest.raises(ValueError, match=message):
@@ -140,12 +140,12 @@ def test_an_impossible_lever_is_refused_at_once_and_changes_nothing(levers, mess
         ({"packs_per_team_range": (1, 2)}, "env.packs_per_team_range is .*, wanted 1 to 1, the capacity"),
     ],
 )
-def test_a_configuration_with_impossible_ranges_is_refused(ranges, message):
+def test_env_config_rejects_impossible_ranges(ranges, message):
     with pytest.raises(ValueError, match=message):
         replace(ROOMY, **ranges)
 
 
-def test_packs_vary_while_shapes_stay():
+def test_packs_vary_with_constant_shapes():
     with vector(replace(TWO_PACKS, packs_per_team_range=(1, 2)), learners="both", seed=1) as env:
         env.reset()
         shapes = env.obs.shape, env.actions.shape, env.rewards.shape, env.row_of.shape
@@ -167,7 +167,7 @@ def test_packs_vary_while_shapes_stay():
         assert shapes == (env.obs.shape, env.actions.shape, env.rewards.shape, env.row_of.shape)
 
 
-def test_the_empty_places_of_a_small_battle_count_nowhere():
+def test_absent_mechs_count_in_no_episode_record():
     with vector(replace(TWO_PACKS, packs_per_team_range=(1, 1))) as env:
         env.reset()
         play(env, ROOMY.max_steps)
@@ -177,7 +177,7 @@ def test_the_empty_places_of_a_small_battle_count_nowhere():
             assert record.present.sum() == 10 and not record.deaths[~record.present].any()
 
 
-def test_a_small_map_plays_the_same_whatever_the_capacity_around_it():
+def test_small_map_plays_equal_at_any_capacity():
     exact = replace(ROOMY, world=WorldConfig(size_x=40, size_y=40))
     with (
         vector(exact, skill="hard", seed=5) as tight,
@@ -197,7 +197,7 @@ def standing(env: VectorEnv) -> np.ndarray:
 
 
 @pytest.mark.parametrize("spare", [1, 8])
-def test_nobody_loses_the_ground_under_its_feet_when_maps_change(spare):
+def test_running_episodes_keep_their_map_when_ranges_change(spare):
     with vector(spare_maps=spare) as env:
         env.reset()
         before, episodes = standing(env), env.engine.batch.numpy("episode").copy()
@@ -213,7 +213,7 @@ def test_nobody_loses_the_ground_under_its_feet_when_maps_change(spare):
         assert stock is not None and not stock.pending and len(stock.live) == 8
 
 
-def test_a_second_change_within_an_episode_takes_its_turn():
+def test_second_range_change_within_episode_takes_effect():
     with vector(spare_maps=1) as env:
         env.reset()
         play(env, 3)
@@ -226,7 +226,7 @@ def test_a_second_change_within_an_episode_takes_its_turn():
         assert stock is not None and sorted(stock.live) == sorted(set(stock.live)) and len(stock.live) == 8
 
 
-def test_further_maps_take_the_place_of_the_oldest():
+def test_refresh_maps_replaces_the_oldest():
     with vector() as env, vector() as same:
         stock = env.stock
         assert stock is not None and same.stock is not None
@@ -240,11 +240,11 @@ def test_further_maps_take_the_place_of_the_oldest():
             play(one, 2 * ROOMY.max_steps)
         now = [stock.orders[place] for place in stock.live]
         assert now[:2] == first[6:] and len(set(now)) == 8 and not set(now[2:]) & set(first)
-        assert env.map_figures()["maps_used"] == 14
+        assert env.map_statistics()["maps_used"] == 14
         assert stock.live == same.stock.live and stock.orders == same.stock.orders
 
 
-def test_a_restored_stock_goes_on_exactly(tmp_path, monkeypatch):
+def test_restored_map_pool_continues_exactly(tmp_path, monkeypatch):
     def act(env: VectorEnv) -> list[np.ndarray]:
         env.refresh_maps(2)
         return play(env, 20, seed=2)
@@ -257,19 +257,19 @@ def test_a_restored_stock_goes_on_exactly(tmp_path, monkeypatch):
         play(env, 7, seed=1)
         assert env.stock is not None and env.stock.pending, "some maps wait for a place, which the state must say"
         state = env.state_dict()
-        kept, figures = act(env), env.map_figures()
+        kept, figures = act(env), env.map_statistics()
     with vector(spare_maps=2, seed=9) as other:
         other.reset()
         other.load_state_dict(state)
         assert other.get_curriculum()["map_size_range"] == (40, 60)
         for a, b in zip(act(other), kept, strict=True):
             np.testing.assert_array_equal(a, b)
-        assert other.map_figures()["maps_used"] == figures["maps_used"]
+        assert other.map_statistics()["maps_used"] == figures["maps_used"]
     with vector(spare_maps=4) as other, pytest.raises(ValueError, match="bank of 10 places for maps, this run has 12"):
         other.load_state_dict(state)
 
 
-def test_named_seeds_draw_their_own_sizes_and_keep_them():
+def test_fixed_seeds_fix_map_sizes_and_packs():
     cfg = replace(TWO_PACKS, map_size_range=(40, 60), packs_per_team_range=(1, 2))
     seeds = [11, 12, 13, 14, 15, 16]
     with vector(cfg, seeds=seeds) as env, vector(cfg, seeds=seeds[::-1]) as turned:
@@ -308,7 +308,7 @@ def train(config: RunConfig, run_dir: Path, updates: int, **options) -> tuple[lo
     return result, events
 
 
-def test_empty_places_enter_no_loss_and_no_statistic(tmp_path):
+def test_absent_mechs_enter_no_loss_and_no_statistic(tmp_path):
     with Session(run_config(), tmp_path) as session:
         session.collector.reset()
         session.collector.collect()
@@ -333,7 +333,7 @@ def test_empty_places_enter_no_loss_and_no_statistic(tmp_path):
         assert any(not torch.equal(plain[name], twin[name]) for name in plain)
 
 
-def test_a_run_with_ranges_goes_on_exactly_where_it_was(tmp_path):
+def test_resumed_run_with_ranges_is_bit_exact(tmp_path):
     config = run_config()
     whole, updates = train(config, tmp_path / "whole", 4)
     train(config, tmp_path / "cut", 2)
@@ -345,7 +345,7 @@ def test_a_run_with_ranges_goes_on_exactly_where_it_was(tmp_path):
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_a_run_takes_further_maps_in_at_fixed_updates_and_goes_on_exactly(tmp_path):
+def test_map_refresh_schedule_resumes_bit_exact(tmp_path):
     config = run_config(bank_refresh_every=1, bank_refresh_maps=2, bank_spare=3)
     whole, updates = train(config, tmp_path / "whole", 4)
     again, others = train(config, tmp_path / "again", 4)
@@ -360,16 +360,16 @@ def test_a_run_takes_further_maps_in_at_fixed_updates_and_goes_on_exactly(tmp_pa
         assert all(torch.equal(saved[0][name], other[name]) for name in other)
 
 
-def test_announced_ranges_are_ready_when_they_are_set(tmp_path, monkeypatch):
+def test_prefetched_maps_avoid_a_stall(tmp_path, monkeypatch):
     monkeypatch.setenv("ECHELON_CACHE", str(tmp_path))
     with vector(map_workers=1) as env:
         stock = env.stock
         assert stock is not None
         env.reset()
-        env.expect_curriculum(map_size_range=(40, 45))
+        env.prefetch_curriculum(map_size_range=(40, 45))
         while not all(coming.done() for coming in stock.supply._ahead.values()):
             time.sleep(0.02)
         env.set_curriculum(map_size_range=(40, 45))
-        assert env.map_figures()["map_stalls"] == 0
+        assert env.map_statistics()["map_stalls"] == 0
         env.set_curriculum(map_size_range=(46, 50))
-        assert env.map_figures()["map_stalls"] == 1 and env.map_figures()["map_wait_s"] > 0
+        assert env.map_statistics()["map_stalls"] == 1 and env.map_statistics()["map_wait_s"] > 0

@@ -14,7 +14,7 @@ EDITS = ("edit_env", "edit_cell", "edit_material", "edit_hp")
 PLANES = (("move_plane", BLOCKS_MOVE), ("sight_plane", BLOCKS_SIGHT), ("shot_plane", STOPS_SHOT))
 
 
-def snapshot_engine(engine: Engine) -> dict[str, NDArray[Any]]:
+def save_engine_state(engine: Engine) -> dict[str, NDArray[Any]]:
     """Return the state of every environment and its voxel edits since the reset."""
     batch = engine.batch
     state = batch.state_dict()
@@ -39,7 +39,7 @@ def snapshot_engine(engine: Engine) -> dict[str, NDArray[Any]]:
     return state
 
 
-def restore_engine(engine: Engine, state: dict[str, NDArray[Any]]) -> None:
+def load_engine_state(engine: Engine, state: dict[str, NDArray[Any]]) -> None:
     """Put a snapshot back, rebuild the voxels, and look around again (observations go to row 0)."""
     batch = engine.batch
     arrays = {name: values for name, values in state.items() if name not in EDITS}
