@@ -8,10 +8,10 @@ freest direction, goes there, and does not press the hunt for a while.
 # ruff: noqa: E501
 import warp as wp
 
-from echelon.agents.levels import Jets, Skill, Unstick
-from echelon.agents.targets import LEVELLED
+from echelon.agents.levels import JetUse, Skill, StuckRecovery
+from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import recall
-from echelon.nav.steering import unit2
+from echelon.nav.waypoints import unit2
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.geometry import boxes_overlap, cos_sin
 from echelon.sim.kernels.motion import world_free
@@ -20,8 +20,8 @@ from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-LOOKS = wp.constant(int(Unstick.LOOKS))
-OBSTACLES = wp.constant(int(Jets.OBSTACLES))
+FREE_DIRECTION = wp.constant(int(StuckRecovery.FREE_DIRECTION))
+OBSTACLES = wp.constant(int(JetUse.OBSTACLES))
 FEELER = wp.constant(1.0)
 """How far a pilot feels for room [vox]; no more than the smallest mech's width, so that no wall is stepped over."""
 LEAST_WISH = wp.constant(0.1)
@@ -228,7 +228,7 @@ def way_out(rules: Rules, plane: wp.array3d(dtype=wp.uint64), size: wp.vec3i, h:
 
 
 @wp.kernel
-def find_footing(
+def avoid_collisions(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill),
     # world
@@ -240,14 +240,14 @@ def find_footing(
 ):
     """Turn a pilot's wish into a movement with room for it, or into an escape."""
     e, m = wp.tid()
-    if script[e, m] < LEVELLED or alive[e, m] == 0:
+    if script[e, m] < FIRST_LEVEL_SCRIPT or alive[e, m] == 0:
         return
-    s = skills[script[e, m] - LEVELLED]
+    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
     dt = rules.dt_act
     p = pos[e, m]
     h = rules.half[chassis[e, m]]
     now = decision[e]
-    if s.unsticks != LOOKS:
+    if s.stuck_recovery != FREE_DIRECTION:
         pilot_move[e, m] = pilot_wish[e, m]
         return
     left = wp.where(now == 0, -CALM_S, wp.max(-CALM_S, pilot_escape_s[e, m] - dt))

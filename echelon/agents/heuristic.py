@@ -13,13 +13,19 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from echelon.agents import collision_avoidance as footing
-from echelon.agents import legacy, levels, tactics, targets, tracks
-from echelon.agents import steering as steer
-from echelon.agents import systems_control as operate
-from echelon.agents import weapons_control as engage
+from echelon.agents import (
+    collision_avoidance,
+    legacy,
+    levels,
+    steering,
+    systems_control,
+    tactics,
+    targets,
+    tracks,
+    weapons_control,
+)
 from echelon.agents.levels import SKILLS, script_of
-from echelon.nav.steering import lay_ways
+from echelon.nav.waypoints import install_flow_fields
 from echelon.sim.backend import Launch
 from echelon.sim.state import Field
 
@@ -93,39 +99,39 @@ def install(engine: Engine) -> list[Launch]:
     batch.lengths["H"] = levels.history_decisions(engine.cfg.dt_act)
     batch.add_fields(FIELDS)
     batch.backend.add({"crew": batch["script"]}, per_env=True)
-    lay_ways(batch)
+    install_flow_fields(batch)
     batch["weapon_prob"].fill_(1.0)
     batch.add_constant("pilot_dials", np.array(legacy.CONSTANTS, np.float32), F32)
     batch.add_constant("skills", levels.pack_levels(engine.cfg.dt_act), levels.Skill)
-    return [*watching(), *choosing(), *flying()]
+    return [*perception_program(), *targeting_program(), *action_program()]
 
 
-def watching() -> list[Launch]:
+def perception_program() -> list[Launch]:
     """What pilots do once at the start of a decision, before anybody acts."""
     return [
-        Launch(legacy.forget_pilots, "EM"),
-        Launch(legacy.watch_progress, "EM"),
-        Launch(tracks.notice, "EM"),
-        Launch(tracks.share_tracks, "EP"),
-        Launch(tracks.keep_history, "EM"),
-        Launch(targets.mark_for_pack, "EP"),
+        Launch(legacy.reset_pilots, "EM"),
+        Launch(legacy.detect_stuck, "EM"),
+        Launch(tracks.record_perception, "EM"),
+        Launch(tracks.update_tracks, "EP"),
+        Launch(tracks.record_history, "EM"),
+        Launch(targets.choose_pack_targets, "EP"),
     ]
 
 
-def choosing() -> list[Launch]:
+def targeting_program() -> list[Launch]:
     """How the mechs with a ``script`` choose whom to fight, before any of them acts."""
     return [Launch(targets.choose_target, "EM")]
 
 
-def flying() -> list[Launch]:
+def action_program() -> list[Launch]:
     """How they decide on their actions."""
     return [
-        Launch(tactics.plan, "EM"),
-        Launch(footing.find_footing, "EM"),
-        Launch(steer.steer, "EM"),
-        Launch(engage.engage, "EM"),
-        Launch(operate.operate, "EM"),
-        Launch(operate.screen, "EM"),
+        Launch(tactics.plan_movement, "EM"),
+        Launch(collision_avoidance.avoid_collisions, "EM"),
+        Launch(steering.steer, "EM"),
+        Launch(weapons_control.control_weapons, "EM"),
+        Launch(systems_control.control_systems, "EM"),
+        Launch(systems_control.deploy_smoke, "EM"),
         Launch(legacy.fly_legacy, "EM"),
     ]
 
@@ -149,11 +155,13 @@ class HeuristicPolicy:
             raise ValueError(f"agent {agent_id!r} does not exist, wanted one of {env.possible_agents}")
         engine = env.engine
         batch = engine.batch
-        if "pilots_watch" not in engine.programs:
+        if "pilots_perceive" not in engine.programs:
             install(engine)
             batch.add_fields(ONE_BY_ONE)
             batch["pilot_episode"].fill_(-1)
-            engine.programs.update(pilots_watch=watching, pilots_choose=choosing, pilots_fly=flying)
+            engine.programs.update(
+                pilots_perceive=perception_program, pilots_target=targeting_program, pilots_act=action_program
+            )
         self._begin_decision(engine)
         mech = env.possible_agents.index(agent_id)
         flown, crew = np.zeros((1, engine.num_mechs), np.int32), batch.numpy("crew").copy()
@@ -163,8 +171,8 @@ class HeuristicPolicy:
         batch.set("crew", crew)
         batch["weapon_prob"].fill_(self.weapon_fire_prob)
         if not chosen:
-            engine.run("pilots_choose")
-        engine.run("pilots_fly")
+            engine.run("pilots_target")
+        engine.run("pilots_act")
         return batch.numpy("actions")[0, mech].copy()
 
     def _begin_decision(self, engine: Engine) -> None:
@@ -179,8 +187,8 @@ class HeuristicPolicy:
             return
         if seen[0] != now[0]:
             batch["crew"].zero_()
-        engine.run("pilots_watch")
+        engine.run("pilots_perceive")
         batch.set("script", batch.numpy("crew").copy())
-        engine.run("pilots_choose")
+        engine.run("pilots_target")
         batch["pilot_episode"].fill_(int(now[0]))
         batch["pilot_decision"].fill_(int(now[1]))

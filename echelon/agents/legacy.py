@@ -49,7 +49,7 @@ LEGACY = wp.constant(1)
 
 
 @wp.kernel
-def forget_pilots(
+def reset_pilots(
     # state in
     decision: wp.array(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3),
     # state out
@@ -70,7 +70,7 @@ def forget_pilots(
 
 
 @wp.kernel
-def watch_progress(
+def detect_stuck(
     # rules
     rules: Rules, pilot_dials: wp.array(dtype=wp.float32),
     # world

@@ -1,7 +1,7 @@
-"""The five skill levels of scripted pilots: one record each, and the row of numbers a kernel reads.
+"""The five skill levels of scripted pilots: one ``Level`` record each, and the same record as kernels read it.
 
-A level is nothing but these dials: kernels never ask for a name. A capability that a level lacks is a dial at its
-neutral value, so a new level is a new row. ``legacy``, the omniscient baseline, has its own kernel.
+Kernels read the fields of a level and never its name, so a new level is a new row of ``LEVELS``. A level that lacks a
+capability has the neutral value in that field. ``legacy``, the omniscient baseline, has a kernel of its own.
 """
 
 from __future__ import annotations
@@ -9,329 +9,346 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from math import ceil, inf, radians
-from typing import Any
+from typing import TypeVar, cast
 
 import warp as wp
 
 ALWAYS = 1.0e9
-"""A distance within which everything is [vox]."""
+"""Distance that no map reaches [vox]; stands for infinity in kernels."""
 
 
 class Knowledge(IntEnum):
-    """Whose senses a pilot uses."""
+    """Sources of a pilot's knowledge of hostiles."""
 
     OWN_SIGHT = 0
-    """Its own eyes and radar."""
+    """Own line of sight and radar."""
     OWN = 1
-    """Every channel of its own."""
+    """All own sensors."""
     PACK = 2
+    """All sensors of the pack."""
     TEAM = 3
+    """All sensors of the team."""
 
 
-class Choice(IntEnum):
-    """How a pilot picks its target among those it knows of."""
+class TargetChoice(IntEnum):
+    """How a pilot selects its target among known hostiles."""
 
     RANDOM = 0
-    """Any, kept for three seconds."""
+    """Uniformly at random, redrawn every three seconds."""
     NEAREST = 1
+    """The nearest."""
     PAINTED = 2
-    """The nearest; one that its own pack has painted counts as a little nearer."""
+    """The nearest; paint by the own pack counts as one voxel nearer."""
     THREAT = 3
+    """The highest threat score."""
     FOCUS = 4
-    """By threat, and the pack's focus counts for more when it is near."""
+    """The highest threat score, with a bonus for the focus target of the pack when it is near."""
 
 
-class Ranges(IntEnum):
-    """What distance a pilot fights at."""
+class RangePolicy(IntEnum):
+    """How the fighting distance is chosen."""
 
     FIXED = 0
+    """One distance for every class."""
     CLASS = 1
-    ADAPTS = 2
-    """To its heat and to hit points, its own and the target's."""
-    KITES = 3
-    """The same, and a heavy keeps its distance while its gauss is ready."""
+    """One distance per class."""
+    ADAPTIVE = 2
+    """Per class, adapted to own heat and to the hit points of both sides."""
+    KITING = 3
+    """As ``ADAPTIVE``; a heavy stays far away while its gauss is ready."""
 
 
-class Missiles(IntEnum):
-    """When a heavy launches."""
+class MissileUse(IntEnum):
+    """When a homing weapon is launched."""
 
     NEVER = 0
     SIGHT = 1
+    """At a target in own sight."""
     PAINT = 2
-    """By sight or by its pack's paint."""
-    WAITS = 3
-    """By sight only after its scout, if near, had two seconds to paint."""
-    THRIFTY = 4
-    """The same, and never where a known hostile heavy shields the target."""
+    """At a target in own sight or painted by the own pack."""
+    AWAIT_PAINT = 3
+    """As ``PAINT``; by own sight only after a near scout had two seconds to paint the target."""
+    AVOID_AMS = 4
+    """As ``AWAIT_PAINT``, and never into the range of a hostile anti-missile system that is likely ready."""
 
 
-class Paint(IntEnum):
-    """Whom a pilot paints."""
+class PaintUse(IntEnum):
+    """Which hostile a painter paints."""
 
     NEVER = 0
     NEAREST = 1
+    """Its own target."""
     MARK = 2
-    """What its pack's heavy fights."""
+    """The target of the pack's heavy."""
     FOCUS = 3
-    """The pack's focus; no paint is renewed while it has long to last."""
+    """The focus target of the pack; paint with more than a second left is not renewed."""
 
 
-class Ewar(IntEnum):
-    """What a scout emits."""
+class EwarUse(IntEnum):
+    """Which electronic warfare mode a scout runs."""
 
     OFF = 0
     ECM = 1
+    """ECM always."""
     COOL = 2
-    """ECM, the cheaper ECCM when hot."""
-    AIDS = 3
-    """ECCM when its pack's sensors are poor, else ECM."""
+    """ECM, and the cheaper ECCM when hot."""
+    SUPPORT = 3
+    """ECCM while the sensor quality of the pack is poor, else ECM."""
     SILENT = 4
-    """The same, but nothing before there is contact."""
+    """As ``SUPPORT``, and off without a target."""
 
 
-class Smoke(IntEnum):
-    """When a pilot throws smoke."""
+class SmokeUse(IntEnum):
+    """When smoke is deployed."""
 
     NEVER = 0
     DEFENSIVE = 1
-    COVERING = 2
+    """Damaged and hit, or painted with a missile inbound, with the target in sight."""
+    SCREENING = 2
+    """As ``DEFENSIVE``, and on open ground in sight of a hostile beyond own weapon range."""
 
 
-class Jets(IntEnum):
-    """What jump jets are for."""
+class JetUse(IntEnum):
+    """What jump jets are used for."""
 
     NEVER = 0
     UNSTICK = 1
+    """To escape after getting stuck."""
     OBSTACLES = 2
+    """Also to jump over low obstacles."""
     TACTICAL = 3
-    """Also to shake off a missile and to leave a melee."""
+    """Also to evade missiles and hostiles at close range."""
 
 
 class Route(IntEnum):
-    """Which way to the zone a pilot takes."""
+    """Which path to the zone is taken."""
 
     STRAIGHT = 0
+    """The straight line."""
     FIELD = 1
-    """The shortest."""
+    """The shortest path."""
     COVERED = 2
-    """By cells that the zone does not overlook, where the detour is moderate."""
-    FLANKS = 3
-    """The shortest, and off it for a while when a known hostile watches what lies ahead."""
+    """The path through cells that the zone does not overlook, where the detour is moderate."""
+    FLANKING = 3
+    """The shortest path, or the flank path for four seconds after a known hostile covered the cells ahead."""
 
 
-class Unstick(IntEnum):
-    """What a pilot does that pushes on and gets nowhere."""
+class StuckRecovery(IntEnum):
+    """What a pilot does when it commands movement and makes no progress."""
 
     NEVER = 0
-    """Pushes on."""
-    BACKS = 1
-    """Backs out, then steps aside."""
-    LOOKS = 2
-    """Feels for room as it goes, keeps off its friends, and looks for a way out."""
+    """Nothing."""
+    BACK_OUT = 1
+    """Backs out, then sidesteps."""
+    FREE_DIRECTION = 2
+    """Avoids collisions continuously, keeps clear of friends, and escapes in the direction with most free space."""
 
 
 class Retreat(IntEnum):
-    """When a pilot gives way."""
+    """When a pilot retreats."""
 
     NEVER = 0
     ONCE = 1
-    """Three seconds, badly hurt outside the zone."""
+    """Once a battle for three seconds, when badly damaged outside the zone."""
     COOL = 2
-    """Hurt and hot: out of sight until it has cooled."""
+    """When damaged and hot; it stays out of sight until it has cooled."""
     ODDS = 3
-    """The same, and whenever the exchange looks lost."""
+    """As ``COOL``, and when the local odds are bad."""
 
 
-class Zone(IntEnum):
-    """How a pilot goes for the zone."""
+class ZoneTactic(IntEnum):
+    """How a pilot plays the zone."""
 
-    WALK_IN = 0
+    ENTER = 0
+    """Walks to the centre."""
     HOLD = 1
-    BALANCE = 2
-    """Enters when its side would weigh enough or is behind, else waits outside."""
+    """Stays anywhere well inside."""
+    BALANCED = 2
+    """Enters when the tonnage in the zone is favourable or the team is behind in score, else waits outside."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """What one level of scripted pilots can do."""
+    """Capabilities of one skill level."""
 
     aim_sigma_deg: float
     """Spread of the aiming bias, redrawn every second [deg]."""
     delay_s: float
-    """Age of what it knows of a target; a target is not known before it has been seen for so long [s]."""
+    """Reaction delay: age of everything known of hostiles [s]."""
     trigger_prob: float
-    """Chance per decision that its triggers are pulled at all."""
+    """Chance per decision that triggers are pulled at all."""
     knowledge: Knowledge
+    """Sources of knowledge."""
     memory_s: float = 0.0
-    """How long it remembers where a lost target was [s]."""
-    choice: Choice
-    ranges: Ranges = Ranges.CLASS
+    """Time for which the last position of a lost target is remembered [s]."""
+    choice: TargetChoice
+    """Target selection."""
+    range_policy: RangePolicy = RangePolicy.CLASS
+    """Fighting distance."""
     throttle: float = 1.0
+    """Throttle of the walk to the zone."""
     face_within_vox: float
-    """Faces its target when it is nearer than this, else the way it goes [vox]."""
+    """Distance below which a pilot faces its target, else its path [vox]."""
     route: Route = Route.FIELD
-    unsticks: Unstick = Unstick.LOOKS
+    """Path to the zone."""
+    stuck_recovery: StuckRecovery = StuckRecovery.FREE_DIRECTION
+    """Behaviour without progress."""
     sidestep: float = 0.0
-    """Share of the throttle spent on moving sideways in combat."""
+    """Share of the throttle spent on sideways movement in combat."""
     sidestep_s: float = 0.0
-    """Time between changes of side, 0 never [s]."""
+    """Time between changes of the sidestep direction, 0 never [s]."""
     sidestep_random: bool = False
+    """Whether that time is random."""
     vent_above: float
-    """Vents above this share of its heat cap."""
+    """Heat above which it vents and holds fire [share of the cap]."""
     heat_limit: float = inf
-    """Fires only shots that leave its heat below this share of the cap."""
-    idle_vent: float = inf
-    """Vents above this share of the cap when it has nothing to shoot at."""
-    vents_firing: float = inf
-    """Vents above this share of the cap while it fires, too: venting costs a mech nothing."""
-    best_first: bool = False
-    """Spends its heat on the shots with most damage per heat."""
+    """Heat that no shot may exceed [share of the cap]."""
+    vent_idle_above: float = inf
+    """Heat above which it vents while it does not fire [share of the cap]."""
+    vent_firing_above: float = inf
+    """Heat above which it vents while it fires; venting has no cost [share of the cap]."""
+    best_damage_per_heat_first: bool = False
+    """Whether weapons are considered by damage per heat, best first, instead of by weapon id."""
     cone_deg: float
-    """Half cone within which kinetic triggers are pulled [deg]."""
-    opportunist: bool = False
-    """Fires lasers and flamers at whatever is in reach when its target is not."""
-    checks_sight: bool = False
-    """Does not fire its gauss blind; the autocannon's many rounds are worth it."""
-    muzzle_vox: float = 0.0
-    """Fires no round that would burst on terrain or wrecks so near before its muzzle [vox]."""
-    missiles: Missiles = Missiles.NEVER
-    paint: Paint = Paint.NEVER
-    prefers_target: bool = False
-    """Asks its weapons for its target."""
-    ewar: Ewar = Ewar.OFF
-    smoke: Smoke = Smoke.NEVER
-    jets: Jets = Jets.NEVER
+    """Half angle within which projectile weapons are fired [deg]."""
+    fires_at_any_target: bool = False
+    """Whether hitscan weapons are fired at any hostile in reach when the target is not."""
+    needs_sight: bool = False
+    """Whether ballistic rounds need the target in sight; the cheap rounds of the autocannon never do."""
+    muzzle_clearance_vox: float = 0.0
+    """Distance ahead of the muzzle that must be free of terrain for a round to be fired [vox]."""
+    missiles: MissileUse = MissileUse.NEVER
+    """Use of homing weapons."""
+    paint: PaintUse = PaintUse.NEVER
+    """Use of painters."""
+    requests_target: bool = False
+    """Whether the target preference columns of the action request the target."""
+    ewar: EwarUse = EwarUse.OFF
+    """Use of electronic warfare."""
+    smoke: SmokeUse = SmokeUse.NEVER
+    """Use of smoke."""
+    jets: JetUse = JetUse.NEVER
+    """Use of jump jets."""
     retreat: Retreat = Retreat.NEVER
-    zone: Zone = Zone.WALK_IN
-    gathers_s: float = 0.0
-    """Before a zone that hostiles alone hold, waits for packmates who can be there so soon, and no longer [s]."""
-    predicts: bool = False
-    """Turns to where its target will be at the end of the decision."""
-    hunts: bool = False
-    """Goes for hostiles near the zone that it does not see."""
-    searches: bool = False
-    """Goes round a contested zone when it knows of no hostile."""
-    minds_rear: bool = False
-    """Turns toward an attacker behind it."""
+    """Retreat."""
+    zone: ZoneTactic = ZoneTactic.ENTER
+    """Zone tactic."""
+    gather_s: float = 0.0
+    """Longest wait for packmates in front of a zone that only hostiles hold [s]."""
+    leads_target: bool = False
+    """Whether it turns to the predicted position of its target at the end of the decision."""
+    pursues_unseen: bool = False
+    """Whether it pursues hostiles near the zone that are out of sight."""
+    patrols_zone: bool = False
+    """Whether it circles a contested zone when it knows of no hostile."""
+    faces_rear_attacker: bool = False
+    """Whether it turns to an attacker behind it."""
 
 
 LEVELS: dict[str, Level] = {
     "trivial": Level(
-        aim_sigma_deg=30, delay_s=1.0, trigger_prob=0.25, knowledge=Knowledge.OWN_SIGHT, choice=Choice.RANDOM,
-        ranges=Ranges.FIXED, throttle=0.5, face_within_vox=ALWAYS, route=Route.STRAIGHT, unsticks=Unstick.NEVER,
-        vent_above=0.95, cone_deg=45,
+        aim_sigma_deg=30, delay_s=1.0, trigger_prob=0.25, knowledge=Knowledge.OWN_SIGHT, choice=TargetChoice.RANDOM,
+        range_policy=RangePolicy.FIXED, throttle=0.5, face_within_vox=ALWAYS, route=Route.STRAIGHT,
+        stuck_recovery=StuckRecovery.NEVER, vent_above=0.95, cone_deg=45,
     ),
     "easy": Level(
-        aim_sigma_deg=12, delay_s=0.6, trigger_prob=0.5, knowledge=Knowledge.OWN, choice=Choice.NEAREST,
-        ranges=Ranges.FIXED, throttle=0.8, face_within_vox=ALWAYS, route=Route.STRAIGHT,
-        unsticks=Unstick.BACKS, vent_above=0.85, cone_deg=30, missiles=Missiles.SIGHT, paint=Paint.NEAREST,
-        ewar=Ewar.ECM,
+        aim_sigma_deg=12, delay_s=0.6, trigger_prob=0.5, knowledge=Knowledge.OWN, choice=TargetChoice.NEAREST,
+        range_policy=RangePolicy.FIXED, throttle=0.8, face_within_vox=ALWAYS, route=Route.STRAIGHT,
+        stuck_recovery=StuckRecovery.BACK_OUT, vent_above=0.85, cone_deg=30, missiles=MissileUse.SIGHT,
+        paint=PaintUse.NEAREST, ewar=EwarUse.ECM,
     ),
     "medium": Level(
-        aim_sigma_deg=4, delay_s=0.3, trigger_prob=0.85, knowledge=Knowledge.PACK, choice=Choice.PAINTED,
-        face_within_vox=25, sidestep=0.25, vent_above=0.75, vents_firing=0.5, cone_deg=11.5, opportunist=True,
-        missiles=Missiles.PAINT, paint=Paint.NEAREST, prefers_target=True, ewar=Ewar.COOL,
-        jets=Jets.UNSTICK, retreat=Retreat.ONCE, zone=Zone.HOLD, searches=True,
+        aim_sigma_deg=4, delay_s=0.3, trigger_prob=0.85, knowledge=Knowledge.PACK, choice=TargetChoice.PAINTED,
+        face_within_vox=25, sidestep=0.25, vent_above=0.75, vent_firing_above=0.5, cone_deg=11.5,
+        fires_at_any_target=True, missiles=MissileUse.PAINT, paint=PaintUse.NEAREST, requests_target=True,
+        ewar=EwarUse.COOL, jets=JetUse.UNSTICK, retreat=Retreat.ONCE, zone=ZoneTactic.HOLD, patrols_zone=True,
     ),
     "hard": Level(
-        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=1.0, knowledge=Knowledge.PACK, memory_s=3, choice=Choice.THREAT,
-        ranges=Ranges.ADAPTS, face_within_vox=22, route=Route.COVERED, sidestep=0.4, sidestep_s=1.5, vent_above=0.9,
-        heat_limit=0.9, idle_vent=0.4, vents_firing=0.4, cone_deg=11.5, opportunist=True, checks_sight=True,
-        muzzle_vox=3, missiles=Missiles.WAITS, paint=Paint.MARK, prefers_target=True, ewar=Ewar.AIDS,
-        smoke=Smoke.DEFENSIVE, jets=Jets.OBSTACLES, retreat=Retreat.COOL, zone=Zone.BALANCE, hunts=True, searches=True,
-        gathers_s=5, minds_rear=True,
+        aim_sigma_deg=1.5, delay_s=0.15, trigger_prob=1.0, knowledge=Knowledge.PACK, memory_s=3,
+        choice=TargetChoice.THREAT, range_policy=RangePolicy.ADAPTIVE, face_within_vox=22, route=Route.COVERED,
+        sidestep=0.4, sidestep_s=1.5, vent_above=0.9, heat_limit=0.9, vent_idle_above=0.4, vent_firing_above=0.4,
+        cone_deg=11.5, fires_at_any_target=True, needs_sight=True, muzzle_clearance_vox=3,
+        missiles=MissileUse.AWAIT_PAINT, paint=PaintUse.MARK, requests_target=True, ewar=EwarUse.SUPPORT,
+        smoke=SmokeUse.DEFENSIVE, jets=JetUse.OBSTACLES, retreat=Retreat.COOL, zone=ZoneTactic.BALANCED, gather_s=5,
+        pursues_unseen=True, patrols_zone=True, faces_rear_attacker=True,
     ),
     "expert": Level(
-        aim_sigma_deg=0.5, delay_s=0.0, trigger_prob=1.0, knowledge=Knowledge.TEAM, memory_s=5, choice=Choice.FOCUS,
-        ranges=Ranges.KITES, face_within_vox=22, route=Route.FLANKS, sidestep=0.4, sidestep_s=1.4, sidestep_random=True,
-        vent_above=0.97, heat_limit=0.97, idle_vent=0.0, vents_firing=0.0, best_first=True, cone_deg=11.5,
-        checks_sight=True, muzzle_vox=3, predicts=True, opportunist=True, missiles=Missiles.THRIFTY, paint=Paint.FOCUS,
-        prefers_target=True, ewar=Ewar.SILENT, smoke=Smoke.COVERING, jets=Jets.TACTICAL, retreat=Retreat.ODDS,
-        zone=Zone.BALANCE, hunts=True, searches=True, gathers_s=8, minds_rear=True,
+        aim_sigma_deg=0.5, delay_s=0.0, trigger_prob=1.0, knowledge=Knowledge.TEAM, memory_s=5,
+        choice=TargetChoice.FOCUS, range_policy=RangePolicy.KITING, face_within_vox=22, route=Route.FLANKING,
+        sidestep=0.4, sidestep_s=1.4, sidestep_random=True, vent_above=0.97, heat_limit=0.97, vent_idle_above=0.0,
+        vent_firing_above=0.0, best_damage_per_heat_first=True, cone_deg=11.5, fires_at_any_target=True,
+        needs_sight=True, muzzle_clearance_vox=3, missiles=MissileUse.AVOID_AMS, paint=PaintUse.FOCUS,
+        requests_target=True, ewar=EwarUse.SILENT, smoke=SmokeUse.SCREENING, jets=JetUse.TACTICAL,
+        retreat=Retreat.ODDS, zone=ZoneTactic.BALANCED, gather_s=8, leads_target=True, pursues_unseen=True,
+        patrols_zone=True, faces_rear_attacker=True,
     ),
 }  # fmt: skip
-"""The levels, weakest first. Where a dial differs from the first design it was chosen by playing levels against each
-other (docs/benchmarks.md): the trigger probability sets how far apart they are; a narrower cone, more sidestepping, and
-holding the autocannon's fire until there is sight all lost matches."""
+"""The levels, weakest first.
+
+Values were tuned in matches between levels (docs/benchmarks.md): ``trigger_prob`` sets how far apart they are. A
+narrower cone, more sidestepping, and holding the autocannon's fire until there is sight all lost matches.
+"""
 SKILLS = ("legacy", *LEVELS)
-"""Names of all scripted pilots; ``script`` of a mech is its pilot's place in this list plus 1, 0 without one."""
+"""Names of all scripted pilots; ``script`` of a mech is the index of its pilot plus 1, 0 without a scripted pilot."""
 FIRST_LEVEL = SKILLS.index("trivial") + 1
 """``script`` of the weakest level."""
 
 
 def script_of(skill: str) -> int:
-    """Return the ``script`` of a pilot by name; ``ValueError`` names those that exist."""
+    """Return the ``script`` of a pilot by name; raise ``ValueError`` for an unknown name."""
     if skill not in SKILLS:
-        raise ValueError(f"skill {skill!r} does not exist, wanted one of: {', '.join(SKILLS)}")
+        raise ValueError(f"skill {skill!r} does not exist, expected one of: {', '.join(SKILLS)}")
     return SKILLS.index(skill) + 1
 
 
 def delay_decisions(level: Level, dt_act: float) -> int:
-    """Decisions that a level's knowledge lags behind, from the time of a decision [s]."""
+    """Return the reaction delay of a level in decisions of ``dt_act`` [s]."""
     return ceil(level.delay_s / dt_act - 1e-6)
 
 
-@wp.struct
-class Skill:
-    """A level as kernels read it; times in decisions, angles in radians, flags as 0 or 1."""
-
-    aim_sigma: wp.float32
-    delay: wp.int32
-    trigger_prob: wp.float32
-    knowledge: wp.int32
-    memory: wp.int32
-    choice: wp.int32
-    ranges: wp.int32
-    throttle: wp.float32
-    face_within: wp.float32
-    route: wp.int32
-    unsticks: wp.int32
-    sidestep: wp.float32
-    sidestep_s: wp.float32
-    sidestep_random: wp.int32
-    vent_above: wp.float32
-    heat_limit: wp.float32
-    idle_vent: wp.float32
-    vents_firing: wp.float32
-    best_first: wp.int32
-    cone: wp.float32
-    checks_sight: wp.int32
-    opportunist: wp.int32
-    muzzle_vox: wp.float32
-    missiles: wp.int32
-    paint: wp.int32
-    prefers_target: wp.int32
-    ewar: wp.int32
-    smoke: wp.int32
-    jets: wp.int32
-    retreat: wp.int32
-    zone: wp.int32
-    hunts: wp.int32
-    searches: wp.int32
-    gathers_s: wp.float32
-    predicts: wp.int32
-    minds_rear: wp.int32
+T = TypeVar("T")
 
 
-def pack_levels(dt_act: float) -> list[Any]:
+def _kernel_record(cls: type[T]) -> type[T]:
+    """Return the Warp struct of a subclass of ``Level``: a float or an integer per field and per own annotation."""
+    types = {field.name: field.type for field in fields(Level)} | cls.__annotations__
+    columns = {name: wp.float32 if kind == "float" else wp.int32 for name, kind in types.items()}
+    row = type(cls.__name__, (), {"__module__": cls.__module__, "__doc__": cls.__doc__, "__annotations__": columns})
+    return cast(type[T], wp.struct(row))
+
+
+@_kernel_record
+class Skill(Level):
+    """A level as kernels read it: every field of ``Level``, enums and flags as integers, and some in other units."""
+
+    aim_sigma: float
+    """``aim_sigma_deg`` [rad]."""
+    cone: float
+    """``cone_deg`` [rad]."""
+    delay: int
+    """``delay_s`` [decisions]."""
+    memory: int
+    """``memory_s`` [decisions]."""
+
+
+def pack_levels(dt_act: float) -> list[Skill]:
     """Return the levels as ``Skill`` rows, in order, for decisions of ``dt_act`` [s]."""
-    derived = {"aim_sigma_deg", "delay_s", "memory_s", "face_within_vox", "cone_deg"}
-    rows = []
-    for level in LEVELS.values():
-        row = Skill()
-        for field in fields(Level):
-            if field.name not in derived:
-                value = getattr(level, field.name)
-                setattr(row, field.name, min(value, ALWAYS) if isinstance(value, float) else int(value))
-        row.aim_sigma = radians(level.aim_sigma_deg)
-        row.delay = delay_decisions(level, dt_act)
-        row.memory = round(level.memory_s / dt_act)
-        row.face_within = level.face_within_vox
-        row.cone = radians(level.cone_deg)
-        rows.append(row)
-    return rows
+    return [_packed(level, dt_act) for level in LEVELS.values()]
+
+
+def _packed(level: Level, dt_act: float) -> Skill:
+    row = Skill()  # type: ignore[call-arg]
+    converted: dict[str, float | int] = {
+        "aim_sigma": radians(level.aim_sigma_deg),
+        "cone": radians(level.cone_deg),
+        "delay": delay_decisions(level, dt_act),
+        "memory": round(level.memory_s / dt_act),
+    }
+    for name, value in (vars(level) | converted).items():
+        setattr(row, name, min(value, ALWAYS) if isinstance(value, float) else int(value))
+    return row
 
 
 def history_decisions(dt_act: float) -> int:
-    """Return how many past decisions the slowest level needs to look back over, the present one included."""
+    """Return the length of the perception history that the longest reaction delay needs [decisions]."""
     return 1 + max(delay_decisions(level, dt_act) for level in LEVELS.values())

@@ -6,23 +6,23 @@ The field is that of the map as it was generated; what has fallen since is felt 
 # ruff: noqa: E501
 import warp as wp
 
-from echelon.agents.levels import Route, Skill, Zone
+from echelon.agents.levels import Route, Skill, ZoneTactic
 from echelon.agents.tracks import recall
-from echelon.nav.steering import AHEAD, COVERED, FLANK, lane_layer, unit2, way_layer, waypoint
+from echelon.nav.waypoints import AHEAD, COVERED, FLANK, lane_layer, shortest_layer, unit2, waypoint
 from echelon.sim.arsenal import CHASSIS, WEAPONS
 from echelon.sim.geometry import xy_length
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-STRAIGHT, BY_COVER, FLANKS = wp.constant(int(Route.STRAIGHT)), wp.constant(int(Route.COVERED)), wp.constant(int(Route.FLANKS))
+STRAIGHT, BY_COVER, FLANKING = wp.constant(int(Route.STRAIGHT)), wp.constant(int(Route.COVERED)), wp.constant(int(Route.FLANKING))
 REACH = wp.constant(wp.vec4(*[max((w.own_sight_vox or w.range_vox for w in WEAPONS if w.damage > 0 and w.weapon in c.carries), default=0.0) for c in CHASSIS]))
 """How far a chassis shoots by its own sight [vox]."""
 WATCH_AHEAD = wp.constant(12)
 """Cells along the shortest way at which a pilot asks whether it is watched."""
 FLANK_S = wp.constant(4.0)
 """How long a pilot stays off the shortest way after it last found it watched [s]."""
-WALKS_IN = wp.constant(int(Zone.WALK_IN))
+WALKS_IN = wp.constant(int(ZoneTactic.ENTER))
 LOOK_AHEAD = wp.constant(4)
 """Cells of the field looked ahead, so that pilots do not walk in staircases."""
 WAIT_RING = wp.constant(4.0)
@@ -53,8 +53,8 @@ def flank_left(
     rules: Rules, s: Skill, left_s: float, outside: bool, bank_flow: wp.array4d(dtype=wp.uint8), flow_step: wp.array2d(dtype=wp.int32), slot: int, size: wp.vec3i, p: wp.vec3, foot: float, e: int, m: int, now: int, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3),
 ) -> float:
     """Time left off the shortest way [s], all of it again if what lies ahead on that way is watched."""
-    if s.route == FLANKS and outside:
-        ahead = waypoint(bank_flow, flow_step, way_layer(slot, chassis[e, m]), size, p, foot, WATCH_AHEAD)
+    if s.route == FLANKING and outside:
+        ahead = waypoint(bank_flow, flow_step, shortest_layer(slot, chassis[e, m]), size, p, foot, WATCH_AHEAD)
         if ahead[2] == AHEAD and watched(s, e, m, now, ahead, team, pack, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body):
             return FLANK_S
     return wp.where(now == 0, 0.0, wp.max(0.0, left_s - rules.dt_act))
@@ -69,7 +69,7 @@ def way_to_zone(s: Skill, flanks: bool, bank_flow: wp.array4d(dtype=wp.uint8), f
     straight = unit2(zone[0] - p[0], zone[1] - p[1])
     if s.route == STRAIGHT:
         return straight
-    layer = way_layer(slot, c)
+    layer = shortest_layer(slot, c)
     if s.route == BY_COVER:
         layer = lane_layer(bank_flow, slot, c, COVERED, size, p, foot)
     if flanks:

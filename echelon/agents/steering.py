@@ -6,8 +6,8 @@ import warp as wp
 from echelon.actions import ActionIndex
 from echelon.agents.collision_avoidance import HOP_VOX
 from echelon.agents.legacy import BACKING, MANOEUVRE_S, NORMAL
-from echelon.agents.levels import Jets, Skill, Unstick
-from echelon.agents.targets import LEVELLED
+from echelon.agents.levels import JetUse, Skill, StuckRecovery
+from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.env.observe.ego import is_chased
 from echelon.sim.geometry import arc_tan2, cos_sin, wrap_angle
 from echelon.sim.raycast import column_bit
@@ -17,8 +17,8 @@ from echelon.sim.tables import Rules
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 FORWARD, STRAFE, VERTICAL, YAW = (wp.constant(int(ActionIndex[n])) for n in ("FORWARD", "STRAFE", "VERTICAL", "YAW_RATE"))
-JET_OBSTACLES, JET_TACTICAL = wp.constant(int(Jets.OBSTACLES)), wp.constant(int(Jets.TACTICAL))
-BACKS, LOOKS = wp.constant(int(Unstick.BACKS)), wp.constant(int(Unstick.LOOKS))
+JET_OBSTACLES, JET_TACTICAL = wp.constant(int(JetUse.OBSTACLES)), wp.constant(int(JetUse.TACTICAL))
+BACK_OUT, FREE_DIRECTION = wp.constant(int(StuckRecovery.BACK_OUT)), wp.constant(int(StuckRecovery.FREE_DIRECTION))
 MELEE = wp.constant(3.0)
 REAR_FIRST = wp.constant(8.0)
 """Distance from which on a target waits for an attacker behind [vox]."""
@@ -72,8 +72,8 @@ def facing(s: Skill, target: int, p: wp.vec3, spot: wp.vec3, way: wp.vec2, bias:
     Who strikes from behind comes before a target that is not close by.
     """
     d = wp.length(spot - p)
-    from_behind = s.minds_rear == 1 and hit and hit_dir[0] * cs[0] + hit_dir[1] * cs[1] < 0.0
-    if target >= 0 and d < wp.where(from_behind, REAR_FIRST, s.face_within):
+    from_behind = s.faces_rear_attacker == 1 and hit and hit_dir[0] * cs[0] + hit_dir[1] * cs[1] < 0.0
+    if target >= 0 and d < wp.where(from_behind, REAR_FIRST, s.face_within_vox):
         return arc_tan2(spot[1] - p[1], spot[0] - p[0]) + bias
     if from_behind:
         return arc_tan2(hit_dir[1], hit_dir[0])
@@ -93,21 +93,21 @@ def steer(
 ):
     """Write how a mech moves and turns; every other column is cleared."""
     e, m = wp.tid()
-    if script[e, m] < LEVELLED:
+    if script[e, m] < FIRST_LEVEL_SCRIPT:
         return
     for i in range(actions.shape[2]):
         actions[e, m, i] = 0.0
     pilot_throttle[e, m] = 0.0
     if alive[e, m] == 0:
         return
-    s = skills[script[e, m] - LEVELLED]
+    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
     c = chassis[e, m]
     cs = cos_sin(yaw[e, m])
     spot = pilot_spot[e, m]
     near = float(1.0e9)
     if pilot_target[e, m] >= 0:
         near = wp.length(spot - pos[e, m])
-    if s.predicts == 1:
+    if s.leads_target == 1:
         spot = spot + (pilot_drift[e, m] * (1.0 + float(s.delay)) - vel[e, m]) * rules.dt_act
     bias = aim_error(s, seed[e], m, float(tick[e]) * rules.dt)
     bearing = facing(s, pilot_target[e, m], pos[e, m], spot, pilot_way[e, m], bias, was_hit[e, m] == 1, hit_dir[e, m], cs)
@@ -115,13 +115,13 @@ def steer(
     forward = wish[0] * cs[0] + wish[1] * cs[1]
     strafe = -wish[0] * cs[1] + wish[1] * cs[0]
     phase = int(NORMAL)
-    if s.unsticks == BACKS:
+    if s.stuck_recovery == BACK_OUT:
         phase = pilot_phase[e, m]
     inbound = bool(False)
     if s.jets >= JET_TACTICAL:
         inbound = is_chased(rules, e, m, team, round_weapon, round_target)
     jump = float(0.0)
-    escapes = phase != NORMAL or (s.unsticks == LOOKS and pilot_escape_s[e, m] > 0.0)
+    escapes = phase != NORMAL or (s.stuck_recovery == FREE_DIRECTION and pilot_escape_s[e, m] > 0.0)
     if rules.max_jet[c] > 0.0 and lifts(s, escapes, pilot_hops[e, m] == 1, inbound, near, pilot_stuck_s[e, m] > STUCK_SOON):
         free = float(height(move_plane, e, size[e], pos[e, m], pos[e, m][2] - rules.half[c][2]))
         if free + coasts(rules, vel[e, m][2]) < float(HOP_VOX):

@@ -5,13 +5,13 @@ import warp as wp
 
 from echelon.actions import HOSTILE_ONLY, OBS_CTRL_START, TARGET_START, ActionIndex
 from echelon.agents.legacy import ECCM_ON, ECM_ON, TARGET_SLOTS
-from echelon.agents.levels import Ewar, Skill, Smoke
+from echelon.agents.levels import EwarUse, Skill, SmokeUse
 from echelon.agents.routes import REACH
-from echelon.agents.targets import LEVELLED
+from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, recall
 from echelon.env.observe.ego import is_chased
 from echelon.env.referee import in_zone
-from echelon.nav.steering import AHEAD, way_layer, waypoint
+from echelon.nav.waypoints import AHEAD, shortest_layer, waypoint
 from echelon.sim.arsenal import Chassis, Weapon
 from echelon.sim.geometry import cos_sin
 from echelon.sim.raycast import sight_clear
@@ -22,8 +22,8 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 SECONDARY, SPECIAL = wp.constant(int(ActionIndex.SECONDARY)), wp.constant(int(ActionIndex.SPECIAL))
 SORT_AT, FILTER_AT, TARGET_AT = wp.constant(OBS_CTRL_START), wp.constant(HOSTILE_ONLY), wp.constant(TARGET_START)
 SCOUT = wp.constant(int(Chassis.SCOUT))
-_E_ECM, E_COOL, E_AIDS, E_SILENT = (wp.constant(int(x)) for x in list(Ewar)[1:])
-S_DEFENSIVE, S_COVERING = wp.constant(int(Smoke.DEFENSIVE)), wp.constant(int(Smoke.COVERING))
+_E_ECM, E_COOL, E_AIDS, E_SILENT = (wp.constant(int(x)) for x in list(EwarUse)[1:])
+S_DEFENSIVE, S_COVERING = wp.constant(int(SmokeUse.DEFENSIVE)), wp.constant(int(SmokeUse.SCREENING))
 SMOKE_W = wp.constant(int(Weapon.SMOKE))
 HOT_EWAR, POOR_QUALITY = wp.constant(0.7), wp.constant(0.7)
 SMOKE_HURT = wp.constant(0.35)
@@ -82,7 +82,7 @@ def blinds_mate(e: int, m: int, burst: wp.vec3, crew: wp.array2d(dtype=wp.int32)
     """Whether smoke would come between a packmate and the target it sees."""
     first = m - m % PACK
     for k in range(first, first + PACK):
-        if k != m and alive[e, k] == 1 and crew[e, k] >= LEVELLED:
+        if k != m and alive[e, k] == 1 and crew[e, k] >= FIRST_LEVEL_SCRIPT:
             if pilot_target[e, k] >= 0 and pilot_sees[e, k] == 1 and gap(burst, pos[e, k], pilot_spot[e, k]) <= MATES_LINE:
                 return True
     return False
@@ -124,7 +124,7 @@ def defends(s: Skill, hurt: bool, hit: bool, chased: bool, is_painted: bool) -> 
 
 
 @wp.kernel
-def operate(
+def control_systems(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill),
     # state in
@@ -134,9 +134,9 @@ def operate(
 ):
     """Write what a pilot emits and shows, and whom it prefers."""
     e, m = wp.tid()
-    if script[e, m] < LEVELLED or alive[e, m] == 0:
+    if script[e, m] < FIRST_LEVEL_SCRIPT or alive[e, m] == 0:
         return
-    s = skills[script[e, m] - LEVELLED]
+    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
     c = chassis[e, m]
     j = pilot_target[e, m]
     actions[e, m, SORT_AT] = 1.0
@@ -144,14 +144,14 @@ def operate(
     if rules.has_ewar[c] == 1:
         share = heat[e, m] / rules.heat_cap[c]
         actions[e, m, SECONDARY] = emits(s, rules, share, pack_quality(e, m, alive, quality), j >= 0)
-    if j >= 0 and s.prefers_target == 1:
+    if j >= 0 and s.requests_target == 1:
         for k in range(TARGET_SLOTS):
             if contact[e, m, k] == j:
                 actions[e, m, TARGET_AT + k] = 1.0
 
 
 @wp.kernel
-def screen(
+def deploy_smoke(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill), flow_step: wp.array2d(dtype=wp.int32),
     # world
@@ -163,9 +163,9 @@ def screen(
 ):
     """Throw smoke: the hurt and the hunted at what they see, and those whom a hostile out of their own reach sees in the open."""
     e, m = wp.tid()
-    if script[e, m] < LEVELLED or alive[e, m] == 0:
+    if script[e, m] < FIRST_LEVEL_SCRIPT or alive[e, m] == 0:
         return
-    s = skills[script[e, m] - LEVELLED]
+    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
     j = pilot_target[e, m]
     if s.smoke == 0:
         return
@@ -178,6 +178,6 @@ def screen(
         eye = nearest_in_sight(s, e, m, decision[e], p, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
         if eye[3] <= SMOKE_SIGHT and eye[3] > REACH[c]:
             foot = p[2] - rules.half[c][2]
-            wants = not cover_near(sight_plane, bank_flow, flow_step, e, way_layer(map_slot[e], c), size[e], p, foot, wp.vec3(eye[0], eye[1], eye[2]))
+            wants = not cover_near(sight_plane, bank_flow, flow_step, e, shortest_layer(map_slot[e], c), size[e], p, foot, wp.vec3(eye[0], eye[1], eye[2]))
     if wants and not blinds_mate(e, m, burst_at(rules, p, j, pilot_spot[e, m], cos_sin(yaw[e, m])), crew, alive, pos, pilot_target, pilot_sees, pilot_spot):
         actions[e, m, SPECIAL] = 1.0

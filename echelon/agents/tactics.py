@@ -7,13 +7,13 @@ A wish is a horizontal velocity in world axes, a share of full speed; ``steer`` 
 import warp as wp
 
 from echelon.agents.collision_avoidance import CALM_S
-from echelon.agents.levels import Ranges, Retreat, Skill, Zone
+from echelon.agents.levels import RangePolicy, Retreat, Skill, ZoneTactic
 from echelon.agents.routes import HOLD_SHARE, flank_left, go_round, walk, way_to_zone
-from echelon.agents.targets import LEVELLED
+from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, recall
 from echelon.env.referee import in_zone
 from echelon.env.reward import contested
-from echelon.nav.steering import unit2
+from echelon.nav.waypoints import unit2
 from echelon.sim.arsenal import Chassis, Cooldown
 from echelon.sim.geometry import xy_length
 from echelon.sim.rng import STREAM_AGENT, uniform01
@@ -22,9 +22,9 @@ from echelon.sim.tables import Rules
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 SCOUT, LIGHT, _MEDIUM, HEAVY = (wp.constant(int(c)) for c in Chassis)
-FIXED, ADAPTS, KITES = wp.constant(int(Ranges.FIXED)), wp.constant(int(Ranges.ADAPTS)), wp.constant(int(Ranges.KITES))
+FIXED, ADAPTIVE, KITING = wp.constant(int(RangePolicy.FIXED)), wp.constant(int(RangePolicy.ADAPTIVE)), wp.constant(int(RangePolicy.KITING))
 R_ONCE, R_COOL, R_ODDS = wp.constant(int(Retreat.ONCE)), wp.constant(int(Retreat.COOL)), wp.constant(int(Retreat.ODDS))
-BALANCES = wp.constant(int(Zone.BALANCE))
+BALANCES = wp.constant(int(ZoneTactic.BALANCED))
 KINETIC = wp.constant(int(Cooldown.KINETIC))
 FIXED_RANGE = wp.constant(5.5)
 CLOSEST = wp.constant(3.5)
@@ -56,7 +56,7 @@ JINK = wp.constant(0.4)
 @wp.func
 def fighting_distance(rules: Rules, s: Skill, c: int, heat: float, hp: float, target_hp: float, in_zone: bool, gauss_ready: bool) -> float:
     """Distance a pilot wants to its target [vox]."""
-    if s.ranges == FIXED:
+    if s.range_policy == FIXED:
         return FIXED_RANGE
     share = heat / rules.heat_cap[c]
     d = float(7.5)
@@ -66,9 +66,9 @@ def fighting_distance(rules: Rules, s: Skill, c: int, heat: float, hp: float, ta
         d = wp.where(share < 0.5, 4.0, 7.0)
     if c == HEAVY and not in_zone:
         d = 11.0
-        if s.ranges == KITES and gauss_ready:
+        if s.range_policy == KITING and gauss_ready:
             d = 16.0
-    if s.ranges >= ADAPTS:
+    if s.range_policy >= ADAPTIVE:
         if share > HOT:
             d += 3.0
         if hp < HURT * rules.max_hp[c]:
@@ -156,13 +156,13 @@ def gathers(
     p = pos[e, m]
     own = team[e, m]
     to_zone = xy_length(wp.vec3(zone[0] - p[0], zone[1] - p[1], 0.0))
-    if waited_s >= s.gathers_s or to_zone > zone[2] + GATHER_RING or held[own] > 0.0 or held[1 - own] <= 0.0:
+    if waited_s >= s.gather_s or to_zone > zone[2] + GATHER_RING or held[own] > 0.0 or held[1 - own] <= 0.0:
         return False
     first = m - m % PACK
     for k in range(first, first + PACK):
         if k != m and alive[e, k] == 1:
             behind = xy_length(wp.vec3(zone[0] - pos[e, k][0], zone[1] - pos[e, k][1], 0.0)) - to_zone
-            if behind > TOGETHER and behind <= rules.max_speed[chassis[e, k]] * (s.gathers_s - waited_s):
+            if behind > TOGETHER and behind <= rules.max_speed[chassis[e, k]] * (s.gather_s - waited_s):
                 return True
     return False
 
@@ -209,13 +209,13 @@ def engaged(
     """Throttle of a pilot with a target at ``spot``: fights it, hunts it, or goes on as it wished to."""
     d = wp.length(spot - p)
     away = unit2(p[0] - spot[0], p[1] - spot[1])
-    if s.ranges == FIXED:
+    if s.range_policy == FIXED:
         if d < wanted and not (c == HEAVY and inside):
             return away * BACK_OFF
         return wish
     if sees and d < wanted + FIGHT_MARGIN:
         return manoeuvre(s, p, spot, wanted, side, way, zone, go, rules.max_speed[c])
-    if s.hunts == 1 and not sees and go and escape_s <= -CALM_S and d < HUNT_RANGE and to_zone < zone[2] + HUNT_NEAR:
+    if s.pursues_unseen == 1 and not sees and go and escape_s <= -CALM_S and d < HUNT_RANGE and to_zone < zone[2] + HUNT_NEAR:
         return -away
     if sees and inside and d < EXPOSED:
         return wish + wp.vec2(-away[1], away[0]) * (side * s.sidestep)
@@ -223,7 +223,7 @@ def engaged(
 
 
 @wp.kernel
-def plan(
+def plan_movement(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill), flow_step: wp.array2d(dtype=wp.int32),
     # world
@@ -235,9 +235,9 @@ def plan(
 ):
     """Decide how a pilot wants to move: walk, fight or give way."""
     e, m = wp.tid()
-    if script[e, m] < LEVELLED or alive[e, m] == 0:
+    if script[e, m] < FIRST_LEVEL_SCRIPT or alive[e, m] == 0:
         return
-    s = skills[script[e, m] - LEVELLED]
+    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
     c = chassis[e, m]
     p = pos[e, m]
     own = team[e, m]
@@ -257,7 +257,7 @@ def plan(
         waited_s += rules.dt_act
     pilot_gather_s[e, m] = waited_s
     j = pilot_target[e, m]
-    if s.searches == 1 and go and inside and j < 0 and contested(zone_tonnage[e]):
+    if s.patrols_zone == 1 and go and inside and j < 0 and contested(zone_tonnage[e]):
         wish = go_round(p, zone[e], own)
     if j >= 0:
         spot = pilot_spot[e, m]

@@ -3,8 +3,8 @@
 # ruff: noqa: E501
 import warp as wp
 
-from echelon.agents.levels import FIRST_LEVEL, Choice, Paint, Skill
-from echelon.agents.tracks import FALLEN, PACK, SHUT_DOWN, UNKNOWN, Known, recall
+from echelon.agents.levels import FIRST_LEVEL, PaintUse, Skill, TargetChoice
+from echelon.agents.tracks import FALLEN, PACK, SHUT_DOWN, UNKNOWN, Track, recall
 from echelon.env.referee import in_zone
 from echelon.sim.arsenal import Chassis, Weapon
 from echelon.sim.geometry import arc_tan2, wrap_angle
@@ -13,11 +13,11 @@ from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-LEVELLED = wp.constant(FIRST_LEVEL)
-RANDOM, NEAREST, PAINTED = (wp.constant(int(Choice.RANDOM)), wp.constant(int(Choice.NEAREST)), wp.constant(int(Choice.PAINTED)))
-THREAT, FOCUS = wp.constant(int(Choice.THREAT)), wp.constant(int(Choice.FOCUS))
-PAINT_MARK = wp.constant(int(Paint.MARK))
-PAINT_FOCUS = wp.constant(int(Paint.FOCUS))
+FIRST_LEVEL_SCRIPT = wp.constant(FIRST_LEVEL)
+RANDOM, NEAREST, PAINTED = (wp.constant(int(TargetChoice.RANDOM)), wp.constant(int(TargetChoice.NEAREST)), wp.constant(int(TargetChoice.PAINTED)))
+THREAT, FOCUS = wp.constant(int(TargetChoice.THREAT)), wp.constant(int(TargetChoice.FOCUS))
+PAINT_MARK = wp.constant(int(PaintUse.MARK))
+PAINT_FOCUS = wp.constant(int(PaintUse.FOCUS))
 HEAVY, MEDIUM = wp.constant(int(Chassis.HEAVY)), wp.constant(int(Chassis.MEDIUM))
 PAINTER = wp.constant(int(Weapon.PAINTER))
 CLASS_WORTH = wp.constant(wp.vec4(0.6, 0.7, 0.9, 1.0))
@@ -43,7 +43,7 @@ FAR = wp.constant(1.0e9)
 
 
 @wp.func
-def threat(rules: Rules, p: wp.vec3, c: int, known: Known, zone: wp.vec3) -> float:
+def threat(rules: Rules, p: wp.vec3, c: int, known: Track, zone: wp.vec3) -> float:
     """How much a hostile of class c is worth fighting from p; what it does counts only while it is perceived."""
     away = p - known.pos
     d = wp.length(away)
@@ -60,7 +60,7 @@ def threat(rules: Rules, p: wp.vec3, c: int, known: Known, zone: wp.vec3) -> flo
 
 
 @wp.kernel
-def mark_for_pack(
+def choose_pack_targets(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill),
     # world
@@ -77,17 +77,17 @@ def mark_for_pack(
     mark = int(-1)
     expert = int(-1)
     for m in range(p * PACK, (p + 1) * PACK):
-        if alive[e, m] == 1 and crew[e, m] >= LEVELLED:
+        if alive[e, m] == 1 and crew[e, m] >= FIRST_LEVEL_SCRIPT:
             if chassis[e, m] == HEAVY and mark < 0 and now > 0:
                 mark = pilot_target[e, m]
-            if skills[crew[e, m] - LEVELLED].choice == FOCUS:
+            if skills[crew[e, m] - FIRST_LEVEL_SCRIPT].choice == FOCUS:
                 expert = m
     pack_mark[e, p] = mark
     kept = pack_focus[e, p]
     if expert < 0 or now == 0:
         kept = -1
     if kept >= 0:
-        s = skills[crew[e, expert] - LEVELLED]
+        s = skills[crew[e, expert] - FIRST_LEVEL_SCRIPT]
         if recall(s, e, expert, kept, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body).age < 0:
             kept = -1
         elif float(now - pack_focus_since[e, p]) * rules.dt_act >= FOCUS_KEPT_S:
@@ -103,8 +103,8 @@ def mark_for_pack(
         total = float(0.0)
         members = int(0)
         for m in range(p * PACK, (p + 1) * PACK):
-            if alive[e, m] == 1 and crew[e, m] >= LEVELLED:
-                s = skills[crew[e, m] - LEVELLED]
+            if alive[e, m] == 1 and crew[e, m] >= FIRST_LEVEL_SCRIPT:
+                s = skills[crew[e, m] - FIRST_LEVEL_SCRIPT]
                 known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
                 if known.age >= 0 and wp.length(known.pos - pos[e, m]) <= FOCUS_RANGE:
                     members += 1
@@ -141,16 +141,16 @@ def choose_target(
 ):
     """Choose a pilot's target, and say what it believes of it."""
     e, m = wp.tid()
-    if script[e, m] < LEVELLED:
+    if script[e, m] < FIRST_LEVEL_SCRIPT:
         return
-    s = skills[script[e, m] - LEVELLED]
+    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
     now = decision[e]
     row = team[e, m] * (watch_since.shape[1] / 2) + pack[e, m]
     paints = rules.trigger_of[chassis[e, m], PAINTER] >= 0 and chassis[e, m] != MEDIUM
     before = pilot_target[e, m]
     best = int(-1)
     best_appeal = float(-FAR)
-    fought = Known()
+    fought = Track()
     fought.age = UNKNOWN
     for j in range(alive.shape[1]):
         if alive[e, m] == 0 or team[e, j] == team[e, m]:

@@ -29,7 +29,7 @@ FALLEN, SHUT_DOWN, DEAD, PAINTER_AT = wp.constant(1), wp.constant(2), wp.constan
 
 
 @wp.struct
-class Known:
+class Track:
     """What a pilot believes of a hostile."""
 
     age: wp.int32
@@ -48,7 +48,7 @@ class Known:
 
 
 @wp.kernel
-def notice(
+def record_perception(
     # rules
     rules: Rules, sensor_range: wp.array(dtype=wp.float32),
     # state in
@@ -71,7 +71,7 @@ def notice(
 
 
 @wp.kernel
-def share_tracks(
+def update_tracks(
     # state in
     decision: wp.array(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3),
     # state out
@@ -106,7 +106,7 @@ def share_tracks(
 
 
 @wp.kernel
-def keep_history(
+def record_history(
     # state in
     decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32),
     # state out
@@ -140,9 +140,9 @@ def paint_of(e: int, m: int, body: wp.vec3, marks: int, team: wp.array2d(dtype=w
 @wp.func
 def recall(
     s: Skill, e: int, m: int, j: int, now: int, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3),
-) -> Known:
+) -> Track:
     """What a pilot believes of hostile j, from its level's senses, memory and reaction."""
-    known = Known()
+    known = Track()
     known.age = UNKNOWN
     depth = past_pos.shape[2]
     then = now - s.delay

@@ -5,9 +5,9 @@ import warp as wp
 
 from echelon.actions import ActionIndex
 from echelon.agents.legacy import column_of
-from echelon.agents.levels import Missiles, Paint, Skill
+from echelon.agents.levels import MissileUse, PaintUse, Skill
 from echelon.agents.steering import aim_error
-from echelon.agents.targets import LEVELLED, PAINTER
+from echelon.agents.targets import FIRST_LEVEL_SCRIPT, PAINTER
 from echelon.agents.tracks import PACK, SHUT_DOWN, recall
 from echelon.sim.arsenal import Chassis, Guidance, Weapon
 from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, unit3, wrap_angle
@@ -24,8 +24,8 @@ HITSCAN, BALLISTIC, HOMING = (wp.constant(int(g)) for g in (Guidance.HITSCAN, Gu
 MISSILE_W = wp.constant(int(Weapon.MISSILE))
 BY_WORTH = wp.constant(wp.types.vector(length=7, dtype=wp.int32)(3, 4, 2, 0, 1, 5, 6))
 """Weapons by damage per heat, best first: gauss, autocannon, missile, laser, flamer, then the devices."""
-_M_SIGHT, M_PAINT, M_WAITS, M_THRIFTY = (wp.constant(int(m)) for m in list(Missiles)[1:])
-P_NEVER, P_FOCUS = wp.constant(int(Paint.NEVER)), wp.constant(int(Paint.FOCUS))
+_M_SIGHT, M_PAINT, M_WAITS, M_THRIFTY = (wp.constant(int(m)) for m in list(MissileUse)[1:])
+P_NEVER, P_FOCUS = wp.constant(int(PaintUse.NEVER)), wp.constant(int(PaintUse.FOCUS))
 BLAST_MARGIN = wp.constant(1.0)
 """Pilots keep this far outside the blast of their own rounds [vox]."""
 PAINT_WAIT_S = wp.constant(2.0)
@@ -92,7 +92,7 @@ def fires_at(rules: Rules, s: Skill, w: int, d: float, error: float, sees: bool,
         return False
     if rules.weapon_guidance[w] != BALLISTIC:
         return True
-    return sees or s.checks_sight == 0
+    return sees or s.needs_sight == 0
 
 
 @wp.func
@@ -102,7 +102,7 @@ def barred(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, rules: Ru
     way = unit3(spot - muzzle)
     if rules.weapon_guidance[w] == HOMING:
         way = unit3(unit3(spot - p) + wp.vec3(0.0, 0.0, rules.loft))
-    return cast_ray(plane, e, size, muzzle, muzzle + way * s.muzzle_vox, True)[0] >= 0.0
+    return cast_ray(plane, e, size, muzzle, muzzle + way * s.muzzle_clearance_vox, True)[0] >= 0.0
 
 
 @wp.func
@@ -145,7 +145,7 @@ def paints_now(s: Skill, rules: Rules, d: float, sees: bool, paint: bool, left_s
 
 
 @wp.kernel
-def engage(
+def control_weapons(
     # rules
     rules: Rules, skills: wp.array(dtype=Skill),
     # world
@@ -157,15 +157,15 @@ def engage(
 ):
     """Write a pilot's triggers: each weapon on its own merit, then as many as its heat allows."""
     e, m = wp.tid()
-    if script[e, m] < LEVELLED or alive[e, m] == 0:
+    if script[e, m] < FIRST_LEVEL_SCRIPT or alive[e, m] == 0:
         return
-    s = skills[script[e, m] - LEVELLED]
+    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
     c = chassis[e, m]
     cap = rules.heat_cap[c]
-    plan = heat[e, m]
+    plan_movement = heat[e, m]
     j = pilot_target[e, m]
     keeps = uniform01(seed[e], STREAM_AGENT, tick[e], m, 1) < weapon_prob[e] * s.trigger_prob
-    hot = plan > s.vent_above * cap
+    hot = plan_movement > s.vent_above * cap
     shot = bool(False)
     if j >= 0 and keeps and not hot:
         now = decision[e]
@@ -179,7 +179,7 @@ def engage(
         awaited = waits and waited_s < PAINT_WAIT_S
         pilot_wait_s[e, m] = waited(waits, waited_s, cooldown[e, m, rules.weapon_cooldown[MISSILE_W]] <= rules.ticks_per_decision, rules.dt_act)
         for i in range(7):
-            w = wp.where(s.best_first == 1, BY_WORTH[i], i)
+            w = wp.where(s.best_damage_per_heat_first == 1, BY_WORTH[i], i)
             t = rules.trigger_of[c, w]
             if t < 0 or rules.weapon_cloud[w] == 1:
                 continue
@@ -192,16 +192,16 @@ def engage(
                     wants = not shielded(rules, s, e, m, now, spot, team, pack, chassis, pos, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body, round_weapon, round_pos)
             else:
                 wants = fires_at(rules, s, w, d, error, sees, pilot_age[e, m] == 0)
-                if not wants and s.opportunist == 1 and rules.weapon_guidance[w] == HITSCAN:
+                if not wants and s.fires_at_any_target == 1 and rules.weapon_guidance[w] == HITSCAN:
                     wants = offers(rules, s, w, e, m, now, team, pack, pos, yaw, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-            if wants and s.muzzle_vox > 0.0 and rules.weapon_guidance[w] != HITSCAN:
+            if wants and s.muzzle_clearance_vox > 0.0 and rules.weapon_guidance[w] != HITSCAN:
                 wants = not barred(shot_plane, e, size[e], rules, s, w, c, pos[e, m], spot)
             ready = cooldown[e, m, rules.weapon_cooldown[w]] <= rules.ticks_per_decision
-            if wants and ready and plan + rules.weapon_heat[w] <= s.heat_limit * cap:
+            if wants and ready and plan_movement + rules.weapon_heat[w] <= s.heat_limit * cap:
                 actions[e, m, column_of(t)] = 1.0
-                plan += rules.weapon_heat[w]
+                plan_movement += rules.weapon_heat[w]
                 shot = True
                 if rules.weapon_guidance[w] == HOMING:
                     pilot_wait_s[e, m] = 0.0
-    if hot or heat[e, m] > wp.where(shot, s.vents_firing, s.idle_vent) * cap:
+    if hot or heat[e, m] > wp.where(shot, s.vent_firing_above, s.vent_idle_above) * cap:
         actions[e, m, VENT] = 1.0

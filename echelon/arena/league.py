@@ -17,6 +17,7 @@ from typing import Any
 from echelon.arena import matchmaking
 from echelon.arena.entries import KINDS, commander_name, entry_id_of
 from echelon.arena.glicko2 import CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
+from echelon.config import current_values
 from echelon.runs import atomic_write
 
 __all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "League", "LeagueEntry", "utc_now"]
@@ -149,7 +150,7 @@ class League:
         """Raise ``ValueError`` naming what differs from the game that the league's policies were built for."""
         if self.env_signature is None or signature is None:
             return
-        mine = self.env_signature
+        mine, signature = current_values(self.env_signature), current_values(signature)
         wrong = [
             f"{key} {signature.get(key)!r}, wanted {mine.get(key)!r}"
             for key in sorted({*mine, *signature})

@@ -19,7 +19,7 @@ from echelon.gen.generate import GeneratedMap
 from echelon.gen.recipe import materials_hash, sha256_json
 from echelon.gen.spawn import formation
 from echelon.gen.transforms import Corner
-from echelon.nav.lanes import ways
+from echelon.nav.lanes import navigation_fields
 from echelon.replay import codec
 from echelon.replay.codec import ReplayError
 from echelon.replay.schema import WORLD_HEAD, RecordType
@@ -100,7 +100,7 @@ def _rebuilt(recipe: dict[str, Any], payload: bytes) -> GeneratedMap:
     circle = (float(zone["centre"][0]), float(zone["centre"][1]), float(zone["radius"]))
     spawn = np.concatenate([formation(world, corner, packs) for corner in corners]).astype(np.float32)
     clearance = world.connectivity.clearance_z
-    _, flow = ways(material, zone=circle, spawn=spawn, clearance=clearance)
+    _, flow = navigation_fields(material, zone=circle, spawn=spawn, clearance=clearance)
     return GeneratedMap(
         map_seed=int(recipe["seed"]),
         material=material,

@@ -20,6 +20,7 @@ from echelon.config.game import (
     ObsNormConfig,
     PhysicsConfig,
     WorldConfig,
+    current_values,
     require,
 )
 from echelon.config.learner import REMOVED_FIELDS, ModelConfig, PPOConfig, RunConfig, env_signature
@@ -64,6 +65,7 @@ __all__ = [
     "RewardConfig",
     "RunConfig",
     "WorldConfig",
+    "current_values",
     "env_signature",
     "require",
 ]

@@ -8,9 +8,10 @@ raises ``ValueError`` naming field, value and range.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from echelon.config.display import DisplayConfig
 from echelon.config.ranges import (
@@ -39,6 +40,34 @@ SHORTEST_EDGE = 20
 EPS_NORM = 1e-7
 EPS_DIV = 1e-9
 TANH_EPS = 1e-6
+
+
+REPLACED_VALUES: dict[str, dict[str, str]] = {"nav_mode": {"planner": "full"}}
+"""Values of ``EnvConfig`` fields that are no longer offered, with the value of the same effect; old files have them."""
+
+
+def current_values(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of ``EnvConfig`` with replaced values as they are spelled now."""
+    read = dict(fields)
+    for name in REPLACED_VALUES.keys() & read:
+        if isinstance(read[name], str):
+            read[name] = REPLACED_VALUES[name].get(read[name], read[name])
+    return read
+
+
+class _Replaced:
+    """Annotation of a field with ``REPLACED_VALUES``: pydantic reads old values as the new ones."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        def current(value: Any) -> Any:
+            return current_values({self.name: value})[self.name]
+
+        return core_schema.no_info_before_validator_function(current, handler(source))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,8 +318,8 @@ class EnvConfig:
     """Whether pilots may sort and filter their contacts."""
     enable_comm: bool = True
     """Whether messages are delivered."""
-    nav_mode: Literal["off", "assist", "planner"] = "off"
-    """Navigation assist toward the zone."""
+    nav_mode: Annotated[Literal["off", "assist", "full"], _Replaced("nav_mode")] = "off"
+    """Navigation assist: share of the throttle that follows the path to the zone; off 0, assist 0.3, full 1."""
     zone_radius_vox: float = 7.5
     """Mean radius of the capture zone [vox]; sampled 0.5 to 1.5 times this."""
     contested_floor: float = 0.25
@@ -311,6 +340,8 @@ class EnvConfig:
     """Reward weights."""
 
     def __post_init__(self) -> None:
+        for name in REPLACED_VALUES:
+            object.__setattr__(self, name, current_values({name: getattr(self, name)})[name])
         require_ranges(self, "env", ENV_RANGES)
         require_span(self.map_size_range, "env.map_size_range", SHORTEST_EDGE, self.world.size_x)
         require_span(self.packs_per_team_range, "env.packs_per_team_range", 1, self.num_packs)

@@ -23,7 +23,7 @@ from echelon.env.observe import acoustics as observe_scope
 from echelon.env.observe import columns as observe
 from echelon.env.observe import program as looking
 from echelon.env.observe import telemetry_map as observe_telemetry
-from echelon.nav.steering import lay_ways
+from echelon.nav.waypoints import install_flow_fields
 from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch, Program, Runner, in_phase
@@ -92,7 +92,7 @@ class Engine:
         self.batch["winner"].fill_(-1)
         self.attach(np.zeros((1, 1, self.obs_dim), np.float32), np.zeros((1, 1, self.obs_dim), np.float32))
         if cfg.nav_mode != "off":
-            lay_ways(self.batch)
+            install_flow_fields(self.batch)
         self._pilots = list(pilots(self)) if pilots else []
         self._runners: dict[str, Runner] = {}
         self.programs: dict[str, Callable[[], Program]] = {

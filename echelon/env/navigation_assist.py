@@ -10,13 +10,13 @@ two are too near to give a direction.
 import warp as wp
 
 from echelon.actions import ActionIndex
-from echelon.nav.steering import AHEAD, AT_GOAL, NO_WAY, unit2, way_layer, waypoint
+from echelon.nav.waypoints import AHEAD, AT_GOAL, NO_PATH, shortest_layer, unit2, waypoint
 from echelon.sim.geometry import clamp_unit, cos_sin
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-WEIGHT = {"off": 0.0, "assist": 0.3, "planner": 1.0}
+WEIGHT = {"off": 0.0, "assist": 0.3, "full": 1.0}
 """Share of the way in the throttles, by mode."""
 FORWARD, STRAFE = wp.constant(int(ActionIndex.FORWARD)), wp.constant(int(ActionIndex.STRAFE))
 CELLS_AHEAD = wp.constant(2)
@@ -50,13 +50,13 @@ def assist(
     p = pos[e, m]
     c = chassis[e, m]
     foot = p[2] - rules.half[c][2]
-    layer = way_layer(map_slot[e], c)
+    layer = shortest_layer(map_slot[e], c)
     point = waypoint(bank_flow, flow_step, layer, size[e], p, foot, CELLS_AHEAD)
     if point[2] == AHEAD and is_near(point, p):
         point = waypoint(bank_flow, flow_step, layer, size[e], p, foot, CELLS_AHEAD + 1)
     if point[2] == AT_GOAL:
         point = wp.vec3(zone[e][0], zone[e][1], AT_GOAL)
-    if point[2] == NO_WAY or is_near(point, p):
+    if point[2] == NO_PATH or is_near(point, p):
         return
     way = unit2(point[0] - p[0], point[1] - p[1])
     cs = cos_sin(yaw[e, m])

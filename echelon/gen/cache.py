@@ -20,7 +20,7 @@ from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, generate
 from echelon.gen.recipe import GENERATOR_ID, GENERATOR_VERSION, canonical_json, materials_hash, sha256_json
 from echelon.gen.transforms import Corner
-from echelon.nav.lanes import WAYS_VERSION
+from echelon.nav.lanes import NAVIGATION_VERSION
 from echelon.sim.arsenal import CHASSIS, ROSTER
 from echelon.sim.world import MATERIALS
 
@@ -51,7 +51,7 @@ def map_path(world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_v
             "zone_radius_vox": float(zone_radius_vox),
             "seed": map_seed,
             "sizes": [CHASSIS[chassis].size for chassis in ROSTER],
-            "ways": WAYS_VERSION,
+            "ways": NAVIGATION_VERSION,
             "materials": [[m.blocks_move, m.blocks_sight, m.walk_cost] for m in MATERIALS],
         }
     )

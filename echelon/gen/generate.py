@@ -26,7 +26,7 @@ from echelon.gen.spawn import anchor, boxes_clear, check_world_fits, clear_spawn
 from echelon.gen.transforms import TRANSFORMS, Corner, Transform
 from echelon.gen.validator import connect
 from echelon.nav.field import ZoneField
-from echelon.nav.lanes import ways
+from echelon.nav.lanes import navigation_fields
 from echelon.sim.random import Stream, StreamId
 from echelon.sim.world import BLOCKS_MOVE
 
@@ -234,7 +234,7 @@ def generate(
     spawn = spawn.astype(np.float32)
     zone = (draft.zone.cx, draft.zone.cy, draft.zone.r)
     clearance = world.connectivity.clearance_z
-    fields, flow = ways(draft.material, zone=zone, spawn=spawn, clearance=clearance, widest=draft.widest)
+    fields, flow = navigation_fields(draft.material, zone=zone, spawn=spawn, clearance=clearance, widest=draft.widest)
     return GeneratedMap(
         map_seed=map_seed,
         material=draft.material,

@@ -148,7 +148,7 @@ def _rejoin(place_cost: NDArray[np.float64], flow: NDArray[np.uint8], narrow: ND
         flat_flow[at] = code
 
 
-def next_place(flow: NDArray[np.uint8], x: float, y: float, foot_z: float) -> tuple[int, int, int] | None:
+def next_cell(flow: NDArray[np.uint8], x: float, y: float, foot_z: float) -> tuple[int, int, int] | None:
     """Return the place (x, y, k) to walk to from a mech's foot position, or None without a way.
 
     ``flow`` is [Z + 1, Y, X]. A mech in the air, or on an edge with its centre over the lower side, has no

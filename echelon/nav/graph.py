@@ -3,7 +3,7 @@
 A node ``(k, y, x)`` is a mech with its feet at height k over the centre of column (x, y): it stands on
 cell k - 1, or on bedrock for k = 0. Edges go to the eight neighbours, one cell up or up to two down. The
 graph depends on the footprint radius, so there is one per radius in ``RADII``. Searching it is the business of
-``echelon.nav.planner`` and ``echelon.nav.field``.
+``echelon.nav.field``.
 """
 
 from __future__ import annotations

@@ -48,11 +48,11 @@ LANE_FACTOR = 3.0
 """What a cell of a main lane costs; it falls to 1 across ``LANE_WIDTH_VOX``."""
 ARENA_VOX = 10.0
 """Within this distance of the zone all ways meet and no cell costs more [vox]."""
-WAYS_VERSION = (1, EYE_VOX, SIGHT_STEP_VOX, BLOCK, EXPOSED_FACTOR, LANE_WIDTH_VOX, LANE_FACTOR, ARENA_VOX)
+NAVIGATION_VERSION = (1, EYE_VOX, SIGHT_STEP_VOX, BLOCK, EXPOSED_FACTOR, LANE_WIDTH_VOX, LANE_FACTOR, ARENA_VOX)
 """What ways depend on besides the map, with a number to raise on other changes: cached maps are kept apart by it."""
 
 
-def ways(
+def navigation_fields(
     material: Grid,
     *,
     zone: tuple[float, float, float],
@@ -70,11 +70,11 @@ def ways(
     fields += [widest] if widest is not None else []
     half = len(spawn) // 2
     starts = [team[:, :2].mean(axis=0) for team in (spawn[:half], spawn[half:]) if len(team)]
-    shaped = [_shaped(fields[-1], EXPOSURES[lane](material, fields[-1], zone, starts), zone).flow for lane in Lane]
+    shaped = [_shaped(fields[-1], LANE_COSTS[lane](material, fields[-1], zone, starts), zone).flow for lane in Lane]
     return fields, np.stack([*(field.flow for field in fields), *shaped])
 
 
-def overlooked(
+def exposure_costs(
     material: Grid, field: ZoneField, zone: tuple[float, float, float], starts: Sequence[Points]
 ) -> NDArray[np.float64]:
     """Return what each node costs, more where it is in sight of the zone's centre at eye height, shape [N]."""
@@ -106,7 +106,7 @@ def in_sight(blocks: NDArray[np.bool_], points: Points, eye: Points) -> NDArray[
     return ~hidden
 
 
-def near_lanes(
+def lane_proximity_costs(
     material: Grid, field: ZoneField, zone: tuple[float, float, float], starts: Sequence[Points]
 ) -> NDArray[np.float64]:
     """Return what each node costs, more the nearer it is to a team's shortest way, shape [N]."""
@@ -138,11 +138,11 @@ def main_lane(field: ZoneField, x: float, y: float) -> list[tuple[int, int]]:
     return lane
 
 
-EXPOSURES: dict[
+LANE_COSTS: dict[
     Lane, Callable[[Grid, ZoneField, tuple[float, float, float], Sequence[Points]], NDArray[np.float64]]
 ] = {
-    Lane.COVERED: overlooked,
-    Lane.FLANK: near_lanes,
+    Lane.COVERED: exposure_costs,
+    Lane.FLANK: lane_proximity_costs,
 }
 """What a node costs on each lane, at least 1."""
 

@@ -8,12 +8,12 @@ import pytest
 from echelon.actions import ActionIndex
 from echelon.agents import levels
 from echelon.agents.heuristic import install, script_of
-from echelon.agents.levels import LEVELS, Unstick
+from echelon.agents.levels import LEVELS, StuckRecovery
 from echelon.sim.arsenal import CHASSIS, Chassis
 from tests.env.battle import Battle
 
-LOOKERS = [name for name, level in LEVELS.items() if level.unsticks == Unstick.LOOKS]
-HUNTERS = [name for name, level in LEVELS.items() if level.hunts]
+LOOKERS = [name for name, level in LEVELS.items() if level.stuck_recovery == StuckRecovery.FREE_DIRECTION]
+HUNTERS = [name for name, level in LEVELS.items() if level.pursues_unseen]
 VENT = int(ActionIndex.VENT)
 MIDDLE = 30
 
@@ -46,7 +46,7 @@ def chase(skill: str, chassis: Chassis, seconds: float = 20.0) -> np.ndarray:
 
 @pytest.mark.parametrize("skill", HUNTERS)
 @pytest.mark.parametrize("chassis", [Chassis.LIGHT, Chassis.MEDIUM, Chassis.HEAVY])
-def test_a_pocket_between_hunter_and_hostile_holds_nobody(skill, chassis):
+def test_pilot_escapes_pocket_between_it_and_target(skill, chassis):
     where = chase(skill, chassis)
     for start in range(len(where) - 22):
         stay = where[start : start + 22]
@@ -55,7 +55,7 @@ def test_a_pocket_between_hunter_and_hostile_holds_nobody(skill, chassis):
 
 
 @pytest.mark.parametrize("skill", LOOKERS)
-def test_who_is_walled_in_on_all_sides_waits(skill):
+def test_enclosed_pilot_does_not_move(skill):
     def cell(grid: np.ndarray) -> None:
         grid[0:16, 27:34, 7:14] = 1
         grid[0:16, 29:32, 9:12] = 0
@@ -73,7 +73,7 @@ def test_who_is_walled_in_on_all_sides_waits(skill):
     battle.close()
 
 
-def test_a_wreck_in_the_way_is_walked_around():
+def test_pilot_walks_around_obstacle_missing_from_flow_field():
     """What the field of the map does not know of, the pilot feels."""
     battle = Battle(pilots=install)
     battle.empty()
@@ -92,7 +92,7 @@ def test_a_wreck_in_the_way_is_walked_around():
 
 
 @pytest.mark.parametrize("skill", LOOKERS)
-def test_a_closed_way_is_left_for_the_other_side(skill):
+def test_detour_changes_side_at_dead_end(skill):
     """A wall unknown to the map's field, whose left end leads back to the edge of the map."""
     battle = Battle(pilots=install)
     battle.empty()
@@ -116,7 +116,7 @@ def test_a_closed_way_is_left_for_the_other_side(skill):
 
 
 @pytest.mark.parametrize(("skill", "searches"), [("easy", False), *((name, True) for name in LOOKERS)])
-def test_who_sees_nobody_in_a_contested_zone_goes_round(skill, searches):
+def test_pilot_without_target_circles_contested_zone(skill, searches):
     """Two hostiles in the zone with a heap between them: each side of it is looked at."""
 
     def heap(grid: np.ndarray) -> None:
@@ -152,7 +152,7 @@ def test_who_sees_nobody_in_a_contested_zone_goes_round(skill, searches):
         ("expert", 5.0, True),
     ],
 )
-def test_from_medium_on_they_vent_while_they_fire(skill, heat, vents):
+def test_vent_while_firing_above_level_threshold(skill, heat, vents):
     battle = Battle(pilots=install)
     battle.empty()
     battle.place(0, Chassis.MEDIUM, 20, MIDDLE)
@@ -176,7 +176,7 @@ def test_from_medium_on_they_vent_while_they_fire(skill, heat, vents):
     assert both and all(v == vents for v in both)
 
 
-def test_the_levels_say_what_they_do_when_stuck():
+def test_packed_levels_carry_stuck_recovery():
     assert LOOKERS == ["medium", "hard", "expert"]
     rows = levels.pack_levels(0.25)
-    assert [row.unsticks for row in rows] == [int(level.unsticks) for level in LEVELS.values()]
+    assert [row.stuck_recovery for row in rows] == [int(level.stuck_recovery) for level in LEVELS.values()]

@@ -69,13 +69,13 @@ def against_random(first: str, matches: int) -> tuple[int, int, int]:
     return won, drawn, len(results) - won - drawn
 
 
-def test_random_actions_lose_to_the_weakest_level():
+def test_trivial_beats_random_actions():
     won, drawn, lost = against_random("trivial", 12)
     assert won >= 9 and won + drawn + lost == 12, (won, drawn, lost)
 
 
 @pytest.mark.slow
-def test_each_level_beats_the_one_below():
+def test_each_level_beats_next_weaker_level():
     """The ladder: 300 seed-paired, side-swapped matches each, on all maps, random actions at its foot."""
     won, _, lost = against_random("trivial", MATCHES)
     assert won >= SHARE * (won + lost), f"trivial against random: {won} to {lost}"
@@ -87,7 +87,7 @@ def test_each_level_beats_the_one_below():
 
 
 @pytest.mark.slow
-def test_medium_beats_the_baseline():
+def test_medium_beats_legacy_baseline():
     """The baseline sees everything and has no plan; a medium pilot sees what it may and has one."""
     contest = Contest(env=EnvConfig(), pilots=("medium", "legacy"), matches=MATCHES, first_seed=FIRST_SEED, swap=True)
     won, lost = (p["wins"] for p in summarise(contest, list(play(contest, contest.pairings(), Play())))["pilots"])

@@ -36,7 +36,7 @@ def duel(field):
 
 
 @pytest.mark.parametrize("weapon_prob", [0.0, 0.5, 1.0])
-def test_every_decision_is_that_of_the_written_rules(weapon_prob):
+def test_legacy_actions_match_oracle(weapon_prob):
     battle = Battle(
         envs=12, size=44, edit=clutter(np.random.default_rng(2)), own_maps=True, num_packs=2, pilots=install
     )  # fmt: skip
@@ -61,7 +61,7 @@ def test_every_decision_is_that_of_the_written_rules(weapon_prob):
 
 
 @pytest.mark.parametrize("bearing", [0.6, -2.5, 3.0])
-def test_it_turns_until_it_faces_the_nearest_enemy(duel, bearing):
+def test_legacy_turns_to_nearest_hostile(duel, bearing):
     duel.place(0, LIGHT, 20, 30)
     duel.place(5, HEAVY, 20 + 15 * np.cos(bearing), 30 + 15 * np.sin(bearing))
     duel.place(6, HEAVY, 50, 58)
@@ -77,7 +77,7 @@ def test_it_turns_until_it_faces_the_nearest_enemy(duel, bearing):
     ("distance", "painted", "missile", "gauss"),
     [(11.0, False, True, True), (13.0, False, False, True), (21.0, True, True, False), (49.0, True, True, False)],
 )
-def test_a_heavy_fires_missiles_by_sight_or_paint_and_gauss_but_never_smoke(duel, distance, painted, missile, gauss):
+def test_legacy_heavy_fires_missile_and_gauss_but_never_smoke(duel, distance, painted, missile, gauss):
     duel.place(0, HEAVY, 5, 30)
     duel.place(1, SCOUT, 5, 50)
     duel.place(5, HEAVY, 5 + distance, 30, yaw=np.pi)
@@ -89,7 +89,7 @@ def test_a_heavy_fires_missiles_by_sight_or_paint_and_gauss_but_never_smoke(duel
     assert duel["fired"][0, 0] == 4 * missile + 8 * gauss
 
 
-def test_it_vents_and_holds_its_fire_when_hot(duel):
+def test_legacy_vents_and_holds_fire_when_hot(duel):
     duel.place(0, MEDIUM, 27, 30)
     duel.place(5, HEAVY, 33, 30, yaw=np.pi)
     for heat, hot in ((74.0, False), (76.0, True)):
@@ -100,7 +100,7 @@ def test_it_vents_and_holds_its_fire_when_hot(duel):
         assert bool(duel["actions"][0, 0, TRIGGERS].any()) != hot
 
 
-def test_without_weapon_probability_it_never_fires_but_keeps_its_jammer(duel):
+def test_legacy_at_zero_weapon_probability_keeps_ecm(duel):
     for m in range(5):
         duel.place(m, list(Chassis)[m % 4], 24 + 3 * m, 26)
         duel.place(5 + m, list(Chassis)[m % 4], 24 + 3 * m, 32, yaw=-np.pi / 2)
@@ -118,7 +118,7 @@ def test_without_weapon_probability_it_never_fires_but_keeps_its_jammer(duel):
 
 
 @pytest.mark.parametrize(("dt", "repeat"), [(0.05, 5), (0.025, 10), (0.1, 1)])
-def test_a_walled_in_pilot_backs_out_after_two_and_a_half_seconds_at_any_clock(dt, repeat):
+def test_legacy_backs_out_when_stuck_for_2_5_seconds_at_any_clock(dt, repeat):
     def edit(grid: np.ndarray) -> None:
         grid[0:4, 18:43, 18] = grid[0:4, 18:43, 19] = 1
 
@@ -146,7 +146,7 @@ def test_a_walled_in_pilot_backs_out_after_two_and_a_half_seconds_at_any_clock(d
     assert log[-1][1] > 0.5, "it goes on toward the zone"
 
 
-def test_standing_still_on_purpose_is_not_being_stuck(duel):
+def test_stuck_detection_ignores_intended_standstill(duel):
     duel.place(0, HEAVY, 30, 30)
     duel.place(5, HEAVY, 36, 31, yaw=np.pi)
     duel.batch["weapon_prob"].fill_(0.0)
@@ -156,7 +156,7 @@ def test_standing_still_on_purpose_is_not_being_stuck(duel):
     assert duel["pilot_phase"][0, 0] == 0 and duel["pilot_stuck_s"][0, 0] == 0
 
 
-def test_progress_is_judged_against_what_a_legged_or_wading_mech_can_do(duel):
+def test_stuck_detection_accounts_for_leg_loss_and_water(duel):
     duel.place(0, MEDIUM, 10, 30)
     duel.place(5, SCOUT, 58, 30)
     duel.put("leg_hp", -1.0, 0)
@@ -172,7 +172,7 @@ def test_progress_is_judged_against_what_a_legged_or_wading_mech_can_do(duel):
         assert duel["pilot_stuck_s"][0, 0] == pytest.approx(stuck)
 
 
-def test_mechs_it_does_not_fly_keep_their_actions(duel):
+def test_legacy_leaves_other_mechs_actions_unchanged(duel):
     duel.place(0, MEDIUM, 20, 30)
     duel.place(5, MEDIUM, 40, 30)
     duel.put("script", 0, 0)
@@ -182,13 +182,13 @@ def test_mechs_it_does_not_fly_keep_their_actions(duel):
 
 
 @pytest.mark.parametrize(("arguments", "named"), [({"skill": "wizard"}, "wizard"), ({"weapon_fire_prob": 1.5}, "1.5")])
-def test_a_pilot_that_cannot_be_is_refused(arguments, named):
+def test_heuristic_policy_rejects_invalid_arguments(arguments, named):
     with pytest.raises(ValueError, match=named):
         HeuristicPolicy(**arguments)
     assert SKILLS
 
 
-def test_the_policy_object_flies_one_agent_of_an_environment():
+def test_heuristic_policy_controls_one_agent():
     env = EchelonEnv(EnvConfig(world=WorldConfig(size_x=40, size_y=40, size_z=20)))
     env.reset(seed=3)
     pilot, quiet = HeuristicPolicy(weapon_fire_prob=1.0), HeuristicPolicy(weapon_fire_prob=0.0)

@@ -38,7 +38,7 @@ def fights():
     battle.close()
 
 
-def test_marks_and_targets_follow_the_rules(fights):
+def test_targets_match_oracle(fights):
     chosen, remembered = set(), 0
     for e in range(ENVS):
         memory, previous = Memory(), None
@@ -63,7 +63,7 @@ def test_marks_and_targets_follow_the_rules(fights):
     assert chosen == set(LEVELS.values()) and remembered > 0
 
 
-def test_triggers_smoke_and_preferences_follow_the_rules(fights):
+def test_weapons_and_systems_match_oracle(fights):
     pulled, held = np.zeros(26, int), 0
     told, flow = fights
     for e in range(ENVS):
@@ -90,7 +90,7 @@ def test_triggers_smoke_and_preferences_follow_the_rules(fights):
     assert (pulled[[4, 5, 6, 7, 8, 9, 14, 17]] > 0).all() and held > 10, (pulled, held)
 
 
-def test_wishes_and_throttles_follow_the_rules(fights):
+def test_movement_plan_and_throttles_match_oracle(fights):
     told, flow = fights
     jumps, held_back, phases, elsewhere = 0, 0, set(), {"hard": 0, "expert": 0}
     for e in range(ENVS):
@@ -119,7 +119,7 @@ def test_wishes_and_throttles_follow_the_rules(fights):
     assert jumps > 0 and held_back > 5 and len(phases) > 1 and min(elsewhere.values()) > 10, (held_back, elsewhere)
 
 
-def test_footing_follows_the_rules(fights):
+def test_collision_avoidance_matches_oracle(fights):
     detours, waits, escapes, turned_back, hopped = 0, 0, 0, 0, 0
     for e in range(ENVS):
         memory = Memory()

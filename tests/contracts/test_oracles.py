@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LEVELS = "agents/test_levels_oracle.py::test_marks_and_targets_follow_the_rules"
-MOVED = "agents/test_levels_oracle.py::test_wishes_and_throttles_follow_the_rules"
-TRIGGERS = "agents/test_levels_oracle.py::test_triggers_smoke_and_preferences_follow_the_rules"
-LEGACY = "agents/test_legacy.py::test_every_decision_is_that_of_the_written_rules"
+LEVELS = "agents/test_levels_oracle.py::test_targets_match_oracle"
+MOVED = "agents/test_levels_oracle.py::test_movement_plan_and_throttles_match_oracle"
+TRIGGERS = "agents/test_levels_oracle.py::test_weapons_and_systems_match_oracle"
+LEGACY = "agents/test_legacy.py::test_legacy_actions_match_oracle"
 COUNTS = "arena/test_match.py::test_counts_agree_with_the_journal_of_the_replay"
 COLUMNS = "parity/test_sensing.py::test_every_observation_column_follows_the_rules"
 CLASSIC = "env/test_classic_layout.py::test_every_column_follows_the_rules"
@@ -32,12 +32,13 @@ FRESH = "sim/test_spawn.py::test_a_reset_forgets_everything_that_was_played"
 SPAWN = "sim/test_spawn.py::test_seed_map_and_places_are_drawn_by_the_rules"
 
 ORACLES: dict[str, str] = {
-    **dict.fromkeys(["keep_history", "notice", "share_tracks", "mark_for_pack", "choose_target"], LEVELS),
-    **dict.fromkeys(["plan", "steer"], MOVED),
-    "find_footing": "agents/test_levels_oracle.py::test_footing_follows_the_rules",
-    **dict.fromkeys(["engage", "operate", "screen"], TRIGGERS),
+    **dict.fromkeys(["record_history", "record_perception", "update_tracks"], LEVELS),
+    **dict.fromkeys(["choose_pack_targets", "choose_target"], LEVELS),
+    **dict.fromkeys(["plan_movement", "steer"], MOVED),
+    "avoid_collisions": "agents/test_levels_oracle.py::test_collision_avoidance_matches_oracle",
+    **dict.fromkeys(["control_weapons", "control_systems", "deploy_smoke"], TRIGGERS),
     "fly_legacy": LEGACY,
-    "watch_progress": "agents/test_legacy.py::test_progress_is_judged_against_what_a_legged_or_wading_mech_can_do",
+    "detect_stuck": "agents/test_legacy.py::test_stuck_detection_accounts_for_leg_loss_and_water",
     **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
     **dict.fromkeys(["note_deaths", "note_hits", "note_launches", "note_impacts", "note_defence"], COUNTS),
     "assist": "env/test_navigation_assist.py::test_throttles_are_blended_as_the_rule_says",
@@ -68,7 +69,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["sense_quality"], "parity/test_sensing.py::test_sensor_quality_and_jamming_follow_the_rules"),
     "sense_for_launch": SHOTS,
     **dict.fromkeys(["begin_episode", "load_map", "place_mechs"], SPAWN),
-    **dict.fromkeys(["fresh_mechs", "forget_pilots"], FRESH),
+    **dict.fromkeys(["fresh_mechs", "reset_pilots"], FRESH),
 }
 """Kernel to the test that holds it to its rule."""
 

@@ -6,8 +6,11 @@ from math import cos, hypot, sin
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from echelon.nav.field import FLOW_NONE, next_place
+from echelon.arena.league import League
+from echelon.config import EnvConfig
+from echelon.nav.field import FLOW_NONE, next_cell
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.arsenal import CHASSIS, Chassis
 from tests.env.battle import Battle
@@ -15,7 +18,7 @@ from tests.oracles.pilot import decoded
 from tests.parity.scenes import clutter, scatter
 
 FORWARD, STRAFE = 0, 1
-SHARE = {"off": 0.0, "assist": 0.3, "planner": 1.0}
+SHARE = {"off": 0.0, "assist": 0.3, "full": 1.0}
 
 
 def waypoint(flow, zone, pos, foot, cells=2):
@@ -29,10 +32,10 @@ def waypoint(flow, zone, pos, foot, cells=2):
     for _ in range(cells):
         if flow[here[2], here[1], here[0]] == FLOW_NONE:
             return None
-        here = next_place(flow, here[0] + 0.5, here[1] + 0.5, here[2])
+        here = next_cell(flow, here[0] + 0.5, here[1] + 0.5, here[2])
     if flow[here[2], here[1], here[0]] == FLOW_NONE:
         return here[0] + 0.5, here[1] + 0.5
-    there = next_place(flow, here[0] + 0.5, here[1] + 0.5, here[2])
+    there = next_cell(flow, here[0] + 0.5, here[1] + 0.5, here[2])
     return (float(zone[0]), float(zone[1])) if there == here else (here[0] + 0.5, here[1] + 0.5)
 
 
@@ -56,7 +59,7 @@ def blended(s, flows, mode, own):
     return np.clip((1 - share) * np.asarray(own) + share * way, -1, 1)
 
 
-@pytest.mark.parametrize("mode", ["off", "assist", "planner"])
+@pytest.mark.parametrize("mode", ["off", "assist", "full"])
 def test_throttles_are_blended_as_the_rule_says(mode):
     battle = Battle(envs=8, size=44, edit=clutter(np.random.default_rng(2)), own_maps=True, num_packs=2, nav_mode=mode)
     rng = np.random.default_rng(7)
@@ -88,7 +91,7 @@ def test_throttles_are_blended_as_the_rule_says(mode):
 
 
 def test_a_throttle_that_is_no_number_is_led_and_still_reported():
-    battle = Battle(size=44, nav_mode="planner")
+    battle = Battle(size=44, nav_mode="full")
     battle.empty()
     battle.place(0, Chassis.MEDIUM, 5, 5)
     battle.look()
@@ -100,11 +103,11 @@ def test_a_throttle_that_is_no_number_is_led_and_still_reported():
     battle.close()
 
 
-def test_the_planner_alone_walks_every_class_around_a_wall_into_the_zone():
+def test_full_assist_alone_walks_every_class_around_a_wall_into_the_zone():
     def edit(grid):
         grid[0:8, 7:37, 14:17] = 1
 
-    battle = Battle(size=44, edit=edit, nav_mode="planner", max_episode_seconds=120.0, zone_win_share=1.0)
+    battle = Battle(size=44, edit=edit, nav_mode="full", max_episode_seconds=120.0, zone_win_share=1.0)
     battle.empty()
     for mech, chassis in enumerate(Chassis):
         battle.place(mech, chassis, 5, 8 + 8 * mech)
@@ -118,3 +121,21 @@ def test_the_planner_alone_walks_every_class_around_a_wall_into_the_zone():
     away = np.hypot(*(battle["pos"][0, :4, :2] - zone[:2]).T)
     assert (away < zone[2]).all(), away
     battle.close()
+
+
+def test_nav_mode_planner_of_old_files_is_read_as_full():
+    adapter = TypeAdapter(EnvConfig)
+    assert adapter.validate_python({"nav_mode": "planner"}).nav_mode == "full"
+    assert EnvConfig(nav_mode="planner").nav_mode == "full"
+    assert adapter.json_schema()["properties"]["nav_mode"]["enum"] == ["off", "assist", "full"]
+    with pytest.raises(ValidationError, match="nav_mode"):
+        adapter.validate_python({"nav_mode": "autopilot"})
+    with pytest.raises(ValueError, match="nav_mode"):
+        EnvConfig(nav_mode="autopilot")
+
+
+def test_league_signature_with_nav_mode_planner_matches_full():
+    league = League(env_signature={"nav_mode": "planner", "num_packs": 1})
+    league.check_signature({"nav_mode": "full", "num_packs": 1})
+    with pytest.raises(ValueError, match="nav_mode"):
+        league.check_signature({"nav_mode": "off", "num_packs": 1})

@@ -136,7 +136,7 @@ def environments(draw: st.DrawFn) -> Game:
         observe_target=draw(flag),
         observe_scope=draw(flag),
         observe_telemetry=draw(flag),
-        nav_mode=draw(st.sampled_from(("off", "off", "assist", "planner"))),
+        nav_mode=draw(st.sampled_from(("off", "off", "assist", "full"))),
         observe_comms=draw(flag),
         observe_local_map=draw(flag),
         comm_dim=draw(st.sampled_from((8, 8, 0, 1, 16))),

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, generate
-from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP, cost_to, next_place, zone_field
+from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP, cost_to, next_cell, zone_field
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS, build_graph, snap
-from echelon.nav.planner import Planner
 from echelon.sim.arsenal import ROSTER
 from echelon.sim.world import Material
+from tests.nav.planner import Planner
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def made() -> GeneratedMap:
 
 
 @pytest.mark.parametrize("radius", RADII)
-def test_a_star_costs_what_the_field_says(made: GeneratedMap, radius: int) -> None:
+def test_planner_cost_matches_field(made: GeneratedMap, radius: int) -> None:
     graph = build_graph(made.material, radius=radius, clearance=4)
     planner, goal = Planner(graph), snap(graph, made.zone[0], made.zone[1], 0.0)
     cost = cost_to(graph, np.array([goal]))
@@ -34,7 +34,7 @@ def test_a_star_costs_what_the_field_says(made: GeneratedMap, radius: int) -> No
 
 
 @pytest.mark.parametrize("slot", range(len(RADII)))
-def test_codes_lead_downhill_to_the_zone(made: GeneratedMap, slot: int) -> None:
+def test_flow_codes_descend_cost(made: GeneratedMap, slot: int) -> None:
     assert made.cost is not None
     cost, flow = made.cost[slot], made.flow[slot]
     k, y, x = np.nonzero(np.isfinite(cost) & (flow != FLOW_GOAL))
@@ -44,21 +44,21 @@ def test_codes_lead_downhill_to_the_zone(made: GeneratedMap, slot: int) -> None:
 
 
 @pytest.mark.parametrize("slot", range(len(RADII)))
-def test_goal_places_lie_inside_the_zone(made: GeneratedMap, slot: int) -> None:
+def test_goal_cells_lie_inside_zone(made: GeneratedMap, slot: int) -> None:
     _, y, x = np.nonzero(made.flow[slot] == FLOW_GOAL)
     assert (np.hypot(x + 0.5 - made.zone[0], y + 0.5 - made.zone[1]) < made.zone[2]).all()
 
 
-def test_every_mech_walks_from_its_spawn_to_the_zone(made: GeneratedMap) -> None:
+def test_flow_leads_every_spawn_to_zone(made: GeneratedMap) -> None:
     assert len(made.spawn) == 2 * len(ROSTER)
     for chassis, (x, y, _) in zip(ROSTER * 2, made.spawn.tolist(), strict=True):
         flow = made.flow[RADII.index(RADIUS_OF_CHASSIS[chassis])]
-        place = next_place(flow, x, y, 0.03)
+        place = next_cell(flow, x, y, 0.03)
         for _ in range(300):
             assert place is not None
             if flow[place[2], place[1], place[0]] == FLOW_GOAL:
                 break
-            place = next_place(flow, place[0] + 0.5, place[1] + 0.5, place[2] + 0.03)
+            place = next_cell(flow, place[0] + 0.5, place[1] + 0.5, place[2] + 0.03)
         else:
             pytest.fail("the walk did not end")
 
@@ -71,46 +71,46 @@ def walled(size: int = 30) -> NDArray[np.uint8]:
     return grid
 
 
-def test_a_mech_that_hugs_a_wall_is_led_back_onto_the_graph() -> None:
+def test_flow_leads_narrow_cells_back_to_graph() -> None:
     field = zone_field(walled(), zone=(20.0, 24.0, 4.0), radius=2, clearance=4)
     assert field.graph.index[0, 14, 20] == -1
-    place = next_place(field.flow, 20.5, 14.5, 0.0)
+    place = next_cell(field.flow, 20.5, 14.5, 0.0)
     for _ in range(2):
         assert place is not None
         if field.graph.index[place[2], place[1], place[0]] >= 0:
             break
-        place = next_place(field.flow, place[0] + 0.5, place[1] + 0.5, place[2])
+        place = next_cell(field.flow, place[0] + 0.5, place[1] + 0.5, place[2])
     else:
         pytest.fail("two steps did not reach the graph")
 
 
-def test_a_mech_in_the_air_follows_the_ground_below_it() -> None:
+def test_next_cell_of_airborne_mech_uses_ground_below() -> None:
     field = zone_field(walled(), zone=(20.0, 24.0, 4.0), radius=1, clearance=4)
-    assert next_place(field.flow, 6.5, 5.5, 6.7) == next_place(field.flow, 6.5, 5.5, 0.0)
+    assert next_cell(field.flow, 6.5, 5.5, 6.7) == next_cell(field.flow, 6.5, 5.5, 0.0)
 
 
-def test_a_closed_wall_leaves_no_way_on_the_far_side() -> None:
+def test_zone_field_behind_closed_wall_is_unreachable() -> None:
     grid = walled()
     grid[:8, 15, :] = Material.SOLID
     field = zone_field(grid, zone=(20.0, 24.0, 4.0), radius=1, clearance=4)
     assert (field.flow[0, 1:12] == FLOW_NONE).all()
-    assert next_place(field.flow, 10.5, 5.5, 0.0) is None
+    assert next_cell(field.flow, 10.5, 5.5, 0.0) is None
     assert not field.reaches(10.5, 5.5, 0.0) and field.reaches(10.5, 20.5, 0.0)
 
 
-def test_a_zone_that_holds_no_node_leads_to_the_nearest_one() -> None:
+def test_zone_without_nodes_uses_nearest_node() -> None:
     grid = walled()
     grid[:, 22:27, 18:23] = Material.SOLID
     field = zone_field(grid, zone=(20.0, 24.0, 1.5), radius=1, clearance=4)
     assert len(field.goals) == 1 and field.reaches(10.5, 20.5, 0.0)
 
 
-def test_a_map_without_ground_has_no_ways_at_all() -> None:
+def test_zone_field_of_solid_map_is_empty() -> None:
     field = zone_field(np.full((12, 20, 20), Material.SOLID, dtype=np.uint8), zone=(10, 10, 3), radius=1, clearance=4)
     assert (field.flow == FLOW_NONE).all() and not field.reaches(10.5, 10.5, 0.0)
 
 
-def test_the_planner_says_not_found_for_unknown_and_unreachable_nodes(made: GeneratedMap) -> None:
+def test_planner_reports_unreachable_nodes(made: GeneratedMap) -> None:
     grid = walled()
     grid[:8, 15, :] = Material.SOLID
     graph = build_graph(grid, radius=1, clearance=4)

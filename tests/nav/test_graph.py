@@ -78,7 +78,7 @@ def oracle_edges(grid: NDArray[np.uint8], nodes: set[tuple[int, int, int]], radi
 
 @pytest.mark.parametrize("radius", [0, *RADII])
 @pytest.mark.parametrize("seed", range(3))
-def test_nodes_and_edges_follow_the_rules_on_rough_ground(radius: int, seed: int) -> None:
+def test_graph_matches_oracle_on_rough_ground(radius: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     grid = flat(size_y=16, size_x=16)
     for _ in range(14):
@@ -106,7 +106,7 @@ def stairs_of(rise: int) -> NDArray[np.uint8]:
 
 
 @pytest.mark.parametrize("radius", RADII)
-def test_a_ramp_of_one_high_steps_connects_two_levels(radius: int) -> None:
+def test_one_voxel_steps_are_connected(radius: int) -> None:
     graph = graph_of(stairs_of(1), radius)
     low, high = snap(graph, 4.5, 10.5, 0.0), snap(graph, 24.5, 10.5, 3.0)
     assert position(graph, high)[2] == 3.0
@@ -116,14 +116,14 @@ def test_a_ramp_of_one_high_steps_connects_two_levels(radius: int) -> None:
 
 
 @pytest.mark.parametrize("radius", RADII)
-def test_two_high_steps_do_not_connect(radius: int) -> None:
+def test_two_voxel_steps_are_not_connected(radius: int) -> None:
     graph = graph_of(stairs_of(2), radius)
     low, high = snap(graph, 4.5, 10.5, 0.0), snap(graph, 24.5, 10.5, 6.0)
     assert position(graph, high)[2] == 6.0
     assert not np.isfinite(cost_to(graph, np.array([high]))[low])
 
 
-def test_climbing_a_step_needs_one_free_layer_more_than_standing() -> None:
+def test_step_up_needs_one_more_free_layer() -> None:
     grid = flat()
     grid[:1, :, 15:] = Material.SOLID
     grid[CLEARANCE + 1, :, 15:] = Material.SOLID
@@ -137,7 +137,7 @@ def test_climbing_a_step_needs_one_free_layer_more_than_standing() -> None:
         assert bool(np.isfinite(cost_to(graph, np.array([top]))[snap(graph, 5.5, 10.5, 0.0)])) is climbs
 
 
-def test_a_gap_lets_only_narrow_mechs_through() -> None:
+def test_narrow_gap_blocks_wide_footprint() -> None:
     grid = flat()
     grid[:6, :, 15] = Material.SOLID
     grid[:6, 9:12, 15] = Material.AIR
@@ -147,12 +147,12 @@ def test_a_gap_lets_only_narrow_mechs_through() -> None:
         assert bool(np.isfinite(cost[snap(graph, 25.5, 10.5, 0.0)])) is passes
 
 
-def test_heavies_are_wider_than_the_rest() -> None:
+def test_heavy_footprint_radius_is_larger() -> None:
     assert RADIUS_OF_CHASSIS == (1, 1, 1, 2)
     assert RADII == (1, 2)
 
 
-def test_nothing_stands_on_the_topmost_cell_or_hangs_over_the_edge() -> None:
+def test_nodes_exclude_top_layer_and_map_edge() -> None:
     grid = flat(size_z=12)
     grid[:, 5:15, 5:15] = Material.SOLID
     graph = graph_of(grid, 1)
@@ -160,7 +160,7 @@ def test_nothing_stands_on_the_topmost_cell_or_hangs_over_the_edge() -> None:
     assert graph.kyx[:, 1].min() == 1 and graph.kyx[:, 1].max() == grid.shape[1] - 2
 
 
-def test_hazards_cost_more_only_when_asked() -> None:
+def test_hazard_cost_is_optional() -> None:
     grid = flat()
     grid[0, :, 10:13] = Material.WATER
     grid[0, :, 20:23] = Material.LAVA
@@ -173,7 +173,7 @@ def test_hazards_cost_more_only_when_asked() -> None:
     assert costs[True] == pytest.approx(20.0 + 3 * 0.67 + 3 * 4.0)
 
 
-def test_snapping_prefers_the_own_height_and_reaches_eight_columns() -> None:
+def test_snap_prefers_same_height_within_reach() -> None:
     grid = flat()
     grid[:3, :, 10:] = Material.SOLID
     graph = graph_of(grid)
@@ -185,7 +185,7 @@ def test_snapping_prefers_the_own_height_and_reaches_eight_columns() -> None:
     assert snap(graph, 17.5, 10.5, 0.0) == -1
 
 
-def test_statistics_report_the_share_of_the_largest_component() -> None:
+def test_statistics_report_largest_component_share() -> None:
     grid = flat(size_y=20, size_x=30)
     grid[:, :, 10] = Material.SOLID
     report = statistics(graph_of(grid))

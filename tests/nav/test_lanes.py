@@ -12,7 +12,7 @@ from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, generate
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP, zone_field
 from echelon.nav.graph import RADII
-from echelon.nav.lanes import NUM_LAYERS, Lane, in_sight, main_lane, ways
+from echelon.nav.lanes import NUM_LAYERS, Lane, in_sight, main_lane, navigation_fields
 from echelon.sim.world import BLOCKS_SIGHT, Material
 
 ZONE = (50.5, 20.5, 6.0)
@@ -45,7 +45,7 @@ def plain(**walls: tuple[slice, slice]) -> NDArray[np.uint8]:
     return grid
 
 
-def test_lanes_are_reached_from_wherever_the_shortest_way_is(made: GeneratedMap) -> None:
+def test_lanes_cover_cells_of_shortest_path(made: GeneratedMap) -> None:
     shortest = made.flow[len(RADII) - 1]
     assert len(made.flow) == NUM_LAYERS
     for lane in Lane:
@@ -58,7 +58,7 @@ def test_lanes_are_reached_from_wherever_the_shortest_way_is(made: GeneratedMap)
             walked(flow, int(x[i]), int(y[i]), int(k[i]))
 
 
-def test_sight_along_sampled_lines_is_that_of_dense_ones(made: GeneratedMap) -> None:
+def test_in_sight_matches_dense_sampling(made: GeneratedMap) -> None:
     blocks = np.concatenate([BLOCKS_SIGHT[made.material], np.zeros((3, *made.material.shape[1:]), bool)])
     rng = np.random.default_rng(3)
     points = rng.uniform([3, 3, 2.5], [97, 97, 6], (400, 3))
@@ -73,10 +73,10 @@ def test_sight_along_sampled_lines_is_that_of_dense_ones(made: GeneratedMap) -> 
     assert found[dense].all(), "a free line is free however it is sampled"
 
 
-def test_a_covered_way_goes_behind_the_wall_where_that_is_not_far() -> None:
+def test_covered_lane_prefers_wall_cover_within_detour_limit() -> None:
     # A wall beside the straight way hides from the zone what lies behind it; the way on its other side is the shorter.
     grid = plain(wall=(slice(26, 28), slice(12, 34)))
-    fields, flow = ways(grid, zone=ZONE, spawn=STARTS, clearance=4)
+    fields, flow = navigation_fields(grid, zone=ZONE, spawn=STARTS, clearance=4)
     points = np.array([[x + 0.5, y + 0.5, 2.5] for y in range(64) for x in range(64)])
     blocks = np.concatenate([BLOCKS_SIGHT[grid], np.zeros((3, 64, 64), bool)])
     seen = in_sight(blocks, points, np.array([50.5, 20.5, 2.5])).reshape(64, 64)
@@ -87,8 +87,8 @@ def test_a_covered_way_goes_behind_the_wall_where_that_is_not_far() -> None:
     assert len(covered) < 1.3 * len(straight)
 
 
-def test_a_flank_keeps_off_the_main_lane_until_the_ways_meet() -> None:
-    fields, flow = ways(plain(), zone=ZONE, spawn=STARTS, clearance=4)
+def test_flank_lane_avoids_main_lane() -> None:
+    fields, flow = navigation_fields(plain(), zone=ZONE, spawn=STARTS, clearance=4)
     lane = main_lane(fields[-1], 8.5, 20.5)
     assert lane[0] == (8, 20) and hypot(lane[-1][0] + 0.5 - ZONE[0], lane[-1][1] + 0.5 - ZONE[1]) < ZONE[2]
     flank = walked(flow[len(RADII) + Lane.FLANK], 8, 20)
@@ -97,14 +97,14 @@ def test_a_flank_keeps_off_the_main_lane_until_the_ways_meet() -> None:
     assert len(flank) < 2 * len(lane)
 
 
-def test_without_a_way_there_is_no_lane() -> None:
+def test_unreachable_zone_has_no_lane() -> None:
     grid = plain(wall=(slice(0, 64), slice(24, 26)))
-    fields, flow = ways(grid, zone=ZONE, spawn=STARTS, clearance=4)
+    fields, flow = navigation_fields(grid, zone=ZONE, spawn=STARTS, clearance=4)
     assert main_lane(fields[-1], 8.5, 20.5) == []
     assert (flow[:, 0, :, :20] == FLOW_NONE).all()
 
 
-def test_a_field_at_hand_is_used_as_it_is(made: GeneratedMap) -> None:
+def test_navigation_fields_reuse_given_widest_field(made: GeneratedMap) -> None:
     widest = zone_field(made.material, zone=made.zone, radius=RADII[-1], clearance=4)
-    fields, flow = ways(made.material, zone=made.zone, spawn=made.spawn, clearance=4, widest=widest)
+    fields, flow = navigation_fields(made.material, zone=made.zone, spawn=made.spawn, clearance=4, widest=widest)
     assert fields[-1] is widest and np.array_equal(flow, made.flow)

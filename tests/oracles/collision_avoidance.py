@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from echelon.agents.levels import Jets, Unstick
+from echelon.agents.levels import JetUse, StuckRecovery
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles.levels import DT_ACT, Memory, level_of
 from tests.oracles.moves import CALM_S, unit
@@ -85,7 +85,7 @@ def believed(memory: Memory, s, m: int) -> SimpleNamespace:
 def past(s, m: int, u: np.ndarray, detour_s: float, turn: int, lost_s: float) -> tuple[float, int | None, float]:
     """Side and time of a detour, its turn, 0 straight on and None without any room, and the way it has lost."""
     p = s.pos[m]
-    jets = level_of(s, m).jets >= Jets.OBSTACLES and MECHS[s.chassis[m]].jet > 0
+    jets = level_of(s, m).jets >= JetUse.OBSTACLES and MECHS[s.chassis[m]].jet > 0
     if jets and stride(s, m, p, turned(u, 0)) is None and hops(s, m, u):
         return detour_s, OVER, lost_s
     if turn and lost_s >= LEAVE_S - 1e-4:
@@ -136,7 +136,7 @@ def crowding(s, m: int) -> np.ndarray:
 def footing(memory: Memory, state, told, m: int) -> Footing:
     """The movement of a pilot that wants to move as ``told`` says."""
     wish, first = told.pilot_wish[m].astype(float), state.decision == 0
-    if level_of(state, m).unsticks != Unstick.LOOKS:
+    if level_of(state, m).stuck_recovery != StuckRecovery.FREE_DIRECTION:
         return Footing(wish, *(getattr(state, f"pilot_{name}")[m] for name in Footing._fields[1:]))
     s = believed(memory, state, m)
     detour_s, turn, lost_s = 0.0, 0, 0.0

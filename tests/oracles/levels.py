@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from echelon.agents.levels import FIRST_LEVEL, LEVELS, Choice, Knowledge, Level, Paint, delay_decisions
+from echelon.agents.levels import FIRST_LEVEL, LEVELS, Knowledge, Level, PaintUse, TargetChoice, delay_decisions
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles.sensing import RANGE_FACTOR
 from tests.oracles.shared import (
@@ -33,7 +33,7 @@ PACK = 5
 CLASS_WORTH = (0.6, 0.7, 0.9, 1.0)
 
 
-class Known(NamedTuple):
+class Track(NamedTuple):
     """What a pilot believes of a hostile; ``age`` in decisions that it was last perceived before its reaction delay."""
 
     age: int
@@ -77,7 +77,7 @@ class Memory:
             return [m]
         return pack_of(m) if level.knowledge == Knowledge.PACK else [k for k in range(count(s)) if not hostile(s, m, k)]
 
-    def known(self, level: Level, m: int, j: int) -> Known | None:
+    def known(self, level: Level, m: int, j: int) -> Track | None:
         """What the pilot of ``m`` believes of ``j``: all of it as it was perceived its reaction delay ago."""
         then = self.now - delay_decisions(level, DT_ACT)
         if then < 0 or not self.past[then].alive[j]:
@@ -88,7 +88,7 @@ class Memory:
         if last is None:
             return None
         s, seen, fresh = self.past[then], self.past[last], last == then
-        return Known(
+        return Track(
             then - last, seen.pos[j], seen.vel[j], float(seen.hp[j]), float(seen.yaw[j]),
             bool(fresh and s.fallen[j] > 0), bool(fresh and s.shutdown[j]),
             fresh and self.perceives(then, m, j) and bool(s.sight[m, j] == 1),
@@ -112,7 +112,7 @@ def flown(s, pack: list[int]) -> list[int]:
     return [m for m in pack if s.alive[m] and level_of(s, m)]
 
 
-def threat(s, m: int, j: int, known: Known) -> float:
+def threat(s, m: int, j: int, known: Track) -> float:
     """How much a hostile is worth fighting."""
     d = distance(known.pos, s.pos[m])
     score = CLASS_WORTH[s.chassis[j]] * (1 - 0.6 * known.hp / MECHS[s.chassis[j]].hp) - d / 20
@@ -129,7 +129,7 @@ def marks(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
     members, row, now = flown(s, pack), pack[0] // PACK, memory.now
     fought = [int(before.pilot_target[m]) for m in members if s.chassis[m] == HEAVY] if before else []
     mark = next((j for j in fought if j >= 0), -1)
-    experts = [m for m in members if level_of(s, m).choice == Choice.FOCUS]
+    experts = [m for m in members if level_of(s, m).choice == TargetChoice.FOCUS]
     old, since = (int(before.pack_focus[row]), int(before.pack_focus_since[row])) if before else (-1, 0)
     if not experts:
         return mark, -1, since
@@ -150,7 +150,7 @@ def marks(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
     return mark, best, now
 
 
-def target(memory: Memory, s, before, m: int) -> tuple[int, Known | None]:
+def target(memory: Memory, s, before, m: int) -> tuple[int, Track | None]:
     """Whom the pilot of ``m`` fights, after its pack's marks were set, and what it knows of it."""
     level, row, now = level_of(s, m), m // PACK, memory.now
     held = int(before.pilot_target[m]) if before else -1
@@ -163,16 +163,16 @@ def target(memory: Memory, s, before, m: int) -> tuple[int, Known | None]:
             continue
         d = distance(known.pos, s.pos[m])
         wish = {
-            Choice.RANDOM: lambda j=j: uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 16 + j),
-            Choice.NEAREST: lambda d=d: -d,
-            Choice.PAINTED: lambda d=d, known=known: -d + (known.paint > 0),
-            Choice.THREAT: lambda j=j, known=known: threat(s, m, j, known),
-            Choice.FOCUS: lambda j=j, known=known, d=d: (
+            TargetChoice.RANDOM: lambda j=j: uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 16 + j),
+            TargetChoice.NEAREST: lambda d=d: -d,
+            TargetChoice.PAINTED: lambda d=d, known=known: -d + (known.paint > 0),
+            TargetChoice.THREAT: lambda j=j, known=known: threat(s, m, j, known),
+            TargetChoice.FOCUS: lambda j=j, known=known, d=d: (
                 threat(s, m, j, known) + 0.25 * (j == s.pack_focus[row] and d <= 14)
             ),
         }[level.choice]()
-        clings = level.choice == Choice.RANDOM and j == held and kept_s < 3.0
-        packs = {Paint.MARK: s.pack_mark[row], Paint.FOCUS: s.pack_focus[row]}.get(level.paint, -1)
+        clings = level.choice == TargetChoice.RANDOM and j == held and kept_s < 3.0
+        packs = {PaintUse.MARK: s.pack_mark[row], PaintUse.FOCUS: s.pack_focus[row]}.get(level.paint, -1)
         marked = paints and j == packs and d <= 16
         wish = 1e9 if clings or marked else float(wish)
         if wish > most:

@@ -6,7 +6,17 @@ from math import atan2, floor, hypot
 
 import numpy as np
 
-from echelon.agents.levels import FIRST_LEVEL, Jets, Level, Ranges, Retreat, Route, Unstick, Zone, delay_decisions
+from echelon.agents.levels import (
+    FIRST_LEVEL,
+    JetUse,
+    Level,
+    RangePolicy,
+    Retreat,
+    Route,
+    StuckRecovery,
+    ZoneTactic,
+    delay_decisions,
+)
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.random import StreamId, uniform01
@@ -96,12 +106,12 @@ def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool
     """The distance a pilot wants to its target [vox]."""
     c = int(s.chassis[m])
     heat, hp = s.heat[m] / MECHS[c].heat_cap, s.hp[m] / MECHS[c].hp
-    if level.ranges == Ranges.FIXED:
+    if level.range_policy == RangePolicy.FIXED:
         return 5.5
     d = {SCOUT: 9.0, LIGHT: 4.0 if heat < 0.5 else 7.0}.get(c, 7.5)
     if c == HEAVY and not inside:
-        d = 16.0 if level.ranges == Ranges.KITES and aims and s.cooldown[m, 1] == 0 else 11.0
-    if level.ranges >= Ranges.ADAPTS:
+        d = 16.0 if level.range_policy == RangePolicy.KITING and aims and s.cooldown[m, 1] == 0 else 11.0
+    if level.range_policy >= RangePolicy.ADAPTIVE:
         d += 3.0 * (heat > 0.6) + 3.0 * (hp < 0.4) - 2.0 * (target_share < 0.25)
     return max(3.5, d)
 
@@ -153,7 +163,7 @@ def walk(level: Level, s, p, way, go: bool) -> np.ndarray:
         return -way if d < radius + 2 else np.zeros(2)
     if d > radius:
         return way * level.throttle
-    if level.zone == Zone.WALK_IN or d > 0.8 * radius:
+    if level.zone == ZoneTactic.ENTER or d > 0.8 * radius:
         return unit(centre - p[:2]) * level.throttle * d / radius
     return np.zeros(2)
 
@@ -180,7 +190,7 @@ def flank_time(memory: Memory, s, m: int, flow, left_s: float) -> float:
     """Time for which a pilot stays off the shortest way [s], after it has looked whether that is watched."""
     level, c = level_of(s, m), int(s.chassis[m])
     left_s = 0.0 if memory.now == 0 else max(0.0, left_s - DT_ACT)
-    if level.route != Route.FLANKS or flat(s.zone[:2] - s.pos[m][:2]) < s.zone[2]:
+    if level.route != Route.FLANKING or flat(s.zone[:2] - s.pos[m][:2]) < s.zone[2]:
         return left_s
     point = Ways(s, flow, c).ahead(s.pos[m], float(s.pos[m][2] - MECHS[c].half[2]), 12)
     for j in range(count(s)) if point is not None else []:
@@ -210,7 +220,7 @@ def gathers(s, m: int, waited_s: float) -> bool:
     level, mine = level_of(s, m), int(s.team[m])
     away = [flat(s.zone[:2].astype(float) - s.pos[k][:2]) for k in range(count(s))]
     alone = s.zone_tonnage[1 - mine] > 0 and not s.zone_tonnage[mine] > 0
-    left_s = level.gathers_s - waited_s
+    left_s = level.gather_s - waited_s
     if left_s <= 0 or not alone or not s.zone[2] <= away[m] <= s.zone[2] + 20:
         return False
     mates = [k for k in pack_of(m) if k != m and s.alive[k]]
@@ -226,9 +236,9 @@ def planned(
     d_zone = flat(s.zone[:2] - p[:2])
     inside, mine = d_zone < s.zone[2], int(s.team[m])
     weight = s.zone_tonnage[mine] + MECHS[c].tonnage * (not inside) - s.zone_tonnage[1 - mine]
-    go = level.zone != Zone.BALANCE or s.score[mine] < s.score[1 - mine] or weight >= -20
+    go = level.zone != ZoneTactic.BALANCED or s.score[mine] < s.score[1 - mine] or weight >= -20
     wish, j = walk(level, s, p, way, bool(go)), int(told.pilot_target[m])
-    if level.searches and go and inside and j < 0 and min(s.zone_tonnage) > 0:
+    if level.patrols_zone and go and inside and j < 0 and min(s.zone_tonnage) > 0:
         out = unit(p[:2] - s.zone[:2])
         off = np.clip(0.7 * s.zone[2] - d_zone, -1, 1)
         wish = unit(out * off + np.array([-out[1], out[0]]) * (-1 if mine else 1))
@@ -242,12 +252,19 @@ def planned(
         side, swing = side_now(level, s, m), np.array([-back[1], back[0]])
         weak = known.hp / MECHS[s.chassis[j]].hp if known.age == 0 else 1.0
         wanted = fighting_distance(level, s, m, weak, bool(inside), sees)
-        if level.ranges == Ranges.FIXED:
+        if level.range_policy == RangePolicy.FIXED:
             if d < wanted and not (c == HEAVY and inside):
                 wish = back * 0.3
         elif sees and d < wanted + 5:
             wish = in_combat(level, s, m, spot, wanted, side, way, bool(go))
-        elif level.hunts and s.pilot_escape_s[m] <= -CALM_S and not sees and go and d < 20 and d_zone < s.zone[2] + 6:
+        elif (
+            level.pursues_unseen
+            and s.pilot_escape_s[m] <= -CALM_S
+            and not sees
+            and go
+            and d < 20
+            and d_zone < s.zone[2] + 6
+        ):
             wish = -back
         elif sees and inside and d < 25:
             wish = wish + swing * side * level.sidestep
@@ -279,10 +296,10 @@ def steered(s, told, m: int) -> np.ndarray:
     level, yaw, spot = level_of(s, m), float(s.yaw[m]), told.pilot_spot[m].astype(float)
     fights, p = told.pilot_target[m] >= 0, s.pos[m].astype(float)
     near = distance(spot, p) if fights else 1e9
-    if level.predicts:
+    if level.leads_target:
         late = told.pilot_drift[m].astype(float) * (1 + delay_decisions(level, DT_ACT))
         spot = spot + (late - s.vel[m]) * DT_ACT
-    behind = level.minds_rear and s.was_hit[m] and s.hit_dir[m].astype(float) @ ahead(yaw) < 0
+    behind = level.faces_rear_attacker and s.was_hit[m] and s.hit_dir[m].astype(float) @ ahead(yaw) < 0
     if fights and distance(spot, p) < (8 if behind else level.face_within_vox):
         bearing = atan2(spot[1] - p[1], spot[0] - p[0]) + aim_bias(level, s, m)
     elif behind:
@@ -291,12 +308,12 @@ def steered(s, told, m: int) -> np.ndarray:
         bearing = atan2(told.pilot_way[m][1], told.pilot_way[m][0])
     wish = np.array([*told.pilot_move[m].astype(float), 0.0])
     forward, strafe = wish @ ahead(yaw), wish @ left(yaw)
-    phase = int(told.pilot_phase[m]) if level.unsticks == Unstick.BACKS else NORMAL
+    phase = int(told.pilot_phase[m]) if level.stuck_recovery == StuckRecovery.BACK_OUT else NORMAL
     chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
-    shaken = level.jets >= Jets.TACTICAL and (chased or near < 3)
-    flees = level.unsticks == Unstick.LOOKS and told.pilot_escape_s[m] > 0
-    over = level.jets >= Jets.OBSTACLES and (told.pilot_stuck_s[m] > 0.5 or told.pilot_hops[m])
-    wants = level.jets != Jets.NEVER and bool(shaken or phase != NORMAL or flees or over)
+    shaken = level.jets >= JetUse.TACTICAL and (chased or near < 3)
+    flees = level.stuck_recovery == StuckRecovery.FREE_DIRECTION and told.pilot_escape_s[m] > 0
+    over = level.jets >= JetUse.OBSTACLES and (told.pilot_stuck_s[m] > 0.5 or told.pilot_hops[m])
+    wants = level.jets != JetUse.NEVER and bool(shaken or phase != NORMAL or flees or over)
     apex = height(s, m) + max(0.0, float(s.vel[m][2])) ** 2 / (2 * 9.81)
     jump = float(MECHS[s.chassis[m]].jet > 0 and wants and apex < 6)
     if phase != NORMAL and (not jump or s.vel[m][2] <= 0):

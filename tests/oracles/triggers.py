@@ -6,9 +6,9 @@ from math import atan2, cos, degrees, radians
 
 import numpy as np
 
-from echelon.agents.levels import Ewar, Level, Missiles, Paint, Smoke
+from echelon.agents.levels import EwarUse, Level, MissileUse, PaintUse, SmokeUse
 from echelon.sim.random import StreamId, uniform01
-from tests.oracles.levels import DT_ACT, Known, Memory, level_of, pack_of
+from tests.oracles.levels import DT_ACT, Memory, Track, level_of, pack_of
 from tests.oracles.pilot import COLUMN, SECONDARY, SPECIAL, VENT
 from tests.oracles.shared import (
     AUTOCANNON,
@@ -83,7 +83,7 @@ def something_offers(memory: Memory, level: Level, s, m: int, weapon: int) -> bo
     return False
 
 
-def wants(memory: Memory, level: Level, s, m: int, weapon: int, j: int, known: Known, awaited: bool) -> bool:
+def wants(memory: Memory, level: Level, s, m: int, weapon: int, j: int, known: Track, awaited: bool) -> bool:
     """Whether a pilot would fire a weapon at its target, heat and cooldown apart."""
     gun, delta = GUNS[weapon], known.pos.astype(float) - s.pos[m]
     d = float(np.linalg.norm(delta))
@@ -93,34 +93,34 @@ def wants(memory: Memory, level: Level, s, m: int, weapon: int, j: int, known: K
     in_arc = degrees(error) <= gun.arc_deg / 2
     too_near = gun.splash > 0 and d < gun.splash + 1.0
     if weapon == PAINTER:
-        fresh = level.paint == Paint.FOCUS and paint and known.paint * DT > 1.0
-        return level.paint != Paint.NEVER and sees and d <= gun.range and in_arc and not fresh
+        fresh = level.paint == PaintUse.FOCUS and paint and known.paint * DT > 1.0
+        return level.paint != PaintUse.NEVER and sees and d <= gun.range and in_arc and not fresh
     if weapon == MISSILE:
-        by_paint = level.missiles >= Missiles.PAINT and paint and s.quality[m] >= 0.7 and d <= gun.range
+        by_paint = level.missiles >= MissileUse.PAINT and paint and s.quality[m] >= 0.7 and d <= gun.range
         by_sight = sees and d <= gun.own_sight and not awaited
-        if level.missiles == Missiles.NEVER or error > radians(90) or too_near or not (by_paint or by_sight):
+        if level.missiles == MissileUse.NEVER or error > radians(90) or too_near or not (by_paint or by_sight):
             return False
-        return level.missiles != Missiles.THRIFTY or not shielded(memory, level, s, m, known.pos)
+        return level.missiles != MissileUse.AVOID_AMS or not shielded(memory, level, s, m, known.pos)
     if weapon in HITSCAN:
         own = d <= gun.range and sees and in_arc
-        return own or (level.opportunist and something_offers(memory, level, s, m, weapon))
+        return own or (level.fires_at_any_target and something_offers(memory, level, s, m, weapon))
     if d > gun.range or too_near or error > radians(level.cone_deg) or not in_sight:
         return False
-    return weapon != GAUSS or sees or not level.checks_sight
+    return weapon != GAUSS or sees or not level.needs_sight
 
 
 def barred(level: Level, s, m: int, weapon: int, spot) -> bool:
     """A cell that stops rounds lies right before the muzzle."""
     half, to_target = MECHS[s.chassis[m]].half[2], np.asarray(spot, float) - s.pos[m]
-    if level.muzzle_vox == 0 or weapon in (*HITSCAN, PAINTER):
+    if level.muzzle_clearance_vox == 0 or weapon in (*HITSCAN, PAINTER):
         return False
     muzzle = s.pos[m] + np.array([0, 0, half + 0.5 if weapon == MISSILE else 0.8 * half], np.float32)
     way = to_target / np.linalg.norm(to_target) + [0, 0, 0.5] if weapon == MISSILE else spot - muzzle
-    end = (muzzle + way / np.linalg.norm(way) * level.muzzle_vox).astype(np.float32)
+    end = (muzzle + way / np.linalg.norm(way) * level.muzzle_clearance_vox).astype(np.float32)
     return cast(SHOTS[s.material], muzzle, end, include_end=True) is not None
 
 
-def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: float, prob: float, anew: bool):
+def triggers(memory: Memory, s, m: int, j: int, known: Track | None, waited_s: float, prob: float, anew: bool):
     """The action columns a pilot pulls, its vent among them, and how long it has waited for paint [s].
 
     ``waited_s`` is how long before this decision, and ``anew`` says whether the target was chosen just now.
@@ -131,11 +131,12 @@ def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: f
     shoots = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < prob * level.trigger_prob
     hot = plan > np.float32(level.vent_above) * cap
     if known and shoots and not hot:
-        waits = level.missiles >= Missiles.WAITS and not known.paint and known.sees and scout_may_paint(s, m, known.pos)
+        by_sight_only = known.sees and not known.paint
+        waits = level.missiles >= MissileUse.AWAIT_PAINT and by_sight_only and scout_may_paint(s, m, known.pos)
         waited_s *= waits and not anew
         awaited = waits and waited_s < 2.0
         waited_s += DT_ACT * (awaited and s.cooldown[m, GUNS[MISSILE].timer] <= TICKS)
-        for weapon in BY_WORTH if level.best_first else sorted(BY_WORTH):
+        for weapon in BY_WORTH if level.best_damage_per_heat_first else sorted(BY_WORTH):
             slot = CARRIED[chassis].get(weapon)
             if slot is None or s.cooldown[m, GUNS[weapon].timer] > TICKS:
                 continue
@@ -145,7 +146,7 @@ def triggers(memory: Memory, s, m: int, j: int, known: Known | None, waited_s: f
                 pulled[COLUMN[slot]] = 1.0
                 waited_s *= weapon != MISSILE
                 plan += np.float32(GUNS[weapon].heat)
-    warm = level.vents_firing if pulled else level.idle_vent
+    warm = level.vent_firing_above if pulled else level.vent_idle_above
     if hot or s.heat[m] > np.float32(min(warm, 1e9)) * cap:
         pulled[VENT] = 1.0
     return pulled, waited_s
@@ -156,9 +157,9 @@ def emission(s, m: int, level: Level, contact: bool) -> float:
     mates = [k for k in pack_of(m) if k != m and s.alive[k]]
     quality = np.mean([s.quality[k] for k in mates]) if mates else 1.0
     hot = s.heat[m] / MECHS[s.chassis[m]].heat_cap > 0.7
-    if level.ewar == Ewar.OFF or (level.ewar == Ewar.SILENT and not contact):
+    if level.ewar == EwarUse.OFF or (level.ewar == EwarUse.SILENT and not contact):
         return 0.0
-    restores = (level.ewar == Ewar.COOL and hot) or (level.ewar >= Ewar.AIDS and quality < 0.7)
+    restores = (level.ewar == EwarUse.COOL and hot) or (level.ewar >= EwarUse.SUPPORT and quality < 0.7)
     return 0.75 if restores else 0.25
 
 
@@ -191,15 +192,15 @@ def in_the_open(memory: Memory, s, m: int, flow) -> bool:
     return True
 
 
-def throws_smoke(memory: Memory, s, told, m: int, known: Known | None, flow) -> bool:
+def throws_smoke(memory: Memory, s, told, m: int, known: Track | None, flow) -> bool:
     """Smoke goes up when hurt or hunted, or where the way is open to fire, unless it would blind a friend."""
     level, p = level_of(s, m), s.pos[m].astype(float)
-    if level.smoke == Smoke.NEVER:
+    if level.smoke == SmokeUse.NEVER:
         return False
     chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
     hurt = s.hp[m] < 0.35 * MECHS[s.chassis[m]].hp
     defends = known and known.sees and ((s.was_hit[m] and hurt) or (chased and s.painted[m] > 0))
-    if not defends and not (level.smoke == Smoke.COVERING and in_the_open(memory, s, m, flow)):
+    if not defends and not (level.smoke == SmokeUse.SCREENING and in_the_open(memory, s, m, flow)):
         return False
     near = known and distance(known.pos, p) <= 20
     burst = known.pos.astype(float) if near else p + 20 * ahead(s.yaw[m])
@@ -207,13 +208,13 @@ def throws_smoke(memory: Memory, s, told, m: int, known: Known | None, flow) -> 
     return not any(told.pilot_sees[k] and gap(burst, s.pos[k], told.pilot_spot[k]) <= 3 for k in mates)
 
 
-def operates(memory: Memory, s, told, m: int, known: Known | None, flow) -> dict[int, float]:
+def operates(memory: Memory, s, told, m: int, known: Track | None, flow) -> dict[int, float]:
     """Action columns besides steering and triggers: display, EWAR, smoke, target preference."""
     level, j = level_of(s, m), int(told.pilot_target[m])
     columns = {14: 1.0, 17: 1.0}
     if s.chassis[m] == SCOUT:
         columns[SECONDARY] = emission(s, m, level, j >= 0)
-    if known and level.prefers_target:
+    if known and level.requests_target:
         columns |= {9 + k: 1.0 for k in range(5) if s.contact[m][k] == j}
     if SMOKE in CARRIED[int(s.chassis[m])] and throws_smoke(memory, s, told, m, known, flow):
         columns[SPECIAL] = 1.0

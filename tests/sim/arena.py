@@ -12,7 +12,7 @@ import warp as wp
 
 from echelon.actions import ActionIndex, action_dim
 from echelon.config import PACK_SIZE, EnvConfig, WorldConfig
-from echelon.nav.lanes import ways
+from echelon.nav.lanes import navigation_fields
 from echelon.sim import step
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch
@@ -46,7 +46,7 @@ class FlatMaps:
         zones = np.asarray(self.zone, float).tolist()
         return np.stack(
             [
-                ways(grid, zone=tuple(zone), spawn=spawn, clearance=4)[1]
+                navigation_fields(grid, zone=tuple(zone), spawn=spawn, clearance=4)[1]
                 for grid, zone, spawn in zip(self.material, zones, self.spawn, strict=True)
             ]
         )

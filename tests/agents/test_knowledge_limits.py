@@ -82,7 +82,7 @@ def field():
 
 
 @pytest.mark.parametrize("skill", list(LEVELS))
-def test_whom_nobody_perceives_changes_nothing(field, skill):
+def test_actions_ignore_unperceived_hostiles(field, skill):
     """Not even one that stands within a voxel: pilots do not feel for mechs that they do not know of."""
 
     def play(fact: str | None, beside: int) -> np.ndarray:
@@ -126,7 +126,7 @@ def late(field: Battle, skill: str, fact: str, seed: int) -> tuple[np.ndarray, n
 
 @pytest.mark.parametrize("fact", FACTS)
 @pytest.mark.parametrize("skill", SLOW)
-def test_what_became_of_a_hostile_is_known_after_the_reaction_time_and_not_before(field, skill, fact):
+def test_actions_ignore_hostile_changes_within_reaction_delay(field, skill, fact):
     for seed in range(8):
         truth, change = late(field, skill, fact, seed)
         np.testing.assert_array_equal(truth[:-1], change[:-1], err_msg=f"seed {seed}")
@@ -134,11 +134,11 @@ def test_what_became_of_a_hostile_is_known_after_the_reaction_time_and_not_befor
 
 @pytest.mark.parametrize("fact", ["pos", "alive", "visible"])
 @pytest.mark.parametrize("skill", SLOW)
-def test_it_is_known_then(field, skill, fact):
+def test_actions_reflect_hostile_changes_after_reaction_delay(field, skill, fact):
     """The test above could fail: once it is late enough, what it changes does show."""
     assert any(not np.array_equal(*(acted[-1] for acted in late(field, skill, fact, seed))) for seed in range(4))
 
 
 @pytest.mark.parametrize("fact", ["yaw", "hp", "fallen", "shutdown", "sight", "paint"])
-def test_a_hard_pilot_weighs_the_rest_then(field, fact):
+def test_hard_pilot_reflects_secondary_facts_after_reaction_delay(field, fact):
     assert any(not np.array_equal(*(acted[-1] for acted in late(field, "hard", fact, seed))) for seed in range(12))

@@ -32,7 +32,7 @@ def asked():
     env.close()
 
 
-def test_asked_one_by_one_they_act_as_one_batch(asked):
+def test_sequential_calls_match_batched_pilots(asked):
     """They share a pack's focus and mind each other's lines of sight, whoever is asked first."""
     env, [(told, focused), _] = asked
     with_all = Engine(CFG, 1, env.engine.batch.maps, pilots=install, autoreset=False)
@@ -46,6 +46,6 @@ def test_asked_one_by_one_they_act_as_one_batch(asked):
     assert focused > 0
 
 
-def test_a_second_episode_of_a_seed_is_as_the_first(asked):
+def test_second_episode_of_same_seed_is_identical(asked):
     _, [(first, _), (second, _)] = asked
     np.testing.assert_array_equal(np.stack(first), np.stack(second))

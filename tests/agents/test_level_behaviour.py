@@ -52,7 +52,7 @@ def decide(battle: Battle, decisions: int) -> np.ndarray:
         ("expert", (0, 85), -8, False),
     ],
 )
-def test_a_pack_gathers_before_a_zone_that_hostiles_alone_hold(field, skill, held, behind, waits):
+def test_pack_gathers_before_hostile_zone(field, skill, held, behind, waits):
     """It waits for a packmate who comes after it, while nobody of its own is in there yet."""
     begin(field, zone=(50.0, 30.0, 6.0))
     field.place(0, LIGHT, 30.0, MIDDLE)
@@ -65,7 +65,7 @@ def test_a_pack_gathers_before_a_zone_that_hostiles_alone_hold(field, skill, hel
 
 
 @pytest.mark.parametrize("skill", ["hard", "expert"])
-def test_nobody_waits_longer_than_his_level_does(field, skill):
+def test_gathering_ends_at_level_time_limit(field, skill):
     begin(field, zone=(50.0, 30.0, 6.0))
     field.place(0, LIGHT, 30.0, MIDDLE)
     field.place(1, LIGHT, 20.0, MIDDLE)
@@ -77,13 +77,13 @@ def test_nobody_waits_longer_than_his_level_does(field, skill):
         field.batch.set("decision", np.array([k], np.int32))
         field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
         waited += np.hypot(*field["pilot_wish"][0, 0]) < 0.01
-    assert 0 < waited * 0.25 <= LEVELS[skill].gathers_s
+    assert 0 < waited * 0.25 <= LEVELS[skill].gather_s
 
 
 @pytest.mark.parametrize(
     ("skill", "chassis", "over"), [("hard", LIGHT, True), ("medium", LIGHT, False), ("hard", MEDIUM, False)]
 )
-def test_jets_lead_over_a_low_obstacle_that_the_way_does_not_know(field, skill, chassis, over):
+def test_jets_clear_low_obstacle_missing_from_flow_field(field, skill, chassis, over):
     begin(field)
     field.place(0, chassis, 10.0, MIDDLE)
     plane = field["move_plane"].copy()
@@ -96,7 +96,7 @@ def test_jets_lead_over_a_low_obstacle_that_the_way_does_not_know(field, skill, 
     assert (field["pos"][0, 0, 0] > 18) == over, field["pos"][0, 0]
 
 
-def test_a_scout_that_flees_upward_does_not_hang_under_the_ceiling(field):
+def test_jets_stay_below_height_limit(field):
     begin(field)
     field.place(0, SCOUT, 20.0, MIDDLE)
     field.place(5, HEAVY, 22.5, MIDDLE, yaw=np.pi)
@@ -123,7 +123,7 @@ def test_a_scout_that_flees_upward_does_not_hang_under_the_ceiling(field):
         ("expert", True, True, True),
     ],
 )
-def test_an_expert_launches_past_a_shield_only_while_it_is_busy(field, skill, shield, drawn, launches):
+def test_expert_launches_past_ams_only_while_it_reloads(field, skill, shield, drawn, launches):
     """Busy it is likely to be when another missile of the own side gets there less than its cooldown before."""
     begin(field)
     field.place(0, HEAVY, 10.0, MIDDLE)
@@ -154,7 +154,7 @@ def test_an_expert_launches_past_a_shield_only_while_it_is_busy(field, skill, sh
         ("expert", 6.0, False, False),
     ],
 )
-def test_an_expert_screens_itself_where_the_way_is_open(field, skill, distance, cover, throws):
+def test_expert_deploys_smoke_on_open_ground(field, skill, distance, cover, throws):
     """From a hostile too far to shoot at and near enough to be shot by, unless cover is near on the way."""
     begin(field, zone=(50.0, 50.0, 5.0))
     field.place(0, LIGHT, 20.0, 40.0, yaw=-np.pi / 2)
@@ -169,7 +169,7 @@ def test_an_expert_screens_itself_where_the_way_is_open(field, skill, distance, 
     assert bool(decide(field, 3)[SPECIAL]) == throws
 
 
-def test_no_screen_comes_between_a_packmate_and_its_target(field):
+def test_smoke_does_not_block_packmate_line_of_sight(field):
     begin(field, zone=(50.0, 50.0, 5.0))
     field.place(0, LIGHT, 20.0, 20.0, yaw=-np.pi / 2)
     field.place(1, MEDIUM, 30.0, 14.0, yaw=np.pi)
@@ -180,7 +180,7 @@ def test_no_screen_comes_between_a_packmate_and_its_target(field):
 
 
 @pytest.mark.parametrize("skill", ["hard", "expert"])
-def test_who_must_cool_stays_out_of_sight_until_it_has(field, skill):
+def test_overheated_pilot_hides_until_cool(field, skill):
     """It breaks off in sight, does not come back for its target the moment that is lost, and does once cool."""
     begin(field, zone=(50.0, 30.0, 6.0))
     field.place(0, MEDIUM, 30.0, MIDDLE)
@@ -207,7 +207,7 @@ def test_who_must_cool_stays_out_of_sight_until_it_has(field, skill):
 
 
 @pytest.mark.parametrize("x", [24.0, 26.0])
-def test_a_pilot_weighs_itself_once_whether_inside_the_zone_or_not(field, x):
+def test_zone_balance_counts_own_tonnage_once(field, x):
     """A light against a heavy is 50 t short, and ahead: it leaves as surely as it would not enter."""
     begin(field, zone=(30.0, 30.0, 5.0))
     field.place(0, LIGHT, x, MIDDLE)
@@ -220,7 +220,7 @@ def test_a_pilot_weighs_itself_once_whether_inside_the_zone_or_not(field, x):
     assert field["pilot_wish"][0, 0][0] < -0.5
 
 
-def test_patience_that_is_spent_lasts_until_the_launch(field):
+def test_paint_wait_is_spent_once_per_launch(field):
     """Two seconds are waited once, not again each time that a launch has to wait for its launcher."""
     begin(field)
     field.place(0, HEAVY, 20.0, MIDDLE)
@@ -239,7 +239,7 @@ def test_patience_that_is_spent_lasts_until_the_launch(field):
 
 
 @pytest.mark.parametrize(("distance", "turns"), [(15.0, True), (6.0, False)])
-def test_an_attacker_from_behind_comes_before_a_target_that_is_not_close(field, distance, turns):
+def test_rear_attacker_takes_precedence_over_distant_target(field, distance, turns):
     begin(field)
     field.place(0, MEDIUM, 30.0, MIDDLE)
     field.place(5, MEDIUM, 30.0 + distance, MIDDLE, yaw=np.pi)
@@ -253,7 +253,7 @@ def test_an_attacker_from_behind_comes_before_a_target_that_is_not_close(field, 
     assert (abs(field["actions"][0, 0, 3]) > 0.9) == turns
 
 
-def test_a_target_drawn_at_random_is_drawn_again_every_three_seconds(field):
+def test_random_target_redrawn_every_three_seconds(field):
     begin(field)
     field.place(0, MEDIUM, 20.0, MIDDLE)
     for mech, y in ((5, 26.0), (6, 34.0)):
