@@ -8,7 +8,7 @@ from echelon.agents.collision_avoidance import HOP_VOX
 from echelon.agents.legacy import BACKING, MANOEUVRE_S, NORMAL
 from echelon.agents.levels import JetUse, Skill, StuckRecovery
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
-from echelon.env.observe.ego import is_chased
+from echelon.env.observe.ego import missile_inbound
 from echelon.sim.geometry import arc_tan2, cos_sin, wrap_angle
 from echelon.sim.raycast import column_bit
 from echelon.sim.rng import STREAM_AGENT, uniform01
@@ -119,7 +119,7 @@ def steer(
         phase = pilot_phase[e, m]
     inbound = bool(False)
     if s.jets >= JET_TACTICAL:
-        inbound = is_chased(rules, e, m, team, round_weapon, round_target)
+        inbound = missile_inbound(rules, e, m, team, round_weapon, round_target)
     jump = float(0.0)
     escapes = phase != NORMAL or (s.stuck_recovery == FREE_DIRECTION and pilot_escape_s[e, m] > 0.0)
     if rules.max_jet[c] > 0.0 and lifts(s, escapes, pilot_hops[e, m] == 1, inbound, near, pilot_stuck_s[e, m] > STUCK_SOON):

@@ -9,7 +9,7 @@ from echelon.agents.levels import EwarUse, Skill, SmokeUse
 from echelon.agents.routes import REACH
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, recall
-from echelon.env.observe.ego import is_chased
+from echelon.env.observe.ego import missile_inbound
 from echelon.env.referee import in_zone
 from echelon.nav.waypoints import AHEAD, shortest_layer, waypoint
 from echelon.sim.arsenal import Chassis, Weapon
@@ -172,7 +172,7 @@ def deploy_smoke(
     c = chassis[e, m]
     p = pos[e, m]
     sees = j >= 0 and pilot_sees[e, m] == 1
-    chased = is_chased(rules, e, m, team, round_weapon, round_target)
+    chased = missile_inbound(rules, e, m, team, round_weapon, round_target)
     wants = sees and defends(s, hp[e, m] < SMOKE_HURT * rules.max_hp[c], was_hit[e, m] == 1, chased, painted[e, m] > 0)
     if not wants and s.smoke >= S_COVERING and not in_zone(zone[e], p):
         eye = nearest_in_sight(s, e, m, decision[e], p, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)

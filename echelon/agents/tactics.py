@@ -12,7 +12,7 @@ from echelon.agents.routes import HOLD_SHARE, flank_left, go_round, walk, way_to
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, recall
 from echelon.env.referee import in_zone
-from echelon.env.reward import contested
+from echelon.env.reward import zone_contested
 from echelon.nav.waypoints import unit2
 from echelon.sim.arsenal import Chassis, Cooldown
 from echelon.sim.geometry import xy_length
@@ -257,7 +257,7 @@ def plan_movement(
         waited_s += rules.dt_act
     pilot_gather_s[e, m] = waited_s
     j = pilot_target[e, m]
-    if s.patrols_zone == 1 and go and inside and j < 0 and contested(zone_tonnage[e]):
+    if s.patrols_zone == 1 and go and inside and j < 0 and zone_contested(zone_tonnage[e]):
         wish = go_round(p, zone[e], own)
     if j >= 0:
         spot = pilot_spot[e, m]

@@ -190,7 +190,7 @@ BEHIND = {
     fire.triggers: (count_shots,),
     damage.credit: (count_hits, name_killers),
     motion.land: (name_hazards,),
-    referee.call_decision: (count_decision,),
+    referee.update_outcome: (count_decision,),
 }
 """Kernels of the simulator and what is launched right behind each."""
 

@@ -25,8 +25,8 @@ from echelon.arena.policy_runner import Pilot, PolicyCard, PolicyCrew
 from echelon.arena.standings import standings
 from echelon.arena.store import Played, Store
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
+from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
-from echelon.env.observe import columns as observe
 from echelon.rl.build import build_model
 from echelon.rl.weights import LoadedPolicy
 from echelon.sim.backend import default_threads
@@ -49,7 +49,7 @@ Measure = Callable[[], dict[str, Any]]
 def fresh_policy(seed: int, env: EnvConfig) -> LoadedPolicy:
     """Return an untrained policy of the default size for this game."""
     torch.manual_seed(seed)
-    obs_dim = observe.obs_dim(env)
+    obs_dim = layout.obs_dim(env)
     comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
     actions = action_dim(env.comm_dim)
     policy = build_model(ModelConfig(), obs_dim, actions, comm, obs_dim - FLAT_OBS_DIM - comm)
@@ -100,7 +100,7 @@ def opponents() -> Iterator[Measure]:
     """Actions of 320 mechs by 8 opponents in turn with the same by one; ``ratio`` is what 8 cost."""
     env = EnvConfig()
     policies = [fresh_policy(seed, env).policy for seed in range(SEVERAL)]
-    obs = torch.randn(ROWS, observe.obs_dim(env))
+    obs = torch.randn(ROWS, layout.obs_dim(env))
     groups = []
     for count in (1, SEVERAL):
         grouped = GroupedPolicies(ROWS, action_dim(env.comm_dim), threads=default_threads())

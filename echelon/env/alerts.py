@@ -21,7 +21,7 @@ FAR = wp.constant(1.0e30)
 
 
 @wp.func
-def homes(
+def has_missile_on(
     rules: Rules, e: int, m: int, j: int, round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32)
 ) -> bool:
     """Whether a missile of j homes on m."""
@@ -43,7 +43,7 @@ def contact_time(r: wp.vec3, rv: wp.vec3) -> float:
 
 
 @wp.func
-def alarm(
+def alerted_contact(
     rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32),
 ) -> int:
     """The contact that m's most urgent alert is about, -1 none."""
@@ -57,7 +57,7 @@ def alarm(
     for j in range(alive.shape[1]):
         age = known_age(d, view, e, m, j, now, alive, visible, seen)
         hostile = team[e, j] != team[e, m]
-        if age >= 0 and hostile and homes(rules, e, m, j, round_weapon, round_target):
+        if age >= 0 and hostile and has_missile_on(rules, e, m, j, round_weapon, round_target):
             return j
         if age == 0:
             r = pos[e, j] - pos[e, m]

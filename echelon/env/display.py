@@ -15,8 +15,9 @@ import numpy as np
 import warp as wp
 
 from echelon.config import EnvConfig
-from echelon.env.layout import COMBAT_SUITES, MAX_CONTACTS, CombatSuiteSpec, SuiteType, build_suite_descriptor
-from echelon.env.observe import columns as observe
+from echelon.env import layout
+from echelon.env.layout import MAX_CONTACTS
+from echelon.env.suites import COMBAT_SUITES, CombatSuiteSpec, SuiteType, build_suite_descriptor
 from echelon.sim.backend import Launch, in_phase
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -124,10 +125,10 @@ def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
     if cfg.obs_layout == "classic":
         same = len(specs) * [1]
         by_layout = {
-            "suite_slots": ([observe.CLASSIC_SLOTS * i for i in same], wp.int32),
+            "suite_slots": ([layout.CLASSIC_SLOTS * i for i in same], wp.int32),
             "sensor_range": (same, wp.float32),
             "suite_alerts": ([0 * i for i in same], wp.int32),
-            "alert_slots": ([observe.CLASSIC_SLOTS * i for i in same], wp.int32),
+            "alert_slots": ([layout.CLASSIC_SLOTS * i for i in same], wp.int32),
             "paint_reports": (same, wp.int32),
         }
     else:
@@ -151,16 +152,16 @@ def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
 
 def begun(cfg: EnvConfig, fresh: str) -> list[Launch]:
     """Return the launches that forget everything where array ``fresh`` says so."""
-    return in_phase("display", [Launch(forget, "EM", {"fresh": fresh})]) if memory_decisions(cfg) else []
+    return in_phase("display", [Launch(clear_tracks, "EM", {"fresh": fresh})]) if memory_decisions(cfg) else []
 
 
 def kept(cfg: EnvConfig, fresh: str) -> list[Launch]:
     """Return the launches that take note of what is seen where array ``fresh`` says so."""
-    return in_phase("display", [Launch(remember, "EM", {"fresh": fresh})]) if memory_decisions(cfg) else []
+    return in_phase("display", [Launch(store_tracks, "EM", {"fresh": fresh})]) if memory_decisions(cfg) else []
 
 
 @wp.func
-def viewing(d: Display, quality: float, jam: float, aid: float) -> wp.vec4:
+def sensor_view(d: Display, quality: float, jam: float, aid: float) -> wp.vec4:
     """What sensors make of a contact in sight: confidence, that in its class, age added [s], decisions it is remembered."""
     if d.degrades == 0:
         return wp.vec4(1.0, 1.0, 0.0, float(d.memory))
@@ -174,7 +175,7 @@ def viewing(d: Display, quality: float, jam: float, aid: float) -> wp.vec4:
 
 
 @wp.func
-def freshness(d: Display, view: wp.vec4, age: int) -> float:
+def priority_share(d: Display, view: wp.vec4, age: int) -> float:
     """Share of its priority that a track of this age keeps, before it is faint."""
     if d.degrades == 0 and age == 0:
         return 1.0
@@ -186,7 +187,7 @@ def confidence(d: Display, view: wp.vec4, age: int) -> float:
     """Confidence in a track; that of one out of sight fades with its age."""
     if age == 0:
         return view[0]
-    return view[0] * freshness(d, view, age)
+    return view[0] * priority_share(d, view, age)
 
 
 @wp.func
@@ -207,7 +208,7 @@ def known_age(
 
 
 @wp.func
-def marks_of(fallen: int, leg_hp: float, painted: int, painter: int) -> int:
+def status_bits(fallen: int, leg_hp: float, painted: int, painter: int) -> int:
     """What one sees of a mech besides numbers, as bits: fallen, legged, and above them one more than its painter."""
     marks = int(0)
     if fallen > 0:
@@ -220,7 +221,7 @@ def marks_of(fallen: int, leg_hp: float, painted: int, painter: int) -> int:
 
 
 @wp.kernel
-def forget(
+def clear_tracks(
     # state in
     fresh: wp.array(dtype=wp.int32),
     # state out
@@ -238,7 +239,7 @@ def forget(
 
 
 @wp.kernel
-def remember(
+def store_tracks(
     # state in
     fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32),
     # state out
@@ -253,4 +254,4 @@ def remember(
     trace_pos[e, k, m] = pos[e, m]
     trace_vel[e, k, m] = vel[e, m]
     trace_body[e, k, m] = wp.vec4(yaw[e, m], hp[e, m], heat[e, m], stability[e, m])
-    trace_marks[e, k, m] = marks_of(fallen[e, m], leg_hp[e, m], painted[e, m], painter[e, m])
+    trace_marks[e, k, m] = status_bits(fallen[e, m], leg_hp[e, m], painted[e, m], painter[e, m])

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from echelon.actions import action_dim, action_names
 from echelon.config import EnvConfig
-from echelon.env import display, referee, reward
+from echelon.env import display, layout, referee, reward
 from echelon.env import navigation_assist as assist
-from echelon.env import slot_allocation as fills
+from echelon.env import suite_allocation as fills
 from echelon.env.observe import acoustics as observe_scope
-from echelon.env.observe import columns as observe
 from echelon.env.observe import program as looking
 from echelon.env.observe import telemetry_map as observe_telemetry
 from echelon.nav.waypoints import install_flow_fields
@@ -67,14 +66,14 @@ class Engine:
         self.cfg = cfg
         self.num_envs = num_envs
         self.num_mechs = cfg.num_mechs
-        self.obs_dim = observe.obs_dim(cfg)
+        self.obs_dim = layout.obs_dim(cfg)
         self.action_dim = action_dim(cfg.comm_dim)
         self.action_names, self.term_names = action_names(cfg.comm_dim), reward.TERM_NAMES
         self.autoreset = autoreset
         self._frame: Program = ()
         self._journals = False
         self._opponents_look = False
-        self._surveys = any(block.name == "telemetry" for block in observe.blocks(cfg))
+        self._surveys = any(block.name == "telemetry" for block in layout.blocks(cfg))
         self.batch = Batch(
             cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env, changes=changes
         )
@@ -144,9 +143,9 @@ class Engine:
             *reward.before(),
             *in_phase("assist", self._assist()),
             *(launch for _ in range(self.cfg.decision_repeat) for launch in self._tick()),
-            *in_phase("referee", [Launch(referee.call_decision, "E"), Launch(referee.flag_ends, MECH)]),
+            *in_phase("referee", [Launch(referee.update_outcome, "E"), Launch(referee.set_done_flags, MECH)]),
             *reward.after(),
-            *in_phase("referee", [Launch(referee.tally, MECH)]),
+            *in_phase("referee", [Launch(referee.accumulate_returns, MECH)]),
             *(observe_telemetry.mended() if self._surveys else []),
             *self._frame,
             *in_phase("final", truncated),
@@ -156,7 +155,7 @@ class Engine:
 
     def _assist(self) -> list[Launch]:
         weight = assist.WEIGHT[self.cfg.nav_mode]
-        return [Launch(assist.assist, MECH, {"weight": weight})] if weight else []
+        return [Launch(assist.blend_navigation, MECH, {"weight": weight})] if weight else []
 
     def _tick(self) -> list[Launch]:
         tick = step.tick(recorded=self._journals, landing=self.cfg.physics.landing)
@@ -164,7 +163,7 @@ class Engine:
 
     def begin(self, fresh: str) -> list[Launch]:
         """Return the program that begins an episode where array ``fresh`` says so."""
-        cleared = in_phase("reset", [Launch(referee.clear_episode, MECH, {"fresh": fresh})])
+        cleared = in_phase("reset", [Launch(referee.reset_returns, MECH, {"fresh": fresh})])
         cleared += display.begun(self.cfg, fresh)
         return [*step.reset(fresh), *cleared, *(observe_telemetry.begun(fresh) if self._surveys else [])]
 

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from echelon import actions as action
 from echelon.config import PACK_SIZE, EnvConfig, require
-from echelon.env import reward
+from echelon.env import layout, reward
 from echelon.env.engine import Engine
-from echelon.env.episode_recorder import Tape
+from echelon.env.episode_recorder import EpisodeRecorder
 from echelon.env.events import COUNTED_EVENTS, Event, EventLog
-from echelon.env.inputs import action_values, config_or_default, require_no_options, told, whole_number
+from echelon.env.inputs import action_values, reject_options, require_config, require_int, short_repr
 from echelon.env.layout import CONTACT_DIM
-from echelon.env.observe import columns as observe
 from echelon.env.referee import REASONS, WINNERS
 from echelon.gen.bank import build_bank_for
 from echelon.sim.arsenal import ROSTER, mechanics_of
@@ -65,9 +64,9 @@ class EchelonEnv:
     EWAR_DIM = action.EWAR_DIM
     OBS_CTRL_START, OBS_CTRL_DIM, OBS_SORT_DIM = action.OBS_CTRL_START, action.OBS_CTRL_DIM, action.OBS_SORT_DIM
     COMM_START = action.COMM_START
-    CONTACT_SLOTS = observe.CLASSIC_SLOTS
+    CONTACT_SLOTS = layout.CLASSIC_SLOTS
     CONTACT_DIM = CONTACT_DIM
-    LOCAL_MAP_R = observe.LOCAL_MAP_R
+    LOCAL_MAP_R = layout.LOCAL_MAP_R
 
     def __init__(
         self,
@@ -79,9 +78,9 @@ class EchelonEnv:
         without: Sequence[str] = (),
         changes: Changes | None = None,
     ) -> None:
-        self.config = cfg = config_or_default(config)
+        self.config = cfg = require_config(config)
         if seed is not None:
-            seed = whole_number(seed, "seed", 0, SEED_LIMIT)
+            seed = require_int(seed, "seed", 0, SEED_LIMIT)
         self.comm_dim = cfg.comm_dim
         self.ACTION_DIM = action.action_dim(cfg.comm_dim)
         self.blue_ids = [f"blue_{i}" for i in range(cfg.team_size)]
@@ -92,7 +91,7 @@ class EchelonEnv:
         self.rng = np.random.default_rng(seed)
         self.max_steps = cfg.max_steps
         self.zone_score_to_win = cfg.zone_score_to_win
-        low, high = observe.bounds(cfg)
+        low, high = layout.bounds(cfg)
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.ACTION_DIM,), np.float32)
         self.observation_spaces = dict.fromkeys(self.possible_agents, self.observation_space)
@@ -102,7 +101,7 @@ class EchelonEnv:
         with_changes(cfg.physics, cfg.dt_sim, self._changes)
         self._engine: Engine | None = None
         self._closed = False
-        self._tape = Tape() if record else None
+        self._tape = EpisodeRecorder() if record else None
         self._log: EventLog | None = None
         self._events: list[Event] = []
         self._legged = np.zeros(len(self.possible_agents), bool)
@@ -183,9 +182,9 @@ class EchelonEnv:
         Returns observations and infos by agent. Raises ``ValueError`` for a seed that is no whole number from 0 to
         2**31 - 2, and for any option, since there are none.
         """
-        require_no_options(options)
+        reject_options(options)
         if seed is not None:
-            episode_seed = whole_number(seed, "seed", 0, SEED_LIMIT)
+            episode_seed = require_int(seed, "seed", 0, SEED_LIMIT)
             self.rng = np.random.default_rng(episode_seed)
         else:
             episode_seed = int(self.rng.integers(SEED_LIMIT))
@@ -254,7 +253,7 @@ class EchelonEnv:
     def require_agents(self, agents: Mapping[str, Any]) -> None:
         """Raise ``ValueError`` unless ``agents`` is a mapping whose keys are agents of this environment."""
         if not isinstance(agents, Mapping):
-            raise ValueError(f"actions is {told(agents)}, wanted a dict from agent to action")
+            raise ValueError(f"actions is {short_repr(agents)}, wanted a dict from agent to action")
         for aid in agents:
             if aid not in self._team_of:
                 raise ValueError(f"agent {aid!r} does not exist, wanted one of blue_0 .. red_{len(self.red_ids) - 1}")

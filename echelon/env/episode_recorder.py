@@ -11,7 +11,7 @@ from echelon.replay.schema import SUFFIX
 NAME = "match"
 
 
-class Tape:
+class EpisodeRecorder:
     """One episode at a time; each ``begin`` drops the one before."""
 
     def __init__(self) -> None:

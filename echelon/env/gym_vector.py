@@ -17,9 +17,9 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from echelon.config import EVAL_SEED_BASE, EnvConfig, PilotSkill, require
+from echelon.env import layout
 from echelon.env.engine import Engine
-from echelon.env.inputs import action_values, config_or_default, require_no_options, whole_number
-from echelon.env.observe import columns as observe
+from echelon.env.inputs import action_values, reject_options, require_config, require_int
 from echelon.env.referee import REASONS, WINNERS
 from echelon.gen.bank import build_bank_for
 from echelon.sim.backend import Launch
@@ -110,10 +110,10 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         threads: int = 0,
         autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
-        battles = whole_number(battles, "battles", 1, MOST_BATTLES)
-        maps = whole_number(maps, "maps", 1, MOST_MAPS)
-        seed = whole_number(seed, "seed", 0, MOST_SEED)
-        threads = whole_number(threads, "threads", 0, MOST_THREADS)
+        battles = require_int(battles, "battles", 1, MOST_BATTLES)
+        maps = require_int(maps, "maps", 1, MOST_MAPS)
+        seed = require_int(seed, "seed", 0, MOST_SEED)
+        threads = require_int(threads, "threads", 0, MOST_THREADS)
         require(side in SIDES, "side", side, f"one of {', '.join(SIDES)}")
         if side == "both":
             require(pilots is None, "pilots", pilots, "none, since side 'both' leaves them no team")
@@ -122,7 +122,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         script = script_number(script, pilots)
         self.autoreset = autoreset_mode(autoreset)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset}
-        self.config = cfg = config_or_default(config)
+        self.config = cfg = require_config(config)
         map_seeds = [draw_u32(seed, StreamId.MAP, 0, i, 1) % EVAL_SEED_BASE for i in range(maps)]
         bank = build_bank_for(cfg, map_seeds)
         self.engine = Engine(
@@ -140,7 +140,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         self._begun = False
         self._over = np.zeros(battles, bool)
         self._assign(script)
-        low, high = observe.bounds(cfg)
+        low, high = layout.bounds(cfg)
         self.single_observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
         self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.engine.action_dim,), np.float32)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -168,9 +168,9 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         self._require_open()
         options = dict(options) if isinstance(options, Mapping) else options
         mask = options.pop("reset_mask", None) if options else None
-        require_no_options(options)
+        reject_options(options)
         if seed is not None:
-            seed = whole_number(seed, "seed", 0, MOST_SEED)
+            seed = require_int(seed, "seed", 0, MOST_SEED)
             require(mask is None, "seed", seed, "none with a reset_mask, since it is that of all battles")
         if mask is None:
             super().reset(seed=seed)

@@ -15,28 +15,28 @@ from numpy.typing import NDArray
 from echelon.config import EnvConfig, require
 
 
-def told(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Return a value as one short line."""
     return " ".join(short(value).split())
 
 
-def config_or_default(config: EnvConfig | None) -> EnvConfig:
+def require_config(config: EnvConfig | None) -> EnvConfig:
     """Return the configuration, the default one for None."""
     if config is None:
         return EnvConfig()
     if not isinstance(config, EnvConfig):
-        raise ValueError(f"config is {told(config)}, wanted an EnvConfig")
+        raise ValueError(f"config is {short_repr(config)}, wanted an EnvConfig")
     return config
 
 
-def whole_number(value: Any, name: str, least: int, most: int) -> int:
+def require_int(value: Any, name: str, least: int, most: int) -> int:
     """Return ``value`` as an int; it must be a whole number of Python's or numpy's from ``least`` to ``most``."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most
     require(bool(whole), name, value, f"a whole number from {least} to {most}")
     return int(value)
 
 
-def require_no_options(options: Mapping[str, Any] | None) -> None:
+def reject_options(options: Mapping[str, Any] | None) -> None:
     """Raise ``ValueError`` naming the first option, since there are none."""
     require(options is None or isinstance(options, Mapping), "options", options, "a dict, or none")
     for name in options or {}:
@@ -54,7 +54,7 @@ def action_values(values: Any, name: str, wanted: str) -> NDArray[np.float32]:
     except (ValueError, TypeError):
         given = np.array(None)
     if given.dtype.kind not in "biuf":
-        raise ValueError(f"{name} is {told(values)}, wanted {wanted}")
+        raise ValueError(f"{name} is {short_repr(values)}, wanted {wanted}")
     if given.dtype == np.float32:
         return given
     real = given if given.dtype.kind == "f" else given.astype(np.float64)

@@ -1,275 +1,297 @@
-"""Combat suites: what each mech class is shown, as a row per suite, and the block sizes of the suite layout.
+"""Observation layouts: every column by name, with bounds and whether it may be normalized.
 
-The environment fills observations by these tables, and the networks split them by the same sizes. Loads neither torch
-nor Warp.
+This is the one table of what a policy observes. Widths, offsets, the observation space, the published column table
+and the constants that kernels write by (``position``) are derived from it; it loads neither torch nor Warp.
+
+- The suite layout is ``SUITE_CORE``, 706 columns that ``CombatSuiteActorCritic`` splits by ``FLAT_BLOCKS``, followed by
+  optional blocks (``suite_tail``): messages, the local map, then ``OPTIONAL_BLOCKS``.
+- The classic layout is ``classic_blocks``, 589 columns.
+
+All relative vectors are in the heading frame of the observing mech. Distances are in units of the map's longest edge.
+
+To add a column, add a ``Feature`` here and write it in the kernel of its block (``BLOCK_WRITERS`` in
+``echelon.env.observe.program`` names the file). A new optional block is a row of ``OPTIONAL_BLOCKS``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import NamedTuple
 
-__all__ = [
-    "COMBAT_SUITES",
-    "CONTACT_DIM",
-    "EGO_DIM",
-    "FLAT_BLOCKS",
-    "FLAT_OBS_DIM",
-    "MAX_CONTACTS",
-    "MAX_SQUAD",
-    "PANEL_DIM",
-    "SQUAD_DIM",
-    "SUITE_DESCRIPTOR_DIM",
-    "CombatSuiteSpec",
-    "FillRule",
-    "SuiteType",
-    "build_suite_descriptor",
-    "flat_offsets",
-    "get_suite_for_role",
-]
+import numpy as np
+from numpy.typing import NDArray
+
+from echelon.actions import TARGET_DIM
+from echelon.config import PACK_SIZE, EnvConfig
 
 MAX_CONTACTS = 20
-CONTACT_DIM = 25
+"""Contact rows of the suite layout."""
 MAX_SQUAD = 12
-SQUAD_DIM = 10
-EGO_DIM = 32
-SUITE_DESCRIPTOR_DIM = 14
-PANEL_DIM = 8
+"""Squad rows of the suite layout."""
+CLASSIC_SLOTS = TARGET_DIM
+"""Contact rows of the classic layout: the slots that target preferences can select."""
+LOCAL_MAP_R = 5
+LOCAL_MAP_SIDE = 2 * LOCAL_MAP_R + 1
+TELEMETRY_SIDE = 16
+"""Bins of the telemetry map along each edge."""
+SHORTEST_EDGE = 20
+"""Shortest edge that a map may have [vox]; it bounds distances in map edges."""
+SECTORS = ("ahead", "right", "behind", "left")
+"""Sectors of the acoustic scope, in order; each spans a quarter turn around its direction."""
+CLASSES = ("scout", "light", "medium", "heavy")
+ZONE_RADIUS_SPREAD = 1.5
+"""Largest zone radius over the mean one."""
 
-FLAT_BLOCKS: tuple[tuple[str, int], ...] = (
-    ("contacts", MAX_CONTACTS * CONTACT_DIM),
-    ("contact_mask", MAX_CONTACTS),
-    ("squad", MAX_SQUAD * SQUAD_DIM),
-    ("squad_mask", MAX_SQUAD),
-    ("ego_state", EGO_DIM),
-    ("suite_descriptor", SUITE_DESCRIPTOR_DIM),
-    ("panel_stats", PANEL_DIM),
+
+class Feature(NamedTuple):
+    """One column of a block: name, bounds, and whether running statistics may normalize it."""
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+    normalizable: bool = True
+
+
+def flags(*names: str) -> tuple[Feature, ...]:
+    """Return 0/1 columns, which are never normalized."""
+    return tuple(Feature(name, 0.0, 1.0, False) for name in names)
+
+
+def signed(*names: str) -> tuple[Feature, ...]:
+    """Return columns in [-1, 1]."""
+    return tuple(Feature(name, -1.0, 1.0) for name in names)
+
+
+def shares(*names: str) -> tuple[Feature, ...]:
+    """Return columns in [0, 1]."""
+    return tuple(Feature(name) for name in names)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of columns: ``rows`` times the same features."""
+
+    name: str
+    rows: int
+    features: tuple[Feature, ...]
+    can_be_nonfinite: bool = True
+    """Whether an entry may be NaN or infinite before ``replace_nonfinite`` checks it; masks and maps cannot."""
+    config_field: str = ""
+    """Field of ``EnvConfig`` that includes the block; empty where the layout always has it."""
+
+    @property
+    def width(self) -> int:
+        """Columns in the block."""
+        return self.rows * len(self.features)
+
+
+CONTACT = (
+    Feature("ahead", -1.5, 1.5),
+    Feature("left", -1.5, 1.5),
+    *signed("up", "vel_ahead", "vel_left", "vel_up", "yaw_sin", "yaw_cos"),
+    *shares("hull", "heat", "stability"),
+    *flags("fallen", "legged", "friendly", "hostile", "neutral"),
+    *flags(*CLASSES, "painted", "valid"),
+    *signed("lead_pitch", "closing"),
+    *shares("crossing"),
 )
-"""Name and length of each block of the core, in order; a mask is 1 for padding and 0 for a real row."""
+SQUAD = (
+    *signed("bearing_sin", "bearing_cos"),
+    Feature("distance", 0.0, 1.75),
+    *flags("alive"),
+    *shares("hull", "heat"),
+    *flags("engaged"),
+    *shares("class", "stability"),
+    *flags("primary_ready"),
+)
+EGO = (
+    *shares("noise_front_left", "noise_front_right", "noise_rear_left", "noise_rear_right"),
+    *flags("targeted", "under_fire", "painted"),
+    *shares("hull", "heat", "stability_risk"),
+    *signed("hit_ahead", "hit_left"),
+    *flags("missile_inbound"),
+    *shares("sensor_quality", "jam"),
+    Feature("ewar", -1.0, 1.0, False),
+    *shares("suppressed"),
+    *signed("vel_ahead", "vel_left", "vel_up"),
+    *shares("laser_cooldown", "missile_cooldown", "kinetic_cooldown", "painter_cooldown"),
+    *flags("in_zone"),
+    Feature("zone_ahead", -1.5, 1.5),
+    Feature("zone_left", -1.5, 1.5),
+    *signed("zone_control"),
+    *shares("my_score", "enemy_score", "time", "display_mode"),
+)
+DESCRIPTOR = flags(
+    "suite_scout", "suite_light", "suite_medium", "suite_heavy", "suite_pack_command", "suite_command",
+    "contact_capacity", "sensor_range", "sensor_fidelity", "squad_detail", "sees_engaged", "issues_orders",
+    "receives_reports", "intel_rich",
+)  # fmt: skip
+PANEL = (
+    *shares("contacts", "intel", "orders", "squad", "threat_mass", "friendly_mass"),
+    *flags("alert"),
+    *shares("detail"),
+)
 
-FLAT_OBS_DIM = sum(length for _, length in FLAT_BLOCKS)
-"""Width of the core; an optional tail (comms, local map, extras) follows it."""
+SUITE_CORE: tuple[Block, ...] = (
+    Block("contacts", MAX_CONTACTS, CONTACT),
+    Block("contact_mask", MAX_CONTACTS, flags("padding"), can_be_nonfinite=False),
+    Block("squad", MAX_SQUAD, SQUAD),
+    Block("squad_mask", MAX_SQUAD, flags("padding")),
+    Block("ego", 1, EGO),
+    Block("descriptor", 1, DESCRIPTOR),
+    Block("panel", 1, PANEL),
+)
+"""Blocks of the suite layout that every configuration has; a mask is 1 for padding and 0 for a filled row."""
 
-SENSOR_RANGE_MIN = 0.8
-SENSOR_RANGE_SPAN = 0.7
-DETAIL_MAX = 2
-BANDWIDTH_SLOTS = 30
-INTEL_RICH_SLOTS = 5
+LOCAL_MAP = Block("local_map", LOCAL_MAP_SIDE**2, flags("blocked"), False, "observe_local_map")
+TELEMETRY = Block("telemetry", TELEMETRY_SIDE**2, flags("blocked"), False, "observe_telemetry")
+SCOPE = Block(
+    "scope", 1, shares(*SECTORS) + signed(*(f"{name}_change" for name in SECTORS)), config_field="observe_scope"
+)
+TARGET = Block(
+    "target", 1, flags(*(f"slot_{i}" for i in range(TARGET_DIM)), "locked"), False, config_field="observe_target"
+)
+OPTIONAL_BLOCKS: tuple[Block, ...] = (TELEMETRY, SCOPE, TARGET)
+"""Blocks at the end of the suite layout's tail; each is included by its ``config_field``."""
 
+CONTACT_DIM = len(CONTACT)
+SQUAD_DIM = len(SQUAD)
+EGO_DIM = len(EGO)
+SUITE_DESCRIPTOR_DIM = len(DESCRIPTOR)
+PANEL_DIM = len(PANEL)
 
-class FillRule(IntEnum):
-    """What a contact slot is for where each suite fills its own way; see ``echelon.env.slot_allocation``."""
-
-    REST = 0
-    """Hostiles, then friends, in the pilot's sort order; also what becomes of a slot that its own rule leaves empty."""
-    SORTED = 1
-    """Anybody, in the pilot's sort order."""
-    THREAT = 2
-    """Hostiles, the most threatening first."""
-    NEWEST = 3
-    """Anybody, the contact made last first."""
-    AIMING = 4
-    """Hostiles that aim at the viewer, the most threatening first."""
-    FRIENDS = 5
-    """The pack's leader, then the nearest friends."""
-    OBJECTIVE = 6
-    """Hostiles, the nearest to the zone first."""
-    ALERT = 7
-    """Whom the most urgent alert is about."""
-    FIRE_LINE = 8
-    """Hostiles with a clear line of fire, the most threatening first."""
-    DESIGNATED = 9
-    """The focus target, then what the pack has painted."""
-    ALLIES = 10
-    """Friends, in the pilot's sort order."""
-
-
-class SuiteType(IntEnum):
-    """Suites; the value is the position in the descriptor's one-hot."""
-
-    SCOUT_RECON = 0
-    LIGHT_SKIRMISH = 1
-    MEDIUM_ASSAULT = 2
-    HEAVY_FIRE_SUPPORT = 3
-    PACK_COMMAND = 4
-    TACTICAL_COMMAND = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class CombatSuiteSpec:
-    """One row of the suite table: how much of the track store a pilot is shown."""
-
-    suite: SuiteType
-    visual_contact_slots: int
-    sensor_range_mult: float
-    """Factor on radar range."""
-    sensor_fidelity: float
-    """1 shows continuous contact features as they are; less adds noise."""
-    squad_position_slots: int
-    squad_detail_level: int
-    """0 icon, 1 status, 2 full."""
-    intel_slots: int
-    fill: tuple[tuple[FillRule, int], ...]
-    """What its contact slots are for, in order: rule and number of slots."""
-    sees_squad_engaged: bool = False
-    receives_orders: bool = True
-    issues_orders: bool = False
-    order_detail: int = 1
-    """0 own, 1 squad, 2 full."""
-    order_scope: str = "none"
-    """Whom its orders reach: none, squad or pack."""
-    receives_painted_targets: bool = True
-    receives_contact_reports: bool = True
-
-    def __post_init__(self) -> None:
-        named = sum(slots for _, slots in self.fill)
-        if named != self.visual_contact_slots:
-            raise ValueError(f"fill of {self.suite.name} names {named} slots, wanted {self.visual_contact_slots}")
-
-    @property
-    def contact_capacity(self) -> float:
-        """Contact slots as a share of the largest suite's."""
-        return self.visual_contact_slots / MAX_CONTACTS
-
-    @property
-    def squad_detail(self) -> float:
-        """Squad detail as a share of the highest level."""
-        return self.squad_detail_level / DETAIL_MAX
-
-    @property
-    def bandwidth(self) -> float:
-        """How much information the suite carries, 0 to 1."""
-        slots = self.visual_contact_slots + self.intel_slots
-        return min(1.0, (slots / BANDWIDTH_SLOTS + self.squad_detail) / 2)
-
-    @property
-    def outward_bias(self) -> float:
-        """How far attention goes outward rather than to the own squad, 0 to 1."""
-        return (self.contact_capacity + 1 - self.squad_detail) / 2
-
-    @property
-    def coordination(self) -> int:
-        """2 where it issues orders, 1 where it sees the squad's orders and engagements, else 0."""
-        if self.issues_orders:
-            return 2
-        return int(self.order_detail >= 1 and self.sees_squad_engaged)
-
-
-COMBAT_SUITES: dict[SuiteType, CombatSuiteSpec] = {
-    spec.suite: spec
-    for spec in (
-        CombatSuiteSpec(
-            suite=SuiteType.SCOUT_RECON,
-            visual_contact_slots=20,
-            sensor_range_mult=1.5,
-            sensor_fidelity=0.8,
-            squad_position_slots=4,
-            squad_detail_level=0,
-            intel_slots=5,
-            fill=((FillRule.THREAT, 4), (FillRule.NEWEST, 9), (FillRule.SORTED, 7)),
-            receives_contact_reports=False,
-        ),
-        CombatSuiteSpec(
-            suite=SuiteType.LIGHT_SKIRMISH,
-            visual_contact_slots=10,
-            sensor_range_mult=1.2,
-            sensor_fidelity=0.6,
-            squad_position_slots=9,
-            squad_detail_level=1,
-            intel_slots=8,
-            fill=((FillRule.AIMING, 3), (FillRule.FRIENDS, 4), (FillRule.OBJECTIVE, 3)),
-        ),
-        CombatSuiteSpec(
-            suite=SuiteType.MEDIUM_ASSAULT,
-            visual_contact_slots=6,
-            sensor_range_mult=1.0,
-            sensor_fidelity=0.7,
-            squad_position_slots=9,
-            squad_detail_level=1,
-            intel_slots=6,
-            fill=((FillRule.ALLIES, 3), (FillRule.REST, 3)),
-        ),
-        CombatSuiteSpec(
-            suite=SuiteType.HEAVY_FIRE_SUPPORT,
-            visual_contact_slots=5,
-            sensor_range_mult=0.8,
-            sensor_fidelity=1.0,
-            squad_position_slots=4,
-            squad_detail_level=0,
-            intel_slots=3,
-            fill=((FillRule.ALERT, 1), (FillRule.FIRE_LINE, 3), (FillRule.DESIGNATED, 1)),
-            order_detail=0,
-        ),
-        CombatSuiteSpec(
-            suite=SuiteType.PACK_COMMAND,
-            visual_contact_slots=8,
-            sensor_range_mult=1.0,
-            sensor_fidelity=0.6,
-            squad_position_slots=5,
-            squad_detail_level=2,
-            intel_slots=10,
-            fill=((FillRule.SORTED, 8),),
-            sees_squad_engaged=True,
-            issues_orders=True,
-            order_detail=2,
-            order_scope="pack",
-        ),
-        CombatSuiteSpec(
-            suite=SuiteType.TACTICAL_COMMAND,
-            visual_contact_slots=5,
-            sensor_range_mult=1.0,
-            sensor_fidelity=0.6,
-            squad_position_slots=9,
-            squad_detail_level=2,
-            intel_slots=10,
-            fill=((FillRule.SORTED, 5),),
-            sees_squad_engaged=True,
-            issues_orders=True,
-            order_detail=2,
-            order_scope="squad",
-        ),
-    )
-}
-
-_SUITE_OF_CLASS = {
-    "scout": SuiteType.SCOUT_RECON,
-    "light": SuiteType.LIGHT_SKIRMISH,
-    "medium": SuiteType.MEDIUM_ASSAULT,
-    "heavy": SuiteType.HEAVY_FIRE_SUPPORT,
-}
-_SUITE_OF_COMMAND = {
-    "squad_leader": SuiteType.TACTICAL_COMMAND,
-    "pack_leader": SuiteType.PACK_COMMAND,
-}
-
-
-def get_suite_for_role(mech_class: str, command_role: str | None = None) -> CombatSuiteSpec:
-    """Return the suite of a mech class name; a command role overrides it, an unknown class is a medium."""
-    if command_role in _SUITE_OF_COMMAND:
-        return COMBAT_SUITES[_SUITE_OF_COMMAND[command_role]]
-    return COMBAT_SUITES[_SUITE_OF_CLASS.get(mech_class.lower(), SuiteType.MEDIUM_ASSAULT)]
-
-
-def build_suite_descriptor(spec: CombatSuiteSpec) -> tuple[float, ...]:
-    """Return the 14 numbers in [0, 1] by which a policy knows its suite: one-hot of six, then eight traits."""
-    one_hot = tuple(float(spec.suite == suite) for suite in SuiteType)
-    traits = (
-        spec.contact_capacity,
-        (spec.sensor_range_mult - SENSOR_RANGE_MIN) / SENSOR_RANGE_SPAN,
-        spec.sensor_fidelity,
-        spec.squad_detail,
-        float(spec.sees_squad_engaged),
-        float(spec.issues_orders),
-        float(spec.receives_contact_reports),
-        float(spec.intel_slots > INTEL_RICH_SLOTS),
-    )
-    return one_hot + traits
+_NETWORK_NAMES = {"ego": "ego_state", "descriptor": "suite_descriptor", "panel": "panel_stats"}
+"""Blocks that ``SuiteObservation`` calls by another name."""
+FLAT_BLOCKS: tuple[tuple[str, int], ...] = tuple(
+    (_NETWORK_NAMES.get(block.name, block.name), block.width) for block in SUITE_CORE
+)
+"""Name and width of each block of the core as ``SuiteObservation`` calls them, in order."""
+FLAT_OBS_DIM = sum(width for _, width in FLAT_BLOCKS)
+"""Width of the suite layout's core; the optional tail follows it."""
 
 
 def flat_offsets() -> dict[str, tuple[int, int]]:
-    """Return the first and one-past-last column of every block of the core."""
+    """Return the first and one-past-last column of every block of the core, by the names of ``FLAT_BLOCKS``."""
     offsets, start = {}, 0
     for name, length in FLAT_BLOCKS:
         offsets[name] = (start, start + length)
         start += length
     return offsets
+
+
+def _messages(cfg: EnvConfig) -> tuple[Block, ...]:
+    words = tuple(Feature(f"word_{i}", -1.0, 1.0, False) for i in range(cfg.comm_dim))
+    return (Block("comms", PACK_SIZE, words, config_field="observe_comms"),) if cfg.comm_dim else ()
+
+
+def _included(cfg: EnvConfig, blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Return the blocks that the configuration includes."""
+    return tuple(block for block in blocks if not block.config_field or getattr(cfg, block.config_field))
+
+
+def suite_tail(cfg: EnvConfig) -> tuple[Block, ...]:
+    """Return the optional blocks after the suite layout's core: messages, local map, then ``OPTIONAL_BLOCKS``."""
+    return _included(cfg, (*_messages(cfg), LOCAL_MAP, *OPTIONAL_BLOCKS))
+
+
+def extra_width(cfg: EnvConfig) -> int:
+    """Return the total width of the included ``OPTIONAL_BLOCKS``."""
+    return sum(block.width for block in _included(cfg, OPTIONAL_BLOCKS))
+
+
+def self_features(max_zone_height: float = 1.0, max_zone_radius: float = 1.0) -> tuple[Feature, ...]:
+    """Return the 39 self scalars of the classic layout; the arguments bound two of them, in map edges."""
+    return (
+        *flags("targeted", "under_fire", "painted", "shutdown", "critical_heat"),
+        *shares("hull", "heat", "heat_headroom", "stability_risk"),
+        *signed("hit_ahead", "hit_left", "hit_up"),
+        *flags("missile_inbound"),
+        *shares("sensor_quality", "jam"),
+        *flags("ecm", "eccm"),
+        *shares("suppressed", "ams_cooldown"),
+        *signed("vel_ahead", "vel_left", "vel_up"),
+        *shares("laser_cooldown", "missile_cooldown", "kinetic_cooldown", "painter_cooldown"),
+        *flags("in_zone"),
+        Feature("zone_ahead", -1.5, 1.5),
+        Feature("zone_left", -1.5, 1.5),
+        Feature("zone_up", -max_zone_height, 0.0),
+        Feature("zone_radius", 0.0, max_zone_radius),
+        *signed("zone_control"),
+        *shares("my_score", "enemy_score", "time"),
+        *flags("sort_closest", "sort_biggest", "sort_damaged", "hostile_only"),
+    )
+
+
+ACOUSTIC = shares("front_left", "front_right", "rear_left", "rear_right")
+
+
+def classic_blocks(cfg: EnvConfig) -> tuple[Block, ...]:
+    """Return the blocks of the classic layout: 589 columns with messages of eight words."""
+    zone_height = cfg.world.size_z / SHORTEST_EDGE
+    zone_radius = max(1.0, ZONE_RADIUS_SPREAD * cfg.zone_radius_vox / SHORTEST_EDGE)
+    return (
+        Block("contacts", CLASSIC_SLOTS, CONTACT),
+        *_messages(cfg),
+        LOCAL_MAP,
+        TELEMETRY,
+        Block("acoustic", 1, ACOUSTIC),
+        Block("hull", 1, flags(*CLASSES)),
+        Block("self", 1, self_features(zone_height, zone_radius)),
+        *_included(cfg, (TARGET,)),
+    )
+
+
+def blocks(cfg: EnvConfig) -> tuple[Block, ...]:
+    """Return every block of the configured layout, in order."""
+    return classic_blocks(cfg) if cfg.obs_layout == "classic" else SUITE_CORE + suite_tail(cfg)
+
+
+def offset(name: str, of: tuple[Block, ...] = SUITE_CORE) -> int:
+    """Return the first column of block ``name``."""
+    at = 0
+    for block in of:
+        if block.name == name:
+            return at
+        at += block.width
+    raise ValueError(f"observation block {name!r} does not exist (have: {', '.join(b.name for b in of)})")
+
+
+def position(features: tuple[Feature, ...], start: int = 0) -> SimpleNamespace:
+    """Return the column of each feature as an attribute: ``position(EGO).hull``; columns begin at ``start``."""
+    return SimpleNamespace(**{feature.name: start + i for i, feature in enumerate(features)})
+
+
+def obs_dim(cfg: EnvConfig) -> int:
+    """Return the width of an observation."""
+    return sum(block.width for block in blocks(cfg))
+
+
+class Column(NamedTuple):
+    """One column of an observation."""
+
+    index: int
+    name: str
+    low: float
+    high: float
+    normalizable: bool
+
+
+@lru_cache(maxsize=16)
+def columns(cfg: EnvConfig) -> tuple[Column, ...]:
+    """Return every column of the configured layout, in order."""
+    found: list[Column] = []
+    for block in blocks(cfg):
+        for r in range(block.rows):
+            prefix = block.name if block.rows == 1 else f"{block.name}[{r}]"
+            for f in block.features:
+                found.append(Column(len(found), f"{prefix}.{f.name}", f.low, f.high, f.normalizable))
+    return tuple(found)
+
+
+def bounds(cfg: EnvConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the lowest and highest value of every column ``[D]``."""
+    table = columns(cfg)
+    return np.array([column.low for column in table], np.float32), np.array([c.high for c in table], np.float32)

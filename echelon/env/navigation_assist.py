@@ -33,7 +33,7 @@ def is_near(point: wp.vec3, p: wp.vec3) -> bool:
 
 
 @wp.kernel
-def assist(
+def blend_navigation(
     # rules
     rules: Rules, flow_step: wp.array2d(dtype=wp.int32),
     # world

@@ -95,7 +95,7 @@ def judge(score: wp.vec2, hp: wp.vec2) -> int:
 
 
 @wp.kernel
-def call_decision(
+def update_outcome(
     # rules
     rules: Rules,
     # world
@@ -158,7 +158,7 @@ def call_decision(
 
 
 @wp.kernel
-def flag_ends(
+def set_done_flags(
     # rules
     rules: Rules,
     # state in
@@ -180,7 +180,7 @@ def flag_ends(
 
 
 @wp.kernel
-def tally(
+def accumulate_returns(
     # state in
     over: wp.array(dtype=wp.int32), present: wp.array2d(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), reward: wp.array2d(dtype=wp.float32), terms: wp.array3d(dtype=wp.float32),
     # events
@@ -202,7 +202,7 @@ def tally(
 
 
 @wp.kernel
-def clear_episode(
+def reset_returns(
     # state in
     fresh: wp.array(dtype=wp.int32),
     # state out

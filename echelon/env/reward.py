@@ -44,7 +44,7 @@ def zone_distance(zone: wp.vec3, pos: wp.vec3, size: wp.vec3i) -> float:
 
 
 @wp.func
-def contested(tonnage: wp.vec2) -> bool:
+def zone_contested(tonnage: wp.vec2) -> bool:
     """Whether both teams stand in the zone."""
     return tonnage[0] > 0.0 and tonnage[1] > 0.0
 
@@ -52,13 +52,13 @@ def contested(tonnage: wp.vec2) -> bool:
 @wp.func
 def offense_factor(shape: wp.array(dtype=wp.float32), zone: wp.vec3, tonnage: wp.vec2, pos: wp.vec3) -> float:
     """Factor on fighting rewards inside a contested zone."""
-    if contested(tonnage) and in_zone(zone, pos):
+    if zone_contested(tonnage) and in_zone(zone, pos):
         return shape[1]
     return 1.0
 
 
 @wp.kernel
-def note_potential(
+def store_potential(
     # world
     zone: wp.array(dtype=wp.vec3), size: wp.array(dtype=wp.vec3i),
     # rules
@@ -168,13 +168,13 @@ def term_death(
     """Own death, cheaper inside a contested zone."""
     e, m = wp.tid()
     factor = float(1.0)
-    if contested(zone_tonnage[e]) and in_zone(zone[e], pos[e, m]):
+    if zone_contested(zone_tonnage[e]) and in_zone(zone[e], pos[e, m]):
         factor = reward_shape[2]
     amounts[e, m, column] = float(died[e, m]) * factor
 
 
 @wp.kernel
-def sum_terms_up(
+def combine_terms(
     # rules
     weights: wp.array(dtype=wp.float32), terminal_pay: wp.array(dtype=wp.float32), team_alpha: wp.array(dtype=wp.float32),
     # state in
@@ -292,10 +292,10 @@ def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
 
 def before() -> list[Launch]:
     """What the reward needs to know before a decision is played."""
-    return in_phase("reward", [Launch(note_potential, "EM")])
+    return in_phase("reward", [Launch(store_potential, "EM")])
 
 
 def after() -> list[Launch]:
     """Measure every term and sum them up, after the referee's call."""
     launches = [Launch(t.kernel, "EM", {"column": i, **dict(t.given)}) for i, t in enumerate(TERMS)]
-    return in_phase("reward", [*launches, Launch(sum_terms_up, "EM")])
+    return in_phase("reward", [*launches, Launch(combine_terms, "EM")])

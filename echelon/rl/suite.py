@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from echelon.env.layout import (
-    COMBAT_SUITES,
     CONTACT_DIM,
     EGO_DIM,
     FLAT_BLOCKS,
@@ -13,11 +12,14 @@ from echelon.env.layout import (
     PANEL_DIM,
     SQUAD_DIM,
     SUITE_DESCRIPTOR_DIM,
+    flat_offsets,
+)
+from echelon.env.suites import (
+    COMBAT_SUITES,
     CombatSuiteSpec,
     FillRule,
     SuiteType,
     build_suite_descriptor,
-    flat_offsets,
     get_suite_for_role,
 )
 from echelon.rl.deepset import DeepSetEncoder

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from echelon.config import PACK_SIZE, RunConfig, env_signature
+from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
-from echelon.env.observe import columns as observe
 from echelon.runs import RunPaths, read_json
 
 if TYPE_CHECKING:
@@ -51,5 +51,5 @@ def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int, int]:
     if config.model.kind != "suite":
         return 0, 0, 0
     comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
-    extra_width = observe.extra_width(config.env)
+    extra_width = layout.extra_width(config.env)
     return comm_width, obs_dim - FLAT_OBS_DIM - comm_width - extra_width, extra_width

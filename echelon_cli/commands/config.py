@@ -102,14 +102,14 @@ def observation(
     """List every column that a pilot is shown: name, bounds, and whether it may be normalised."""
     from dataclasses import replace
 
-    from echelon.env.observe import columns as observe
+    from echelon.env import layout as observe
 
     env = _resolve(preset, config, assignments).config.env
     if layout is not None:
         if layout not in LAYOUTS:
             raise typer.BadParameter(f"--layout is {layout!r}, wanted {' or '.join(LAYOUTS)}")
         env = replace(env, obs_layout=layout)
-    table = observe.layout(env)
+    table = observe.columns(env)
     if as_json:
         output.show_json({"layout": env.obs_layout, "columns": [row._asdict() for row in table]})
         return output.DONE

@@ -9,8 +9,8 @@ import torch
 
 from echelon.actions import action_dim
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
+from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
-from echelon.env.observe import columns as observe
 from echelon.rl.build import FlatPolicy, build_model
 from echelon.rl.weights import LoadedPolicy
 from echelon.training.checkpoint import save_checkpoint
@@ -21,7 +21,7 @@ MODEL = ModelConfig(hidden_dim=16, lstm_hidden_dim=16)
 
 
 def shape_of(env: EnvConfig) -> dict[str, int]:
-    obs_dim = observe.obs_dim(env)
+    obs_dim = layout.obs_dim(env)
     comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
     return {
         "obs_dim": obs_dim,

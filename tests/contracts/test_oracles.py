@@ -17,10 +17,10 @@ TRIGGERS = "agents/test_levels_oracle.py::test_weapons_and_systems_match_oracle"
 LEGACY = "agents/test_legacy.py::test_legacy_actions_match_oracle"
 COUNTS = "arena/test_match.py::test_counts_agree_with_the_journal_of_the_replay"
 COLUMNS = "parity/test_sensing.py::test_every_observation_column_follows_the_rules"
-CLASSIC = "env/test_classic_layout.py::test_every_column_follows_the_rules"
-SURVEY = "env/test_classic_layout.py::test_the_telemetry_map_is_surveyed_once_an_episode_and_mended_where_voxels_change"
-REFEREE = "env/test_referee.py::test_calls_and_flags_follow_the_rules_in_any_situation"
-REWARD = "env/test_reward.py::test_every_part_and_the_reward_follow_the_rules_through_whole_fights"
+CLASSIC = "env/test_classic_layout.py::test_classic_columns_match_the_reference_implementation"
+SURVEY = "env/test_classic_layout.py::test_telemetry_map_is_built_once_per_episode_and_updated_where_voxels_change"
+REFEREE = "env/test_referee.py::test_outcomes_and_flags_match_the_reference_on_random_states"
+REWARD = "env/test_reward.py::test_reward_terms_match_the_reference_through_whole_fights"
 FRAMES = "replay/test_record.py::test_frames_match_simulator_state_within_one_quantum"
 SHOTS = "parity/test_combat.py::test_shots_hits_kills_and_wrecks_follow_the_rules"
 ROUNDS = "parity/test_combat.py::test_rounds_fly_strike_burst_and_erode_by_the_rules"
@@ -41,18 +41,20 @@ ORACLES: dict[str, str] = {
     "detect_stuck": "agents/test_legacy.py::test_stuck_detection_accounts_for_leg_loss_and_water",
     **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
     **dict.fromkeys(["note_deaths", "note_hits", "note_launches", "note_impacts", "note_defence"], COUNTS),
-    "assist": "env/test_navigation_assist.py::test_throttles_are_blended_as_the_rule_says",
+    "assist": "env/test_navigation_assist.py::test_navigation_assist_blends_throttles_like_the_reference",
     "remember": "parity/test_sensing.py::test_a_decision_adds_one_page_to_the_past",
-    "forget": "env/test_display.py::test_an_episode_begins_without_memories_and_a_mask_spares_the_others",
+    "forget": "env/test_display.py::test_masked_reset_clears_contact_memory_of_that_environment_only",
     "fill_contacts": "parity/test_sensing.py::test_contact_slots_follow_quotas_order_filter_and_whom_they_held",
     **dict.fromkeys(["show_body", "show_display", "show_senses", "show_contacts", "show_squad"], COLUMNS),
     **dict.fromkeys(["show_messages", "show_local_map"], COLUMNS),
     **dict.fromkeys(["show_own_body", "show_own_match", "show_own_senses", "show_target", "show_telemetry"], CLASSIC),
     **dict.fromkeys(["survey", "note_damage", "mend_survey"], SURVEY),
-    **dict.fromkeys(["listen", "show_scope"], "env/test_extras.py::test_the_scope_hears_sectors_and_how_they_changed"),
-    "fill_reserved": "env/test_slot_allocation.py::test_slots_follow_the_rule_of_their_suite_and_whom_they_held",
-    "date_contacts": "env/test_slot_allocation.py::test_contacts_are_dated_from_when_they_are_first_known",
-    "mend_row": "env/test_classic_layout.py::test_what_is_not_finite_is_shown_as_zero_and_counted",
+    **dict.fromkeys(
+        ["listen", "show_scope"], "env/test_optional_blocks.py::test_scope_shows_sector_levels_and_their_changes"
+    ),
+    "fill_reserved": "env/test_suite_allocation.py::test_suite_slots_match_the_reference",
+    "date_contacts": "env/test_suite_allocation.py::test_known_since_is_the_first_step_of_a_contact",
+    "mend_row": "env/test_classic_layout.py::test_nonfinite_observation_entries_become_zero_and_are_counted",
     **dict.fromkeys(["call_decision", "clear_episode", "flag_ends", "tally"], REFEREE),
     **dict.fromkeys(["note_potential", "sum_terms_up", "term_approach", "term_zone"], REWARD),
     **dict.fromkeys(["term_damage", "term_count", "term_death"], REWARD),

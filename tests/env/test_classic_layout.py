@@ -7,7 +7,7 @@ import pytest
 
 from echelon.agents.heuristic import install
 from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
-from echelon.env.observe import columns as observe
+from echelon.env import layout
 from echelon.sim.arsenal import Cooldown
 from tests.env.battle import Battle
 from tests.oracles import classic as rules
@@ -18,7 +18,7 @@ CLASSIC = EnvConfig(obs_layout="classic")
 
 
 def column(battle: Battle, name: str) -> int:
-    return [row.name for row in observe.layout(battle.cfg)].index(name)
+    return [row.name for row in layout.columns(battle.cfg)].index(name)
 
 
 @pytest.fixture(scope="module", params=["partial", "full"])
@@ -39,24 +39,24 @@ def battle(request):
     made.close()
 
 
-def test_the_blocks_are_those_of_the_specification():
-    widths = [block.width for block in observe.blocks(CLASSIC)]
-    assert widths == [125, 40, 121, 256, 4, 4, 39] and sum(widths) == 589 == observe.obs_dim(CLASSIC)
-    table = observe.layout(CLASSIC)
+def test_classic_layout_has_the_fixed_block_widths():
+    widths = [block.width for block in layout.blocks(CLASSIC)]
+    assert widths == [125, 40, 121, 256, 4, 4, 39] and sum(widths) == 589 == layout.obs_dim(CLASSIC)
+    table = layout.columns(CLASSIC)
     assert [row.index for row in table] == list(range(589)) and len({row.name for row in table}) == 589
 
 
 @pytest.mark.parametrize(
     ("options", "width"), [({"comm_dim": 16}, 629), ({"comm_dim": 0}, 549), ({"num_packs": 2}, 589)]
 )
-def test_the_width_follows_the_messages_alone(options, width):
+def test_classic_layout_width_depends_on_messages_only(options, width):
     battle = Battle(obs_layout="classic", **options)
-    assert battle.obs.shape[-1] == width == observe.obs_dim(battle.cfg)
+    assert battle.obs.shape[-1] == width == layout.obs_dim(battle.cfg)
     battle.close()
 
 
-def test_every_column_follows_the_rules(battle):  # RL-48 (LOW-9)
-    names = [row.name for row in observe.layout(battle.cfg)]
+def test_classic_columns_match_the_reference_implementation(battle):  # RL-48 (LOW-9)
+    names = [row.name for row in layout.columns(battle.cfg)]
     assert len(names) == 595
     for e, s in enumerate(battle.expected):
         wanted = np.stack([rules.row(s, m, echo=True) for m in range(20)])
@@ -67,9 +67,9 @@ def test_every_column_follows_the_rules(battle):  # RL-48 (LOW-9)
         )
 
 
-def test_those_scenes_move_every_column(battle):
+def test_classic_scenes_vary_every_column(battle):
     # a test of the test above: a column that never moves would be compared with nothing
-    table, seen = observe.layout(battle.cfg), battle.obs.reshape(-1, 595)
+    table, seen = layout.columns(battle.cfg), battle.obs.reshape(-1, 595)
     idle = {row.name for row in table if np.ptp(seen[:, row.index]) == 0}
     bins = {name for name in idle if name.startswith("telemetry")}
     rare = {f"contacts[{k}].friendly" for k in (3, 4)}
@@ -77,7 +77,7 @@ def test_those_scenes_move_every_column(battle):
     assert len(bins) < 16, "too little stands on these maps"
 
 
-def test_contact_slots_follow_quotas_order_and_filter(battle):  # RL-41 (LOW-2)
+def test_classic_contact_slots_follow_quotas_order_and_filter(battle):  # RL-41 (LOW-2)
     for e, s in enumerate(battle.expected):
         for m in range(20):
             wanted = rules.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
@@ -86,7 +86,7 @@ def test_contact_slots_follow_quotas_order_and_filter(battle):  # RL-41 (LOW-2)
             )
 
 
-def test_every_class_has_the_same_radar(battle):
+def test_classic_layout_gives_every_class_the_same_radar(battle):
     if battle.cfg.observation_mode == "full":
         pytest.skip("everybody is seen")
     for e, s in enumerate(battle.expected):
@@ -94,12 +94,12 @@ def test_every_class_has_the_same_radar(battle):
         assert np.array_equal(battle["visible"][e].astype(bool), wanted), f"environment {e}"
 
 
-def test_the_dead_see_nothing_at_all(battle):
+def test_classic_rows_of_dead_mechs_are_zero(battle):
     dead = battle["alive"] == 0
     assert dead.sum() > 10 and not battle.obs[dead].any()
 
 
-def test_a_shut_down_pilot_knows_neither_its_speed_nor_runs_its_jammer():  # RL-27 (MED-6)
+def test_shutdown_hides_own_velocity_and_ewar():  # RL-27 (MED-6)
     battle = Battle(obs_layout="classic")
     for name, value in (("vel", 3.0), ("heat", 500.0), ("shutdown", 1), ("ecm", 1), ("eccm", 1)):
         battle.put(name, value)
@@ -112,7 +112,7 @@ def test_a_shut_down_pilot_knows_neither_its_speed_nor_runs_its_jammer():  # RL-
 
 
 @pytest.mark.parametrize(("cooldown_s", "ticks", "shown"), [(0.0, 0, 0.0), (1.0, 0, 0.0), (1.0, 5, 0.25)])
-def test_point_defence_shows_the_share_of_its_cooldown_left(cooldown_s, ticks, shown):
+def test_ams_cooldown_is_a_share_of_the_configured_one(cooldown_s, ticks, shown):
     battle = Battle(obs_layout="classic", physics=PhysicsConfig(ams_cooldown_s=cooldown_s))
     timers = battle["cooldown"].copy()
     timers[..., Cooldown.AMS] = ticks
@@ -127,7 +127,7 @@ def pillars(grid: np.ndarray) -> None:
     grid[0:3, 2::9, 3::9] = SOLID
 
 
-def test_the_telemetry_map_is_surveyed_once_an_episode_and_mended_where_voxels_change():
+def test_telemetry_map_is_built_once_per_episode_and_updated_where_voxels_change():
     # RL-32, RL-33 (MED-11, MED-12)
     battle = Battle(
         envs=3, size=45, edit=pillars, obs_layout="classic", pilots=install, autoreset=True, max_episode_seconds=15.0
@@ -147,7 +147,7 @@ def test_the_telemetry_map_is_surveyed_once_an_episode_and_mended_where_voxels_c
     battle.close()
 
 
-def test_a_round_that_fells_the_only_wall_of_a_bin_clears_it():
+def test_telemetry_bin_clears_when_its_only_wall_is_destroyed():
     def wall(grid: np.ndarray) -> None:
         grid[0:4, 30, 30] = 7
 
@@ -166,7 +166,7 @@ def test_a_round_that_fells_the_only_wall_of_a_bin_clears_it():
 
 
 @pytest.mark.parametrize("layout", ["suite", "classic"])
-def test_what_is_not_finite_is_shown_as_zero_and_counted(layout):
+def test_nonfinite_observation_entries_become_zero_and_are_counted(layout):
     battle = Battle(obs_layout=layout)
     battle.look()
     whole = battle.obs.copy()

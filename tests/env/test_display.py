@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from echelon.agents.heuristic import install, script_of
 from echelon.env import display
-from echelon.env.layout import COMBAT_SUITES
+from echelon.env.suites import COMBAT_SUITES
 from echelon.sim.hashing import state_hash
 from echelon.training.engine_state import load_engine_state, save_engine_state
 from tests.env.battle import Battle
-from tests.env.displays import (
+from tests.env.display_scenes import (
     CLASS,
     HEAVY,
     HULL,
@@ -40,7 +40,7 @@ def field():
     made.close()
 
 
-def test_a_contact_lost_from_sight_is_shown_as_last_seen_and_never_as_it_is(field):
+def test_contact_out_of_sight_shows_only_its_last_seen_state(field):
     before = row_of(field, 0, 5).copy()
     rows = []
     for where in (30.0, 10.0):
@@ -60,7 +60,7 @@ def test_a_contact_lost_from_sight_is_shown_as_last_seen_and_never_as_it_is(fiel
     assert rows[0][VALID] == pytest.approx(1 - 4 * 0.25 / 5.0) and before[VALID] == 1
 
 
-def test_a_memory_lasts_five_seconds_and_not_a_decision_longer(field):
+def test_contact_is_remembered_for_exactly_five_seconds(field):
     hide(field, 0, 5)
     for decision, shown in ((1, True), (19, True), (20, True), (21, False)):
         field.batch.set("decision", np.array([decision], np.int32))
@@ -68,7 +68,7 @@ def test_a_memory_lasts_five_seconds_and_not_a_decision_longer(field):
         assert (5 in field["contact"][0, 0]) == shown, f"after {decision / 4} s"
 
 
-def test_a_dead_contact_leaves_at_once(field):
+def test_dead_contact_leaves_its_slot_at_once(field):
     hide(field, 0, 5)
     field.put("alive", 0, 5)
     next_decision(field)
@@ -76,7 +76,7 @@ def test_a_dead_contact_leaves_at_once(field):
     assert (field["contact"][0, 0] < 0).all()
 
 
-def test_target_preference_names_the_slot_and_so_a_remembered_contact(field):
+def test_target_preference_can_select_a_remembered_contact(field):
     slot = int(np.flatnonzero(field["contact"][0, 0] == 5)[0])
     hide(field, 0, 5)
     next_decision(field)
@@ -87,7 +87,7 @@ def test_target_preference_names_the_slot_and_so_a_remembered_contact(field):
     assert field["focus"][0, 0] == 5 and field["focus_slot"][0, 0] == slot
 
 
-def test_an_episode_begins_without_memories_and_a_mask_spares_the_others():
+def test_masked_reset_clears_contact_memory_of_that_environment_only():
     battle = Battle(envs=2, pilots=install, size=40)
     battle.batch["script"].fill_(script_of("medium"))
     for _ in range(30):
@@ -108,12 +108,12 @@ def crowd():
 
 
 def in_margin(s, m: int, kept: int, best: int) -> bool:
-    return not rules.beats(rules.key(s, m, best), rules.key(s, m, kept), 1.2001)
+    return not rules.precedes(rules.key(s, m, best), rules.key(s, m, kept), 1.2001)
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
-def test_slots_hold_the_laws_of_the_display_through_any_history(crowd, seed, decisions):
+def test_contact_slots_satisfy_invariants_through_random_histories(crowd, seed, decisions):
     rng = np.random.default_rng(seed)
     crowd.engine.reset()
     scatter(crowd, rng)
@@ -142,7 +142,7 @@ def check_slots(s, m: int, before: np.ndarray) -> None:
     assert (slots[rules.SLOTS[s.chassis[m]] :] < 0).all(), "more slots than the suite has"
     assert all(rules.age(s, m, j) is not None for j in shown), "somebody is shown who is not known"
     assert s.alive[m] or not len(shown)
-    if not s.alive[m] or rules.alarm(s, m) is not None:
+    if not s.alive[m] or rules.alerted_contact(s, m) is not None:
         return
     room = rules.SLOTS[s.chassis[m]]
     for side in (True, False):
@@ -164,7 +164,7 @@ def check_slots(s, m: int, before: np.ndarray) -> None:
         assert len(kept) == len(set(kept))
 
 
-def test_a_contact_keeps_its_slot_until_another_is_better_by_the_margin():
+def test_contact_keeps_its_slot_until_another_is_better_by_the_margin():
     battle = Battle(observation_mode="full")
     battle.empty()
     battle.place(0, HEAVY, 20, 30)
@@ -186,7 +186,7 @@ def test_a_contact_keeps_its_slot_until_another_is_better_by_the_margin():
     battle.close()
 
 
-def test_both_sides_have_slots_that_preferences_can_name_however_many_friends_were_first():
+def test_both_sides_get_slots_within_target_preferences():
     battle = Battle(observation_mode="full")
     battle.empty()
     for m in range(5):
@@ -205,7 +205,7 @@ def test_both_sides_have_slots_that_preferences_can_name_however_many_friends_we
     battle.close()
 
 
-def test_readings_are_noisy_as_the_suite_is_unfaithful():
+def test_contact_noise_matches_sensor_fidelity():
     battle = Battle(envs=400, observation_mode="full")
     battle.empty()
     for m, kind in enumerate((SCOUT, LIGHT, MEDIUM, HEAVY)):
@@ -224,7 +224,7 @@ def test_readings_are_noisy_as_the_suite_is_unfaithful():
 
 
 @pytest.mark.parametrize(("jammer", "kinds"), [(60.0, "known"), (26.0, "even")])
-def test_jamming_takes_confidence_and_class(jammer, kinds):
+def test_jamming_lowers_confidence_and_class_certainty(jammer, kinds):
     battle = Battle(size=100)
     battle.empty()
     battle.place(0, MEDIUM, 20, 30)
@@ -243,7 +243,7 @@ def test_jamming_takes_confidence_and_class(jammer, kinds):
     battle.close()
 
 
-def test_a_display_does_not_depend_on_batch_or_threads_and_resumes_exactly():
+def test_display_is_independent_of_batch_and_threads_and_resumes_exactly():
     def fly(envs: int, threads: int, first: int = 0) -> Battle:
         battle = Battle(envs=envs, threads=threads, size=50, pilots=install, edit=clutter(np.random.default_rng(2)))
         battle.batch.set("forced_seed", np.arange(first, first + envs, dtype=np.int32))
@@ -270,7 +270,7 @@ def test_a_display_does_not_depend_on_batch_or_threads_and_resumes_exactly():
         battle.close()
 
 
-def test_the_hash_covers_what_the_next_targets_depend_on(field):
+def test_state_hash_covers_contact_slots(field):
     was = state_hash(field.batch, 0, displays=True)
     slots = field["contact"].copy()
     slots[0, 0] = np.roll(slots[0, 0], 1)

@@ -84,14 +84,14 @@ AGENTS = [f"{team}_{i}" for team in ("blue", "red") for i in range(5)]
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
-def test_the_environment_has_every_attribute_that_others_rely_on(env, name):  # RL-11 (HIGH-5), RL-4 (CRIT-4)
+def test_env_exposes_every_public_attribute(env, name):  # RL-11 (HIGH-5), RL-4 (CRIT-4)
     if env.last_reset_seed != 4 or env.last_outcome is not None:
         env.reset(seed=4)
     value = getattr(env, name)
     assert ATTRIBUTES[name](value), f"{name} is {value!r}"
 
 
-def test_the_emitted_rows_are_as_wide_as_said_in_both_layouts():
+def test_env_observations_fit_the_space_in_both_layouts():
     for changes in ({}, {"obs_layout": "classic"}, {"obs_layout": "classic", "observe_target": True}):
         made = EchelonEnv(replace(SMALL, **changes))
         observations, _ = made.reset(seed=1)
@@ -102,7 +102,7 @@ def test_the_emitted_rows_are_as_wide_as_said_in_both_layouts():
         made.close()
 
 
-def test_a_recorded_episode_can_be_read_back(tmp_path):
+def test_env_recorded_episode_is_a_complete_replay(tmp_path):
     made = EchelonEnv(SMALL, record=True)
     assert made.get_replay() is None
     rng = np.random.default_rng(0)
@@ -122,7 +122,7 @@ def test_a_recorded_episode_can_be_read_back(tmp_path):
     assert made.get_replay() is None
 
 
-def test_the_target_that_was_chosen_is_shown():  # RL-126 (DR-M6)
+def test_chosen_target_slot_is_observed():  # RL-126 (DR-M6)
     made = EchelonEnv(replace(SMALL, obs_layout="classic", observe_target=True, observation_mode="full"))
     made.reset(seed=1)
     slots = made._last_contact_slots["blue_2"]
@@ -136,13 +136,13 @@ def test_the_target_that_was_chosen_is_shown():  # RL-126 (DR-M6)
     made.close()
 
 
-def test_the_parallel_environment_passes_pettingzoos_own_test():  # RL-11 (HIGH-5)
+def test_parallel_env_passes_the_pettingzoo_api_test():  # RL-11 (HIGH-5)
     made = parallel_env(SMALL)
     parallel_api_test(made, num_cycles=120)
     made.close()
 
 
-def test_the_spaces_contain_every_observation_and_every_sampled_action(env):  # RL-11, RL-31 (HIGH-5, MED-10)
+def test_env_spaces_contain_observations_and_sampled_actions(env):  # RL-11, RL-31 (HIGH-5, MED-10)
     rng = np.random.default_rng(0)
     observations, _ = env.reset(seed=5)
     env.action_space.seed(0)
@@ -154,7 +154,7 @@ def test_the_spaces_contain_every_observation_and_every_sampled_action(env):  # 
         observations, *_ = env.step(random_actions(env, rng))
 
 
-def test_the_same_seed_and_actions_give_the_same_battle(env):
+def test_same_seed_and_actions_repeat_the_episode(env):
     def play() -> list[np.ndarray]:
         rng = np.random.default_rng(1)
         seen = [np.stack(list(env.reset(seed=9)[0].values()))]
@@ -167,14 +167,14 @@ def test_the_same_seed_and_actions_give_the_same_battle(env):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_wrong_action_size_is_explained(env):  # RL-4 (CRIT-4)
+def test_wrong_action_size_error_lists_the_parts(env):  # RL-4 (CRIT-4)
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"action of blue_0 has 25 values, expected 26: base=9 target=5 ewar=0"):
         env.step({"blue_0": np.zeros(25)})
 
 
 @pytest.mark.parametrize("seed", [-1, 2**31 - 1, 1.5, 1.0, True, "abc", np.nan, [3]])
-def test_what_is_no_seed_is_named(env, seed):
+def test_invalid_seed_is_rejected(env, seed):
     for call in (lambda: env.reset(seed), lambda: EchelonEnv(SMALL, seed=seed)):
         with pytest.raises(ValueError) as refused:
             call()
@@ -182,7 +182,7 @@ def test_what_is_no_seed_is_named(env, seed):
     assert env.reset(np.int64(3)) and env.last_reset_seed == 3
 
 
-def test_an_unknown_option_and_a_config_of_another_kind_are_named(env):
+def test_unknown_option_and_wrong_config_type_are_rejected(env):
     with pytest.raises(ValueError, match="option 'speed' does not exist, wanted none"):
         env.reset(options={"speed": 2})
     with pytest.raises(ValueError, match="options is 3, wanted a dict"):
@@ -199,7 +199,7 @@ WRONG_ACTIONS = {
 
 
 @pytest.mark.parametrize("wrong", WRONG_ACTIONS.values(), ids=WRONG_ACTIONS.keys())
-def test_what_is_no_action_is_named_with_its_agent(env, wrong):
+def test_invalid_action_error_names_the_agent(env, wrong):
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"action of red_1 is .*, wanted (26 numbers|\(26,\))") as refused:
         env.step({"blue_0": np.zeros(26), "red_1": wrong})
@@ -207,7 +207,7 @@ def test_what_is_no_action_is_named_with_its_agent(env, wrong):
 
 
 @pytest.mark.parametrize("wrong", [None, [np.zeros(26)] * 10, np.zeros((10, 26))], ids=["none", "list", "array"])
-def test_actions_that_are_no_dict_are_named(env, wrong):
+def test_actions_that_are_not_a_dict_are_rejected(env, wrong):
     env.reset(seed=0)
     with pytest.raises(ValueError, match="actions is .*, wanted a dict from agent to action") as refused:
         env.step(wrong)
@@ -215,7 +215,7 @@ def test_actions_that_are_no_dict_are_named(env, wrong):
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_a_huge_number_counts_as_1(env):
+def test_actions_beyond_float32_are_clipped_to_one(env):
     seen = []
     for value in (np.ones(26), np.full(26, 1e300), [2] * 26, np.full(26, 7, np.uint8)):
         env.reset(seed=3)
@@ -224,7 +224,7 @@ def test_a_huge_number_counts_as_1(env):
     assert all(np.array_equal(seen[0], other) for other in seen[1:])
 
 
-def test_a_closed_environment_says_so_and_can_begin_anew():
+def test_closed_env_rejects_steps_and_can_be_reset():
     made = EchelonEnv(SMALL)
     with pytest.raises(ValueError, match="has not been reset, call reset"):
         made.step({})
@@ -239,7 +239,7 @@ def test_a_closed_environment_says_so_and_can_begin_anew():
     made.close()
 
 
-def test_the_parallel_environment_names_strangers_and_calls_out_of_order():
+def test_parallel_env_rejects_unknown_agents_and_calls_out_of_order():
     made = parallel_env(SMALL)
     with pytest.raises(ValueError, match="has not been reset, call reset"):
         made.step({})
@@ -253,20 +253,20 @@ def test_the_parallel_environment_names_strangers_and_calls_out_of_order():
         made.step({})
 
 
-def test_an_unknown_agent_is_named(env):
+def test_unknown_agent_is_rejected(env):
     env.reset(seed=0)
     with pytest.raises(ValueError, match="agent 'green_0' does not exist"):
         env.step({"green_0": np.zeros(26)})
 
 
-def test_the_callers_actions_are_never_changed(env):  # RL-42 (LOW-3)
+def test_step_never_modifies_the_callers_actions(env):  # RL-42 (LOW-3)
     env.reset(seed=0)
     mine = np.full(env.ACTION_DIM, 7.5, dtype=np.float32)
     env.step({"blue_0": mine})
     assert (mine == 7.5).all()
 
 
-def test_entries_that_are_not_finite_count_as_zero_and_are_counted(env):
+def test_nonfinite_actions_count_as_zero_and_are_reported(env):
     broken = np.zeros(env.ACTION_DIM, dtype=np.float32)
     env.reset(seed=3)
     still, *_ = env.step({})
@@ -278,7 +278,7 @@ def test_entries_that_are_not_finite_count_as_zero_and_are_counted(env):
         np.testing.assert_array_equal(row, still[aid])
 
 
-def test_an_episode_ends_with_an_outcome_and_must_be_reset(env):
+def test_finished_episode_has_an_outcome_and_needs_a_reset(env):
     pilot = HeuristicPolicy(1.0)
     env.reset(seed=3)
     while env.last_outcome is None:
@@ -293,7 +293,7 @@ def test_an_episode_ends_with_an_outcome_and_must_be_reset(env):
         env.step({})
 
 
-def test_every_reset_plays_the_map_of_its_seed(env):
+def test_reset_uses_the_map_of_its_seed(env):
     env.reset(seed=11)
     first = env.engine.batch.numpy("material").copy()
     env.reset(seed=12)
@@ -302,7 +302,7 @@ def test_every_reset_plays_the_map_of_its_seed(env):
     np.testing.assert_array_equal(env.engine.batch.numpy("material"), first)
 
 
-def test_the_parallel_environment_drops_the_dead():
+def test_parallel_env_drops_dead_agents():
     made = parallel_env(SMALL)
     observations, _ = made.reset(seed=0)
     hp = made.env.engine.batch.numpy("hp").copy()
@@ -315,14 +315,14 @@ def test_the_parallel_environment_drops_the_dead():
     made.close()
 
 
-def test_a_signature_is_equal_to_itself_after_being_saved_as_json():
+def test_env_signature_survives_a_json_round_trip():
     cfg = EnvConfig(map_size_range=(40, 60), display=DisplayConfig(fill="suite"))
     signature = env_signature(cfg)
     assert json.loads(json.dumps(signature)) == signature and signature["map_size_range"] == [40, 60]
     assert signature["display"]["fill"] == "suite" and signature != env_signature(EnvConfig())
 
 
-def test_an_environment_is_copied_before_and_after_play_but_not_during_it():
+def test_env_copy_and_pickle_need_a_closed_simulator():
     made = EchelonEnv(SMALL)
     twin = pickle.loads(pickle.dumps(made))
     first, again = (one.reset(seed=6)[0] for one in (made, twin))

@@ -53,7 +53,7 @@ def played(record: bool, skill: str = "hard", seed: int = 5) -> tuple[EchelonEnv
 
 
 @pytest.mark.parametrize("record", [False, True])
-def test_events_add_up_to_the_statistics_and_to_the_arrays(record):
+def test_events_sum_to_statistics_and_arrays(record):
     env, log, sums = played(record)
     events = [event for decision in log for event in decision]
     counts = Counter(event["type"] for event in events)
@@ -74,14 +74,14 @@ def test_events_add_up_to_the_statistics_and_to_the_arrays(record):
     env.close()
 
 
-def test_recording_changes_no_event():
+def test_recording_does_not_change_events():
     plain, recorded = played(False), played(True)
     assert plain[1] == recorded[1] and recorded[0].get_replay()
     for env, *_ in (plain, recorded):
         env.close()
 
 
-def test_a_second_episode_begins_with_nothing():
+def test_second_episode_starts_with_empty_events_and_statistics():
     env, *_ = played(True)
     env.reset(seed=6)
     assert all(value == 0.0 for team in env.stats.values() for value in team.values())
@@ -91,7 +91,7 @@ def test_a_second_episode_begins_with_nothing():
 
 
 @pytest.mark.parametrize(("material", "name"), [(Material.LAVA, "lava"), (Material.DEBRIS_FIELD, "debris")])
-def test_a_death_by_a_hazard_names_it_and_counts_for_nobody(material, name):
+def test_hazard_death_names_the_hazard_and_credits_nobody(material, name):
     env = EchelonEnv(EnvConfig(world=WorldConfig(size_x=50, size_y=50)))
     env.reset(seed=3)
     batch = env.sim
@@ -131,7 +131,7 @@ def held(battle: Battle, mech: int, **columns: float) -> None:
     battle.act(mech, **columns)
 
 
-def test_a_crash_is_named_as_what_it_is():
+def test_crash_death_is_named_crash():
     with stage(physics=PhysicsConfig(landing=True), decision_repeat=10) as (battle, log):
         battle.place(4, Chassis.SCOUT, 20, 20, z=8.0)
         battle.place(5, Chassis.SCOUT, 40, 40)
@@ -144,7 +144,7 @@ def test_a_crash_is_named_as_what_it_is():
         np.testing.assert_allclose(kill["pos"], battle["pos"][0, 4], atol=1e-3)
 
 
-def test_who_dies_on_debris_beside_lava_dies_of_debris():
+def test_death_on_debris_beside_lava_is_named_debris():
     def edit(grid: np.ndarray) -> None:
         grid[0, 18:23, 18:25] = Material.LAVA
         grid[0, 20, 20] = Material.DEBRIS_FIELD
@@ -160,7 +160,7 @@ def test_who_dies_on_debris_beside_lava_dies_of_debris():
 
 
 @pytest.mark.parametrize("painted", [False, True])
-def test_a_missile_tells_whom_it_was_for_how_it_was_locked_and_where_it_burst(painted):
+def test_missile_events_hold_target_lock_and_explosion_position(painted):
     with stage(decision_repeat=1) as (battle, log):
         battle.place(0, Chassis.HEAVY, 20, 20)
         battle.place(1, Chassis.MEDIUM, 10, 10)
@@ -188,7 +188,7 @@ def test_a_missile_tells_whom_it_was_for_how_it_was_locked_and_where_it_burst(pa
             assert assist["bonus"] == pytest.approx(4.0, abs=1e-3)
 
 
-def test_flags_of_a_hit_from_behind_and_where_smoke_stands():
+def test_rear_hit_flags_and_smoke_position():
     with stage(decision_repeat=1) as (battle, log):
         battle.place(1, Chassis.MEDIUM, 20, 20)
         battle.place(5, Chassis.MEDIUM, 24, 20)
@@ -205,7 +205,7 @@ def test_flags_of_a_hit_from_behind_and_where_smoke_stands():
         np.testing.assert_allclose([cloud["pos"]], standing, atol=1e-3)
 
 
-def test_an_intercepted_missile_names_shooter_defender_and_target():
+def test_ams_intercept_names_shooter_defender_and_target():
     with stage(decision_repeat=1) as (battle, log):
         battle.place(0, Chassis.HEAVY, 20, 20)
         battle.place(6, Chassis.SCOUT, 30, 20)
@@ -224,7 +224,7 @@ def test_an_intercepted_missile_names_shooter_defender_and_target():
             assert np.linalg.norm(np.array(event["pos"]) - battle["pos"][0, 5]) <= 5.5
 
 
-def test_rows_that_the_journal_has_no_room_for_are_counted_and_told():
+def test_full_journal_reports_dropped_rows():
     with stage(decision_repeat=1) as (battle, log):
         battle.place(1, Chassis.MEDIUM, 20, 20)
         battle.place(5, Chassis.MEDIUM, 24, 20)
@@ -249,7 +249,7 @@ def test_rows_that_the_journal_has_no_room_for_are_counted_and_told():
         assert {event["type"] for event in log.read()} >= {"laser_hit", "kinetic_fire"}
 
 
-def test_legs_are_counted_once():
+def test_legged_mech_is_counted_once():
     env = EchelonEnv(EnvConfig(world=WorldConfig(size_x=50, size_y=50)))
     env.reset(seed=3)
     legs = env.sim.numpy("leg_hp").copy()

@@ -12,9 +12,8 @@ from gymnasium.wrappers.vector import NormalizeObservation, RecordEpisodeStatist
 
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, WorldConfig
-from echelon.env import gym_vector
+from echelon.env import gym_vector, layout
 from echelon.env.gym_vector import EchelonVectorEnv
-from echelon.env.observe import columns as observe
 
 SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0, zone_win_share=10.0)
 """Twenty decisions, which nobody ends by the zone."""
@@ -34,7 +33,7 @@ def play(envs: EchelonVectorEnv, decisions: int, seed: int = 0):
         yield envs.step(rng.uniform(-1, 1, envs.action_space.shape).astype(np.float32))
 
 
-def test_the_example_in_its_docstring_runs():
+def test_gym_vector_docstring_example_runs():
     assert doctest.testmod(gym_vector).attempted > 8
     assert doctest.testmod(gym_vector).failed == 0
 
@@ -46,11 +45,11 @@ def test_the_example_in_its_docstring_runs():
         env_checker.check_seed_deprecation, env_checker.check_reset_return_info_deprecation,
     ],
 )  # fmt: skip
-def test_gymnasiums_checks_of_a_reset_pass(envs, check):  # RL-11 (HIGH-5)
+def test_gymnasium_reset_checks_pass(envs, check):  # RL-11 (HIGH-5)
     check(envs)
 
 
-def test_gymnasiums_checks_of_the_spaces_pass(envs):  # RL-11 (HIGH-5)
+def test_gymnasium_space_checks_pass(envs):  # RL-11 (HIGH-5)
     for space in (envs.single_observation_space, envs.observation_space):
         passive_env_checker.check_space(space, "observation", passive_env_checker.check_observation_space)
         env_checker.check_space_limit(space, "observation")
@@ -59,7 +58,7 @@ def test_gymnasiums_checks_of_the_spaces_pass(envs):  # RL-11 (HIGH-5)
         env_checker.check_space_limit(space, "action")
 
 
-def test_its_wrappers_work(envs):
+def test_gymnasium_wrappers_work(envs):
     counted = RecordEpisodeStatistics(envs)
     counted.reset(seed=1)
     *_, (observations, rewards, _, _, infos) = play(counted, 20)
@@ -67,11 +66,11 @@ def test_its_wrappers_work(envs):
     assert (infos["episode"]["l"] == 20).all() and infos["_episode"].all()
 
 
-@pytest.mark.parametrize("layout", ["suite", "classic"])
-def test_the_spaces_have_true_bounds_and_contain_every_observation(layout):  # RL-11, RL-22 (HIGH-5, MED-1)
-    cfg = EnvConfig(world=SMALL.world, max_episode_seconds=5.0, obs_layout=layout)
+@pytest.mark.parametrize("obs_layout", ["suite", "classic"])
+def test_gym_spaces_have_column_bounds_and_contain_observations(obs_layout):  # RL-11, RL-22 (HIGH-5, MED-1)
+    cfg = EnvConfig(world=SMALL.world, max_episode_seconds=5.0, obs_layout=obs_layout)
     envs = EchelonVectorEnv(2, cfg, maps=2)
-    low, high = observe.bounds(cfg)
+    low, high = layout.bounds(cfg)
     assert np.array_equal(envs.single_observation_space.low, low)
     assert np.array_equal(envs.observation_space.high, np.tile(high, (20, 1)))
     assert envs.observation_space.contains(envs.reset(seed=0)[0])
@@ -81,7 +80,7 @@ def test_the_spaces_have_true_bounds_and_contain_every_observation(layout):  # R
     envs.close()
 
 
-def test_a_seed_repeats_everything_that_follows(envs):
+def test_gym_seed_repeats_everything_after_it(envs):
     def run() -> list[np.ndarray]:
         seen = [envs.reset(seed=5)[0]]
         for observations, rewards, *_ in play(envs, 45):
@@ -94,7 +93,7 @@ def test_a_seed_repeats_everything_that_follows(envs):
     assert not np.shares_memory(first[0], first[1])
 
 
-def test_battles_end_in_the_same_step_and_leave_their_last_observation():  # RL-23 (MED-2)
+def test_same_step_autoreset_returns_final_observations():  # RL-23 (MED-2)
     assert EchelonVectorEnv.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     envs = EchelonVectorEnv(2, SMALL, maps=2)
     envs.reset(seed=3)
@@ -104,18 +103,18 @@ def test_battles_end_in_the_same_step_and_leave_their_last_observation():  # RL-
     assert (terminated ^ truncated).all() and infos["_final_obs"].all()
     info = infos["final_info"]
     assert np.array_equal(truncated, info["alive"]) and set(info["reason"]) == {"time_up"}
-    time, last = [row.name for row in observe.layout(SMALL)].index("ego.time"), np.stack(infos["final_obs"])
+    time, last = [row.name for row in layout.columns(SMALL)].index("ego.time"), np.stack(infos["final_obs"])
     assert (last[info["alive"], time] == 1).all() and not observations[:, time].any()
     assert infos["alive"].all() and not last[~info["alive"]][:, :500].any()
     envs.close()
 
 
-def test_battles_may_begin_anew_in_the_next_step():
+def test_next_step_autoreset_resets_in_the_following_step():
     envs = EchelonVectorEnv(2, SMALL, maps=2, autoreset="NEXT_STEP")
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     envs.reset(seed=3)
     steps = list(play(envs, 42))
-    time = [row.name for row in observe.layout(SMALL)].index("ego.time")
+    time = [row.name for row in layout.columns(SMALL)].index("ego.time")
     for end in (19, 40):
         observations, _, terminated, truncated, infos = steps[end]
         assert (terminated ^ truncated).all() and "final_obs" not in infos
@@ -128,7 +127,7 @@ def test_battles_may_begin_anew_in_the_next_step():
     envs.close()
 
 
-def test_next_step_and_same_step_play_the_same_battles():
+def test_autoreset_modes_play_the_same_battles():
     def first_rows(mode: str, skip: int) -> list[np.ndarray]:
         envs = EchelonVectorEnv(2, SMALL, maps=2, autoreset=mode)
         seen = [envs.reset(seed=3)[0]]
@@ -143,7 +142,7 @@ def test_next_step_and_same_step_play_the_same_battles():
     assert all(np.array_equal(a, b) for a, b in zip(same, later, strict=True))
 
 
-def test_its_observation_wrappers_work_where_battles_begin_anew_in_the_next_step():
+def test_gymnasium_observation_wrappers_work_with_next_step_autoreset():
     envs = NormalizeObservation(RecordEpisodeStatistics(EchelonVectorEnv(1, SMALL, maps=1, autoreset="NEXT_STEP")))
     envs.reset(seed=0)
     counted = [infos["episode"]["l"] for *_, infos in play(envs, 43) if "episode" in infos]
@@ -151,7 +150,7 @@ def test_its_observation_wrappers_work_where_battles_begin_anew_in_the_next_step
     envs.close()
 
 
-def test_without_autoreset_the_caller_begins_battles_anew_one_by_one():
+def test_disabled_autoreset_resets_masked_battles():
     envs = EchelonVectorEnv(2, SMALL, maps=2, autoreset=AutoresetMode.DISABLED)
     second = np.repeat([False, True], 10)
     with pytest.raises(ValueError, match="have not been reset"):
@@ -160,7 +159,7 @@ def test_without_autoreset_the_caller_begins_battles_anew_one_by_one():
     list(play(envs, 10))
     before = envs._observations()
     observations, infos = envs.reset(options={"reset_mask": second})
-    time = [row.name for row in observe.layout(SMALL)].index("ego.time")
+    time = [row.name for row in layout.columns(SMALL)].index("ego.time")
     assert np.array_equal(observations[:10], before[:10]) and not observations[10:, time].any()
     *_, (_, _, terminated, truncated, infos) = play(envs, 10)
     assert (terminated | truncated).tolist() == (~second).tolist() and infos["_reason"].tolist() == (~second).tolist()
@@ -180,7 +179,7 @@ def test_without_autoreset_the_caller_begins_battles_anew_one_by_one():
     envs.close()
 
 
-def test_the_dead_wait_for_the_end_of_their_battle(envs):
+def test_dead_agents_stay_until_their_battle_ends(envs):
     envs.reset(seed=0)
     hp = envs.engine.batch.numpy("hp").copy()
     hp[1, 4] = 0.0
@@ -192,7 +191,7 @@ def test_the_dead_wait_for_the_end_of_their_battle(envs):
     assert terminated[14] and not truncated[14]
 
 
-def test_one_side_learns_while_pilots_fly_the_other():
+def test_scripted_pilots_control_the_other_side():
     envs = EchelonVectorEnv(
         2, SMALL, side="red", pilots=heuristic.install, script="hard", maps=2
     )  # fmt: skip
@@ -237,19 +236,19 @@ FLOWN = {"side": "blue", "pilots": heuristic.install}
         ({"side": "blue"}, "pilots is None, wanted who flies the team that side 'blue' leaves"),
     ],
 )
-def test_what_makes_no_sense_is_named(options, text):
+def test_invalid_gym_options_are_rejected(options, text):
     with pytest.raises(ValueError, match=text):
         EchelonVectorEnv(**{"battles": 1, "config": SMALL, **options})
 
 
-def test_scripted_pilots_go_by_name_or_number():
+def test_script_is_given_by_name_or_number():
     for place, name in enumerate(heuristic.SKILLS):
         numbers = {gym_vector.script_number(who, heuristic.install) for who in (name, place + 1, np.int64(place + 1))}
         assert numbers == {heuristic.script_of(name)}
     assert gym_vector.script_number(None, None) == gym_vector.script_number(0, None) == 0
 
 
-def test_calls_out_of_order_are_refused():
+def test_gym_calls_out_of_order_are_rejected():
     envs = EchelonVectorEnv(1, SMALL, maps=1)
     still = np.zeros(envs.action_space.shape, np.float32)
     with pytest.raises(ValueError, match="have not been reset, call reset"):
@@ -264,7 +263,7 @@ def test_calls_out_of_order_are_refused():
 
 
 @pytest.mark.parametrize("wrong", [None, "abc", [[1.0], [1.0, 2.0]], np.zeros((30, 26), complex)])
-def test_what_is_no_array_of_numbers_is_named(envs, wrong):
+def test_actions_that_are_not_numbers_are_rejected(envs, wrong):
     envs.reset(seed=1)
     with pytest.raises(ValueError, match=r"actions is .*, wanted numbers of shape \(30, 26\)") as refused:
         envs.step(wrong)
@@ -272,7 +271,7 @@ def test_what_is_no_array_of_numbers_is_named(envs, wrong):
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_a_huge_number_counts_as_1_and_what_is_not_finite_as_bad(envs):
+def test_gym_actions_are_clipped_and_nonfinite_ones_counted(envs):
     seen = []
     for value in (1.0, 1e300):
         envs.reset(seed=2)
@@ -283,7 +282,7 @@ def test_a_huge_number_counts_as_1_and_what_is_not_finite_as_bad(envs):
     assert (envs.engine.batch.numpy("bad_actions") == 26).all()
 
 
-def test_wrong_actions_and_seeds_are_named(envs):
+def test_wrong_gym_action_shapes_and_seeds_are_rejected(envs):
     envs.reset(seed=0)
     with pytest.raises(ValueError, match=r"actions is \(2, 26\), wanted shape \(30, 26\)"):
         envs.step(np.zeros((2, 26), np.float32))

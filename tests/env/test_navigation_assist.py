@@ -6,10 +6,7 @@ from math import cos, hypot, sin
 
 import numpy as np
 import pytest
-from pydantic import TypeAdapter, ValidationError
 
-from echelon.arena.league import League
-from echelon.config import EnvConfig
 from echelon.nav.field import FLOW_NONE, next_cell
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.arsenal import CHASSIS, Chassis
@@ -18,7 +15,7 @@ from tests.oracles.pilot import decoded
 from tests.parity.scenes import clutter, scatter
 
 FORWARD, STRAFE = 0, 1
-SHARE = {"off": 0.0, "assist": 0.3, "full": 1.0}
+SHARE = {"off": 0.0, "assist": 0.3, "planner": 1.0}
 
 
 def waypoint(flow, zone, pos, foot, cells=2):
@@ -59,8 +56,8 @@ def blended(s, flows, mode, own):
     return np.clip((1 - share) * np.asarray(own) + share * way, -1, 1)
 
 
-@pytest.mark.parametrize("mode", ["off", "assist", "full"])
-def test_throttles_are_blended_as_the_rule_says(mode):
+@pytest.mark.parametrize("mode", ["off", "assist", "planner"])
+def test_navigation_assist_blends_throttles_like_the_reference(mode):
     battle = Battle(envs=8, size=44, edit=clutter(np.random.default_rng(2)), own_maps=True, num_packs=2, nav_mode=mode)
     rng = np.random.default_rng(7)
     scatter(battle, rng, spread=0.9)
@@ -90,8 +87,8 @@ def test_throttles_are_blended_as_the_rule_says(mode):
     battle.close()
 
 
-def test_a_throttle_that_is_no_number_is_led_and_still_reported():
-    battle = Battle(size=44, nav_mode="full")
+def test_navigation_assist_replaces_nonfinite_throttles():
+    battle = Battle(size=44, nav_mode="planner")
     battle.empty()
     battle.place(0, Chassis.MEDIUM, 5, 5)
     battle.look()
@@ -103,11 +100,11 @@ def test_a_throttle_that_is_no_number_is_led_and_still_reported():
     battle.close()
 
 
-def test_full_assist_alone_walks_every_class_around_a_wall_into_the_zone():
+def test_planner_mode_walks_every_class_around_a_wall():
     def edit(grid):
         grid[0:8, 7:37, 14:17] = 1
 
-    battle = Battle(size=44, edit=edit, nav_mode="full", max_episode_seconds=120.0, zone_win_share=1.0)
+    battle = Battle(size=44, edit=edit, nav_mode="planner", max_episode_seconds=120.0, zone_win_share=1.0)
     battle.empty()
     for mech, chassis in enumerate(Chassis):
         battle.place(mech, chassis, 5, 8 + 8 * mech)
@@ -121,21 +118,3 @@ def test_full_assist_alone_walks_every_class_around_a_wall_into_the_zone():
     away = np.hypot(*(battle["pos"][0, :4, :2] - zone[:2]).T)
     assert (away < zone[2]).all(), away
     battle.close()
-
-
-def test_nav_mode_planner_of_old_files_is_read_as_full():
-    adapter = TypeAdapter(EnvConfig)
-    assert adapter.validate_python({"nav_mode": "planner"}).nav_mode == "full"
-    assert EnvConfig(nav_mode="planner").nav_mode == "full"
-    assert adapter.json_schema()["properties"]["nav_mode"]["enum"] == ["off", "assist", "full"]
-    with pytest.raises(ValidationError, match="nav_mode"):
-        adapter.validate_python({"nav_mode": "autopilot"})
-    with pytest.raises(ValueError, match="nav_mode"):
-        EnvConfig(nav_mode="autopilot")
-
-
-def test_league_signature_with_nav_mode_planner_matches_full():
-    league = League(env_signature={"nav_mode": "planner", "num_packs": 1})
-    league.check_signature({"nav_mode": "full", "num_packs": 1})
-    with pytest.raises(ValueError, match="nav_mode"):
-        league.check_signature({"nav_mode": "off", "num_packs": 1})

@@ -7,8 +7,9 @@ import pytest
 
 from echelon.agents.heuristic import SKILLS, install, script_of
 from echelon.config import EnvConfig
-from echelon.env.layout import FLAT_BLOCKS, FLAT_OBS_DIM, build_suite_descriptor, flat_offsets, get_suite_for_role
-from echelon.env.observe import columns as observe
+from echelon.env import layout
+from echelon.env.layout import FLAT_BLOCKS, FLAT_OBS_DIM, flat_offsets
+from echelon.env.suites import build_suite_descriptor, get_suite_for_role
 from echelon.sim.arsenal import Chassis
 from tests.env.battle import Battle
 from tests.parity.scenes import clutter, scatter
@@ -32,9 +33,9 @@ def turn(v: np.ndarray, around: float = 0.0) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("layout", ["suite", "classic"])
+@pytest.mark.parametrize("obs_layout", ["suite", "classic"])
 @pytest.mark.parametrize("mode", ["partial", "full"])
-def test_turning_viewer_and_world_together_changes_no_column(mode, layout):
+def test_observation_is_invariant_to_quarter_turns(mode, obs_layout):
     grid = np.zeros((20, TURNED, TURNED), np.uint8)
     grid[0] = 6
     clutter(np.random.default_rng(0), 30)(grid)
@@ -43,7 +44,7 @@ def test_turning_viewer_and_world_together_changes_no_column(mode, layout):
         grids.append(quarter_turn(grids[-1]))
         zones.append(turn(zones[-1], TURNED / 2))
     battle = Battle(
-        envs=4, size=TURNED, obs_layout=layout, observation_mode=mode,
+        envs=4, size=TURNED, obs_layout=obs_layout, observation_mode=mode,
         maps=as_maps(np.stack(grids), zones, np.full((4, 20, 3), 9.0)), own_maps=True, num_packs=2,
     )  # fmt: skip
     rng = np.random.default_rng(1)
@@ -65,7 +66,7 @@ def test_turning_viewer_and_world_together_changes_no_column(mode, layout):
         battle.put("hit_dir", turn(battle["hit_dir"][k - 1]), env=k)
         battle.put("yaw", battle["yaw"][k - 1] + np.pi / 2, env=k)
     battle.look()
-    names = [row.name for row in observe.layout(battle.cfg)]
+    names = [row.name for row in layout.columns(battle.cfg)]
     for k in range(1, 4):
         gap = np.abs(battle.obs[k] - battle.obs[0])
         changed = {names[c] for c in np.flatnonzero(gap.max(axis=0) > 1e-5)}
@@ -75,33 +76,33 @@ def test_turning_viewer_and_world_together_changes_no_column(mode, layout):
 
 
 @pytest.mark.parametrize(("weapon", "target", "warns"), [(2, 5, True), (2, 6, False), (6, 5, False), (-1, 5, False)])
-def test_a_pilot_is_warned_of_a_missile_that_homes_on_it(weapon, target, warns):
+def test_missile_inbound_flag_needs_a_homing_hostile_missile(weapon, target, warns):
     battle = Battle()
     battle.put("round_weapon", [weapon, -1, -1, -1], 0)
     battle.put("round_target", target, 0)
     battle.look()
-    names = [row.name for row in observe.layout(battle.cfg)]
+    names = [row.name for row in layout.columns(battle.cfg)]
     assert bool(battle.obs[0, 5, names.index("ego.missile_inbound")]) == warns
     battle.close()
 
 
 def assert_within(battle: Battle) -> None:
-    table = observe.layout(battle.cfg)
-    low, high = observe.bounds(battle.cfg)
+    table = layout.columns(battle.cfg)
+    low, high = layout.bounds(battle.cfg)
     obs = battle.obs.reshape(-1, len(table))
     assert np.isfinite(obs).all()
     out = np.flatnonzero(((obs < low) | (obs > high)).any(axis=0))
     assert not len(out), [(table[c], obs[:, c].min(), obs[:, c].max()) for c in out[:5]]
 
 
-@pytest.mark.parametrize("layout", ["suite", "classic"])
+@pytest.mark.parametrize("obs_layout", ["suite", "classic"])
 @pytest.mark.parametrize("mode", ["partial", "full"])
-def test_every_column_keeps_its_published_bounds_in_full_battles_of_all_pilots_and_random_actions(mode, layout):
+def test_columns_keep_their_bounds_in_full_battles(mode, obs_layout):
     # RL-22 (MED-1)
     envs = len(SKILLS) + 1
     battle = Battle(
         envs=envs, size=SIDE, edit=clutter(np.random.default_rng(3)), autoreset=True, pilots=install, num_packs=2,
-        observation_mode=mode, max_episode_seconds=20.0, obs_layout=layout, observe_target=True,
+        observation_mode=mode, max_episode_seconds=20.0, obs_layout=obs_layout, observe_target=True,
         observe_scope=True, observe_telemetry=True,
     )  # fmt: skip
     for e, skill in enumerate(SKILLS):
@@ -119,9 +120,9 @@ def test_every_column_keeps_its_published_bounds_in_full_battles_of_all_pilots_a
     assert (episodes > 1).all(), episodes
 
 
-@pytest.mark.parametrize("layout", ["suite", "classic"])
-def test_every_column_keeps_its_bounds_in_extreme_situations(layout):  # RL-22 (MED-1)
-    battle = Battle(envs=4, size=SIDE, num_packs=2, observation_mode="full", obs_layout=layout, observe_scope=True)
+@pytest.mark.parametrize("obs_layout", ["suite", "classic"])
+def test_columns_keep_their_bounds_in_extreme_states(obs_layout):  # RL-22 (MED-1)
+    battle = Battle(envs=4, size=SIDE, num_packs=2, observation_mode="full", obs_layout=obs_layout, observe_scope=True)
     corners = np.array([[1, 1, 2], [SIDE - 1, SIDE - 1, 18], [1, SIDE - 1, 10], [SIDE - 1, 1, 2]], np.float32)
     for seed in range(25):
         rng = np.random.default_rng(seed)
@@ -137,20 +138,20 @@ def test_every_column_keeps_its_bounds_in_extreme_situations(layout):  # RL-22 (
     battle.close()
 
 
-def test_the_layout_has_the_block_sizes_that_the_network_takes_apart():  # RL-87 (T7, P23)
-    widths = [block.width for block in observe.FIELDS]
+def test_suite_blocks_have_the_sizes_the_network_expects():  # RL-87 (T7, P23)
+    widths = [block.width for block in layout.SUITE_CORE]
     assert widths == [length for _, length in FLAT_BLOCKS]
     assert sum(widths) == FLAT_OBS_DIM == 706
     cfg = EnvConfig()
-    assert observe.obs_dim(cfg) == 706 + 40 + 121 == len(observe.layout(cfg))
-    assert [row.index for row in observe.layout(cfg)] == list(range(867))
-    assert len({row.name for row in observe.layout(cfg)}) == 867
+    assert layout.obs_dim(cfg) == 706 + 40 + 121 == len(layout.columns(cfg))
+    assert [row.index for row in layout.columns(cfg)] == list(range(867))
+    assert len({row.name for row in layout.columns(cfg)}) == 867
 
 
 @pytest.mark.parametrize(
     ("changes", "tail"), [({"comm_dim": 0}, 121), ({"observe_local_map": False}, 40), ({"comm_dim": 3}, 136)]
 )
-def test_the_tail_follows_the_configuration(changes, tail):
+def test_suite_tail_width_follows_the_configuration(changes, tail):
     battle = Battle(**changes)
     assert battle.obs.shape[-1] == 706 + tail
     assert np.isfinite(battle.obs).all() and battle.obs[..., :706].any()
@@ -167,14 +168,14 @@ def battle():
     made.close()
 
 
-def test_each_class_is_shown_the_descriptor_of_its_suite(battle):  # RL-91 (T7)
+def test_descriptor_columns_are_those_of_the_class_suite(battle):  # RL-91 (T7)
     low, high = AT["suite_descriptor"]
     for m in np.flatnonzero(battle["alive"][0]):
         spec = get_suite_for_role(Chassis(battle["chassis"][0, m]).name)
         np.testing.assert_allclose(battle.obs[0, m, low:high], build_suite_descriptor(spec), atol=1e-6)
 
 
-def test_masks_are_zero_for_exactly_the_filled_rows(battle):  # RL-91 (T7)
+def test_masks_are_zero_exactly_for_filled_rows(battle):  # RL-91 (T7)
     low, high = AT["contact_mask"]
     mask = battle.obs[0, :, low:high]
     assert np.array_equal(mask, (battle["contact"][0] < 0).astype(np.float32))
@@ -185,7 +186,7 @@ def test_masks_are_zero_for_exactly_the_filled_rows(battle):  # RL-91 (T7)
     assert set(np.unique(gone)) == {0.0, 1.0} and not squad[gone == 1].any()
 
 
-def test_the_dead_see_nothing_and_all_their_rows_are_padding(battle):
+def test_rows_of_dead_mechs_are_zero_and_fully_masked(battle):
     dead = battle["alive"][0] == 0
     assert dead.sum() >= 4
     rows = battle.obs[0, dead].copy()
@@ -195,7 +196,7 @@ def test_the_dead_see_nothing_and_all_their_rows_are_padding(battle):
     assert not rows.any()
 
 
-def test_a_mech_without_a_row_leaves_the_buffer_alone(battle):
+def test_mech_without_row_leaves_the_buffer_unchanged(battle):
     rows = battle["row_of"].copy()
     battle.put("row_of", -1, 3)
     battle.rows[:, 3] = 5.0
@@ -204,7 +205,7 @@ def test_a_mech_without_a_row_leaves_the_buffer_alone(battle):
     battle.batch.set("row_of", rows)
 
 
-def test_messages_reach_packmates_one_decision_later_and_nobody_else(battle):
+def test_messages_reach_only_packmates_one_step_later(battle):
     battle.engine.reset()
     words = np.zeros(battle["actions"].shape, np.float32)
     words[0, 2, 18:] = 1.0
@@ -216,7 +217,7 @@ def test_messages_reach_packmates_one_decision_later_and_nobody_else(battle):
     assert not battle.obs[0, :, 706:746].any(), "the message did not end"
 
 
-def test_an_episode_cut_off_by_time_delivers_its_last_observation():
+def test_truncated_episode_delivers_its_final_observation():
     options = {"size": SIDE, "pilots": install, "max_episode_seconds": 2.0, "envs": 2}
     ends, goes_on = Battle(autoreset=True, **options), Battle(autoreset=False, **options)
     for made in (ends, goes_on):

@@ -36,7 +36,7 @@ def outcome(battle: Battle) -> tuple[str, str]:
     return REASONS[battle["reason"][0]], WINNERS[battle["winner"][0]]
 
 
-def test_nothing_ends_while_both_teams_live_and_time_is_left(duel):
+def test_episode_continues_while_both_teams_live(duel):
     duel.step()
     assert duel["over"][0] == 0 and duel["winner"][0] == -1
     assert duel["terminated"][0, [0, 5]].tolist() == [0, 0] and duel["terminated"][0, 1] == 1
@@ -44,7 +44,7 @@ def test_nothing_ends_while_both_teams_live_and_time_is_left(duel):
 
 
 @pytest.mark.parametrize(("score", "winner"), [((29.9, 3.0), "blue"), ((2.0, 30.0), "red")])
-def test_enough_zone_score_ends_the_match_for_everybody(duel, score, winner):
+def test_winning_zone_score_terminates_every_agent(duel, score, winner):
     duel.batch.set("score", np.array([score], np.float32))
     duel.place(0 if winner == "blue" else 5, MEDIUM, 30, 30)
     duel.step()
@@ -53,7 +53,7 @@ def test_enough_zone_score_ends_the_match_for_everybody(duel, score, winner):
 
 
 @pytest.mark.parametrize(("hp", "winner"), [((90.0, 80.0), "blue"), ((70.0, 80.0), "red"), ((80.0, 80.0), "draw")])
-def test_equal_winning_scores_are_settled_by_hit_points(duel, hp, winner):
+def test_equal_winning_scores_are_decided_by_hit_points(duel, hp, winner):
     duel.batch.set("score", np.array([[30.0, 30.0005]], np.float32))
     duel.put("hp", hp[0], 0)
     duel.put("hp", hp[1], 5)
@@ -62,7 +62,7 @@ def test_equal_winning_scores_are_settled_by_hit_points(duel, hp, winner):
 
 
 @pytest.mark.parametrize(("fallen", "winner"), [((5,), "blue"), ((0,), "red"), ((0, 5), "draw")])
-def test_a_team_without_living_mechs_has_lost(duel, fallen, winner):
+def test_team_without_living_mechs_loses(duel, fallen, winner):
     for m in fallen:
         duel.put("alive", 0, m)
     duel.step()
@@ -70,7 +70,7 @@ def test_a_team_without_living_mechs_has_lost(duel, fallen, winner):
     assert duel["terminated"].all() and not duel["truncated"].any()
 
 
-def test_a_score_that_wins_counts_before_an_elimination(duel):
+def test_winning_score_takes_precedence_over_elimination(duel):
     duel.batch.set("score", np.array([[3.0, 30.0]], np.float32))
     duel.put("alive", 0, 5)
     duel.step()
@@ -82,7 +82,7 @@ def test_a_score_that_wins_counts_before_an_elimination(duel):
     [((5.0, 4.0), (1.0, 99.0), "blue"), ((4.0, 5.0), (99.0, 1.0), "red"), ((4.0, 4.0005), (9.0, 8.0), "blue"),
      ((4.0, 4.0), (8.0, 9.0), "red"), ((4.0, 4.0), (8.0, 8.0005), "draw")],
 )  # fmt: skip
-def test_at_the_time_limit_score_then_hit_points_decide(duel, score, hp, winner):
+def test_time_limit_is_decided_by_score_then_hit_points(duel, score, hp, winner):
     duel.batch.set("score", np.array([score], np.float32))
     duel.batch.set("decision", np.array([LIMIT - 1], np.int32))
     duel.put("hp", hp[0], 0)
@@ -94,7 +94,7 @@ def test_at_the_time_limit_score_then_hit_points_decide(duel, score, hp, winner)
     assert np.array_equal(duel["terminated"][0].astype(bool), ~living), "the dead stay terminated"
 
 
-def test_the_record_of_a_finished_episode_holds_its_figures(duel):
+def test_finished_episode_statistics_match_the_state(duel):
     done = int(duel["done_count"][0])
     duel.batch.set("score", np.array([[30.0, 1.5]], np.float32))
     duel.put("hp", 120.0, 0)
@@ -105,7 +105,7 @@ def test_the_record_of_a_finished_episode_holds_its_figures(duel):
     assert np.array_equal(duel["done_alive"][0], duel["alive"][0])
 
 
-def test_calls_and_flags_follow_the_rules_in_any_situation():
+def test_outcomes_and_flags_match_the_reference_on_random_states():
     envs = 128
     battle = Battle(envs=envs, num_packs=2)
     rng = np.random.default_rng(3)

@@ -37,7 +37,7 @@ def brawl(seconds: float, reward: RewardConfig, **options) -> Battle:
 
 
 @pytest.mark.parametrize("reward", [RewardConfig(), LOUD], ids=["own", "mixed"])
-def test_every_part_and_the_reward_follow_the_rules_through_whole_fights(reward):
+def test_reward_terms_match_the_reference_through_whole_fights(reward):
     battle = brawl(8.0, reward)
     seen = np.zeros(7)
     done = np.zeros(6, bool)
@@ -58,7 +58,7 @@ def test_every_part_and_the_reward_follow_the_rules_through_whole_fights(reward)
 
 
 @pytest.mark.parametrize(("seconds", "endings"), [(3.0, {rules.TIME}), (20.0, {rules.ZONE, rules.ELIMINATION})])
-def test_discounted_approach_telescopes_to_the_potentials_at_both_ends(seconds, endings):
+def test_discounted_approach_reward_telescopes_to_end_potentials(seconds, endings):
     battle = brawl(seconds, RewardConfig())
     gamma, weight = battle.cfg.gamma, battle.cfg.reward.approach
     start = [[rules.potential(s, m) for m in range(10)] for s in snapshots(battle)]
@@ -95,7 +95,7 @@ def fresh(battle: Battle) -> Battle:
     return battle
 
 
-def test_the_terms_add_up_to_the_reward_when_nothing_is_shared(field):
+def test_terms_sum_to_the_reward_without_team_mixing(field):
     scatter(fresh(field), np.random.default_rng(0))
     for _ in range(5):
         field.step(np.random.default_rng(1).uniform(-1, 1, field["actions"].shape))
@@ -103,7 +103,7 @@ def test_the_terms_add_up_to_the_reward_when_nothing_is_shared(field):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 0.7])
-def test_mixing_moves_reward_within_a_team_but_keeps_its_sum(field, alpha):
+def test_team_mixing_preserves_the_team_sum(field, alpha):
     field.batch.set("team_alpha", np.array([alpha], np.float32))
     scatter(fresh(field), np.random.default_rng(4))
     field.step(np.random.default_rng(1).uniform(-1, 1, field["actions"].shape))
@@ -118,7 +118,7 @@ def test_mixing_moves_reward_within_a_team_but_keeps_its_sum(field, alpha):
 
 
 @pytest.mark.parametrize(("score", "blue", "red"), [((30, 0), 1, -1), ((0, 30), -1, 1), ((30, 30), 0.25, 0.25)])
-def test_the_dead_share_in_the_terminal_reward(field, score, blue, red):
+def test_dead_mechs_receive_the_terminal_reward(field, score, blue, red):
     fresh(field)
     field.place(0, MEDIUM, 5, 5)
     field.place(5, MEDIUM, 55, 55)
@@ -129,7 +129,7 @@ def test_the_dead_share_in_the_terminal_reward(field, score, blue, red):
 
 
 @pytest.mark.parametrize(("foe_inside", "factor"), [(True, 2.0), (False, 1.0)])
-def test_fighting_pays_double_in_a_contested_zone(field, foe_inside, factor):
+def test_damage_reward_doubles_in_a_contested_zone(field, foe_inside, factor):
     fresh(field)
     field.place(0, HEAVY, 30, 30)
     field.place(5, HEAVY, 36, 30)
@@ -144,7 +144,7 @@ def test_fighting_pays_double_in_a_contested_zone(field, foe_inside, factor):
 
 
 @pytest.mark.parametrize(("foe_inside", "price"), [(True, -1.0), (False, -2.0)])
-def test_dying_costs_half_in_a_contested_zone(field, foe_inside, price):
+def test_death_penalty_halves_in_a_contested_zone(field, foe_inside, price):
     fresh(field)
     field.place(0, HEAVY, 30, 30)
     field.place(1, SCOUT, 30, 34)
@@ -155,7 +155,7 @@ def test_dying_costs_half_in_a_contested_zone(field, foe_inside, price):
     assert field["died"][0, 0] == 1 and field["terms"][0, 0, DEATH] == price
 
 
-def test_only_mechs_inside_earn_the_zone_tick(field):
+def test_zone_reward_goes_only_to_mechs_inside(field):
     fresh(field)
     field.place(0, SCOUT, 30, 30)
     field.place(1, SCOUT, 5, 5)
@@ -164,7 +164,7 @@ def test_only_mechs_inside_earn_the_zone_tick(field):
     assert field["terms"][0, [0, 1, 5], ZONE].tolist() == [pytest.approx(0.1), 0, 0]
 
 
-def test_paint_pays_one_assist_per_target_and_second(field):
+def test_paint_assist_is_rewarded_once_per_target_and_second(field):
     fresh(field)
     field.place(0, LIGHT, 30, 30)
     field.place(5, HEAVY, 33, 30)
@@ -182,7 +182,7 @@ def test_paint_pays_one_assist_per_target_and_second(field):
     assert field["assists"][0, 0] == 0
 
 
-def test_the_decaying_form_and_no_approach_at_all_can_be_chosen():
+def test_approach_mode_selects_decay_or_off():
     for mode, wanted in (("decay", 1.5 * (20 - (20 - 5.5 * 0.98 * 0.25)) / 60), ("off", 0.0)):
         battle = Battle(reward=replace(RewardConfig(), approach=1.5, approach_mode=mode))
         fresh(battle)
@@ -194,6 +194,6 @@ def test_the_decaying_form_and_no_approach_at_all_can_be_chosen():
         battle.close()
 
 
-def test_gamma_of_the_shaping_is_that_of_the_configuration():
+def test_shaping_uses_the_configured_gamma():
     assert Battle(gamma=0.9).batch.numpy("reward_shape")[0] == pytest.approx(0.9)
     assert EnvConfig().gamma < 1

@@ -53,13 +53,13 @@ def fight(env: VectorEnv) -> None:
 
 
 @pytest.mark.parametrize(("size", "packs"), SIZES)
-def test_battles_of_every_size_keep_the_laws(size, packs):
+def test_battles_of_every_size_keep_the_invariants(size, packs):
     with battle(size, packs, 2) as env:
         fight(env)
         assert (env.engine.batch.numpy("size") == size).all() and env.present.all()
 
 
-def test_battles_of_different_sizes_in_one_batch_keep_the_laws():
+def test_mixed_size_batch_keeps_the_invariants():
     with battle((80, 70, 24), 3, 6, map_size_range=(40, 80), packs_per_team_range=(1, 3)) as env:
         fight(env)
         assert len(np.unique(env.engine.batch.numpy("size"), axis=0)) > 2
@@ -67,7 +67,7 @@ def test_battles_of_different_sizes_in_one_batch_keep_the_laws():
 
 
 @pytest.mark.slow
-def test_a_hundred_against_a_hundred_keep_the_laws():
+def test_100v100_battle_keeps_the_invariants():
     with battle((200, 200, 20), 20, 1) as env:
         fight(env)
         assert env.mechs == 200
@@ -79,7 +79,7 @@ def bytes_per_env(env: VectorEnv) -> float:
     return sum(array.capacity for array in arrays) / env.num_envs
 
 
-def test_an_environment_takes_less_than_a_megabyte_and_thousands_fit_a_gpu():
+def test_environment_memory_is_below_one_megabyte():
     with battle((100, 100, 20), 1, 4) as env:
         each, bank = bytes_per_env(env), env.engine.batch.maps
         world = env.engine.batch.numpy("material")[0].nbytes + env.engine.batch.numpy("voxel_hp")[0].nbytes
@@ -90,7 +90,7 @@ def test_an_environment_takes_less_than_a_megabyte_and_thousands_fit_a_gpu():
 
 
 @pytest.mark.slow
-def test_four_thousand_environments_are_built_and_play():
+def test_4096_environments_run():
     with battle((100, 100, 20), 1, MANY_ENVS) as env:
         env.reset()
         env.step()

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from echelon.env import layout
 from echelon.env.engine import Engine
-from echelon.env.observe import columns as observe
 from echelon.sim.arsenal import CHASSIS
 from echelon.sim.state import CONTROLS, EVENTS, SENSES, STATE
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, STOPS_SHOT, Material, bit_plane
@@ -52,7 +52,7 @@ class Watch:
         names = (*STATE, *SENSES, *CONTROLS, *EVENTS)
         floats = [n for n in names if n not in NOT_ALWAYS_WRITTEN and self.see[n].dtype == np.float32]
         self.floats = [*floats, "reward", "terms"]
-        table = observe.layout(self.engine.cfg)
+        table = layout.columns(self.engine.cfg)
         self.low = np.array([row.low for row in table], np.float32) - np.float32(1e-5)
         self.high = np.array([row.high for row in table], np.float32) + np.float32(1e-5)
         self.remember()

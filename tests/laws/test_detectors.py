@@ -34,29 +34,29 @@ OFFENCES = ["stuck", "astray", "floating", "overlapping"]
 
 
 @pytest.mark.parametrize("kind", OFFENCES)
-def test_nobody_is(few, kind):
+def test_no_mech_is_in_a_faulty_state(few, kind):
     check_nobody(few, kind)
 
 
-def test_most_deaths_are_by_enemy_fire(few):
+def test_most_deaths_are_caused_by_enemy_fire(few):
     assert sum(few.causes.values()) > 20 and few.share_by_enemy >= 0.8, few.causes
 
 
-def test_every_weapon_and_device_is_used(few):
+def test_every_weapon_and_device_is_used_in_20_matches(few):
     assert few.unused() == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", OFFENCES)
-def test_nobody_is_in_two_hundred_matches(many, kind):
+def test_no_mech_is_in_a_faulty_state_in_200_matches(many, kind):
     check_nobody(many, kind)
 
 
 @pytest.mark.slow
-def test_most_deaths_are_by_enemy_fire_in_two_hundred_matches(many):
+def test_most_deaths_are_caused_by_enemy_fire_in_200_matches(many):
     assert many.share_by_enemy >= 0.8, many.causes
 
 
 @pytest.mark.slow
-def test_every_weapon_and_device_is_used_in_two_hundred_matches(many):
+def test_every_weapon_and_device_is_used_in_200_matches(many):
     assert many.unused() == []

@@ -19,8 +19,8 @@ from echelon.sim.world import Material
 from echelon.training.engine_state import load_engine_state, save_engine_state
 from tests.env.battle import Battle
 from tests.laws.configs import KINDS, Buttons
+from tests.laws.free_positions import free_places
 from tests.laws.invariants import Watch
-from tests.laws.places import free_places
 from tests.parity.scenes import clutter
 
 ENVS = 3
@@ -164,5 +164,5 @@ Episodes.TestCase.settings = settings(
 TestEpisodes = Episodes.TestCase
 
 
-def test_the_machine_presses_as_many_buttons_as_there_are():
+def test_random_actions_have_the_action_width():
     assert battle(1).engine.action_dim == action_dim(CFG.comm_dim)

@@ -23,8 +23,8 @@ from echelon.sim.arsenal import Mechanic, Weapon
 from echelon.sim.backend import Launch, Program
 from echelon.sim.batch import Batch
 from tests.laws.configs import KINDS, Buttons, environments
+from tests.laws.free_positions import free_places
 from tests.laws.invariants import Watch
-from tests.laws.places import free_places
 from tests.sim.arena import Scene
 
 STEPS = 100
@@ -154,14 +154,14 @@ GAMES = {
 
 @settings(FUZZ, max_examples=300, derandomize=True)
 @given(**GAMES)
-def test_any_game_under_any_buttons_keeps_the_laws(game, map_seed, seed, kinds, close):
+def test_random_games_and_actions_keep_the_invariants(game, map_seed, seed, kinds, close):
     battle(game.cfg, map_seed, seed, kinds, close)
 
 
 @pytest.mark.slow
 @settings(FUZZ, max_examples=10_000)
 @given(**GAMES)
-def test_ten_thousand_games_keep_the_laws(game, map_seed, seed, kinds, close):
+def test_10000_random_games_keep_the_invariants(game, map_seed, seed, kinds, close):
     battle(game.cfg, map_seed, seed, kinds, close)
 
 
@@ -175,7 +175,7 @@ def env():
 
 @settings(FUZZ, max_examples=60, derandomize=True)
 @given(size=st.integers(0, 80), who=st.sampled_from(("blue_0", "red_4")))
-def test_an_action_of_any_wrong_size_is_refused_and_changes_nothing(env, size, who):
+def test_wrong_size_action_is_rejected_without_side_effects(env, size, who):
     before = env.engine.batch.numpy("actions").copy()
     if size == env.ACTION_DIM:
         return
@@ -185,7 +185,7 @@ def test_an_action_of_any_wrong_size_is_refused_and_changes_nothing(env, size, w
     assert np.array_equal(env.engine.batch.numpy("actions"), before)
 
 
-def test_the_fuzz_fights():
+def test_fuzzed_battles_contain_fighting():
     """Battles thrown together in the middle must hurt and kill, or the laws are checked on nothing."""
     cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32), max_episode_seconds=20.0)
     seen: Counter[str] = Counter()
@@ -197,7 +197,7 @@ def test_the_fuzz_fights():
     assert seen["died"] >= 4 and seen["hits"] >= 40 and seen["bad"] > 0 and seen["ends"] >= 2, seen
 
 
-def test_the_watch_sees_a_broken_law():
+def test_invariant_checker_detects_each_violation():
     """Each kind of damage to a state is noticed."""
     cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32))
     arena = Arena(cfg, 3, 3)

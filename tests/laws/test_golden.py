@@ -67,18 +67,18 @@ def golden(section: str, current: Any) -> Any:
 
 
 @pytest.mark.parametrize("pilot", PILOTS)
-def test_a_golden_battle_is_fought_as_ever(pilot):
+def test_golden_battle_hashes_are_unchanged(pilot):
     current = fight(pilot)
     assert golden(f"battles of {pilot}", current) == current, "if meant: say so in CHANGELOG and update the golden file"
 
 
-def test_golden_worlds_of_every_biome_are_as_ever():
+def test_golden_world_hashes_are_unchanged_for_every_biome():
     current = {biome: world_hash(biome) for biome in BIOMES}
     assert golden("worlds", current) == current, "if meant: raise GENERATOR_VERSION and update the golden file"
 
 
 @pytest.mark.parametrize("size", OTHER_SIZES, ids=str)
-def test_golden_worlds_of_every_biome_and_size_are_as_ever(size):
+def test_golden_world_hashes_are_unchanged_for_every_size(size):
     world = WorldConfig(size_x=size[0], size_y=size[1], size_z=size[2])
     current = {biome: world_hash(biome, world) for biome in BIOMES}
     assert len(set(current.values())) == len(BIOMES), "no two biomes are alike"

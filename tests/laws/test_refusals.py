@@ -109,27 +109,27 @@ def taken(name: str) -> list[Any]:
     return silent
 
 
-def test_every_dial_has_its_impossible_values_here():
+def test_every_config_field_has_invalid_values_listed():
     assert sorted(IMPOSSIBLE) == sorted(dials(EnvConfig(), "env"))
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_an_impossible_value_is_refused_by_the_name_of_its_dial(section):
+def test_invalid_value_error_names_the_config_field(section):
     names = [name for name in IMPOSSIBLE if name.rsplit(".", 1)[0] == section]
     assert {name: taken(name) for name in names if taken(name)} == {}
 
 
-def test_the_dials_with_a_range_refuse_what_is_outside():
+def test_config_fields_reject_values_outside_their_range():
     for name in ("env.num_packs", "env.comm_dim", "env.gamma", "world.size_x", "world.size_y", "world.size_z"):
         assert taken(name) == []
 
 
-def test_limits_in_the_wrong_order_are_refused():
+def test_reversed_ranges_are_rejected():
     with pytest.raises(ValueError, match="quality_m"):
         changed(EnvConfig(), ["physics"], "quality_min", 2.0)
 
 
-def test_a_zone_without_room_is_refused():
+def test_zone_larger_than_the_map_is_rejected():
     with pytest.raises(ValueError, match="zone radius is 0.0, wanted more than 0"):
         generate(EnvConfig().world, 0, num_packs=1, zone_radius_vox=0.0)
 
@@ -159,7 +159,7 @@ def of_another_kind(config: Any) -> list[tuple[Any, str, Any]]:
 
 
 @pytest.mark.parametrize("whole", [RunConfig(), ArenaConfig()], ids=["run", "arena"])
-def test_a_value_of_another_kind_is_refused_by_the_name_of_its_dial(whole):
+def test_wrong_type_error_names_the_config_field(whole):
     cases = of_another_kind(whole)
     assert len(cases) > 3 * len(fields(whole))
     for section, name, wrong in cases:
@@ -177,17 +177,17 @@ def test_a_value_of_another_kind_is_refused_by_the_name_of_its_dial(whole):
         ("", {"zone_win_share": 1e-6}, "env.zone_win_share is 1e-06, wanted a winning score of at least 0.01 seconds"),
     ],
 )
-def test_dials_that_contradict_each_other_are_refused(section, dials, said):
+def test_contradicting_config_fields_are_rejected(section, dials, said):
     with pytest.raises(ValueError, match=said):
         replace(PhysicsConfig() if section else EnvConfig(), **dials)
 
 
-def test_an_episode_of_one_decision_is_played():
+def test_one_step_episode_is_allowed():
     cfg = EnvConfig(dt_sim=0.1, decision_repeat=3, max_episode_seconds=0.3)
     assert cfg.dt_act > 0.3 and cfg.max_steps == 1
 
 
-def test_the_least_winning_score_is_no_rounding():
+def test_least_winning_score_exceeds_rounding():
     assert LEAST_WIN_S >= 10 * float(SCORE_ROUNDING)
 
 
@@ -195,7 +195,7 @@ TICKS_S = (0.001, 0.02, 1 / 60, 0.025, 0.03, 0.05, 0.07, 0.1, 0.25, 1 / 3, 0.48)
 
 
 @pytest.mark.parametrize("dt", TICKS_S)
-def test_every_round_flies_and_smoke_never_outgrows_its_pool(dt):
+def test_rounds_live_a_tick_and_smoke_fits_its_pool(dt):
     low, high = ENV_RANGES["dt_sim"]
     assert low <= dt <= high
     longest = duration_ticks(PHYSICS_RANGES["smoke_life_s"][1], dt)

@@ -82,7 +82,7 @@ def begin(here: Field5v5, there: Field5v5, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_swapping_sides_on_the_map_turned_round_changes_nothing_but_the_sides(seed):
+def test_swapped_sides_on_the_rotated_map_mirror_the_battle(seed):
     here, there = two_fields(seed)
     begin(here, there, seed)
     fair = apart(here)
@@ -111,7 +111,7 @@ def test_swapping_sides_on_the_map_turned_round_changes_nothing_but_the_sides(se
         field.batch.close()
 
 
-def test_a_team_gains_nothing_from_its_colour_over_many_battles():
+def test_neither_team_has_a_damage_advantage():
     """Damage done by blue and by red, summed over a battle and its turned twin, is the same on average."""
     blue = red = 0.0
     for seed in (4, 5):

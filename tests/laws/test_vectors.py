@@ -31,7 +31,7 @@ def two_levels(step: int) -> np.ndarray:
 
 @pytest.mark.parametrize("radius", RADII)
 @pytest.mark.parametrize(("step", "connected"), [(1, True), (2, False)])
-def test_a27_a_stair_of_one_high_steps_connects_levels_and_one_of_two_high_steps_does_not(radius, step, connected):
+def test_navigation_graph_climbs_one_voxel_steps_only(radius, step, connected):
     field = zone_field(two_levels(step), zone=(50.0, 20.0, 5.0), radius=radius, clearance=CLEARANCE)
     assert field.reaches(5.5, 20.5, 0.0) is connected
     assert field.reaches(50.5, 20.5, 3.0 * step)
@@ -39,7 +39,7 @@ def test_a27_a_stair_of_one_high_steps_connects_levels_and_one_of_two_high_steps
 
 @pytest.mark.parametrize(("step", "top"), [(1, 3.0), (2, 0.0)])
 @pytest.mark.parametrize("chassis", [0, 2, 3])
-def test_a27_mechs_walk_up_the_stair_that_the_graph_connects_and_no_other(step, top, chassis):
+def test_mechs_climb_exactly_the_stairs_of_the_graph(step, top, chassis):
     field = Field5v5(edit=lambda grid: np.copyto(grid, two_levels(step)[:, :40, :40]), size=40)
     field.place(0, chassis, 6, 20)
     field.act(0, forward=1)
@@ -49,7 +49,7 @@ def test_a27_mechs_walk_up_the_stair_that_the_graph_connects_and_no_other(step, 
 
 
 @pytest.mark.parametrize("packs", [4, 5])
-def test_a26_after_a_reset_of_large_teams_nobody_overlaps_and_everybody_can_move(packs):
+def test_spawned_large_teams_do_not_overlap_and_can_move(packs):
     world = WorldConfig(size_x=80, size_y=80)
     field = Field5v5(
         envs=4, size=80, maps=build_bank(world, range(4), num_packs=packs, zone_radius_vox=7.5, cache=False),
@@ -96,6 +96,6 @@ def press_everything(envs: int, mine: int, decisions: int) -> list[str]:
     return found
 
 
-def test_a25_a_battle_alone_is_the_one_among_4096():
+def test_battle_is_identical_alone_and_in_a_batch_of_4096():
     alone = press_everything(1, 0, 6)
     assert press_everything(4096, 2777, 6) == alone and len(set(alone)) == 6

@@ -67,12 +67,12 @@ def key(s, m: int, j: int) -> tuple[float, float]:
     return first[0] / share, first[1] / share
 
 
-def beats(a: tuple[float, float], b: tuple[float, float], margin: float = MARGIN) -> bool:
+def precedes(a: tuple[float, float], b: tuple[float, float], margin: float = MARGIN) -> bool:
     same = abs(a[0] - b[0]) <= 1e-6 * max(abs(a[0]), abs(b[0]))
     return (not same and a[0] * margin < b[0]) or (same and a[1] * margin < b[1])
 
 
-def alarm(s, m: int) -> int | None:
+def alerted_contact(s, m: int) -> int | None:
     """Whom a heavy's most urgent alert is about."""
     if s.chassis[m] != HEAVY:
         return None
@@ -106,7 +106,7 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
     if not slots:
         return [-1] * 20
     held: dict[int, int] = {}
-    pin = alarm(s, m) if alerts else None
+    pin = alerted_contact(s, m) if alerts else None
     first = int(pin is not None)
     if pin is not None:
         held[0] = pin
@@ -145,24 +145,24 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
         if free and free[0] < NAMEABLE:
             held[free[0]] = held.pop(k)
     for side, ranking in ((True, foes), (False, friends)):
-        settle(held, of(side), ranking, lambda j: key(s, m, j))
+        settle_slots(held, of(side), ranking, lambda j: key(s, m, j))
     return [held.get(k, -1) for k in range(20)]
 
 
-def settle(held: dict[int, int], slots: list[int], ranking: list[int], of) -> None:
+def settle_slots(held: dict[int, int], slots: list[int], ranking: list[int], of) -> None:
     """Change slots of one side in place: outsiders replace the last by the margin, then better ones move up by it."""
-    place = {j: i for i, j in enumerate(ranking)}
+    slot_key = {j: i for i, j in enumerate(ranking)}
     for j in ranking:
         if j in held.values() or not slots:
             continue
-        worst = max(slots, key=lambda k: (place.get(held[k], 99), k))
-        if place.get(held[worst], 99) < place[j] or not beats(of(j), of(held[worst])):
+        worst = max(slots, key=lambda k: (slot_key.get(held[k], 99), k))
+        if slot_key.get(held[worst], 99) < slot_key[j] or not precedes(of(j), of(held[worst])):
             break
         held[worst] = j
-    slots = [k for k in slots if held[k] in place]
+    slots = [k for k in slots if held[k] in slot_key]
     for n, k in enumerate(slots):
-        q = min(slots[n:], key=lambda q: place[held[q]])
-        if q != k and beats(of(held[q]), of(held[k])):
+        q = min(slots[n:], key=lambda q: slot_key[held[q]])
+        if q != k and precedes(of(held[q]), of(held[k])):
             held[k], held[q] = held[q], held[k]
 
 

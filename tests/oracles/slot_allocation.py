@@ -28,7 +28,7 @@ def share(s, m: int, j: int) -> float:
     return kept * (0.1 if display.confidence(s, m, j) < 0.1 - 1e-6 else 1.0)
 
 
-def aims(s, m: int, j: int) -> bool:
+def aims_at(s, m: int, j: int) -> bool:
     """Whether j is after m."""
     chased = MISSILE in s.round_weapon[j][s.round_target[j] == m]
     away = (s.pos[m] - s.pos[j]).astype(float)
@@ -36,7 +36,7 @@ def aims(s, m: int, j: int) -> bool:
     return bool(chased or (s.painted[m] > 0 and s.painter[m] == j) or faces)
 
 
-def place(s, rule: str, m: int, j: int, pin: int | None) -> tuple[float, ...] | None:
+def slot_key(s, rule: str, m: int, j: int, pin: int | None) -> tuple[float, ...] | None:
     """Group and sort key of j under a rule, None if it is not wanted."""
     age = display.age(s, m, j)
     if age is None or (rule == "alert" and j != pin):
@@ -58,20 +58,22 @@ def place(s, rule: str, m: int, j: int, pin: int | None) -> tuple[float, ...] | 
     if rule == "designated":
         group = 0.0 if s.focus[m] == j else 1.0 if s.painted[j] > 0 and painted_by_pack_of(s, m, j) else None
         return None if group is None else (group, d / kept, 0.0)
-    if (rule == "fire_line" and (age or s.sight[m, j] != 1)) or (rule == "aiming" and not aims(s, m, j)):
+    if (rule == "fire_line" and (age or s.sight[m, j] != 1)) or (rule == "aiming" and not aims_at(s, m, j)):
         return None
     if rule in THREATS:
         return (0.0, d / kept / MASS[s.chassis[j]], d)
     return (float(rule == "rest" and not foe), *display.key(s, m, j))
 
 
-def beats(a: tuple[float, ...], b: tuple[float, ...], margin: float = display.MARGIN) -> bool:
-    return a[0] < b[0] or (a[0] == b[0] and display.beats(a[1:], b[1:], margin))
+def precedes(a: tuple[float, ...], b: tuple[float, ...], margin: float = display.MARGIN) -> bool:
+    return a[0] < b[0] or (a[0] == b[0] and display.precedes(a[1:], b[1:], margin))
 
 
-def settle(s, rule: str, mine: list[int], held: dict[int, int], before: list[int], m: int, pin: int | None) -> None:
+def settle_slots(
+    s, rule: str, mine: list[int], held: dict[int, int], before: list[int], m: int, pin: int | None
+) -> None:
     """Fill the slots ``mine`` in place."""
-    wanted = {j: place(s, rule, m, j, pin) for j in range(count(s)) if j != m}
+    wanted = {j: slot_key(s, rule, m, j, pin) for j in range(count(s)) if j != m}
     wanted = {j: key for j, key in wanted.items() if key is not None}
     for k in mine:
         if before[k] in wanted and before[k] not in held.values():
@@ -82,15 +84,15 @@ def settle(s, rule: str, mine: list[int], held: dict[int, int], before: list[int
             return
         best = out[0]
         for j in out[1:]:
-            best = j if beats(wanted[j], wanted[best], 1.0) else best
+            best = j if precedes(wanted[j], wanted[best], 1.0) else best
         free = [k for k in mine if k not in held]
         if free:
             held[free[0]] = best
             continue
         worst: tuple[tuple[float, ...], int] = ((-inf, 0.0, 0.0), -1)
         for j, k in sorted((held[k], k) for k in mine):
-            worst = worst if worst[1] >= 0 and beats(wanted[j], worst[0], 1.0) else (wanted[j], k)
-        if worst[1] < 0 or not beats(wanted[best], worst[0]):
+            worst = worst if worst[1] >= 0 and precedes(wanted[j], worst[0], 1.0) else (wanted[j], k)
+        if worst[1] < 0 or not precedes(wanted[best], worst[0]):
             return
         held[worst[1]] = best
 
@@ -101,9 +103,9 @@ def fill(s, m: int, before: list[int]) -> list[int]:
     rules = ROWS[int(s.chassis[m])]
     if not s.alive[m]:
         return [-1] * 20
-    pin = display.alarm(s, m)
+    pin = display.alerted_contact(s, m)
     for rule in dict.fromkeys(rules):
         if rule != "rest":
-            settle(s, rule, [k for k, r in enumerate(rules) if r == rule], held, before, m, pin)
-    settle(s, "rest", [k for k in range(len(rules)) if k not in held], held, before, m, pin)
+            settle_slots(s, rule, [k for k, r in enumerate(rules) if r == rule], held, before, m, pin)
+    settle_slots(s, "rest", [k for k in range(len(rules)) if k not in held], held, before, m, pin)
     return [held.get(k, -1) for k in range(20)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from echelon.env.observe import columns as observe
+from echelon.env import layout
 from tests.env.battle import Battle
 from tests.oracles import sensing as rules
 from tests.parity.scenes import clutter, scatter, snapshots
@@ -14,7 +14,7 @@ def test_low_9_the_four_quadrants_equal_a_plain_loop_to_a_millionth():
     battle = Battle(envs=8, edit=clutter(np.random.default_rng(6)), own_maps=True, num_packs=2, size=40)
     scatter(battle, np.random.default_rng(3))
     battle.look()
-    names = [row.name for row in observe.layout(battle.cfg)]
+    names = [row.name for row in layout.columns(battle.cfg)]
     first = next(i for i, name in enumerate(names) if "front_left" in name)
     assert "rear_right" in names[first + 3]
     heard = 0

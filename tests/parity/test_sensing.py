@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from echelon.env.observe import columns as observe
+from echelon.env import layout
 from echelon.sim.state import TRACKS
 from tests.env.battle import Battle
 from tests.oracles import display
@@ -80,7 +80,7 @@ def test_filling_again_in_the_same_decision_changes_nothing(battle):
 
 
 def test_every_observation_column_follows_the_rules(battle):  # RL-48 (LOW-9)
-    names = [row.name for row in observe.layout(battle.cfg)]
+    names = [row.name for row in layout.columns(battle.cfg)]
     for e, s in enumerate(battle.expected):
         wanted = np.stack([rules.row(s, m, shown=display.contact_row) for m in range(20)])
         gap = np.abs(battle.obs[e] - wanted)

@@ -9,16 +9,8 @@ from itertools import combinations
 import pytest
 import torch
 
-from echelon.env.layout import (
-    COMBAT_SUITES,
-    FLAT_BLOCKS,
-    FLAT_OBS_DIM,
-    SUITE_DESCRIPTOR_DIM,
-    SuiteType,
-    build_suite_descriptor,
-    flat_offsets,
-    get_suite_for_role,
-)
+from echelon.env.layout import FLAT_BLOCKS, FLAT_OBS_DIM, SUITE_DESCRIPTOR_DIM, flat_offsets
+from echelon.env.suites import COMBAT_SUITES, SuiteType, build_suite_descriptor, get_suite_for_role
 from echelon.rl.suite_model import flat_obs_to_suite_obs
 from echelon.sim.arsenal import Chassis
 

@@ -10,9 +10,9 @@ import pytest
 from echelon.agents import heuristic
 from echelon.config import EnvConfig, PhysicsConfig, WorldConfig
 from echelon.config.ranges import PHYSICS_RANGES
+from echelon.env import layout as observe
 from echelon.env.engine import Engine
 from echelon.env.env import EchelonEnv
-from echelon.env.observe import columns as observe
 from echelon.gen.bank import build_bank_for
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Mechanic, Weapon, mechanics_of
 from echelon.sim.backend import Backend, Launch

@@ -36,7 +36,7 @@ def fields(cfg: EnvConfig) -> dict[str, Field]:
 
 def listened(cfg: EnvConfig, fresh: str) -> list[Launch]:
     """Return the launches that listen where array ``fresh`` says so."""
-    return in_phase("display", [Launch(listen, "EM", {"fresh": fresh})]) if _fitted(cfg) else []
+    return in_phase("display", [Launch(update_scope, "EM", {"fresh": fresh})]) if _fitted(cfg) else []
 
 
 def _fitted(cfg: EnvConfig) -> bool:
@@ -56,7 +56,7 @@ def sector_of(rel: wp.vec3) -> int:
 
 
 @wp.kernel
-def listen(
+def update_scope(
     # rules
     rules: Rules, obs_scale: wp.array(dtype=wp.float32),
     # state in
@@ -86,7 +86,7 @@ def listen(
 
 
 @wp.kernel
-def show_scope(
+def write_scope(
     # rules
     display: Display, scope_at: wp.int32,
     # state in

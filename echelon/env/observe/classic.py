@@ -7,7 +7,7 @@ nearest to the heading, so that every bin is seen whole and ``ahead`` means the 
 # ruff: noqa: E501
 import warp as wp
 
-from echelon.env.observe import columns as observe
+from echelon.env import layout
 from echelon.env.observe.ego import (
     GAUSS,
     LASER,
@@ -15,8 +15,8 @@ from echelon.env.observe.ego import (
     PAINTER,
     cooldown_share,
     hear,
-    is_chased,
     is_targeted,
+    missile_inbound,
     zone_lead,
 )
 from echelon.env.observe.kernels import bit, has_target
@@ -27,17 +27,17 @@ from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-SIDE = wp.constant(observe.TELEMETRY_SIDE)
+SIDE = wp.constant(layout.TELEMETRY_SIDE)
 CRITICAL_HEAT = wp.constant(0.85)
 AMS_TIMER = wp.constant(int(Cooldown.AMS))
 CLASSES = wp.constant(4)
 SORT_MODES = wp.constant(3)
-TARGET_SLOTS = wp.constant(observe.CLASSIC_SLOTS)
+TARGET_SLOTS = wp.constant(layout.CLASSIC_SLOTS)
 SELF_DIM = wp.constant(39)
 
 
 @wp.kernel
-def show_telemetry(
+def write_telemetry(
     # rules
     telemetry_at: wp.int32,
     # state in
@@ -70,7 +70,7 @@ def show_telemetry(
 
 
 @wp.kernel
-def show_own_senses(
+def write_self_senses(
     # rules
     rules: Rules, obs_scale: wp.array(dtype=wp.float32), acoustic_at: wp.int32, hull_at: wp.int32, self_at: wp.int32,
     # state in
@@ -101,13 +101,13 @@ def show_own_senses(
     obs[t, n, self_at + 2] = bit(painted[e, m] > 0)
     for i in range(3):
         obs[t, n, self_at + 9 + i] = clamp_unit(hit[i])
-    obs[t, n, self_at + 12] = bit(is_chased(rules, e, m, team, round_weapon, round_target))
+    obs[t, n, self_at + 12] = bit(missile_inbound(rules, e, m, team, round_weapon, round_target))
     obs[t, n, self_at + 13] = quality[e, m] / rules.quality_max
     obs[t, n, self_at + 14] = jam[e, m]
 
 
 @wp.kernel
-def show_own_body(
+def write_self_state(
     # rules
     rules: Rules, obs_scale: wp.array(dtype=wp.float32), self_at: wp.int32,
     # state in
@@ -145,7 +145,7 @@ def show_own_body(
 
 
 @wp.kernel
-def show_own_match(
+def write_self_match(
     # rules
     rules: Rules, self_at: wp.int32,
     # world
@@ -179,7 +179,7 @@ def show_own_match(
 
 
 @wp.kernel
-def show_target(
+def write_target(
     # rules
     target_at: wp.int32,
     # state in

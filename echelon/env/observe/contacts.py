@@ -8,8 +8,8 @@ probabilities. A filled row's confidence is never 0; position uncertainty and ag
 # ruff: noqa: E501
 import warp as wp
 
-from echelon.env.display import FALLEN, LEGGED, PAINTER_SHIFT, Display, confidence, known_age, marks_of, viewing
-from echelon.env.observe import columns as observe
+from echelon.env import layout
+from echelon.env.display import FALLEN, LEGGED, PAINTER_SHIFT, Display, confidence, known_age, sensor_view, status_bits
 from echelon.env.observe.kernels import CONTACT_DIM, bit, longest
 from echelon.sim.geometry import arc_tan2, clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.rng import STREAM_DISPLAY, bell, drawn, keyed
@@ -17,7 +17,7 @@ from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-CONTACTS_AT = wp.constant(observe.offset("contacts"))
+CONTACTS_AT = wp.constant(layout.offset("contacts"))
 ROUND_SPEED = wp.constant(40.0)
 """Speed of the ballistic round that the lead hint is for [vox/s]."""
 PITCH_SCALE = wp.constant(0.785398163)
@@ -107,7 +107,7 @@ def track_of(
     track.pos = pos[e, j]
     track.vel = vel[e, j]
     track.body = wp.vec4(yaw[e, j], hp[e, j], heat[e, j], stability[e, j])
-    track.marks = marks_of(fallen[e, j], leg_hp[e, j], painted[e, j], painter[e, j])
+    track.marks = status_bits(fallen[e, j], leg_hp[e, j], painted[e, j], painter[e, j])
     return track
 
 
@@ -120,7 +120,7 @@ def jitter(sd: float, key: wp.uint32, draw: int) -> wp.vec3:
 
 
 @wp.kernel
-def show_contacts(
+def write_contacts(
     # rules
     rules: Rules, display: Display, obs_scale: wp.array(dtype=wp.float32), suite_fidelity: wp.array(dtype=wp.float32), rows: wp.int32, mask_at: wp.int32,
     # world
@@ -138,7 +138,7 @@ def show_contacts(
     t = obs_row[0]
     cs = cos_sin(yaw[e, m])
     edge = longest(size[e])
-    view = viewing(display, quality[e, m], jam[e, m], aid[e, m])
+    view = sensor_view(display, quality[e, m], jam[e, m], aid[e, m])
     pace = wp.vec3(2.0 * obs_scale[0], 2.0 * obs_scale[0], obs_scale[1])
     sd = display.noise * (1.0 - suite_fidelity[chassis[e, m]])
     now_key = keyed(seed[e], STREAM_DISPLAY, decision[e], m)

@@ -7,8 +7,8 @@ while shut down.
 # ruff: noqa: E501
 import warp as wp
 
+from echelon.env import layout
 from echelon.env.display import Display
-from echelon.env.observe import columns as observe
 from echelon.env.observe.kernels import PANEL_AT, PANEL_SQUAD, bit
 from echelon.env.referee import in_zone
 from echelon.sim.geometry import clamp_unit, cos_sin, to_heading
@@ -18,11 +18,11 @@ from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-EGO_AT = wp.constant(observe.offset("ego"))
-EGO_DIM = wp.constant(len(observe.EGO))
-DESCRIPTOR_AT = wp.constant(observe.offset("descriptor"))
-DESCRIPTOR_DIM = wp.constant(len(observe.DESCRIPTOR))
-PANEL_DIM = wp.constant(len(observe.PANEL))
+EGO_AT = wp.constant(layout.offset("ego"))
+EGO_DIM = wp.constant(len(layout.EGO))
+DESCRIPTOR_AT = wp.constant(layout.offset("descriptor"))
+DESCRIPTOR_DIM = wp.constant(len(layout.DESCRIPTOR))
+PANEL_DIM = wp.constant(len(layout.PANEL))
 THREAT_SPAN = wp.constant(5.0)
 """Class weight that fills the threat and friendly mass gauges."""
 DISPLAY_MODES = wp.constant(5.0)
@@ -95,7 +95,7 @@ def is_targeted(rules: Rules, e: int, m: int, alive: wp.array2d(dtype=wp.int32),
 
 
 @wp.func
-def is_chased(
+def missile_inbound(
     rules: Rules, e: int, m: int, team: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32),
 ) -> bool:
     """Whether a living missile homes on this mech."""
@@ -109,7 +109,7 @@ def is_chased(
 
 
 @wp.kernel
-def show_senses(
+def write_ego_senses(
     # rules
     rules: Rules, display: Display, obs_scale: wp.array(dtype=wp.float32),
     # state in
@@ -137,13 +137,13 @@ def show_senses(
     hit = to_heading(hit_dir[e, m], cs)
     obs[t, n, EGO_AT + 10] = clamp_unit(hit[0])
     obs[t, n, EGO_AT + 11] = clamp_unit(hit[1])
-    obs[t, n, EGO_AT + 12] = bit(is_chased(rules, e, m, team, round_weapon, round_target))
+    obs[t, n, EGO_AT + 12] = bit(missile_inbound(rules, e, m, team, round_weapon, round_target))
     obs[t, n, EGO_AT + 13] = quality[e, m] / rules.quality_max
     obs[t, n, EGO_AT + 14] = jam[e, m]
 
 
 @wp.kernel
-def show_body(
+def write_ego_state(
     # rules
     rules: Rules, obs_scale: wp.array(dtype=wp.float32),
     # world
@@ -200,7 +200,7 @@ def shown_mass(e: int, m: int, hostile: bool, threat: wp.array(dtype=wp.float32)
 
 
 @wp.kernel
-def show_display(
+def write_descriptor_and_panel(
     # rules
     rules: Rules, display: Display, descriptors: wp.array2d(dtype=wp.float32), threat: wp.array(dtype=wp.float32), suite_slots: wp.array(dtype=wp.int32), suite_squad: wp.array2d(dtype=wp.int32),
     # state in

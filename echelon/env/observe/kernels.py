@@ -8,22 +8,22 @@ in units of the map's longest edge; features follow the tables in ``observe``. `
 import warp as wp
 
 from echelon.config import PACK_SIZE
-from echelon.env.observe import columns as observe
+from echelon.env import layout
 from echelon.sim.geometry import cos_sin, to_heading, xy_length
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-SQUAD_AT = wp.constant(observe.offset("squad"))
-SQUAD_MASK_AT = wp.constant(observe.offset("squad_mask"))
-PANEL_AT = wp.constant(observe.offset("panel"))
+SQUAD_AT = wp.constant(layout.offset("squad"))
+SQUAD_MASK_AT = wp.constant(layout.offset("squad_mask"))
+PANEL_AT = wp.constant(layout.offset("panel"))
 PANEL_SQUAD = wp.constant(3)
 """Column of the panel that counts the living squadmates shown."""
-MAX_SQUAD = wp.constant(observe.suite.MAX_SQUAD)
-CONTACT_DIM = wp.constant(len(observe.CONTACT))
-SQUAD_DIM = wp.constant(len(observe.SQUAD))
-MAP_R = wp.constant(observe.LOCAL_MAP_R)
-MAP_SIDE = wp.constant(observe.LOCAL_MAP_SIDE)
+MAX_SQUAD = wp.constant(layout.MAX_SQUAD)
+CONTACT_DIM = wp.constant(len(layout.CONTACT))
+SQUAD_DIM = wp.constant(len(layout.SQUAD))
+MAP_R = wp.constant(layout.LOCAL_MAP_R)
+MAP_SIDE = wp.constant(layout.LOCAL_MAP_SIDE)
 PACK = wp.constant(PACK_SIZE)
 PACKMATE = wp.constant(-1.0)
 """Distance by which packmates, who lie side by side, are sorted before all others."""
@@ -83,7 +83,7 @@ def has_target(e: int, j: int, focus: wp.array2d(dtype=wp.int32), alive: wp.arra
 
 
 @wp.kernel
-def show_squad(
+def write_squad(
     # rules
     rules: Rules, obs_scale: wp.array(dtype=wp.float32), suite_squad: wp.array2d(dtype=wp.int32),
     # world
@@ -137,7 +137,7 @@ def show_squad(
 
 
 @wp.kernel
-def show_messages(
+def write_messages(
     # rules
     rules: Rules, comms_at: wp.int32,
     # state in
@@ -159,7 +159,7 @@ def show_messages(
 
 
 @wp.kernel
-def show_local_map(
+def write_local_map(
     # rules
     map_at: wp.int32, low_layers: wp.uint64,
     # world
@@ -210,7 +210,7 @@ def unsound(row: wp.array(dtype=wp.float32), start: int, end: int) -> float:
 
 
 @wp.kernel
-def mend_row(
+def replace_nonfinite(
     # rules
     rows: wp.int32, spans: wp.vec4i,
     # state in

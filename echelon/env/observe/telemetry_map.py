@@ -1,7 +1,7 @@
 """The telemetry map: which of 16 by 16 bins over the whole map hold anything that blocks a mech, at any height.
 
 It is surveyed once when an episode begins. After that only bins are looked at in which a round struck, an explosion
-bit or a wreck fell: ``note_damage`` marks them while a tick runs, ``mend_survey`` brings them up to date at the end of
+bit or a wreck fell: ``mark_damaged_bins`` marks them while a tick runs, ``update_telemetry_map`` brings them up to date at the end of
 the decision. It lies in the map's own axes; ``observe_classic`` turns it to each viewer.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from echelon.env.observe import columns as observe
+from echelon.env import layout
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.kernels import terrain
 from echelon.sim.state import ROUNDS_PER_MECH, Field
@@ -18,8 +18,8 @@ from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-SIDE = wp.constant(observe.TELEMETRY_SIDE)
-BINS = observe.TELEMETRY_SIDE**2
+SIDE = wp.constant(layout.TELEMETRY_SIDE)
+BINS = layout.TELEMETRY_SIDE**2
 
 FIELDS: dict[str, Field] = {
     "telemetry": Field(wp.uint8, "EG", "1 if something in the bin blocks mechs; bin x * 16 + y"),
@@ -59,7 +59,7 @@ def mark(bin_stale: wp.array2d(dtype=wp.uint8), e: int, size: wp.vec3i, low: wp.
 
 
 @wp.kernel
-def survey(
+def build_telemetry_map(
     # world
     move_plane: wp.array3d(dtype=wp.uint64), size: wp.array(dtype=wp.vec3i),
     # state in
@@ -79,7 +79,7 @@ def survey(
 
 
 @wp.kernel
-def note_damage(
+def mark_damaged_bins(
     # rules
     rules: Rules,
     # world
@@ -105,7 +105,7 @@ def note_damage(
 
 
 @wp.kernel
-def mend_survey(
+def update_telemetry_map(
     # rules
     rules: Rules,
     # world
@@ -137,15 +137,15 @@ def watched(tick: list[Launch]) -> list[Launch]:
     for launch in tick:
         noted.append(launch)
         if launch.kernel is terrain.erode:
-            noted.append(Launch(note_damage, "E", phase=launch.phase))
+            noted.append(Launch(mark_damaged_bins, "E", phase=launch.phase))
     return noted
 
 
 def begun(fresh: str) -> list[Launch]:
     """Return the survey of the maps that episodes begin on where array ``fresh`` says so."""
-    return in_phase("telemetry", [Launch(survey, "EG", {"fresh": fresh})])
+    return in_phase("telemetry", [Launch(build_telemetry_map, "EG", {"fresh": fresh})])
 
 
 def mended() -> list[Launch]:
     """Return what brings the survey up to date at a decision's end."""
-    return in_phase("telemetry", [Launch(mend_survey, "E")])
+    return in_phase("telemetry", [Launch(update_telemetry_map, "E")])

@@ -15,7 +15,7 @@ from echelon.config import EnvConfig, PPOConfig, RewardConfig
 from echelon.config import game as config_game
 from echelon.config.presets import quickstart
 from echelon.env import reward
-from echelon.env.layout import COMBAT_SUITES
+from echelon.env.suites import COMBAT_SUITES
 from echelon.sim import geometry
 from echelon.sim.arsenal import CHASSIS, ROSTER, Chassis
 from tests.env.battle import Battle
@@ -26,7 +26,7 @@ SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
 APPROACH = reward.TERM_NAMES.index("approach")
 
 
-def test_med_14_there_is_one_epsilon_for_norms_and_one_for_divisions():
+def test_epsilons_are_defined_once():
     assert (config_game.EPS_NORM, config_game.EPS_DIV) == (1e-7, 1e-9)
     assert (float(geometry.EPS_NORM), float(geometry.EPS_DIV)) == (config_game.EPS_NORM, config_game.EPS_DIV)
     stray = re.compile(r"\b1(?:\.0)?e-0?(?:7|8|9|10|12)\b")
@@ -36,7 +36,7 @@ def test_med_14_there_is_one_epsilon_for_norms_and_one_for_divisions():
     assert found == []
 
 
-def test_med_14_mechs_above_each_other_and_at_the_same_point_give_finite_senses_and_rewards():
+def test_coinciding_mechs_give_finite_senses_and_rewards():
     battle = Battle(size=40)
     battle.empty()
     battle.place(0, HEAVY, 20, 20)
@@ -52,7 +52,7 @@ def test_med_14_mechs_above_each_other_and_at_the_same_point_give_finite_senses_
     battle.close()
 
 
-def test_med_15_an_angle_is_wrapped_in_one_place():
+def test_angle_wrapping_is_defined_once():
     wraps = [p.name for p in SOURCES if re.search(r"def (?:\w*_)?wrap_angle\w*\(", p.read_text(encoding="utf-8"))]
     assert wraps == ["geometry.py"]
     by_hand = re.compile(r"[-+] *(?:TWO_PI|2(?:\.0)? *\* *(?:wp\.|np\.|math\.)?pi)\b")
@@ -60,7 +60,7 @@ def test_med_15_an_angle_is_wrapped_in_one_place():
 
 
 @pytest.mark.parametrize("packs", [1, 3])
-def test_low_4_the_pack_of_a_mech_is_a_field_and_that_of_its_number(packs):
+def test_pack_and_class_follow_the_mech_index(packs):
     field = Field5v5(size=80, num_packs=packs)
     numbers = np.arange(5 * packs)
     assert np.array_equal(field["pack"][0], np.tile(numbers // 5, 2))
@@ -68,14 +68,14 @@ def test_low_4_the_pack_of_a_mech_is_a_field_and_that_of_its_number(packs):
     field.batch.close()
 
 
-def test_low_4_no_name_is_taken_apart_to_learn_a_team_or_pack():
+def test_no_code_parses_agent_names_for_team_or_pack():
     parsed = re.compile(r"(?:rsplit|split|removeprefix)\(\s*[\"'](?:_|blue_|red_)[\"']")
     game = [p for p in SOURCES if p.parent.name in ("sim", "env", "kernels")]
     assert [p.name for p in game if parsed.search(p.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize(("mates", "share"), [(0, 1.0), (1, 0.5), (2, 0.25)])
-def test_high_7_coming_closer_pays_still_when_team_mates_hold_the_zone_and_half_for_each(mates, share):
+def test_approach_reward_halves_per_teammate_in_the_zone(mates, share):
     battle = Battle()
     battle.empty()
     battle.place(0, MEDIUM, 10, 30)
@@ -92,12 +92,12 @@ def test_high_7_coming_closer_pays_still_when_team_mates_hold_the_zone_and_half_
     battle.close()
 
 
-def test_high_6_the_weights_of_combat_are_those_of_the_reviews():
+def test_default_combat_reward_weights():
     r = RewardConfig()
     assert (r.damage, r.kill, r.assist, r.death) == (0.005, 1.0, 0.5, -2.0)
 
 
-def test_keep_6_classes_see_different_numbers_of_contacts_in_one_scene():
+def test_classes_get_different_numbers_of_contact_slots():
     battle = Battle(num_packs=2, observation_mode="full", size=80)
     slots = (battle["contact"][0] >= 0).sum(axis=1)
     by_class = {c: set(slots[battle["chassis"][0] == c].tolist()) for c in Chassis}
@@ -108,7 +108,7 @@ def test_keep_6_classes_see_different_numbers_of_contacts_in_one_scene():
     battle.close()
 
 
-def test_dr_h1_dr_h2_the_recommended_dials_are_those_of_the_reviews():
+def test_recommended_ppo_hyperparameters():
     c = PPOConfig.recommended()
     assert (c.rollout_steps, c.update_epochs, c.tbptt_chunk_length) == (2048, 2, 32)
     assert (c.critic_lr_mult, c.ent_coef, c.ent_coef_end, c.burn_in_steps, c.aux_coef) == (3.0, 0.05, 0.01, 10, 0.01)
@@ -120,7 +120,7 @@ def test_dr_h1_dr_h2_the_recommended_dials_are_those_of_the_reviews():
      (quickstart().env, "easy", 0.25)],
     ids=["legacy", "medium", "quickstart-medium", "quickstart-easy"],
 )  # fmt: skip
-def test_keep_3_the_terminal_reward_does_not_dominate(env, pilot, most):
+def test_terminal_reward_is_a_small_share_of_all_reward(env, pilot, most):
     """Twenty games of scripted pilots: less than a tenth of all reward, by amount, is paid at the end.
 
     Presets pay what measured best at learning, and less than a quarter of it at the end.
@@ -132,7 +132,7 @@ def test_keep_3_the_terminal_reward_does_not_dominate(env, pilot, most):
     assert share < most, {name: round(float(a), 1) for name, a in zip(reward.TERM_NAMES, amount, strict=True)}
 
 
-def test_high_12_a_shooter_picks_its_target_among_hostiles_only_however_many_friends_are_near():
+def test_weapons_target_only_hostiles_among_many_friends():
     field = Field5v5()
     for m in range(1, 5):
         field.place(m, LIGHT, 32, 24 + 3 * m)
@@ -144,7 +144,7 @@ def test_high_12_a_shooter_picks_its_target_among_hostiles_only_however_many_fri
     field.batch.close()
 
 
-def test_low_6_nobody_aims_at_moves_around_or_counts_the_dead():
+def test_dead_mechs_are_ignored_by_aim_movement_and_score():
     cfg = replace(EnvConfig(), max_episode_seconds=30.0)
     battle = Battle(max_episode_seconds=cfg.max_episode_seconds)
     battle.empty()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from echelon.config import DisplayConfig, EnvConfig
-from echelon.env.observe import columns as observe
+from echelon.env import layout
 from tests.env.battle import Battle
-from tests.env.displays import next_decision
+from tests.env.display_scenes import next_decision
 from tests.oracles import classic
 from tests.oracles import sensing as sense
 from tests.oracles.shared import count, living, wrap
@@ -23,8 +23,8 @@ MECHS = 20
 
 def block(battle: Battle, name: str) -> np.ndarray:
     """Columns of a block ``[E, M, width]``."""
-    parts = observe.blocks(battle.cfg)
-    at = observe.offset(name, parts)
+    parts = layout.blocks(battle.cfg)
+    at = layout.offset(name, parts)
     return battle.obs[..., at : at + next(part.width for part in parts if part.name == name)]
 
 
@@ -65,7 +65,7 @@ def battle():
     made.close()
 
 
-def test_the_scope_hears_sectors_and_how_they_changed(battle):
+def test_scope_shows_sector_levels_and_their_changes(battle):
     shown = block(battle, "scope")
     for e in range(4):
         s = snapshot(battle, e)
@@ -76,13 +76,13 @@ def test_the_scope_hears_sectors_and_how_they_changed(battle):
     assert (np.abs(shown) > 0.05).any(axis=(0, 1)).all() and np.ptp(shown[..., 4:]) > 0.1
 
 
-def test_looking_again_in_the_same_decision_changes_nothing(battle):
+def test_observing_twice_in_a_step_changes_nothing(battle):
     before = battle.rows.copy()
     battle.look()
     assert np.array_equal(battle.rows, before)
 
 
-def test_silence_after_noise_is_a_falling_scope_and_then_no_change(battle):
+def test_scope_change_is_negative_once_when_noise_stops(battle):
     battle.put("noise", 0.0)
     heard = block(battle, "scope")[..., :4].copy()
     next_decision(battle)
@@ -93,7 +93,7 @@ def test_silence_after_noise_is_a_falling_scope_and_then_no_change(battle):
     assert not block(battle, "scope").any()
 
 
-def test_an_episode_begins_without_a_change():
+def test_scope_changes_are_zero_at_episode_start():
     made = field()
     toss(made, 5)
     made.engine.reset()
@@ -103,7 +103,7 @@ def test_an_episode_begins_without_a_change():
     made.close()
 
 
-def test_the_other_extras_are_those_of_the_classic_layout(battle):
+def test_optional_blocks_match_the_classic_layout(battle):
     for e in range(4):
         s = snapshot(battle, e)
         for m in range(MECHS):
@@ -113,7 +113,7 @@ def test_the_other_extras_are_those_of_the_classic_layout(battle):
     assert 0.02 < block(battle, "telemetry").mean() < 0.98
 
 
-def test_the_ablation_takes_the_scope_and_nothing_else_of_the_extras():
+def test_scope_ablation_changes_no_other_block():
     whole, without = field(), field(display=DisplayConfig(scope=False))
     for made in (whole, without):
         toss(made, 1)
@@ -125,9 +125,9 @@ def test_the_ablation_takes_the_scope_and_nothing_else_of_the_extras():
     without.close()
 
 
-def test_the_table_ends_with_the_extras_in_order():
-    assert [part.name for part in observe.tail(CFG)] == ["comms", "local_map", "telemetry", "scope", "target"]
-    assert observe.extra_width(CFG) == 256 + 8 + 6 == observe.obs_dim(CFG) - observe.obs_dim(EnvConfig())
-    rows = {row.name: row for row in observe.layout(CFG)}
+def test_suite_tail_lists_optional_blocks_in_order():
+    assert [part.name for part in layout.suite_tail(CFG)] == ["comms", "local_map", "telemetry", "scope", "target"]
+    assert layout.extra_width(CFG) == 256 + 8 + 6 == layout.obs_dim(CFG) - layout.obs_dim(EnvConfig())
+    rows = {row.name: row for row in layout.columns(CFG)}
     assert rows["scope.behind"][2:] == (0.0, 1.0, True) and rows["scope.left_change"][2:] == (-1.0, 1.0, True)
     assert not any(row.normalizable for name, row in rows.items() if name.startswith(("telemetry", "target")))

@@ -10,61 +10,61 @@ import pytest
 import typer
 
 from echelon.config import EnvConfig, ModelConfig, RunConfig, WorldConfig
+from echelon.env import layout
 from echelon.env.env import EchelonEnv
-from echelon.env.observe import columns as observe
 from echelon_cli.commands import config as commands
 
 LAYOUTS = {"suite": 867, "classic": 589}
 
 
-@pytest.mark.parametrize(("layout", "width"), LAYOUTS.items())
-def test_a_table_has_a_row_for_every_column_with_finite_bounds(layout, width):  # RL-22 (MED-1)
-    table = observe.layout(EnvConfig(obs_layout=layout))
+@pytest.mark.parametrize(("obs_layout", "width"), LAYOUTS.items())
+def test_column_table_has_unique_names_and_finite_bounds(obs_layout, width):  # RL-22 (MED-1)
+    table = layout.columns(EnvConfig(obs_layout=obs_layout))
     assert [row.index for row in table] == list(range(width))
     assert len({row.name for row in table}) == width
     assert all(np.isfinite([row.low, row.high]).all() and row.low < row.high for row in table)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_masks_flags_words_and_maps_are_never_normalised(layout):  # RL-127 (DR-M7)
-    free = {row.name.rpartition(".")[2] for row in observe.layout(EnvConfig(obs_layout=layout)) if row.normalizable}
+@pytest.mark.parametrize("obs_layout", LAYOUTS)
+def test_masks_flags_words_and_maps_are_not_normalizable(obs_layout):  # RL-127 (DR-M7)
+    free = {row.name.rpartition(".")[2] for row in layout.columns(EnvConfig(obs_layout=obs_layout)) if row.normalizable}
     never = {"padding", "blocked", "valid", "friendly", "hostile", "scout", "in_zone", "targeted", "fallen", "alive"}
     assert free and not free & never and not any(name.startswith("word_") for name in free)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_spaces_have_the_bounds_of_the_table(layout):  # RL-11 (HIGH-5)
-    cfg = EnvConfig(obs_layout=layout)
-    env, (low, high) = EchelonEnv(cfg), observe.bounds(cfg)
+@pytest.mark.parametrize("obs_layout", LAYOUTS)
+def test_spaces_have_the_bounds_of_the_column_table(obs_layout):  # RL-11 (HIGH-5)
+    cfg = EnvConfig(obs_layout=obs_layout)
+    env, (low, high) = EchelonEnv(cfg), layout.bounds(cfg)
     assert np.array_equal(env.observation_space.low, low) and np.array_equal(env.observation_space.high, high)
     assert (env.action_space.low == -1).all() and (env.action_space.high == 1).all()
 
 
-def test_bounds_in_map_widths_hold_for_tall_worlds_and_wide_zones():
+def test_bounds_in_map_widths_cover_tall_worlds_and_wide_zones():
     cfg = EnvConfig(obs_layout="classic", world=WorldConfig(size_z=64), zone_radius_vox=60.0)
-    rows = {row.name: row for row in observe.layout(cfg)}
+    rows = {row.name: row for row in layout.columns(cfg)}
     assert rows["self.zone_up"].low <= -64 / 20 and rows["self.zone_radius"].high >= 90 / 20
 
 
-@pytest.mark.parametrize(("layout", "width"), LAYOUTS.items())
-def test_the_command_prints_the_table(capsys, layout, width):
-    assert commands.observation(layout=layout, as_json=True) == 0
+@pytest.mark.parametrize(("obs_layout", "width"), LAYOUTS.items())
+def test_config_observation_command_prints_the_column_table(capsys, obs_layout, width):
+    assert commands.observation(layout=obs_layout, as_json=True) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["layout"] == layout and len(shown["columns"]) == width
-    cfg = replace(EnvConfig(), obs_layout=layout)
-    assert shown["columns"] == [row._asdict() for row in observe.layout(cfg)]
-    assert commands.observation(assignments=[f"env.obs_layout={layout}", "model.kind=classic"]) == 0
+    assert shown["layout"] == obs_layout and len(shown["columns"]) == width
+    cfg = replace(EnvConfig(), obs_layout=obs_layout)
+    assert shown["columns"] == [row._asdict() for row in layout.columns(cfg)]
+    assert commands.observation(assignments=[f"env.obs_layout={obs_layout}", "model.kind=classic"]) == 0
     assert f"{width - 1}  " in capsys.readouterr().out
 
 
-def test_a_layout_that_does_not_exist_is_named():
+def test_unknown_layout_is_rejected():
     with pytest.raises(typer.BadParameter, match="--layout is 'wide', wanted suite or classic"):
         commands.observation(layout="wide")
 
 
-def test_layout_and_model_must_fit_together():
+def test_run_config_rejects_a_model_of_another_layout():
     env = EnvConfig(obs_layout="classic")
     with pytest.raises(ValueError, match=r"model.kind is 'suite', wanted 'classic'.*env.obs_layout = 'classic'"):
         RunConfig(env=env)
-    for layout in LAYOUTS:
-        assert RunConfig(env=replace(env, obs_layout=layout), model=ModelConfig(kind="classic"))
+    for obs_layout in LAYOUTS:
+        assert RunConfig(env=replace(env, obs_layout=obs_layout), model=ModelConfig(kind="classic"))

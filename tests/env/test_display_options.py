@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from echelon.config import DisplayConfig, EnvConfig
-from echelon.env import display
-from echelon.env.layout import SuiteType
-from echelon.env.observe import columns as observe
+from echelon.env import display, layout
+from echelon.env.suites import SuiteType
 from tests.env.battle import Battle
-from tests.env.displays import AT, CLASS, HEAVY, MEDIUM, SCOUT, VALID, contacts, duel, hide, next_decision
+from tests.env.display_scenes import AT, CLASS, HEAVY, MEDIUM, SCOUT, VALID, contacts, duel, hide, next_decision
 from tests.oracles import sensing as sense
 from tests.parity.scenes import clutter, scatter, snapshot, stir
 
@@ -59,13 +58,13 @@ ALERTS = {missile: 6, crash: 1, ambush: 6, paint: 6, lambda b: b.put("heat", 125
 
 
 @pytest.mark.parametrize(("change", "whom"), ALERTS.items())
-def test_an_alert_takes_slot_0_of_the_heavy_whatever_the_filter(change, whom):
+def test_alert_takes_slot_0_of_the_heavy_suite_despite_the_filter(change, whom):
     assert alerted(change)[0] == whom
     assert alerted(lambda battle: None) == [5, 6, -1, -1, -1]
     assert sorted(alerted(change, alerts=False)) == [-1, -1, -1, 5, 6]
 
 
-def test_an_alert_shows_nobody_whom_the_viewer_does_not_know():
+def test_alert_never_shows_an_unknown_mech():
     battle = duel(viewer=HEAVY)
     battle.place(6, HEAVY, 55, 30)
     missile(battle)
@@ -83,7 +82,7 @@ def shown(**dials) -> Battle:
     return battle
 
 
-def test_ablations_do_what_they_say():
+def test_display_ablation_removes_only_its_columns():
     plain = shown()
     living = plain["alive"][0] == 1
     block = {name: slice(*span) for name, span in AT.items()}
@@ -100,7 +99,7 @@ def test_ablations_do_what_they_say():
     plain.close()
 
 
-def test_the_oracle_shows_everybody_as_they_are():
+def test_oracle_display_shows_every_living_mech_exactly():
     battle = shown(oracle=True)
     alive = battle["alive"][0] == 1
     for m in np.flatnonzero(alive):
@@ -111,7 +110,7 @@ def test_the_oracle_shows_everybody_as_they_are():
     battle.close()
 
 
-def test_without_steadiness_every_decision_ranks_anew():
+def test_keeps_slots_off_ranks_contacts_afresh_each_step():
     battle = shown(keeps_slots=False, alerts=False, memory_s=0.0, degrades=False)
     s = snapshot(battle, 0)
     for m in range(MECHS):
@@ -120,7 +119,7 @@ def test_without_steadiness_every_decision_ranks_anew():
     battle.close()
 
 
-def test_without_reports_the_packs_paint_shows_nobody():
+def test_reports_off_hides_painted_mechs():
     seen = []
     for reports in (True, False):
         battle = duel(display=DisplayConfig(reports=reports))
@@ -134,7 +133,7 @@ def test_without_reports_the_packs_paint_shows_nobody():
 
 
 @pytest.mark.parametrize(("suites", "of_heavy"), [("own", 3), ("swapped", 0), ("light", 1)])
-def test_suites_can_be_swapped_and_the_descriptor_says_so(suites, of_heavy):
+def test_swapped_suites_change_slots_and_descriptor(suites, of_heavy):
     cfg = EnvConfig(display=DisplayConfig(suites=suites))
     assert display.suites(cfg)[HEAVY].suite == SuiteType(of_heavy)
     battle = Battle(display=DisplayConfig(suites=suites))
@@ -144,28 +143,28 @@ def test_suites_can_be_swapped_and_the_descriptor_says_so(suites, of_heavy):
 
 
 @pytest.mark.parametrize(("points", "slots"), [(0, (20, 10, 6, 5)), (100, (18, 5, 5, 5)), (20, (2, 0, 0, 2))])
-def test_a_budget_of_attention_takes_slots(points, slots):
+def test_attention_budget_reduces_contact_slots(points, slots):
     cfg = EnvConfig(display=DisplayConfig(attention=points))
     assert tuple(display.constants(cfg)["suite_slots"][0]) == slots
 
 
 @pytest.mark.parametrize("fill", ["quotas", "suite"])
 @pytest.mark.parametrize(("points", "calm"), [(1, 0), (14, 1), (100, 5)])
-def test_an_alert_costs_no_attention(points, calm, fill):
+def test_alert_slot_is_free_of_the_attention_budget(points, calm, fill):
     whom = [j for j in alerted(lambda battle: None, attention=points, fill=fill) if j >= 0]
     assert len(whom) == min(2, calm)
     during = alerted(missile, attention=points, fill=fill)
     assert during[0] == 6 and len([j for j in during if j >= 0]) == min(2, calm + 1)
 
 
-def test_a_display_without_slots_shows_a_panel_without_contacts():
+def test_display_without_slots_has_an_empty_panel():
     battle = Battle(display=DisplayConfig(attention=1))
     assert not any(display.constants(battle.cfg)["suite_slots"][0])
-    assert not battle["bad_obs"].any() and not battle.obs[..., observe.offset("panel")].any()
+    assert not battle["bad_obs"].any() and not battle.obs[..., layout.offset("panel")].any()
     battle.close()
 
 
-def test_the_classic_layout_has_no_display_manager():
+def test_classic_layout_ignores_display_options():
     rows = []
     for dials in (DisplayConfig(), DisplayConfig(noise=1.0, memory_s=0.0, oracle=True, scope=False, suites="scout")):
         battle = Battle(num_packs=2, size=40, obs_layout="classic", display=dials)
@@ -176,10 +175,10 @@ def test_the_classic_layout_has_no_display_manager():
     assert np.array_equal(rows[0], rows[1]) and rows[0].any()
 
 
-def test_the_published_bounds_hold_for_a_wild_display():
+def test_columns_keep_their_bounds_with_extreme_display_options():
     cfg = DisplayConfig(noise=1.0, jam_confidence=1.0, quality_age_s=60.0)
     battle = Battle(num_packs=2, size=36, display=cfg)
-    low, high = observe.bounds(battle.cfg)
+    low, high = layout.bounds(battle.cfg)
     for seed in range(5):
         scatter(battle, np.random.default_rng(seed))
         battle.put("ecm", 1)

@@ -13,12 +13,13 @@ import warp as wp
 from numpy.typing import NDArray
 
 from echelon.config import PACK_SIZE, EnvConfig
-from echelon.env import contacts, display
-from echelon.env.alerts import alarm, homes
-from echelon.env.contacts import Slots, contact_key, goes_before, weight_of
-from echelon.env.display import Display, known_age, viewing
-from echelon.env.layout import FillRule
+from echelon.env import display
+from echelon.env import quota_allocation as contacts
+from echelon.env.alerts import alerted_contact, has_missile_on
+from echelon.env.display import Display, known_age, sensor_view
 from echelon.env.observe.contacts import painted_for
+from echelon.env.quota_allocation import Slots, contact_key, goes_before, weight_of
+from echelon.env.suites import FillRule
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin, xy_length
 from echelon.sim.state import CONTACT_SLOTS, Field
@@ -62,12 +63,12 @@ def filled(cfg: EnvConfig, fresh: str) -> list[Launch]:
     """Return the launches that fill contact slots where array ``fresh`` says so."""
     given = {"fresh": fresh}
     if not by_suite(cfg):
-        return in_phase("sensing", [Launch(contacts.fill_contacts, "EM", given)])
-    return in_phase("sensing", [Launch(date_contacts, "EM", given), Launch(fill_reserved, "EM", given)])
+        return in_phase("sensing", [Launch(contacts.allocate_by_quota, "EM", given)])
+    return in_phase("sensing", [Launch(update_known_since, "EM", given), Launch(allocate_by_suite, "EM", given)])
 
 
 @wp.kernel
-def date_contacts(
+def update_known_since(
     # rules
     display: Display,
     # state in
@@ -80,7 +81,7 @@ def date_contacts(
     if fresh[e] == 0:
         return
     now = decision[e]
-    view = viewing(display, quality[e, m], jam[e, m], aid[e, m])
+    view = sensor_view(display, quality[e, m], jam[e, m], aid[e, m])
     for j in range(alive.shape[1]):
         if alive[e, m] == 0 or known_age(display, view, e, m, j, now, alive, visible, seen) < 0:
             known_since[e, m, j] = -1
@@ -91,7 +92,7 @@ def date_contacts(
 @wp.func
 def aims_at(rules: Rules, d: Display, e: int, m: int, j: int, age: int, pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32)) -> bool:
     """Whether j is after m: a missile of its homes on it, its paint is on it, or it is in sight and faces it."""
-    if homes(rules, e, m, j, round_weapon, round_target) or (painted[e, m] > 0 and painter[e, m] == j):
+    if has_missile_on(rules, e, m, j, round_weapon, round_target) or (painted[e, m] > 0 and painter[e, m] == j):
         return True
     if age > 0:
         return False
@@ -255,7 +256,7 @@ def settled(
 
 
 @wp.kernel
-def fill_reserved(
+def allocate_by_suite(
     # rules
     rules: Rules, display: Display, suite_slots: wp.array(dtype=wp.int32), suite_alerts: wp.array(dtype=wp.int32), alert_slots: wp.array(dtype=wp.int32), slot_rule: wp.array2d(dtype=wp.int32), threat: wp.array(dtype=wp.float32),
     # world
@@ -275,10 +276,10 @@ def fill_reserved(
     held = Slots(-1)
     slots = suite_slots[c] * alive[e, m]
     now = decision[e]
-    view = viewing(display, quality[e, m], jam[e, m], aid[e, m])
+    view = sensor_view(display, quality[e, m], jam[e, m], aid[e, m])
     pin = int(-1)
     if suite_alerts[c] * alive[e, m] == 1:
-        pin = alarm(rules, display, view, e, m, now, alive, team, chassis, pos, vel, yaw, heat, stability, painted, painter, round_weapon, round_target, sight, visible, seen)
+        pin = alerted_contact(rules, display, view, e, m, now, alive, team, chassis, pos, vel, yaw, heat, stability, painted, painter, round_weapon, round_target, sight, visible, seen)
         if pin >= 0:
             slots = alert_slots[c]
     first = int(0)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from echelon.config import DisplayConfig, EnvConfig
-from echelon.env import slot_allocation as fills
-from echelon.env.layout import COMBAT_SUITES, FillRule, SuiteType
+from echelon.env import suite_allocation as fills
+from echelon.env.suites import COMBAT_SUITES, FillRule, SuiteType
 from tests.env.battle import Battle
-from tests.env.displays import HEAVY, LIGHT, MEDIUM, SCOUT, hide, next_decision, wall
+from tests.env.display_scenes import HEAVY, LIGHT, MEDIUM, SCOUT, hide, next_decision, wall
 from tests.oracles import display
 from tests.oracles import slot_allocation as rules
 from tests.parity.scenes import clear, clutter, recall, scatter, snapshots, stir
@@ -39,7 +39,7 @@ def battle(request):
     made.close()
 
 
-def test_slots_follow_the_rule_of_their_suite_and_whom_they_held(battle):
+def test_suite_slots_match_the_reference(battle):
     kept = moved = 0
     for e, s in enumerate(battle.expected):
         for m in range(MECHS):
@@ -50,7 +50,7 @@ def test_slots_follow_the_rule_of_their_suite_and_whom_they_held(battle):
     assert kept > 100 and moved > 100
 
 
-def test_contacts_are_dated_from_when_they_are_first_known(battle):
+def test_known_since_is_the_first_step_of_a_contact(battle):
     for e, s in enumerate(battle.expected):
         for m in range(MECHS):
             known = [bool(s.alive[m]) and j != m and display.age(s, m, j) is not None for j in range(MECHS)]
@@ -59,7 +59,7 @@ def test_contacts_are_dated_from_when_they_are_first_known(battle):
             assert battle["known_since"][e, m].tolist() == wanted.tolist(), f"mech {m} of environment {e}"
 
 
-def test_filling_again_in_the_same_decision_changes_nothing(battle):
+def test_allocating_twice_in_a_step_changes_nothing(battle):
     slots, rows = battle["contact"].copy(), battle.rows.copy()
     battle.look()
     assert np.array_equal(battle["contact"], slots) and np.array_equal(battle.rows, rows)
@@ -81,13 +81,13 @@ def slots(made: Battle) -> list[int]:
     return made["contact"][0, 0].tolist()
 
 
-def test_a_scout_is_shown_the_greater_threat_first_though_it_is_farther():
+def test_scout_suite_shows_the_greater_threat_first():
     made = scene(SCOUT)
     assert slots(made)[:3] == [6, 5, -1]
     made.close()
 
 
-def test_a_light_is_shown_who_aims_at_it_its_leader_and_who_nears_the_zone():
+def test_light_suite_shows_attacker_leader_and_zone_hostile():
     made = scene(HEAVY)
     made.place(3, LIGHT, 20, 34)
     made.place(6, HEAVY, 35, 26, yaw=np.pi - 0.2)
@@ -98,7 +98,7 @@ def test_a_light_is_shown_who_aims_at_it_its_leader_and_who_nears_the_zone():
     made.close()
 
 
-def test_who_leads_has_none_above_it_and_sees_the_nearest_friends():
+def test_leader_sees_the_nearest_friends():
     made = scene(LIGHT)
     made.place(1, MEDIUM, 22, 40)
     made.place(2, MEDIUM, 21, 31)
@@ -106,7 +106,7 @@ def test_who_leads_has_none_above_it_and_sees_the_nearest_friends():
     made.close()
 
 
-def test_a_heavy_keeps_a_slot_for_the_target_it_named():
+def test_heavy_suite_reserves_a_slot_for_the_focus_target():
     made = scene(HEAVY, observation_mode="full")
     hide(made, 0, 5)
     made.put("focus", 5, 0)
@@ -117,7 +117,7 @@ def test_a_heavy_keeps_a_slot_for_the_target_it_named():
     made.close()
 
 
-def test_a_newcomer_takes_a_newest_slot_of_a_scout():
+def test_new_contact_takes_a_newest_slot_of_the_scout_suite():
     made = scene(SCOUT, num_packs=3)
     for j in range(1, 15):
         made.place(j, LIGHT, 4 + j, 12)
@@ -134,7 +134,7 @@ def test_a_newcomer_takes_a_newest_slot_of_a_scout():
     made.close()
 
 
-def test_rows_cover_every_slot_of_a_suite_and_devices_have_them():
+def test_slot_rules_cover_every_slot_of_every_suite():
     for spec in COMBAT_SUITES.values():
         assert sum(count for _, count in spec.fill) == spec.visual_contact_slots
     table = fills.slot_rules(EnvConfig(display=DisplayConfig(suites="heavy")))

@@ -11,8 +11,8 @@ target preferences of the next action refer to.
 import warp as wp
 
 from echelon.actions import TARGET_DIM
-from echelon.env.alerts import alarm
-from echelon.env.display import Display, confidence, freshness, known_age, viewing
+from echelon.env.alerts import alerted_contact
+from echelon.env.display import Display, confidence, known_age, priority_share, sensor_view
 from echelon.sim.state import CONTACT_SLOTS
 from echelon.sim.tables import Rules
 
@@ -76,7 +76,7 @@ def contact_key(rules: Rules, mode: int, c: int, hp: float, distance: float, wei
 @wp.func
 def weight_of(d: Display, view: wp.vec4, age: int) -> float:
     """One over the share of its priority that a track of this age keeps."""
-    share = freshness(d, view, age)
+    share = priority_share(d, view, age)
     if confidence(d, view, age) < d.faint - SLACK:
         share *= d.faint
     return 1.0 / share
@@ -328,7 +328,7 @@ def holder(side: Side, seats: Seats, held: Slots, k: int) -> int:
 
 
 @wp.kernel
-def fill_contacts(
+def allocate_by_quota(
     # rules
     rules: Rules, display: Display, suite_slots: wp.array(dtype=wp.int32), suite_alerts: wp.array(dtype=wp.int32), alert_slots: wp.array(dtype=wp.int32),
     # state in
@@ -345,10 +345,10 @@ def fill_contacts(
     held = Slots(-1)
     slots = suite_slots[chassis[e, m]] * alive[e, m]
     now = decision[e]
-    view = viewing(display, quality[e, m], jam[e, m], aid[e, m])
+    view = sensor_view(display, quality[e, m], jam[e, m], aid[e, m])
     pin = int(-1)
     if suite_alerts[chassis[e, m]] * alive[e, m] == 1:
-        pin = alarm(rules, display, view, e, m, now, alive, team, chassis, pos, vel, yaw, heat, stability, painted, painter, round_weapon, round_target, sight, visible, seen)
+        pin = alerted_contact(rules, display, view, e, m, now, alive, team, chassis, pos, vel, yaw, heat, stability, painted, painter, round_weapon, round_target, sight, visible, seen)
         if pin >= 0:
             slots = alert_slots[chassis[e, m]]
     if slots > 0:
