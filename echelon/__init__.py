@@ -1,6 +1,7 @@
-"""Echelon: pack-against-pack mech combat in a destructible voxel world, and how pilots learn it.
+"""Echelon: multi-agent reinforcement learning for mech combat in a destructible voxel world.
 
-Importing the package loads nothing heavy; the names below are loaded on first use.
+The names below are the public API; ``dir(echelon)`` lists them. Importing the package loads nothing heavy: each name is
+loaded on first use.
 """
 
 from __future__ import annotations
@@ -9,20 +10,55 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from echelon.config import EnvConfig, WorldConfig
+    from echelon.config import EnvConfig, RunConfig, WorldConfig
+    from echelon.config.presets import PRESETS, get_preset
     from echelon.env.env import EchelonEnv
+    from echelon.env.gym_vector import EchelonVectorEnv
+    from echelon.env.parallel import parallel_env
+    from echelon.replay.reader import Replay
+    from echelon.training.api import evaluate, train
+    from echelon.training.vec_env import VectorEnv
+    from echelon.training.weights import load_policy
 
-__all__ = ["EchelonEnv", "EnvConfig", "WorldConfig"]
+__all__ = [
+    "PRESETS",
+    "EchelonEnv",
+    "EchelonVectorEnv",
+    "EnvConfig",
+    "Replay",
+    "RunConfig",
+    "VectorEnv",
+    "WorldConfig",
+    "evaluate",
+    "get_preset",
+    "load_policy",
+    "parallel_env",
+    "train",
+]
 __version__ = "0.1.0"
 
-_HOME = {
+_MODULE_OF = {
+    "PRESETS": "echelon.config.presets",
     "EchelonEnv": "echelon.env.env",
+    "EchelonVectorEnv": "echelon.env.gym_vector",
     "EnvConfig": "echelon.config",
+    "Replay": "echelon.replay.reader",
+    "RunConfig": "echelon.config",
+    "VectorEnv": "echelon.training.vec_env",
     "WorldConfig": "echelon.config",
+    "evaluate": "echelon.training.api",
+    "get_preset": "echelon.config.presets",
+    "load_policy": "echelon.training.weights",
+    "parallel_env": "echelon.env.parallel",
+    "train": "echelon.training.api",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
