@@ -117,7 +117,7 @@ class VectorEnv:
         self.mechs = self.engine.num_mechs
         self.obs_dim, self.action_dim = self.engine.obs_dim, self.engine.action_dim
         self.reward_names = reward.TERM_NAMES
-        self.layout = observe.layout(env_cfg)
+        self.layout = observe.columns(env_cfg)
         self.normalizable = torch.tensor([row.normalizable for row in self.layout])
         if self.stock is not None:
             self.stock.serve(self.engine.batch)

@@ -41,22 +41,26 @@ ORACLES: dict[str, str] = {
     "detect_stuck": "agents/test_legacy.py::test_stuck_detection_accounts_for_leg_loss_and_water",
     **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
     **dict.fromkeys(["note_deaths", "note_hits", "note_launches", "note_impacts", "note_defence"], COUNTS),
-    "assist": "env/test_navigation_assist.py::test_navigation_assist_blends_throttles_like_the_reference",
-    "remember": "parity/test_sensing.py::test_a_decision_adds_one_page_to_the_past",
-    "forget": "env/test_display.py::test_masked_reset_clears_contact_memory_of_that_environment_only",
-    "fill_contacts": "parity/test_sensing.py::test_contact_slots_follow_quotas_order_filter_and_whom_they_held",
-    **dict.fromkeys(["show_body", "show_display", "show_senses", "show_contacts", "show_squad"], COLUMNS),
-    **dict.fromkeys(["show_messages", "show_local_map"], COLUMNS),
-    **dict.fromkeys(["show_own_body", "show_own_match", "show_own_senses", "show_target", "show_telemetry"], CLASSIC),
-    **dict.fromkeys(["survey", "note_damage", "mend_survey"], SURVEY),
+    "blend_navigation": "env/test_navigation_assist.py::test_navigation_assist_blends_throttles_like_the_reference",
+    "store_tracks": "parity/test_sensing.py::test_a_decision_adds_one_page_to_the_past",
+    "clear_tracks": "env/test_display.py::test_masked_reset_clears_contact_memory_of_that_environment_only",
+    "allocate_by_quota": "parity/test_sensing.py::test_contact_slots_follow_quotas_order_filter_and_whom_they_held",
     **dict.fromkeys(
-        ["listen", "show_scope"], "env/test_optional_blocks.py::test_scope_shows_sector_levels_and_their_changes"
+        ["write_ego_state", "write_descriptor_and_panel", "write_ego_senses", "write_contacts", "write_squad"], COLUMNS
     ),
-    "fill_reserved": "env/test_suite_allocation.py::test_suite_slots_match_the_reference",
-    "date_contacts": "env/test_suite_allocation.py::test_known_since_is_the_first_step_of_a_contact",
-    "mend_row": "env/test_classic_layout.py::test_nonfinite_observation_entries_become_zero_and_are_counted",
-    **dict.fromkeys(["call_decision", "clear_episode", "flag_ends", "tally"], REFEREE),
-    **dict.fromkeys(["note_potential", "sum_terms_up", "term_approach", "term_zone"], REWARD),
+    **dict.fromkeys(["write_messages", "write_local_map"], COLUMNS),
+    **dict.fromkeys(
+        ["write_self_state", "write_self_match", "write_self_senses", "write_target", "write_telemetry"], CLASSIC
+    ),
+    **dict.fromkeys(["build_telemetry_map", "mark_damaged_bins", "update_telemetry_map"], SURVEY),
+    **dict.fromkeys(
+        ["update_scope", "write_scope"], "env/test_optional_blocks.py::test_scope_shows_sector_levels_and_their_changes"
+    ),
+    "allocate_by_suite": "env/test_suite_allocation.py::test_suite_slots_match_the_reference",
+    "update_known_since": "env/test_suite_allocation.py::test_known_since_is_the_first_step_of_a_contact",
+    "replace_nonfinite": "env/test_classic_layout.py::test_nonfinite_observation_entries_become_zero_and_are_counted",
+    **dict.fromkeys(["update_outcome", "reset_returns", "set_done_flags", "accumulate_returns"], REFEREE),
+    **dict.fromkeys(["store_potential", "combine_terms", "term_approach", "term_zone"], REWARD),
     **dict.fromkeys(["term_damage", "term_count", "term_death"], REWARD),
     "record_policy": "replay/test_policy_columns.py::test_contact_and_sees_columns_match_start_of_step",
     **dict.fromkeys(["finish_frame", "record_clouds", "record_condition", "record_motion"], FRAMES),
