@@ -18,11 +18,11 @@ from echelon.jobs.process import PYTHON_MODULE
 from echelon.jobs.status import job_status
 from echelon.runs import HOME_VARIABLE, RunPaths
 
-Answer = tuple[str, str]
+ActionResult = tuple[str, str]
 """What was done, and good, info, warn or bad."""
 
 
-def stop(root: Path) -> Answer:
+def stop(root: Path) -> ActionResult:
     """Ask a run to stop after its update; a second time, to give the update up."""
     from echelon.jobs import launch
 
@@ -39,7 +39,7 @@ def stop(root: Path) -> Answer:
     return "asked to stop: it ends its update, then saves", "info"
 
 
-def save(root: Path) -> Answer:
+def save(root: Path) -> ActionResult:
     """Ask a run for a checkpoint."""
     paths = RunPaths(root)
     try:
@@ -51,7 +51,7 @@ def save(root: Path) -> Answer:
     return "asked for a checkpoint: it saves after its update", "info"
 
 
-def begin(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None, Answer]:
+def start(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None, ActionResult]:
     """Start a run and return its folder, None where that was impossible; the answer says why."""
     from echelon.jobs import launch
     from echelon.jobs.config_layers import resolve
@@ -71,7 +71,7 @@ def begin(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None
     return paths.root, (f"{paths.id} has begun", "good")
 
 
-def play_round(home: Path) -> Answer:
+def play_round(home: Path) -> ActionResult:
     """Begin a round of the league in the background, as the command does."""
     words = [*PYTHON_MODULE, "echelon_cli.main", "arena", "run", "--detach", "--json"]
     done = subprocess.run(
@@ -87,7 +87,7 @@ def play_round(home: Path) -> Answer:
     return said.get("error") or "the round did not begin; to see why: echelon arena run", "bad"
 
 
-def resume(root: Path) -> Answer:
+def resume(root: Path) -> ActionResult:
     """Let a run go on from its newest checkpoint."""
     from echelon.jobs import launch
     from echelon.jobs.kinds import KINDS

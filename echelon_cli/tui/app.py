@@ -18,15 +18,15 @@ from pathlib import Path
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 
-from echelon_cli.tui.actions import Answer
+from echelon_cli.tui.actions import ActionResult
 from echelon_cli.tui.clipboard import save_copy, sequence
 from echelon_cli.tui.feed.messages import (
     FeedFailed,
-    LeagueSeen,
-    LogSeen,
-    MatchesSeen,
-    RunSeen,
-    RunsSeen,
+    LeagueChanged,
+    LogChanged,
+    MatchesChanged,
+    RunChanged,
+    RunsChanged,
     RunsView,
     RunView,
 )
@@ -35,8 +35,8 @@ from echelon_cli.tui.keys import bindings
 from echelon_cli.tui.screens.base import COMMON, BaseScreen
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import RunsScreen
-from echelon_cli.tui.theme import DETAILS, Look, detect_look, make_look
-from echelon_cli.tui.viewer_server import Viewing
+from echelon_cli.tui.theme import GLYPH_SETS, Theme, detect_theme, make_theme
+from echelon_cli.tui.viewer_server import ViewerServer
 from echelon_cli.tui.widgets.cells import CellView
 
 TERMINAL_CHECK_S = 2.0
@@ -52,18 +52,18 @@ class Dashboard(App[None]):
     BINDINGS = bindings(COMMON)
 
     def __init__(
-        self, home: Path, run: Path | None = None, *, look: Look | None = None, poll_s: float = POLL_S
+        self, home: Path, run: Path | None = None, *, theme: Theme | None = None, poll_s: float = POLL_S
     ) -> None:
         """Show the runs under ``home``, or at first the one in folder ``run``."""
         super().__init__(ansi_color=True)
-        self.look = look or detect_look()
-        self.theme = f"ansi-{self.look.theme}"
+        self.terminal_theme = theme or detect_theme()
+        self.theme = f"ansi-{self.terminal_theme.background}"
         self.animation_level = "none"
         self.first_run = run
         self.runs = RunsView(home=str(home))
         self.run_view = RunView()
         self.home = home
-        self.viewing = Viewing(home)
+        self.viewer = ViewerServer(home)
         self.feed = Feed(self.post_message, home, poll_s)
 
     def get_default_screen(self) -> Screen:
@@ -81,40 +81,40 @@ class Dashboard(App[None]):
             os._exit(0)
 
     def on_unmount(self) -> None:
-        self.feed.end()
-        self.viewing.close()
+        self.feed.stop()
+        self.viewer.close()
 
     @property
-    def front(self) -> BaseScreen | None:
+    def active_screen(self) -> BaseScreen | None:
         """The screen that is seen, None before its widgets are there and after they are gone."""
         screen = self.screen_stack[-1] if self.screen_stack else None
-        return screen if isinstance(screen, BaseScreen) and screen.is_whole else None
+        return screen if isinstance(screen, BaseScreen) and screen.has_all_widgets else None
 
-    def on_runs_seen(self, message: RunsSeen) -> None:
+    def on_runs_changed(self, message: RunsChanged) -> None:
         self.runs = message.view
-        if front := self.front:
-            front.show_runs(message.view)
+        if active_screen := self.active_screen:
+            active_screen.show_runs(message.view)
 
-    def on_run_seen(self, message: RunSeen) -> None:
+    def on_run_changed(self, message: RunChanged) -> None:
         self.run_view = message.view
-        if front := self.front:
-            front.show_run(message.view)
+        if active_screen := self.active_screen:
+            active_screen.show_run(message.view)
 
-    def on_log_seen(self, message: LogSeen) -> None:
-        if front := self.front:
-            front.show_log(message.view)
+    def on_log_changed(self, message: LogChanged) -> None:
+        if active_screen := self.active_screen:
+            active_screen.show_log(message.view)
 
-    def on_matches_seen(self, message: MatchesSeen) -> None:
-        if front := self.front:
-            front.show_matches(message.view)
+    def on_matches_changed(self, message: MatchesChanged) -> None:
+        if active_screen := self.active_screen:
+            active_screen.show_matches(message.view)
 
-    def on_league_seen(self, message: LeagueSeen) -> None:
-        if front := self.front:
-            front.show_league(message.view)
+    def on_league_changed(self, message: LeagueChanged) -> None:
+        if active_screen := self.active_screen:
+            active_screen.show_league(message.view)
 
     def on_feed_failed(self, message: FeedFailed) -> None:
-        if front := self.front:
-            front.say(message.text, "bad")
+        if active_screen := self.active_screen:
+            active_screen.show_notice(message.text, "bad")
 
     def open_run(self, root: Path) -> None:
         """Show one run: the one that was left open beneath, or a new screen."""
@@ -139,9 +139,9 @@ class Dashboard(App[None]):
 
     def open_new(self) -> None:
         """Show the form of a run to be started."""
-        from echelon_cli.tui.screens.new_run import NewScreen
+        from echelon_cli.tui.screens.new_run import NewRunScreen
 
-        self.push_screen(NewScreen())
+        self.push_screen(NewRunScreen())
 
     def switch_to_run(self, root: Path) -> None:
         """Show a run instead of the screen on top."""
@@ -161,12 +161,12 @@ class Dashboard(App[None]):
 
     def action_copy(self, whole: bool) -> None:
         """Copy what the screen stands for, or all that is to be read on it."""
-        front = self.front
-        if front is None:
+        active_screen = self.active_screen
+        if active_screen is None:
             return
-        text = front.text() if whole else front.copied()
+        text = active_screen.text() if whole else active_screen.text_to_copy()
         if not text:
-            front.say("there is nothing to copy here")
+            active_screen.show_notice("there is nothing to copy here")
             return
         if self._driver is not None:
             self._driver.write(sequence(text, os.environ))
@@ -176,8 +176,8 @@ class Dashboard(App[None]):
                 place = await asyncio.to_thread(save_copy, Path(self.runs.home), text)
             except OSError as error:
                 place = f"no file: {error.strerror}"
-            if front := self.front:
-                front.say(f"copied {len(text)} characters; also in {place}", "good")
+            if active_screen := self.active_screen:
+                active_screen.show_notice(f"copied {len(text)} characters; also in {place}", "good")
 
         self.run_worker(work())
 
@@ -191,15 +191,15 @@ class Dashboard(App[None]):
         """Ask, and go on if the answer is yes."""
         from echelon_cli.tui.screens.confirm import ConfirmScreen
 
-        self.push_screen(ConfirmScreen(question, self.look), lambda yes: then() if yes else None)
+        self.push_screen(ConfirmScreen(question, self.terminal_theme), lambda yes: then() if yes else None)
 
-    def act(self, what: Callable[[Path], Answer], root: Path) -> None:
+    def act(self, what: Callable[[Path], ActionResult], root: Path) -> None:
         """Do something to a run on a thread, and say what came of it."""
 
         async def work() -> None:
             text, role = await asyncio.to_thread(what, root)
-            if front := self.front:
-                front.say(text, role)
+            if active_screen := self.active_screen:
+                active_screen.show_notice(text, role)
 
         self.run_worker(work())
 
@@ -215,18 +215,23 @@ class Dashboard(App[None]):
         self.exit()
 
     def action_glyphs(self) -> None:
-        self._draw_with(replace(self.look, detail=DETAILS[(DETAILS.index(self.look.detail) + 1) % len(DETAILS)]))
+        self._apply_theme(
+            replace(
+                self.terminal_theme,
+                glyphs=GLYPH_SETS[(GLYPH_SETS.index(self.terminal_theme.glyphs) + 1) % len(GLYPH_SETS)],
+            )
+        )
 
     def action_background(self) -> None:
-        theme = "light" if self.look.theme == "dark" else "dark"
-        self._draw_with(make_look(self.look.detail, theme, colour=not self.no_color))
+        background = "light" if self.terminal_theme.background == "dark" else "dark"
+        self._apply_theme(make_theme(self.terminal_theme.glyphs, background, colour=not self.no_color))
 
-    def _draw_with(self, look: Look) -> None:
-        self.look = look
-        self.theme = f"ansi-{look.theme}"
+    def _apply_theme(self, theme: Theme) -> None:
+        self.terminal_theme = theme
+        self.theme = f"ansi-{theme.background}"
         for screen in self.screen_stack:
             for widget in screen.query(CellView):
-                widget.look = look
+                widget.theme = theme
                 widget.repaint()
 
     def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:

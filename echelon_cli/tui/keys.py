@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding
 
-from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
 NOTICE_S = 6.0
 """How long a notice stands in the line of keys."""
@@ -58,13 +58,13 @@ class KeyBar(CellView):
         self._notice: tuple[str, str] | None = None
         self._places: list[tuple[int, int, Key]] = []
 
-    def say(self, text: str, role: str = "info") -> None:
+    def show_notice(self, text: str, role: str = "info") -> None:
         """Show a notice for a while instead of the keys."""
         self._notice = (text, role)
         self.redraw()
-        self.set_timer(NOTICE_S, lambda: self._unsay(text))
+        self.set_timer(NOTICE_S, lambda: self._clear_notice(text))
 
-    def _unsay(self, text: str) -> None:
+    def _clear_notice(self, text: str) -> None:
         if self._notice and self._notice[0] == text:
             self._notice = None
             self.redraw()
@@ -74,10 +74,10 @@ class KeyBar(CellView):
         self._places = []
         if self._notice:
             text, role = self._notice
-            grid.put(0, 0, fit(f" {text} ", width, self.look.symbols.cut), f"pill-{role}")
+            grid.put(0, 0, truncate(f" {text} ", width, self.theme.symbols.cut), f"pill-{role}")
             return grid
         x = 1
-        for key in chosen(self.keys, width - 2):
+        for key in visible_keys(self.keys, width - 2):
             start = x
             x = grid.put(x, 0, key.written, "key")
             x = grid.put(x + 1, 0, key.label, "dim")
@@ -91,9 +91,9 @@ class KeyBar(CellView):
                 await self.run_action(f"screen.{key.action}" if "." not in key.action else key.action)
 
 
-def chosen(keys: Sequence[Key], width: int) -> list[Key]:
+def visible_keys(keys: Sequence[Key], width: int) -> list[Key]:
     """Return the keys whose names fit side by side, whole; the least important are left out first."""
-    kept = list(keys)
-    while kept and sum(cell_len(k.written) + cell_len(k.label) + 3 for k in kept) - 2 > width:
-        kept.remove(max(reversed(kept), key=lambda k: k.rank))
-    return kept
+    keys_left = list(keys)
+    while keys_left and sum(cell_len(k.written) + cell_len(k.label) + 3 for k in keys_left) - 2 > width:
+        keys_left.remove(max(reversed(keys_left), key=lambda k: k.rank))
+    return keys_left

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from textual.geometry import Region
 
-WIDE = (120, 32)
+WIDE_SIZE = (120, 32)
 """Columns and rows from which all panels are shown at once."""
 
 COLUMNS = 8
@@ -19,12 +19,12 @@ COLUMNS = 8
 PAGE_COLUMNS = ((120, 4), (0, 2))
 """Panels beside each other on a page, by the width from which it holds."""
 
-LEAST = (60, 20)
+MIN_SIZE = (60, 20)
 """Smallest terminal, in columns and rows, that the dashboard fits into."""
 
 
 @dataclass(frozen=True)
-class Place:
+class Slot:
     """What the arrangement needs to know of a panel."""
 
     name: str
@@ -37,13 +37,13 @@ class Place:
 
 def is_wide(width: int, height: int) -> bool:
     """Whether all panels fit at once."""
-    return width >= WIDE[0] and height >= WIDE[1]
+    return width >= WIDE_SIZE[0] and height >= WIDE_SIZE[1]
 
 
 def arrange(
     width: int,
     height: int,
-    places: Sequence[Place],
+    places: Sequence[Slot],
     *,
     wide: bool,
     page: str = "",
@@ -59,14 +59,14 @@ def arrange(
     if zoomed:
         return {zoomed: Region(0, 0, width, height)}
     shown = [p for p in places if p.name not in hidden]
-    rows: list[list[Place]] = [[]]
+    rows: list[list[Slot]] = [[]]
     if wide:
         for place in shown:
             if sum(p.units for p in rows[-1]) + place.units > COLUMNS:
                 rows.append([])
             rows[-1].append(place)
     else:
-        mine = [Place(p.name, p.page, 1) for p in shown if p.page == page]
+        mine = [Slot(p.name, p.page, 1) for p in shown if p.page == page]
         columns = next(n for least, n in PAGE_COLUMNS if width >= least)
         rows = [mine[i : i + columns] for i in range(0, len(mine), columns)]
     rows = [row for row in rows if row]
@@ -91,12 +91,12 @@ def _heights(most: Sequence[int], height: int) -> list[tuple[int, int]]:
     return list(zip(edges, edges[1:], strict=False))
 
 
-def evenly(places: Sequence[Place], hidden: frozenset[str], width: int) -> list[Place]:
+def even_slots(places: Sequence[Slot], hidden: frozenset[str], width: int) -> list[Slot]:
     """Return the places of a few panels with equal widths, as many beside each other as are readable."""
     shown = [place for place in places if place.name not in hidden]
     most = next(n for least, n in PAGE_COLUMNS if width >= least)
     beside = min(most, max(1, len(shown)))
-    return [Place(place.name, place.page, COLUMNS // beside) for place in shown]
+    return [Slot(place.name, place.page, COLUMNS // beside) for place in shown]
 
 
 def _shares(weights: Sequence[int], size: int) -> list[tuple[int, int]]:

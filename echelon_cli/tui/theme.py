@@ -1,6 +1,6 @@
 """With which characters and colours the dashboard draws, fitted to the terminal it runs in.
 
-Panels name roles ("good", "dim", "series1"); a ``Look`` turns a role into a style and a symbol into a character. The
+Panels name roles ("good", "dim", "series1"); a ``Theme`` turns a role into a style and a symbol into a character. The
 terminal's own background and text colour are kept; accents come from a palette that people with any kind of colour
 vision can tell apart, and whatever a colour says is said by a word, a symbol or a dash pattern too.
 """
@@ -16,13 +16,13 @@ from typing import Literal
 from rich.color import Color
 from rich.style import Style
 
-Detail = Literal["braille", "block", "ascii"]
+GlyphSet = Literal["braille", "block", "ascii"]
 """How finely curves are drawn: 2x4, 1x2 or 1x3 dots a character."""
 
-Theme = Literal["dark", "light"]
+Background = Literal["dark", "light"]
 """The terminal's background."""
 
-DETAILS: tuple[Detail, ...] = ("braille", "block", "ascii")
+GLYPH_SETS: tuple[GlyphSet, ...] = ("braille", "block", "ascii")
 
 GLYPHS_VARIABLE = "ECHELON_GLYPHS"
 """``braille``, ``block`` or ``ascii``; else the locale and TERM decide."""
@@ -66,7 +66,7 @@ class Symbols:
     states: Mapping[str, str] | None = None
 
 
-UNICODE = Symbols(
+UNICODE_SYMBOLS = Symbols(
     states={
         "starting": "◌",
         "running": "●",
@@ -80,7 +80,7 @@ UNICODE = Symbols(
     }
 )
 
-CODEPAGE = Symbols(
+CODEPAGE_SYMBOLS = Symbols(
     corners="┌┐└┘",
     bar="▄",
     line="█",
@@ -131,7 +131,7 @@ PLAIN = Symbols(
     },
 )
 
-SYMBOLS: dict[Detail, Symbols] = {"braille": UNICODE, "block": CODEPAGE, "ascii": PLAIN}
+SYMBOLS: dict[GlyphSet, Symbols] = {"braille": UNICODE_SYMBOLS, "block": CODEPAGE_SYMBOLS, "ascii": PLAIN}
 
 STATE_ROLES: dict[str, str] = {
     "starting": "info",
@@ -222,17 +222,17 @@ FAINT = ("frame", "ghost", "rest")
 
 
 @dataclass(frozen=True)
-class Look:
+class Theme:
     """The characters and styles of one terminal."""
 
-    detail: Detail
+    glyphs: GlyphSet
     styles: Mapping[str, Style]
-    theme: Theme = "dark"
+    background: Background = "dark"
     colour: bool = True
 
     @property
     def symbols(self) -> Symbols:
-        return SYMBOLS[self.detail]
+        return SYMBOLS[self.glyphs]
 
     def style(self, role: str) -> Style:
         """Return how a role is drawn; an unknown one as plain text."""
@@ -242,24 +242,24 @@ class Look:
         return (self.symbols.states or {}).get(state, "?")
 
 
-def make_look(detail: Detail = "braille", theme: Theme = "dark", *, colour: bool = True) -> Look:
+def make_theme(glyphs: GlyphSet = "braille", background: Background = "dark", *, colour: bool = True) -> Theme:
     """Return the look of a terminal with these abilities."""
     styles = dict(ATTRIBUTES)
-    accents = DARK_ACCENTS if theme == "dark" else LIGHT_ACCENTS
+    accents = DARK_ACCENTS if background == "dark" else LIGHT_ACCENTS
     for role, number in accents.items():
         styles[role] = styles.get(role, Style()) + (_ink(number) if colour else Style())
     if not colour:
         styles |= {role: Style(dim=True) for role in FAINT}
     styles["focus"] = styles["key"]
-    text, back = CURSOR_LINE[theme]
+    text, back = CURSOR_LINE[background]
     styles["cursor"] = _ink(text, back) + Style(bold=True) if colour else Style(reverse=True)
-    for upper, first in enumerate(HEAT[theme]):
-        for lower, second in enumerate(HEAT[theme]):
+    for upper, first in enumerate(HEAT[background]):
+        for lower, second in enumerate(HEAT[background]):
             styles[heat_role(upper, lower)] = _ink(first, second) if colour else Style()
     for role in PILLS:
-        filled = _ink(PILL_TEXT[theme], accents[role]) if colour else Style(reverse=True)
+        filled = _ink(PILL_TEXT[background], accents[role]) if colour else Style(reverse=True)
         styles[f"pill-{role}"] = filled + Style(bold=True)
-    return Look(detail, styles, theme, colour)
+    return Theme(glyphs, styles, background, colour)
 
 
 def heat_role(upper: int, lower: int) -> str:
@@ -267,22 +267,22 @@ def heat_role(upper: int, lower: int) -> str:
     return f"heat-{upper}-{lower}"
 
 
-def detect_look(environment: Mapping[str, str] | None = None, encoding: str | None = None) -> Look:
+def detect_theme(environment: Mapping[str, str] | None = None, encoding: str | None = None) -> Theme:
     """Return the look that fits this terminal."""
     environment = os.environ if environment is None else environment
     encoding = encoding if encoding is not None else locale.getpreferredencoding(False)
     asked = environment.get(GLYPHS_VARIABLE, "")
-    detail: Detail = "braille"
-    if asked in DETAILS:
-        detail = asked  # type: ignore[assignment]
+    glyphs: GlyphSet = "braille"
+    if asked in GLYPH_SETS:
+        glyphs = asked  # type: ignore[assignment]
     elif "utf" not in encoding.lower():
-        detail = "ascii"
+        glyphs = "ascii"
     elif environment.get("TERM", "") in BLOCK_TERMINALS:
-        detail = "block"
-    return make_look(detail, theme_of(environment), colour="NO_COLOR" not in environment)
+        glyphs = "block"
+    return make_theme(glyphs, background_of(environment), colour="NO_COLOR" not in environment)
 
 
-def theme_of(environment: Mapping[str, str]) -> Theme:
+def background_of(environment: Mapping[str, str]) -> Background:
     """Return whether the terminal's background is said to be dark or light."""
     asked = environment.get(THEME_VARIABLE, "")
     if asked in ("dark", "light"):

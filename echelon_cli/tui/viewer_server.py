@@ -19,7 +19,7 @@ END_LIMIT_S = 3.0
 
 
 @dataclass(frozen=True)
-class Address:
+class ViewerAddress:
     """Where a match can be watched."""
 
     url: str = ""
@@ -30,14 +30,14 @@ class Address:
     problem: str = ""
 
 
-class Viewing:
+class ViewerServer:
     """The server behind the matches that somebody watches. Blocking; called on a thread."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self._process: subprocess.Popen[str] | None = None
 
-    def open(self, match: str) -> Address:
+    def open(self, match: str) -> ViewerAddress:
         """Return where a match can be watched, after opening a browser if there is one here."""
         from echelon.server.app import running_server
         from echelon_cli.commands.serve import browser_here, tunnel_to
@@ -45,12 +45,12 @@ class Viewing:
         try:
             base = running_server(self.home) or self._start()
         except (OSError, ValueError) as error:
-            return Address(problem=str(error))
+            return ViewerAddress(problem=str(error))
         url = f"{base}#match={match}"
         opened = browser_here() and webbrowser.open(url)
-        return Address(url, tunnel_to(url), opened)
+        return ViewerAddress(url, tunnel_to(url), opened)
 
-    def open_replay(self, run: str, name: str) -> Address:
+    def open_replay(self, run: str, name: str) -> ViewerAddress:
         """Return where the match in a replay of a run can be watched."""
         from echelon.server.catalogue import ReplayCatalogue
 
@@ -60,7 +60,9 @@ class Viewing:
         finally:
             catalogue.close()
         return (
-            self.open(found[0]) if found else Address(problem=f"replay {name!r} of run {run!r} is not there any more")
+            self.open(found[0])
+            if found
+            else ViewerAddress(problem=f"replay {name!r} of run {run!r} is not there any more")
         )
 
     def _start(self) -> str:

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from echelon.runs import RunPaths, runs_home
 from echelon_cli.tui.app import Dashboard
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import alive, make_run
 
 LIMIT_S = 10.0
@@ -74,7 +74,7 @@ def watch(home: Path) -> Callable[..., None]:
         size: tuple[int, int] = (160, 48),
     ) -> None:
         async def main() -> None:
-            app = Dashboard(home, run.root if run else None, look=make_look(), poll_s=POLL_S)
+            app = Dashboard(home, run.root if run else None, theme=make_theme(), poll_s=POLL_S)
             async with app.run_test(size=size) as pilot:
                 await pilot.pause()
                 await scene(Watcher(app, pilot))

@@ -9,9 +9,9 @@ import pytest
 from rich.cells import cell_len
 
 from echelon_cli.tui import screens
-from echelon_cli.tui.layout import LEAST
+from echelon_cli.tui.layout import MIN_SIZE
 from echelon_cli.tui.panels import PAGES
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.theme import make_theme
 from tests.tui.support.captures import SCENES, canned_home, capture
 
 CORNERS = (("╭", "╮"), ("╰", "╯"))
@@ -19,14 +19,14 @@ CORNERS = (("╭", "╮"), ("╰", "╯"))
 
 def taken(home, name: str) -> list[str]:
     with canned_home(home) as run:
-        text, _ = asyncio.run(capture(home, run, name, LEAST, make_look(colour=False)))
+        text, _ = asyncio.run(capture(home, run, name, MIN_SIZE, make_theme(colour=False)))
     return text.splitlines()
 
 
 @pytest.mark.parametrize("name", ["runs", "run-3", "run-4", "find", "compare", "league-1", "league-2", "new", "help"])
 def test_smallest_terminal_cuts_and_covers_nothing(home, name):
     lines = taken(home, name)
-    assert len(lines) <= LEAST[1] and all(cell_len(line) <= LEAST[0] for line in lines)
+    assert len(lines) <= MIN_SIZE[1] and all(cell_len(line) <= MIN_SIZE[0] for line in lines)
     for left, right in CORNERS:
         assert all(line.count(left) == line.count(right) for line in lines), "a frame is covered"
     titles = [line for line in lines if "╭" in line]

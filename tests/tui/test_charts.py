@@ -9,14 +9,14 @@ import pytest
 
 from echelon.telemetry.events import EventEval
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.charts.chart import Chart, Held, Series, draw_chart
+from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart
 from echelon_cli.tui.charts.curves import Curves, History
-from echelon_cli.tui.charts.viewport import Sight
+from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.panels import PANELS
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import eval_event, update_event
 
-LOOK = make_look()
+LOOK = make_theme()
 SIZE = (36, 12)
 
 
@@ -27,8 +27,8 @@ def curves_of(updates: int, seed: int = 1) -> Curves:
     return history.curves()
 
 
-def rows(chart: Chart, curves: Curves, snapshot: RunSnapshot | None = None, held: Held | None = None, **options):
-    grid = draw_chart(chart, curves, snapshot or RunSnapshot(), SIZE, LOOK, held or Held(), **options)
+def rows(chart: Chart, curves: Curves, snapshot: RunSnapshot | None = None, axes: AxisState | None = None, **options):
+    grid = draw_chart(chart, curves, snapshot or RunSnapshot(), SIZE, LOOK, axes or AxisState(), **options)
     return grid, grid.text().splitlines()
 
 
@@ -53,7 +53,7 @@ def test_legend_uses_newest_update_and_keeps_labels_that_fit():
     _, lines = rows(wins, curves_of(60), snapshot)
     assert lines[0] == "training 38%"
     losses = PANELS["losses"].make.keywords["chart"]
-    grid = draw_chart(losses, curves_of(60), RunSnapshot(), (22, 8), LOOK, Held())
+    grid = draw_chart(losses, curves_of(60), RunSnapshot(), (22, 8), LOOK, AxisState())
     head = grid.text().splitlines()[0]
     assert head.startswith("value 0.") and head.endswith("  policy") and grid.roles[0][len(head) - 1] == "series2"
 
@@ -81,19 +81,19 @@ def test_empty_chart_shows_no_update_yet():
     assert any("no update yet" in line for line in lines)
 
 
-@pytest.mark.parametrize(("along", "end"), [("time", "5m00s"), ("episodes", "5000 episodes"), ("steps", "4M steps")])
-def test_x_axis_counts_steps_time_or_episodes(along, end):
-    _, lines = rows(RISING, curves_of(180), sight=Sight(along=along))
+@pytest.mark.parametrize(("x_axis", "end"), [("time", "5m00s"), ("episodes", "5000 episodes"), ("steps", "4M steps")])
+def test_x_axis_counts_steps_time_or_episodes(x_axis, end):
+    _, lines = rows(RISING, curves_of(180), viewport=Viewport(x_axis=x_axis))
     assert lines[-1].endswith(end)
 
 
 def test_one_more_update_changes_few_cells():
-    history, rng, held = History(), random.Random(1), Held()
+    history, rng, axes = History(), random.Random(1), AxisState()
     changed = []
     before = None
     for number in range(1, 200):
         history.add(update_event(number, rng))
-        grid = draw_chart(RISING, history.curves(), RunSnapshot(), SIZE, LOOK, held)
+        grid = draw_chart(RISING, history.curves(), RunSnapshot(), SIZE, LOOK, axes)
         if before is not None:
             changed.append(sum(region.width for region in grid.changes(before)))
         before = grid
@@ -158,16 +158,16 @@ def test_second_curve_is_dashed_without_colour():
     )
     curves = curves_of(200)
 
-    def cells(look) -> int:
-        grid = draw_chart(chart, curves, RunSnapshot(), (120, 20), look, Held())
+    def cells(theme) -> int:
+        grid = draw_chart(chart, curves, RunSnapshot(), (120, 20), theme, AxisState())
         return sum(role == "series2" for line in grid.roles[1:] for role in line)
 
-    assert cells(make_look(colour=False)) < 0.8 * cells(LOOK)
+    assert cells(make_theme(colour=False)) < 0.8 * cells(LOOK)
 
 
-@pytest.mark.parametrize("detail", ["braille", "block", "ascii"])
+@pytest.mark.parametrize("glyphs", ["braille", "block", "ascii"])
 @pytest.mark.parametrize("size", [(200, 60), (24, 6), (12, 4), (3, 2), (1, 1), (0, 0)], ids=str)
-def test_chart_fits_any_size(detail, size):
-    grid = draw_chart(RISING, curves_of(50), RunSnapshot(), size, make_look(detail), Held())
+def test_chart_fits_any_size(glyphs, size):
+    grid = draw_chart(RISING, curves_of(50), RunSnapshot(), size, make_theme(glyphs), AxisState())
     assert (grid.width, grid.height) == size
-    assert detail != "ascii" or grid.text().isascii()
+    assert glyphs != "ascii" or grid.text().isascii()

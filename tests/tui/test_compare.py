@@ -6,15 +6,22 @@ import pytest
 
 from echelon.telemetry.events import EventStart
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.layout import WIDE
-from echelon_cli.tui.panels.comparison import FIGURES, differences, differing, draw_difference, draw_head, figures
+from echelon_cli.tui.layout import WIDE_SIZE
+from echelon_cli.tui.panels.comparison import (
+    FIGURES,
+    differences,
+    differing_keys,
+    draw_compare_header,
+    draw_difference,
+    figures,
+)
 from echelon_cli.tui.screens.compare import CONFIG, TITLES, CompareScreen
 from echelon_cli.tui.screens.runs import RunsScreen
-from echelon_cli.tui.theme import RUN_ROLES, make_look
+from echelon_cli.tui.theme import RUN_ROLES, make_theme
 from tests.tui.support.canned import make_run
 from tests.tui.test_panels import canned_view
 
-LOOK = make_look()
+LOOK = make_theme()
 
 
 def test_compare_screen_overlays_and_follows_marked_runs(watch, home, living, ended):
@@ -29,7 +36,7 @@ def test_compare_screen_overlays_and_follows_marked_runs(watch, home, living, en
         assert {line.split()[1].split("-")[-1] for line in lines[1:3]} == {"jackal", "heron"}
         assert any("1 0." in line and "2 0." in line for line in lines), "each legend has both runs"
         await w.press("plus")
-        await w.holds(lambda: w.app.screen.sight.window is not None)
+        await w.holds(lambda: w.app.screen.viewport.window is not None)
         await w.press("escape")
         assert isinstance(w.app.screen, RunsScreen)
         await w.press("space")
@@ -65,7 +72,7 @@ def test_compare_screen_shows_every_panel_uncut(watch, living, ended, size):
                     seen.add(name)
                     assert screen.region.contains_region(panel.region), name
         # settings that are all the same take no room beside charts
-        assert seen == set(screen.panels) - ({CONFIG} if size[0] >= WIDE[0] else set())
+        assert seen == set(screen.panels) - ({CONFIG} if size[0] >= WIDE_SIZE[0] else set())
 
     watch(scene, size=size)
 
@@ -73,7 +80,7 @@ def test_compare_screen_shows_every_panel_uncut(watch, living, ended, size):
 def test_compare_header_drops_whole_columns():
     view = canned_view()
     for width in (60, 80, 160):
-        grid = draw_head([view], width, 2, LOOK)
+        grid = draw_compare_header([view], width, 2, LOOK)
         head, row = grid.text().splitlines()
         kept = [name for name, _ in FIGURES if name in head.split()]
         assert kept == [name for name, _ in FIGURES][: len(kept)]
@@ -85,7 +92,7 @@ def test_compare_header_drops_whole_columns():
 
 def test_compare_header_keeps_state_win_rate_and_speed_beside_the_name():
     for width in (60, 200):
-        head, row = draw_head([canned_view()], width, 2, LOOK).text().splitlines()
+        head, row = draw_compare_header([canned_view()], width, 2, LOOK).text().splitlines()
         assert {"state", "wins", "eval", "steps/s"} <= set(head.split())
         assert head.index("state") <= len("    20260101-120000-quickstart-amber-jackal  "), (
             "no gulf for the eye to cross"
@@ -103,7 +110,7 @@ def test_config_differences_need_every_run_started():
 
 def test_config_differences_list_only_differing_keys():
     a, b = {"x": 1, "ppo.lr": 1e-3, "new": 4}, {"x": 1, "ppo.lr": 5e-4}
-    assert differing([a, b]) == {"new": [4, None], "ppo.lr": [1e-3, 5e-4]}
+    assert differing_keys([a, b]) == {"new": [4, None], "ppo.lr": [1e-3, 5e-4]}
     starts = [
         EventStart(device="cpu", config={"x": 1, "ppo": {"lr": 1e-3}}),
         EventStart(device="cpu", config={"x": 1, "ppo": {"lr": 5e-4}}),

@@ -7,17 +7,17 @@ import pytest
 from echelon.telemetry.events import EventCurriculum, EventResume, EventStart, EventUpdate
 from echelon.telemetry.snapshot import MOVES_KEPT, Fold, RunSnapshot
 from echelon_cli.tui.panels.curriculum import (
+    CHANGES_TITLE,
     HISTORY_ROWS,
     TABLE_FROM,
-    TITLE,
-    Move,
-    draw_levers,
-    levers_of,
-    moves_of,
+    ParameterChange,
+    changes_of,
+    draw_curriculum,
+    parameters_of,
 )
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.theme import make_theme
 
-LOOK = make_look()
+LOOK = make_theme()
 SIZES = ([50, 60], [65, 80], [80, 100])
 
 
@@ -42,7 +42,7 @@ def three_moves() -> RunSnapshot:
 
 
 def test_parameter_changes_are_newest_first_with_change_and_reason():
-    moves = moves_of(three_moves())
+    moves = changes_of(three_moves())
     assert [(move.update, move.lever, move.change, move.why) for move in moves] == [
         (1121, "map size", "65-80 to 80-100", ""),
         (900, "skill", "trivial to easy", "gate passed"),
@@ -52,25 +52,32 @@ def test_parameter_changes_are_newest_first_with_change_and_reason():
 
 def test_narrow_panel_shows_fitting_changes_and_count_of_older_ones():
     snapshot = three_moves()
-    lines = draw_levers(levers_of(snapshot), moves_of(snapshot), 16, 6, LOOK).text().splitlines()
-    assert lines == ["map size  80-100", "skill       easy", TITLE, "1121 map size", " 65-80 to 80-100", "and 2 older"]
-    text = draw_levers(levers_of(snapshot), moves_of(snapshot), 16, 14, LOOK).text()
+    lines = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 16, 6, LOOK).text().splitlines()
+    assert lines == [
+        "map size  80-100",
+        "skill       easy",
+        CHANGES_TITLE,
+        "1121 map size",
+        " 65-80 to 80-100",
+        "and 2 older",
+    ]
+    text = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 16, 14, LOOK).text()
     assert "older" not in text and text.index("1121") < text.index("900") < text.index("640")
     assert "gate passed" in " ".join(text.split())
 
 
 def test_wide_panel_shows_one_change_per_line_with_steps():
     snapshot = three_moves()
-    text = draw_levers(levers_of(snapshot), moves_of(snapshot), TABLE_FROM + 20, 12, LOOK).text()
+    text = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), TABLE_FROM + 20, 12, LOOK).text()
     lines = text.rstrip().splitlines()
-    at = lines.index(TITLE)
+    at = lines.index(CHANGES_TITLE)
     assert lines[at + 1].split() == ["1121", "1.12M", "steps", "map", "size", "65-80", "to", "80-100"]
     assert lines[at + 2].endswith("gate passed") and len(lines) == at + 4
 
 
 def test_zoomed_panel_shows_more_changes():
     snapshot = Fold(told(n, packs=n) for n in range(40)).snapshot()
-    small, large = (draw_levers(levers_of(snapshot), moves_of(snapshot), 36, h, LOOK).text() for h in (9, 30))
+    small, large = (draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 36, h, LOOK).text() for h in (9, 30))
     assert small.count(" to ") == 6 and large.count(" to ") == 27
     assert small.endswith("and 33 older") and large.endswith("and 12 older")
 
@@ -79,26 +86,26 @@ def test_zoomed_panel_shows_more_changes():
 @pytest.mark.parametrize("height", range(1, 14))
 def test_curriculum_panel_fits_any_size(width, height):
     snapshot = three_moves()
-    for look in (LOOK, make_look("ascii", colour=False)):
-        lines = draw_levers(levers_of(snapshot), moves_of(snapshot), width, height, look).text().splitlines()
+    for theme in (LOOK, make_theme("ascii", colour=False)):
+        lines = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), width, height, theme).text().splitlines()
         assert len(lines) <= height and all(len(line) <= width for line in lines)
 
 
 def test_bars_are_dropped_before_change_rows():
-    moves = [Move(n, n, "weapon_prob", 0.1, 0.2) for n in range(40, 0, -1)]
-    roomy = draw_levers({"weapon_prob": 0.25}, moves, 36, 3 + HISTORY_ROWS, LOOK).text()
-    assert "━" in roomy and "━" not in draw_levers({"weapon_prob": 0.25}, moves, 36, 2 + HISTORY_ROWS, LOOK).text()
+    moves = [ParameterChange(n, n, "weapon_prob", 0.1, 0.2) for n in range(40, 0, -1)]
+    roomy = draw_curriculum({"weapon_prob": 0.25}, moves, 36, 3 + HISTORY_ROWS, LOOK).text()
+    assert "━" in roomy and "━" not in draw_curriculum({"weapon_prob": 0.25}, moves, 36, 2 + HISTORY_ROWS, LOOK).text()
 
 
 def test_skill_parameter_is_hidden_without_scripted_opponents():
     update = EventUpdate(update=1, global_step=9, curriculum={"skill": "easy", "weapon_prob": 1.0})
     moved = [told(0, skill="easy", weapon_prob=1.0), told(5, skill="medium", weapon_prob=1.0)]
     side_by_side = Fold([start(scripted=0.0, easy=1.0, medium=1.0), *moved, update]).snapshot()
-    assert levers_of(side_by_side) == {"weapon_prob": 1.0} and moves_of(side_by_side) == []
+    assert parameters_of(side_by_side) == {"weapon_prob": 1.0} and changes_of(side_by_side) == []
     for met in (start(scripted=1.0, easy=1.0), start()):
         snapshot = Fold([met, *moved, update]).snapshot()
-        assert levers_of(snapshot) == {"skill": "easy", "weapon_prob": 1.0}
-        assert [move.name for move in moves_of(snapshot)] == ["skill"]
+        assert parameters_of(snapshot) == {"skill": "easy", "weapon_prob": 1.0}
+        assert [move.name for move in changes_of(snapshot)] == ["skill"]
 
 
 def test_resume_removes_superseded_changes():
@@ -106,48 +113,48 @@ def test_resume_removes_superseded_changes():
     fold.add(EventResume(update=60, global_step=60_000))
     fold.add(told(60, packs=2))
     snapshot = fold.snapshot()
-    assert [move.update for move in moves_of(snapshot)] == [50] and levers_of(snapshot) == {"packs": 2}
+    assert [move.update for move in changes_of(snapshot)] == [50] and parameters_of(snapshot) == {"packs": 2}
 
 
 def test_kept_changes_are_bounded():
     snapshot = Fold(told(n, packs=n) for n in range(3 * MOVES_KEPT)).snapshot()
-    assert len(snapshot.moves) == MOVES_KEPT and moves_of(snapshot)[0].update == 3 * MOVES_KEPT - 1
+    assert len(snapshot.moves) == MOVES_KEPT and changes_of(snapshot)[0].update == 3 * MOVES_KEPT - 1
 
 
 def test_dict_parameter_is_split_by_key():
     weights = ({"damage": 0.01, "zone": 0.0}, {"damage": 0.005, "zone": 0.0})
     snapshot = Fold(told(n, reward_weights=w) for n, w in enumerate(weights)).snapshot()
-    assert [(move.lever, move.change) for move in moves_of(snapshot)] == [
+    assert [(move.lever, move.change) for move in changes_of(snapshot)] == [
         ("damage (reward weights)", "0.0100 to 0.0050")
     ]
-    assert levers_of(snapshot) == {"damage (reward_weights)": 0.005, "zone (reward_weights)": 0.0}
+    assert parameters_of(snapshot) == {"damage (reward_weights)": 0.005, "zone (reward_weights)": 0.0}
 
 
 def test_disabled_mechanics_are_listed():
     snapshot = Fold([told(0, without=["heat", "paint"]), told(7, without=[])]).snapshot()
-    assert [move.change for move in moves_of(snapshot)] == ["heat, paint to none"]
+    assert [move.change for move in changes_of(snapshot)] == ["heat, paint to none"]
 
 
 def test_only_share_parameters_have_a_bar():
-    text = draw_levers({"weapon_prob": 0.25, "map_size": 60, "opponent": "hard"}, [], 20, 10, LOOK).text()
+    text = draw_curriculum({"weapon_prob": 0.25, "map_size": 60, "opponent": "hard"}, [], 20, 10, LOOK).text()
     assert "weapon prob" in text and "60" in text and "hard" in text
     assert sum("━" in line for line in text.splitlines()) == 1
 
 
 def test_long_parameter_name_gets_its_own_row():
     levers = {"weapon_prob": 0.25, "packs": 3}
-    assert draw_levers(levers, [], 14, 3, LOOK).text().splitlines() == [
+    assert draw_curriculum(levers, [], 14, 3, LOOK).text().splitlines() == [
         "weapon prob",
         "         0.250",
         "packs        3",
     ]
-    assert draw_levers(levers, [], 14, 2, LOOK).text().startswith("weapon …"), "cut only where no row is left"
+    assert draw_curriculum(levers, [], 14, 2, LOOK).text().startswith("weapon …"), "cut only where no row is left"
 
 
 def test_range_parameter_fits_beside_its_name():
-    text = draw_levers({"map_size_range": [50, 60], "packs_per_team_range": (1, 1)}, [], 18, 2, LOOK).text()
+    text = draw_curriculum({"map_size_range": [50, 60], "packs_per_team_range": (1, 1)}, [], 18, 2, LOOK).text()
     assert [line.split() for line in text.splitlines()] == [["map", "size", "50-60"], ["packs", "per", "team", "1"]]
 
 
 def test_panel_without_parameters_shows_empty_state():
-    assert "nothing moves" in draw_levers({}, [], 20, 4, LOOK).text()
+    assert "nothing moves" in draw_curriculum({}, [], 20, 4, LOOK).text()

@@ -14,13 +14,13 @@ from echelon_cli.listing import RunRow
 from echelon_cli.tui import format
 from echelon_cli.tui.charts import axis
 from echelon_cli.tui.charts.canvas import Canvas
-from echelon_cli.tui.charts.curves import ALONGS, History, smooth
-from echelon_cli.tui.keys import Key, chosen
-from echelon_cli.tui.layout import LEAST, Place, arrange
-from echelon_cli.tui.panels import PAGES, PLACES
-from echelon_cli.tui.theme import make_look
-from echelon_cli.tui.widgets.cells import Grid, fit, frame, runs
-from echelon_cli.tui.widgets.run_table import ORDERS, draw_table, fitting, sorted_rows
+from echelon_cli.tui.charts.curves import X_AXES, History, smooth
+from echelon_cli.tui.keys import Key, visible_keys
+from echelon_cli.tui.layout import MIN_SIZE, Slot, arrange
+from echelon_cli.tui.panels import PAGES, SLOTS
+from echelon_cli.tui.theme import make_theme
+from echelon_cli.tui.widgets.cells import Grid, draw_frame, runs, truncate
+from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, draw_table, sort_rows, visible_columns
 from tests.tui.support.canned import update_event
 
 numbers = st.floats(-1e12, 1e12, allow_nan=False)
@@ -90,17 +90,17 @@ def test_round_range_contains_its_data(a, b):
 
 
 def test_range_is_kept_until_data_leave_it():
-    held = axis.hold_range(None, 0.1, 0.9)
-    assert held == (0.0, 1.0)
-    assert axis.hold_range(held, 0.2, 0.95) == held
-    assert axis.hold_range(held, 0.2, 1.3)[1] > 1.3
-    assert axis.hold_range((0.0, 10.0), 0.2, 0.9)[1] == 1.0, "it shrinks when hardly used"
+    axes = axis.stable_range(None, 0.1, 0.9)
+    assert axes == (0.0, 1.0)
+    assert axis.stable_range(axes, 0.2, 0.95) == axes
+    assert axis.stable_range(axes, 0.2, 1.3)[1] > 1.3
+    assert axis.stable_range((0.0, 10.0), 0.2, 0.9)[1] == 1.0, "it shrinks when hardly used"
 
 
 def test_axis_end_jumps_seldom():
     end, jumps = 0.0, 0
     for step in range(18_000, 8_000_000, 18_000):
-        after = axis.hold_end(end, step)
+        after = axis.stable_end(end, step)
         assert after >= step
         jumps, end = jumps + (after != end), after
     assert jumps < 30
@@ -115,16 +115,16 @@ def test_data_range_limits_outliers():
 
 
 def test_time_axis_ends_at_minutes_and_days():
-    assert axis.hold_end(0.0, 61.0, time=True) == 120.0
-    assert axis.hold_end(0.0, 90_000.0, time=True) == 2 * axis.DAY_S
+    assert axis.stable_end(0.0, 61.0, time=True) == 120.0
+    assert axis.stable_end(0.0, 90_000.0, time=True) == 2 * axis.DAY_S
 
 
 @pytest.mark.parametrize(
-    ("detail", "picture"),
+    ("glyphs", "picture"),
     [("braille", ["⠀⡠⠊", "⡠⠊⠀"]), ("block", [" ▄▀", "█▀ "]), ("ascii", [' _"', "-'  "])],
 )
-def test_canvas_draws_a_line_in_dots(detail, picture):
-    canvas = Canvas(3, 2, detail)
+def test_canvas_draws_a_line_in_dots(glyphs, picture):
+    canvas = Canvas(3, 2, glyphs)
     canvas.layer("line").line(0, canvas.height - 1, canvas.width - 1, 0)
     rows = [[" "] * 3 for _ in range(2)]
     for x, y, char, role in canvas.cells():
@@ -186,8 +186,8 @@ def test_history_buckets_are_bounded():
     curves = filled(5000, max_buckets=50).curves()
     assert len(curves.updates) <= 100 and curves.updates[-1] == 5000
     assert curves.stride >= 50
-    for along in ALONGS:
-        places = curves.along[along]
+    for x_axis in X_AXES:
+        places = curves.positions[x_axis]
         assert list(places) == sorted(places)
 
 
@@ -203,13 +203,13 @@ def test_merged_buckets_keep_extremes_and_means():
 
 def test_history_drops_superseded_updates():
     history = filled(40)
-    history.take_back(30)
+    history.rewind(30)
     rng = random.Random(5)
     for number in range(31, 36):
         history.add(update_event(number, rng))
     curves = history.curves()
     assert list(curves.updates) == list(range(1, 36))
-    assert list(curves.along["steps"]) == sorted(curves.along["steps"]), "no zigzag"
+    assert list(curves.positions["steps"]) == sorted(curves.positions["steps"]), "no zigzag"
 
 
 def test_smoothing_starts_at_first_value():
@@ -242,15 +242,15 @@ def test_grid_strips_control_characters_and_clips():
 def test_fitted_text_has_at_most_the_width(text, width):
     from rich.cells import cell_len
 
-    assert cell_len(fit(text, width)) <= max(0, width)
+    assert cell_len(truncate(text, width)) <= max(0, width)
 
 
 def test_frame_truncates_title_and_omits_long_note():
     grid = Grid(20, 3)
-    frame(grid, make_look(), "curriculum", note="too long a note for this")
+    draw_frame(grid, make_theme(), "curriculum", note="too long a note for this")
     assert grid.text().splitlines()[0] == "╭ curriculum ───────╮"[:19] + "╮"
     small = Grid(9, 3)
-    frame(small, make_look(), "curriculum")
+    draw_frame(small, make_theme(), "curriculum")
     assert small.text().splitlines()[0] == "╭ curr… ╮"
 
 
@@ -261,20 +261,20 @@ SIZES = [(160, 41), (120, 33), (100, 20), (80, 20), (60, 16), (200, 20)]
 @pytest.mark.parametrize("wide", [True, False])
 def test_arrange_fills_the_screen_without_overlap(size, wide):
     for page in PAGES:
-        regions = arrange(*size, PLACES, wide=wide, page=page)
+        regions = arrange(*size, SLOTS, wide=wide, page=page)
         cells = [(x, y) for r in regions.values() for x in range(r.x, r.right) for y in range(r.y, r.bottom)]
         assert len(cells) == len(set(cells)) == size[0] * size[1]
 
 
 def test_arrange_omits_hidden_and_maximises_zoomed():
-    places = [Place("a", "p"), Place("b", "p")]
+    places = [Slot("a", "p"), Slot("b", "p")]
     assert arrange(80, 20, places, wide=True, hidden=frozenset({"a"}))["b"].size == (80, 20)
     assert arrange(80, 20, places, wide=False, zoomed="b") == {"b": (0, 0, 80, 20)}
     assert arrange(80, 20, places, wide=True, hidden=frozenset({"a", "b"})) == {}
 
 
 def test_arrange_limits_rows_to_maximum():
-    places = [Place("a", "p", 8), Place("b", "p", 8), Place("c", "p", 8, most=4)]
+    places = [Slot("a", "p", 8), Slot("b", "p", 8), Slot("c", "p", 8, most=4)]
     found = arrange(160, 40, places, wide=True)
     assert [(found[name].y, found[name].height) for name in "abc"] == [(0, 18), (18, 18), (36, 4)]
     assert arrange(160, 9, places, wide=True)["c"].height == 3, "and never takes more than its share"
@@ -283,8 +283,8 @@ def test_arrange_limits_rows_to_maximum():
 
 def test_key_bar_drops_least_important_keys():
     keys = [Key(keys=str(n), action="", label="label", help="", rank=n) for n in range(5)]
-    assert [k.rank for k in chosen(keys, 31)] == [0, 1, 2]
-    assert chosen(keys, 3) == []
+    assert [k.rank for k in visible_keys(keys, 31)] == [0, 1, 2]
+    assert visible_keys(keys, 3) == []
 
 
 def row(name: str, **values) -> RunRow:
@@ -293,21 +293,21 @@ def row(name: str, **values) -> RunRow:
 
 def test_sorting_puts_missing_values_last():
     rows = [row("none"), row("low", win_rate=0.1), row("high", win_rate=0.9)]
-    assert [r.id for r in sorted_rows(rows, "wins", False)] == ["high", "low", "none"]
-    for order in ORDERS:
-        assert len(sorted_rows(rows, order, True)) == 3
+    assert [r.id for r in sort_rows(rows, "wins", False)] == ["high", "low", "none"]
+    for order in SORT_COLUMNS:
+        assert len(sort_rows(rows, order, True)) == 3
 
 
 @pytest.mark.parametrize("width", [60, 80, 110, 160, 200])
 def test_run_table_columns_fit_any_width(width):
-    columns = fitting(width)
+    columns = visible_columns(width)
     assert sum(c.width + 2 for c in columns) + 3 <= width
     assert {"state", "run", "steps/s", "wins"} <= {c.name for c in columns}
     long = row("20260101-120000-quickstart-amber-jackal", win_rate=1.0, steps=999_999_999, steps_per_s=999_999.0)
-    text = draw_table([long], 0, 0, (width, 5), make_look(), 0.0, "age", False).text()
+    text = draw_table([long], 0, 0, (width, 5), make_theme(), 0.0, "age", False).text()
     assert all(len(line) <= width for line in text.splitlines())
     assert "amber-jackal" in text and "100%" in text
 
 
 def test_smallest_terminal_size():
-    assert LEAST == (60, 20)
+    assert MIN_SIZE == (60, 20)

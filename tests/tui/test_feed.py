@@ -18,9 +18,9 @@ from echelon_cli.listing import run_row
 from echelon_cli.tui.feed import follower as followers
 from echelon_cli.tui.feed import thread as feeds
 from echelon_cli.tui.feed.follower import RunFollower
-from echelon_cli.tui.feed.logs import LINE_CHARS, LogFollower
-from echelon_cli.tui.feed.messages import FeedFailed, LogSeen, RunSeen, RunsSeen
-from echelon_cli.tui.feed.thread import Catalogue, Feed
+from echelon_cli.tui.feed.logs import MAX_LINE_CHARS, LogFollower
+from echelon_cli.tui.feed.messages import FeedFailed, LogChanged, RunChanged, RunsChanged
+from echelon_cli.tui.feed.thread import Feed, RunCatalogue
 from tests.tui.support.canned import alive, make_run, start_event, update_event
 
 
@@ -112,14 +112,14 @@ def test_long_history_is_previewed_from_samples(home, monkeypatch):
 
 
 def test_unchanged_run_is_not_read_again(home, ended, monkeypatch):
-    catalogue = Catalogue(home)
+    catalogue = RunCatalogue(home)
     first = catalogue.poll()
     monkeypatch.setattr(feeds, "run_row", lambda *_: pytest.fail("it was read again"))
     assert catalogue.poll() == first
 
 
 def test_run_row_shows_newest_records(home, ended):
-    (row,) = Catalogue(home).poll()
+    (row,) = RunCatalogue(home).poll()
     assert (row.state, row.update, row.opponent, row.device) == ("completed", 40, "heuristic:legacy", "cpu")
     assert row.steps == pytest.approx(720_000, abs=1000) and 0 < row.progress < 1
     assert row.eval_rate == 0.02
@@ -135,7 +135,7 @@ def test_progress_uses_limits_of_the_resume(home, ended):
 
 def test_damaged_run_is_listed_as_failed(home, living):
     atomic_write(living.spec, "{")
-    (row,) = Catalogue(home).poll()
+    (row,) = RunCatalogue(home).poll()
     assert row.state == "failed" and "no readable spec.json" in row.reason
 
 
@@ -163,14 +163,14 @@ def test_feed_posts_only_changes(home, living, ended):
     said = []
     feed = Feed(said.append, home)
     feed.watch(living.root)
-    feed.look()
-    assert [type(m) for m in said] == [RunSeen, RunsSeen]
-    feed.look()
-    feed.look()
+    feed.poll()
+    assert [type(m) for m in said] == [RunChanged, RunsChanged]
+    feed.poll()
+    feed.poll()
     assert len(said) == 2
     append(living, update(61))
-    feed.look()
-    assert [type(m) for m in said[2:]] == [RunSeen, RunsSeen]
+    feed.poll()
+    assert [type(m) for m in said[2:]] == [RunChanged, RunsChanged]
     assert {row.state for row in said[-1].view.rows} == {"running", "completed"}
 
 
@@ -178,20 +178,20 @@ def test_messages_of_a_burst_replace_older_ones(home, living):
     said = []
     feed = Feed(said.append, home)
     feed.watch(living.root)
-    feed.look()
+    feed.poll()
     run, runs = said
     assert run.can_replace(run) and runs.can_replace(runs) and not run.can_replace(runs)
 
 
 def test_feed_survives_exceptions(home, living, monkeypatch):
     said = []
-    monkeypatch.setattr(Catalogue, "poll", lambda self: 1 / 0)
+    monkeypatch.setattr(RunCatalogue, "poll", lambda self: 1 / 0)
     feed = Feed(said.append, home, poll_s=0.01)
     feed.start()
     deadline = time.monotonic() + 5
     while len(said) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    feed.end()
+    feed.stop()
     feed.join(5)
     assert not feed.is_alive() and all(isinstance(m, FeedFailed) for m in said) and len(said) >= 2
 
@@ -200,9 +200,9 @@ def test_feed_survives_missing_runs_folder(home, living):
     said = []
     feed = Feed(said.append, home)
     feed.watch(living.root)
-    feed.look()
+    feed.poll()
     shutil.rmtree(home)
-    feed.look()
+    feed.poll()
     assert said[-1].view.rows == ()
 
 
@@ -214,7 +214,7 @@ def test_log_follower_strips_control_sequences(tmp_path):
     follower = LogFollower(path)
     assert follower.poll()
     red, progress, long, broken = follower.lines
-    assert red == "red x" and progress == "progress 2" and len(long) == LINE_CHARS
+    assert red == "red x" and progress == "progress 2" and len(long) == MAX_LINE_CHARS
     assert "\x07" not in broken and not follower.poll()
 
 
@@ -237,18 +237,18 @@ def test_feed_posts_log_only_when_it_grows(home, living):
     said = []
     feed = Feed(said.append, home)
     feed.watch(None, runs=False, log=living.log_trainer)
-    feed.look()
-    feed.look()
-    assert [type(m) for m in said] == [LogSeen]
+    feed.poll()
+    feed.poll()
+    assert [type(m) for m in said] == [LogChanged]
     with open(living.log_trainer, "a") as log:
         log.write("more\n")
-    feed.look()
+    feed.poll()
     assert said[-1].view.lines[-1] == "more"
 
 
 def test_unusual_run_names_are_followed(hostile_home):
     with alive(make_run(hostile_home, "a b'\"c\n机甲", updates=3)) as paths:
-        (row,) = Catalogue(hostile_home).poll()
+        (row,) = RunCatalogue(hostile_home).poll()
         assert row.root == paths.root and row.update == 3
         follower = RunFollower(paths.root)
         follower.poll()

@@ -7,7 +7,7 @@ from echelon_cli.tui.screens.base import COMMON
 from echelon_cli.tui.screens.help import help_lines
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import CHART_ROWS, PLACEHOLDER, preview_of
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import make_run
 
 
@@ -93,8 +93,8 @@ def test_new_runs_push_the_preview_off_a_small_screen(watch, home, living):
 
 def test_wide_help_has_two_columns():
     keys = (*RunScreen.KEYS, *COMMON)
-    wide = ["".join(text for text, _ in line) for line in help_lines(keys, make_look(), 160)]
-    narrow = ["".join(text for text, _ in line) for line in help_lines(keys, make_look(), 80)]
+    wide = ["".join(text for text, _ in line) for line in help_lines(keys, make_theme(), 160)]
+    narrow = ["".join(text for text, _ in line) for line in help_lines(keys, make_theme(), 80)]
     assert "Keys" in wide[0] and "States" in wide[0] and len(wide) <= 48 < len(narrow)
     assert all(len(line) <= 160 for line in wide)
     assert sum(" 1 to 5 " in line for line in wide) == 1
@@ -103,7 +103,7 @@ def test_wide_help_has_two_columns():
 
 
 def test_help_lists_every_query_field_and_fits_smallest_terminal():
-    lines = ["".join(text for text, _ in line) for line in help_lines((), make_look(), 60)]
+    lines = ["".join(text for text, _ in line) for line in help_lines((), make_theme(), 60)]
     text = " ".join(" ".join(lines).split())
     assert all(name in text for name in FIELDS) and "Filter of runs" in text
     assert all(len(line) <= 60 for line in lines) and len(PLACEHOLDER) < 60

@@ -17,15 +17,15 @@ from echelon_cli.tui.feed.league import LeagueFollower, read_league
 from echelon_cli.tui.panels.league import (
     COLUMNS,
     draw_entry,
-    draw_pairs,
-    draw_played,
-    draw_standings,
+    draw_entry_matches,
+    draw_head_to_head,
+    draw_ratings_table,
+    entry_matches,
     first_shown,
-    matches_of,
 )
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.theme import make_theme
 
-LOOK = make_look()
+LOOK = make_theme()
 JOB = "20260101-100000-arena-odd-moth"
 NAMES = ("heuristic:medium", "anna", "boris", "a-name-longer-than-its-column-will-ever-be")
 STYLE = {"mechs": 5.0, "matches": 1.0, "damage.laser": 300.0, "damage.gauss": 100.0, "kills": 2.0, "lost.laser": 3.0}
@@ -109,32 +109,32 @@ def test_missing_and_damaged_league_are_reported(home):
 
 
 @pytest.mark.parametrize("size", [(200, 60), (56, 16), (30, 8), (20, 4), (12, 2)], ids=str)
-@pytest.mark.parametrize("look", [LOOK, make_look("ascii", colour=False)], ids=["braille", "ascii"])
-def test_league_panels_fit_any_size(league, size, look):
+@pytest.mark.parametrize("theme", [LOOK, make_theme("ascii", colour=False)], ids=["braille", "ascii"])
+def test_league_panels_fit_any_size(league, size, theme):
     view = read_league(league)
     for name in NAMES:
         for grid in (
-            draw_standings(view, name, *size, look),
-            draw_pairs(view, name, *size, look),
-            draw_played(matches_of(view, name), name, *size, look),
-            draw_entry(view.entry(name), *size, look),
+            draw_ratings_table(view, name, *size, theme),
+            draw_head_to_head(view, name, *size, theme),
+            draw_entry_matches(entry_matches(view, name), name, *size, theme),
+            draw_entry(view.entry(name), *size, theme),
         ):
             assert all(len(line) <= size[0] for line in grid.text().splitlines())
-            assert look is LOOK or grid.text().isascii()
+            assert theme is LOOK or grid.text().isascii()
 
 
 def test_long_opponent_name_keeps_the_match_result(league):
     view = read_league(league)
-    rows = matches_of(view, "anna")
+    rows = entry_matches(view, "anna")
     for width in (56, 76, 120):
-        lines = draw_played(rows, "anna", width, len(rows), LOOK).text().splitlines()
+        lines = draw_entry_matches(rows, "anna", width, len(rows), LOOK).text().splitlines()
         assert all(line.endswith("zone control, 31 s") for line in lines)
         assert len({len(line) for line in lines}) == 1, "what stands at the right stands in a column"
 
 
 def test_cursor_row_spans_the_full_width(league):
     for width in (56, 120):
-        grid = draw_standings(read_league(league), "anna", width, 10, LOOK)
+        grid = draw_ratings_table(read_league(league), "anna", width, 10, LOOK)
         assert set(grid.roles[2]) == {"cursor"}
     head, row = (line for line in grid.text().splitlines()[:2])
     assert head.index("kind") == row.index("heuristic"), "words stand under the left end of their head"
@@ -142,7 +142,7 @@ def test_cursor_row_spans_the_full_width(league):
 
 def test_ratings_show_intervals_and_drop_minor_columns(league):
     view = read_league(league)
-    wide, narrow = (draw_standings(view, "anna", width, 10, LOOK).text().splitlines() for width in (120, 40))
+    wide, narrow = (draw_ratings_table(view, "anna", width, 10, LOOK).text().splitlines() for width in (120, 40))
     assert all(column.name in wide[0] or column.name == "+-" for column in COLUMNS) and "◆" in wide[1]
     assert "rating" in narrow[0] and "±" in narrow[0] and "drawn" not in narrow[0]
     assert narrow[2].startswith("▸ 2 anna")
@@ -185,7 +185,7 @@ def test_covered_screen_does_not_change_the_feed_subscription(watch, league, liv
         await user.press("a")
         await user.until("4 entries")
         below._follow()  # as its timer does, where the league was opened at once after a run was chosen
-        below.fit()
+        below.relayout()
         with Store(league) as store:
             store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))
         await user.until("round 9: 0 of 1 matches")

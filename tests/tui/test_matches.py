@@ -11,9 +11,9 @@ import urllib.request
 import pytest
 
 from echelon_cli.tui.clipboard import COPY_NAME, LIMIT_BYTES, sequence
-from echelon_cli.tui.screens.matches import COLUMNS, draw_matches, fitting
-from echelon_cli.tui.theme import make_look
-from echelon_cli.tui.viewer_server import Viewing
+from echelon_cli.tui.screens.matches import COLUMNS, draw_matches, visible_columns
+from echelon_cli.tui.theme import make_theme
+from echelon_cli.tui.viewer_server import ViewerServer
 from tests.replay.golden import SMALL
 from tests.tui.support.canned import alive, make_run
 
@@ -59,9 +59,9 @@ def test_viewer_server_failure_is_one_line(tmp_path, monkeypatch, repository):
     monkeypatch.setenv("PYTHONPATH", str(repository))
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
-    viewing = Viewing(blocked / "runs")
-    address = viewing.open("x")
-    viewing.close()
+    viewer = ViewerServer(blocked / "runs")
+    address = viewer.open("x")
+    viewer.close()
     assert address.url or (address.problem and "\n" not in address.problem)
 
 
@@ -82,12 +82,12 @@ def test_match_columns_fit_any_width():
         "update": 4,
     }  # fmt: skip
     for width in (60, 80, 160, 200):
-        grid = draw_matches([row], 0, 0, width, 4, make_look(), 100.0)
+        grid = draw_matches([row], 0, 0, width, 4, make_theme(), 100.0)
         head, line = grid.text().splitlines()[:2]
-        for column in fitting(width):
+        for column in visible_columns(width):
             assert column.name in head
         assert "blue (zone control)" in line and len(line) <= width
-    assert len(fitting(200)) == len(COLUMNS)
+    assert len(visible_columns(200)) == len(COLUMNS)
 
 
 def test_clipboard_sequence_supports_tmux():

@@ -9,10 +9,10 @@ from echelon.jobs.kinds import KINDS
 from echelon.jobs.spec import read_spec
 from echelon.runs import list_runs
 from echelon_cli.tui import actions
-from echelon_cli.tui.screens.new_run import draw_dials, make_draft, written
+from echelon_cli.tui.screens.new_run import draw_options, make_draft, value_text
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import RunsScreen
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.theme import make_theme
 from tests.jobs.conftest import FAKE, until
 from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture ends what a test has started
 
@@ -27,7 +27,7 @@ def test_option_list_shows_descriptions_on_wide_screens():
     draft = make_draft("quickstart", {})
     keys = list(draft.values)
     meant = draft.descriptions[keys[1]]
-    wide, small = (draw_dials(draft, keys, 0, 0, (width, 24), make_look()).text() for width in (160, 60))
+    wide, small = (draw_options(draft, keys, 0, 0, (width, 24), make_theme()).text() for width in (160, 60))
     assert meant in wide and meant not in small
     for text, width in ((wide, 160), (small, 60)):
         assert all(len(line) <= width for line in text.splitlines())
@@ -84,9 +84,9 @@ def test_new_run_form_reports_invalid_values(watch):
 def test_start_run_reports_failures(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
-    root, (text, role) = actions.begin(blocked, "quickstart", {})
+    root, (text, role) = actions.start(blocked, "quickstart", {})
     assert root is None and role == "bad" and "cannot be written" in text
-    root, (text, role) = actions.begin(tmp_path / "runs", "quickstart", {"ppo.lr": -1})
+    root, (text, role) = actions.start(tmp_path / "runs", "quickstart", {"ppo.lr": -1})
     assert root is None and role == "bad" and "ppo.lr" in text
 
 
@@ -96,4 +96,4 @@ def test_new_run_form_lists_every_option_with_description():
     assert draft.row("seed") == ("seed", "3", "--set")
     silent = [key for key, meaning in describe().items() if not meaning]
     assert len(silent) < 0.1 * len(draft.values), silent
-    assert [written(value) for value in (None, True, 1e-4, (1, 2))] == ["none", "true", "0.0001", "(1, 2)"]
+    assert [value_text(value) for value in (None, True, 1e-4, (1, 2))] == ["none", "true", "0.0001", "(1, 2)"]

@@ -11,13 +11,19 @@ from echelon.telemetry.events import EventEpisodes, EventResume
 from echelon.telemetry.heat_maps import KINDS, heat_files
 from echelon.telemetry.snapshot import MET, Fold, RunSnapshot
 from echelon_cli.tui.feed.follower import RunFollower
-from echelon_cli.tui.feed.messages import Heat
-from echelon_cli.tui.panels.heat_maps import draw_heat, levels_of, resampled
-from echelon_cli.tui.panels.opponents import Rival, draw_rivals, grouped, rivals_of, standing
-from echelon_cli.tui.theme import HEAT, heat_role, make_look
+from echelon_cli.tui.feed.messages import HeatMaps
+from echelon_cli.tui.panels.heat_maps import draw_heat_maps, levels_of, resampled
+from echelon_cli.tui.panels.opponents import (
+    OpponentStats,
+    draw_opponents,
+    group_snapshots,
+    opponent_stats,
+    win_rate_role,
+)
+from echelon_cli.tui.theme import HEAT, heat_role, make_theme
 from tests.tui.support.canned import events, make_run
 
-LOOK = make_look()
+LOOK = make_theme()
 
 
 def fold(*more) -> RunSnapshot:
@@ -29,27 +35,30 @@ def episodes(update: int, **against: dict[str, int]) -> EventEpisodes:
 
 
 def test_opponents_are_sorted_by_share_with_win_rates():
-    found = rivals_of(fold(episodes(21, self={"win": 3, "loss": 1, "draw": 0})))
-    assert [rival.name for rival in found] == ["heuristic:easy", "heuristic:medium", "self", "past:50"]
-    by_name = {rival.name: rival for rival in found}
+    found = opponent_stats(fold(episodes(21, self={"win": 3, "loss": 1, "draw": 0})))
+    assert [opponent.name for opponent in found] == ["heuristic:easy", "heuristic:medium", "self", "past:50"]
+    by_name = {opponent.name: opponent for opponent in found}
     assert by_name["self"].won == 0.75 and by_name["self"].met == 12 / 64
     assert math.isnan(by_name["past:50"].won), "nobody has played it yet"
-    text = draw_rivals(found, 40, 8, LOOK).text()
+    text = draw_opponents(found, 40, 8, LOOK).text()
     assert "itself" in text and "75%" in text and "38%" in text
 
 
 def test_win_rate_is_coloured_only_when_significant():
     shares = {(0.0, 40): "bad", (1.0, 40): "good", (0.5, 40): "", (0.6, 10): "", (0.0, 1): "", (math.nan, 0): "dim"}
-    assert {key: standing(Rival("self", 0.1, *key)) for key in shares} == shares
+    assert {key: win_rate_role(OpponentStats("self", 0.1, *key)) for key in shares} == shares
 
 
 def test_past_snapshots_are_grouped_in_small_panels():
-    many = [Rival("heuristic:easy", 0.5, 0.5, 10), *(Rival(f"past:{n}", 0.05, n / 10, 10) for n in range(10))]
-    easy, past = grouped(many)
+    many = [
+        OpponentStats("heuristic:easy", 0.5, 0.5, 10),
+        *(OpponentStats(f"past:{n}", 0.05, n / 10, 10) for n in range(10)),
+    ]
+    easy, past = group_snapshots(many)
     assert easy.name == "heuristic:easy" and past.name == "10 of past"
     assert past.met == pytest.approx(0.5) and past.won == pytest.approx(0.45) and past.battles == 100
-    assert "10 of past" in draw_rivals(many, 30, 6, LOOK).text()
-    assert "past 9" in draw_rivals(many, 30, 14, LOOK).text()
+    assert "10 of past" in draw_opponents(many, 30, 6, LOOK).text()
+    assert "past 9" in draw_opponents(many, 30, 14, LOOK).text()
 
 
 def test_superseded_episodes_are_dropped_and_opponents_bounded():
@@ -72,7 +81,7 @@ def test_resampled_heat_map_keeps_positions():
 
 def test_heat_map_draws_two_rows_per_cell_with_y_up():
     cells = tuple(tuple(float(y == 15 and x == 0) for x in range(16)) for y in range(16))
-    grid = draw_heat(Heat(3, {"movement": cells}), 20, 9, LOOK)
+    grid = draw_heat_maps(HeatMaps(3, {"movement": cells}), 20, 9, LOOK)
     hottest = len(HEAT["dark"]) - 1
     assert grid.roles[1][0] == heat_role(hottest, 0) and grid.roles[8][0] == heat_role(0, 0)
     assert grid.text().splitlines()[0] == "movement"
@@ -80,11 +89,11 @@ def test_heat_map_draws_two_rows_per_cell_with_y_up():
 
 def test_heat_map_without_colour_uses_shades():
     cells = tuple(tuple(float(x == y) for x in range(16)) for y in range(16))
-    heat = Heat(3, dict.fromkeys(KINDS, cells))
-    plain = draw_heat(heat, 40, 17, make_look(colour=False)).text()
+    heat = HeatMaps(3, dict.fromkeys(KINDS, cells))
+    plain = draw_heat_maps(heat, 40, 17, make_theme(colour=False)).text()
     assert "██" in plain and "▀" not in plain
-    assert draw_heat(heat, 40, 17, make_look("ascii")).text().isascii()
-    assert all(kind in draw_heat(heat, 60, 9, LOOK).text() for kind in KINDS)
+    assert draw_heat_maps(heat, 40, 17, make_theme("ascii")).text().isascii()
+    assert all(kind in draw_heat_maps(heat, 60, 9, LOOK).text() for kind in KINDS)
 
 
 def test_follower_reads_newest_valid_heat_maps(home):

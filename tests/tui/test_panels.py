@@ -16,30 +16,30 @@ from echelon.telemetry.events import EventAlert, EventResume, EventUpdate
 from echelon.telemetry.snapshot import Fold, RunSnapshot
 from echelon_cli.tui.charts.curves import History
 from echelon_cli.tui.charts.viewport import PLAIN
-from echelon_cli.tui.feed.messages import Heat, RunView
-from echelon_cli.tui.panels import PANELS, PLACES, unneeded
-from echelon_cli.tui.panels.bars import draw_outcomes, draw_parts, draw_phases, phase_shares, stacked
+from echelon_cli.tui.feed.messages import HeatMaps, RunView
+from echelon_cli.tui.panels import PANELS, SLOTS, unneeded_panels
+from echelon_cli.tui.panels.bars import draw_outcomes, draw_phases, draw_reward_terms, phase_shares, stacked
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.header import SHORT, TALL, Header
-from echelon_cli.tui.panels.league_rating import draw_rank
+from echelon_cli.tui.panels.league_rating import draw_league_rating
 from echelon_cli.tui.panels.log import draw_log, line_role, wrap
 from echelon_cli.tui.panels.machine import draw_machine
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.widgets.cells import Grid
 from tests.tui.support.canned import events, log_lines, start_event, update_event
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "ECHELON_UPDATE_SNAPSHOTS"
 UPDATES = 150
-LOOK = make_look()
+LOOK = make_theme()
 
 
-def canned_heat() -> Heat:
+def canned_heat() -> HeatMaps:
     """Movement on a diagonal, damage in a corner, no deaths."""
     edge = range(16)
     diagonal = tuple(tuple(float(x == y) for x in edge) for y in edge)
     corner = tuple(tuple(float(x < 4 and y < 4) for x in edge) for y in edge)
-    return Heat(100, {"movement": diagonal, "damage": corner, "deaths": tuple((0.0,) * 16 for _ in edge)})
+    return HeatMaps(100, {"movement": diagonal, "damage": corner, "deaths": tuple((0.0,) * 16 for _ in edge)})
 
 
 def canned_view(updates: int = UPDATES) -> RunView:
@@ -75,7 +75,7 @@ def compare(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", PANELS)
 def test_panel_matches_snapshot(name):
-    panel = PANELS[name].make(PANELS[name].title, look=LOOK)
+    panel = PANELS[name].make(PANELS[name].title, theme=LOOK)
     width = 20 * PANELS[name].units
     compare(name, drawn(panel, canned_view(), width, 14))
 
@@ -84,32 +84,32 @@ def test_panel_matches_snapshot(name):
 @pytest.mark.parametrize("size", [(30, 8), (15, 9), (4, 3), (2, 2), (1, 1)], ids=str)
 def test_panel_fits_any_size_and_empty_run(name, size):
     for view in (canned_view(40), RunView(id="nothing yet")):
-        panel = PANELS[name].make(PANELS[name].title, look=LOOK)
+        panel = PANELS[name].make(PANELS[name].title, theme=LOOK)
         text = drawn(panel, view, *size)
         assert all(len(line) <= size[0] for line in text.splitlines())
 
 
 @pytest.mark.parametrize(("name", "size"), {"head-tall": (160, TALL), "head-short": (80, SHORT)}.items())
 def test_header_matches_snapshot(name, size):
-    compare(name, drawn(Header(look=LOOK), canned_view(), *size))
+    compare(name, drawn(Header(theme=LOOK), canned_view(), *size))
 
 
 def test_header_of_run_without_records_shows_state():
-    text = drawn(Header(look=LOOK), RunView(id="a-b-c-d", state="starting", phase="starting"), 80, SHORT)
+    text = drawn(Header(theme=LOOK), RunView(id="a-b-c-d", state="starting", phase="starting"), 80, SHORT)
     assert "starting" in text
 
 
 def test_header_shows_problems_first():
     view = RunView(id="x", state="crashed", reason="the trainer died of SIGKILL", preset="quickstart")
-    assert "the trainer died of SIGKILL" in drawn(Header(look=LOOK), view, 100, SHORT)
+    assert "the trainer died of SIGKILL" in drawn(Header(theme=LOOK), view, 100, SHORT)
 
 
 def test_panel_spans_fill_whole_rows():
-    assert sum(place.units for place in PLACES) % 8 == 0
+    assert sum(place.units for place in SLOTS) % 8 == 0
 
 
 def test_reward_term_bars_start_at_zero():
-    text = draw_parts({"win": 2.0, "death": -1.0}, 40, 4, LOOK).text().splitlines()
+    text = draw_reward_terms({"win": 2.0, "death": -1.0}, 40, 4, LOOK).text().splitlines()
     zero = text[0].index("│")
     assert text[1].index("│") == zero
     assert text[0][zero + 1] == "▆" and "▆" not in text[0][:zero]
@@ -118,14 +118,14 @@ def test_reward_term_bars_start_at_zero():
 
 
 def test_largest_reward_terms_are_kept():
-    text = draw_parts({f"part{n}": float(n) for n in range(10)}, 40, 4, LOOK).text()
+    text = draw_reward_terms({f"part{n}": float(n) for n in range(10)}, 40, 4, LOOK).text()
     assert "part9" in text and "part7" in text and "part1" not in text and "smaller" in text
 
 
 def test_reward_terms_fit_the_panel():
     for terms in ({"a": 1e6, "b": -1e-6}, {"a": 0.0}, {"only": -3.0}, {"a": 5.0, "b": 4.9}):
         for width in (20, 36, 76):
-            assert all(len(line) <= width for line in draw_parts(terms, width, 5, LOOK).text().splitlines())
+            assert all(len(line) <= width for line in draw_reward_terms(terms, width, 5, LOOK).text().splitlines())
 
 
 def test_outcomes_without_battles_show_empty_state():
@@ -158,12 +158,12 @@ def test_league_rating_shows_interval_rank_and_last_promotion():
     fold = Fold(event for event in events(250) if event.kind in ("update", "league"))
     told, curves = fold.snapshot().leagues, canned_view(250).curves
     assert [event.update for event in told] == [50, 100, 150, 200, 250]
-    text = draw_rank(told, curves, (36, 20), LOOK, PLAIN).text()
+    text = draw_league_rating(told, curves, (36, 20), LOOK, PLAIN).text()
     newest = told[-1]
     assert f"{newest.rating:.0f} ±{1.96 * newest.rd:.0f}" in text and "rank 4 of 14" in text
     assert "promoted at update 100" in text and any("⠀" < char <= "⣿" for char in text)
-    assert "none promoted yet" in draw_rank(told[:1], curves, (36, 20), LOOK, PLAIN).text()
-    narrow = draw_rank(told, curves, (11, 8), make_look("ascii", colour=False), PLAIN).text()
+    assert "none promoted yet" in draw_league_rating(told[:1], curves, (36, 20), LOOK, PLAIN).text()
+    narrow = draw_league_rating(told, curves, (11, 8), make_theme("ascii", colour=False), PLAIN).text()
     assert narrow.isascii() and all(len(line) <= 11 for line in narrow.splitlines()) and "rank 4 of" in narrow
     fold.add(EventResume(update=120, global_step=told[1].global_step))
     assert [event.update for event in fold.snapshot().leagues] == [50, 100]
@@ -198,13 +198,13 @@ def test_header_shows_recent_alert_of_running_run():
     last = max(event.time for event in events(5))
     fold.add(EventAlert(message="disk low: 12 MiB left", time=last))
     living = RunView(id="x", state="running", snapshot=fold.snapshot())
-    assert "disk low: 12 MiB left" in drawn(Header(look=LOOK), living, 100, SHORT)
+    assert "disk low: 12 MiB left" in drawn(Header(theme=LOOK), living, 100, SHORT)
     ended = RunView(id="x", state="completed", preset="quickstart", snapshot=fold.snapshot())
-    assert "disk low" not in drawn(Header(look=LOOK), ended, 100, SHORT)
+    assert "disk low" not in drawn(Header(theme=LOOK), ended, 100, SHORT)
     fold.add(update_event(6, random.Random(1)))
     fold.add(EventAlert(message="goes on", level="info", time=last + 9999))
     assert "quickstart" in drawn(
-        Header(look=LOOK), RunView(id="x", state="running", preset="quickstart", snapshot=fold.snapshot()), 100, SHORT
+        Header(theme=LOOK), RunView(id="x", state="running", preset="quickstart", snapshot=fold.snapshot()), 100, SHORT
     )
 
 
@@ -238,4 +238,4 @@ def test_wrap_keeps_words_and_width():
 def test_rating_panels_depend_on_the_opponent_mix(mix, panels):
     config = {"opponents": {} if mix is None else {"mix": mix}}
     snapshot = Fold([replace(start_event(), config=config)]).snapshot()
-    assert {"league", "rating"} - unneeded(snapshot) == panels
+    assert {"league", "rating"} - unneeded_panels(snapshot) == panels

@@ -14,7 +14,7 @@ import pytest
 
 from echelon.arena.store import league_path
 from echelon_cli.tui.app import Dashboard
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.theme import make_theme
 from tests.tui.conftest import LIMIT_S, POLL_S
 from tests.tui.support.canned import alive, make_run
 from tests.tui.support.captures import seen as seen_now
@@ -31,11 +31,11 @@ CASES = [
 ]
 
 
-async def seen(home, run, name: str, screen: str, size: tuple[int, int], theme: str) -> str:
+async def seen(home, run, name: str, screen: str, size: tuple[int, int], background: str) -> str:
     """Return a screen once it looks as it did, or as it is after a while; to be looked at anew, once it is still."""
     before = SNAPSHOTS / f"{name}.txt"
     wanted = "" if os.environ.get(UPDATE) or not before.exists() else before.read_text(encoding="utf-8")
-    app = Dashboard(home, run.root if screen == "run" else None, look=make_look(theme=theme), poll_s=0.05)
+    app = Dashboard(home, run.root if screen == "run" else None, theme=make_theme(background=background), poll_s=0.05)
     async with app.run_test(size=size) as pilot:
         if screen == "league":
             await pilot.press("a")
@@ -54,12 +54,12 @@ async def until(pilot, holds: Callable[[], bool]) -> None:
         await pilot.pause(POLL_S)
 
 
-@pytest.mark.parametrize(("screen", "size", "theme"), CASES, ids=lambda value: str(value).replace(" ", ""))
-def test_screen_matches_snapshot(home, screen, size, theme):
-    name = f"screen-{screen}-{size[0]}x{size[1]}-{theme}"
+@pytest.mark.parametrize(("screen", "size", "background"), CASES, ids=lambda value: str(value).replace(" ", ""))
+def test_screen_matches_snapshot(home, screen, size, background):
+    name = f"screen-{screen}-{size[0]}x{size[1]}-{background}"
     play(league_path(home), 3)
     with alive(make_run(home, "20260101-120000-quickstart-amber-jackal", updates=150)) as run:
-        text = asyncio.run(seen(home, run, name, screen, size, theme))
+        text = asyncio.run(seen(home, run, name, screen, size, background))
     compare(name, text)
 
 

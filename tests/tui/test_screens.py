@@ -12,7 +12,7 @@ from echelon.jobs import control
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.status import job_status
 from echelon.telemetry.log import EventLog
-from echelon_cli.tui.layout import LEAST
+from echelon_cli.tui.layout import MIN_SIZE
 from echelon_cli.tui.panels import PAGES, PANELS
 from echelon_cli.tui.screens.base import COMMON
 from echelon_cli.tui.screens.help import HelpScreen
@@ -72,11 +72,11 @@ def test_cursor_stays_on_its_run_when_sorted(watch, living, ended):
         await user.until("amber-jackal", "quiet-heron")
         table = user.app.screen.query_one(RunTable)
         await user.press("down")
-        chosen = table.row
+        selected = table.row
         await user.press("O")
-        assert table.row == chosen and table.rows[0] == chosen
+        assert table.row == selected and table.rows[0] == selected
         await user.press("o", "o", "o", "o", "o")
-        assert table.order == "wins" and table.row == chosen
+        assert table.order == "wins" and table.row == selected
 
     watch(scene)
 
@@ -253,7 +253,7 @@ def test_small_terminal_shows_required_size_and_recovers(watch, living, size):
         await user.until("win rate", "running")
 
     watch(scene, run=living, size=size)
-    assert LEAST == (60, 20)
+    assert MIN_SIZE == (60, 20)
 
 
 def test_help_lists_every_key(watch, living):

@@ -12,12 +12,12 @@ from echelon.telemetry.events import EventUpdate
 from echelon.telemetry.snapshot import Fold
 from echelon_cli.tui.charts.curves import History
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.panels import PANELS, unneeded
-from echelon_cli.tui.panels.system_metrics import LEAST_ROWS, PAIRS, PAIRS_FROM, PanelUse, charts_of
-from echelon_cli.tui.theme import make_look
+from echelon_cli.tui.panels import PANELS, unneeded_panels
+from echelon_cli.tui.panels.system_metrics import MIN_ROWS, PAIRS, PAIRS_FROM, PanelSystemMetrics, charts_of
+from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import start_event, update_event
 
-LOOK = make_look()
+LOOK = make_theme()
 GPU = {"gpu_share": 0.93, "gpu_memory_mb": 20480.0}
 
 
@@ -34,15 +34,15 @@ def viewed(events: list[EventUpdate], name: str = "a") -> RunView:
     return RunView(id=name, root=Path(name), snapshot=fold.snapshot(), curves=history.curves())
 
 
-def panel() -> PanelUse:
-    made = PANELS["use"].make("use over time", look=LOOK)
-    assert isinstance(made, PanelUse)
+def panel() -> PanelSystemMetrics:
+    made = PANELS["use"].make("use over time", theme=LOOK)
+    assert isinstance(made, PanelSystemMetrics)
     return made
 
 
-def drawn(view: RunView, width: int, height: int, widget: PanelUse | None = None) -> str:
+def drawn(view: RunView, width: int, height: int, widget: PanelSystemMetrics | None = None) -> str:
     widget = widget or panel()
-    widget.set_reactive(PanelUse.view, view)
+    widget.set_reactive(PanelSystemMetrics.view, view)
     return widget.body(width, height).text()
 
 
@@ -67,10 +67,10 @@ def test_unknown_system_metrics_are_omitted():
 
 
 def test_system_legend_shows_units_and_core_count():
-    first = drawn(viewed(updates()), 60, 2 * LEAST_ROWS).splitlines()
+    first = drawn(viewed(updates()), 60, 2 * MIN_ROWS).splitlines()
     assert first[0].startswith("cores 1.88") and "of 2" in first[0] and first[0].split()[-1] == "844M"
-    assert "free 11.2G" in first[LEAST_ROWS] and "disk free 50.8G" in first[LEAST_ROWS]
-    text = drawn(viewed(updates(**GPU)), 60, LEAST_ROWS)
+    assert "free 11.2G" in first[MIN_ROWS] and "disk free 50.8G" in first[MIN_ROWS]
+    text = drawn(viewed(updates(**GPU)), 60, MIN_ROWS)
     assert text.startswith("GPU 93%") and "GPU memory 20.0G" in text and "cores" not in text
 
 
@@ -83,8 +83,8 @@ def test_system_panel_is_filled_with_charts_that_fit(height, charts):
 
 def test_narrowest_pair_labels_both_metrics():
     widget = panel()
-    widget.set_reactive(PanelUse.view, viewed(updates()))
-    grid = widget.body(PAIRS_FROM, LEAST_ROWS)
+    widget.set_reactive(PanelSystemMetrics.view, viewed(updates()))
+    grid = widget.body(PAIRS_FROM, MIN_ROWS)
     head = grid.text().splitlines()[0]
     assert head.startswith("cores") and head.endswith("memory")
     assert grid.roles[0][head.index("memory")] == "series2"
@@ -97,9 +97,9 @@ def test_memory_axis_is_in_gib():
 
 def test_system_panel_is_unneeded_without_metrics():
     silent = {name: float("nan") for chart in PAIRS for name in (series.metric for series in chart.series)}
-    assert "use" in unneeded(viewed(updates(5, **silent)).snapshot)
-    assert "use" not in unneeded(viewed(updates(5)).snapshot)
-    assert "use" not in unneeded(Fold([start_event()]).snapshot()), "it may come to tell"
+    assert "use" in unneeded_panels(viewed(updates(5, **silent)).snapshot)
+    assert "use" not in unneeded_panels(viewed(updates(5)).snapshot)
+    assert "use" not in unneeded_panels(Fold([start_event()]).snapshot()), "it may come to tell"
     assert "not told yet" in drawn(viewed(updates(5, **silent)), 30, 6)
 
 
@@ -114,5 +114,5 @@ def test_axis_ranges_reset_for_another_run():
 def test_mouse_column_maps_to_axis_position():
     widget = panel()
     drawn(viewed(updates()), 60, 20, widget)
-    first, after = widget.held.columns
-    assert widget.held.place(first) is not None and widget.held.place(after) is None
+    first, after = widget.axes.columns
+    assert widget.axes.place(first) is not None and widget.axes.place(after) is None

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 from rich.color import Color
 
-from echelon_cli.tui import theme as look
+from echelon_cli.tui import theme as themes
 from echelon_cli.tui.screens.help import STATES
-from echelon_cli.tui.theme import detect_look, make_look
+from echelon_cli.tui.theme import detect_theme, make_theme
 from echelon_cli.tui.widgets.run_table import COLUMNS
 
 
@@ -19,9 +19,9 @@ def test_every_state_has_symbol_colour_and_description():
     from echelon.jobs.status import State
 
     for state in get_args(State):
-        assert state in look.STATE_ROLES and state in STATES
-        for detail in look.DETAILS:
-            assert make_look(detail).state_symbol(state) != "" and len(make_look(detail).state_symbol(state)) == 1
+        assert state in themes.STATE_ROLES and state in STATES
+        for glyphs in themes.GLYPH_SETS:
+            assert make_theme(glyphs).state_symbol(state) != "" and len(make_theme(glyphs).state_symbol(state)) == 1
         assert 2 + len(state) <= next(c.width for c in COLUMNS if c.name == "state")
 
 
@@ -43,7 +43,7 @@ GREY_14_PERCENT = 0.0186
 
 
 BACKGROUNDS = {"dark": GREY_14_PERCENT, "light": 1.0}
-THEMES = pytest.mark.parametrize("theme", list(BACKGROUNDS))
+THEMES = pytest.mark.parametrize("background", list(BACKGROUNDS))
 
 
 def colour(found: Color | None) -> int:
@@ -52,44 +52,44 @@ def colour(found: Color | None) -> int:
 
 
 @THEMES
-def test_text_has_enough_contrast(theme):
+def test_text_has_enough_contrast(background):
     """Every style of the look: text 4.5:1 and more, lines and shades 3:1, filled or not."""
-    for role, style in make_look(theme=theme).styles.items():
+    for role, style in make_theme(background=background).styles.items():
         if role.startswith("heat-") or style.color is None:
             continue
-        back = BACKGROUNDS[theme] if style.bgcolor is None else luminance(colour(style.bgcolor))
-        least = 3.0 if role in look.FAINT else 4.5
+        back = BACKGROUNDS[background] if style.bgcolor is None else luminance(colour(style.bgcolor))
+        least = 3.0 if role in themes.FAINT else 4.5
         assert contrast(luminance(colour(style.color)), back) >= least, role
 
 
 @THEMES
-def test_roles_use_their_accent_colours(theme):
-    styles = make_look(theme=theme).styles
+def test_roles_use_their_accent_colours(background):
+    styles = make_theme(background=background).styles
     plain = {role for role, style in styles.items() if style.color is None}
     assert plain == {"", "bold", "title"}, "these have the colour of the terminal, which its owner can read"
-    for role in look.PILLS:
+    for role in themes.PILLS:
         assert styles[f"pill-{role}"].bgcolor == styles[role].color
     assert styles["cursor"].bgcolor is not None
 
 
 @THEMES
-def test_heat_levels_differ_in_lightness(theme):
+def test_heat_levels_differ_in_lightness(background):
     """No text stands on them; the emptiest is nearest to the background and the fullest is far from it."""
-    steps = [luminance(number) for number in look.HEAT[theme]]
-    assert sorted(steps, reverse=theme == "light") == steps
-    assert contrast(steps[-1], BACKGROUNDS[theme]) >= 4.5 and contrast(steps[0], BACKGROUNDS[theme]) < 1.6
+    steps = [luminance(number) for number in themes.HEAT[background]]
+    assert sorted(steps, reverse=background == "light") == steps
+    assert contrast(steps[-1], BACKGROUNDS[background]) >= 4.5 and contrast(steps[0], BACKGROUNDS[background]) < 1.6
     assert all(contrast(a, b) >= 1.15 for a, b in pairwise(steps))
 
 
 def test_faint_roles_are_dim_without_colour():
-    styles = make_look(colour=False).styles
-    assert all(styles[role].dim for role in look.FAINT)
-    assert not any(style.dim for role, style in styles.items() if role not in look.FAINT), "text is never faint"
-    assert not any(style.dim for style in make_look().styles.values())
+    styles = make_theme(colour=False).styles
+    assert all(styles[role].dim for role in themes.FAINT)
+    assert not any(style.dim for role, style in styles.items() if role not in themes.FAINT), "text is never faint"
+    assert not any(style.dim for style in make_theme().styles.values())
 
 
 def test_theme_without_colour_has_no_colours():
-    for style in make_look(colour=False).styles.values():
+    for style in make_theme(colour=False).styles.values():
         assert style.color is None and style.bgcolor is None
 
 
@@ -105,12 +105,12 @@ def test_theme_without_colour_has_no_colours():
     ],
 )
 def test_detect_theme_fits_the_terminal(environment, encoding, expected):
-    found = detect_look(environment, encoding)
-    assert (found.detail, found.theme, found.colour) == expected
+    found = detect_theme(environment, encoding)
+    assert (found.glyphs, found.background, found.colour) == expected
 
 
 def test_ascii_symbols_are_ascii():
-    symbols = make_look("ascii").symbols
+    symbols = make_theme("ascii").symbols
     for value in vars(symbols).values():
         for text in value.values() if isinstance(value, dict) else [value]:
             assert text.isascii(), text

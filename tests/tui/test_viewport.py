@@ -6,31 +6,40 @@ import pytest
 from textual import events
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.charts.chart import Chart, Held, Series, draw_chart, draw_overlay
+from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart, draw_overlay
 from echelon_cli.tui.charts.curves import Curves
-from echelon_cli.tui.charts.plot import Strand
-from echelon_cli.tui.charts.viewport import PLAIN, SPANS, Sight, crossed, next_along, next_span, panned, zoomed
+from echelon_cli.tui.charts.plot import Trace
+from echelon_cli.tui.charts.viewport import (
+    PLAIN,
+    SMOOTHING_SPANS,
+    Viewport,
+    move_crosshair,
+    next_smoothing,
+    next_x_axis,
+    pan,
+    zoom,
+)
 from echelon_cli.tui.widgets.filter import matching
 from tests.tui.test_charts import LOOK, RISING, SIZE, curves_of, rows
 
 COLOURS = ("series1", "series2")
-SIGHTS = (Sight(window=(1e6, 1.1e6), cross=1.05e6), Sight(log=True), Sight(cross=0.0))
+VIEWPORTS = (Viewport(window=(1e6, 1.1e6), crosshair=1.05e6), Viewport(log=True), Viewport(crosshair=0.0))
 
 
 def test_window_shows_its_range_and_rescales():
-    held = Held()
-    _, whole = rows(RISING, curves_of(200), held=held)
+    axes = AxisState()
+    _, whole = rows(RISING, curves_of(200), axes=axes)
     window = (3_000_000.0, 3_600_000.0)
-    _, part = rows(RISING, curves_of(200), held=held, sight=Sight(window=window))
+    _, part = rows(RISING, curves_of(200), axes=axes, viewport=Viewport(window=window))
     assert part[-1].split() == ["3M", "3.6M", "steps"]
     assert float(part[-2].split()[0]) > 0.5 > float(whole[-2].split()[0] or 0)
-    _, again = rows(RISING, curves_of(200), held=held)
+    _, again = rows(RISING, curves_of(200), axes=axes)
     assert again == whole
 
 
 def test_crosshair_shows_values_at_its_position():
     curves = curves_of(200)
-    grid, lines = rows(RISING, curves, sight=Sight(cross=curves.along["steps"][20]))
+    grid, lines = rows(RISING, curves, viewport=Viewport(crosshair=curves.positions["steps"][20]))
     assert lines[0] == f"explained {curves.curve('explained_variance').smooth[20]:.3f}"
     columns = {x for y in range(1, 11) for x in range(36) if grid.roles[y][x] == "key"}
     assert len(columns) == 1 and "378k" in lines[-1]
@@ -44,68 +53,68 @@ def test_log_scale_applies_only_to_positive_axes():
             Series(metric="pg_loss", label="policy", role="series2", right=True),
         )
     )
-    held = Held()
-    _, linear = rows(chart, curves_of(200), held=held)
-    _, lines = rows(chart, curves_of(200), held=held, sight=Sight(log=True))
-    assert held.log == (True, False)
+    axes = AxisState()
+    _, linear = rows(chart, curves_of(200), axes=axes)
+    _, lines = rows(chart, curves_of(200), axes=axes, viewport=Viewport(log=True))
+    assert axes.log == (True, False)
     assert float(lines[1].split()[0]) / float(lines[-2].split()[0]) > 2
     assert lines[1].split()[-1] == linear[1].split()[-1], "the policy loss goes below 0"
     bounded = Chart(series=(Series(metric="win_rate", label="wins"),), bounds=(0.0, 1.0))
-    assert rows(bounded, curves_of(200), sight=Sight(log=True))[1] == rows(bounded, curves_of(200))[1]
+    assert rows(bounded, curves_of(200), viewport=Viewport(log=True))[1] == rows(bounded, curves_of(200))[1]
 
 
 def test_unsmoothed_chart_shows_newest_value():
     curves = curves_of(120)
     newest = curves.curve("explained_variance").mean[-1]
-    assert rows(RISING, curves, sight=Sight(span=1.0))[1][0] == f"explained {newest:.3f}"
+    assert rows(RISING, curves, viewport=Viewport(span=1.0))[1][0] == f"explained {newest:.3f}"
 
 
 def test_overlay_draws_each_run_in_its_colour():
     chart = Chart(series=(Series(metric="explained_variance", label="explained"),))
-    strands = [
-        Strand(label=label, role=role, curve=c.curve(metric), places=c.along["steps"], raw=False)
+    traces = [
+        Trace(label=label, role=role, curve=c.curve(metric), places=c.positions["steps"], raw=False)
         for label, role, c, metric in (
             ("A", "series1", curves_of(200), "explained_variance"),
             ("B", "series2", curves_of(80, seed=2), "win_rate"),
         )
     ]
-    grid = draw_overlay(chart, strands, SIZE, LOOK, Held())
+    grid = draw_overlay(chart, traces, SIZE, LOOK, AxisState())
     lines = grid.text().splitlines()
     assert lines[0].startswith("A 0.9") and "B 0." in lines[0]
     ends = {role: max(x for line in grid.roles[1:-1] for x, r in enumerate(line) if r == role) for role in COLOURS}
     assert ends["series2"] < ends["series1"], "the shorter run ends earlier"
-    assert "no update yet" in draw_overlay(chart, [], SIZE, LOOK, Held()).text()
+    assert "no update yet" in draw_overlay(chart, [], SIZE, LOOK, AxisState()).text()
 
 
 def test_zoom_and_pan_stay_on_the_axis():
     end = 100.0
-    near = zoomed(PLAIN, end, 1)
+    near = zoom(PLAIN, end, 1)
     assert near.window == (50.0, 100.0), "without a crosshair the newest values stay"
-    around = zoomed(Sight(cross=25.0), end, 2)
+    around = zoom(Viewport(crosshair=25.0), end, 2)
     assert around.window is not None and around.window[1] - around.window[0] == 25.0
     assert (25.0 - around.window[0]) / 25.0 == pytest.approx(0.25)
-    assert zoomed(near, end, -1).window is None
-    assert panned(near, end, -1).window == (37.5, 87.5)
-    assert panned(near, end, 9).window == (50.0, 100.0) and panned(near, end, -99).window == (0.0, 50.0)
-    deep = zoomed(PLAIN, end, 40)
+    assert zoom(near, end, -1).window is None
+    assert pan(near, end, -1).window == (37.5, 87.5)
+    assert pan(near, end, 9).window == (50.0, 100.0) and pan(near, end, -99).window == (0.0, 50.0)
+    deep = zoom(PLAIN, end, 40)
     assert deep.window is not None and deep.window[1] - deep.window[0] == pytest.approx(end / 256)
 
 
 def test_crosshair_stays_in_window_and_is_cleared_with_the_axis():
-    sight = crossed(Sight(window=(50.0, 100.0)), 100.0, at=10.0)
-    assert sight.cross == 50.0
-    assert crossed(sight, 100.0, 64).cross == 100.0
-    assert next_along(sight) == Sight(along="time")
-    assert {next_span(Sight(span=span)).span for span in SPANS} == set(SPANS)
+    viewport = move_crosshair(Viewport(window=(50.0, 100.0)), 100.0, at=10.0)
+    assert viewport.crosshair == 50.0
+    assert move_crosshair(viewport, 100.0, 64).crosshair == 100.0
+    assert next_x_axis(viewport) == Viewport(x_axis="time")
+    assert {next_smoothing(Viewport(span=span)).span for span in SMOOTHING_SPANS} == set(SMOOTHING_SPANS)
 
 
 @pytest.mark.parametrize(
-    "sight", [Sight(window=(1e6, 1.1e6), cross=1.05e6), Sight(log=True), Sight(cross=0.0)], ids=str
+    "viewport", [Viewport(window=(1e6, 1.1e6), crosshair=1.05e6), Viewport(log=True), Viewport(crosshair=0.0)], ids=str
 )
 @pytest.mark.parametrize("size", [(60, 16), (24, 6), (12, 4), (1, 1)], ids=str)
-def test_chart_fits_any_size_in_any_viewport(sight, size):
+def test_chart_fits_any_size_in_any_viewport(viewport, size):
     for curves in (curves_of(50), Curves()):
-        grid = draw_chart(RISING, curves, RunSnapshot(), size, LOOK, Held(), sight)
+        grid = draw_chart(RISING, curves, RunSnapshot(), size, LOOK, AxisState(), viewport)
         assert (grid.width, grid.height) == size
 
 
@@ -136,10 +145,10 @@ def test_mouse_sets_crosshair_and_wheel_zooms(watch, living):
     async def scene(w):
         await w.until("1.25M steps")
         await w.pilot.click("#panel-return", offset=(20, 4))
-        await w.holds(lambda: w.app.screen.sight.cross is not None)
+        await w.holds(lambda: w.app.screen.viewport.crosshair is not None)
         panel = w.app.screen.query_one("#panel-return")
         panel.post_message(events.MouseScrollUp(panel, 20, 4, 0, -1, 0, False, False, False, 60, 14))
-        await w.holds(lambda: w.app.screen.sight.window is not None)
+        await w.holds(lambda: w.app.screen.viewport.window is not None)
 
     watch(scene, living)
 

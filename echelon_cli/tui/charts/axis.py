@@ -11,38 +11,38 @@ from collections.abc import Sequence
 
 Range = tuple[float, float]
 
-STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 """Distances between round numbers, times a power of ten."""
 
 INTERVALS = 4
 """About how many round distances a vertical range spans."""
 
-ENDS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+AXIS_ENDS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 """Ends of a horizontal axis, times a power of ten: each jump gains at least a fifth."""
 
-MINUTE_ENDS = tuple(
+TIME_AXIS_ENDS = tuple(
     m * 60.0 for m in (1, 2, 3, 5, 8, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 960, 1440)
 )
 """The same in seconds, for time; beyond them, whole days."""
 
 DAY_S = 86400.0
 
-LEAST_FILL = 0.35
+MIN_FILL = 0.35
 """A vertical range of which the data fill less than this shrinks."""
 
-LEAST_SPAN = 0.05
+MIN_SPAN = 0.05
 """Least height of a vertical range, as a share of the largest value in it."""
 
-WORTH_SHRINKING = 0.7
+SHRINK_BELOW = 0.7
 """A range shrinks only to less than this share of itself."""
 
-TINY = 1e-12
+EPSILON = 1e-12
 """Differences below this share of the values are none."""
 
-OUTLIERS = 0.05
+OUTLIER_SHARE = 0.05
 """Share of the values at either end that may be outliers."""
 
-REACH = 1.0
+OUTLIER_REACH = 1.0
 """An outlier widens a vertical range by at most so many times what the other values span."""
 
 ROBUST_FROM = 50
@@ -51,34 +51,34 @@ ROBUST_FROM = 50
 
 def round_range(low: float, high: float) -> Range:
     """Return a range of round numbers around ``low`` and ``high``."""
-    if high - low < TINY * max(1.0, abs(low), abs(high)):
+    if high - low < EPSILON * max(1.0, abs(low), abs(high)):
         margin = abs(low) * 0.1 or 1.0
         low, high = low - margin, high + margin
     raw = (high - low) / INTERVALS
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(s * power for s in STEPS if s * power >= raw * (1 - 1e-9))
+    step = next(s * power for s in NICE_STEPS if s * power >= raw * (1 - 1e-9))
     return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
 
 
-def widened(low: float, high: float) -> Range:
-    """Return a range that spans at least ``LEAST_SPAN`` of its values, so that noise does not fill a chart."""
-    lack = LEAST_SPAN * max(abs(low), abs(high)) - (high - low)
+def widen(low: float, high: float) -> Range:
+    """Return a range that spans at least ``MIN_SPAN`` of its values, so that noise does not fill a chart."""
+    lack = MIN_SPAN * max(abs(low), abs(high)) - (high - low)
     return (low - lack / 2, high + lack / 2) if lack > 0 else (low, high)
 
 
-def hold_range(before: Range | None, low: float, high: float) -> Range:
+def stable_range(before: Range | None, low: float, high: float) -> Range:
     """Return ``before`` while the data fit and fill it, else a new round range."""
     if before is not None:
         span = before[1] - before[0]
-        wide = widened(low, high)
-        if before[0] <= low and high <= before[1] and wide[1] - wide[0] >= LEAST_FILL * span:
+        wide = widen(low, high)
+        if before[0] <= low and high <= before[1] and wide[1] - wide[0] >= MIN_FILL * span:
             return before
-    fresh = round_range(*widened(low, high))
+    fresh = round_range(*widen(low, high))
     if (
         before is not None
         and before[0] <= low
         and high <= before[1]
-        and fresh[1] - fresh[0] > WORTH_SHRINKING * (before[1] - before[0])
+        and fresh[1] - fresh[0] > SHRINK_BELOW * (before[1] - before[0])
     ):
         return before
     return fresh
@@ -89,19 +89,19 @@ def data_range(values: Sequence[float]) -> Range | None:
     known = sorted(v for v in values if math.isfinite(v))
     if not known:
         return None
-    cut = int(len(known) * OUTLIERS) if len(known) >= ROBUST_FROM else 0
+    cut = int(len(known) * OUTLIER_SHARE) if len(known) >= ROBUST_FROM else 0
     low, high = known[cut], known[len(known) - 1 - cut]
-    reach = REACH * (high - low)
+    reach = OUTLIER_REACH * (high - low)
     return max(known[0], low - reach), min(known[-1], high + reach)
 
 
-def hold_end(before: float, newest: float, *, time: bool = False) -> float:
+def stable_end(before: float, newest: float, *, time: bool = False) -> float:
     """Return ``before`` while ``newest`` lies within it, else the next round end."""
     if 0 < newest <= before:
         return before
     if newest <= 0:
-        return before or (MINUTE_ENDS[0] if time else ENDS[0])
+        return before or (TIME_AXIS_ENDS[0] if time else AXIS_ENDS[0])
     if time:
-        return next((end for end in MINUTE_ENDS if end >= newest), math.ceil(newest / DAY_S) * DAY_S)
+        return next((end for end in TIME_AXIS_ENDS if end >= newest), math.ceil(newest / DAY_S) * DAY_S)
     power = 10.0 ** math.floor(math.log10(newest))
-    return next(end * power for end in ENDS if end * power >= newest * (1 - 1e-9))
+    return next(end * power for end in AXIS_ENDS if end * power >= newest * (1 - 1e-9))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from echelon_cli.tui.theme import Detail
+from echelon_cli.tui.theme import GlyphSet
 
-DOTS: dict[Detail, tuple[int, int]] = {"braille": (2, 4), "block": (1, 2), "ascii": (1, 3)}
+DOTS: dict[GlyphSet, tuple[int, int]] = {"braille": (2, 4), "block": (1, 2), "ascii": (1, 3)}
 """Columns and rows of dots in a cell."""
 
 BRAILLE_BASE = 0x2800
@@ -18,15 +18,15 @@ BRAILLE_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Bit of the dot in each column and row, top to bottom."""
 
 
-def _stretches(bits: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _column_bits(bits: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the bits of the dots from one row of a cell's column to another, by both."""
     rows = range(len(bits))
     return tuple(tuple(sum(bits[first : last + 1]) for last in rows) for first in rows)
 
 
-STRETCHES: dict[Detail, tuple[tuple[tuple[int, ...], ...], ...]] = {
-    detail: tuple(map(_stretches, BRAILLE_BITS if detail == "braille" else (tuple(1 << y for y in range(rows)),)))
-    for detail, (_, rows) in DOTS.items()
+COLUMN_BITS: dict[GlyphSet, tuple[tuple[tuple[int, ...], ...], ...]] = {
+    glyphs: tuple(map(_column_bits, BRAILLE_BITS if glyphs == "braille" else (tuple(1 << y for y in range(rows)),)))
+    for glyphs, (_, rows) in DOTS.items()
 }
 """Bits of a stretch of dots within a cell, by column, first and last row."""
 
@@ -37,20 +37,20 @@ ASCII_CHARS = " '-\"_:=|"
 """By bits: top, middle, bottom."""
 
 
-TURN = 2
+ALTERNATION_CELLS = 2
 """Cells in a row that have one colour where equals lie on each other."""
 
 
 class Canvas:
     """Layers of dots; a later layer lies over an earlier one."""
 
-    def __init__(self, width: int, height: int, detail: Detail) -> None:
+    def __init__(self, width: int, height: int, glyphs: GlyphSet) -> None:
         """Make an empty canvas of ``width`` x ``height`` cells."""
-        self.detail: Detail = detail
-        self.columns, self.rows = DOTS[detail]
+        self.glyphs: GlyphSet = glyphs
+        self.columns, self.rows = DOTS[glyphs]
         self.cells_wide, self.cells_high = width, height
         self.width, self.height = width * self.columns, height * self.rows
-        self.stretches = STRETCHES[detail]
+        self.column_bits = COLUMN_BITS[glyphs]
         self._layers: list[Layer] = []
 
     def layer(self, role: str, *, alone: bool = False, equal: bool = False) -> Layer:
@@ -72,14 +72,14 @@ class Canvas:
         for place, (bits, layer) in top.items():
             x, y = place % self.cells_wide, place // self.cells_wide
             if layer.equal and place in met:
-                layer = met[place][x // TURN % len(met[place])]
+                layer = met[place][x // ALTERNATION_CELLS % len(met[place])]
             yield x, y, self.char(bits), layer.role
 
     def char(self, bits: int) -> str:
         """Return the character with these dots."""
-        if self.detail == "braille":
+        if self.glyphs == "braille":
             return chr(BRAILLE_BASE + bits)
-        return BLOCK_CHARS[bits] if self.detail == "block" else ASCII_CHARS[bits]
+        return BLOCK_CHARS[bits] if self.glyphs == "block" else ASCII_CHARS[bits]
 
 
 class Layer:
@@ -103,10 +103,10 @@ class Layer:
         if not 0 <= x < c.width or first > last:
             return
         (top, above), (bottom, below) = divmod(first, c.rows), divmod(last, c.rows)
-        column, stretches = x // c.columns, c.stretches[x % c.columns]
+        column, column_bits = x // c.columns, c.column_bits[x % c.columns]
         for row in range(top, bottom + 1):
             place = row * c.cells_wide + column
-            bits = stretches[above if row == top else 0][below if row == bottom else -1]
+            bits = column_bits[above if row == top else 0][below if row == bottom else -1]
             cells[place] = cells.get(place, 0) | bits
 
     def horizontal(self, y: int, every: int) -> None:

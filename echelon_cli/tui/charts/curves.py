@@ -17,7 +17,7 @@ from echelon.telemetry.events import EventUpdate
 MAX_BUCKETS = 200
 """About what the widest chart has columns of dots; at twice this, neighbours are joined."""
 
-SMOOTH_SPAN = 12.0
+DEFAULT_SMOOTHING = 12.0
 """Buckets over which a curve is averaged."""
 
 METRICS: tuple[str, ...] = (
@@ -48,12 +48,12 @@ UNITS: dict[str, float] = {name: 1 / 1024 for name in ("memory_mb", "memory_free
 
 FACTORS: tuple[float, ...] = tuple(UNITS.get(name, 1.0) for name in METRICS)
 
-Along = Literal["steps", "time", "episodes", "rounds"]
+XAxis = Literal["steps", "time", "episodes", "rounds"]
 """What a chart's horizontal axis counts."""
 
-ALONGS: tuple[Along, ...] = ("steps", "time", "episodes")
+X_AXES: tuple[XAxis, ...] = ("steps", "time", "episodes")
 
-POSITIONS: dict[Along, str] = {"steps": "global_step", "time": "elapsed_s", "episodes": "episodes"}
+X_AXIS_FIELDS: dict[XAxis, str] = {"steps": "global_step", "time": "elapsed_s", "episodes": "episodes"}
 """Field of an update behind each axis."""
 
 Values = tuple[float, ...]
@@ -67,7 +67,7 @@ class Curve:
     mean: Values = ()
     high: Values = ()
     smooth: Values = ()
-    """The mean, averaged over about ``SMOOTH_SPAN`` buckets before it too."""
+    """The mean, averaged over about ``DEFAULT_SMOOTHING`` buckets before it too."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Curves:
 
     updates: tuple[int, ...] = ()
     """Last update of each bucket, ascending."""
-    along: dict[Along, Values] = field(default_factory=dict)
+    positions: dict[XAxis, Values] = field(default_factory=dict)
     """Position of each bucket's last update on each axis."""
     metrics: dict[str, Curve] = field(default_factory=dict)
     stride: int = 1
@@ -85,9 +85,9 @@ class Curves:
     def curve(self, metric: str) -> Curve:
         return self.metrics.get(metric, Curve())
 
-    def position(self, update: int, along: Along) -> float:
+    def position(self, update: int, x_axis: XAxis) -> float:
         """Return where an update lies on an axis; 0 before the first, the newest after the last."""
-        places = self.along.get(along, ())
+        places = self.positions.get(x_axis, ())
         if not places or update <= 0:
             return 0.0
         return places[min(bisect_left(self.updates, update), len(places) - 1)]
@@ -102,14 +102,14 @@ class _Bucket:
         size = len(METRICS)
         self.count = 0
         self.update = 0
-        self.places: list[float] = [0.0] * len(ALONGS)
+        self.places: list[float] = [0.0] * len(X_AXES)
         self.low, self.high = [math.inf] * size, [-math.inf] * size
         self.total, self.seen = [0.0] * size, [0] * size
 
     def add(self, event: EventUpdate) -> None:
         self.count += 1
         self.update = event.update
-        self.places = [float(getattr(event, POSITIONS[along])) for along in ALONGS]
+        self.places = [float(getattr(event, X_AXIS_FIELDS[x_axis])) for x_axis in X_AXES]
         for i, name in enumerate(METRICS):
             value = getattr(event, name)
             if math.isfinite(value):
@@ -166,7 +166,7 @@ class _Column:
         self.mean: list[float] = []
         self.high: list[float] = []
         self.smooth: list[float] = []
-        self.average = _Average(SMOOTH_SPAN)
+        self.average = _Average(DEFAULT_SMOOTHING)
 
     def add(self, bucket: _Bucket, i: int) -> None:
         """Take in a bucket that is full."""
@@ -202,17 +202,17 @@ class History:
         """Take in the next update."""
         if not self._buckets or self._buckets[-1].count >= self._stride:
             if len(self._buckets) >= 2 * self._max:
-                self._pair_up()
+                self._merge_pairs()
             self._buckets.append(_Bucket())
         self._buckets[-1].add(event)
 
-    def take_back(self, update: int) -> None:
+    def rewind(self, update: int) -> None:
         """Forget what came after ``update``, and the bucket it lies in unless it ends there."""
         while self._buckets and self._buckets[-1].update > update:
             self._buckets.pop()
             self._columns, self._full = [], 0
 
-    def _pair_up(self) -> None:
+    def _merge_pairs(self) -> None:
         for first, second in zip(self._buckets[::2], self._buckets[1::2], strict=True):
             first.join(second)
         self._buckets = self._buckets[::2]
@@ -231,7 +231,7 @@ class History:
         self._full = len(buckets) - 1
         return Curves(
             updates=tuple(b.update for b in buckets),
-            along={along: tuple(b.places[i] for b in buckets) for i, along in enumerate(ALONGS)},
+            positions={x_axis: tuple(b.places[i] for b in buckets) for i, x_axis in enumerate(X_AXES)},
             metrics={name: self._columns[i].curve(buckets[-1], i) for i, name in enumerate(METRICS)},
             stride=self._stride,
         )

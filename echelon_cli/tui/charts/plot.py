@@ -1,6 +1,6 @@
 """Curves on a canvas of dots: where values lie, how they are joined, what lies behind them.
 
-A ``Strand`` is one curve with its places; a chart has strands of one run or of several. Ranges, labels and legends are
+A ``Trace`` is one curve with its places; a chart has strands of one run or of several. Ranges, labels and legends are
 the business of ``charts``.
 """
 
@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from echelon_cli.tui.charts.axis import Range
 from echelon_cli.tui.charts.canvas import Canvas
-from echelon_cli.tui.charts.curves import SMOOTH_SPAN, Along, Curve, Curves, Values, smooth
-from echelon_cli.tui.theme import Look
+from echelon_cli.tui.charts.curves import DEFAULT_SMOOTHING, Curve, Curves, Values, XAxis, smooth
+from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid
 
 INTERVALS_FROM = 6
@@ -27,7 +27,7 @@ LOG_FLOOR = 1e-12
 """Smaller values are drawn as this on a logarithmic axis."""
 
 
-COLUMNS_KEPT = 32
+COLUMN_CACHE_SIZE = 32
 """Divisions of an axis into columns that are remembered."""
 
 Columns = tuple[tuple[int, int, int], ...]
@@ -35,7 +35,7 @@ Columns = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strand:
+class Trace:
     """One curve of a chart, of one run."""
 
     label: str
@@ -53,7 +53,7 @@ class Strand:
 
     def line(self, span: float) -> Sequence[float]:
         """Return the values averaged over ``span`` buckets."""
-        return self.curve.smooth if span == SMOOTH_SPAN else smooth(self.curve.mean, span)
+        return self.curve.smooth if span == DEFAULT_SMOOTHING else smooth(self.curve.mean, span)
 
     def inside(self, window: Range) -> range:
         """Return the buckets whose places lie in a window."""
@@ -98,25 +98,25 @@ class Plot:
         return round((high - value) / (high - low) * (self.canvas.height - 1))
 
 
-def draw_strand(plot: Plot, strand: Strand, span: float, *, dashed: bool) -> None:
+def draw_trace(plot: Plot, trace: Trace, span: float, *, dashed: bool) -> None:
     """Draw the averaged curve: the mean of what falls into a column, joined with straight lines."""
-    layer = plot.canvas.layer(strand.role, equal=True)
-    values, points = strand.line(span), []
-    for x, first, after in columns(plot, strand.places):
+    layer = plot.canvas.layer(trace.role, equal=True)
+    values, points = trace.line(span), []
+    for x, first, after in columns(plot, trace.places):
         value = sum(values[first:after]) / (after - first)
         if math.isfinite(value):
             points.append((x, plot.y(value)))
     wide = plot.canvas.width
     for (x1, y1), (x2, y2) in zip(points, points[1:] or points, strict=False):
         if x2 >= 0 and x1 < wide:
-            layer.line(x1, y1, x2, y2, dash=strand.dash if dashed else 0)
+            layer.line(x1, y1, x2, y2, dash=trace.dash if dashed else 0)
 
 
-def draw_spread(plot: Plot, strand: Strand) -> None:
+def draw_spread(plot: Plot, trace: Trace) -> None:
     """Draw the values as they were, from the smallest to the largest of each column."""
     layer = plot.canvas.layer("ghost", alone=True)
-    curve = strand.curve
-    for x, first, after in columns(plot, strand.places):
+    curve = trace.curve
+    for x, first, after in columns(plot, trace.places):
         low, high = min(curve.low[first:after]), max(curve.high[first:after])
         if math.isfinite(low) and math.isfinite(high):
             layer.vertical(x, plot.y(high), plot.y(low))
@@ -127,7 +127,7 @@ def draw_reference(plot: Plot, height: float) -> None:
     plot.canvas.layer("rule").horizontal(plot.y(height), REFERENCE_GAP)
 
 
-def draw_cross(plot: Plot, place: float) -> None:
+def draw_crosshair(plot: Plot, place: float) -> None:
     """Draw the crosshair over everything."""
     plot.canvas.layer("key").vertical(plot.x(place), 0, plot.canvas.height - 1)
 
@@ -137,7 +137,7 @@ def columns(plot: Plot, places: Sequence[float]) -> Columns:
     return _columns(tuple(places), plot.window, plot.canvas.width)
 
 
-@lru_cache(COLUMNS_KEPT)
+@lru_cache(COLUMN_CACHE_SIZE)
 def _columns(places: Values, window: Range, width: int) -> Columns:
     """The same; curves of one run share it, as do charts of one width."""
     low, high = window
@@ -155,11 +155,11 @@ def _columns(places: Values, window: Range, width: int) -> Columns:
 
 
 def draw_marks(
-    grid: Grid, plot: Plot, curves: Curves, marks: Iterable[Mark], look: Look, along: Along, left: int
+    grid: Grid, plot: Plot, curves: Curves, marks: Iterable[Mark], theme: Theme, x_axis: XAxis, left: int
 ) -> None:
     """Draw each mark at its place, with its interval as a thin line; only that of the newest where marks are dense."""
     canvas = plot.canvas
-    placed = [(curves.position(mark.update, along), mark) for mark in marks]
+    placed = [(curves.position(mark.update, x_axis), mark) for mark in marks]
     seen = [(left + plot.x(p) // canvas.columns, m) for p, m in placed if plot.window[0] <= p <= plot.window[1]]
     last = canvas.height // canvas.rows - 1
     dense = len(seen) * INTERVALS_FROM > canvas.cells_wide
@@ -168,8 +168,8 @@ def draw_marks(
             top, bottom = (plot.y(edge) // canvas.rows for edge in (mark.high, mark.low))
             for row in range(max(0, top), min(last, bottom) + 1):
                 if grid.roles[1 + row][x] in ("", "ghost"):
-                    grid.put(x, 1 + row, look.symbols.vertical, "dim")
+                    grid.put(x, 1 + row, theme.symbols.vertical, "dim")
     for x, mark in seen:
         row = plot.y(mark.value) // canvas.rows
         if 0 <= row <= last:
-            grid.put(x, 1 + row, look.symbols.mark, "mark")
+            grid.put(x, 1 + row, theme.symbols.mark, "mark")

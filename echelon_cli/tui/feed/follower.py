@@ -18,7 +18,7 @@ from echelon.telemetry.preview import sample_updates
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli.tui.charts.curves import Curves, History
 from echelon_cli.tui.feed.logs import LogFollower
-from echelon_cli.tui.feed.messages import Heat, RunView
+from echelon_cli.tui.feed.messages import HeatMaps, RunView
 
 READ_BYTES = 2 << 20
 """Records of a run that are read at once; a longer history is shown while it is being read."""
@@ -39,7 +39,7 @@ class RunFollower:
     def __init__(self, root: Path) -> None:
         self.paths = RunPaths(root)
         self._log = LogFollower(self.paths.log_trainer, keep=TAIL_LINES)
-        self._heat = HeatFollower(self.paths.heat)
+        self._heat = HeatMapFollower(self.paths.heat)
         self._status: JobStatus | None = None
         self._problem = ""
         self._begin()
@@ -66,7 +66,7 @@ class RunFollower:
         except (ValueError, OSError) as error:
             self._problem = str(error)
         try:
-            changed = self._look_ahead()
+            changed = self._update_preview()
             events, snapshot = self._feed.poll(READ_BYTES)
             if self._feed.generation != self._generation:
                 self._generation, self._history, changed = self._feed.generation, History(), True
@@ -74,7 +74,7 @@ class RunFollower:
                 if isinstance(event, EventUpdate):
                     self._history.add(event)
                 elif isinstance(event, EventResume):
-                    self._history.take_back(event.update)
+                    self._history.rewind(event.update)
             if not self._feed.behind and self._preview is not None:
                 self._preview, changed = None, True
             if self._preview is None and (events or changed or snapshot.skipped != self._snapshot.skipped):
@@ -85,7 +85,7 @@ class RunFollower:
             self._problem = f"run {self.paths.id!r} cannot be read: {error.strerror}"
         return changed or before != (self._status, self._problem, self._feed.behind)
 
-    def _look_ahead(self) -> bool:
+    def _update_preview(self) -> bool:
         """Show a long run by samples of its records until they are all read; say whether there are new ones."""
         now = time.monotonic()
         if self._previewed and (self._preview is None or now - self._previewed < PREVIEW_S):
@@ -117,11 +117,11 @@ class RunFollower:
         )
 
 
-class HeatFollower:
+class HeatMapFollower:
     """The newest heat maps of a run, read again only when there are others."""
 
     def __init__(self, folder: Path) -> None:
-        self.heat: Heat | None = None
+        self.heat: HeatMaps | None = None
         self._folder, self._seen = folder, -1
 
     def poll(self) -> bool:
@@ -139,7 +139,7 @@ class HeatFollower:
             except ValueError:
                 continue  # damaged: an older one says more than none
             cells = {kind: tuple(map(tuple, grid.tolist())) for kind, grid in maps.items()}
-            self.heat = Heat(update, cells)
+            self.heat = HeatMaps(update, cells)
             return True
         return False
 

@@ -14,20 +14,20 @@ from echelon.arena.behaviour import figures
 from echelon.arena.store import Store, StoreError, league_path
 from echelon_cli.tui.feed.messages import LeagueView
 
-MATCHES = 500
+MAX_MATCHES = 500
 """Newest matches that are listed."""
 
 ROUNDS = 200
 """Newest ratings of each entry that are drawn."""
 
-REST = 4.0
-LONGEST_REST_S = 2.0
+REREAD_FACTOR = 4.0
+MAX_REREAD_DELAY_S = 2.0
 """A league that changes all the time is read again after so many times as long as reading it took, or so late."""
 
-JOURNAL = "-wal"
+WAL_SUFFIX = "-wal"
 """Ends the name of the file in which SQLite keeps what is not yet in the main one."""
 
-BUSY_S = 1.0
+LOCK_TIMEOUT_S = 1.0
 """How long a reader waits for a lock; then it looks again later [s]."""
 
 
@@ -43,7 +43,7 @@ class LeagueFollower:
     def poll(self) -> bool:
         """Look for changes and say whether there are any."""
         now = time.monotonic()
-        seen = tuple(_state(Path(f"{self.path}{end}")) for end in ("", JOURNAL))
+        seen = tuple(_state(Path(f"{self.path}{end}")) for end in ("", WAL_SUFFIX))
         if seen == self._seen or now < self._next:
             return False
         before, self._seen = self.view, seen
@@ -58,13 +58,13 @@ class LeagueFollower:
                 self.view = LeagueView(problem=str(error), loaded=True)
             return self.view.problem != before.problem
         read = time.monotonic()
-        self._next = read + min(LONGEST_REST_S, REST * (read - now))
+        self._next = read + min(MAX_REREAD_DELAY_S, REREAD_FACTOR * (read - now))
         return True
 
 
 def read_league(path: Path) -> LeagueView:
     """Return the whole league as of one moment."""
-    with Store(path, read_only=True, busy_s=BUSY_S) as store:
+    with Store(path, read_only=True, busy_s=LOCK_TIMEOUT_S) as store:
         ratings, sums = standings.histories(store, ROUNDS), standings.styles(store)
         met = standings.head_to_head(store)
         return LeagueView(
@@ -74,7 +74,7 @@ def read_league(path: Path) -> LeagueView:
             ),
             pairs={(pair["id"], pair["against"]): pair for pair in met["pairs"]},
             cycles=tuple(tuple(ring) for ring in met["cycles"]),
-            matches=tuple(standings.matches(store, limit=MATCHES)),
+            matches=tuple(standings.matches(store, limit=MAX_MATCHES)),
             unfinished=tuple(standings.unfinished(store)),
             loaded=True,
         )

@@ -7,12 +7,12 @@ import re
 from collections import deque
 from pathlib import Path
 
-from echelon_cli.tui.widgets.cells import clean
+from echelon_cli.tui.widgets.cells import sanitize
 
-LINES_KEPT = 20_000
+MAX_LINES = 20_000
 """Newest lines of a log that can be read on the screen."""
 
-LINE_CHARS = 2_000
+MAX_LINE_CHARS = 2_000
 """Longer lines are cut."""
 
 READ_BYTES = 8 << 20
@@ -25,7 +25,7 @@ ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 class LogFollower:
     """The reading end of one log; ``poll`` says whether anything changed."""
 
-    def __init__(self, path: Path, keep: int = LINES_KEPT) -> None:
+    def __init__(self, path: Path, keep: int = MAX_LINES) -> None:
         self.path = path
         self.first = 0
         self.lines: deque[str] = deque(maxlen=keep)
@@ -59,4 +59,4 @@ class LogFollower:
 def readable(line: bytes) -> str:
     """Return a line as it would stand on a terminal in the end, without anything that could move a cursor."""
     text = line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
-    return clean(ESCAPES.sub("", text).expandtabs(4))[:LINE_CHARS]
+    return sanitize(ESCAPES.sub("", text).expandtabs(4))[:MAX_LINE_CHARS]

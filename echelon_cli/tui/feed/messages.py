@@ -30,7 +30,7 @@ class RunsView:
 
 
 @dataclass(frozen=True, eq=False)
-class Heat:
+class HeatMaps:
     """Where pilots of a run moved, did damage and died in one evaluation."""
 
     update: int
@@ -50,7 +50,7 @@ class RunView:
     preset: str = ""
     snapshot: RunSnapshot = RunSnapshot()
     curves: Curves = field(default_factory=Curves)
-    heat: Heat | None = None
+    heat: HeatMaps | None = None
     """The newest heat maps."""
     tail: tuple[str, ...] = ()
     """The newest lines of the trainer's log."""
@@ -112,7 +112,7 @@ class LeagueView:
         return next((row for row in self.entries if row["id"] == wanted), None)
 
 
-class RunsSeen(Message):
+class RunsChanged(Message):
     """The list of runs has changed."""
 
     def __init__(self, view: RunsView) -> None:
@@ -120,10 +120,10 @@ class RunsSeen(Message):
         self.view = view
 
     def can_replace(self, message: Message) -> bool:
-        return isinstance(message, RunsSeen)
+        return isinstance(message, RunsChanged)
 
 
-class RunSeen(Message):
+class RunChanged(Message):
     """A run that is followed has changed."""
 
     def __init__(self, view: RunView) -> None:
@@ -131,10 +131,10 @@ class RunSeen(Message):
         self.view = view
 
     def can_replace(self, message: Message) -> bool:
-        return isinstance(message, RunSeen) and message.view.root == self.view.root
+        return isinstance(message, RunChanged) and message.view.root == self.view.root
 
 
-class LogSeen(Message):
+class LogChanged(Message):
     """The log that is read has changed."""
 
     def __init__(self, view: LogView) -> None:
@@ -142,10 +142,10 @@ class LogSeen(Message):
         self.view = view
 
     def can_replace(self, message: Message) -> bool:
-        return isinstance(message, LogSeen)
+        return isinstance(message, LogChanged)
 
 
-class MatchesSeen(Message):
+class MatchesChanged(Message):
     """The list of matches has changed."""
 
     def __init__(self, view: MatchesView) -> None:
@@ -153,10 +153,10 @@ class MatchesSeen(Message):
         self.view = view
 
     def can_replace(self, message: Message) -> bool:
-        return isinstance(message, MatchesSeen)
+        return isinstance(message, MatchesChanged)
 
 
-class LeagueSeen(Message):
+class LeagueChanged(Message):
     """The league has changed."""
 
     def __init__(self, view: LeagueView) -> None:
@@ -164,7 +164,7 @@ class LeagueSeen(Message):
         self.view = view
 
     def can_replace(self, message: Message) -> bool:
-        return isinstance(message, LeagueSeen)
+        return isinstance(message, LeagueChanged)
 
 
 class FeedFailed(Message):

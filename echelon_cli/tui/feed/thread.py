@@ -22,32 +22,32 @@ from echelon_cli.tui.feed.follower import RunFollower
 from echelon_cli.tui.feed.logs import LogFollower
 from echelon_cli.tui.feed.messages import (
     FeedFailed,
-    LeagueSeen,
-    LogSeen,
+    LeagueChanged,
+    LogChanged,
     LogView,
-    MatchesSeen,
+    MatchesChanged,
     MatchesView,
-    RunSeen,
-    RunsSeen,
+    RunChanged,
+    RunsChanged,
     RunsView,
 )
 
 POLL_S = 0.5
 """Time between looks at the files."""
 
-BREATH_S = 0.004
+BACKLOG_PAUSE_S = 0.004
 """Pause between two pieces of a long history, which leaves the screen its turn."""
 
-FOLLOWED = 8
+MAX_FOLLOWERS = 8
 """Runs whose pictures are kept, so that going back to one is immediate."""
 
-AGE_S = 60.0
+REPOST_S = 60.0
 """The list is posted at least so often, because ages change."""
 
 Signature = tuple[tuple[int, int] | None, ...]
 
 
-class Catalogue:
+class RunCatalogue:
     """The list of runs; a run at rest is looked at again only when one of its files changed."""
 
     def __init__(self, home: Path | None) -> None:
@@ -90,9 +90,9 @@ class Feed(threading.Thread):
         super().__init__(name="echelon-feed", daemon=True)
         self._post = post
         self._poll_s = poll_s
-        self._catalogue = Catalogue(home)
+        self._runs = RunCatalogue(home)
         self._followers: OrderedDict[Path, RunFollower] = OrderedDict()
-        self._wanted: Path | None = None
+        self._run: Path | None = None
         self._log: Path | None = None
         self._log_follower: LogFollower | None = None
         self._list_runs = True
@@ -106,7 +106,7 @@ class Feed(threading.Thread):
         self._league: Any = None
         self._league_posted = False
         self._posted: set[Path] = set()
-        self._wake, self._over = threading.Event(), threading.Event()
+        self._wake, self._stopping = threading.Event(), threading.Event()
 
     def watch(
         self,
@@ -121,83 +121,83 @@ class Feed(threading.Thread):
         """Say what the screens need from now on: a run's folder, more of them, all runs, a log, matches, the league."""
         self._list_league, self._league_posted = league, False
         self._list_matches, self._last_matches = matches, None
-        self._wanted, self._list_runs, self._log, self._others = run, runs, log, others
+        self._run, self._list_runs, self._log, self._others = run, runs, log, others
         self._posted = set()
         self._wake.set()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop reading."""
-        self._over.set()
+        self._stopping.set()
         self._wake.set()
 
     def run(self) -> None:
-        while not self._over.is_set():
+        while not self._stopping.is_set():
             self._wake.clear()
-            more = False
+            has_backlog = False
             try:
-                more = self.look()
+                has_backlog = self.poll()
             except Exception as error:
                 # whatever lies in a folder, the dashboard goes on and says what it could not read
                 self._post(FeedFailed(f"{type(error).__name__}: {error}"))
-            self._wake.wait(BREATH_S if more else self._poll_s)
+            self._wake.wait(BACKLOG_PAUSE_S if has_backlog else self._poll_s)
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Look at everything that is wanted once, post what changed, and say whether there is more to read now."""
-        wanted = (*(root for root in (self._wanted,) if root is not None), *self._others)
-        more = any([self._look_at_run(root) for root in wanted])
+        wanted = (*(root for root in (self._run,) if root is not None), *self._others)
+        has_backlog = any([self._poll_run(root) for root in wanted])
         if self._list_runs:
-            self._look_at_runs()
+            self._poll_runs()
         if self._log is not None:
-            self._look_at_log(self._log)
+            self._poll_log(self._log)
         if self._list_matches:
-            self._look_at_matches()
+            self._poll_matches()
         if self._list_league:
-            self._look_at_league()
-        return more
+            self._poll_league()
+        return has_backlog
 
-    def _look_at_runs(self) -> None:
-        rows = self._catalogue.poll()
+    def _poll_runs(self) -> None:
+        rows = self._runs.poll()
         now = time.time()
-        if rows != self._last_rows or now - self._last_rows_at >= AGE_S:
+        if rows != self._last_rows or now - self._last_rows_at >= REPOST_S:
             self._last_rows, self._last_rows_at = rows, now
-            home = self._catalogue.home
-            self._post(RunsSeen(RunsView(rows=rows, home=str(home or ""), loaded=True, now=now)))
+            home = self._runs.home
+            self._post(RunsChanged(RunsView(rows=rows, home=str(home or ""), loaded=True, now=now)))
 
-    def _look_at_run(self, root: Path) -> bool:
+    def _poll_run(self, root: Path) -> bool:
         follower = self._followers.get(root) or RunFollower(root)
         self._followers[root] = follower
         self._followers.move_to_end(root)
-        while len(self._followers) > FOLLOWED:
+        while len(self._followers) > MAX_FOLLOWERS:
             self._followers.popitem(last=False)
         if follower.poll() or root not in self._posted:
             self._posted.add(root)
-            self._post(RunSeen(follower.view()))
+            self._post(RunChanged(follower.view()))
         return follower.behind
 
-    def _look_at_matches(self) -> None:
+    def _poll_matches(self) -> None:
         if self._matches is None:
             from echelon.server.catalogue import ReplayCatalogue
 
-            self._matches = ReplayCatalogue(self._catalogue.home)
+            self._matches = ReplayCatalogue(self._runs.home)
         rows = tuple(match.summary for match in self._matches.matches())
         if rows != self._last_matches:
             self._last_matches = rows
-            self._post(MatchesSeen(MatchesView(rows, loaded=True, now=time.time())))
+            self._post(MatchesChanged(MatchesView(rows, loaded=True, now=time.time())))
 
-    def _look_at_league(self) -> None:
+    def _poll_league(self) -> None:
         if self._league is None:
             from echelon_cli.tui.feed.league import LeagueFollower
 
-            self._league = LeagueFollower(self._catalogue.home)
+            self._league = LeagueFollower(self._runs.home)
         if self._league.poll() or not self._league_posted:
             self._league_posted = True
-            self._post(LeagueSeen(self._league.view))
+            self._post(LeagueChanged(self._league.view))
 
-    def _look_at_log(self, path: Path) -> None:
+    def _poll_log(self, path: Path) -> None:
         if self._log_follower is None or self._log_follower.path != path:
             self._log_follower = LogFollower(path)
             self._log_follower.poll()
         elif not self._log_follower.poll():
             return
         follower = self._log_follower
-        self._post(LogSeen(LogView(str(path), path.name, follower.first, tuple(follower.lines))))
+        self._post(LogChanged(LogView(str(path), path.name, follower.first, tuple(follower.lines))))

@@ -11,23 +11,23 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.charts.chart import Chart, Series
 from echelon_cli.tui.charts.plot import Mark
 from echelon_cli.tui.format import measured, percent, speed
-from echelon_cli.tui.layout import Place
-from echelon_cli.tui.panels.bars import PanelOutcomes, PanelParts, PanelSpeed
-from echelon_cli.tui.panels.base import DASH, SURE, Panel, PanelChart
+from echelon_cli.tui.layout import Slot
+from echelon_cli.tui.panels.bars import PanelOutcomes, PanelRewardTerms, PanelSpeed
+from echelon_cli.tui.panels.base import CONFIDENCE_Z, DASH_COLUMNS, Panel, PanelChart
 from echelon_cli.tui.panels.curriculum import PanelCurriculum
-from echelon_cli.tui.panels.heat_maps import PanelHeat
-from echelon_cli.tui.panels.league_rating import PanelRank
+from echelon_cli.tui.panels.heat_maps import PanelHeatMaps
+from echelon_cli.tui.panels.league_rating import PanelLeagueRating
 from echelon_cli.tui.panels.log import PanelLog
 from echelon_cli.tui.panels.machine import PanelMachine
-from echelon_cli.tui.panels.opponents import PanelOpponents, meets
-from echelon_cli.tui.panels.system_metrics import PanelUse, tells_use
+from echelon_cli.tui.panels.opponents import PanelOpponents, mix_includes
+from echelon_cli.tui.panels.system_metrics import PanelSystemMetrics, has_system_metrics
 
 PAGES: tuple[str, ...] = ("results", "learning", "battles", "progress", "machine")
 """Pages of a small screen, in the order of their keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PanelRow:
+class PanelSpec:
     """One panel."""
 
     title: str
@@ -42,13 +42,13 @@ class PanelRow:
 
 def is_rated(snapshot: RunSnapshot) -> bool:
     """Say whether snapshots of a run are, or will be, rated against each other; those of a league run it rates."""
-    is_league_run = meets(snapshot, "league", "exploiters", unknown=False)
-    return bool(snapshot.ratings) or (meets(snapshot, "self_play", "past") and not is_league_run)
+    is_league_run = mix_includes(snapshot, "league", "exploiters", unknown=False)
+    return bool(snapshot.ratings) or (mix_includes(snapshot, "self_play", "past") and not is_league_run)
 
 
 def is_in_league(snapshot: RunSnapshot) -> bool:
     """Say whether a run takes part in a league."""
-    return bool(snapshot.leagues) or meets(snapshot, "league", "exploiters")
+    return bool(snapshot.leagues) or mix_includes(snapshot, "league", "exploiters")
 
 
 def clip_line(snapshot: RunSnapshot) -> float:
@@ -63,7 +63,10 @@ def evaluations(snapshot: RunSnapshot) -> list[Mark]:
 
 def ratings(snapshot: RunSnapshot) -> list[Mark]:
     """Return the rating of every snapshot that was rated, with its 95 % interval."""
-    return [Mark(e.update, e.elo, e.elo - SURE * e.elo_error, e.elo + SURE * e.elo_error) for e in snapshot.ratings]
+    return [
+        Mark(e.update, e.elo, e.elo - CONFIDENCE_Z * e.elo_error, e.elo + CONFIDENCE_Z * e.elo_error)
+        for e in snapshot.ratings
+    ]
 
 
 def chart(*series: Series, kind: type[PanelChart] = PanelChart, **options: Any) -> Callable[..., Panel]:
@@ -71,8 +74,8 @@ def chart(*series: Series, kind: type[PanelChart] = PanelChart, **options: Any) 
     return partial(kind, chart=Chart(series=series, **options))
 
 
-PANELS: dict[str, PanelRow] = {
-    "wins": PanelRow(
+PANELS: dict[str, PanelSpec] = {
+    "wins": PanelSpec(
         title="win rate",
         page="results",
         make=chart(
@@ -83,70 +86,72 @@ PANELS: dict[str, PanelRow] = {
             marks_label="eval",
         ),
     ),
-    "return": PanelRow(title="return", page="results", make=chart(Series(metric="avg_return", label="mean"))),
-    "speed": PanelRow(
+    "return": PanelSpec(title="return", page="results", make=chart(Series(metric="avg_return", label="mean"))),
+    "speed": PanelSpec(
         title="steps per second",
         page="results",
         make=chart(Series(metric="steps_per_s", label="speed"), kind=PanelSpeed, text=speed),
     ),
-    "gradient": PanelRow(
+    "gradient": PanelSpec(
         title="gradient norm",
         page="results",
         make=chart(
             Series(metric="grad_norm", label="mean"),
-            Series(metric="grad_norm_max", label="max", role="series2", dash=DASH, raw=False),
+            Series(metric="grad_norm_max", label="max", role="series2", dash=DASH_COLUMNS, raw=False),
             reference=clip_line,
             reference_label="clip",
         ),
     ),
-    "losses": PanelRow(
+    "losses": PanelSpec(
         title="losses",
         page="learning",
         make=chart(
             Series(metric="vf_loss", label="value"),
-            Series(metric="pg_loss", label="policy", role="series2", right=True, dash=DASH, raw=False),
+            Series(metric="pg_loss", label="policy", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
         ),
     ),
-    "kl": PanelRow(
+    "kl": PanelSpec(
         title="KL and clipping",
         page="learning",
         make=chart(
             Series(metric="approx_kl", label="KL"),
-            Series(metric="clip_frac", label="clipped", role="series2", right=True, dash=DASH, raw=False),
+            Series(metric="clip_frac", label="clipped", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
         ),
     ),
-    "entropy": PanelRow(
+    "entropy": PanelSpec(
         title="entropy",
         page="learning",
         make=chart(
             Series(metric="entropy", label="entropy"),
-            Series(metric="lr", label="step size", role="series2", right=True, dash=DASH, raw=False),
+            Series(metric="lr", label="step size", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
         ),
     ),
-    "explained": PanelRow(
+    "explained": PanelSpec(
         title="explained variance",
         page="learning",
         make=chart(Series(metric="explained_variance", label="explained"), text=measured),
     ),
-    "parts": PanelRow(title="return by part", page="battles", make=PanelParts),
-    "outcomes": PanelRow(title="outcomes", page="battles", make=PanelOutcomes),
-    "opponents": PanelRow(title="opponents", page="battles", make=PanelOpponents),
-    "rating": PanelRow(
+    "parts": PanelSpec(title="return by part", page="battles", make=PanelRewardTerms),
+    "outcomes": PanelSpec(title="outcomes", page="battles", make=PanelOutcomes),
+    "opponents": PanelSpec(title="opponents", page="battles", make=PanelOpponents),
+    "rating": PanelSpec(
         title="rating",
         page="progress",
         make=chart(Series(metric="elo", label="Elo", raw=False), marks=ratings),
         is_needed=is_rated,
     ),
-    "heat": PanelRow(title="places", page="battles", make=PanelHeat),
-    "league": PanelRow(title="league", page="progress", units=1, make=PanelRank, is_needed=is_in_league),
-    "curriculum": PanelRow(title="curriculum", page="progress", units=1, make=PanelCurriculum),
-    "machine": PanelRow(title="machine", page="machine", units=1, make=PanelMachine),
-    "use": PanelRow(title="use over time", page="machine", units=1, make=PanelUse, is_needed=tells_use),
-    "log": PanelRow(title="log", page="machine", make=PanelLog),
+    "heat": PanelSpec(title="places", page="battles", make=PanelHeatMaps),
+    "league": PanelSpec(title="league", page="progress", units=1, make=PanelLeagueRating, is_needed=is_in_league),
+    "curriculum": PanelSpec(title="curriculum", page="progress", units=1, make=PanelCurriculum),
+    "machine": PanelSpec(title="machine", page="machine", units=1, make=PanelMachine),
+    "use": PanelSpec(
+        title="use over time", page="machine", units=1, make=PanelSystemMetrics, is_needed=has_system_metrics
+    ),
+    "log": PanelSpec(title="log", page="machine", make=PanelLog),
 }
 
 
-def unneeded(snapshot: RunSnapshot) -> frozenset[str]:
+def unneeded_panels(snapshot: RunSnapshot) -> frozenset[str]:
     """Return the panels that a run leaves empty for good."""
     return frozenset(name for name, row in PANELS.items() if not row.is_needed(snapshot))
 
@@ -154,4 +159,4 @@ def unneeded(snapshot: RunSnapshot) -> frozenset[str]:
 PREVIEW: tuple[str, ...] = ("wins", "return", "speed", "gradient")
 """Panels that the list of runs shows of the chosen one."""
 
-PLACES: tuple[Place, ...] = tuple(Place(name, row.page, row.units) for name, row in PANELS.items())
+SLOTS: tuple[Slot, ...] = tuple(Slot(name, row.page, row.units) for name, row in PANELS.items())

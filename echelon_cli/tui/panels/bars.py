@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.format import count, percent, signed
 from echelon_cli.tui.panels.base import Panel, PanelChart
-from echelon_cli.tui.theme import Look
-from echelon_cli.tui.widgets.cells import Grid, Span, fit
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.widgets.cells import Grid, Span, truncate
 
 PHASE_ROLES = ("series1", "series2", "series3", "dim")
 """Colours of the phases in the order they are reported."""
@@ -43,8 +43,8 @@ class PanelSpeed(PanelChart):
         if rows:
             shares = phase_shares(phases)
             if rows == 2:
-                grid.spans(0, height - 2, stacked(shares, width, self.look))
-            draw_phases(grid, height - 1, shares, self.look)
+                grid.spans(0, height - 2, stacked(shares, width, self.theme))
+            draw_phases(grid, height - 1, shares, self.theme)
         return grid
 
 
@@ -54,23 +54,23 @@ def phase_shares(phases: dict[str, float]) -> list[tuple[str, float]]:
     return [(name, seconds / total) for name, seconds in phases.items() if total > 0 and seconds / total >= 0.01]
 
 
-def stacked(shares: Sequence[tuple[str, float]], width: int, look: Look) -> list[Span]:
+def stacked(shares: Sequence[tuple[str, float]], width: int, theme: Theme) -> list[Span]:
     """Return shares as one bar of pieces."""
     edge, done, spans = 0, 0.0, []
     for i, (_, share) in enumerate(shares):
         done += share
         nxt = min(width, round(done * width))
-        spans.append((shade(i, look, look.symbols.bar) * (nxt - edge), PHASE_ROLES[i % len(PHASE_ROLES)]))
+        spans.append((shade(i, theme, theme.symbols.bar) * (nxt - edge), PHASE_ROLES[i % len(PHASE_ROLES)]))
         edge = nxt
     return spans
 
 
-def shade(index: int, look: Look, coloured: str) -> str:
+def shade(index: int, theme: Theme, coloured: str) -> str:
     """Return the character of a phase: the same for all where colours tell them apart."""
-    return coloured if look.colour else SHADES[look.detail][index % len(PHASE_ROLES)]
+    return coloured if theme.colour else SHADES[theme.glyphs][index % len(PHASE_ROLES)]
 
 
-def draw_phases(grid: Grid, y: int, shares: Sequence[tuple[str, float]], look: Look) -> None:
+def draw_phases(grid: Grid, y: int, shares: Sequence[tuple[str, float]], theme: Theme) -> None:
     """Write names and percentages; where not all fit, the largest ones that do."""
     told = [(i, f"{name} {share:.0%}") for i, (name, share) in enumerate(shares)]
     if sum(len(text) + 3 for _, text in told) - 1 > grid.width:
@@ -80,11 +80,11 @@ def draw_phases(grid: Grid, y: int, shares: Sequence[tuple[str, float]], look: L
         if x + len(text) + 2 > grid.width:
             break
         role = PHASE_ROLES[i % len(PHASE_ROLES)]
-        x = grid.put(x, y, shade(i, look, look.symbols.square), role)
+        x = grid.put(x, y, shade(i, theme, theme.symbols.square), role)
         x = grid.put(x + 1, y, text, "dim") + 1
 
 
-class PanelParts(Panel):
+class PanelRewardTerms(Panel):
     """What each part of the reward adds to the return."""
 
     def note(self) -> str:
@@ -92,10 +92,10 @@ class PanelParts(Panel):
 
     def body(self, width: int, height: int) -> Grid:
         terms = self.view.snapshot.update.reward_terms if self.view.snapshot.update else {}
-        return draw_parts(terms, width, height, self.look)
+        return draw_reward_terms(terms, width, height, self.theme)
 
 
-def draw_parts(terms: dict[str, float], width: int, height: int, look: Look) -> Grid:
+def draw_reward_terms(terms: dict[str, float], width: int, height: int, theme: Theme) -> Grid:
     """Return bars to both sides of zero; the largest ones where not all fit."""
     grid = Grid(width, height)
     shown = [(name, value) for name, value in terms.items() if value != 0] or list(terms.items())
@@ -113,11 +113,11 @@ def draw_parts(terms: dict[str, float], width: int, height: int, look: Look) -> 
     zero = name_width + 1 + round(-least * scale)
     for y, (name, value) in enumerate(shown):
         role = "good" if value > 0 else "bad"
-        grid.put(0, y, fit(name, name_width, look.symbols.cut), "")
+        grid.put(0, y, truncate(name, name_width, theme.symbols.cut), "")
         size = max(1, round(abs(value) * scale)) if value else 0
         start = zero + 1 if value > 0 else zero - size
-        grid.put(max(name_width + 1, start), y, look.symbols.bar * size, role, limit=width - value_width)
-        grid.put(zero, y, look.symbols.vertical, "frame")
+        grid.put(max(name_width + 1, start), y, theme.symbols.bar * size, role, limit=width - value_width)
+        grid.put(zero, y, theme.symbols.vertical, "frame")
         grid.right(width, y, signed(value), role)
     return grid
 
@@ -130,10 +130,10 @@ class PanelOutcomes(Panel):
         return f"against {opponent}" if opponent else ""
 
     def body(self, width: int, height: int) -> Grid:
-        return draw_outcomes(self.view.snapshot, width, height, self.look)
+        return draw_outcomes(self.view.snapshot, width, height, self.theme)
 
 
-def draw_outcomes(snapshot: RunSnapshot, width: int, height: int, look: Look) -> Grid:
+def draw_outcomes(snapshot: RunSnapshot, width: int, height: int, theme: Theme) -> Grid:
     """Return bars for the newest battles, then for the reasons of all."""
     grid = Grid(width, height)
     totals, update = snapshot.episodes, snapshot.update
@@ -142,22 +142,22 @@ def draw_outcomes(snapshot: RunSnapshot, width: int, height: int, look: Look) ->
     rows = [(name, getattr(update, field), role) for name, field, role in OUTCOMES]
     grid.put(0, 0, "newest battles", "dim")
     for y, (name, share, role) in enumerate(rows, start=1):
-        _share_row(grid, y, name, share, role, look)
+        _share_row(grid, y, name, share, role, theme)
     if height >= 7:
         grid.put(0, 5, f"how all {count(totals.count)} ended", "dim")
         reasons = sorted(totals.reasons.items(), key=lambda item: -item[1])
         for y, (name, n) in enumerate(reasons[: height - 6], start=6):
-            _share_row(grid, y, name.replace("_", " "), n / totals.count, "series1", look)
+            _share_row(grid, y, name.replace("_", " "), n / totals.count, "series1", theme)
     return grid
 
 
-def _share_row(grid: Grid, y: int, name: str, share: float, role: str, look: Look) -> None:
+def _share_row(grid: Grid, y: int, name: str, share: float, role: str, theme: Theme) -> None:
     name_width = min(REASON_CELLS, max(5, round(grid.width * REASON_SHARE)))
     room = grid.width - name_width - 6
-    grid.put(0, y, fit(name, name_width, look.symbols.cut))
+    grid.put(0, y, truncate(name, name_width, theme.symbols.cut))
     size = round(max(0.0, min(1.0, share)) * room) if share == share else 0
-    grid.put(name_width + 1, y, look.symbols.line * size, role)
-    grid.put(name_width + 1 + size, y, look.symbols.rest * max(0, room - size), "rest")
+    grid.put(name_width + 1, y, theme.symbols.line * size, role)
+    grid.put(name_width + 1 + size, y, theme.symbols.rest * max(0, room - size), "rest")
     grid.right(grid.width, y, percent(share), role)
 
 

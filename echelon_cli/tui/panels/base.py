@@ -8,18 +8,18 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
-from echelon_cli.tui.charts.chart import Chart, Held, draw_chart
-from echelon_cli.tui.charts.viewport import Sight
+from echelon_cli.tui.charts.chart import AxisState, Chart, draw_chart
+from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.widgets.cells import CellView, Grid, frame
+from echelon_cli.tui.widgets.cells import CellView, Grid, draw_frame
 
-SURE = 1.96
+CONFIDENCE_Z = 1.96
 """Standard errors of a 95 % interval."""
 
-DASH = 3
+DASH_COLUMNS = 3
 """Columns of dots in a dash of second curves."""
 
-INSIDE = 2
+PADDING = 2
 """Cells between the edge of a panel and what it shows."""
 
 
@@ -27,7 +27,7 @@ class Panel(CellView, can_focus=True):
     """A titled box that shows one thing about a run; a subclass draws its inside."""
 
     view: reactive[RunView] = reactive(RunView(), repaint=False, init=False)
-    sight: reactive[Sight] = reactive(Sight(), repaint=False, init=False)
+    viewport: reactive[Viewport] = reactive(Viewport(), repaint=False, init=False)
     """How charts are looked at."""
 
     def __init__(self, title: str, **options: Any) -> None:
@@ -37,7 +37,7 @@ class Panel(CellView, can_focus=True):
     def watch_view(self) -> None:
         self.redraw()
 
-    def watch_sight(self) -> None:
+    def watch_viewport(self) -> None:
         self.redraw()
 
     def on_focus(self) -> None:
@@ -48,11 +48,11 @@ class Panel(CellView, can_focus=True):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        roomy = width > 2 * INSIDE and height > 2
-        body = self.body(width - 2 * INSIDE, height - 2) if roomy else None
-        frame(grid, self.look, self.title, focused=self.has_focus, note=self.note())
+        roomy = width > 2 * PADDING and height > 2
+        body = self.body(width - 2 * PADDING, height - 2) if roomy else None
+        draw_frame(grid, self.theme, self.title, focused=self.has_focus, note=self.note())
         if body is not None:
-            grid.paste(INSIDE, 1, body)
+            grid.paste(PADDING, 1, body)
         return grid
 
     def note(self) -> str:
@@ -78,19 +78,19 @@ class PanelChart(Panel):
     def __init__(self, title: str, chart: Chart, **options: Any) -> None:
         super().__init__(title, **options)
         self.chart = chart
-        self.held = Held()
+        self.axes = AxisState()
 
     def note(self) -> str:
-        return "log" if any(self.held.log) else ""
+        return "log" if any(self.axes.log) else ""
 
     def body(self, width: int, height: int) -> Grid:
-        if self.held.run != self.view.id:
-            self.held = Held(run=self.view.id)
+        if self.axes.run != self.view.id:
+            self.axes = AxisState(run=self.view.id)
         size, view = (width, height), self.view
-        return draw_chart(self.chart, view.curves, view.snapshot, size, self.look, self.held, self.sight)
+        return draw_chart(self.chart, view.curves, view.snapshot, size, self.theme, self.axes, self.viewport)
 
     def _point(self, event: events.MouseEvent, wheel: int = 0) -> None:
-        place = self.held.place(event.x - INSIDE)
+        place = self.axes.place(event.x - PADDING)
         if place is not None:
             self.post_message(self.Pointed(place, wheel))
 

@@ -9,14 +9,14 @@ from typing import Any
 from rich.cells import cell_len
 from textual.reactive import reactive
 
-from echelon_cli.tui.charts.chart import Chart, Held, draw_overlay, newest
-from echelon_cli.tui.charts.plot import Strand
-from echelon_cli.tui.charts.viewport import Sight
+from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest
+from echelon_cli.tui.charts.plot import Trace
+from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import brief, count, measured, percent, short_run_id, speed
 from echelon_cli.tui.panels.base import PanelChart
-from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Look
-from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
+from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
 Runs = tuple[RunView, ...]
 
@@ -47,7 +47,7 @@ DASHES = (0, 6, 3, 2, 9, 1)
 """Columns of a dash of each run where no colour tells them apart."""
 
 
-class ComparedHead(CellView):
+class CompareHeader(CellView):
     """One line for each run: its number and colour in the charts, its name, state and figures."""
 
     runs: reactive[Runs] = reactive((), repaint=False, init=False)
@@ -61,13 +61,13 @@ class ComparedHead(CellView):
         self.redraw()
 
     def draw(self, width: int, height: int) -> Grid:
-        grid = draw_head(self.runs, width, height, self.look)
+        grid = draw_compare_header(self.runs, width, height, self.theme)
         if not "".join(grid.chars[0][-len(self.note) - 3 :]).strip():
             grid.right(width - 1, 0, self.note, "dim")
         return grid
 
 
-def draw_head(runs: Sequence[RunView], width: int, height: int, look: Look) -> Grid:
+def draw_compare_header(runs: Sequence[RunView], width: int, height: int, theme: Theme) -> Grid:
     """Return the table of runs, a head line first."""
     grid = Grid(width, height)
     kept = list(FIGURES)
@@ -85,10 +85,10 @@ def draw_head(runs: Sequence[RunView], width: int, height: int, look: Look) -> G
         grid.right(x, 0, name, "dim")
     for number, view in enumerate(runs, start=1):
         role = RUN_ROLES[number - 1]
-        grid.put(1, number, f"{number}{look.symbols.square}", role)
+        grid.put(1, number, f"{number}{theme.symbols.square}", role)
         name = view.id if len(view.id) <= name_width else short_run_id(view.id)
-        grid.put(4, number, fit(name, name_width, look.symbols.cut), role)
-        state = f"{look.state_symbol(view.state)} {view.state}" if view.state else ""
+        grid.put(4, number, truncate(name, name_width, theme.symbols.cut), role)
+        state = f"{theme.state_symbol(view.state)} {view.state}" if view.state else ""
         grid.put(at_state, number, state, STATE_ROLES.get(view.state, ""))
         for figure, text in figures(view).items():
             if figure in ends:
@@ -119,21 +119,21 @@ class PanelOverlay(PanelChart):
         self.redraw()
 
     def body(self, width: int, height: int) -> Grid:
-        strands = strands_of_runs(self.chart, self.runs, self.sight)
-        if self.held.run != (together := " ".join(view.id for view in self.runs)):
-            self.held = Held(run=together)
-        return draw_overlay(self.chart, strands, (width, height), self.look, self.held, self.sight)
+        traces = run_traces(self.chart, self.runs, self.viewport)
+        if self.axes.run != (together := " ".join(view.id for view in self.runs)):
+            self.axes = AxisState(run=together)
+        return draw_overlay(self.chart, traces, (width, height), self.theme, self.axes, self.viewport)
 
 
-def strands_of_runs(chart: Chart, runs: Sequence[RunView], sight: Sight) -> list[Strand]:
+def run_traces(chart: Chart, runs: Sequence[RunView], viewport: Viewport) -> list[Trace]:
     """Return the first curve of a chart for each run, labelled by its number."""
     metric = chart.series[0].metric
     return [
-        Strand(
+        Trace(
             label=str(number),
             role=RUN_ROLES[number - 1],
             curve=view.curves.curve(metric),
-            places=view.curves.along.get(sight.along, ()),
+            places=view.curves.positions.get(viewport.x_axis, ()),
             dash=DASHES[number - 1],
             raw=False,
             newest=newest(view.snapshot, metric),
@@ -148,28 +148,28 @@ def differences(starts: Sequence[Any]) -> dict[str, list[Any]] | None:
 
     if not starts or any(start is None or not start.config for start in starts):
         return None
-    return differing([flatten(start.config) for start in starts])
+    return differing_keys([flatten(start.config) for start in starts])
 
 
 class PanelDifference(PanelOverlay):
     """Where the configurations of the runs differ."""
 
     def body(self, width: int, height: int) -> Grid:
-        return draw_difference([view.snapshot.start for view in self.runs], width, height, self.look)
+        return draw_difference([view.snapshot.start for view in self.runs], width, height, self.theme)
 
     def note(self) -> str:
         return ""
 
 
-def draw_difference(starts: Sequence[Any], width: int, height: int, look: Look) -> Grid:
+def draw_difference(starts: Sequence[Any], width: int, height: int, theme: Theme) -> Grid:
     """Return the keys in which the configurations of the sessions differ, with a value for each run."""
     grid, found = Grid(width, height), differences(starts)
     if found is None:
-        grid.put(0, 0, fit("known once every run has begun", width, look.symbols.cut), "dim")
+        grid.put(0, 0, truncate("known once every run has begun", width, theme.symbols.cut), "dim")
         return grid
     rows = list(found.items())
     if not rows:
-        grid.put(0, 0, fit(SAME, width, look.symbols.cut), "dim")
+        grid.put(0, 0, truncate(SAME, width, theme.symbols.cut), "dim")
         return grid
     key_width = min(max(len(key) for key, _ in rows) + 1, max(4, round(width * KEY_SHARE)))
     longest = max(cell_len(_plain(value)) for _, values in rows for value in values)
@@ -179,16 +179,16 @@ def draw_difference(starts: Sequence[Any], width: int, height: int, look: Look) 
     room = height - 1
     shown = rows if len(rows) <= room else rows[: max(0, room - 1)]
     for y, (key, values) in enumerate(shown, start=1):
-        grid.put(0, y, fit(key, key_width - 1, look.symbols.cut))
+        grid.put(0, y, truncate(key, key_width - 1, theme.symbols.cut))
         for number, value in enumerate(values):
-            text = fit(_plain(value), cell - 1, look.symbols.cut)
+            text = truncate(_plain(value), cell - 1, theme.symbols.cut)
             grid.right(key_width + (number + 1) * cell, y, text, RUN_ROLES[number])
     if len(shown) < len(rows):
-        grid.put(0, height - 1, fit(f"and {len(rows) - len(shown)} more: echelon runs compare", width), "dim")
+        grid.put(0, height - 1, truncate(f"and {len(rows) - len(shown)} more: echelon runs compare", width), "dim")
     return grid
 
 
-def differing(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def differing_keys(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return every key whose values are not all the same, with the value of each configuration."""
     keys = sorted({key for config in configs for key in config})
     return {key: [c.get(key) for c in configs] for key in keys if len({repr(c.get(key)) for c in configs}) > 1}

@@ -10,8 +10,8 @@ from textual.reactive import reactive
 from echelon_cli.listing import ALERT_FRESH_S
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import FIGURE_ROWS, brief, count, duration, large, measured, percent, short_run_id, speed
-from echelon_cli.tui.theme import STATE_ROLES, Look
-from echelon_cli.tui.widgets.cells import CellView, Grid, Span, fit
+from echelon_cli.tui.theme import STATE_ROLES, Theme
+from echelon_cli.tui.widgets.cells import CellView, Grid, Span, truncate
 
 TALL = 7
 """Rows of the head with large figures: a title, a gap, names, figures and a bar."""
@@ -36,38 +36,38 @@ class Header(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        _title(grid, self.view, self.look, with_left=height < TALL)
+        _title(grid, self.view, self.theme, with_left=height < TALL)
         if height >= TALL and width >= LARGE_FROM:
-            _tiles(grid, self.view, self.look)
-            _progress(grid, height - 1, self.view, self.look)
+            _tiles(grid, self.view, self.theme)
+            _progress(grid, height - 1, self.view, self.theme)
         elif height >= SHORT:
-            _line(grid, self.view, self.look)
+            _line(grid, self.view, self.theme)
         return grid
 
 
-def pill(state: str, look: Look) -> Span:
+def pill(state: str, theme: Theme) -> Span:
     """Return a state as a filled label."""
-    return f" {look.state_symbol(state)} {state} ", f"pill-{STATE_ROLES.get(state, 'info')}"
+    return f" {theme.state_symbol(state)} {state} ", f"pill-{STATE_ROLES.get(state, 'info')}"
 
 
-def _title(grid: Grid, view: RunView, look: Look, *, with_left: bool) -> None:
+def _title(grid: Grid, view: RunView, theme: Theme, *, with_left: bool) -> None:
     """Write state, name and what the run is; the reason of a bad end takes the place of the last."""
-    x = grid.spans(0, 0, [pill(view.state or "starting", look), (" ", "")])
+    x = grid.spans(0, 0, [pill(view.state or "starting", theme), (" ", "")])
     x = grid.put(x, 0, view.id if grid.width >= LARGE_FROM else short_run_id(view.id), "bold") + 2
     right = grid.width
     if with_left and (left := time_left(view)):
         right -= len(left) + 1
         grid.put(right, 0, left, "bold")
     elif view.snapshot.alerts:
-        text = f"{look.symbols.up} {len(view.snapshot.alerts)} alert{'s' * (len(view.snapshot.alerts) > 1)}"
+        text = f"{theme.symbols.up} {len(view.snapshot.alerts)} alert{'s' * (len(view.snapshot.alerts) > 1)}"
         right -= len(text) + 1
         grid.put(right, 0, text, "warn")
     parts, role = subtitle(view)
     room = right - x - 2
-    divider = f" {look.symbols.dot} "
+    divider = f" {theme.symbols.dot} "
     while len(parts) > 1 and cell_len(divider.join(parts)) > room:
         parts = parts[:-1]
-    grid.put(x, 0, fit(divider.join(parts), room, look.symbols.cut), role)
+    grid.put(x, 0, truncate(divider.join(parts), room, theme.symbols.cut), role)
 
 
 def subtitle(view: RunView) -> tuple[list[str], str]:
@@ -98,7 +98,7 @@ def time_left(view: RunView) -> str:
     return f"{duration(snapshot.eta_s)} left" if snapshot.eta_s is not None else ""
 
 
-def _tiles(grid: Grid, view: RunView, look: Look) -> None:
+def _tiles(grid: Grid, view: RunView, theme: Theme) -> None:
     """Draw the four figures that matter large, each under its name."""
     update, snapshot = view.snapshot.update, view.snapshot
     done = not view.is_alive and bool(view.state)
@@ -125,7 +125,7 @@ def _tiles(grid: Grid, view: RunView, look: Look) -> None:
         end = grid.put(x, 2, name, "bold")
         note = next((note for note in notes if cell_len(note) <= x + width - end - 3), "")
         grid.put(end + 2, 2, note, "dim")
-        if look.detail == "ascii":
+        if theme.glyphs == "ascii":
             grid.put(x, 4, value, role)
             continue
         for row, text in enumerate(large(value)[:FIGURE_ROWS]):
@@ -143,12 +143,12 @@ def _eval_notes(view: RunView) -> tuple[str, ...]:
     return (f"{short} ({percent(last.win_low)} to {percent(last.win_high)})", short)
 
 
-def _bar(share: float, width: int, look: Look) -> list[Span]:
+def _bar(share: float, width: int, theme: Theme) -> list[Span]:
     size = round(max(0.0, min(1.0, share)) * width)
-    return [(look.symbols.line * size, "series1"), (look.symbols.rest * (width - size), "rest")]
+    return [(theme.symbols.line * size, "series1"), (theme.symbols.rest * (width - size), "rest")]
 
 
-def _progress(grid: Grid, y: int, view: RunView, look: Look) -> None:
+def _progress(grid: Grid, y: int, view: RunView, theme: Theme) -> None:
     """Draw the bar across the screen, with what it counts at its right."""
     snapshot = view.snapshot
     text = percent(snapshot.progress)
@@ -156,10 +156,10 @@ def _progress(grid: Grid, y: int, view: RunView, look: Look) -> None:
         limit = f" or {snapshot.start.max_minutes:g} min" if snapshot.start.max_minutes else ""
         text += f" of {count(snapshot.start.total_steps)} steps{limit}"
     room = grid.width - len(text) - 4
-    grid.spans(1, y, [*_bar(snapshot.progress, room, look), ("  ", ""), (text, "dim")])
+    grid.spans(1, y, [*_bar(snapshot.progress, room, theme), ("  ", ""), (text, "dim")])
 
 
-def _line(grid: Grid, view: RunView, look: Look) -> None:
+def _line(grid: Grid, view: RunView, theme: Theme) -> None:
     """Write the figures in one line, and the bar in the room that is left."""
     update, snapshot = view.snapshot.update, view.snapshot
     spans: list[Span] = [
@@ -177,5 +177,5 @@ def _line(grid: Grid, view: RunView, look: Look) -> None:
     done = f" {percent(snapshot.progress)}"
     room = grid.width - x - 6
     if room >= 4:
-        x = grid.spans(x, 1, _bar(snapshot.progress, room, look))
+        x = grid.spans(x, 1, _bar(snapshot.progress, room, theme))
     grid.right(grid.width - 1, 1, done.strip(), "bold")

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from echelon.telemetry.events import EventLeague
 from echelon_cli.tui.charts.axis import data_range
-from echelon_cli.tui.charts.chart import Chart, Held, Series, draw_overlay
+from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
 from echelon_cli.tui.charts.curves import Curve, Curves
-from echelon_cli.tui.charts.plot import Strand
-from echelon_cli.tui.charts.viewport import Sight
-from echelon_cli.tui.panels.base import SURE, Panel
+from echelon_cli.tui.charts.plot import Trace
+from echelon_cli.tui.charts.viewport import Viewport
+from echelon_cli.tui.panels.base import CONFIDENCE_Z, Panel
 from echelon_cli.tui.panels.log import wrap
-from echelon_cli.tui.theme import Look
+from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid
 
 HISTORY = Chart(series=(Series(metric="rating", label="rating", role="good"),), text="{:.0f}".format)
@@ -22,7 +22,7 @@ CHART_ROWS = 5
 """Rows from which ratings are drawn below the words."""
 
 
-class PanelRank(Panel):
+class PanelLeagueRating(Panel):
     """How what the run submitted stands in the league."""
 
     def note(self) -> str:
@@ -31,10 +31,12 @@ class PanelRank(Panel):
 
     def body(self, width: int, height: int) -> Grid:
         view = self.view
-        return draw_rank(view.snapshot.leagues, view.curves, (width, height), self.look, self.sight)
+        return draw_league_rating(view.snapshot.leagues, view.curves, (width, height), self.theme, self.viewport)
 
 
-def draw_rank(told: Sequence[EventLeague], curves: Curves, size: tuple[int, int], look: Look, sight: Sight) -> Grid:
+def draw_league_rating(
+    told: Sequence[EventLeague], curves: Curves, size: tuple[int, int], theme: Theme, viewport: Viewport
+) -> Grid:
     """Return the newest rating in words, and all of them as a curve where there is room."""
     grid, (width, height) = Grid(*size), size
     if not told:
@@ -43,14 +45,14 @@ def draw_rank(told: Sequence[EventLeague], curves: Curves, size: tuple[int, int]
         return grid
     newest = told[-1]
     x = grid.put(0, 0, f"{newest.rating:.0f}", "good")
-    doubt = f"{'±' if look.detail == 'braille' else '+-'}{SURE * newest.rd:.0f}"
+    doubt = f"{'±' if theme.glyphs == 'braille' else '+-'}{CONFIDENCE_Z * newest.rd:.0f}"
     grid.put(x + 1, 0, doubt if x + 1 + len(doubt) <= width else "", "dim")
     lines = [line for text in words(told) for line in wrap(text, width)]
     for y, line in enumerate(lines[: height - 1], start=1):
         grid.put(0, y, line, "dim")
     room = height - 1 - len(lines)
     if room >= CHART_ROWS and len(told) > 1:
-        grid.paste(0, height - room, draw_ratings(told, curves, (width, room), look, sight))
+        grid.paste(0, height - room, draw_ratings(told, curves, (width, room), theme, viewport))
     return grid
 
 
@@ -61,11 +63,13 @@ def words(told: Sequence[EventLeague]) -> list[str]:
     return [*rank, newest.name, f"promoted at update {promoted.update}" if promoted else "none promoted yet"]
 
 
-def draw_ratings(told: Sequence[EventLeague], curves: Curves, size: tuple[int, int], look: Look, sight: Sight) -> Grid:
+def draw_ratings(
+    told: Sequence[EventLeague], curves: Curves, size: tuple[int, int], theme: Theme, viewport: Viewport
+) -> Grid:
     """Return the rating of each snapshot that joined, with its 95 % interval behind it."""
     mean = tuple(event.rating for event in told)
-    low, high = (tuple(event.rating + sign * SURE * event.rd for event in told) for sign in (-1, 1))
-    places = tuple(curves.position(event.update, sight.along) for event in told)
-    strand = Strand(label="rating", role="good", curve=Curve(low=low, mean=mean, high=high, smooth=mean), places=places)
+    low, high = (tuple(event.rating + sign * CONFIDENCE_Z * event.rd for event in told) for sign in (-1, 1))
+    places = tuple(curves.position(event.update, viewport.x_axis) for event in told)
+    trace = Trace(label="rating", role="good", curve=Curve(low=low, mean=mean, high=high, smooth=mean), places=places)
     # a rating alone would fill the chart with its noise: what is drawn is how it compares with its doubt
-    return draw_overlay(replace(HISTORY, bounds=data_range([*low, *high])), [strand], size, look, Held(), sight)
+    return draw_overlay(replace(HISTORY, bounds=data_range([*low, *high])), [trace], size, theme, AxisState(), viewport)

@@ -7,7 +7,7 @@ import re
 from echelon.telemetry.events import EventAlert
 from echelon_cli.tui.format import clock
 from echelon_cli.tui.panels.base import Panel
-from echelon_cli.tui.theme import Look
+from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, Span
 
 ALERT_ROLES = {"info": "info", "warning": "warn", "error": "bad"}
@@ -36,15 +36,15 @@ class PanelLog(Panel):
 
     def body(self, width: int, height: int) -> Grid:
         alerts = self.view.snapshot.alerts[-min(ALERTS_SHOWN, max(1, height // 3)) :]
-        return draw_log(alerts, self.view.tail, width, height, self.look)
+        return draw_log(alerts, self.view.tail, width, height, self.theme)
 
 
-def draw_log(alerts: tuple[EventAlert, ...], tail: tuple[str, ...], width: int, height: int, look: Look) -> Grid:
+def draw_log(alerts: tuple[EventAlert, ...], tail: tuple[str, ...], width: int, height: int, theme: Theme) -> Grid:
     """Return alerts above the newest log lines; the date is left out while it is that of the newest."""
     grid, indent = Grid(width, height), INDENT if width >= INDENT_FROM else LEAST_INDENT
     warned: list[Span] = []
     for alert in reversed(alerts):
-        text = wrap(f"{look.symbols.up} {clock(alert.time)} {alert.message}", width, indent=indent + 2)
+        text = wrap(f"{theme.symbols.up} {clock(alert.time)} {alert.message}", width, indent=indent + 2)
         if warned and len(warned) + len(text) > height // 2:
             break  # the newest ones matter most
         warned = [(row, ALERT_ROLES.get(alert.level, "warn")) for row in text] + warned

@@ -7,8 +7,8 @@ import math
 from echelon.telemetry.events import EventUpdate
 from echelon_cli.tui.format import count, duration, percent
 from echelon_cli.tui.panels.base import Panel
-from echelon_cli.tui.theme import Look
-from echelon_cli.tui.widgets.cells import Grid, fit
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.widgets.cells import Grid, truncate
 
 Row = tuple[str, str, float]
 """Name, value in words, and the share of what there is, not a number where there is no bar."""
@@ -24,7 +24,7 @@ class PanelMachine(Panel):
 
     def body(self, width: int, height: int) -> Grid:
         update, start = self.view.snapshot.update, self.view.snapshot.start
-        return draw_machine(update, start.threads if start else 0, width, height, self.look)
+        return draw_machine(update, start.threads if start else 0, width, height, self.theme)
 
 
 def rows_of(update: EventUpdate, threads: int) -> list[Row]:
@@ -55,22 +55,22 @@ def size(mib: float) -> str:
     return f"{gib:.1f}G" if gib < 100 else f"{gib:.0f}G"
 
 
-def draw_machine(update: EventUpdate | None, threads: int, width: int, height: int, look: Look) -> Grid:
+def draw_machine(update: EventUpdate | None, threads: int, width: int, height: int, theme: Theme) -> Grid:
     """Return the figures, on two rows with a bar where there is room."""
     grid = Grid(width, height)
     rows = rows_of(update, threads) if update is not None else []
     if not rows:
-        grid.put(0, 0, fit("not told yet", width, look.symbols.cut), "dim")
+        grid.put(0, 0, truncate("not told yet", width, theme.symbols.cut), "dim")
         return grid
     spare = height - len(rows)
     y = 0
     for name, text, share in rows:
         low = name == "disk free" and update is not None and update.disk_free_mb < DISK_WARN_MB
-        grid.put(0, y, fit(name, width - len(text) - 1, look.symbols.cut), "")
+        grid.put(0, y, truncate(name, width - len(text) - 1, theme.symbols.cut), "")
         grid.right(width, y, text, "warn" if low else "series1")
         y += 1
         if math.isfinite(share) and spare > 0:
             done = round(max(0.0, min(1.0, share)) * width)
-            grid.spans(0, y, [(look.symbols.line * done, "series1"), (look.symbols.rest * (width - done), "rest")])
+            grid.spans(0, y, [(theme.symbols.line * done, "series1"), (theme.symbols.rest * (width - done), "rest")])
             y, spare = y + 1, spare - 1
     return grid

@@ -10,8 +10,8 @@ from echelon.arena.intervals import wilson_interval
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.format import percent
 from echelon_cli.tui.panels.base import Panel
-from echelon_cli.tui.theme import Look
-from echelon_cli.tui.widgets.cells import Grid, fit
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.widgets.cells import Grid, truncate
 
 NAME_SHARE = 0.4
 """Share of the columns that names get at most."""
@@ -31,7 +31,7 @@ EVEN = 0.5
 
 
 @dataclass(frozen=True)
-class Rival:
+class OpponentStats:
     """One opponent, or several of a kind together."""
 
     name: str
@@ -49,17 +49,17 @@ class PanelOpponents(Panel):
         return "met now, and beaten so far"
 
     def body(self, width: int, height: int) -> Grid:
-        return draw_rivals(rivals_of(self.view.snapshot), width, height, self.look)
+        return draw_opponents(opponent_stats(self.view.snapshot), width, height, self.theme)
 
 
-def meets(snapshot: RunSnapshot, *kinds: str, unknown: bool = True) -> bool:
+def mix_includes(snapshot: RunSnapshot, *kinds: str, unknown: bool = True) -> bool:
     """Say whether a run meets opponents of these kinds, names of ``MixConfig``; ``unknown`` where it does not tell."""
     opponents = {} if snapshot.start is None else snapshot.start.config.get("opponents", {})
     mix = opponents.get("mix")
     return unknown if mix is None else any(mix.get(kind, 0.0) > 0 for kind in kinds)
 
 
-def rivals_of(snapshot: RunSnapshot) -> list[Rival]:
+def opponent_stats(snapshot: RunSnapshot) -> list[OpponentStats]:
     """Return every opponent of the run, those met most first."""
     met = snapshot.update.opponents if snapshot.update else {}
     against, places = snapshot.episodes.against, sum(met.values())
@@ -68,61 +68,61 @@ def rivals_of(snapshot: RunSnapshot) -> list[Rival]:
         wins, draws, losses = against.get(name, (0, 0, 0))
         battles = wins + draws + losses
         share = met.get(name, 0) / places if places else 0.0
-        found.append(Rival(name, share, wins / battles if battles else math.nan, battles))
-    return sorted(found, key=lambda rival: (-rival.met, -rival.battles, rival.name))
+        found.append(OpponentStats(name, share, wins / battles if battles else math.nan, battles))
+    return sorted(found, key=lambda opponent: (-opponent.met, -opponent.battles, opponent.name))
 
 
-def grouped(rivals: Iterable[Rival]) -> list[Rival]:
+def group_snapshots(opponents: Iterable[OpponentStats]) -> list[OpponentStats]:
     """Return opponents with all past selves as one."""
-    kinds: dict[str, list[Rival]] = {}
-    for rival in rivals:
-        kind, _, number = rival.name.partition(":")
-        kinds.setdefault(kind if number.isdigit() else rival.name, []).append(rival)
+    kinds: dict[str, list[OpponentStats]] = {}
+    for opponent in opponents:
+        kind, _, number = opponent.name.partition(":")
+        kinds.setdefault(kind if number.isdigit() else opponent.name, []).append(opponent)
     return [_together(kind, found) for kind, found in kinds.items()]
 
 
-def _together(kind: str, rivals: list[Rival]) -> Rival:
-    if len(rivals) == 1:
-        return rivals[0]
-    battles = sum(rival.battles for rival in rivals)
-    wins = sum(rival.won * rival.battles for rival in rivals if rival.battles)
-    met = sum(rival.met for rival in rivals)
-    return Rival(f"{len(rivals)} of {kind}", met, wins / battles if battles else math.nan, battles)
+def _together(kind: str, opponents: list[OpponentStats]) -> OpponentStats:
+    if len(opponents) == 1:
+        return opponents[0]
+    battles = sum(opponent.battles for opponent in opponents)
+    wins = sum(opponent.won * opponent.battles for opponent in opponents if opponent.battles)
+    met = sum(opponent.met for opponent in opponents)
+    return OpponentStats(f"{len(opponents)} of {kind}", met, wins / battles if battles else math.nan, battles)
 
 
-def draw_rivals(rivals: list[Rival], width: int, height: int, look: Look) -> Grid:
+def draw_opponents(opponents: list[OpponentStats], width: int, height: int, theme: Theme) -> Grid:
     """Return a row for each: name, a bar of how often it is met, and the share of battles won against it."""
     grid = Grid(width, height)
-    shown = rivals if len(rivals) < height else grouped(rivals)
+    shown = opponents if len(opponents) < height else group_snapshots(opponents)
     if not shown:
-        grid.put(0, 0, fit("not told yet", width, look.symbols.cut), "dim")
+        grid.put(0, 0, truncate("not told yet", width, theme.symbols.cut), "dim")
         return grid
     left_out = len(shown) - (height - 1)
     if left_out > 0:
         shown = shown[: height - 2]
         grid.put(0, height - 1, f"and {left_out + 1} more", "dim")
-    names = [title(rival.name) for rival in shown]
+    names = [title(opponent.name) for opponent in shown]
     name_width = min(max(len(name) for name in names), round(width * NAME_SHARE))
     bar = width - name_width - SHARE_CELLS - WON_CELLS - 2
     at_share = width - WON_CELLS
     grid.right(at_share, 0, "met", "dim")
     grid.right(width, 0, "won", "dim")
-    for y, (name, rival) in enumerate(zip(names, shown, strict=True), start=1):
-        grid.put(0, y, fit(name, name_width, look.symbols.cut))
+    for y, (name, opponent) in enumerate(zip(names, shown, strict=True), start=1):
+        grid.put(0, y, truncate(name, name_width, theme.symbols.cut))
         if bar >= LEAST_BAR:
-            size = round(rival.met * bar)
-            spans = [(look.symbols.line * size, "series1"), (look.symbols.rest * (bar - size), "rest")]
+            size = round(opponent.met * bar)
+            spans = [(theme.symbols.line * size, "series1"), (theme.symbols.rest * (bar - size), "rest")]
             grid.spans(name_width + 1, y, spans)
-        grid.right(at_share, y, percent(rival.met), "series1")
-        grid.right(width, y, percent(rival.won), standing(rival))
+        grid.right(at_share, y, percent(opponent.met), "series1")
+        grid.right(width, y, percent(opponent.won), win_rate_role(opponent))
     return grid
 
 
-def standing(rival: Rival) -> str:
+def win_rate_role(opponent: OpponentStats) -> str:
     """Return the role of a share of battles won: whether it is beyond doubt more or less than half of them."""
-    if not rival.battles:
+    if not opponent.battles:
         return "dim"
-    low, high = wilson_interval(round(rival.won * rival.battles), rival.battles)
+    low, high = wilson_interval(round(opponent.won * opponent.battles), opponent.battles)
     return "good" if low > EVEN else "bad" if high < EVEN else ""
 
 

@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.charts.chart import Chart, Held, Series, draw_chart
+from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart
 from echelon_cli.tui.charts.curves import Curves
 from echelon_cli.tui.format import measured, percent
-from echelon_cli.tui.panels.base import DASH, PanelChart
+from echelon_cli.tui.panels.base import DASH_COLUMNS, PanelChart
 from echelon_cli.tui.panels.machine import MIB_IN_GIB, size
-from echelon_cli.tui.widgets.cells import Grid, fit
+from echelon_cli.tui.widgets.cells import Grid, truncate
 
-LEAST_ROWS = 5
+MIN_ROWS = 5
 """Rows that a chart gets before there is one more."""
 
 PAIRS_FROM = 28
@@ -43,14 +43,14 @@ PAIRS: tuple[Chart, ...] = (
     Chart(
         series=(
             Series(metric="gpu_share", label="GPU", role="good", text=percent),
-            memory("gpu_memory_mb", "GPU memory", role="series2", right=True, dash=DASH, raw=False),
+            memory("gpu_memory_mb", "GPU memory", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
         ),
         bounds=(0.0, 1.0),
     ),
     Chart(
         series=(
             Series(metric="cpu_cores", label="cores", text=measured),
-            memory("memory_mb", "memory", role="series2", right=True, dash=DASH, raw=False),
+            memory("memory_mb", "memory", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
         ),
         reference=threads,
         reference_label="of",
@@ -58,7 +58,7 @@ PAIRS: tuple[Chart, ...] = (
     Chart(
         series=(
             memory("memory_free_mb", "free", role="series3"),
-            memory("disk_free_mb", "disk free", role="series2", right=True, dash=DASH, raw=False),
+            memory("disk_free_mb", "disk free", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
         ),
     ),
 )
@@ -68,7 +68,7 @@ TOLD: tuple[str, ...] = tuple(series.metric for chart in PAIRS for series in cha
 """Fields of an update that are drawn."""
 
 
-def tells_use(snapshot: RunSnapshot) -> bool:
+def has_system_metrics(snapshot: RunSnapshot) -> bool:
     """Say whether the records of a run tell what it uses; unknown counts as yes."""
     update = snapshot.update
     return update is None or any(math.isfinite(getattr(update, name)) for name in TOLD)
@@ -89,27 +89,27 @@ def charts_of(curves: Curves, width: int) -> list[Chart]:
     return found
 
 
-class PanelUse(PanelChart):
+class PanelSystemMetrics(PanelChart):
     """As many charts as there is room for."""
 
     def __init__(self, title: str, **options: Any) -> None:
         super().__init__(title, PAIRS[0], **options)
-        self._held: dict[str, Held] = {}
+        self._axes_by_metric: dict[str, AxisState] = {}
         """Ranges of each chart, by its first figure."""
 
     def body(self, width: int, height: int) -> Grid:
         grid, view = Grid(width, height), self.view
         charts = charts_of(view.curves, width)
         if not charts:
-            grid.put(0, 0, fit("not told yet", width, self.look.symbols.cut), "dim")
+            grid.put(0, 0, truncate("not told yet", width, self.theme.symbols.cut), "dim")
             return grid
-        if self.held.run != view.id:
-            self._held = {}
-        shown = charts[: max(1, height // LEAST_ROWS)]
+        if self.axes.run != view.id:
+            self._axes_by_metric = {}
+        shown = charts[: max(1, height // MIN_ROWS)]
         for i, chart in enumerate(shown):
             top, bottom = round(i * height / len(shown)), round((i + 1) * height / len(shown))
-            held = self._held.setdefault(chart.series[0].metric, Held(run=view.id))
+            axes = self._axes_by_metric.setdefault(chart.series[0].metric, AxisState(run=view.id))
             area = (width, bottom - top)
-            grid.paste(0, top, draw_chart(chart, view.curves, view.snapshot, area, self.look, held, self.sight))
-            self.held = held if i == 0 else self.held
+            grid.paste(0, top, draw_chart(chart, view.curves, view.snapshot, area, self.theme, axes, self.viewport))
+            self.axes = axes if i == 0 else self.axes
         return grid

@@ -15,9 +15,9 @@ from textual.widget import Widget
 from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import LeagueView, LogView, MatchesView, RunsView, RunView
 from echelon_cli.tui.keys import Key, KeyBar
-from echelon_cli.tui.layout import LEAST
+from echelon_cli.tui.layout import MIN_SIZE
 from echelon_cli.tui.panels.log import wrap
-from echelon_cli.tui.widgets.cells import CellView, Grid, SpanCompositor, fit
+from echelon_cli.tui.widgets.cells import CellView, Grid, SpanCompositor, truncate
 
 if TYPE_CHECKING:
     from echelon_cli.tui.app import Dashboard
@@ -48,17 +48,19 @@ class TooSmall(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        text = f"The dashboard needs {LEAST[0]} columns and {LEAST[1]} rows; this terminal has {width} and {height}."
+        text = (
+            f"The dashboard needs {MIN_SIZE[0]} columns and {MIN_SIZE[1]} rows; this terminal has {width} and {height}."
+        )
         lines = wrap(text, max(1, width - 2))
         if len(lines) >= height:
-            lines = [fit(f"needs {LEAST[0]}x{LEAST[1]}", width)]
+            lines = [truncate(f"needs {MIN_SIZE[0]}x{MIN_SIZE[1]}", width)]
         for y, line in enumerate(lines, start=max(0, (height - len(lines)) // 2)):
             grid.put(max(0, (width - len(line)) // 2), y, line, "bold")
         return grid
 
 
 class BaseScreen(Screen[None]):
-    """A full screen; ``content`` yields its widgets."""
+    """A full screen; ``compose_content`` yields its widgets."""
 
     AUTO_FOCUS = ""
     KEYS: ClassVar[tuple[Key, ...]] = ()
@@ -74,24 +76,24 @@ class BaseScreen(Screen[None]):
     def dashboard(self) -> Dashboard:
         return cast("Dashboard", self.app)
 
-    def content(self) -> Iterable[Widget]:
+    def compose_content(self) -> Iterable[Widget]:
         """Yield what stands above the line of keys."""
         return ()
 
     def compose(self) -> ComposeResult:
         with Container(id="content"):
-            yield from self.content()
-            yield KeyBar((*self.KEYS, *COMMON), look=self.dashboard.look, id="keys")
-        yield TooSmall(look=self.dashboard.look, id="small")
+            yield from self.compose_content()
+            yield KeyBar((*self.KEYS, *COMMON), theme=self.dashboard.terminal_theme, id="keys")
+        yield TooSmall(theme=self.dashboard.terminal_theme, id="small")
 
     def on_mount(self) -> None:
-        self.begin()
+        self.prepare()
         self.ready, self._widgets = True, self._count()
-        self.fit()
+        self.relayout()
         self.resume()
 
     @property
-    def is_whole(self) -> bool:
+    def has_all_widgets(self) -> bool:
         """Whether its widgets are there; a screen that goes loses them one by one."""
         return self.ready and self._count() >= self._widgets
 
@@ -104,21 +106,21 @@ class BaseScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         if self.ready:
-            self.fit()
+            self.relayout()
 
-    def fit(self) -> None:
+    def relayout(self) -> None:
         """Fit the screen into the terminal."""
         width, height = self.app.size
-        self.set_class(width < LEAST[0] or height < LEAST[1], "-small")
+        self.set_class(width < MIN_SIZE[0] or height < MIN_SIZE[1], "-small")
         self.lay_out(width, height)
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         """Prepare the widgets, once they are there."""
 
     def resume(self) -> None:
         """Show what is known by now and ask the feed for more, whenever the screen comes to the top."""
 
-    def follow(self, run: Path | None = None, *, runs: bool = False, **wanted: Any) -> None:
+    def subscribe(self, run: Path | None = None, *, runs: bool = False, **wanted: Any) -> None:
         """Ask the feed for what this screen shows; nothing while another one, which asks for its own, covers it."""
         if self.app.screen_stack[-1:] == [self]:
             self.dashboard.feed.watch(run, runs=runs, **wanted)
@@ -126,7 +128,7 @@ class BaseScreen(Screen[None]):
     def lay_out(self, width: int, height: int) -> None:
         """Fit the content into a screen of this size."""
 
-    def copied(self) -> str:
+    def text_to_copy(self) -> str:
         """Return what is copied of this screen."""
         return ""
 
@@ -135,9 +137,9 @@ class BaseScreen(Screen[None]):
         strips = self._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
-    def say(self, text: str, role: str = "info") -> None:
+    def show_notice(self, text: str, role: str = "info") -> None:
         """Show a notice for a while."""
-        self.query_one(KeyBar).say(text, role)
+        self.query_one(KeyBar).show_notice(text, role)
 
     def show_runs(self, view: RunsView) -> None:
         """Take a new list of runs."""
@@ -158,20 +160,20 @@ class BaseScreen(Screen[None]):
 class RunActions(BaseScreen):
     """A screen with a chosen run, and what can be done to it."""
 
-    def chosen(self) -> tuple[Path, str, str] | None:
+    def selected_run(self) -> tuple[Path, str, str] | None:
         """Return folder, id and state of the chosen run."""
         return None
 
-    def copied(self) -> str:
-        run = self.chosen()
+    def text_to_copy(self) -> str:
+        run = self.selected_run()
         return run[1] if run else ""
 
     def action_matches(self) -> None:
-        run = self.chosen()
+        run = self.selected_run()
         self.dashboard.open_matches(run[0] if run else None)
 
     def action_stop(self) -> None:
-        run = self.chosen()
+        run = self.selected_run()
         if run is None:
             return
         root, name, state = run
@@ -182,7 +184,7 @@ class RunActions(BaseScreen):
         self.dashboard.ask(question, lambda: self.dashboard.act(actions.stop, root))
 
     def action_resume(self) -> None:
-        run = self.chosen()
+        run = self.selected_run()
         if run is None:
             return
         root, name, state = run
@@ -192,6 +194,6 @@ class RunActions(BaseScreen):
         self.dashboard.ask(question, lambda: self.dashboard.act(actions.resume, root))
 
     def action_save(self) -> None:
-        run = self.chosen()
+        run = self.selected_run()
         if run is not None:
             self.dashboard.act(actions.save, run[0])

@@ -9,9 +9,9 @@ from typing import ClassVar
 from textual import events
 from textual.widgets import Input
 
-from echelon_cli.tui.charts.viewport import Sight, crossed, next_along, next_span, panned, zoomed
+from echelon_cli.tui.charts.viewport import Viewport, move_crosshair, next_smoothing, next_x_axis, pan, zoom
 from echelon_cli.tui.keys import Key
-from echelon_cli.tui.layout import Place, arrange, evenly, is_wide
+from echelon_cli.tui.layout import Slot, arrange, even_slots, is_wide
 from echelon_cli.tui.panels.base import Panel, PanelChart
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.widgets.filter import FilterField, matching
@@ -36,7 +36,7 @@ PANEL_KEYS: tuple[Key, ...] = (
 )
 """Keys of screens with panels."""
 
-SIGHT_KEYS: tuple[Key, ...] = (
+CHART_KEYS: tuple[Key, ...] = (
     Key(keys="x", action="along", label="axis", help="charts by steps, time or episodes", rank=7),
     Key(
         keys="plus,equals_sign",
@@ -56,17 +56,17 @@ SIGHT_KEYS: tuple[Key, ...] = (
 """Keys of screens with charts; the mouse wheel zooms where it stands."""
 
 
-class Charted(BaseScreen):
+class ChartScreen(BaseScreen):
     """A screen of panels on pages, whose charts are looked at together."""
 
     PAGES: ClassVar[Sequence[str]] = ()
-    PLACES: ClassVar[Sequence[Place]] = ()
+    SLOTS: ClassVar[Sequence[Slot]] = ()
 
     def __init__(self) -> None:
         super().__init__()
-        self.sight = Sight()
+        self.viewport = Viewport()
         self.page, self.zoomed = self.PAGES[0], ""
-        self.places = self.PLACES
+        self.places = self.SLOTS
         self.hidden: frozenset[str] = frozenset()
         self.empty: frozenset[str] = frozenset()
         """Panels that have nothing to show, and are shown only when they are asked for."""
@@ -87,7 +87,7 @@ class Charted(BaseScreen):
         room = height - head - 1 - int(tabs.display)
         if field := self.query(FilterField):
             room -= int(field.first().display)
-        places = evenly(self.places, left_out, width) if self.wanted else self.places
+        places = even_slots(self.places, left_out, width) if self.wanted else self.places
         shown = arrange(width, room, places, page=self.page, zoomed=self.zoomed, hidden=left_out, wide=wide)
         for name, panel in self.panels.items():
             region = shown.get(name)
@@ -100,48 +100,48 @@ class Charted(BaseScreen):
 
     def words_of(self, name: str) -> str:
         """Return what a panel is found by: its name, title, page and the curves in it."""
-        page = next((place.page for place in self.PLACES if place.name == name), "")
+        page = next((place.page for place in self.SLOTS if place.name == name), "")
         panel = self.panels[name]
         series = panel.chart.series if isinstance(panel, PanelChart) else ()
         return " ".join([name, panel.title, page, *(f"{s.label} {s.metric}" for s in series)])
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.wanted, self.zoomed = event.value, ""
-        self.fit()
+        self.relayout()
 
     def on_input_submitted(self) -> None:
         field = self.query_one(FilterField)
         field.display = bool(field.value)
         self.set_focus(None)
-        self.fit()
+        self.relayout()
 
     def action_filter(self) -> None:
         field = self.query_one(FilterField)
         field.display = True
         field.focus()
-        self.fit()
+        self.relayout()
 
     def leave(self) -> None:
         """Go back to where one came from."""
         self.dashboard.pop_screen()
 
-    def see(self, sight: Sight) -> None:
+    def see(self, viewport: Viewport) -> None:
         """Look at all charts in another way."""
-        self.sight = sight
+        self.viewport = viewport
         with self.app.batch_update():
             for panel in self.panels.values():
-                panel.sight = sight
+                panel.viewport = viewport
 
     def _charts(self) -> Iterable[PanelChart]:
         return [panel for panel in self.panels.values() if isinstance(panel, PanelChart) and panel.display]
 
     def end_of_axis(self) -> float:
         """Return how far the horizontal axes reach."""
-        return max((panel.held.end for panel in self._charts()), default=0.0)
+        return max((panel.axes.end for panel in self._charts()), default=0.0)
 
     def newest(self) -> float:
         """Return where the newest values are."""
-        return max((panel.held.newest for panel in self._charts()), default=0.0)
+        return max((panel.axes.newest for panel in self._charts()), default=0.0)
 
     def focused_panel(self) -> str:
         """Return the name of the panel with the bright frame, empty where there is none."""
@@ -154,7 +154,7 @@ class Charted(BaseScreen):
     def action_zoom(self) -> None:
         first = next(iter(self.shown_panels()), "")
         self.zoomed = "" if self.zoomed else self.focused_panel() or first
-        self.fit()
+        self.relayout()
 
     def action_next(self, by: int) -> None:
         names = [n for n in self.panels if n not in self.hidden] if self.zoomed else list(self.shown_panels())
@@ -164,73 +164,73 @@ class Charted(BaseScreen):
         index = (names.index(at) + by) % len(names) if at in names else 0 if by > 0 else len(names) - 1
         if self.zoomed:
             self.zoomed = names[index]
-            self.fit()
+            self.relayout()
         self.set_focus(self.panels[names[index]])
 
     def action_page(self, number: int) -> None:
         if number <= len(self.PAGES):
             self.page, self.zoomed = self.PAGES[number - 1], ""
-            self.fit()
+            self.relayout()
 
     def action_turn(self, by: int) -> None:
-        if self.sight.cross is not None:
-            self.see(crossed(self.sight, self.end_of_axis(), by))
+        if self.viewport.crosshair is not None:
+            self.see(move_crosshair(self.viewport, self.end_of_axis(), by))
         elif self.zoomed:
             self.action_next(by)
         else:
             self.action_page((self.PAGES.index(self.page) + by) % len(self.PAGES) + 1)
 
     def action_back(self) -> None:
-        if self.sight.cross is not None:
+        if self.viewport.crosshair is not None:
             self.action_cross()
         elif self.zoomed:
             self.zoomed = ""
-            self.fit()
+            self.relayout()
         elif (field := self.query(FilterField)) and field.first().display:
             field.first().value, field.first().display = "", False
             self.set_focus(None)
-            self.fit()
+            self.relayout()
         elif self.focused is not None:
             self.set_focus(None)
         else:
             self.leave()
 
     def action_along(self) -> None:
-        self.see(next_along(self.sight))
+        self.see(next_x_axis(self.viewport))
 
     def action_magnify(self, steps: int) -> None:
-        self.see(zoomed(self.sight, self.end_of_axis(), steps))
+        self.see(zoom(self.viewport, self.end_of_axis(), steps))
 
     def action_whole(self) -> None:
-        self.see(replace(self.sight, window=None, cross=None))
+        self.see(replace(self.viewport, window=None, crosshair=None))
 
     def action_pan(self, by: int) -> None:
-        if self.sight.window is None:
-            self.say("+ shows less of the axis; then this moves along it")
-        self.see(panned(self.sight, self.end_of_axis(), by))
+        if self.viewport.window is None:
+            self.show_notice("+ shows less of the axis; then this moves along it")
+        self.see(pan(self.viewport, self.end_of_axis(), by))
 
     def action_cross(self) -> None:
-        if self.sight.cross is None:
-            self.see(crossed(self.sight, self.end_of_axis(), at=self.newest()))
+        if self.viewport.crosshair is None:
+            self.see(move_crosshair(self.viewport, self.end_of_axis(), at=self.newest()))
         else:
-            self.see(replace(self.sight, cross=None))
+            self.see(replace(self.viewport, crosshair=None))
 
     def action_log_scale(self) -> None:
-        self.see(replace(self.sight, log=not self.sight.log))
-        self.say("logarithmic axes where all values are above 0" if self.sight.log else "linear axes")
+        self.see(replace(self.viewport, log=not self.viewport.log))
+        self.show_notice("logarithmic axes where all values are above 0" if self.viewport.log else "linear axes")
 
     def action_average(self) -> None:
-        self.see(next_span(self.sight))
-        span = self.sight.span
-        self.say(f"averaged over about {span:g} points" if span > 1 else "values as they were, not averaged")
+        self.see(next_smoothing(self.viewport))
+        span = self.viewport.span
+        self.show_notice(f"averaged over about {span:g} points" if span > 1 else "values as they were, not averaged")
 
     def on_panel_chart_pointed(self, message: PanelChart.Pointed) -> None:
         """Put the crosshair where somebody clicked, or zoom where the wheel turned."""
         end = self.end_of_axis()
         if message.wheel:
-            self.see(zoomed(self.sight, end, message.wheel, message.place))
+            self.see(zoom(self.viewport, end, message.wheel, message.place))
         else:
-            self.see(crossed(self.sight, end, at=message.place))
+            self.see(move_crosshair(self.viewport, end, at=message.place))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and isinstance(event.widget, Panel):

@@ -11,10 +11,10 @@ from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.layout import Place, is_wide
+from echelon_cli.tui.layout import Slot, is_wide
 from echelon_cli.tui.panels import PANELS
-from echelon_cli.tui.panels.comparison import SAME, ComparedHead, PanelDifference, PanelOverlay, differences
-from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, SIGHT_KEYS, Charted
+from echelon_cli.tui.panels.comparison import SAME, CompareHeader, PanelDifference, PanelOverlay, differences
+from echelon_cli.tui.screens.chart_screen import CHART_KEYS, PANEL_KEYS, ChartScreen
 from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
 
@@ -37,24 +37,24 @@ def _title(name: str) -> str:
 
 TITLES = {**{name: _title(name) for name in COMPARED}, CONFIG: "configuration"}
 
-PLACES: tuple[Place, ...] = (
-    *(Place(name, PANELS[name].page) for name in COMPARED),
-    Place(CONFIG, CONFIG_PAGE, 8),
+SLOTS: tuple[Slot, ...] = (
+    *(Slot(name, PANELS[name].page) for name in COMPARED),
+    Slot(CONFIG, CONFIG_PAGE, 8),
 )
 
-PAGES: tuple[str, ...] = tuple(dict.fromkeys(place.page for place in PLACES))
+PAGES: tuple[str, ...] = tuple(dict.fromkeys(place.page for place in SLOTS))
 
 
-class CompareScreen(Charted):
+class CompareScreen(ChartScreen):
     """Two to six runs."""
 
     KEYS = (
         Key(keys="escape", shown="esc", action="back", label="back", help="back to all runs", rank=2),
         *PANEL_KEYS,
-        *SIGHT_KEYS,
+        *CHART_KEYS,
     )
     BINDINGS = bindings(KEYS)
-    PAGES, PLACES = PAGES, PLACES
+    PAGES, SLOTS = PAGES, SLOTS
 
     def __init__(self, roots: tuple[Path, ...]) -> None:
         super().__init__()
@@ -63,20 +63,20 @@ class CompareScreen(Charted):
         """In how many settings the runs differ, below 0 while that is not known."""
         self._views = {root: RunView(id=root.name, root=root) for root in roots}
 
-    def content(self) -> Iterable[Widget]:
-        look = self.dashboard.look
-        yield ComparedHead(look=look, id="head")
-        yield Tabs(PAGES, TITLES, look=look, id="tabs")
+    def compose_content(self) -> Iterable[Widget]:
+        theme = self.dashboard.terminal_theme
+        yield CompareHeader(theme=theme, id="head")
+        yield Tabs(PAGES, TITLES, theme=theme, id="tabs")
         for name, title in TITLES.items():
             make: Callable[..., PanelOverlay] = PanelDifference if name == CONFIG else PanelOverlay
             source = PANELS[COMPARED[0] if name == CONFIG else name]
-            self.panels[name] = make(title, source.make.keywords["chart"], look=look, id=f"panel-{name}")
+            self.panels[name] = make(title, source.make.keywords["chart"], theme=theme, id=f"panel-{name}")
         yield Container(*self.panels.values(), id="body")
-        yield FilterField(look=look)
+        yield FilterField(theme=theme)
 
     def resume(self) -> None:
         self._show()
-        self.follow(others=self.roots)
+        self.subscribe(others=self.roots)
 
     def show_run(self, view: RunView) -> None:
         if view.root in self._views:
@@ -86,21 +86,21 @@ class CompareScreen(Charted):
     def _show(self) -> None:
         runs = tuple(self._views[root] for root in self.roots)
         with self.app.batch_update():
-            self.query_one(ComparedHead).runs = runs
+            self.query_one(CompareHeader).runs = runs
             for panel in self.query(PanelOverlay):
                 panel.runs = runs
         found = differences([view.snapshot.start for view in runs])
         if found is not None and len(found) != self._differing:
             self._differing = len(found)
-            self.fit()
+            self.relayout()
 
     def lay_out(self, width: int, height: int) -> None:
         head = len(self.roots) + 1
-        self.query_one(ComparedHead).styles.height = head
+        self.query_one(CompareHeader).styles.height = head
         # a page of its own says so in words; beside the charts it is said above them
         alone = self._differing == 0 and is_wide(width, height - head - 1)
         self.empty = frozenset({CONFIG}) if alone else frozenset()
-        self.query_one(ComparedHead).note = SAME if alone else ""
+        self.query_one(CompareHeader).note = SAME if alone else ""
         enough = self._differing + AROUND if self._differing > 0 else 0
-        self.places = (*PLACES[:-1], replace(PLACES[-1], most=enough))
+        self.places = (*SLOTS[:-1], replace(SLOTS[-1], most=enough))
         self.lay_out_panels(width, height, head)

@@ -7,8 +7,8 @@ from textual.binding import Binding
 from textual.screen import ModalScreen
 
 from echelon_cli.tui.panels.log import wrap
-from echelon_cli.tui.theme import Look
-from echelon_cli.tui.widgets.cells import CellView, Grid, SpanCompositor, frame
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.widgets.cells import CellView, Grid, SpanCompositor, draw_frame
 
 WIDTH = 56
 """Cells of the box."""
@@ -19,14 +19,14 @@ ANSWERS = (("y", " yes"), ("n", " no"))
 class Question(CellView):
     """The box."""
 
-    def __init__(self, text: str, *, look: Look) -> None:
-        super().__init__(look=look)
+    def __init__(self, text: str, *, theme: Theme) -> None:
+        super().__init__(theme=theme)
         self.lines = wrap(text, WIDTH - 6)
         self.styles.width, self.styles.height = WIDTH, len(self.lines) + 5
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        frame(grid, self.look, "sure?", focused=True)
+        draw_frame(grid, self.theme, "sure?", focused=True)
         for y, line in enumerate(self.lines, start=2):
             grid.put(3, y, line)
         x = 3
@@ -43,10 +43,10 @@ class ConfirmScreen(ModalScreen[bool]):
         Binding("n,escape,q", "answer(False)", "no", show=False),
     ]
 
-    def __init__(self, text: str, look: Look) -> None:
+    def __init__(self, text: str, theme: Theme) -> None:
         super().__init__()
         self._compositor = SpanCompositor()
-        self._question = Question(text, look=look)
+        self._question = Question(text, theme=theme)
 
     def compose(self) -> ComposeResult:
         yield self._question

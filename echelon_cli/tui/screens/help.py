@@ -12,7 +12,7 @@ from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels.header import pill
 from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.screens.base import COMMON, BaseScreen
-from echelon_cli.tui.theme import GLYPHS_VARIABLE, STATE_ROLES, THEME_VARIABLE, Look
+from echelon_cli.tui.theme import GLYPHS_VARIABLE, STATE_ROLES, THEME_VARIABLE, Theme
 from echelon_cli.tui.widgets.cells import Span
 from echelon_cli.tui.widgets.pager import Pager
 
@@ -85,14 +85,14 @@ class HelpScreen(BaseScreen):
         super().__init__()
         self._keys = keys
 
-    def content(self) -> Iterable[Widget]:
-        yield Pager(look=self.dashboard.look, id="lines")
+    def compose_content(self) -> Iterable[Widget]:
+        yield Pager(theme=self.dashboard.terminal_theme, id="lines")
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         self.pager.focus()
 
     def lay_out(self, width: int, height: int) -> None:
-        self.pager.show(help_lines(self._keys, self.dashboard.look, width))
+        self.pager.show(help_lines(self._keys, self.dashboard.terminal_theme, width))
 
     @property
     def pager(self) -> Pager:
@@ -108,12 +108,12 @@ class HelpScreen(BaseScreen):
         self.pager.scroll(by * self.pager.page)
 
 
-def help_lines(keys: Sequence[Key], look: Look, width: int) -> list[list[Span]]:
+def help_lines(keys: Sequence[Key], theme: Theme, width: int) -> list[list[Span]]:
     """Return the whole help as lines of at most ``width`` cells; on a wide screen, keys at the left of the words."""
     if width < BESIDE_FROM:
-        return [*key_lines(keys, width), [], *word_lines(look, width), [], *terminal_lines(width)]
+        return [*key_lines(keys, width), [], *word_lines(theme, width), [], *terminal_lines(width)]
     half = width // 2
-    left, right = [*key_lines(keys, half), [], *terminal_lines(half)], word_lines(look, width - half)
+    left, right = [*key_lines(keys, half), [], *terminal_lines(half)], word_lines(theme, width - half)
     lines = []
     for i in range(max(len(left), len(right))):
         first = left[i] if i < len(left) else []
@@ -131,11 +131,11 @@ def key_lines(keys: Sequence[Key], width: int) -> list[list[Span]]:
     return lines
 
 
-def word_lines(look: Look, width: int) -> list[list[Span]]:
+def word_lines(theme: Theme, width: int) -> list[list[Span]]:
     """Return what states, words and queries mean."""
     lines: list[list[Span]] = [[(" States", "title")], []]
     for state in STATE_ROLES:
-        lines += _entry(pill(state, look), TERM_CELLS, STATES[state], width)
+        lines += _entry(pill(state, theme), TERM_CELLS, STATES[state], width)
     return [*lines, [], *_meanings("Words", WORDS, width), [], *_meanings("Filter of runs", QUERIES, width)]
 
 

@@ -12,18 +12,18 @@ from textual.widget import Widget
 from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import LeagueView
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.layout import Place
+from echelon_cli.tui.layout import Slot
 from echelon_cli.tui.panels.league import (
     LeaguePanel,
     PanelEntry,
-    PanelPairs,
-    PanelPlayed,
-    PanelStandings,
-    matches_of,
+    PanelHeadToHead,
+    PanelMatches,
+    PanelRatings,
+    entry_matches,
 )
-from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, Charted
+from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, ChartScreen
 from echelon_cli.tui.screens.matches import AddressBar
-from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.tabs import Tabs
 
 TITLES: dict[str, str] = {
@@ -33,16 +33,16 @@ TITLES: dict[str, str] = {
     "played": "matches",
 }
 KINDS: dict[str, type[LeaguePanel]] = {
-    "standings": PanelStandings,
+    "standings": PanelRatings,
     "entry": PanelEntry,
-    "pairs": PanelPairs,
-    "played": PanelPlayed,
+    "pairs": PanelHeadToHead,
+    "played": PanelMatches,
 }
-PLACES: tuple[Place, ...] = (
-    Place("standings", "standings", 5),
-    Place("entry", "entry", 3),
-    Place("pairs", "pairs", 4),
-    Place("played", "matches", 4),
+SLOTS: tuple[Slot, ...] = (
+    Slot("standings", "standings", 5),
+    Slot("entry", "entry", 3),
+    Slot("pairs", "pairs", 4),
+    Slot("played", "matches", 4),
 )
 
 HEAD = 1
@@ -60,12 +60,12 @@ class LeagueTitle(CellView):
         if view.entries:
             x = grid.put(x, 0, f"{len(view.entries)} entries", "dim") + 2
         for row in view.unfinished[-1:]:
-            text = f"{self.look.state_symbol('running')} round {row['round']}: {row['played']} of {row['matches']}"
-            grid.put(x, 0, fit(f"{text} matches", width - x - 1, self.look.symbols.cut), "good")
+            text = f"{self.theme.state_symbol('running')} round {row['round']}: {row['played']} of {row['matches']}"
+            grid.put(x, 0, truncate(f"{text} matches", width - x - 1, self.theme.symbols.cut), "good")
         return grid
 
 
-class LeagueScreen(Charted):
+class LeagueScreen(ChartScreen):
     """Everybody of the league, and one of them chosen."""
 
     KEYS = (
@@ -79,26 +79,26 @@ class LeagueScreen(Charted):
         *(key for key in PANEL_KEYS if key.action != "filter"),
     )
     BINDINGS = bindings(KEYS)
-    PAGES, PLACES = tuple(place.page for place in PLACES), PLACES
+    PAGES, SLOTS = tuple(place.page for place in SLOTS), SLOTS
 
     def __init__(self) -> None:
         super().__init__()
         self._view = LeagueView()
-        self._chosen = ""
+        self._selected = ""
 
-    def content(self) -> Iterable[Widget]:
-        look = self.dashboard.look
-        yield LeagueTitle(look=look, id="title")
-        yield Tabs(self.PAGES, TITLES, look=look, id="tabs")
-        self.panels = {name: KINDS[name](title, look=look, id=f"panel-{name}") for name, title in TITLES.items()}
+    def compose_content(self) -> Iterable[Widget]:
+        theme = self.dashboard.terminal_theme
+        yield LeagueTitle(theme=theme, id="title")
+        yield Tabs(self.PAGES, TITLES, theme=theme, id="tabs")
+        self.panels = {name: KINDS[name](title, theme=theme, id=f"panel-{name}") for name, title in TITLES.items()}
         yield Container(*self.panels.values(), id="body")
-        yield AddressBar(look=look, id="address")
+        yield AddressBar(theme=theme, id="address")
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         self.query_one(AddressBar).display = False
 
     def resume(self) -> None:
-        self.follow(league=True)
+        self.subscribe(league=True)
 
     def lay_out(self, width: int, height: int) -> None:
         bar = self.query_one(AddressBar)
@@ -106,8 +106,8 @@ class LeagueScreen(Charted):
 
     def show_league(self, view: LeagueView) -> None:
         self._view = view
-        if view.entry(self._chosen) is None:
-            self._chosen = view.entries[0]["id"] if view.entries else ""
+        if view.entry(self._selected) is None:
+            self._selected = view.entries[0]["id"] if view.entries else ""
         self._show()
 
     def _show(self) -> None:
@@ -116,23 +116,23 @@ class LeagueScreen(Charted):
         with self.app.batch_update():
             title.redraw()
             for panel in self.query(LeaguePanel):
-                panel.set_reactive(LeaguePanel.chosen, self._chosen)
+                panel.set_reactive(LeaguePanel.selected, self._selected)
                 panel.set_reactive(LeaguePanel.league, self._view)
                 panel.redraw()
 
-    def copied(self) -> str:
-        row = self._view.entry(self._chosen)
+    def text_to_copy(self) -> str:
+        row = self._view.entry(self._selected)
         return self.query_one(AddressBar).address.url or (str(row["name"]) if row else "")
 
-    def on_panel_standings_chosen(self, message: PanelStandings.Chosen) -> None:
-        self._chosen = message.entry
+    def on_panel_ratings_selected(self, message: PanelRatings.Selected) -> None:
+        self._selected = message.entry
         self._show()
 
     def action_move(self, by: int) -> None:
         entries = self._view.entries
         if entries:
-            at = next((i for i, row in enumerate(entries) if row["id"] == self._chosen), 0)
-            self._chosen = entries[max(0, min(len(entries) - 1, at + by))]["id"]
+            at = next((i for i, row in enumerate(entries) if row["id"] == self._selected), 0)
+            self._selected = entries[max(0, min(len(entries) - 1, at + by))]["id"]
             self._show()
 
     def action_play(self) -> None:
@@ -140,22 +140,22 @@ class LeagueScreen(Charted):
         self.dashboard.ask(question, lambda: self.dashboard.act(actions.play_round, self.dashboard.home))
 
     def action_watch(self) -> None:
-        kept = next((row for row in matches_of(self._view, self._chosen) if row["replay"]), None)
+        kept = next((row for row in entry_matches(self._view, self._selected) if row["replay"]), None)
         if kept is None:
-            self.say("no recorded match of this entry: echelon arena run --record 0.1 keeps some")
+            self.show_notice("no recorded match of this entry: echelon arena run --record 0.1 keeps some")
             return
-        self.say("starts the viewer's server")
+        self.show_notice("starts the viewer's server")
         name = kept["replay"].rpartition("/")[2]
 
         async def work() -> None:
-            address = await asyncio.to_thread(partial(self.dashboard.viewing.open_replay, kept["job"], name))
+            address = await asyncio.to_thread(partial(self.dashboard.viewer.open_replay, kept["job"], name))
             if address.problem:
-                self.say(address.problem, "bad")
+                self.show_notice(address.problem, "bad")
                 return
             bar = self.query_one(AddressBar)
             bar.address, bar.display = address, True
             bar.repaint()
-            self.fit()
-            self.say("opened in a browser" if address.opened else "open the address below in a browser", "good")
+            self.relayout()
+            self.show_notice("opened in a browser" if address.opened else "open the address below in a browser", "good")
 
         self.run_worker(work())

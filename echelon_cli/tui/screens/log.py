@@ -14,7 +14,7 @@ from echelon_cli.tui.format import count, short_run_id
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels.log import line_role
 from echelon_cli.tui.screens.base import BaseScreen
-from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.filter import PromptField
 from echelon_cli.tui.widgets.pager import Pager, line_text
 
@@ -36,7 +36,7 @@ class LogTitle(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        x = grid.put(1, 0, fit(short_run_id(self.run), max(8, width // 3), self.look.symbols.cut), "bold") + 2
+        x = grid.put(1, 0, truncate(short_run_id(self.run), max(8, width // 3), self.theme.symbols.cut), "bold") + 2
         x = grid.put(x, 0, self.file, "dim") + 2
         grid.put(x, 0, self.place, "dim")
         if self.following:
@@ -74,13 +74,13 @@ class LogScreen(BaseScreen):
         self.level = LEVELS[0]
         self._view = LogView()
 
-    def content(self) -> Iterable[Widget]:
-        look = self.dashboard.look
-        yield LogTitle(self.root.name, look=look, id="title")
-        yield PromptField("search", look=look, id="filter")
-        yield Pager(look=look, id="lines")
+    def compose_content(self) -> Iterable[Widget]:
+        theme = self.dashboard.terminal_theme
+        yield LogTitle(self.root.name, theme=theme, id="title")
+        yield PromptField("search", theme=theme, id="filter")
+        yield Pager(theme=theme, id="lines")
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         self.pager.focus()
         self.pager.following, self.pager.inset = True, 1
         self.show_log(LogView())
@@ -93,7 +93,7 @@ class LogScreen(BaseScreen):
         return self.query_one(Pager)
 
     def _read(self) -> None:
-        self.follow(log=self.files[0])
+        self.subscribe(log=self.files[0])
 
     def show_log(self, view: LogView) -> None:
         """Take the lines as they are now."""
@@ -117,7 +117,7 @@ class LogScreen(BaseScreen):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.value and not self.pager.search(event.value):
-            self.say(f"no line has {event.value!r}", "warn")
+            self.show_notice(f"no line has {event.value!r}", "warn")
         self._title()
 
     def on_input_submitted(self) -> None:
@@ -130,7 +130,7 @@ class LogScreen(BaseScreen):
 
     def action_again(self, by: int) -> None:
         if self.pager.searched and not self.pager.search(self.pager.searched, by):
-            self.say(f"no line has {self.pager.searched!r}", "warn")
+            self.show_notice(f"no line has {self.pager.searched!r}", "warn")
         self._title()
 
     def action_follow(self) -> None:
@@ -141,9 +141,9 @@ class LogScreen(BaseScreen):
         self.level = LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)]
         self.pager.following, self.pager.top = True, 0
         self.show_log(self._view)
-        self.say(f"shows {self.level[0]}")
+        self.show_notice(f"shows {self.level[0]}")
 
-    def copied(self) -> str:
+    def text_to_copy(self) -> str:
         pager = self.pager
         start = pager.top - pager.first
         return "\n".join(line_text(line).rstrip() for line in pager.lines[start : start + pager.page])

@@ -18,9 +18,9 @@ from echelon_cli.tui.format import age, short_run_id
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.screens.base import BaseScreen
-from echelon_cli.tui.theme import Look
-from echelon_cli.tui.viewer_server import Address
-from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.viewer_server import ViewerAddress
+from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
 EMPTY = "no recorded matches yet; training records some at every evaluation"
 
@@ -69,7 +69,7 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 
-def fitting(width: int) -> list[Column]:
+def visible_columns(width: int) -> list[Column]:
     """Return the columns that fit side by side into ``width`` cells."""
     kept = list(COLUMNS)
     while len(kept) > 1 and sum(c.width + 2 for c in kept) + 2 > width:
@@ -77,16 +77,16 @@ def fitting(width: int) -> list[Column]:
     return kept
 
 
-def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height: int, look: Look, now: float) -> Grid:
+def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height: int, theme: Theme, now: float) -> Grid:
     """Return the head and the rows from ``top`` on."""
     grid = Grid(width, height)
-    columns = fitting(width)
+    columns = visible_columns(width)
     spare = max(0, width - 2 - sum(c.width + 2 for c in columns)) // 2
     for y, row in enumerate([None, *rows[top : top + height - 1]]):
         x = 2
         for column in columns:
             wide = column.width + (spare if column.name in ("blue", "red") else 0)
-            text = fit(column.name if row is None else column.text(row, now), wide, look.symbols.cut)
+            text = truncate(column.name if row is None else column.text(row, now), wide, theme.symbols.cut)
             role = "dim" if row is None else "good" if row["live"] else ""
             if column.right:
                 grid.right(x + wide, y, text, role)
@@ -94,7 +94,7 @@ def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height:
                 grid.put(x, y, text, role)
             x += wide + 2
         if row is not None and top + y - 1 == cursor:
-            grid.put(0, y, look.symbols.cursor)
+            grid.put(0, y, theme.symbols.cursor)
             grid.fill(y, "cursor")
     return grid
 
@@ -144,7 +144,7 @@ class MatchTable(CellView, can_focus=True):
             return grid
         cursor = self.cursor
         self._top = max(cursor - self.page + 1, min(self._top, cursor, max(0, len(self.view.rows) - self.page)))
-        return draw_matches(self.view.rows, cursor, self._top, width, height, self.look, self.view.now)
+        return draw_matches(self.view.rows, cursor, self._top, width, height, self.theme, self.view.now)
 
     def on_click(self, event: events.Click) -> None:
         if 1 <= event.y <= len(self.view.rows) - self._top:
@@ -170,27 +170,27 @@ class MatchesTitle(CellView):
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
         x = grid.put(1, 0, "matches", "bold") + 2
-        x = grid.put(x, 0, fit(short_run_id(self.run) if self.run else "of all runs", width // 2), "") + 2
+        x = grid.put(x, 0, truncate(short_run_id(self.run) if self.run else "of all runs", width // 2), "") + 2
         live = sum(row["live"] for row in self.rows)
         x = grid.put(x, 0, f"{len(self.rows)} recorded", "dim") + 2
         if live:
-            grid.put(x, 0, f"{self.look.state_symbol('running')} {live} live", "good")
+            grid.put(x, 0, f"{self.theme.state_symbol('running')} {live} live", "good")
         return grid
 
 
 class AddressBar(CellView):
     """Where the chosen match can be watched, and how one gets there from afar."""
 
-    address = Address()
+    address = ViewerAddress()
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
         if self.address.url:
-            grid.put(1, 0, fit(self.address.url, width - 2, self.look.symbols.cut), "bold")
+            grid.put(1, 0, truncate(self.address.url, width - 2, self.theme.symbols.cut), "bold")
             hint = "opened in a browser" if self.address.opened else "y copies it"
             if self.address.tunnel:
                 hint = f"from your own machine first: {self.address.tunnel}"
-            grid.put(1, 1, fit(hint, width - 2, self.look.symbols.cut), "dim")
+            grid.put(1, 1, truncate(hint, width - 2, self.theme.symbols.cut), "dim")
         return grid
 
 
@@ -215,18 +215,18 @@ class MatchesScreen(BaseScreen):
         super().__init__()
         self.root = root
 
-    def content(self) -> Iterable[Widget]:
-        look = self.dashboard.look
-        yield MatchesTitle(self.root.name if self.root else "", look=look, id="title")
-        yield MatchTable(look=look, id="lines")
-        yield AddressBar(look=look, id="address")
+    def compose_content(self) -> Iterable[Widget]:
+        theme = self.dashboard.terminal_theme
+        yield MatchesTitle(self.root.name if self.root else "", theme=theme, id="title")
+        yield MatchTable(theme=theme, id="lines")
+        yield AddressBar(theme=theme, id="address")
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         self.query_one(AddressBar).display = False
         self.table.focus()
 
     def resume(self) -> None:
-        self.follow(matches=True)
+        self.subscribe(matches=True)
 
     @property
     def table(self) -> MatchTable:
@@ -242,7 +242,7 @@ class MatchesScreen(BaseScreen):
         title.rows = rows
         title.redraw()
 
-    def copied(self) -> str:
+    def text_to_copy(self) -> str:
         address = self.query_one(AddressBar).address
         row = self.table.row
         return address.url or (row["id"] if row else "")
@@ -251,17 +251,17 @@ class MatchesScreen(BaseScreen):
         row = self.table.row
         if row is None:
             return
-        self.say("starts the viewer's server")
+        self.show_notice("starts the viewer's server")
 
         async def work() -> None:
-            address = await asyncio.to_thread(self.dashboard.viewing.open, row["id"])
+            address = await asyncio.to_thread(self.dashboard.viewer.open, row["id"])
             if address.problem:
-                self.say(address.problem, "bad")
+                self.show_notice(address.problem, "bad")
                 return
             bar = self.query_one(AddressBar)
             bar.address, bar.display = address, True
             bar.repaint()
-            self.say("opened in a browser" if address.opened else "open the address above in a browser", "good")
+            self.show_notice("opened in a browser" if address.opened else "open the address above in a browser", "good")
 
         self.run_worker(work())
 

@@ -16,8 +16,8 @@ from echelon_cli.tui import actions
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.screens.base import BaseScreen
-from echelon_cli.tui.theme import Look
-from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.filter import PromptField
 
 HELP_ROWS = 3
@@ -33,7 +33,7 @@ MEANING_CELLS = 40
 
 
 @dataclass(frozen=True)
-class Draft:
+class RunDraft:
     """A configuration that is being made."""
 
     preset: str = ""
@@ -45,10 +45,10 @@ class Draft:
     def row(self, key: str) -> tuple[str, str, str]:
         """Return key, value and source as they are written."""
         value = self.values.get(key)
-        return key, written(value), self.provenance.get(key, "default")
+        return key, value_text(value), self.provenance.get(key, "default")
 
 
-def written(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a value as it can be typed."""
     if value is None:
         return "none"
@@ -57,36 +57,38 @@ def written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def make_draft(preset: str, changes: Mapping[str, Any]) -> Draft:
+def make_draft(preset: str, changes: Mapping[str, Any]) -> RunDraft:
     """Return the configuration that a preset and changes make; ``ValueError`` says what is wrong with them."""
     from echelon.jobs.config_layers import describe, resolve
 
     resolved = resolve(preset, None, changes)
-    return Draft(preset, dict(changes), resolved.values, resolved.provenance, describe())
+    return RunDraft(preset, dict(changes), resolved.values, resolved.provenance, describe())
 
 
-def draw_dials(draft: Draft, keys: Sequence[str], cursor: int, top: int, size: tuple[int, int], look: Look) -> Grid:
+def draw_options(
+    draft: RunDraft, keys: Sequence[str], cursor: int, top: int, size: tuple[int, int], theme: Theme
+) -> Grid:
     """Return the list of dials from ``top`` on, and what the chosen one does."""
     grid = Grid(*size)
     width, rows = grid.width, grid.height - HELP_ROWS
     value_cells = round(VALUE_SHARE * width)
     key_cells = width - value_cells - SOURCE_CELLS - 6
     longest = max((cell_len(key) for key in draft.values), default=0)
-    told = width - (longest + VALUE_CELLS + SOURCE_CELLS + 10)
-    if told >= MEANING_CELLS:
+    description_cells = width - (longest + VALUE_CELLS + SOURCE_CELLS + 10)
+    if description_cells >= MEANING_CELLS:
         key_cells, value_cells = longest, VALUE_CELLS
-    end = 6 + key_cells + value_cells + SOURCE_CELLS if told >= MEANING_CELLS else width - 1
+    end = 6 + key_cells + value_cells + SOURCE_CELLS if description_cells >= MEANING_CELLS else width - 1
     for y, key in enumerate(keys[top : top + rows]):
         name, value, source = draft.row(key)
         changed = source != "default"
-        grid.put(2, y, fit(name, key_cells, look.symbols.cut))
-        grid.put(4 + key_cells, y, fit(value, value_cells, look.symbols.cut), "series1" if changed else "")
-        grid.right(end, y, fit(source, SOURCE_CELLS, look.symbols.cut), "mark" if source == "--set" else "dim")
-        if told >= MEANING_CELLS:
-            meaning = fit(draft.descriptions.get(key, ""), width - end - 3, look.symbols.cut)
+        grid.put(2, y, truncate(name, key_cells, theme.symbols.cut))
+        grid.put(4 + key_cells, y, truncate(value, value_cells, theme.symbols.cut), "series1" if changed else "")
+        grid.right(end, y, truncate(source, SOURCE_CELLS, theme.symbols.cut), "mark" if source == "--set" else "dim")
+        if description_cells >= MEANING_CELLS:
+            meaning = truncate(draft.descriptions.get(key, ""), width - end - 3, theme.symbols.cut)
             grid.put(end + 2, y, meaning, "dim")
         if top + y == cursor:
-            grid.put(0, y, look.symbols.cursor)
+            grid.put(0, y, theme.symbols.cursor)
             grid.fill(y, "cursor")
     if 0 <= cursor < len(keys):
         lines = wrap(draft.descriptions.get(keys[cursor], ""), max(1, width - 4))
@@ -95,12 +97,12 @@ def draw_dials(draft: Draft, keys: Sequence[str], cursor: int, top: int, size: t
     return grid
 
 
-class Dials(CellView, can_focus=True):
+class OptionList(CellView, can_focus=True):
     """The list and its cursor."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.draft = Draft()
+        self.draft = RunDraft()
         self.query_text = ""
         self.cursor, self._top = 0, 0
 
@@ -112,7 +114,7 @@ class Dials(CellView, can_focus=True):
         return [
             key
             for key in d.values
-            if all(word in f"{key} {written(d.values[key])} {d.descriptions.get(key, '')}".lower() for word in words)
+            if all(word in f"{key} {value_text(d.values[key])} {d.descriptions.get(key, '')}".lower() for word in words)
         ]
 
     @property
@@ -135,11 +137,11 @@ class Dials(CellView, can_focus=True):
         if not keys:
             grid = Grid(width, height)
             text = f"no dial has {self.query_text!r}" if self.draft.values else "reads the presets"
-            grid.put(2, height // 2, fit(text, width - 4, self.look.symbols.cut), "dim")
+            grid.put(2, height // 2, truncate(text, width - 4, self.theme.symbols.cut), "dim")
             return grid
         self.cursor = max(0, min(len(keys) - 1, self.cursor))
         self._top = max(self.cursor - self.page + 1, min(self._top, self.cursor, max(0, len(keys) - self.page)))
-        return draw_dials(self.draft, keys, self.cursor, self._top, (width, height), self.look)
+        return draw_options(self.draft, keys, self.cursor, self._top, (width, height), self.theme)
 
     def on_click(self, event: events.Click) -> None:
         if event.y < min(self.page, len(self.keys) - self._top):
@@ -153,10 +155,10 @@ class Dials(CellView, can_focus=True):
         self.move(-1)
 
 
-class NewTitle(CellView):
+class NewRunTitle(CellView):
     """What would be started."""
 
-    draft = Draft()
+    draft = RunDraft()
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
@@ -167,7 +169,7 @@ class NewTitle(CellView):
         return grid
 
 
-class NewScreen(BaseScreen):
+class NewRunScreen(BaseScreen):
     """A form over every dial."""
 
     KEYS = (
@@ -191,21 +193,21 @@ class NewScreen(BaseScreen):
         self._editing = ""
         """The dial that is being typed; empty while the field filters."""
 
-    def content(self) -> Iterable[Widget]:
-        look = self.dashboard.look
-        yield NewTitle(look=look, id="title")
-        yield PromptField("filter", look=look, id="filter")
-        yield Dials(look=look, id="lines")
+    def compose_content(self) -> Iterable[Widget]:
+        theme = self.dashboard.terminal_theme
+        yield NewRunTitle(theme=theme, id="title")
+        yield PromptField("filter", theme=theme, id="filter")
+        yield OptionList(theme=theme, id="lines")
 
-    def begin(self) -> None:
-        self.dials.focus()
+    def prepare(self) -> None:
+        self.options.focus()
         from echelon.config.presets import PRESETS
 
         self._change(next(iter(PRESETS)), {})
 
     @property
-    def dials(self) -> Dials:
-        return self.query_one(Dials)
+    def options(self) -> OptionList:
+        return self.query_one(OptionList)
 
     @property
     def field(self) -> PromptField:
@@ -218,11 +220,11 @@ class NewScreen(BaseScreen):
             try:
                 draft = await asyncio.to_thread(make_draft, preset, changes)
             except ValueError as error:
-                self.say(str(error), "bad")
+                self.show_notice(str(error), "bad")
                 return
-            self.dials.draft = draft
-            self.dials.redraw()
-            title = self.query_one(NewTitle)
+            self.options.draft = draft
+            self.options.redraw()
+            title = self.query_one(NewRunTitle)
             title.draft = draft
             title.redraw()
             self._close_field()
@@ -237,16 +239,16 @@ class NewScreen(BaseScreen):
         self.field.focus()
 
     def _close_field(self) -> None:
-        if self._editing or not self.dials.query_text:
+        if self._editing or not self.options.query_text:
             self.field.display = False
             self._editing = ""
-        self.dials.focus()
+        self.options.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if not self._editing and self.field.display:
-            self.dials.query_text = event.value
-            self.dials.cursor = 0
-            self.dials.redraw()
+            self.options.query_text = event.value
+            self.options.cursor = 0
+            self.options.redraw()
 
     def on_input_submitted(self) -> None:
         if not self._editing:
@@ -254,54 +256,54 @@ class NewScreen(BaseScreen):
             return
         from echelon.jobs.config_layers import parse_assignment
 
-        draft = self.dials.draft
+        draft = self.options.draft
         key, value = parse_assignment(f"{self._editing}={self.field.value}")
         self._change(draft.preset, {**draft.changes, key: value})
 
     def action_edit(self) -> None:
-        key = self.dials.key
+        key = self.options.key
         if key:
-            self._open_field(key, self.dials.draft.row(key)[1], key)
-            self.say(f"{key}: type a value, enter takes it, escape leaves it")
+            self._open_field(key, self.options.draft.row(key)[1], key)
+            self.show_notice(f"{key}: type a value, enter takes it, escape leaves it")
 
     def action_filter(self) -> None:
-        self._open_field("", self.dials.query_text, "words of name, value or meaning")
+        self._open_field("", self.options.query_text, "words of name, value or meaning")
 
     def action_preset(self) -> None:
         from echelon.config.presets import PRESETS
 
-        names, draft = list(PRESETS), self.dials.draft
+        names, draft = list(PRESETS), self.options.draft
         if draft.preset in names:
             self._change(names[(names.index(draft.preset) + 1) % len(names)], draft.changes)
             if len(names) == 1:
-                self.say(f"{names[0]} is the only preset")
+                self.show_notice(f"{names[0]} is the only preset")
 
     def action_undo(self) -> None:
-        draft = self.dials.draft
-        self._change(draft.preset, {key: value for key, value in draft.changes.items() if key != self.dials.key})
+        draft = self.options.draft
+        self._change(draft.preset, {key: value for key, value in draft.changes.items() if key != self.options.key})
 
     def action_move(self, by: int) -> None:
-        self.dials.move(by)
+        self.options.move(by)
 
     def action_page(self, by: int) -> None:
-        self.dials.move(by * self.dials.page)
+        self.options.move(by * self.options.page)
 
     def action_start(self) -> None:
-        draft = self.dials.draft
+        draft = self.options.draft
         if not draft.preset:
             return
         changed = f" with {len(draft.changes)} changes" if draft.changes else ""
         question = f"Start a run of {draft.preset}{changed}? It goes on in the background when the dashboard is left."
         self.dashboard.ask(question, lambda: self._start(draft))
 
-    def _start(self, draft: Draft) -> None:
+    def _start(self, draft: RunDraft) -> None:
         async def work() -> None:
-            self.say("starts the run")
+            self.show_notice("starts the run")
             root, (text, role) = await asyncio.to_thread(
-                actions.begin, self.dashboard.home, draft.preset, dict(draft.changes)
+                actions.start, self.dashboard.home, draft.preset, dict(draft.changes)
             )
             if root is None:
-                self.say(text, role)
+                self.show_notice(text, role)
                 return
             self.dashboard.switch_to_run(root)
 
@@ -311,8 +313,8 @@ class NewScreen(BaseScreen):
         if self._editing:
             self._close_field()
         elif self.field.display:
-            self.dials.query_text = self.field.value = ""
+            self.options.query_text = self.field.value = ""
             self._close_field()
-            self.dials.redraw()
+            self.options.redraw()
         else:
             self.dashboard.pop_screen()

@@ -10,10 +10,10 @@ from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.panels import PAGES, PANELS, PLACES, unneeded
+from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, unneeded_panels
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
-from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, SIGHT_KEYS, Charted
+from echelon_cli.tui.screens.chart_screen import CHART_KEYS, PANEL_KEYS, ChartScreen
 from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
 
@@ -21,7 +21,7 @@ TALL_FROM = 36
 """Rows of the screen from which the head has large figures."""
 
 
-class RunScreen(RunActions, Charted):
+class RunScreen(RunActions, ChartScreen):
     """Everything about one run."""
 
     KEYS = (
@@ -33,25 +33,25 @@ class RunScreen(RunActions, Charted):
         Key(keys="H", action="unhide", label="", help="show hidden panels again"),
         Key(keys="l", action="log", label="log", help="the whole log", rank=5),
         *RUN_KEYS,
-        *SIGHT_KEYS,
+        *CHART_KEYS,
     )
     BINDINGS = bindings(KEYS)
-    PAGES, PLACES = PAGES, PLACES
+    PAGES, SLOTS = PAGES, SLOTS
 
     def __init__(self, root: Path) -> None:
         super().__init__()
         self.root = root
         self._view = RunView(id=root.name, root=root)
 
-    def content(self) -> Iterable[Widget]:
-        look = self.dashboard.look
-        yield Header(look=look, id="head")
-        yield Tabs(PAGES, {name: row.title for name, row in PANELS.items()}, look=look, id="tabs")
-        self.panels = {name: row.make(row.title, look=look, id=f"panel-{name}") for name, row in PANELS.items()}
+    def compose_content(self) -> Iterable[Widget]:
+        theme = self.dashboard.terminal_theme
+        yield Header(theme=theme, id="head")
+        yield Tabs(PAGES, {name: row.title for name, row in PANELS.items()}, theme=theme, id="tabs")
+        self.panels = {name: row.make(row.title, theme=theme, id=f"panel-{name}") for name, row in PANELS.items()}
         yield Container(*self.panels.values(), id="body")
-        yield FilterField(look=look)
+        yield FilterField(theme=theme)
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         seen = self.dashboard.run_view
         self.show_run(seen if seen.root == self.root else self._view)
 
@@ -59,9 +59,9 @@ class RunScreen(RunActions, Charted):
         seen = self.dashboard.run_view
         if seen.root == self.root:
             self.show_run(seen)
-        self.follow(self.root)
+        self.subscribe(self.root)
 
-    def chosen(self) -> tuple[Path, str, str] | None:
+    def selected_run(self) -> tuple[Path, str, str] | None:
         return self.root, self._view.id, self._view.state
 
     def show_run(self, view: RunView) -> None:
@@ -72,9 +72,9 @@ class RunScreen(RunActions, Charted):
             self.query_one(Header).view = view
             for panel in self.panels.values():
                 panel.view = view
-            if (empty := unneeded(view.snapshot)) != self.empty:
+            if (empty := unneeded_panels(view.snapshot)) != self.empty:
                 self.empty = empty
-                self.fit()
+                self.relayout()
 
     def lay_out(self, width: int, height: int) -> None:
         tall = width >= LARGE_FROM and height >= TALL_FROM
@@ -87,14 +87,14 @@ class RunScreen(RunActions, Charted):
 
     def action_hide(self) -> None:
         if not self.focused_panel():
-            self.say("tab chooses a panel to hide")
+            self.show_notice("tab chooses a panel to hide")
             return
         self.hidden, self.zoomed = self.hidden | {self.focused_panel()}, ""
-        self.fit()
+        self.relayout()
 
     def action_unhide(self) -> None:
         self.hidden = frozenset()
-        self.fit()
+        self.relayout()
 
     def action_log(self) -> None:
         self.dashboard.open_log(self.root)

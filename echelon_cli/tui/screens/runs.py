@@ -15,9 +15,9 @@ from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels import PANELS, PREVIEW
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.screens.base import RUN_KEYS, RunActions
-from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.filter import PromptField
-from echelon_cli.tui.widgets.run_table import ORDERS, RunTable
+from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, RunTable
 
 PREVIEW_FROM = (110, 34)
 """Columns and rows from which the chosen run's charts are always shown."""
@@ -54,7 +54,7 @@ def preview_of(width: int, height: int, runs: int) -> tuple[int, int, int]:
     return free, len(PREVIEW) if wide else 2, len(PREVIEW) if wide else 2
 
 
-class Summary(CellView):
+class RunsSummary(CellView):
     """How many runs there are, where, and what is shown of them."""
 
     def __init__(self, **options) -> None:
@@ -75,10 +75,10 @@ class Summary(CellView):
             text = f"{self.shown} of {text}"
         x = grid.put(x, 0, text, "dim") + 2
         if self.problem:
-            grid.put(x, 0, fit(self.problem, max(0, width - x - 1), self.look.symbols.cut), "warn")
+            grid.put(x, 0, truncate(self.problem, max(0, width - x - 1), self.theme.symbols.cut), "warn")
             return grid
-        x = grid.put(x, 0, f"{self.look.state_symbol('running')} {alive} at work", "good" if alive else "dim") + 2
-        home = fit(self.view.home, max(0, width - x - 2), self.look.symbols.cut)
+        x = grid.put(x, 0, f"{self.theme.state_symbol('running')} {alive} at work", "good" if alive else "dim") + 2
+        home = truncate(self.view.home, max(0, width - x - 2), self.theme.symbols.cut)
         grid.right(width - 1, 0, home, "dim")
         return grid
 
@@ -118,15 +118,15 @@ class RunsScreen(RunActions):
         self._settle: Timer | None = None
         self._preview: list[Panel] = []
 
-    def content(self) -> Iterable[Widget]:
-        look = self.dashboard.look
-        yield Summary(look=look, id="summary")
-        yield PromptField("filter", look=look, placeholder=PLACEHOLDER, id="filter")
-        yield RunTable(look=look, id="runs")
-        self._preview = [PANELS[name].make(PANELS[name].title, look=look) for name in PREVIEW]
+    def compose_content(self) -> Iterable[Widget]:
+        theme = self.dashboard.terminal_theme
+        yield RunsSummary(theme=theme, id="summary")
+        yield PromptField("filter", theme=theme, placeholder=PLACEHOLDER, id="filter")
+        yield RunTable(theme=theme, id="runs")
+        self._preview = [PANELS[name].make(PANELS[name].title, theme=theme) for name in PREVIEW]
         yield Container(*self._preview, id="preview")
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
         self.query_one(RunTable).focus()
         for panel in self._preview:
             panel.can_focus = False
@@ -156,7 +156,7 @@ class RunsScreen(RunActions):
         changed = len(view.rows) != len(self.table.view.rows)
         self.table.view = view
         if changed:
-            self.fit()
+            self.relayout()
         self._summarise()
 
     def show_run(self, view: RunView) -> None:
@@ -165,12 +165,12 @@ class RunsScreen(RunActions):
             for panel in self._preview:
                 panel.view = view
 
-    def chosen(self) -> tuple[Path, str, str] | None:
+    def selected_run(self) -> tuple[Path, str, str] | None:
         row = self.table.row
         return (row.root, row.id, row.state) if row else None
 
     def _summarise(self) -> None:
-        summary = self.query_one(Summary)
+        summary = self.query_one(RunsSummary)
         summary.view, summary.shown = self.table.view, len(self.table.rows)
         summary.query_text, summary.problem = self.table.query_text, self.table.problem
         summary.redraw()
@@ -179,9 +179,9 @@ class RunsScreen(RunActions):
         """Ask for the chosen run's picture if it is shown."""
         row = self.table.row
         wanted = row.root if row is not None and self.query_one("#preview").display else None
-        self.follow(wanted, runs=True)
+        self.subscribe(wanted, runs=True)
 
-    def on_run_table_chosen(self, message: RunTable.Chosen) -> None:
+    def on_run_table_selected(self, message: RunTable.Selected) -> None:
         for panel in self._preview:
             panel.view = RunView()
         if self._settle is not None:
@@ -198,7 +198,7 @@ class RunsScreen(RunActions):
     def on_input_submitted(self) -> None:
         self.query_one(Input).display = bool(self.query_one(Input).value)
         self.table.focus()
-        self.fit()
+        self.relayout()
 
     def action_open(self) -> None:
         row = self.table.row
@@ -213,15 +213,15 @@ class RunsScreen(RunActions):
 
     def action_mark(self) -> None:
         if not self.table.mark():
-            self.say(f"{len(self.table.marked)} runs are as many as can be told apart", "warn")
+            self.show_notice(f"{len(self.table.marked)} runs are as many as can be told apart", "warn")
         elif len(self.table.marked) == 1:
-            self.say("one more, and m compares them")
+            self.show_notice("one more, and m compares them")
         elif self.table.marked:
-            self.say(f"m compares the {len(self.table.marked)} marked runs")
+            self.show_notice(f"m compares the {len(self.table.marked)} marked runs")
 
     def action_compare(self) -> None:
         if len(self.table.marked) < 2:
-            self.say("space marks runs; two or more of them can be compared")
+            self.show_notice("space marks runs; two or more of them can be compared")
             return
         self.dashboard.compare(tuple(self.table.marked))
 
@@ -229,20 +229,20 @@ class RunsScreen(RunActions):
         field = self.query_one(Input)
         field.display = True
         field.focus()
-        self.fit()
+        self.relayout()
 
     def action_clear(self) -> None:
         field = self.query_one(Input)
         field.value = ""
         field.display = False
         self.table.focus()
-        self.fit()
+        self.relayout()
 
     def action_order(self) -> None:
-        self.table.sort(ORDERS[(ORDERS.index(self.table.order) + 1) % len(ORDERS)], backwards=False)
+        self.table.sort(SORT_COLUMNS[(SORT_COLUMNS.index(self.table.order) + 1) % len(SORT_COLUMNS)], descending=False)
 
     def action_reverse(self) -> None:
-        self.table.sort(backwards=not self.table.backwards)
+        self.table.sort(descending=not self.table.descending)
 
     def action_move(self, by: int) -> None:
         self.table.move(by)

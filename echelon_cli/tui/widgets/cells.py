@@ -20,7 +20,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from echelon_cli.tui.theme import Look, make_look
+from echelon_cli.tui.theme import Theme, make_theme
 
 BRIDGE = 5
 """Changed runs with fewer equal cells than this between them are sent as one: moving the cursor costs as much."""
@@ -33,14 +33,14 @@ Span = tuple[str, str]
 
 
 @lru_cache(4096)
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     """Return the text with every character that would move the cursor replaced."""
     return text if text.isprintable() else "".join(c if c.isprintable() else NEVER_SHOWN for c in text)
 
 
-def fit(text: str, width: int, cut: str = "…") -> str:
+def truncate(text: str, width: int, cut: str = "…") -> str:
     """Return the text in at most ``width`` cells, with ``cut`` at its end where something is missing."""
-    text = clean(text)
+    text = sanitize(text)
     if width <= 0:
         return ""
     if cell_len(text) <= width:
@@ -64,7 +64,7 @@ class Grid:
         if not 0 <= y < self.height:
             return x
         chars, roles = self.chars[y], self.roles[y]
-        for char in clean(text):
+        for char in sanitize(text):
             size = 1 if char.isascii() else cell_len(char)
             if size == 0:
                 continue
@@ -85,7 +85,7 @@ class Grid:
 
     def right(self, x: int, y: int, text: str, role: str = "") -> None:
         """Write text so that it ends before column ``x``."""
-        self.put(x - cell_len(clean(text)), y, text, role)
+        self.put(x - cell_len(sanitize(text)), y, text, role)
 
     def fill(self, y: int, role: str) -> None:
         """Give a whole row one role."""
@@ -103,11 +103,11 @@ class Grid:
         """Return the characters alone, a line per row, without blanks at the ends."""
         return "\n".join("".join(row).rstrip() for row in self.chars)
 
-    def strip(self, y: int, look: Look) -> Strip:
+    def strip(self, y: int, theme: Theme) -> Strip:
         """Return a row as the terminal gets it."""
         segments = []
         for role, cells in groupby(range(self.width), key=self.roles[y].__getitem__):
-            segments.append(Segment("".join(self.chars[y][x] for x in cells), look.style(role)))
+            segments.append(Segment("".join(self.chars[y][x] for x in cells), theme.style(role)))
         return Strip(segments, self.width)
 
     def changes(self, before: Grid) -> list[Region]:
@@ -120,8 +120,8 @@ class Grid:
                 zip(before.chars[y], before.roles[y], strict=True),
                 zip(self.chars[y], self.roles[y], strict=True),
             )
-            differing = [x for x, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
-            regions += [Region(x1, y, x2 - x1, 1) for x1, x2 in runs(differing)]
+            differing_keys = [x for x, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+            regions += [Region(x1, y, x2 - x1, 1) for x1, x2 in runs(differing_keys)]
         return regions
 
 
@@ -136,9 +136,9 @@ def runs(columns: Sequence[int], bridge: int = BRIDGE) -> list[tuple[int, int]]:
     return found
 
 
-def frame(grid: Grid, look: Look, title: str = "", *, focused: bool = False, note: str = "") -> None:
+def draw_frame(grid: Grid, theme: Theme, title: str = "", *, focused: bool = False, note: str = "") -> None:
     """Draw a border along the edge, with a title at its left and, where it fits whole, a note at its right."""
-    s, role = look.symbols, "focus" if focused else "frame"
+    s, role = theme.symbols, "focus" if focused else "frame"
     if grid.width < 2 or grid.height < 2:
         return
     top_left, top_right, bottom_left, bottom_right = s.corners
@@ -149,19 +149,19 @@ def frame(grid: Grid, look: Look, title: str = "", *, focused: bool = False, not
         grid.put(grid.width - 1, y, s.vertical, role)
     room = grid.width - 2
     if title and room > 2:
-        shown = fit(title, room - 2, s.cut)
+        shown = truncate(title, room - 2, s.cut)
         grid.put(1, 0, f" {shown} ", "focus" if focused else "title")
         room -= cell_len(shown) + 3
-    if note and cell_len(clean(note)) + 3 <= room:
+    if note and cell_len(sanitize(note)) + 3 <= room:
         grid.right(grid.width - 2, 0, f" {note} ", "dim")
 
 
 class CellView(Widget):
     """A widget whose ``draw`` returns a grid; ``redraw`` repaints what changed since the last one."""
 
-    def __init__(self, *, look: Look | None = None, **options: Any) -> None:
+    def __init__(self, *, theme: Theme | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self.look = look or make_look()
+        self.theme = theme or make_theme()
         self._grid = Grid(0, 0)
 
     def draw(self, width: int, height: int) -> Grid:
@@ -193,7 +193,7 @@ class CellView(Widget):
     def render_line(self, y: int) -> Strip:
         if (self._grid.width, self._grid.height) != self.size:
             self._grid = self.draw(*self.size)
-        return self._grid.strip(y, self.look) if y < self._grid.height else Strip.blank(self.size.width)
+        return self._grid.strip(y, self.theme) if y < self._grid.height else Strip.blank(self.size.width)
 
 
 class SpanUpdate(ChopsUpdate):

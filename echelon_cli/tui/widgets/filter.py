@@ -12,8 +12,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widgets import Input
 
-from echelon_cli.tui.theme import Look
-from echelon_cli.tui.widgets.cells import clean
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.widgets.cells import sanitize
 
 PLACEHOLDER = "words of names and curves, such as: loss, or clip|norm"
 
@@ -21,9 +21,9 @@ PLACEHOLDER = "words of names and curves, such as: loss, or clip|norm"
 class PromptField(Input):
     """A line to type in that says before it what the words are for."""
 
-    def __init__(self, prompt: str, *, look: Look, **options: Any) -> None:
+    def __init__(self, prompt: str, *, theme: Theme, **options: Any) -> None:
         super().__init__(compact=True, **options)
-        self.look = look
+        self.theme = theme
         self.cursor_blink = False
         self.prompt = prompt
 
@@ -39,7 +39,7 @@ class PromptField(Input):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the field with its prompt in the room at its left."""
-        label = Strip([Segment(f" {clean(self.prompt)} ", self.look.style("key"))])
+        label = Strip([Segment(f" {sanitize(self.prompt)} ", self.theme.style("key"))])
         wide, lines = label.cell_length, super().render_lines(crop)
         if crop.x >= wide:
             return lines
@@ -49,8 +49,8 @@ class PromptField(Input):
 class FilterField(PromptField):
     """Hidden until it is asked for; what is typed counts at once."""
 
-    def __init__(self, *, look: Look, **options: Any) -> None:
-        super().__init__("find", look=look, placeholder=PLACEHOLDER, id="filter", **options)
+    def __init__(self, *, theme: Theme, **options: Any) -> None:
+        super().__init__("find", theme=theme, placeholder=PLACEHOLDER, id="filter", **options)
 
 
 def matching(words: Mapping[str, str], wanted: str) -> frozenset[str]:

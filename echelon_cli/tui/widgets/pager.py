@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from echelon_cli.tui.widgets.cells import CellView, Grid, Span, clean
+from echelon_cli.tui.widgets.cells import CellView, Grid, Span, sanitize
 
 SIDE_STEP = 20
 """Columns by which a long line is moved sideways."""
@@ -101,9 +101,9 @@ class Pager(CellView, can_focus=True):
         end = grid.spans(left - self.side, y, line, limit=right)
         if self.side and end > left:
             grid.put(0, y, " " * left)
-            grid.put(left, y, self.look.symbols.cut, "dim")
+            grid.put(left, y, self.theme.symbols.cut, "dim")
         if left - self.side + cell_len(line_text(line)) > right:
-            grid.put(right - 1, y, self.look.symbols.cut, "dim")
+            grid.put(right - 1, y, self.theme.symbols.cut, "dim")
 
     def _mark(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
         """Give what is searched for a colour wherever it stands."""
@@ -124,4 +124,4 @@ class Pager(CellView, can_focus=True):
 
 def line_text(line: Sequence[Span]) -> str:
     """Return the characters of a line as they are drawn."""
-    return "".join(clean(text) for text, _ in line)
+    return "".join(sanitize(text) for text, _ in line)

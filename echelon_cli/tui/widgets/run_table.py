@@ -17,10 +17,10 @@ from echelon_cli.listing import RunRow
 from echelon_cli.query import Query, parse
 from echelon_cli.tui.feed.messages import RunsView
 from echelon_cli.tui.format import age, count, measured, percent, short_run_id, speed
-from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Look
-from echelon_cli.tui.widgets.cells import CellView, Grid, fit
+from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
+from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
-STATE_ORDER = ("stalled", "stopping", "running", "starting", "crashed", "failed", "lost", "stopped", "completed")
+STATE_SORT_ORDER = ("stalled", "stopping", "running", "starting", "crashed", "failed", "lost", "stopped", "completed")
 """What needs a look comes first."""
 
 BAR_CELLS = 8
@@ -68,7 +68,7 @@ COLUMNS: tuple[Column, ...] = (
         right=False,
         text=lambda row, now: row.state,
         role=lambda row: STATE_ROLES.get(row.state, ""),
-        key=lambda row: STATE_ORDER.index(row.state) if row.state in STATE_ORDER else 0,
+        key=lambda row: STATE_SORT_ORDER.index(row.state) if row.state in STATE_SORT_ORDER else 0,
     ),
     Column(name="run", width=15, right=False, text=lambda row, now: row.id, key=lambda row: row.id.lower()),
     Column(name="preset", width=11, right=False, rank=4, text=lambda row, now: row.preset, key=lambda row: row.preset),
@@ -126,13 +126,13 @@ COLUMNS: tuple[Column, ...] = (
     ),
 )
 
-BY_NAME = {column.name: column for column in COLUMNS}
+COLUMNS_BY_NAME = {column.name: column for column in COLUMNS}
 
-ORDERS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "return", "wins", "eval", "run")
+SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "return", "wins", "eval", "run")
 """What the list is sorted by, one after another."""
 
 
-def fitting(width: int, columns: Sequence[Column] = COLUMNS) -> list[Column]:
+def visible_columns(width: int, columns: Sequence[Column] = COLUMNS) -> list[Column]:
     """Return the columns that fit side by side into ``width`` cells."""
     kept = list(columns)
     while len(kept) > 1 and sum(c.width + 2 for c in kept) + 3 > width:
@@ -140,9 +140,9 @@ def fitting(width: int, columns: Sequence[Column] = COLUMNS) -> list[Column]:
     return kept
 
 
-def sorted_rows(rows: Sequence[RunRow], order: str, backwards: bool) -> list[RunRow]:
+def sort_rows(rows: Sequence[RunRow], order: str, descending: bool) -> list[RunRow]:
     """Return the rows in the order of a column, those without a value last."""
-    return sorted(rows, key=BY_NAME[order].key, reverse=backwards)
+    return sorted(rows, key=COLUMNS_BY_NAME[order].key, reverse=descending)
 
 
 def draw_table(
@@ -150,18 +150,18 @@ def draw_table(
     cursor: int,
     top: int,
     size: tuple[int, int],
-    look: Look,
+    theme: Theme,
     now: float,
     order: str,
-    backwards: bool,
+    descending: bool,
     marked: Sequence[Path] = (),
 ) -> Grid:
     """Return the head and the rows from ``top`` on, with a cursor and the numbers of those that are marked."""
     grid = Grid(*size)
-    columns = fitting(grid.width)
+    columns = visible_columns(grid.width)
     spare = grid.width - 3 - sum(c.width + 2 for c in columns)
     noted = any(column.name == "note" for column in columns)
-    extra = {"run": min(spare, NAME_CELLS - BY_NAME["run"].width) if noted else spare}
+    extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if noted else spare}
     extra["note"] = spare - extra["run"]
     places, x = [], 2
     for column in columns:
@@ -169,7 +169,7 @@ def draw_table(
         places.append((column, x, wide))
         x += wide + 2
     for column, x, wide in places:
-        arrow = (look.symbols.up if backwards else look.symbols.down) if column.name == order else ""
+        arrow = (theme.symbols.up if descending else theme.symbols.down) if column.name == order else ""
         title = column.name + arrow
         if column.right:
             grid.right(x + wide, 0, title, "title" if arrow else "dim")
@@ -178,26 +178,26 @@ def draw_table(
     for y, row in enumerate(rows[top : top + grid.height - 1], start=1):
         mine = top + y - 1 == cursor
         for column, x, wide in places:
-            _cell(grid, column, row, (x, y, wide), look, now)
+            _cell(grid, column, row, (x, y, wide), theme, now)
         if row.root in marked:
             grid.put(1, y, str(list(marked).index(row.root) + 1), "mark")
         if mine:
-            grid.put(0, y, look.symbols.cursor)
+            grid.put(0, y, theme.symbols.cursor)
             grid.fill(y, "cursor")
     return grid
 
 
-def _cell(grid: Grid, column: Column, row: RunRow, place: tuple[int, int, int], look: Look, now: float) -> None:
+def _cell(grid: Grid, column: Column, row: RunRow, place: tuple[int, int, int], theme: Theme, now: float) -> None:
     x, y, wide = place
     text, role = column.text(row, now), column.role(row)
     if column.name == "state":
-        text = f"{look.state_symbol(row.state)} {text}"
+        text = f"{theme.state_symbol(row.state)} {text}"
     elif column.name == "run" and cell_len(text) > wide:
         text = short_run_id(row.id)
     elif column.name == "progress":
         size = round(row.progress * BAR_CELLS)
-        grid.spans(x, y, [(look.symbols.line * size, "series1"), (look.symbols.rest * (BAR_CELLS - size), "rest")])
-    text = fit(text, wide, look.symbols.cut)
+        grid.spans(x, y, [(theme.symbols.line * size, "series1"), (theme.symbols.rest * (BAR_CELLS - size), "rest")])
+    text = truncate(text, wide, theme.symbols.cut)
     if column.right:
         grid.right(x + wide, y, text, role)
     else:
@@ -210,7 +210,7 @@ class RunTable(CellView, can_focus=True):
     view: reactive[RunsView] = reactive(RunsView(), repaint=False, init=False)
     query_text: reactive[str] = reactive("", repaint=False, init=False)
 
-    class Chosen(Message):
+    class Selected(Message):
         """The cursor stands on another run, or on none."""
 
         def __init__(self, root: Path | None) -> None:
@@ -226,7 +226,7 @@ class RunTable(CellView, can_focus=True):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.order, self.backwards = ORDERS[0], False
+        self.order, self.descending = SORT_COLUMNS[0], False
         self.rows: list[RunRow] = []
         self.problem = ""
         """What is not understood of the query, in one line."""
@@ -253,13 +253,13 @@ class RunTable(CellView, can_focus=True):
         self._query = parse(self.query_text)
         self.sort()
 
-    def sort(self, order: str | None = None, *, backwards: bool | None = None) -> None:
+    def sort(self, order: str | None = None, *, descending: bool | None = None) -> None:
         """Show the rows that match in their order."""
         at = max(0, self.cursor)
         self.order = order or self.order
-        self.backwards = self.backwards if backwards is None else backwards
+        self.descending = self.descending if descending is None else descending
         found, self.problem = self._query.chosen(self.view.rows, self.view.now)
-        self.rows = sorted_rows(found, self.order, self.backwards)
+        self.rows = sort_rows(found, self.order, self.descending)
         if not any(row.root == self._root for row in self.rows):
             self._go(min(at, len(self.rows) - 1))
         self.redraw()
@@ -289,7 +289,7 @@ class RunTable(CellView, can_focus=True):
         root = self.rows[index].root if self.rows and index >= 0 else None
         if root != self._root:
             self._root = root
-            self.post_message(self.Chosen(root))
+            self.post_message(self.Selected(root))
 
     @property
     def page(self) -> int:
@@ -306,10 +306,10 @@ class RunTable(CellView, can_focus=True):
             cursor,
             self._top,
             (width, height),
-            self.look,
+            self.theme,
             self.view.now,
             self.order,
-            self.backwards,
+            self.descending,
             self.marked,
         )
 

@@ -22,18 +22,18 @@ from echelon.arena.store import league_path
 from echelon.runs import RunPaths
 from echelon.telemetry.heat_maps import KINDS
 from echelon_cli.tui.app import Dashboard
-from echelon_cli.tui.theme import Look, make_look
+from echelon_cli.tui.theme import Theme, make_theme
 from tests.replay.golden import SMALL
 from tests.tui.support.canned import alive, make_run
 from tests.tui.support.svg import picture
 
 SIZES = ((60, 20), (80, 24), (160, 48), (200, 60))
 
-LOOKS: dict[str, Look] = {
-    "dark": make_look(),
-    "light": make_look(theme="light"),
-    "plain": make_look(colour=False),
-    "ascii": make_look("ascii", colour=False),
+THEME_VARIANTS: dict[str, Theme] = {
+    "dark": make_theme(),
+    "light": make_theme(background="light"),
+    "plain": make_theme(colour=False),
+    "ascii": make_theme("ascii", colour=False),
 }
 
 SCENES: dict[str, tuple[bool, tuple[str, ...]]] = {
@@ -89,10 +89,10 @@ def canned_home(folder: Path) -> Iterator[RunPaths]:
         yield stack.enter_context(alive(living))
 
 
-async def capture(home: Path, run: RunPaths, name: str, size: tuple[int, int], look: Look) -> tuple[str, str]:
+async def capture(home: Path, run: RunPaths, name: str, size: tuple[int, int], theme: Theme) -> tuple[str, str]:
     """Return a scene as text and as SVG, once it stands still."""
     on_run, keys = SCENES[name]
-    app = Dashboard(home, run.root if on_run else None, look=look, poll_s=0.05)
+    app = Dashboard(home, run.root if on_run else None, theme=theme, poll_s=0.05)
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)
         for key in keys:
@@ -122,17 +122,17 @@ async def settle(app: Dashboard, pilot, still: int = 6) -> None:
 def main(folder: Path, wanted: Sequence[str] = ()) -> None:
     """Write every picture below a folder, or those that are wanted."""
     names, sizes = list(SCENES), {f"{width}x{height}": (width, height) for width, height in SIZES}
-    if unknown := set(wanted) - {*names, *sizes, *LOOKS}:
+    if unknown := set(wanted) - {*names, *sizes, *THEME_VARIANTS}:
         raise SystemExit(f"no scene, size or look is called {', '.join(sorted(unknown))}")
 
-    def chosen(known: Iterable[str]) -> list[str]:
+    def selected(known: Iterable[str]) -> list[str]:
         return [name for name in known if name in wanted] or list(known)
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home, canned_home(Path(home)) as run:
-        for look, size, name in product(chosen(LOOKS), chosen(sizes), chosen(names)):
-            text, svg = asyncio.run(capture(Path(home), run, name, sizes[size], LOOKS[look]))
-            stem = f"{name}-{size}-{look}"
+        for theme, size, name in product(selected(THEME_VARIANTS), selected(sizes), selected(names)):
+            text, svg = asyncio.run(capture(Path(home), run, name, sizes[size], THEME_VARIANTS[theme]))
+            stem = f"{name}-{size}-{theme}"
             (folder / f"{stem}.txt").write_text(text + "\n", encoding="utf-8")
             (folder / f"{stem}.svg").write_text(svg, encoding="utf-8")
 

@@ -38,13 +38,13 @@ def picture(app: Dashboard, title: str) -> str:
         legacy_windows=False, safe_box=False, _environ={},
     )  # fmt: skip
     console.print(app.screen._compositor.render_update(full=True, screen_stack=app._background_screens))
-    return console.export_svg(title=title, theme=THEMES[app.look.theme], unique_id=NAME)
+    return console.export_svg(title=title, theme=THEMES[app.terminal_theme.background], unique_id=NAME)
 
 
 @dataclass
 class _Cell:
     text: str = " "
-    front: str = ""
+    active_screen: str = ""
     back: str = ""
 
 
@@ -62,7 +62,7 @@ def plain(svg: str) -> str:
             row, x = int(found[1]), round(float(given["x"]) / CELL)
             for char in (element.text or "").rstrip("\n"):
                 cell = cells.setdefault((row, x), _Cell())
-                cell.text, cell.front = char.replace("\xa0", " "), styles[given["class"].rpartition("-")[2]]
+                cell.text, cell.active_screen = char.replace("\xa0", " "), styles[given["class"].rpartition("-")[2]]
                 x += cell_len(char)
     return _rows(cells)
 
@@ -70,17 +70,17 @@ def plain(svg: str) -> str:
 def _rows(cells: dict[tuple[int, int], _Cell]) -> str:
     height, width = (1 + max(place[axis] for place in cells) for axis in (0, 1))
     letters: dict[str, str] = {}
-    texts, looks = [], []
+    texts, themes = [], []
     for y in range(height):
         row = [cells.get((y, x), _Cell()) for x in range(width)]
         texts.append("".join(cell.text for cell in row).rstrip())
-        looks.append("".join(_letter(cell, letters) for cell in row).rstrip())
+        themes.append("".join(_letter(cell, letters) for cell in row).rstrip())
     meanings = [f"{letter} {style}" for style, letter in letters.items()]
-    return "\n".join((*texts, "", *looks, "", *meanings))
+    return "\n".join((*texts, "", *themes, "", *meanings))
 
 
 def _letter(cell: _Cell, letters: dict[str, str]) -> str:
     if not cell.text.strip() and not cell.back:
         return PLAIN
-    style = f"{cell.front} on {cell.back}" if cell.back else cell.front
+    style = f"{cell.active_screen} on {cell.back}" if cell.back else cell.active_screen
     return letters.setdefault(style, LETTERS[len(letters)])
