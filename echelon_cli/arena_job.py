@@ -42,13 +42,13 @@ def start(
     store: Store, dials: dict[str, Any], only: Sequence[str], wanted: EnvConfig | None, processes: int, as_json: bool
 ) -> Follower:
     """Start a job with these dials of ``ArenaConfig``, by default on a seed of its own, and return who follows it."""
-    from echelon.arena.bootstrap import begin
+    from echelon.arena.bootstrap import add_default_levels
     from echelon.arena.config import ArenaConfig
     from echelon.jobs.config_layers import ConfigError
     from echelon.jobs.spec import new_spec
     from echelon.runs import create_run
 
-    begin(store)
+    add_default_levels(store)
     chosen = tuple(entry_named(store, name) for name in only)
     if dials["seed"] is None:
         dials["seed"] = len(store.periods())
@@ -75,11 +75,11 @@ def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
 
 def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
     """Give a new league its game, and return the one that it plays."""
-    from echelon.arena.bootstrap import ENV
+    from echelon.arena.bootstrap import ENV_SETTING
     from echelon.jobs.config_layers import ConfigError, resolve
 
     wanted = asdict(game or resolve().config.env)
-    held = store.fix_setting(ENV, wanted)
+    held = store.init_setting(ENV_SETTING, wanted)
     if game is not None and _plain(held) != _plain(wanted):
         raise ConfigError("the league plays another game already; ratings of two games cannot be compared")
     return held

@@ -10,7 +10,7 @@ from typing import Any
 
 from echelon.jobs.status import ALIVE, JobStatus, job_status
 from echelon.runs import RunPaths, read_json
-from echelon.telemetry.latest import Glance, glance
+from echelon.telemetry.latest import LatestRecords, read_latest
 from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli import output
 from echelon_cli.tui.format import short_run_id
@@ -78,7 +78,7 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         return RunRow(id=paths.id, root=paths.root, state="failed", reason=str(error))
     if before is not None:
         return replace(before, state=status.state, reason=status.reason)
-    seen = glance(paths.metrics)
+    seen = read_latest(paths.metrics)
     update, evaluation, start = seen.update, seen.evaluation, seen.start
     return RunRow(
         id=paths.id,
@@ -101,7 +101,7 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
     )
 
 
-def _fresh_alert(seen: Glance, now: float) -> str:
+def _fresh_alert(seen: LatestRecords, now: float) -> str:
     """Return the newest alert if it calls for somebody and was raised not long ago."""
     alert = seen.alert
     if alert is None or alert.level == "info" or now - alert.time > ALERT_FRESH_S:
@@ -109,7 +109,7 @@ def _fresh_alert(seen: Glance, now: float) -> str:
     return alert.message
 
 
-def _progress(paths: RunPaths, seen: Glance) -> float:
+def _progress(paths: RunPaths, seen: LatestRecords) -> float:
     """Return the share that is done of what was last asked for; a resume may have asked for more."""
     asked = (read_json(paths.extension) or {}).get("config")
     start = seen.start

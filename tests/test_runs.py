@@ -26,21 +26,21 @@ def made(name: str) -> RunPaths:
     return paths
 
 
-def test_a_run_id_is_time_preset_and_two_words(rng):
+def test_run_id_contains_time_preset_and_two_words(rng):
     name = new_run_id("quick start/..", now=0.0, rng=rng)
     stamp, day_time, preset, *words = name.split("-")
     assert (stamp, day_time, preset) == ("19700101", "000000", "quick_start___")
     assert len(words) == 2
 
 
-def test_runs_are_listed_newest_first_and_other_folders_are_none():
+def test_list_runs_newest_first_without_other_folders():
     assert list_runs() == []
     old, new = made("20260101-000000-a-calm-fox"), made("20260201-000000-a-calm-fox")
     (runs_home() / "notes").mkdir()
     assert list_runs() == [new, old]
 
 
-def test_a_folder_that_may_not_be_looked_into_hides_no_run(monkeypatch):
+def test_list_runs_ignores_unreadable_folder(monkeypatch):
     run, stat = made("20260101-000000-a-calm-fox"), os.stat
     (runs_home() / "lost+found").mkdir()
 
@@ -55,7 +55,7 @@ def test_a_folder_that_may_not_be_looked_into_hides_no_run(monkeypatch):
         find_run(str(runs_home() / "lost+found"))
 
 
-def test_a_home_that_may_not_be_read_is_named(monkeypatch):
+def test_list_runs_unreadable_home_raises_error(monkeypatch):
     def closed(path):
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -64,46 +64,46 @@ def test_a_home_that_may_not_be_read_is_named(monkeypatch):
         list_runs()
 
 
-def test_what_a_deletion_left_behind_is_no_run():
+def test_list_runs_ignores_removed_folders():
     made(".20260101-000000-a-calm-fox.removed")
     assert list_runs() == []
 
 
-def test_a_run_is_found_by_id_beginning_words_folder_and_latest():
+def test_find_run_by_id_prefix_words_folder_and_latest():
     one, two = made("20260101-000000-a-calm-fox"), made("20260102-000000-a-wild-owl")
     for name in (one.id, "20260101", "calm-fox", "calm", str(one.root)):
         assert find_run(name) == one
     assert find_run("latest") == two
 
 
-def test_an_ambiguous_name_lists_what_it_could_be():
+def test_find_run_ambiguous_name_lists_matches():
     made("20260101-000000-a-calm-fox"), made("20260101-000001-a-calm-owl")
     with pytest.raises(RunNotFoundError, match="ambiguous.*calm-fox, .*calm-owl"):
         find_run("calm")
 
 
 @pytest.mark.parametrize("name", ["clam-fox", "20260101-000000-a-calm-fix"])
-def test_a_missing_run_names_the_nearest(name):
+def test_find_run_missing_name_suggests_nearest(name):
     made("20260101-000000-a-calm-fox")
     with pytest.raises(RunNotFoundError, match="does not exist.*did you mean '.*calm-fox'"):
         find_run(name)
 
 
 @pytest.mark.parametrize("name", ["", "x", "../..", "a\nb", "\0"])
-def test_nonsense_names_are_not_found(name):
+def test_find_run_invalid_name_raises_error(name):
     made("20260101-000000-b-calm-fog")
     with pytest.raises(ValueError, match="does not exist"):
         find_run(name)
 
 
-def test_a_run_can_be_made_and_found_under_any_home(hostile_home):
+def test_create_and_find_run_in_any_home(hostile_home):
     paths = create_run("quickstart")
     atomic_write(paths.spec, "{}")
     assert paths.root.parent == hostile_home
     assert find_run("latest") == paths
 
 
-def test_a_write_replaces_the_whole_file_and_leaves_nothing_else(tmp_path):
+def test_atomic_write_replaces_file_and_leaves_no_temporary(tmp_path):
     path = tmp_path / "exit.json"
     atomic_write(path, "a long first version")
     atomic_write(path, b"short", durable=False)
@@ -111,7 +111,7 @@ def test_a_write_replaces_the_whole_file_and_leaves_nothing_else(tmp_path):
     assert os.listdir(tmp_path) == ["exit.json"]
 
 
-def test_a_failed_write_leaves_the_old_file_as_it_was(tmp_path, monkeypatch):
+def test_atomic_write_failure_keeps_old_file(tmp_path, monkeypatch):
     path = tmp_path / "exit.json"
     atomic_write(path, "old")
 
@@ -126,13 +126,13 @@ def test_a_failed_write_leaves_the_old_file_as_it_was(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("raw", [b"", b"[1]", b"{", b"\xff\xfe\0"])
-def test_a_damaged_file_reads_as_nothing(tmp_path, raw):
+def test_read_json_damaged_file_returns_none(tmp_path, raw):
     path = tmp_path / "proc.json"
     path.write_bytes(raw)
     assert read_json(path) is None
 
 
-def test_every_file_of_a_run_lies_inside_it(tmp_path):
+def test_run_paths_are_inside_run_folder(tmp_path):
     paths = RunPaths(tmp_path / "run")
     names = [name for name in vars(RunPaths) if isinstance(getattr(RunPaths, name), property) and name != "id"]
     files = [getattr(paths, name) for name in names]

@@ -12,7 +12,7 @@ DEVICES = ("painter", "smoke")
 """What is fired without being meant to hurt."""
 
 
-def figures(sums: Mapping[str, float]) -> dict[str, Any]:
+def style_means(sums: Mapping[str, float]) -> dict[str, Any]:
     """Return an entry's behaviour: means per mech and match, shares by weapon, what its mechs are lost to."""
     mechs = sums.get("mechs", 0.0)
     names = sorted({name.partition(".")[2] for name in sums if name.partition(".")[0] in BY_WEAPON})

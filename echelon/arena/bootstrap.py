@@ -11,25 +11,25 @@ from echelon.arena.league import LeagueEntry
 from echelon.arena.store import Store
 from echelon.config import PilotSkill
 
-ENV = "env"
+ENV_SETTING = "env"
 """Name of the setting that holds the league's game."""
-SKILLS: tuple[str, ...] = get_args(PilotSkill)
+SCRIPTED_LEVELS: tuple[str, ...] = get_args(PilotSkill)
 """Scripted levels that may be added."""
-LEVELS = ("trivial", "easy", "medium", "hard", "expert")
+DEFAULT_LEVELS = ("trivial", "easy", "medium", "hard", "expert")
 """Those that a new league begins with."""
 
 
-def begin(store: Store) -> None:
+def add_default_levels(store: Store) -> None:
     """Put the scripted levels into a league that has nobody yet."""
     if not store.league().entries:
         with store.editing() as league:
-            for level in LEVELS:
+            for level in DEFAULT_LEVELS:
                 league.add_scripted(level)
 
 
 def add_level(store: Store, level: str) -> LeagueEntry:
     """Add a scripted level, or bring one back that had retired."""
-    begin(store)
+    add_default_levels(store)
     with store.editing() as league:
         entry = league.add_scripted(level)
         entry.kind = "heuristic"

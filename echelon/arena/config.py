@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from echelon.arena.glicko2 import CONSERVATISM
+from echelon.arena.glicko2 import DEFAULT_CONSERVATISM
 from echelon.arena.matchmaking import SCHEMES
 from echelon.config import require
 from echelon.config.ranges import require_ranges
@@ -67,7 +67,7 @@ class ArenaConfig:
     """Upsets of a round whose replays are kept, the most surprising first."""
     promote_top: int = 0
     """A candidate becomes commander when it ranks among the first so many; 0 promotes nobody."""
-    conservatism: float = CONSERVATISM
+    conservatism: float = DEFAULT_CONSERVATISM
     """Deviations below its rating by which that rank is counted: 0 promotes by the rating alone."""
     keep_top: int = 20
     """Commanders beyond so many retire."""

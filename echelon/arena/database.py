@@ -97,16 +97,16 @@ class Database:
     def _look(self, busy_s: float) -> sqlite3.Connection:
         """Return a connection that sees one moment and cannot write, also where nobody may write beside the file."""
         where = self.path.absolute().as_uri()
-        for how in READING:
+        for session in READING:
             with contextlib.ExitStack() as undo:
                 try:
-                    db = self._connect(f"{where}?{how}", busy_s)
+                    db = self._connect(f"{where}?{session}", busy_s)
                     undo.callback(db.close)
                     db.execute("BEGIN")
                     db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
                 except sqlite3.OperationalError as error:
                     # a file that is just being written must not be read without its journal
-                    if how == READING[-1] or not any(word in str(error) for word in UNWRITABLE):
+                    if session == READING[-1] or not any(word in str(error) for word in UNWRITABLE):
                         raise
                     continue
                 undo.pop_all()
@@ -177,7 +177,7 @@ class Database:
         rows = self.read("SELECT value FROM settings WHERE key = ?", (key,))
         return json.loads(rows[0][0]) if rows else None
 
-    def fix_setting(self, key: str, value: Any) -> Any:
+    def init_setting(self, key: str, value: Any) -> Any:
         """Set what was never set before; return what holds now."""
         with self.writing() as db:
             db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?)", (key, json.dumps(value)))

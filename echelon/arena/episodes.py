@@ -37,7 +37,7 @@ class EpisodeRecord:
     """Who took part ``[M]``; the others were places left empty."""
 
 
-def finished(batch: Batch, ended: NDArray[np.intp], learner_team: NDArray[np.int64]) -> list[EpisodeRecord]:
+def finished_episodes(batch: Batch, ended: NDArray[np.intp], learner_team: NDArray[np.int64]) -> list[EpisodeRecord]:
     """Return the last finished episode of each environment in ``ended``."""
     names = ("seed", "length", "winner", "reason", "hp", "score", "return", "terms", "alive", "present")
     got: dict[str, NDArray[Any]] = {name: batch.numpy(f"done_{name}")[ended].copy() for name in names}

@@ -37,7 +37,7 @@ class Glicko2Config:
 
 
 DEFAULT = Glicko2Config()
-CONSERVATISM = 2.0
+DEFAULT_CONSERVATISM = 2.0
 """Deviations that a conservative rating lies below the rating."""
 
 
@@ -51,7 +51,7 @@ class Glicko2Rating:
     vol: float = DEFAULT.vol
     """How erratic its results are."""
 
-    def conservative_rating(self, k: float = CONSERVATISM) -> float:
+    def conservative_rating(self, k: float = DEFAULT_CONSERVATISM) -> float:
         """Return what it is worth at least, ``k`` deviations below its rating."""
         return self.rating - k * self.rd
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from echelon.arena import matchmaking
 from echelon.arena.entries import KINDS, commander_name, entry_id_of
-from echelon.arena.glicko2 import CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
-from echelon.config import current_values
+from echelon.arena.glicko2 import DEFAULT_CONSERVATISM, GameResult, Glicko2Config, Glicko2Rating, rate
 from echelon.runs import atomic_write
 
 __all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "League", "LeagueEntry", "utc_now"]
@@ -96,7 +95,7 @@ class League:
         self,
         *,
         glicko2: Glicko2Config | None = None,
-        conservatism: float = CONSERVATISM,
+        conservatism: float = DEFAULT_CONSERVATISM,
         env_signature: Mapping[str, Any] | None = None,
     ) -> None:
         self.entries: dict[str, LeagueEntry] = {}
@@ -150,7 +149,7 @@ class League:
         """Raise ``ValueError`` naming what differs from the game that the league's policies were built for."""
         if self.env_signature is None or signature is None:
             return
-        mine, signature = current_values(self.env_signature), current_values(signature)
+        mine = self.env_signature
         wrong = [
             f"{key} {signature.get(key)!r}, wanted {mine.get(key)!r}"
             for key in sorted({*mine, *signature})
@@ -212,7 +211,7 @@ class League:
         """
         commanders = [e for e in self.entries.values() if e.kind == "commander"]
         ready = [e for e in commanders if e.games >= min_games]
-        ready.sort(key=lambda e: (e.rating.conservative_rating(CONSERVATISM), e.entry_id))
+        ready.sort(key=lambda e: (e.rating.conservative_rating(DEFAULT_CONSERVATISM), e.entry_id))
         gone = ready[: max(0, len(commanders) - keep_top)]
         for entry in gone:
             entry.kind = "retired"
@@ -273,7 +272,7 @@ class League:
             raise ValueError(f"league has glicko2 {row.get('glicko2')!r}, wanted its constants: {error}") from None
         league = cls(
             glicko2=glicko2,
-            conservatism=float(row.get("conservatism", CONSERVATISM)),
+            conservatism=float(row.get("conservatism", DEFAULT_CONSERVATISM)),
             env_signature=row.get("env_signature"),
         )
         for r in rows:

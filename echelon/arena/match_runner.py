@@ -16,9 +16,9 @@ from dataclasses import replace
 import numpy as np
 
 from echelon.agents import heuristic
-from echelon.arena import match_statistics as tally
-from echelon.arena.episodes import finished
-from echelon.arena.match import BLUE, DRAW, FORFEIT, RED, Card, MatchResult, Pairing, Play
+from echelon.arena import match_statistics as statistics
+from echelon.arena.contest import BLUE, DRAW, FORFEIT, RED, MatchPlan, MatchResult, MatchSession, Pairing
+from echelon.arena.episodes import finished_episodes
 from echelon.env.engine import Engine
 from echelon.gen.bank import MapBank, build_bank_for
 from echelon.replay.record import MatchInfo, Recorder
@@ -32,28 +32,28 @@ class _Stopped(Exception):
     """Somebody asked for an end while maps were made."""
 
 
-def play(card: Card, pairings: Sequence[Pairing], how: Play) -> Iterator[MatchResult]:
+def play(plan: MatchPlan, pairings: Sequence[Pairing], session: MatchSession) -> Iterator[MatchResult]:
     """Play matches and yield each when it has ended; in no particular order."""
     if not pairings:
         return
-    recorded = [p for p in pairings if p.number in how.record and how.folder is not None]
+    recorded = [p for p in pairings if p.number in session.record and session.folder is not None]
     numbers = {p.number for p in recorded}
     others = [p for p in pairings if p.number not in numbers]
-    count = max(1, min(how.envs, len(pairings)))
+    count = max(1, min(session.envs, len(pairings)))
     waves = [recorded[start : start + count] for start in range(0, len(recorded), count)]
     engine, done = None, 0
     try:
-        maps = _Maps(card, [*recorded, *others], count, how)
-        engine = _engine(card, count, maps.begin(), how)
+        maps = _Maps(plan, [*recorded, *others], count, session)
+        engine = _engine(plan, count, maps.begin(), session)
         for wave in [*waves, others]:
-            for result in _Lanes(card, engine, maps, how).run(wave, _recorder(card, engine, wave, how)):
+            for result in _Lanes(plan, engine, maps, session).run(wave, _recorder(plan, engine, wave, session)):
                 done += 1
-                how.tell(f"{done} of {len(pairings)} matches played")
+                session.on_status(f"{done} of {len(pairings)} matches played")
                 yield result
-            if how.stopped:
+            if session.stopped:
                 return
     except _Stopped:
-        how.stopped = True
+        session.stopped = True
     finally:
         if engine is not None:
             engine.close()
@@ -62,8 +62,8 @@ def play(card: Card, pairings: Sequence[Pairing], how: Play) -> Iterator[MatchRe
 class _Maps:
     """The maps of a list of matches: some on the device, each in a place, and those that come next."""
 
-    def __init__(self, card: Card, pairings: Sequence[Pairing], count: int, how: Play) -> None:
-        self._card, self._how = card, how
+    def __init__(self, plan: MatchPlan, pairings: Sequence[Pairing], count: int, session: MatchSession) -> None:
+        self._card, self._how = plan, session
         self._left = list(dict.fromkeys(pairing.seed for pairing in pairings))
         """Seeds that are wanted, in order, whose maps were not made yet."""
         self._count = min(count, len(self._left))
@@ -93,7 +93,7 @@ class _Maps:
         self._players[seed] += 1
         return self._place_of[seed]
 
-    def leave(self, seed: int) -> None:
+    def end_matches(self, seed: int) -> None:
         """Say that a match on a seed's map is over."""
         self._players[seed] -= 1
 
@@ -110,24 +110,24 @@ class _Maps:
         def progress(done: int, total: int) -> None:
             if self._how.should_stop():
                 raise _Stopped
-            self._how.tell(f"map {done} of {total}")
+            self._how.on_status(f"map {done} of {total}")
 
         return build_bank_for(self._card.env, seeds, progress=progress)
 
 
-def _engine(card: Card, count: int, bank: MapBank, how: Play) -> Engine:
+def _engine(plan: MatchPlan, count: int, bank: MapBank, session: MatchSession) -> Engine:
     """Return an engine whose decisions are counted, its kernels compiled."""
 
     def progress(name: str, done: int, total: int) -> None:
-        if how.should_stop():
+        if session.should_stop():
             raise _Stopped
-        how.tell(f"compiling kernels, {done} of {total}")
+        session.on_status(f"compiling kernels, {done} of {total}")
 
     engine = Engine(
-        card.env, count, bank, device=how.device, threads=how.threads, autoreset=False, pilots=heuristic.install
+        plan.env, count, bank, device=session.device, threads=session.threads, autoreset=False, pilots=heuristic.install
     )
-    engine.batch.add_fields(tally.FIELDS)
-    engine.programs["decision"] = lambda: tally.counted(engine.decision())
+    engine.batch.add_fields(statistics.FIELDS)
+    engine.programs["decision"] = lambda: statistics.with_statistics(engine.decision())
     try:
         engine.load(progress)
     except BaseException:
@@ -139,8 +139,8 @@ def _engine(card: Card, count: int, bank: MapBank, how: Play) -> Engine:
 class _Lanes:
     """The environments of an engine, each of which plays one match after another."""
 
-    def __init__(self, card: Card, engine: Engine, maps: _Maps, how: Play) -> None:
-        self.card, self.engine, self.maps, self.how = card, engine, maps, how
+    def __init__(self, plan: MatchPlan, engine: Engine, maps: _Maps, session: MatchSession) -> None:
+        self.plan, self.engine, self.maps, self.session = plan, engine, maps, session
         self._playing: dict[int, Pairing] = {}
         """By environment."""
         self._decisions = [0] * engine.num_envs
@@ -148,25 +148,25 @@ class _Lanes:
 
     def run(self, pairings: Sequence[Pairing], recorder: Recorder | None) -> Iterator[MatchResult]:
         """Play all of these; a ``recorder`` records those that begin first, which must be all."""
-        how, waiting = self.how, deque(pairings)
+        session, waiting = self.session, deque(pairings)
         self._fill(range(self.engine.num_envs), waiting)
-        _guarded(recorder, how, lambda r: r.begin())
+        _guarded(recorder, session, lambda r: r.begin())
         self.engine.prepare("decision")
-        while self._playing and not how.stopped:
+        while self._playing and not session.stopped:
             began = time.perf_counter()
-            if how.crew is not None:
-                how.crew.act()
+            if session.policy_runner is not None:
+                session.policy_runner.act()
             self.engine.step()
-            how.seconds += time.perf_counter() - began
-            _guarded(recorder, how, lambda r: r.after_step())
+            session.seconds += time.perf_counter() - began
+            _guarded(recorder, session, lambda r: r.after_step())
             ended = [e for e in np.flatnonzero(self.engine.batch.numpy("over")).tolist() if e in self._playing]
             yield from self._results(ended)
             self._vacate(ended + self._cut_off(ended))
-            how.stopped = how.should_stop()
-            if not how.stopped:
+            session.stopped = session.should_stop()
+            if not session.stopped:
                 self._fill([e for e in range(self.engine.num_envs) if e not in self._playing], waiting)
-        _guarded(recorder, how, lambda r: r.finish())
-        if recorder is not None and not how.fault:
+        _guarded(recorder, session, lambda r: r.finish())
+        if recorder is not None and not session.recording_error:
             self._keep(pairings, recorder)
         self._vacate(list(self._playing))
 
@@ -175,23 +175,27 @@ class _Lanes:
         fresh = {e: waiting.popleft() for e in envs if waiting}
         if not fresh:
             return
-        batch, team_size = self.engine.batch, self.card.env.team_size
+        batch, team_size = self.engine.batch, self.plan.env.team_size
         masked = np.zeros(self.engine.num_envs, bool)
         masked[list(fresh)] = True
-        written = {name: batch.numpy(name).copy() for name in ("forced_seed", "forced_slot", "script", *tally.FIELDS)}
+        written = {
+            name: batch.numpy(name).copy() for name in ("forced_seed", "forced_slot", "script", *statistics.FIELDS)
+        }
         for e, pairing in fresh.items():
             written["forced_seed"][e] = pairing.seed
             written["forced_slot"][e] = self.maps.enter(self.engine, pairing.seed)
-            for side, name in enumerate(self.card.sides(pairing)):
-                written["script"][e, side * team_size : (side + 1) * team_size] = self.card.script(name)
+            for side, name in enumerate(self.plan.sides(pairing)):
+                written["script"][e, side * team_size : (side + 1) * team_size] = self.plan.script(name)
             self._decisions[e] = 0
-        for name in tally.FIELDS:
+        for name in statistics.FIELDS:
             written[name][masked] = -1 if name in UNSET else 0
         for name, values in written.items():
             batch.set(name, values)
-        batch["weapon_prob"].fill_(self.card.weapon_prob)
-        if self.how.crew is not None:
-            self.how.crew.board(self.engine, {e: (p, self.card.sides(p)) for e, p in fresh.items()})
+        batch["weapon_prob"].fill_(self.plan.weapon_prob)
+        if self.session.policy_runner is not None:
+            self.session.policy_runner.start_matches(
+                self.engine, {e: (p, self.plan.sides(p)) for e, p in fresh.items()}
+            )
         self.engine.reset(mask=masked)
         self._playing |= fresh
 
@@ -200,23 +204,23 @@ class _Lanes:
         if not ended:
             return
         batch, at = self.engine.batch, np.array(ended, np.intp)
-        rows = {name: batch.numpy(name)[at].copy() for name in (*tally.FIELDS, *ROSTER_FIELDS)}
+        rows = {name: batch.numpy(name)[at].copy() for name in (*statistics.FIELDS, *ROSTER_FIELDS)}
         nobody_learns = np.full(self.engine.num_envs, -1, np.int64)
-        forfeits = self.how.crew.forfeits if self.how.crew is not None else {}
-        for i, record in enumerate(finished(batch, at, nobody_learns)):
+        forfeits = self.session.policy_runner.forfeits if self.session.policy_runner is not None else {}
+        for i, record in enumerate(finished_episodes(batch, at, nobody_learns)):
             counts = {name: values[i] for name, values in rows.items()}
             if lost := forfeits.get(record.env):
                 record = replace(record, winner=DRAW if len(lost) > 1 else 1 - min(lost), reason=FORFEIT)
-            yield MatchResult(pairing=self._playing[record.env], record=record, tally=counts)
+            yield MatchResult(pairing=self._playing[record.env], record=record, statistics=counts)
 
     def _cut_off(self, ended: Sequence[int]) -> list[int]:
         """Count the decision just played; return where a match has had all that it is given."""
         cut = []
         for e in self._playing.keys() - set(ended):
             self._decisions[e] += 1
-            if self._decisions[e] == self.how.most_decisions:
+            if self._decisions[e] == self.session.max_decisions:
                 cut.append(e)
-                self.how.left_over[self._playing[e].number] = self._hit_points(e)
+                self.session.hp_at_limit[self._playing[e].number] = self._hit_points(e)
         return cut
 
     def _vacate(self, envs: Sequence[int]) -> None:
@@ -226,10 +230,10 @@ class _Lanes:
         alive = self.engine.batch.numpy("alive").copy()
         alive[envs] = 0
         self.engine.batch.set("alive", alive)
-        if self.how.crew is not None:
-            self.how.crew.leave(envs)
+        if self.session.policy_runner is not None:
+            self.session.policy_runner.end_matches(envs)
         for e in envs:
-            self.maps.leave(self._playing.pop(e).seed)
+            self.maps.end_matches(self._playing.pop(e).seed)
 
     def _hit_points(self, env: int) -> tuple[float, float]:
         """Return what blue and red have left."""
@@ -241,31 +245,33 @@ class _Lanes:
         """Note the files of the matches that were played to their end, and remove the others."""
         unfinished = {pairing.number for pairing in self._playing.values()}
         for pairing, path in zip(pairings, recorder.paths, strict=True):
-            if pairing.number in unfinished | self.how.left_over.keys():
+            if pairing.number in unfinished | self.session.hp_at_limit.keys():
                 path.unlink(missing_ok=True)
             else:
-                self.how.replays[pairing.number] = path
+                self.session.replays[pairing.number] = path
 
 
-def _recorder(card: Card, engine: Engine, wave: Sequence[Pairing], how: Play) -> Recorder | None:
+def _recorder(plan: MatchPlan, engine: Engine, wave: Sequence[Pairing], session: MatchSession) -> Recorder | None:
     """Return what records a wave, in which the first environments play one match each; None where nobody asked."""
-    if how.folder is None or how.fault or not wave or wave[0].number not in how.record:
+    if session.folder is None or session.recording_error or not wave or wave[0].number not in session.record:
         return None
     matches = []
     for pairing in wave:
-        blue, red = (card.team(name) for name in card.sides(pairing))
+        blue, red = (plan.team(name) for name in plan.sides(pairing))
         stem = "-".join(filter(None, re.split(r"[^\w.]+", f"{blue.name} {red.name}")))
-        name = f"{how.prefix}m{pairing.number:05d}-s{pairing.seed}-{stem}"
-        matches.append(MatchInfo(name=name, teams=(blue, red), about=how.about))
-    return Recorder(engine, range(len(wave)), how.folder, matches, policy="acts" if how.policy_columns else "none")
+        name = f"{session.prefix}m{pairing.number:05d}-s{pairing.seed}-{stem}"
+        matches.append(MatchInfo(name=name, teams=(blue, red), about=session.about))
+    return Recorder(
+        engine, range(len(wave)), session.folder, matches, policy="acts" if session.policy_columns else "none"
+    )
 
 
-def _guarded(recorder: Recorder | None, how: Play, act: Callable[[Recorder], object]) -> None:
+def _guarded(recorder: Recorder | None, session: MatchSession, act: Callable[[Recorder], object]) -> None:
     """Let the recorder act; a disk that refuses ends the recording, never the matches."""
-    if recorder is None or how.fault:
+    if recorder is None or session.recording_error:
         return
     try:
         act(recorder)
     except OSError as error:
-        how.fault = f"matches could not be recorded: {error.strerror or error}"
+        session.recording_error = f"matches could not be recorded: {error.strerror or error}"
         recorder.abandon()

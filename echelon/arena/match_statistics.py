@@ -1,6 +1,6 @@
 """What each mech did in a match, counted on the device: shots, hits, damage by weapon, its end, its time in the zone.
 
-The counting kernels are put behind those of the simulator whose results they read (``counted``). They write nothing
+The counting kernels are put behind those of the simulator whose results they read (``with_statistics``). They write nothing
 that the game reads, and stop at an episode's end. A mech's hits are counted in a fixed order, so sums do not depend on
 batch or threads.
 """
@@ -195,7 +195,7 @@ BEHIND = {
 """Kernels of the simulator and what is launched right behind each."""
 
 
-def counted(program: Program) -> list[Launch]:
+def with_statistics(program: Program) -> list[Launch]:
     """Return a decision's program with the counting kernels put in."""
     found: list[Launch] = []
     for launch in program:

@@ -65,7 +65,7 @@ class Fixture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Round:
+class RoundSpec:
     """What the fixtures of a round are made from."""
 
     seed: int
@@ -114,17 +114,17 @@ def draw(
     return rng.choices(choice, weights)[0]
 
 
-def seed_of(seed: int, index: int) -> int:
+def match_seed(seed: int, index: int) -> int:
     """Return seed number ``index`` of a job; all below ``SEED_RANGE`` differ."""
     return EVAL_SEED_BASE + (seed * SEED_SPREAD + SEED_OFFSET + SEED_STEP * index) % SEED_RANGE
 
 
-def everybody(entries: Sequence[R], wanted: Round) -> list[tuple[str, str]]:
+def everybody(entries: Sequence[R], wanted: RoundSpec) -> list[tuple[str, str]]:
     """Return every pair once."""
     return [(a.entry_id, b.entry_id) for a, b in combinations(entries, 2)]
 
 
-def near_equals(entries: Sequence[R], wanted: Round) -> list[tuple[str, str]]:
+def near_equals(entries: Sequence[R], wanted: RoundSpec) -> list[tuple[str, str]]:
     """Return pairs that each entry draws, near its own rating; a pair that both drew is met once."""
     rng = random.Random(f"{wanted.seed} {wanted.number}")
     pairs: dict[tuple[str, str], None] = {}
@@ -139,19 +139,19 @@ def near_equals(entries: Sequence[R], wanted: Round) -> list[tuple[str, str]]:
     return list(pairs)
 
 
-SCHEMES: dict[str, Callable[[Sequence[Any], Round], list[tuple[str, str]]]] = {
+SCHEMES: dict[str, Callable[[Sequence[Any], RoundSpec], list[tuple[str, str]]]] = {
     "round-robin": everybody,
     "skill": near_equals,
 }
 """How the pairs of a round are found."""
 
 
-def fixtures(entries: Sequence[R], scheme: str, wanted: Round) -> list[Fixture]:
+def fixtures(entries: Sequence[R], scheme: str, wanted: RoundSpec) -> list[Fixture]:
     """Return the matches of a round: every pair meets on the same seeds, from both sides."""
     ordered = sorted(entries, key=lambda e: e.entry_id)
     pairs = SCHEMES[scheme](ordered, wanted)
     if wanted.only:
         pairs = [pair for pair in pairs if wanted.only & set(pair)]
-    seeds = [seed_of(wanted.seed, (wanted.number - 1) * wanted.seeds + i) for i in range(wanted.seeds)]
+    seeds = [match_seed(wanted.seed, (wanted.number - 1) * wanted.seeds + i) for i in range(wanted.seeds)]
     sides = [(blue, red, seed) for seed in seeds for a, b in pairs for blue, red in ((a, b), (b, a))]
     return [Fixture(number, *row) for number, row in enumerate(sides)]

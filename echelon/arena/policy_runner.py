@@ -14,16 +14,13 @@ import warp as wp
 
 from echelon.actions import TARGET_DIM
 from echelon.agents import heuristic
-from echelon.arena.match import BLUE, RED, Pairing, Play
-from echelon.arena.match_runner import play
+from echelon.arena.contest import BLUE, RED, Pairing
 from echelon.arena.policies import GroupedPolicies, LRUPolicyCache
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.replay.header import TeamInfo
 from echelon.rl.build import FlatPolicy
-from echelon.rl.weights import LoadedPolicy, check_dimensions, load_policy
-
-__all__ = ["LoadedPolicy", "MatchOutcome", "Pilot", "PolicyCard", "PolicyCrew", "load_policy", "play_match"]
+from echelon.rl.weights import LoadedPolicy, check_dimensions
 
 NOISE_DECISIONS = 32
 """Decisions drawn at once: enough to make drawing cheap, few enough to need little memory."""
@@ -44,7 +41,7 @@ class Pilot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyCard:
+class PolicyMatchPlan:
     """Matches between any pilots."""
 
     env: EnvConfig
@@ -77,10 +74,10 @@ def fits(loaded: LoadedPolicy, engine: Engine) -> FlatPolicy:
 
 
 @dataclass(kw_only=True)
-class PolicyCrew:
-    """The policies of a card; a ``Crew`` for ``Play``, and a context manager."""
+class GroupedPolicyRunner:
+    """The policies of a card; a ``PolicyRunner`` for ``MatchSession``, and a context manager."""
 
-    card: PolicyCard
+    plan: PolicyMatchPlan
     load: Callable[[Pilot], LoadedPolicy]
     """How a checkpoint becomes a policy."""
     cache: LRUPolicyCache = field(default_factory=LRUPolicyCache)
@@ -95,7 +92,7 @@ class PolicyCrew:
         self._seated: dict[int, dict[str, list[int]]] = {}
         """Rows by policy, by environment."""
 
-    def board(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
+    def start_matches(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
         """Seat the policies of matches that begin: pairing, blue and red by environment."""
         if self._engine is not engine:
             self._attach(engine)
@@ -107,7 +104,7 @@ class PolicyCrew:
             self._drawn[e] = 0
             row_of[e] = -1
             for side, name in enumerate(ids):
-                if not self.card.script(name):
+                if not self.plan.script(name):
                     first = e * mechs + side * mechs // 2
                     self._seated.setdefault(e, {}).setdefault(name, []).extend(range(first, first + mechs // 2))
         fresh: dict[str, list[int]] = {}
@@ -116,7 +113,7 @@ class PolicyCrew:
                 self.cache.pin(name)
                 fresh.setdefault(name, []).extend(rows)
         for name, rows in fresh.items():
-            pilot = self.card.pilots[name]
+            pilot = self.plan.pilots[name]
             policy = self.cache.fetch(name, lambda _, pilot=pilot: fits(self.load(pilot), engine))
             self._own().assign(rows, policy)
             row_of.reshape(-1)[rows] = rows
@@ -190,7 +187,7 @@ class PolicyCrew:
         self._own().assign(rows, None)
         self._own().bad.zero_()
 
-    def leave(self, envs: Sequence[int]) -> None:
+    def end_matches(self, envs: Sequence[int]) -> None:
         """Compute nothing more for matches that are over."""
         engine = self._engine
         assert engine is not None
@@ -212,46 +209,8 @@ class PolicyCrew:
         if self._grouped is not None:
             self._grouped.close()
 
-    def __enter__(self) -> PolicyCrew:
+    def __enter__(self) -> GroupedPolicyRunner:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@dataclass(frozen=True)
-class MatchOutcome:
-    """How a single match ended."""
-
-    winner: str
-    """blue, red or draw."""
-    hp: tuple[float, float]
-    """Hit points left of blue and red."""
-    seed: int
-
-
-def play_match(
-    *,
-    env_cfg: EnvConfig,
-    blue_policy: LoadedPolicy,
-    red_policy: LoadedPolicy,
-    seed: int,
-    device: str = "cpu",
-    max_steps: int | None = None,
-    deterministic: bool = False,
-) -> MatchOutcome:
-    """Play one match between two policies, each on the device that it is on, from zero recurrent states.
-
-    Equal weights and seeds give equal outcomes. After ``max_steps`` decisions it is a draw with the hit points of then.
-    """
-    from echelon.env.referee import WINNERS
-
-    given = {"blue": blue_policy, "red": red_policy}
-    pilots = {side: Pilot(id=side, label=side, path=side) for side in given}
-    card = PolicyCard(env=env_cfg, pilots=pilots, seats={0: ("blue", "red")})
-    with PolicyCrew(card=card, load=lambda pilot: given[pilot.path], deterministic=deterministic) as crew:
-        how = Play(envs=1, device=device, threads=1, crew=crew, most_decisions=max_steps or 0)
-        for result in play(card, [Pairing(0, seed, False)], how):
-            return MatchOutcome(WINNERS[result.record.winner], result.record.hp, seed)
-    blue, red = how.left_over[0]
-    return MatchOutcome("draw", (blue, red), seed)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echelon.arena.contest import BLUE, DRAW, RED, Contest, MatchResult
 from echelon.arena.intervals import wilson_interval
-from echelon.arena.match import BLUE, DRAW, RED, Contest, MatchResult
 from echelon.arena.match_statistics import Cause
 from echelon.env.referee import REASONS, WINNERS
 from echelon.sim.arsenal import WEAPONS, Chassis
@@ -48,7 +48,7 @@ def summarise(contest: Contest, results: Sequence[MatchResult]) -> dict[str, Any
     }
 
 
-def label_of(contest: Contest, player: int) -> str:
+def display_name(contest: Contest, player: int) -> str:
     """Return what tables call a pilot of the contest; by its side where both fly the same."""
     names = contest.pilots
     return names[player] if names[FIRST] != names[SECOND] else f"{SIDES[player]} {names[player]}"
@@ -92,7 +92,7 @@ def _record(name: str, winners: Sequence[int], who: int) -> dict[str, Any]:
 
 def _standing(contest: Contest, played: Sequence[MatchResult], player: int) -> dict[str, Any]:
     """Return how a pilot did, over all its matches and on each side."""
-    found = _record(label_of(contest, player), [winner_of(r) for r in played], player)
+    found = _record(display_name(contest, player), [winner_of(r) for r in played], player)
     for side, name in enumerate(SIDES):
         mine = [winner_of(r) for r in played if (player ^ int(r.pairing.swapped)) == side]
         found[name] = {key: value for key, value in _record(name, mine, player).items() if key != "name"}
@@ -121,7 +121,7 @@ def _row(contest: Contest, result: MatchResult) -> dict[str, Any]:
     """Return one match as a row."""
     record, pairing = result.record, result.pairing
     blue, red = contest.sides(pairing)
-    lives = ~record.deaths & (result.tally["present"] == 1)
+    lives = ~record.deaths & (result.statistics["present"] == 1)
     return {
         "match": pairing.number,
         "seed": pairing.seed,
@@ -132,7 +132,7 @@ def _row(contest: Contest, result: MatchResult) -> dict[str, Any]:
         "seconds": record.length * contest.env.dt_act,
         "score": list(record.zone_score),
         "hp": list(record.hp),
-        "alive": [int(lives[result.tally["team"] == side].sum()) for side in (BLUE, RED)],
+        "alive": [int(lives[result.statistics["team"] == side].sum()) for side in (BLUE, RED)],
     }
 
 
@@ -143,8 +143,8 @@ class _Totals:
         self.contest, self.played = contest, played
         self.dt = contest.env.dt_act
         mechs = contest.env.num_mechs
-        names = played[0].tally if played else {}
-        self.of: dict[str, NDArray[Any]] = {name: np.stack([r.tally[name] for r in played]) for name in names}
+        names = played[0].statistics if played else {}
+        self.of: dict[str, NDArray[Any]] = {name: np.stack([r.statistics[name] for r in played]) for name in names}
         swapped = np.array([[r.pairing.swapped] for r in played], bool).reshape(-1, 1)
         self.player = self.of["team"] ^ swapped if played else np.zeros((0, mechs), np.int64)
         self.present = self.of["present"] == 1 if played else np.zeros((0, mechs), bool)
@@ -197,13 +197,13 @@ class _Totals:
         sides = [player ^ int(r.pairing.swapped) for r in self.played]
         scores = [r.record.zone_score[side] for r, side in zip(self.played, sides, strict=True)]
         score = sum(scores) / len(scores) if scores else None
-        return {"pilot": label_of(self.contest, player), **self._figures(self._mine(player)), "zone_score": score}
+        return {"pilot": display_name(self.contest, player), **self._figures(self._mine(player)), "zone_score": score}
 
     def classes(self, player: int) -> list[dict[str, Any]]:
         """Return what the mechs of each class of a pilot did."""
         chassis = self.of["chassis"] if self.played else np.full(self.player.shape, -1)
         return [
-            {"pilot": label_of(self.contest, player), "class": kind.name.lower(), **self._figures(where)}
+            {"pilot": display_name(self.contest, player), "class": kind.name.lower(), **self._figures(where)}
             for kind in Chassis
             if (where := self._mine(player) & (chassis == kind)).any()
         ]
@@ -217,7 +217,7 @@ class _Totals:
         total, count = float(damage.sum()), max(len(self.played), 1)
         return [
             {
-                "pilot": label_of(self.contest, player),
+                "pilot": display_name(self.contest, player),
                 "weapon": spec.weapon.name.lower(),
                 "shots": int(shots[w]),
                 "accuracy": float(hits[w] / shots[w]),
@@ -237,4 +237,4 @@ class _Totals:
         names = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
         names |= {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}
         by_cause = {names[cause]: counts[cause] for cause in sorted(names) if counts.get(cause)}
-        return {"pilot": label_of(self.contest, player), "deaths": sum(by_cause.values()), "causes": by_cause}
+        return {"pilot": display_name(self.contest, player), "deaths": sum(by_cause.values()), "causes": by_cause}

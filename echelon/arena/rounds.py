@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from echelon.arena.config import ArenaConfig
+from echelon.arena.contest import FORFEIT, MatchResult, MatchSession, Pairing
 from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import win_probability
 from echelon.arena.league import League
-from echelon.arena.match import FORFEIT, MatchResult, Pairing, Play
 from echelon.arena.match_runner import play
 from echelon.arena.match_statistics import Cause
-from echelon.arena.matchmaking import Fixture, Round, fixtures
+from echelon.arena.matchmaking import Fixture, RoundSpec, fixtures
 from echelon.arena.policies import LRUPolicyCache
-from echelon.arena.policy_runner import PolicyCard, PolicyCrew
-from echelon.arena.store import Closed, Period, Played, Store
+from echelon.arena.policy_runner import GroupedPolicyRunner, PolicyMatchPlan
+from echelon.arena.store import MatchRecord, PeriodResult, RatingPeriod, Store
 from echelon.arena.style import NAMES, sums_of
-from echelon.arena.submit import game_of, open_pilot, pilot_of
-from echelon.arena.workers import ALONE, Spokesman, Together, share
+from echelon.arena.submit import entry_pilot, league_env_config, load_pilot
+from echelon.arena.workers import SINGLE_PROCESS, CallbackRelay, ProcessGroup, share
 from echelon.config import EnvConfig
 from echelon.env.referee import WINNERS
 from echelon.sim.backend import default_threads
@@ -36,7 +36,7 @@ PLAYING, RATED = "playing", "rated"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundNews:
+class RoundProgress:
     """How far a round has come."""
 
     round: int
@@ -46,49 +46,58 @@ class RoundNews:
     played: int
     seconds: float
     """Time since this session began with the round [s]."""
-    closed: Closed | None = None
+    closed: PeriodResult | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listeners:
+class RoundCallbacks:
     """Who hears what happens."""
 
-    tell: Callable[[str], object] = lambda text: None
+    on_status: Callable[[str], object] = lambda text: None
     """What is being done now, in a few words."""
     should_stop: Callable[[], bool] = lambda: False
-    news: Callable[[RoundNews], object] = lambda news: None
+    news: Callable[[RoundProgress], object] = lambda news: None
     replay: Callable[[Path, str, str, str, int], object] = lambda path, blue, red, winner, seed: None
     """A match can be watched: file, names of blue and red, winner, seed."""
     warn: Callable[[str], object] = lambda text: None
 
 
 def play_rounds(
-    store: Store, job: str, config: ArenaConfig, folder: Path, listeners: Listeners, together: Together = ALONE
+    store: Store,
+    job: str,
+    config: ArenaConfig,
+    folder: Path,
+    listeners: RoundCallbacks,
+    process_group: ProcessGroup = SINGLE_PROCESS,
 ) -> bool:
     """Play every round of ``job`` that is not rated yet; return whether it came to its end and was not stopped.
 
     Of several processes each calls this with a store of its own; the first one's listeners hear everything.
     """
-    env = game_of(store)
+    env = league_env_config(store)
     cache = LRUPolicyCache(config.cache)
-    done = together.broadcast({period.round for period in store.periods(job) if period.closed})
+    done = process_group.broadcast({period.round for period in store.periods(job) if period.closed})
     for number in range(1, config.rounds + 1):
         if number in done:
             continue
-        opened = store.open_period(job, number, plan(store.league(), config, number)) if together.rank == 0 else None
-        period = together.broadcast(opened)
+        opened = (
+            store.open_period(job, number, plan_round(store.league(), config, number))
+            if process_group.rank == 0
+            else None
+        )
+        period = process_group.broadcast(opened)
         assert period is not None, "the first process has opened it"
-        if not _Session(store, period, config, env, cache, folder, listeners, together).run():
+        if not _Session(store, period, config, env, cache, folder, listeners, process_group).run():
             return False
     return True
 
 
-def plan(league: League, config: ArenaConfig, number: int) -> list[Fixture]:
+def plan_round(league: League, config: ArenaConfig, number: int) -> list[Fixture]:
     """Return the matches of a round between all who play; ``ValueError`` where nobody could meet."""
     playing = [entry for entry in league.entries.values() if KINDS[entry.kind].plays]
     if len(playing) < 2:
         raise ValueError(f"league has {len(playing)} entries that play, wanted at least 2; see: echelon arena add")
-    wanted = Round(
+    wanted = RoundSpec(
         seed=config.seed, number=number, seeds=config.seeds, opponents=config.opponents, only=frozenset(config.only)
     )
     return fixtures(playing, config.scheme, wanted)
@@ -100,19 +109,19 @@ class _Session:
     def __init__(
         self,
         store: Store,
-        period: Period,
+        period: RatingPeriod,
         config: ArenaConfig,
         env: EnvConfig,
         cache: LRUPolicyCache,
         folder: Path,
-        listeners: Listeners,
-        together: Together,
+        listeners: RoundCallbacks,
+        process_group: ProcessGroup,
     ) -> None:
         self.store, self.period, self.config, self.env = store, period, config, env
         self.cache, self.folder, self.listeners = cache, folder, listeners
-        self.together, self.spokesman = together, Spokesman(together, listeners)
+        self.process_group, self.spokesman = process_group, CallbackRelay(process_group, listeners)
         self.league = store.league()
-        self.pilots = {i: pilot_of(entry) for i, entry in self.league.entries.items()}
+        self.pilots = {i: entry_pilot(entry) for i, entry in self.league.entries.items()}
         self.began = time.monotonic()
         self.total = store.read("SELECT count(*) FROM matches WHERE period = ?", (period.id,))[0][0]
         self.differing: set[int] = set()
@@ -120,16 +129,16 @@ class _Session:
 
     def run(self) -> bool:
         """Play what is left and rate the round; return False where somebody asked for a stop before."""
-        unplayed = self.together.broadcast(self.store.unplayed(self.period))  # one list, read before anybody plays
-        left = self._without_broken(share(unplayed, self.together))
+        unplayed = self.process_group.broadcast(self.store.unplayed(self.period))  # one list, read before anybody plays
+        left = self._without_broken(share(unplayed, self.process_group))
         kept = frozenset(f.number for f in left if self._chosen(f.number))
         if self._is_stopped(self._play(left, kept, self._write)):
             return False
-        chosen = self.together.broadcast(self._upsets() if self.together.rank == 0 else [])
-        if self._is_stopped(self._record_upsets(share(chosen, self.together))):
+        chosen = self.process_group.broadcast(self._upsets() if self.process_group.rank == 0 else [])
+        if self._is_stopped(self._record_upsets(share(chosen, self.process_group))):
             return False
         c = self.config
-        if self.together.rank == 0:
+        if self.process_group.rank == 0:
             closed = self.store.close_period(
                 self.period,
                 promote_top=c.promote_top,
@@ -139,16 +148,16 @@ class _Session:
                 age_idle=c.age_idle,
             )
             self._news(RATED, closed)
-        self.together.broadcast(True)
+        self.process_group.broadcast(True)
         return True
 
     def _is_stopped(self, ended: bool) -> bool:
         """Wait for the others, let them speak, and return whether anybody was stopped before the end."""
         self.spokesman.meet()
-        return self.together.any(not ended)
+        return self.process_group.any(not ended)
 
-    def _news(self, state: str, closed: Closed | None = None) -> None:
-        news = RoundNews(
+    def _news(self, state: str, closed: PeriodResult | None = None) -> None:
+        news = RoundProgress(
             round=self.period.round,
             state=state,
             matches=self.total,
@@ -174,31 +183,31 @@ class _Session:
                 self.spokesman.say("warn", f"{self.pilots[name].label} does not play this round: {error}")
         for f in left:
             if note := "; ".join(broken[i] for i in (f.blue, f.red) if i in broken):
-                self.store.record(self.period, f.number, Played(winner="", reason="void", note=note))
+                self.store.record(self.period, f.number, MatchRecord(winner="", reason="void", note=note))
         return [f for f in left if f.blue not in broken and f.red not in broken]
 
     def _load(self, name: str) -> Any:
-        return open_pilot(self.pilots[name], self.config.device, self.league.env_signature)
+        return load_pilot(self.pilots[name], self.config.device, self.league.env_signature)
 
     def _play(
-        self, wanted: Sequence[Fixture], record: frozenset[int], take: Callable[[MatchResult, PolicyCard], None]
+        self, wanted: Sequence[Fixture], record: frozenset[int], take: Callable[[MatchResult, PolicyMatchPlan], None]
     ) -> bool:
         """Play matches, ``take`` each that ends, note their replays; return False where it was stopped before."""
         if not wanted:
             return True
         seats = {f.number: (f.blue, f.red) for f in wanted}
-        card = PolicyCard(env=self.env, pilots=self.pilots, seats=seats, weapon_prob=self.config.weapon_prob)
+        plan = PolicyMatchPlan(env=self.env, pilots=self.pilots, seats=seats, weapon_prob=self.config.weapon_prob)
         config, listeners = self.config, self.listeners
-        threads = config.threads or max(1, default_threads() // self.together.size)
+        threads = config.threads or max(1, default_threads() // self.process_group.size)
         prefix, about = f"r{self.period.round:03d}-", {"run": self.period.job}
-        crew = PolicyCrew(
-            card=card,
+        policy_runner = GroupedPolicyRunner(
+            plan=plan,
             load=lambda pilot: self._load(pilot.id),
             cache=self.cache,
             deterministic=config.deterministic,
             threads=threads,
         )
-        how = Play(
+        session = MatchSession(
             envs=config.envs,
             device=config.device,
             threads=threads,
@@ -206,51 +215,51 @@ class _Session:
             prefix=prefix,
             record=record,
             about=about,
-            crew=crew,
-            tell=listeners.tell,
+            policy_runner=policy_runner,
+            on_status=listeners.on_status,
             should_stop=listeners.should_stop,
         )
-        with crew:
-            for result in play(card, [Pairing(f.number, f.seed, False) for f in wanted], how):
-                take(result, card)
-        if how.fault:
-            self.spokesman.say("warn", how.fault)
-        for number, path in how.replays.items():
+        with policy_runner:
+            for result in play(plan, [Pairing(f.number, f.seed, False) for f in wanted], session):
+                take(result, plan)
+        if session.recording_error:
+            self.spokesman.say("warn", session.recording_error)
+        for number, path in session.replays.items():
             if number in self.differing:
                 path.unlink(missing_ok=True)
             else:
-                self._note_replay(number, path, card)
-        return not how.stopped
+                self._note_replay(number, path, plan)
+        return not session.stopped
 
-    def _note_replay(self, number: int, path: Path, card: PolicyCard) -> None:
-        self.store.note_replay(self.period, number, f"{path.parent.name}/{path.name}")
+    def _note_replay(self, number: int, path: Path, plan: PolicyMatchPlan) -> None:
+        self.store.set_replay(self.period, number, f"{path.parent.name}/{path.name}")
         row = self.store.read(
             "SELECT winner, seed FROM matches WHERE period = ? AND number = ?", (self.period.id, number)
         )[0]
-        blue, red = (card.team(name).name for name in card.seats[number])
+        blue, red = (plan.team(name).name for name in plan.seats[number])
         self.spokesman.say("replay", path, blue, red, row["winner"] or "", row["seed"])
 
-    def _write(self, result: MatchResult, card: PolicyCard) -> None:
+    def _write(self, result: MatchResult, plan: PolicyMatchPlan) -> None:
         """Write down a match that has ended."""
         record, number = result.record, result.pairing.number
         note = ""
         if record.reason == FORFEIT:
-            blamed = [name for side, name in enumerate(card.seats[number]) if record.winner != side]
-            who = " and ".join(card.team(name).name for name in blamed)
+            blamed = [name for side, name in enumerate(plan.seats[number]) if record.winner != side]
+            who = " and ".join(plan.team(name).name for name in blamed)
             note = f"{who} gave actions that are not finite, after {record.length} decisions"
             self.spokesman.say("warn", f"match {number}: {note}")
         dt = self.env.dt_act
-        played = Played(
+        played = MatchRecord(
             winner=WINNERS[record.winner],
             reason=record.reason,
             note=note,
             hp=record.hp,
             score=record.zone_score,
             seconds=record.length * dt,
-            styles=(sums_of(result.tally, 0, CAUSES, dt), sums_of(result.tally, 1, CAUSES, dt)),
+            styles=(sums_of(result.statistics, 0, CAUSES, dt), sums_of(result.statistics, 1, CAUSES, dt)),
         )
         self.store.record(self.period, number, played)
-        if self.together.rank == 0:
+        if self.process_group.rank == 0:
             self._news(PLAYING)
 
     def _upsets(self) -> list[tuple[Fixture, str]]:
@@ -274,13 +283,13 @@ class _Session:
         """Play matches again for their replays; return False where it was stopped before."""
         expected = {fixture.number: winner for fixture, winner in chosen}
 
-        def check(result: MatchResult, card: PolicyCard) -> None:
+        def check(result: MatchResult, plan: PolicyMatchPlan) -> None:
             number = result.pairing.number
             if WINNERS[result.record.winner] != expected[number]:
                 self.differing.add(number)
                 self.spokesman.say("warn", f"match {number} went another way when it was played for its replay")
 
-        told = self.listeners.tell
-        self.listeners = replace(self.listeners, tell=lambda text: told(f"recording upsets: {text}"))
+        told = self.listeners.on_status
+        self.listeners = replace(self.listeners, on_status=lambda text: told(f"recording upsets: {text}"))
         wanted = self._without_broken([fixture for fixture, _ in chosen])
         return self._play(wanted, frozenset(f.number for f in wanted), check)

@@ -22,13 +22,13 @@ BEATS = 0.5
 """A pair counts as won where the whole interval of the share of wins lies above this."""
 
 
-def shift_of(store: Store) -> float:
+def rating_shift(store: Store) -> float:
     """Return what is added to every rating that is shown [points]; 0 while the anchor has played no game."""
     rows = store.read("SELECT rating FROM entries WHERE id = ? AND games > 0", (ANCHOR,))
     return DEFAULT.rating - rows[0][0] if rows else 0.0
 
 
-def names(store: Store) -> dict[str, str]:
+def entry_names(store: Store) -> dict[str, str]:
     """Return what people call each entry."""
     return {
         row["id"]: row["commander_name"] or str(json.loads(row["meta"]).get("label") or row["id"])
@@ -38,13 +38,13 @@ def names(store: Store) -> dict[str, str]:
 
 def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
     """Return every entry with its rating, its 95 % interval and its games, the strongest first."""
-    shift = shift_of(store)
-    tally = _tally(store)
+    shift = rating_shift(store)
+    statistics = _tally(store)
     rows = []
     for row in store.read("SELECT * FROM entries ORDER BY rating DESC, id"):
         if not (KINDS[row["kind"]].plays or retired):
             continue
-        wins, draws, losses = tally.get(row["id"], (0, 0, 0))
+        wins, draws, losses = statistics.get(row["id"], (0, 0, 0))
         meta = json.loads(row["meta"])
         rows.append(
             {
@@ -79,7 +79,7 @@ def _tally(store: Store) -> dict[str, tuple[int, int, int]]:
     return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
-def unfinished(store: Store) -> list[dict[str, Any]]:
+def unfinished_rounds(store: Store) -> list[dict[str, Any]]:
     """Return the rounds that are not rated yet, and how far they have come."""
     rows = store.read(
         "SELECT job, round, count(*) AS matches, sum(state <> 'planned') AS played FROM periods "
@@ -91,11 +91,11 @@ def unfinished(store: Store) -> list[dict[str, Any]]:
 SIDES = ("blue", "red")
 WINNER = {"won": {"blue": "blue", "red": "red"}, "lost": {"blue": "red", "red": "blue"}}
 """Who won, by how an entry fared and on which side it was."""
-FARED = ("won", "lost", "draw", "void")
+ENTRY_OUTCOMES = ("won", "lost", "draw", "void")
 """How matches of one entry can have ended; ``void`` could not be played."""
-ENDED = ("blue", "red", "draw", "void")
+MATCH_OUTCOMES = ("blue", "red", "draw", "void")
 """How matches can have ended where no entry is meant."""
-NEWEST = 2**63 - 1
+MAX_MATCH_ID = 2**63 - 1
 """Above every id."""
 
 
@@ -106,7 +106,7 @@ def _chosen(entry: str, against: str, outcome: str) -> list[tuple[str, tuple[str
     outcome that there is not.
     """
     entry, against = entry or against, against if entry else ""
-    wanted = FARED if entry else ENDED
+    wanted = ENTRY_OUTCOMES if entry else MATCH_OUTCOMES
     if outcome and outcome not in wanted:
         raise ValueError(f"outcome is {outcome!r}, wanted one of: {', '.join(wanted)}")
     found = []
@@ -130,8 +130,8 @@ def _chosen(entry: str, against: str, outcome: str) -> list[tuple[str, tuple[str
     return found
 
 
-def page_query(
-    *, entry: str = "", against: str = "", outcome: str = "", recorded: bool = False, before: int = NEWEST,
+def match_page_query(
+    *, entry: str = "", against: str = "", outcome: str = "", recorded: bool = False, before: int = MAX_MATCH_ID,
     limit: int = 0, offset: int = 0,
 ) -> tuple[str, tuple[Any, ...]]:  # fmt: skip
     """Return the query for the newest matches of those that ``matches`` speaks of.
@@ -156,22 +156,22 @@ def page_query(
 
 def matches(
     store: Store, *, entry: str = "", against: str = "", outcome: str = "", recorded: bool = False,
-    before: int = NEWEST, limit: int = 0, offset: int = 0,
+    before: int = MAX_MATCH_ID, limit: int = 0, offset: int = 0,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return matches that were played or given up, the newest first.
 
     Of one entry or of two against each other; those that ended in one way, for ``entry`` where it is given; those with
     a replay; those with an id below ``before``; and of all these so many from one.
     """
-    query, values = page_query(
+    query, values = match_page_query(
         entry=entry, against=against, outcome=outcome, recorded=recorded, before=before, limit=limit, offset=offset
     )
-    called = names(store)
+    called = entry_names(store)
     rows = store.read(query, values)
     return [{**dict(row), "blue_name": called[row["blue"]], "red_name": called[row["red"]]} for row in rows]
 
 
-def played(store: Store, *, entry: str = "", against: str = "", outcome: str = "") -> int:
+def count_matches(store: Store, *, entry: str = "", against: str = "", outcome: str = "") -> int:
     """Return how many matches ``matches`` speaks of."""
     return sum(
         store.read(f"SELECT count(*) FROM matches WHERE {where}", values)[0][0]
@@ -186,7 +186,7 @@ def head_to_head(store: Store, *, retired: bool = False) -> dict[str, Any]:
     low because of draws says that nobody wins.
     """
     order = [row["id"] for row in standings(store, retired=retired)]
-    called = names(store)
+    called = entry_names(store)
     ratings = {i: e.rating for i, e in store.league().entries.items()}
     met: dict[tuple[str, str], list[int]] = {}
     for row in store.read(
@@ -235,9 +235,9 @@ def _cycles(order: list[str], beats: set[tuple[str, str]]) -> list[tuple[str, st
     ]
 
 
-def history(store: Store, entry: str) -> list[dict[str, Any]]:
+def rating_history(store: Store, entry: str) -> list[dict[str, Any]]:
     """Return an entry's rating after each period it was rated in, oldest first, as shown now."""
-    shift = shift_of(store)
+    shift = rating_shift(store)
     rows = store.read(
         "SELECT job, round, closed_at, rating, rd, vol, games FROM ratings JOIN periods ON periods.id = period "
         "WHERE entry = ? ORDER BY sequence",
@@ -246,9 +246,9 @@ def history(store: Store, entry: str) -> list[dict[str, Any]]:
     return [{**dict(row), "rating": row["rating"] + shift} for row in rows]
 
 
-def histories(store: Store, newest: int) -> dict[str, list[dict[str, Any]]]:
+def rating_histories(store: Store, newest: int) -> dict[str, list[dict[str, Any]]]:
     """Return of every entry the ratings after the ``newest`` periods it was rated in, oldest first, as shown now."""
-    shift = shift_of(store)
+    shift = rating_shift(store)
     found: dict[str, deque[dict[str, Any]]] = {}
     for row in store.read(
         "SELECT entry, rating, rd FROM ratings JOIN periods ON periods.id = period ORDER BY sequence"
@@ -258,15 +258,15 @@ def histories(store: Store, newest: int) -> dict[str, list[dict[str, Any]]]:
     return {entry: list(rated) for entry, rated in found.items()}
 
 
-def styles(store: Store) -> dict[str, dict[str, float]]:
-    """Return what ``style`` says, of every entry."""
+def all_style_sums(store: Store) -> dict[str, dict[str, float]]:
+    """Return what ``style_sums`` says, of every entry."""
     found: dict[str, dict[str, float]] = {}
     for row in store.read("SELECT entry, name, value FROM styles"):
         found.setdefault(row["entry"], {})[row["name"]] = row["value"]
     return found
 
 
-def style(store: Store, entry: str) -> dict[str, float]:
+def style_sums(store: Store, entry: str) -> dict[str, float]:
     """Return the sums that matches noted of an entry's behaviour; ``echelon.arena.behaviour`` makes figures of them."""
     rows = store.read("SELECT name, value FROM styles WHERE entry = ? ORDER BY name", (entry,))
     return {row["name"]: row["value"] for row in rows}
@@ -274,7 +274,7 @@ def style(store: Store, entry: str) -> dict[str, float]:
 
 def find_entry(store: Store, name: str) -> str:
     """Return the id that ``name`` means: an id, a name, a level, or an unambiguous part of one of them."""
-    called = names(store)
+    called = entry_names(store)
     exact = [i for i, n in called.items() if name in (i, n) or i == f"heuristic:{name}"]
     found = exact or [i for i, n in called.items() if name and (name.lower() in n.lower() or name in i)]
     if len(found) == 1:

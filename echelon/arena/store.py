@@ -20,7 +20,7 @@ from echelon.arena.league import League, LeagueEntry, utc_now
 from echelon.arena.matchmaking import Fixture
 from echelon.runs import runs_home
 
-__all__ = ["Closed", "Period", "Played", "Store", "StoreError", "league_path"]
+__all__ = ["MatchRecord", "PeriodResult", "RatingPeriod", "Store", "StoreError", "league_path"]
 
 FILE_NAME = "league.db"
 PLANNED, PLAYED, VOID = "planned", "played", "void"
@@ -29,7 +29,7 @@ BLUE_SCORE = {"blue": 1.0, "red": 0.0, "draw": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played:
+class MatchRecord:
     """How a match ended."""
 
     winner: str
@@ -48,7 +48,7 @@ class Played:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Period:
+class RatingPeriod:
     """A rating period: one round of one job."""
 
     id: int
@@ -58,7 +58,7 @@ class Period:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Closed:
+class PeriodResult:
     """What closing a period changed."""
 
     rated: int
@@ -123,7 +123,7 @@ class Store(Database):
         """Return how many matches of any state an entry has."""
         return self.read("SELECT count(*) FROM matches WHERE blue = ? OR red = ?", (entry_id, entry_id))[0][0]
 
-    def open_period(self, job: str, round_number: int, fixtures: Sequence[Fixture]) -> Period:
+    def open_period(self, job: str, round_number: int, fixtures: Sequence[Fixture]) -> RatingPeriod:
         """Plan a round of a job, or return the one that was planned before, whatever ``fixtures`` say now."""
         with self.writing() as db:
             done = db.execute(
@@ -136,13 +136,15 @@ class Store(Database):
                 )
         return next(p for p in self.periods(job) if p.round == round_number)
 
-    def periods(self, job: str | None = None) -> list[Period]:
+    def periods(self, job: str | None = None) -> list[RatingPeriod]:
         """Return the periods of a job, or of all, in order."""
         where, values = ("WHERE job = ?", (job,)) if job is not None else ("", ())
         rows = self.read(f"SELECT id, job, round, sequence FROM periods {where} ORDER BY id", values)
-        return [Period(id=r["id"], job=r["job"], round=r["round"], closed=r["sequence"] is not None) for r in rows]
+        return [
+            RatingPeriod(id=r["id"], job=r["job"], round=r["round"], closed=r["sequence"] is not None) for r in rows
+        ]
 
-    def unplayed(self, period: Period) -> list[Fixture]:
+    def unplayed(self, period: RatingPeriod) -> list[Fixture]:
         """Return the matches of a period that are still to be played."""
         rows = self.read(
             "SELECT number, blue, red, seed FROM matches WHERE period = ? AND state = 'planned' ORDER BY number",
@@ -150,12 +152,12 @@ class Store(Database):
         )
         return [Fixture(*row) for row in rows]
 
-    def count_unplayed(self, period: Period) -> int:
+    def count_unplayed(self, period: RatingPeriod) -> int:
         """Return how many matches of a period are still to be played."""
         rows = self.read("SELECT count(*) FROM matches WHERE period = ? AND state = 'planned'", (period.id,))
         return int(rows[0][0])
 
-    def record(self, period: Period, number: int, played: Played) -> bool:
+    def record(self, period: RatingPeriod, number: int, played: MatchRecord) -> bool:
         """Write down how a match ended; False where that was known already, which changes nothing."""
         if played.winner and played.winner not in BLUE_SCORE:
             raise ValueError(f"winner is {played.winner!r}, wanted one of: {', '.join(BLUE_SCORE)}")
@@ -175,21 +177,21 @@ class Store(Database):
                 )
         return row is not None
 
-    def note_replay(self, period: Period, number: int, replay: str) -> None:
+    def set_replay(self, period: RatingPeriod, number: int, replay: str) -> None:
         """Write down which file a match can be watched in."""
         with self.writing() as db:
             db.execute("UPDATE matches SET replay = ? WHERE period = ? AND number = ?", (replay, period.id, number))
 
     def close_period(
         self,
-        period: Period,
+        period: RatingPeriod,
         *,
         promote_top: int = 0,
         conservatism: float | None = None,
         keep_top: int = 0,
         min_games: int = 0,
         age_idle: bool = False,
-    ) -> Closed:
+    ) -> PeriodResult:
         """Rate everybody by the matches of a period, promote and retire, all at once.
 
         ``ValueError`` while matches are missing or where it was closed before. ``keep_top`` 0 retires nobody. Who is
@@ -221,7 +223,9 @@ class Store(Database):
                 "WHERE id = ?", (utc_now(), period.id),
             )  # fmt: skip
         rated = sum(len(games) for games in results.values()) // 2
-        return Closed(rated=rated, before=before, after=after, promoted=risen, retired=[e.entry_id for e in retired])
+        return PeriodResult(
+            rated=rated, before=before, after=after, promoted=risen, retired=[e.entry_id for e in retired]
+        )
 
     @staticmethod
     def _rises(league: League, entry_id: str, promote_top: int, conservatism: float | None) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from echelon.arena.bootstrap import ENV, begin
+from echelon.arena.bootstrap import ENV_SETTING, add_default_levels
 from echelon.arena.league import LeagueEntry
 from echelon.arena.policy_runner import Pilot
 from echelon.arena.store import Store
@@ -31,7 +31,7 @@ def signature_of(meta: dict[str, Any]) -> dict[str, Any]:
     return {key: meta.get(key) for key in ("obs_dim", "action_dim")} | {key: env.get(key) for key in SIGNATURE}
 
 
-def resolve_path(path: Path) -> Path:
+def resolve_checkpoint_path(path: Path) -> Path:
     """Return the step folder or exported file that ``path`` means; a run means its best checkpoint, else its newest."""
     path = path.absolute()
     return path if path.is_file() else find_checkpoint(path).path.absolute()
@@ -47,50 +47,50 @@ def submit(
     facts: Mapping[str, Any] | None = None,
 ) -> LeagueEntry:
     """Add a checkpoint to the league, with further ``facts`` of it; ``ValueError`` says why it cannot play."""
-    path = resolve_path(path)
+    path = resolve_checkpoint_path(path)
     loaded = load_policy(path)
     if broken := [name for name, value in loaded.policy.state_dict().items() if not torch.isfinite(value).all()]:
         raise ValueError(f"checkpoint {str(path)!r} has weights that are not finite: {', '.join(broken[:3])}")
     signature = signature_of(loaded.meta)
-    meta = {"label": label or label_of(path, loaded.meta), "checkpoint": str(loaded.meta.get("id", ""))}
+    meta = {"label": label or display_name(path, loaded.meta), "checkpoint": str(loaded.meta.get("id", ""))}
     meta |= facts or {}
     if target:
         meta["target"] = target
-    begin(store)
+    add_default_levels(store)
     with store.editing() as league:
         entry = league.upsert_checkpoint(path, kind=kind, env_signature=signature, meta=meta)
-    store.fix_setting(ENV, loaded.meta["env_cfg"])
+    store.init_setting(ENV_SETTING, loaded.meta["env_cfg"])
     return entry
 
 
-def label_of(path: Path, meta: dict[str, Any]) -> str:
+def display_name(path: Path, meta: dict[str, Any]) -> str:
     """Return a short name: the two words of its run and its update."""
     run = next((p for p in path.parents if (p / "spec.json").is_file()), None)
     words = "-".join(run.name.split("-")[-2:]) if run is not None else path.stem
     return f"{words} u{int(meta.get('update', 0))}"
 
 
-def game_of(store: Store, wanted: EnvConfig | None = None) -> EnvConfig:
+def league_env_config(store: Store, wanted: EnvConfig | None = None) -> EnvConfig:
     """Return the game that the league plays; the first ``wanted`` fixes it where no policy has."""
     from pydantic import TypeAdapter, ValidationError
 
     if wanted is not None:
-        store.fix_setting(ENV, asdict(wanted))
-    row = store.setting(ENV) or store.fix_setting(ENV, asdict(EnvConfig()))
+        store.init_setting(ENV_SETTING, asdict(wanted))
+    row = store.setting(ENV_SETTING) or store.init_setting(ENV_SETTING, asdict(EnvConfig()))
     try:
         return TypeAdapter(EnvConfig).validate_python(row)
     except ValidationError as error:
         raise ValueError(f"league plays a game that this version does not know: {error.errors()[0]['msg']}") from None
 
 
-def pilot_of(entry: LeagueEntry) -> Pilot:
+def entry_pilot(entry: LeagueEntry) -> Pilot:
     """Return who flies for an entry."""
     level = str(entry.meta.get("level", "")) if entry.kind == "heuristic" else ""
     checkpoint = str(entry.meta.get("checkpoint", ""))
     return Pilot(id=entry.entry_id, label=entry.name, level=level, path=entry.ckpt_path, checkpoint=checkpoint)
 
 
-def open_pilot(pilot: Pilot, device: str, signature: dict[str, Any] | None) -> LoadedPolicy:
+def load_pilot(pilot: Pilot, device: str, signature: dict[str, Any] | None) -> LoadedPolicy:
     """Load a pilot's policy; ``ValueError`` where its file has moved, is damaged, or is another than was submitted."""
     if not Path(pilot.path).exists():
         raise ValueError(f"checkpoint {pilot.path!r} is gone; add it again from where it is now")

@@ -52,7 +52,7 @@ class Divergence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class VerifyResult:
     """What became of playing a match again."""
 
     ok: bool
@@ -66,19 +66,19 @@ class Verdict:
     """Largest deviation of a position [vox]."""
 
 
-def verify(path: Path, *, tolerant: bool = False, device: str = "cpu") -> Verdict:
+def verify(path: Path, *, tolerant: bool = False, device: str = "cpu") -> VerifyResult:
     """Play the match at ``path`` again and compare; ``ValueError`` where it cannot be played."""
     with Replay(path) as recorded, TemporaryDirectory(prefix="echelon-verify-") as folder:
         if "insight" not in recorded.header:
             raise ValueError(
                 f"replay {path.name!r} has no actions, wanted one recorded with its policy columns (sim --insight)"
             )
-        again = play_again(recorded, Path(folder), device)
+        again = replay_actions(recorded, Path(folder), device)
         with Replay(again) as played:
             return compare(recorded, played, tolerant=tolerant)
 
 
-def config_of(header: Mapping[str, Any]) -> EnvConfig:
+def config_from_header(header: Mapping[str, Any]) -> EnvConfig:
     """Return the configuration that a header's differences from the default describe."""
     cfg: Any = EnvConfig()
     for key, value in header["config"].items():
@@ -95,10 +95,10 @@ def _with(part: Any, names: list[str], value: Any, key: str) -> Any:
     return replace(part, **{names[0]: tuple(value) if isinstance(old, tuple) else value})  # type: ignore[type-var]
 
 
-def play_again(recorded: Replay, folder: Path, device: str) -> Path:
+def replay_actions(recorded: Replay, folder: Path, device: str) -> Path:
     """Play the recorded actions and return the new recording."""
     header = recorded.header
-    cfg = config_of(header)
+    cfg = config_from_header(header)
     bank = build_bank(
         cfg.world, [int(header["map_seed"])], num_packs=cfg.num_packs, zone_radius_vox=cfg.zone_radius_vox
     )
@@ -143,7 +143,7 @@ def _check_start(recorded: Replay, engine: Engine) -> None:
         )
 
 
-def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> Verdict:
+def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> VerifyResult:
     """Compare a recording with another of the same match, chunk by chunk."""
     hz, mode = float(recorded.header["tick_hz"]), "tolerant" if tolerant else "strict"
     largest, first, number = 0.0, None, 0
@@ -159,7 +159,7 @@ def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> Verd
     if first is None and not tolerant and _map_differs(recorded, played):
         first = Divergence(chunk=len(recorded.chunks) - 1, tick=recorded.ticks, field=EDITS)
     agreed = number if first is not None else len(recorded.chunks)
-    return Verdict(
+    return VerifyResult(
         ok=first is None, mode=mode, chunks=agreed, seconds=recorded.ticks / hz, first=first, largest=largest
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Together(Protocol):
+class ProcessGroup(Protocol):
     """The processes, seen from one of them; ``echelon.training.runtime.process_group.World`` is one."""
 
     @property
@@ -40,7 +40,7 @@ class Together(Protocol):
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleProcess:
     """One process that plays everything."""
 
     rank: int = 0
@@ -56,19 +56,19 @@ class Alone:
         return [value]
 
 
-ALONE = Alone()
+SINGLE_PROCESS = SingleProcess()
 
 
-def share(items: Sequence[T], together: Together) -> list[T]:
+def share(items: Sequence[T], process_group: ProcessGroup) -> list[T]:
     """Return this process's share: every item is somebody's, and sizes differ by one at most."""
-    return list(items[together.rank :: together.size])
+    return list(items[process_group.rank :: process_group.size])
 
 
-class Spokesman:
+class CallbackRelay:
     """Lets the first process say what the others have to say."""
 
-    def __init__(self, together: Together, listeners: Any) -> None:
-        self._together, self._listeners = together, listeners
+    def __init__(self, process_group: ProcessGroup, listeners: Any) -> None:
+        self._together, self._listeners = process_group, listeners
         self._waiting: list[tuple[str, tuple[Any, ...]]] = []
 
     def say(self, what: str, *words: Any) -> None:

@@ -28,7 +28,7 @@ import psutil
 
 from echelon.runs import HOME_VARIABLE, RunPaths, atomic_write
 from echelon.telemetry.events import EventEpisodes, EventEval, EventStart, EventUpdate
-from echelon.telemetry.latest import glance
+from echelon.telemetry.latest import read_latest
 from echelon.telemetry.lines import to_json
 from echelon.telemetry.log import EventLog
 from echelon.telemetry.preview import sample_updates
@@ -223,7 +223,7 @@ def long_run() -> Iterator[Measure]:
 
         def measure() -> dict[str, Any]:
             began = time.perf_counter()
-            newest = glance(paths.metrics)
+            newest = read_latest(paths.metrics)
             state_s = time.perf_counter() - began
             samples = sample_updates(paths.metrics)
             curves_s = time.perf_counter() - began

@@ -16,14 +16,14 @@ from typing import Any
 import torch
 
 from echelon.actions import action_dim
+from echelon.arena.contest import MatchSession, Pairing
 from echelon.arena.league import LeagueEntry
-from echelon.arena.match import Pairing, Play
 from echelon.arena.match_runner import play
-from echelon.arena.matchmaking import Fixture, seed_of
+from echelon.arena.matchmaking import Fixture, match_seed
 from echelon.arena.policies import GroupedPolicies
-from echelon.arena.policy_runner import Pilot, PolicyCard, PolicyCrew
+from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
 from echelon.arena.standings import standings
-from echelon.arena.store import Played, Store
+from echelon.arena.store import MatchRecord, Store
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
 from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
@@ -62,15 +62,17 @@ def _matches(pilots: list[Pilot]) -> Measure:
     known = {pilot.id: fresh_policy(seed, env) for seed, pilot in enumerate(pilots) if not pilot.level}
     order = [pilot.id for pilot in pilots]
     pairs = islice(cycle(zip(order, order[1:] + order[:1], strict=True)), MATCHES)
-    card = PolicyCard(env=env, pilots={p.id: p for p in pilots}, seats=dict(enumerate(pairs)))
-    wanted = [Pairing(n, seed_of(0, n % MAPS), False) for n in range(MATCHES)]
+    plan = PolicyMatchPlan(env=env, pilots={p.id: p for p in pilots}, seats=dict(enumerate(pairs)))
+    wanted = [Pairing(n, match_seed(0, n % MAPS), False) for n in range(MATCHES)]
 
     def measure() -> dict[str, Any]:
-        with PolicyCrew(card=card, load=lambda pilot: known[pilot.id], threads=default_threads()) as crew:
-            how = Play(envs=ENVS, crew=crew)
-            results = list(play(card, wanted, how))
+        with GroupedPolicyRunner(
+            plan=plan, load=lambda pilot: known[pilot.id], threads=default_threads()
+        ) as policy_runner:
+            session = MatchSession(envs=ENVS, policy_runner=policy_runner)
+            results = list(play(plan, wanted, session))
         length = sum(result.record.length for result in results) / len(results) * env.dt_act
-        rate = len(results) / how.seconds
+        rate = len(results) / session.seconds
         whole = rate * length / env.max_episode_seconds
         return {"per_s": rate, "unit": "matches", "mean_length_s": length, "full_length_per_s": whole}
 
@@ -157,5 +159,5 @@ def fill(store: Store, matches: int = STORED, rounds: int = 10) -> None:
                 "UPDATE matches SET state = 'played', winner = ?, reason = 'time_up' WHERE period = ? AND number = ?",
                 [(("blue", "red", "draw")[n % 3], period.id, n) for n in range(1, each)],
             )
-        store.record(period, 0, Played(winner="blue", reason="time_up"))
+        store.record(period, 0, MatchRecord(winner="blue", reason="time_up"))
         store.close_period(period)

@@ -1,7 +1,7 @@
 """When a run should call for somebody: rules over its records, and over the machine it runs on.
 
 A rule raises an alert once and is armed again when its cause has gone, so that a bad night is a few lines and not ten
-thousand. The trainer applies ``RecordWatch`` to what it says, the supervisor ``MachineWatch`` to what is left unsaid.
+thousand. The trainer applies ``TrainingAlertRules`` to what it says, the supervisor ``MachineAlertRules`` to what is left unsaid.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from echelon.telemetry.events import Event, EventAlert, EventCurriculum, EventEv
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlertDials:
+class AlertThresholds:
     """When alerts are raised."""
 
     win_rate_fall: float = 0.25
@@ -35,16 +35,16 @@ class AlertDials:
     """A measured cause has gone once there is so many times more than the limit."""
 
 
-DIALS = AlertDials()
+DIALS = AlertThresholds()
 STEPS = ("skill", "map_size_range", "packs_per_team_range")
 """Levers that move by steps: after one, the win rate is that of another game."""
 
 
 @dataclass
-class RecordWatch:
+class TrainingAlertRules:
     """Rules over what a trainer reports."""
 
-    dials: AlertDials = DIALS
+    dials: AlertThresholds = DIALS
     _nonfinite: int | None = 0
     """Minibatches so far that were not finite; None where a session resumes and only the next update tells."""
     _updates: int = 0
@@ -114,16 +114,16 @@ def alert(message: str, event: EventUpdate | EventEval, level: str = "warning") 
 class Resource:
     """Something a machine runs out of."""
 
-    left: Callable[[Path, AlertDials], float]
+    left: Callable[[Path, AlertThresholds], float]
     """What is left, in units of the limit; not a number where it cannot be told."""
     message: Callable[[Path], str]
 
 
-def _disk_left(folder: Path, dials: AlertDials) -> float:
+def _disk_left(folder: Path, dials: AlertThresholds) -> float:
     return disk_free_mb(folder) / dials.disk_free_mb
 
 
-def _memory_left(folder: Path, dials: AlertDials) -> float:
+def _memory_left(folder: Path, dials: AlertThresholds) -> float:
     memory = psutil.virtual_memory()
     return memory.available / memory.total / dials.memory_free_share
 
@@ -146,11 +146,11 @@ RESOURCES: dict[str, Resource] = {
 
 
 @dataclass
-class MachineWatch:
+class MachineAlertRules:
     """Rules over the machine and over a trainer's silence."""
 
     folder: Path
-    dials: AlertDials = DIALS
+    dials: AlertThresholds = DIALS
     _low: set[str] = field(default_factory=set)
     _silent: bool = False
 

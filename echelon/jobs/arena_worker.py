@@ -16,31 +16,31 @@ from typing import TYPE_CHECKING
 
 from echelon.jobs import control, worker
 from echelon.jobs.spec import read_spec
-from echelon.jobs.worker import Link
+from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventAlert, EventEnd, EventMatch, EventRound, EventStart
 
 if TYPE_CHECKING:
     from echelon.arena.config import ArenaConfig
-    from echelon.arena.workers import Together
+    from echelon.arena.workers import ProcessGroup
 
 PROGRESS_SHARE = 0.1
 """Share of a round after which it says again how far it has come."""
 
 
-def work(paths: RunPaths, link: Link, resume: str | None) -> None:
+def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     """Play the rounds that the run's spec asks for."""
     from echelon.arena.config import ArenaConfig
     from echelon.training.runtime.threads import thread_environment
 
     config = ArenaConfig.from_dict(read_spec(paths).config["arena"])
     os.environ.update(thread_environment())
-    from echelon.arena.rounds import RATED, Listeners, RoundNews, play_rounds
+    from echelon.arena.rounds import RATED, RoundCallbacks, RoundProgress, play_rounds
     from echelon.arena.store import Store, league_path
 
     said = [0.0]
 
-    def news(news: RoundNews) -> None:
+    def news(news: RoundProgress) -> None:
         share = news.played / max(1, news.matches)
         if news.state != RATED and share - said[0] < PROGRESS_SHARE:
             return
@@ -68,8 +68,8 @@ def work(paths: RunPaths, link: Link, resume: str | None) -> None:
         # the first process reads the control folder in its link; the others, who meet nobody between matches, do here
         return link.should_stop() > 0 or (worker.rank() > 0 and bool(control.stop_requests(paths)))
 
-    listeners = Listeners(
-        tell=lambda text: link.beat(),
+    listeners = RoundCallbacks(
+        on_status=lambda text: link.beat(),
         should_stop=should_stop,
         news=news,
         replay=replay,
@@ -82,12 +82,12 @@ def work(paths: RunPaths, link: Link, resume: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _together(config: ArenaConfig) -> Iterator[tuple[Together, ArenaConfig]]:
+def _together(config: ArenaConfig) -> Iterator[tuple[ProcessGroup, ArenaConfig]]:
     """Meet the other processes of this job, if there are any; gives them, and the dials of this one."""
-    from echelon.arena.workers import ALONE
+    from echelon.arena.workers import SINGLE_PROCESS
 
     if worker.world_size() == 1:
-        yield ALONE, config
+        yield SINGLE_PROCESS, config
         return
     import torch
 

@@ -115,7 +115,7 @@ def schema() -> dict[str, Any]:
     return _adapter().json_schema()
 
 
-def describe() -> dict[str, str]:
+def field_descriptions() -> dict[str, str]:
     """Return what every dial does, by dotted key."""
     document = schema()
     return {key: _description(document, key) for key in default_values()}
@@ -172,7 +172,7 @@ def default_values() -> Mapping[str, Any]:
     return _defaults_of(RunConfig)
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return ``, did you mean 'x'?`` for the nearest of ``names``, empty if none is near."""
     near = get_close_matches(name, list(names), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
@@ -256,10 +256,10 @@ def _check_key(key: str, value: Any, layer: str) -> None:
             f"config key {key!r} (from {layer}) is a section; name a value in it, such as "
             f"{next(name for name in known if name.startswith(f'{key}.'))!r}"
         )
-    hint = nearest(key, known)
+    hint = did_you_mean(key, known)
     if not hint:
         last = key.rpartition(".")[2]
-        hint = nearest(last, [name.rpartition(".")[2] for name in known])
+        hint = did_you_mean(last, [name.rpartition(".")[2] for name in known])
         same = [name for name in known if name.rpartition(".")[2] == last]
         hint = f", did you mean {same[0]!r}?" if same else hint
     raise ConfigError(f"config key {key!r} (from {layer}) does not exist{hint}")

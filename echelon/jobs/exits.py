@@ -11,7 +11,7 @@ from echelon.jobs import control
 from echelon.jobs.usage import disk_free_mb
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventCheckpoint, EventEnd, EventUpdate
-from echelon.telemetry.latest import glance
+from echelon.telemetry.latest import read_latest
 from echelon.telemetry.log import EventFollower
 
 LOG_TAIL_BYTES = 8192
@@ -41,7 +41,7 @@ def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bo
     ``returncode`` is the trainer's, negative for a signal; the first ``earlier_bytes`` of the metrics belong to
     sessions before this one; ``oom`` says that the kernel killed for want of memory meanwhile.
     """
-    seen = glance(paths.metrics, until=(EventUpdate, EventCheckpoint))
+    seen = read_latest(paths.metrics, until=(EventUpdate, EventCheckpoint))
     end = session_end(paths.metrics, earlier_bytes)
     number = -returncode if returncode < 0 else 0
     killed = number > 0 and control.NOW in control.stop_requests(paths)

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from echelon.jobs import control, lock
-from echelon.jobs.alerts import MachineWatch
+from echelon.jobs.alerts import MachineAlertRules
 from echelon.jobs.exits import exit_record, oom_kills
 from echelon.jobs.process import boot_id, identify, identity_from, is_alive, send_signal
 from echelon.jobs.status import job_status
@@ -56,7 +56,7 @@ class Supervisor:
         self._oom_before = oom_kills()
         self._earlier_bytes = 0
         self._child: subprocess.Popen[bytes] | None = None
-        self._machine = MachineWatch(paths.root)
+        self._machine = MachineAlertRules(paths.root)
 
     def start(self) -> None:
         """Start the trainer and write down who is who; ``OSError`` where that is impossible."""

@@ -28,7 +28,7 @@ CUDA_LIBRARY = "*torch_cuda*"
 """What lies in the folder of a torch that can use one."""
 
 
-class Usage:
+class ResourceUsage:
     """Samples the use that this process makes of its machine."""
 
     def __init__(self, folder: Path, device: str = "") -> None:

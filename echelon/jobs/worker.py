@@ -22,10 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from echelon.jobs import config_layers, control
-from echelon.jobs.alerts import RecordWatch
+from echelon.jobs.alerts import TrainingAlertRules
 from echelon.jobs.process import boot_id
 from echelon.jobs.spec import read_spec
-from echelon.jobs.usage import Usage
+from echelon.jobs.usage import ResourceUsage
 from echelon.runs import RunPaths, atomic_write
 from echelon.telemetry.events import (
     Event,
@@ -61,7 +61,7 @@ LOGGED = ("device", "update", "global_step", "opponent", "win_rate", "path", "ch
 """Fields of a record that its line in the log shows."""
 
 
-class Link:
+class RunLink:
     """What connects the training loop with the run folder."""
 
     def __init__(self, paths: RunPaths, log: EventLog, phase: str = TRAINING) -> None:
@@ -74,8 +74,8 @@ class Link:
         self._phase, self._update, self._step = "starting", 0, 0
         self._started = phase
         self._beaten = -BEAT_S
-        self._usage: Usage | None = None
-        self._watch = RecordWatch()
+        self._usage: ResourceUsage | None = None
+        self._watch = TrainingAlertRules()
 
     def emit(self, event: Event) -> None:
         """Append a record and the alerts it raises, an update with what it used of the machine.
@@ -92,7 +92,7 @@ class Link:
     def _append(self, event: Event) -> None:
         if isinstance(event, EventStart):
             self._phase = self._started
-            self._usage = Usage(self.paths.root, event.device)
+            self._usage = ResourceUsage(self.paths.root, event.device)
             self._beaten = -BEAT_S
             if self._anew and event.start_update == 0 and self._started == TRAINING:
                 self._log.append(EventResume(update=0, global_step=0, message="no checkpoint yet, so it begins anew"))
@@ -161,7 +161,7 @@ class Link:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-class SilentLink(Link):
+class SecondaryRunLink(RunLink):
     """The link of a process that trains along: it may ask to stop, and the first process says everything."""
 
     def emit(self, event: Event) -> None:
@@ -179,7 +179,7 @@ class SilentLink(Link):
         return min(LEVEL_ABANDON, self._signals)
 
 
-def train(paths: RunPaths, link: Link, resume: str | None) -> None:
+def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
     """Train as the run's spec says; the heavy imports happen here, after the thread budget is set."""
     config = config_layers.validate(read_spec(paths).config)
     from echelon.training.runtime.threads import thread_environment
@@ -227,7 +227,7 @@ def explain(error: BaseException) -> str:
 
 def main(
     argv: Sequence[str] | None = None,
-    work: Callable[[RunPaths, Link, str | None], None] = train,
+    work: Callable[[RunPaths, RunLink, str | None], None] = train,
     phase: str = TRAINING,
 ) -> int:
     """Do the ``work`` of the run, called ``phase`` once it has begun; return 0 completed, 4 stopped, 1 failed."""
@@ -239,7 +239,7 @@ def main(
     paths = RunPaths(options.run)
     try:
         with EventLog(paths.metrics) as log:
-            link = (SilentLink if rank() else Link)(paths, log, phase)
+            link = (SecondaryRunLink if rank() else RunLink)(paths, log, phase)
             link.catch_signals()
             link.beat()
             try:

@@ -47,7 +47,7 @@ async def overview(request: web.Request) -> web.Response:
         rows = standings.standings(store)
         return {
             "standings": [{k: v for k, v in row.items() if k not in PRIVATE} for row in rows],
-            "unfinished": standings.unfinished(store),
+            "unfinished": standings.unfinished_rounds(store),
             **_page(store, request),
         }
 
@@ -79,10 +79,10 @@ def _page(store: Store, request: web.Request) -> dict[str, Any]:
     """Return a page of matches and the total number of them."""
     query = request.query
     limit = min(MAX_PAGE, parse_count(query.get("limit", ""), PAGE))
-    before = parse_count(query.get("before", ""), standings.NEWEST)
+    before = parse_count(query.get("before", ""), standings.MAX_MATCH_ID)
     offset = parse_count(query.get("offset", ""), 0)
     entry, against, outcome = (query.get(name, "") for name in ("entry", "against", "outcome"))
-    total = standings.played(store, entry=entry, against=against, outcome=outcome)
+    total = standings.count_matches(store, entry=entry, against=against, outcome=outcome)
     if limit == 0:
         return {"total": total, "matches": []}
     rows = standings.matches(
@@ -101,7 +101,9 @@ async def _league_path(request: web.Request) -> Path:
 async def _respond(request: web.Request, query: Callable[[Store], dict[str, Any]]) -> web.Response:
     """Return the result of ``query`` on the league as JSON, its matches with their catalogue ids."""
     parameters, path = request.query, await _league_path(request)
-    allowed = standings.FARED if parameters.get("entry") or parameters.get("against") else standings.ENDED
+    allowed = (
+        standings.ENTRY_OUTCOMES if parameters.get("entry") or parameters.get("against") else standings.MATCH_OUTCOMES
+    )
     if (outcome := parameters.get("outcome", "")) and outcome not in allowed:
         return problem(400, "Unknown outcome", f"outcome is {outcome[:40]!r}, expected one of: {', '.join(allowed)}")
 

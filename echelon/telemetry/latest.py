@@ -23,7 +23,7 @@ from echelon.telemetry.events import (
     EventUpdate,
 )
 from echelon.telemetry.lines import from_json
-from echelon.telemetry.log import is_superseded
+from echelon.telemetry.log import is_superseded_by
 
 BLOCK_BYTES = 1 << 16
 LIMIT_BYTES = 8 << 20
@@ -41,7 +41,7 @@ WANTED: tuple[type[Event], ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glance:
+class LatestRecords:
     """The newest record of each kind that a list shows."""
 
     start: EventStart | None = None
@@ -61,21 +61,23 @@ class Glance:
 PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode() for kind in WANTED}
 """How a line of each kind begins, after the end of the one before."""
 
-LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval)
+UNTIL_LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval)
 """What a list of runs shows; the search goes on until they are found."""
 
-WHOLE: tuple[type[Event], ...] = (*LISTED, EventStart)
+UNTIL_WITH_START: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart)
 """The same with the newest session's start, which in a long session lies far away; else the first one is taken."""
 
 
-def glance(path: Path, limit_bytes: int = LIMIT_BYTES, until: tuple[type[Event], ...] = LISTED) -> Glance:
+def read_latest(
+    path: Path, limit_bytes: int = LIMIT_BYTES, until: tuple[type[Event], ...] = UNTIL_LISTED
+) -> LatestRecords:
     """Return the newest records of a run; an empty glance where there are none."""
     found: dict[type[Event], Event] = {}
     resume: EventResume | None = None
     try:
         file = open(path, "rb")
     except OSError:
-        return Glance()
+        return LatestRecords()
     with file:
         for block in _backwards(file, limit_bytes):
             for line in _newest_first(block, found):
@@ -83,14 +85,14 @@ def glance(path: Path, limit_bytes: int = LIMIT_BYTES, until: tuple[type[Event],
                     continue
                 if isinstance(event, EventResume):
                     resume = event if resume is None or event.update < resume.update else resume
-                elif resume is None or not is_superseded(event, resume):
+                elif resume is None or not is_superseded_by(event, resume):
                     found[type(event)] = event
                 if isinstance(event, (EventStart, EventResume)):
                     found.setdefault(EventEnd, event)  # whatever ended before it has gone on since
             if all(kind in found for kind in until):
                 break
         start = found.get(EventStart) or _first(file)
-    return Glance(
+    return LatestRecords(
         start=start if isinstance(start, EventStart) else None,
         update=_as(EventUpdate, found),
         evaluation=_as(EventEval, found),

@@ -17,7 +17,7 @@ from echelon.telemetry.lines import from_json, to_json
 CHUNK_BYTES = 1 << 20
 """Read at most this much at once, so that opening a long run needs little memory."""
 
-KEPT_ON_RESUME = (EventStart, EventAlert, EventResume, EventEnd)
+UNAFFECTED_BY_RESUME = (EventStart, EventAlert, EventResume, EventEnd)
 """Records about sessions and faults; a resume supersedes only those about training."""
 
 
@@ -118,14 +118,14 @@ def drop_superseded(events: Iterable[Event]) -> list[Event]:
     kept: list[Event] = []
     for event in events:
         if isinstance(event, EventResume):
-            kept = [e for e in kept if not is_superseded(e, event)]
+            kept = [e for e in kept if not is_superseded_by(e, event)]
         kept.append(event)
     return kept
 
 
-def is_superseded(event: Event, resume: EventResume) -> bool:
+def is_superseded_by(event: Event, resume: EventResume) -> bool:
     """Whether ``event``, written before ``resume``, belongs to updates that are played again after it."""
-    return not isinstance(event, KEPT_ON_RESUME) and getattr(event, "update", 0) > resume.update
+    return not isinstance(event, UNAFFECTED_BY_RESUME) and getattr(event, "update", 0) > resume.update
 
 
 def read_events(path: Path) -> tuple[list[Event], int]:

@@ -1,6 +1,6 @@
 """Fold a run's records into one frozen picture that screens, tables and the server show.
 
-``Fold`` takes records one by one and hands out a ``RunSnapshot``; a resume takes back what it supersedes. It
+``SnapshotBuilder`` takes records one by one and hands out a ``RunSnapshot``; a resume takes back what it supersedes. It
 knows nothing of files, processes or screens.
 """
 
@@ -27,24 +27,24 @@ from echelon.telemetry.events import (
     EventStart,
     EventUpdate,
 )
-from echelon.telemetry.log import EventFollower, is_superseded
+from echelon.telemetry.log import EventFollower, is_superseded_by
 
-ALERTS_KEPT = 100
+MAX_ALERTS = 100
 """Newest alerts a snapshot carries."""
 
-MARKS_KEPT = 512
+MAX_MARKS = 512
 """Newest updates, and newest checkpoints, to which a resume can step back exactly."""
 
-PIECE_BYTES = 4 << 20
+CHUNK_BYTES_PER_POLL = 4 << 20
 """Read at once of a file that is read whole."""
 
-LISTED = 2048
+MAX_LISTED = 2048
 """Evaluations, ratings, checkpoints and matches kept; of more, every second of the older half is left out."""
 
-MOVES_KEPT = 256
+MAX_CURRICULUM_EVENTS = 256
 """Newest moves of the curriculum's levers."""
 
-MET = 64
+MAX_OPPONENTS = 64
 """Opponents whose battles are counted by name; of more, those met longest ago are forgotten."""
 
 Tally = tuple[int, int, int]
@@ -125,23 +125,23 @@ class _Mark:
     totals: EpisodeTotals = EpisodeTotals()
 
 
-class Fold:
+class SnapshotBuilder:
     """The accumulator behind a snapshot; its size does not depend on how long the run is."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self._start: EventStart | None = None
         self._end: EventEnd | None = None
         self._update: EventUpdate | None = None
-        self._recent: deque[_Mark] = deque(maxlen=MARKS_KEPT)
-        self._saved: deque[_Mark] = deque(maxlen=MARKS_KEPT)
-        self._moves: deque[EventCurriculum] = deque(maxlen=MOVES_KEPT)
+        self._recent: deque[_Mark] = deque(maxlen=MAX_MARKS)
+        self._saved: deque[_Mark] = deque(maxlen=MAX_MARKS)
+        self._moves: deque[EventCurriculum] = deque(maxlen=MAX_CURRICULUM_EVENTS)
         self._evals: list[EventEval] = []
         self._best: EventEval | None = None
         self._ratings: list[EventRating] = []
         self._leagues: list[EventLeague] = []
         self._checkpoints: list[EventCheckpoint] = []
         self._matches: list[EventMatch] = []
-        self._alerts: deque[EventAlert] = deque(maxlen=ALERTS_KEPT)
+        self._alerts: deque[EventAlert] = deque(maxlen=MAX_ALERTS)
         self._resumes: list[EventResume] = []
         self._totals = EpisodeTotals()
         self._last_time = 0.0
@@ -188,19 +188,19 @@ class Fold:
     def _take_back(self, resume: EventResume) -> None:
         self._resumes.append(resume)
         self._end = None
-        if self._update is not None and is_superseded(self._update, resume):
+        if self._update is not None and is_superseded_by(self._update, resume):
             marks = [mark for mark in (*self._recent, *self._saved) if mark.number <= resume.update]
             mark = max(marks, key=lambda mark: mark.number, default=_Mark())
             self._update, self._totals = mark.update, mark.totals
-        self._recent = deque((m for m in self._recent if m.number <= resume.update), maxlen=MARKS_KEPT)
-        self._saved = deque((m for m in self._saved if m.number <= resume.update), maxlen=MARKS_KEPT)
-        self._moves = deque((e for e in self._moves if not is_superseded(e, resume)), maxlen=MOVES_KEPT)
-        self._evals = [e for e in self._evals if not is_superseded(e, resume)]
+        self._recent = deque((m for m in self._recent if m.number <= resume.update), maxlen=MAX_MARKS)
+        self._saved = deque((m for m in self._saved if m.number <= resume.update), maxlen=MAX_MARKS)
+        self._moves = deque((e for e in self._moves if not is_superseded_by(e, resume)), maxlen=MAX_CURRICULUM_EVENTS)
+        self._evals = [e for e in self._evals if not is_superseded_by(e, resume)]
         self._best = max(self._evals, key=lambda e: e.win_rate, default=None)
-        self._ratings = [e for e in self._ratings if not is_superseded(e, resume)]
-        self._leagues = [e for e in self._leagues if not is_superseded(e, resume)]
-        self._checkpoints = [e for e in self._checkpoints if not is_superseded(e, resume)]
-        self._matches = [e for e in self._matches if not is_superseded(e, resume)]
+        self._ratings = [e for e in self._ratings if not is_superseded_by(e, resume)]
+        self._leagues = [e for e in self._leagues if not is_superseded_by(e, resume)]
+        self._checkpoints = [e for e in self._checkpoints if not is_superseded_by(e, resume)]
+        self._matches = [e for e in self._matches if not is_superseded_by(e, resume)]
 
     def snapshot(self, skipped: int = 0) -> RunSnapshot:
         """Return the picture as of the newest record."""
@@ -228,8 +228,8 @@ E = TypeVar("E", bound=Event)
 
 def _list(listed: list[E], event: E, kept: E | None = None) -> None:
     """Append to a list that stays short: when it is full, its older half loses every second, but not ``kept``."""
-    if len(listed) >= LISTED:
-        half = LISTED // 2
+    if len(listed) >= MAX_LISTED:
+        half = MAX_LISTED // 2
         listed[:half] = [e for i, e in enumerate(listed[:half]) if i % 2 == 0 or e is kept]
     listed.append(event)
 
@@ -251,7 +251,7 @@ def _met(before: dict[str, Tally], new: dict[str, dict[str, int]]) -> dict[str, 
     for name, met in new.items():
         wins, draws, losses = before.get(name, (0, 0, 0))
         after[name] = (wins + met.get("win", 0), draws + met.get("draw", 0), losses + met.get("loss", 0))
-    return dict(list(after.items())[-MET:])
+    return dict(list(after.items())[-MAX_OPPONENTS:])
 
 
 class SnapshotFeed:
@@ -260,7 +260,7 @@ class SnapshotFeed:
     def __init__(self, path: Path) -> None:
         self._follower = EventFollower(path)
         self._generation = 0
-        self._fold = Fold()
+        self._fold = SnapshotBuilder()
 
     @property
     def behind(self) -> bool:
@@ -276,7 +276,7 @@ class SnapshotFeed:
         """Read what is new, at most about ``limit_bytes``; a replaced file starts the picture anew."""
         events = self._follower.poll(limit_bytes)
         if self._follower.generation != self._generation:
-            self._generation, self._fold = self._follower.generation, Fold()
+            self._generation, self._fold = self._follower.generation, SnapshotBuilder()
         for event in events:
             self._fold.add(event)
         return events, self._fold.snapshot(self._follower.skipped)
@@ -286,6 +286,6 @@ def read_snapshot(path: Path) -> RunSnapshot:
     """Return the picture of a whole file, read piece by piece."""
     feed = SnapshotFeed(path)
     while True:
-        _, picture = feed.poll(PIECE_BYTES)
+        _, picture = feed.poll(CHUNK_BYTES_PER_POLL)
         if not feed.behind:
             return picture

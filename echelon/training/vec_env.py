@@ -17,7 +17,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from echelon.agents import heuristic
-from echelon.arena.episodes import EpisodeRecord, finished
+from echelon.arena.episodes import EpisodeRecord, finished_episodes
 from echelon.config import SHORTEST_EDGE, EnvConfig, require
 from echelon.config.ranges import require_span
 from echelon.env import layout as observe
@@ -249,7 +249,7 @@ class VectorEnv:
         count = self.engine.batch.numpy("done_count")
         ended = np.nonzero(count != self._seen)[0]
         self._seen = count.copy()
-        return finished(self.engine.batch, ended, self.learner_team) if len(ended) else []
+        return finished_episodes(self.engine.batch, ended, self.learner_team) if len(ended) else []
 
     def set_heuristic_skill(self, skill: str) -> None:
         """Have every mech that does not learn flown at this level (a name in ``heuristic.SKILLS``), at once."""

@@ -94,13 +94,13 @@ def variants(
 ) -> Variants:
     """Return what is trained, the whole run first; ``ConfigError`` for what does not exist or changes nothing."""
     from echelon.config.ablations import ABLATIONS
-    from echelon.jobs.config_layers import ConfigError, nearest, parse_assignment, resolve
+    from echelon.jobs.config_layers import ConfigError, did_you_mean, parse_assignment, resolve
 
     whole = resolve(preset, file, overrides)
     plan: Variants = {WHOLE: (whole, {})}
     for name in names or ([] if vary else ABLATIONS):
         if name not in ABLATIONS:
-            near, have = nearest(name, ABLATIONS), ", ".join(ABLATIONS)
+            near, have = did_you_mean(name, ABLATIONS), ", ".join(ABLATIONS)
             raise ConfigError(f"ablation {name!r} does not exist{near} (have: {have})")
         changes = _differing(ABLATIONS[name].changes(whole.config), whole.values)
         if changes:

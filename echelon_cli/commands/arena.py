@@ -30,12 +30,12 @@ MOST = 2**63 - 1
 
 def complete_entries(incomplete: str) -> list[str]:
     """Return the names of entries that begin with what was typed so far."""
-    from echelon.arena.standings import names
+    from echelon.arena.standings import entry_names
     from echelon.arena.store import StoreError
 
     try:
         with open_league(read_only=True) as store:
-            return [name for name in names(store).values() if name.startswith(incomplete)]
+            return [name for name in entry_names(store).values() if name.startswith(incomplete)]
     except StoreError:
         return []
 
@@ -116,11 +116,11 @@ def _followed(follower: Follower, detach: bool) -> int:
 def standings(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
     """Show everybody's rating with its doubt; the scripted level medium stands at 1500."""
     from echelon.arena.standings import standings as read_standings
-    from echelon.arena.standings import unfinished
+    from echelon.arena.standings import unfinished_rounds
     from echelon_cli import arena_tables
 
     with open_league(read_only=True) as store:
-        found = {"entries": read_standings(store, retired=retired), "unfinished": unfinished(store)}
+        found = {"entries": read_standings(store, retired=retired), "unfinished": unfinished_rounds(store)}
     if as_json:
         output.show_json(found)
     else:
@@ -138,17 +138,19 @@ def entries(
     as_json: JsonFlag = False,
 ) -> int:
     """Show how everybody behaves, or all about one entry."""
-    from echelon.arena.behaviour import figures
-    from echelon.arena.standings import history, style
+    from echelon.arena.behaviour import style_means
+    from echelon.arena.standings import rating_history, style_sums
     from echelon.arena.standings import standings as read_standings
     from echelon_cli import arena_tables
 
     with open_league(read_only=True) as store:
-        rows = [{**row, "style": figures(style(store, row["id"]))} for row in read_standings(store, retired=True)]
+        rows = [
+            {**row, "style": style_means(style_sums(store, row["id"]))} for row in read_standings(store, retired=True)
+        ]
         if name is not None:
             wanted = entry_named(store, name)
             row = next(row for row in rows if row["id"] == wanted)
-            row["history"] = history(store, wanted)
+            row["history"] = rating_history(store, wanted)
     if name is not None:
         output.show_json(row) if as_json else arena_tables.show_entry(row)
     else:
@@ -207,19 +209,19 @@ def add(
     as_json: JsonFlag = False,
 ) -> int:
     """Add policies or scripted levels; the first policy decides which game the league plays."""
-    from echelon.arena.bootstrap import SKILLS, add_level
+    from echelon.arena.bootstrap import SCRIPTED_LEVELS, add_level
 
     added = []
     with open_league(create=True) as store:
         against = entry_named(store, target) if target else ""
         for name in what:
             level = name.removeprefix("heuristic:")
-            if level in SKILLS and not Path(name).exists():
+            if level in SCRIPTED_LEVELS and not Path(name).exists():
                 added.append(add_level(store, level))
                 continue
             from echelon.arena.submit import submit
 
-            added.append(submit(store, _policy(name, SKILLS), kind=kind, label=label, target=against))
+            added.append(submit(store, _policy(name, SCRIPTED_LEVELS), kind=kind, label=label, target=against))
     rows = [{"id": e.entry_id, "name": e.name, "kind": e.kind, "path": e.ckpt_path} for e in added]
     output.show_json(rows) if as_json else output.show_table(
         ("name", "kind", "path"), [list(r.values())[1:] for r in rows]
@@ -229,14 +231,14 @@ def add(
 
 def _policy(name: str, levels: Sequence[str]) -> Path:
     """Return where the policy of a run or checkpoint lies; the nearest level is named where there is none."""
-    from echelon.jobs.config_layers import nearest
+    from echelon.jobs.config_layers import did_you_mean
     from echelon.runs import RunNotFoundError
     from echelon_cli.commands.evaluate import find_policy
 
     try:
         return find_policy(name)
     except RunNotFoundError as error:
-        raise RunNotFoundError(f"{error}; no level is called that either{nearest(name, levels)}") from None
+        raise RunNotFoundError(f"{error}; no level is called that either{did_you_mean(name, levels)}") from None
 
 
 @app.command("remove")

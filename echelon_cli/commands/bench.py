@@ -30,7 +30,7 @@ def bench(
     as_json: JsonFlag = False,
 ) -> int:
     """Measure speed and show where the time goes."""
-    from echelon.jobs.config_layers import ConfigError, nearest
+    from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
@@ -46,7 +46,7 @@ def bench(
         return output.DONE
     for name in scenes or ():
         if name not in SCENES:
-            raise ConfigError(f"scene {name!r} does not exist{nearest(name, SCENES)} (have: {', '.join(SCENES)})")
+            raise ConfigError(f"scene {name!r} does not exist{did_you_mean(name, SCENES)} (have: {', '.join(SCENES)})")
     with output.waiting("measuring", quiet=as_json) as tell:
         results = run_scenes(list(scenes or SCENES), repeats, tell)
     if as_json:

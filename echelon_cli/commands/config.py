@@ -64,13 +64,13 @@ def diff(
 @app.command("schema")
 def schema(as_json: JsonFlag = False) -> int:
     """Print the schema of the configuration: every key, its type, default and reason."""
-    from echelon.jobs.config_layers import default_values, describe
+    from echelon.jobs.config_layers import default_values, field_descriptions
     from echelon.jobs.config_layers import schema as json_schema
 
     if as_json:
         output.show_json(json_schema())
         return output.DONE
-    meaning = describe()
+    meaning = field_descriptions()
     rows = [(key, default, meaning[key]) for key, default in default_values().items()]
     output.show_table(("key", "default", "what it does"), rows)
     return output.DONE
@@ -134,7 +134,7 @@ def _values(run: str):
 
 def _side(name: str) -> dict[str, Any]:
     from echelon.config.presets import PRESETS
-    from echelon.jobs.config_layers import nearest
+    from echelon.jobs.config_layers import did_you_mean
     from echelon.runs import RunNotFoundError
 
     if name in PRESETS:
@@ -142,4 +142,4 @@ def _side(name: str) -> dict[str, Any]:
     try:
         return _values(name)[0]
     except RunNotFoundError as error:
-        raise RunNotFoundError(f"{error}; no preset is called that either{nearest(name, PRESETS)}") from None
+        raise RunNotFoundError(f"{error}; no preset is called that either{did_you_mean(name, PRESETS)}") from None

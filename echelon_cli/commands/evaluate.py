@@ -107,7 +107,7 @@ class Rival:
 
 def rival_of(opponent: str | None, skill: PilotSkill | None) -> Rival:
     """Return whom ``--opponent`` or ``--skill`` means."""
-    from echelon.jobs.config_layers import nearest
+    from echelon.jobs.config_layers import did_you_mean
     from echelon_cli.commands.train import policy_file
 
     if opponent is None:
@@ -118,7 +118,9 @@ def rival_of(opponent: str | None, skill: PilotSkill | None) -> Rival:
     if level in levels:
         return Rival(level)
     if level != opponent:
-        raise typer.BadParameter(f"level {level!r} does not exist{nearest(level, levels)} (have: {', '.join(levels)})")
+        raise typer.BadParameter(
+            f"level {level!r} does not exist{did_you_mean(level, levels)} (have: {', '.join(levels)})"
+        )
     if opponent == "league":
         raise typer.BadParameter("--opponent is 'league', wanted one of its entries; echelon arena run meets them all")
     return Rival(opponent, policy_file(opponent, "opponent"))

@@ -13,7 +13,7 @@ from echelon_cli.devices import require_device
 from echelon_cli.options import JsonFlag, complete_runs
 
 if TYPE_CHECKING:
-    from echelon.arena.verify import Verdict
+    from echelon.arena.verify import VerifyResult
     from echelon.replay.reader import Replay
 
 KIB = 1024
@@ -160,7 +160,7 @@ def verify_match(
     return output.DONE if verdict.ok else output.FAILED
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: VerifyResult) -> str:
     if verdict.first is None:
         return f"ok ({verdict.mode}): {verdict.chunks} chunks, {verdict.seconds:.1f} s play again as recorded"
     first = verdict.first

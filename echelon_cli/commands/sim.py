@@ -19,7 +19,7 @@ from echelon_cli.devices import require_device
 from echelon_cli.options import JsonFlag
 
 if TYPE_CHECKING:
-    from echelon.arena.match import Contest, MatchResult, Pairing, Play
+    from echelon.arena.contest import Contest, MatchResult, MatchSession, Pairing
     from echelon.config import EnvConfig
     from echelon.runs import RunPaths
 
@@ -36,7 +36,7 @@ RUN_NAME = "sim"
 
 def complete_pilots(incomplete: str) -> list[str]:
     """Return the pilots that begin with what was typed so far."""
-    from echelon.arena.match import pilot_names
+    from echelon.arena.contest import pilot_names
 
     return [name for name in pilot_names() if name.startswith(incomplete)]
 
@@ -126,15 +126,15 @@ def _contest(
     env: EnvConfig, pilots: tuple[str, str], matches: int, seed: int, weapon_prob: float, swap: bool | None
 ) -> tuple[Contest, str]:
     """Return the contest, and what the user should know about it."""
-    from echelon.arena.match import ALIASES, Contest, pilot_names
+    from echelon.arena.contest import PILOT_ALIASES, Contest, pilot_names
     from echelon.gen.spawn import check_world_fits
-    from echelon.jobs.config_layers import ConfigError, nearest
+    from echelon.jobs.config_layers import ConfigError, did_you_mean
 
     names = pilot_names()
     for name in pilots:
         if name not in names:
-            raise ConfigError(f"pilot {name!r} does not exist{nearest(name, names)} (have: {', '.join(names)})")
-    same = len({ALIASES.get(name, name) for name in pilots}) == 1
+            raise ConfigError(f"pilot {name!r} does not exist{did_you_mean(name, names)} (have: {', '.join(names)})")
+    same = len({PILOT_ALIASES.get(name, name) for name in pilots}) == 1
     swapped = not same if swap is None else swap and not same
     if swapped and matches % 2:
         raise ConfigError(f"matches is {matches}, wanted an even number, for sides are swapped; or --no-swap")
@@ -166,7 +166,7 @@ def _play(
     quiet: bool,
 ) -> dict[str, Any]:
     """Play the contest and return its table; replays go to a run folder of their own."""
-    from echelon.arena.match import MOST_ENVS, Play
+    from echelon.arena.contest import DEFAULT_NUM_ENVS, MatchSession
     from echelon.arena.match_runner import play
     from echelon.arena.results_table import summarise
     from echelon.arena.results_table import upsets as upsets_among
@@ -174,7 +174,9 @@ def _play(
     with ExitStack() as stack:
         stop = stack.enter_context(_interruptible())
         tell = stack.enter_context(output.waiting("preparing", quiet=quiet))
-        how = Play(envs=envs or MOST_ENVS, device=device, threads=threads, tell=tell, should_stop=stop)
+        how = MatchSession(
+            envs=envs or DEFAULT_NUM_ENVS, device=device, threads=threads, on_status=tell, should_stop=stop
+        )
         how.policy_columns = insight
         run: RunPaths | None = None
         if first:
@@ -183,20 +185,20 @@ def _play(
             how.should_stop = _beating(run, stop)
         results = list(play(contest, contest.pairings(), how))
         surprising = upsets_among(results) if upsets and not how.stopped else []
-        replays, fault = dict(how.replays), how.fault
+        replays, fault = dict(how.replays), how.recording_error
         if surprising:
-            again = replace(how, replays={}, seconds=0.0, tell=lambda text: tell(f"recording upsets: {text}"))
+            again = replace(how, replays={}, seconds=0.0, on_status=lambda text: tell(f"recording upsets: {text}"))
             run = stack.enter_context(_run_folder(contest))
             _record_into(again, run, [result.pairing for result in surprising])
             again.should_stop = _beating(run, stop)
             _check_same(surprising, list(play(contest, [result.pairing for result in surprising], again)))
-            replays, fault = dict(again.replays), again.fault
+            replays, fault = dict(again.replays), again.recording_error
         if run is not None:
             _note_matches(run, contest, results, replays)
     found = summarise(contest, results)
     for row in found["rows"]:
         row["replay"] = str(replays.get(row["match"], ""))
-    steps = sum(int(result.tally["tally_steps"].sum()) for result in results)
+    steps = sum(int(result.statistics["tally_steps"].sum()) for result in results)
     speed = {"agent_steps": steps, "play_s": how.seconds, "per_s": steps / how.seconds if how.seconds else None}
     kept = {"run": run.id if run else "", "replays": len(replays), "upsets": len(surprising), "fault": fault}
     return {**found, **kept, "stopped": how.stopped, "speed": {**speed, "envs": min(how.envs, contest.matches)}}
@@ -248,7 +250,7 @@ def _run_folder(contest: Contest) -> Iterator[RunPaths]:
             os.close(handle)
 
 
-def _record_into(how: Play, run: RunPaths, pairings: list[Pairing]) -> None:
+def _record_into(how: MatchSession, run: RunPaths, pairings: list[Pairing]) -> None:
     """Have some matches recorded into a run."""
     how.folder = run.replays
     how.record = frozenset(pairing.number for pairing in pairings)

@@ -79,11 +79,11 @@ class Recipe:
 
         from echelon.config import EnvConfig
         from echelon.gen.biomes import BIOMES
-        from echelon.jobs.config_layers import ConfigError, nearest
+        from echelon.jobs.config_layers import ConfigError, did_you_mean
 
         if self.biome != ANY_BIOME and self.biome not in BIOMES:
             have = f"(have: {ANY_BIOME}, {', '.join(BIOMES)})"
-            raise ConfigError(f"biome {self.biome!r} does not exist{nearest(self.biome, BIOMES)} {have}")
+            raise ConfigError(f"biome {self.biome!r} does not exist{did_you_mean(self.biome, BIOMES)} {have}")
         env = EnvConfig()
         x, y = (env.world.size_x, env.world.size_y) if self.size is None else _edges(self.size)
         z = env.world.size_z if self.height is None else self.height
@@ -306,7 +306,7 @@ def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
 def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None) -> tuple[str, MapView]:
     """Return the name of the view that was asked for, and its sheet."""
     from echelon.atlas import views
-    from echelon.jobs.config_layers import ConfigError, nearest
+    from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.nav.field import zone_field
     from echelon.nav.graph import RADIUS_OF_CHASSIS
     from echelon.sim.arsenal import Chassis
@@ -323,7 +323,7 @@ def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None
         return "from above", views.terrain(scene)
     names = [chassis.name.lower() for chassis in Chassis]
     if nav.lower() not in names:
-        raise ConfigError(f"class {nav!r} does not exist{nearest(nav, names)} (have: {', '.join(names)})")
+        raise ConfigError(f"class {nav!r} does not exist{did_you_mean(nav, names)} (have: {', '.join(names)})")
     radius = RADIUS_OF_CHASSIS[names.index(nav.lower())]
     field = zone_field(scene.material, zone=scene.zone, radius=radius, clearance=scene.clearance)
     return f"ways of a {nav.lower()}", views.ways(scene, field)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from echelon.agents.levels import LEVELS
-from echelon.arena.match import DRAW, Contest, MatchResult, Pairing, Play
+from echelon.arena.contest import DRAW, Contest, MatchResult, MatchSession, Pairing
 from echelon.arena.match_runner import play
 from echelon.arena.results_table import summarise
 from echelon.config import EnvConfig
@@ -31,7 +31,7 @@ class AgainstRandom(Contest):
         return 0 if name == RANDOM else super().script(name)
 
 
-class RandomCrew:
+class RandomPolicyRunner:
     """Draws every column of its sides' actions uniformly, each match from a sequence of its own."""
 
     forfeits: dict[int, frozenset[int]] = {}
@@ -39,7 +39,7 @@ class RandomCrew:
     def __init__(self) -> None:
         self.seats: dict[int, tuple[np.random.Generator, slice]] = {}
 
-    def board(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
+    def start_matches(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
         self.engine, half = engine, engine.num_mechs // 2
         for e, (pairing, ids) in seats.items():
             rows = slice(ids.index(RANDOM) * half, (ids.index(RANDOM) + 1) * half)
@@ -51,7 +51,7 @@ class RandomCrew:
             actions[e, rows] = rng.uniform(-1, 1, actions[e, rows].shape)
         self.engine.batch.set("actions", actions)
 
-    def leave(self, envs: Sequence[int]) -> None:
+    def end_matches(self, envs: Sequence[int]) -> None:
         for e in envs:
             del self.seats[e]
 
@@ -62,7 +62,9 @@ def against_random(first: str, matches: int) -> tuple[int, int, int]:
         env=EnvConfig(), pilots=(first, "legacy"), matches=matches, first_seed=FIRST_SEED, swap=True
     )
     won = drawn = 0
-    results: list[MatchResult] = list(play(contest, contest.pairings(), Play(crew=RandomCrew())))
+    results: list[MatchResult] = list(
+        play(contest, contest.pairings(), MatchSession(policy_runner=RandomPolicyRunner()))
+    )
     for result in results:
         won += result.record.winner == int(result.pairing.swapped)
         drawn += result.record.winner == DRAW
@@ -81,7 +83,7 @@ def test_each_level_beats_next_weaker_level():
     assert won >= SHARE * (won + lost), f"trivial against random: {won} to {lost}"
     for stronger, weaker in zip([*LEVELS][1:], [*LEVELS], strict=False):
         contest = Contest(env=EnvConfig(), pilots=(stronger, weaker), matches=MATCHES, first_seed=FIRST_SEED, swap=True)
-        results = list(play(contest, contest.pairings(), Play()))
+        results = list(play(contest, contest.pairings(), MatchSession()))
         won, lost = (p["wins"] for p in summarise(contest, results)["pilots"])
         assert won >= SHARE * (won + lost), f"{stronger} against {weaker}: {won} to {lost}"
 
@@ -90,5 +92,7 @@ def test_each_level_beats_next_weaker_level():
 def test_medium_beats_legacy_baseline():
     """The baseline sees everything and has no plan; a medium pilot sees what it may and has one."""
     contest = Contest(env=EnvConfig(), pilots=("medium", "legacy"), matches=MATCHES, first_seed=FIRST_SEED, swap=True)
-    won, lost = (p["wins"] for p in summarise(contest, list(play(contest, contest.pairings(), Play())))["pilots"])
+    won, lost = (
+        p["wins"] for p in summarise(contest, list(play(contest, contest.pairings(), MatchSession())))["pilots"]
+    )
     assert won > 0.55 * (won + lost), (won, lost)

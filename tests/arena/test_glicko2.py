@@ -22,7 +22,7 @@ GAMES = st.lists(
 )
 
 
-def test_the_published_example_comes_out():
+def test_rate_reproduces_glickman_example():
     games = [
         GameResult(Glicko2Rating(1400, 30), 1.0),
         GameResult(Glicko2Rating(1550, 100), 0.0),
@@ -33,45 +33,45 @@ def test_the_published_example_comes_out():
     assert got.vol == pytest.approx(0.05999, abs=1e-5)
 
 
-def test_two_equals_and_one_win():
+def test_rate_equal_players_single_win():
     one = Glicko2Rating(1500, 50)
     won, lost = rate(one, [GameResult(one, 1.0)]), rate(one, [GameResult(one, 0.0)])
     assert (round(won.rating, 2), round(lost.rating, 2)) == (1507.26, 1492.74)
     assert round(won.rd, 3) == round(lost.rd, 3) == 50.545
 
 
-def test_without_games_only_the_doubt_grows():
+def test_rate_without_games_only_increases_deviation():
     idle = rate(Glicko2Rating(1500, 50), [])
     assert round(idle.rd, 2) == 51.07 and (idle.rating, idle.vol) == (1500, 0.06)
     assert idle.rd == pytest.approx(173.7178 * math.hypot(50 / 173.7178, 0.06))
 
 
-def test_a_conservative_rating_lies_two_deviations_below():
+def test_conservative_rating_subtracts_two_deviations():
     assert Glicko2Rating(1520, 100).conservative_rating() == 1320
     assert Glicko2Rating(1520, 100).conservative_rating(0.5) == 1470
 
 
 @given(RATINGS, GAMES, st.integers(0, 1000))
-def test_the_order_of_results_does_not_matter(player, games, seed):
+def test_rate_is_independent_of_result_order(player, games, seed):
     shuffled = list(games)
     random.Random(seed).shuffle(shuffled)
     assert rate(player, shuffled) == rate(player, games)
 
 
 @given(RATINGS, GAMES)
-def test_a_period_gives_finite_ratings(player, games):
+def test_rate_returns_finite_values(player, games):
     got = rate(player, games)
     assert all(math.isfinite(v) for v in (got.rating, got.rd, got.vol)) and got.rd > 0 and got.vol > 0
 
 
 @given(RATINGS, RATINGS)
-def test_a_win_never_costs_and_a_loss_never_pays(player, opponent):
+def test_rate_is_monotonic_in_result(player, opponent):
     assert rate(player, [GameResult(opponent, 1.0)]).rating >= player.rating
     assert rate(player, [GameResult(opponent, 0.0)]).rating <= player.rating
 
 
 @given(st.floats(10, 350), st.floats(0, 400), st.sampled_from([0.0, 0.5, 1.0]))
-def test_mirrored_players_move_by_mirrored_amounts(rd, gap, score):
+def test_rate_is_symmetric(rd, gap, score):
     high, low = Glicko2Rating(1500 + gap, rd), Glicko2Rating(1500 - gap, rd)
     up, down = rate(high, [GameResult(low, score)]), rate(low, [GameResult(high, 1.0 - score)])
     assert up.rating - high.rating == pytest.approx(low.rating - down.rating, abs=1e-6)
@@ -79,7 +79,7 @@ def test_mirrored_players_move_by_mirrored_amounts(rd, gap, score):
 
 
 @given(RATINGS, RATINGS)
-def test_expectations_of_two_players_add_up(one, other):
+def test_win_probabilities_sum_to_one(one, other):
     assert win_probability(one, other) + win_probability(other, one) == pytest.approx(1.0)
     assert 0.0 <= expected_score(one, other) <= 1.0
 
@@ -96,6 +96,6 @@ def test_expectations_of_two_players_add_up(one, other):
         (lambda: Glicko2Rating.from_dict({"rating": "high"}), "rating.rating is 'high', wanted a number"),
     ],
 )
-def test_what_cannot_be_is_one_line(make, said):
+def test_invalid_values_raise_one_line_error(make, said):
     with pytest.raises(ValueError, match=said):
         make()

@@ -12,7 +12,7 @@ import pytest
 from echelon.arena import matchmaking
 from echelon.arena.entries import ADJECTIVES, NOUNS, commander_name
 from echelon.arena.league import GameResult, Glicko2Rating, League, LeagueEntry
-from echelon.arena.matchmaking import Round, fixtures
+from echelon.arena.matchmaking import RoundSpec, fixtures
 
 
 def entry(name, rating=1500.0, rd=50.0, *, kind="commander", games=100, **more):
@@ -26,7 +26,7 @@ def league_of(*entries):
     return league
 
 
-def test_both_sides_of_a_period_see_the_ratings_it_began_with():
+def test_rating_period_uses_ratings_at_period_start():
     league = league_of(entry("a"), entry("b"))
     a, b = (league.entries[i].rating for i in "ab")
     league.apply_rating_period({"a": [GameResult(b, 1.0)], "b": [GameResult(a, 0.0)]})
@@ -35,7 +35,7 @@ def test_both_sides_of_a_period_see_the_ratings_it_began_with():
     assert [league.entries[i].games for i in "ab"] == [101, 101]
 
 
-def test_the_order_of_the_dict_does_not_matter():
+def test_rating_period_is_independent_of_dict_order():
     rng = random.Random(5)
     names = "abcdef"
     games = {n: [GameResult(Glicko2Rating(), rng.random(), rng.choice(names)) for _ in range(5)] for n in names}
@@ -47,7 +47,7 @@ def test_the_order_of_the_dict_does_not_matter():
     assert found[0] == found[1]
 
 
-def test_an_opponents_id_stands_for_its_rating_at_the_start_of_the_period():
+def test_rating_period_resolves_opponent_by_id():
     by_id, by_rating = (league_of(entry("a"), entry("b", 1700)) for _ in range(2))
     wrong = Glicko2Rating(100, 30)
     by_id.apply_rating_period({"a": [GameResult(wrong, 1.0, "b")], "b": [GameResult(wrong, 0.0, "a")]})
@@ -56,26 +56,26 @@ def test_an_opponents_id_stands_for_its_rating_at_the_start_of_the_period():
     assert by_id.entries["a"].rating == by_rating.entries["a"].rating
 
 
-def test_unknown_ids_are_passed_over_and_an_idle_entry_grows_unsure():
+def test_rating_period_ignores_unknown_ids_and_increases_idle_deviation():
     league = league_of(entry("a"))
     league.apply_rating_period({"ghost": [GameResult(Glicko2Rating(), 1.0)], "a": []})
     assert set(league.entries) == {"a"} and league.entries["a"].rating.rd > 50 and league.entries["a"].games == 100
 
 
-def test_the_weakest_commanders_retire():
+def test_retire_commanders_removes_weakest():
     league = league_of(*(entry(f"cmd_{i}", 1500 - 50 * i) for i in range(10)))
     gone = league.retire_commanders(keep_top=7)
     assert {e.entry_id for e in gone} == {"cmd_7", "cmd_8", "cmd_9"}
     assert len(league.top_commanders(99)) == 7 and all(e.kind == "retired" for e in gone)
 
 
-def test_newcomers_do_not_retire_but_count():
+def test_retire_commanders_keeps_entries_below_min_games():
     league = league_of(*(entry(f"c{i}", 1500 - 50 * i, games=5 if i < 3 else 100) for i in range(6)))
     gone = league.retire_commanders(keep_top=4, min_games=20)
     assert len(gone) == 2 and all(e.games >= 20 for e in gone)
 
 
-def test_the_retired_are_history_and_nothing_else(tmp_path):
+def test_retired_entries_are_saved_but_not_in_opponent_pool(tmp_path):
     league = league_of(entry("old", kind="retired"), entry("now"), entry("new", kind="candidate"))
     assert league.entries["old"] not in league.opponent_pool(commanders=9, candidates=9)
     league.save(tmp_path / "league.json")
@@ -83,7 +83,7 @@ def test_the_retired_are_history_and_nothing_else(tmp_path):
     assert again.entries["old"].kind == "retired" and again.as_dict() == league.as_dict()
 
 
-def test_promotion_asks_for_certainty_unless_told_otherwise():
+def test_promotion_uses_conservative_rating_by_default():
     for k, rises in ((None, False), (2.0, False), (0.0, True)):
         league = league_of(entry("king", 1500, 30), entry("pretender", 1520, 100, kind="candidate"))
         assert league.promote_if_topk("pretender", top_k=1, conservatism=k) is rises
@@ -95,12 +95,12 @@ def test_promotion_asks_for_certainty_unless_told_otherwise():
 
 
 @pytest.mark.parametrize("kind", ["exploiter", "heuristic", "retired"])
-def test_only_candidates_rise(kind):
+def test_promotion_applies_to_candidates_only(kind):
     league = league_of(entry("x", 9999, 10, kind=kind))
     assert not league.promote_if_topk("x", top_k=5) and league.entries["x"].kind == kind
 
 
-def test_a_commander_is_named_once():
+def test_promotion_assigns_commander_name_once():
     league = league_of(entry("a", kind="candidate"), entry("b", kind="candidate", commander_name="Given"))
     for name in "ab":
         assert league.promote_if_topk(name, top_k=5)
@@ -112,7 +112,7 @@ def test_a_commander_is_named_once():
     assert len(ADJECTIVES) == len(NOUNS) == 15
 
 
-def test_who_belongs_into_which_pool():
+def test_opponent_pool_membership_by_kind():
     kinds = ("candidate", "commander", "exploiter", "heuristic", "retired")
     league = league_of(*(entry(kind, kind=kind) for kind in kinds))
     assert [e.kind for e in league.top_commanders(9)] == ["commander"]
@@ -122,12 +122,12 @@ def test_who_belongs_into_which_pool():
     assert {e.kind for e in pool} == {"commander", "exploiter", "heuristic"} and len(pool) == 3
 
 
-def test_recent_candidates_are_the_newest():
+def test_recent_candidates_are_sorted_newest_first():
     days = [entry(f"c{d}", kind="candidate", created_at=f"2030-01-0{d}T00:00:00Z") for d in (2, 4, 1, 3)]
     assert [e.entry_id for e in league_of(*days).recent_candidates(2)] == ["c4", "c3"]
 
 
-def test_exploiters_are_found_by_their_target():
+def test_exploiters_of_returns_entries_with_target():
     league = league_of(entry("x", kind="exploiter", meta={"target": "main"}), entry("y", kind="exploiter"))
     assert [e.entry_id for e in league.exploiters_of("main")] == ["x"]
 
@@ -139,7 +139,7 @@ def checkpoint(tmp_path, name="step-5.pt"):
     return path
 
 
-def test_a_checkpoint_is_known_by_stem_size_and_time(tmp_path):
+def test_checkpoint_entry_id_is_stem_size_and_mtime(tmp_path):
     league = League()
     path = checkpoint(tmp_path)
     added = league.upsert_checkpoint(path, kind="candidate")
@@ -153,7 +153,7 @@ def test_a_checkpoint_is_known_by_stem_size_and_time(tmp_path):
         league.upsert_checkpoint(path, kind="king")
 
 
-def test_the_first_policy_decides_which_game_is_played(tmp_path):
+def test_first_policy_fixes_league_env_signature(tmp_path):
     league = League()
     one, two = checkpoint(tmp_path), checkpoint(tmp_path, "other.pt")
     league.upsert_checkpoint(one, kind="candidate", env_signature={"obs_dim": 867})
@@ -176,17 +176,17 @@ def test_the_first_policy_decides_which_game_is_played(tmp_path):
         ('{"schema_version": 1, "entries": [], "glicko2": {"speed": 1}}', "wanted its constants"),
     ],
 )
-def test_a_damaged_league_file_is_one_line(tmp_path, text, said):
+def test_load_damaged_league_file_raises_one_line_error(tmp_path, text, said):
     (tmp_path / "league.json").write_text(text)
     with pytest.raises(ValueError, match=said):
         League.load(tmp_path / "league.json")
 
 
-def test_weights_of_opponents_fall_with_the_gap():
+def test_opponent_weight_decreases_with_rating_gap():
     assert [round(matchmaking.weight(gap), 3) for gap in (0, 100, 200, 300, 400)] == [1, 0.882, 0.607, 0.325, 0.135]
 
 
-def test_draws_follow_the_weights():
+def test_sample_opponent_follows_weights():
     pool = [entry(str(gap), 1500 + gap) for gap in (0, 100, 200, 300)]
     rng, draws = random.Random(3), 20_000
     got = Counter(League.sample_pfsp_opponent(pool, 1500.0, rng).entry_id for _ in range(draws))
@@ -196,7 +196,7 @@ def test_draws_follow_the_weights():
     assert chi2 < 16.3, f"p < 0.001 with three degrees of freedom: {got}"
 
 
-def test_an_empty_pool_is_an_error_and_a_hopeless_one_is_drawn_alike():
+def test_sample_opponent_empty_pool_raises_and_zero_weights_are_uniform():
     with pytest.raises(ValueError, match="pool of opponents is empty"):
         League.sample_pfsp_opponent([], 1500.0)
     far = [entry("a", 1e6), entry("b", -1e6)]
@@ -217,7 +217,7 @@ def test_an_empty_pool_is_an_error_and_a_hopeless_one_is_drawn_alike():
         (0, (900, 1200), {900, 1200}),
     ],
 )
-def test_newcomers_meet_near_ratings_first(games, gaps, allowed):
+def test_warmup_restricts_opponents_to_near_ratings(games, gaps, allowed):
     pool = [entry(str(gap), 1500 + gap) for gap in gaps]
     rng = random.Random(2)
     met = {
@@ -228,10 +228,10 @@ def test_newcomers_meet_near_ratings_first(games, gaps, allowed):
 
 
 def asked(**changes):
-    return Round(**{"seed": 1, "number": 1, "seeds": 3, "opponents": 2, **changes})
+    return RoundSpec(**{"seed": 1, "number": 1, "seeds": 3, "opponents": 2, **changes})
 
 
-def test_everybody_meets_everybody_on_the_same_seeds_from_both_sides():
+def test_round_robin_plays_each_pair_on_same_seeds_from_both_sides():
     found = fixtures([entry(n) for n in "cab"], "round-robin", asked())
     assert len(found) == 3 * 3 * 2 and [f.number for f in found] == list(range(18))
     meetings = Counter((f.blue, f.red) for f in found)
@@ -243,7 +243,7 @@ def test_everybody_meets_everybody_on_the_same_seeds_from_both_sides():
     assert all(2**30 <= f.seed < 2**31 for f in (*found, *later))
 
 
-def test_pairs_by_skill_are_near_each_other_and_drawn_once():
+def test_skill_scheme_pairs_near_ratings_without_duplicates():
     entries = [entry(f"e{i:02d}", 1000 + 50 * i) for i in range(20)]
     found = fixtures(entries, "skill", asked(opponents=3))
     pairs = {tuple(sorted((f.blue, f.red))) for f in found}
@@ -256,15 +256,15 @@ def test_pairs_by_skill_are_near_each_other_and_drawn_once():
 
 
 @pytest.mark.parametrize("scheme", ["round-robin", "skill"])
-def test_only_the_matches_of_some_may_be_wanted(scheme):
+def test_fixtures_only_restricts_matches_to_given_entries(scheme):
     found = fixtures([entry(n) for n in "abcd"], scheme, asked(only=frozenset("b"), opponents=9))
     assert {f.blue for f in found} | {f.red for f in found} == set("abcd") and all(
         "b" in (f.blue, f.red) for f in found
     )
 
 
-def test_seeds_of_a_league_all_differ():
-    assert len({matchmaking.seed_of(7, i) for i in range(20_000)}) == 20_000
+def test_match_seeds_are_unique():
+    assert len({matchmaking.match_seed(7, i) for i in range(20_000)}) == 20_000
 
 
 def standings_of_known_strength(strengths, rounds, seed):
@@ -286,7 +286,7 @@ def standings_of_known_strength(strengths, rounds, seed):
     return league
 
 
-def test_intervals_of_differences_cover_the_truth():
+def test_rating_difference_intervals_cover_true_difference():
     inside = pairs = 0
     for seed in range(3):
         rng = random.Random(100 + seed)

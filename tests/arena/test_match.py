@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from echelon.arena import match_statistics as tally
-from echelon.arena.match import Contest, Play, pilot_names
+from echelon.arena import match_statistics as statistics
+from echelon.arena.contest import Contest, MatchSession, pilot_names
 from echelon.arena.match_runner import play
 from echelon.arena.results_table import FIRST, SECOND, summarise, upsets, winner_of
 from echelon.config import EnvConfig
@@ -28,17 +28,17 @@ def contest(**changes):
     return Contest(**{"env": SMALL, "pilots": ("baseline", "legacy"), "matches": 4, **changes})
 
 
-def played(match, **how):
-    return sorted(play(match, match.pairings(), Play(**how)), key=lambda result: result.pairing.number)
+def played(match, **session):
+    return sorted(play(match, match.pairings(), MatchSession(**session)), key=lambda result: result.pairing.number)
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """Four matches, all recorded."""
     match, folder = contest(), tmp_path_factory.mktemp("replays")
-    how = Play(folder=folder, record=frozenset(range(4)))
-    results = sorted(play(match, match.pairings(), how), key=lambda result: result.pairing.number)
-    return match, results, how
+    session = MatchSession(folder=folder, record=frozenset(range(4)))
+    results = sorted(play(match, match.pairings(), session), key=lambda result: result.pairing.number)
+    return match, results, session
 
 
 def equal(one, two):
@@ -46,41 +46,41 @@ def equal(one, two):
         one.pairing == two.pairing
         and (one.record.winner, one.record.length, one.record.hp)
         == (two.record.winner, two.record.length, two.record.hp)
-        and all(np.array_equal(one.tally[name], two.tally[name]) for name in one.tally)
+        and all(np.array_equal(one.statistics[name], two.statistics[name]) for name in one.statistics)
     )
 
 
-def test_a_match_is_the_same_whatever_it_is_played_beside(recorded):
+def test_match_result_is_independent_of_batch(recorded):
     match, results, _ = recorded
-    for how in ({"envs": 1}, {"envs": 3}, {"envs": 4, "threads": 1}):
-        again = played(match, **how)
-        assert len(again) == 4 and all(equal(a, b) for a, b in zip(results, again, strict=True)), how
+    for session in ({"envs": 1}, {"envs": 3}, {"envs": 4, "threads": 1}):
+        again = played(match, **session)
+        assert len(again) == 4 and all(equal(a, b) for a, b in zip(results, again, strict=True)), session
         assert summarise(match, again) == summarise(match, results)
 
 
-def test_the_order_in_which_matches_end_does_not_show(recorded):
+def test_summary_is_independent_of_result_order(recorded):
     match, results, _ = recorded
     assert summarise(match, results[::-1]) == summarise(match, results)
 
 
-def test_counting_changes_nothing_of_the_game(recorded, monkeypatch):
+def test_statistics_kernels_do_not_change_the_match(recorded, monkeypatch):
     match, results, _ = recorded
-    monkeypatch.setattr(tally, "counted", list)
+    monkeypatch.setattr(statistics, "with_statistics", list)
     plain = played(match, envs=4)
     for one, two in zip(results, plain, strict=True):
         assert (one.record.length, one.record.hp, one.record.zone_score) == (
             two.record.length, two.record.hp, two.record.zone_score,
         )  # fmt: skip
         assert np.array_equal(one.record.returns, two.record.returns)
-        assert two.tally["tally_steps"].sum() == 0
+        assert two.statistics["tally_steps"].sum() == 0
 
 
-def test_counts_agree_with_the_journal_of_the_replay(recorded):
-    _, results, how = recorded
-    assert sorted(how.replays) == [0, 1, 2, 3]
+def test_statistics_match_replay_events(recorded):
+    _, results, session = recorded
+    assert sorted(session.replays) == [0, 1, 2, 3]
     fought = 0
     for result in results:
-        with Replay(how.replays[result.pairing.number]) as replay:
+        with Replay(session.replays[result.pairing.number]) as replay:
             events = [chunk.tables["events"] for chunk in map(replay.chunk, range(len(replay.chunks)))]
         kind, who, weapon, flags = (np.concatenate([e[n] for e in events]) for n in ("kind", "who", "weapon", "flags"))
         direct = np.isin(kind, (EventKind.HIT, EventKind.PAINT)) & ((flags & HitFlag.SPLASH) == 0)
@@ -88,26 +88,26 @@ def test_counts_agree_with_the_journal_of_the_replay(recorded):
         for spec in WEAPONS:
             w = int(spec.weapon)
             hits = np.bincount(who[direct & (weapon == w)], minlength=10)
-            assert np.array_equal(result.tally["tally_hits"][:, w], hits), spec.weapon
+            assert np.array_equal(result.statistics["tally_hits"][:, w], hits), spec.weapon
             if spec.speed_vox_s:
                 shots = np.bincount(who[launched & (weapon == w)], minlength=10)
-                assert np.array_equal(result.tally["tally_shots"][:, w], shots), spec.weapon
+                assert np.array_equal(result.statistics["tally_shots"][:, w], shots), spec.weapon
         assists = np.bincount(who[kind == EventKind.ASSIST], minlength=10)
-        assert np.array_equal(result.tally["tally_assists"], assists)
+        assert np.array_equal(result.statistics["tally_assists"], assists)
         whom = np.concatenate([e["whom"] for e in events])
         killed = dict(zip(whom[kind == EventKind.KILL].tolist(), who[kind == EventKind.KILL].tolist(), strict=True))
-        dead = np.flatnonzero(result.tally["tally_cause"] != tally.Cause.LIVES)
-        assert {m: int(result.tally["tally_killer"][m]) for m in dead.tolist()} == killed
+        dead = np.flatnonzero(result.statistics["tally_cause"] != statistics.Cause.LIVES)
+        assert {m: int(result.statistics["tally_killer"][m]) for m in dead.tolist()} == killed
         fought += int(direct.sum()) + len(killed)
     assert fought > 50, "the matches must have something to count"
 
 
-def test_ranges_of_hits_are_the_distances_between_the_two(recorded):
+def test_range_statistics_match_replay_distances(recorded):
     """Frames come once a decision, so that both may have moved a little between shot and frame."""
-    _, results, how = recorded
+    _, results, session = recorded
     for result in results:
         wanted, hits = np.zeros(10), np.zeros(10)
-        with Replay(how.replays[result.pairing.number]) as replay:
+        with Replay(session.replays[result.pairing.number]) as replay:
             scale = np.array([c["scale"] for c in replay.header["columns"] if c["name"] in ("x", "y", "z")])
             for chunk in map(replay.chunk, range(len(replay.chunks))):
                 events, places = chunk.tables["events"], np.stack([chunk.frames[a] for a in "xyz"], axis=2) * scale
@@ -120,49 +120,49 @@ def test_ranges_of_hits_are_the_distances_between_the_two(recorded):
                     wanted[shooter] += np.linalg.norm(places[frame, shooter] - places[frame, target])
                     hits[shooter] += 1
         assert hits.sum() > 0
-        far = np.abs(result.tally["tally_range"].sum(axis=1) - wanted)
+        far = np.abs(result.statistics["tally_range"].sum(axis=1) - wanted)
         assert (far <= MOVED_VOX * hits + 1e-3).all(), far / np.maximum(hits, 1)
 
 
-def test_damage_dealt_is_damage_taken(recorded):
+def test_damage_dealt_equals_damage_taken(recorded):
     for result in recorded[1]:
-        counts = result.tally
+        counts = result.statistics
         for side in (0, 1):
             taken = counts["tally_taken"][counts["team"] == side].sum()
             dealt = counts["tally_damage"][counts["team"] != side].sum()
             dealt += counts["tally_friendly"][counts["team"] == side].sum()
             hazards = taken - dealt
             assert hazards >= -1e-2
-            if tally.Cause.LAVA not in counts["tally_cause"].tolist():
+            if statistics.Cause.LAVA not in counts["tally_cause"].tolist():
                 assert hazards < 20
 
 
-def test_steps_and_deaths_agree_with_the_record(recorded):
+def test_steps_and_deaths_match_episode_record(recorded):
     for result in recorded[1]:
-        counts, record = result.tally, result.record
-        assert np.array_equal(counts["tally_cause"] != tally.Cause.LIVES, record.deaths)
+        counts, record = result.statistics, result.record
+        assert np.array_equal(counts["tally_cause"] != statistics.Cause.LIVES, record.deaths)
         assert (counts["tally_steps"][~record.deaths] == record.length).all()
         assert (counts["tally_steps"][record.deaths] <= record.length).all()
         assert (counts["tally_zone"] <= counts["tally_steps"]).all()
         assert (counts["tally_hits"].sum(axis=0) <= counts["tally_shots"].sum(axis=0)).all()
 
 
-def test_replays_are_whole_and_say_who_played(recorded):
-    _, results, how = recorded
+def test_replays_are_complete_and_name_teams(recorded):
+    _, results, session = recorded
     for result in results:
-        with Replay(how.replays[result.pairing.number]) as replay:
+        with Replay(session.replays[result.pairing.number]) as replay:
             assert replay.complete and replay.header["seed"] == result.pairing.seed == replay.header["map_seed"]
             assert [team["name"] for team in replay.header["teams"]] == ["baseline", "legacy"]
             assert replay.index["outcome"]["winner"] == result.record.winner
 
 
-def test_swapped_pairs_share_a_seed_and_swap_sides():
+def test_pairings_swapped_pair_shares_seed():
     match = contest(swap=True, first_seed=7)
     assert [(p.seed, p.swapped) for p in match.pairings()] == [(7, False), (7, True), (8, False), (8, True)]
     assert [match.sides(p) for p in match.pairings()[:2]] == [("baseline", "legacy"), ("legacy", "baseline")]
 
 
-def test_equal_pilots_win_a_seed_once_each_when_sides_are_swapped():
+def test_equal_pilots_split_swapped_pairs():
     match = contest(swap=True)
     results = played(match)
     assert [r.record.winner for r in results[::2]] == [r.record.winner for r in results[1::2]]
@@ -171,7 +171,7 @@ def test_equal_pilots_win_a_seed_once_each_when_sides_are_swapped():
     assert found["teams"][FIRST]["kills"] == found["teams"][SECOND]["kills"]
 
 
-def test_a_match_begins_as_soon_as_another_is_over(monkeypatch):
+def test_free_environment_starts_next_match_immediately(monkeypatch):
     match, steps, begun = contest(matches=7), [], Engine.step
 
     def step(engine, *given, **more):
@@ -187,45 +187,45 @@ def test_a_match_begins_as_soon_as_another_is_over(monkeypatch):
     assert len({result.record.length for result in results}) > 1, "in waves it would have taken longer"
 
 
-def test_every_pilot_of_the_table_plays(monkeypatch):
+def test_every_scripted_pilot_plays(monkeypatch):
     for name in pilot_names():
         match = contest(pilots=(name, "baseline"), matches=1, env=replace(SMALL, max_episode_seconds=2.0))
         (result,) = played(match)
         assert result.record.length > 0
 
 
-def test_a_stop_keeps_what_is_over():
+def test_stop_keeps_finished_matches():
     match, asked = contest(matches=6), []
 
     def stop():
         return len(asked) >= 2
 
-    how = Play(envs=2, should_stop=stop)
+    session = MatchSession(envs=2, should_stop=stop)
     results = []
-    for result in play(match, match.pairings(), how):
+    for result in play(match, match.pairings(), session):
         results.append(result)
         asked.append(result)
-    assert how.stopped and 2 <= len(results) < 6
+    assert session.stopped and 2 <= len(results) < 6
     assert summarise(match, results)["matches"] == len(results)
 
 
-def test_a_stop_while_maps_are_made_gives_nothing():
+def test_stop_during_map_generation_yields_no_results():
     match = contest()
-    how = Play(should_stop=lambda: True)
-    assert list(play(match, match.pairings(), how)) == [] and how.stopped
+    session = MatchSession(should_stop=lambda: True)
+    assert list(play(match, match.pairings(), session)) == [] and session.stopped
     assert summarise(match, [])["pilots"][FIRST]["win_rate"] is None
 
 
-def test_a_disk_that_refuses_ends_the_recording_only(tmp_path):
+def test_recording_error_does_not_stop_matches(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     match = contest(matches=2)
-    how = Play(folder=blocked / "replays", record=frozenset({0, 1}))
-    assert len(list(play(match, match.pairings(), how))) == 2
-    assert "could not be recorded" in how.fault and how.replays == {}
+    session = MatchSession(folder=blocked / "replays", record=frozenset({0, 1}))
+    assert len(list(play(match, match.pairings(), session))) == 2
+    assert "could not be recorded" in session.recording_error and session.replays == {}
 
 
-def test_upsets_are_what_the_weaker_pilot_won(recorded):
+def test_upsets_are_wins_of_the_weaker_pilot(recorded):
     _, results, _ = recorded
     wins = [winner_of(result) for result in results]
     found = upsets(results)
@@ -246,12 +246,12 @@ def test_upsets_are_what_the_weaker_pilot_won(recorded):
         ({"weapon_prob": 2.0}, "weapon_prob is 2.0"),
     ],
 )
-def test_an_impossible_contest_is_one_line(change, said):
+def test_invalid_contest_raises_one_line_error(change, said):
     with pytest.raises(ValueError, match=said):
         contest(**change)
 
 
-def test_the_counting_kernels_stand_behind_those_they_read():
+def test_statistics_kernels_follow_the_kernels_they_read():
     match = contest(env=replace(SMALL, physics=replace(SMALL.physics, landing=True)))
     from echelon.agents import heuristic
     from echelon.gen.bank import build_bank
@@ -259,15 +259,15 @@ def test_the_counting_kernels_stand_behind_those_they_read():
     bank = build_bank(match.env.world, [0], num_packs=1, zone_radius_vox=5.0)
     engine = Engine(match.env, 1, bank, pilots=heuristic.install)
     try:
-        program = [launch.kernel for launch in tally.counted(engine.decision())]
+        program = [launch.kernel for launch in statistics.with_statistics(engine.decision())]
     finally:
         engine.close()
-    for kernel, counters in tally.BEHIND.items():
+    for kernel, counters in statistics.BEHIND.items():
         places = [i for i, other in enumerate(program) if other is kernel]
         assert places, kernel.key
         for i in places:
             assert tuple(program[i + 1 : i + 1 + len(counters)]) == counters
 
 
-def test_causes_of_death_do_not_collide_with_weapons():
-    assert min(int(cause) for cause in tally.Cause if cause is not tally.Cause.LIVES) > max(map(int, Weapon))
+def test_death_causes_do_not_collide_with_weapon_ids():
+    assert min(int(cause) for cause in statistics.Cause if cause is not statistics.Cause.LIVES) > max(map(int, Weapon))

@@ -32,20 +32,20 @@ def filled(size, count):
     return cache, made
 
 
-def test_the_cache_is_bounded_and_what_leaves_it_leaves_the_device():
+def test_cache_evicts_least_recently_used_to_cpu():
     cache, made = filled(20, 50)
     assert len(cache) == 20 and cache.names() == [str(n) for n in range(30, 50)]
     assert [one.where for one in made] == ["cpu"] * 30 + ["accelerator"] * 20
 
 
-def test_what_is_used_stays():
+def test_cache_get_refreshes_entry():
     cache, _ = filled(3, 3)
     assert cache.get("0") is not None and cache.get("9") is None
     cache.put("3", Tracked())
     assert cache.names() == ["2", "0", "3"]
 
 
-def test_who_flies_is_never_put_out():
+def test_cache_never_evicts_pinned_policies():
     cache, made = filled(2, 2)
     with cache.pinned(["0", "1"]), cache.pinned(["0"]):
         cache.put("2", Tracked())
@@ -53,7 +53,7 @@ def test_who_flies_is_never_put_out():
     assert len(cache) == 2 and cache.names() == ["1", "2"] or cache.names() == ["0", "1"]
 
 
-def test_policies_are_loaded_once():
+def test_cache_fetch_loads_each_policy_once():
     cache, asked = LRUPolicyCache(2), []
 
     def load(name):
@@ -68,7 +68,7 @@ def test_policies_are_loaded_once():
     assert asked == ["a", "b", "a"]
 
 
-def test_only_policies_that_evaluate_are_kept():
+def test_cache_rejects_policies_in_training_mode():
     with pytest.raises(ValueError, match="wanted evaluation mode"):
         LRUPolicyCache().put("x", policy(1).train())
     with pytest.raises(ValueError, match="cache size is 0"):
@@ -88,7 +88,7 @@ def flown(rows, groups, steps=3, threads=1, noise=None):
     return found
 
 
-def test_a_row_gets_the_same_action_whatever_it_is_beside():
+def test_grouped_actions_are_independent_of_batch():
     one, two = policy(1), policy(2, model=WIDE)
     groups = [(one, range(0, 200, 2)), (two, range(1, 200, 2))]
     noise = torch.randn(200, SHAPE["action_dim"])
@@ -102,11 +102,11 @@ def test_a_row_gets_the_same_action_whatever_it_is_beside():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_policies_fly_in_inference_mode(monkeypatch, threads):
-    seen, keep = [], TracedPolicies.act_of
+def test_grouped_policies_run_in_inference_mode(monkeypatch, threads):
+    seen, keep = [], TracedPolicies.act_function
 
-    def watched(self, one, *, draws):
-        act = keep(self, one, draws=draws)
+    def watched(self, one, *, stochastic):
+        act = keep(self, one, stochastic=stochastic)
         return lambda *given: seen.append(torch.is_inference_mode_enabled()) or act(*given)
 
     monkeypatch.setattr(TracedPolicies, "act_of", watched)
@@ -114,7 +114,7 @@ def test_policies_fly_in_inference_mode(monkeypatch, threads):
     assert len(seen) == 6 and all(seen), "two policies, three decisions"
 
 
-def test_grouped_policies_do_what_each_does_alone():
+def test_grouped_actions_match_single_policy_actions():
     one, two = policy(1), policy(2, model=WIDE)
     obs = torch.randn(4, 12, SHAPE["obs_dim"])
     grouped = GroupedPolicies(12, SHAPE["action_dim"])
@@ -130,7 +130,7 @@ def test_grouped_policies_do_what_each_does_alone():
         assert torch.allclose(grouped.state_of(rows.start).h[0, 0], state.h[0, 0], atol=1e-5)
 
 
-def test_a_new_pilot_forgets_and_disturbs_nobody():
+def test_assign_resets_only_assigned_rows():
     one, two = policy(1), policy(2)
     obs = torch.randn(20, SHAPE["obs_dim"])
     grouped = GroupedPolicies(20, SHAPE["action_dim"])
@@ -146,17 +146,17 @@ def test_a_new_pilot_forgets_and_disturbs_nobody():
     assert torch.equal(grouped.state_of(17).h, before[17])
 
 
-def test_rows_that_nobody_flies_cost_nothing_and_keep_still():
+def test_unassigned_rows_are_not_computed():
     grouped = GroupedPolicies(3 * BLOCK_ROWS, SHAPE["action_dim"])
     grouped.assign(range(BLOCK_ROWS + 1), policy(1))
     grouped.act(torch.randn(3 * BLOCK_ROWS, SHAPE["obs_dim"]))
-    assert [block.count for block in grouped._grouped(draws=False)] == [BLOCK_ROWS, 1]
+    assert [block.count for block in grouped._grouped(stochastic=False)] == [BLOCK_ROWS, 1]
     assert grouped.actions[: BLOCK_ROWS + 1].any(1).all() and not grouped.actions[BLOCK_ROWS + 1 :].any()
     with pytest.raises(ValueError, match="is flown by nobody"):
         grouped.state_of(BLOCK_ROWS + 1)
 
 
-def test_what_is_not_finite_is_marked_and_never_flown():
+def test_nonfinite_actions_are_zeroed_and_flagged():
     grouped = GroupedPolicies(6, SHAPE["action_dim"])
     grouped.assign(range(3), policy(1, broken=True))
     grouped.assign(range(3, 6), policy(2))
@@ -166,15 +166,15 @@ def test_what_is_not_finite_is_marked_and_never_flown():
     assert not grouped.bad.any()
 
 
-def test_states_live_where_their_policy_does():
+def test_recurrent_state_is_on_policy_device():
     grouped = GroupedPolicies(4, SHAPE["action_dim"])
     grouped.assign(range(2), policy(1))
     grouped.assign(range(2, 4), policy(2).to("meta"))
-    grouped._grouped(draws=False)
+    grouped._grouped(stochastic=False)
     assert {str(device) for device in grouped._states} == {"cpu", "meta"}
     assert grouped.state_of(0).h.device.type == "cpu" and grouped.state_of(3).h.device.type == "meta"
 
 
-def test_a_policy_of_another_width_is_refused():
+def test_assign_rejects_action_dim_mismatch():
     with pytest.raises(ValueError, match=f"has {SHAPE['action_dim']} action columns, wanted 9"):
         GroupedPolicies(4, 9).assign([0], policy(1))

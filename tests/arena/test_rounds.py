@@ -7,13 +7,13 @@ from dataclasses import asdict
 
 import pytest
 
-from echelon.arena.behaviour import figures
-from echelon.arena.bootstrap import ENV, LEVELS, begin
+from echelon.arena.behaviour import style_means
+from echelon.arena.bootstrap import DEFAULT_LEVELS, ENV_SETTING, add_default_levels
 from echelon.arena.config import ArenaConfig
-from echelon.arena.rounds import PLAYING, RATED, Listeners, plan, play_rounds
-from echelon.arena.standings import head_to_head, matches, standings, style
+from echelon.arena.rounds import PLAYING, RATED, RoundCallbacks, plan_round, play_rounds
+from echelon.arena.standings import head_to_head, matches, standings, style_sums
 from echelon.arena.store import Store
-from echelon.arena.submit import game_of, submit
+from echelon.arena.submit import league_env_config, submit
 from echelon.replay.reader import Replay
 from tests.arena.policy_files import SMALL, save
 
@@ -32,7 +32,7 @@ def store(tmp_path):
 
 
 def go(store, config=SHORT, job="job", **listeners):
-    return play_rounds(store, job, config, store.path.parent / job / "replays", Listeners(**listeners))
+    return play_rounds(store, job, config, store.path.parent / job / "replays", RoundCallbacks(**listeners))
 
 
 def rows(store):
@@ -40,7 +40,7 @@ def rows(store):
     return [tuple(row) for row in store.read(f"SELECT {names} FROM matches ORDER BY period, number")]
 
 
-def test_a_round_rates_policies_and_levels_alike(store):
+def test_round_rates_policies_and_levels(store):
     heard = []
     assert go(store, news=heard.append)
     table = {row["name"]: row for row in standings(store)}
@@ -52,7 +52,7 @@ def test_a_round_rates_policies_and_levels_alike(store):
     assert store.recompute() == {}
 
 
-def test_a_stop_keeps_what_was_played_and_the_rest_follows(store, tmp_path):
+def test_stopped_round_resumes_with_remaining_matches(store, tmp_path):
     config = ArenaConfig(seeds=2, envs=4)
     played = []
     assert not go(store, config, news=played.append, should_stop=lambda: len(played) > 2)
@@ -66,14 +66,14 @@ def test_a_stop_keeps_what_was_played_and_the_rest_follows(store, tmp_path):
             with other.editing() as league:
                 league.entries[row.entry_id] = row
                 row.rating, row.games = type(row.rating)(), 0
-        other.fix_setting(ENV, store.setting(ENV))
+        other.init_setting(ENV_SETTING, store.setting(ENV_SETTING))
         assert go(other, config)
         assert rows(other) == rows(store), "an interrupted round equals an uninterrupted one"
         assert [r["rating"] for r in standings(other)] == [r["rating"] for r in standings(store)]
     assert go(store, config) and len(rows(store)) == 12, "asked again it has nothing to do"
 
 
-def test_a_moved_policy_is_left_out_and_the_round_goes_on(store, tmp_path):
+def test_missing_checkpoint_voids_its_matches_only(store, tmp_path):
     submit(store, save(tmp_path / "two", 2), label="two")
     shutil.move(tmp_path / "one", tmp_path / "elsewhere")
     warnings = []
@@ -86,7 +86,7 @@ def test_a_moved_policy_is_left_out_and_the_round_goes_on(store, tmp_path):
     assert all("is gone" in row["note"] for row in matches(store) if row["state"] == "void")
 
 
-def test_a_damaged_or_exchanged_policy_is_left_out(store, tmp_path):
+def test_damaged_or_replaced_checkpoint_voids_its_matches(store, tmp_path):
     submit(store, save(tmp_path / "two", 2), label="two")
     one, two = (next(e for e in store.league().entries.values() if e.name == name) for name in ("one", "two"))
     weights = tmp_path / "one" / "step-1001" / "model.safetensors"
@@ -100,7 +100,7 @@ def test_a_damaged_or_exchanged_policy_is_left_out(store, tmp_path):
     assert {row["state"] for row in matches(store, entry=one.entry_id)} == {"void"}
 
 
-def test_a_policy_that_breaks_in_play_forfeits(store, tmp_path):
+def test_policy_with_nonfinite_actions_forfeits(store, tmp_path):
     path = save(tmp_path / "broken", 5, broken=True)
     with pytest.raises(ValueError, match="weights that are not finite: core.actor_mean.bias"):
         submit(store, path)
@@ -116,7 +116,7 @@ def test_a_policy_that_breaks_in_play_forfeits(store, tmp_path):
     assert len(forfeits) == 6 and all("broken gave actions that are not finite" in row["note"] for row in forfeits)
 
 
-def test_replays_are_kept_for_a_share_and_can_be_watched(store):
+def test_record_share_keeps_readable_replays(store):
     seen = []
     config = ArenaConfig(seeds=2, envs=4, record_share=0.25, most_upsets=0)
     assert go(store, config, replay=lambda path, *about: seen.append((path, about)))
@@ -128,7 +128,7 @@ def test_replays_are_kept_for_a_share_and_can_be_watched(store):
             assert ("blue", "red", "draw")[replay.index["outcome"]["winner"]] == winner
 
 
-def test_upsets_are_kept(store):
+def test_upset_replays_are_recorded(store):
     with store.editing() as league:
         strong = type(league.entries["heuristic:easy"].rating)
         for name, entry in league.entries.items():
@@ -144,19 +144,19 @@ def test_upsets_are_kept(store):
         assert (row["blue"] if row["winner"] == "blue" else row["red"]) == "heuristic:easy"
 
 
-def test_behaviour_is_counted(store):
+def test_round_accumulates_style_sums(store):
     assert go(store)
-    found = figures(style(store, "heuristic:medium"))
+    found = style_means(style_sums(store, "heuristic:medium"))
     assert found["matches"] == 4 and found["mechs"] == 20
     assert found["damage"] > 0 and 0 < found["accuracy"] <= 1 and sum(found["damage_by"].values()) == pytest.approx(1)
     assert found["deaths"] == pytest.approx(sum(found["lost_to"].values()) / 20)
     assert 0 < found["range_vox"] < 60 and min(found["range_by"].values()) <= found["range_vox"]
     assert found["range_by"].keys() <= found["accuracy_by"].keys() and found["assists"] >= 0
     assert 0 < found["life_s"] <= 10.0 and found["zone_s"] <= found["life_s"]
-    assert figures({})["damage"] is None
+    assert style_means({})["damage"] is None
 
 
-def test_who_beats_whom_has_every_pair(store):
+def test_head_to_head_lists_every_pair(store):
     assert go(store)
     table = head_to_head(store)
     assert len(table["pairs"]) == 6
@@ -165,19 +165,19 @@ def test_who_beats_whom_has_every_pair(store):
     assert all(p["wins"] + p["draws"] + p["losses"] == 2 for p in table["pairs"])
 
 
-def test_nobody_plays_alone(tmp_path):
+def test_round_needs_two_playing_entries(tmp_path):
     with Store(tmp_path / "league.db") as store:
         with pytest.raises(ValueError, match="has 0 entries that play, wanted at least 2"):
-            plan(store.league(), SHORT, 1)
-        begin(store)
-        assert [e.meta["level"] for e in store.league().entries.values()] == list(LEVELS)
-        assert len(plan(store.league(), SHORT, 1)) == 20
+            plan_round(store.league(), SHORT, 1)
+        add_default_levels(store)
+        assert [e.meta["level"] for e in store.league().entries.values()] == list(DEFAULT_LEVELS)
+        assert len(plan_round(store.league(), SHORT, 1)) == 20
 
 
-def test_the_first_policy_brings_its_game_and_others_must_fit(store, tmp_path):
+def test_league_env_config_comes_from_first_policy(store, tmp_path):
     from dataclasses import replace
 
-    assert game_of(store) == SMALL
+    assert league_env_config(store) == SMALL
     with pytest.raises(
         ValueError, match="built for another game than the league's: action_dim 22, wanted 26; comm_dim 4"
     ):
@@ -185,7 +185,7 @@ def test_the_first_policy_brings_its_game_and_others_must_fit(store, tmp_path):
     with pytest.raises(ValueError, match="does not exist|holds no whole checkpoint"):
         submit(store, tmp_path / "nothing")
     assert len(store.league().entries) == 3
-    assert asdict(game_of(store)) == store.setting(ENV) or game_of(store) == SMALL
+    assert asdict(league_env_config(store)) == store.setting(ENV_SETTING) or league_env_config(store) == SMALL
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_the_first_policy_brings_its_game_and_others_must_fit(store, tmp_path):
         ({"record_share": 2.0}, "arena.record_share is 2.0, wanted 0 to 1"),
     ],
 )
-def test_settings_that_cannot_be_are_one_line(change, said):
+def test_invalid_arena_config_raises_one_line_error(change, said):
     with pytest.raises(ValueError, match=said):
         ArenaConfig(**change)
     with pytest.raises(ValueError, match="arena setting is 'speed'"):

@@ -14,13 +14,13 @@ import pytest
 
 from echelon.arena.league import Glicko2Rating, LeagueEntry
 from echelon.arena.matchmaking import Fixture
-from echelon.arena.store import Played, Store, StoreError, league_path
+from echelon.arena.store import MatchRecord, Store, StoreError, league_path
 
 NAMES = ("a", "b", "c")
 
 
 def won(winner="blue", **more):
-    return Played(winner=winner, reason="elimination", **more)
+    return MatchRecord(winner=winner, reason="elimination", **more)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def play_out(store, job="job", number=1, winner="blue", **how):
     return period, store.close_period(period, **how)
 
 
-def test_the_league_lies_beside_the_runs(tmp_path, monkeypatch):
+def test_league_path_is_in_runs_home(tmp_path, monkeypatch):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "it's öde\nhere"))
     path = league_path()
     assert path == tmp_path / "it's öde\nhere" / "league.db"
@@ -52,7 +52,7 @@ def test_the_league_lies_beside_the_runs(tmp_path, monkeypatch):
         assert opened.league().entries == {} and opened.periods() == []
 
 
-def test_entries_come_back_as_they_were(store):
+def test_entries_round_trip(store):
     with store.editing() as league:
         one = league.entries["a"]
         one.kind, one.commander_name, one.rating, one.games = "commander", "Ashen Gale #0001", Glicko2Rating(1, 2, 3), 7
@@ -65,7 +65,7 @@ def test_entries_come_back_as_they_were(store):
     assert list(store.league().entries) == ["a", "b"]
 
 
-def test_a_period_rates_everybody_at_once(store):
+def test_close_period_rates_all_entries(store):
     period = store.open_period("job", 1, planned())
     assert len(store.unplayed(period)) == 6 and not period.closed
     for fixture in store.unplayed(period):
@@ -80,7 +80,7 @@ def test_a_period_rates_everybody_at_once(store):
     assert store.periods("job")[0].closed and store.unplayed(period) == []
 
 
-def test_the_order_of_results_does_not_matter(tmp_path):
+def test_ratings_are_independent_of_result_order(tmp_path):
     found = []
     for order in (1, -1):
         with Store(tmp_path / f"{order}.db") as store:
@@ -95,7 +95,7 @@ def test_the_order_of_results_does_not_matter(tmp_path):
     assert found[0] == found[1]
 
 
-def test_a_match_counts_once_whoever_says_it_again(store):
+def test_record_ignores_duplicate_results(store):
     period = store.open_period("job", 1, planned())
     assert store.record(period, 0, won("blue", styles=({"shots": 2.0}, {"shots": 5.0})))
     assert not store.record(period, 0, won("red", styles=({"shots": 2.0}, {"shots": 5.0})))
@@ -105,7 +105,7 @@ def test_a_match_counts_once_whoever_says_it_again(store):
     assert store.open_period("job", 1, planned(50)) == period and len(store.unplayed(period)) == 5
 
 
-def test_a_period_is_closed_once_and_only_whole(store):
+def test_close_period_requires_all_matches_and_runs_once(store):
     period = store.open_period("job", 1, planned())
     with pytest.raises(ValueError, match="has 6 matches to play"):
         store.close_period(period)
@@ -118,9 +118,9 @@ def test_a_period_is_closed_once_and_only_whole(store):
     assert store.league().as_dict() == before
 
 
-def test_a_match_that_could_not_be_played_is_not_rated(store):
+def test_void_match_is_not_rated(store):
     period = store.open_period("job", 1, planned(2))
-    store.record(period, 0, Played(winner="", reason="void", note="its checkpoint is gone"))
+    store.record(period, 0, MatchRecord(winner="", reason="void", note="its checkpoint is gone"))
     store.record(period, 1, won())
     assert store.close_period(period).rated == 1
     row = store.read("SELECT state, note FROM matches WHERE number = 0")[0]
@@ -129,7 +129,7 @@ def test_a_match_that_could_not_be_played_is_not_rated(store):
         store.record(period, 1, won("nobody"))
 
 
-def test_closing_promotes_and_retires(store):
+def test_close_period_promotes_and_retires(store):
     period = store.open_period("job", 1, planned())
     for fixture in store.unplayed(period):
         store.record(period, fixture.number, won("blue" if fixture.blue < fixture.red else "red"))
@@ -140,7 +140,7 @@ def test_closing_promotes_and_retires(store):
 
 
 @pytest.mark.parametrize(("conservatism", "rises"), [(None, False), (2.0, False), (0.0, True)])
-def test_a_round_promotes_with_the_certainty_asked_for(store, conservatism, rises):
+def test_close_period_promotion_uses_conservatism(store, conservatism, rises):
     with store.editing() as league:
         league.entries["king"] = LeagueEntry("king", "", "commander", rating=Glicko2Rating(1500, 30))
         league.entries["a"].rating = Glicko2Rating(1520, 150)
@@ -150,7 +150,7 @@ def test_a_round_promotes_with_the_certainty_asked_for(store, conservatism, rise
     assert closed.after["a"].rating > 1500 and closed.promoted == ["a"] * rises
 
 
-def test_replaying_all_periods_gives_the_same_ratings(store):
+def test_recompute_reproduces_ratings(store):
     for number, winner in enumerate(("blue", "red", "draw", "blue"), 1):
         play_out(store, number=number, winner=winner, age_idle=number == 2)
     with store.editing() as league:
@@ -163,7 +163,7 @@ def test_replaying_all_periods_gives_the_same_ratings(store):
     assert set(store.recompute()) == {"a"} and store.league().as_dict() == before
 
 
-def test_what_fails_in_the_middle_changes_nothing(store):
+def test_failed_transaction_rolls_back(store):
     before = store.league().as_dict()
     with pytest.raises(RuntimeError), store.editing() as league:
         league.entries["a"].kind = "commander"
@@ -176,14 +176,14 @@ WRITER = """
 import sys
 from pathlib import Path
 from echelon.arena.matchmaking import Fixture
-from echelon.arena.store import Played, Store
+from echelon.arena.store import MatchRecord, Store
 path, job, done = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 with Store(path) as store:
     for number in range(1, 10_000):
         period = store.open_period(job, number, [Fixture(n, "a", "b", n) for n in range(4)])
         for fixture in store.unplayed(period):
             winner = ("blue", "red", "draw")[(number + fixture.number) % 3]
-            if store.record(period, fixture.number, Played(winner=winner, reason="time_up")):
+            if store.record(period, fixture.number, MatchRecord(winner=winner, reason="time_up")):
                 with open(done, "a") as file:
                     file.write(f"{period.id} {fixture.number} {winner}\\n")
         if not period.closed:
@@ -191,7 +191,7 @@ with Store(path) as store:
 """
 
 
-def test_four_processes_and_kill_9_lose_nothing(tmp_path, repository):
+def test_concurrent_writers_survive_sigkill(tmp_path, repository):
     """Whatever a process was told is written stays written, and each finishes the other's work after a kill."""
     path = tmp_path / "league.db"
     with Store(path) as store, store.editing() as league:
@@ -237,7 +237,7 @@ def test_four_processes_and_kill_9_lose_nothing(tmp_path, repository):
         assert store.recompute() == {} and store.league().as_dict() == before
 
 
-def test_a_locked_league_says_so(tmp_path):
+def test_locked_league_raises_store_error(tmp_path):
     path = tmp_path / "league.db"
     Store(path).close()
     blocker = sqlite3.connect(path, isolation_level=None)
@@ -251,7 +251,7 @@ def test_a_locked_league_says_so(tmp_path):
         blocker.close()
 
 
-def test_a_full_disk_says_so_and_loses_nothing(store):
+def test_full_disk_raises_store_error_and_keeps_data(store):
     play_out(store)
     before = store.league().as_dict()
     pages = store.read("PRAGMA page_count")[0][0]
@@ -263,7 +263,7 @@ def test_a_full_disk_says_so_and_loses_nothing(store):
     assert len(store.unplayed(store.open_period("big", 1, planned(5000)))) == 5000
 
 
-def test_a_file_that_is_no_league_says_so(tmp_path):
+def test_open_invalid_file_raises_store_error(tmp_path):
     path = tmp_path / "league.db"
     path.write_bytes(b"this is no database, but long enough to look like a file" * 50)
     with pytest.raises(StoreError, match="not a database; put it aside"):
@@ -275,7 +275,7 @@ def test_a_file_that_is_no_league_says_so(tmp_path):
         Store(tmp_path / "file" / "league.db")
 
 
-def test_a_league_of_another_version_is_left_alone(tmp_path):
+def test_open_other_schema_version_raises_store_error(tmp_path):
     path = tmp_path / "league.db"
     with Store(path) as store:
         store.read("PRAGMA user_version = 7")
@@ -283,8 +283,8 @@ def test_a_league_of_another_version_is_left_alone(tmp_path):
         Store(path)
 
 
-def test_settings_are_fixed_by_the_first(store):
+def test_init_setting_keeps_first_value(store):
     assert store.setting("env") is None
-    assert store.fix_setting("env", {"size": 60}) == {"size": 60}
-    assert store.fix_setting("env", {"size": 99}) == {"size": 60}
+    assert store.init_setting("env", {"size": 60}) == {"size": 60}
+    assert store.init_setting("env", {"size": 99}) == {"size": 60}
     assert json.dumps(store.setting("env")) == '{"size": 60}'

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from echelon.agents import heuristic
-from echelon.arena.match import Contest, Play
+from echelon.arena.contest import Contest, MatchSession
 from echelon.arena.match_runner import play
-from echelon.arena.verify import compare, config_of, play_again, verify
+from echelon.arena.verify import compare, config_from_header, replay_actions, verify
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.gen.bank import build_bank_for
@@ -30,11 +30,11 @@ SEED = 9
 """Of the first match, in which shots, smoke and changes of the map fall into the chunk that is changed below."""
 
 
-def matches(folder: Path, nav_mode: str = "off", **how) -> list[Path]:
+def matches(folder: Path, nav_mode: str = "off", **session) -> list[Path]:
     """Play and record three matches between scripted pilots."""
     cfg = config(max_episode_seconds=10.0, nav_mode=nav_mode)
     contest = Contest(env=cfg, pilots=("hard", "expert"), matches=3, first_seed=SEED)
-    played = Play(folder=folder, record=frozenset(range(3)), **how)
+    played = MatchSession(folder=folder, record=frozenset(range(3)), **session)
     list(play(contest, contest.pairings(), played))
     return [played.replays[number] for number in sorted(played.replays)]
 
@@ -48,7 +48,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def played(recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
     """The first match, played again from its actions."""
     with Replay(recorded[0]) as replay:
-        path = play_again(replay, tmp_path_factory.mktemp("again"), "cpu")
+        path = replay_actions(replay, tmp_path_factory.mktemp("again"), "cpu")
     with Replay(path) as again:
         yield again
 
@@ -59,22 +59,22 @@ def divergence(path: Path, played: Replay):
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_a_match_of_a_batch_plays_again_alone(recorded, number):
+def test_verify_accepts_match_recorded_in_batch(recorded, number):
     verdict = verify(recorded[number])
     assert verdict.ok and verdict.first is None and verdict.largest == 0.0
     with Replay(recorded[number]) as replay:
         assert verdict.chunks == len(replay.chunks) >= 3
 
 
-def test_a_match_with_navigation_assist_plays_again_from_what_pilots_asked_for(tmp_path):
+def test_verify_accepts_match_with_navigation_assist(tmp_path):
     (path, *_) = matches(tmp_path, "assist", envs=3, threads=1, policy_columns=True)
     verdict = verify(path)
     assert verdict.ok and verdict.largest == 0.0
     with Replay(path) as replay:
-        assert config_of(replay.header).nav_mode == "assist"
+        assert config_from_header(replay.header).nav_mode == "assist"
 
 
-def test_the_hash_does_not_depend_on_batch_and_threads(recorded, tmp_path):
+def test_chunk_hashes_are_independent_of_batch_and_threads(recorded, tmp_path):
     for path, other in zip(recorded, matches(tmp_path, envs=1, threads=1, policy_columns=True), strict=True):
         with Replay(path) as one, Replay(other) as two:
             assert [one.chunk(n).hash for n in range(len(one.chunks))] == [
@@ -139,7 +139,7 @@ def forged(path: Path, folder: Path, change) -> Path:
 
 
 @pytest.mark.parametrize("name", PLAYED)
-def test_a_changed_figure_of_any_column_is_named_by_tick_field_and_mech(recorded, played, tmp_path, name):
+def test_compare_reports_changed_frame_column(recorded, played, tmp_path, name):
     def change(columns, tables, header):
         spec = next(c for c in header["columns"] if c["name"] == name)
         at = MECH * spec["k"] if spec["per"] == "mech" else 0
@@ -163,7 +163,7 @@ TABLE_COLUMNS = [(t.name, c.name) for t in TABLES if t.name in ("events", "round
 
 
 @pytest.mark.parametrize(("table", "column"), TABLE_COLUMNS)
-def test_a_changed_row_of_any_table_is_named_by_tick_and_column(recorded, played, tmp_path, table, column):
+def test_compare_reports_changed_table_row(recorded, played, tmp_path, table, column):
     seen = {}
 
     def change(columns, tables, header):
@@ -185,7 +185,7 @@ def test_a_changed_row_of_any_table_is_named_by_tick_and_column(recorded, played
     assert abs(first.recorded - first.played) == 1
 
 
-def test_a_row_that_was_taken_out_is_missed(recorded, played, tmp_path):
+def test_compare_reports_missing_table_row(recorded, played, tmp_path):
     def change(columns, tables, header):
         tables["events"] = tables["events"][:-1]
 
@@ -194,7 +194,7 @@ def test_a_row_that_was_taken_out_is_missed(recorded, played, tmp_path):
     assert first.played - first.recorded == 1
 
 
-def test_a_forged_hash_is_named(recorded, played, tmp_path):
+def test_compare_reports_forged_hash(recorded, played, tmp_path):
     path = tmp_path / recorded[0].name
     shutil.copytree(recorded[0].parent / "worlds", tmp_path / "worlds")
     with Replay(recorded[0]) as replay:
@@ -209,7 +209,7 @@ def test_a_forged_hash_is_named(recorded, played, tmp_path):
     assert first is not None and (first.chunk, first.tick, first.field) == (CHANGED, ref.tick1, "hash")
 
 
-def test_a_changed_action_diverges_in_what_follows(recorded, tmp_path):
+def test_verify_reports_divergence_after_changed_action(recorded, tmp_path):
     def change(number, parts):
         if number == 1:
             parts["action"][3, 0] = -parts["action"][3, 0] + 60
@@ -219,7 +219,7 @@ def test_a_changed_action_diverges_in_what_follows(recorded, tmp_path):
     assert verdict.largest > 0
 
 
-def test_tolerant_overlooks_what_is_near_and_not_what_is_far(recorded, tmp_path):
+def test_tolerant_mode_accepts_small_and_rejects_large_deviations(recorded, tmp_path):
     def near(number, parts):
         parts["x"][...] += 8  # half a voxel
 
@@ -233,7 +233,7 @@ def test_tolerant_overlooks_what_is_near_and_not_what_is_far(recorded, tmp_path)
     assert abs(first.recorded - first.played) == 2.5
 
 
-def test_a_replay_without_actions_or_of_another_map_is_refused_in_one_line(recorded, tmp_path):
+def test_verify_rejects_replay_without_actions_or_of_other_map(recorded, tmp_path):
     with pytest.raises(ValueError, match="has no actions"):
         verify(SMALL)
 
@@ -245,18 +245,20 @@ def test_a_replay_without_actions_or_of_another_map_is_refused_in_one_line(recor
         verify(tmp_path / "m.ecr")
 
 
-def test_a_header_says_its_whole_configuration():
+def test_config_from_header_restores_env_config():
     cfg = config(max_episode_seconds=10.0)
     assert (
-        config_of({"config": {"max_episode_seconds": 10.0, "world.size_x": 36, "world.size_y": 36, "world.size_z": 12}})
+        config_from_header(
+            {"config": {"max_episode_seconds": 10.0, "world.size_x": 36, "world.size_y": 36, "world.size_z": 12}}
+        )
         == cfg
     )
-    assert config_of({"config": {}}) == EnvConfig()
+    assert config_from_header({"config": {}}) == EnvConfig()
     with pytest.raises(ValueError, match="wanted a dial"):
-        config_of({"config": {"world.colour": 1}})
+        config_from_header({"config": {"world.colour": 1}})
 
 
-def test_a_match_without_parts_of_the_game_and_with_figures_of_its_own_plays_again(tmp_path):
+def test_verify_accepts_disabled_mechanics_and_overrides(tmp_path):
     cfg = config(max_episode_seconds=5.0)
     changes = ({}, {"laser.damage": 28.0, "medium.hp": 90.0, "physics.smoke_life_s": 4.0})
     engine = Engine(cfg, 2, build_bank_for(cfg, [7]), autoreset=False, changes=changes, pilots=heuristic.install)

@@ -6,7 +6,7 @@ import pytest
 
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
-from echelon.arena.store import Played, Store, league_path
+from echelon.arena.store import MatchRecord, Store, league_path
 from echelon.server.catalogue import match_id
 from tests.browser.conftest import RUN
 
@@ -27,9 +27,9 @@ def league(home):
                 made.entries[ident] = LeagueEntry(ident, f"/pilots/{label[0]}.pt", "candidate", meta={"label": label})
         first, second, third = PILOTS
         period = store.open_period(RUN, 1, [Fixture(0, first, second, seed=7), Fixture(1, third, first, seed=8)])
-        store.record(period, 0, Played(winner="blue", reason="elimination", score=(3.0, 1.0), seconds=72.0))
-        store.record(period, 1, Played(winner="red", reason="zone_control", score=(2.0, 9.0), seconds=30.0))
-        store.note_replay(period, 0, f"replays/{NAME}")
+        store.record(period, 0, MatchRecord(winner="blue", reason="elimination", score=(3.0, 1.0), seconds=72.0))
+        store.record(period, 1, MatchRecord(winner="red", reason="zone_control", score=(2.0, 9.0), seconds=30.0))
+        store.set_replay(period, 0, f"replays/{NAME}")
         store.close_period(period)
         store.open_period(RUN, 2, [Fixture(0, first, second, seed=9)])
     yield path

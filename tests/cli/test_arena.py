@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from echelon.arena.bootstrap import LEVELS
+from echelon.arena.bootstrap import DEFAULT_LEVELS
 from echelon.arena.store import Store, league_path
 from echelon.runs import find_run
 from echelon_cli.main import run
@@ -36,7 +36,7 @@ def test_rounds_are_played_and_shown(capsys):
     text = capsys.readouterr().out
     assert "round 1 of 1 rated" in text and "kept replays/" in text and "medium" in text
     table = said(capsys, "standings")
-    assert {row["name"] for row in table["entries"]} == set(LEVELS) and table["unfinished"] == []
+    assert {row["name"] for row in table["entries"]} == set(DEFAULT_LEVELS) and table["unfinished"] == []
     assert all(row["games"] == 8 for row in table["entries"])
     assert next(row for row in table["entries"] if row["name"] == "medium")["rating"] == 1500
     kept = said(capsys, "matches", "--recorded")
@@ -47,7 +47,7 @@ def test_rounds_are_played_and_shown(capsys):
     medium = said(capsys, "entries", "medium")
     assert medium["style"]["mechs"] == 40 and len(medium["history"]) == 1
     assert said(capsys, "remove", "expert")["done"] == "retired"
-    assert {row["name"] for row in said(capsys, "entries")} == set(LEVELS) - {"expert"}
+    assert {row["name"] for row in said(capsys, "entries")} == set(DEFAULT_LEVELS) - {"expert"}
     assert run(["arena", "run", "--set", "env.world.size_x=80"]) == 2
     assert "plays another game already" in capsys.readouterr().err
     for words in (["standings"], ["entries"], ["entries", "easy"], ["matches"], ["head-to-head"], ["recompute"]):
@@ -81,7 +81,7 @@ def test_entries_are_added_and_removed(capsys, tmp_path):
     with Store(league_path()) as store:
         league = store.league()
         assert league.entries[again[0]["id"]].meta["target"] == added[0]["id"]
-        assert len(league.entries) == len(LEVELS) + 3
+        assert len(league.entries) == len(DEFAULT_LEVELS) + 3
     assert said(capsys, "remove", "first")["done"] == "removed"
     assert said(capsys, "remove", "nobody", code=3)["error"].startswith("entry 'nobody' is not in the league")
     assert said(capsys, "remove", "e", code=3)["error"].startswith("entry 'e' is ambiguous")
@@ -91,11 +91,11 @@ def test_entries_are_added_and_removed(capsys, tmp_path):
 
 def test_a_league_travels_as_json(capsys, tmp_path, monkeypatch):
     said(capsys, "add", "medium")
-    assert said(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(LEVELS)
+    assert said(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(DEFAULT_LEVELS)
     before = said(capsys, "standings")
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "elsewhere"))
-    assert len(said(capsys, "import", str(tmp_path / "league.json"))["added"]) == len(LEVELS)
-    assert said(capsys, "import", str(tmp_path / "league.json")) == {"added": [], "known": len(LEVELS)}
+    assert len(said(capsys, "import", str(tmp_path / "league.json"))["added"]) == len(DEFAULT_LEVELS)
+    assert said(capsys, "import", str(tmp_path / "league.json")) == {"added": [], "known": len(DEFAULT_LEVELS)}
     assert said(capsys, "standings") == before
     assert "does not exist" in said(capsys, "import", str(tmp_path / "none.json"), code=1)["error"]
 
@@ -150,7 +150,7 @@ def test_looking_needs_no_disk_that_can_be_written(capsys, tmp_path, monkeypatch
     monkeypatch.setattr(sqlite3, "connect", reading)
     for words in (["standings"], ["entries"], ["entries", "medium"], ["matches"], ["head-to-head"]):
         said(capsys, *words)
-    assert said(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(LEVELS)
+    assert said(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(DEFAULT_LEVELS)
     assert "readonly database" in said(capsys, "remove", "medium", code=1)["error"]
 
 

@@ -12,11 +12,11 @@ from dataclasses import asdict
 import psutil
 import pytest
 
-from echelon.arena.bootstrap import ENV
+from echelon.arena.bootstrap import ENV_SETTING
 from echelon.arena.config import ArenaConfig
-from echelon.arena.rounds import Listeners, play_rounds
-from echelon.arena.store import Played, Store, league_path
-from echelon.arena.workers import Alone, Spokesman, share
+from echelon.arena.rounds import RoundCallbacks, play_rounds
+from echelon.arena.store import MatchRecord, Store, league_path
+from echelon.arena.workers import CallbackRelay, SingleProcess, share
 from echelon.jobs.status import job_status
 from echelon.runs import find_run
 from echelon_cli.main import run
@@ -92,7 +92,7 @@ def test_a_job_of_two_that_loses_one_shows_as_crashed_and_goes_on(capsys, tmp_pa
 
 
 class Pair:
-    """Two threads that meet: what ``Together`` asks of processes."""
+    """Two threads that meet: what ``ProcessGroup`` asks of processes."""
 
     size = 2
 
@@ -114,7 +114,7 @@ class Pair:
 
 
 def test_everything_is_somebodys_and_shares_are_even():
-    parts = [share(range(11), Alone(rank, 3)) for rank in range(3)]
+    parts = [share(range(11), SingleProcess(rank, 3)) for rank in range(3)]
     assert sorted(sum(parts, [])) == list(range(11)) and {len(part) for part in parts} == {3, 4}
 
 
@@ -129,7 +129,7 @@ def test_the_first_says_what_the_others_have_to_say_once():
     heard, barrier, box = [Heard(), Heard()], threading.Barrier(2), [None, None]
 
     def act(rank: int) -> None:
-        spokesman = Spokesman(Pair(rank, barrier, box), heard[rank])
+        spokesman = CallbackRelay(Pair(rank, barrier, box), heard[rank])
         spokesman.say("warn", f"from {rank}")
         spokesman.meet()
         spokesman.meet()
@@ -149,12 +149,12 @@ def test_who_looks_late_has_its_share_all_the_same(tmp_path, monkeypatch):
         with store.editing() as league:
             for level in ("easy", "medium", "hard"):
                 league.add_scripted(level)
-        store.fix_setting(ENV, asdict(SMALL))
+        store.init_setting(ENV_SETTING, asdict(SMALL))
 
     def pretend(session, wanted, record, take):
         for fixture in wanted:
-            session.store.record(session.period, fixture.number, Played(winner="draw", reason="time_up"))
-            played[session.together.rank].append(fixture.number)
+            session.store.record(session.period, fixture.number, MatchRecord(winner="draw", reason="time_up"))
+            played[session.process_group.rank].append(fixture.number)
         return True
 
     monkeypatch.setattr("echelon.arena.rounds._Session._play", pretend)
@@ -164,7 +164,7 @@ def test_who_looks_late_has_its_share_all_the_same(tmp_path, monkeypatch):
             if rank:
                 own.unplayed = lambda period: []
             config = ArenaConfig(seeds=1, most_upsets=0)
-            return play_rounds(own, "job", config, tmp_path, Listeners(), Pair(rank, barrier, box))
+            return play_rounds(own, "job", config, tmp_path, RoundCallbacks(), Pair(rank, barrier, box))
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(play, range(2))) == [True, True]

@@ -251,10 +251,10 @@ def test_a_rating_of_snapshots_is_in_the_row_of_a_run(home_with_rated_run, echel
 def home_with_rated_run() -> float:
     """A folder of runs with one whose snapshots were rated; its newest rating."""
     from echelon.runs import runs_home
-    from echelon.telemetry.latest import glance
+    from echelon.telemetry.latest import read_latest
     from tests.tui.support.canned import make_run
 
     run = make_run(runs_home(), "20260101-120000-quickstart-amber-jackal", updates=300, ended="completed")
-    newest = glance(run.metrics).update
+    newest = read_latest(run.metrics).update
     assert newest is not None
     return newest.elo

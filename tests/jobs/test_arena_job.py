@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from echelon.arena.bootstrap import ENV
+from echelon.arena.bootstrap import ENV_SETTING
 from echelon.arena.config import ArenaConfig
-from echelon.arena.rounds import Listeners, play_rounds
-from echelon.arena.standings import standings, unfinished
+from echelon.arena.rounds import RoundCallbacks, play_rounds
+from echelon.arena.standings import standings, unfinished_rounds
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
 from echelon.jobs.kinds import KINDS
@@ -61,7 +61,7 @@ def played(store):
     return {tuple(row) for row in rows}
 
 
-def test_a_killed_job_goes_on_where_it_was(store, tmp_path):
+def test_killed_arena_job_resumes(store, tmp_path):
     paths = begin()
     wait_for(store, 5)
     trainer = who(paths, "trainer")
@@ -70,10 +70,10 @@ def test_a_killed_job_goes_on_where_it_was(store, tmp_path):
     until_gone(trainer)
     assert until(paths, "crashed").exit_code == 5
     before = played(store)
-    assert unfinished(store)[0]["job"] == paths.id and len(before) < 120
+    assert unfinished_rounds(store)[0]["job"] == paths.id and len(before) < 120
     begin(paths)
     assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
-    assert before <= played(store) and len(played(store)) == 120 and unfinished(store) == []
+    assert before <= played(store) and len(played(store)) == 120 and unfinished_rounds(store) == []
     assert {row["games"] for row in standings(store)} == {80} and store.recompute() == {}
     said, _ = read_events(paths.metrics)
     assert [e.round for e in said if isinstance(e, EventRound) and e.state == "rated"] == [1, 2]
@@ -83,20 +83,20 @@ def test_a_killed_job_goes_on_where_it_was(store, tmp_path):
             for entry in store.league().entries.values():
                 entry.rating, entry.games = type(entry.rating)(), 0
                 league.entries[entry.entry_id] = entry
-        other.fix_setting(ENV, store.setting(ENV))
-        assert play_rounds(other, "job", CONFIG, tmp_path / "replays", Listeners())
+        other.init_setting(ENV_SETTING, store.setting(ENV_SETTING))
+        assert play_rounds(other, "job", CONFIG, tmp_path / "replays", RoundCallbacks())
         assert played(other) == played(store), "as if nobody had killed it"
 
 
-def test_a_stopped_job_says_so_and_keeps_what_it_played(store):
+def test_stopped_arena_job_keeps_played_matches(store):
     paths = begin()
     wait_for(store, 3)
     stop(paths)
     assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4
-    assert 3 <= len(played(store)) < 120 and len(unfinished(store)) == 1
+    assert 3 <= len(played(store)) < 120 and len(unfinished_rounds(store)) == 1
 
 
-def test_a_job_that_cannot_play_fails_in_one_line(store):
+def test_arena_job_without_entries_fails_with_one_line_error(store):
     with store.editing() as league:
         for entry in league.entries.values():
             entry.kind = "retired"

@@ -17,7 +17,7 @@ from echelon.jobs.config_layers import (
 )
 
 
-def test_later_layers_win_and_are_named(tmp_path):
+def test_later_layers_override_and_set_provenance(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('seed = 5\ndevice = "cpu"\n[ppo]\nlr = 0.01\n')
     made = resolve("quickstart", file, {"ppo.lr": 0.02})
@@ -27,7 +27,7 @@ def test_later_layers_win_and_are_named(tmp_path):
     assert "model.kind" not in made.provenance
 
 
-def test_a_file_may_name_its_preset_and_the_command_line_may_overrule_it(tmp_path):
+def test_config_file_may_name_preset(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('preset = "nonsense"\n')
     with pytest.raises(ConfigError, match="nonsense"):
@@ -36,7 +36,7 @@ def test_a_file_may_name_its_preset_and_the_command_line_may_overrule_it(tmp_pat
 
 
 @pytest.mark.parametrize(("key", "other"), [pair for one in LINKED for pair in (one, one[::-1])])
-def test_linked_values_follow_each_other_unless_both_are_set(key, other):
+def test_linked_values_are_copied_unless_both_are_set(key, other):
     made = resolve(overrides={key: 0.9})
     assert made.values[key] == made.values[other] == 0.9
     assert made.provenance[other] == "--set"
@@ -44,14 +44,14 @@ def test_linked_values_follow_each_other_unless_both_are_set(key, other):
         resolve(overrides={key: 0.9, other: 0.8})
 
 
-def test_the_higher_layer_of_a_link_wins(tmp_path):
+def test_linked_values_take_later_layer(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[env]\ngamma = 0.8\n")
     made = resolve(None, file, {"ppo.gamma": 0.9})
     assert made.values["env.gamma"] == 0.9
 
 
-def test_a_resume_layers_over_the_earlier_configuration():
+def test_resolve_layers_over_base_config():
     first = resolve(overrides={"seed": 9})
     again = resolve(overrides={"max_minutes": 30.0}, base=first.nested(), base_provenance=first.provenance)
     assert (again.config.seed, again.config.max_minutes) == (9, 30.0)
@@ -69,11 +69,11 @@ def test_a_resume_layers_over_the_earlier_configuration():
         ("device=a=b", "a=b"),
     ],
 )
-def test_an_assignment_is_read_as_toml_and_else_as_words(text, value):
+def test_parse_assignment_reads_toml_or_plain_text(text, value):
     assert parse_assignment(text)[1] == value
 
 
-def test_ranges_are_given_as_lists():
+def test_resolve_accepts_ranges_as_lists():
     given = dict([parse_assignment("env.map_size_range=[40, 60]"), parse_assignment("env.num_packs=2")])
     made = resolve(overrides={**given, "env.packs_per_team_range": [1, 2]})
     assert made.config.env.map_size_range == (40, 60) and made.config.env.packs_per_team_range == (1, 2)
@@ -81,7 +81,7 @@ def test_ranges_are_given_as_lists():
     assert again.config == made.config
 
 
-def test_none_removes_a_value():
+def test_none_unsets_optional_value():
     assert resolve(overrides=dict([parse_assignment("ppo.ent_coef_end=none")])).config.ppo.ent_coef_end is None
 
 
@@ -110,14 +110,14 @@ def test_none_removes_a_value():
         ("ppo.lr", {}, "ppo.lr is {} (from --set), wanted one value"),
     ],
 )
-def test_a_mistake_names_key_value_and_what_was_wanted(key, value, names):
+def test_invalid_override_names_key_value_and_expectation(key, value, names):
     with pytest.raises(ConfigError) as caught:
         resolve(overrides={key: value})
     assert names in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("raw", [b"seed = ", b"\xff\xfe", b"[ppo]\nlr = 1\nlr = 2\n"])
-def test_a_damaged_file_is_one_line(tmp_path, raw):
+def test_damaged_config_file_raises_one_line_error(tmp_path, raw):
     file = tmp_path / "run.toml"
     file.write_bytes(raw)
     with pytest.raises(ConfigError, match=r"config file .*run\.toml") as caught:
@@ -125,12 +125,12 @@ def test_a_damaged_file_is_one_line(tmp_path, raw):
     assert "\n" not in str(caught.value)
 
 
-def test_flat_keys_and_sections_are_the_same_thing():
+def test_flatten_unflatten_round_trip():
     flat = dict(default_values())
     assert flatten(unflatten(flat)) == flat
 
 
-def test_a_section_given_by_name_is_spelled_out_and_single_values_win_over_it():
+def test_profile_name_expands_section_and_single_values_override():
     resolved = resolve(overrides={"env.reward.kill": 7.0, "env.reward": "snap10x"})
     reward = resolved.config.env.reward
     assert (reward.zone, reward.damage, reward.win, reward.kill) == (3.0, 0.05, 0.0, 7.0)
@@ -139,12 +139,12 @@ def test_a_section_given_by_name_is_spelled_out_and_single_values_win_over_it():
         resolve(overrides={"env.reward": "loud"})
 
 
-def test_none_is_absence_only_where_a_dial_may_be_absent():
+def test_none_is_null_for_optional_fields_only():
     made = resolve("quickstart", None, {"ppo.lr_schedule": "none", "ppo.ent_coef_end": "none"}).config.ppo
     assert (made.lr_schedule, made.ent_coef_end) == ("none", None)
 
 
-def test_dials_that_are_gone_are_left_out_of_an_older_run():
+def test_retired_fields_of_older_run_are_dropped():
     older = resolve("quickstart").nested()
     older["model"]["target_temperature"] = 0.5
     assert resolve(base=older).config == resolve("quickstart").config
@@ -153,6 +153,6 @@ def test_dials_that_are_gone_are_left_out_of_an_older_run():
 
 
 @pytest.mark.parametrize("key", ["turbo", "ppo.turbo"])
-def test_a_key_of_another_version_is_named(key):
+def test_unknown_key_of_other_version_is_named(key):
     with pytest.raises(ConfigError, match=f"config key '{key}' does not exist in this version"):
         resolve(base=unflatten({**resolve().values, key: 1}))

@@ -51,7 +51,7 @@ def fill(place: Path) -> Path:
     return ballast
 
 
-def test_a_disk_that_fills_up_ends_the_run_with_one_clear_line_and_resume_goes_on(small_disk, start):
+def test_full_disk_fails_run_and_resume_continues(small_disk, start):
     paths = start()
     until(paths, "running")
     time.sleep(0.3)
@@ -69,14 +69,14 @@ def test_a_disk_that_fills_up_ends_the_run_with_one_clear_line_and_resume_goes_o
     assert until(paths, "completed").update == 5
 
 
-def test_a_run_cannot_begin_on_a_full_disk_and_says_so(small_disk, start):
+def test_launch_on_full_disk_raises_one_line_error(small_disk, start):
     fill(small_disk)
     with pytest.raises(ValueError, match="cannot be written") as caught:
         start()
     assert "\n" not in str(caught.value)
 
 
-def test_a_quota_ends_the_run_with_one_clear_line(start):
+def test_file_size_limit_fails_run_with_one_line_error(start):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT_BYTES, hard))
     try:
@@ -90,7 +90,7 @@ def test_a_quota_ends_the_run_with_one_clear_line(start):
     assert paths.metrics.stat().st_size <= LIMIT_BYTES
 
 
-def test_a_run_cannot_begin_on_a_read_only_disk_and_says_so(small_disk, monkeypatch):
+def test_create_run_on_read_only_disk_raises_one_line_error(small_disk, monkeypatch):
     place = small_disk / "sealed"
     place.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(place)], capture_output=True).returncode:

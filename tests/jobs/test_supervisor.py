@@ -25,7 +25,7 @@ SHOWS_WITHIN_S = 3.0
 """A crash must show within this."""
 
 
-def test_a_job_runs_to_its_end_and_says_so(start):
+def test_job_completes_and_reports_final_status(start):
     paths = start("short")
     status = until(paths, "completed")
     assert (status.update, status.global_step, status.checkpoint) == (5, 500, "checkpoints/step-500")
@@ -34,7 +34,7 @@ def test_a_job_runs_to_its_end_and_says_so(start):
     assert not lock.is_held(paths.lock)
 
 
-def test_a_job_starts_and_stops_under_any_folder_name(hostile_home, start):
+def test_job_runs_in_any_home_path(hostile_home, start):
     paths = start()
     assert paths.root.parent == hostile_home
     until(paths, "running")
@@ -42,14 +42,14 @@ def test_a_job_starts_and_stops_under_any_folder_name(hostile_home, start):
     assert until(paths, "stopped").checkpoint
 
 
-def test_a_job_runs_from_a_folder_whose_files_have_the_names_of_modules(start, tmp_path, monkeypatch):
+def test_job_ignores_modules_in_working_directory(start, tmp_path, monkeypatch):
     for name in ("queue", "json", "echelon"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the folder was imported')\n")
     monkeypatch.chdir(tmp_path)
     assert until(start("short"), "completed").exit_code == 0
 
 
-def test_stopping_saves_and_ends_stopped(start):
+def test_stop_saves_checkpoint_and_ends_stopped(start):
     paths = start()
     until(paths, "running")
     launch.stop(paths)
@@ -58,14 +58,14 @@ def test_stopping_saves_and_ends_stopped(start):
     assert status.exit_code == 4
 
 
-def test_a_sigterm_to_the_supervisor_stops_as_the_command_does(start):
+def test_sigterm_to_supervisor_requests_stop(start):
     paths = start()
     until(paths, "running")
     kill(who(paths, "supervisor"), signal.SIGTERM)
     assert until(paths, "stopped").checkpoint
 
 
-def test_a_second_stop_gives_up_the_update_and_keeps_the_last_checkpoint(start):
+def test_second_stop_abandons_update(start):
     paths = start("stubborn")
     until(paths, "running")
     launch.stop(paths)
@@ -76,7 +76,7 @@ def test_a_second_stop_gives_up_the_update_and_keeps_the_last_checkpoint(start):
     assert until(paths, "stopped").checkpoint == ""
 
 
-def test_stop_now_kills_without_saving(start):
+def test_stop_now_kills_without_checkpoint(start):
     paths = start("stubborn")
     until(paths, "running")
     launch.stop(paths, now=True)
@@ -85,7 +85,7 @@ def test_stop_now_kills_without_saving(start):
     until_gone(who(paths, "trainer"))
 
 
-def test_stopping_an_ended_job_changes_nothing(start):
+def test_stop_on_ended_job_is_noop(start):
     paths = start("short")
     before = until(paths, "completed")
     assert launch.stop(paths).state == "completed"
@@ -93,7 +93,7 @@ def test_stopping_an_ended_job_changes_nothing(start):
     assert not paths.stop.exists()
 
 
-def test_a_killed_trainer_shows_as_crashed_at_once(start):
+def test_killed_trainer_is_reported_crashed(start):
     paths = start()
     until(paths, "running")
     kill(who(paths, "trainer"))
@@ -104,13 +104,13 @@ def test_a_killed_trainer_shows_as_crashed_at_once(start):
     assert ended is not None and ended["signal"] == "SIGKILL" and ended["code"] is None
 
 
-def test_a_segmentation_fault_shows_as_crashed_with_its_last_step(start):
+def test_segfault_is_reported_crashed_with_last_step(start):
     status = until(start("segfault"), "crashed")
     assert "SIGSEGV" in status.reason
     assert status.update == 3
 
 
-def test_a_killed_supervisor_shows_as_crashed_and_takes_its_trainer_along(start):
+def test_killed_supervisor_is_reported_crashed_and_ends_trainer(start):
     paths = start()
     until(paths, "running")
     trainer = who(paths, "trainer")
@@ -119,7 +119,7 @@ def test_a_killed_supervisor_shows_as_crashed_and_takes_its_trainer_along(start)
     until_gone(trainer)
 
 
-def test_a_trainer_left_behind_can_be_stopped(start):
+def test_orphaned_trainer_can_be_stopped(start):
     paths = start()
     until(paths, "running")
     trainer = who(paths, "trainer")
@@ -134,7 +134,7 @@ def test_a_trainer_left_behind_can_be_stopped(start):
     assert not launch.has_orphan(paths)
 
 
-def test_a_suspended_trainer_shows_as_stalled_and_goes_on(start):
+def test_suspended_trainer_is_reported_stalled_and_recovers(start):
     paths = start()
     until(paths, "running")
     kill(who(paths, "trainer"), signal.SIGSTOP)
@@ -143,19 +143,19 @@ def test_a_suspended_trainer_shows_as_stalled_and_goes_on(start):
     until(paths, "running")
 
 
-def test_a_wrong_request_fails_with_its_one_line(start):
+def test_invalid_request_fails_with_one_line_error(start):
     status = until(start("refuse"), "failed")
     assert status.reason == "device 'tpu' does not exist, wanted auto, cpu, cuda or cuda:N"
     assert status.exit_code == 1
 
 
-def test_a_bug_fails_with_one_line_and_leaves_its_traceback_in_the_log(start):
+def test_unhandled_exception_fails_with_one_line_and_logs_traceback(start):
     paths = start("bug")
     assert until(paths, "failed").reason == "RuntimeError: the same explosion"
     assert "Traceback" in paths.log_trainer.read_text()
 
 
-def test_a_second_trainer_on_one_folder_is_refused(start):
+def test_second_supervisor_on_run_is_refused(start):
     paths = start()
     until(paths, "running")
     with pytest.raises(LaunchError, match="already running"):
@@ -170,7 +170,7 @@ def test_a_second_trainer_on_one_folder_is_refused(start):
     assert job_status(paths).state == "running"
 
 
-def test_a_crashed_run_resumes_and_its_curve_does_not_zigzag(start):
+def test_crashed_run_resumes_with_monotonic_updates(start):
     paths = start()
     until(paths, "running")
     while job_status(paths).update < 5 and not paths.exit.exists():
@@ -186,7 +186,7 @@ def test_a_crashed_run_resumes_and_its_curve_does_not_zigzag(start):
     assert paths.spec.read_bytes() == spec, "the first request stays as it was"
 
 
-def test_a_new_supervisor_waits_for_the_trainer_of_a_killed_one(start):
+def test_new_supervisor_waits_for_orphaned_trainer(start):
     paths = start()
     until(paths, "running")
     trainer = who(paths, "trainer")
@@ -197,7 +197,7 @@ def test_a_new_supervisor_waits_for_the_trainer_of_a_killed_one(start):
     until(paths, "completed")
 
 
-def test_a_forged_identity_is_never_signalled(start):
+def test_mismatched_process_identity_is_never_signalled(start):
     paths = start("short")
     until(paths, "completed")
     until_gone(who(paths, "supervisor"))
@@ -217,7 +217,7 @@ def test_a_forged_identity_is_never_signalled(start):
         bystander.wait()
 
 
-def test_a_run_of_another_host_is_lost_not_crashed(start):
+def test_run_of_other_host_is_reported_lost(start):
     paths = start("short")
     until(paths, "completed")
     until_gone(who(paths, "supervisor"))
@@ -231,7 +231,7 @@ def test_a_run_of_another_host_is_lost_not_crashed(start):
     assert status.state == "lost" and "elsewhere" in status.reason
 
 
-def test_a_copy_of_a_living_run_is_not_called_crashed(start, tmp_path):
+def test_copy_of_running_run_is_reported_lost(start, tmp_path):
     paths = start()
     until(paths, "running")
     copied = RunPaths(tmp_path / "elsewhere" / paths.id)
@@ -241,7 +241,7 @@ def test_a_copy_of_a_living_run_is_not_called_crashed(start, tmp_path):
     assert job_status(paths).state == "running", "looking at the copy leaves the run alone"
 
 
-def test_a_silent_trainer_stalls_after_the_limit_of_its_phase(start, monkeypatch):
+def test_silent_trainer_stalls_after_phase_limit(start, monkeypatch):
     paths = start()
     until(paths, "running")
     monkeypatch.setitem(STALL_LIMITS_S, "training", -1.0)
@@ -249,7 +249,7 @@ def test_a_silent_trainer_stalls_after_the_limit_of_its_phase(start, monkeypatch
 
 
 @pytest.mark.parametrize("years", [-10, 10], ids=["clock set back", "clock set ahead"])
-def test_a_clock_that_is_set_stalls_nobody(start, monkeypatch, years):
+def test_wall_clock_change_does_not_stall_job(start, monkeypatch, years):
     paths = start()
     until(paths, "running")
     now = time.time()
@@ -257,7 +257,7 @@ def test_a_clock_that_is_set_stalls_nobody(start, monkeypatch, years):
     assert job_status(paths).state == "running"
 
 
-def test_a_folder_that_cannot_be_written_gives_one_clear_line(tmp_path, monkeypatch):
+def test_unwritable_home_raises_one_line_error(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     monkeypatch.setenv("ECHELON_HOME", str(blocked))
@@ -267,7 +267,7 @@ def test_a_folder_that_cannot_be_written_gives_one_clear_line(tmp_path, monkeypa
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
-def test_a_read_only_run_folder_gives_one_clear_line(start, tmp_path):
+def test_read_only_run_folder_raises_one_line_error(start, tmp_path):
     paths = create_run("fake")
     paths.root.chmod(0o555)
     try:
@@ -277,7 +277,7 @@ def test_a_read_only_run_folder_gives_one_clear_line(start, tmp_path):
         paths.root.chmod(0o755)
 
 
-def test_a_supervisor_that_cannot_write_down_who_is_who_leaves_no_trainer(start):
+def test_supervisor_kills_trainer_when_identity_file_fails(start):
     paths = create_run("fake")
     paths.processes.mkdir()
     with pytest.raises(LaunchError, match=r"proc\.json"):
@@ -285,7 +285,7 @@ def test_a_supervisor_that_cannot_write_down_who_is_who_leaves_no_trainer(start)
     assert not lock.is_held(paths.lock)
 
 
-def test_removing_refuses_a_living_run_and_deletes_an_ended_one(start):
+def test_remove_refuses_running_run_and_deletes_ended_run(start):
     paths = start()
     until(paths, "running")
     with pytest.raises(ValueError, match="stop it first"):
@@ -297,7 +297,7 @@ def test_removing_refuses_a_living_run_and_deletes_an_ended_one(start):
     assert list(paths.root.parent.iterdir()) == []
 
 
-def test_removing_a_linked_run_removes_the_link(start, tmp_path):
+def test_remove_linked_run_removes_link_only(start, tmp_path):
     paths = start("short")
     until(paths, "completed")
     until_gone(who(paths, "supervisor"))
@@ -308,7 +308,7 @@ def test_removing_a_linked_run_removes_the_link(start, tmp_path):
     assert list(paths.root.parent.iterdir()) == [] and RunPaths(elsewhere).spec.is_file()
 
 
-def test_control_counts_every_request(tmp_path):
+def test_control_records_every_stop_request(tmp_path):
     paths = RunPaths(tmp_path)
     control.request_stop(paths)
     control.request_stop(paths, now=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from echelon.agents import heuristic
-from echelon.arena import match_statistics as tally
+from echelon.arena import match_statistics as statistics
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 from echelon.gen.bank import stack_maps
@@ -248,8 +248,8 @@ def watch_matches(cfg: EnvConfig, cases: Sequence[Case], pilot: str, *, threads:
         )
         if engine is None:
             engine = Engine(cfg, count, maps, threads=threads, autoreset=False, pilots=heuristic.install)
-            engine.batch.add_fields(tally.FIELDS)
-            engine.programs["decision"] = lambda made=engine: tally.counted(made.decision())
+            engine.batch.add_fields(statistics.FIELDS)
+            engine.programs["decision"] = lambda made=engine: statistics.with_statistics(made.decision())
         else:
             engine.batch.replace_maps(maps)
         _play(engine, wave, pilot, found)
@@ -270,7 +270,7 @@ def _play(engine: Engine, wave: Sequence[Case], pilot: str, found: Findings) -> 
     batch.set("forced_seed", seeds)
     batch.set("forced_slot", np.arange(envs, dtype=np.int32))
     batch["script"].fill_(heuristic.script_of(pilot))
-    for name in tally.FIELDS:
+    for name in statistics.FIELDS:
         batch[name].fill_(-1 if name in ("tally_cause", "tally_killer") else 0)
     engine.reset()
     trace = Trace(engine, wave, found)
@@ -283,7 +283,7 @@ def _play(engine: Engine, wave: Sequence[Case], pilot: str, found: Findings) -> 
         playing &= batch.numpy("ended") == 0
     found.matches += len(wave)
     causes, shots = batch.numpy("tally_cause")[: len(wave)], batch.numpy("tally_shots")[: len(wave)]
-    for cause in causes[causes != tally.Cause.LIVES].tolist():
-        found.causes[Weapon(cause).name if cause < len(Weapon) else tally.Cause(cause).name] += 1
+    for cause in causes[causes != statistics.Cause.LIVES].tolist():
+        found.causes[Weapon(cause).name if cause < len(Weapon) else statistics.Cause(cause).name] += 1
     for weapon in Weapon:
         found.used[weapon.name] += int(shots[..., weapon].sum())

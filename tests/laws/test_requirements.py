@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from echelon.arena.match import Contest, Play
+from echelon.arena.contest import Contest, MatchSession
 from echelon.arena.match_runner import play
 from echelon.config import EnvConfig, PPOConfig, RewardConfig
 from echelon.config import game as config_game
@@ -126,7 +126,7 @@ def test_terminal_reward_is_a_small_share_of_all_reward(env, pilot, most):
     Presets pay what measured best at learning, and less than a quarter of it at the end.
     """
     contest = Contest(env=env, pilots=(pilot, pilot), matches=20)
-    terms = np.stack([result.record.terms for result in play(contest, contest.pairings(), Play())])
+    terms = np.stack([result.record.terms for result in play(contest, contest.pairings(), MatchSession())])
     amount = np.abs(terms).sum(axis=(0, 1))
     share = amount[reward.TERM_NAMES.index("terminal")] / amount.sum()
     assert share < most, {name: round(float(a), 1) for name, a in zip(reward.TERM_NAMES, amount, strict=True)}

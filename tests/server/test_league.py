@@ -12,7 +12,7 @@ from echelon.arena import standings
 from echelon.arena.database import StoreError
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
-from echelon.arena.store import Played, Store, league_path
+from echelon.arena.store import MatchRecord, Store, league_path
 from echelon.replay.typescript import SHAPES
 from echelon.server.responses import MAX_PAGE
 from tests.server.conftest import MATCH, NAME, RUN
@@ -32,9 +32,9 @@ def league(home):
                 )
         period = store.open_period(RUN, 1, [Fixture(n, *NAMES, seed=n) for n in range(3)])
         for number in range(3):
-            store.record(period, number, Played(winner="blue", reason="elimination", score=(3.0, 1.0)))
-        store.note_replay(period, 0, f"replays/{NAME}")
-        store.note_replay(period, 1, "replays/gone.ecr")
+            store.record(period, number, MatchRecord(winner="blue", reason="elimination", score=(3.0, 1.0)))
+        store.set_replay(period, 0, f"replays/{NAME}")
+        store.set_replay(period, 1, "replays/gone.ecr")
         store.close_period(period)
         store.open_period(RUN, 2, [Fixture(0, *NAMES, seed=9)])
     return league_path(home)
@@ -126,7 +126,7 @@ def test_league_pages_apply_filters(ask, long_league):
 def test_new_match_does_not_shift_league_pages(ask, long_league, home):
     _, first = get_json(ask, "/api/v1/league/matches?limit=10")
     with Store(league_path(home)) as store:
-        store.record(long_league, 1049, Played(winner="red", reason="elimination"))
+        store.record(long_league, 1049, MatchRecord(winner="red", reason="elimination"))
     last = first["matches"][-1]["id"]
     _, second = get_json(ask, f"/api/v1/league/matches?limit=10&before={last}")
     assert [row["number"] for row in second["matches"]] == list(range(1029, 1019, -1)) and second["total"] == 1041
@@ -146,7 +146,7 @@ def test_league_page_size_is_bounded_and_unknown_outcome_rejected(ask, long_leag
 )
 def test_league_page_query_uses_index(long_league, home, choice):
     with Store(league_path(home), read_only=True) as store:
-        query, values = standings.page_query(before=500, limit=50, **choice)
+        query, values = standings.match_page_query(before=500, limit=50, **choice)
         plan = [row["detail"] for row in store.read(f"EXPLAIN QUERY PLAN {query}", values)]
         assert [step for step in plan if step.startswith("SCAN matches")] == []
         searches = [step for step in plan if step.startswith("SEARCH matches") and "rowid<?" in step]
@@ -205,7 +205,7 @@ def test_damaged_league_returns_422_without_path(ask, home):
 def test_read_only_store_leaves_league_unchanged(league):
     before = league.read_bytes()
     with Store(league, read_only=True) as store, pytest.raises(StoreError, match="for reading only"):
-        store.fix_setting("x", 1)
+        store.init_setting("x", 1)
     assert league.read_bytes() == before
     with pytest.raises(StoreError, match="does not exist"):
         Store(league.with_name("none.db"), read_only=True)

@@ -21,7 +21,7 @@ def example(cls):
 
 
 @pytest.mark.parametrize("kind", EVENTS)
-def test_every_kind_survives_the_round_trip(kind):
+def test_every_event_kind_round_trips_through_json(kind):
     event = example(EVENTS[kind])
     line = to_json(event)
     assert "\n" not in line
@@ -29,7 +29,7 @@ def test_every_kind_survives_the_round_trip(kind):
     assert to_json(from_json(line)) == line
 
 
-def test_a_number_that_is_not_finite_is_written_as_null_and_read_as_not_a_number():
+def test_nonfinite_float_is_written_as_null_and_read_as_nan():
     line = to_json(EventUpdate(update=1, global_step=1, loss=math.inf, phases_s={"update": math.nan}))
     row = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert row["loss"] is None and row["phases_s"] == {"update": None}
@@ -37,7 +37,7 @@ def test_a_number_that_is_not_finite_is_written_as_null_and_read_as_not_a_number
     assert isinstance(event, EventUpdate) and math.isnan(event.loss) and math.isnan(event.phases_s["update"])
 
 
-def test_a_field_of_a_newer_version_is_dropped():
+def test_unknown_field_is_dropped():
     line = to_json(EventUpdate(update=1, global_step=2)).replace("{", '{"invented_later":1,', 1)
     event = from_json(line)
     assert isinstance(event, EventUpdate) and event.global_step == 2
@@ -61,6 +61,6 @@ def test_a_field_of_a_newer_version_is_dropped():
         ('{"kind":"update","update":1,"glob', "Expecting|Unterminated"),
     ],
 )
-def test_a_wrong_record_says_what_is_wrong(line, names):
+def test_invalid_record_raises_error_naming_field(line, names):
     with pytest.raises(ValueError, match=names):
         from_json(line)

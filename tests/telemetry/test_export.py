@@ -68,7 +68,7 @@ WANTED = {
 }
 
 
-def test_records_become_finite_numbers_under_tags():
+def test_rows_contain_finite_values_by_tag():
     said = list(rows(EVENTS))
     assert [row.update for row in said] == [1, 1, 2, 2, 2] and [row.global_step for row in said][-1] == 200
     merged = {tag: value for row in said for tag, value in row.values.items()}
@@ -79,7 +79,7 @@ def test_records_become_finite_numbers_under_tags():
     assert not [tag for tag in merged if tag.rpartition("/")[2] in ("update", "global_step", "seeds", "skill")]
 
 
-def test_a_csv_has_a_line_per_update_and_reads_back(tmp_path):
+def test_csv_has_one_line_per_update(tmp_path):
     assert to_csv(EVENTS, tmp_path / "run.csv") == 2
     with open(tmp_path / "run.csv", newline="") as file:
         first, second = csv.DictReader(file)
@@ -95,7 +95,7 @@ def test_superseded_records_are_not_exported(tmp_path):
     assert last["train/avg_return"] == "9.0" and "rating/elo" not in last
 
 
-def test_tensorboard_reads_back_every_point(tmp_path):
+def test_tensorboard_export_contains_every_point(tmp_path):
     pytest.importorskip("tensorboard", reason="needs TensorBoard: pip install 'echelon[tensorboard]'")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -107,7 +107,7 @@ def test_tensorboard_reads_back_every_point(tmp_path):
     assert all(found.Scalars(tag)[-1].value == pytest.approx(value) for tag, value in WANTED.items())
 
 
-def test_wandb_keeps_a_run_offline(tmp_path, monkeypatch):
+def test_wandb_export_writes_offline_run(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="needs W&B: pip install 'echelon[wandb]'")
     monkeypatch.setenv("WANDB_SILENT", "true")
     steps = to_wandb(EVENTS, project="p", name="n", config={"seed": 1}, mode="offline", folder=tmp_path)
@@ -124,7 +124,7 @@ def test_wandb_keeps_a_run_offline(tmp_path, monkeypatch):
         ("wandb", lambda to: to_wandb(EVENTS, project="p", name="n", config={}), "wandb"),
     ],
 )
-def test_a_missing_library_is_named_with_its_cure(tmp_path, monkeypatch, module, call, extra):
+def test_missing_optional_library_error_names_extra(tmp_path, monkeypatch, module, call, extra):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ValueError, match=rf"not installed, wanted: pip install 'echelon\[{extra}\]'"):
         call(tmp_path)

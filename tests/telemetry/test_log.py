@@ -32,7 +32,7 @@ def numbers(events):
     return [event.update for event in events]
 
 
-def test_a_follower_sees_each_record_once_and_in_order(path):
+def test_follower_returns_each_record_once_in_order(path):
     follower = EventFollower(path)
     assert follower.poll() == []
     write(path, 1, 2)
@@ -42,7 +42,7 @@ def test_a_follower_sees_each_record_once_and_in_order(path):
     assert numbers(follower.poll()) == [3]
 
 
-def test_a_torn_last_line_waits_until_it_is_whole(path):
+def test_follower_waits_for_complete_line(path):
     write(path, 1)
     line = to_json(update(2)).encode() + b"\n"
     follower = EventFollower(path)
@@ -54,7 +54,7 @@ def test_a_torn_last_line_waits_until_it_is_whole(path):
     assert follower.skipped == 0
 
 
-def test_a_line_torn_by_a_crash_costs_only_itself(path):
+def test_torn_line_loses_only_itself(path):
     write(path, 1)
     with open(path, "ab") as file:
         file.write(to_json(update(2)).encode()[:20])
@@ -64,7 +64,7 @@ def test_a_line_torn_by_a_crash_costs_only_itself(path):
 
 
 @pytest.mark.parametrize("garbage", [b"\0" * 40, b"\xff\xfe", b"{}", b"[" * 100_000, b'{"kind":"update"}', b"NaN"])
-def test_garbage_is_skipped_and_counted(path, garbage):
+def test_invalid_lines_are_skipped_and_counted(path, garbage):
     write(path, 1)
     with open(path, "ab") as file:
         file.write(garbage + b"\n\n")
@@ -74,7 +74,7 @@ def test_garbage_is_skipped_and_counted(path, garbage):
 
 
 @given(cut=st.integers(0, 2000), flip=st.integers(0, 2000))
-def test_no_damage_stops_a_reader(tmp_path_factory, cut, flip):
+def test_reader_survives_arbitrary_damage(tmp_path_factory, cut, flip):
     path = tmp_path_factory.mktemp("damage") / "metrics.jsonl"
     write(path, 1, 2)
     raw = bytearray(path.read_bytes())
@@ -84,7 +84,7 @@ def test_no_damage_stops_a_reader(tmp_path_factory, cut, flip):
     assert len(events) <= 3
 
 
-def test_a_replaced_file_is_read_from_its_beginning(path):
+def test_replaced_file_is_read_from_start(path):
     write(path, 1, 2)
     follower = EventFollower(path)
     follower.poll()
@@ -95,7 +95,7 @@ def test_a_replaced_file_is_read_from_its_beginning(path):
     assert follower.generation == 1
 
 
-def test_a_cut_file_is_read_from_its_beginning(path):
+def test_truncated_file_is_read_from_start(path):
     write(path, 1, 2)
     follower = EventFollower(path)
     follower.poll()
@@ -104,14 +104,14 @@ def test_a_cut_file_is_read_from_its_beginning(path):
     assert numbers(follower.poll()) == [5]
 
 
-def test_following_from_an_offset_skips_what_came_before(path):
+def test_follower_with_offset_skips_earlier_records(path):
     write(path, 1)
     follower = EventFollower(path, offset=path.stat().st_size)
     write(path, 2)
     assert numbers(follower.poll()) == [2]
 
 
-def test_a_resume_takes_back_later_updates_but_no_alert(path):
+def test_resume_supersedes_later_updates_but_not_alerts(path):
     alert = EventAlert(message="loss is not finite", update=3)
     start, resume = EventStart(device="cpu"), EventResume(update=1, global_step=10)
     saved = EventCheckpoint(update=3, global_step=30, path="checkpoints/step-30")
@@ -123,7 +123,7 @@ def update_of(events, number):
     return next(e for e in events if isinstance(e, EventUpdate) and e.update == number)
 
 
-def test_two_writers_never_mix_their_lines(path):
+def test_concurrent_writers_do_not_interleave_lines(path):
     with EventLog(path) as one, EventLog(path) as other:
         for number in range(50):
             (one if number % 2 else other).append(update(number))
@@ -132,7 +132,7 @@ def test_two_writers_never_mix_their_lines(path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full disk to write to")
-def test_a_full_disk_is_an_error_that_says_so():
+def test_append_on_full_disk_raises_os_error():
     with EventLog(os.devnull if not os.path.exists("/dev/full") else "/dev/full") as log:  # type: ignore[arg-type]
         with pytest.raises(OSError, match="No space left"):
             log.append(update(1))

@@ -19,7 +19,7 @@ def write(path: Path, updates: range, *, kept: int = 0) -> None:
             file.write(to_json(EventEpisodes(update=number, global_step=number * 10, count=1)) + "\n")
 
 
-def test_samples_spread_over_the_whole_run(tmp_path):
+def test_sample_updates_spreads_over_whole_run(tmp_path):
     path = tmp_path / "metrics.jsonl"
     write(path, range(1, 2001))
     found = [event.update for event in sample_updates(path, 50)]
@@ -28,7 +28,7 @@ def test_samples_spread_over_the_whole_run(tmp_path):
     assert max(b - a for a, b in zip(found, found[1:], strict=False)) < 100
 
 
-def test_samples_do_not_go_back_where_a_run_was_resumed(tmp_path):
+def test_sample_updates_drops_superseded_updates(tmp_path):
     path = tmp_path / "metrics.jsonl"
     write(path, range(1, 1001))
     write(path, range(501, 801), kept=500)
@@ -38,7 +38,7 @@ def test_samples_do_not_go_back_where_a_run_was_resumed(tmp_path):
     assert all(event.time > 1000 for event in found if event.update > 500), "what was played again is left out"
 
 
-def test_few_records_are_all_samples_and_none_are_none(tmp_path):
+def test_sample_updates_of_short_and_empty_files(tmp_path):
     path = tmp_path / "metrics.jsonl"
     assert sample_updates(path) == []
     path.write_text("no record\n{torn")

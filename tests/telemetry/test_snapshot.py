@@ -16,7 +16,15 @@ from echelon.telemetry.events import (
     EventUpdate,
 )
 from echelon.telemetry.log import EventLog
-from echelon.telemetry.snapshot import ALERTS_KEPT, LISTED, MARKS_KEPT, Fold, RunSnapshot, SnapshotFeed, read_snapshot
+from echelon.telemetry.snapshot import (
+    MAX_ALERTS,
+    MAX_LISTED,
+    MAX_MARKS,
+    RunSnapshot,
+    SnapshotBuilder,
+    SnapshotFeed,
+    read_snapshot,
+)
 
 
 def update(number: int, elapsed_s: float = 0.0) -> EventUpdate:
@@ -38,33 +46,35 @@ def evaluation(number: int, win_rate: float) -> EventEval:
     return EventEval(update=number, global_step=number * 100, opponent="baseline", episodes=80, win_rate=win_rate)
 
 
-def test_an_empty_run_has_an_empty_picture():
-    picture = Fold().snapshot()
+def test_empty_run_has_empty_snapshot():
+    picture = SnapshotBuilder().snapshot()
     assert picture == RunSnapshot()
     assert picture.progress == 0.0 and picture.eta_s is None and picture.global_step == 0
 
 
-def test_progress_is_by_steps_or_by_time_whichever_is_further():
+def test_progress_is_maximum_of_steps_and_time():
     start = EventStart(device="cpu", total_steps=1000, max_minutes=10.0)
-    assert Fold([start, update(5, elapsed_s=60.0)]).snapshot().progress == pytest.approx(0.5)
-    picture = Fold([start, update(5, elapsed_s=480.0)]).snapshot()
+    assert SnapshotBuilder([start, update(5, elapsed_s=60.0)]).snapshot().progress == pytest.approx(0.5)
+    picture = SnapshotBuilder([start, update(5, elapsed_s=480.0)]).snapshot()
     assert picture.progress == pytest.approx(0.8)
     assert picture.eta_s == pytest.approx(120.0)
 
 
-def test_episodes_add_up():
-    picture = Fold([episodes(1, 2, 1), episodes(2, 3, 0)]).snapshot()
+def test_episode_totals_accumulate():
+    picture = SnapshotBuilder([episodes(1, 2, 1), episodes(2, 3, 0)]).snapshot()
     assert (picture.episodes.count, picture.episodes.wins, picture.episodes.losses) == (6, 5, 1)
     assert picture.episodes.reasons == {"time_up": 5}
 
 
-def test_the_best_evaluation_is_the_first_with_the_most_wins():
-    picture = Fold([evaluation(0, 0.1), evaluation(5, 0.6), evaluation(9, 0.6), evaluation(12, 0.3)]).snapshot()
+def test_best_evaluation_is_first_with_highest_win_rate():
+    picture = SnapshotBuilder(
+        [evaluation(0, 0.1), evaluation(5, 0.6), evaluation(9, 0.6), evaluation(12, 0.3)]
+    ).snapshot()
     assert picture.best is not None and picture.best.update == 5
     assert [e.update for e in picture.evals] == [0, 5, 9, 12]
 
 
-def test_a_resume_takes_back_what_is_played_again():
+def test_resume_removes_superseded_records_from_snapshot():
     events = [
         EventStart(device="cpu", total_steps=1000),
         update(1),
@@ -75,19 +85,19 @@ def test_a_resume_takes_back_what_is_played_again():
         EventEnd(reason="stopped"),
         EventResume(update=1, global_step=100),
     ]
-    picture = Fold(events).snapshot()
+    picture = SnapshotBuilder(events).snapshot()
     assert picture.update is not None and picture.update.update == 1
     assert picture.episodes.count == 1
     assert picture.evals == () and picture.end is None
 
 
-def test_only_the_newest_alerts_are_kept():
-    picture = Fold(EventAlert(message=str(n)) for n in range(ALERTS_KEPT + 5)).snapshot()
-    assert len(picture.alerts) == ALERTS_KEPT
-    assert picture.alerts[-1].message == str(ALERTS_KEPT + 4)
+def test_snapshot_keeps_newest_alerts_only():
+    picture = SnapshotBuilder(EventAlert(message=str(n)) for n in range(MAX_ALERTS + 5)).snapshot()
+    assert len(picture.alerts) == MAX_ALERTS
+    assert picture.alerts[-1].message == str(MAX_ALERTS + 4)
 
 
-def test_a_feed_starts_anew_when_the_file_is_replaced(tmp_path):
+def test_feed_restarts_when_file_is_replaced(tmp_path):
     path = tmp_path / "metrics.jsonl"
     feed = SnapshotFeed(path)
     with EventLog(path) as log:
@@ -103,9 +113,9 @@ def test_a_feed_starts_anew_when_the_file_is_replaced(tmp_path):
     assert feed.poll()[1].episodes.count == 5
 
 
-def test_a_resume_to_an_old_checkpoint_finds_its_totals():
-    fold = Fold()
-    for number in range(1, 3 * MARKS_KEPT):
+def test_resume_to_old_checkpoint_restores_totals():
+    fold = SnapshotBuilder()
+    for number in range(1, 3 * MAX_MARKS):
         fold.add(update(number))
         fold.add(episodes(number, 1, 0))
         if number == 100:
@@ -118,20 +128,20 @@ def test_a_resume_to_an_old_checkpoint_finds_its_totals():
     assert fold.snapshot().update is None and fold.snapshot().episodes.count == 0
 
 
-def test_what_is_listed_stays_short_and_keeps_the_best_and_the_newest():
-    rates = {number: 0.9 if number == 33 else 0.5 for number in range(1, 3 * LISTED)}
-    picture = Fold(evaluation(number, rate) for number, rate in rates.items()).snapshot()
-    assert len(picture.evals) <= LISTED
+def test_event_lists_are_bounded_and_keep_best_and_newest():
+    rates = {number: 0.9 if number == 33 else 0.5 for number in range(1, 3 * MAX_LISTED)}
+    picture = SnapshotBuilder(evaluation(number, rate) for number, rate in rates.items()).snapshot()
+    assert len(picture.evals) <= MAX_LISTED
     assert picture.best is not None and picture.best.update == 33
-    assert 33 in [e.update for e in picture.evals] and picture.evals[-1].update == 3 * LISTED - 1
+    assert 33 in [e.update for e in picture.evals] and picture.evals[-1].update == 3 * MAX_LISTED - 1
 
 
-def test_a_file_read_piece_by_piece_gives_the_same_picture(tmp_path, monkeypatch):
+def test_chunked_reading_gives_same_snapshot(tmp_path, monkeypatch):
     path = tmp_path / "metrics.jsonl"
     with EventLog(path) as log:
         for number in range(1, 40):
             log.append(update(number))
             log.append(episodes(number, 1, 1))
     whole = read_snapshot(path)
-    monkeypatch.setattr(snapshot, "PIECE_BYTES", 100)
+    monkeypatch.setattr(snapshot, "CHUNK_BYTES_PER_POLL", 100)
     assert read_snapshot(path) == whole and whole.episodes.count == 78

@@ -44,13 +44,13 @@ def opened(monkeypatch):
     """Policies come from nowhere; returns the paths that were opened."""
     asked: list[str] = []
 
-    def open_pilot(pilot, device, signature):
+    def load_pilot(pilot, device, signature):
         asked.append(pilot.path)
         if "broken" in pilot.path:
             raise ValueError(f"checkpoint {pilot.path!r} is gone; add it again from where it is now")
         return LoadedPolicy(policy(len(asked)), {})
 
-    monkeypatch.setattr(league_source, "open_pilot", open_pilot)
+    monkeypatch.setattr(league_source, "load_pilot", load_pilot)
     return asked
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.telemetry.events import EventCurriculum, EventResume, EventStart, EventUpdate
-from echelon.telemetry.snapshot import MOVES_KEPT, Fold, RunSnapshot
+from echelon.telemetry.snapshot import MAX_CURRICULUM_EVENTS, RunSnapshot, SnapshotBuilder
 from echelon_cli.tui.panels.curriculum import (
     CHANGES_TITLE,
     HISTORY_ROWS,
@@ -31,7 +31,7 @@ def start(**mix: float) -> EventStart:
 
 def three_moves() -> RunSnapshot:
     """A run whose maps grew twice, and whose pilots became better in between."""
-    return Fold(
+    return SnapshotBuilder(
         [
             told(0, map_size_range=SIZES[0], skill="trivial"),
             told(640, map_size_range=SIZES[1], skill="trivial"),
@@ -76,7 +76,7 @@ def test_wide_panel_shows_one_change_per_line_with_steps():
 
 
 def test_zoomed_panel_shows_more_changes():
-    snapshot = Fold(told(n, packs=n) for n in range(40)).snapshot()
+    snapshot = SnapshotBuilder(told(n, packs=n) for n in range(40)).snapshot()
     small, large = (draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 36, h, LOOK).text() for h in (9, 30))
     assert small.count(" to ") == 6 and large.count(" to ") == 27
     assert small.endswith("and 33 older") and large.endswith("and 12 older")
@@ -100,16 +100,16 @@ def test_bars_are_dropped_before_change_rows():
 def test_skill_parameter_is_hidden_without_scripted_opponents():
     update = EventUpdate(update=1, global_step=9, curriculum={"skill": "easy", "weapon_prob": 1.0})
     moved = [told(0, skill="easy", weapon_prob=1.0), told(5, skill="medium", weapon_prob=1.0)]
-    side_by_side = Fold([start(scripted=0.0, easy=1.0, medium=1.0), *moved, update]).snapshot()
+    side_by_side = SnapshotBuilder([start(scripted=0.0, easy=1.0, medium=1.0), *moved, update]).snapshot()
     assert parameters_of(side_by_side) == {"weapon_prob": 1.0} and changes_of(side_by_side) == []
     for met in (start(scripted=1.0, easy=1.0), start()):
-        snapshot = Fold([met, *moved, update]).snapshot()
+        snapshot = SnapshotBuilder([met, *moved, update]).snapshot()
         assert parameters_of(snapshot) == {"skill": "easy", "weapon_prob": 1.0}
         assert [move.name for move in changes_of(snapshot)] == ["skill"]
 
 
 def test_resume_removes_superseded_changes():
-    fold = Fold([told(0, packs=1), told(50, packs=2), told(90, packs=3)])
+    fold = SnapshotBuilder([told(0, packs=1), told(50, packs=2), told(90, packs=3)])
     fold.add(EventResume(update=60, global_step=60_000))
     fold.add(told(60, packs=2))
     snapshot = fold.snapshot()
@@ -117,13 +117,15 @@ def test_resume_removes_superseded_changes():
 
 
 def test_kept_changes_are_bounded():
-    snapshot = Fold(told(n, packs=n) for n in range(3 * MOVES_KEPT)).snapshot()
-    assert len(snapshot.moves) == MOVES_KEPT and changes_of(snapshot)[0].update == 3 * MOVES_KEPT - 1
+    snapshot = SnapshotBuilder(told(n, packs=n) for n in range(3 * MAX_CURRICULUM_EVENTS)).snapshot()
+    assert (
+        len(snapshot.moves) == MAX_CURRICULUM_EVENTS and changes_of(snapshot)[0].update == 3 * MAX_CURRICULUM_EVENTS - 1
+    )
 
 
 def test_dict_parameter_is_split_by_key():
     weights = ({"damage": 0.01, "zone": 0.0}, {"damage": 0.005, "zone": 0.0})
-    snapshot = Fold(told(n, reward_weights=w) for n, w in enumerate(weights)).snapshot()
+    snapshot = SnapshotBuilder(told(n, reward_weights=w) for n, w in enumerate(weights)).snapshot()
     assert [(move.lever, move.change) for move in changes_of(snapshot)] == [
         ("damage (reward weights)", "0.0100 to 0.0050")
     ]
@@ -131,7 +133,7 @@ def test_dict_parameter_is_split_by_key():
 
 
 def test_disabled_mechanics_are_listed():
-    snapshot = Fold([told(0, without=["heat", "paint"]), told(7, without=[])]).snapshot()
+    snapshot = SnapshotBuilder([told(0, without=["heat", "paint"]), told(7, without=[])]).snapshot()
     assert [move.change for move in changes_of(snapshot)] == ["heat, paint to none"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from echelon.jobs.spec import JobSpec, write_spec
 from echelon.runs import atomic_write
 from echelon.telemetry.events import EventEnd, EventResume, EventStart, EventUpdate
-from echelon.telemetry.latest import glance
+from echelon.telemetry.latest import read_latest
 from echelon.telemetry.log import EventLog
 from echelon_cli.listing import run_row
 from echelon_cli.tui.feed import follower as followers
@@ -141,22 +141,22 @@ def test_damaged_run_is_listed_as_failed(home, living):
 
 def test_latest_records_respect_a_resume(living):
     append(living, EventEnd(reason="stopped", update=60, global_step=1))
-    assert glance(living.metrics).end.reason == "stopped"
+    assert read_latest(living.metrics).end.reason == "stopped"
     append(living, EventResume(update=50, global_step=1))
-    seen = glance(living.metrics)
+    seen = read_latest(living.metrics)
     assert seen.update.update == 50 and seen.end is None and isinstance(seen.start, EventStart)
     append(living, update(51))
-    assert glance(living.metrics).update.update == 51
+    assert read_latest(living.metrics).update.update == 51
 
 
 def test_latest_records_are_read_within_a_byte_limit(living):
     append(living, *(update(n) for n in range(61, 3000)))
     with open(living.metrics, "ab") as file:
         file.write(b'{"kind":"update","torn')
-    seen = glance(living.metrics, limit_bytes=1 << 18)
+    seen = read_latest(living.metrics, limit_bytes=1 << 18)
     assert seen.update.update == 2999 and seen.evaluation is None
     assert seen.start.total_steps == 8_000_000, "the first record is found whatever the length"
-    assert glance(living.root / "nothing").update is None
+    assert read_latest(living.root / "nothing").update is None
 
 
 def test_feed_posts_only_changes(home, living, ended):

@@ -11,7 +11,7 @@ import pytest
 from echelon.arena import database
 from echelon.arena.league import LeagueEntry
 from echelon.arena.matchmaking import Fixture
-from echelon.arena.store import Played, Store, StoreError, league_path
+from echelon.arena.store import MatchRecord, Store, StoreError, league_path
 from echelon.jobs.process import PYTHON_MODULE
 from echelon_cli.tui.feed.league import LeagueFollower, read_league
 from echelon_cli.tui.panels.league import (
@@ -47,7 +47,7 @@ def play(path: Path, rounds: int, first: int = 1) -> None:
             for fixture in store.unplayed(period):
                 stronger = min(fixture.blue, fixture.red, key=NAMES.index)
                 winner = "draw" if rng.random() < 0.1 else "blue" if stronger == fixture.blue else "red"
-                how = Played(winner=winner, reason="zone_control", seconds=31.0, styles=(STYLE, STYLE))
+                how = MatchRecord(winner=winner, reason="zone_control", seconds=31.0, styles=(STYLE, STYLE))
                 store.record(period, fixture.number, how)
             store.close_period(period)
 
@@ -81,7 +81,7 @@ def test_league_in_read_only_folder_is_read(league, monkeypatch):
 
 def test_read_only_store_refuses_writes(league):
     with Store(league, read_only=True) as store, pytest.raises(StoreError, match="for reading only"):
-        store.fix_setting("env", 1)
+        store.init_setting("env", 1)
     with pytest.raises(StoreError, match="does not exist"):
         Store(league.with_name("other.db"), read_only=True)
     assert not league.with_name("other.db").exists()

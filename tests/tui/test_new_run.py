@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.jobs.config_layers import default_values, describe
+from echelon.jobs.config_layers import default_values, field_descriptions
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.spec import read_spec
 from echelon.runs import list_runs
@@ -92,8 +92,8 @@ def test_start_run_reports_failures(tmp_path):
 
 def test_new_run_form_lists_every_option_with_description():
     draft = make_draft("quickstart", {"seed": 3})
-    assert set(draft.values) == set(default_values()) == set(describe())
+    assert set(draft.values) == set(default_values()) == set(field_descriptions())
     assert draft.row("seed") == ("seed", "3", "--set")
-    silent = [key for key, meaning in describe().items() if not meaning]
+    silent = [key for key, meaning in field_descriptions().items() if not meaning]
     assert len(silent) < 0.1 * len(draft.values), silent
     assert [value_text(value) for value in (None, True, 1e-4, (1, 2))] == ["none", "true", "0.0001", "(1, 2)"]

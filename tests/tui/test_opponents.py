@@ -9,7 +9,7 @@ import pytest
 
 from echelon.telemetry.events import EventEpisodes, EventResume
 from echelon.telemetry.heat_maps import KINDS, heat_files
-from echelon.telemetry.snapshot import MET, Fold, RunSnapshot
+from echelon.telemetry.snapshot import MAX_OPPONENTS, RunSnapshot, SnapshotBuilder
 from echelon_cli.tui.feed.follower import RunFollower
 from echelon_cli.tui.feed.messages import HeatMaps
 from echelon_cli.tui.panels.heat_maps import draw_heat_maps, levels_of, resampled
@@ -27,7 +27,7 @@ LOOK = make_theme()
 
 
 def fold(*more) -> RunSnapshot:
-    return Fold([*events(20), *more]).snapshot()
+    return SnapshotBuilder([*events(20), *more]).snapshot()
 
 
 def episodes(update: int, **against: dict[str, int]) -> EventEpisodes:
@@ -65,8 +65,8 @@ def test_superseded_episodes_are_dropped_and_opponents_bounded():
     took_back = fold(episodes(21, other={"win": 1, "loss": 0, "draw": 0}), EventResume(update=20, global_step=20))
     assert "other" in fold(episodes(21, other={"win": 1})).episodes.against
     assert all(event.update <= 20 for event in took_back.ratings)
-    crowd = fold(*(episodes(21 + n, **{f"past:{n}": {"win": 1}}) for n in range(3 * MET)))
-    assert len(crowd.episodes.against) == MET and f"past:{3 * MET - 1}" in crowd.episodes.against
+    crowd = fold(*(episodes(21 + n, **{f"past:{n}": {"win": 1}}) for n in range(3 * MAX_OPPONENTS)))
+    assert len(crowd.episodes.against) == MAX_OPPONENTS and f"past:{3 * MAX_OPPONENTS - 1}" in crowd.episodes.against
 
 
 def test_resampled_heat_map_keeps_positions():

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from echelon.telemetry.events import EventAlert, EventResume, EventUpdate
-from echelon.telemetry.snapshot import Fold, RunSnapshot
+from echelon.telemetry.snapshot import RunSnapshot, SnapshotBuilder
 from echelon_cli.tui.charts.curves import History
 from echelon_cli.tui.charts.viewport import PLAIN
 from echelon_cli.tui.feed.messages import HeatMaps, RunView
@@ -43,7 +43,7 @@ def canned_heat() -> HeatMaps:
 
 
 def canned_view(updates: int = UPDATES) -> RunView:
-    history, fold = History(), Fold()
+    history, fold = History(), SnapshotBuilder()
     for event in events(updates):
         fold.add(event)
         if event.kind == "update":
@@ -155,7 +155,7 @@ def test_log_line_roles_differ_by_kind():
 
 
 def test_league_rating_shows_interval_rank_and_last_promotion():
-    fold = Fold(event for event in events(250) if event.kind in ("update", "league"))
+    fold = SnapshotBuilder(event for event in events(250) if event.kind in ("update", "league"))
     told, curves = fold.snapshot().leagues, canned_view(250).curves
     assert [event.update for event in told] == [50, 100, 150, 200, 250]
     text = draw_league_rating(told, curves, (36, 20), LOOK, PLAIN).text()
@@ -194,7 +194,7 @@ def test_newest_alerts_are_kept():
 
 
 def test_header_shows_recent_alert_of_running_run():
-    fold = Fold(events(5))
+    fold = SnapshotBuilder(events(5))
     last = max(event.time for event in events(5))
     fold.add(EventAlert(message="disk low: 12 MiB left", time=last))
     living = RunView(id="x", state="running", snapshot=fold.snapshot())
@@ -237,5 +237,5 @@ def test_wrap_keeps_words_and_width():
 )
 def test_rating_panels_depend_on_the_opponent_mix(mix, panels):
     config = {"opponents": {} if mix is None else {"mix": mix}}
-    snapshot = Fold([replace(start_event(), config=config)]).snapshot()
+    snapshot = SnapshotBuilder([replace(start_event(), config=config)]).snapshot()
     assert {"league", "rating"} - unneeded_panels(snapshot) == panels

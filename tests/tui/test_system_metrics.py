@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from echelon.telemetry.events import EventUpdate
-from echelon.telemetry.snapshot import Fold
+from echelon.telemetry.snapshot import SnapshotBuilder
 from echelon_cli.tui.charts.curves import History
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.panels import PANELS, unneeded_panels
@@ -30,7 +30,7 @@ def viewed(events: list[EventUpdate], name: str = "a") -> RunView:
     history = History()
     for event in events:
         history.add(event)
-    fold = Fold([start_event(), *events])
+    fold = SnapshotBuilder([start_event(), *events])
     return RunView(id=name, root=Path(name), snapshot=fold.snapshot(), curves=history.curves())
 
 
@@ -99,7 +99,7 @@ def test_system_panel_is_unneeded_without_metrics():
     silent = {name: float("nan") for chart in PAIRS for name in (series.metric for series in chart.series)}
     assert "use" in unneeded_panels(viewed(updates(5, **silent)).snapshot)
     assert "use" not in unneeded_panels(viewed(updates(5)).snapshot)
-    assert "use" not in unneeded_panels(Fold([start_event()]).snapshot()), "it may come to tell"
+    assert "use" not in unneeded_panels(SnapshotBuilder([start_event()]).snapshot()), "it may come to tell"
     assert "not told yet" in drawn(viewed(updates(5, **silent)), 30, 6)
 
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from echelon.arena.bootstrap import begin
+from echelon.arena.bootstrap import add_default_levels
 from echelon.arena.config import ArenaConfig
 from echelon.arena.league import League, LeagueEntry
-from echelon.arena.rounds import Listeners, play_rounds
-from echelon.arena.standings import matches, shift_of, standings
+from echelon.arena.rounds import RoundCallbacks, play_rounds
+from echelon.arena.standings import matches, rating_shift, standings
 from echelon.arena.store import Store, league_path
-from echelon.arena.submit import game_of, signature_of, submit
+from echelon.arena.submit import league_env_config, signature_of, submit
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventLeague
@@ -68,7 +68,7 @@ class LeagueClient:
         if s.world.is_main:
             game = {"obs_dim": s.env.obs_dim, "action_dim": s.env.action_dim, "env_cfg": asdict(s.config.env)}
             with Store(self.path) as store:
-                begin(store)
+                add_default_levels(store)
                 store.league().check_signature(signature_of(game))
         self.refresh()
 
@@ -174,8 +174,8 @@ class LeagueClient:
         """
         entries = store.league().entries.values()
         if self.dials.match_opponents and all(e.kind == "heuristic" and not e.games for e in entries):
-            game_of(store, self.config.env)
-            listeners = Listeners(should_stop=should_stop, warn=warn)
+            league_env_config(store, self.config.env)
+            listeners = RoundCallbacks(should_stop=should_stop, warn=warn)
             play_rounds(store, f"{self.source.run} founding", self._matches(), self._replays(), listeners)
 
     def _rate(
@@ -196,7 +196,7 @@ class LeagueClient:
             conservatism=self.dials.conservatism,
             keep_top=self.dials.keep_top,
         )
-        listeners = Listeners(should_stop=should_stop, warn=warn)
+        listeners = RoundCallbacks(should_stop=should_stop, warn=warn)
         # what an earlier session of this run left half played comes first: its matches are planned already
         begun = [p.job for p in store.periods() if not p.closed and p.job.startswith(f"{self.source.run} ")]
         with torch.random.fork_rng(devices=[]):
@@ -239,7 +239,7 @@ class LeagueClient:
             name=entry.name,
             entry=entry_id,
             entry_kind=entry.kind,
-            rating=entry.rating.rating + shift_of(store),
+            rating=entry.rating.rating + rating_shift(store),
             rd=entry.rating.rd,
             games=entry.games,
             rank=places.index(entry_id) + 1 if entry_id in places else 0,

@@ -19,7 +19,7 @@ from echelon.arena import matchmaking
 from echelon.arena.glicko2 import Glicko2Rating
 from echelon.arena.league import League, LeagueEntry
 from echelon.arena.policies import LRUPolicyCache
-from echelon.arena.submit import open_pilot, pilot_of
+from echelon.arena.submit import entry_pilot, load_pilot
 from echelon.config import OpponentConfig
 from echelon.rl.build import FlatPolicy
 from echelon.rl.weights import LoadedPolicy
@@ -204,7 +204,7 @@ class LeagueSource(OpponentMix):
     def _loaded(self, entry: LeagueEntry) -> FlatPolicy:
         # a fresh network draws weights, which must not move what training draws
         with torch.random.fork_rng(devices=[]):
-            return self._fits(open_pilot(pilot_of(entry), self._device, self._signature))
+            return self._fits(load_pilot(entry_pilot(entry), self._device, self._signature))
 
 
 def own_entries(league: League, run: str) -> list[LeagueEntry]:

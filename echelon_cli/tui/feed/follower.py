@@ -13,7 +13,7 @@ from echelon.jobs.status import JobStatus, job_status
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventResume, EventUpdate
 from echelon.telemetry.heat_maps import heat_files, read_heat
-from echelon.telemetry.latest import WHOLE, glance
+from echelon.telemetry.latest import UNTIL_WITH_START, read_latest
 from echelon.telemetry.preview import sample_updates
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli.tui.charts.curves import Curves, History
@@ -154,7 +154,7 @@ def is_long(metrics: Path) -> bool:
 
 def preview(metrics: Path) -> tuple[RunSnapshot, Curves]:
     """Return newest records and curves over the whole range of a long run, in a time that does not grow with it."""
-    seen, history = glance(metrics, until=WHOLE), History()
+    seen, history = read_latest(metrics, until=UNTIL_WITH_START), History()
     for event in sample_updates(metrics):
         history.add(event)
     if seen.update is not None:

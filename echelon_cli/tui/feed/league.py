@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from echelon.arena import standings
-from echelon.arena.behaviour import figures
+from echelon.arena.behaviour import style_means
 from echelon.arena.store import Store, StoreError, league_path
 from echelon_cli.tui.feed.messages import LeagueView
 
@@ -65,11 +65,11 @@ class LeagueFollower:
 def read_league(path: Path) -> LeagueView:
     """Return the whole league as of one moment."""
     with Store(path, read_only=True, busy_s=LOCK_TIMEOUT_S) as store:
-        ratings, sums = standings.histories(store, ROUNDS), standings.styles(store)
+        ratings, sums = standings.rating_histories(store, ROUNDS), standings.all_style_sums(store)
         met = standings.head_to_head(store)
         return LeagueView(
             entries=tuple(
-                {**row, "style": figures(sums.get(row["id"], {})), "history": ratings.get(row["id"], [])}
+                {**row, "style": style_means(sums.get(row["id"], {})), "history": ratings.get(row["id"], [])}
                 for row in standings.standings(store)
             ),
             pairs={(pair["id"], pair["against"]): pair for pair in met["pairs"]},

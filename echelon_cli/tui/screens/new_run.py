@@ -59,10 +59,10 @@ def value_text(value: Any) -> str:
 
 def make_draft(preset: str, changes: Mapping[str, Any]) -> RunDraft:
     """Return the configuration that a preset and changes make; ``ValueError`` says what is wrong with them."""
-    from echelon.jobs.config_layers import describe, resolve
+    from echelon.jobs.config_layers import field_descriptions, resolve
 
     resolved = resolve(preset, None, changes)
-    return RunDraft(preset, dict(changes), resolved.values, resolved.provenance, describe())
+    return RunDraft(preset, dict(changes), resolved.values, resolved.provenance, field_descriptions())
 
 
 def draw_options(

@@ -9,20 +9,20 @@ import time
 
 import pytest
 
-from echelon.jobs.alerts import RESOURCES, AlertDials, MachineWatch, RecordWatch
-from echelon.jobs.usage import Usage, visible_gpu
+from echelon.jobs.alerts import RESOURCES, AlertThresholds, MachineAlertRules, TrainingAlertRules
+from echelon.jobs.usage import ResourceUsage, visible_gpu
 from echelon.telemetry.events import EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 from echelon.telemetry.log import read_events
 from tests.jobs.conftest import kill, until, who
 
-DIALS = AlertDials(win_rate_fall=0.25, win_rate_updates=5, armed_from=10)
+DIALS = AlertThresholds(win_rate_fall=0.25, win_rate_updates=5, armed_from=10)
 
 
 def update(number: int, win_rate: float = math.nan, nonfinite: int = 0) -> EventUpdate:
     return EventUpdate(update=number, global_step=number * 10, win_rate=win_rate, nonfinite=nonfinite)
 
 
-def said(watch: RecordWatch, *events) -> list[str]:
+def said(watch: TrainingAlertRules, *events) -> list[str]:
     return [alert.message for event in events for alert in watch.look(event)]
 
 
@@ -38,8 +38,8 @@ def evaluation(number: int, wins: float, doubt: float = 0.05, opponent: str = "h
     )
 
 
-def test_a_minibatch_that_is_not_finite_is_told_with_its_update():
-    watch = RecordWatch()
+def test_nonfinite_minibatch_raises_alert_with_update():
+    watch = TrainingAlertRules()
     assert said(watch, update(1), update(2)) == []
     (first,) = said(watch, update(3, nonfinite=2))
     assert "2 minibatches of update 3" in first
@@ -47,14 +47,14 @@ def test_a_minibatch_that_is_not_finite_is_told_with_its_update():
     assert len(said(watch, update(5, nonfinite=3))) == 1
 
 
-def test_what_was_counted_before_a_resume_is_no_news():
-    watch = RecordWatch()
+def test_nonfinite_count_before_resume_raises_no_alert():
+    watch = TrainingAlertRules()
     assert said(watch, EventStart(device="cpu", start_update=7), update(8, nonfinite=4)) == []
     assert len(said(watch, update(9, nonfinite=5))) == 1
 
 
-def test_a_collapsed_win_rate_is_told_once_until_it_recovers():
-    watch = RecordWatch(DIALS)
+def test_win_rate_collapse_raises_one_alert_until_recovery():
+    watch = TrainingAlertRules(DIALS)
     assert said(watch, *(update(n, 0.7) for n in range(40))) == []
     told = said(watch, *(update(n, 0.2) for n in range(40, 80)))
     assert len(told) == 1 and "collapsed from 70%" in told[0]
@@ -62,26 +62,26 @@ def test_a_collapsed_win_rate_is_told_once_until_it_recovers():
     assert len(said(watch, *(update(n, 0.1) for n in range(120, 160)))) == 1
 
 
-def test_noise_and_the_first_updates_are_no_collapse():
-    watch = RecordWatch(DIALS)
+def test_noise_and_first_updates_raise_no_collapse_alert():
+    watch = TrainingAlertRules(DIALS)
     assert said(watch, update(1, 0.9), *(update(n, 0.1) for n in range(2, 40))) == []
-    assert said(RecordWatch(DIALS), *(update(n, 0.5 + 0.3 * (-1) ** n) for n in range(200))) == []
+    assert said(TrainingAlertRules(DIALS), *(update(n, 0.5 + 0.3 * (-1) ** n) for n in range(200))) == []
 
 
 def level(number: int, skill: str, team_alpha: float = 1.0) -> EventCurriculum:
     return EventCurriculum(update=number, global_step=number, levers={"skill": skill, "team_alpha": team_alpha})
 
 
-def test_winning_less_against_a_stronger_level_is_no_collapse():
-    watch = RecordWatch(DIALS)
+def test_curriculum_level_change_resets_win_rate_alert():
+    watch = TrainingAlertRules(DIALS)
     assert said(watch, level(0, "easy"), *(update(n, 0.9) for n in range(40))) == []
     assert said(watch, level(40, "medium"), *(update(n, 0.4) for n in range(40, 80))) == []
     told = said(watch, level(80, "medium", 0.9), *(update(n, 0.05) for n in range(80, 120)))
     assert len(told) == 1 and "from 40%" in told[0], "another lever is no other game"
 
 
-def test_an_evaluation_is_worse_where_the_intervals_are_apart():
-    watch = RecordWatch()
+def test_evaluation_alert_requires_disjoint_intervals():
+    watch = TrainingAlertRules()
     assert said(watch, evaluation(1, 0.6), evaluation(2, 0.52)) == []
     (told,) = said(watch, evaluation(3, 0.3), evaluation(4, 0.3))
     assert "heuristic:easy" in told and "from 60% at update 1 to 30%" in told
@@ -90,14 +90,14 @@ def test_an_evaluation_is_worse_where_the_intervals_are_apart():
     assert len(said(watch, evaluation(8, 0.2))) == 1
 
 
-def test_a_low_resource_is_told_once_and_again_after_it_had_recovered(tmp_path, monkeypatch):
+def test_low_resource_alert_rearms_after_recovery(tmp_path, monkeypatch):
     left = {"disk": 2.0, "memory": 2.0}
     for name, resource in RESOURCES.items():
-        assert resource.left(tmp_path, AlertDials()) > 0, "this machine tells how much is left"
+        assert resource.left(tmp_path, AlertThresholds()) > 0, "this machine tells how much is left"
         monkeypatch.setitem(
             RESOURCES, name, type(resource)(left=lambda *_, name=name: left[name], message=resource.message)
         )
-    watch = MachineWatch(tmp_path)
+    watch = MachineAlertRules(tmp_path)
     assert watch.look("running", "") == []
     left["disk"] = 0.9
     (alert,) = watch.look("running", "")
@@ -112,12 +112,12 @@ def test_a_low_resource_is_told_once_and_again_after_it_had_recovered(tmp_path, 
     assert ["disk low" in a.message for a in watch.look("running", "")] == [True, False]
 
 
-def test_a_full_disk_is_seen_by_the_real_figures(tmp_path):
-    watch = MachineWatch(tmp_path, AlertDials(disk_free_mb=1e12, memory_free_share=0.0001))
+def test_machine_alerts_read_real_disk_usage(tmp_path):
+    watch = MachineAlertRules(tmp_path, AlertThresholds(disk_free_mb=1e12, memory_free_share=0.0001))
     assert [alert.message.split(":")[0] for alert in watch.look("running", "")] == ["disk low"]
 
 
-def test_a_suspended_trainer_is_told_in_the_records_and_so_is_its_return(start):
+def test_stall_and_recovery_are_recorded_as_alerts(start):
     paths = start()
     until(paths, "running")
     kill(who(paths, "trainer"), signal.SIGSTOP)
@@ -141,7 +141,7 @@ def test_a_suspended_trainer_is_told_in_the_records_and_so_is_its_return(start):
     ), "two writers leave each other's lines alone"
 
 
-def test_an_update_says_what_it_used(start):
+def test_updates_contain_resource_usage(start):
     paths = start("short")
     until(paths, "completed")
     updates = [event for event in read_events(paths.metrics)[0] if isinstance(event, EventUpdate)]
@@ -150,8 +150,8 @@ def test_an_update_says_what_it_used(start):
     assert all(math.isnan(event.gpu_share) for event in updates)
 
 
-def test_busy_cores_are_counted_from_sample_to_sample(tmp_path):
-    usage, began = Usage(tmp_path), time.monotonic()
+def test_cpu_cores_are_measured_between_samples(tmp_path):
+    usage, began = ResourceUsage(tmp_path), time.monotonic()
     before = os.times()
     while (os.times().user - before.user) < 0.3:
         sum(range(1000))
@@ -162,11 +162,11 @@ def test_busy_cores_are_counted_from_sample_to_sample(tmp_path):
     assert usage.sample()["cpu_cores"] < 0.3
 
 
-def test_a_machine_without_that_accelerator_trains_on(tmp_path):
-    assert math.isnan(Usage(tmp_path, "cuda:7").sample()["gpu_share"])
+def test_missing_gpu_gives_nan_usage(tmp_path):
+    assert math.isnan(ResourceUsage(tmp_path, "cuda:7").sample()["gpu_share"])
 
 
-def test_accelerators_are_counted_among_the_visible_ones():
+def test_visible_gpu_maps_index_through_cuda_visible_devices():
     assert visible_gpu(1, None) == "1"
     assert visible_gpu(1, "3, GPU-ab") == "GPU-ab" and visible_gpu(0, "3,5") == "3"
     assert visible_gpu(4, "3") == "4"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from echelon.jobs.worker import Link
+from echelon.jobs.worker import RunLink
 from echelon.runs import RunPaths, read_json
 from echelon.telemetry.events import EventStart
 from echelon.telemetry.log import EventLog
 
 
-def test_the_beat_says_how_far_maps_and_kernels_are(tmp_path, monkeypatch):
+def test_progress_file_reports_preparation_phase(tmp_path, monkeypatch):
     monkeypatch.setattr("echelon.jobs.worker.BEAT_S", 0.0)
     paths = RunPaths(tmp_path)
     paths.metrics.touch()
     with EventLog(paths.metrics) as log:
-        link = Link(paths, log)
+        link = RunLink(paths, log)
 
         def phase() -> str:
             link.beat()
