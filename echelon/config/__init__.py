@@ -1,8 +1,8 @@
-"""Configuration: frozen keyword-only dataclasses with a unit and a reason per field.
+"""Configuration: frozen keyword-only dataclasses; a field's docstring is its help text.
 
-``game``, ``display`` and ``reward`` configure the environment, ``opponents`` the opponents, the curriculum and the
-evaluation, ``learner`` the network, PPO and a whole run; ``ranges`` bounds the values. ``presets`` and ``ablations`` are
-named configurations. Importing this package loads nothing heavy.
+``game``, ``display`` and ``reward`` configure the environment; ``opponents`` opponents, curriculum and evaluation;
+``learner`` the network, PPO and a whole run. ``ranges`` defines the valid range of each field. ``presets`` and
+``ablations`` are named configurations. Importing this package loads neither torch nor warp.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from echelon.config.game import (
     EPS_DIV,
     EPS_NORM,
     EVAL_SEED_BASE,
+    MIN_MAP_EDGE,
     PACK_SIZE,
-    SHORTEST_EDGE,
     TANH_EPS,
     ConnectivityConfig,
     EnvConfig,
@@ -42,11 +42,11 @@ __all__ = [
     "EPS_NORM",
     "EVAL_SEED_BASE",
     "LADDER",
+    "MIN_MAP_EDGE",
     "MIX_PROFILES",
     "PACK_SIZE",
     "REMOVED_FIELDS",
     "REWARD_PROFILES",
-    "SHORTEST_EDGE",
     "TANH_EPS",
     "ConnectivityConfig",
     "CurriculumConfig",

@@ -1,7 +1,7 @@
-"""What a class's display makes of what its sensors find: memory, steadiness, noise, jamming, alerts and ablations.
+"""Configuration of the display manager: memory, hysteresis, noise, jamming, alerts and ablations.
 
-Import it from ``echelon.config``. What differs between classes is a row of ``echelon.env.layout``. The classic layout has
-no display manager: none of these dials touches it.
+The display manager selects and degrades what a mech's sensors detect before it is observed. Values that differ between
+mech classes are the suites of ``echelon.env.layout``. The classic layout has none: it ignores these fields.
 """
 
 from __future__ import annotations
@@ -14,62 +14,62 @@ from echelon.config.ranges import DISPLAY_RANGES, STRICT, require_ranges
 
 @dataclass(frozen=True, kw_only=True)
 class DisplayConfig:
-    """The display manager of the suite layout; switches are ablations, on by default unless they say otherwise."""
+    """Display manager of the suite layout; booleans are ablation switches."""
 
     __pydantic_config__ = STRICT
 
     memory_s: float = 5.0
-    """How long a contact is shown as last seen [s]; 0 drops it with sight."""
+    """Time for which a lost contact is shown as last seen [s]; 0 removes it at once."""
     margin: float = 0.20
-    """How much better a contact must be than one in a slot to take it, as a share."""
+    """Relative priority advantage that a contact needs to replace one in a slot."""
     noise: float = 0.10
-    """Standard deviation of readings at fidelity 0, as a share of their range."""
+    """Standard deviation of readings at fidelity 0, as a fraction of their range."""
     class_certainty: float = 0.5
-    """Confidence below which all classes look equally likely."""
+    """Confidence below which all classes are shown as equally likely."""
     quality_age_s: float = 2.0
-    """Age added per lost unit of sensor quality [s]."""
+    """Track age added per unit of lost sensor quality [s]."""
     jam_age_s: float = 2.0
-    """Age added at full jamming [s]."""
+    """Track age added at full jamming [s]."""
     jam_confidence: float = 0.7
-    """Share of a track's confidence lost at full jamming."""
+    """Fraction of track confidence lost at full jamming."""
     jam_class: float = 0.5
-    """Share of the confidence in its class lost at full jamming."""
+    """Fraction of class confidence lost at full jamming."""
     eccm_most: float = 0.5
-    """Most jamming that friendly ECCM makes up for."""
+    """Maximum jamming that friendly ECCM compensates."""
     eccm_confidence: float = 0.5
-    """Confidence regained per unit made up for."""
+    """Track confidence regained per unit of compensated jamming."""
     eccm_class: float = 0.3
-    """Confidence in the class regained per unit made up for."""
+    """Class confidence regained per unit of compensated jamming."""
     faint: float = 0.1
-    """Confidence below which a track is faint; also the priority of a faint track, as a share."""
+    """Confidence below which a track is faint; also the priority factor of faint tracks."""
     collision_s: float = 1.0
-    """Time to contact below which a closing mech is an alert [s]."""
+    """Time to collision below which an approaching mech raises an alert [s]."""
     reactor_heat: float = 0.9
-    """Share of the heat cap above which the reactor is critical."""
+    """Fraction of the heat capacity above which the reactor alert is raised."""
     low_stability: float = 20.0
-    """Stability below which it is critical."""
+    """Stability below which the stability alert is raised."""
     attention: int = 0
-    """Points for contacts (5), squad icons (2) or status (8); alerts are free. 0 is no budget, 100 the designed one."""
+    """Display budget: a contact costs 5 points, a squad icon 2, squad status 8, alerts 0; 0 disables the budget."""
     fill: Literal["quotas", "suite"] = "quotas"
-    """What slots are for: the same quotas of friends and hostiles for all, or what each suite reserves them for."""
+    """Slot allocation: the same friend and hostile quotas for every class, or the reserved slots of each suite."""
     aim_cone_rad: float = 0.35
-    """How near to a mech another must face to count as aiming at it, where suites reserve slots [rad]."""
+    """Angle to a mech within which another counts as aiming at it, for reserved slots [rad]."""
     keeps_slots: bool = True
-    """Contacts keep their slots; off, every decision ranks them anew."""
+    """Keep contacts in their slots; off ranks all contacts again at every environment step."""
     alerts: bool = True
-    """Alerts light up, and take slot 0 of the heavy suite."""
+    """Show alerts, and pin their contact to slot 0 of the heavy suite."""
     reports: bool = True
-    """Painted targets are received from the pack."""
+    """Receive painted targets from the pack."""
     scope: bool = True
-    """The acoustic quadrants are shown."""
+    """Show the acoustic quadrants."""
     descriptor: bool = True
-    """Pilots are shown which suite they have."""
+    """Observe the descriptor of the own suite."""
     degrades: bool = True
-    """Poor sensor quality and jamming take confidence, age and class."""
+    """Let poor sensor quality and jamming reduce confidence, age and class of tracks."""
     oracle: bool = False
-    """Show the truth about every living mech, in every slot there is."""
+    """Show the exact state of every living mech in all slots."""
     suites: Literal["own", "swapped", "scout", "light", "medium", "heavy"] = "own"
-    """Each class's own suite, scout's and heavy's, light's and medium's swapped, or one for all."""
+    """Suite of each class: its own, swapped (scout with heavy, light with medium), or the named one for all."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "display", DISPLAY_RANGES)

@@ -1,6 +1,6 @@
-"""Configuration of the learner and of a whole run.
+"""Configuration of the network, PPO and a whole training run.
 
-Impossible values raise ``ValueError`` naming field, value and range.
+An invalid value raises ``ValueError`` with the field, the value and the valid range.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from echelon.config.opponents import (
 from echelon.config.ranges import MODEL_RANGES, PPO_RANGES, RUN_RANGES, require_ranges
 
 REMOVED_FIELDS = frozenset({"model.target_temperature"})
-"""Dials that never did anything and are gone; older runs and checkpoints still name them."""
+"""Fields that older runs and checkpoints contain and that are ignored: they never had an effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,19 +33,19 @@ class ModelConfig:
     __pydantic_config__ = STRICT
 
     kind: Literal["suite", "classic"] = "suite"
-    """Set encoders over the suite layout, or one flat encoder."""
+    """Network: set encoders for the suite layout (suite), or one flat encoder (classic)."""
     hidden_dim: int = 64
-    """Width of the set encoders (suite) or of the flat encoder (classic uses twice this)."""
+    """Width of the set encoders; the flat encoder of classic is twice as wide."""
     lstm_hidden_dim: int = 128
     """Width of the recurrent state."""
     memory: bool = True
-    """Whether anything is remembered from one decision to the next; without it the recurrent layer starts from zero."""
+    """Keep the recurrent state between environment steps; off resets it to zero before every step."""
     target_head: Literal["gaussian", "gumbel"] = "gaussian"
-    """How the five target preferences are drawn."""
+    """Distribution from which the five target preferences are sampled."""
     film: bool = False
-    """Let the suite descriptor scale and shift the set and ego encodings (suite only)."""
+    """Let the suite descriptor scale and shift the encodings (FiLM; suite network only)."""
     init_log_std: float = 0.0
-    """Starting log standard deviation of the pre-squash actions."""
+    """Initial log standard deviation of actions before tanh."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "model", MODEL_RANGES)
@@ -54,82 +54,83 @@ class ModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig:
-    """Recurrent proximal policy optimisation; the defaults are the classic ones, presets state their own."""
+    """Recurrent proximal policy optimisation; defaults are common published values, presets set their own."""
 
     __pydantic_config__ = STRICT
 
     lr: float = 3e-4
-    """Adam step size."""
+    """Learning rate of Adam."""
     critic_lr_mult: float = 1.0
-    """Step-size factor of the value head."""
+    """Learning-rate factor of the value head."""
     adam_eps: float = 1e-5
     """Adam epsilon."""
     lr_schedule: Literal["none", "linear", "cosine"] = "none"
-    """How the step size falls over the planned training."""
+    """Decay of the learning rate over total_steps."""
     gamma: float = 0.99
-    """Discount per decision."""
+    """Discount factor per environment step."""
     gae_lambda: float = 0.95
-    """Trace decay of the advantage estimate."""
+    """Lambda of generalised advantage estimation."""
     clip_coef: float = 0.2
-    """Half width of the ratio clip."""
+    """Clipping range of the probability ratio: 1 - clip_coef to 1 + clip_coef."""
     ent_coef: float = 0.01
-    """Entropy bonus at the start."""
+    """Coefficient of the entropy bonus at the start."""
     ent_coef_end: float | None = None
-    """Entropy bonus at the end, reached linearly; none keeps it constant."""
+    """Coefficient of the entropy bonus at the end, reached linearly; none keeps ent_coef."""
     vf_coef: float = 0.5
-    """Weight of the value loss."""
+    """Coefficient of the value loss."""
     max_grad_norm: float = 0.5
-    """Gradient norm clip; the norm before clipping is logged."""
+    """Maximum gradient norm; the norm before clipping is logged."""
     update_epochs: int = 4
-    """Passes over a rollout."""
+    """Epochs over each rollout."""
     rollout_steps: int = 512
-    """Decisions per rollout."""
+    """Environment steps per rollout."""
     num_minibatches: int = 8
-    """Minibatches per pass."""
+    """Minibatches per epoch."""
     tbptt_chunk_length: int = 0
-    """Decisions per backpropagated chunk; 0 divides the rollout by the minibatches."""
+    """Environment steps per chunk of truncated backpropagation; 0 divides the rollout by the minibatches."""
     burn_in_steps: int = 0
-    """Decisions after an episode start that only warm the recurrent state."""
+    """Environment steps after an episode start that only initialise the recurrent state and are not trained on."""
     aux_coef: float = 0.0
-    """Weight of the next-observation prediction loss."""
+    """Coefficient of the next-observation prediction loss."""
     target_kl: float = 0.0
-    """Mean KL after which the remaining passes are skipped; 0 never stops."""
+    """Mean KL divergence above which the remaining epochs are skipped; 0 disables early stopping."""
     recompute_advantages: bool = False
-    """Re-estimate advantages after every pass."""
+    """Recompute advantages after every epoch."""
     per_role_adv_norm: bool = False
-    """Normalise advantages within each mech class."""
+    """Normalise advantages per mech class."""
     obs_norm: bool = False
-    """Normalise observations by running statistics."""
+    """Normalise observations with running mean and variance."""
     value_norm: bool = True
-    """Compute the value loss on normalised returns."""
+    """Normalise returns for the value loss."""
     grad_accum_steps: int = 1
-    """Minibatches per optimiser step."""
+    """Minibatches accumulated per optimiser step."""
     amp: bool = False
-    """Autocast to a lower precision where the device has one in hardware."""
+    """Automatic mixed precision where the device supports it in hardware."""
     amp_dtype: Literal["auto", "bfloat16", "float16"] = "auto"
-    """Which one: bfloat16 before float16 with a scaled loss, as the device has them; or one of them anywhere."""
+    """Precision of amp: auto prefers bfloat16 to float16 by device support; the others are used on any device."""
     compile: bool = False
-    """Compile the chunk evaluation."""
+    """Compile the evaluation of a chunk with torch.compile."""
     capture: bool = False
-    """Record the evaluation of a minibatch as a CUDA graph and replay it (CUDA only)."""
+    """Capture the evaluation of a minibatch as a CUDA graph and replay it (CUDA only)."""
     activation_checkpointing: bool = False
-    """Evaluate each chunk again in the backward pass instead of keeping its activations."""
+    """Recompute each chunk in the backward pass instead of storing its activations."""
     empty_cache_every: int = 50
-    """Updates between releases of unused CUDA memory; 0 never releases."""
+    """Updates between releases of unused CUDA memory; 0 disables them."""
     nonfinite_policy: Literal["raise", "skip", "reload"] = "raise"
-    """What to do when loss or gradient is not finite."""
+    """Action on a non-finite loss or gradient: stop (raise), skip the minibatch, or reload the last checkpoint."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "ppo", PPO_RANGES)
         low, high = PPO_RANGES["ent_coef"]
         end = self.ent_coef if self.ent_coef_end is None else self.ent_coef_end
         require(low <= end <= high, "ppo.ent_coef_end", end, f"{low:g} to {high:g}, or none")
-        twice = self.capture and (self.compile or self.activation_checkpointing)
-        require(not twice, "ppo.capture", self.capture, "neither ppo.compile nor ppo.activation_checkpointing with it")
+        conflict = self.capture and (self.compile or self.activation_checkpointing)
+        expected = "false where ppo.compile or ppo.activation_checkpointing is on"
+        require(not conflict, "ppo.capture", self.capture, expected)
 
     @classmethod
     def recommended(cls) -> PPOConfig:
-        """Return the hyper-parameters the reviews of recurrent PPO recommend for long runs."""
+        """Return hyper-parameters recommended in the literature for long runs of recurrent PPO."""
         return cls(
             critic_lr_mult=3.0,
             lr_schedule="cosine",
@@ -150,92 +151,93 @@ class PPOConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """A whole training run."""
+    """A training run."""
 
     __pydantic_config__ = STRICT
 
     preset: str = "custom"
-    """Name of the preset it started from."""
+    """Name of the preset that the configuration is based on."""
     seed: int = 0
-    """Seed of everything drawn in training."""
+    """Seed of all random draws in training."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device: auto, cpu, cuda or cuda:N."""
     threads: int = 0
-    """Threads shared by the simulator and torch; 0 takes every core."""
+    """CPU threads shared by simulator and torch; 0 uses all cores."""
     deterministic: bool = False
-    """Allow only operations that give the same bits every time, at the price of speed on CUDA."""
+    """Use only bitwise reproducible operations; slower on CUDA."""
     nproc: int = 1
-    """Training processes on this machine, each with a device or a share of the cores of its own."""
+    """Training processes on this machine; each uses its own device or share of the cores."""
     start_from: str = ""
-    """Policy whose weights training begins with: a checkpoint, a run or an exported file; empty begins from scratch."""
+    """Policy with the initial weights: a checkpoint, run or exported file; empty starts from random weights."""
     num_envs: int = 64
-    """Environments in the batch of each process."""
+    """Environments per process."""
     bank_maps: int = 64
-    """Maps prepared ahead; resets draw from them."""
+    """Maps in the pool that resets sample from."""
     bank_spare: int = 16
-    """Places for maps beside these, so that others come in while battles go on."""
+    """Extra slots of the map pool for maps that are exchanged while episodes run."""
     bank_refresh_every: int = 0
-    """Updates after which further maps take the place of the oldest, made ahead in the background; 0 keeps the bank."""
+    """Updates between replacements of the oldest maps, prefetched in the background; 0 keeps the same maps."""
     bank_refresh_maps: int = 8
-    """How many do."""
+    """Maps replaced each time."""
     total_steps: int = 2_000_000
-    """Learner agent-steps planned; schedules run over them."""
+    """Planned training length [learner agent-steps]; schedules are defined over it."""
     max_minutes: float = 0.0
-    """Wall time after which training ends with a save [min]; 0 sets no limit."""
+    """Wall-clock limit of training [min]; 0 sets no limit."""
     max_updates: int = 0
-    """Updates after which training ends with a save; 0 sets no limit."""
+    """Limit of updates; 0 sets no limit."""
     max_episodes: int = 0
-    """Finished episodes after which training ends with a save; 0 sets no limit."""
+    """Limit of finished episodes; 0 sets no limit."""
     profile_updates: int = 0
-    """Updates written as a trace into the run's folder, after the first ones; 0 writes none."""
+    """Updates that are profiled into a trace in the run folder, after warm-up; 0 disables profiling."""
     save_every: int = 50
     """Updates between checkpoints."""
     keep_replays: int = 20
-    """Recorded evaluation matches kept, the newest."""
+    """Newest recorded evaluation matches that are kept."""
     keep_checkpoints: int = 3
-    """Newest checkpoints kept, besides the best."""
+    """Newest checkpoints that are kept besides the best."""
     env: EnvConfig = field(default_factory=EnvConfig)
-    """The environment."""
+    """Environment."""
     model: ModelConfig = field(default_factory=ModelConfig)
-    """The network."""
+    """Network."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
-    """The learning rule."""
+    """Learning algorithm."""
     opponents: OpponentConfig = field(default_factory=OpponentConfig)
-    """The other team."""
+    """Opponents."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
-    """Levers that move while training goes on."""
+    """Curriculum parameters, which change during training."""
     eval: EvalConfig = field(default_factory=EvalConfig)
     """Evaluation."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "", RUN_RANGES)
-        more, wanted = self.bank_refresh_maps, f"1 to bank_maps, {self.bank_maps}"
-        require(self.bank_refresh_every == 0 or 1 <= more <= self.bank_maps, "bank_refresh_maps", more, wanted)
+        replaced, expected = self.bank_refresh_maps, f"1 to bank_maps, {self.bank_maps}"
+        valid = self.bank_refresh_every == 0 or 1 <= replaced <= self.bank_maps
+        require(valid, "bank_refresh_maps", replaced, expected)
         if self.curriculum.maps:
-            largest, room = self.curriculum.map_large_max, min(self.env.world.size_x, self.env.world.size_y)
-            require(largest <= room, "curriculum.map_large_max", largest, f"at most the world's edge, {room}")
-        decisions, warm_up = self.env.max_steps, self.ppo.burn_in_steps
-        require(warm_up < decisions, "ppo.burn_in_steps", warm_up, f"below {decisions}, the decisions of an episode")
+            largest, edge = self.curriculum.map_large_max, min(self.env.world.size_x, self.env.world.size_y)
+            require(largest <= edge, "curriculum.map_large_max", largest, f"at most the world's edge, {edge}")
+        steps, burn_in = self.env.max_steps, self.ppo.burn_in_steps
+        require(burn_in < steps, "ppo.burn_in_steps", burn_in, f"less than the {steps} environment steps of an episode")
         for name, value in (
             ("opponents.mix.scripted", self.opponents.mix.scripted),
             ("eval.every_updates", self.eval.every_updates),
         ):
-            require(value > 0 or not self.curriculum.ladder, name, value, "above 0: curriculum.ladder is on")
+            require(value > 0 or not self.curriculum.ladder, name, value, "more than 0 where curriculum.ladder is on")
         require(0 <= self.seed < EVAL_SEED_BASE, "seed", self.seed, f"0 to {EVAL_SEED_BASE - 1}")
         require(
             self.env.gamma == self.ppo.gamma,
             "env.gamma",
             self.env.gamma,
-            f"the trainer's discount ppo.gamma = {self.ppo.gamma}",
+            f"ppo.gamma = {self.ppo.gamma}",
         )
         require(
             self.model.kind == "classic" or self.env.obs_layout == "suite",
             "model.kind",
             self.model.kind,
-            f"'classic', the network that reads env.obs_layout = {self.env.obs_layout!r}",
+            f"'classic' where env.obs_layout is {self.env.obs_layout!r}",
         )
 
 
 def env_signature(cfg: EnvConfig) -> dict[str, Any]:
-    """Return an environment's dials as nested plain values, equal to themselves after being saved as JSON and read."""
+    """Return the configuration of an environment as nested JSON values."""
     return json.loads(json.dumps(asdict(cfg)))

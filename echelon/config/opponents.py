@@ -1,7 +1,4 @@
-"""The dials of whom the learner meets: opponents, the curriculum that moves them, and evaluation.
-
-Written apart from ``echelon.config``, which re-exports them, so that each stays readable.
-"""
+"""Configuration of opponents, league, curriculum and evaluation."""
 
 from __future__ import annotations
 
@@ -15,47 +12,47 @@ from echelon.config.ranges import (
     EVAL_RANGES,
     LEAGUE_RANGES,
     OPPONENT_RANGES,
-    require_kinds,
     require_ranges,
+    require_types,
 )
 
 PilotSkill = Literal["legacy", "trivial", "easy", "medium", "hard", "expert"]
-"""Names of the scripted pilots, as ``echelon.agents`` has them."""
+"""Levels of the scripted pilots of ``echelon.agents``."""
 LadderSkill = Literal["trivial", "easy", "medium", "hard", "expert"]
-"""Those of them that form the ladder, weakest first."""
+"""Levels of the curriculum's ladder, weakest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixConfig:
-    """How often each opponent is met: weights of any sum; a weight of 0 never is."""
+    """Sampling weights of the opponents; they need not sum to 1, and weight 0 excludes an opponent."""
 
     __pydantic_config__ = STRICT
 
     scripted: float = 1.0
-    """Scripted pilots of the level ``opponents.skill``, which the curriculum may move."""
+    """Scripted pilots of level opponents.skill, which the curriculum may change."""
     legacy: float = 0.0
-    """The omniscient baseline, whatever the curriculum says; so are the levels below."""
+    """Scripted pilots of level legacy, the omniscient baseline."""
     trivial: float = 0.0
-    """Scripted pilots that barely fight."""
+    """Scripted pilots of level trivial."""
     easy: float = 0.0
-    """Scripted pilots that fight badly."""
+    """Scripted pilots of level easy."""
     medium: float = 0.0
-    """Scripted pilots of middling skill."""
+    """Scripted pilots of level medium."""
     hard: float = 0.0
-    """Scripted pilots that fight well."""
+    """Scripted pilots of level hard."""
     expert: float = 0.0
-    """The best scripted pilots."""
+    """Scripted pilots of level expert."""
     self_play: float = 0.0
-    """The policy itself, both sides learning; its share of environments is fixed for the whole run."""
+    """Current policy on both sides, both learning; its share of the environments is fixed for the run."""
     past: float = 0.0
-    """Snapshots of this run, which do not learn."""
+    """Earlier snapshots of this run, frozen."""
     league: float = 0.0
-    """Entries of the league near the own rating: commanders, new candidates, scripted levels, exploiters of others."""
+    """League entries near the own rating: commanders, recent candidates, scripted levels, exploiters of others."""
     exploiters: float = 0.0
-    """Exploiters of the league that were trained against this run; while there are none, they count as the league."""
+    """League exploiters trained against this run; while there are none, the weight counts for league."""
 
     def __post_init__(self) -> None:
-        require_kinds(self, "opponents.mix")
+        require_types(self, "opponents.mix")
         for item in fields(self):
             value = getattr(self, item.name)
             require(0 <= value <= 1e6, f"opponents.mix.{item.name}", value, "0 to 1e6")
@@ -63,17 +60,17 @@ class MixConfig:
 
     @property
     def self_play_share(self) -> float:
-        """Share of the environments in which both sides learn."""
+        """Fraction of the environments in which both sides learn."""
         return self.self_play / sum(getattr(self, item.name) for item in fields(self))
 
     @property
     def uses_league(self) -> bool:
-        """Whether opponents come from the league."""
+        """Whether opponents are sampled from the league."""
         return self.league > 0 or self.exploiters > 0
 
     @property
     def uses_frozen_policies(self) -> bool:
-        """Whether policies that do not learn fly the other side."""
+        """Whether frozen policies play as opponents."""
         return self.past > 0 or self.uses_league
 
 
@@ -84,49 +81,49 @@ MIX_PROFILES: Mapping[str, MixConfig] = {
     "league": MixConfig(scripted=0.1, self_play=0.2, past=0.1, league=0.4, exploiters=0.2),
     "exploiter": MixConfig(scripted=0.0, league=1.0),
 }
-"""Mixes by name: a fifth of the games of a run in the league is with those who exploit it."""
+"""Opponent mixes by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeagueConfig:
-    """How a run takes part in the league: whom of it it meets, what it submits, whom it exploits."""
+    """Participation in the league: opponents sampled from it, snapshots submitted to it, target of an exploiter."""
 
     __pydantic_config__ = STRICT
 
     path: str = ""
-    """File of the league; empty takes the one beside the run."""
+    """League file; empty uses league.db beside the run folder."""
     commanders: int = 8
-    """Best commanders that may be met."""
+    """Highest-rated commanders that opponents are sampled from."""
     candidates: int = 4
-    """Newest candidates that may be met."""
+    """Newest candidates that opponents are sampled from."""
     sigma: float = 200.0
-    """Rating gap at which an opponent is drawn 0.61 times as often as an equal one [points]."""
+    """Standard deviation of the rating difference by which opponents are weighted [rating points]."""
     warmup_games: int = 20
-    """Rated games before which only near ratings are met."""
+    """Rated games before which only opponents within warmup_range are sampled."""
     warmup_range: float = 200.0
-    """How near: strictly within this [points]."""
+    """Rating difference allowed during warm-up, exclusive [rating points]."""
     refresh_episodes: int = 2000
-    """Episodes after which the league is read again, and everybody drawn anew."""
+    """Episodes between reads of the league; opponents are sampled again after each."""
     cache: int = 20
-    """Policies kept loaded; those that fly are kept beyond it."""
+    """Loaded policies kept in memory besides those in use."""
     submit_every_updates: int = 100
-    """Updates between two snapshots that are submitted; 0 submits the first and the last alone."""
+    """Updates between submitted snapshots; 0 submits only the first and the last."""
     match_opponents: int = 4
-    """Opponents near its rating that a submitted snapshot plays to be rated; 0 leaves it to arena jobs."""
+    """Opponents near its rating that a submitted snapshot plays to be rated; 0 leaves rating to arena jobs."""
     match_seeds: int = 2
-    """Seeds on which it plays each of them, from both sides."""
+    """Seeds per rating opponent; each is played from both sides."""
     promote_top: int = 8
-    """A snapshot becomes commander when it ranks among the first so many; 0 promotes nobody."""
+    """Rank up to which a submitted snapshot becomes a commander; 0 disables promotion."""
     conservatism: float = 2.0
-    """Deviations below its rating by which that rank is counted: 0 promotes by the rating alone."""
+    """Rating deviations subtracted from the rating for that rank; 0 ranks by the rating alone."""
     keep_top: int = 20
-    """Commanders beyond so many retire."""
+    """Maximum number of commanders; lower-rated ones retire."""
     target: str = ""
-    """Whom an exploiter trains against: an entry, a run, or ``commander``, which draws one; empty for no exploiter."""
+    """Target of an exploiter: a league entry, a run, or commander to sample one; empty trains no exploiter."""
     target_win_rate: float = 0.7
-    """Win rate against the target above which an exploiter is done."""
+    """Win rate against the target above which training of an exploiter ends."""
     target_episodes: int = 100
-    """Newest episodes against the target by which that is judged."""
+    """Newest episodes against the target over which that win rate is computed."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "opponents.league", LEAGUE_RANGES)
@@ -134,99 +131,99 @@ class LeagueConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OpponentConfig:
-    """Who the learner plays against."""
+    """Opponents of the learner."""
 
     __pydantic_config__ = STRICT
 
     kind: Literal["heuristic"] = "heuristic"
-    """Scripted pilots."""
+    """Kind of the scripted opponents."""
     skill: PilotSkill = "legacy"
-    """Level of the scripted pilots; ``legacy`` is the omniscient baseline."""
+    """Level of the scripted pilots; legacy is the omniscient baseline."""
     mix: MixConfig = field(default_factory=MixConfig)
-    """Who is met how often; drawn anew for an environment whenever its episode ends."""
+    """Sampling weights of the opponents; an opponent is sampled at the start of each episode."""
     weapon_prob_start: float = 0.2
-    """Chance that a scripted pilot's trigger is kept, at the start."""
+    """Probability that a scripted pilot fires when its rules say so, at the start."""
     weapon_prob_end: float = 1.0
-    """The same at the end of the ramp."""
+    """Probability that a scripted pilot fires when its rules say so, at the end of the ramp."""
     weapon_ramp_share: float = 0.0
-    """Share of training over which it rises; 0 uses the end value from the start."""
+    """Fraction of training over which it rises; 0 uses weapon_prob_end from the start."""
     weapon_ramp_updates: int = 0
-    """Updates over which it rises instead of a share; 0 leaves it to the share."""
+    """Updates over which it rises, instead of weapon_ramp_share; 0 uses weapon_ramp_share."""
     past_every_updates: int = 25
-    """Updates between two snapshots of the policy; 0 keeps the untrained policy alone."""
+    """Updates between snapshots of the policy; 0 keeps only the initial policy."""
     past_keep: int = 8
-    """Snapshots kept; beyond that they are thinned so that they stay spread over the run."""
+    """Maximum number of snapshots; surplus ones are removed evenly over the run."""
     rating_seeds: int = 4
-    """Seeds on which a new snapshot plays each older one it is rated against, from both sides; 0 rates none."""
+    """Seeds per match-up that rates a new snapshot against an older one, from both sides; 0 disables rating."""
     rating_rivals: int = 4
-    """Most older snapshots that a new one plays to be rated."""
+    """Maximum number of older snapshots that rate a new one."""
     league: LeagueConfig = field(default_factory=LeagueConfig)
-    """The part in the league, where ``mix`` meets it."""
+    """Participation in the league, where mix includes it."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "opponents", OPPONENT_RANGES)
-        target, wanted = self.league.target, "opponents.mix.league above 0, as in --opponents exploiter"
+        target, wanted = self.league.target, "empty where opponents.mix.league is 0; try --opponents exploiter"
         require(not target or self.mix.league > 0, "opponents.league.target", target, wanted)
 
     @property
     def takes_snapshots(self) -> bool:
-        """Whether snapshots of the policy are kept: to play against, or to measure self-play by."""
+        """Whether snapshots of the policy are kept, as opponents or to rate self-play."""
         return self.mix.past > 0 or self.mix.self_play > 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurriculumConfig:
-    """Levers that move while training goes on; each is off unless switched on.
+    """Curriculum parameters that change during training; all are off by default.
 
-    The trigger probability of scripted opponents has its ramp in ``opponents``.
+    The ramp of the scripted pilots' fire probability is part of ``opponents``.
     """
 
     __pydantic_config__ = STRICT
 
     packs: bool = False
-    """Start with one pack a side, then two, then as many as the environment has."""
+    """Start with one pack per team, then two, then num_packs."""
     packs_two_at: int = 500
-    """Update from which two packs play."""
+    """Update at which two packs per team begin."""
     packs_all_at: int = 1000
-    """Update from which all packs play."""
+    """Update at which all packs begin."""
     maps: bool = False
-    """Grow the maps in thirds of training, from the small range to the large one."""
+    """Increase the map size over three thirds of training, from the small range to the large range."""
     map_small_min: int = 40
-    """Least edge in the first third [vox]."""
+    """Minimum edge in the first third [vox]."""
     map_small_max: int = 60
-    """Largest edge in the first third [vox]."""
+    """Maximum edge in the first third [vox]."""
     map_large_min: int = 80
-    """Least edge in the last third [vox]."""
+    """Minimum edge in the last third [vox]."""
     map_large_max: int = 120
-    """Largest edge in the last third [vox]."""
+    """Maximum edge in the last third [vox]."""
     team_alpha_end: float | None = None
-    """Share of its own reward that a mech keeps in the end, falling from 1; none leaves it as the reward has it."""
+    """Final reward.team_alpha, reached linearly from 1; none keeps reward.team_alpha."""
     team_alpha_share: float = 0.5
-    """Share of training over which it falls."""
+    """Fraction of training over which team_alpha falls."""
     ladder: bool = False
-    """Climb the levels of scripted pilots that are met as ``scripted``, a gate between any two."""
+    """Raise the level of scripted opponents step by step, with an evaluation gate between two levels."""
     ladder_first: LadderSkill = "trivial"
-    """Level it starts at."""
+    """First level of the ladder."""
     ladder_last: LadderSkill = "expert"
-    """Level it ends at."""
+    """Last level of the ladder."""
     gate_seeds: int = 10
-    """Seeds on which a gate judges at every evaluation, from both sides; neither trained on nor reported on."""
+    """Seeds per gate evaluation, played from both sides; not used for training or reported results."""
     gate_episodes: int = 20
-    """Fewest episodes that a gate judges by."""
+    """Minimum number of episodes for a gate decision."""
     gate_window: int = 80
-    """Newest episodes at a level that count."""
+    """Newest episodes at a level over which the win rate is computed."""
     gate_advance: float = 0.6
-    """Win rate that the lower 95 % bound must reach for the next level."""
+    """Win rate that the lower 95 % confidence bound must reach for the next level."""
     gate_retreat: float = 0.3
-    """Win rate below which the upper 95 % bound sends back a level."""
+    """Win rate below which the upper 95 % confidence bound must fall to return to the previous level."""
     gate_dwell_updates: int = 10
-    """Fewest updates at a level."""
+    """Minimum number of updates at a level."""
     mechanics: bool = False
-    """Begin with movement and cover; then heat, missiles, and electronic warfare with paint come in, one by one."""
+    """Start with movement and cover only; enable heat, missiles and electronic warfare with paint in turn."""
     mechanics_share: float = 0.5
-    """Share of training after which the game is whole."""
+    """Fraction of training after which all mechanics are enabled."""
     reward_phases: bool = False
-    """Shift what is paid for from fighting to the objective as training goes on."""
+    """Shift reward weights from combat to the objective during training."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "curriculum", CURRICULUM_RANGES)
@@ -242,37 +239,37 @@ class CurriculumConfig:
             least, most = getattr(self, low), getattr(self, high)
             require(least <= most, f"curriculum.{low}", least, f"at most curriculum.{high} = {most}")
         first, last = LADDER.index(self.ladder_first), LADDER.index(self.ladder_last)
-        require(first <= last, "curriculum.ladder_first", self.ladder_first, f"no level above {self.ladder_last!r}")
+        require(first <= last, "curriculum.ladder_first", self.ladder_first, f"at most {self.ladder_last!r}")
 
 
 LADDER: tuple[LadderSkill, ...] = ("trivial", "easy", "medium", "hard", "expert")
-"""The levels of the ladder, weakest first."""
+"""Levels of the ladder, weakest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalConfig:
-    """Evaluation on held-out seeds with sides swapped."""
+    """Evaluation on held-out seeds, each played from both sides."""
 
     __pydantic_config__ = STRICT
 
     every_updates: int = 50
     """Updates between evaluations; 0 evaluates only at the end."""
     seeds: int = 40
-    """Held-out seeds; twice as many episodes are played."""
+    """Held-out seeds; each is played from both sides."""
     skill: PilotSkill = "legacy"
     """Level of the scripted opponent."""
     weapon_prob: float = 1.0
-    """Trigger probability of the scripted opponent."""
+    """Probability that the scripted opponent fires when its rules say so."""
     deterministic: bool = True
-    """Play the mean action instead of a sample."""
+    """Use the mean action instead of a sample."""
     at_start: bool = True
-    """Evaluate the untrained policy first, so that progress has a zero."""
+    """Evaluate the initial policy first, as a baseline of progress."""
     record_seeds: int = 1
-    """Held-out seeds whose matches are recorded, from both sides; 0 records none."""
+    """Held-out seeds whose matches are recorded, from both sides; 0 disables recording."""
     record_policy: bool = True
-    """Record with them what the policy was shown, did, expected and was paid."""
+    """Record contacts, actions, value estimates and rewards of the policy with these matches."""
     heat_cells: int = 16
-    """Cells along each edge of the heat maps kept of an evaluation; 0 keeps none."""
+    """Cells per edge of the heat maps stored with an evaluation; 0 stores none."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "eval", EVAL_RANGES)

@@ -1,7 +1,8 @@
-"""Named whole configurations: each preset is a function that returns a complete ``RunConfig``.
+"""Presets: functions that return a complete ``RunConfig``.
 
-Add one by writing a function and a line in ``PRESETS``; every preset is run by a test. They differ in what is played
-and on which machine. How they learn is what measured best for ``quickstart``, except where a preset says otherwise.
+Presets differ in the task and in the machine they are made for. Their learning parameters are those that measured best
+for ``quickstart``, except where a preset overrides them. Add a preset as a function and a line of ``PRESETS``; a test
+runs every preset.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from echelon.config import (
 )
 
 GAMMA = 0.99
-"""Discount of every preset; the approach potential must be discounted alike."""
+"""Discount factor of all presets, of returns and of the approach potential."""
 
 
 def quickstart() -> RunConfig:
-    """Two cores and minutes: 5v5 on 60x60x20 maps against easy and medium pilots, partial observation."""
+    """Two cores, 15 minutes: 5v5 on 60x60x20 maps against easy and medium pilots, partial observation."""
     return RunConfig(
         preset="quickstart",
         num_envs=64,
@@ -47,7 +48,7 @@ def quickstart() -> RunConfig:
 
 
 def standard() -> RunConfig:
-    """Two to eight cores and an hour: 5v5 on maps that grow to 100x100x20, against easy, medium and hard pilots."""
+    """Two to eight cores, 1 hour: 5v5 on maps that grow to 100x100x20, against easy, medium and hard pilots."""
     return RunConfig(
         preset="standard",
         num_envs=64,
@@ -68,7 +69,7 @@ def standard() -> RunConfig:
 
 
 def gpu() -> RunConfig:
-    """One large GPU and an hour: 10v10 on 100x100x20 maps, 2,048 battles at once, updates replayed as CUDA graphs."""
+    """One large GPU, 1 hour: 10v10 on 100x100x20 maps, 2,048 environments, updates as CUDA graphs."""
     return RunConfig(
         preset="gpu",
         device="cuda",
@@ -89,7 +90,7 @@ def gpu() -> RunConfig:
 
 
 def duel() -> RunConfig:
-    """Two to eight cores and half an hour: 5v5 by self-play and past selves alone, no scripted pilot is ever met."""
+    """Two to eight cores, 30 minutes: 5v5 by self-play and past snapshots only, without scripted opponents."""
     return RunConfig(
         preset="duel",
         num_envs=48,
@@ -107,7 +108,7 @@ def duel() -> RunConfig:
 
 
 def skirmish() -> RunConfig:
-    """Two to eight cores and two hours: 10v10 on 100x100x20 maps, against three levels and past selves."""
+    """Two to eight cores, 2 hours: 10v10 on 100x100x20 maps against three levels and past snapshots."""
     return RunConfig(
         preset="skirmish",
         num_envs=32,
@@ -126,7 +127,7 @@ def skirmish() -> RunConfig:
 
 
 def battle() -> RunConfig:
-    """Eight cores or a GPU and hours: 10v10 to 100v100 on 200x200x20 maps, two minutes a battle, three levels."""
+    """Eight cores or a GPU, 8 hours: 10v10 to 100v100 on 200x200x20 maps, 2-minute episodes, three levels."""
     return RunConfig(
         preset="battle",
         num_envs=4,
@@ -147,7 +148,7 @@ def battle() -> RunConfig:
 
 
 def _env(edge: int, **changes: Any) -> EnvConfig:
-    """Return the game on square maps of ``edge`` voxels with the reward that quickstart was measured with."""
+    """Return the environment on square maps of ``edge`` voxels with the reward weights of quickstart."""
     reward = RewardConfig(approach=2.0, damage=0.01, death=-1.0, win=2.0, loss=-2.0)
     return EnvConfig(
         world=WorldConfig(size_x=edge, size_y=edge, size_z=20), gamma=GAMMA, reward=reward, **changes
@@ -155,8 +156,8 @@ def _env(edge: int, **changes: Any) -> EnvConfig:
 
 
 def _ppo(**changes: Any) -> PPOConfig:
-    """Return the learner that quickstart was measured with."""
-    dials: dict[str, Any] = {
+    """Return the PPO parameters of quickstart, with ``changes``."""
+    values: dict[str, Any] = {
         "lr": 1e-3,
         "lr_schedule": "linear",
         "gamma": GAMMA,
@@ -169,14 +170,13 @@ def _ppo(**changes: Any) -> PPOConfig:
         "obs_norm": True,
         "amp": True,
     }
-    return PPOConfig(**{**dials, **changes})
+    return PPOConfig(**{**values, **changes})
 
 
 def _levels(past_every_updates: int = 25, **weights: float) -> OpponentConfig:
-    """Return opponents by these weights, names of ``MixConfig``, scripted ones pulling every trigger.
+    """Return opponents with these weights of ``MixConfig``; scripted pilots fire with probability 1.
 
-    Levels side by side from the start: a policy that loses to the strong ones learns by the weak ones meanwhile; one
-    that waited to be promoted from level to level was held back by it.
+    All levels are played from the start: this learned faster than a ladder of levels.
     """
     return OpponentConfig(
         skill="easy",
@@ -188,7 +188,7 @@ def _levels(past_every_updates: int = 25, **weights: float) -> OpponentConfig:
 
 
 def league() -> RunConfig:
-    """Two cores and an hour: quickstart's game in the league."""
+    """Two cores, 1 hour: the environment of quickstart against league opponents."""
     base = quickstart()
     return replace(
         base,
@@ -215,7 +215,7 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
 
 
 def get_preset(name: str) -> RunConfig:
-    """Return the configuration of preset ``name``; ``ValueError`` names the nearest one."""
+    """Return the configuration of preset ``name``; raise ``ValueError`` with the closest name if there is none."""
     if name in PRESETS:
         return PRESETS[name]()
     near = get_close_matches(name, PRESETS, n=1)

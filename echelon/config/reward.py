@@ -1,7 +1,4 @@
-"""What agents are paid: the weight of every reward term, and named sets of weights.
-
-Import them from ``echelon.config``. The terms themselves are kernels in ``echelon.env.reward``.
-"""
+"""Weights of the reward terms, and named sets of weights. The terms are kernels in ``echelon.env.reward``."""
 
 from __future__ import annotations
 
@@ -14,40 +11,40 @@ from echelon.config.ranges import REWARD_RANGES, STRICT, require_ranges
 
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
-    """Weights of the reward terms; every term is also reported on its own."""
+    """Weights of the reward terms; each term is also logged separately."""
 
     __pydantic_config__ = STRICT
 
     approach: float = 0.25
-    """Potential-based approach to the zone."""
+    """Weight of approaching the zone."""
     approach_mode: Literal["pbrs", "decay", "off"] = "pbrs"
-    """Potential-based shaping, the older decaying form, or none."""
+    """Approach reward: potential-based shaping (pbrs), the former decaying form (decay), or none (off)."""
     zone: float = 0.10
-    """Per decision, times the team's zone tick, for mechs inside."""
+    """Reward per environment step inside the zone, times the team's zone score of the step."""
     damage: float = 0.005
-    """Per point of hostile damage dealt."""
+    """Reward per point of damage dealt to hostiles."""
     kill: float = 1.0
-    """Per hostile kill."""
+    """Reward per hostile killed."""
     assist: float = 0.5
-    """Per paint assist, one paid per target and second."""
+    """Reward per assist: damage by others to a target that the mech painted."""
     assist_period_s: float = 1.0
-    """Time in which one painted target pays at most one assist [s]."""
+    """Minimum time between two rewarded assists with the same target [s]."""
     death: float = -2.0
-    """On the decision of death, whatever the cause."""
+    """Reward at the own death, from any cause."""
     win: float = 0.7
-    """Terminal, to every member of the winning team, dead or alive."""
+    """Terminal reward of each mech of the winning team, dead or alive."""
     loss: float = -0.7
-    """Terminal, to every member of the losing team."""
+    """Terminal reward of each mech of the losing team."""
     draw: float = 0.0
-    """Terminal, to everyone after a draw."""
+    """Terminal reward of each mech after a draw."""
     contested_offense: float = 2.0
-    """Factor on damage, kill and assist inside a contested zone."""
+    """Factor of damage, kill and assist inside a contested zone."""
     contested_death: float = 0.5
-    """Factor on death inside a contested zone."""
+    """Factor of death inside a contested zone."""
     teammate_decay: float = 0.5
-    """Factor on the approach potential per teammate inside the zone."""
+    """Factor of the approach potential per teammate inside the zone."""
     team_alpha: float = 1.0
-    """Share of own reward; the rest is the team's mean."""
+    """Weight of a mech's own reward; the rest is the mean of its team."""
 
     def __post_init__(self) -> None:
         require_ranges(self, "reward", REWARD_RANGES)
@@ -57,4 +54,4 @@ REWARD_PROFILES: Mapping[str, RewardConfig] = {
     "seed": RewardConfig(),
     "snap10x": RewardConfig(approach=1.5, zone=3.0, damage=0.05, kill=10.0, assist=5.0, death=-1.0, win=0.0, loss=0.0),
 }
-"""Sets of weights by name: the default, and ten times the pay for deeds with nothing for the end."""
+"""Sets of weights by name: seed is the default; snap10x has tenfold event rewards and no terminal reward."""

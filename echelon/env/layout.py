@@ -37,7 +37,7 @@ LOCAL_MAP_R = 5
 LOCAL_MAP_SIDE = 2 * LOCAL_MAP_R + 1
 TELEMETRY_SIDE = 16
 """Bins of the telemetry map along each edge."""
-SHORTEST_EDGE = 20
+MIN_MAP_EDGE = 20
 """Shortest edge that a map may have [vox]; it bounds distances in map edges."""
 SECTORS = ("ahead", "right", "behind", "left")
 """Sectors of the acoustic scope, in order; each spans a quarter turn around its direction."""
@@ -230,8 +230,8 @@ ACOUSTIC = shares("front_left", "front_right", "rear_left", "rear_right")
 
 def classic_blocks(cfg: EnvConfig) -> tuple[Block, ...]:
     """Return the blocks of the classic layout: 589 columns with messages of eight words."""
-    zone_height = cfg.world.size_z / SHORTEST_EDGE
-    zone_radius = max(1.0, ZONE_RADIUS_SPREAD * cfg.zone_radius_vox / SHORTEST_EDGE)
+    zone_height = cfg.world.size_z / MIN_MAP_EDGE
+    zone_radius = max(1.0, ZONE_RADIUS_SPREAD * cfg.zone_radius_vox / MIN_MAP_EDGE)
     return (
         Block("contacts", CLASSIC_SLOTS, CONTACT),
         *_messages(cfg),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from echelon.config import SHORTEST_EDGE, EnvConfig, WorldConfig
+from echelon.config import MIN_MAP_EDGE, EnvConfig, WorldConfig
 from echelon.config.ranges import require_span
 from echelon.gen.cache import cached_map, load_map, map_path
 from echelon.gen.generate import GeneratedMap, check_world_fits, generate
@@ -61,14 +61,14 @@ class MapRanges:
 
     def check(self, cfg: EnvConfig) -> None:
         """Raise ``ValueError`` where a range is reversed, beyond ``cfg``'s capacity, or too small for its packs."""
-        require_span(self.size, "map_size_range", SHORTEST_EDGE, cfg.world.size_x)
+        require_span(self.size, "map_size_range", MIN_MAP_EDGE, cfg.world.size_x)
         require_span(self.packs, "packs_per_team_range", 1, cfg.num_packs)
         check_world_fits(resized_world(cfg.world, self.size[0]), self.packs[1])
 
 
 def resized_world(world: WorldConfig, edge: int) -> WorldConfig:
     """Return the world with another edge along x [vox], of the same proportions seen from above."""
-    across = max(SHORTEST_EDGE, round(edge * world.size_y / world.size_x))
+    across = max(MIN_MAP_EDGE, round(edge * world.size_y / world.size_x))
     return replace(world, size_x=edge, size_y=across)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import ceil
 
 from echelon.config import PhysicsConfig, require
-from echelon.config.ranges import AMOUNT, HOUR_S, PHYSICS_RANGES, POSITIVE, SHARE, TINY
+from echelon.config.ranges import FRACTION, HOUR_S, NON_NEGATIVE, PHYSICS_RANGES, POSITIVE, TINY
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Guidance, WeaponSpec
 from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH
 from echelon.sim.tables import Figures, duration_ticks, life_ticks
@@ -20,13 +20,13 @@ Changes = Mapping[str, float]
 """Figure names, dotted, and their values."""
 
 CHASSIS_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("max_speed", "max_jet", "max_yaw_rate", "dissipation", "tonnage", "noise_mass", "leg_hp"), AMOUNT),
-    "hp": POSITIVE, "heat_cap": POSITIVE, "wreck_solid": SHARE,
+    **dict.fromkeys(("max_speed", "max_jet", "max_yaw_rate", "dissipation", "tonnage", "noise_mass", "leg_hp"), NON_NEGATIVE),
+    "hp": POSITIVE, "heat_cap": POSITIVE, "wreck_solid": FRACTION,
 }  # fmt: skip
 """Least and most of each figure of a mech class."""
 WEAPON_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("range_vox", "heat", "stability", "target_heat", "own_sight_vox"), AMOUNT),
-    "damage": (0.0, 65535.0), "splash_scale": SHARE, "cooldown_s": (TINY, HOUR_S), "life_s": (0.0, HOUR_S),
+    **dict.fromkeys(("range_vox", "heat", "stability", "target_heat", "own_sight_vox"), NON_NEGATIVE),
+    "damage": (0.0, 65535.0), "splash_scale": FRACTION, "cooldown_s": (TINY, HOUR_S), "life_s": (0.0, HOUR_S),
     "arc_deg": (0.0, 360.0), "speed_vox_s": POSITIVE,
 }  # fmt: skip
 """Least and most of each figure of a weapon; a voxel's hit points are 16 bits."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from echelon.agents import heuristic
 from echelon.arena.episodes import EpisodeRecord, finished_episodes
-from echelon.config import SHORTEST_EDGE, EnvConfig, require
+from echelon.config import MIN_MAP_EDGE, EnvConfig, require
 from echelon.config.ranges import require_span
 from echelon.env import layout as observe
 from echelon.env import reward
@@ -310,7 +310,7 @@ class VectorEnv:
     def _ranges(self, levers: dict[str, Any]) -> MapRanges:
         """Return the ranges that ``levers`` would leave in force; ``ValueError`` for impossible ones."""
         wanted = {name: levers.get(name, self._levers[name]) for name in RANGE_LEVERS}
-        require_span(wanted["map_size_range"], "map_size_range", SHORTEST_EDGE, self.cfg.world.size_x)
+        require_span(wanted["map_size_range"], "map_size_range", MIN_MAP_EDGE, self.cfg.world.size_x)
         require_span(wanted["packs_per_team_range"], "packs_per_team_range", 1, self.cfg.num_packs)
         size, packs = ((int(low), int(high)) for low, high in wanted.values())
         ranges = MapRanges(size, packs)

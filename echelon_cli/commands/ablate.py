@@ -106,7 +106,9 @@ def variants(
         if changes:
             plan[f"no {name}"] = (resolve(preset, file, {**overrides, **changes}), changes)
         elif names:
-            raise ConfigError(f"ablation {name!r} changes nothing: this configuration has no {ABLATIONS[name].what}")
+            raise ConfigError(
+                f"ablation {name!r} changes nothing: this configuration has no {ABLATIONS[name].description}"
+            )
     for text in vary:
         changes = dict(parse_assignment(part) for part in text.split(","))
         plan[text] = (resolve(preset, file, {**overrides, **changes}), changes)

@@ -23,7 +23,7 @@ MISTAKES = {
     "no assignment": (("train", "--set", "ppo.lr"), 2, "KEY=VALUE"),
     "wrong type": (("train", "--num-envs", "many"), 2, "num_envs is 'many'"),
     "impossible value": (("train", "--lr", "-1"), 2, "ppo.lr is -1"),
-    "impossible map": (("train", "--size", "5"), 2, "size_x is 5, wanted 20 to 400"),
+    "impossible map": (("train", "--size", "5"), 2, "size_x is 5, expected 20 to 400"),
     "missing file": (("train", "--config", "no.toml"), 2, "'no.toml' does not exist"),
     "missing run": (("wait", "nobody"), 3, "run 'nobody' does not exist"),
     "resuming nothing": (("train", "--resume", "nobody"), 3, "nobody"),

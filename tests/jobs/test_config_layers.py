@@ -40,7 +40,7 @@ def test_linked_values_are_copied_unless_both_are_set(key, other):
     made = resolve(overrides={key: 0.9})
     assert made.values[key] == made.values[other] == 0.9
     assert made.provenance[other] == "--set"
-    with pytest.raises(ConfigError, match="wanted the trainer's discount"):
+    with pytest.raises(ConfigError, match="expected ppo.gamma"):
         resolve(overrides={key: 0.9, other: 0.8})
 
 
@@ -99,11 +99,11 @@ def test_none_unsets_optional_value():
         ("ppo.ent_coef_end", "low", "ppo.ent_coef_end is 'low'"),
         ("ppo.clip_coef", -1, "ppo.clip_coef is -1"),
         ("ppo.lr", float("nan"), "ppo.lr is nan"),
-        ("env.map_size_range", [50, 40], "env.map_size_range is (50, 40), wanted the least first"),
-        ("env.map_size_range", [40, 500], "env.map_size_range is (40, 500), wanted 20 to 60, the capacity"),
+        ("env.map_size_range", [50, 40], "env.map_size_range is (50, 40), expected the minimum first"),
+        ("env.map_size_range", [40, 500], "env.map_size_range is (40, 500), expected 20 to 60, the capacity"),
         ("env.map_size_range", 40, "env.map_size_range is 40"),
-        ("env.packs_per_team_range", [1, 2], "env.packs_per_team_range is (1, 2), wanted 1 to 1, the capacity"),
-        ("bank_refresh_every", -1, "bank_refresh_every is -1, wanted 0 to 1e+09"),
+        ("env.packs_per_team_range", [1, 2], "env.packs_per_team_range is (1, 2), expected 1 to 1, the capacity"),
+        ("bank_refresh_every", -1, "bank_refresh_every is -1, expected 0 to 1e+09"),
         ("", 1, "'' (from --set) does not exist"),
         ("opponents.mix", {"past": 0.3}, "opponents.mix is {'past': 0.3} (from --set), wanted one of"),
         ("env.reward", [1], "env.reward is [1] (from --set), wanted one of"),

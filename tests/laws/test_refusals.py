@@ -13,7 +13,7 @@ import pytest
 
 from echelon.arena.config import ArenaConfig
 from echelon.config import EnvConfig, PhysicsConfig, RunConfig
-from echelon.config.ranges import ENV_RANGES, LEAST_WIN_S, PHYSICS_RANGES
+from echelon.config.ranges import ENV_RANGES, MIN_WIN_SCORE_S, PHYSICS_RANGES
 from echelon.env.referee import SCORE_ROUNDING
 from echelon.gen.generate import generate
 from echelon.sim.arsenal import WEAPONS
@@ -188,7 +188,7 @@ def test_one_step_episode_is_allowed():
 
 
 def test_least_winning_score_exceeds_rounding():
-    assert LEAST_WIN_S >= 10 * float(SCORE_ROUNDING)
+    assert MIN_WIN_SCORE_S >= 10 * float(SCORE_ROUNDING)
 
 
 TICKS_S = (0.001, 0.02, 1 / 60, 0.025, 0.03, 0.05, 0.07, 0.1, 0.25, 1 / 3, 0.48)

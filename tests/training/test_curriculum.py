@@ -137,9 +137,9 @@ def test_significant_changes_ignore_small_moves_except_ends():
 @pytest.mark.parametrize(
     ("dials", "message"),
     [
-        ({"packs_two_at": 2000}, "curriculum.packs_two_at is 2000, wanted at most curriculum.packs_all_at = 1000"),
-        ({"gate_advance": 0.2}, "curriculum.gate_retreat is 0.3, wanted at most curriculum.gate_advance = 0.2"),
-        ({"team_alpha_end": 1.5}, "curriculum.team_alpha_end is 1.5, wanted 0 to 1, or none"),
+        ({"packs_two_at": 2000}, "curriculum.packs_two_at is 2000, expected at most curriculum.packs_all_at = 1000"),
+        ({"gate_advance": 0.2}, "curriculum.gate_retreat is 0.3, expected at most curriculum.gate_advance = 0.2"),
+        ({"team_alpha_end": 1.5}, "curriculum.team_alpha_end is 1.5, expected 0 to 1, or none"),
         ({"ladder_first": "expert", "ladder_last": "easy"}, "curriculum.ladder_first is 'expert'"),
     ],
 )
@@ -150,17 +150,17 @@ def test_curriculum_config_rejects_impossible_values(dials, message):
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"opponents": OpponentConfig(mix=MixConfig(scripted=0.0, easy=1.0))}, r"scripted is 0\.0, wanted above 0"),
-     ({"eval": EvalConfig(every_updates=0)}, "eval.every_updates is 0, wanted above 0")],
+    [({"opponents": OpponentConfig(mix=MixConfig(scripted=0.0, easy=1.0))}, r"scripted is 0\.0, expected more than 0"),
+     ({"eval": EvalConfig(every_updates=0)}, "eval.every_updates is 0, expected more than 0")],
 )  # fmt: skip
 def test_ladder_requires_scripted_opponents_and_evaluation(changes, message):
-    with pytest.raises(ValueError, match=f"{message}: curriculum.ladder"):
+    with pytest.raises(ValueError, match=f"{message} where curriculum.ladder"):
         RunConfig(curriculum=CurriculumConfig(ladder=True), **changes)
     RunConfig(**changes)
 
 
 def test_map_curriculum_larger_than_world_is_rejected():
-    with pytest.raises(ValueError, match="curriculum.map_large_max is 120, wanted at most the world's edge, 100"):
+    with pytest.raises(ValueError, match="curriculum.map_large_max is 120, expected at most the world's edge, 100"):
         RunConfig(curriculum=CurriculumConfig(maps=True))
 
 
@@ -182,7 +182,7 @@ def test_reward_weights_parameter_takes_effect_at_once():
             env.step()
         approach = env.reward_names.index("approach")
         assert not env.reward_terms[..., approach].any() and env.engine.batch.numpy("amounts")[..., approach].any()
-        with pytest.raises(ValueError, match="reward_weights is 'fame', wanted terms of approach, zone"):
+        with pytest.raises(ValueError, match="reward_weights is 'fame', expected terms of approach, zone"):
             env.set_curriculum(reward_weights={"fame": 1.0})
 
 

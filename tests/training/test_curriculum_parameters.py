@@ -101,7 +101,7 @@ def test_parameter_overrides_differ_by_environment():
     with vector(changes=[{"heavy.hp": 100.0 + env} for env in range(ENVS)]) as env:
         env.reset()
         assert env.engine.batch.numpy("hp")[:, 0].tolist() == [100.0 + env for env in range(ENVS)]
-    with pytest.raises(ValueError, match="changes is 2, wanted one set per environment, 6"):
+    with pytest.raises(ValueError, match="changes is 2, expected one set per environment, 6"):
         vector(changes=[{}, {}])
 
 
@@ -109,18 +109,18 @@ def test_parameter_overrides_differ_by_environment():
     ("levers", "message"),
     [
         ({"without": ("gravity",)}, "mechanic 'gravity' does not exist, wanted one of: heat, missiles, ewar, paint"),
-        ({"without": [("heat",)]}, "without is 1, wanted names per environment, 6"),
-        ({"without": "heat"}, "without is 'heat', wanted names of mechanics"),
-        ({"map_size_range": (50, 40)}, r"map_size_range is \(50, 40\), wanted the least first"),
-        ({"map_size_range": (40, 61)}, r"map_size_range is \(40, 61\), wanted 20 to 60, the capacity"),
-        ({"map_size_range": (10, 40)}, r"map_size_range is \(10, 40\), wanted 20 to 60"),
-        ({"map_size_range": 40}, "map_size_range is 40, wanted two whole numbers"),
-        ({"map_size_range": (40.5, 50)}, "wanted two whole numbers"),
-        ({"packs_per_team_range": (2, 1)}, "wanted the least first"),
-        ({"packs_per_team_range": (1, 3)}, r"packs_per_team_range is \(1, 3\), wanted 1 to 2, the capacity"),
-        ({"packs_per_team_range": (0, 1)}, "wanted 1 to 2"),
+        ({"without": [("heat",)]}, "without is 1, expected names per environment, 6"),
+        ({"without": "heat"}, "without is 'heat', expected names of mechanics"),
+        ({"map_size_range": (50, 40)}, r"map_size_range is \(50, 40\), expected the minimum first"),
+        ({"map_size_range": (40, 61)}, r"map_size_range is \(40, 61\), expected 20 to 60, the capacity"),
+        ({"map_size_range": (10, 40)}, r"map_size_range is \(10, 40\), expected 20 to 60"),
+        ({"map_size_range": 40}, "map_size_range is 40, expected two integers"),
+        ({"map_size_range": (40.5, 50)}, "expected two integers"),
+        ({"packs_per_team_range": (2, 1)}, "expected the minimum first"),
+        ({"packs_per_team_range": (1, 3)}, r"packs_per_team_range is \(1, 3\), expected 1 to 2, the capacity"),
+        ({"packs_per_team_range": (0, 1)}, "expected 1 to 2"),
         ({"map_size_range": (20, 60), "packs_per_team_range": (2, 2)}, "20x20 .* 2 packs per team"),
-        ({"weapon_prob": 2.0}, "weapon_prob is 2.0, wanted 0 to 1"),
+        ({"weapon_prob": 2.0}, "weapon_prob is 2.0, expected 0 to 1"),
     ],
 )
 def test_set_curriculum_rejects_impossible_value_without_change(levers, message):
@@ -135,9 +135,9 @@ def test_set_curriculum_rejects_impossible_value_without_change(levers, message)
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [
-        ({"map_size_range": (70, 60)}, r"env.map_size_range is \(70, 60\), wanted the least first"),
-        ({"map_size_range": (40, 80)}, "env.map_size_range is .*, wanted 20 to 60, the capacity"),
-        ({"packs_per_team_range": (1, 2)}, "env.packs_per_team_range is .*, wanted 1 to 1, the capacity"),
+        ({"map_size_range": (70, 60)}, r"env.map_size_range is \(70, 60\), expected the minimum first"),
+        ({"map_size_range": (40, 80)}, "env.map_size_range is .*, expected 20 to 60, the capacity"),
+        ({"packs_per_team_range": (1, 2)}, "env.packs_per_team_range is .*, expected 1 to 1, the capacity"),
     ],
 )
 def test_env_config_rejects_impossible_ranges(ranges, message):

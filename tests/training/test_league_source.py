@@ -237,5 +237,7 @@ def test_league_defaults_match_matchmaking_defaults():
 
 
 def test_target_without_league_weight_is_rejected():
-    with pytest.raises(ValueError, match="opponents.league.target is 'main', wanted opponents.mix.league above 0"):
+    with pytest.raises(
+        ValueError, match="opponents.league.target is 'main', expected empty where opponents.mix.league is 0"
+    ):
         OpponentConfig(league=LeagueConfig(target="main"))

@@ -235,7 +235,7 @@ def test_opponent_observations_equal_learner_observations():
 
 
 def test_learning_side_cannot_have_opponent_rows():
-    with pytest.raises(ValueError, match="opponents is 'blue', wanted no side that learns"):
+    with pytest.raises(ValueError, match="opponents is 'blue', expected no side that learns"):
         VectorEnv(2, SHORT, bank_maps=1, learners="blue", opponents="blue")
 
 

@@ -223,7 +223,7 @@ def test_every_numeric_field_rejects_values_outside_its_range(config, ranges):
     assert numbers - NOT_NUMBERED == ranges.keys()
     for name, (low, high) in ranges.items():
         for wrong in (low - 1, high + 1, math.nan):
-            with pytest.raises(ValueError, match=rf"{name} is .*, wanted"):
+            with pytest.raises(ValueError, match=rf"{name} is .*, expected"):
                 replace(config, **{name: wrong})
 
 
@@ -231,7 +231,9 @@ def test_burn_in_as_long_as_an_episode_is_rejected():
     env = EnvConfig(max_episode_seconds=10.0)
     last = env.max_steps - 1
     RunConfig(env=env, ppo=PPOConfig(burn_in_steps=last))
-    with pytest.raises(ValueError, match=f"burn_in_steps is {last + 1}, wanted below {last + 1}, the decisions"):
+    with pytest.raises(
+        ValueError, match=f"burn_in_steps is {last + 1}, expected less than the {last + 1} environment steps"
+    ):
         RunConfig(env=env, ppo=PPOConfig(burn_in_steps=last + 1))
 
 

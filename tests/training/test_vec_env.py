@@ -49,10 +49,10 @@ def test_vec_env_learners_both_and_none():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learners": "green"}, "learners is 'green', wanted one of blue, red, both, none"),
-        ({"learners": ["blue"]}, "learners is 1, wanted one side per environment, 6"),
-        ({"initial_weapon_prob": 1.5}, "weapon_prob is 1.5, wanted 0 to 1"),
-        ({"seeds": [1, 2]}, "seeds is 2, wanted one per environment, 6"),
+        ({"learners": "green"}, "learners is 'green', expected one of blue, red, both, none"),
+        ({"learners": ["blue"]}, "learners is 1, expected one side per environment, 6"),
+        ({"initial_weapon_prob": 1.5}, "weapon_prob is 1.5, expected 0 to 1"),
+        ({"seeds": [1, 2]}, "seeds is 2, expected one per environment, 6"),
     ],
 )
 def test_vec_env_rejects_impossible_options(options, message):
