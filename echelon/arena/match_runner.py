@@ -24,8 +24,6 @@ from echelon.gen.bank import MapBank, build_bank_for
 from echelon.replay.record import MatchInfo, Recorder
 
 ROSTER_FIELDS = ("team", "chassis", "present")
-UNSET = ("tally_cause", "tally_killer")
-"""Counts that begin at -1."""
 
 
 class _Stopped(Exception):
@@ -188,7 +186,7 @@ class _Lanes:
                 written["script"][e, side * team_size : (side + 1) * team_size] = self.plan.script(name)
             self._decisions[e] = 0
         for name in statistics.FIELDS:
-            written[name][masked] = -1 if name in UNSET else 0
+            written[name][masked] = -1 if name in statistics.INITIALLY_UNSET else 0
         for name, values in written.items():
             batch.set(name, values)
         batch["weapon_prob"].fill_(self.plan.weapon_prob)

@@ -1,11 +1,10 @@
-"""What each mech did in a match, counted on the device: shots, hits, damage by weapon, its end, its time in the zone.
+"""Statistics of each mech in a match, counted on the device: shots, hits and damage by weapon, death, zone time.
 
-The counting kernels are put behind those of the simulator whose results they read (``with_statistics``). They write nothing
-that the game reads, and stop at an episode's end. A mech's hits are counted in a fixed order, so sums do not depend on
-batch or threads.
+Each counting kernel runs directly after the simulator kernel whose results it reads (``with_statistics``). It writes
+nothing that the simulation reads and stops at the end of the episode. Hits of a mech are added in a fixed order, so
+sums do not depend on the batch or on threads.
 """
 
-# ruff: noqa: E501
 from enum import IntEnum
 
 import warp as wp
@@ -15,7 +14,8 @@ from echelon.env.referee import in_zone
 from echelon.sim.backend import Launch, Program, in_phase
 from echelon.sim.kernels import damage, fire, motion, upkeep
 from echelon.sim.kernels.damage import body_share, paid_damage
-from echelon.sim.state import ROUNDS_PER_MECH, Field
+from echelon.sim.state import ROUNDS_PER_MECH, Blasts, Events, Hits, Mechs, Rounds
+from echelon.sim.structs import Field, array_struct, fields_of
 from echelon.sim.tables import NUM_WEAPONS, Rules
 from echelon.sim.world import Hazard
 
@@ -23,7 +23,7 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 
 class Cause(IntEnum):
-    """What a mech died of, beyond the weapons of hostiles, which are numbered as ``Weapon``."""
+    """Causes of death other than a hostile weapon; hostile weapons keep their ``Weapon`` number."""
 
     LIVES = -1
     OWN_SIDE = NUM_WEAPONS
@@ -34,171 +34,177 @@ class Cause(IntEnum):
 
 LIVES, OWN_SIDE = wp.constant(int(Cause.LIVES)), wp.constant(int(Cause.OWN_SIDE))
 
-FIELDS: dict[str, Field] = {
-    "tally_shots": Field(wp.int32, "EMW", "shots fired, by weapon"),
-    "tally_hits": Field(wp.int32, "EMW", "direct hits on hostiles, by weapon"),
-    "tally_damage": Field(wp.float32, "EMW", "body damage to hostiles, explosions included, by weapon"),
-    "tally_range": Field(wp.float32, "EMW", "sum over direct hits of the distance to the target [vox], by weapon"),
-    "tally_assists": Field(wp.int32, "EM", "paid assists of its paint"),
-    "tally_friendly": Field(wp.float32, "EM", "body damage to the own side and to itself"),
-    "tally_taken": Field(wp.float32, "EM", "body damage taken"),
-    "tally_cause": Field(wp.int32, "EM", "what it died of: Cause, or the weapon of its killer"),
-    "tally_killer": Field(wp.int32, "EM", "who killed it, -1 nobody"),
-    "tally_zone": Field(wp.int32, "EM", "decisions that ended with it in the zone"),
-    "tally_steps": Field(wp.int32, "EM", "decisions that it began alive"),
-    "tally_shutdowns": Field(wp.int32, "EM", "shutdowns by heat"),
-    "tally_knockdowns": Field(wp.int32, "EM", "knockdowns"),
-}
+
+@array_struct
+class MatchStats:
+    """Statistics of each mech since the match began."""
+
+    stat_shots = Field(wp.int32, "EMW", "shots fired, by weapon")
+    stat_hits = Field(wp.int32, "EMW", "direct hits on hostiles, by weapon")
+    stat_damage = Field(wp.float32, "EMW", "body damage to hostiles, explosions included, by weapon")
+    stat_range = Field(wp.float32, "EMW", "sum of target distances over direct hits [vox], by weapon")
+    stat_assists = Field(wp.int32, "EM", "rewarded assists by painting")
+    stat_friendly = Field(wp.float32, "EM", "body damage to its own team, itself included")
+    stat_taken = Field(wp.float32, "EM", "body damage taken")
+    stat_cause = Field(wp.int32, "EM", "cause of death: Cause, or the weapon of the killer")
+    stat_killer = Field(wp.int32, "EM", "mech that killed it, -1 none")
+    stat_zone = Field(wp.int32, "EM", "decisions at whose end it was in the zone")
+    stat_steps = Field(wp.int32, "EM", "decisions it began alive")
+    stat_shutdowns = Field(wp.int32, "EM", "shutdowns by heat")
+    stat_knockdowns = Field(wp.int32, "EM", "knockdowns")
 
 
-# fmt: off
+FIELDS = fields_of(MatchStats)
+INITIALLY_UNSET = ("stat_cause", "stat_killer")
+"""Fields that start at -1; the others start at 0."""
+
+
 @wp.kernel
-def count_shots(
-    # state in
-    ended: wp.array(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_age: wp.array3d(dtype=wp.int32), hit_mask: wp.array2d(dtype=wp.int32),
-    # events
-    tally_shots: wp.array3d(dtype=wp.int32),
-):
-    """Count the beams and rounds that this mech let go in this tick."""
+def count_shots(ended: wp.array(dtype=int), rounds: Rounds, hits: Hits, stats: MatchStats, stats_out: MatchStats):
+    """Count the beams and rounds that a mech fired in this tick."""
     e, m = wp.tid()
     if ended[e] == 1:
         return
-    mask = hit_mask[e, m]
+    mask = hits.hit_mask[e, m]
     if mask != 0:
         for w in range(NUM_WEAPONS):
             if (mask & (1 << w)) != 0:
-                tally_shots[e, m, w] = tally_shots[e, m, w] + 1
+                stats_out.stat_shots[e, m, w] = stats.stat_shots[e, m, w] + 1
     for s in range(ROUNDS_PER_MECH):
-        w = round_weapon[e, m, s]
-        if w >= 0 and round_age[e, m, s] == 0:
-            tally_shots[e, m, w] = tally_shots[e, m, w] + 1
+        w = rounds.round_weapon[e, m, s]
+        if w >= 0 and rounds.round_age[e, m, s] == 0:
+            stats_out.stat_shots[e, m, w] = stats.stat_shots[e, m, w] + 1
 
 
 @wp.func
-def blast_source(rules: Rules, e: int, m: int, blast_mask: wp.array2d(dtype=wp.int32), blast_weapon: wp.array3d(dtype=wp.int32)) -> int:
-    """Weapon of the first explosion of this mech in this phase, -1 if none."""
+def blast_source(rules: Rules, blasts: Blasts, e: int, m: int) -> int:
+    """Return the weapon of a mech's first explosion with splash damage in this phase, -1 none."""
     for s in range(ROUNDS_PER_MECH):
-        if (blast_mask[e, m] & (1 << s)) != 0 and rules.weapon_splash[blast_weapon[e, m, s]] > 0.0:
-            return blast_weapon[e, m, s]
+        if (blasts.blast_mask[e, m] & (1 << s)) != 0 and rules.weapon_splash[blasts.blast_weapon[e, m, s]] > 0.0:
+            return blasts.blast_weapon[e, m, s]
     return -1
+
+
+@wp.func
+def body_damage(rules: Rules, hits: Hits, e: int, m: int, k: int) -> float:
+    """Return the body damage of hit record ``k`` of a mech."""
+    flags = hits.hit_flags[e, m, k]
+    return paid_damage(rules, flags, hits.hit_damage[e, m, k]) * body_share(rules, flags)
 
 
 @wp.kernel
 def count_hits(
-    # rules
     rules: Rules,
-    # state in
-    ended: wp.array(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hit_mask: wp.array2d(dtype=wp.int32), hit_target: wp.array3d(dtype=wp.int32), hit_damage: wp.array3d(dtype=wp.float32), hit_flags: wp.array3d(dtype=wp.int32), hit_weapon: wp.array3d(dtype=wp.int32), blast_mask: wp.array2d(dtype=wp.int32), blast_weapon: wp.array3d(dtype=wp.int32), splash: wp.array3d(dtype=wp.vec3),
-    # events
-    tally_hits: wp.array3d(dtype=wp.int32), tally_damage: wp.array3d(dtype=wp.float32), tally_range: wp.array3d(dtype=wp.float32), tally_friendly: wp.array2d(dtype=wp.float32),
+    ended: wp.array(dtype=int),
+    mechs: Mechs,
+    hits: Hits,
+    blasts: Blasts,
+    stats: MatchStats,
+    stats_out: MatchStats,
 ):
-    """Add up what this mech's hits and explosions did in this phase."""
+    """Add the hits and explosions of a mech in this phase."""
     e, m = wp.tid()
     if ended[e] == 1:
         return
-    if hit_mask[e, m] != 0:
+    if hits.hit_mask[e, m] != 0:
         for k in range(NUM_WEAPONS):
-            if (hit_mask[e, m] & (1 << k)) != 0:
-                w = hit_weapon[e, m, k]
-                flags = hit_flags[e, m, k]
-                tally_hits[e, m, w] = tally_hits[e, m, w] + 1
-                tally_range[e, m, w] = tally_range[e, m, w] + wp.length(pos[e, hit_target[e, m, k]] - pos[e, m])
-                tally_damage[e, m, w] = tally_damage[e, m, w] + paid_damage(rules, flags, hit_damage[e, m, k]) * body_share(rules, flags)
-    if blast_mask[e, m] != 0:
-        w = blast_source(rules, e, m, blast_mask, blast_weapon)
+            if (hits.hit_mask[e, m] & (1 << k)) != 0:
+                w = hits.hit_weapon[e, m, k]
+                distance = wp.length(mechs.pos[e, hits.hit_target[e, m, k]] - mechs.pos[e, m])
+                stats_out.stat_hits[e, m, w] = stats.stat_hits[e, m, w] + 1
+                stats_out.stat_range[e, m, w] = stats.stat_range[e, m, w] + distance
+                stats_out.stat_damage[e, m, w] = stats.stat_damage[e, m, w] + body_damage(rules, hits, e, m, k)
+    if blasts.blast_mask[e, m] != 0:
+        w = blast_source(rules, blasts, e, m)
         if w >= 0:
-            for j in range(team.shape[1]):
-                d = splash[e, m, j][0]
-                if d > 0.0 and team[e, j] != team[e, m]:
-                    tally_damage[e, m, w] = tally_damage[e, m, w] + d
+            for j in range(mechs.team.shape[1]):
+                d = blasts.splash[e, m, j][0]
+                if d > 0.0 and mechs.team[e, j] != mechs.team[e, m]:
+                    stats_out.stat_damage[e, m, w] = stats.stat_damage[e, m, w] + d
                 elif d > 0.0:
-                    tally_friendly[e, m] = tally_friendly[e, m] + d
+                    stats_out.stat_friendly[e, m] = stats.stat_friendly[e, m] + d
 
 
 @wp.kernel
 def name_killers(
-    # rules
     rules: Rules,
-    # state in
-    ended: wp.array(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), killer: wp.array2d(dtype=wp.int32), hit_mask: wp.array2d(dtype=wp.int32), hit_target: wp.array3d(dtype=wp.int32), hit_damage: wp.array3d(dtype=wp.float32), hit_flags: wp.array3d(dtype=wp.int32), hit_weapon: wp.array3d(dtype=wp.int32), blast_mask: wp.array2d(dtype=wp.int32), blast_weapon: wp.array3d(dtype=wp.int32), splash: wp.array3d(dtype=wp.vec3),
-    # events
-    tally_cause: wp.array2d(dtype=wp.int32), tally_killer: wp.array2d(dtype=wp.int32),
+    ended: wp.array(dtype=int),
+    mechs: Mechs,
+    events: Events,
+    hits: Hits,
+    blasts: Blasts,
+    stats: MatchStats,
+    stats_out: MatchStats,
 ):
-    """Note who killed a mech that died in this phase, and with which weapon it did most."""
+    """Set killer and cause of a mech that died in this phase; the cause is the killer's weapon with most damage."""
     e, m = wp.tid()
-    if ended[e] == 1 or dying[e, m] == 0 or tally_cause[e, m] != LIVES:
+    if ended[e] == 1 or events.dying[e, m] == 0 or stats.stat_cause[e, m] != LIVES:
         return
-    s = killer[e, m]
+    s = events.killer[e, m]
     if s < 0:
         return
-    tally_killer[e, m] = s
+    stats_out.stat_killer[e, m] = s
     cause = OWN_SIDE
-    if team[e, s] != team[e, m]:
+    if mechs.team[e, s] != mechs.team[e, m]:
         most = float(0.0)
-        if blast_mask[e, s] != 0:
-            cause = blast_source(rules, e, s, blast_mask, blast_weapon)
-            most = splash[e, s, m][0]
+        if blasts.blast_mask[e, s] != 0:
+            cause = blast_source(rules, blasts, e, s)
+            most = blasts.splash[e, s, m][0]
         for k in range(NUM_WEAPONS):
-            if (hit_mask[e, s] & (1 << k)) != 0 and hit_target[e, s, k] == m:
-                flags = hit_flags[e, s, k]
-                d = paid_damage(rules, flags, hit_damage[e, s, k]) * body_share(rules, flags)
+            if (hits.hit_mask[e, s] & (1 << k)) != 0 and hits.hit_target[e, s, k] == m:
+                d = body_damage(rules, hits, e, s, k)
                 if d > most:
                     most = d
-                    cause = hit_weapon[e, s, k]
-    tally_cause[e, m] = cause
+                    cause = hits.hit_weapon[e, s, k]
+    stats_out.stat_cause[e, m] = cause
 
 
 @wp.kernel
-def name_hazards(
-    # state in
-    ended: wp.array(dtype=wp.int32), dying: wp.array2d(dtype=wp.int32), hazard: wp.array2d(dtype=wp.int32),
-    # events
-    tally_cause: wp.array2d(dtype=wp.int32),
-):
-    """Note the ground or the fall that killed a mech."""
+def name_hazards(ended: wp.array(dtype=int), events: Events, stats: MatchStats, stats_out: MatchStats):
+    """Set the cause of a mech that the ground or a fall killed."""
     e, m = wp.tid()
-    if ended[e] == 1 or dying[e, m] == 0 or tally_cause[e, m] != LIVES:
+    if ended[e] == 1 or events.dying[e, m] == 0 or stats.stat_cause[e, m] != LIVES:
         return
-    tally_cause[e, m] = OWN_SIDE + hazard[e, m]
+    stats_out.stat_cause[e, m] = OWN_SIDE + events.hazard[e, m]
 
 
 @wp.kernel
 def count_decision(
-    # world
     zone: wp.array(dtype=wp.vec3),
-    # state in
-    over: wp.array(dtype=wp.int32), ended: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), acting: wp.array2d(dtype=wp.int32), took: wp.array2d(dtype=wp.float32), assists: wp.array2d(dtype=wp.int32), shutdowns: wp.array2d(dtype=wp.int32), knockdowns: wp.array2d(dtype=wp.int32),
-    # events
-    tally_taken: wp.array2d(dtype=wp.float32), tally_assists: wp.array2d(dtype=wp.int32), tally_zone: wp.array2d(dtype=wp.int32), tally_steps: wp.array2d(dtype=wp.int32), tally_shutdowns: wp.array2d(dtype=wp.int32), tally_knockdowns: wp.array2d(dtype=wp.int32),
+    over: wp.array(dtype=int),
+    ended: wp.array(dtype=int),
+    mechs: Mechs,
+    events: Events,
+    stats: MatchStats,
+    stats_out: MatchStats,
 ):
-    """Add up what a decision says about a mech; the one that ends the match counts."""
+    """Add the events of a decision to a mech's statistics, the decision that ends the match included."""
     e, m = wp.tid()
     if ended[e] == 1 and over[e] == 0:
         return
-    tally_taken[e, m] = tally_taken[e, m] + took[e, m]
-    tally_assists[e, m] = tally_assists[e, m] + assists[e, m]
-    tally_steps[e, m] = tally_steps[e, m] + acting[e, m]
-    tally_shutdowns[e, m] = tally_shutdowns[e, m] + shutdowns[e, m]
-    tally_knockdowns[e, m] = tally_knockdowns[e, m] + knockdowns[e, m]
-    if alive[e, m] == 1 and in_zone(zone[e], pos[e, m]):
-        tally_zone[e, m] = tally_zone[e, m] + 1
+    stats_out.stat_taken[e, m] = stats.stat_taken[e, m] + events.took[e, m]
+    stats_out.stat_assists[e, m] = stats.stat_assists[e, m] + events.assists[e, m]
+    stats_out.stat_steps[e, m] = stats.stat_steps[e, m] + events.acting[e, m]
+    stats_out.stat_shutdowns[e, m] = stats.stat_shutdowns[e, m] + events.shutdowns[e, m]
+    stats_out.stat_knockdowns[e, m] = stats.stat_knockdowns[e, m] + events.knockdowns[e, m]
+    if mechs.alive[e, m] == 1 and in_zone(zone[e], mechs.pos[e, m]):
+        stats_out.stat_zone[e, m] = stats.stat_zone[e, m] + 1
 
 
-# fmt: on
-BEHIND = {
+RUN_AFTER = {
     upkeep.thermals: (name_hazards,),
     fire.triggers: (count_shots,),
     damage.credit: (count_hits, name_killers),
     motion.land: (name_hazards,),
     referee.update_outcome: (count_decision,),
 }
-"""Kernels of the simulator and what is launched right behind each."""
+"""Simulator kernels and the statistics kernels launched directly after each."""
 
 
 def with_statistics(program: Program) -> list[Launch]:
-    """Return a decision's program with the counting kernels put in."""
-    found: list[Launch] = []
+    """Return a decision's program with the statistics kernels inserted."""
+    launches: list[Launch] = []
     for launch in program:
-        found.append(launch)
-        found += in_phase("tally", [Launch(kernel, "EM") for kernel in BEHIND.get(launch.kernel, ())])
-    return found
+        launches.append(launch)
+        launches += in_phase("statistics", [Launch(kernel, "EM") for kernel in RUN_AFTER.get(launch.kernel, ())])
+    return launches

@@ -152,7 +152,7 @@ class _Totals:
 
     def _kills(self) -> NDArray[np.int64]:
         """Return each mech's kills of hostiles by weapon [N, M, W]."""
-        cause, killer = self.of["tally_cause"], self.of["tally_killer"]
+        cause, killer = self.of["stat_cause"], self.of["stat_killer"]
         kills = np.zeros((*cause.shape, len(WEAPONS)), np.int64)
         match, victim = np.nonzero((cause >= 0) & (cause < len(WEAPONS)))
         np.add.at(kills, (match, killer[match, victim], cause[match, victim]), 1)
@@ -167,8 +167,8 @@ class _Totals:
     def _figures(self, where: NDArray[np.bool_]) -> dict[str, Any]:
         """Return what some mechs did, per mech and match where it is a mean."""
         mechs = int(where.sum())
-        dead = int((self.of["tally_cause"][where] != Cause.LIVES).sum()) if self.played else 0
-        shots, hits = (float(np.sum(self._sum(f"tally_{what}", where))) for what in ("shots", "hits"))
+        dead = int((self.of["stat_cause"][where] != Cause.LIVES).sum()) if self.played else 0
+        shots, hits = (float(np.sum(self._sum(f"stat_{what}", where))) for what in ("shots", "hits"))
 
         def mean(value: float) -> float | None:
             return value / mechs if mechs else None
@@ -178,15 +178,15 @@ class _Totals:
             "kills": int(self.kills[where].sum()),
             "deaths": dead,
             "survived": mean(mechs - dead),
-            "damage": mean(float(np.sum(self._sum("tally_damage", where)))),
-            "taken": mean(float(self._sum("tally_taken", where))),
-            "friendly": mean(float(self._sum("tally_friendly", where))),
+            "damage": mean(float(np.sum(self._sum("stat_damage", where)))),
+            "taken": mean(float(self._sum("stat_taken", where))),
+            "friendly": mean(float(self._sum("stat_friendly", where))),
             "shots": int(shots),
             "accuracy": hits / shots if shots else None,
-            "zone_s": mean(float(self._sum("tally_zone", where)) * self.dt),
-            "life_s": mean(float(self._sum("tally_steps", where)) * self.dt),
-            "shutdowns": mean(float(self._sum("tally_shutdowns", where))),
-            "knockdowns": mean(float(self._sum("tally_knockdowns", where))),
+            "zone_s": mean(float(self._sum("stat_zone", where)) * self.dt),
+            "life_s": mean(float(self._sum("stat_steps", where)) * self.dt),
+            "shutdowns": mean(float(self._sum("stat_shutdowns", where))),
+            "knockdowns": mean(float(self._sum("stat_knockdowns", where))),
         }
 
     def _mine(self, player: int) -> NDArray[np.bool_]:
@@ -212,7 +212,7 @@ class _Totals:
         """Return what a pilot did with each weapon that it fired."""
         where = self._mine(player)
         zero = np.zeros(len(WEAPONS))
-        shots, hits, damage = (self._sum(f"tally_{what}", where) + zero for what in ("shots", "hits", "damage"))
+        shots, hits, damage = (self._sum(f"stat_{what}", where) + zero for what in ("shots", "hits", "damage"))
         kills = self.kills[where].sum(axis=0)
         total, count = float(damage.sum()), max(len(self.played), 1)
         return [
@@ -232,7 +232,7 @@ class _Totals:
 
     def deaths(self, player: int) -> dict[str, Any]:
         """Return what a pilot's mechs died of."""
-        causes = self.of["tally_cause"][self._mine(player)].tolist() if self.played else []
+        causes = self.of["stat_cause"][self._mine(player)].tolist() if self.played else []
         counts: Mapping[int, int] = Counter(causes)
         names = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
         names |= {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}

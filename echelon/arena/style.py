@@ -22,7 +22,7 @@ def sums_of(counts: Mapping[str, Any], side: int, causes: Mapping[int, str], dt:
     mine = (counts["team"] == side) & (counts["present"] == 1)
     total = {"matches": 1.0, "mechs": float(mine.sum())}
     for what in BY_WEAPON:
-        for weapon, value in enumerate(counts[f"tally_{what}"][mine].sum(axis=0).tolist()):
+        for weapon, value in enumerate(counts[f"stat_{what}"][mine].sum(axis=0).tolist()):
             total[f"{what}.{NAMES[weapon]}"] = float(value)
     for name, field, scale in (
         ("friendly", "friendly", 1.0),
@@ -33,11 +33,11 @@ def sums_of(counts: Mapping[str, Any], side: int, causes: Mapping[int, str], dt:
         ("knockdowns", "knockdowns", 1.0),
         ("assists", "assists", 1.0),
     ):
-        total[name] = float(counts[f"tally_{field}"][mine].sum()) * scale
-    for cause in counts["tally_cause"][mine].tolist():
+        total[name] = float(counts[f"stat_{field}"][mine].sum()) * scale
+    for cause in counts["stat_cause"][mine].tolist():
         if cause in causes:
             total[f"lost.{causes[cause]}"] = total.get(f"lost.{causes[cause]}", 0.0) + 1.0
-    killers = counts["tally_killer"][(counts["team"] != side) & (counts["tally_cause"] >= 0)]
+    killers = counts["stat_killer"][(counts["team"] != side) & (counts["stat_cause"] >= 0)]
     own = set(mine.nonzero()[0].tolist())
     total["kills"] = float(sum(killer in own for killer in killers.tolist()))
     return {name: value for name, value in total.items() if value}

@@ -198,7 +198,7 @@ def _play(
     found = summarise(contest, results)
     for row in found["rows"]:
         row["replay"] = str(replays.get(row["match"], ""))
-    steps = sum(int(result.statistics["tally_steps"].sum()) for result in results)
+    steps = sum(int(result.statistics["stat_steps"].sum()) for result in results)
     speed = {"agent_steps": steps, "play_s": how.seconds, "per_s": steps / how.seconds if how.seconds else None}
     kept = {"run": run.id if run else "", "replays": len(replays), "upsets": len(surprising), "fault": fault}
     return {**found, **kept, "stopped": how.stopped, "speed": {**speed, "envs": min(how.envs, contest.matches)}}

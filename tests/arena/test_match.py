@@ -72,7 +72,7 @@ def test_statistics_kernels_do_not_change_the_match(recorded, monkeypatch):
             two.record.length, two.record.hp, two.record.zone_score,
         )  # fmt: skip
         assert np.array_equal(one.record.returns, two.record.returns)
-        assert two.statistics["tally_steps"].sum() == 0
+        assert two.statistics["stat_steps"].sum() == 0
 
 
 def test_statistics_match_replay_events(recorded):
@@ -88,16 +88,16 @@ def test_statistics_match_replay_events(recorded):
         for spec in WEAPONS:
             w = int(spec.weapon)
             hits = np.bincount(who[direct & (weapon == w)], minlength=10)
-            assert np.array_equal(result.statistics["tally_hits"][:, w], hits), spec.weapon
+            assert np.array_equal(result.statistics["stat_hits"][:, w], hits), spec.weapon
             if spec.speed_vox_s:
                 shots = np.bincount(who[launched & (weapon == w)], minlength=10)
-                assert np.array_equal(result.statistics["tally_shots"][:, w], shots), spec.weapon
+                assert np.array_equal(result.statistics["stat_shots"][:, w], shots), spec.weapon
         assists = np.bincount(who[kind == EventKind.ASSIST], minlength=10)
-        assert np.array_equal(result.statistics["tally_assists"], assists)
+        assert np.array_equal(result.statistics["stat_assists"], assists)
         whom = np.concatenate([e["whom"] for e in events])
         killed = dict(zip(whom[kind == EventKind.KILL].tolist(), who[kind == EventKind.KILL].tolist(), strict=True))
-        dead = np.flatnonzero(result.statistics["tally_cause"] != statistics.Cause.LIVES)
-        assert {m: int(result.statistics["tally_killer"][m]) for m in dead.tolist()} == killed
+        dead = np.flatnonzero(result.statistics["stat_cause"] != statistics.Cause.LIVES)
+        assert {m: int(result.statistics["stat_killer"][m]) for m in dead.tolist()} == killed
         fought += int(direct.sum()) + len(killed)
     assert fought > 50, "the matches must have something to count"
 
@@ -120,7 +120,7 @@ def test_range_statistics_match_replay_distances(recorded):
                     wanted[shooter] += np.linalg.norm(places[frame, shooter] - places[frame, target])
                     hits[shooter] += 1
         assert hits.sum() > 0
-        far = np.abs(result.statistics["tally_range"].sum(axis=1) - wanted)
+        far = np.abs(result.statistics["stat_range"].sum(axis=1) - wanted)
         assert (far <= MOVED_VOX * hits + 1e-3).all(), far / np.maximum(hits, 1)
 
 
@@ -128,23 +128,23 @@ def test_damage_dealt_equals_damage_taken(recorded):
     for result in recorded[1]:
         counts = result.statistics
         for side in (0, 1):
-            taken = counts["tally_taken"][counts["team"] == side].sum()
-            dealt = counts["tally_damage"][counts["team"] != side].sum()
-            dealt += counts["tally_friendly"][counts["team"] == side].sum()
+            taken = counts["stat_taken"][counts["team"] == side].sum()
+            dealt = counts["stat_damage"][counts["team"] != side].sum()
+            dealt += counts["stat_friendly"][counts["team"] == side].sum()
             hazards = taken - dealt
             assert hazards >= -1e-2
-            if statistics.Cause.LAVA not in counts["tally_cause"].tolist():
+            if statistics.Cause.LAVA not in counts["stat_cause"].tolist():
                 assert hazards < 20
 
 
 def test_steps_and_deaths_match_episode_record(recorded):
     for result in recorded[1]:
         counts, record = result.statistics, result.record
-        assert np.array_equal(counts["tally_cause"] != statistics.Cause.LIVES, record.deaths)
-        assert (counts["tally_steps"][~record.deaths] == record.length).all()
-        assert (counts["tally_steps"][record.deaths] <= record.length).all()
-        assert (counts["tally_zone"] <= counts["tally_steps"]).all()
-        assert (counts["tally_hits"].sum(axis=0) <= counts["tally_shots"].sum(axis=0)).all()
+        assert np.array_equal(counts["stat_cause"] != statistics.Cause.LIVES, record.deaths)
+        assert (counts["stat_steps"][~record.deaths] == record.length).all()
+        assert (counts["stat_steps"][record.deaths] <= record.length).all()
+        assert (counts["stat_zone"] <= counts["stat_steps"]).all()
+        assert (counts["stat_hits"].sum(axis=0) <= counts["stat_shots"].sum(axis=0)).all()
 
 
 def test_replays_are_complete_and_name_teams(recorded):
@@ -262,7 +262,7 @@ def test_statistics_kernels_follow_the_kernels_they_read():
         program = [launch.kernel for launch in statistics.with_statistics(engine.decision())]
     finally:
         engine.close()
-    for kernel, counters in statistics.BEHIND.items():
+    for kernel, counters in statistics.RUN_AFTER.items():
         places = [i for i, other in enumerate(program) if other is kernel]
         assert places, kernel.key
         for i in places:

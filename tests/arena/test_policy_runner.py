@@ -60,8 +60,8 @@ def test_policies_sample_actions_per_match():
     drawn, _, _ = played(SEATS[:2], deterministic=False)
     assert not any(equal(a, b) for a, b in zip(mean, drawn, strict=True))
     for result in mean:
-        steps = result.statistics["tally_steps"]
-        assert (steps > 0).all() and result.statistics["tally_shots"].sum() > 0
+        steps = result.statistics["stat_steps"]
+        assert (steps > 0).all() and result.statistics["stat_shots"].sum() > 0
 
 
 def test_nonfinite_policy_forfeits_only_its_match():

@@ -271,7 +271,7 @@ def _play(engine: Engine, wave: Sequence[Case], pilot: str, found: Findings) -> 
     batch.set("forced_slot", np.arange(envs, dtype=np.int32))
     batch["script"].fill_(heuristic.script_of(pilot))
     for name in statistics.FIELDS:
-        batch[name].fill_(-1 if name in ("tally_cause", "tally_killer") else 0)
+        batch[name].fill_(-1 if name in ("stat_cause", "stat_killer") else 0)
     engine.reset()
     trace = Trace(engine, wave, found)
     playing = np.arange(envs) < len(wave)
@@ -282,7 +282,7 @@ def _play(engine: Engine, wave: Sequence[Case], pilot: str, found: Findings) -> 
             found.reasons[str(int(batch.numpy("reason")[e]))] += 1
         playing &= batch.numpy("ended") == 0
     found.matches += len(wave)
-    causes, shots = batch.numpy("tally_cause")[: len(wave)], batch.numpy("tally_shots")[: len(wave)]
+    causes, shots = batch.numpy("stat_cause")[: len(wave)], batch.numpy("stat_shots")[: len(wave)]
     for cause in causes[causes != statistics.Cause.LIVES].tolist():
         found.causes[Weapon(cause).name if cause < len(Weapon) else statistics.Cause(cause).name] += 1
     for weapon in Weapon:

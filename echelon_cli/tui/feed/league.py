@@ -75,7 +75,7 @@ def read_league(path: Path) -> LeagueView:
             pairs={(pair["id"], pair["against"]): pair for pair in met["pairs"]},
             cycles=tuple(tuple(ring) for ring in met["cycles"]),
             matches=tuple(standings.matches(store, limit=MAX_MATCHES)),
-            unfinished=tuple(standings.unfinished(store)),
+            unfinished=tuple(standings.unfinished_rounds(store)),
             loaded=True,
         )
 
