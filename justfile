@@ -35,9 +35,9 @@ types:
 bench *ARGS:
     {{python}} -m echelon_cli.main bench {{ARGS}}
 
-# accept what the golden tests now produce
+# update all golden files (tests/golden, tests/tui/snapshots, viewer/src/protocol.gen.ts) with the current results
 golden:
-    ECHELON_UPDATE_GOLDEN=1 {{python}} -m pytest tests -k "golden or hashes"
+    ECHELON_UPDATE_GOLDEN=1 {{python}} -m pytest tests -m golden
 
 # both README commands, as written, on a clean clone of HEAD
 fresh:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -19,10 +17,11 @@ from echelon_cli.world_picture import LEAST_LINES
 from echelon_cli.world_tables import show_figures
 from tests.atlas.worlds import decode_png
 from tests.cli.conftest import parsed
+from tests.golden import FOLDER, assert_golden_text
 from tests.replay.golden import SMALL as REPLAY
 
 SMALL = ("--size", "60x48", "--height", "14")
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "worlds" / "seed-8.txt"
+GOLDEN = FOLDER / "worlds" / "seed-8.txt"
 PICTURED = ("8", *SMALL, "--width", "60")
 
 
@@ -75,12 +74,11 @@ def test_a_saved_map_is_shown_as_its_seed_is(echelon, tmp_path):
     )
 
 
+@pytest.mark.golden
 def test_the_plain_picture_is_the_golden_one(echelon):
     out = shown(echelon, *PICTURED, "--plain")
-    if os.environ.get("ECHELON_UPDATE_GOLDEN"):
-        GOLDEN.write_text(out, encoding="utf-8")
     assert "\x1b" not in out
-    assert out == GOLDEN.read_text(encoding="utf-8")
+    assert_golden_text(GOLDEN, out)
 
 
 def test_views_differ(echelon):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,11 +22,12 @@ from echelon.nav.graph import RADII
 from echelon.nav.lanes import NUM_LAYERS
 from echelon.sim.arsenal import CHASSIS, ROSTER
 from echelon.sim.world import BLOCKS_MOVE, Material
+from tests.golden import FOLDER, assert_golden_json
 
 generate_module = import_module("echelon.gen.generate")
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "maps.json"
-"""Hashes of reference maps; ECHELON_UPDATE_GOLDEN=1 pytest tests/gen/test_generate.py rewrites them."""
+GOLDEN = FOLDER / "maps.json"
+"""Hashes of the reference maps."""
 
 CASES = {
     "100x100x20 1 pack seed 0": (WorldConfig(), 0, 1),
@@ -44,12 +43,11 @@ def make(world: WorldConfig, seed: int = 0, packs: int = 1, radius: float = 7.5)
     return generate(world, seed, num_packs=packs, zone_radius_vox=radius)
 
 
+@pytest.mark.golden
 def test_golden_map_hashes() -> None:
-    made = {name: make(*case).hashes for name, case in CASES.items()}
-    current = {"generator_version": GENERATOR_VERSION, "maps": made}
-    if os.environ.get("ECHELON_UPDATE_GOLDEN"):
-        GOLDEN.write_text(json.dumps(current, indent=2) + "\n")
-    assert json.loads(GOLDEN.read_text()) == current, "if meant: raise GENERATOR_VERSION and update the golden file"
+    hashes = {name: make(*case).hashes for name, case in CASES.items()}
+    current = {"generator_version": GENERATOR_VERSION, "maps": hashes}
+    assert_golden_json(GOLDEN, current, note="and raise GENERATOR_VERSION in echelon/gen/recipe.py")
 
 
 def test_map_bytes_depend_only_on_seed() -> None:

@@ -1,15 +1,10 @@
 """Golden battles and worlds: hashes that change only when the game does.
 
-``ECHELON_UPDATE_GOLDEN=1 pytest tests/laws/test_golden.py`` rewrites them; do so only for a change that was meant, and
-say in CHANGELOG what it was. Maps of four biomes have hashes of their own in ``tests/gen``.
+``just golden`` writes the current hashes; CHANGELOG then names the intended change. Maps of four biomes have their own
+hashes in ``tests/gen``.
 """
 
 from __future__ import annotations
-
-import json
-import os
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,15 +17,19 @@ from echelon.gen.biomes import BIOMES
 from echelon.gen.generate import generate
 from echelon.gen.recipe import GENERATOR_VERSION
 from echelon.sim.hashing import state_hash
+from tests.golden import FOLDER, assert_golden_json
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "battles.json"
+pytestmark = pytest.mark.golden
+
+GOLDEN = FOLDER / "battles.json"
+BATTLE_NOTE = "and describe the change of the game in CHANGELOG.md"
+MAP_NOTE = "and raise GENERATOR_VERSION in echelon/gen/recipe.py"
 DECISIONS = (120, 240)
 PILOTS = ("legacy", "hard")
 SEEDS = (3, 2**30)
 CFG = EnvConfig(world=WorldConfig(size_x=60, size_y=60))
 SMALL = WorldConfig(size_x=48, size_y=40, size_z=20)
 OTHER_SIZES = ((36, 30, 16), (100, 100, 20), (64, 80, 64), (200, 200, 20))
-UPDATE = bool(os.environ.get("ECHELON_UPDATE_GOLDEN"))
 
 
 def fight(pilot: str) -> dict[str, dict[str, str]]:
@@ -56,25 +55,15 @@ def world_hash(biome: str, world: WorldConfig = SMALL) -> str:
     return generate(world, 1, num_packs=1, zone_radius_vox=5.0, biome=biome).hashes["materials"]
 
 
-def golden(section: str, current: Any) -> Any:
-    """Return what the file says of a section, after writing it anew if asked to."""
-    kept = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
-    if UPDATE:
-        kept[section] = current
-        kept["generator_version"] = GENERATOR_VERSION
-        GOLDEN.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
-    return kept.get(section)
-
-
 @pytest.mark.parametrize("pilot", PILOTS)
 def test_golden_battle_hashes_are_unchanged(pilot):
-    current = fight(pilot)
-    assert golden(f"battles of {pilot}", current) == current, "if meant: say so in CHANGELOG and update the golden file"
+    assert_golden_json(GOLDEN, fight(pilot), section=f"battles of {pilot}", note=BATTLE_NOTE)
 
 
 def test_golden_world_hashes_are_unchanged_for_every_biome():
     current = {biome: world_hash(biome) for biome in BIOMES}
-    assert golden("worlds", current) == current, "if meant: raise GENERATOR_VERSION and update the golden file"
+    assert_golden_json(GOLDEN, current, section="worlds", note=MAP_NOTE)
+    assert_golden_json(GOLDEN, GENERATOR_VERSION, section="generator_version")
 
 
 @pytest.mark.parametrize("size", OTHER_SIZES, ids=str)
@@ -82,5 +71,4 @@ def test_golden_world_hashes_are_unchanged_for_every_size(size):
     world = WorldConfig(size_x=size[0], size_y=size[1], size_z=size[2])
     current = {biome: world_hash(biome, world) for biome in BIOMES}
     assert len(set(current.values())) == len(BIOMES), "no two biomes are alike"
-    name = f"worlds of {'x'.join(map(str, size))}"
-    assert golden(name, current) == current, "if meant: raise GENERATOR_VERSION and update the golden file"
+    assert_golden_json(GOLDEN, current, section=f"worlds of {'x'.join(map(str, size))}", note=MAP_NOTE)

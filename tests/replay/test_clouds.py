@@ -14,7 +14,8 @@ from echelon.replay.schema import CLOUD_PLACE, SCHEMA_MAJOR, SCHEMA_MINOR, Event
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.tables import duration_ticks
 from echelon.training.vec_env import VectorEnv
-from tests.replay.golden import SMALL, SMOKE
+from tests.golden import assert_golden_json
+from tests.replay.golden import SMALL, SMOKE, SMOKE_EXPECTED, smoke_contents
 
 SECONDS, EDGE, HEIGHT = 22.0, 36, 14
 WATCHED = ("tick", "alive", "cooldown", "cloud_ticks", "cloud_pos", "intercepts", "overflow")
@@ -181,7 +182,9 @@ def test_schema_1_0_replay_without_clouds_opens():
         assert replay.timeline()["outcome"]["reason"]
 
 
+@pytest.mark.golden
 def test_golden_smoke_replay_opens():
+    assert_golden_json(SMOKE_EXPECTED, smoke_contents(SMOKE), compact=True)
     with Replay(SMOKE) as replay:
         assert replay.header["schema"][0] == 1 and replay.header["cloud"] == {"radius": 4.0, "life_s": 10.0}
         assert sum(len(clouds(chunk)) for chunk in chunks(replay)) > 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
 from echelon.replay.schema import MechFlag
 from echelon.training.vec_env import VectorEnv
+from tests.golden import assert_golden_json
 from tests.replay.golden import INSIGHT, INSIGHT_EXPECTED, insight_contents
 from tests.replay.test_record import all_frames, config
 
@@ -116,7 +116,8 @@ def test_header_omits_policy_columns_by_default(tmp_path):
         assert "action" not in {c["name"] for c in replay.header["columns"]}
 
 
+@pytest.mark.golden
 def test_golden_insight_replay_content():
-    expected = json.loads(INSIGHT_EXPECTED.read_text(encoding="utf-8"))
-    assert insight_contents(INSIGHT) == expected
+    expected = insight_contents(INSIGHT)
+    assert_golden_json(INSIGHT_EXPECTED, expected, compact=True)
     assert any(expected["columns"]["action"]) and any(expected["columns"]["reward"])

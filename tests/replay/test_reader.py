@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import zlib
 
@@ -23,6 +22,7 @@ from echelon.replay.schema import (
     MechFlag,
     RecordType,
 )
+from tests.golden import assert_golden_json
 from tests.replay.golden import (
     DATED,
     DATED_EXPECTED,
@@ -38,10 +38,6 @@ from tests.replay.golden import (
     reach_contents,
 )
 from tests.replay.synthetic import SIZE, header, material, write_match
-
-
-def plain(value):
-    return json.loads(json.dumps(value))
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +58,9 @@ def same(one, other) -> bool:
     return frames and tables and one.hash == other.hash
 
 
+@pytest.mark.golden
 def test_golden_small_replay_content():
-    assert plain(contents(SMALL)) == json.loads(EXPECTED.read_text())
+    assert_golden_json(EXPECTED, contents(SMALL), compact=True)
 
 
 def test_replay_truncated_in_header_is_rejected(whole, tmp_path):
@@ -213,16 +210,18 @@ def test_wrong_trailer_offset_loses_only_the_index(whole, tmp_path):
         assert [same(replay.chunk(n), chunks[n]) for n in range(len(replay.chunks))] == [True] * len(refs)
 
 
+@pytest.mark.golden
 def test_golden_rates_replay_content():
-    expected = json.loads(RATES_EXPECTED.read_text(encoding="utf-8"))
-    assert rates_contents(RATES) == expected
+    expected = rates_contents(RATES)
+    assert_golden_json(RATES_EXPECTED, expected, compact=True)
     assert len(set(expected["columns"]["x"])) > 50 and any(expected["columns"]["vx"])
     with Replay(RATES) as replay:
         assert replay.header["schema"] == [2, 0]
 
 
+@pytest.mark.golden
 def test_golden_edits_replay_content():
-    assert dated_contents(DATED) == json.loads(DATED_EXPECTED.read_text(encoding="utf-8"))
+    assert_golden_json(DATED_EXPECTED, dated_contents(DATED), compact=True)
     with Replay(DATED) as replay:
         assert replay.header["schema"] == [2, 1]
         repeat = int(replay.chunk(0).ticks[1])
@@ -230,9 +229,10 @@ def test_golden_edits_replay_content():
     assert sum(tick % repeat != 0 for tick in edits) > 5, "no edit is dated between two frames: the match tests nothing"
 
 
+@pytest.mark.golden
 def test_golden_reach_replay_content():
-    expected = json.loads(REACH_EXPECTED.read_text(encoding="utf-8"))
-    assert reach_contents(REACH) == expected
+    expected = reach_contents(REACH)
+    assert_golden_json(REACH_EXPECTED, expected, compact=True)
     with Replay(REACH) as replay:
         assert replay.header["schema"] == [2, 2]
     states = np.bitwise_or.reduce(expected["columns"]["flags"])

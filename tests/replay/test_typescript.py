@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import pytest
 
 from echelon.env.referee import REASONS, WINNERS
 from echelon.replay import schema
@@ -10,14 +10,12 @@ from echelon.replay.typescript import generate
 from echelon.sim import state
 from echelon.sim.arsenal import Cooldown
 from echelon.sim.kernels import fire, journal
+from tests.golden import assert_golden_text
 
 
+@pytest.mark.golden
 def test_golden_typescript_protocol(repository):
-    """ECHELON_UPDATE_GOLDEN=1 writes it anew."""
-    path = repository / "viewer" / "src" / "protocol.gen.ts"
-    if os.environ.get("ECHELON_UPDATE_GOLDEN"):
-        path.write_text(generate(), encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == generate(), "run `just golden`"
+    assert_golden_text(repository / "viewer" / "src" / "protocol.gen.ts", generate())
 
 
 def test_schema_matches_simulator_constants():

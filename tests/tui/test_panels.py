@@ -1,11 +1,7 @@
-"""Every panel, drawn on a canned run and compared with the picture that was looked at.
-
-``ECHELON_UPDATE_SNAPSHOTS=1 python -m pytest tests/tui/test_panels.py`` writes the pictures anew.
-"""
+"""Every panel, drawn on a canned run and compared with its snapshot; ``just golden`` updates the snapshots."""
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +22,10 @@ from echelon_cli.tui.panels.log import draw_log, line_role, wrap
 from echelon_cli.tui.panels.machine import draw_machine
 from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.widgets.cells import Grid
+from tests.golden import assert_golden_text
 from tests.tui.support.canned import events, log_lines, start_event, update_event
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-UPDATE = "ECHELON_UPDATE_SNAPSHOTS"
 UPDATES = 150
 LOOK = make_theme()
 
@@ -66,13 +62,10 @@ def drawn(widget: Panel | Header, view: RunView, width: int, height: int) -> str
 
 
 def compare(name: str, text: str) -> None:
-    path = SNAPSHOTS / f"{name}.txt"
-    if os.environ.get(UPDATE):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text + "\n", encoding="utf-8")
-    assert text + "\n" == path.read_text(encoding="utf-8")
+    assert_golden_text(SNAPSHOTS / f"{name}.txt", text + "\n")
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize("name", PANELS)
 def test_panel_matches_snapshot(name):
     panel = PANELS[name].make(PANELS[name].title, theme=LOOK)
@@ -89,6 +82,7 @@ def test_panel_fits_any_size_and_empty_run(name, size):
         assert all(len(line) <= size[0] for line in text.splitlines())
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize(("name", "size"), {"head-tall": (160, TALL), "head-short": (80, SHORT)}.items())
 def test_header_matches_snapshot(name, size):
     compare(name, drawn(Header(theme=LOOK), canned_view(), *size))

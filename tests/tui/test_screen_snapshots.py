@@ -1,12 +1,8 @@
-"""The run and the league as SVG, compared with the pictures that were looked at: every character and every colour.
-
-``ECHELON_UPDATE_SNAPSHOTS=1 python -m pytest tests/tui/test_screen_snapshots.py`` writes them anew.
-"""
+"""Run and league screens as SVG, compared with snapshots of every character and colour; ``just golden`` updates them."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 
@@ -15,13 +11,14 @@ import pytest
 from echelon.arena.store import league_path
 from echelon_cli.tui.app import Dashboard
 from echelon_cli.tui.theme import make_theme
+from tests.golden import updating
 from tests.tui.conftest import LIMIT_S, POLL_S
 from tests.tui.support.canned import alive, make_run
 from tests.tui.support.captures import seen as seen_now
 from tests.tui.support.captures import settle
 from tests.tui.support.svg import picture, plain
 from tests.tui.test_league import play
-from tests.tui.test_panels import SNAPSHOTS, UPDATE, compare
+from tests.tui.test_panels import SNAPSHOTS, compare
 
 CASES = [
     ("run", (160, 48), "dark"),
@@ -34,7 +31,7 @@ CASES = [
 async def seen(home, run, name: str, screen: str, size: tuple[int, int], background: str) -> str:
     """Return a screen once it looks as it did, or as it is after a while; to be looked at anew, once it is still."""
     before = SNAPSHOTS / f"{name}.txt"
-    wanted = "" if os.environ.get(UPDATE) or not before.exists() else before.read_text(encoding="utf-8")
+    wanted = "" if updating() or not before.exists() else before.read_text(encoding="utf-8")
     app = Dashboard(home, run.root if screen == "run" else None, theme=make_theme(background=background), poll_s=0.05)
     async with app.run_test(size=size) as pilot:
         if screen == "league":
@@ -54,6 +51,7 @@ async def until(pilot, holds: Callable[[], bool]) -> None:
         await pilot.pause(POLL_S)
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize(("screen", "size", "background"), CASES, ids=lambda value: str(value).replace(" ", ""))
 def test_screen_matches_snapshot(home, screen, size, background):
     name = f"screen-{screen}-{size[0]}x{size[1]}-{background}"
