@@ -1,62 +1,105 @@
-"""How a scripted pilot wants to move: it walks, fights at its distance, or gives way.
+"""Desired velocity of a scripted pilot: it walks to the zone, fights at its fighting distance, or retreats.
 
-A wish is a horizontal velocity in world axes, a share of full speed; ``steer`` turns it into throttles.
+Velocities are horizontal, in world axes, in shares of full speed. ``collision_avoidance`` turns the desired velocity
+into the commanded one, ``steering`` that into throttles.
 """
 
-# ruff: noqa: E501
 import warp as wp
 
 from echelon.agents.collision_avoidance import CALM_S
 from echelon.agents.levels import RangePolicy, Retreat, Skill, ZoneTactic
-from echelon.agents.routes import HOLD_SHARE, flank_left, go_round, walk, way_to_zone
+from echelon.agents.memory import Assignment, Avoidance, MovementPlan, Perception, Targets
+from echelon.agents.routes import (
+    HOLD_SHARE,
+    distance_to_zone,
+    flank_time_left,
+    path_to_zone,
+    patrol,
+    walk,
+)
 from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, recall
 from echelon.env.referee import in_zone
 from echelon.env.reward import zone_contested
-from echelon.nav.waypoints import unit2
-from echelon.sim.arsenal import Chassis, Cooldown
+from echelon.nav.waypoints import FlowFields, unit2
+from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, ChassisSpec
 from echelon.sim.geometry import xy_length
 from echelon.sim.rng import STREAM_AGENT, uniform01
+from echelon.sim.state import Episode, Mechs, World
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-SCOUT, LIGHT, _MEDIUM, HEAVY = (wp.constant(int(c)) for c in Chassis)
-FIXED, ADAPTIVE, KITING = wp.constant(int(RangePolicy.FIXED)), wp.constant(int(RangePolicy.ADAPTIVE)), wp.constant(int(RangePolicy.KITING))
-R_ONCE, R_COOL, R_ODDS = wp.constant(int(Retreat.ONCE)), wp.constant(int(Retreat.COOL)), wp.constant(int(Retreat.ODDS))
-BALANCES = wp.constant(int(ZoneTactic.BALANCED))
-KINETIC = wp.constant(int(Cooldown.KINETIC))
-FIXED_RANGE = wp.constant(5.5)
-CLOSEST = wp.constant(3.5)
+
+def _long_gun_timer(chassis: ChassisSpec) -> int:
+    """Return the cooldown timer of a chassis' gun of the longest range by own sight, -1 without guns."""
+    guns = [weapon for weapon in WEAPONS if weapon.damage > 0 and weapon.weapon in chassis.carries]
+    longest = max(guns, key=lambda weapon: weapon.own_sight_vox or weapon.range_vox, default=None)
+    return int(longest.cooldown) if longest else -1
+
+
+LONG_GUN_TIMER = wp.constant(wp.vec4i(*[_long_gun_timer(chassis) for chassis in CHASSIS]))
+"""Cooldown timer of the gun of the longest range of each chassis, -1 without guns."""
+SCOUT, LIGHT, HEAVY = (wp.constant(int(c)) for c in (Chassis.SCOUT, Chassis.LIGHT, Chassis.HEAVY))
+FIXED, _CLASS, ADAPTIVE, KITING = (wp.constant(int(policy)) for policy in RangePolicy)
+R_ONCE, R_COOL, R_ODDS = (wp.constant(int(retreat)) for retreat in (Retreat.ONCE, Retreat.COOL, Retreat.ODDS))
+BALANCED = wp.constant(int(ZoneTactic.BALANCED))
+FIXED_RANGE, LEAST_RANGE = wp.constant(5.5), wp.constant(3.5)
+"""Fighting distance of ``RangePolicy.FIXED``, and the least of the others [vox]."""
 BACK_OFF = wp.constant(0.3)
-"""Throttle at which the lower levels back away."""
-EXPOSED = wp.constant(25.0)
-"""A pilot in the sight of a hostile this near does not stand still [vox]."""
-HUNT_RANGE, HUNT_NEAR = wp.constant(20.0), wp.constant(6.0)
-"""Hunters go for a hostile out of sight within this range, while within that distance of the zone [vox]."""
+"""Throttle at which ``RangePolicy.FIXED`` backs away from a near target."""
+EXPOSED_RANGE = wp.constant(25.0)
+"""Range of a visible target within which a pilot that holds the zone keeps sidestepping [vox]."""
+PURSUIT_RANGE, PURSUIT_ZONE_DISTANCE = wp.constant(20.0), wp.constant(6.0)
+"""Range of a target out of sight, and distance of the pilot from the zone, up to which it pursues [vox]."""
 RANGE_BAND = wp.constant(2.0)
-"""Error of the fighting distance that asks for full throttle [vox]."""
+"""Error of the fighting distance that commands full throttle [vox]."""
 FIGHT_MARGIN = wp.constant(5.0)
-"""A pilot manoeuvres against a target nearer than its fighting distance and this much [vox]."""
-GATHER_RING, TOGETHER = wp.constant(20.0), wp.constant(4.0)
-"""Distance from the zone's edge at which packs gather, and by which a packmate may be farther from it [vox]."""
+"""Distance beyond the fighting distance up to which a pilot manoeuvres against its target [vox]."""
+GATHER_RING, GATHER_GAP = wp.constant(20.0), wp.constant(4.0)
+"""Distance from the edge of the zone at which packs gather, and the lag of a packmate that is not waited for [vox]."""
 HOT, HURT, WEAK_TARGET = wp.constant(0.6), wp.constant(0.4), wp.constant(0.25)
+"""Heat [share of the cap] and hit points [share] above and below which the fighting distance changes."""
 ENTER_BALANCE = wp.constant(-20.0)
-"""Tonnage in the zone, own less theirs with oneself added, at which one enters [t]."""
+"""Least balance of tonnage in the zone, own side with the pilot less hostile side, to enter it [t]."""
 ZONE_PULL = wp.constant(0.6)
-"""Share of full throttle toward the zone that is mixed into fighting outside it."""
+"""Velocity toward the zone that is added while fighting outside it [share of full speed]."""
 RETREAT_S = wp.constant(3.0)
-HURT_ONCE, HURT_COOL, COOL_AGAIN, LOST_ODDS = wp.constant(0.2), wp.constant(0.35), wp.constant(0.4), wp.constant(0.35)
-ODDS_REACH = wp.constant(18.0)
-"""Who is within this range counts in an exchange [vox]."""
+"""Duration of a retreat [s]."""
+HURT_ONCE, HURT_COOL, COOL_BELOW, BAD_ODDS = wp.constant(0.2), wp.constant(0.35), wp.constant(0.4), wp.constant(0.35)
+"""Hit points for ``Retreat.ONCE`` and ``COOL``, heat at which hiding ends [shares], and odds for ``ODDS``."""
+ODDS_RANGE = wp.constant(18.0)
+"""Range within which mechs count in the odds [vox]."""
 JINK = wp.constant(0.4)
-"""Share of the way back that goes sideways."""
+"""Sideways velocity of a retreat [share of full speed]."""
+
+
+@wp.struct
+class Situation:
+    """What a pilot's movement depends on, besides its target."""
+
+    p: wp.vec3
+    """Position [vox]."""
+    zone: wp.vec3
+    """Zone: centre x, centre y, radius [vox]."""
+    to_zone: wp.float32
+    """Horizontal distance to the centre of the zone [vox]."""
+    inside: wp.bool
+    """Whether it is in the zone."""
+    enters: wp.bool
+    """Whether it may enter or stay in the zone."""
+    path: wp.vec2
+    """Unit vector of the path to the zone."""
+    side: wp.float32
+    """Current side of the sidestep, 1 or -1; 0 without a target."""
 
 
 @wp.func
-def fighting_distance(rules: Rules, s: Skill, c: int, heat: float, hp: float, target_hp: float, in_zone: bool, gauss_ready: bool) -> float:
-    """Distance a pilot wants to its target [vox]."""
-    if s.range_policy == FIXED:
+def fighting_distance(
+    rules: Rules, skill: Skill, c: int, heat: float, hp: float, target_hp: float, in_zone: bool, long_gun_ready: bool
+) -> float:
+    """Return the desired distance to the target [vox]; ``target_hp`` is a share of the maximum."""
+    if skill.range_policy == FIXED:
         return FIXED_RANGE
     share = heat / rules.heat_cap[c]
     d = float(7.5)
@@ -66,82 +109,84 @@ def fighting_distance(rules: Rules, s: Skill, c: int, heat: float, hp: float, ta
         d = wp.where(share < 0.5, 4.0, 7.0)
     if c == HEAVY and not in_zone:
         d = 11.0
-        if s.range_policy == KITING and gauss_ready:
+        if skill.range_policy == KITING and long_gun_ready:
             d = 16.0
-    if s.range_policy >= ADAPTIVE:
+    if skill.range_policy >= ADAPTIVE:
         if share > HOT:
             d += 3.0
         if hp < HURT * rules.max_hp[c]:
             d += 3.0
         if target_hp < WEAK_TARGET:
             d -= 2.0
-    return wp.max(CLOSEST, d)
+    return wp.max(LEAST_RANGE, d)
 
 
 @wp.func
-def side_of(s: Skill, seed: wp.uint32, m: int, seconds: float) -> float:
-    """Side of the sidestep now, 1 or -1; it changes after a fixed or random time, or never."""
+def sidestep_side(skill: Skill, seed: wp.uint32, m: int, seconds: float) -> float:
+    """Return the current side of the sidestep, 1 or -1; it changes after a fixed or random time, or never."""
     block = int(0)
-    if s.sidestep_s > 0.0:
+    if skill.sidestep_s > 0.0:
         phase = uniform01(seed, STREAM_AGENT, 0, m, 8)
-        block = int(seconds / s.sidestep_s + phase)
-        if s.sidestep_random == 1:
+        block = int(seconds / skill.sidestep_s + phase)
+        if skill.sidestep_random == 1:
             late = uniform01(seed, STREAM_AGENT, block, m, 9)
-            if seconds / s.sidestep_s + phase - float(block) < 0.6 * late:
+            if seconds / skill.sidestep_s + phase - float(block) < 0.6 * late:
                 block -= 1
-    if s.sidestep_random == 0:
+    if skill.sidestep_random == 0:
         return wp.where((block + m) % 2 == 0, 1.0, -1.0)
     return wp.where(uniform01(seed, STREAM_AGENT, block, m, 10) < 0.5, 1.0, -1.0)
 
 
 @wp.func
-def enters(s: Skill, own: float, theirs: float, tonnage: float, behind: bool) -> bool:
-    """Whether a pilot goes into the zone, given who is in it."""
-    if s.zone != BALANCES or behind:
+def may_enter(skill: Skill, friendly: float, hostile: float, tonnage: float, behind: bool) -> bool:
+    """Return whether a pilot of this tonnage goes into the zone, given the tonnage of the others in it [t]."""
+    if skill.zone != BALANCED or behind:
         return True
-    return own + tonnage - theirs >= ENTER_BALANCE
+    return friendly + tonnage - hostile >= ENTER_BALANCE
 
 
 @wp.func
-def fight(p: wp.vec3, spot: wp.vec3, wanted: float, sidestep: float) -> wp.vec2:
-    """Throttle that keeps the fighting distance and moves sideways."""
+def fight(p: wp.vec3, spot: wp.vec3, distance: float, sidestep: float) -> wp.vec2:
+    """Return the velocity that keeps ``distance`` [vox] to ``spot`` and moves sideways."""
     u = unit2(spot[0] - p[0], spot[1] - p[1])
-    radial = wp.clamp((xy_length(spot - p) - wanted) / RANGE_BAND, -1.0, 1.0)
+    radial = wp.clamp((xy_length(spot - p) - distance) / RANGE_BAND, -1.0, 1.0)
     return wp.vec2(u[0] * radial - u[1] * sidestep, u[1] * radial + u[0] * sidestep)
 
 
 @wp.func
-def stay_inside(wish: wp.vec2, p: wp.vec3, zone: wp.vec3, speed: float) -> wp.vec2:
-    """The wish, or a step toward the centre where it would lead out of the zone within a second."""
-    dx = p[0] + wish[0] * speed - zone[0]
-    dy = p[1] + wish[1] * speed - zone[1]
+def stay_inside(velocity: wp.vec2, p: wp.vec3, zone: wp.vec3, speed: float) -> wp.vec2:
+    """Return the velocity, turned toward the centre where it would lead out of the zone within a second."""
+    dx = p[0] + velocity[0] * speed - zone[0]
+    dy = p[1] + velocity[1] * speed - zone[1]
     if dx * dx + dy * dy > HOLD_SHARE * HOLD_SHARE * zone[2] * zone[2]:
         inward = unit2(zone[0] - p[0], zone[1] - p[1])
-        along = wish[0] * -inward[1] + wish[1] * inward[0]
+        along = velocity[0] * -inward[1] + velocity[1] * inward[0]
         return wp.vec2(0.6 * inward[0] - 0.6 * along * inward[1], 0.6 * inward[1] + 0.6 * along * inward[0])
-    return wish
+    return velocity
 
 
 @wp.func
-def must_cool(rules: Rules, s: Skill, c: int, hp: float, heat: float) -> bool:
-    """Whether a pilot is so hurt and so hot that it keeps out of sight once it has been in it."""
-    return s.retreat >= R_COOL and hp / rules.max_hp[c] < HURT_COOL and heat > COOL_AGAIN * rules.heat_cap[c]
+def must_cool(rules: Rules, skill: Skill, c: int, hp: float, heat: float) -> bool:
+    """Return whether a pilot is so damaged and hot that it stays out of sight."""
+    return skill.retreat >= R_COOL and hp / rules.max_hp[c] < HURT_COOL and heat > COOL_BELOW * rules.heat_cap[c]
 
 
 @wp.func
-def gives_way(rules: Rules, s: Skill, c: int, hp: float, heat: float, outside: bool, seen: bool, odds: float) -> bool:
-    """Whether a pilot breaks off now."""
-    if s.retreat == R_ONCE:
+def begins_retreat(
+    rules: Rules, skill: Skill, c: int, hp: float, heat: float, outside: bool, seen: bool, odds: float
+) -> bool:
+    """Return whether a pilot breaks off the fight now."""
+    if skill.retreat == R_ONCE:
         return hp / rules.max_hp[c] < HURT_ONCE and outside and seen
-    if seen and must_cool(rules, s, c, hp, heat):
+    if seen and must_cool(rules, skill, c, hp, heat):
         return True
-    return s.retreat == R_ODDS and seen and outside and odds < LOST_ODDS
+    return skill.retreat == R_ODDS and seen and outside and odds < BAD_ODDS
 
 
 @wp.func
-def retreat_left(left_s: float, breaks: bool, dt_act: float) -> float:
-    """Time left of the one retreat of a battle [s]: 0 before it, -1 after it."""
-    if left_s == 0.0 and breaks:
+def retreat_time_left(left_s: float, begins: bool, dt_act: float) -> float:
+    """Return the time left of the only retreat of a battle [s]: 0 before it, -1 after it."""
+    if left_s == 0.0 and begins:
         return RETREAT_S
     if left_s > 0.0:
         return wp.where(left_s <= dt_act + 1.0e-4, -1.0, left_s - dt_act)
@@ -150,135 +195,171 @@ def retreat_left(left_s: float, breaks: bool, dt_act: float) -> float:
 
 @wp.func
 def gathers(
-    rules: Rules, s: Skill, e: int, m: int, waited_s: float, zone: wp.vec3, held: wp.vec2, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3),
+    rules: Rules, skill: Skill, episode: Episode, mechs: Mechs, e: int, m: int, zone: wp.vec3, waited_s: float
 ) -> bool:
-    """Whether a pilot waits for those of its pack who come after it, before a zone that hostiles alone hold."""
-    p = pos[e, m]
-    own = team[e, m]
-    to_zone = xy_length(wp.vec3(zone[0] - p[0], zone[1] - p[1], 0.0))
-    if waited_s >= s.gather_s or to_zone > zone[2] + GATHER_RING or held[own] > 0.0 or held[1 - own] <= 0.0:
+    """Return whether a pilot waits for packmates behind it, in front of a zone that only hostiles hold."""
+    p = mechs.pos[e, m]
+    team = mechs.team[e, m]
+    held = episode.zone_tonnage[e]
+    to_zone = distance_to_zone(zone, p)
+    if waited_s >= skill.gather_s or to_zone > zone[2] + GATHER_RING or held[team] > 0.0 or held[1 - team] <= 0.0:
         return False
     first = m - m % PACK
     for k in range(first, first + PACK):
-        if k != m and alive[e, k] == 1:
-            behind = xy_length(wp.vec3(zone[0] - pos[e, k][0], zone[1] - pos[e, k][1], 0.0)) - to_zone
-            if behind > TOGETHER and behind <= rules.max_speed[chassis[e, k]] * (s.gather_s - waited_s):
+        if k != m and mechs.alive[e, k] == 1:
+            behind = distance_to_zone(zone, mechs.pos[e, k]) - to_zone
+            if behind > GATHER_GAP and behind <= rules.max_speed[mechs.chassis[e, k]] * (skill.gather_s - waited_s):
                 return True
     return False
 
 
 @wp.func
-def odds_of(
-    rules: Rules, s: Skill, e: int, m: int, now: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), chassis: wp.array2d(dtype=wp.int32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3),
-) -> float:
-    """Own strength near a pilot over that of the hostiles it perceives near it, by tonnage and hit points.
+def local_odds(rules: Rules, skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int) -> float:
+    """Return the strength of friends near a pilot over that of perceived hostiles near it, by tonnage and hit points.
 
-    Even odds for those who do not count them.
+    1 for levels that do not use the odds.
     """
-    if s.retreat != R_ODDS:
+    if skill.retreat != R_ODDS:
         return 1.0
-    own = float(0.0)
-    theirs = float(0.0)
-    for j in range(team.shape[1]):
-        weight = rules.tonnage[chassis[e, j]] / rules.max_hp[chassis[e, j]]
-        if team[e, j] == team[e, m]:
-            if alive[e, j] == 1 and wp.length(pos[e, j] - pos[e, m]) < ODDS_REACH:
-                own += weight * hp[e, j]
+    friendly = float(0.0)
+    hostile = float(0.0)
+    for j in range(mechs.team.shape[1]):
+        weight = rules.tonnage[mechs.chassis[e, j]] / rules.max_hp[mechs.chassis[e, j]]
+        if mechs.team[e, j] == mechs.team[e, m]:
+            if mechs.alive[e, j] == 1 and wp.length(mechs.pos[e, j] - mechs.pos[e, m]) < ODDS_RANGE:
+                friendly += weight * mechs.hp[e, j]
         else:
-            known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-            if known.age == 0 and wp.length(known.pos - pos[e, m]) < ODDS_REACH:
-                theirs += weight * known.hp
-    return own / wp.max(1.0, theirs)
+            track = recall(skill, mechs, perception, e, m, j, now)
+            if track.age == 0 and wp.length(track.pos - mechs.pos[e, m]) < ODDS_RANGE:
+                hostile += weight * track.hp
+    return friendly / wp.max(1.0, hostile)
 
 
 @wp.func
-def manoeuvre(s: Skill, p: wp.vec3, spot: wp.vec3, wanted: float, side: float, way: wp.vec2, zone: wp.vec3, go: bool, speed: float) -> wp.vec2:
-    """Throttle of a pilot in combat: keeps its distance and sidesteps, inside the zone or on its way there."""
-    fighting = fight(p, spot, wanted, side * s.sidestep)
-    if not go:
+def manoeuvre(skill: Skill, at: Situation, spot: wp.vec3, distance: float, speed: float) -> wp.vec2:
+    """Return the velocity in combat at ``distance`` [vox]: fights inside the zone or on the path to it."""
+    fighting = fight(at.p, spot, distance, at.side * skill.sidestep)
+    if not at.enters:
         return fighting
-    if in_zone(zone, p):
-        return stay_inside(fighting, p, zone, speed)
-    return fighting + way * ZONE_PULL
+    if in_zone(at.zone, at.p):
+        return stay_inside(fighting, at.p, at.zone, speed)
+    return fighting + at.path * ZONE_PULL
 
 
 @wp.func
-def engaged(
-    rules: Rules, s: Skill, c: int, p: wp.vec3, spot: wp.vec3, sees: bool, inside: bool, to_zone: float, go: bool, wanted: float, side: float, escape_s: float, way: wp.vec2, zone: wp.vec3, wish: wp.vec2,
+def engage(
+    rules: Rules,
+    skill: Skill,
+    at: Situation,
+    c: int,
+    spot: wp.vec3,
+    sees: bool,
+    distance: float,
+    escape_s: float,
+    walking: wp.vec2,
 ) -> wp.vec2:
-    """Throttle of a pilot with a target at ``spot``: fights it, hunts it, or goes on as it wished to."""
-    d = wp.length(spot - p)
-    away = unit2(p[0] - spot[0], p[1] - spot[1])
-    if s.range_policy == FIXED:
-        if d < wanted and not (c == HEAVY and inside):
+    """Return the velocity with a target at ``spot``: fight at ``distance`` [vox], pursuit, or ``walking``."""
+    d = wp.length(spot - at.p)
+    away = unit2(at.p[0] - spot[0], at.p[1] - spot[1])
+    if skill.range_policy == FIXED:
+        if d < distance and not (c == HEAVY and at.inside):
             return away * BACK_OFF
-        return wish
-    if sees and d < wanted + FIGHT_MARGIN:
-        return manoeuvre(s, p, spot, wanted, side, way, zone, go, rules.max_speed[c])
-    if s.pursues_unseen == 1 and not sees and go and escape_s <= -CALM_S and d < HUNT_RANGE and to_zone < zone[2] + HUNT_NEAR:
+        return walking
+    if sees and d < distance + FIGHT_MARGIN:
+        return manoeuvre(skill, at, spot, distance, rules.max_speed[c])
+    pursues = skill.pursues_unseen == 1 and not sees and at.enters and escape_s <= -CALM_S
+    if pursues and d < PURSUIT_RANGE and at.to_zone < at.zone[2] + PURSUIT_ZONE_DISTANCE:
         return -away
-    if sees and inside and d < EXPOSED:
-        return wish + wp.vec2(-away[1], away[0]) * (side * s.sidestep)
-    return wish
+    if sees and at.inside and d < EXPOSED_RANGE:
+        return walking + wp.vec2(-away[1], away[0]) * (at.side * skill.sidestep)
+    return walking
+
+
+@wp.func
+def situation(
+    rules: Rules, skill: Skill, world: World, episode: Episode, mechs: Mechs, e: int, m: int, path: wp.vec2
+) -> Situation:
+    """Return the situation of a mech."""
+    at = Situation()
+    c = mechs.chassis[e, m]
+    team = mechs.team[e, m]
+    tonnage = episode.zone_tonnage[e]
+    score = episode.score[e]
+    at.p = mechs.pos[e, m]
+    at.zone = world.zone[e]
+    at.to_zone = distance_to_zone(at.zone, at.p)
+    at.inside = at.to_zone < at.zone[2]
+    at.path = path
+    friendly = tonnage[team] - wp.where(at.inside, rules.tonnage[c], 0.0)
+    at.enters = may_enter(skill, friendly, tonnage[1 - team], rules.tonnage[c], score[team] < score[1 - team])
+    return at
 
 
 @wp.kernel
 def plan_movement(
-    # rules
-    rules: Rules, skills: wp.array(dtype=Skill), flow_step: wp.array2d(dtype=wp.int32),
-    # world
-    bank_flow: wp.array4d(dtype=wp.uint8), map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
-    # state in
-    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), score: wp.array(dtype=wp.vec2), zone_tonnage: wp.array(dtype=wp.vec2), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_weak: wp.array2d(dtype=wp.float32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_escape_s: wp.array2d(dtype=wp.float32),
-    # state out
-    pilot_wish: wp.array2d(dtype=wp.vec2), pilot_way: wp.array2d(dtype=wp.vec2), pilot_retreat_s: wp.array2d(dtype=wp.float32), pilot_flank_s: wp.array2d(dtype=wp.float32), pilot_gather_s: wp.array2d(dtype=wp.float32),
+    rules: Rules,
+    skills: wp.array[Skill],
+    flow: FlowFields,
+    world: World,
+    episode: Episode,
+    mechs: Mechs,
+    assignment: Assignment,
+    perception: Perception,
+    targets: Targets,
+    avoidance: Avoidance,
+    plan: MovementPlan,
+    plan_out: MovementPlan,
 ):
-    """Decide how a pilot wants to move: walk, fight or give way."""
+    """Set the desired velocity of a pilot: walk, fight or retreat."""
     e, m = wp.tid()
-    if script[e, m] < FIRST_LEVEL_SCRIPT or alive[e, m] == 0:
+    if assignment.script[e, m] < FIRST_LEVEL_SCRIPT or mechs.alive[e, m] == 0:
         return
-    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
-    c = chassis[e, m]
-    p = pos[e, m]
-    own = team[e, m]
-    to_zone = xy_length(wp.vec3(zone[e][0] - p[0], zone[e][1] - p[1], 0.0))
-    inside = to_zone < zone[e][2]
-    foot = p[2] - rules.half[c][2]
-    flank_s = flank_left(rules, s, pilot_flank_s[e, m], not inside, bank_flow, flow_step, map_slot[e], size[e], p, foot, e, m, decision[e], team, pack, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-    pilot_flank_s[e, m] = flank_s
-    way = way_to_zone(s, flank_s > 0.0, bank_flow, flow_step, map_slot[e], c, p, foot, size[e], zone[e])
-    pilot_way[e, m] = way
-    others = zone_tonnage[e][own] - wp.where(inside, rules.tonnage[c], 0.0)
-    go = enters(s, others, zone_tonnage[e][1 - own], rules.tonnage[c], score[e][own] < score[e][1 - own])
-    wish = walk(s, p, way, zone[e], go)
-    waited_s = wp.where(decision[e] == 0, 0.0, pilot_gather_s[e, m])
-    if not inside and gathers(rules, s, e, m, waited_s, zone[e], zone_tonnage[e], alive, team, chassis, pos):
-        wish = wp.vec2(0.0, 0.0)
+    skill = skills[assignment.script[e, m] - FIRST_LEVEL_SCRIPT]
+    c = mechs.chassis[e, m]
+    p = mechs.pos[e, m]
+    hp = mechs.hp[e, m]
+    heat = mechs.heat[e, m]
+    zone = world.zone[e]
+    now = episode.decision[e]
+    outside = not (distance_to_zone(zone, p) < zone[2])
+    flank_s = flank_time_left(
+        rules, skill, flow, world, mechs, perception, e, m, now, plan.pilot_flank_s[e, m], outside
+    )
+    plan_out.pilot_flank_s[e, m] = flank_s
+    path = path_to_zone(rules, skill, flow, world, e, c, p, flank_s > 0.0)
+    plan_out.pilot_way[e, m] = path
+    at = situation(rules, skill, world, episode, mechs, e, m, path)
+    velocity = walk(skill, p, path, zone, at.enters)
+    waited_s = wp.where(now == 0, 0.0, plan.pilot_gather_s[e, m])
+    if outside and gathers(rules, skill, episode, mechs, e, m, zone, waited_s):
+        velocity = wp.vec2(0.0, 0.0)
         waited_s += rules.dt_act
-    pilot_gather_s[e, m] = waited_s
-    j = pilot_target[e, m]
-    if s.patrols_zone == 1 and go and inside and j < 0 and zone_contested(zone_tonnage[e]):
-        wish = go_round(p, zone[e], own)
+    plan_out.pilot_gather_s[e, m] = waited_s
+    j = targets.pilot_target[e, m]
+    sees = j >= 0 and targets.pilot_sees[e, m] == 1
+    if skill.patrols_zone == 1 and at.enters and at.inside and j < 0 and zone_contested(episode.zone_tonnage[e]):
+        velocity = patrol(p, zone, mechs.team[e, m])
     if j >= 0:
-        spot = pilot_spot[e, m]
+        spot = targets.pilot_spot[e, m]
         away = unit2(p[0] - spot[0], p[1] - spot[1])
-        sees = pilot_sees[e, m] == 1
-        side = side_of(s, seed[e], m, float(tick[e]) * rules.dt)
-        weak = wp.where(pilot_age[e, m] == 0, pilot_weak[e, m], 1.0)
-        wanted = fighting_distance(rules, s, c, heat[e, m], hp[e, m], weak, inside, cooldown[e, m, KINETIC] == 0 and sees)
-        wish = engaged(rules, s, c, p, spot, sees, inside, to_zone, go, wanted, side, pilot_escape_s[e, m], way, zone[e], wish)
-        odds = odds_of(rules, s, e, m, decision[e], alive, team, pack, pos, hp, chassis, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-        breaks = gives_way(rules, s, c, hp[e, m], heat[e, m], not inside, sees, odds)
-        if s.retreat == R_ONCE:
-            pilot_retreat_s[e, m] = retreat_left(pilot_retreat_s[e, m], breaks, rules.dt_act)
-            breaks = pilot_retreat_s[e, m] > 0.0
-        if s.retreat >= R_COOL and breaks:
-            pilot_retreat_s[e, m] = RETREAT_S
-        if breaks:
-            wish = away + wp.vec2(-away[1], away[0]) * (JINK * side)
-    if s.retreat >= R_COOL and pilot_retreat_s[e, m] > 0.0:
-        if not must_cool(rules, s, c, hp[e, m], heat[e, m]):
-            pilot_retreat_s[e, m] = 0.0
-        elif j < 0 or pilot_sees[e, m] == 0:
-            wish = wp.vec2(0.0, 0.0)
-    pilot_wish[e, m] = wish / wp.max(1.0, wp.length(wish))
+        at.side = sidestep_side(skill, episode.seed[e], m, float(episode.tick[e]) * rules.dt)
+        target_hp = wp.where(targets.pilot_age[e, m] == 0, targets.pilot_weak[e, m], 1.0)
+        ready = LONG_GUN_TIMER[c] >= 0 and mechs.cooldown[e, m, wp.max(0, LONG_GUN_TIMER[c])] == 0 and sees
+        distance = fighting_distance(rules, skill, c, heat, hp, target_hp, at.inside, ready)
+        velocity = engage(rules, skill, at, c, spot, sees, distance, avoidance.pilot_escape_s[e, m], velocity)
+        odds = local_odds(rules, skill, mechs, perception, e, m, now)
+        retreats = begins_retreat(rules, skill, c, hp, heat, outside, sees, odds)
+        if skill.retreat == R_ONCE:
+            left_s = retreat_time_left(plan.pilot_retreat_s[e, m], retreats, rules.dt_act)
+            plan_out.pilot_retreat_s[e, m] = left_s
+            retreats = left_s > 0.0
+        if skill.retreat >= R_COOL and retreats:
+            plan_out.pilot_retreat_s[e, m] = RETREAT_S
+        if retreats:
+            velocity = away + wp.vec2(-away[1], away[0]) * (JINK * at.side)
+    if skill.retreat >= R_COOL and plan.pilot_retreat_s[e, m] > 0.0:
+        if not must_cool(rules, skill, c, hp, heat):
+            plan_out.pilot_retreat_s[e, m] = 0.0
+        elif not sees:
+            velocity = wp.vec2(0.0, 0.0)
+    plan_out.pilot_wish[e, m] = velocity / wp.max(1.0, wp.length(velocity))

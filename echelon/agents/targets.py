@@ -1,191 +1,252 @@
-"""Whom a scripted pilot fights: the pack's focus and mark, then each pilot's own choice among those it knows of."""
+"""Target selection: the mark and focus of a pack, then the target of each pilot among the hostiles it knows of."""
 
-# ruff: noqa: E501
 import warp as wp
 
 from echelon.agents.levels import FIRST_LEVEL, PaintUse, Skill, TargetChoice
-from echelon.agents.tracks import FALLEN, PACK, SHUT_DOWN, UNKNOWN, Track, recall
+from echelon.agents.memory import Assignment, PackTargets, Perception, Targets
+from echelon.agents.tracks import FALLEN, PACK, SHUT_DOWN, UNKNOWN, Track, pack_row, recall
 from echelon.env.referee import in_zone
-from echelon.sim.arsenal import Chassis, Weapon
+from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, ChassisSpec
 from echelon.sim.geometry import arc_tan2, wrap_angle
 from echelon.sim.rng import STREAM_AGENT, uniform01
+from echelon.sim.state import Episode, Mechs, World
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 FIRST_LEVEL_SCRIPT = wp.constant(FIRST_LEVEL)
-RANDOM, NEAREST, PAINTED = (wp.constant(int(TargetChoice.RANDOM)), wp.constant(int(TargetChoice.NEAREST)), wp.constant(int(TargetChoice.PAINTED)))
-THREAT, FOCUS = wp.constant(int(TargetChoice.THREAT)), wp.constant(int(TargetChoice.FOCUS))
-PAINT_MARK = wp.constant(int(PaintUse.MARK))
-PAINT_FOCUS = wp.constant(int(PaintUse.FOCUS))
-HEAVY, MEDIUM = wp.constant(int(Chassis.HEAVY)), wp.constant(int(Chassis.MEDIUM))
-PAINTER = wp.constant(int(Weapon.PAINTER))
+RANDOM, NEAREST, PAINTED, THREAT, FOCUS = (wp.constant(int(choice)) for choice in TargetChoice)
+PAINT_MARK, PAINT_FOCUS = wp.constant(int(PaintUse.MARK)), wp.constant(int(PaintUse.FOCUS))
+HEAVY = wp.constant(int(Chassis.HEAVY))
+
+
+def _paints(chassis: ChassisSpec) -> bool:
+    """Return whether a chassis carries a painter whose trigger fires no gun as well."""
+    carried = {weapon: chassis.carries[weapon.weapon] for weapon in WEAPONS if weapon.weapon in chassis.carries}
+    guns = {trigger for weapon, trigger in carried.items() if weapon.damage > 0}
+    return any(weapon.paints and trigger not in guns for weapon, trigger in carried.items())
+
+
+IS_PAINTER = wp.constant(wp.vec4i(*[int(_paints(chassis)) for chassis in CHASSIS]))
+"""1 for each chassis that paints for its pack."""
 CLASS_WORTH = wp.constant(wp.vec4(0.6, 0.7, 0.9, 1.0))
-"""Worth of a scout, light, medium and heavy as targets."""
-HURT_COUNTS, PAINT_COUNTS, DOWN_COUNTS, AIMS_COUNTS, ZONE_COUNTS = (wp.constant(x) for x in (0.6, 0.5, 0.4, 0.6, 0.5))
-FADES_VOX = wp.constant(20.0)
-"""Distance that costs a target one point of its score [vox]."""
-AIMS_ANGLE = wp.constant(0.35)
-AIMS_RANGE = wp.constant(20.0)
-"""Within this angle [rad] and range [vox] a hostile that faces a pilot is taken to aim at it."""
-RANDOM_KEPT_S = wp.constant(3.0)
-FOCUS_KEPT_S = wp.constant(2.0)
-FOCUS_RANGE = wp.constant(20.0)
-"""Members within this range of a hostile can fight it [vox]."""
-FOCUS_REACH = wp.constant(14.0)
-FOCUS_COUNTS = wp.constant(0.25)
-"""What being its pack's focus adds to a hostile's score within that range [vox]."""
-PAINT_DETOUR = wp.constant(16.0)
-"""A painter takes its pack's mark when it is within this range [vox]."""
+"""Threat score of an undamaged scout, light, medium and heavy."""
+DAMAGE_WEIGHT, PAINT_BONUS, DOWN_BONUS, AIM_BONUS, ZONE_BONUS = (wp.constant(x) for x in (0.6, 0.5, 0.4, 0.6, 0.5))
+"""Threat score of damage [share of the class worth], paint, being down, aiming at the pilot, and being in the zone."""
+DISTANCE_PER_POINT = wp.constant(20.0)
+"""Distance that costs one point of threat score [vox]."""
+AIM_ANGLE, AIM_RANGE = wp.constant(0.35), wp.constant(20.0)
+"""Heading error [rad] and range [vox] within which a hostile counts as aiming at the pilot."""
+RANDOM_HOLD_S, FOCUS_HOLD_S = wp.constant(3.0), wp.constant(2.0)
+"""Time for which a random target and a focus target are kept [s]."""
+FOCUS_MEMBER_RANGE = wp.constant(20.0)
+"""Range within which a member counts toward a focus target [vox]."""
+FOCUS_RANGE, FOCUS_BONUS = wp.constant(14.0), wp.constant(0.25)
+"""Range within which the focus target of the pack has a higher threat score [vox], and by how much."""
+PAINT_RANGE = wp.constant(16.0)
+"""Range within which a painter takes the mark or focus of its pack as its target [vox]."""
 PAINTED_GAIN = wp.constant(1.0)
-"""Distance that paint is worth to those who choose the nearest [vox]."""
-FAR = wp.constant(1.0e9)
+"""Distance by which a painted hostile counts as nearer [vox]."""
+INFINITE = wp.constant(1.0e9)
 
 
 @wp.func
-def threat(rules: Rules, p: wp.vec3, c: int, known: Track, zone: wp.vec3) -> float:
-    """How much a hostile of class c is worth fighting from p; what it does counts only while it is perceived."""
-    away = p - known.pos
+def threat(rules: Rules, p: wp.vec3, c: int, track: Track, zone: wp.vec3) -> float:
+    """Return the threat score of a hostile of class c seen from p [vox]; its behaviour counts only while perceived."""
+    away = p - track.pos
     d = wp.length(away)
-    score = CLASS_WORTH[c] * (1.0 - HURT_COUNTS * known.hp / rules.max_hp[c]) - d / FADES_VOX
-    if known.paint > 0.0:
-        score += PAINT_COUNTS
-    if in_zone(zone, known.pos):
-        score += ZONE_COUNTS
-    if known.marks & (FALLEN + SHUT_DOWN) != 0:
-        score += DOWN_COUNTS
-    if known.sees == 1 and d < AIMS_RANGE and wp.abs(wrap_angle(arc_tan2(away[1], away[0]) - known.yaw)) < AIMS_ANGLE:
-        score += AIMS_COUNTS
+    score = CLASS_WORTH[c] * (1.0 - DAMAGE_WEIGHT * track.hp / rules.max_hp[c]) - d / DISTANCE_PER_POINT
+    if track.paint > 0.0:
+        score += PAINT_BONUS
+    if in_zone(zone, track.pos):
+        score += ZONE_BONUS
+    if track.marks & (FALLEN + SHUT_DOWN) != 0:
+        score += DOWN_BONUS
+    if track.sees == 1 and d < AIM_RANGE and wp.abs(wrap_angle(arc_tan2(away[1], away[0]) - track.yaw)) < AIM_ANGLE:
+        score += AIM_BONUS
     return score
 
 
-@wp.kernel
-def choose_pack_targets(
-    # rules
-    rules: Rules, skills: wp.array(dtype=Skill),
-    # world
-    zone: wp.array(dtype=wp.vec3),
-    # state in
-    crew: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32),
-    # state out
-    pack_mark: wp.array2d(dtype=wp.int32), pack_focus: wp.array2d(dtype=wp.int32), pack_focus_since: wp.array2d(dtype=wp.int32),
-):
-    """Set a pack's mark, what its heavy fought last, and its focus: most threat to two members or more, kept a while."""
-    e, p = wp.tid()
-    now = decision[e]
-    side = p / (watch_since.shape[1] / 2)
-    mark = int(-1)
-    expert = int(-1)
-    for m in range(p * PACK, (p + 1) * PACK):
-        if alive[e, m] == 1 and crew[e, m] >= FIRST_LEVEL_SCRIPT:
-            if chassis[e, m] == HEAVY and mark < 0 and now > 0:
-                mark = pilot_target[e, m]
-            if skills[crew[e, m] - FIRST_LEVEL_SCRIPT].choice == FOCUS:
-                expert = m
-    pack_mark[e, p] = mark
-    kept = pack_focus[e, p]
-    if expert < 0 or now == 0:
-        kept = -1
-    if kept >= 0:
-        s = skills[crew[e, expert] - FIRST_LEVEL_SCRIPT]
-        if recall(s, e, expert, kept, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body).age < 0:
-            kept = -1
-        elif float(now - pack_focus_since[e, p]) * rules.dt_act >= FOCUS_KEPT_S:
-            kept = -1
-    if expert < 0 or kept >= 0:
-        pack_focus[e, p] = kept
-        return
+@wp.func
+def is_member(mechs: Mechs, assignment: Assignment, e: int, m: int) -> bool:
+    """Return whether mech m lives and a skill level controls it."""
+    return mechs.alive[e, m] == 1 and assignment.crew[e, m] >= FIRST_LEVEL_SCRIPT
+
+
+@wp.func
+def held_focus(
+    rules: Rules,
+    skills: wp.array[Skill],
+    mechs: Mechs,
+    assignment: Assignment,
+    perception: Perception,
+    packs: PackTargets,
+    e: int,
+    p: int,
+    leader: int,
+    now: int,
+) -> int:
+    """Return the focus of a pack if it is kept, -1 else: for ``FOCUS_HOLD_S``, and while the leader knows of it."""
+    held = packs.pack_focus[e, p]
+    if held < 0 or now == 0:
+        return -1
+    skill = skills[assignment.crew[e, leader] - FIRST_LEVEL_SCRIPT]
+    if recall(skill, mechs, perception, e, leader, held, now).age < 0:
+        return -1
+    if float(now - packs.pack_focus_since[e, p]) * rules.dt_act >= FOCUS_HOLD_S:
+        return -1
+    return held
+
+
+@wp.func
+def greatest_threat(
+    rules: Rules,
+    skills: wp.array[Skill],
+    zone: wp.vec3,
+    mechs: Mechs,
+    assignment: Assignment,
+    perception: Perception,
+    e: int,
+    p: int,
+    now: int,
+) -> int:
+    """Return the hostile with the highest sum of threat scores among those near two or more members, -1 without one."""
+    side = p / (perception.watch_since.shape[1] / 2)
     best = int(-1)
-    best_score = float(-FAR)
-    for j in range(alive.shape[1]):
-        if team[e, j] == side:
+    best_score = float(-INFINITE)
+    for j in range(mechs.alive.shape[1]):
+        if mechs.team[e, j] == side:
             continue
         total = float(0.0)
         members = int(0)
         for m in range(p * PACK, (p + 1) * PACK):
-            if alive[e, m] == 1 and crew[e, m] >= FIRST_LEVEL_SCRIPT:
-                s = skills[crew[e, m] - FIRST_LEVEL_SCRIPT]
-                known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-                if known.age >= 0 and wp.length(known.pos - pos[e, m]) <= FOCUS_RANGE:
+            if is_member(mechs, assignment, e, m):
+                skill = skills[assignment.crew[e, m] - FIRST_LEVEL_SCRIPT]
+                track = recall(skill, mechs, perception, e, m, j, now)
+                if track.age >= 0 and wp.length(track.pos - mechs.pos[e, m]) <= FOCUS_MEMBER_RANGE:
                     members += 1
-                    total += threat(rules, pos[e, m], chassis[e, j], known, zone[e])
+                    total += threat(rules, mechs.pos[e, m], mechs.chassis[e, j], track, zone)
         if members >= 2 and total > best_score:
             best = j
             best_score = total
-    pack_focus[e, p] = best
-    pack_focus_since[e, p] = now
+    return best
+
+
+@wp.kernel
+def choose_pack_targets(
+    rules: Rules,
+    skills: wp.array[Skill],
+    world: World,
+    episode: Episode,
+    mechs: Mechs,
+    assignment: Assignment,
+    perception: Perception,
+    targets: Targets,
+    packs: PackTargets,
+    packs_out: PackTargets,
+):
+    """Set the mark of a pack, the last target of its heavy, and its focus, the greatest threat to its members.
+
+    Packs without a pilot that chooses targets by focus have none.
+    """
+    e, p = wp.tid()
+    now = episode.decision[e]
+    mark = int(-1)
+    leader = int(-1)
+    for m in range(p * PACK, (p + 1) * PACK):
+        if is_member(mechs, assignment, e, m):
+            if mechs.chassis[e, m] == HEAVY and mark < 0 and now > 0:
+                mark = targets.pilot_target[e, m]
+            if skills[assignment.crew[e, m] - FIRST_LEVEL_SCRIPT].choice == FOCUS:
+                leader = m
+    packs_out.pack_mark[e, p] = mark
+    focus = int(-1)
+    if leader >= 0:
+        focus = held_focus(rules, skills, mechs, assignment, perception, packs, e, p, leader, now)
+        if focus < 0:
+            focus = greatest_threat(rules, skills, world.zone[e], mechs, assignment, perception, e, p, now)
+            packs_out.pack_focus_since[e, p] = now
+    packs_out.pack_focus[e, p] = focus
 
 
 @wp.func
-def appeal(rules: Rules, s: Skill, d: float, paint: bool, draw: float, score: float) -> float:
-    """How much a pilot of this skill wants a target, more is better."""
-    if s.choice == RANDOM:
-        return draw
-    if s.choice == NEAREST:
+def preference(skill: Skill, d: float, paint: bool, random: float, score: float) -> float:
+    """Return how much a pilot prefers a hostile at distance d [vox] as its target; the highest value is chosen."""
+    if skill.choice == RANDOM:
+        return random
+    if skill.choice == NEAREST:
         return -d
-    if s.choice == PAINTED:
+    if skill.choice == PAINTED:
         return -d + wp.where(paint, PAINTED_GAIN, 0.0)
     return score
 
 
+@wp.func
+def pack_target(skill: Skill, packs: PackTargets, e: int, row: int) -> int:
+    """Return the hostile that a painter paints for its pack, -1 none."""
+    if skill.paint == PAINT_MARK:
+        return packs.pack_mark[e, row]
+    if skill.paint == PAINT_FOCUS:
+        return packs.pack_focus[e, row]
+    return -1
+
+
 @wp.kernel
 def choose_target(
-    # rules
-    rules: Rules, skills: wp.array(dtype=Skill),
-    # world
-    zone: wp.array(dtype=wp.vec3),
-    # state in
-    script: wp.array2d(dtype=wp.int32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), pack_mark: wp.array2d(dtype=wp.int32), pack_focus: wp.array2d(dtype=wp.int32),
-    # state out
-    pilot_target: wp.array2d(dtype=wp.int32), pilot_target_since: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_spot: wp.array2d(dtype=wp.vec3), pilot_drift: wp.array2d(dtype=wp.vec3), pilot_sees: wp.array2d(dtype=wp.int32), pilot_weak: wp.array2d(dtype=wp.float32), pilot_paint: wp.array2d(dtype=wp.float32),
+    rules: Rules,
+    skills: wp.array[Skill],
+    world: World,
+    episode: Episode,
+    mechs: Mechs,
+    assignment: Assignment,
+    perception: Perception,
+    packs: PackTargets,
+    targets: Targets,
+    targets_out: Targets,
 ):
-    """Choose a pilot's target, and say what it believes of it."""
+    """Set a pilot's target and what the pilot knows of it."""
     e, m = wp.tid()
-    if script[e, m] < FIRST_LEVEL_SCRIPT:
+    if assignment.script[e, m] < FIRST_LEVEL_SCRIPT:
         return
-    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
-    now = decision[e]
-    row = team[e, m] * (watch_since.shape[1] / 2) + pack[e, m]
-    paints = rules.trigger_of[chassis[e, m], PAINTER] >= 0 and chassis[e, m] != MEDIUM
-    before = pilot_target[e, m]
+    skill = skills[assignment.script[e, m] - FIRST_LEVEL_SCRIPT]
+    now = episode.decision[e]
+    row = pack_row(mechs, perception, e, m)
+    before = targets.pilot_target[e, m]
+    held_s = float(now - targets.pilot_target_since[e, m]) * rules.dt_act
     best = int(-1)
-    best_appeal = float(-FAR)
-    fought = Track()
-    fought.age = UNKNOWN
-    for j in range(alive.shape[1]):
-        if alive[e, m] == 0 or team[e, j] == team[e, m]:
+    best_preference = float(-INFINITE)
+    chosen = Track()
+    chosen.age = UNKNOWN
+    for j in range(mechs.alive.shape[1]):
+        if mechs.alive[e, m] == 0 or mechs.team[e, j] == mechs.team[e, m]:
             continue
-        known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-        if known.age < 0:
+        track = recall(skill, mechs, perception, e, m, j, now)
+        if track.age < 0:
             continue
-        d = wp.length(known.pos - pos[e, m])
+        d = wp.length(track.pos - mechs.pos[e, m])
         score = float(0.0)
-        if s.choice >= THREAT:
-            score = threat(rules, pos[e, m], chassis[e, j], known, zone[e])
-        wish = appeal(rules, s, d, known.paint > 0.0, uniform01(seed[e], STREAM_AGENT, tick[e], m, 16 + j), score)
-        kept = s.choice == RANDOM and j == before and float(now - pilot_target_since[e, m]) * rules.dt_act < RANDOM_KEPT_S
-        if s.choice == FOCUS and j == pack_focus[e, row] and d <= FOCUS_REACH:
-            wish += FOCUS_COUNTS
-        packs = int(-1)
-        if s.paint == PAINT_MARK:
-            packs = pack_mark[e, row]
-        elif s.paint == PAINT_FOCUS:
-            packs = pack_focus[e, row]
-        marked = paints and j == packs and d <= PAINT_DETOUR
-        if kept or marked:
-            wish = FAR
-        if wish > best_appeal:
+        if skill.choice >= THREAT:
+            score = threat(rules, mechs.pos[e, m], mechs.chassis[e, j], track, world.zone[e])
+        random = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 16 + j)
+        value = preference(skill, d, track.paint > 0.0, random, score)
+        if skill.choice == FOCUS and j == packs.pack_focus[e, row] and d <= FOCUS_RANGE:
+            value += FOCUS_BONUS
+        held = skill.choice == RANDOM and j == before and held_s < RANDOM_HOLD_S
+        painter = IS_PAINTER[mechs.chassis[e, m]] == 1
+        if held or (painter and j == pack_target(skill, packs, e, row) and d <= PAINT_RANGE):
+            value = INFINITE
+        if value > best_preference:
             best = j
-            best_appeal = wish
-            fought = known
-    drawn = s.choice == RANDOM and float(now - pilot_target_since[e, m]) * rules.dt_act >= RANDOM_KEPT_S
-    if best != before or now == 0 or drawn:
-        pilot_target_since[e, m] = now
-    pilot_target[e, m] = best
-    pilot_age[e, m] = fought.age
-    pilot_sees[e, m] = fought.sees
-    pilot_paint[e, m] = fought.paint
+            best_preference = value
+            chosen = track
+    redrawn = skill.choice == RANDOM and held_s >= RANDOM_HOLD_S
+    if best != before or now == 0 or redrawn:
+        targets_out.pilot_target_since[e, m] = now
+    targets_out.pilot_target[e, m] = best
+    targets_out.pilot_age[e, m] = chosen.age
+    targets_out.pilot_sees[e, m] = chosen.sees
+    targets_out.pilot_paint[e, m] = chosen.paint
     if best >= 0:
-        pilot_spot[e, m] = fought.pos
-        pilot_drift[e, m] = fought.vel
-        pilot_weak[e, m] = fought.hp / rules.max_hp[chassis[e, best]]
+        targets_out.pilot_spot[e, m] = chosen.pos
+        targets_out.pilot_drift[e, m] = chosen.vel
+        targets_out.pilot_weak[e, m] = chosen.hp / rules.max_hp[mechs.chassis[e, best]]

@@ -1,207 +1,332 @@
-"""What a scripted pilot fires: each weapon on its own merit, as many as its heat plan allows, and when it vents."""
+"""Weapons control: which weapons a scripted pilot fires, within its heat budget, and when it vents.
 
-# ruff: noqa: E501
+Rules follow columns of the weapon table: painters paint, homing weapons are launched, smoke is left to
+``systems_control``, everything else is fired as a gun. A new weapon of these kinds needs no change here.
+"""
+
 import warp as wp
 
 from echelon.actions import ActionIndex
-from echelon.agents.legacy import column_of
+from echelon.agents.legacy import TRIGGER_COLUMN
 from echelon.agents.levels import MissileUse, PaintUse, Skill
+from echelon.agents.memory import Assignment, Perception, Targets
 from echelon.agents.steering import aim_error
-from echelon.agents.targets import FIRST_LEVEL_SCRIPT, PAINTER
+from echelon.agents.targets import FIRST_LEVEL_SCRIPT
 from echelon.agents.tracks import PACK, SHUT_DOWN, recall
-from echelon.sim.arsenal import Chassis, Guidance, Weapon
+from echelon.sim.arsenal import WEAPONS, Chassis, Guidance
 from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, unit3, wrap_angle
 from echelon.sim.kernels.fire import in_arc, muzzle_height
 from echelon.sim.raycast import cast_ray
 from echelon.sim.rng import STREAM_AGENT, uniform01
-from echelon.sim.tables import Rules
+from echelon.sim.state import Episode, Mechs, Rounds, Senses, World
+from echelon.sim.tables import NUM_WEAPONS, Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 VENT = wp.constant(int(ActionIndex.VENT))
 SCOUT = wp.constant(int(Chassis.SCOUT))
 HITSCAN, BALLISTIC, HOMING = (wp.constant(int(g)) for g in (Guidance.HITSCAN, Guidance.BALLISTIC, Guidance.HOMING))
-MISSILE_W = wp.constant(int(Weapon.MISSILE))
-BY_WORTH = wp.constant(wp.types.vector(length=7, dtype=wp.int32)(3, 4, 2, 0, 1, 5, 6))
-"""Weapons by damage per heat, best first: gauss, autocannon, missile, laser, flamer, then the devices."""
-_M_SIGHT, M_PAINT, M_WAITS, M_THRIFTY = (wp.constant(int(m)) for m in list(MissileUse)[1:])
-P_NEVER, P_FOCUS = wp.constant(int(PaintUse.NEVER)), wp.constant(int(PaintUse.FOCUS))
+WEAPON_COUNT = wp.constant(NUM_WEAPONS)
+_BY_DAMAGE_PER_HEAT = sorted(WEAPONS, key=lambda spec: -spec.damage / max(spec.heat, 1e-6))
+BY_DAMAGE_PER_HEAT = wp.constant(
+    wp.types.vector(length=NUM_WEAPONS, dtype=wp.int32)(*[int(spec.weapon) for spec in _BY_DAMAGE_PER_HEAT])
+)
+"""Weapon ids by damage per heat, best first."""
+MISSILE_NEVER, _SIGHT, MISSILE_PAINT, AWAIT_PAINT, AVOID_AMS = (wp.constant(int(use)) for use in MissileUse)
+PAINT_NEVER, PAINT_FOCUS = wp.constant(int(PaintUse.NEVER)), wp.constant(int(PaintUse.FOCUS))
 BLAST_MARGIN = wp.constant(1.0)
-"""Pilots keep this far outside the blast of their own rounds [vox]."""
+"""Distance that pilots keep from the blast of their own rounds [vox]."""
 PAINT_WAIT_S = wp.constant(2.0)
-PAINT_NEAR = wp.constant(12.0)
-"""A scout this near to a target may paint it soon [vox]."""
-PAINT_LEFT_S = wp.constant(1.0)
-SHIELD_VOX = wp.constant(5.5)
-"""Reach of a heavy's anti-missile system [vox]."""
+"""Longest wait of a launch for paint [s]."""
+SCOUT_RANGE = wp.constant(12.0)
+"""Distance of a scout from a target within which it may paint it soon [vox]."""
+FRESH_PAINT_S = wp.constant(1.0)
+"""Time left of paint that is not renewed [s]."""
+AMS_RANGE = wp.constant(5.5)
+"""Assumed range of hostile anti-missile systems [vox]."""
+
+
+@wp.struct
+class Shot:
+    """A pilot's chance to fire at its target in this decision."""
+
+    spot: wp.vec3
+    """Position of the target [vox]."""
+    distance: wp.float32
+    """Distance of the target [vox]."""
+    error: wp.float32
+    """Angle between heading and perceived bearing of the target [rad]."""
+    perceived: wp.bool
+    """Whether the target is perceived, not only remembered."""
+    sees: wp.bool
+    """Whether there is a clear line of sight to it."""
+    paint: wp.float32
+    """Time left of own pack's paint on it [s]."""
+    awaits_paint: wp.bool
+    """Whether launches wait for paint."""
 
 
 @wp.func
-def drawn(rules: Rules, e: int, m: int, spot: wp.vec3, arrives_s: float, team: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3)) -> bool:
-    """Whether a missile of the own side draws the fire of a shield at ``spot`` less than its cooldown before ``arrives_s``."""
-    for k in range(team.shape[1]):
-        if team[e, k] == team[e, m]:
-            for i in range(round_weapon.shape[2]):
-                if round_weapon[e, k, i] == MISSILE_W:
-                    there_s = wp.max(0.0, wp.length(round_pos[e, k, i] - spot) - SHIELD_VOX) / rules.weapon_speed[MISSILE_W]
-                    if there_s <= arrives_s and arrives_s < there_s + float(rules.ams_ticks) * rules.dt:
+def homing_weapon(rules: Rules, c: int) -> int:
+    """Return the homing weapon of chassis c, -1 without one."""
+    found = int(-1)
+    for w in range(WEAPON_COUNT):
+        if rules.weapon_guidance[w] == HOMING and rules.trigger_of[c, w] >= 0:
+            found = w
+    return found
+
+
+@wp.func
+def ams_reloads(rules: Rules, mechs: Mechs, rounds: Rounds, e: int, m: int, spot: wp.vec3, arrival_s: float) -> bool:
+    """Return whether an anti-missile system at ``spot`` has just fired at a friendly missile at time ``arrival_s``."""
+    for k in range(mechs.team.shape[1]):
+        if mechs.team[e, k] == mechs.team[e, m]:
+            for i in range(rounds.round_weapon.shape[2]):
+                w = rounds.round_weapon[e, k, i]
+                if w >= 0 and rules.weapon_guidance[wp.max(w, 0)] == HOMING:
+                    d = wp.length(rounds.round_pos[e, k, i] - spot)
+                    shot_s = wp.max(0.0, d - AMS_RANGE) / rules.weapon_speed[w]
+                    if shot_s <= arrival_s and arrival_s < shot_s + float(rules.ams_ticks) * rules.dt:
                         return True
     return False
 
 
 @wp.func
-def shielded(rules: Rules, s: Skill, e: int, m: int, now: int, spot: wp.vec3, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3)) -> bool:
-    """Whether a hostile heavy that a pilot perceives stands near enough to a target to shoot a missile down, and is
-    likely to be ready to when it comes.
-    """
-    for j in range(team.shape[1]):
-        if team[e, j] != team[e, m] and rules.has_ams[chassis[e, j]] == 1:
-            known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-            if known.age == 0 and (known.marks & SHUT_DOWN) == 0 and wp.length(known.pos - spot) <= SHIELD_VOX:
-                arrives_s = wp.max(0.0, wp.length(known.pos - pos[e, m]) - SHIELD_VOX) / rules.weapon_speed[MISSILE_W]
-                if not drawn(rules, e, m, known.pos, arrives_s, team, round_weapon, round_pos):
+def ams_protects(
+    rules: Rules,
+    skill: Skill,
+    mechs: Mechs,
+    rounds: Rounds,
+    perception: Perception,
+    e: int,
+    m: int,
+    now: int,
+    spot: wp.vec3,
+    speed: float,
+) -> bool:
+    """Return whether a perceived hostile near ``spot`` can likely shoot down a missile of this speed [vox/s]."""
+    for j in range(mechs.team.shape[1]):
+        if mechs.team[e, j] != mechs.team[e, m] and rules.has_ams[mechs.chassis[e, j]] == 1:
+            track = recall(skill, mechs, perception, e, m, j, now)
+            if track.age == 0 and (track.marks & SHUT_DOWN) == 0 and wp.length(track.pos - spot) <= AMS_RANGE:
+                arrival_s = wp.max(0.0, wp.length(track.pos - mechs.pos[e, m]) - AMS_RANGE) / speed
+                if not ams_reloads(rules, mechs, rounds, e, m, track.pos, arrival_s):
                     return True
     return False
 
 
 @wp.func
-def scout_near(e: int, m: int, spot: wp.vec3, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3)) -> bool:
-    """Whether a scout of the own pack is near enough to a target to paint it soon."""
+def scout_near(mechs: Mechs, e: int, m: int, spot: wp.vec3) -> bool:
+    """Return whether a living scout of the pack is near enough to ``spot`` to paint a target there."""
     first = m - m % PACK
     for k in range(first, first + PACK):
-        if alive[e, k] == 1 and chassis[e, k] == SCOUT:
-            if wp.length(pos[e, k] - spot) <= PAINT_NEAR:
+        if mechs.alive[e, k] == 1 and mechs.chassis[e, k] == SCOUT:
+            if wp.length(mechs.pos[e, k] - spot) <= SCOUT_RANGE:
                 return True
     return False
 
 
 @wp.func
-def off_aim(p: wp.vec3, spot: wp.vec3, yaw: float, bias: float) -> float:
-    """Angle between a heading and where a pilot with such a bias believes a spot to lie [rad]."""
+def bearing_error(p: wp.vec3, spot: wp.vec3, yaw: float, bias: float) -> float:
+    """Return the angle between a heading and the perceived bearing of ``spot``, which is off by ``bias`` [rad]."""
     return wp.abs(wrap_angle(arc_tan2(spot[1] - p[1], spot[0] - p[0]) + bias - yaw))
 
 
 @wp.func
-def fires_at(rules: Rules, s: Skill, w: int, d: float, error: float, sees: bool, now: bool) -> bool:
-    """Whether a pilot pulls the trigger of a gun, flamer or laser at its target."""
-    if d > rules.weapon_range[w] or (rules.weapon_splash[w] > 0.0 and d < rules.weapon_splash[w] + BLAST_MARGIN):
+def too_close(rules: Rules, w: int, d: float) -> bool:
+    """Return whether the blast of weapon w at distance d [vox] would reach the pilot."""
+    return rules.weapon_splash[w] > 0.0 and d < rules.weapon_splash[w] + BLAST_MARGIN
+
+
+@wp.func
+def fires_gun(rules: Rules, skill: Skill, shot: Shot, w: int) -> bool:
+    """Return whether a pilot fires a hitscan, linear or ballistic weapon at its target."""
+    if shot.distance > rules.weapon_range[w] or too_close(rules, w, shot.distance):
         return False
     if rules.weapon_guidance[w] == HITSCAN:
-        return sees and cos_sin(error)[0] >= rules.weapon_arc_cos[w]
-    if error > s.cone or not now:
+        return shot.sees and cos_sin(shot.error)[0] >= rules.weapon_arc_cos[w]
+    if shot.error > skill.cone or not shot.perceived:
         return False
     if rules.weapon_guidance[w] != BALLISTIC:
         return True
-    return sees or s.needs_sight == 0
+    return shot.sees or skill.needs_sight == 0
 
 
 @wp.func
-def barred(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, rules: Rules, s: Skill, w: int, c: int, p: wp.vec3, spot: wp.vec3) -> bool:
-    """Whether something right before its muzzle would stop a round that a mech of class c at ``p`` fires at ``spot``."""
+def muzzle_blocked(rules: Rules, skill: Skill, world: World, e: int, w: int, c: int, p: wp.vec3, spot: wp.vec3) -> bool:
+    """Return whether terrain close to the muzzle stops a round that chassis c at ``p`` fires at ``spot``."""
     muzzle = p + wp.vec3(0.0, 0.0, muzzle_height(rules, w, rules.half[c][2]))
-    way = unit3(spot - muzzle)
+    direction = unit3(spot - muzzle)
     if rules.weapon_guidance[w] == HOMING:
-        way = unit3(unit3(spot - p) + wp.vec3(0.0, 0.0, rules.loft))
-    return cast_ray(plane, e, size, muzzle, muzzle + way * s.muzzle_clearance_vox, True)[0] >= 0.0
+        direction = unit3(unit3(spot - p) + wp.vec3(0.0, 0.0, rules.loft))
+    end = muzzle + direction * skill.muzzle_clearance_vox
+    return cast_ray(world.shot_plane, e, world.size[e], muzzle, end, True)[0] >= 0.0
 
 
 @wp.func
-def offers(rules: Rules, s: Skill, w: int, e: int, m: int, now: int, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3)) -> bool:
-    """Whether some hostile in sight, whichever it is, stands in the range and arc of a hitscan weapon."""
-    cs = cos_sin(yaw[e, m])
-    for j in range(team.shape[1]):
-        if team[e, j] != team[e, m]:
-            known = recall(s, e, m, j, now, team, pack, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-            delta = known.pos - pos[e, m]
-            if known.sees == 1 and wp.length(delta) <= rules.weapon_range[w] and in_arc(delta, cs, rules.weapon_arc_cos[w]):
+def any_target_in_arc(
+    rules: Rules, skill: Skill, mechs: Mechs, perception: Perception, e: int, m: int, now: int, w: int
+) -> bool:
+    """Return whether any hostile in sight is in the range and arc of a hitscan weapon."""
+    cs = cos_sin(mechs.yaw[e, m])
+    for j in range(mechs.team.shape[1]):
+        if mechs.team[e, j] != mechs.team[e, m]:
+            track = recall(skill, mechs, perception, e, m, j, now)
+            delta = track.pos - mechs.pos[e, m]
+            in_range = track.sees == 1 and wp.length(delta) <= rules.weapon_range[w]
+            if in_range and in_arc(delta, cs, rules.weapon_arc_cos[w]):
                 return True
     return False
 
 
 @wp.func
-def launches(s: Skill, rules: Rules, d: float, error: float, sees: bool, paint: bool, quality: float, awaited: bool) -> bool:
-    """Whether a heavy launches a missile at its target."""
-    if s.missiles == 0 or error > HALF_PI or d < rules.weapon_splash[MISSILE_W] + BLAST_MARGIN:
+def launches(rules: Rules, skill: Skill, shot: Shot, w: int, quality: float) -> bool:
+    """Return whether a pilot with this sensor quality launches homing weapon w at its target."""
+    if skill.missiles == MISSILE_NEVER or shot.error > HALF_PI or too_close(rules, w, shot.distance):
         return False
-    if s.missiles >= M_PAINT and paint and quality >= rules.paint_quality and d <= rules.weapon_range[MISSILE_W]:
+    painted = shot.paint > 0.0 and quality >= rules.paint_quality
+    if skill.missiles >= MISSILE_PAINT and painted and shot.distance <= rules.weapon_range[w]:
         return True
-    return sees and d <= rules.weapon_sight_range[MISSILE_W] and not awaited
+    return shot.sees and shot.distance <= rules.weapon_sight_range[w] and not shot.awaits_paint
 
 
 @wp.func
-def waited(waits: bool, before_s: float, loaded: bool, dt_act: float) -> float:
-    """How long a launch has waited for paint [s]: no longer than patience lasts, and only while it could be made."""
-    if not waits:
-        return 0.0
-    return wp.where(loaded and before_s < PAINT_WAIT_S, before_s + dt_act, before_s)
-
-
-@wp.func
-def paints_now(s: Skill, rules: Rules, d: float, sees: bool, paint: bool, left_s: float) -> bool:
-    """Whether a painter paints its target."""
-    if s.paint == P_NEVER or not sees or d > rules.weapon_range[PAINTER]:
+def paints(rules: Rules, skill: Skill, shot: Shot, w: int) -> bool:
+    """Return whether a pilot paints its target with painter w."""
+    if skill.paint == PAINT_NEVER or not shot.sees or shot.distance > rules.weapon_range[w]:
         return False
-    return not (s.paint == P_FOCUS and paint and left_s > PAINT_LEFT_S)
+    if skill.paint == PAINT_FOCUS and shot.paint > FRESH_PAINT_S:
+        return False
+    return cos_sin(shot.error)[0] >= rules.weapon_arc_cos[w]
+
+
+@wp.func
+def wants_to_fire(
+    rules: Rules,
+    skill: Skill,
+    world: World,
+    mechs: Mechs,
+    senses: Senses,
+    rounds: Rounds,
+    perception: Perception,
+    e: int,
+    m: int,
+    now: int,
+    shot: Shot,
+    w: int,
+) -> bool:
+    """Return whether a pilot wants to fire weapon w, heat and cooldown aside."""
+    wants = bool(False)
+    if rules.weapon_paints[w] == 1:
+        wants = paints(rules, skill, shot, w)
+    elif rules.weapon_guidance[w] == HOMING:
+        wants = launches(rules, skill, shot, w, senses.quality[e, m])
+        if wants and skill.missiles == AVOID_AMS:
+            speed = rules.weapon_speed[w]
+            wants = not ams_protects(rules, skill, mechs, rounds, perception, e, m, now, shot.spot, speed)
+    else:
+        wants = fires_gun(rules, skill, shot, w)
+        if not wants and skill.fires_at_any_target == 1 and rules.weapon_guidance[w] == HITSCAN:
+            wants = any_target_in_arc(rules, skill, mechs, perception, e, m, now, w)
+    if wants and skill.muzzle_clearance_vox > 0.0 and rules.weapon_guidance[w] != HITSCAN:
+        wants = not muzzle_blocked(rules, skill, world, e, w, mechs.chassis[e, m], mechs.pos[e, m], shot.spot)
+    return wants
+
+
+@wp.func
+def shot_at_target(
+    rules: Rules, skill: Skill, episode: Episode, mechs: Mechs, targets: Targets, e: int, m: int
+) -> Shot:
+    """Return the shot of a pilot that has a target, without waiting for paint."""
+    shot = Shot()
+    p = mechs.pos[e, m]
+    bias = aim_error(skill, episode.seed[e], m, float(episode.tick[e]) * rules.dt)
+    shot.spot = targets.pilot_spot[e, m]
+    shot.distance = wp.length(shot.spot - p)
+    shot.error = bearing_error(p, shot.spot, mechs.yaw[e, m], bias)
+    shot.perceived = targets.pilot_age[e, m] == 0
+    shot.sees = targets.pilot_sees[e, m] == 1
+    shot.paint = targets.pilot_paint[e, m] * rules.dt
+    return shot
+
+
+@wp.func
+def wait_for_paint(
+    rules: Rules,
+    skill: Skill,
+    episode: Episode,
+    mechs: Mechs,
+    targets: Targets,
+    e: int,
+    m: int,
+    shot: Shot,
+    targets_out: Targets,
+) -> bool:
+    """Return whether launches wait for a scout to paint the target, and update the time waited.
+
+    The time counts only while the launcher is ready, and starts again with a new target.
+    """
+    w = homing_weapon(rules, mechs.chassis[e, m])
+    if w < 0:
+        return False
+    waits = skill.missiles >= AWAIT_PAINT and shot.sees and not (shot.paint > 0.0)
+    waits = waits and scout_near(mechs, e, m, shot.spot)
+    since = targets.pilot_target_since[e, m]
+    waited_s = wp.where(since < episode.decision[e], targets.pilot_wait_s[e, m], 0.0)
+    awaits = waits and waited_s < PAINT_WAIT_S
+    ready = mechs.cooldown[e, m, rules.weapon_cooldown[w]] <= rules.ticks_per_decision
+    if awaits and ready:
+        waited_s = waited_s + rules.dt_act
+    targets_out.pilot_wait_s[e, m] = wp.where(waits, waited_s, 0.0)
+    return awaits
 
 
 @wp.kernel
 def control_weapons(
-    # rules
-    rules: Rules, skills: wp.array(dtype=Skill),
-    # world
-    shot_plane: wp.array3d(dtype=wp.uint64), size: wp.array(dtype=wp.vec3i),
-    # state in
-    script: wp.array2d(dtype=wp.int32), weapon_prob: wp.array(dtype=wp.float32), decision: wp.array(dtype=wp.int32), tick: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), cooldown: wp.array3d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), watch_since: wp.array2d(dtype=wp.int32), past_look: wp.array4d(dtype=wp.uint8), past_seen: wp.array4d(dtype=wp.int32), past_pos: wp.array3d(dtype=wp.vec3), past_vel: wp.array3d(dtype=wp.vec3), past_body: wp.array3d(dtype=wp.vec3), past_marks: wp.array3d(dtype=wp.int32), track_pos: wp.array3d(dtype=wp.vec3), track_vel: wp.array3d(dtype=wp.vec3), track_body: wp.array3d(dtype=wp.vec3), round_weapon: wp.array3d(dtype=wp.int32), round_pos: wp.array3d(dtype=wp.vec3), pilot_target: wp.array2d(dtype=wp.int32), pilot_target_since: wp.array2d(dtype=wp.int32), pilot_age: wp.array2d(dtype=wp.int32), pilot_sees: wp.array2d(dtype=wp.int32), pilot_paint: wp.array2d(dtype=wp.float32), pilot_spot: wp.array2d(dtype=wp.vec3),
-    # out
-    actions: wp.array3d(dtype=wp.float32), pilot_wait_s: wp.array2d(dtype=wp.float32),
+    rules: Rules,
+    skills: wp.array[Skill],
+    world: World,
+    episode: Episode,
+    mechs: Mechs,
+    senses: Senses,
+    rounds: Rounds,
+    assignment: Assignment,
+    perception: Perception,
+    targets: Targets,
+    actions_out: wp.array3d[wp.float32],
+    targets_out: Targets,
 ):
-    """Write a pilot's triggers: each weapon on its own merit, then as many as its heat allows."""
+    """Write a pilot's triggers, in its order of weapons as far as its heat limit allows, and its vent column."""
     e, m = wp.tid()
-    if script[e, m] < FIRST_LEVEL_SCRIPT or alive[e, m] == 0:
+    if assignment.script[e, m] < FIRST_LEVEL_SCRIPT or mechs.alive[e, m] == 0:
         return
-    s = skills[script[e, m] - FIRST_LEVEL_SCRIPT]
-    c = chassis[e, m]
+    skill = skills[assignment.script[e, m] - FIRST_LEVEL_SCRIPT]
+    c = mechs.chassis[e, m]
     cap = rules.heat_cap[c]
-    plan_movement = heat[e, m]
-    j = pilot_target[e, m]
-    keeps = uniform01(seed[e], STREAM_AGENT, tick[e], m, 1) < weapon_prob[e] * s.trigger_prob
-    hot = plan_movement > s.vent_above * cap
-    shot = bool(False)
-    if j >= 0 and keeps and not hot:
-        now = decision[e]
-        spot = pilot_spot[e, m]
-        d = wp.length(spot - pos[e, m])
-        error = off_aim(pos[e, m], spot, yaw[e, m], aim_error(s, seed[e], m, float(tick[e]) * rules.dt))
-        sees = pilot_sees[e, m] == 1
-        paint = pilot_paint[e, m] > 0.0
-        waits = s.missiles >= M_WAITS and not paint and sees and scout_near(e, m, spot, alive, chassis, pos)
-        waited_s = wp.where(pilot_target_since[e, m] < now, pilot_wait_s[e, m], 0.0)
-        awaited = waits and waited_s < PAINT_WAIT_S
-        pilot_wait_s[e, m] = waited(waits, waited_s, cooldown[e, m, rules.weapon_cooldown[MISSILE_W]] <= rules.ticks_per_decision, rules.dt_act)
-        for i in range(7):
-            w = wp.where(s.best_damage_per_heat_first == 1, BY_WORTH[i], i)
-            t = rules.trigger_of[c, w]
-            if t < 0 or rules.weapon_cloud[w] == 1:
+    heat = mechs.heat[e, m]
+    planned = float(heat)
+    now = episode.decision[e]
+    draw = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 1)
+    kept = draw < assignment.weapon_prob[e] * skill.trigger_prob
+    hot = heat > skill.vent_above * cap
+    fired = bool(False)
+    if targets.pilot_target[e, m] >= 0 and kept and not hot:
+        shot = shot_at_target(rules, skill, episode, mechs, targets, e, m)
+        shot.awaits_paint = wait_for_paint(rules, skill, episode, mechs, targets, e, m, shot, targets_out)
+        for i in range(WEAPON_COUNT):
+            w = wp.where(skill.best_damage_per_heat_first == 1, BY_DAMAGE_PER_HEAT[i], i)
+            trigger = rules.trigger_of[c, w]
+            if trigger < 0 or rules.weapon_cloud[w] == 1:
                 continue
-            wants = bool(False)
-            if w == PAINTER:
-                wants = paints_now(s, rules, d, sees, paint, pilot_paint[e, m] * rules.dt) and cos_sin(error)[0] >= rules.weapon_arc_cos[w]
-            elif rules.weapon_guidance[w] == HOMING:
-                wants = launches(s, rules, d, error, sees, paint, quality[e, m], awaited)
-                if wants and s.missiles == M_THRIFTY:
-                    wants = not shielded(rules, s, e, m, now, spot, team, pack, chassis, pos, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body, round_weapon, round_pos)
-            else:
-                wants = fires_at(rules, s, w, d, error, sees, pilot_age[e, m] == 0)
-                if not wants and s.fires_at_any_target == 1 and rules.weapon_guidance[w] == HITSCAN:
-                    wants = offers(rules, s, w, e, m, now, team, pack, pos, yaw, watch_since, past_look, past_seen, past_pos, past_vel, past_body, past_marks, track_pos, track_vel, track_body)
-            if wants and s.muzzle_clearance_vox > 0.0 and rules.weapon_guidance[w] != HITSCAN:
-                wants = not barred(shot_plane, e, size[e], rules, s, w, c, pos[e, m], spot)
-            ready = cooldown[e, m, rules.weapon_cooldown[w]] <= rules.ticks_per_decision
-            if wants and ready and plan_movement + rules.weapon_heat[w] <= s.heat_limit * cap:
-                actions[e, m, column_of(t)] = 1.0
-                plan_movement += rules.weapon_heat[w]
-                shot = True
+            ready = mechs.cooldown[e, m, rules.weapon_cooldown[w]] <= rules.ticks_per_decision
+            affordable = planned + rules.weapon_heat[w] <= skill.heat_limit * cap
+            if not ready or not affordable:
+                continue
+            if wants_to_fire(rules, skill, world, mechs, senses, rounds, perception, e, m, now, shot, w):
+                actions_out[e, m, TRIGGER_COLUMN[trigger]] = 1.0
+                planned += rules.weapon_heat[w]
+                fired = True
                 if rules.weapon_guidance[w] == HOMING:
-                    pilot_wait_s[e, m] = 0.0
-    if hot or heat[e, m] > wp.where(shot, s.vent_firing_above, s.vent_idle_above) * cap:
-        actions[e, m, VENT] = 1.0
+                    targets_out.pilot_wait_s[e, m] = 0.0
+    if hot or heat > wp.where(fired, skill.vent_firing_above, skill.vent_idle_above) * cap:
+        actions_out[e, m, VENT] = 1.0

@@ -10,7 +10,7 @@ two are too near to give a direction.
 import warp as wp
 
 from echelon.actions import ActionIndex
-from echelon.nav.waypoints import AHEAD, AT_GOAL, NO_PATH, shortest_layer, unit2, waypoint
+from echelon.nav.waypoints import AHEAD, AT_GOAL, NO_PATH, FlowFields, shortest_layer, unit2, waypoint
 from echelon.sim.geometry import clamp_unit, cos_sin
 from echelon.sim.tables import Rules
 
@@ -35,9 +35,9 @@ def is_near(point: wp.vec3, p: wp.vec3) -> bool:
 @wp.kernel
 def blend_navigation(
     # rules
-    rules: Rules, flow_step: wp.array2d(dtype=wp.int32),
+    rules: Rules, flow: FlowFields,
     # world
-    bank_flow: wp.array4d(dtype=wp.uint8), map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
+    map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
     # state in
     alive: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), weight: float,
     # out
@@ -51,9 +51,9 @@ def blend_navigation(
     c = chassis[e, m]
     foot = p[2] - rules.half[c][2]
     layer = shortest_layer(map_slot[e], c)
-    point = waypoint(bank_flow, flow_step, layer, size[e], p, foot, CELLS_AHEAD)
+    point = waypoint(flow, layer, size[e], p, foot, CELLS_AHEAD)
     if point[2] == AHEAD and is_near(point, p):
-        point = waypoint(bank_flow, flow_step, layer, size[e], p, foot, CELLS_AHEAD + 1)
+        point = waypoint(flow, layer, size[e], p, foot, CELLS_AHEAD + 1)
     if point[2] == AT_GOAL:
         point = wp.vec3(zone[e][0], zone[e][1], AT_GOAL)
     if point[2] == NO_PATH or is_near(point, p):

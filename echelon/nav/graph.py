@@ -1,9 +1,8 @@
 """Where mechs can stand and walk: nodes and edges of a map, found by bit-plane stencils.
 
-A node ``(k, y, x)`` is a mech with its feet at height k over the centre of column (x, y): it stands on
-cell k - 1, or on bedrock for k = 0. Edges go to the eight neighbours, one cell up or up to two down. The
-graph depends on the footprint radius, so there is one per radius in ``RADII``. Searching it is the business of
-``echelon.nav.field``.
+A node ``(k, y, x)`` is a mech with its feet at height k over the centre of column (x, y): it stands on cell k - 1, or
+on bedrock for k = 0. Edges lead to the eight neighbours, one cell up or up to two down. The graph depends on the
+footprint radius, so there is one per radius in ``RADII``. ``echelon.nav.field`` searches it.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from echelon.sim.world import BLOCKS_MOVE, WALK_COST, bit_plane
 DIRECTIONS: tuple[tuple[int, int], ...] = ((1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1))
 """(dx, dy) of the eight neighbours, counter-clockwise from +x; odd entries are diagonal."""
 RISES: tuple[int, ...] = (-2, -1, 0, 1)
-"""Height changes an edge may have [vox]; one up is what the step-up of the movement rules can climb."""
+"""Height changes of edges [vox]; the step-up of the movement rules climbs one."""
 CLIMB_COST = 1.2
-"""Factor on the cost of an upward edge."""
+"""Cost factor of an upward edge."""
 SNAP_REACH = 8
 """Distance in columns within which a point is snapped to a node."""
 SNAP_HEIGHT = 1.5
-"""Height difference [vox] beyond which a node is a poor match for a point."""
+"""Height difference to a point beyond which a node is a poor match [vox]."""
 SNAP_PENALTY = 1000.0
 """Added to the squared distance of a node at a poorly matching height."""
 
 RADIUS_OF_CHASSIS: tuple[int, ...] = tuple(ceil(max(c.size[0], c.size[1]) / 2 - 0.5) for c in CHASSIS)
 """Footprint radius of each chassis [columns], in the order of ``CHASSIS``."""
 RADII: tuple[int, ...] = tuple(sorted(set(RADIUS_OF_CHASSIS)))
-"""The footprint radii that occur; first axis of navigation fields."""
+"""Distinct footprint radii, ascending; first axis of navigation fields."""
 
 Words = NDArray[np.uint64]
 
@@ -67,14 +66,14 @@ class NavGraph:
         return len(self.kyx)
 
     def matrix(self, *, reverse: bool = False) -> csr_matrix:
-        """Return the edge costs as a sparse [N, N] matrix, from row to column; turned around on request."""
+        """Return the edge costs as a sparse matrix [N, N] from row to column, or from column to row if ``reverse``."""
         ends = (self.target, self.source) if reverse else (self.source, self.target)
         return csr_matrix((self.cost, ends), shape=(self.num_nodes, self.num_nodes))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphStatistics:
-    """Size and coherence of a navigation graph."""
+    """Size and connectivity of a navigation graph."""
 
     nodes: int
     edges: int
@@ -84,7 +83,7 @@ class GraphStatistics:
 
 
 def window(words: Words, count: int) -> Words:
-    """OR each word with itself shifted down by 1 .. count - 1: bit k is set where any of k .. k+count-1 is."""
+    """Return words with bit k set where any of the bits k .. k + count - 1 is set, uint64 [Y, X]."""
     out = words.copy()
     for shift in range(1, count):
         out |= words >> np.uint64(shift)
@@ -92,7 +91,7 @@ def window(words: Words, count: int) -> Words:
 
 
 def dilate(words: Words, radius: int) -> Words:
-    """OR each column with the columns of the square of that radius around it; outside the map counts as empty."""
+    """Return each column ORed with the columns of the surrounding square of ``radius``; outside the map is empty."""
     rows = words.copy()
     for shift in range(1, radius + 1):
         rows[shift:] |= words[:-shift]
@@ -117,8 +116,8 @@ def standing_plane(move: Words, size_z: int, clearance: int) -> Words:
 def footprint_plane(move: Words, radius: int, clearance: int) -> Words:
     """Return bit k where a footprint at foot layer k has ``clearance`` free layers, uint64 [Y, X].
 
-    Where some column of the footprint collides at layer k itself, a step of one is tolerated and the free
-    layers are counted from k + 1. Footprints that leave the map have no bits.
+    Where a column of the footprint collides at layer k itself, a step of one is tolerated and the free layers are
+    counted from k + 1. Footprints that leave the map have no bits.
     """
     any_blocked = dilate(move, radius)
     blocked = window(any_blocked, clearance)
@@ -132,7 +131,7 @@ def footprint_plane(move: Words, radius: int, clearance: int) -> Words:
 
 
 def unpack(plane: Words, layers: int) -> NDArray[np.bool_]:
-    """Unpack words into a bool grid [layers, Y, X]."""
+    """Return the words as a bool grid [layers, Y, X]."""
     layer_bit = np.uint64(1) << np.arange(layers, dtype=np.uint64)
     return (plane[None] & layer_bit[:, None, None]) != 0
 
@@ -140,22 +139,22 @@ def unpack(plane: Words, layers: int) -> NDArray[np.bool_]:
 def build_graph(
     material: NDArray[np.uint8], *, radius: int, clearance: int, hazards: bool = True, move: Words | None = None
 ) -> NavGraph:
-    """Build the graph of a material grid [Z, Y, X] for one footprint radius [columns].
+    """Return the graph of a material grid [Z, Y, X] for one footprint radius [columns].
 
-    ``hazards`` multiplies costs by the ground walked on. An upward edge needs one more free layer above both
-    footprints, because the step raises the box; a downward edge needs the headroom of the higher end above
-    the lower one, because the box passes there before it drops. ``move`` is the movement plane if at hand.
+    ``hazards`` multiplies costs by the walk cost of the ground. An upward edge needs one more free layer above both
+    footprints, because the step raises the box; a downward edge needs the headroom of the higher end above the lower
+    one, because the box passes there before it drops. ``move`` is the movement plane if already computed.
     """
     size_z, size_y, size_x = material.shape
     move = bit_plane(material, BLOCKS_MOVE) if move is None else move
     nodes = standing_plane(move, size_z, clearance) & footprint_plane(move, radius, clearance)
     grid = unpack(nodes, size_z)
     k, y, x = (axis.astype(np.int32) for axis in np.nonzero(grid))
-    # Room for one step beyond every face, so that neighbour look-ups need no bounds checks.
+    # A margin of one step beyond every face, so that neighbour look-ups need no bounds checks.
     padded = np.full((size_z + 4, size_y + 2, size_x + 2), -1, dtype=np.int32)
     padded[k + 2, y + 1, x + 1] = np.arange(len(k), dtype=np.int32)
-    roomy = {rise: _roomy(move, radius, clearance + abs(rise), k, y, x) for rise in RISES if rise}
-    source, target, code = _edges(padded, k, y, x, roomy)
+    headroom = {rise: _has_headroom(move, radius, clearance + abs(rise), k, y, x) for rise in RISES if rise}
+    source, target, code = _edges(padded, k, y, x, headroom)
     direction, rise = np.divmod(code.astype(np.int64), len(RISES))
     cost = np.where(direction % 2 == 1, sqrt(2.0), 1.0) * np.where(rise == RISES.index(1), CLIMB_COST, 1.0)
     if hazards:
@@ -172,10 +171,10 @@ def build_graph(
     )
 
 
-def _roomy(
+def _has_headroom(
     move: Words, radius: int, clearance: int, k: NDArray[np.int32], y: NDArray[np.int32], x: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
-    """Say of each node whether its footprint has ``clearance`` free layers, bool [N]."""
+    """Return whether the footprint of each node has ``clearance`` free layers, shape [N]."""
     return (footprint_plane(move, radius, clearance)[y, x] >> k.astype(np.uint64)) & np.uint64(1) != 0
 
 
@@ -184,7 +183,7 @@ def _edges(
     k: NDArray[np.int32],
     y: NDArray[np.int32],
     x: NDArray[np.int32],
-    roomy: dict[int, NDArray[np.bool_]],
+    headroom: dict[int, NDArray[np.bool_]],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
     """List the edges as source, target and code, ordered by code and then by source."""
     flat = padded.ravel()
@@ -200,9 +199,9 @@ def _edges(
             if allowed is not None:
                 ok &= allowed
             if rise:
-                ok &= roomy[rise][other]
+                ok &= headroom[rise][other]
             if rise > 0:
-                ok &= roomy[rise]
+                ok &= headroom[rise]
             found = np.nonzero(ok)[0].astype(np.int32)
             sources.append(found)
             targets.append(other[found])
@@ -227,13 +226,13 @@ def snap(graph: NavGraph, x: float, y: float, foot_z: float, *, reach: int = SNA
 
 
 def position(graph: NavGraph, node: int) -> tuple[float, float, float]:
-    """Return where a mech's feet are at a node [vox]."""
+    """Return the foot position (x, y, z) of a mech at a node [vox]."""
     k, y, x = graph.kyx[node]
     return float(x) + 0.5, float(y) + 0.5, float(k)
 
 
 def statistics(graph: NavGraph) -> GraphStatistics:
-    """Count nodes, edges and the share of nodes in the largest component."""
+    """Return the counts of nodes and edges, and the share of nodes in the largest component."""
     nodes, edges = graph.num_nodes, len(graph.source)
     if not nodes:
         return GraphStatistics(nodes=0, edges=0, edges_per_node=0.0, connectivity=0.0)

@@ -1,4 +1,8 @@
-"""Plain-Python rules of the skill levels: what a pilot fires, emits, throws and prefers, once it has its target."""
+"""Plain-Python rules of weapons and systems control of the skill levels, given a pilot's target.
+
+A new weapon is fired as a gun unless it is listed in ``PAINTERS``, ``HOMING``, ``BALLISTIC``, ``SMOKES`` or, as all
+hitscan weapons, in ``HITSCAN`` of ``tests.oracles.shared``.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,13 @@ import numpy as np
 from echelon.agents.levels import EwarUse, Level, MissileUse, PaintUse, SmokeUse
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles.levels import DT_ACT, Memory, Track, level_of, pack_of
-from tests.oracles.pilot import COLUMN, SECONDARY, SPECIAL, VENT
+from tests.oracles.pilot import COLUMN, SECONDARY, VENT
 from tests.oracles.shared import (
-    AUTOCANNON,
     CARRIED,
-    FLAMER,
     GAUSS,
     GUNS,
     HEAVY,
     HITSCAN,
-    LASER,
     MECHS,
     MISSILE,
     PAINTER,
@@ -35,43 +36,45 @@ from tests.oracles.shared import (
 from tests.oracles.world import SIGHT, cast, nearest_on
 
 TICKS, DT = 5, 0.05
-BY_WORTH = (GAUSS, AUTOCANNON, MISSILE, LASER, FLAMER, PAINTER)
+PAINTERS, HOMING, BALLISTIC, SMOKES = {PAINTER}, {MISSILE}, {GAUSS}, {SMOKE}
+BY_DAMAGE_PER_HEAT = sorted(sorted(GUNS), key=lambda weapon: -GUNS[weapon].damage / GUNS[weapon].heat)
 
 
 def aim_bias(level: Level, s, m: int) -> float:
-    """Error of a pilot's aim in this second [rad]: three uniform draws added up."""
+    """Aiming bias of a pilot in this second [rad]: a sum of three uniform draws."""
     second = int(np.float32(s.tick) * np.float32(DT))
     draws = sum(uniform01(int(s.seed), StreamId.AGENT, second, m, k) for k in (11, 12, 13))
     return radians(level.aim_sigma_deg) * 2 * (float(draws) - 1.5)
 
 
 def scout_may_paint(s, m: int, spot) -> bool:
-    """A scout of the pack is near enough to the target to paint it soon."""
+    """Whether a scout of the pack is near enough to the target to paint it soon."""
     return any(s.alive[k] and s.chassis[k] == SCOUT and distance(s.pos[k], spot) <= 12 for k in pack_of(m))
 
 
-def drawn(s, m: int, spot, arrives_s: float) -> bool:
-    """A missile of the own side comes within reach of a heavy at ``spot`` in the second before ``arrives_s``."""
+def ams_reloads(s, m: int, spot, arrival_s: float) -> bool:
+    """Whether a friendly missile comes into range of a heavy at ``spot`` in the second before ``arrival_s``."""
     for k in range(count(s)):
-        for i in np.flatnonzero(s.round_weapon[k] == MISSILE) if not hostile(s, m, k) else []:
-            there_s = max(0.0, distance(s.round_pos[k][i], spot) - 5.5) / 12.0
-            if there_s <= arrives_s < there_s + 1.0:
+        for i in np.flatnonzero(np.isin(s.round_weapon[k], list(HOMING))) if not hostile(s, m, k) else []:
+            speed = GUNS[int(s.round_weapon[k][i])].speed
+            shot_s = max(0.0, distance(s.round_pos[k][i], spot) - 5.5) / speed
+            if shot_s <= arrival_s < shot_s + 1.0:
                 return True
     return False
 
 
-def shielded(memory: Memory, level: Level, s, m: int, spot) -> bool:
-    """A hostile heavy that the pilot perceives covers the target with an anti-missile system that is likely ready."""
+def ams_protects(memory: Memory, level: Level, s, m: int, spot, speed: float) -> bool:
+    """Whether a perceived hostile heavy near the target likely has its anti-missile system ready."""
     for j in range(count(s)):
         known = memory.known(level, m, j) if hostile(s, m, j) and s.chassis[j] == HEAVY else None
         if known and known.age == 0 and not known.shutdown and distance(known.pos, spot) <= 5.5:
-            if not drawn(s, m, known.pos, max(0.0, distance(known.pos, s.pos[m]) - 5.5) / 12.0):
+            if not ams_reloads(s, m, known.pos, max(0.0, distance(known.pos, s.pos[m]) - 5.5) / speed):
                 return True
     return False
 
 
-def something_offers(memory: Memory, level: Level, s, m: int, weapon: int) -> bool:
-    """Any hostile in sight stands in range and arc of a weapon."""
+def any_target_in_arc(memory: Memory, level: Level, s, m: int, weapon: int) -> bool:
+    """Whether any hostile in sight is in range and arc of a weapon."""
     gun = GUNS[weapon]
     for j in range(count(s)):
         known = memory.known(level, m, j) if hostile(s, m, j) else None
@@ -83,8 +86,8 @@ def something_offers(memory: Memory, level: Level, s, m: int, weapon: int) -> bo
     return False
 
 
-def wants(memory: Memory, level: Level, s, m: int, weapon: int, j: int, known: Track, awaited: bool) -> bool:
-    """Whether a pilot would fire a weapon at its target, heat and cooldown apart."""
+def wants(memory: Memory, level: Level, s, m: int, weapon: int, known: Track, awaits_paint: bool) -> bool:
+    """Whether a pilot would fire a weapon at its target, heat and cooldown aside."""
     gun, delta = GUNS[weapon], known.pos.astype(float) - s.pos[m]
     d = float(np.linalg.norm(delta))
     error = abs(wrap(atan2(delta[1], delta[0]) + aim_bias(level, s, m) - float(s.yaw[m])))
@@ -92,86 +95,98 @@ def wants(memory: Memory, level: Level, s, m: int, weapon: int, j: int, known: T
     sees, paint = known.sees, known.paint > 0
     in_arc = degrees(error) <= gun.arc_deg / 2
     too_near = gun.splash > 0 and d < gun.splash + 1.0
-    if weapon == PAINTER:
+    if weapon in PAINTERS:
         fresh = level.paint == PaintUse.FOCUS and paint and known.paint * DT > 1.0
         return level.paint != PaintUse.NEVER and sees and d <= gun.range and in_arc and not fresh
-    if weapon == MISSILE:
+    if weapon in HOMING:
         by_paint = level.missiles >= MissileUse.PAINT and paint and s.quality[m] >= 0.7 and d <= gun.range
-        by_sight = sees and d <= gun.own_sight and not awaited
+        by_sight = sees and d <= gun.own_sight and not awaits_paint
         if level.missiles == MissileUse.NEVER or error > radians(90) or too_near or not (by_paint or by_sight):
             return False
-        return level.missiles != MissileUse.AVOID_AMS or not shielded(memory, level, s, m, known.pos)
+        return level.missiles != MissileUse.AVOID_AMS or not ams_protects(memory, level, s, m, known.pos, gun.speed)
     if weapon in HITSCAN:
         own = d <= gun.range and sees and in_arc
-        return own or (level.fires_at_any_target and something_offers(memory, level, s, m, weapon))
+        return own or (level.fires_at_any_target and any_target_in_arc(memory, level, s, m, weapon))
     if d > gun.range or too_near or error > radians(level.cone_deg) or not in_sight:
         return False
-    return weapon != GAUSS or sees or not level.needs_sight
+    return weapon not in BALLISTIC or sees or not level.needs_sight
 
 
-def barred(level: Level, s, m: int, weapon: int, spot) -> bool:
-    """A cell that stops rounds lies right before the muzzle."""
+def muzzle_blocked(level: Level, s, m: int, weapon: int, spot) -> bool:
+    """Whether terrain right in front of the muzzle stops a round."""
     half, to_target = MECHS[s.chassis[m]].half[2], np.asarray(spot, float) - s.pos[m]
-    if level.muzzle_clearance_vox == 0 or weapon in (*HITSCAN, PAINTER):
+    if level.muzzle_clearance_vox == 0 or weapon in HITSCAN:
         return False
-    muzzle = s.pos[m] + np.array([0, 0, half + 0.5 if weapon == MISSILE else 0.8 * half], np.float32)
-    way = to_target / np.linalg.norm(to_target) + [0, 0, 0.5] if weapon == MISSILE else spot - muzzle
-    end = (muzzle + way / np.linalg.norm(way) * level.muzzle_clearance_vox).astype(np.float32)
+    muzzle = s.pos[m] + np.array([0, 0, half + 0.5 if weapon in HOMING else 0.8 * half], np.float32)
+    direction = to_target / np.linalg.norm(to_target) + [0, 0, 0.5] if weapon in HOMING else spot - muzzle
+    end = (muzzle + direction / np.linalg.norm(direction) * level.muzzle_clearance_vox).astype(np.float32)
     return cast(SHOTS[s.material], muzzle, end, include_end=True) is not None
 
 
-def triggers(memory: Memory, s, m: int, j: int, known: Track | None, waited_s: float, prob: float, anew: bool):
-    """The action columns a pilot pulls, its vent among them, and how long it has waited for paint [s].
+def paint_wait(level: Level, s, m: int, known: Track, waited_s: float, new_target: bool) -> tuple[bool, float]:
+    """Whether launches wait for a scout to paint the target, and how long they have waited after this decision [s]."""
+    launchers = [GUNS[weapon].timer for weapon in CARRIED[int(s.chassis[m])] if weapon in HOMING]
+    if not launchers:
+        return False, waited_s
+    unpainted = known.sees and not known.paint
+    waits = level.missiles >= MissileUse.AWAIT_PAINT and unpainted and scout_may_paint(s, m, known.pos)
+    waited_s = 0.0 if new_target or not waits else waited_s
+    awaits = waits and waited_s < 2.0
+    return awaits, waited_s + DT_ACT * (awaits and s.cooldown[m, launchers[0]] <= TICKS)
 
-    ``waited_s`` is how long before this decision, and ``anew`` says whether the target was chosen just now.
+
+def triggers(
+    memory: Memory, s, m: int, known: Track | None, waited_s: float, prob: float, new_target: bool
+) -> tuple[dict[int, float], float, set[int]]:
+    """The trigger and vent columns that a pilot sets, its time waited for paint [s], and the weapons it fires.
+
+    ``waited_s`` is the time before this decision; ``new_target`` says whether the target was chosen in this decision.
     """
     level, chassis = level_of(s, m), int(s.chassis[m])
-    # in single precision: heat comes in tenths, and a plan may meet its limit exactly
-    cap, plan, pulled = np.float32(MECHS[chassis].heat_cap), np.float32(s.heat[m]), {}
+    # in single precision, because heat is in tenths and a plan may meet its limit exactly
+    cap, planned, columns = np.float32(MECHS[chassis].heat_cap), np.float32(s.heat[m]), {}
+    fired: set[int] = set()
     shoots = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < prob * level.trigger_prob
-    hot = plan > np.float32(level.vent_above) * cap
+    hot = planned > np.float32(level.vent_above) * cap
     if known and shoots and not hot:
-        by_sight_only = known.sees and not known.paint
-        waits = level.missiles >= MissileUse.AWAIT_PAINT and by_sight_only and scout_may_paint(s, m, known.pos)
-        waited_s *= waits and not anew
-        awaited = waits and waited_s < 2.0
-        waited_s += DT_ACT * (awaited and s.cooldown[m, GUNS[MISSILE].timer] <= TICKS)
-        for weapon in BY_WORTH if level.best_damage_per_heat_first else sorted(BY_WORTH):
+        awaits_paint, waited_s = paint_wait(level, s, m, known, waited_s, new_target)
+        for weapon in BY_DAMAGE_PER_HEAT if level.best_damage_per_heat_first else sorted(GUNS):
             slot = CARRIED[chassis].get(weapon)
-            if slot is None or s.cooldown[m, GUNS[weapon].timer] > TICKS:
+            if slot is None or weapon in SMOKES or s.cooldown[m, GUNS[weapon].timer] > TICKS:
                 continue
-            fits = plan + np.float32(GUNS[weapon].heat) <= np.float32(min(level.heat_limit, 1e9)) * cap
-            wanted = fits and wants(memory, level, s, m, weapon, j, known, awaited)
-            if wanted and not barred(level, s, m, weapon, known.pos):
-                pulled[COLUMN[slot]] = 1.0
-                waited_s *= weapon != MISSILE
-                plan += np.float32(GUNS[weapon].heat)
-    warm = level.vent_firing_above if pulled else level.vent_idle_above
-    if hot or s.heat[m] > np.float32(min(warm, 1e9)) * cap:
-        pulled[VENT] = 1.0
-    return pulled, waited_s
+            affordable = planned + np.float32(GUNS[weapon].heat) <= np.float32(min(level.heat_limit, 1e9)) * cap
+            wanted = affordable and wants(memory, level, s, m, weapon, known, awaits_paint)
+            if wanted and not muzzle_blocked(level, s, m, weapon, known.pos):
+                columns[COLUMN[slot]] = 1.0
+                fired.add(weapon)
+                waited_s *= weapon not in HOMING
+                planned += np.float32(GUNS[weapon].heat)
+    vent_above = level.vent_firing_above if fired else level.vent_idle_above
+    if hot or s.heat[m] > np.float32(min(vent_above, 1e9)) * cap:
+        columns[VENT] = 1.0
+    return columns, waited_s, fired
 
 
-def emission(s, m: int, level: Level, contact: bool) -> float:
-    """What a scout's EWAR column is set to."""
+def ewar_column(s, m: int, level: Level, contact: bool) -> float:
+    """Value of a scout's EWAR column."""
     mates = [k for k in pack_of(m) if k != m and s.alive[k]]
     quality = np.mean([s.quality[k] for k in mates]) if mates else 1.0
     hot = s.heat[m] / MECHS[s.chassis[m]].heat_cap > 0.7
     if level.ewar == EwarUse.OFF or (level.ewar == EwarUse.SILENT and not contact):
         return 0.0
-    restores = (level.ewar == EwarUse.COOL and hot) or (level.ewar >= EwarUse.SUPPORT and quality < 0.7)
-    return 0.75 if restores else 0.25
+    eccm = (level.ewar == EwarUse.COOL and hot) or (level.ewar >= EwarUse.SUPPORT and quality < 0.7)
+    return 0.75 if eccm else 0.25
 
 
-def gap(point, a, b) -> float:
-    """Distance of a point from a segment."""
-    a, way = a.astype(float), b.astype(float) - a
-    return float(np.linalg.norm(a + way * nearest_on(a, way, point) - point))
+def segment_distance(point, a, b) -> float:
+    """Distance of a point from a segment [vox]."""
+    a, along = a.astype(float), b.astype(float) - a
+    return float(np.linalg.norm(a + along * nearest_on(a, along, point) - point))
 
 
 def in_the_open(memory: Memory, s, m: int, flow) -> bool:
-    """Outside the zone, a hostile out of reach has sight from within 20, and the way ahead leads to no cover soon."""
-    # a cycle otherwise: movement asks this module where pilots aim
+    """Whether a near hostile beyond own gun range sees a pilot outside the zone, without cover on its path."""
+    # imported here because movement imports the aiming bias from this module
     from tests.oracles.moves import SHOOTS_AS_FAR, Ways
 
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m]
@@ -179,9 +194,9 @@ def in_the_open(memory: Memory, s, m: int, flow) -> bool:
     eyes = sorted((distance(known.pos, p), tuple(known.pos)) for known in seen if known and known.sees)
     if flat(p[:2] - s.zone[:2]) < s.zone[2] or not eyes or not SHOOTS_AS_FAR[c] < eyes[0][0] <= 20:
         return False
-    ways, foot = Ways(s, flow, c), float(p[2] - MECHS[c].half[2])
+    paths, foot = Ways(s, flow, c), float(p[2] - MECHS[c].half[2])
     for cells in (2, 4, 6, 8):
-        ahead_at = ways.ahead(p, foot, cells)
+        ahead_at = paths.ahead(p, foot, cells)
         if ahead_at is None:
             return True
         if (
@@ -192,8 +207,8 @@ def in_the_open(memory: Memory, s, m: int, flow) -> bool:
     return True
 
 
-def throws_smoke(memory: Memory, s, told, m: int, known: Track | None, flow) -> bool:
-    """Smoke goes up when hurt or hunted, or where the way is open to fire, unless it would blind a friend."""
+def deploys_smoke(memory: Memory, s, after, m: int, known: Track | None, flow) -> bool:
+    """Whether a pilot deploys smoke: for defence or on open ground, unless it blocks a packmate's line of sight."""
     level, p = level_of(s, m), s.pos[m].astype(float)
     if level.smoke == SmokeUse.NEVER:
         return False
@@ -204,18 +219,19 @@ def throws_smoke(memory: Memory, s, told, m: int, known: Track | None, flow) -> 
         return False
     near = known and distance(known.pos, p) <= 20
     burst = known.pos.astype(float) if near else p + 20 * ahead(s.yaw[m])
-    mates = [k for k in pack_of(m) if k != m and s.alive[k] and level_of(s, k) and told.pilot_target[k] >= 0]
-    return not any(told.pilot_sees[k] and gap(burst, s.pos[k], told.pilot_spot[k]) <= 3 for k in mates)
+    mates = [k for k in pack_of(m) if k != m and s.alive[k] and level_of(s, k) and after.pilot_target[k] >= 0]
+    return not any(after.pilot_sees[k] and segment_distance(burst, s.pos[k], after.pilot_spot[k]) <= 3 for k in mates)
 
 
-def operates(memory: Memory, s, told, m: int, known: Track | None, flow) -> dict[int, float]:
-    """Action columns besides steering and triggers: display, EWAR, smoke, target preference."""
-    level, j = level_of(s, m), int(told.pilot_target[m])
+def systems(memory: Memory, s, after, m: int, known: Track | None, flow) -> dict[int, float]:
+    """Action columns of contact display, EWAR, smoke and target preference; ``after`` has the chosen targets."""
+    level, j = level_of(s, m), int(after.pilot_target[m])
     columns = {14: 1.0, 17: 1.0}
     if s.chassis[m] == SCOUT:
-        columns[SECONDARY] = emission(s, m, level, j >= 0)
+        columns[SECONDARY] = ewar_column(s, m, level, j >= 0)
     if known and level.requests_target:
         columns |= {9 + k: 1.0 for k in range(5) if s.contact[m][k] == j}
-    if SMOKE in CARRIED[int(s.chassis[m])] and throws_smoke(memory, s, told, m, known, flow):
-        columns[SPECIAL] = 1.0
+    smoke = [slot for weapon, slot in CARRIED[int(s.chassis[m])].items() if weapon in SMOKES]
+    if smoke and deploys_smoke(memory, s, after, m, known, flow):
+        columns[COLUMN[smoke[0]]] = 1.0
     return columns
