@@ -1,10 +1,9 @@
-"""Device code of the policy columns: what a pilot was shown, what it did about it and what it was paid, by decision.
+"""Device code of the policy columns: contacts, actions, value estimates and rewards of each mech.
 
-They are recorded only for matches of which it was asked. A frame stands at a decision's end, so its columns tell of the
-decision that led to it: what was known when it began, the action as it was applied, its value estimate, its reward.
+They are recorded only on request. A frame shows the end of an environment step, so its policy columns belong to the step
+that led to it: contacts when it began, the action as it was applied, its value estimate and its reward terms.
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,40 +14,42 @@ import numpy as np
 import warp as wp
 
 from echelon.replay.columns import bounds
-from echelon.replay.frames import FRONT, quantized
+from echelon.replay.frames import FRAME_HEAD, Recording, quantized
 from echelon.replay.schema import COLUMNS, FrameColumn
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.batch import Batch
+from echelon.sim.state import Controls, Events, Journal, Senses
+from echelon.sim.structs import Field, array_struct
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 WORD = wp.constant(8)
-"""Mechs that share an entry of the column ``sees``."""
+"""Mechs per entry of the bit mask column ``sees``."""
 ACTION, VALUE, REWARD, CONTACT, SEES = (wp.constant(i) for i in range(5))
-"""Places of the policy columns after the others."""
+"""Indices of the policy columns."""
 MECH_WIDTH = sum(column.k for column in COLUMNS if column.per == "mech")
-"""Values of a mech in the columns that every match has."""
+"""Values per mech in the columns that every match has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyColumns:
-    """What the policy columns of a match are about."""
+    """Contents of a match's policy columns; the header stores it as ``insight``."""
 
     actions: Sequence[str]
     """Name of each entry of an action vector."""
     terms: Sequence[str]
     """Name of each reward term."""
     contacts: int
-    """Most contacts that a pilot's display holds."""
+    """Contact slots of a mech."""
     estimates: bool = False
-    """Whether somebody writes value estimates."""
+    """Whether value estimates are recorded."""
 
     def to_header(self) -> dict[str, Any]:
-        """Return it as a header says it."""
+        """Return the entry ``insight`` of a header."""
         return {**asdict(self), "actions": list(self.actions), "terms": list(self.terms)}
 
     def columns(self, mechs: int) -> tuple[FrameColumn, ...]:
-        """Return the policy columns, in order."""
+        """Return the policy columns in order, for a match of ``mechs`` mechs."""
         return (
             FrameColumn(name="action", dtype="i8", scale=1 / 127, k=len(self.actions)),
             FrameColumn(name="value", dtype="i16", scale=0.01, predict=1),
@@ -58,58 +59,87 @@ class PolicyColumns:
         )
 
 
-# fmt: off
+@array_struct
+class PolicyLayout:
+    """Position and quantisation of the policy columns; A columns."""
+
+    insight_start = Field(wp.int32, "A", "values per mech in the columns before it")
+    insight_width = Field(wp.int32, "A", "values per mech")
+    insight_step = Field(wp.float32, "A", "quantisation steps per unit")
+    insight_low = Field(wp.int32, "A", "smallest integer")
+    insight_high = Field(wp.int32, "A", "largest integer")
+
+
 @wp.func
-def policy_offset(c: int, m: int, i: int, count: int, insight_start: wp.array(dtype=wp.int32), insight_width: wp.array(dtype=wp.int32)) -> int:
-    """Where a frame keeps entry i of a mech in policy column c."""
-    return FRONT + insight_start[c] * count + m * insight_width[c] + i
+def policy_offset(layout: PolicyLayout, c: int, m: int, i: int, count: int) -> int:
+    """Return the index in a frame of entry ``i`` of mech ``m`` in policy column ``c``."""
+    return FRAME_HEAD + layout.insight_start[c] * count + m * layout.insight_width[c] + i
+
+
+@wp.func
+def policy_value(layout: PolicyLayout, c: int, value: float) -> int:
+    """Return a value quantised for policy column ``c``."""
+    return quantized(value, layout.insight_step[c], layout.insight_low[c], layout.insight_high[c])
+
+
+@wp.func
+def visible_bits(senses: Senses, e: int, m: int, k: int) -> int:
+    """Return entry ``k`` of the column ``sees``: bit b is set if mech ``m`` sees mech ``k * WORD + b``."""
+    bits = int(0)
+    for b in range(WORD):
+        j = k * WORD + b
+        if j < senses.visible.shape[2]:
+            if senses.visible[e, m, j] == wp.uint8(1):
+                bits += 1 << b
+    return bits
 
 
 @wp.kernel
 def record_policy(
-    # rules
-    insight_start: wp.array(dtype=wp.int32), insight_width: wp.array(dtype=wp.int32), insight_step: wp.array(dtype=wp.float32), insight_low: wp.array(dtype=wp.int32), insight_high: wp.array(dtype=wp.int32),
-    # state in
-    journal_env: wp.array(dtype=wp.int32), journal_page: wp.array(dtype=wp.int32), page_open: wp.array(dtype=wp.int32), frame_count: wp.array(dtype=wp.int32), acting: wp.array2d(dtype=wp.int32), actions: wp.array3d(dtype=wp.float32), value: wp.array2d(dtype=wp.float32), terms: wp.array3d(dtype=wp.float32), contact: wp.array3d(dtype=wp.int32), visible: wp.array3d(dtype=wp.uint8),
-    # out
-    frames: wp.array3d(dtype=wp.int32),
+    events: Events,
+    controls: Controls,
+    senses: Senses,
+    journal: Journal,
+    layout: PolicyLayout,
+    actions: wp.array3d(dtype=float),
+    value: wp.array2d(dtype=float),
+    terms: wp.array3d(dtype=float),
+    recording: Recording,
+    recording_out: Recording,
 ):
-    """Write what a pilot was shown, did, expected and was paid; nothing but what it is shown before the first decision."""
+    """Write the policy columns of a mech; action, value and reward are 0 at the first frame."""
     i, m = wp.tid()
-    e = journal_env[i]
-    page = journal_page[i]
-    if page_open[page] == 0:
+    e = journal.journal_env[i]
+    page = journal.journal_page[i]
+    if journal.page_open[page] == 0:
         return
-    row = frame_count[page] % frames.shape[1]
-    count = visible.shape[1]
-    decided = float(0.0)
-    if frame_count[page] > 0:
-        decided = 1.0
-    acted = decided * float(acting[e, m])
-    for k in range(insight_width[ACTION]):
+    row = recording.frame_count[page] % recording.frames.shape[1]
+    count = senses.visible.shape[1]
+    stepped = float(0.0)
+    if recording.frame_count[page] > 0:
+        stepped = 1.0
+    acted = stepped * float(events.acting[e, m])
+    for k in range(layout.insight_width[ACTION]):
         a = float(0.0)
         if wp.isfinite(actions[e, m, k]):
             a = wp.clamp(actions[e, m, k], -1.0, 1.0)
-        frames[page, row, policy_offset(ACTION, m, k, count, insight_start, insight_width)] = quantized(a * acted, ACTION, insight_step, insight_low, insight_high)
-    frames[page, row, policy_offset(VALUE, m, 0, count, insight_start, insight_width)] = quantized(value[e, m] * acted, VALUE, insight_step, insight_low, insight_high)
-    for k in range(insight_width[REWARD]):
-        frames[page, row, policy_offset(REWARD, m, k, count, insight_start, insight_width)] = quantized(terms[e, m, k] * decided, REWARD, insight_step, insight_low, insight_high)
-    for k in range(insight_width[CONTACT]):
-        frames[page, row, policy_offset(CONTACT, m, k, count, insight_start, insight_width)] = contact[e, m, k]
-    for k in range(insight_width[SEES]):
-        bits = int(0)
-        for b in range(WORD):
-            j = k * WORD + b
-            if j < count:
-                if visible[e, m, j] == wp.uint8(1):
-                    bits += 1 << b
-        frames[page, row, policy_offset(SEES, m, k, count, insight_start, insight_width)] = bits
+        offset = policy_offset(layout, ACTION, m, k, count)
+        recording_out.frames[page, row, offset] = policy_value(layout, ACTION, a * acted)
+    estimate = policy_value(layout, VALUE, value[e, m] * acted)
+    recording_out.frames[page, row, policy_offset(layout, VALUE, m, 0, count)] = estimate
+    for k in range(layout.insight_width[REWARD]):
+        offset = policy_offset(layout, REWARD, m, k, count)
+        recording_out.frames[page, row, offset] = policy_value(layout, REWARD, terms[e, m, k] * stepped)
+    for k in range(layout.insight_width[CONTACT]):
+        offset = policy_offset(layout, CONTACT, m, k, count)
+        recording_out.frames[page, row, offset] = controls.contact[e, m, k]
+    for k in range(layout.insight_width[SEES]):
+        recording_out.frames[page, row, policy_offset(layout, SEES, m, k, count)] = visible_bits(senses, e, m, k)
 
 
-# fmt: on
-def add_constants(batch: Batch, insight: PolicyColumns) -> None:
-    """Tell the device where each policy column lies, how wide and how fine it is."""
-    columns = insight.columns(batch.num_mechs)
+def add_constants(batch: Batch, policy_columns: PolicyColumns) -> None:
+    """Put position, width and quantisation of each policy column on the device."""
+    columns = policy_columns.columns(batch.num_mechs)
     widths = [column.k for column in columns]
     limits = np.array([bounds(column.dtype) for column in columns], np.int32)
     batch.add_constant("insight_start", np.cumsum([MECH_WIDTH, *widths[:-1]]).astype(np.int32), wp.int32)
@@ -120,5 +150,5 @@ def add_constants(batch: Batch, insight: PolicyColumns) -> None:
 
 
 def launches() -> list[Launch]:
-    """Return what writes the policy columns of a frame, before the frame is counted."""
+    """Return the launches that write the policy columns of a frame; they run before the frame is counted."""
     return in_phase("journal", [Launch(record_policy, "JM")])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("sim", "env", "agents", "arena", "replay", "nav", "training", "rl")
+PACKAGES = ("sim", "env", "agents", "arena", "nav", "training", "rl")
 FOLDERS = tuple(f"echelon/{name}" for name in PACKAGES)
-UNCONVERTED = ("env", "agents", "replay", "nav")
+UNCONVERTED = ("env", "agents", "nav")
 """Packages whose kernels do not take structs yet; remove a package here once it is converted."""
 UNCONVERTED_FILES = tuple(
     f"echelon/sim/kernels/{name}.py"
