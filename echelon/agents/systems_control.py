@@ -171,7 +171,9 @@ def defends_with_smoke(
     hurt = mechs.hp[e, m] < SMOKE_HURT * rules.max_hp[mechs.chassis[e, m]]
     if events.was_hit[e, m] == 1 and hurt:
         return True
-    return mechs.painted[e, m] > 0 and missile_inbound(rules, e, m, mechs.team, rounds.round_weapon, rounds.round_target)
+    return mechs.painted[e, m] > 0 and missile_inbound(
+        rules, e, m, mechs.team, rounds.round_weapon, rounds.round_target
+    )
 
 
 @wp.func
