@@ -1,4 +1,4 @@
-"""Arena jobs as ``echelon arena run`` handles them: what they are asked, started, started again, followed."""
+"""Arena jobs of ``echelon arena run``: prepare, start, resume and follow them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def open_league(*, create: bool = False, read_only: bool = False) -> Store:
-    """Return the league of the runs here, ``read_only`` to look where nobody may write; ``StoreError`` for none."""
+    """Open the league of the runs folder; ``read_only`` needs no write permission. ``StoreError`` if there is none."""
     from echelon.arena.store import Store, league_path
 
     return Store(league_path(), create=create, read_only=read_only)
 
 
-def entry_named(store: Store, name: str) -> str:
-    """Return the id of an entry; one that is not there is not found."""
+def find_entry_id(store: Store, name: str) -> str:
+    """Return the id of the entry that ``name`` matches; ``RunNotFoundError`` if there is none."""
     from echelon.arena.standings import find_entry
     from echelon.arena.store import StoreError
     from echelon.runs import RunNotFoundError
@@ -39,9 +39,9 @@ def entry_named(store: Store, name: str) -> str:
 
 
 def start(
-    store: Store, dials: dict[str, Any], only: Sequence[str], wanted: EnvConfig | None, processes: int, as_json: bool
+    store: Store, fields: dict[str, Any], only: Sequence[str], game: EnvConfig | None, processes: int, as_json: bool
 ) -> Follower:
-    """Start a job with these dials of ``ArenaConfig``, by default on a seed of its own, and return who follows it."""
+    """Start a job with these fields of ``ArenaConfig`` and return its follower; without a seed it takes a fresh one."""
     from echelon.arena.bootstrap import add_default_levels
     from echelon.arena.config import ArenaConfig
     from echelon.jobs.config_layers import ConfigError
@@ -49,49 +49,49 @@ def start(
     from echelon.runs import create_run
 
     add_default_levels(store)
-    chosen = tuple(entry_named(store, name) for name in only)
-    if dials["seed"] is None:
-        dials["seed"] = len(store.periods())
+    chosen = tuple(find_entry_id(store, name) for name in only)
+    if fields["seed"] is None:
+        fields["seed"] = len(store.periods())
     try:
-        config = ArenaConfig(**dials, only=chosen)
+        config = ArenaConfig(**fields, only=chosen)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    env = prepare(store, wanted)
+    env = prepare(store, game)
     spec = new_spec("arena", {"preset": "arena", "arena": config.as_dict(), "env": env, "nproc": processes}, {})
     return _launched(create_run("arena"), spec, as_json)
 
 
 def game(preset: str | None, assignments: list[str] | None) -> EnvConfig | None:
-    """Return the game that the options ask for, None where they ask for none."""
+    """Return the game that the options select, None if they select none."""
     from echelon.jobs.config_layers import ConfigError, parse_assignment, resolve
 
     if preset is None and not assignments:
         return None
     overrides = dict(parse_assignment(text) for text in assignments or [])
-    if strange := [key for key in overrides if not key.startswith("env.")]:
-        raise ConfigError(f"--set {strange[0]} says nothing about the game, wanted a key that begins with env.")
+    if other := [key for key in overrides if not key.startswith("env.")]:
+        raise ConfigError(f"--set {other[0]} is no option of the game, expected a key that starts with env.")
     return resolve(preset, None, overrides).config.env
 
 
 def prepare(store: Store, game: EnvConfig | None) -> dict[str, Any]:
-    """Give a new league its game, and return the one that it plays."""
+    """Store the game of a new league and return the game that the league plays; ``ConfigError`` if they differ."""
     from echelon.arena.bootstrap import ENV_SETTING
     from echelon.jobs.config_layers import ConfigError, resolve
 
-    wanted = asdict(game or resolve().config.env)
-    held = store.init_setting(ENV_SETTING, wanted)
-    if game is not None and _plain(held) != _plain(wanted):
-        raise ConfigError("the league plays another game already; ratings of two games cannot be compared")
-    return held
+    requested = asdict(game or resolve().config.env)
+    stored = store.init_setting(ENV_SETTING, requested)
+    if game is not None and _plain(stored) != _plain(requested):
+        raise ConfigError("the league already plays another game; ratings of two games cannot be compared")
+    return stored
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it, so that lists and tuples compare."""
+    """Return a value after a JSON round trip, so that lists and tuples compare."""
     return json.loads(json.dumps(value, default=str))
 
 
 def _launched(paths: RunPaths, spec: JobSpec, as_json: bool) -> Follower:
-    """Start a job, and return who follows it from its first word on."""
+    """Start a job and return a follower of all its records."""
     from echelon.jobs.kinds import KINDS
     from echelon.jobs.launch import launch
     from echelon_cli.follow import Follower
@@ -101,8 +101,8 @@ def _launched(paths: RunPaths, spec: JobSpec, as_json: bool) -> Follower:
     return follower
 
 
-def again(name: str, as_json: bool) -> Follower:
-    """Start a job again that was stopped or killed."""
+def resume(name: str, as_json: bool) -> Follower:
+    """Resume a job that was stopped or killed."""
     from echelon.jobs.config_layers import ConfigError
     from echelon.jobs.spec import read_spec
     from echelon.runs import find_run
@@ -110,20 +110,20 @@ def again(name: str, as_json: bool) -> Follower:
     paths = find_run(name)
     spec = read_spec(paths)
     if spec.kind != "arena":
-        raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, wanted an arena job")
+        raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, expected an arena job")
     return _launched(paths, spec, as_json)
 
 
 def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
-    """Follow a job until it ends or somebody leaves; return its state then, and the exit code."""
+    """Follow a job until it ends or the user detaches; return its last status and the exit code."""
     from echelon.jobs.status import job_status
     from echelon_cli.listing import job_json
 
-    paths, as_json, before = follower.paths, follower.as_json, follower.picture.start
+    paths, as_json, before = follower.paths, follower.as_json, follower.snapshot.start
     if not as_json:
         output.say(f"run {paths.id}", style="bold")
     try:
-        status = follower.follow(lambda _, picture: detach and picture.start is not before)
+        status = follower.follow(lambda _, snapshot: detach and snapshot.start is not before)
     except KeyboardInterrupt:
         status = None
     if status is None or status.is_alive:
@@ -131,13 +131,15 @@ def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
             output.show_json(job_json(paths, status or job_status(paths)), indent=None)
         else:
             name = shlex.quote(paths.id)
-            output.say(f"{paths.id} plays on in the background.")
-            output.say(f"  see: echelon arena standings    stop: echelon stop {name}    log: echelon logs -f {name}")
+            output.say(f"{paths.id} continues in the background.")
+            output.say(
+                f"  ratings: echelon arena standings    stop: echelon stop {name}    log: echelon logs -f {name}"
+            )
         return status, output.DONE
     if as_json:
         output.show_json(job_json(paths, status), indent=None)
     if status.exit_code in (output.FAILED, output.CRASHED):
         output.show_error(f"run {status.id!r} {status.state}: {status.reason}", code=status.exit_code)
     elif status.exit_code == output.STOPPED and not as_json:
-        output.say(f"go on: echelon arena run --resume {shlex.quote(paths.id)}")
+        output.say(f"continue: echelon arena run --resume {shlex.quote(paths.id)}")
     return status, status.exit_code

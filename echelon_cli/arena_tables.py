@@ -1,4 +1,4 @@
-"""What ``echelon arena`` prints: standings with their doubt, behaviour, matches, who beats whom."""
+"""Tables of ``echelon arena``: ratings with 95 % intervals, behaviour, matches, head-to-head."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from echelon_cli import output
 from echelon_cli.output import figure, percent
 
 BAR_WIDTH = 32
-"""Columns of the picture of intervals."""
+"""Width of a drawn interval [columns]."""
 PAIRS_WIDTH = 9
-"""Letters of a name above a column of the table of pairs."""
+"""Characters of an entry's name above a column of the head-to-head table."""
 INSIDE, MIDDLE, OUTSIDE = "─", "●", " "
 RIGHT = ("rating", "±", "games", "won", "drawn", "lost", "#")
 
 
 def show_standings(found: dict[str, Any]) -> None:
-    """Print ratings with their intervals, as figures and drawn on one scale."""
+    """Print ratings with their intervals, as numbers and drawn on one scale."""
     rows = found["entries"]
     low, high = (f(row[key] for row in rows) if rows else 0.0 for f, key in ((min, "low"), (max, "high")))
     scale = f"interval {low:.0f} to {high:.0f}"
     output.show_table(
         ("#", "name", "kind", "rating", "±", "games", "won", "drawn", "lost", scale),
         [
-            (place, row["name"], row["kind"], f"{row['rating']:.0f}", f"{row['high'] - row['rating']:.0f}",
+            (rank, row["name"], row["kind"], f"{row['rating']:.0f}", f"{row['high'] - row['rating']:.0f}",
              row["games"], row["wins"], row["draws"], row["losses"], _bar(row, low, high))
-            for place, row in enumerate(rows, 1)
+            for rank, row in enumerate(rows, 1)
         ],
         right=RIGHT,
-        whole=("kind", scale),
-        spare=(scale, "kind", "lost", "drawn", "won"),
+        unwrapped=("kind", scale),
+        optional=(scale, "kind", "lost", "drawn", "won"),
     )  # fmt: skip
-    output.say("± is a 95 % interval; the scripted level medium stands at 1500 once it has played", style="dim")
+    output.say("± is the 95 % interval; the scripted level medium is fixed at 1500 once it has played", style="dim")
     for row in found["unfinished"]:
         output.say(f"round {row['round']} of {row['job']}: {row['played']} of {row['matches']} matches, not rated yet")
 
@@ -55,7 +55,7 @@ def _share(value: float | None) -> str:
 
 
 def show_entries(rows: Sequence[dict[str, Any]]) -> None:
-    """Print how everybody behaves, per mech and match."""
+    """Print the behaviour of entries, per mech and match."""
     numbers = ("damage", "kills", "deaths", "accuracy", "range", "zone s", "life s", "paints", "assists", "smoke")
     output.show_table(
         ("name", "kind", "matches", *numbers, "most damage by", "lost to"),
@@ -67,8 +67,8 @@ def show_entries(rows: Sequence[dict[str, Any]]) -> None:
             for row in rows for s in (row["style"],)
         ],
         right=("matches", *numbers),
-        whole=("kind",),
-        spare=("kind", "most damage by", "lost to", *numbers[::-1]),
+        unwrapped=("kind",),
+        optional=("kind", "most damage by", "lost to", *numbers[::-1]),
     )  # fmt: skip
 
 
@@ -78,11 +78,11 @@ def _most(shares: dict[str, float]) -> str:
 
 
 ENTRY_FACTS = ("target", "win_rate", "level", "checkpoint", "run", "update")
-"""What is shown of the further facts of an entry."""
+"""Metadata of an entry that is printed."""
 
 
 def show_entry(row: dict[str, Any]) -> None:
-    """Print all about one entry."""
+    """Print rating, behaviour and history of one entry."""
     style = row["style"]
     about = [
         ("name", row["name"]),
@@ -111,7 +111,7 @@ def show_entry(row: dict[str, Any]) -> None:
 
 
 def show_matches(rows: Sequence[dict[str, Any]]) -> None:
-    """Print matches and how to watch those that were kept."""
+    """Print matches and the command to watch a recorded one."""
     output.show_table(
         ("match", "round", "blue", "red", "winner", "reason", "score", "hp", "seconds", "seed", "replay"),
         [
@@ -121,12 +121,12 @@ def show_matches(rows: Sequence[dict[str, Any]]) -> None:
             for row in rows
         ],
         right=("match", "round", "seconds", "seed"),
-        whole=("winner", "score", "hp"),
-        spare=("replay", "hp", "seed", "round", "reason", "seconds", "score"),
+        unwrapped=("winner", "score", "hp"),
+        optional=("replay", "hp", "seed", "round", "reason", "seconds", "score"),
     )  # fmt: skip
-    kept = next((row for row in rows if row["replay"]), None)
-    if kept is not None:
-        output.say(f"watch: echelon watch {kept['replay'].rpartition('/')[2]}", style="dim")
+    recorded = next((row for row in rows if row["replay"]), None)
+    if recorded is not None:
+        output.say(f"watch: echelon watch {recorded['replay'].rpartition('/')[2]}", style="dim")
 
 
 def _two(row: dict[str, Any], name: str, digits: int) -> str:
@@ -134,7 +134,7 @@ def _two(row: dict[str, Any], name: str, digits: int) -> str:
 
 
 def show_pairs(found: dict[str, Any]) -> None:
-    """Print the score of each row's entry against each column's, and rings of three."""
+    """Print the score of each row's entry against each column's, and cycles of three."""
     entries = found["entries"]
     scores = {
         (p["id"], p["against"]): f"{percent(p['score'])} /{p['wins'] + p['draws'] + p['losses']}"
@@ -145,8 +145,8 @@ def show_pairs(found: dict[str, Any]) -> None:
         ("score against", *names),
         [(e["name"], *(scores.get((e["id"], other["id"]), "") for other in entries)) for e in entries],
         right=names,
-        spare=names[::-1],
+        optional=names[::-1],
     )
-    output.say("share of the points / matches", style="dim")
-    for ring in found["cycles"]:
-        output.say(f"ring: {' beats '.join([*ring, ring[0]])}")
+    output.say("score (win 1, draw 0.5) / matches", style="dim")
+    for cycle in found["cycles"]:
+        output.say(f"cycle: {' beats '.join([*cycle, cycle[0]])}")

@@ -1,10 +1,10 @@
-"""Devices that commands are told to play on."""
+"""The ``--device`` option: validation before any work starts."""
 
 from __future__ import annotations
 
 
 def require_device(name: str) -> None:
-    """Refuse a device that is not there, before anything is played; the CPU is, and asking would load Warp."""
+    """Raise ``ConfigError`` for a device that does not exist; ``cpu`` is accepted without loading Warp."""
     if name == "cpu":
         return
     from echelon.jobs.config_layers import ConfigError

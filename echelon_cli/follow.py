@@ -1,6 +1,6 @@
 """Follow a run on a terminal or into a pipe: a line per update, evaluation and alert, and a summary at the end.
 
-Reads the run folder only; leaving never disturbs the run. The columns are rows of ``COLUMNS``.
+Only reads the run folder, so ending it never affects the run. The columns of a progress line are rows of ``COLUMNS``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from echelon_cli import output
 from echelon_cli.output import count, duration, figure, percent, say
 
 POLL_S = 0.25
-"""Time between looks at the run."""
+"""Polling interval [s]."""
 
 HEADER_EVERY = 20
 """Progress lines between two headers."""
@@ -37,7 +37,7 @@ HEADER_EVERY = 20
 
 @dataclass(frozen=True)
 class Column:
-    """One figure of a progress line."""
+    """One value of a progress line."""
 
     name: str
     width: int
@@ -66,33 +66,33 @@ COLUMNS: tuple[Column, ...] = (
 
 
 class Follower:
-    """Shows what a run says from now on."""
+    """Prints the records that a run appends from now on."""
 
     def __init__(self, paths: RunPaths, *, as_json: bool = False) -> None:
         self.paths = paths
         self.as_json = as_json
         self.feed = SnapshotFeed(paths.metrics)
         self._lines = 0
-        _, self.picture = self.feed.poll()
+        _, self.snapshot = self.feed.poll()
 
     def follow(self, until: Callable[[JobStatus, RunSnapshot], bool]) -> JobStatus:
-        """Print what is new until ``until`` holds or the run is over; return its status then."""
+        """Print new records until ``until`` holds or the run has ended; return its status at that moment."""
         waiting = None if self.as_json or not output.console().is_terminal else output.console().status("")
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             while True:
                 status = job_status(self.paths)
-                events, self.picture = self.feed.poll()
+                events, self.snapshot = self.feed.poll()
                 if waiting and events:
                     waiting.stop()
                     waiting = None
                 for event in events:
                     self.show(event)
-                if not status.is_alive or until(status, self.picture):
+                if not status.is_alive or until(status, self.snapshot):
                     return status
                 if waiting:
                     waiting.start()
-                    waiting.update(f"{status.phase or status.state}: {duration(time.monotonic() - began)}")
+                    waiting.update(f"{status.phase or status.state}: {duration(time.monotonic() - started)}")
                 time.sleep(POLL_S)
         finally:
             if waiting:
@@ -117,7 +117,7 @@ class Follower:
             case EventRound():
                 say(round_line(event))
             case EventMatch() if not event.update:
-                say(f"kept {event.path}", style="dim")
+                say(f"recorded {event.path}", style="dim")
             case EventAlert():
                 say(f"{event.level}: {event.message}", style="yellow")
 
@@ -126,11 +126,11 @@ class Follower:
         if self._lines % HEADER_EVERY == 0:
             say(" ".join(c.name.rjust(c.width) for c in columns), style="bold")
         self._lines += 1
-        say(" ".join(c.text(event, self.picture).rjust(c.width) for c in columns))
+        say(" ".join(c.text(event, self.snapshot).rjust(c.width) for c in columns))
 
 
 def start_line(event: EventStart) -> str:
-    """Return what a session trains on, in one line."""
+    """Return device, threads, batch and plan of a session in one line."""
     if not event.rows:
         return f"{event.device}: {event.num_envs} matches at a time"
     size = f"{event.num_envs} battles, {event.rows} learners, {count(event.parameters)} parameters"
@@ -139,7 +139,7 @@ def start_line(event: EventStart) -> str:
 
 
 def round_line(event: EventRound) -> str:
-    """Return how far a round has come, in one line."""
+    """Return the progress of a league round in one line."""
     if event.state != "rated":
         speed = event.played / event.seconds if event.seconds > 0 else 0.0
         return f"round {event.round} of {event.rounds}: {event.played} of {event.matches} matches, {speed:.1f}/s"
@@ -152,18 +152,18 @@ def round_line(event: EventRound) -> str:
 def eval_line(event: EventEval) -> str:
     """Return an evaluation in one line."""
     low, high = event.win_low, event.win_high
-    doubt = f" [{percent(low)} to {percent(high)}]" if low == low and high == high else ""
+    interval = f" [{percent(low)} to {percent(high)}]" if low == low and high == high else ""
     draws = f", {percent(event.draw_rate)} draws" if event.draw_rate else ""
     best = ", best" if event.is_best else ""
     return (
-        f"eval {event.update}: {percent(event.win_rate)} wins{doubt}{draws} against {event.opponent}, "
+        f"eval {event.update}: {percent(event.win_rate)} wins{interval}{draws} against {event.opponent}, "
         f"{event.episodes} episodes{best}"
     )
 
 
-def show_summary(status: JobStatus, picture: RunSnapshot, paths: RunPaths) -> None:
-    """Print how a run ended and what to do next."""
-    update, totals, best = picture.update, picture.episodes, picture.best
+def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> None:
+    """Print how a run ended and which commands come next."""
+    update, totals, best = snapshot.update, snapshot.episodes, snapshot.best
     rows: list[tuple[str, object]] = [("run", status.id), ("state", output.state_text(status.state))]
     if status.reason:
         rows.append(("reason", status.reason))
@@ -172,9 +172,10 @@ def show_summary(status: JobStatus, picture: RunSnapshot, paths: RunPaths) -> No
         rows.append(("steps", f"{count(update.global_step)} in {duration(update.elapsed_s)}, {count(speed)}/s"))
     if totals.count:
         rows.append(("episodes", f"{totals.count}, {totals.wins} won, {totals.losses} lost, {totals.draws} drawn"))
-    if picture.evals:
-        rows.append(("first eval", f"{percent(picture.evals[0].win_rate)} wins"))
-        rows.append(("last eval", f"{percent(picture.evals[-1].win_rate)} wins at update {picture.evals[-1].update}"))
+    if snapshot.evals:
+        last = snapshot.evals[-1]
+        rows.append(("first eval", f"{percent(snapshot.evals[0].win_rate)} wins"))
+        rows.append(("last eval", f"{percent(last.win_rate)} wins at update {last.update}"))
     if best is not None:
         rows.append(("best eval", f"{percent(best.win_rate)} wins at update {best.update}"))
     if status.checkpoint:
@@ -186,24 +187,24 @@ def show_summary(status: JobStatus, picture: RunSnapshot, paths: RunPaths) -> No
         say(line, style="dim")
 
 
-LOOK = "look: echelon logs {0}"
-TRAINED = ("measure: echelon eval {0}", "go on: echelon train --resume {0} --minutes 30")
-TRAIN_AGAIN = (LOOK, "go on: echelon train --resume {0}")
-PLAY_AGAIN = (LOOK, "go on: echelon arena run --resume {0}")
+LOGS = "logs: echelon logs {0}"
+TRAINED = ("evaluate: echelon eval {0}", "continue: echelon train --resume {0} --minutes 30")
+TRAIN_AGAIN = (LOGS, "continue: echelon train --resume {0}")
+PLAY_AGAIN = (LOGS, "continue: echelon arena run --resume {0}")
 NEXT_STEPS: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {"completed": TRAINED, "stopped": TRAINED, "failed": TRAIN_AGAIN, "crashed": TRAIN_AGAIN},
     "arena": {
-        "completed": ("see: echelon arena standings",),
+        "completed": ("ratings: echelon arena standings",),
         "stopped": PLAY_AGAIN,
         "failed": PLAY_AGAIN,
         "crashed": PLAY_AGAIN,
     },
     "sim": {"completed": ("watch: echelon watch {0}",), "stopped": ("watch: echelon watch {0}",)},
 }
-"""What one does after a run, by its kind and how it ended."""
+"""Commands that usually follow a run, by its kind and final state."""
 
 
 def next_steps(status: JobStatus) -> list[str]:
-    """Return the commands that make sense after a run ended."""
+    """Return the commands that usually follow a run that ended like this one."""
     steps = NEXT_STEPS.get(status.kind, {}).get(status.state, ())
     return [line.format(shlex.quote(status.id)) for line in steps]

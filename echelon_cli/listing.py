@@ -1,4 +1,4 @@
-"""One row for each run: what lists of runs show, read at a constant cost however long a run is."""
+"""One row per run for lists of runs, read at a constant cost however long the run is."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli import output
 from echelon_cli.tui.format import short_run_id
 
-WHOLE_FROM = 100
-"""Columns of a terminal from which whole ids are shown; the words at their end call a run as well."""
+FULL_ID_COLUMNS = 100
+"""Terminal width from which full run ids are shown; the short id at their end names a run as well."""
 
-ALERT_FRESH_S = 3600.0
-"""How long an alert stands in lists of runs."""
+ALERT_LIFETIME_S = 3600.0
+"""Time for which an alert is shown in lists of runs [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow:
-    """One run in the list of all."""
+    """One run in a list of runs."""
 
     id: str
     root: Path
@@ -35,43 +35,43 @@ class RunRow:
     opponent: str = ""
     created: float = 0.0
     progress: float = 0.0
-    """Share of the planned training, 0 to 1."""
+    """Fraction of the planned training, 0 to 1."""
     update: int = 0
     steps: int = 0
     steps_per_s: float = math.nan
     avg_return: float = math.nan
     win_rate: float = math.nan
-    """In training, over the newest episodes."""
+    """Training win rate over the newest episodes."""
     eval_rate: float = math.nan
-    """At the newest evaluation."""
+    """Win rate of the newest evaluation."""
     rating: float = math.nan
-    """Elo of its newest rated snapshot, the untrained policy being 0; not a number where none is rated."""
+    """Elo of the newest rated snapshot, relative to the untrained policy at 0; NaN without one."""
     alert: str = ""
-    """The newest alert of a run that goes on, while it is young."""
+    """Newest alert of a running run, while it is recent."""
 
     @property
     def is_alive(self) -> bool:
         return self.state in ALIVE
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row as plain values, named as every command names them."""
+        """Return the row as plain values under the JSON keys that all commands use."""
         row = asdict(self)
         where, measured = {"folder": str(row.pop("root"))}, {"last_win_rate": row.pop("eval_rate")}
         return {"id": row.pop("id"), **where, "global_step": row.pop("steps"), **measured, **row}
 
 
 def job_json(paths: RunPaths, status: JobStatus | None = None, **facts: Any) -> dict[str, Any]:
-    """Return a run as every command gives it in JSON: who and where it is, its state where known, then ``facts``."""
+    """Return a run in the JSON form of all commands: id, folder, state where known, then ``facts``."""
     return {"id": paths.id, "folder": str(paths.root), **(status.to_dict() if status else {}), **facts}
 
 
 def shown_id(run_id: str) -> str:
-    """Return a run's id as tables show it: whole where there is room, else the words at its end."""
-    return run_id if output.console().width >= WHOLE_FROM else short_run_id(run_id)
+    """Return a run's id for tables: the full id on wide terminals, else the short id."""
+    return run_id if output.console().width >= FULL_ID_COLUMNS else short_run_id(run_id)
 
 
 def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
-    """Return a run as it is now; ``before`` is an earlier row with the same records."""
+    """Return the current row of a run; ``before`` is an earlier row with the same records, which saves reading them."""
     try:
         status = job_status(paths)
     except (ValueError, OSError) as error:
@@ -97,32 +97,34 @@ def run_row(paths: RunPaths, before: RunRow | None = None) -> RunRow:
         win_rate=update.win_rate if update else math.nan,
         eval_rate=evaluation.win_rate if evaluation else math.nan,
         rating=update.elo if update else math.nan,
-        alert=_fresh_alert(seen, time.time()) if status.is_alive else "",
+        alert=_recent_alert(seen, time.time()) if status.is_alive else "",
     )
 
 
-def _fresh_alert(seen: LatestRecords, now: float) -> str:
-    """Return the newest alert if it calls for somebody and was raised not long ago."""
+def _recent_alert(seen: LatestRecords, now: float) -> str:
+    """Return the newest alert if it is a warning or error raised within ``ALERT_LIFETIME_S``."""
     alert = seen.alert
-    if alert is None or alert.level == "info" or now - alert.time > ALERT_FRESH_S:
+    if alert is None or alert.level == "info" or now - alert.time > ALERT_LIFETIME_S:
         return ""
     return alert.message
 
 
 def _progress(paths: RunPaths, seen: LatestRecords) -> float:
-    """Return the share that is done of what was last asked for; a resume may have asked for more."""
-    asked = (read_json(paths.extension) or {}).get("config")
+    """Return the completed fraction of the plan; a resume may have extended it."""
+    extended = (read_json(paths.extension) or {}).get("config")
     start = seen.start
-    if start is not None and isinstance(asked, dict):
+    if start is not None and isinstance(extended, dict):
         limits = {
-            name: asked[name] for name in ("total_steps", "max_minutes") if isinstance(asked.get(name), int | float)
+            name: extended[name]
+            for name in ("total_steps", "max_minutes")
+            if isinstance(extended.get(name), int | float)
         }
         start = replace(start, **limits)
     return RunSnapshot(start=start, update=seen.update).progress
 
 
 def opponent_of(config: dict[str, Any]) -> str:
-    """Return the opponent that a configuration names, empty where it names none."""
+    """Return the opponent that a configuration names, or an empty string."""
     opponents = config.get("opponents")
     if not isinstance(opponents, dict):
         return ""

@@ -1,6 +1,6 @@
-"""The ``echelon`` command: registers every sub-command and turns failures into one line and an exit code.
+"""The ``echelon`` command: registers sub-commands and turns failures into one line and an exit code.
 
-Importing it loads neither torch nor Warp nor pydantic, so that help and completion answer at once.
+Importing this module loads neither torch nor Warp nor pydantic, which keeps help and completion fast.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ DEBUG_FLAG = "--debug"
 
 app = typer.Typer(
     name="echelon",
-    help="Train, run and watch pilots for pack-against-pack mech combat in a destructible voxel world.",
+    help="Multi-agent reinforcement learning for mech combat in a destructible voxel world: train, evaluate, watch.",
     epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 stopped, 5 crashed. "
-    "Runs live in ./runs, or in $ECHELON_HOME.",
+    "Runs are stored in ./runs, or in $ECHELON_HOME.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -73,8 +73,8 @@ app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         import echelon
 
         print(echelon.__version__)
@@ -84,17 +84,19 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_show_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
-    debug: Annotated[bool, typer.Option(DEBUG_FLAG, help="Show a traceback on failure; works anywhere.")] = False,
+    debug: Annotated[
+        bool, typer.Option(DEBUG_FLAG, help="Show a traceback on failure; accepted in any position.")
+    ] = False,
 ) -> None:
     pass
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run one command line and return its exit code; failures are shown as one line."""
+    """Run one command line and return its exit code; print a failure as one line."""
     arguments = [word for word in argv if word != DEBUG_FLAG]
-    as_json, debug, said = "--json" in arguments, len(arguments) < len(argv), ""
+    as_json, debug, message = "--json" in arguments, len(arguments) < len(argv), ""
     try:
         return app(arguments, prog_name="echelon", standalone_mode=False) or output.DONE
     except typer.TyperException as error:
@@ -103,22 +105,22 @@ def run(argv: Sequence[str]) -> int:
     except typer.Abort as error:
         failure, code = error, output.FAILED
     except BrokenPipeError:
-        # the reader of a pipe has seen enough; what is left must not fail at exit either
+        # the reader closed the pipe: discard the rest, so that flushing at exit does not fail either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return output.DONE
     except (ValueError, OSError) as error:
         failure, code = error, _code_of(error)
     except Exception as error:
         failure, code = error, output.FAILED
-        said = f"internal error: {type(error).__name__}: {error}; --debug shows where"
+        message = f"internal error: {type(error).__name__}: {error}; try --debug for a traceback"
     if debug:
         raise failure
-    output.show_error(said or str(failure) or "given up", code=code, as_json=as_json)
+    output.show_error(message or str(failure) or "aborted", code=code, as_json=as_json)
     return code
 
 
 def _code_of(failure: Exception) -> int:
-    """Return the exit code of a failure; what tells them apart is loaded only now."""
+    """Return the exit code of a failure; the exception types are imported only here."""
     from echelon.jobs.config_layers import ConfigError
     from echelon.runs import RunNotFoundError
     from echelon_cli.query import QueryError
@@ -128,10 +130,10 @@ def _code_of(failure: Exception) -> int:
 
 
 def main() -> None:
-    """Run the command line of this process and leave with its exit code."""
+    """Run the command line of this process and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # a letter that a terminal does not know must not end a command
+            # characters that the terminal cannot encode must not end a command
             stream.reconfigure(errors="replace")
     try:
         sys.exit(run(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and what a shell completes them with."""
+"""Arguments and options shared by several commands, and their shell completions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def complete_runs(incomplete: str) -> list[str]:
-    """Return the run ids that begin with what was typed so far, and those words at their ends that do."""
+    """Return the run ids, and the short ids, that start with ``incomplete``."""
     from echelon.runs import list_runs
     from echelon_cli.tui.format import short_run_id
 
@@ -17,19 +17,19 @@ def complete_runs(incomplete: str) -> list[str]:
 
 
 def complete_presets(incomplete: str) -> list[str]:
-    """Return the presets that begin with what was typed so far."""
+    """Return the presets that start with ``incomplete``."""
     from echelon.config.presets import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]
 
 
 def complete_sides(incomplete: str) -> list[str]:
-    """Return the presets and runs that begin with what was typed so far."""
+    """Return the presets and runs that start with ``incomplete``."""
     return [*complete_presets(incomplete), *complete_runs(incomplete)]
 
 
 def complete_keys(incomplete: str) -> list[str]:
-    """Return the config keys that begin with what was typed so far."""
+    """Return the configuration keys that start with ``incomplete``."""
     from echelon.jobs.config_layers import default_values
 
     return [f"{key}=" for key in default_values() if key.startswith(incomplete)]
@@ -51,7 +51,7 @@ RunsArgument = Annotated[
 
 FilterOption = Annotated[
     str | None,
-    typer.Option("--filter", metavar="QUERY", help="Only what matches, such as 'state:running wins>50% or age<2h'."),
+    typer.Option("--filter", metavar="QUERY", help="Show only matches, such as 'state:running wins>50% or age<2h'."),
 ]
 
 PresetOption = Annotated[
@@ -61,9 +61,16 @@ PresetOption = Annotated[
     ),
 ]
 
-ConfigOption = Annotated[str | None, typer.Option("--config", metavar="FILE", help="TOML file over the preset.")]
+ConfigOption = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="TOML file that overrides the preset.")
+]
 
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="One value, such as ppo.lr=1e-4.", autocompletion=complete_keys),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override one value, such as ppo.lr=1e-4; may be repeated.",
+        autocompletion=complete_keys,
+    ),
 ]

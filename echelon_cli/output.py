@@ -1,6 +1,6 @@
-"""How commands speak: aligned tables, strict JSON, one-line errors and the exit codes.
+"""Output of commands: aligned tables, strict JSON, one-line errors, number formats and exit codes.
 
-Nothing here knows a command. Rich is loaded only when something is shown in colour.
+Independent of any command. Rich is loaded only when a table or colour is printed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ DONE, FAILED, USAGE, NOT_FOUND, STOPPED, CRASHED = 0, 1, 2, 3, 4, 5
 """Exit codes of every command."""
 
 PIPE_WIDTH = 200
-"""Width of tables that go into a pipe, so that nothing is cut."""
+"""Width of tables written into a pipe, large enough to cut nothing [columns]."""
 
 GAP = 2
 """Spaces between the columns of a table."""
 
-BROKEN_FROM = 10
-"""Columns that words are given at least, before they are broken into lines."""
+MIN_WRAPPED_WIDTH = 10
+"""Least width of a column whose text may be wrapped [columns]."""
 
 COUNT_UNITS = ((1e4, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (math.inf, 1e9, "G"))
-"""Numbers below the first are shown over the second with the third."""
+"""(limit, divisor, suffix): numbers below the limit are divided and get the suffix."""
 
 STATE_STYLES = {
     "starting": "cyan",
@@ -54,7 +54,7 @@ def console() -> Console:
 
 
 def is_interactive() -> bool:
-    """Whether somebody sits at a terminal that a full-screen program can use."""
+    """Return whether standard input and output are a terminal that a full-screen program can use."""
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
@@ -68,59 +68,59 @@ def show_table(
     rows: Iterable[Sequence[object]],
     *,
     right: Iterable[str] = (),
-    whole: Iterable[str] = (),
-    spare: Iterable[str] = (),
+    unwrapped: Iterable[str] = (),
+    optional: Iterable[str] = (),
 ) -> None:
-    """Print rows under column names; those in ``right`` are aligned to the right, and like ``whole`` never broken.
+    """Print rows under column names; ``right`` columns are right-aligned and, like ``unwrapped`` ones, never wrapped.
 
-    Where not all columns fit, those in ``spare`` are left out, the first of them first, and named below.
+    Where not all columns fit, ``optional`` ones are omitted in the order given, and named below the table.
     """
     from rich.table import Table
     from rich.text import Text
 
     right = set(right)
-    unbroken = {0, *(at for at, name in enumerate(columns) if name in right | set(whole))}
+    fixed = {0, *(index for index, name in enumerate(columns) if name in right | set(unwrapped))}
     texts = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
-    longest = [max(len(name), *(row[at].cell_len for row in texts), 0) for at, name in enumerate(columns)]
-    least = [size if at in unbroken else min(size, BROKEN_FROM) for at, size in enumerate(longest)]
-    kept, left_out = list(range(len(columns))), []
-    for name in spare:
-        if sum(least[at] + GAP for at in kept) - GAP <= console().width:
+    longest = [max(len(name), *(row[index].cell_len for row in texts), 0) for index, name in enumerate(columns)]
+    widths = [size if index in fixed else min(size, MIN_WRAPPED_WIDTH) for index, size in enumerate(longest)]
+    shown, omitted = list(range(len(columns))), []
+    for name in optional:
+        if sum(widths[index] + GAP for index in shown) - GAP <= console().width:
             break
-        kept.remove(max(at for at in kept if columns[at] == name))
-        left_out.append(name)
+        shown.remove(max(index for index in shown if columns[index] == name))
+        omitted.append(name)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0), show_header=any(columns))
-    for at in kept:
-        # a first column that would take most of the screen is broken all the same
-        one = at in unbroken and (at > 0 or least[at] <= console().width // 2)
+    for index in shown:
+        # a first column that would take most of the screen is wrapped all the same
+        no_wrap = index in fixed and (index > 0 or widths[index] <= console().width // 2)
         table.add_column(
-            columns[at],
-            justify="right" if columns[at] in right else "left",
-            no_wrap=one,
+            columns[index],
+            justify="right" if columns[index] in right else "left",
+            no_wrap=no_wrap,
             overflow="fold",
-            min_width=least[at] if one else None,
+            min_width=widths[index] if no_wrap else None,
         )
     for row in texts:
-        table.add_row(*(row[at] for at in kept))
+        table.add_row(*(row[index] for index in shown))
     console().print(table, crop=False)
-    if left_out:
-        say(f"no room for {', '.join(left_out)}", style="dim")
+    if omitted:
+        say(f"omitted (too narrow): {', '.join(omitted)}", style="dim")
 
 
 def state_text(state: str) -> object:
-    """Return a state in its colour."""
+    """Return a job state as coloured text."""
     from rich.text import Text
 
     return Text(state, style=STATE_STYLES.get(state, ""))
 
 
 def say(line: str = "", *, style: str | None = None) -> None:
-    """Print one line as it is, without markup."""
+    """Print one line without interpreting markup."""
     console().print(line, style=style, markup=False, soft_wrap=True)
 
 
 def show_error(message: str, *, code: int, as_json: bool = False) -> None:
-    """Print a failure as one line on standard error, and as an object on standard output where JSON was asked."""
+    """Print a failure as one line on standard error, and with ``as_json`` as an object on standard output."""
     line = " ".join(message.split())
     if as_json:
         show_json({"error": line, "code": code})
@@ -129,7 +129,7 @@ def show_error(message: str, *, code: int, as_json: bool = False) -> None:
 
 @contextlib.contextmanager
 def waiting(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show that something goes on, on a terminal only; the function it yields changes the words."""
+    """Show a spinner with a text, on a terminal only; yield a function that changes the text."""
     if quiet or not console().is_terminal:
         yield lambda _: None
         return
@@ -138,7 +138,7 @@ def waiting(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]
 
 
 def count(value: float) -> str:
-    """Return a number of things in at most six characters: 950, 12.3k, 4.56M."""
+    """Return a count in at most six characters: 950, 12.3k, 4.56M."""
     if not math.isfinite(value):
         return "-"
     for limit, divisor, suffix in COUNT_UNITS:
@@ -149,12 +149,12 @@ def count(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share as whole percent, - where there is none."""
+    """Return a fraction as whole percent, ``-`` for NaN."""
     return f"{value:.0%}" if math.isfinite(value) else "-"
 
 
 def figure(value: float) -> str:
-    """Return a measured value in at most seven characters, - where there is none."""
+    """Return a measured value in at most seven characters, ``-`` for NaN."""
     if not math.isfinite(value):
         return "-"
     if value == 0:
@@ -164,7 +164,7 @@ def figure(value: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time span in its two largest units: 0.4s, 42s, 3m10s, 5h02m, 2d04h."""
+    """Return a time span [s] in its two largest units: 0.4s, 42s, 3m10s, 5h02m, 2d04h."""
     if seconds is None or not math.isfinite(seconds):
         return "-"
     if 0 < seconds < 1:

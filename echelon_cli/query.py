@@ -1,8 +1,8 @@
-"""The query language of ``/`` in the list of runs and of ``--filter``: words, fields and comparisons over rows of runs.
+"""The query language of ``/`` in the list of runs and of ``--filter``: words, fields and comparisons over run rows.
 
-Words are joined by and unless ``or`` or ``|`` stands between them; ``not``, ``-`` or ``!`` before something turns it
-round, brackets group, quotes keep text together. Reading never fails, so that it can follow every key: what is not
-understood is left out and told in one line. ``read_query`` refuses it instead. Nothing here knows a terminal.
+Terms are combined with ``and`` unless ``or`` or ``|`` stands between them; ``not``, ``-`` or ``!`` negates, brackets
+group, quotes enclose text. ``parse`` never fails, so that a list can follow every keystroke: it drops what it cannot read and
+reports it in one line. ``read_query`` raises instead. Independent of any terminal.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from echelon_cli.listing import RunRow
 
 Test = Callable[[RunRow, float], bool]
-"""Whether a row matches at a moment [s since the epoch]."""
+"""(row, time [s since the epoch]) -> whether the row matches."""
 
-DEEPEST = 32
-"""Brackets within each other."""
+MAX_DEPTH = 32
+"""Greatest nesting of brackets."""
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -30,31 +30,31 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "==": lambda a, b: math.isclose(a, b, abs_tol=1e-9),
     "!=": lambda a, b: math.isfinite(a) and not math.isclose(a, b, abs_tol=1e-9),
 }
-"""A figure that is not known matches none of them."""
+"""A NaN value matches none of them."""
 
 COUNT_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 TIME_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 COUNT = re.compile(rf"({NUMBER})([kmg]?)")
-SHARE = re.compile(rf"({NUMBER})(%?)")
+FRACTION = re.compile(rf"({NUMBER})(%?)")
 SPAN = re.compile(r"(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)[smhd])+")
 SPAN_PART = re.compile(r"([0-9.]+)([smhd])")
 
 
 class QueryError(ValueError):
-    """A query that cannot be understood."""
+    """A query that cannot be parsed."""
 
 
 def read_count(text: str) -> float | None:
-    """Return a number with or without a unit, such as 1.5M; None where it is none."""
+    """Return a number with an optional unit, such as 1.5M; None for other text."""
     found = COUNT.fullmatch(text.lower())
     return float(found[1]) * COUNT_UNITS[found[2]] if found else None
 
 
-def read_share(text: str) -> float | None:
-    """Return a share, written 50%, 50 or 0.5; None where it is none."""
-    found = SHARE.fullmatch(text.lower())
+def read_fraction(text: str) -> float | None:
+    """Return a fraction, written 50%, 50 or 0.5; None for other text."""
+    found = FRACTION.fullmatch(text.lower())
     if not found:
         return None
     value = float(found[1])
@@ -62,57 +62,71 @@ def read_share(text: str) -> float | None:
 
 
 def read_span(text: str) -> float | None:
-    """Return a time in seconds, written 90s, 2h or 1h30m; None where it is none."""
+    """Return a time span [s], written 90s, 2h or 1h30m; None for other text."""
     if not SPAN.fullmatch(text.lower()):
         return None
     return sum(float(number) * TIME_UNITS_S[unit] for number, unit in SPAN_PART.findall(text.lower()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
-    """A field of text."""
+class TextField:
+    """A field that is searched as text."""
 
     text: Callable[[RunRow], str]
     example: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A field that is compared; unknown values are not numbers."""
+class NumberField:
+    """A field that is compared; unknown values are NaN."""
 
     value: Callable[[RunRow, float], float]
     read: Callable[[str], float | None]
-    wanted: str
+    expected: str
     example: str
 
 
-FIELDS: dict[str, Words | Figure] = {
-    "run": Words(text=lambda row: row.id, example="run:heron"),
-    "state": Words(text=lambda row: row.state, example="state:running"),
-    "preset": Words(text=lambda row: row.preset, example="preset:quick"),
-    "device": Words(text=lambda row: row.device, example="device:cuda"),
-    "opponent": Words(text=lambda row: row.opponent, example="opponent:medium"),
-    "note": Words(text=lambda row: row.reason or row.alert, example="note:disk"),
-    "wins": Figure(value=lambda row, now: row.win_rate, read=read_share, wanted="a share", example="wins>50%"),
-    "eval": Figure(value=lambda row, now: row.eval_rate, read=read_share, wanted="a share", example="eval>=60%"),
-    "progress": Figure(value=lambda row, now: row.progress, read=read_share, wanted="a share", example="progress<90%"),
-    "steps": Figure(value=lambda row, now: row.steps, read=read_count, wanted="a number", example="steps>=1.5M"),
-    "update": Figure(value=lambda row, now: row.update, read=read_count, wanted="a number", example="update>100"),
-    "speed": Figure(value=lambda row, now: row.steps_per_s, read=read_count, wanted="a number", example="speed<10k"),
-    "return": Figure(value=lambda row, now: row.avg_return, read=read_count, wanted="a number", example="return>-2"),
-    "rating": Figure(value=lambda row, now: row.rating, read=read_count, wanted="a number", example="rating>200"),
-    "age": Figure(
+FIELDS: dict[str, TextField | NumberField] = {
+    "run": TextField(text=lambda row: row.id, example="run:heron"),
+    "state": TextField(text=lambda row: row.state, example="state:running"),
+    "preset": TextField(text=lambda row: row.preset, example="preset:quick"),
+    "device": TextField(text=lambda row: row.device, example="device:cuda"),
+    "opponent": TextField(text=lambda row: row.opponent, example="opponent:medium"),
+    "note": TextField(text=lambda row: row.reason or row.alert, example="note:disk"),
+    "wins": NumberField(
+        value=lambda row, now: row.win_rate, read=read_fraction, expected="a fraction", example="wins>50%"
+    ),
+    "eval": NumberField(
+        value=lambda row, now: row.eval_rate, read=read_fraction, expected="a fraction", example="eval>=60%"
+    ),
+    "progress": NumberField(
+        value=lambda row, now: row.progress, read=read_fraction, expected="a fraction", example="progress<90%"
+    ),
+    "steps": NumberField(value=lambda row, now: row.steps, read=read_count, expected="a number", example="steps>=1.5M"),
+    "update": NumberField(
+        value=lambda row, now: row.update, read=read_count, expected="a number", example="update>100"
+    ),
+    "speed": NumberField(
+        value=lambda row, now: row.steps_per_s, read=read_count, expected="a number", example="speed<10k"
+    ),
+    "return": NumberField(
+        value=lambda row, now: row.avg_return, read=read_count, expected="a number", example="return>-2"
+    ),
+    "rating": NumberField(
+        value=lambda row, now: row.rating, read=read_count, expected="a number", example="rating>200"
+    ),
+    "age": NumberField(
         value=lambda row, now: now - row.created if row.created > 0 else math.nan,
         read=read_span,
-        wanted="a time with s, m, h or d",
+        expected="a time with s, m, h or d",
         example="age<2h",
     ),
 }
-"""What rows can be asked for by name."""
+"""The fields of a query by name."""
 
-OTHER_NAMES = {"name": "run", "id": "run", "steps/s": "speed", "elo": "rating"}
+FIELD_ALIASES = {"name": "run", "id": "run", "steps/s": "speed", "elo": "rating"}
 
-JOINTS = ("and", "or", "not")
+OPERATORS = ("and", "or", "not")
 
 VALUE = r"""\"[^"]*\"?|'[^']*'?|(?!(?:and|or|not)(?:[\s()|&]|$))[^\s()|&]+"""
 TOKEN = re.compile(
@@ -126,35 +140,35 @@ TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Query:
-    """A query that was read; ``problem`` says in one line what was not understood, empty where all was."""
+    """A parsed query; ``problem`` is one line about the part that could not be parsed, or empty."""
 
     text: str
     matches: Test
     problem: str = ""
-    without: Test | None = None
-    """The same without what may not be meant as text: a name that is still typed, or a field that does not exist."""
+    fallback: Test | None = None
+    """The same query without its ambiguous words: a field name that is still typed, or an unknown field."""
     hint: str = ""
-    """What is said where only ``without`` finds something."""
+    """Message for the case that only ``fallback`` matches a row."""
 
-    def chosen(self, rows: Sequence[RunRow], now: float) -> tuple[list[RunRow], str]:
-        """Return the rows to show while a query is typed, and in one line what is not understood of it."""
+    def filter_rows(self, rows: Sequence[RunRow], now: float) -> tuple[list[RunRow], str]:
+        """Return the rows to show while a query is typed, and one line about its unreadable part."""
         found = [row for row in rows if self.matches(row, now)]
-        if not found and self.without is not None:
-            found = [row for row in rows if self.without(row, now)]
+        if not found and self.fallback is not None:
+            found = [row for row in rows if self.fallback(row, now)]
             return found, self.problem or (self.hint if found else "")
         return found, self.problem
 
 
 def parse(text: str) -> Query:
-    """Return what can be understood of a query."""
-    reader = _Reader(text)
-    test = _all_of(reader.tests())
-    doubted = _all_of(_Reader(text, doubtful=False).tests()) if reader.doubts else None
-    return Query(text, test, next(iter(reader.problems), ""), doubted, next(iter(reader.doubts), ""))
+    """Return the readable part of a query and its first problem."""
+    parser = _Parser(text)
+    test = _all_of(parser.tests())
+    fallback = _all_of(_Parser(text, keep_ambiguous=False).tests()) if parser.hints else None
+    return Query(text, test, next(iter(parser.problems), ""), fallback, next(iter(parser.hints), ""))
 
 
 def read_query(text: str) -> Query:
-    """Return a query that is understood whole; raise ``QueryError``, naming what was wanted, where it is not."""
+    """Return a query; raise ``QueryError`` naming the problem if any part of it cannot be parsed."""
     query = parse(text)
     if query.problem:
         raise QueryError(f"query {' '.join(text.split())!r}: {query.problem}")
@@ -162,107 +176,107 @@ def read_query(text: str) -> Query:
 
 
 def _all_of(tests: Iterable[Test]) -> Test:
-    kept = tuple(tests)
-    return lambda row, now: all(test(row, now) for test in kept)
+    terms = tuple(tests)
+    return lambda row, now: all(test(row, now) for test in terms)
 
 
 def _any_of(tests: Iterable[Test]) -> Test:
-    kept = tuple(tests)
-    return lambda row, now: any(test(row, now) for test in kept)
+    terms = tuple(tests)
+    return lambda row, now: any(test(row, now) for test in terms)
 
 
-def _opposite(test: Test) -> Test:
+def _negated(test: Test) -> Test:
     return lambda row, now: not test(row, now)
 
 
 def _contains(text: str) -> Test:
-    """Return the test for text anywhere in what a run is called by."""
-    wanted = text.lower()
-    return lambda row, now: wanted in f"{row.id} {row.state} {row.preset} {row.device} {row.opponent}".lower()
+    """Return the test for text in a run's id, state, preset, device or opponent."""
+    needle = text.lower()
+    return lambda row, now: needle in f"{row.id} {row.state} {row.preset} {row.device} {row.opponent}".lower()
 
 
 @dataclass
-class _Reader:
-    """One pass over the tokens of a query; with ``doubtful`` off, what may not be meant as text is left out."""
+class _Parser:
+    """Recursive-descent parser; ``keep_ambiguous=False`` drops words that may be unfinished field names."""
 
     source: str
-    doubtful: bool = True
+    keep_ambiguous: bool = True
     problems: list[str] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
     _tokens: list[re.Match[str]] = field(default_factory=list)
-    _at: int = 0
+    _position: int = 0
 
     def tests(self) -> list[Test]:
-        """Return tests that must all hold."""
+        """Return the tests of the query; all must hold."""
         self._tokens = [token for token in TOKEN.finditer(self.source) if token.lastgroup != "space"]
         found = []
-        while self._at < len(self._tokens):
-            found.append(self._either(0))
+        while self._position < len(self._tokens):
+            found.append(self._alternatives(0))
             if self._kind() == "close":
                 self._next("')' closes no bracket")
         return [test for test in found if test is not None]
 
     def _kind(self) -> str:
-        """Return what comes next, empty at the end."""
-        if self._at >= len(self._tokens):
+        """Return the kind of the next token, empty at the end."""
+        if self._position >= len(self._tokens):
             return ""
-        token = self._tokens[self._at]
+        token = self._tokens[self._position]
         if token["name"]:
             return "field"
         word = (token["word"] or "").lower()
-        return word if word in JOINTS else token.lastgroup or ""
+        return word if word in OPERATORS else token.lastgroup or ""
 
     def _next(self, problem: str = "") -> re.Match[str]:
-        self._at += 1
+        self._position += 1
         if problem:
             self.problems.append(problem)
-        return self._tokens[self._at - 1]
+        return self._tokens[self._position - 1]
 
-    def _either(self, depth: int) -> Test | None:
-        """Read alternatives up to a closing bracket or the end."""
-        tests = [self._both(depth)]
+    def _alternatives(self, depth: int) -> Test | None:
+        """Parse terms joined by ``or`` up to a closing bracket or the end."""
+        tests = [self._conjunction(depth)]
         while self._kind() == "or":
             self._next()
-            tests.append(self._both(depth))
-        kept = [test for test in tests if test is not None]
-        if len(tests) > 1 and len(kept) < len(tests) and not self.problems:
-            self.problems.append("'or' wants something on both sides")
-        return _any_of(kept) if kept else None
+            tests.append(self._conjunction(depth))
+        terms = [test for test in tests if test is not None]
+        if len(tests) > 1 and len(terms) < len(tests) and not self.problems:
+            self.problems.append("'or' needs a term on both sides")
+        return _any_of(terms) if terms else None
 
-    def _both(self, depth: int) -> Test | None:
-        """Read what must hold together."""
+    def _conjunction(self, depth: int) -> Test | None:
+        """Parse terms joined by ``and`` or by nothing."""
         tests = []
         while self._kind() not in ("", "or", "close"):
             if self._kind() == "and":
                 self._next()
             else:
-                tests.append(self._one(depth))
-        kept = [test for test in tests if test is not None]
-        return _all_of(kept) if kept else None
+                tests.append(self._factor(depth))
+        terms = [test for test in tests if test is not None]
+        return _all_of(terms) if terms else None
 
-    def _one(self, depth: int) -> Test | None:
-        """Read one thing, turned round as often as it says."""
-        turned, sign = False, ""
+    def _factor(self, depth: int) -> Test | None:
+        """Parse one term or bracket with its negations."""
+        negated, sign = False, ""
         while self._kind() == "not":
-            turned, sign = not turned, self._next()[0]
+            negated, sign = not negated, self._next()[0]
         kind = self._kind()
         if kind in ("", "or", "close", "and"):
-            self.problems.append(f"{sign!r} wants something after it")
+            self.problems.append(f"{sign!r} needs a term after it")
             return None
         test = self._bracket(depth) if kind == "open" else self._term(kind)
-        return _opposite(test) if turned and test is not None else test
+        return _negated(test) if negated and test is not None else test
 
     def _bracket(self, depth: int) -> Test | None:
         self._next()
-        if depth >= DEEPEST:
-            self.problems.append(f"more than {DEEPEST} brackets within each other")
+        if depth >= MAX_DEPTH:
+            self.problems.append(f"brackets are nested deeper than {MAX_DEPTH}")
             return None
         before = len(self.problems)
-        test = self._either(depth + 1)
+        test = self._alternatives(depth + 1)
         if self._kind() == "close":
             self._next()
             if test is None and len(self.problems) == before:
-                self.problems.append("brackets with nothing in them")
+                self.problems.append("empty brackets")
         else:
             self.problems.append("a bracket is not closed")
         return test
@@ -275,18 +289,18 @@ class _Reader:
             text = self._unquoted(token[0])
             return _contains(text) if text else None
         if kind == "stray":
-            self.problems.append(f"{token[0]!r} compares nothing, wanted such as wins>50%")
+            self.problems.append(f"{token[0]!r} has no field before it; try wins>50%")
             return None
         return self._word(token)
 
     def _word(self, token: re.Match[str]) -> Test | None:
-        """Read text; the last word may be the beginning of a field's name or of a joint."""
+        """Parse a word; the last one may be the start of a field name or of an operator."""
         word = token[0].lower()
-        named = next((name for name in (*FIELDS, *JOINTS) if name.startswith(word)), "")
+        named = next((name for name in (*FIELDS, *OPERATORS) if name.startswith(word)), "")
         if named and token.end() == len(self.source):
-            usage = f", wanted such as {FIELDS[named].example}" if named in FIELDS else ""
-            self.doubts.append(f"no run has {word!r}{usage}")
-            return _contains(word) if self.doubtful else None
+            usage = f"; try {FIELDS[named].example}" if named in FIELDS else ""
+            self.hints.append(f"no run contains {word!r}{usage}")
+            return _contains(word) if self.keep_ambiguous else None
         return _contains(word)
 
     def _unquoted(self, text: str) -> str:
@@ -295,46 +309,46 @@ class _Reader:
         if len(text) < 2 or text[-1] != mark:
             self.problems.append("a quote is not closed")
         elif len(text) == 2:
-            self.problems.append("quotes with nothing in them")
+            self.problems.append("empty quotes")
         return text.strip(mark)
 
     def _field(self, name: str, sign: str, value: str, whole: str) -> Test | None:
-        """Read a field, what it is compared by, and the value."""
-        asked = FIELDS.get(OTHER_NAMES.get(name.lower(), name.lower()))
-        if asked is None:
+        """Parse a comparison: field, sign and value."""
+        queried = FIELDS.get(FIELD_ALIASES.get(name.lower(), name.lower()))
+        if queried is None:
             return self._unknown(name, sign, whole)
         if value[:1] in ("'", '"'):
             value = self._unquoted(value)
-        if isinstance(asked, Words):
+        if isinstance(queried, TextField):
             if sign in (":", "=", "==", "!=") and value:
-                return _text_test(asked, sign, value)
-            wanted = "text" if sign in (":", "=", "==", "!=") else ": or ="
-            self.problems.append(f"{name} wants {wanted}, such as {asked.example}")
+                return _text_test(queried, sign, value)
+            expected = "text" if sign in (":", "=", "==", "!=") else ": or ="
+            self.problems.append(f"{name} expects {expected}; try {queried.example}")
             return None
-        number = asked.read(value)
+        number = queried.read(value)
         if number is None or sign == ":":
-            wanted = ">, >=, <, <= or =" if sign == ":" else asked.wanted
-            self.problems.append(f"{name} wants {wanted}, such as {asked.example}")
+            expected = ">, >=, <, <= or =" if sign == ":" else queried.expected
+            self.problems.append(f"{name} expects {expected}; try {queried.example}")
             return None
-        return _figure_test(asked, sign, number)
+        return _number_test(queried, sign, number)
 
     def _unknown(self, name: str, sign: str, whole: str) -> Test | None:
-        """Say which fields there are; what is no comparison is looked for as it is written."""
-        self.problems.append(f"{name!r} is no field, wanted {', '.join(FIELDS)}; as text in quotes")
+        """Report an unknown field; ``name:text`` is searched as text."""
+        self.problems.append(f"unknown field {name!r}, expected one of {', '.join(FIELDS)}; quote it to search as text")
         if sign not in (":", "="):
             return None
-        self.doubts.append("")
-        return _contains(whole) if self.doubtful else None
+        self.hints.append("")
+        return _contains(whole) if self.keep_ambiguous else None
 
 
-def _text_test(asked: Words, sign: str, value: str) -> Test:
-    wanted = value.lower()
+def _text_test(queried: TextField, sign: str, value: str) -> Test:
+    needle = value.lower()
     if sign == ":":
-        return lambda row, now: wanted in asked.text(row).lower()
+        return lambda row, now: needle in queried.text(row).lower()
     equal = sign != "!="
-    return lambda row, now: (asked.text(row).lower() == wanted) is equal
+    return lambda row, now: (queried.text(row).lower() == needle) is equal
 
 
-def _figure_test(asked: Figure, sign: str, wanted: float) -> Test:
+def _number_test(queried: NumberField, sign: str, reference: float) -> Test:
     compare = COMPARISONS[sign]
-    return lambda row, now: compare(asked.value(row, now), wanted)
+    return lambda row, now: compare(queried.value(row, now), reference)

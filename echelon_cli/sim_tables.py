@@ -1,4 +1,4 @@
-"""The tables that ``echelon sim`` prints: who won, how matches ended, what weapons, classes and hazards did."""
+"""Tables of ``echelon sim``: results, endings, classes, weapons and causes of death."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from echelon_cli import output
 
 REASONS = {"zone_control": "zone held", "elimination": "elimination", "time_up": "time up"}
-FOUGHT = (
+COMBAT_COLUMNS = (
     ("kills", "kills", output.count),
     ("deaths", "deaths", output.count),
     ("survived", "lived", output.percent),
@@ -17,27 +17,27 @@ FOUGHT = (
     ("friendly", "friendly", output.figure),
     ("accuracy", "hits", output.percent),
 )
-LASTED = (
+SURVIVAL_COLUMNS = (
     ("mechs", "mechs", output.count),
     ("zone_s", "in zone", output.figure),
     ("life_s", "alive", output.figure),
     ("shutdowns", "shutdowns", output.figure),
     ("knockdowns", "knockdowns", output.figure),
 )
-"""Key of a figure, what its column is called, and how it is written; narrow enough for 80 columns."""
+"""(key, column name, formatter), narrow enough for 80 columns."""
 WHOLE_TEAM = "all"
 
 
 def show_contest(found: dict[str, Any]) -> None:
-    """Print the whole outcome of a contest."""
+    """Print all tables of a contest."""
     _show_heading(found)
     if not found["matches"]:
-        output.say("stopped before a match was over", style="yellow")
+        output.say("stopped before the first match ended", style="yellow")
         return
     _show_wins(found)
     _show_ends(found)
-    _show_mechs("fighting: kills and deaths in all, damage per mech and match", FOUGHT, found)
-    _show_mechs("staying: seconds, shutdowns and knockdowns per mech and match", LASTED, found)
+    _show_mechs("combat: kills and deaths in total, damage per mech and match", COMBAT_COLUMNS, found)
+    _show_mechs("survival: seconds, shutdowns and knockdowns per mech and match", SURVIVAL_COLUMNS, found)
     _show_weapons(found)
     _show_deaths(found)
     _show_closing(found)
@@ -51,15 +51,13 @@ def _show_heading(found: dict[str, Any]) -> None:
     how = "every seed from both sides" if found["swap"] else "every seed once"
     last = found["first_seed"] + found["seeds"] - 1
     output.say(f"{found['blue']} against {found['red']}: {count}", style="bold")
-    fair = f"ways to the zone within {task['fair']:g}x, " if task["fair"] else ""
+    fair = f"path costs to the zone within {task['fair']:g}x, " if task["fair"] else ""
     output.say(f"seeds {found['first_seed']} to {last}, {how}; packs a side: {task['packs']}, {x}x{y}x{z}, {fair}"
                f"{task['seconds']:g} s, trigger probability {task['weapon_prob']:g}")  # fmt: skip
     if found["note"]:
         output.say(found["note"], style="yellow")
     if found["stopped"] and played:
-        output.say(
-            "stopped early: of the matches under way only those already over count, the shorter ones", style="yellow"
-        )
+        output.say("stopped early: only finished matches count, which favours short ones", style="yellow")
 
 
 def _show_wins(found: dict[str, Any]) -> None:
@@ -75,8 +73,8 @@ def _show_wins(found: dict[str, Any]) -> None:
 
 def _wins(row: dict[str, Any]) -> tuple[object, ...]:
     rate = output.percent(row["win_rate"]) if row["win_rate"] is not None else "-"
-    doubt = f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}"
-    return row["name"], row["matches"], row["wins"], row["draws"], row["losses"], rate, doubt
+    interval = f"{output.percent(row['win_low'])} to {output.percent(row['win_high'])}"
+    return row["name"], row["matches"], row["wins"], row["draws"], row["losses"], rate, interval
 
 
 def _show_ends(found: dict[str, Any]) -> None:
@@ -92,15 +90,15 @@ def _show_ends(found: dict[str, Any]) -> None:
     )
 
 
-def _show_mechs(title: str, figures: tuple[tuple[str, str, Any], ...], found: dict[str, Any]) -> None:
-    """Print some figures of each class of each pilot, and of all its mechs."""
+def _show_mechs(title: str, values: tuple[tuple[str, str, Any], ...], found: dict[str, Any]) -> None:
+    """Print some values per class of each pilot, and over all its mechs."""
     output.say(f"\n{title}", style="bold")
     rows = []
     for team in found["teams"]:
         of_team = [row for row in found["classes"] if row["pilot"] == team["pilot"]]
         for row in (*of_team, {**team, "class": WHOLE_TEAM}):
-            rows.append((row["pilot"], row["class"], *(_cell(row[key], form) for key, _, form in figures)))
-    columns = ("pilot", "class", *(label for _, label, _ in figures))
+            rows.append((row["pilot"], row["class"], *(_cell(row[key], form) for key, _, form in values)))
+    columns = ("pilot", "class", *(label for _, label, _ in values))
     output.show_table(columns, rows, right=columns[2:])
 
 

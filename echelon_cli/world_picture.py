@@ -1,4 +1,4 @@
-"""Draws a world in the terminal: half blocks in colour with their legend, or letters where there is no colour."""
+"""Drawing of a world in the terminal: coloured half blocks with a legend, or letters without colour."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 UPPER_HALF = "▀"
 LEGEND_WIDTH = 28
-"""Columns kept for the legend where it stands beside the picture."""
-LEAST_LINES = 8
-ROOM_BELOW = 3
-"""Lines left to the title and the next prompt."""
+"""Width of a legend beside the drawing [columns]."""
+MIN_LINES = 8
+MARGIN_LINES = 3
+"""Lines reserved for the title and the next prompt."""
 PLAIN_COLUMNS = 100
-"""Columns of a picture that goes into a pipe."""
+"""Width of a drawing written into a pipe [columns]."""
 SWATCH = "██ "
 NORTH_NOTE = "x to the right, y up"
 
 
 def show_picture(title: str, scene: Scene, sheet: MapView, *, plain: bool = False, width: int | None = None) -> None:
-    """Print a sheet: in colour on a terminal that has some, else in letters."""
+    """Print a view of a world: in colour on a colour terminal, else in letters."""
     console = output.console()
     if plain or console.no_color or console.color_system is None:
         _show_letters(title, scene, sheet, width)
@@ -55,14 +55,14 @@ def _show_colours(title: str, scene: Scene, sheet: MapView, width: int | None) -
 
     console = output.console()
     x, y, z = scene.size
-    beside = console.width >= 2 * LEGEND_WIDTH and width is None
-    room = console.width - (LEGEND_WIDTH if beside else 0)
-    lines = max(console.height - ROOM_BELOW, LEAST_LINES)
-    wide, high = fit_size((x, y), room, 2 * lines) if width is None else (width, max(1, round(width * y / x)))
-    picture = half_blocks(pixels(scene, sheet, wide, high + high % 2))
-    legend = _legend(sheet.legend, f"{x}x{y}x{z}", NORTH_NOTE, f"scale {x / wide:.3g} voxels")
+    legend_beside = console.width >= 2 * LEGEND_WIDTH and width is None
+    available = console.width - (LEGEND_WIDTH if legend_beside else 0)
+    lines = max(console.height - MARGIN_LINES, MIN_LINES)
+    columns, rows = fit_size((x, y), available, 2 * lines) if width is None else (width, max(1, round(width * y / x)))
+    picture = half_blocks(pixels(scene, sheet, columns, rows + rows % 2))
+    legend = _legend(sheet.legend, f"{x}x{y}x{z}", NORTH_NOTE, f"scale {x / columns:.3g} voxels")
     output.say(title, style="bold")
-    if beside:
+    if legend_beside:
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_row(picture, legend)
         console.print(grid)
@@ -72,7 +72,7 @@ def _show_colours(title: str, scene: Scene, sheet: MapView, width: int | None) -
 
 
 def half_blocks(pixels: Pixels) -> Text:
-    """Return a picture of an even number of rows as text: two pixels a character, runs of equal ones joined."""
+    """Return pixels [rows, columns, 3] as text: two rows per line, runs of equal characters joined."""
     from rich.style import Style
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""Tables about generated maps: the figures of one, and how the figures of many spread."""
+"""Tables about generated maps: the measurements of one, and statistics over many."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from echelon_cli import output
 
 TRACE = 5e-5
-"""Shares below this are not listed."""
-DIGITS_OF_A_HASH = 16
-"""Digits of a hash that a table shows."""
+"""Fractions below this are not listed."""
+HASH_DIGITS = 16
+"""Hexadecimal digits of a hash in tables."""
 
 
-def show_figures(found: dict[str, Any]) -> None:
-    """Print the figures of one map."""
+def show_measurements(found: dict[str, Any]) -> None:
+    """Print the measurements of one map."""
     x, y, z = found["size"]
-    zone, ways, heights = found["zone"], found["ways"], found["heights"]
+    zone, paths, heights = found["zone"], found["ways"], found["heights"]
     output.show_table(
         ("", ""),
         [
@@ -28,21 +28,21 @@ def show_figures(found: dict[str, Any]) -> None:
             ("biomes", ", ".join(f"{corner} {name}" for corner, name in found["biomes"].items()) or "none: open plain"),
             (
                 "solid",
-                f"{_share(found['solid_share'])} of the cells block the way, {_share(found['opaque_share'])} sight",
+                f"{_share(found['solid_share'])} of the cells block movement, {_share(found['opaque_share'])} sight",
             ),
             (
                 "heights",
-                f"{_share(heights['open_share'])} of the columns open, the others {heights['median_built']:g} high "
-                f"(median), {heights['max']} at most",
+                f"{_share(heights['open_share'])} of the columns open, median height of the others "
+                f"{heights['median_built']:g}, maximum {heights['max']}",
             ),
             ("zone", f"radius {zone['radius']:.1f} at {zone['centre'][0]:.1f}, {zone['centre'][1]:.1f}"),
             *((f"{side} spawns", _start(found, side)) for side in ("blue", "red")),
-            ("ways", _fairness(ways["ratio"])),
+            ("path costs", _fairness(paths["ratio"])),
             ("connected", _connected(found)),
             *(("", _fixup(fixup)) for fixup in found["dug"]),
-            ("recipe", found["hashes"]["recipe"][:DIGITS_OF_A_HASH]),
-            ("content", found["hashes"]["materials"][:DIGITS_OF_A_HASH]),
-            ("made in", f"{1e3 * found['took_s']:.0f} ms"),
+            ("recipe", found["hashes"]["recipe"][:HASH_DIGITS]),
+            ("content", found["hashes"]["materials"][:HASH_DIGITS]),
+            ("generated in", f"{1e3 * found['took_s']:.0f} ms"),
             *((what, found[what]) for what in ("file", "png") if found[what]),
         ],
     )
@@ -66,7 +66,7 @@ def show_figures(found: dict[str, Any]) -> None:
         for walk in found["walk"]
     ]
     output.show_table(columns, walks, right=columns[1:])
-    output.say(f"\nlook at it: echelon world show {found['file'] or found['seed']}", style="dim")
+    output.say(f"\ndraw it: echelon world show {found['file'] or found['seed']}", style="dim")
 
 
 STATISTICS: tuple[tuple[str, Callable[[dict[str, Any]], float | None], bool], ...] = (
@@ -87,11 +87,11 @@ STATISTICS: tuple[tuple[str, Callable[[dict[str, Any]], float | None], bool], ..
     ("regenerated", lambda row: row["regenerated"], False),
     ("milliseconds", lambda row: 1e3 * row["took_s"], False),
 )
-"""Name, value of a map, and whether it is a share."""
+"""(name, value of a map, whether it is a fraction)."""
 
 
 def spread_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how the figures of many maps spread, with the seeds of the extremes, and what went wrong how often."""
+    """Return statistics over many maps, with the seeds of the extremes and the number of each outcome."""
     statistics = {}
     for name, value, share in STATISTICS:
         found = [(v, row["seed"]) for row in rows if (v := value(row)) is not None and math.isfinite(v)]
@@ -121,7 +121,16 @@ def spread_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 OUTCOMES = ("connected as drawn", "dug open", "drawn again", "open plain")
-"""What became of a map, from best to worst."""
+"""Outcomes of map generation, best first; keys of the JSON output."""
+LABELS = {
+    "connected as drawn": "connected at once",
+    "drawn again": "regenerated",
+    "blue's way": "blue's path",
+    "red's way": "red's path",
+    "longer way over shorter": "ratio of path costs",
+    "lines dug": "dug paths",
+}
+"""JSON key -> label in tables, where they differ."""
 
 
 def _outcome(row: dict[str, Any]) -> str:
@@ -133,21 +142,21 @@ def _outcome(row: dict[str, Any]) -> str:
 
 
 def show_spread(spread: dict[str, Any]) -> None:
-    """Print how the figures of many maps spread."""
+    """Print statistics over many maps."""
     x, y, z = spread["size"]
     count, first = spread["count"], spread["first_seed"]
     output.say(f"{count} maps of {x}x{y}x{z}, seeds {first} to {first + count - 1}", style="bold")
-    columns = ("", "mean", "median", "least", "seed", "most", "seed ")
+    columns = ("", "mean", "median", "min", "seed", "max", "seed ")
     rows = []
     for name, row in spread["statistics"].items():
         form = _share if row["share"] else output.figure
         least, most = (form(row["min"]), row["min_seed"]), (form(row["max"]), row["max_seed"])
-        rows.append((name, form(row["mean"]), form(row["median"]), *least, *most))
+        rows.append((LABELS.get(name, name), form(row["mean"]), form(row["median"]), *least, *most))
     output.show_table(columns, rows, right=columns[1:])
     output.say()
-    kinds = [(name, number, _share(number / count)) for name, number in spread["outcomes"].items()]
+    kinds = [(LABELS.get(name, name), number, _share(number / count)) for name, number in spread["outcomes"].items()]
     kinds.append(("teams with a mech cut off from the zone", spread["cut_off"], ""))
-    output.show_table(("became", "maps", "share"), kinds, right=("maps", "share"))
+    output.show_table(("outcome", "maps", "share"), kinds, right=("maps", "share"))
     output.say()
     output.show_table(("biome", "on maps"), spread["biomes"].items(), right=("on maps",))
 
@@ -157,28 +166,28 @@ def _share(value: float) -> str:
 
 
 def _start(found: dict[str, Any], side: str) -> str:
-    way, spawn = found["ways"][side], found["spawns"][side]
+    path, spawn = found["ways"][side], found["spawns"][side]
     x, y = spawn["centre"]
-    walked = f"{way['walked']:.0f} to walk to the zone" if way["walked"] is not None else "no way to the zone"
-    cut_off = f", {way['cut_off']} cut off" if way["cut_off"] else ""
+    walked = f"path of {path['walked']:.0f} to the zone" if path["walked"] is not None else "no path to the zone"
+    cut_off = f", {path['cut_off']} cut off" if path["cut_off"] else ""
     corner = found["spawn_corners"][side]
     return (
-        f"{len(spawn['mechs'])} in {corner} around {x:.0f}, {y:.0f}; {walked}, {way['straight']:.0f} straight{cut_off}"
+        f"{len(spawn['mechs'])} in {corner} around {x:.0f}, {y:.0f}; {walked}, {path['straight']:.0f} straight{cut_off}"
     )
 
 
 def _fairness(ratio: float | None) -> str:
-    return "-" if ratio is None else f"the longer is {ratio:.2f} times the shorter"
+    return "-" if ratio is None else f"ratio {ratio:.2f}"
 
 
 def _connected(found: dict[str, Any]) -> str:
     if found["open_map"]:
-        return f"no: an open plain after {found['regenerated']} drawings that could not be connected"
-    again = f"after {found['regenerated']} drawings that could not be, " if found["regenerated"] else ""
-    return f"{again}dug open" if found["dug"] else f"{again}as drawn"
+        return f"no: open plain after {found['regenerated']} unconnected attempts"
+    retries = f"after {found['regenerated']} unconnected attempts, " if found["regenerated"] else ""
+    return f"{retries}dug open" if found["dug"] else f"{retries}at once"
 
 
 def _fixup(fixup: dict[str, Any]) -> str:
-    """Return the line of one dug way."""
-    way = fixup["label"].replace("_", " ")
-    return f"{way}: dig {fixup['attempt']} through {fixup['blocked_cells']} blocked cells"
+    """Return the line of one dug path."""
+    path = fixup["label"].replace("_", " ")
+    return f"{path}: dig {fixup['attempt']} through {fixup['blocked_cells']} blocked cells"

@@ -1,7 +1,7 @@
-"""``echelon ablate``: train one run whole and others with one thing changed each, and print what that cost or bought.
+"""``echelon ablate``: train a complete run and variants with one change each, and compare their last evaluations.
 
-Every variant is a run like any other in the background, one after another or some at a time, so that curves,
-checkpoints and matches are there to look at, and stopping this command leaves what is done.
+Every variant is an ordinary background run, one after another or several at a time, with its own curves, checkpoints
+and matches; interrupting the command keeps the finished ones.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 MINUTES = 10.0
 WHOLE = "whole"
-"""Name of the run from which nothing is taken."""
+"""Name of the unchanged run."""
 
 
 def complete_ablations(incomplete: str) -> list[str]:
-    """Return the ablations that begin with what was typed so far."""
+    """Return the ablations that start with ``incomplete``."""
     from echelon.config.ablations import ABLATIONS
 
     return [name for name in ABLATIONS if name.startswith(incomplete)]
@@ -36,7 +36,7 @@ def ablate(
         list[str] | None,
         typer.Argument(
             metavar="[ABLATION]...",
-            help="What to take away; everything that the preset has by default.",
+            help="Components to remove, one per variant; by default all that the preset uses.",
             autocompletion=complete_ablations,
         ),
     ] = None,
@@ -45,19 +45,21 @@ def ablate(
     assignments: SetOption = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option("--vary", metavar="KEY=VALUE[,...]", help="A variant of one's own; may be given several times."),
+        typer.Option("--vary", metavar="KEY=VALUE[,...]", help="Another variant; may be repeated."),
     ] = None,
     minutes: Annotated[
-        float, typer.Option("--minutes", min=0.0, help="Wall time of each run; 0 leaves it to its configuration.")
+        float, typer.Option("--minutes", min=0.0, help="Wall time of each run [min]; 0 uses the configuration's.")
     ] = MINUTES,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Training seeds of each, from the configuration's.")] = 1,
-    at_once: Annotated[
-        int, typer.Option("--at-once", min=1, help="Runs trained at the same time, each with its share of the cores.")
+    runs: Annotated[
+        int, typer.Option("--runs", min=1, help="Training seeds per variant, counted up from the configuration's.")
     ] = 1,
-    list_them: Annotated[bool, typer.Option("--list", help="Only say what would be trained.")] = False,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, help="Runs trained at the same time; they share the cores.")
+    ] = 1,
+    list_them: Annotated[bool, typer.Option("--list", help="List the variants without training them.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Train with one thing taken away at a time, and compare by the last evaluation."""
+    """Train with one component removed at a time, and compare the last evaluations."""
     from echelon.jobs.config_layers import parse_assignment
 
     overrides: dict[str, Any] = {"max_minutes": minutes} if minutes else {}
@@ -73,7 +75,7 @@ def ablate(
             found.append(result)
     except KeyboardInterrupt:
         if not as_json:
-            output.say("\nstopped; these are done")
+            output.say("\nstopped; finished variants:")
     if as_json:
         output.show_json(found)
     else:
@@ -82,7 +84,7 @@ def ablate(
 
 
 Variants = dict[str, "tuple[ResolvedConfig, dict[str, Any]]"]
-"""By name: the whole configuration, and what differs from the first one's."""
+"""Name -> (resolved configuration, its differences from the unchanged run)."""
 
 
 def variants(
@@ -92,7 +94,7 @@ def variants(
     names: Sequence[str] | None,
     vary: Sequence[str],
 ) -> Variants:
-    """Return what is trained, the whole run first; ``ConfigError`` for what does not exist or changes nothing."""
+    """Return the variants, the unchanged run first; ``ConfigError`` for unknown ablations and those without effect."""
     from echelon.config.ablations import ABLATIONS
     from echelon.jobs.config_layers import ConfigError, did_you_mean, parse_assignment, resolve
 
@@ -116,49 +118,49 @@ def variants(
 
 
 def _differing(changes: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changes that are some, absent values as the word for it."""
-    real = {key: value for key, value in changes.items() if values[key] != value}
-    return {key: "none" if value is None else value for key, value in real.items()}
+    """Return the changes that differ from ``values``, with None written as ``none``."""
+    effective = {key: value for key, value in changes.items() if values[key] != value}
+    return {key: "none" if value is None else value for key, value in effective.items()}
 
 
 def train_all(plan: Variants, runs: int, at_once: int, as_json: bool) -> Iterator[dict[str, Any]]:
-    """Train every variant on every seed, ``at_once`` at a time, and yield how each ended, in order.
+    """Train every variant on every seed, ``at_once`` at a time, and yield their results in order.
 
-    Where the caller is interrupted, the runs that have begun are stopped, and no other begins.
+    An interrupt of the caller stops the running ones and starts no others.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    todo = [
+    trials = [
         (name, resolved, changes, resolved.config.seed + number)
         for name, (resolved, changes) in plan.items()
         for number in range(runs)
     ]
-    over = threading.Event()
+    stopping = threading.Event()
 
     def train(name: str, resolved: ResolvedConfig, seed: int) -> dict[str, Any]:
         if not as_json:
             output.say(f"{name}, seed {seed}", style="bold")
-        return train_one(resolved, seed, threads_each(resolved.config.threads, at_once), over)
+        return train_one(resolved, seed, threads_each(resolved.config.threads, at_once), stopping)
 
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="ablate")
     try:
-        waiting = [pool.submit(train, name, resolved, seed) for name, resolved, _, seed in todo]
-        for (name, _, changes, seed), result in zip(todo, waiting, strict=True):
+        pending = [pool.submit(train, name, resolved, seed) for name, resolved, _, seed in trials]
+        for (name, _, changes, seed), result in zip(trials, pending, strict=True):
             yield {"variant": name, "changes": changes, "seed": seed, **result.result()}
     finally:
-        over.set()
+        stopping.set()
         pool.shutdown(cancel_futures=True)
 
 
 def threads_each(threads: int, at_once: int) -> int:
-    """Return the threads of one of ``at_once`` runs: those asked for, else its share of the cores, at least 1."""
+    """Return the threads of each of ``at_once`` parallel runs: ``threads`` if set, else a share of the cores."""
     from echelon.sim.backend import default_threads
 
     return threads if threads or at_once == 1 else max(1, default_threads() // at_once)
 
 
-def train_one(resolved: ResolvedConfig, seed: int, threads: int, over: threading.Event) -> dict[str, Any]:
-    """Train one run to its end, or stop it once it is ``over``; return its id, end, last evaluation and speed."""
+def train_one(resolved: ResolvedConfig, seed: int, threads: int, stopping: threading.Event) -> dict[str, Any]:
+    """Train one run until it ends or ``stopping`` is set; return its id, state, last evaluation and speed."""
     from echelon.jobs import launch
     from echelon.jobs.kinds import KINDS
     from echelon.jobs.spec import new_spec
@@ -169,17 +171,17 @@ def train_one(resolved: ResolvedConfig, seed: int, threads: int, over: threading
     nested = {**resolved.nested(), "seed": seed, "threads": threads}
     paths = create_run(resolved.config.preset)
     launch.launch(paths, new_spec("train", nested, resolved.provenance), KINDS["train"])
-    status = launch.wait_until(paths, lambda status: over.is_set() or not status.is_alive)
-    if over.is_set():
+    status = launch.wait_until(paths, lambda status: stopping.is_set() or not status.is_alive)
+    if stopping.is_set():
         launch.stop(paths)
-    assert status is not None, "there is no limit to the waiting"
-    _, picture = SnapshotFeed(paths.metrics).poll()
-    last, update = (picture.evals[-1] if picture.evals else None), picture.update
+    assert status is not None, "the wait has no time limit"
+    _, snapshot = SnapshotFeed(paths.metrics).poll()
+    last, update = (snapshot.evals[-1] if snapshot.evals else None), snapshot.update
     return {
         **job_json(paths),
         "state": status.state,
         "reason": status.reason,
-        "global_step": picture.global_step,
+        "global_step": snapshot.global_step,
         "steps_per_s": update.global_step / update.elapsed_s if update and update.elapsed_s > 0 else 0.0,
         "opponent": last.opponent if last else "",
         "weapon_prob": last.weapon_prob if last else None,
@@ -192,9 +194,9 @@ def train_one(resolved: ResolvedConfig, seed: int, threads: int, over: threading
 
 
 def show(found: Sequence[Mapping[str, Any]]) -> None:
-    """Print a line per run, and what they were measured by."""
+    """Print a line per run, and the evaluation task."""
     right = ("seed", "steps", "steps/s", "wins", "95 % interval", "hp margin")
-    rows = [(result["variant"], *_figures(result), result["id"]) for result in found]
+    rows = [(result["variant"], *_cells(result), result["id"]) for result in found]
     output.show_table(("variant", *right, "run"), rows, right=right)
     measured = next((result for result in found if result["last_win_rate"] is not None), None)
     if measured:
@@ -202,12 +204,12 @@ def show(found: Sequence[Mapping[str, Any]]) -> None:
         output.say(f"against {measured['opponent']}, {how}, both sides")
 
 
-def _figures(result: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:
     head = (str(result["seed"]), output.count(result["global_step"]), output.count(result["steps_per_s"]))
     if result["last_win_rate"] is None:
         return (*head, result["state"], "", "")
-    doubt = f"{output.percent(result['win_low'])} to {output.percent(result['win_high'])}"
-    return (*head, output.percent(result["last_win_rate"]), doubt, output.figure(result["hp_margin"]))
+    interval = f"{output.percent(result['win_low'])} to {output.percent(result['win_high'])}"
+    return (*head, output.percent(result["last_win_rate"]), interval, output.figure(result["hp_margin"]))
 
 
 def _show_plan(plan: Variants) -> None:

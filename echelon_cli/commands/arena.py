@@ -1,6 +1,6 @@
-"""``echelon arena``: the league: play rounds in the background, see who is how strong, and who beats whom.
+"""``echelon arena``: the league: rounds in the background, ratings, behaviour, matches and head-to-head.
 
-What only looks at the league loads neither torch nor Warp.
+Commands that only read the league load neither torch nor Warp.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from echelon_cli import arena_job, output
-from echelon_cli.arena_job import entry_named, open_league
+from echelon_cli.arena_job import find_entry_id, open_league
 from echelon_cli.devices import require_device
 from echelon_cli.options import JsonFlag, PresetOption, SetOption, complete_runs
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="The league: rounds between policies and scripted levels, and their ratings.", no_args_is_help=True
 )
-SHOWN = 20
-"""Matches listed unless told otherwise."""
-MOST = 2**63 - 1
-"""SQLite counts no further."""
+DEFAULT_LIMIT = 20
+"""Matches listed by default."""
+MAX_LIMIT = 2**63 - 1
+"""Greatest integer of SQLite."""
 
 
 def complete_entries(incomplete: str) -> list[str]:
-    """Return the names of entries that begin with what was typed so far."""
+    """Return the names of entries that start with ``incomplete``."""
     from echelon.arena.standings import entry_names
     from echelon.arena.store import StoreError
 
@@ -43,39 +43,46 @@ def complete_entries(incomplete: str) -> list[str]:
 EntryArgument = Annotated[
     str, typer.Argument(metavar="ENTRY", help="Name, level, id, or part of one.", autocompletion=complete_entries)
 ]
-RetiredFlag = Annotated[bool, typer.Option("--retired", help="Show the retired as well.")]
+RetiredFlag = Annotated[bool, typer.Option("--retired", help="Include retired entries.")]
 
 
 @app.command("run")
 def run(
-    rounds: Annotated[int, typer.Option("--rounds", help="Rounds to play; each is a rating period.")] = 1,
+    rounds: Annotated[int, typer.Option("--rounds", help="Rounds to play; each is one rating period.")] = 1,
     scheme: Annotated[
-        str, typer.Option("--scheme", metavar="round-robin|skill", help="Who meets whom.")
+        str, typer.Option("--scheme", metavar="round-robin|skill", help="Pairing scheme of a round.")
     ] = "round-robin",
-    seeds: Annotated[
-        int, typer.Option("--seeds", help="Seeds on which two meet in a round, each from both sides.")
-    ] = 4,
-    opponents: Annotated[int, typer.Option("--opponents", help="Opponents each draws in scheme skill.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", help="Seeds per pair and round, each played from both sides.")] = 4,
+    opponents: Annotated[int, typer.Option("--opponents", help="Opponents per entry in scheme skill.")] = 3,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="ENTRY", help="Only matches of this entry.", autocompletion=complete_entries),
+        typer.Option(
+            "--only",
+            metavar="ENTRY",
+            help="Play only matches of this entry; may be repeated.",
+            autocompletion=complete_entries,
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Of pairs, maps and battles; a new one by default.")
+        int | None, typer.Option("--seed", help="Seed of pairs, maps and battles; default: a new one.")
     ] = None,
     stochastic: Annotated[
-        bool, typer.Option("--stochastic", help="Policies draw actions instead of the mean.")
+        bool, typer.Option("--stochastic", help="Sample actions instead of taking the mean.")
     ] = False,
-    record: Annotated[float, typer.Option("--record", metavar="SHARE", help="Share of the matches to keep.")] = 0.0,
-    upsets: Annotated[int, typer.Option("--upsets", help="Most surprising matches of a round to keep.")] = 4,
-    promote: Annotated[int, typer.Option("--promote", help="Candidates among the first so many rise; 0 none.")] = 0,
+    record: Annotated[
+        float, typer.Option("--record", metavar="SHARE", help="Fraction of the matches to record, 0 to 1.")
+    ] = 0.0,
+    upsets: Annotated[int, typer.Option("--upsets", help="Number of upsets to record per round.")] = 4,
+    promote: Annotated[int, typer.Option("--promote", help="Promote candidates ranked in the top N; 0: none.")] = 0,
     conservatism: Annotated[
-        float, typer.Option("--conservatism", help="Deviations below its rating that a candidate ranks by.")
+        float, typer.Option("--conservatism", help="Rank candidates by rating - k * RD; this is k.")
     ] = 2.0,
-    age_idle: Annotated[bool, typer.Option("--age-idle", help="Make who does not play less certain.")] = False,
-    envs: Annotated[int, typer.Option("--envs", help="Matches played at a time.")] = 64,
-    device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", help="Threads of a process; 0 takes every core.")] = 0,
+    age_idle: Annotated[
+        bool, typer.Option("--age-idle", help="Increase the rating deviation of idle entries.")
+    ] = False,
+    envs: Annotated[int, typer.Option("--envs", help="Matches played in parallel.")] = 64,
+    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
+    threads: Annotated[int, typer.Option("--threads", help="Threads per process; 0 uses every core.")] = 0,
     nproc: Annotated[
         int,
         typer.Option("--nproc", min=1, max=1024, help="Processes that share the matches."),
@@ -83,29 +90,36 @@ def run(
     preset: PresetOption = None,
     assignments: SetOption = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Go on with a job.", autocompletion=complete_runs)
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Resume a stopped or crashed job.", autocompletion=complete_runs),
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return once it plays.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return when the job has started.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Play rounds of the league in the background and follow them; Ctrl-C leaves them playing.
+    """Play rounds of the league in the background and follow them; Ctrl-C detaches.
 
-    Preset and --set choose the game of a league that has none yet.
+    --preset and --set choose the game of a new league.
     """
     if resume is not None:
-        return _followed(arena_job.again(resume, as_json), detach)
+        return _followed(arena_job.resume(resume, as_json), detach)
     require_device(device)
-    dials = {"rounds": rounds, "scheme": scheme, "seeds": seeds, "opponents": opponents, "seed": seed}
-    dials |= {"deterministic": not stochastic, "envs": envs, "device": device, "threads": threads, "age_idle": age_idle}
-    dials |= {"record_share": record, "most_upsets": upsets, "promote_top": promote, "conservatism": conservatism}
+    fields = {"rounds": rounds, "scheme": scheme, "seeds": seeds, "opponents": opponents, "seed": seed}
+    fields |= {
+        "deterministic": not stochastic,
+        "envs": envs,
+        "device": device,
+        "threads": threads,
+        "age_idle": age_idle,
+    }
+    fields |= {"record_share": record, "most_upsets": upsets, "promote_top": promote, "conservatism": conservatism}
     game = arena_job.game(preset, assignments)
     with open_league(create=True) as store:
-        follower = arena_job.start(store, dials, only or (), game, nproc, as_json)
+        follower = arena_job.start(store, fields, only or (), game, nproc, as_json)
     return _followed(follower, detach)
 
 
 def _followed(follower: Follower, detach: bool) -> int:
-    """Follow a job, and show the standings once it is done."""
+    """Follow a job, and print the ratings when it has completed."""
     status, code = arena_job.follow(follower, detach)
     if status is not None and status.state == "completed" and not follower.as_json:
         standings()
@@ -114,7 +128,7 @@ def _followed(follower: Follower, detach: bool) -> int:
 
 @app.command("standings")
 def standings(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
-    """Show everybody's rating with its doubt; the scripted level medium stands at 1500."""
+    """Show ratings with 95 % intervals; the scripted level medium is fixed at 1500."""
     from echelon.arena.standings import standings as read_standings
     from echelon.arena.standings import unfinished_rounds
     from echelon_cli import arena_tables
@@ -137,7 +151,7 @@ def entries(
     retired: RetiredFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show how everybody behaves, or all about one entry."""
+    """Show the behaviour of all entries, or one entry in detail."""
     from echelon.arena.behaviour import style_means
     from echelon.arena.standings import rating_history, style_sums
     from echelon.arena.standings import standings as read_standings
@@ -148,9 +162,9 @@ def entries(
             {**row, "style": style_means(style_sums(store, row["id"]))} for row in read_standings(store, retired=True)
         ]
         if name is not None:
-            wanted = entry_named(store, name)
-            row = next(row for row in rows if row["id"] == wanted)
-            row["history"] = rating_history(store, wanted)
+            entry_id = find_entry_id(store, name)
+            row = next(row for row in rows if row["id"] == entry_id)
+            row["history"] = rating_history(store, entry_id)
     if name is not None:
         output.show_json(row) if as_json else arena_tables.show_entry(row)
     else:
@@ -162,28 +176,29 @@ def entries(
 @app.command("matches")
 def matches(
     entry: Annotated[
-        str | None, typer.Option("--entry", metavar="ENTRY", help="Only of one.", autocompletion=complete_entries)
+        str | None,
+        typer.Option("--entry", metavar="ENTRY", help="Only matches of this entry.", autocompletion=complete_entries),
     ] = None,
-    recorded: Annotated[bool, typer.Option("--recorded", help="Only those with a replay.")] = False,
+    recorded: Annotated[bool, typer.Option("--recorded", help="Only matches with a replay.")] = False,
     limit: Annotated[
-        int, typer.Option("-n", "--limit", min=0, max=MOST, help="The newest so many; 0 shows all.")
-    ] = SHOWN,
+        int, typer.Option("-n", "--limit", min=0, max=MAX_LIMIT, help="Number of matches, newest first; 0: all.")
+    ] = DEFAULT_LIMIT,
     as_json: JsonFlag = False,
 ) -> int:
-    """List matches, the newest first, and what to call to watch one."""
+    """List matches, newest first, with the command to watch one."""
     from echelon.arena.standings import matches as read_matches
     from echelon_cli import arena_tables
 
     with open_league(read_only=True) as store:
-        wanted = entry_named(store, entry) if entry else ""
-        found = read_matches(store, entry=wanted, recorded=recorded, limit=limit)
+        entry_id = find_entry_id(store, entry) if entry else ""
+        found = read_matches(store, entry=entry_id, recorded=recorded, limit=limit)
     output.show_json(found) if as_json else arena_tables.show_matches(found)
     return output.DONE
 
 
 @app.command("head-to-head")
 def head_to_head(retired: RetiredFlag = False, as_json: JsonFlag = False) -> int:
-    """Show who beats whom, and rings in which each beats the next."""
+    """Show scores between entries, and cycles of three in which each beats the next."""
     from echelon.arena.standings import head_to_head as read_pairs
     from echelon_cli import arena_tables
 
@@ -202,18 +217,18 @@ def add(
         ),
     ],
     kind: Annotated[str, typer.Option("--kind", help="candidate, commander or exploiter.")] = "candidate",
-    label: Annotated[str, typer.Option("--label", help="What to call it.")] = "",
+    label: Annotated[str, typer.Option("--label", help="Display name of the entry.")] = "",
     target: Annotated[
-        str, typer.Option("--target", metavar="ENTRY", help="Whom an exploiter was trained against.")
+        str, typer.Option("--target", metavar="ENTRY", help="Entry that an exploiter was trained against.")
     ] = "",
     as_json: JsonFlag = False,
 ) -> int:
-    """Add policies or scripted levels; the first policy decides which game the league plays."""
+    """Add policies or scripted levels; the first policy fixes the game of the league."""
     from echelon.arena.bootstrap import SCRIPTED_LEVELS, add_level
 
     added = []
     with open_league(create=True) as store:
-        against = entry_named(store, target) if target else ""
+        against = find_entry_id(store, target) if target else ""
         for name in what:
             level = name.removeprefix("heuristic:")
             if level in SCRIPTED_LEVELS and not Path(name).exists():
@@ -230,7 +245,7 @@ def add(
 
 
 def _policy(name: str, levels: Sequence[str]) -> Path:
-    """Return where the policy of a run or checkpoint lies; the nearest level is named where there is none."""
+    """Return the path of a run's or checkpoint's policy; ``RunNotFoundError`` suggests the nearest level."""
     from echelon.jobs.config_layers import did_you_mean
     from echelon.runs import RunNotFoundError
     from echelon_cli.commands.evaluate import find_policy
@@ -238,50 +253,52 @@ def _policy(name: str, levels: Sequence[str]) -> Path:
     try:
         return find_policy(name)
     except RunNotFoundError as error:
-        raise RunNotFoundError(f"{error}; no level is called that either{did_you_mean(name, levels)}") from None
+        raise RunNotFoundError(f"{error}; it is no level either{did_you_mean(name, levels)}") from None
 
 
 @app.command("remove")
 def remove(name: EntryArgument, as_json: JsonFlag = False) -> int:
-    """Take an entry out; one that has played retires, for others' ratings rest on its matches."""
+    """Remove an entry; one with matches is retired instead, since other ratings depend on them."""
     with open_league() as store:
-        wanted = entry_named(store, name)
-        gone = store.plays(wanted) == 0
+        entry_id = find_entry_id(store, name)
+        unplayed = store.plays(entry_id) == 0
         with store.editing() as league:
-            if gone:
-                del league.entries[wanted]
+            if unplayed:
+                del league.entries[entry_id]
             else:
-                league.entries[wanted].kind = "retired"
-    done = "removed" if gone else "retired"
-    output.show_json({"id": wanted, "done": done}) if as_json else output.say(f"{wanted} {done}")
+                league.entries[entry_id].kind = "retired"
+    done = "removed" if unplayed else "retired"
+    output.show_json({"id": entry_id, "done": done}) if as_json else output.say(f"{entry_id} {done}")
     return output.DONE
 
 
 @app.command("retire")
 def retire(
-    keep: Annotated[int, typer.Option("--keep", min=0, help="Commanders that stay.")] = 20,
-    min_games: Annotated[int, typer.Option("--min-games", min=0, help="Games before which nobody retires.")] = 20,
+    keep: Annotated[int, typer.Option("--keep", min=0, help="Number of commanders to keep.")] = 20,
+    min_games: Annotated[
+        int, typer.Option("--min-games", min=0, help="Games that an entry must have before it can retire.")
+    ] = 20,
     as_json: JsonFlag = False,
 ) -> int:
     """Retire the weakest commanders; they stay in the history."""
     with open_league() as store, store.editing() as league:
-        gone = [{"id": e.entry_id, "name": e.name} for e in league.retire_commanders(keep, min_games)]
-    output.show_json(gone) if as_json else output.say(f"retired: {', '.join(r['name'] for r in gone) or 'nobody'}")
+        retired = [{"id": e.entry_id, "name": e.name} for e in league.retire_commanders(keep, min_games)]
+    output.show_json(retired) if as_json else output.say(f"retired: {', '.join(r['name'] for r in retired) or 'none'}")
     return output.DONE
 
 
 @app.command("recompute")
 def recompute(as_json: JsonFlag = False) -> int:
-    """Replay every match and rate everybody anew; the ratings come out the same unless the file was changed."""
+    """Compute all ratings again from the stored matches; they differ only if the file was changed."""
     with open_league() as store:
         changed = {i: {"before": a.as_dict(), "after": b.as_dict()} for i, (a, b) in store.recompute().items()}
         periods = sum(period.closed for period in store.periods())
     if as_json:
         output.show_json({"periods": periods, "changed": changed})
     else:
-        output.say(f"rounds replayed: {periods}; ratings that differed: {len(changed)}")
+        output.say(f"rounds rated again: {periods}; ratings that differed: {len(changed)}")
         for name, row in changed.items():
-            output.say(f"  {name}: {row['before']['rating']:.1f} was stored, {row['after']['rating']:.1f} is right")
+            output.say(f"  {name}: stored {row['before']['rating']:.1f}, computed {row['after']['rating']:.1f}")
     return output.DONE
 
 
@@ -289,31 +306,32 @@ def recompute(as_json: JsonFlag = False) -> int:
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file to write.")], as_json: JsonFlag = False
 ) -> int:
-    """Write entries and ratings to a JSON file; checkpoints and matches stay where they are."""
+    """Write entries and ratings to a JSON file; checkpoints and matches are not included."""
     with open_league(read_only=True) as store:
         league = store.league()
     league.save(file)
-    said = {"file": str(file), "entries": len(league.entries)}
-    output.show_json(said) if as_json else output.say(f"{said['entries']} entries in {said['file']}")
+    written = {"file": str(file), "entries": len(league.entries)}
+    output.show_json(written) if as_json else output.say(f"{written['entries']} entries in {written['file']}")
     return output.DONE
 
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What export wrote.")], as_json: JsonFlag = False
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file written by arena export.")],
+    as_json: JsonFlag = False,
 ) -> int:
-    """Add the entries of a JSON file, with their ratings; those that are here already stay as they are."""
+    """Add the entries of a JSON file with their ratings; existing entries are not changed."""
     from echelon.arena.league import League
 
     try:
         other = League.load(file)
     except (AttributeError, TypeError) as error:
-        raise ValueError(f"league file {str(file)!r} holds no league, wanted what 'arena export' writes") from error
+        raise ValueError(f"file {str(file)!r} holds no league, expected one written by 'arena export'") from error
     with open_league(create=True) as store, store.editing() as league:
         league.check_signature(other.env_signature)
         fresh = {i: entry for i, entry in other.entries.items() if i not in league.entries}
         league.entries.update(fresh)
         league.env_signature = league.env_signature or other.env_signature
-    said = {"added": sorted(fresh), "known": len(other.entries) - len(fresh)}
-    output.show_json(said) if as_json else output.say(f"{len(fresh)} entries added, {said['known']} were here already")
+    result = {"added": sorted(fresh), "known": len(other.entries) - len(fresh)}
+    output.show_json(result) if as_json else output.say(f"{len(fresh)} entries added, {result['known']} already known")
     return output.DONE

@@ -14,7 +14,7 @@ REPEATS = 3
 
 
 def complete_scenes(incomplete: str) -> list[str]:
-    """Return the scenes that begin with what was typed so far."""
+    """Return the scenes that start with ``incomplete``."""
     from echelon.bench.scenes import SCENES
 
     return [name for name in SCENES if name.startswith(incomplete)]
@@ -23,13 +23,15 @@ def complete_scenes(incomplete: str) -> list[str]:
 def bench(
     scenes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SCENE]...", help="Scenes; all of them by default.", autocompletion=complete_scenes),
+        typer.Argument(metavar="[SCENE]...", help="Scenes; default: all.", autocompletion=complete_scenes),
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Measurements; the median counts.")] = REPEATS,
-    list_scenes: Annotated[bool, typer.Option("--list", help="Only list the scenes.")] = False,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, help="Measurements per scene; the median is reported.")
+    ] = REPEATS,
+    list_scenes: Annotated[bool, typer.Option("--list", help="List the scenes and exit.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Measure speed and show where the time goes."""
+    """Run benchmark scenes and show where the time goes."""
     from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.training.runtime.threads import thread_environment
 
@@ -47,8 +49,8 @@ def bench(
     for name in scenes or ():
         if name not in SCENES:
             raise ConfigError(f"scene {name!r} does not exist{did_you_mean(name, SCENES)} (have: {', '.join(SCENES)})")
-    with output.waiting("measuring", quiet=as_json) as tell:
-        results = run_scenes(list(scenes or SCENES), repeats, tell)
+    with output.waiting("measuring", quiet=as_json) as show_progress:
+        results = run_scenes(list(scenes or SCENES), repeats, show_progress)
     if as_json:
         output.show_json(results)
         return output.DONE
@@ -56,14 +58,14 @@ def bench(
     output.show_table(columns, [_row(result) for result in results], right=columns[1:4])
     for result in results:
         if phases := result.get("phases_ms"):
-            output.say(f"\n{result['scene']}: milliseconds per decision on one thread", style="bold")
+            output.say(f"\n{result['scene']}: milliseconds per environment step on one thread", style="bold")
             table = [(label, f"{value:.3f}", f"{100 * share:.0f} %") for label, value, share in tree_rows(phases)]
             output.show_table(("phase", "ms", "share"), table, right=("ms", "share"))
     return output.DONE
 
 
 SHOWN = ("scene", "median_per_s", "min_per_s", "max_per_s", "unit", "phases_ms", "repeats")
-"""Keys of a result that have a place of their own, or none, in the table."""
+"""Keys of a result that are not listed under details."""
 
 
 def _row(result: dict[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""``echelon config``: what every dial is set to, where that came from, and what dials there are."""
+"""``echelon config``: configuration fields, their values and where each value came from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from echelon_cli.options import ConfigOption, JsonFlag, PresetOption, SetOption,
 
 LAYOUTS = ("suite", "classic")
 
-app = typer.Typer(help="Show configurations and where values come from.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Show configuration fields, their values and where values come from.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 def _resolve(preset: str | None, config: str | None, assignments: list[str] | None):
@@ -29,11 +33,11 @@ def show(
     assignments: SetOption = None,
     run: Annotated[
         str | None,
-        typer.Option("--run", metavar="RUN", help="The configuration of a run.", autocompletion=complete_runs),
+        typer.Option("--run", metavar="RUN", help="Show the configuration of this run.", autocompletion=complete_runs),
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show every value and the layer it came from."""
+    """Show every field, its value and the layer that set it."""
     values, provenance = _values(run) if run else _layers(preset, config, assignments)
     if as_json:
         output.show_json({"values": values, "provenance": provenance})
@@ -48,7 +52,7 @@ def diff(
     right: Annotated[str, typer.Argument(metavar="RIGHT", help="A run or a preset.", autocompletion=complete_sides)],
     as_json: JsonFlag = False,
 ) -> int:
-    """Show the values in which two runs or presets differ."""
+    """Show the fields in which two runs or presets differ."""
     first, second = _side(left), _side(right)
     keys = sorted({*first, *second})
     differing = {key: [first.get(key), second.get(key)] for key in keys if first.get(key) != second.get(key)}
@@ -63,7 +67,7 @@ def diff(
 
 @app.command("schema")
 def schema(as_json: JsonFlag = False) -> int:
-    """Print the schema of the configuration: every key, its type, default and reason."""
+    """Show every field with its default and meaning; --json prints a JSON schema."""
     from echelon.jobs.config_layers import default_values, field_descriptions
     from echelon.jobs.config_layers import schema as json_schema
 
@@ -72,34 +76,35 @@ def schema(as_json: JsonFlag = False) -> int:
         return output.DONE
     meaning = field_descriptions()
     rows = [(key, default, meaning[key]) for key, default in default_values().items()]
-    output.show_table(("key", "default", "what it does"), rows)
+    output.show_table(("key", "default", "meaning"), rows)
     return output.DONE
 
 
 @app.command("presets")
 def presets(as_json: JsonFlag = False) -> int:
-    """List the named configurations."""
+    """List the presets."""
     from echelon.config.presets import PRESETS
 
     rows = {name: (function.__doc__ or "").strip().splitlines()[0] for name, function in PRESETS.items()}
     if as_json:
         output.show_json(rows)
     else:
-        output.show_table(("preset", "for"), rows.items())
+        output.show_table(("preset", "description"), rows.items())
     return output.DONE
 
 
 @app.command("observation")
 def observation(
     layout: Annotated[
-        str | None, typer.Option("--layout", metavar="NAME", help="suite or classic; else that of the configuration.")
+        str | None,
+        typer.Option("--layout", metavar="NAME", help="Layout: suite or classic; default: the configuration's."),
     ] = None,
     preset: PresetOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """List every column that a pilot is shown: name, bounds, and whether it may be normalised."""
+    """List every observation column: name, bounds, and whether it may be normalised."""
     from dataclasses import replace
 
     from echelon.env import layout as observe
@@ -107,7 +112,7 @@ def observation(
     env = _resolve(preset, config, assignments).config.env
     if layout is not None:
         if layout not in LAYOUTS:
-            raise typer.BadParameter(f"--layout is {layout!r}, wanted {' or '.join(LAYOUTS)}")
+            raise typer.BadParameter(f"--layout is {layout!r}, expected {' or '.join(LAYOUTS)}")
         env = replace(env, obs_layout=layout)
     table = observe.columns(env)
     if as_json:
@@ -142,4 +147,4 @@ def _side(name: str) -> dict[str, Any]:
     try:
         return _values(name)[0]
     except RunNotFoundError as error:
-        raise RunNotFoundError(f"{error}; no preset is called that either{did_you_mean(name, PRESETS)}") from None
+        raise RunNotFoundError(f"{error}; it is no preset either{did_you_mean(name, PRESETS)}") from None

@@ -1,4 +1,4 @@
-"""``echelon dash``: the dashboard, on all runs or on one; leaving it disturbs none."""
+"""``echelon dash``: the dashboard of all runs or of one; closing it does not affect them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from echelon.runs import RunPaths
 
 PIPE_COLUMNS = 120
-"""Columns of ``--once`` where there is no terminal to ask."""
+"""Width of ``--once`` without a terminal [columns]."""
 
 
 def dash(
@@ -24,20 +24,18 @@ def dash(
         str | None,
         typer.Argument(
             metavar="[RUN]",
-            help="Id, part of an id, folder, or 'latest'; all runs where there is none.",
+            help="Id, part of an id, folder, or 'latest'; default: all runs.",
             autocompletion=complete_runs,
             show_default=False,
         ),
     ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Print what it would show and leave; needs no terminal.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the content once and exit; needs no terminal.")] = False,
     width: Annotated[
-        int | None, typer.Option("--width", metavar="COLUMNS", min=60, max=400, help="Columns of --once.")
+        int | None, typer.Option("--width", metavar="COLUMNS", min=60, max=400, help="Width of --once [columns].")
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Watch runs live: progress, speed, results, learning curves; stop and resume them."""
+    """Open the dashboard: progress, speed, results and learning curves of runs; stop and resume them."""
     from echelon.runs import find_run, list_runs, runs_home
 
     chosen = find_run(run) if run else None
@@ -50,8 +48,8 @@ def dash(
     if once:
         return _once(chosen, width)
     if not output.is_interactive():
-        raise ValueError("the dashboard needs a terminal; without one use: echelon dash --once, or echelon logs -f RUN")
-    # nothing that is loaded now is garbage: without looking for any, the first picture is there a tenth sooner
+        raise ValueError("the dashboard needs a terminal; try: echelon dash --once, or echelon logs -f RUN")
+    # nothing loaded at start-up is garbage: without collections the first frame appears 10 % earlier
     gc.disable()
     from echelon_cli.tui.app import show
 
@@ -61,18 +59,18 @@ def dash(
 
 
 def _once(chosen: RunPaths | None, width: int | None) -> int:
-    """Print the picture of a run, or of all."""
+    """Print the content of the dashboard for one run or for all."""
     from echelon.runs import list_runs, runs_home
-    from echelon_cli.tui import plain_text as once
+    from echelon_cli.tui import plain_text
 
-    look = once.theme_for_file(sys.stdout)
-    columns = width or max(once.MIN_WIDTH, shutil.get_terminal_size((PIPE_COLUMNS, 0)).columns)
+    theme = plain_text.theme_for_file(sys.stdout)
+    columns = width or max(plain_text.MIN_WIDTH, shutil.get_terminal_size((PIPE_COLUMNS, 0)).columns)
     if chosen is not None:
-        once.show(once.draw_run(once.read_run(chosen), columns, look), look)
+        plain_text.show(plain_text.draw_run(plain_text.read_run(chosen), columns, theme), theme)
         return output.DONE
     runs = list_runs()
     if not runs:
         output.say(f"no runs in {runs_home()}; start one with: echelon train")
         return output.DONE
-    once.show(once.draw_runs(runs, columns, look), look)
+    plain_text.show(plain_text.draw_runs(runs, columns, theme), theme)
     return output.DONE

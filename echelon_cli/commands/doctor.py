@@ -1,6 +1,6 @@
-"""``echelon doctor``: look at what Echelon needs on this machine and say what to do about each fault.
+"""``echelon doctor``: check the requirements of Echelon on this machine, with a remedy for each fault.
 
-A check may fail in any way: that is a fault found, and the others are made all the same.
+A check that raises is itself reported as a fault; the other checks still run.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ DISK_MIN_GB = 2.0
 MEMORY_MIN_GB = 2.0
 COLUMNS_MIN = 80
 
-CACHE_ADVICE = "set WARP_CACHE_PATH to a folder that can be written, or kernels compile at every start"
+CACHE_ADVICE = "set WARP_CACHE_PATH to a writable folder; otherwise kernels compile at every start"
 
 STYLES: dict[str, str] = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one check found."""
+    """Result of one check."""
 
     name: str
     verdict: Verdict
@@ -102,7 +102,7 @@ def check_runs() -> Finding:
     home = runs_home()
     parent = next((path for path in (home, *home.parents) if path.exists()), Path("/"))
     if not parent.is_dir() or not _writable(parent):
-        advice = f"set {HOME_VARIABLE} to a folder that can be written"
+        advice = f"set {HOME_VARIABLE} to a writable folder"
         return Finding(name="runs", verdict="fault", found=f"{home} cannot be written", advice=advice)
     free_gb = shutil.disk_usage(parent).free / 1e9
     found = f"{home}, {len(list_runs())} runs, {free_gb:.1f} GB free"
@@ -118,7 +118,7 @@ def check_memory() -> Finding:
 
     free_gb = psutil.virtual_memory().available / 1e9
     if free_gb < MEMORY_MIN_GB:
-        advice = "close something, or train with fewer --num-envs"
+        advice = "close other programs, or train with a smaller --num-envs"
         return Finding(name="memory", verdict="warning", found=f"{free_gb:.1f} GB free", advice=advice)
     return Finding(name="memory", verdict="ok", found=f"{free_gb:.1f} GB free")
 
@@ -159,7 +159,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
 
 def doctor(as_json: JsonFlag = False) -> int:
     """Check devices, versions, kernel cache, disk, terminal and viewer."""
-    findings = [examine(check) for check in CHECKS]
+    findings = [run_check(check) for check in CHECKS]
     faults = any(finding.verdict == "fault" for finding in findings)
     if as_json:
         output.show_json([asdict(finding) for finding in findings])
@@ -171,18 +171,18 @@ def doctor(as_json: JsonFlag = False) -> int:
     return output.FAILED if faults else output.DONE
 
 
-def examine(check: Callable[[], Finding]) -> Finding:
-    """Return what a check found; one that fails itself is a fault."""
+def run_check(check: Callable[[], Finding]) -> Finding:
+    """Return the finding of a check; an exception becomes a fault."""
     try:
         return check()
     except Exception as error:
         name = check.__name__.removeprefix("check_").replace("_", " ")
         found = f"{type(error).__name__}: {error}"
-        return Finding(name=name, verdict="fault", found=found, advice="mend what it says, then look again")
+        return Finding(name=name, verdict="fault", found=found, advice="fix this error and run echelon doctor again")
 
 
 def _writable(folder: Path) -> bool:
-    """Whether files can be made in ``folder``, tried rather than asked."""
+    """Return whether a file can be created in ``folder``, by creating one."""
     probe = folder / f".echelon-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

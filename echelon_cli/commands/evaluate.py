@@ -1,4 +1,4 @@
-"""``echelon eval``: measure a policy against scripted pilots on held-out seeds, every seed from both sides."""
+"""``echelon eval``: evaluate a policy on held-out seeds, every seed from both sides."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SEEDS = 40
 FULL_STRENGTH = 1.0
 SKILL = "medium"
-RIVAL = "rival"
-"""What a policy is called in the batch in which it is met."""
+OPPONENT_NAME = "opponent"
+"""Name of the opponent policy within the batch."""
 
 
 def evaluate(
@@ -35,55 +35,55 @@ def evaluate(
         str,
         typer.Argument(
             metavar="RUN|CHECKPOINT",
-            help="A run (its best checkpoint, else its newest), a step-N folder, or an exported file.",
+            help="A run (its best checkpoint, else its newest), a checkpoint folder, or an exported file.",
             autocompletion=complete_runs,
             show_default=False,
         ),
     ],
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, help="Held-out seeds; each is played from both sides.")
+        int, typer.Option("--seeds", min=1, help="Number of held-out seeds; each is played from both sides.")
     ] = SEEDS,
     opponent: Annotated[
         str | None,
         typer.Option(
             "--opponent",
             metavar="heuristic:LEVEL|RUN|CHECKPOINT|ENTRY",
-            help=f"Whom to meet; policies draw their actions. By default heuristic:{SKILL}.",
+            help=f"Opponent; policies sample their actions. Default: heuristic:{SKILL}.",
             autocompletion=complete_runs,
         ),
     ] = None,
     skill: Annotated[
         PilotSkill | None,
-        typer.Option("--skill", help="The same for a scripted level; legacy is the omniscient baseline."),
+        typer.Option("--skill", help="Scripted level as opponent; legacy is the omniscient baseline."),
     ] = None,
     weapon_prob: Annotated[
         float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of the scripted opponent.")
     ] = FULL_STRENGTH,
-    size: Annotated[
-        int | None, typer.Option("--size", help="Map edge instead of the one it was trained on [vox].")
-    ] = None,
-    stochastic: Annotated[bool, typer.Option("--stochastic", help="Draw actions instead of the mean.")] = False,
-    ladder: Annotated[
-        bool, typer.Option("--ladder", help="Play every level in turn, trivial to expert, instead of --skill.")
+    size: Annotated[int | None, typer.Option("--size", help="Map edge [vox]; default: that of the training.")] = None,
+    stochastic: Annotated[
+        bool, typer.Option("--stochastic", help="Sample actions instead of taking the mean.")
     ] = False,
-    record: Annotated[bool, typer.Option("--record", help="Keep a replay of every episode, beside the run's.")] = False,
-    device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 takes every core.")] = 0,
+    ladder: Annotated[bool, typer.Option("--ladder", help="Evaluate against every level, trivial to expert.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Record a replay of every episode into the run's replays.")
+    ] = False,
+    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 uses every core.")] = 0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Play held-out seeds from both sides and report wins with their doubt."""
+    """Play held-out seeds from both sides and report the win rate with its 95 % interval."""
     require_device(device)
     path = find_policy(target)
     if ladder and (record or opponent):
-        raise typer.BadParameter("--ladder meets every level, keeping nothing; wanted it without --opponent, --record")
-    rival = rival_of(opponent, skill)
+        raise typer.BadParameter("--ladder plays every level and records nothing; drop --opponent and --record")
+    chosen = opponent_of(opponent, skill)
     if ladder:
-        with output.waiting(f"playing {2 * seeds} episodes a level", quiet=as_json) as tell:
-            climbed = climb(path, seeds, weapon_prob, size, not stochastic, device, threads, tell)
-        output.show_json(climbed) if as_json else show_ladder(climbed)
+        with output.waiting(f"playing {2 * seeds} episodes per level", quiet=as_json) as show_progress:
+            result = evaluate_levels(path, seeds, weapon_prob, size, not stochastic, device, threads, show_progress)
+        output.show_json(result) if as_json else show_ladder(result)
         return output.DONE
     with output.waiting(f"playing {2 * seeds} episodes", quiet=as_json):
-        result = measure(path, seeds, rival, weapon_prob, size, not stochastic, device, threads, record=record)
+        result = evaluate_one(path, seeds, chosen, weapon_prob, size, not stochastic, device, threads, record=record)
     if as_json:
         output.show_json(result)
     else:
@@ -92,44 +92,44 @@ def evaluate(
 
 
 @dataclasses.dataclass(frozen=True)
-class Rival:
-    """Whom a policy is measured against."""
+class Opponent:
+    """The opponent of an evaluation."""
 
     name: str
     path: Path | None = None
-    """Where its policy lies; None for the scripted level of that name."""
+    """File of its policy; None for the scripted level of that name."""
 
     @property
     def title(self) -> str:
-        """What results call it."""
+        """Return its name in results."""
         return self.name if self.path else f"heuristic:{self.name}"
 
 
-def rival_of(opponent: str | None, skill: PilotSkill | None) -> Rival:
-    """Return whom ``--opponent`` or ``--skill`` means."""
+def opponent_of(opponent: str | None, skill: PilotSkill | None) -> Opponent:
+    """Return the opponent that ``--opponent`` or ``--skill`` selects."""
     from echelon.jobs.config_layers import did_you_mean
     from echelon_cli.commands.train import policy_file
 
     if opponent is None:
-        return Rival(skill or SKILL)
+        return Opponent(skill or SKILL)
     if skill is not None:
-        raise typer.BadParameter("--opponent and --skill both say whom to meet, wanted one of them")
+        raise typer.BadParameter("--opponent and --skill both select the opponent; use one of them")
     levels, level = get_args(PilotSkill), opponent.removeprefix("heuristic:")
     if level in levels:
-        return Rival(level)
+        return Opponent(level)
     if level != opponent:
         raise typer.BadParameter(
             f"level {level!r} does not exist{did_you_mean(level, levels)} (have: {', '.join(levels)})"
         )
     if opponent == "league":
-        raise typer.BadParameter("--opponent is 'league', wanted one of its entries; echelon arena run meets them all")
-    return Rival(opponent, policy_file(opponent, "opponent"))
+        raise typer.BadParameter("--opponent is 'league', expected one of its entries; try echelon arena run for all")
+    return Opponent(opponent, policy_file(opponent, "opponent"))
 
 
-def measure(
+def evaluate_one(
     path: Path,
     seeds: int,
-    rival: Rival,
+    opponent: Opponent,
     weapon_prob: float,
     size: int | None,
     deterministic: bool,
@@ -138,7 +138,7 @@ def measure(
     *,
     record: bool = False,
 ) -> dict[str, Any]:
-    """Return the task and what the policy at ``path`` achieved in it, as plain values; ``record`` keeps replays."""
+    """Return the task and the results of the policy at ``path`` as plain values; ``record`` writes replays."""
     from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
@@ -147,54 +147,56 @@ def measure(
 
     loaded = load_policy(path, device)
     env, chosen = environment_of(loaded.meta, size), eval_seeds(seeds)
-    other = load_policy(rival.path, device) if rival.path else None
-    if other is not None and _shown(other) != _shown(loaded):
-        raise ValueError(f"opponent {rival.name!r} was built for another observation, wanted that of {path}")
+    other = load_policy(opponent.path, device) if opponent.path else None
+    if other is not None and _interface(other) != _interface(loaded):
+        raise ValueError(f"opponent {opponent.name!r} has another observation layout than {path}; both must be equal")
     batch = make_eval_env(
         env,
         chosen,
         weapon_prob=weapon_prob,
-        skill=SKILL if other else rival.name,
+        skill=SKILL if other else opponent.name,
         device=device,
         threads=threads,
         policy_opponents=other is not None,
     )
     try:
-        recording = recording_of(batch, path, loaded.meta, chosen, rival, other) if record else None
+        recording = recording_of(batch, path, loaded.meta, chosen, opponent, other) if record else None
         stats = play_and_summarize(
             loaded.policy,
             batch,
             env,
             deterministic=deterministic,
             observers=[recording],
-            opponents=_flown_by(batch, other) if other else None,
+            opponents=_opponent_runner(batch, other) if other else None,
         )
     finally:
         batch.close()
     return {
-        **_described(path, loaded.meta, env, chosen, weapon_prob, deterministic),
-        "opponent": rival.title,
+        **_task_values(path, loaded.meta, env, chosen, weapon_prob, deterministic),
+        "opponent": opponent.title,
         "replays": [str(match.path) for match in finished(recording)] if recording else [],
         **dataclasses.asdict(stats),
     }
 
 
-def _shown(loaded: LoadedPolicy) -> tuple[Any, ...]:
-    """Return what two policies must have alike to play in one batch."""
+def _interface(loaded: LoadedPolicy) -> tuple[Any, ...]:
+    """Return what must be equal for two policies to play in one batch."""
     env = environment_of(loaded.meta, None)
     return loaded.policy.obs_dim, env.obs_layout, env.comm_dim
 
 
-def _flown_by(batch: BatchedEnv, other: LoadedPolicy) -> OpponentRunner:
-    """Return a policy as the opponent in every episode."""
+def _opponent_runner(batch: BatchedEnv, other: LoadedPolicy) -> OpponentRunner:
+    """Return a runner that plays ``other`` as the opponent in every episode."""
     from echelon.training.opponents.pool import OpponentRunner
     from echelon.training.opponents.rating import FixedOpponents
     from echelon.training.runtime.thread_pool import ThreadPool
 
-    return OpponentRunner(batch, FixedOpponents([RIVAL] * batch.num_envs, {RIVAL: other.policy}), ThreadPool(1))
+    return OpponentRunner(
+        batch, FixedOpponents([OPPONENT_NAME] * batch.num_envs, {OPPONENT_NAME: other.policy}), ThreadPool(1)
+    )
 
 
-def climb(
+def evaluate_levels(
     path: Path,
     seeds: int,
     weapon_prob: float,
@@ -202,9 +204,9 @@ def climb(
     deterministic: bool,
     device: str,
     threads: int,
-    tell: Callable[[str], object] = lambda text: None,
+    show_progress: Callable[[str], object] = lambda text: None,
 ) -> dict[str, Any]:
-    """Return the task and what the policy at ``path`` achieved in it against every level, weakest first."""
+    """Return the task and the results of the policy at ``path`` against every level, weakest first."""
     from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
@@ -223,18 +225,18 @@ def climb(
         device=device,
         threads=threads,
         deterministic=deterministic,
-        tell=lambda level: tell(f"playing {2 * seeds} episodes against {level}"),
+        tell=lambda level: show_progress(f"playing {2 * seeds} episodes against {level}"),
     )
     return {
-        **_described(path, loaded.meta, env, chosen, weapon_prob, deterministic),
+        **_task_values(path, loaded.meta, env, chosen, weapon_prob, deterministic),
         "levels": [{"level": level, **dataclasses.asdict(stats)} for level, stats in found.items()],
     }
 
 
-def _described(
+def _task_values(
     path: Path, meta: dict[str, Any], env: EnvConfig, seeds: list[int], weapon_prob: float, deterministic: bool
 ) -> dict[str, Any]:
-    """Return what is evaluated, and in which task."""
+    """Return the evaluated checkpoint and the task."""
     return {
         "checkpoint": str(path),
         "id": meta.get("id", ""),
@@ -254,10 +256,10 @@ def recording_of(
     path: Path,
     meta: dict[str, Any],
     seeds: list[int],
-    rival: Rival,
+    opponent: Opponent,
     other: LoadedPolicy | None,
 ) -> Recording:
-    """Return a recording of every episode, into the replays of the run that the policy is from, else beside it."""
+    """Return a recording of every episode into the replays of the policy's run, or beside the policy's file."""
     from echelon.replay.header import TeamInfo
     from echelon.runs import RunPaths
     from echelon.training.recording import Recording, RecordingPlan
@@ -273,8 +275,8 @@ def recording_of(
         prefix=f"eval-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-u{update:06d}",
         policy=TeamInfo(name=f"update {update}", checkpoint=str(meta.get("id", ""))),
         opponent=TeamInfo(
-            name=rival.name,
-            level="" if other else rival.title,
+            name=opponent.name,
+            level="" if other else opponent.title,
             checkpoint=str(other.meta.get("id", "")) if other else "",
         ),
         about=about,
@@ -283,7 +285,7 @@ def recording_of(
 
 
 def finished(recording: Recording) -> list[RecordedMatch]:
-    """Close a recording and return its matches; ``ValueError`` says why there are none."""
+    """Close a recording and return its matches; ``ValueError`` with the reason if it failed."""
     matches = recording.finish()
     if recording.fault:
         raise ValueError(recording.fault)
@@ -291,14 +293,14 @@ def finished(recording: Recording) -> list[RecordedMatch]:
 
 
 def find_policy(target: str) -> Path:
-    """Return the path that ``target`` means: a path that exists, else a run by its name."""
+    """Return ``target`` if it is an existing path, else the folder of the run of that name."""
     from echelon.runs import find_run
 
     return Path(target) if Path(target).exists() else find_run(target).root
 
 
 def environment_of(meta: dict[str, Any], size: int | None) -> EnvConfig:
-    """Return the environment a policy was trained in, on maps of another size if one is given."""
+    """Return the environment a policy was trained in, with maps of edge ``size`` [vox] if given."""
     from echelon.training.policy_agent import env_config_of
 
     env = env_config_of(meta)
@@ -308,21 +310,21 @@ def environment_of(meta: dict[str, Any], size: int | None) -> EnvConfig:
 
 
 def _show(result: dict[str, Any]) -> None:
-    doubt = f"{output.percent(result['win_low'])} to {output.percent(result['win_high'])}"
+    interval = f"{output.percent(result['win_low'])} to {output.percent(result['win_high'])}"
     output.show_table(
         ("", ""),
         [
-            ("wins", f"{output.percent(result['win_rate'])} (95 % interval {doubt})"),
+            ("wins", f"{output.percent(result['win_rate'])} (95 % interval {interval})"),
             ("draws, losses", f"{output.percent(result['draw_rate'])}, {output.percent(result['loss_rate'])}"),
             ("episodes", f"{result['episodes']}: {result['seeds']} seeds from {result['first_seed']}, both sides"),
             ("against", _against(result)),
             ("task", _task(result)),
-            ("ends", ", ".join(f"{reason} {count}" for reason, count in result["reasons"])),
+            ("endings", ", ".join(f"{reason} {count}" for reason, count in result["reasons"])),
             ("hp margin", output.figure(result["mean_hp_margin"])),
-            ("return", _parts(result["returns_by_role"])),
-            ("reward", _parts(result["reward_terms"])),
-            ("length", f"{result['mean_episode_length']:.0f} decisions"),
-            ("took", output.duration(result["duration_s"])),
+            ("return", _named_values(result["returns_by_role"])),
+            ("reward", _named_values(result["reward_terms"])),
+            ("length", f"{result['mean_episode_length']:.0f} environment steps"),
+            ("duration", output.duration(result["duration_s"])),
             ("policy", f"{result['checkpoint']} {result['id']}"),
             *(
                 [("replays", f"{len(result['replays'])} in {Path(result['replays'][0]).parent}")]
@@ -353,7 +355,7 @@ def show_ladder(result: dict[str, Any]) -> None:
         right=right,
     )
     output.say(
-        f"{2 * result['seeds']} episodes a level: {result['seeds']} seeds from {result['first_seed']}, both sides"
+        f"{2 * result['seeds']} episodes per level: {result['seeds']} seeds from {result['first_seed']}, both sides"
     )
     output.say(f"trigger probability {result['weapon_prob']:g}; {_task(result)}")
     output.say(f"{result['checkpoint']} {result['id']}")
@@ -364,12 +366,12 @@ def _against(result: dict[str, Any]) -> str:
     return f"{result['opponent']}, trigger probability {result['weapon_prob']:g}" if scripted else result["opponent"]
 
 
-def _parts(values: dict[str, float]) -> str:
+def _named_values(values: dict[str, float]) -> str:
     return ", ".join(f"{name} {output.figure(value)}" for name, value in values.items()) or "-"
 
 
 def _task(result: dict[str, Any]) -> str:
     x, y, z = result["map"]
-    how = "mean action" if result["deterministic"] else "sampled action"
-    seen = f"{result['observation']} observation"
-    return f"packs of five a side: {result['packs']}, {x}x{y}x{z}, {result['seconds']:g} s, {seen}, {how}"
+    actions = "mean actions" if result["deterministic"] else "sampled actions"
+    observation = f"{result['observation']} observation"
+    return f"packs of five per team: {result['packs']}, {x}x{y}x{z}, {result['seconds']:g} s, {observation}, {actions}"

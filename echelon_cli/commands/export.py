@@ -1,4 +1,4 @@
-"""``echelon export``: a run's curves for other tools, and its policy for play without Echelon."""
+"""``echelon export``: a run's curves for other tools, and its policy as a stand-alone file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ PROJECT = "echelon"
 def export(
     run: RunArgument,
     tensorboard: Annotated[
-        Path | None, typer.Option("--tensorboard", metavar="DIR", help="Write a TensorBoard event file in here.")
+        Path | None,
+        typer.Option("--tensorboard", metavar="DIR", help="Write a TensorBoard event file into this folder."),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write a table, a line per update, a column per curve.")
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="Write a CSV table: a line per update, a column per curve."),
     ] = None,
-    wandb: Annotated[bool, typer.Option("--wandb", help="Log it to W&B.")] = False,
+    wandb: Annotated[bool, typer.Option("--wandb", help="Log the curves to W&B.")] = False,
     torchscript: Annotated[
         Path | None, typer.Option("--torchscript", metavar="FILE", help="Write the policy as TorchScript.")
     ] = None,
@@ -29,13 +31,14 @@ def export(
         Path | None, typer.Option("--onnx", metavar="FILE", help="Write the policy as an ONNX model.")
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="FILE", help="Write the policy's weights, for Echelon.")
+        Path | None,
+        typer.Option("--weights", metavar="FILE", help="Write the policy's weights as one file for Echelon."),
     ] = None,
-    project: Annotated[str, typer.Option("--project", help="Project in W&B.")] = PROJECT,
-    offline: Annotated[bool, typer.Option("--offline", help="Leave W&B's files here, to be synced later.")] = False,
+    project: Annotated[str, typer.Option("--project", help="W&B project.")] = PROJECT,
+    offline: Annotated[bool, typer.Option("--offline", help="Write W&B files locally, to be synced later.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Export a run's curves, or its policy (the best checkpoint's, else the newest's), checked to play the same."""
+    """Export a run's curves, or the policy of its best (else newest) checkpoint; exported policies are verified."""
     from echelon.jobs.spec import read_spec
     from echelon.runs import find_run
     from echelon.telemetry import export as exports
@@ -45,7 +48,7 @@ def export(
     policies = {"torchscript": torchscript, "onnx": onnx, "weights": weights}
     if tensorboard is None and csv is None and not wandb and not any(policies.values()):
         raise typer.BadParameter(
-            "nothing to write, wanted --csv, --tensorboard, --wandb, --torchscript, --onnx, --weights"
+            "nothing to export, expected one of --csv, --tensorboard, --wandb, --torchscript, --onnx, --weights"
         )
     paths = find_run(run)
     events, skipped = read_events(paths.metrics)
@@ -74,7 +77,7 @@ def export(
 
 
 def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
-    """Export a run's policy; return where it lies, its size, and its largest difference from what it came from."""
+    """Export a run's policy; return its path, size and largest difference from the original's outputs."""
     from echelon.training.export import export_policy
     from echelon.training.weights import export_checkpoint, find_checkpoint, load_policy
 
@@ -87,7 +90,7 @@ def _policy(source: Path, kind: str, target: Path) -> dict[str, Any]:
 
 
 def _heat(folder: Path) -> dict[str, Any]:
-    """Return the newest heat maps as pictures, none where there are none."""
+    """Return the newest heat maps as images; empty if there are none."""
     from echelon.telemetry.heat_maps import heat_files
     from echelon.training.spatial import load_heat
 

@@ -1,4 +1,4 @@
-"""``echelon heat``: where a run's pilots moved, did damage and died, in the terminal or as a picture."""
+"""``echelon heat``: heat maps of a run's movement, damage and deaths, in the terminal or as PNG."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     import numpy as np
 
 SHADES = " .:-=+*#%@"
-"""Letters for rising shares of the fullest cell; a cell is two letters wide."""
+"""Characters for rising fractions of the largest cell; a cell is two characters wide."""
 PNG_CELL = 24
-"""Pixels along the edge of a cell in a PNG."""
+"""Edge of a cell in a PNG [px]."""
 
 Kind = Literal["movement", "damage", "deaths"]
 
 
 def heat(
     run: RunArgument,
-    kind: Annotated[Kind, typer.Option("--kind", help="What to show.")] = "movement",
+    kind: Annotated[Kind, typer.Option("--kind", help="Quantity to show.")] = "movement",
     update: Annotated[
-        int | None, typer.Option("--update", help="Evaluation of this update instead of the newest.")
+        int | None, typer.Option("--update", help="Update of the evaluation; default: the newest.")
     ] = None,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture instead.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a PNG instead of printing.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show a heat map of an evaluation: the pilots' own moves, the places they did damage from, and their deaths."""
+    """Show a heat map of an evaluation: positions, positions from which damage was dealt, or deaths."""
     from echelon.runs import find_run
     from echelon.telemetry.heat_maps import heat_files, read_heat
     from echelon_cli.listing import job_json
@@ -41,7 +41,7 @@ def heat(
         raise ValueError(f"run {paths.id!r} has no heat maps: it was not evaluated yet, or eval.heat_cells is 0")
     chosen = max(found) if update is None else update
     if chosen not in found:
-        raise ValueError(f"update {chosen} has no heat maps, wanted one of: {', '.join(map(str, sorted(found)))}")
+        raise ValueError(f"update {chosen} has no heat maps, expected one of: {', '.join(map(str, sorted(found)))}")
     grid = read_heat(found[chosen])[kind]
     if png is not None:
         from echelon.atlas.png import encode_png
@@ -58,27 +58,27 @@ def heat(
     output.say(f"{kind} at update {chosen} of {paths.id}: {len(grid)}x{len(grid)} cells, x to the right, y up")
     for line in letters(grid):
         output.say(line)
-    output.say(f"fullest cell {grid.max():g} of {grid.sum():g} in all")
+    output.say(f"largest cell {grid.max():g} of {grid.sum():g} in total")
     return output.DONE
 
 
 def letters(grid: np.ndarray) -> list[str]:
-    """Return a map ``[y, x]`` as lines of text, largest y first; what is not empty never looks so."""
-    most = float(grid.max()) or 1.0
+    """Return a map ``[y, x]`` as lines of text, largest y first; a cell above 0 is never blank."""
+    peak = float(grid.max()) or 1.0
     last = len(SHADES) - 1
     lines = []
     for row in grid[::-1]:
-        levels = [0 if value <= 0 else max(1, min(last, round(float(value) / most * last))) for value in row]
+        levels = [0 if value <= 0 else max(1, min(last, round(float(value) / peak * last))) for value in row]
         lines.append("".join(SHADES[level] * 2 for level in levels))
     return lines
 
 
 def picture(grid: np.ndarray) -> np.ndarray:
-    """Return a map ``[y, x]`` as pixels, black over red and yellow to white, largest y on top."""
+    """Return a map ``[y, x]`` as RGB pixels, black to red to yellow to white, largest y on top."""
     import numpy as np
 
-    share = grid / (float(grid.max()) or 1.0)
-    # each channel rises over its own third: the ramp of a glowing body
-    channels = [np.clip(3.0 * share - third, 0.0, 1.0) for third in range(3)]
+    fraction = grid / (float(grid.max()) or 1.0)
+    # each channel rises over its own third: a black-body ramp
+    channels = [np.clip(3.0 * fraction - third, 0.0, 1.0) for third in range(3)]
     pixels = (np.stack(channels, -1) * 255).round().astype(np.uint8)[::-1]
     return np.ascontiguousarray(pixels.repeat(PNG_CELL, 0).repeat(PNG_CELL, 1))

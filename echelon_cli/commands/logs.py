@@ -1,4 +1,4 @@
-"""``echelon logs``: what a run's processes wrote, or with ``-f`` the progress lines of a run as they come."""
+"""``echelon logs``: the log files of a run, or with ``-f`` its progress lines."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from echelon_cli import output
 from echelon_cli.options import JsonFlag, RunArgument
 
 LINES = 40
-MOST = 1_000_000
-"""Lines that are held at a time."""
+MAX_LINES = 1_000_000
+"""Greatest number of lines held in memory."""
 
 
 def logs(
     run: RunArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Progress lines until the run ends.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=MOST, help="Lines of each log.")] = LINES,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print progress lines until the run ends.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=MAX_LINES, help="Last lines of each log.")] = LINES,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show the logs of a run, or follow its progress; leaving does not disturb it."""
+    """Show the logs of a run, or follow its progress."""
     from echelon.jobs.launch import log_files
     from echelon.jobs.status import job_status
     from echelon.runs import find_run
@@ -44,7 +44,7 @@ def logs(
 
 
 def tail(path: Path, lines: int) -> list[str]:
-    """Return the last lines of a log."""
+    """Return the last ``lines`` lines of a log."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return [line.rstrip("\n") for line in deque(file, maxlen=lines)]
 
@@ -54,8 +54,8 @@ def _follow(paths, as_json: bool) -> int:
     from echelon_cli.listing import job_json
 
     follower = Follower(paths, as_json=as_json)
-    if follower.picture.update is not None:
-        follower.show(follower.picture.update)
+    if follower.snapshot.update is not None:
+        follower.show(follower.snapshot.update)
     try:
         status = follower.follow(lambda *_: False)
     except KeyboardInterrupt:
@@ -63,5 +63,5 @@ def _follow(paths, as_json: bool) -> int:
     if as_json:
         output.show_json(job_json(paths, status), indent=None)
     else:
-        show_summary(status, follower.picture, paths)
+        show_summary(status, follower.snapshot, paths)
     return status.exit_code

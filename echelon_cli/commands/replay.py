@@ -1,4 +1,4 @@
-"""``echelon replay``: list recorded matches, show what is in one, hand one on as a single file, play one again."""
+"""``echelon replay``: list, inspect, export and verify recorded matches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KILLS_SHOWN = 20
 EXPORTS = (".html", ".ecr")
 
 app = typer.Typer(
-    help="List recorded matches, show what is in one, hand one on, play one again.",
+    help="List, inspect, export and verify recorded matches.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -35,20 +35,20 @@ def list_matches(
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """List recorded matches, those still played first, then the newest first."""
+    """List recorded matches: live ones first, then newest first."""
     from echelon.runs import find_run, runs_home
     from echelon.server.catalogue import ReplayCatalogue
     from echelon_cli.commands.serve import home_of
     from echelon_cli.listing import shown_id
 
-    wanted = find_run(run).id if run else None
-    found = [match.summary for match in ReplayCatalogue(home_of(run or "")).matches() if wanted in (None, match.run)]
+    run_id = find_run(run).id if run else None
+    found = [match.summary for match in ReplayCatalogue(home_of(run or "")).matches() if run_id in (None, match.run)]
     rows = [{**row, "winner": _side(row["winner"])} for row in found]
     if as_json:
         output.show_json(rows)
         return output.DONE
     if not rows:
-        output.say(f"no recorded matches in {wanted or runs_home()}; training records some at every evaluation")
+        output.say(f"no recorded matches in {run_id or runs_home()}; training records some at every evaluation")
         return output.DONE
     output.show_table(
         ("match", "run", "file", "blue", "red", "result", "score", "size", "age"),
@@ -67,8 +67,8 @@ def list_matches(
             for row in rows
         ],
         right=("size", "age"),
-        whole=("run", "score"),
-        spare=("size", "file", "run", "age", "score"),
+        unwrapped=("run", "score"),
+        optional=("size", "file", "run", "age", "score"),
     )
     return output.DONE
 
@@ -76,11 +76,11 @@ def list_matches(
 @app.command("info")
 def info(
     match: Annotated[
-        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match by its id, or a run's newest.")
+        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match id, or a run (its newest match).")
     ],
     as_json: JsonFlag = False,
 ) -> int:
-    """Show what is in a replay: who played, how it went, who died, and how whole the file is."""
+    """Show a replay's teams, result, kills and completeness."""
     from echelon.replay.reader import Replay
 
     path = find_replay(match)
@@ -100,16 +100,16 @@ def info(
 @app.command("export")
 def export(
     match: Annotated[
-        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match by its id, or a run's newest.")
+        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match id, or a run (its newest match).")
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Where to: .html opens in a browser without a server, .ecr is the replay."),
+        typer.Option("--out", "-o", help="Output file: .html is a page with viewer, .ecr the replay alone."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Write a match, its world and the viewer into one page, or match and world into one replay."""
+    """Export a match with its world as one HTML page with the viewer, or as one replay file."""
     from echelon.replay.embed import embed_world
     from echelon.replay.reader import Replay
     from echelon.server.page import single_page
@@ -117,9 +117,9 @@ def export(
     path = find_replay(match)
     target = out or Path(f"{path.stem}.html")
     if target.suffix not in EXPORTS:
-        raise typer.BadParameter(f"--out is {str(target)!r}, wanted a name that ends in {' or '.join(EXPORTS)}")
+        raise typer.BadParameter(f"--out is {str(target)!r}, expected a name that ends in {' or '.join(EXPORTS)}")
     if target.exists() and not force:
-        raise ValueError(f"out is {str(target)!r}, which is there already, wanted another name or --force")
+        raise ValueError(f"file {str(target)!r} already exists; try another --out or --force")
     with Replay(path) as replay:
         data = embed_world(replay)
         title = " against ".join(str(team["name"]) for team in replay.header["teams"]) + " · Echelon"
@@ -136,22 +136,23 @@ def export(
 @app.command("verify")
 def verify_match(
     match: Annotated[
-        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match by its id, or a run's newest.")
+        str, typer.Argument(metavar="FILE|MATCH|RUN", help="A replay file, a match id, or a run (its newest match).")
     ],
     tolerant: Annotated[
-        bool, typer.Option("--tolerant/--strict", help="Bounds instead of equality: for another device or version.")
+        bool,
+        typer.Option("--tolerant/--strict", help="Compare within bounds instead of bit for bit, for another device."),
     ] = False,
-    device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
+    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
     as_json: JsonFlag = False,
 ) -> int:
-    """Play a match again from its recorded actions and compare; names the first chunk, tick and field that differ."""
+    """Re-simulate a match from its recorded actions; report the first chunk, tick and field that differ."""
     from dataclasses import asdict
 
     from echelon.arena.verify import verify
 
     require_device(device)
     path = find_replay(match)
-    with output.waiting("playing it again", quiet=as_json):
+    with output.waiting("simulating", quiet=as_json):
         verdict = verify(path, tolerant=tolerant, device=device)
     if as_json:
         output.show_json({"file": str(path), **asdict(verdict)})
@@ -162,25 +163,25 @@ def verify_match(
 
 def _verdict(verdict: VerifyResult) -> str:
     if verdict.first is None:
-        return f"ok ({verdict.mode}): {verdict.chunks} chunks, {verdict.seconds:.1f} s play again as recorded"
+        return f"ok ({verdict.mode}): {verdict.chunks} chunks, {verdict.seconds:.1f} s match the recording"
     first = verdict.first
     what = f"{first.field} of {first.mech}" if first.mech else first.field
-    values = f": recorded {first.recorded:g}, played {first.played:g}" if first.recorded != first.played else ""
+    values = f": recorded {first.recorded:g}, simulated {first.played:g}" if first.recorded != first.played else ""
     return f"differs ({verdict.mode}): chunk {first.chunk}, tick {first.tick}, {what}{values}"
 
 
-def find_replay(wanted: str) -> Path:
-    """Return the file that ``wanted`` means: a path that exists, a match's id or file name, or a run's newest match."""
+def find_replay(name: str) -> Path:
+    """Return the replay file of a path, a match id, a file name, or a run (its newest match)."""
     from echelon.server.catalogue import ReplayCatalogue
     from echelon_cli.commands.serve import find_match, home_of
 
-    if Path(wanted).is_file():
-        return Path(wanted)
-    return find_match(ReplayCatalogue(home_of(wanted)), wanted).path
+    if Path(name).is_file():
+        return Path(name)
+    return find_match(ReplayCatalogue(home_of(name)), name).path
 
 
 def describe(replay: Replay) -> dict[str, Any]:
-    """Return what ``info`` shows, as plain values."""
+    """Return the contents of ``replay info`` as plain values."""
     from echelon.replay.schema import EventKind
 
     header, line = replay.header, replay.timeline()
@@ -189,10 +190,10 @@ def describe(replay: Replay) -> dict[str, Any]:
     kills = [
         {
             "time_s": tick / hz,
-            "killer": names[who] if 0 <= who < len(names) else "hazard",
-            "killed": names[whom] if 0 <= whom < len(names) else "?",
+            "killer": names[killer] if 0 <= killer < len(names) else "hazard",
+            "killed": names[victim] if 0 <= victim < len(names) else "?",
         }
-        for tick, kind, who, whom in line["markers"]
+        for tick, kind, killer, victim in line["markers"]
         if kind == EventKind.KILL
     ]
     return {
@@ -224,10 +225,10 @@ def describe(replay: Replay) -> dict[str, Any]:
 def _rows(found: dict[str, Any]) -> list[tuple[str, object]]:
     x, y, z = found["map"]
     blue, red = found["teams"]
-    whole = "whole" if found["complete"] else "not closed: still played, or cut off; plays to its last chunk"
+    state = "complete" if found["complete"] else "incomplete: live or truncated; plays to its last chunk"
     return [
         ("file", found["file"]),
-        ("state", whole),
+        ("state", state),
         ("blue, red", f"{blue}, {red}"),
         ("result", _result(found)),
         ("score", _versus(found["score"])),
@@ -247,9 +248,9 @@ def _result(row: dict[str, Any]) -> str:
     if row.get("live"):
         return "live"
     if not row["complete"]:
-        return "cut off"
+        return "truncated"
     winner, reason = row["winner"], row["reason"].replace("_", " ")
-    return f"{winner} ({reason})" if reason else winner or "not played out"
+    return f"{winner} ({reason})" if reason else winner or "unfinished"
 
 
 def _side(winner: int) -> str:

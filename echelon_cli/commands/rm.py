@@ -1,4 +1,4 @@
-"""``echelon rm``: delete runs that are not running."""
+"""``echelon rm``: delete runs that have ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from echelon_cli.options import JsonFlag, RunsArgument
 
 def rm(
     runs: RunsArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Delete runs with their checkpoints and logs."""
@@ -22,7 +22,7 @@ def rm(
     chosen = {paths.id: paths for paths in map(find_run, runs)}
     if not yes:
         if as_json:
-            raise typer.BadParameter("rm --json asks nothing, so it wants --yes as well")
+            raise typer.BadParameter("rm --json cannot ask for confirmation; add --yes")
         typer.confirm(f"Delete {', '.join(chosen)}?", abort=True)
     for paths in chosen.values():
         remove(paths)

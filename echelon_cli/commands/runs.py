@@ -1,4 +1,4 @@
-"""``echelon runs``: list, show and compare training runs by what they recorded."""
+"""``echelon runs``: list, show and compare training runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from echelon_cli.options import FilterOption, JsonFlag, RunArgument, RunsArgumen
 EVALS_SHOWN = 10
 
 CHARTS = ("wins", "return", "speed", "losses", "kl", "entropy", "gradient", "explained")
-"""Charts of the dashboard that can hold several runs."""
+"""Charts of the dashboard that can overlay several runs."""
 
 CHART_COLUMNS = 100
-"""Columns of a chart where there is no terminal to ask."""
+"""Width of a chart without a terminal [columns]."""
 
 
 def complete_charts(incomplete: str) -> list[str]:
-    """Return the charts that begin with what was typed so far."""
+    """Return the charts that start with ``incomplete``."""
     return [name for name in CHARTS if name.startswith(incomplete)]
 
 
@@ -34,20 +34,20 @@ app.command("export")(export)
 
 
 @app.command("list")
-def list_all(wanted: FilterOption = None, as_json: JsonFlag = False) -> int:
-    """List every run, newest first, or those that match a query."""
+def list_all(filter_query: FilterOption = None, as_json: JsonFlag = False) -> int:
+    """List runs, newest first."""
     from echelon.runs import list_runs, runs_home
     from echelon_cli.listing import run_row, shown_id
     from echelon_cli.query import read_query
 
-    query, now = read_query(wanted or ""), time.time()
+    query, now = read_query(filter_query or ""), time.time()
     rows = [row for row in map(run_row, list_runs()) if query.matches(row, now)]
     if as_json:
         output.show_json([row.to_dict() for row in rows])
         return output.DONE
     if not rows:
-        none = f"no run matches {wanted!r}" if wanted else f"no runs in {runs_home()}; start one with: echelon train"
-        output.say(none)
+        empty = f"no runs in {runs_home()}; start one with: echelon train"
+        output.say(f"no run matches {filter_query!r}" if filter_query else empty)
         return output.DONE
     output.show_table(
         ("run", "state", "update", "steps", "steps/s", "return", "wins", "eval", "age"),
@@ -66,33 +66,33 @@ def list_all(wanted: FilterOption = None, as_json: JsonFlag = False) -> int:
             for row in rows
         ],
         right=("update", "steps", "steps/s", "return", "wins", "eval", "age"),
-        whole=("state",),
-        spare=("update", "return", "steps/s", "age", "wins"),
+        unwrapped=("state",),
+        optional=("update", "return", "steps/s", "age", "wins"),
     )
     return output.DONE
 
 
 @app.command("show")
 def show(run: RunArgument, as_json: JsonFlag = False) -> int:
-    """Show one run: state, results, evaluations and what was not default in its configuration."""
+    """Show one run: state, results, evaluations and the configuration values that are not default."""
     from echelon.jobs.config_layers import flatten
     from echelon.jobs.spec import read_spec
     from echelon.runs import find_run
     from echelon_cli.follow import eval_line
 
     paths = find_run(run)
-    row, spec, picture = describe(paths), read_spec(paths), _picture(paths)
+    row, spec, snapshot = describe(paths), read_spec(paths), _snapshot(paths)
     values = flatten(spec.config)
     changed = {key: values.get(key) for key in spec.provenance}
     if as_json:
         output.show_json({**row, "config": spec.config, "provenance": spec.provenance})
         return output.DONE
     output.show_table(("", ""), [(key, _plain(key, value)) for key, value in row.items()])
-    if len(picture.evals) > EVALS_SHOWN:
-        output.say(f"{len(picture.evals)} evaluations; the newest:")
-    for event in picture.evals[-EVALS_SHOWN:]:
+    if len(snapshot.evals) > EVALS_SHOWN:
+        output.say(f"{len(snapshot.evals)} evaluations; the newest:")
+    for event in snapshot.evals[-EVALS_SHOWN:]:
         output.say(eval_line(event))
-    for alert in picture.alerts:
+    for alert in snapshot.alerts:
         output.say(f"{alert.level}: {alert.message}", style="yellow")
     output.say()
     output.show_table(("not default", "value", "from"), [(k, v, spec.provenance[k]) for k, v in changed.items()])
@@ -107,13 +107,13 @@ def compare(
         typer.Option(
             "--chart",
             metavar="NAME",
-            help="Draw a chart with all of them: wins, return, speed, losses, kl, entropy, gradient or explained.",
+            help="Overlay a chart: wins, return, speed, losses, kl, entropy, gradient or explained.",
             autocompletion=complete_charts,
         ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Compare runs: results side by side, then the values in which their configurations differ."""
+    """Compare runs: results side by side, then the configuration values that differ."""
     from echelon.jobs.config_layers import flatten
     from echelon.jobs.spec import read_spec
     from echelon.runs import find_run
@@ -137,19 +137,20 @@ def compare(
 
 
 def _draw(chosen: list[Any], name: str) -> None:
-    """Print a chart with all the runs."""
-    from echelon_cli.tui import plain_text as once
+    """Print a chart that overlays the runs."""
+    from echelon_cli.tui import plain_text
     from echelon_cli.tui.theme import RUN_ROLES
 
     if name not in CHARTS:
-        raise typer.BadParameter(f"--chart {name!r} does not exist, wanted one of {', '.join(CHARTS)}")
+        raise typer.BadParameter(f"--chart {name!r} does not exist, expected one of {', '.join(CHARTS)}")
     if len(chosen) > len(RUN_ROLES):
         raise typer.BadParameter(
-            f"--chart got {len(chosen)} runs, wanted at most {len(RUN_ROLES)}: more cannot be told apart"
+            f"--chart got {len(chosen)} runs, expected at most {len(RUN_ROLES)}, the number of distinct line colours"
         )
-    look = once.theme_for_file(sys.stdout)
-    columns = max(once.MIN_WIDTH, shutil.get_terminal_size((CHART_COLUMNS, 0)).columns)
-    once.show(once.draw_comparison([once.read_run(paths) for paths in chosen], name, columns, look), look)
+    theme = plain_text.theme_for_file(sys.stdout)
+    columns = max(plain_text.MIN_WIDTH, shutil.get_terminal_size((CHART_COLUMNS, 0)).columns)
+    drawn = plain_text.draw_comparison([plain_text.read_run(paths) for paths in chosen], name, columns, theme)
+    plain_text.show(drawn, theme)
 
 
 def describe(paths) -> dict[str, Any]:
@@ -157,9 +158,9 @@ def describe(paths) -> dict[str, Any]:
     from echelon.jobs.status import job_status
     from echelon_cli.listing import job_json
 
-    status, picture = job_status(paths), _picture(paths)
-    update, best = picture.update, picture.best
-    nothing = float("nan")
+    status, snapshot = job_status(paths), _snapshot(paths)
+    update, best = snapshot.update, snapshot.best
+    nan = float("nan")
     return {
         **job_json(paths),
         "state": status.state,
@@ -167,22 +168,22 @@ def describe(paths) -> dict[str, Any]:
         "preset": status.preset,
         "created": status.created,
         "update": update.update if update else status.update,
-        "global_step": picture.global_step,
-        "progress": picture.progress,
+        "global_step": snapshot.global_step,
+        "progress": snapshot.progress,
         "elapsed_s": update.elapsed_s if update else 0.0,
-        "episodes": picture.episodes.count,
-        "steps_per_s": update.steps_per_s if update else nothing,
+        "episodes": snapshot.episodes.count,
+        "steps_per_s": update.steps_per_s if update else nan,
         "map_stalls": update.map_stalls if update else 0,
-        "avg_return": update.avg_return if update else nothing,
-        "win_rate": update.win_rate if update else nothing,
-        "best_win_rate": best.win_rate if best else nothing,
-        "last_win_rate": picture.evals[-1].win_rate if picture.evals else nothing,
-        "checkpoint": picture.checkpoints[-1].path if picture.checkpoints else "",
-        "unreadable_lines": picture.skipped,
+        "avg_return": update.avg_return if update else nan,
+        "win_rate": update.win_rate if update else nan,
+        "best_win_rate": best.win_rate if best else nan,
+        "last_win_rate": snapshot.evals[-1].win_rate if snapshot.evals else nan,
+        "checkpoint": snapshot.checkpoints[-1].path if snapshot.checkpoints else "",
+        "unreadable_lines": snapshot.skipped,
     }
 
 
-def _picture(paths):
+def _snapshot(paths):
     from echelon.telemetry.snapshot import read_snapshot
 
     return read_snapshot(paths.metrics)

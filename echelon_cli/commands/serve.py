@@ -1,6 +1,6 @@
-"""``echelon serve`` and ``echelon watch``: the replay server, and one match or run opened in a browser.
+"""``echelon serve`` and ``echelon watch``: the replay server, and a match or run opened in the browser.
 
-Neither loads the simulator. Over SSH the address is printed with the tunnel that reaches it.
+Neither loads the simulator. Over SSH the address is printed with the tunnel command that reaches it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ if TYPE_CHECKING:
     from echelon.server.security import Access
 
 PortOption = Annotated[
-    int | None, typer.Option("--port", min=1, max=65535, help="Port; the first free one from 8400 by default.")
+    int | None, typer.Option("--port", min=1, max=65535, help="Port; default: the first free one from 8400.")
 ]
 HostOption = Annotated[
-    str, typer.Option("--host", help="Address to listen on; anything but loopback asks viewers for a token.")
+    str, typer.Option("--host", help="Address to listen on; any but loopback requires a token from viewers.")
 ]
 LeagueOption = Annotated[
     Path | None,
-    typer.Option("--league", help="League to show: a league.db or its folder; by default that of the runs here."),
+    typer.Option("--league", help="League to show: a league.db or its folder; default: that of the runs folder."),
 ]
 OPENED = "opened"
-"""What the run is called to which a replay belongs that was opened by its path."""
-OpenOption = Annotated[bool | None, typer.Option("--open/--no-open", help="Open a browser; by default where one is.")]
+"""Run name of a replay that was opened by its path."""
+OpenOption = Annotated[
+    bool | None, typer.Option("--open/--no-open", help="Open a browser; default: if one is available.")
+]
 
 
 def serve(
@@ -49,7 +51,7 @@ def serve(
     open_browser: Annotated[bool, typer.Option("--open", help="Open the viewer in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Serve replays and the viewer over the runs here, until interrupted."""
+    """Serve the viewer with all replays of the runs folder, until interrupted."""
     from echelon.server.app import serve as run_server
 
     run_server(
@@ -67,19 +69,21 @@ def watch(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|MATCH|FILE", help="A run, its newest match; a match; a replay.", autocompletion=complete_runs
+            metavar="RUN|MATCH|FILE",
+            help="A run (its newest match), a match id, or a replay file.",
+            autocompletion=complete_runs,
         ),
     ] = "",
     port: PortOption = None,
     host: HostOption = "127.0.0.1",
     league: LeagueOption = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on to each newer match of the run by itself, or wait for its first.")
+        bool, typer.Option("--follow", help="Switch to each newer match of the run as it appears.")
     ] = False,
     open_browser: OpenOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Open a match in the browser: that one, the newest of a run, a replay file; with --league alone, the league."""
+    """Open a match in the browser: a match, the newest of a run, or a replay file; with --league alone, the league."""
     from echelon.server.app import running_server
     from echelon.server.app import serve as run_server
 
@@ -87,7 +91,7 @@ def watch(
     opened = browser_here() if open_browser is None else open_browser
     with ExitStack() as stack:
         if is_replay(what):
-            home, fragment = stack.enter_context(alone(Path(what)))
+            home, fragment = stack.enter_context(temporary_home(Path(what)))
         else:
             home = shown.parent if shown and not what else home_of(what)
             fragment = "#league" if shown and not what else fragment_of(what or "latest", follow)
@@ -102,31 +106,31 @@ def watch(
 
 
 def is_replay(what: str) -> bool:
-    """Whether the path of a replay file is meant."""
+    """Return whether ``what`` is the path of a replay file."""
     from echelon.replay.schema import SUFFIX
 
     return what.endswith(SUFFIX) and Path(what).is_file()
 
 
 @contextmanager
-def alone(file: Path) -> Iterator[tuple[Path, str]]:
-    """Put a replay, its world with it, into a home of its own; gives that, and the end of its address."""
+def temporary_home(file: Path) -> Iterator[tuple[Path, str]]:
+    """Copy a replay with its world into a temporary runs folder; yield the folder and the URL fragment."""
     from echelon.replay.embed import embed_world
     from echelon.replay.reader import Replay
     from echelon.server.catalogue import match_id
 
     with Replay(file) as replay:
-        whole = embed_world(replay)
+        data = embed_world(replay)
     with tempfile.TemporaryDirectory(prefix="echelon-watch-") as folder:
         replays = Path(folder) / OPENED / "replays"
         replays.mkdir(parents=True)
         (replays.parent / "spec.json").write_text("{}", encoding="utf-8")
-        (replays / file.name).write_bytes(whole)
+        (replays / file.name).write_bytes(data)
         yield Path(folder), f"#match={match_id(OPENED, file.name)}"
 
 
 def find_league(given: Path | None) -> Path | None:
-    """Return the file that ``--league`` means; ``StoreError`` in one line if there is none or it cannot be read."""
+    """Return the file of ``--league``; ``StoreError`` in one line if it is missing or unreadable."""
     from echelon.arena.store import Store, league_path
 
     if given is None:
@@ -137,7 +141,7 @@ def find_league(given: Path | None) -> Path | None:
 
 
 def home_of(what: str) -> Path | None:
-    """Return where the run lies that the path of its folder names, None where that is among the runs here."""
+    """Return the parent folder of the run that ``what`` names by its path; None within the usual runs folder."""
     from echelon.runs import RunNotFoundError, find_run, runs_home
 
     try:
@@ -148,7 +152,7 @@ def home_of(what: str) -> Path | None:
 
 
 def fragment_of(what: str, follow: bool) -> str:
-    """Return the end of the address that opens what was asked for; ``follow`` keeps to a run's newest match."""
+    """Return the URL fragment that opens ``what``; ``follow`` selects the newest match of a run continuously."""
     from echelon.runs import find_run
     from echelon.server.catalogue import ReplayCatalogue
 
@@ -162,7 +166,7 @@ def fragment_of(what: str, follow: bool) -> str:
 
 
 def find_match(catalogue: ReplayCatalogue, what: str) -> Match:
-    """Return the match with this id, or the newest of the run; ``RunNotFoundError`` says what is missing."""
+    """Return the match with this id, or the newest of the run; ``RunNotFoundError`` names what is missing."""
     from echelon.runs import RunNotFoundError, find_run
 
     known = catalogue.matches()
@@ -172,12 +176,12 @@ def find_match(catalogue: ReplayCatalogue, what: str) -> Match:
     run = find_run(what)
     of_run = sorted((m for m in known if m.run == run.id), key=lambda m: -m.summary["created"])
     if not of_run:
-        raise RunNotFoundError(f"run {run.id!r} has no match to watch yet; training records some at every evaluation")
+        raise RunNotFoundError(f"run {run.id!r} has no recorded match yet; training records some at every evaluation")
     return of_run[0]
 
 
 def browser_here() -> bool:
-    """Whether a browser would open where the user sits."""
+    """Return whether a browser can open on the user's own screen."""
     if os.environ.get("SSH_CONNECTION"):
         return False
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
@@ -194,24 +198,24 @@ def _announce(access: Access, fragment: str, opened: bool, as_json: bool) -> Non
 
     show_address(address(access, fragment), opened, as_json)
     if not as_json:
-        output.say("Ctrl-C ends the server.", style="dim")
+        output.say("Ctrl-C stops the server.", style="dim")
 
 
 def show_address(url: str, opened: bool, as_json: bool) -> None:
-    """Print where to look, over SSH with the tunnel that leads there, and open a browser if wanted."""
+    """Print the address, over SSH with the tunnel command, and open a browser if requested."""
     tunnel = tunnel_to(url)
     if as_json:
         output.show_json({"url": url, "tunnel": tunnel}, indent=None)
     else:
         output.say(url, style="bold")
         if tunnel:
-            output.say(f"from your own machine first: {tunnel}")
+            output.say(f"first, on your own machine: {tunnel}")
     if opened:
         webbrowser.open(url)
 
 
 def tunnel_to(url: str) -> str:
-    """Return the ssh command that makes a loopback address reachable from afar; empty when not over SSH."""
+    """Return the ssh command that forwards a loopback address; empty when not over SSH."""
     connection = os.environ.get("SSH_CONNECTION", "").split()
     parts = urlsplit(url)
     if len(connection) < 4 or parts.hostname not in ("127.0.0.1", "localhost", "::1"):

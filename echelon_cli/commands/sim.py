@@ -1,4 +1,4 @@
-"""``echelon sim``: scripted pilots play each other headless, and a table says how it went and why."""
+"""``echelon sim``: play scripted levels against each other headless, and print tables of the results."""
 
 from __future__ import annotations
 
@@ -27,23 +27,27 @@ PILOT = "baseline"
 MATCHES = 64
 RECORD_NONE, RECORD_ALL, RECORD_UPSETS = "none", "all", "upsets"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-"""Ctrl-C, the system, and ``echelon stop``."""
-BEAT_S = 2.0
-"""Time between signs of life of a run that records [s]."""
+"""Sent by Ctrl-C, by the system, and by ``echelon stop``."""
+HEARTBEAT_S = 2.0
+"""Interval between progress files of a run that records [s]."""
 RUN_NAME = "sim"
-"""What runs of recorded matches are called, between their time and their two words."""
+"""Middle part of the id of a run of recorded matches."""
 
 
 def complete_pilots(incomplete: str) -> list[str]:
-    """Return the pilots that begin with what was typed so far."""
+    """Return the scripted levels that start with ``incomplete``."""
     from echelon.arena.contest import pilot_names
 
     return [name for name in pilot_names() if name.startswith(incomplete)]
 
 
 def sim(
-    blue: Annotated[str, typer.Option("--blue", help="First pilot.", autocompletion=complete_pilots)] = PILOT,
-    red: Annotated[str, typer.Option("--red", help="Second pilot.", autocompletion=complete_pilots)] = PILOT,
+    blue: Annotated[
+        str, typer.Option("--blue", help="Scripted level of the first team.", autocompletion=complete_pilots)
+    ] = PILOT,
+    red: Annotated[
+        str, typer.Option("--red", help="Scripted level of the second team.", autocompletion=complete_pilots)
+    ] = PILOT,
     matches: Annotated[int, typer.Option("--matches", min=1, help="Matches to play.")] = MATCHES,
     packs: Annotated[int | None, typer.Option("--packs", help="Packs of five per team.")] = None,
     size: Annotated[int | None, typer.Option("--size", help="Map edge [vox].")] = None,
@@ -51,28 +55,31 @@ def sim(
     seconds: Annotated[float | None, typer.Option("--seconds", help="Time limit of a match [s].")] = None,
     fair: Annotated[
         float | None,
-        typer.Option("--fair", metavar="RATIO", help="Most that the teams' ways to the zone may differ, as a factor."),
+        typer.Option("--fair", metavar="RATIO", help="Greatest ratio of the teams' path costs to the zone."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first match and its map.")] = 0,
     weapon_prob: Annotated[
-        float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of both pilots.")
+        float, typer.Option("--weapon-prob", min=0.0, max=1.0, help="Trigger probability of both levels, 0 to 1.")
     ] = 1.0,
     swap: Annotated[
         bool | None,
-        typer.Option("--swap/--no-swap", help="Play every seed from both sides; by default where pilots differ."),
+        typer.Option("--swap/--no-swap", help="Play every seed from both sides; default: if the levels differ."),
     ] = None,
     record: Annotated[
-        str, typer.Option("--record", metavar="N|all|upsets", help="Keep replays: of the first N, of all, of upsets.")
+        str,
+        typer.Option(
+            "--record", metavar="N|all|upsets", help="Record replays of the first N matches, of all, or of upsets."
+        ),
     ] = RECORD_NONE,
     insight: Annotated[
-        bool, typer.Option("--insight", help="Record with each replay what pilots saw, did and were paid.")
+        bool, typer.Option("--insight", help="Add observations, actions and rewards to replays.")
     ] = False,
-    envs: Annotated[int | None, typer.Option("--envs", min=1, help="Matches played at a time.")] = None,
-    device: Annotated[str, typer.Option("--device", help="Where to play.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 takes every core.")] = 0,
+    envs: Annotated[int | None, typer.Option("--envs", min=1, help="Matches played in parallel.")] = None,
+    device: Annotated[str, typer.Option("--device", help="Device: cpu, cuda, cuda:N or auto.")] = "cpu",
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Threads; 0 uses every core.")] = 0,
     as_json: JsonFlag = False,
 ) -> int:
-    """Play scripted pilots against each other and say who wins, how, and with what."""
+    """Play scripted levels against each other; print results, endings, classes, weapons and causes of death."""
     from echelon.training.runtime.threads import thread_environment
 
     os.environ.update(thread_environment())
@@ -93,7 +100,7 @@ def sim(
 
 
 def _recorded_first(record: str, matches: int) -> int:
-    """Return how many matches are recorded from the first on."""
+    """Return the number of leading matches to record."""
     from echelon.jobs.config_layers import ConfigError
 
     if record in (RECORD_NONE, RECORD_UPSETS):
@@ -101,14 +108,14 @@ def _recorded_first(record: str, matches: int) -> int:
     if record == RECORD_ALL:
         return matches
     if not record.isdecimal():
-        raise ConfigError(f"record is {record!r}, wanted a number, {RECORD_ALL} or {RECORD_UPSETS}")
+        raise ConfigError(f"record is {record!r}, expected a number, {RECORD_ALL} or {RECORD_UPSETS}")
     return min(int(record), matches)
 
 
 def _environment(
     packs: int | None, size: int | None, height: int | None, seconds: float | None, fair: float | None
 ) -> EnvConfig:
-    """Return the game to play, the default one but for what was given."""
+    """Return the default environment with the given fields replaced."""
     from echelon.config import EnvConfig
     from echelon.jobs.config_layers import ConfigError
 
@@ -125,7 +132,7 @@ def _environment(
 def _contest(
     env: EnvConfig, pilots: tuple[str, str], matches: int, seed: int, weapon_prob: float, swap: bool | None
 ) -> tuple[Contest, str]:
-    """Return the contest, and what the user should know about it."""
+    """Return the contest, and a notice for the user or an empty string."""
     from echelon.arena.contest import PILOT_ALIASES, Contest, pilot_names
     from echelon.gen.spawn import check_world_fits
     from echelon.jobs.config_layers import ConfigError, did_you_mean
@@ -137,8 +144,8 @@ def _contest(
     same = len({PILOT_ALIASES.get(name, name) for name in pilots}) == 1
     swapped = not same if swap is None else swap and not same
     if swapped and matches % 2:
-        raise ConfigError(f"matches is {matches}, wanted an even number, for sides are swapped; or --no-swap")
-    note = "both fly the same pilot, so swapped sides would repeat every match: each seed is played once"
+        raise ConfigError(f"matches is {matches}, expected an even number because sides are swapped; try --no-swap")
+    note = "both teams have the same level, so swapping sides would repeat every match: each seed is played once"
     try:
         check_world_fits(env.world, env.num_packs)
         contest = Contest(
@@ -165,7 +172,7 @@ def _play(
     insight: bool,
     quiet: bool,
 ) -> dict[str, Any]:
-    """Play the contest and return its table; replays go to a run folder of their own."""
+    """Play the contest and return its results; replays go to a separate run folder."""
     from echelon.arena.contest import DEFAULT_NUM_ENVS, MatchSession
     from echelon.arena.match_runner import play
     from echelon.arena.results_table import summarise
@@ -173,50 +180,57 @@ def _play(
 
     with ExitStack() as stack:
         stop = stack.enter_context(_interruptible())
-        tell = stack.enter_context(output.waiting("preparing", quiet=quiet))
-        how = MatchSession(
-            envs=envs or DEFAULT_NUM_ENVS, device=device, threads=threads, on_status=tell, should_stop=stop
+        show_progress = stack.enter_context(output.waiting("preparing", quiet=quiet))
+        session = MatchSession(
+            envs=envs or DEFAULT_NUM_ENVS, device=device, threads=threads, on_status=show_progress, should_stop=stop
         )
-        how.policy_columns = insight
+        session.policy_columns = insight
         run: RunPaths | None = None
         if first:
             run = stack.enter_context(_run_folder(contest))
-            _record_into(how, run, contest.pairings()[:first])
-            how.should_stop = _beating(run, stop)
-        results = list(play(contest, contest.pairings(), how))
-        surprising = upsets_among(results) if upsets and not how.stopped else []
-        replays, fault = dict(how.replays), how.recording_error
+            _record_into(session, run, contest.pairings()[:first])
+            session.should_stop = _with_heartbeat(run, stop)
+        results = list(play(contest, contest.pairings(), session))
+        surprising = upsets_among(results) if upsets and not session.stopped else []
+        replays, fault = dict(session.replays), session.recording_error
         if surprising:
-            again = replace(how, replays={}, seconds=0.0, on_status=lambda text: tell(f"recording upsets: {text}"))
+            repeat = replace(
+                session,
+                replays={},
+                seconds=0.0,
+                on_status=lambda text: show_progress(f"recording upsets: {text}"),
+            )
             run = stack.enter_context(_run_folder(contest))
-            _record_into(again, run, [result.pairing for result in surprising])
-            again.should_stop = _beating(run, stop)
-            _check_same(surprising, list(play(contest, [result.pairing for result in surprising], again)))
-            replays, fault = dict(again.replays), again.recording_error
+            _record_into(repeat, run, [result.pairing for result in surprising])
+            repeat.should_stop = _with_heartbeat(run, stop)
+            _check_same(surprising, list(play(contest, [result.pairing for result in surprising], repeat)))
+            replays, fault = dict(repeat.replays), repeat.recording_error
         if run is not None:
-            _note_matches(run, contest, results, replays)
+            _log_matches(run, contest, results, replays)
     found = summarise(contest, results)
     for row in found["rows"]:
         row["replay"] = str(replays.get(row["match"], ""))
-    steps = sum(int(result.statistics["stat_steps"].sum()) for result in results)
-    speed = {"agent_steps": steps, "play_s": how.seconds, "per_s": steps / how.seconds if how.seconds else None}
-    kept = {"run": run.id if run else "", "replays": len(replays), "upsets": len(surprising), "fault": fault}
-    return {**found, **kept, "stopped": how.stopped, "speed": {**speed, "envs": min(how.envs, contest.matches)}}
+    steps = sum(int(result.statistics["tally_steps"].sum()) for result in results)
+    seconds = session.seconds
+    speed = {"agent_steps": steps, "play_s": seconds, "per_s": steps / seconds if seconds else None}
+    recorded = {"run": run.id if run else "", "replays": len(replays), "upsets": len(surprising), "fault": fault}
+    envs_used = min(session.envs, contest.matches)
+    return {**found, **recorded, "stopped": session.stopped, "speed": {**speed, "envs": envs_used}}
 
 
 @contextmanager
 def _interruptible() -> Iterator[Any]:
-    """Give a function that says whether somebody asked for an end; asked again, the program ends as ever."""
-    asked = False
+    """Yield a function that returns whether a stop signal arrived; a second signal has its usual effect."""
+    requested = False
 
-    def ask(number: int, frame: object) -> None:
-        nonlocal asked
-        asked = True
+    def request(number: int, frame: object) -> None:
+        nonlocal requested
+        requested = True
         signal.signal(number, before[signal.Signals(number)])
 
-    before = {number: signal.signal(number, ask) for number in STOP_SIGNALS}
+    before = {number: signal.signal(number, request) for number in STOP_SIGNALS}
     try:
-        yield lambda: asked
+        yield lambda: requested
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -224,7 +238,7 @@ def _interruptible() -> Iterator[Any]:
 
 @contextmanager
 def _run_folder(contest: Contest) -> Iterator[RunPaths]:
-    """Give a run folder for replays, alive like a job's while matches are played."""
+    """Yield a run folder for replays that has the state of a running job while matches are played."""
     from dataclasses import asdict
 
     from echelon.jobs import lock
@@ -234,13 +248,13 @@ def _run_folder(contest: Contest) -> Iterator[RunPaths]:
 
     run = create_run(RUN_NAME)
     first, second = contest.pilots
-    asked = {"matches": contest.matches, "seed": contest.first_seed, "swap": contest.swap}
-    config = {"preset": f"{first} : {second}", **asked, "weapon_prob": contest.weapon_prob, "env": asdict(contest.env)}
+    plan = {"matches": contest.matches, "seed": contest.first_seed, "swap": contest.swap}
+    config = {"preset": f"{first} : {second}", **plan, "weapon_prob": contest.weapon_prob, "env": asdict(contest.env)}
     write_spec(run, new_spec(RUN_NAME, config, {}))
     handle = lock.acquire(run.lock)
-    who = identify(os.getpid())
-    atomic_write(run.processes, json.dumps({"supervisor": who.to_dict() if who else None}))
-    ended = {"code": output.FAILED, "signal": None, "message": "the matches were given up"}
+    process = identify(os.getpid())
+    atomic_write(run.processes, json.dumps({"supervisor": process.to_dict() if process else None}))
+    ended = {"code": output.FAILED, "signal": None, "message": "the matches were aborted"}
     try:
         yield run
         ended |= {"code": output.STOPPED if run.stop.exists() else output.DONE, "message": ""}
@@ -250,42 +264,42 @@ def _run_folder(contest: Contest) -> Iterator[RunPaths]:
             os.close(handle)
 
 
-def _record_into(how: MatchSession, run: RunPaths, pairings: list[Pairing]) -> None:
-    """Have some matches recorded into a run."""
-    how.folder = run.replays
-    how.record = frozenset(pairing.number for pairing in pairings)
-    how.about = {"run": run.id}
+def _record_into(session: MatchSession, run: RunPaths, pairings: list[Pairing]) -> None:
+    """Configure ``session`` to record these matches into a run."""
+    session.folder = run.replays
+    session.record = frozenset(pairing.number for pairing in pairings)
+    session.about = {"run": run.id}
 
 
-def _beating(run: RunPaths, stop: Callable[[], bool]) -> Callable[[], bool]:
-    """Return ``stop`` as a function that also shows, now and then, that the run is alive."""
+def _with_heartbeat(run: RunPaths, stop: Callable[[], bool]) -> Callable[[], bool]:
+    """Return ``stop`` wrapped in a function that also writes the run's progress file every ``HEARTBEAT_S``."""
     from echelon.jobs.process import boot_id
     from echelon.runs import atomic_write
 
     last = -math.inf
 
-    def beat() -> bool:
+    def check() -> bool:
         nonlocal last
         now = time.monotonic()
-        if now - last > BEAT_S:
+        if now - last > HEARTBEAT_S:
             last = now
             row = {"phase": "playing", "update": 0, "global_step": 0, "monotonic": now, "boot_id": boot_id()}
             atomic_write(run.progress, json.dumps(row) + "\n", durable=False)
         return stop()
 
-    return beat
+    return check
 
 
 def _check_same(before: list[MatchResult], after: list[MatchResult]) -> None:
-    """Make sure that matches played again went as they did before."""
+    """Assert that repeated matches have the winners of the first time."""
     played = {result.pairing.number: result.record.winner for result in after}
     for result in before:
         number = result.pairing.number
-        assert played.get(number, result.record.winner) == result.record.winner, f"match {number} went another way"
+        assert played.get(number, result.record.winner) == result.record.winner, f"match {number} has another winner"
 
 
-def _note_matches(run: RunPaths, contest: Contest, results: list[MatchResult], replays: dict[int, Any]) -> None:
-    """Write down which matches were recorded, as training does."""
+def _log_matches(run: RunPaths, contest: Contest, results: list[MatchResult], replays: dict[int, Any]) -> None:
+    """Append an ``EventMatch`` per recorded match to the run's metrics."""
     from echelon.env.referee import WINNERS
     from echelon.telemetry.events import EventMatch
     from echelon.telemetry.log import EventLog

@@ -1,4 +1,4 @@
-"""``echelon train``: start or resume a run in the background and follow it until it ends or one leaves."""
+"""``echelon train``: start or resume a run in the background and follow it until it ends or the user detaches."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "eval-after-updates": ("eval.every_updates",),
     "eval-seeds": ("eval.seeds",),
 }
-"""Short flags for common config keys; every other key is reached by ``--set``."""
+"""Flag -> configuration keys that it sets; every other key is set with ``--set``."""
 
-OTHER_FLAGS: dict[str, tuple[str, ...]] = {"start-from": ("--init-from",)}
-"""Further names of some of them."""
+FLAG_SYNONYMS: dict[str, tuple[str, ...]] = {"start-from": ("--init-from",)}
+"""Further spellings of a flag."""
 
 GPU_PRESET = "gpu"
-"""What is trained where a GPU can be used and no preset is named."""
+"""Default preset on a machine with a usable GPU."""
 
 PROFILED_UPDATES = 3
-"""How many updates ``--profile`` writes down."""
+"""Number of updates that ``--profile`` traces."""
 
 
 def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command one option per row of ``ALIASES``; it receives those given as config keys in ``aliases``."""
+    """Add one option per row of ``ALIASES`` to a command; their values arrive as configuration keys in ``aliases``."""
     signature = inspect.signature(command, eval_str=True)
     plain = [p for p in signature.parameters.values() if p.name != "aliases"]
     flags = [
@@ -87,7 +87,7 @@ def with_aliases(command: Callable[..., Any]) -> Callable[..., Any]:
                 str | None,
                 typer.Option(
                     f"--{flag}",
-                    *OTHER_FLAGS.get(flag, ()),
+                    *FLAG_SYNONYMS.get(flag, ()),
                     metavar="VALUE",
                     help=f"Same as --set {' and '.join(keys)}.",
                     show_default=False,
@@ -118,20 +118,22 @@ def train(
     assignments: SetOption = None,
     opponents: Annotated[
         str | None,
-        typer.Option("--opponents", metavar="NAME", help="Whom to meet: scripted, self, past, league or exploiter."),
+        typer.Option("--opponents", metavar="NAME", help="Opponent mix: scripted, self, past, league or exploiter."),
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="RUN", help="Go on with a run.", autocompletion=complete_runs),
+        typer.Option(
+            "--resume", metavar="RUN", help="Resume a run from its latest checkpoint.", autocompletion=complete_runs
+        ),
     ] = None,
     profile: Annotated[
-        bool, typer.Option("--profile", help=f"Write a trace of {PROFILED_UPDATES} updates into the run's folder.")
+        bool, typer.Option("--profile", help=f"Write a trace of {PROFILED_UPDATES} updates into the run folder.")
     ] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Return once training has begun.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return when training has started.")] = False,
     as_json: JsonFlag = False,
     aliases: dict[str, str] | None = None,
 ) -> int:
-    """Start a training run in the background and watch it; q or Ctrl-C leaves it running."""
+    """Start a training run in the background and follow it; q or Ctrl-C detaches."""
     from echelon.jobs.config_layers import ConfigError, parse_assignment
     from echelon.jobs.status import job_status
     from echelon_cli.listing import job_json
@@ -148,24 +150,24 @@ def train(
     if resume and preset:
         raise ConfigError("--resume and --preset exclude each other: a resumed run keeps its configuration")
     paths, follower = _begin(preset, file, overrides, resume, as_json)
-    before = follower.picture.start
+    before = follower.snapshot.start
     if not detach and not as_json and output.is_interactive():
         return _watch(follower)
     try:
         if detach:
-            status = follower.follow(lambda _, picture: picture.start is not before and picture.end is None)
+            status = follower.follow(lambda _, snapshot: snapshot.start is not before and snapshot.end is None)
         else:
             status = follower.follow(lambda *_: False)
     except KeyboardInterrupt:
         status = job_status(paths)
     if status.is_alive:
-        output.show_json(job_json(paths, status), indent=None) if as_json else _farewell(paths.id)
+        output.show_json(job_json(paths, status), indent=None) if as_json else _show_detached(paths.id)
         return output.DONE
     return _finish(follower, status)
 
 
 def policy_file(name: str, what: str = "start_from") -> Path:
-    """Return where the policy lies that ``name`` means: a path, a run, or an entry of the league."""
+    """Return the path of the policy that ``name`` refers to: a path, a run, or a league entry."""
     from echelon.arena.standings import find_entry
     from echelon.arena.store import Store, StoreError, league_path
     from echelon.runs import RunNotFoundError, find_run
@@ -179,8 +181,8 @@ def policy_file(name: str, what: str = "start_from") -> Path:
             entry = store.league().entry(find_entry(store, name))
             if entry.ckpt_path:
                 return Path(entry.ckpt_path)
-        wanted = "wanted a checkpoint, a run or an entry of the league"
-        raise RunNotFoundError(f"{what} is {name!r}, {wanted}: {unknown}") from unknown
+        expected = "expected a checkpoint, a run or a league entry"
+        raise RunNotFoundError(f"{what} is {name!r}, {expected}: {unknown}") from unknown
 
 
 def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], resume: str | None, as_json: bool):
@@ -195,10 +197,10 @@ def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], res
         paths, arguments = find_run(resume), ["--resume", "latest"]
         spec = read_spec(paths)
         if spec.kind != "train":
-            raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, wanted a training run")
+            raise ConfigError(f"run {paths.id!r} is of kind {spec.kind!r}, expected a training run")
         resolved = resolve(None, file, overrides, base=spec.config, base_provenance=spec.provenance)
     else:
-        resolved = resolve(preset, file, overrides, fallback=preset or fitting_preset(overrides.get("device")))
+        resolved = resolve(preset, file, overrides, fallback=preset or default_preset(overrides.get("device")))
         paths, arguments = create_run(resolved.config.preset), []
     follower = Follower(paths, as_json=as_json)
     try:
@@ -211,25 +213,25 @@ def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], res
         output.say(f"run {paths.id}", style="bold")
         output.say(f"in {paths.root.parent}", style="dim")
         if not resume:
-            output.say(_what_next(resolved.config, preset, resolved.provenance.get("preset")), style="dim")
+            output.say(_plan_line(resolved.config, preset, resolved.provenance.get("preset")), style="dim")
     return paths, follower
 
 
-def fitting_preset(device: object) -> str:
-    """Return the preset for this machine, or for the device of it that was asked for."""
+def default_preset(device: object) -> str:
+    """Return the default preset for ``device``, or for the best device of this machine."""
     from echelon.jobs.config_layers import DEFAULT_PRESET
     from echelon.jobs.usage import has_gpu
 
     return GPU_PRESET if device != "cpu" and has_gpu() else DEFAULT_PRESET
 
 
-def _what_next(config: Any, preset: str | None, source: str | None) -> str:
-    """Return what a new run does, and how one changes that; ``source`` is the layer that named its preset."""
+def _plan_line(config: Any, preset: str | None, source: str | None) -> str:
+    """Return the plan of a new run in one line; ``source`` is the layer that named its preset."""
     from echelon.jobs.config_layers import FILE
 
     limit = f" or {config.max_minutes:g} minutes" if config.max_minutes else ""
-    chosen = "which the file names" if source == FILE else "the one for this machine"
-    named = "" if preset else f", {chosen}; others: echelon config presets"
+    origin = "named by the file" if source == FILE else "the default for this machine"
+    named = "" if preset else f", {origin}; others: echelon config presets"
     return f"preset {config.preset}{named}; until {output.count(config.total_steps)} steps{limit}"
 
 
@@ -240,25 +242,25 @@ def _discard(root: Path) -> None:
         shutil.rmtree(root)
 
 
-def _farewell(run_id: str) -> None:
+def _show_detached(run_id: str) -> None:
     name = shlex.quote(run_id)
-    output.say(f"\n{run_id} goes on in the background.")
-    output.say(f"  come back: echelon dash {name}    as lines: echelon logs -f {name}")
-    output.say(f"  watch:     echelon watch {name}")
+    output.say(f"\n{run_id} continues in the background.")
+    output.say(f"  dashboard: echelon dash {name}    as lines: echelon logs -f {name}")
+    output.say(f"  replays:   echelon watch {name}")
     output.say(f"  stop:      echelon stop {name}    all runs: echelon dash")
 
 
 def _watch(follower: Any) -> int:
-    """Show the dashboard until somebody leaves it; a run that has ended by then gets its summary."""
+    """Show the dashboard until it is closed; print a summary if the run has ended by then."""
     from echelon.jobs.status import job_status
     from echelon_cli.tui.app import show
 
     code = show(follower.paths.root.parent, follower.paths.root)
     status = job_status(follower.paths)
     if status.is_alive:
-        _farewell(status.id)
+        _show_detached(status.id)
         return code
-    _, follower.picture = follower.feed.poll()
+    _, follower.snapshot = follower.feed.poll()
     return _finish(follower, status)
 
 
@@ -269,7 +271,7 @@ def _finish(follower: Any, status: Any) -> int:
     if follower.as_json:
         output.show_json(job_json(follower.paths, status), indent=None)
     else:
-        show_summary(status, follower.picture, follower.paths)
+        show_summary(status, follower.snapshot, follower.paths)
     if status.exit_code in (output.FAILED, output.CRASHED):
         output.show_error(f"run {status.id!r} {status.state}: {status.reason}", code=status.exit_code)
     return status.exit_code

@@ -1,4 +1,4 @@
-"""``echelon wait``: return once a job is over, with an exit code that says how it ended."""
+"""``echelon wait``: wait until a job has ended and return its exit code."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from echelon_cli.options import JsonFlag, RunArgument
 
 def wait(
     run: RunArgument,
-    timeout: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Longest wait.")] = None,
+    timeout: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Longest wait [s].")] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Wait for a job to end; the exit code says how it did."""
+    """Wait until a job has ended; the exit code tells how."""
     from echelon.jobs.launch import wait_until
     from echelon.runs import find_run
     from echelon_cli.listing import job_json
@@ -23,7 +23,7 @@ def wait(
     paths = find_run(run)
     status = wait_until(paths, lambda s: not s.is_alive, timeout_s=timeout)
     if status is None:
-        raise ValueError(f"run {paths.id!r} is still going on after {timeout:g} s")
+        raise ValueError(f"run {paths.id!r} is still running after {timeout:g} s")
     if as_json:
         output.show_json(job_json(paths, status))
     else:

@@ -1,4 +1,4 @@
-"""``echelon world``: make a map from a seed and say what it is like, and show one in the terminal or as a picture."""
+"""``echelon world``: generate a map from a seed and measure it; draw a map in the terminal or as PNG."""
 
 from __future__ import annotations
 
@@ -21,49 +21,50 @@ if TYPE_CHECKING:
 
 ANY_BIOME = "any"
 MANY_SEEDS = 10_000
-"""Most maps that ``--count`` makes."""
+"""Greatest value of ``--count``."""
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
-"""What somebody meant as a seed."""
+"""Text that is meant as a seed, valid or not."""
 
-app = typer.Typer(help="Make a map from a seed, and look at one.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Generate maps from seeds, measure and draw them.", no_args_is_help=True, rich_markup_mode=None)
 
 
 class SeedCommand(TyperCommand):
-    """A command to which ``-3`` is a wrong seed and no option that does not exist."""
+    """A command that reads ``-3`` as an invalid seed instead of an unknown option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Let negative numbers through to the argument."""
+        """Pass negative numbers through to the argument."""
         ctx.ignore_unknown_options = any(word.startswith("-") and NUMBER.fullmatch(word) for word in args)
         return super().parse_args(ctx, args)
 
 
 def complete_biomes(incomplete: str) -> list[str]:
-    """Return the biomes that begin with what was typed so far."""
+    """Return the biomes that start with ``incomplete``."""
     from echelon.gen.biomes import BIOMES
 
     return [name for name in (ANY_BIOME, *BIOMES) if name.startswith(incomplete)]
 
 
-SizeOption = Annotated[str | None, typer.Option("--size", metavar="X|XxY", help="Map edge, or edges [vox].")]
+SizeOption = Annotated[
+    str | None, typer.Option("--size", metavar="X|XxY", help="Edge length, or both edges, of the map [vox].")
+]
 HeightOption = Annotated[int | None, typer.Option("--height", help="Map height [vox].")]
-PacksOption = Annotated[int | None, typer.Option("--packs", help="Packs of five per team, for which spawns are made.")]
+PacksOption = Annotated[int | None, typer.Option("--packs", help="Packs of five per team.")]
 BiomeOption = Annotated[
     str,
-    typer.Option(
-        "--biome", help="One biome everywhere; any draws four, as matches do.", autocompletion=complete_biomes
-    ),
+    typer.Option("--biome", help="One biome for the whole map; any: four random ones.", autocompletion=complete_biomes),
 ]
 ZoneOption = Annotated[float | None, typer.Option("--zone-radius", help="Mean radius of the capture zone [vox].")]
 RatioOption = Annotated[
-    float | None, typer.Option("--max-distance-ratio", help="Largest ratio of the teams' ways to the zone; 0: any.")
+    float | None,
+    typer.Option("--max-distance-ratio", help="Greatest ratio of the teams' path costs to the zone; 0: any."),
 ]
-PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")]
+PngOption = Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a PNG.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a map is made from, apart from its seed; None takes the environment's default."""
+    """Parameters of map generation apart from the seed; None is the environment's default."""
 
     size: str | None = None
     height: int | None = None
@@ -74,7 +75,7 @@ class Recipe:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the arguments of ``generate``; a wrong value is a mistake of usage."""
+        """Return the arguments of ``generate``; ``ConfigError`` for an invalid value."""
         from dataclasses import replace
 
         from echelon.config import EnvConfig
@@ -90,7 +91,7 @@ class Recipe:
         ratio = env.world.max_distance_ratio if self.ratio is None else self.ratio
         given = {"num_packs": self.packs, "zone_radius_vox": self.zone_radius}
         try:
-            env = replace(env, **{dial: value for dial, value in given.items() if value is not None})
+            env = replace(env, **{name: value for name, value in given.items() if value is not None})
             world = replace(env.world, size_x=x, size_y=y, size_z=z, max_distance_ratio=ratio)
         except ValueError as error:
             raise ConfigError(str(error)) from None
@@ -112,13 +113,14 @@ def make(
     zone_radius: ZoneOption = None,
     max_distance_ratio: RatioOption = None,
     count: Annotated[
-        int | None, typer.Option("--count", min=1, max=MANY_SEEDS, help="Make this many seeds and compare them.")
+        int | None,
+        typer.Option("--count", min=1, max=MANY_SEEDS, help="Generate this many seeds and print statistics."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the map (.ecw).")] = None,
     png: PngOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Make a map from a seed and say what it is like."""
+    """Generate a map from a seed and print its measurements."""
     from echelon.jobs.config_layers import ConfigError
 
     recipe = Recipe(
@@ -126,7 +128,7 @@ def make(
     )
     if count is not None:
         if out is not None or png is not None:
-            raise ConfigError("--count makes many maps, --out and --png write one; wanted one or the other")
+            raise ConfigError("--count generates many maps, --out and --png write one; use one or the other")
         return _compare(recipe, seed, count, as_json)
     for file, what in ((out, "map"), (png, "picture")):
         _require_folder(file, what)
@@ -136,9 +138,9 @@ def make(
     if as_json:
         output.show_json(found)
         return output.DONE
-    from echelon_cli.world_tables import show_figures
+    from echelon_cli.world_tables import show_measurements
 
-    show_figures(found)
+    show_measurements(found)
     return output.DONE
 
 
@@ -148,17 +150,22 @@ def show(
         str,
         typer.Argument(
             metavar="SEED|FILE|REPLAY|RUN",
-            help="A seed, a saved map, a replay, a match by its id, or a run's newest match.",
+            help="A seed, a saved map, a replay, a match id, or a run (its newest match).",
             autocompletion=complete_runs,
         ),
     ],
-    layer: Annotated[int | None, typer.Option("--layer", metavar="Z", help="A slice at this height.")] = None,
-    heights: Annotated[bool, typer.Option("--heights", help="How high every column is.")] = False,
-    nav: Annotated[
-        str | None, typer.Option("--nav", metavar="CLASS", help="Where a class can walk, and how far the zone is.")
+    layer: Annotated[
+        int | None, typer.Option("--layer", metavar="Z", help="Show the slice at this height [vox].")
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Letters without colour, as into a pipe.")] = False,
-    width: Annotated[int | None, typer.Option("--width", min=8, help="Columns to draw; by default, what fits.")] = None,
+    heights: Annotated[bool, typer.Option("--heights", help="Show the height of every column.")] = False,
+    nav: Annotated[
+        str | None,
+        typer.Option("--nav", metavar="CLASS", help="Show where a class can walk and its path length to the zone."),
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Draw letters instead of colours.")] = False,
+    width: Annotated[
+        int | None, typer.Option("--width", min=8, help="Width of the drawing [columns]; default: the terminal's.")
+    ] = None,
     png: PngOption = None,
     size: SizeOption = None,
     height: HeightOption = None,
@@ -168,7 +175,7 @@ def show(
     max_distance_ratio: RatioOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show a map from above, a slice of it, its heights, or the ways to its zone."""
+    """Draw a map from above, a slice, its heights, or the paths to its zone."""
     from echelon.atlas.render import png as as_png
 
     recipe = Recipe(
@@ -188,16 +195,16 @@ def show(
 
     show_picture(f"{title}, {view}", scene, sheet, plain=plain, width=width)
     if png is not None:
-        output.say(f"picture in {png}")
+        output.say(f"wrote {png}")
     return output.DONE
 
 
 def _require_folder(file: Path | None, what: str) -> None:
-    """Refuse a file in a folder that is not there, before anything is made."""
+    """Raise ``ConfigError`` for a file in a folder that does not exist."""
     from echelon.jobs.config_layers import ConfigError
 
     if file is not None and not file.parent.is_dir():
-        raise ConfigError(f"folder {str(file.parent)!r} does not exist, wanted one that does to save the {what} in")
+        raise ConfigError(f"folder {str(file.parent)!r} does not exist; create it to save the {what}")
 
 
 def _edges(text: str) -> tuple[int, int]:
@@ -206,26 +213,26 @@ def _edges(text: str) -> tuple[int, int]:
 
     words = text.lower().split("x")
     if not all(word.isdecimal() for word in words) or len(words) > 2:
-        raise ConfigError(f"size is {text!r}, wanted an edge such as 100, or two such as 120x80")
+        raise ConfigError(f"size is {text!r}, expected an edge such as 100, or two such as 120x80")
     return int(words[0]), int(words[-1])
 
 
 def _generate(recipe: Recipe, seed: int) -> tuple[GeneratedMap, float]:
-    """Return the map of a seed and the seconds that making it took."""
+    """Return the map of a seed and the time to generate it [s]."""
     from echelon.gen.generate import generate
     from echelon.jobs.config_layers import ConfigError
 
     settings = recipe.settings
-    began = time.perf_counter()
+    started = time.perf_counter()
     try:
         made = generate(settings.pop("world"), seed, **settings)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    return made, time.perf_counter() - began
+    return made, time.perf_counter() - started
 
 
 def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
-    """Return the figures of a generated map as plain values."""
+    """Return the measurements of a generated map as plain values."""
     from echelon.atlas.scene import scene_from_map
     from echelon.atlas.statistics import world_statistics
 
@@ -246,7 +253,7 @@ def _describe(made: GeneratedMap, took_s: float) -> dict[str, Any]:
 
 
 def _write(made: GeneratedMap, out: Path | None, png: Path | None, found: dict[str, Any]) -> None:
-    """Save the map and its picture where asked, and note where in ``found``."""
+    """Save the map and its image to the requested files, and add their paths to ``found``."""
     from echelon.atlas import render, views
     from echelon.atlas import world_file as file
     from echelon.atlas.scene import scene_from_map
@@ -262,14 +269,14 @@ def _write(made: GeneratedMap, out: Path | None, png: Path | None, found: dict[s
 
 
 def _compare(recipe: Recipe, first: int, count: int, as_json: bool) -> int:
-    """Make ``count`` seeds from ``first`` on and say how their figures spread."""
+    """Generate ``count`` seeds from ``first`` and print statistics over them."""
     from echelon_cli.world_tables import show_spread, spread_of
 
     rows = []
-    with output.waiting(f"making {count} maps", quiet=as_json) as tell:
+    with output.waiting(f"generating {count} maps", quiet=as_json) as show_progress:
         for seed in range(first, first + count):
             rows.append(_describe(*_generate(recipe, seed)))
-            tell(f"map {len(rows)} of {count}")
+            show_progress(f"map {len(rows)} of {count}")
     spread = spread_of(rows)
     if as_json:
         output.show_json({**spread, "maps": rows})
@@ -293,18 +300,18 @@ def _find_scene(what: str, recipe: Recipe) -> tuple[str, Scene]:
         return f"{path.name}, seed {made.map_seed}", scene_from_map(made)
     if path.is_file() and path.suffix == SUFFIX:
         raise WorldFileError(
-            f"{path.name!r} is no saved map, wanted what 'echelon world make --out FILE{SUFFIX}' writes"
+            f"{path.name!r} is no saved map, expected one written by 'echelon world make --out FILE{SUFFIX}'"
         )
     if not path.exists() and NUMBER.fullmatch(what):
         if not (what.isdecimal() and int(what) <= MAX_SEED):
-            raise ConfigError(f"map seed is {what}, wanted a whole number from 0 to {MAX_SEED}")
+            raise ConfigError(f"map seed is {what}, expected a whole number from 0 to {MAX_SEED}")
         return f"seed {int(what)}", scene_from_map(_generate(recipe, int(what))[0])
     with Replay(find_replay(what)) as replay:
         return f"{replay.path.name}, map {replay.header.get('map_seed', 0)}", scene_from_replay(replay)
 
 
 def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None) -> tuple[str, MapView]:
-    """Return the name of the view that was asked for, and its sheet."""
+    """Return the title of the requested view, and the view."""
     from echelon.atlas import views
     from echelon.jobs.config_layers import ConfigError, did_you_mean
     from echelon.nav.field import zone_field
@@ -312,10 +319,10 @@ def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None
     from echelon.sim.arsenal import Chassis
 
     if sum((layer is not None, heights, nav is not None)) > 1:
-        raise ConfigError("--layer, --heights and --nav are one view each, wanted one of them")
+        raise ConfigError("--layer, --heights and --nav exclude each other; use one of them")
     if layer is not None:
         if not 0 <= layer < scene.size[2]:
-            raise ConfigError(f"layer is {layer}, wanted 0 to {scene.size[2] - 1}")
+            raise ConfigError(f"layer is {layer}, expected 0 to {scene.size[2] - 1}")
         return f"layer {layer}", views.layer(scene, layer)
     if heights:
         return "heights", views.heights(scene)
@@ -326,4 +333,4 @@ def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None
         raise ConfigError(f"class {nav!r} does not exist{did_you_mean(nav, names)} (have: {', '.join(names)})")
     radius = RADIUS_OF_CHASSIS[names.index(nav.lower())]
     field = zone_field(scene.material, zone=scene.zone, radius=radius, clearance=scene.clearance)
-    return f"ways of a {nav.lower()}", views.ways(scene, field)
+    return f"paths of a {nav.lower()}", views.ways(scene, field)

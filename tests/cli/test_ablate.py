@@ -40,7 +40,7 @@ def plan():
     return variants("quickstart", None, {}, ["lstm", "shaping"], [])
 
 
-def test_runs_train_at_the_same_time_each_with_its_share_of_the_cores(plan):
+def test_ablate_runs_in_parallel_with_shared_cores(plan):
     with ThreadPoolExecutor(1) as pool:
         result = pool.submit(lambda: list(train_all(plan, 1, 2, as_json=True)))
         first = living(2)
@@ -56,7 +56,7 @@ def test_runs_train_at_the_same_time_each_with_its_share_of_the_cores(plan):
     assert {row["state"] for row in rows} == {"stopped"} and rows[2]["id"] == third.id
 
 
-def test_whoever_leaves_stops_what_has_begun_and_begins_nothing_more(plan):
+def test_ablate_interrupt_stops_running_and_starts_no_more(plan):
     results = train_all(plan, 2, 1, as_json=True)
     with ThreadPoolExecutor(1) as pool:
         row = pool.submit(next, results)
@@ -69,7 +69,7 @@ def test_whoever_leaves_stops_what_has_begun_and_begins_nothing_more(plan):
     assert len(list_runs()) == 2
 
 
-def test_leaving_as_json_prints_nothing_else(echelon, monkeypatch):
+def test_ablate_interrupt_with_json_prints_only_json(echelon, monkeypatch):
     def leave(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -77,6 +77,6 @@ def test_leaving_as_json_prints_nothing_else(echelon, monkeypatch):
     assert echelon("ablate", "lstm", "--preset", "quickstart", "--json")[:2] == (0, "[]\n")
 
 
-def test_threads_that_were_asked_for_are_kept():
+def test_ablate_keeps_requested_threads():
     assert threads_each(3, 4) == 3 and threads_each(0, 1) == 0
     assert threads_each(0, 10**6) == 1

@@ -31,7 +31,7 @@ def _children_find_the_tests(repository, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(repository))
 
 
-def test_rounds_are_played_and_shown(capsys):
+def test_arena_run_plays_rounds_and_shows_ratings(capsys):
     assert run(["arena", "run", *SHORT, "--record", "0.1"]) == 0
     text = capsys.readouterr().out
     assert "round 1 of 1 rated" in text and "kept replays/" in text and "medium" in text
@@ -54,7 +54,7 @@ def test_rounds_are_played_and_shown(capsys):
         assert run(["arena", *words]) == 0 and capsys.readouterr().out.strip()
 
 
-def test_a_match_of_the_league_opens_in_the_viewer(capsys):
+def test_league_match_opens_in_viewer(capsys):
     from echelon.server.catalogue import ReplayCatalogue
     from echelon_cli.commands.serve import find_match
 
@@ -73,7 +73,7 @@ def test_a_match_of_the_league_opens_in_the_viewer(capsys):
     catalogue.close()
 
 
-def test_entries_are_added_and_removed(capsys, tmp_path):
+def test_arena_add_and_remove_entries(capsys, tmp_path):
     added = said(capsys, "add", str(save(tmp_path / "one", 1)), "legacy", "--label", "first")
     assert [row["name"] for row in added] == ["first", "legacy"]
     again = said(capsys, "add", str(save(tmp_path / "two", 2)), "--kind", "exploiter", "--target", "first")
@@ -89,7 +89,7 @@ def test_entries_are_added_and_removed(capsys, tmp_path):
     assert said(capsys, "retire", "--keep", "0") == []
 
 
-def test_a_league_travels_as_json(capsys, tmp_path, monkeypatch):
+def test_arena_export_and_import_round_trip(capsys, tmp_path, monkeypatch):
     said(capsys, "add", "medium")
     assert said(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(DEFAULT_LEVELS)
     before = said(capsys, "standings")
@@ -104,7 +104,7 @@ LOOKS = (["standings"], ["matches"], ["entries"], ["head-to-head"], ["recompute"
 
 
 @pytest.mark.parametrize("words", LOOKS)
-def test_without_a_league_every_command_says_how_to_begin_one(capsys, words):
+def test_arena_commands_without_league_suggest_run(capsys, words):
     assert run(["arena", *words]) == 1
     assert "begin one with: echelon arena add or arena run" in capsys.readouterr().err
     assert not league_path().exists()
@@ -115,30 +115,30 @@ def test_without_a_league_every_command_says_how_to_begin_one(capsys, words):
     [
         (["--scheme", "chess"], "arena.scheme is 'chess'"),
         (["--rounds", "0"], "arena.rounds is 0"),
-        (["--set", "ppo.lr=1"], "says nothing about the game"),
+        (["--set", "ppo.lr=1"], "is no option of the game"),
         (["--set", "env.num_packs=-3"], "num_packs"),
     ],
 )
-def test_wrong_options_are_usage(capsys, words, message):
+def test_arena_run_rejects_wrong_options(capsys, words, message):
     assert run(["arena", "run", *words]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_only_arena_jobs_are_resumed(capsys):
+def test_arena_resume_rejects_other_jobs(capsys):
     from echelon.jobs.spec import JobSpec, write_spec
     from echelon.runs import create_run
 
     paths = create_run("quickstart")
     write_spec(paths, JobSpec(kind="train", config={}))
     assert run(["arena", "run", "--resume", paths.id]) == 2
-    assert "is of kind 'train', wanted an arena job" in capsys.readouterr().err
+    assert "is of kind 'train', expected an arena job" in capsys.readouterr().err
     other = create_run("arena")
     write_spec(other, JobSpec(kind="arena", config={"arena": {}}))
     assert run(["train", "--resume", other.id]) == 2
-    assert "is of kind 'arena', wanted a training run" in capsys.readouterr().err
+    assert "is of kind 'arena', expected a training run" in capsys.readouterr().err
 
 
-def test_looking_needs_no_disk_that_can_be_written(capsys, tmp_path, monkeypatch):
+def test_arena_reading_needs_no_writable_disk(capsys, tmp_path, monkeypatch):
     said(capsys, "add", "medium")
     connect = sqlite3.connect
 
@@ -154,7 +154,7 @@ def test_looking_needs_no_disk_that_can_be_written(capsys, tmp_path, monkeypatch
     assert "readonly database" in said(capsys, "remove", "medium", code=1)["error"]
 
 
-def test_looking_loads_nothing_heavy(repository, capsys):
+def test_arena_reading_loads_no_simulator(repository, capsys):
     said(capsys, "add", "medium")
     script = (
         "import sys; from echelon_cli.main import run; "

@@ -41,7 +41,7 @@ def table():
     return rows, ratings
 
 
-def test_two_processes_play_what_one_plays_and_all_of_it_is_told(capsys, tmp_path, monkeypatch):
+def test_two_processes_play_the_matches_of_one(capsys, tmp_path, monkeypatch):
     save(tmp_path / "one", 1)
     found = []
     for processes in (1, 2):
@@ -58,7 +58,7 @@ def test_two_processes_play_what_one_plays_and_all_of_it_is_told(capsys, tmp_pat
     assert found[0] == found[1] and len(found[0][0]) == 30
 
 
-def test_a_job_of_two_that_loses_one_shows_as_crashed_and_goes_on(capsys, tmp_path, monkeypatch):
+def test_lost_process_crashes_job_and_resume_continues(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path))
     long = (*GAME, "--seeds", "8", "--envs", "4", "--set", "env.max_episode_seconds=20", "--upsets", "0")
     assert run(["arena", "run", *long, "--nproc", "2", "--detach", "--json"]) == 0
@@ -113,12 +113,12 @@ class Pair:
         return any(self.all_gather(flag))
 
 
-def test_everything_is_somebodys_and_shares_are_even():
+def test_matches_are_divided_evenly_and_completely():
     parts = [share(range(11), SingleProcess(rank, 3)) for rank in range(3)]
     assert sorted(sum(parts, [])) == list(range(11)) and {len(part) for part in parts} == {3, 4}
 
 
-def test_the_first_says_what_the_others_have_to_say_once():
+def test_main_process_reports_for_others_once():
     class Heard:
         def __init__(self) -> None:
             self.words: list[str] = []
@@ -142,7 +142,7 @@ def test_the_first_says_what_the_others_have_to_say_once():
     assert heard[0].words == ["from 0", "from 1"] and heard[1].words == []
 
 
-def test_who_looks_late_has_its_share_all_the_same(tmp_path, monkeypatch):
+def test_late_process_still_gets_its_matches(tmp_path, monkeypatch):
     """What is left is read once: the list of a process that looks later lacks what others have played by then."""
     path, barrier, box, played = tmp_path / "league.db", threading.Barrier(2), [None, None], [[], []]
     with Store(path) as store:

@@ -21,11 +21,11 @@ from echelon_cli.tui import actions
 from tests.cli.conftest import parsed
 
 
-def test_version_prints_it_and_leaves(echelon):
+def test_version_option_prints_version(echelon):
     assert echelon("--version")[:2] == (0, f"{__version__}\n")
 
 
-def test_jobs_says_how_to_begin_where_there_are_none(echelon):
+def test_jobs_without_runs_suggests_train(echelon):
     code, out, _ = echelon("jobs")
     assert code == 0 and "echelon train" in out
     assert parsed(echelon("jobs", "--json")[1]) == []
@@ -38,14 +38,14 @@ def test_jobs_lists_state_and_steps(echelon, ended_run):
     assert (row["state"], row["update"], row["global_step"]) == ("completed", 4, 400)
 
 
-def test_a_damaged_run_does_not_hide_the_others(echelon, ended_run):
+def test_damaged_run_does_not_hide_others(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     ended_run("20260102-000000-quickstart-wild-owl").spec.write_text("{")
     code, out, err = echelon("jobs")
     assert code == 0 and "calm-fox" in out and "wild-owl" in err
 
 
-def test_runs_list_and_show_and_compare(echelon, ended_run):
+def test_runs_list_show_and_compare(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox", lr=1e-3, wins=0.6)
     ended_run("20260102-000000-quickstart-wild-owl", lr=5e-4, wins=0.2)
     rows = parsed(echelon("runs", "list", "--json")[1])
@@ -57,7 +57,7 @@ def test_runs_list_and_show_and_compare(echelon, ended_run):
     assert "ppo.lr" in echelon("runs", "compare", "fox", "owl")[1]
 
 
-def test_every_command_names_a_run_alike(echelon, ended_run, tmp_path):
+def test_commands_use_the_same_json_keys_for_runs(echelon, ended_run, tmp_path):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     who = {"id": paths.id, "folder": str(paths.root)}
     said = {
@@ -88,7 +88,7 @@ def test_every_command_names_a_run_alike(echelon, ended_run, tmp_path):
         ("config diff quickstart calm", {"calm-fox"}),
     ],
 )
-def test_a_shell_completes_runs_by_their_words_too(repository, ended_run, typed, offered):
+def test_completion_offers_full_and_short_run_ids(repository, ended_run, typed, offered):
     ended_run("20260101-000000-quickstart-calm-fox")
     words = f"echelon {typed}"
     asked = {"_ECHELON_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
@@ -102,20 +102,20 @@ def test_a_shell_completes_runs_by_their_words_too(repository, ended_run, typed,
     assert set(done.stdout.split()) == offered, done.stderr
 
 
-def test_a_policy_to_begin_with_has_two_names(echelon, tmp_path):
+def test_start_from_accepts_init_from(echelon, tmp_path):
     for flag in ("--start-from", "--init-from"):
         code, _, err = echelon("train", flag, str(tmp_path / "nosuch"))
         assert code == 3 and "start_from is" in err
 
 
-def test_logs_shows_the_last_lines(echelon, ended_run):
+def test_logs_prints_last_lines(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     out = echelon("logs", "fox", "-n", "1")[1]
     assert "second line" in out and "first line" not in out
     assert parsed(echelon("logs", "fox", "--json")[1]) == {"trainer.log": ["first line", "second line"]}
 
 
-def test_following_an_ended_run_summarises_it(echelon, ended_run):
+def test_logs_follow_summarises_ended_run(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     code, out, _ = echelon("logs", "-f", "fox")
     assert code == 0 and "60% wins" in out and "completed" in out
@@ -131,7 +131,7 @@ def test_following_an_ended_run_summarises_it(echelon, ended_run):
         ("sim", 0, "echelon watch 2026"),
     ],
 )
-def test_what_one_does_next_depends_on_what_was_run(echelon, ended_run, kind, code, words):
+def test_next_steps_depend_on_job_kind_and_state(echelon, ended_run, kind, code, words):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     paths.spec.write_text(json.dumps({**json.loads(paths.spec.read_text()), "kind": kind}))
     paths.exit.write_text(json.dumps({"code": code, "signal": None, "message": ""}))
@@ -139,13 +139,13 @@ def test_what_one_does_next_depends_on_what_was_run(echelon, ended_run, kind, co
     assert words in out and ("echelon train" in out) == (kind == "train")
 
 
-def test_a_run_that_is_no_job_does_not_go_on_in_the_dashboard(ended_run):
+def test_dashboard_does_not_resume_runs_that_are_no_jobs(ended_run):
     paths = ended_run("20260101-000000-sim-calm-fox")
     paths.spec.write_text(json.dumps({**json.loads(paths.spec.read_text()), "kind": "sim"}))
     assert actions.resume(paths.root) == (f"{paths.id} is of kind 'sim', which cannot go on", "warn")
 
 
-def test_waiting_for_an_ended_run_returns_its_exit_code(echelon, ended_run):
+def test_wait_returns_exit_code_of_ended_run(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     assert echelon("wait", "fox")[0] == 0
     paths.exit.write_text('{"code": null, "signal": "SIGKILL", "message": "killed"}')
@@ -157,7 +157,7 @@ def test_waiting_for_an_ended_run_returns_its_exit_code(echelon, ended_run):
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
 
 
-def test_stopping_waits_for_a_trainer_whose_supervisor_was_killed(echelon, ended_run):
+def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     paths.exit.unlink()
     with subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, process_group=0) as left:
@@ -175,7 +175,7 @@ def test_stopping_waits_for_a_trainer_whose_supervisor_was_killed(echelon, ended
     assert "was not running" in echelon("stop", "fox")[1]
 
 
-def test_rm_deletes_and_asks_unless_told_not_to(echelon, ended_run):
+def test_rm_asks_for_confirmation_without_yes(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     assert echelon("rm", "fox", "--json")[0] == 2
     assert paths.root.exists()
@@ -183,7 +183,7 @@ def test_rm_deletes_and_asks_unless_told_not_to(echelon, ended_run):
     assert not paths.root.exists()
 
 
-def test_config_show_says_where_values_come_from(echelon, tmp_path):
+def test_config_show_names_source_of_each_value(echelon, tmp_path):
     file = tmp_path / "my run.toml"
     file.write_text("[ppo]\nlr = 0.002\nvf_coef = 0.7\n")
     shown = parsed(echelon("config", "show", "--config", str(file), "--set", "ppo.lr=0.003", "--json")[1])
@@ -194,27 +194,27 @@ def test_config_show_says_where_values_come_from(echelon, tmp_path):
     assert "ppo.vf_coef" in echelon("config", "show")[1]
 
 
-def test_config_diff_names_what_differs(echelon, ended_run):
+def test_config_diff_lists_differing_fields(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox", lr=1e-3)
     ended_run("20260102-000000-quickstart-wild-owl", lr=2e-3)
     assert parsed(echelon("config", "diff", "fox", "owl", "--json")[1]) == {"ppo.lr": [1e-3, 2e-3]}
     assert "do not differ" in echelon("config", "diff", "quickstart", "quickstart")[1]
 
 
-def test_config_schema_explains_every_key(echelon):
+def test_config_schema_describes_every_field(echelon):
     document = parsed(echelon("config", "schema", "--json")[1])
     assert document["title"] == RunConfig.__name__
     table = echelon("config", "schema")[1]
     assert "Adam step size." in table and "env.world.size_x" in table
 
 
-def test_doctor_finds_this_machine_fit(echelon):
+def test_doctor_passes_on_this_machine(echelon):
     findings = parsed(echelon("doctor", "--json")[1])
     assert {row["name"] for row in findings} == {check().name for check in doctor.CHECKS}
     assert not [row for row in findings if row["verdict"] == "fault"]
 
 
-def test_doctor_advises_on_every_fault(echelon, tmp_path, monkeypatch):
+def test_doctor_gives_advice_for_every_fault(echelon, tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("ECHELON_HOME", str(blocked))
@@ -223,7 +223,7 @@ def test_doctor_advises_on_every_fault(echelon, tmp_path, monkeypatch):
     assert code == 1 and [row["name"] for row in faults] == ["runs"] and "ECHELON_HOME" in faults[0]["advice"]
 
 
-def test_doctor_survives_what_it_is_there_to_find(echelon, monkeypatch):
+def test_doctor_reports_failing_checks_as_faults(echelon, monkeypatch):
     def unwritable(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "/nowhere/.cache/warp")
 
@@ -235,14 +235,14 @@ def test_doctor_survives_what_it_is_there_to_find(echelon, monkeypatch):
     assert "WARP_CACHE_PATH" in faults["warp"]["advice"] and "PermissionError" in faults["memory"]["found"]
 
 
-def test_doctor_misses_a_viewer_that_is_not_built(echelon, tmp_path, monkeypatch):
+def test_doctor_warns_about_missing_viewer_build(echelon, tmp_path, monkeypatch):
     monkeypatch.setattr("echelon.server.routes.STATIC", tmp_path)
     (row,) = [row for row in parsed(echelon("doctor", "--json")[1]) if row["name"] == "viewer"]
     assert row["verdict"] == "warning" and "pip install" in row["advice"]
 
 
 @pytest.mark.parametrize("flag", ALIASES)
-def test_every_short_flag_names_keys_that_exist(flag):
+def test_train_flags_name_existing_config_keys(flag):
     from echelon.jobs.config_layers import default_values
 
     assert set(ALIASES[flag]) <= default_values().keys()
@@ -252,7 +252,7 @@ def test_every_short_flag_names_keys_that_exist(flag):
     ("value", "text"),
     [(0, "0"), (950, "950"), (9999, "9999"), (12_345, "12.3k"), (4_560_000, "4.56M"), (math.nan, "-")],
 )
-def test_counts_stay_short(value, text):
+def test_count_is_at_most_six_characters(value, text):
     assert output.count(value) == text
 
 
@@ -260,10 +260,10 @@ def test_counts_stay_short(value, text):
     ("seconds", "text"),
     [(0, "0s"), (0.44, "0.4s"), (42, "42s"), (190, "3m10s"), (18_120, "5h02m"), (187_200, "2d04h"), (None, "-")],
 )
-def test_durations_show_two_units(seconds, text):
+def test_duration_shows_two_units(seconds, text):
     assert output.duration(seconds) == text
 
 
 @pytest.mark.parametrize("value", [-1e-9, 3.14159, -123.456, 98765.4, 1e12, 0.0, math.inf])
-def test_figures_fit_their_column(value):
+def test_figure_is_at_most_seven_characters(value):
     assert len(output.figure(value)) <= 8

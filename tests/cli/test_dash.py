@@ -23,13 +23,13 @@ from tests.jobs.conftest import start as start_fake  # noqa: F401  the fixture e
 from tests.tui.support.canned import make_run
 
 
-def test_without_a_terminal_it_says_what_to_use_instead(echelon):
+def test_dash_without_terminal_suggests_alternatives(echelon):
     code, out, err = echelon("dash")
     assert code == output.FAILED and out == ""
     assert "needs a terminal" in err and "echelon logs -f" in err
 
 
-def test_json_lists_what_it_would_show(echelon, ended_run):
+def test_dash_json_lists_runs(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     ended_run("20260102-000000-quickstart-wild-owl")
     _, out, _ = echelon("dash", "--json")
@@ -50,11 +50,11 @@ def at_a_terminal(monkeypatch, repository, start_fake):  # noqa: F811
     return shown
 
 
-def test_training_on_a_terminal_opens_the_dashboard_and_leaving_it_says_how_to_come_back(echelon, at_a_terminal):
+def test_train_on_terminal_opens_dashboard_and_prints_return_commands(echelon, at_a_terminal):
     code, out, _ = echelon("train")
     (paths,) = list_runs()
     assert code == output.DONE and at_a_terminal == [(paths.root.parent, paths.root)]
-    assert "goes on in the background" in out
+    assert "continues in the background" in out
     for command in ("dash", "logs -f", "watch", "stop"):
         assert f"echelon {command} {paths.id}" in out
     assert job_status(paths).is_alive
@@ -62,7 +62,7 @@ def test_training_on_a_terminal_opens_the_dashboard_and_leaving_it_says_how_to_c
     until(paths, "stopped")
 
 
-def test_detaching_from_a_resumed_run_waits_until_it_trains_again(echelon, at_a_terminal):
+def test_detach_from_resumed_run_waits_for_training(echelon, at_a_terminal):
     assert echelon("train", "--detach")[0] == output.DONE
     (paths,) = list_runs()
     launch.stop(paths, now=True)
@@ -77,16 +77,14 @@ def test_detaching_from_a_resumed_run_waits_until_it_trains_again(echelon, at_a_
 @pytest.mark.parametrize(
     ("gpu", "words", "preset", "says"),
     [
-        (True, (), "gpu", "preset gpu, the one for this machine; others"),
-        (True, ("--device", "cpu"), "quickstart", "preset quickstart, the one for this machine; others"),
-        (False, (), "quickstart", "preset quickstart, the one for this machine; others"),
-        (True, ("--config", "run.toml"), "standard", "preset standard, which the file names; others"),
+        (True, (), "gpu", "preset gpu, the default for this machine; others"),
+        (True, ("--device", "cpu"), "quickstart", "preset quickstart, the default for this machine; others"),
+        (False, (), "quickstart", "preset quickstart, the default for this machine; others"),
+        (True, ("--config", "run.toml"), "standard", "preset standard, named by the file; others"),
         (True, ("--preset", "duel"), "duel", "preset duel; until"),
     ],
 )
-def test_the_preset_fits_the_machine_unless_one_is_named(
-    echelon, at_a_terminal, monkeypatch, tmp_path, gpu, words, preset, says
-):
+def test_default_preset_depends_on_device(echelon, at_a_terminal, monkeypatch, tmp_path, gpu, words, preset, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.toml").write_text('preset = "standard"\n')
     monkeypatch.setattr("echelon.jobs.usage.has_gpu", lambda: gpu)
@@ -97,7 +95,7 @@ def test_the_preset_fits_the_machine_unless_one_is_named(
     until(paths, "stopped")
 
 
-def test_a_dashboard_that_fails_is_a_failure(echelon, monkeypatch):
+def test_dashboard_failure_returns_failed(echelon, monkeypatch):
     from echelon_cli.tui.app import Dashboard
 
     monkeypatch.setattr(output, "is_interactive", lambda: True)
@@ -107,7 +105,7 @@ def test_a_dashboard_that_fails_is_a_failure(echelon, monkeypatch):
     assert echelon("dash")[0] == output.FAILED
 
 
-def test_a_run_that_ended_meanwhile_gets_its_summary(echelon, at_a_terminal, monkeypatch):
+def test_train_summarises_run_that_ended_in_dashboard(echelon, at_a_terminal, monkeypatch):
     def watch_to_the_end(home, run=None):
         (paths,) = list_runs()
         launch.stop(paths)
@@ -115,10 +113,10 @@ def test_a_run_that_ended_meanwhile_gets_its_summary(echelon, at_a_terminal, mon
 
     monkeypatch.setattr("echelon_cli.tui.app.show", watch_to_the_end)
     code, out, _ = echelon("train")
-    assert code == output.STOPPED and "stopped" in out and "goes on" not in out
+    assert code == output.STOPPED and "stopped" in out and "continues" not in out
 
 
-def test_leaving_a_program_that_reads_json_says_nothing_in_words(echelon, at_a_terminal, monkeypatch):
+def test_interrupt_with_json_prints_only_json(echelon, at_a_terminal, monkeypatch):
     def leave(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -131,7 +129,7 @@ def test_leaving_a_program_that_reads_json_says_nothing_in_words(echelon, at_a_t
 
 
 @pytest.mark.parametrize("flag", ["--detach", "--json"])
-def test_training_for_a_program_opens_no_dashboard(echelon, at_a_terminal, flag):
+def test_train_detach_or_json_opens_no_dashboard(echelon, at_a_terminal, flag):
     _, out, _ = echelon("train", "--detach", flag)
     assert at_a_terminal == []
     (paths,) = list_runs()
@@ -140,7 +138,7 @@ def test_training_for_a_program_opens_no_dashboard(echelon, at_a_terminal, flag)
     until(paths, "stopped")
 
 
-def test_once_prints_all_runs_or_one_without_a_terminal(echelon):
+def test_dash_once_prints_all_runs_or_one(echelon):
     make_run(runs_home(), "20260101-120000-quickstart-amber-jackal", updates=60, ended="completed")
     make_run(runs_home(), "20260101-110000-quickstart-quiet-heron", updates=30, ended="stopped")
     code, out, _ = echelon("dash", "--once")
@@ -151,12 +149,12 @@ def test_once_prints_all_runs_or_one_without_a_terminal(echelon):
         assert all(panel.title in out for panel in PANELS.values()) and "completed" in out
 
 
-def test_once_says_how_to_begin_where_there_are_no_runs(echelon):
+def test_dash_once_without_runs_suggests_train(echelon):
     code, out, _ = echelon("dash", "--once")
     assert code == 0 and "echelon train" in out
 
 
-def test_runs_are_compared_in_a_chart_of_lines(echelon):
+def test_runs_compare_draws_overlaid_chart(echelon):
     make_run(runs_home(), "20260101-120000-quickstart-amber-jackal", updates=60, ended="completed")
     make_run(runs_home(), "20260101-110000-quickstart-quiet-heron", updates=30, ended="stopped")
     code, out, _ = echelon("runs", "compare", "jackal", "heron", "--chart", "return")
@@ -166,5 +164,5 @@ def test_runs_are_compared_in_a_chart_of_lines(echelon):
     assert code == 2 and "wins, return, speed" in err
 
 
-def test_every_chart_of_the_command_is_one_of_the_dashboard():
+def test_compare_charts_exist_in_dashboard():
     assert set(CHARTS) == set(COMPARED)

@@ -29,27 +29,27 @@ MISTAKES = {
     "resuming nothing": (("train", "--resume", "nobody"), 3, "nobody"),
     "evaluating nothing": (("eval", "nobody"), 3, "nobody"),
     "stopping nothing": (("stop", "nobody"), 3, "nobody"),
-    "starting from nothing": (("train", "--start-from", "nosuch"), 3, "start_from is 'nosuch', wanted a checkpoint"),
+    "starting from nothing": (("train", "--start-from", "nosuch"), 3, "start_from is 'nosuch', expected a checkpoint"),
     "comparing with no preset": (("config", "diff", "quickstrat", "standard"), 3, "did you mean 'quickstart'"),
     "an unknown layout": (
         ("config", "observation", "--layout", "foo"),
         2,
-        "--layout is 'foo', wanted suite or classic",
+        "--layout is 'foo', expected suite or classic",
     ),
 }
 
 
 @pytest.mark.parametrize(("words", "code", "names"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake_is_one_line_and_the_right_exit_code(echelon, words, code, names):
+def test_usage_error_is_one_line_with_exit_code(echelon, words, code, names):
     done, out, err = echelon(*words)
     assert done == code
     assert names in err and err.startswith("error: ") and err.count("\n") == 1
     assert out == ""
-    assert not runs_home().exists(), "nothing may be left behind"
+    assert not runs_home().exists(), "no folder may remain"
 
 
 @pytest.mark.parametrize(("words", "code", "names"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_json_tells_the_mistake_too(echelon, words, code, names):
+def test_usage_error_is_json_object_with_json(echelon, words, code, names):
     if words == ("trian",):
         pytest.skip("an unknown command has no options")
     done, out, _ = echelon(*words, "--json")
@@ -58,7 +58,7 @@ def test_json_tells_the_mistake_too(echelon, words, code, names):
     assert row["code"] == code and names in row["error"]
 
 
-def test_using_a_command_wrongly_is_usage(echelon, ended_run, tmp_path):
+def test_wrong_usage_returns_usage_code(echelon, ended_run, tmp_path):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     paths.replays.mkdir()
     file = shutil.copy(SMALL, paths.replays)
@@ -72,12 +72,12 @@ def test_using_a_command_wrongly_is_usage(echelon, ended_run, tmp_path):
     assert paths.root.is_dir()
 
 
-def test_a_level_that_is_none_names_the_nearest(echelon):
+def test_unknown_level_suggests_nearest(echelon):
     code, _, err = echelon("arena", "add", "hards")
-    assert code == 3 and err.endswith("no level is called that either, did you mean 'hard'?\n")
+    assert code == 3 and err.endswith("it is no level either, did you mean 'hard'?\n")
 
 
-def test_letters_that_a_terminal_does_not_know_end_no_command(repository, echelon):
+def test_unencodable_characters_do_not_end_commands(repository, echelon):
     assert echelon("arena", "add", "medium")[0] == 0
     done = subprocess.run(
         [sys.executable, "-m", "echelon_cli.main", "arena", "standings"],
@@ -89,7 +89,7 @@ def test_letters_that_a_terminal_does_not_know_end_no_command(repository, echelo
     assert done.returncode == 0 and "medium" in done.stdout and done.stderr == ""
 
 
-def test_debug_shows_the_traceback(repository):
+def test_debug_option_shows_traceback(repository):
     done = subprocess.run(
         [sys.executable, "-m", "echelon_cli.main", "wait", "nobody", "--debug"],
         cwd=repository,
@@ -99,19 +99,19 @@ def test_debug_shows_the_traceback(repository):
     assert "Traceback" in done.stderr and "RunNotFoundError" in done.stderr
 
 
-def test_what_nobody_thought_of_is_one_line_too(echelon, monkeypatch):
+def test_internal_error_is_one_line(echelon, monkeypatch):
     def broken(*_: object) -> None:
         raise KeyError("speed")
 
     monkeypatch.setattr("echelon.runs.find_run", broken)
     code, out, err = echelon("wait", "fox", "--json")
-    assert code == 1 and err == "error: internal error: KeyError: 'speed'; --debug shows where\n"
+    assert code == 1 and err == "error: internal error: KeyError: 'speed'; try --debug for a traceback\n"
     assert parsed(out)["code"] == 1
     with pytest.raises(KeyError):
         echelon("wait", "fox", "--debug")
 
 
-def test_numbers_beyond_all_counting_are_one_line(echelon):
+def test_huge_numbers_are_one_line_errors(echelon):
     many = "9" * 23
     assert echelon("arena", "matches", "-n", many)[0] == 2
     assert echelon("logs", "fox", "-n", many)[0] == 2
@@ -119,7 +119,7 @@ def test_numbers_beyond_all_counting_are_one_line(echelon):
 
 @pytest.mark.parametrize(("name", "damage"), [("exit.json", '"update"'), ("spec.json", '"created"')])
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "1e20", "1" + "0" * 400])
-def test_a_number_that_cannot_be_hides_no_run(echelon, ended_run, name, damage, number):
+def test_corrupt_number_hides_no_run(echelon, ended_run, name, damage, number):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     row = json.loads((paths.root / name).read_text())
     row.pop(damage.strip('"'))
@@ -129,7 +129,7 @@ def test_a_number_that_cannot_be_hides_no_run(echelon, ended_run, name, damage, 
         assert (code, err) == (0, "") and "completed" in out
 
 
-def test_a_league_file_with_nonsense_in_it_is_one_line(echelon, tmp_path):
+def test_damaged_league_file_is_one_line_error(echelon, tmp_path):
     file = tmp_path / "league.json"
     entry = {"entry_id": "a", "ckpt_path": "", "kind": "heuristic", "rating": 5}
     file.write_text(json.dumps({"schema_version": 1, "entries": [entry]}))
@@ -137,7 +137,7 @@ def test_a_league_file_with_nonsense_in_it_is_one_line(echelon, tmp_path):
     assert code == 1 and "league.json' holds no league" in err and err.count("\n") == 1
 
 
-def test_a_runs_folder_that_cannot_be_written_is_one_line(echelon, tmp_path, monkeypatch):
+def test_unwritable_runs_folder_is_one_line_error(echelon, tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("ECHELON_HOME", str(blocked))
@@ -145,7 +145,7 @@ def test_a_runs_folder_that_cannot_be_written_is_one_line(echelon, tmp_path, mon
     assert code == 1 and "cannot be written" in err and err.count("\n") == 1
 
 
-def test_a_reader_that_leaves_a_pipe_is_no_failure(repository):
+def test_closed_pipe_is_no_failure(repository):
     done = subprocess.run(
         f"{sys.executable} -m echelon_cli.main config schema | head -1; exit ${{PIPESTATUS[0]}}",
         shell=True,
@@ -157,6 +157,6 @@ def test_a_reader_that_leaves_a_pipe_is_no_failure(repository):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_unknown_scene_is_named_before_anything_is_measured(echelon):
+def test_unknown_bench_scene_fails_before_measuring(echelon):
     code, _, err = echelon("bench", "rayz")
     assert code == 2 and "did you mean 'rays'" in err

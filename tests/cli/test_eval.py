@@ -10,7 +10,7 @@ import pytest
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import submit
 from echelon.replay.reader import Replay
-from echelon_cli.commands.evaluate import Rival, rival_of
+from echelon_cli.commands.evaluate import Opponent, opponent_of
 from tests.arena.policy_files import SMALL, save
 from tests.cli.conftest import parsed
 
@@ -18,12 +18,17 @@ SHORT = replace(SMALL, max_episode_seconds=4.0)
 FEW = ("--seeds", "1", "--threads", "1", "--json")
 
 
-def test_a_level_has_three_names_and_medium_is_met_unless_one_is_said():
-    assert rival_of("heuristic:hard", None) == rival_of("hard", None) == rival_of(None, "hard") == Rival("hard")
-    assert rival_of(None, None).title == "heuristic:medium"
+def test_opponent_level_spellings_and_default():
+    assert (
+        opponent_of("heuristic:hard", None)
+        == opponent_of("hard", None)
+        == opponent_of(None, "hard")
+        == Opponent("hard")
+    )
+    assert opponent_of(None, None).title == "heuristic:medium"
 
 
-def test_policies_meet_each_other_from_both_sides_and_alike_each_time(echelon, tmp_path):
+def test_eval_policy_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path):
     one, two = save(tmp_path / "one", 1, env=SHORT), save(tmp_path / "two", 2, env=SHORT)
     with Store(league_path()) as store:
         submit(store, two, label="keen-lynx")
@@ -42,17 +47,17 @@ def test_policies_meet_each_other_from_both_sides_and_alike_each_time(echelon, t
     [
         (("--opponent", "heuristic:hards"), 2, "level 'hards' does not exist, did you mean 'hard'?"),
         (("--opponent", "league"), 2, "echelon arena run meets them all"),
-        (("--opponent", "nosuch"), 3, "opponent is 'nosuch', wanted a checkpoint, a run or an entry of the league"),
-        (("--opponent", "hard", "--skill", "easy"), 2, "wanted one of them"),
+        (("--opponent", "nosuch"), 3, "opponent is 'nosuch', expected a checkpoint, a run or a league entry"),
+        (("--opponent", "hard", "--skill", "easy"), 2, "use one of them"),
         (("--opponent", "hard", "--ladder"), 2, "without --opponent"),
     ],
 )
-def test_an_opponent_that_cannot_be_is_one_line(echelon, tmp_path, words, code, says):
+def test_invalid_opponent_is_one_line_error(echelon, tmp_path, words, code, says):
     done, _, err = echelon("eval", str(save(tmp_path, 1, env=SHORT)), *words)
     assert done == code and says in err and err.count("\n") == 1
 
 
-def test_policies_that_see_otherwise_do_not_meet(echelon, tmp_path):
+def test_eval_rejects_other_observation_layout(echelon, tmp_path):
     other = save(tmp_path / "two", 2, env=replace(SHORT, comm_dim=4))
     code, _, err = echelon("eval", str(save(tmp_path / "one", 1, env=SHORT)), "--opponent", str(other), *FEW)
     assert code == 1 and "was built for another observation" in err

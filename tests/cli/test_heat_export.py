@@ -23,7 +23,7 @@ def heated(ended_run):
     return paths
 
 
-def test_heat_shows_the_newest_map_with_the_largest_y_on_top(echelon, heated):
+def test_heat_prints_newest_map_with_y_upward(echelon, heated):
     code, out, _ = echelon("heat", "fox")
     assert code == 0 and "movement at update 4" in out
     body = [line.ljust(8)[:8] for line in out.splitlines()[1:5]]
@@ -31,7 +31,7 @@ def test_heat_shows_the_newest_map_with_the_largest_y_on_top(echelon, heated):
     assert echelon("heat", "fox", "--update", "0")[1].splitlines()[1].startswith("@@")
 
 
-def test_heat_as_json_and_as_a_picture(echelon, heated, tmp_path):
+def test_heat_writes_json_and_png(echelon, heated, tmp_path):
     said = parsed(echelon("heat", "fox", "--kind", "deaths", "--json")[1])
     assert said["total"] == 1.0 and said["cells"][0] == [0, 0, 0, 1.0] and said["update"] == 4
     assert echelon("heat", "fox", "--png", str(tmp_path / "heat.png"))[0] == 0
@@ -39,13 +39,13 @@ def test_heat_as_json_and_as_a_picture(echelon, heated, tmp_path):
     assert raw[1:4] == b"PNG" and struct.unpack(">II", raw[16:24]) == (96, 96)
 
 
-def test_heat_says_what_there_is(echelon, heated, ended_run):
-    assert "wanted one of: 0, 4" in echelon("heat", "fox", "--update", "3")[2]
+def test_heat_lists_available_updates(echelon, heated, ended_run):
+    assert "expected one of: 0, 4" in echelon("heat", "fox", "--update", "3")[2]
     ended_run("20260102-000000-quickstart-wild-owl")
     assert "has no heat maps" in echelon("heat", "owl")[2]
 
 
-def test_export_writes_a_table_and_says_so(echelon, ended_run, tmp_path):
+def test_export_writes_csv(echelon, ended_run, tmp_path):
     ended_run("20260101-000000-quickstart-calm-fox", wins=0.6)
     said = parsed(echelon("export", "fox", "--csv", str(tmp_path / "run.csv"), "--json")[1])
     assert said["csv"] == {"path": str(tmp_path / "run.csv"), "lines": 2}
@@ -54,7 +54,7 @@ def test_export_writes_a_table_and_says_so(echelon, ended_run, tmp_path):
     assert (last["global_step"], last["train/avg_return"], last["eval/win_rate"]) == ("400", "1.5", "0.6")
 
 
-def test_export_needs_somewhere_to_write(echelon, ended_run):
+def test_export_without_target_is_usage_error(echelon, ended_run):
     ended_run("20260101-000000-quickstart-calm-fox")
     code, _, err = echelon("export", "fox")
-    assert code == 2 and "nothing to write, wanted --csv, --tensorboard" in err
+    assert code == 2 and "nothing to export, expected one of --csv, --tensorboard" in err

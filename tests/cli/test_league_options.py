@@ -16,21 +16,21 @@ from tests.arena.policy_files import save
 
 
 @pytest.mark.parametrize("name", MIX_PROFILES)
-def test_a_mix_goes_by_its_name_and_single_weights_go_over_it(name):
+def test_opponent_mix_name_and_weight_overrides(name):
     assert resolve("quickstart", None, {"opponents.mix": name}).config.opponents.mix == MIX_PROFILES[name]
     changed = resolve("quickstart", None, {"opponents.mix": name, "opponents.mix.hard": 3.0}).config.opponents.mix
     assert asdict(changed) == {**asdict(MIX_PROFILES[name]), "hard": 3.0}
 
 
-def test_an_unknown_mix_is_one_line_and_leaves_no_run(echelon):
-    code, _, said = echelon("train", "--opponents", "nobody")
-    assert code == 2 and "opponents.mix is 'nobody' (from --set), wanted one of scripted, self, past, league" in said
-    code, _, said = echelon("train", "--target", "main")
-    assert code == 2 and "opponents.league.target is 'main', wanted opponents.mix.league above 0" in said
+def test_unknown_mix_is_one_line_and_creates_no_run(echelon):
+    code, _, error = echelon("train", "--opponents", "nobody")
+    assert code == 2 and "opponents.mix is 'nobody' (from --set), expected one of scripted, self, past, league" in error
+    code, _, error = echelon("train", "--target", "main")
+    assert code == 2 and "opponents.league.target is 'main', expected opponents.mix.league above 0" in error
     assert list_runs() == []
 
 
-def test_training_starts_from_a_path_a_run_or_an_entry_of_the_league(tmp_path, ended_run):
+def test_start_from_accepts_path_run_or_league_entry(tmp_path, ended_run):
     from echelon.arena.submit import submit
 
     saved = save(tmp_path / "one", 1)
@@ -41,14 +41,16 @@ def test_training_starts_from_a_path_a_run_or_an_entry_of_the_league(tmp_path, e
     paths = ended_run("20260101-000000-quickstart-iron-fox")
     assert policy_file("iron-fox") == paths.root
     for unknown in ("nobody", "medium"):
-        with pytest.raises(ValueError, match=f"start_from is '{unknown}', wanted a checkpoint, a run or an entry"):
+        with pytest.raises(
+            ValueError, match=f"start_from is '{unknown}', expected a checkpoint, a run or a league entry"
+        ):
             policy_file(unknown)
 
 
-def test_lists_say_whom_a_run_meets():
-    def said(**opponents) -> str:
+def test_run_lists_name_opponents():
+    def label(**opponents) -> str:
         return opponent_of({"opponents": asdict(OpponentConfig(**opponents))})
 
-    assert said(skill="hard") == "heuristic:hard"
-    assert said(mix=MIX_PROFILES["league"]) == "league"
-    assert said(mix=MixConfig(league=1.0), league=LeagueConfig(target="tidal-owl")) == "exploits tidal-owl"
+    assert label(skill="hard") == "heuristic:hard"
+    assert label(mix=MIX_PROFILES["league"]) == "league"
+    assert label(mix=MixConfig(league=1.0), league=LeagueConfig(target="tidal-owl")) == "exploits tidal-owl"

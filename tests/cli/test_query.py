@@ -1,4 +1,4 @@
-"""The query language over runs: what it finds, what it says of what it does not understand, and that it never falls."""
+"""The query language over runs: matches, reported problems, and robustness against any text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from echelon_cli.listing import RunRow
-from echelon_cli.query import DEEPEST, FIELDS, Query, QueryError, parse, read_query
+from echelon_cli.query import FIELDS, MAX_DEPTH, Query, QueryError, parse, read_query
 from tests.cli.conftest import parsed
 
 NOW = 1_000_000.0
@@ -43,7 +43,7 @@ def found(text: str) -> list[str]:
 
 def typed(text: str) -> tuple[list[str], str]:
     """Who is shown while a query is typed, and what is said of it."""
-    rows, problem = parse(text).chosen(ROWS, NOW)
+    rows, problem = parse(text).filter_rows(ROWS, NOW)
     return [row.id for row in rows], problem
 
 
@@ -78,7 +78,7 @@ def typed(text: str) -> tuple[list[str], str]:
         ("name: owl", ["brave-owl"]),
     ],
 )
-def test_words_fields_and_joints_find_what_they_say(text, names):
+def test_query_terms_fields_and_operators_match(text, names):
     assert found(text) == names
 
 
@@ -107,11 +107,11 @@ def test_words_fields_and_joints_find_what_they_say(text, names):
         ("wins>50% age<2h | state:failed", ["amber-fox", "calm-elk"]),
     ],
 )
-def test_figures_compare_with_their_units(text, names):
+def test_query_numbers_compare_with_units(text, names):
     assert found(text) == names
 
 
-def test_a_figure_that_is_not_known_matches_no_comparison():
+def test_query_nan_matches_no_comparison():
     assert math.isnan(ROWS[2].win_rate)
     for sign in (">", ">=", "<", "<=", "=", "!="):
         assert "calm-elk" not in found(f"wins{sign}50%")
@@ -119,41 +119,41 @@ def test_a_figure_that_is_not_known_matches_no_comparison():
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("wins>", "wins>50%"),
-        ("wins>lots", "a share"),
+        ("wins>lots", "a fraction"),
         ("wins:50%", ">, >="),
         ("steps>5x", "a number"),
         ("age<2", "s, m, h or d"),
         ("age<1.2.3s", "s, m, h or d"),
         ("state>running", ": or ="),
         ("state:", "state:running"),
-        ("sate:running", "'sate' is no field, wanted run, state, preset"),
-        ("wni>50%", "'wni' is no field"),
-        ("> 50%", "compares nothing"),
+        ("sate:running", "unknown field 'sate', expected one of run, state, preset"),
+        ("wni>50%", "unknown field 'wni'"),
+        ("> 50%", "has no field before it"),
         ("fox or", "both sides"),
         ("| fox", "both sides"),
-        ("not", "'not' wants something"),
-        ("fox -", "'-' wants something"),
+        ("not", "'not' needs a term"),
+        ("fox -", "'-' needs a term"),
         ("(fox", "not closed"),
         ("fox)", "closes no bracket"),
-        ("fox ()", "nothing in them"),
+        ("fox ()", "empty brackets"),
         ('"fox', "quote is not closed"),
-        ('""', "nothing in them"),
-        ("(" * 40 + "fox" + ")" * 40, f"more than {DEEPEST} brackets"),
+        ('""', "empty quotes"),
+        ("(" * 40 + "fox" + ")" * 40, f"nested deeper than {MAX_DEPTH}"),
     ],
 )
-def test_what_is_wrong_is_refused_and_what_was_wanted_is_named(text, wanted):
+def test_query_errors_name_what_is_expected(text, expected):
     with pytest.raises(QueryError, match="^query ") as refused:
         read_query(text)
-    assert wanted in str(refused.value)
+    assert expected in str(refused.value)
 
 
 @pytest.mark.parametrize(
     "text", ["preset:quick state:running wins>50%", "quick or (standard -failed) age<3d", "not owl"]
 )
-def test_the_list_never_empties_while_a_query_that_finds_something_is_typed(text):
+def test_query_prefixes_never_empty_a_matching_list(text):
     assert found(text)
     for end in range(len(text)):
         names, problem = typed(text[:end])
@@ -161,24 +161,24 @@ def test_the_list_never_empties_while_a_query_that_finds_something_is_typed(text
         assert "\n" not in problem
 
 
-def test_what_is_half_typed_is_left_out_and_told():
-    assert typed("fox wins") == (["amber-fox"], "no run has 'wins', wanted such as wins>50%")
-    assert typed("fox wins>")[0] == ["amber-fox"] and "a share" in typed("fox wins>")[1]
+def test_query_incomplete_part_is_dropped_and_reported():
+    assert typed("fox wins") == (["amber-fox"], "no run contains 'wins'; try wins>50%")
+    assert typed("fox wins>")[0] == ["amber-fox"] and "a fraction" in typed("fox wins>")[1]
     assert typed("fox (quick")[0] == ["amber-fox"]
     assert typed("standard or")[0] == ["brave-owl"]
-    assert typed("fox sate:runn")[0] == ["amber-fox"] and "is no field" in typed("fox sate:runn")[1]
+    assert typed("fox sate:runn")[0] == ["amber-fox"] and "unknown field" in typed("fox sate:runn")[1]
 
 
-def test_text_that_only_looks_like_a_field_is_still_found():
+def test_query_unknown_field_is_searched_as_text():
     names, problem = typed("heuristic:medium")
-    assert names == ["amber-fox"] and "quotes" in problem
+    assert names == ["amber-fox"] and "quote it" in problem
 
 
-def test_a_finished_word_that_no_run_has_finds_none():
+def test_query_complete_word_without_match_finds_none():
     assert typed("zebra") == ([], "") and typed("wins ") == ([], "")
 
 
-def test_every_field_is_found_by_its_own_example():
+def test_query_field_examples_parse():
     for asked in FIELDS.values():
         assert read_query(asked.example).problem == ""
 
@@ -214,12 +214,12 @@ PIECES = st.sampled_from(
 @example("!" * 5000)
 @example("wins>" + "9" * 5000)
 @example("wins>9e9999 age<" + "9" * 400 + "h")
-def test_any_text_is_read_or_refused_in_one_line(text):
+def test_query_accepts_or_rejects_any_text_in_one_line(text):
     query = parse(text)
     for row in ROWS:
         assert query.matches(row, NOW) in (True, False)
-    rows, told = query.chosen(ROWS, NOW)
-    assert set(row.id for row in rows) <= set(ALL) and len(told.splitlines()) <= 1
+    rows, problem = query.filter_rows(ROWS, NOW)
+    assert set(row.id for row in rows) <= set(ALL) and len(problem.splitlines()) <= 1
     try:
         read = read_query(text)
     except QueryError as refused:
@@ -229,7 +229,7 @@ def test_any_text_is_read_or_refused_in_one_line(text):
 
 
 @pytest.mark.parametrize("command", [("runs", "list"), ("jobs",)])
-def test_lists_of_runs_are_filtered_and_a_wrong_query_is_a_usage_error(echelon, ended_run, command):
+def test_filter_option_filters_lists_and_rejects_bad_queries(echelon, ended_run, command):
     ended_run("20260101-000000-quickstart-calm-fox", wins=0.6)
     ended_run("20260102-000000-quickstart-wild-owl", wins=0.2)
     code, out, _ = echelon(*command, "--filter", "eval>50% state:completed")
@@ -241,7 +241,7 @@ def test_lists_of_runs_are_filtered_and_a_wrong_query_is_a_usage_error(echelon, 
     assert code == 2 and out == "" and err.count("\n") == 1 and "eval wants a share, such as eval>=60%" in err
 
 
-def test_a_rating_of_snapshots_is_in_the_row_of_a_run(home_with_rated_run, echelon):
+def test_run_row_has_snapshot_rating(home_with_rated_run, echelon):
     (row,) = parsed(echelon("runs", "list", "--filter", "rating>100", "--json")[1])
     assert row["rating"] == pytest.approx(home_with_rated_run)
     assert parsed(echelon("runs", "list", "--filter", "rating>9000", "--json")[1]) == []

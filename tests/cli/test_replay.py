@@ -25,7 +25,7 @@ def recorded(ended_run):
     return Path(shutil.copy(SMALL, paths.replays / "u000004-s1-blue.ecr"))
 
 
-def test_matches_are_listed_by_run(echelon, recorded, ended_run):
+def test_replay_list_filters_by_run(echelon, recorded, ended_run):
     ended_run("20260102-000000-quickstart-bold-fox")
     code, out, _ = echelon("replay", "list")
     assert code == output.DONE and RUN in out and "u000004-s1-blue.ecr" in out and "red (zone control)" in out
@@ -36,7 +36,7 @@ def test_matches_are_listed_by_run(echelon, recorded, ended_run):
     assert row["run"] == RUN and row["winner"] == "red" and row["complete"] and not row["live"]
 
 
-def test_a_match_is_found_by_file_id_name_and_run(echelon, recorded):
+def test_find_replay_accepts_file_id_name_and_run(echelon, recorded):
     _, out, _ = echelon("replay", "list", "--json")
     ident = json.loads(out)[0]["id"]
     answers = [
@@ -50,7 +50,7 @@ def test_a_match_is_found_by_file_id_name_and_run(echelon, recorded):
     assert len(answers[0]["kills"]) == 10 - sum(answers[0]["alive"])
 
 
-def test_the_folder_of_a_copied_run_names_that_copy(echelon, recorded, tmp_path, monkeypatch):
+def test_copied_run_folder_names_the_copy(echelon, recorded, tmp_path, monkeypatch):
     copy = tmp_path / "copied" / RUN
     shutil.copytree(find_run(RUN).root, copy)
     assert echelon("replay", "info", str(copy), "--json")[1] == echelon("replay", "info", RUN, "--json")[1].replace(
@@ -64,14 +64,14 @@ def test_the_folder_of_a_copied_run_names_that_copy(echelon, recorded, tmp_path,
     assert serve.fragment_of(str(copy), follow=False) == f"#match={row['id']}"
 
 
-def test_info_is_readable(echelon, recorded):
+def test_replay_info_prints_summary(echelon, recorded):
     code, out, _ = echelon("replay", "info", str(recorded))
     assert code == output.DONE
     for words in ("Blue, Red", "red (zone control)", "whole", "36x36x12", "killer"):
         assert words in out
 
 
-def test_a_cut_match_is_shown_up_to_its_last_chunk(echelon, recorded, tmp_path):
+def test_truncated_replay_is_shown_to_last_chunk(echelon, recorded, tmp_path):
     data = SMALL.read_bytes()
     cut = tmp_path / "cut.ecr"
     cut.write_bytes(data[: len(data) * 3 // 4])
@@ -86,14 +86,14 @@ def test_a_cut_match_is_shown_up_to_its_last_chunk(echelon, recorded, tmp_path):
     ("data", "said"),
     [(b"PK\x03\x04", "'other.ecr' is no Echelon replay"), (MAGIC, "cut short"), (b"", "is no Echelon replay")],
 )
-def test_what_cannot_be_played_is_one_line(echelon, tmp_path, data, said):
+def test_unreadable_replay_is_one_line_error(echelon, tmp_path, data, said):
     path = tmp_path / "other.ecr"
     path.write_bytes(data)
     code, out, err = echelon("replay", "info", str(path))
     assert code == output.FAILED and out == "" and len(err.splitlines()) == 1 and said in err
 
 
-def test_an_unknown_match_is_not_found(echelon, recorded):
+def test_unknown_match_returns_not_found(echelon, recorded):
     for command in (("info", "nobody"), ("list", "nobody")):
         code, _, err = echelon("replay", *command)
         assert code == output.NOT_FOUND and "'nobody' does not exist" in err and len(err.splitlines()) == 1

@@ -40,7 +40,7 @@ def without_speed(found):
     return {key: value for key, value in found.items() if key != "speed"}
 
 
-def test_the_table_of_a_seed_is_the_same_however_it_is_batched(echelon):
+def test_sim_results_are_independent_of_batching(echelon):
     first = outcome(echelon, "--red", "legacy")
     assert without_speed(outcome(echelon, "--red", "legacy", "--envs", "3")) == without_speed(first)
     assert without_speed(outcome(echelon, "--red", "legacy", "--seed", "9"))["rows"] != first["rows"]
@@ -48,7 +48,7 @@ def test_the_table_of_a_seed_is_the_same_however_it_is_batched(echelon):
     assert without_speed(outcome(echelon, "--blue", "hard", "--red", "medium", "--envs", "1")) == without_speed(apart)
 
 
-def test_json_has_its_schema(echelon):
+def test_sim_json_schema(echelon):
     found = outcome(echelon)
     assert {key: type(value) for key, value in found.items()} == SCHEMA
     for row in found["pilots"]:
@@ -63,22 +63,22 @@ def test_json_has_its_schema(echelon):
     assert not runs_home().exists(), "nothing is kept unless it is asked for"
 
 
-def test_the_table_is_readable(echelon):
+def test_sim_prints_tables(echelon):
     code, out, _ = echelon("sim", *SMALL, "--swap")
     assert code == output.DONE
     for words in ("baseline against baseline: 4 matches", "95 % interval", "deaths by cause", "agent-steps/s",
-                  "each seed is played once", "elimination", "fighting", "weapons"):  # fmt: skip
+                  "each seed is played once", "elimination", "combat", "weapons"):  # fmt: skip
         assert words in out, words
 
 
-def test_different_pilots_swap_sides_unless_told_otherwise(echelon):
+def test_sim_swaps_sides_for_different_levels(echelon):
     found = outcome(echelon, "--red", "medium", "--seconds", "2")
     assert found["swap"] and found["seeds"] == 2
     assert [(row["blue"], row["red"]) for row in found["rows"][:2]] == [("baseline", "medium"), ("medium", "baseline")]
     assert not outcome(echelon, "--red", "medium", "--seconds", "2", "--no-swap")["swap"]
 
 
-def test_recorded_matches_lie_in_a_run_that_watch_finds(echelon):
+def test_sim_recorded_matches_are_found_by_watch(echelon):
     found = outcome(echelon, "--record", "2")
     (run,) = list_runs()
     assert run.id == found["run"] and "-sim-" in run.id and found["replays"] == 2
@@ -93,23 +93,23 @@ def test_recorded_matches_lie_in_a_run_that_watch_finds(echelon):
     assert echelon("rm", run.id, "--yes")[0] == output.DONE
 
 
-def test_upsets_are_recorded_and_nothing_else(echelon):
+def test_sim_records_only_upsets(echelon):
     found = outcome(echelon, "--record", "upsets")
     fewer = min(found["pilots"], key=lambda row: row["wins"])["wins"]
     even = found["pilots"][0]["wins"] == found["pilots"][1]["wins"]
     assert found["upsets"] == found["replays"] == (0 if even else fewer)
 
 
-def test_all_records_all(echelon):
+def test_sim_record_all_records_every_match(echelon):
     assert outcome(echelon, "--record", "all", "--matches", "2")["replays"] == 2
 
 
 MISTAKES = {
     "unknown pilot": (("--red", "legasy"), "did you mean 'legacy'? (have: baseline"),
-    "record what": (("--record", "some"), "record is 'some', wanted a number, all or upsets"),
+    "record what": (("--record", "some"), "record is 'some', expected a number, all or upsets"),
     "odd pairs": (
         ("--red", "medium", "--matches", "3"),
-        "matches is 3, wanted an even number, for sides are swapped; or --no-swap",
+        "matches is 3, expected an even number because sides are swapped; try --no-swap",
     ),
     "impossible map": (("--size", "5"), "world.size_x is 5"),
     "too many mechs": (("--size", "20", "--packs", "20"), "too small to spawn"),
@@ -120,7 +120,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("words", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake_is_one_line(echelon, words, said):
+def test_sim_usage_error_is_one_line(echelon, words, said):
     code, out, err = echelon("sim", *words)
     assert code == output.USAGE and out == "" and said in err and err.count("\n") == 1
     assert parsed(echelon("sim", *words, "--json")[1])["code"] == output.USAGE
@@ -130,12 +130,12 @@ def test_a_mistake_is_one_line(echelon, words, said):
 @pytest.mark.parametrize(
     "words", [("sim", *SMALL), ("eval", "latest"), ("arena", "run"), ("replay", "verify", "latest")], ids=" ".join
 )
-def test_an_unknown_device_is_one_line(echelon, words):
+def test_sim_unknown_device_is_one_line_error(echelon, words):
     code, _, err = echelon(*words, "--device", "gpu9")
     assert code == output.USAGE and "'gpu9' does not exist" in err and err.count("\n") == 1
 
 
-def test_ctrl_c_prints_the_table_of_what_was_played(repository, tmp_path):
+def test_sim_interrupt_prints_finished_matches(repository, tmp_path):
     words = (*SMALL[:-1], "5000", "--envs", "2", "--json", "--record", "5")
     process = subprocess.Popen(
         [sys.executable, "-m", "echelon_cli.main", "sim", *words],

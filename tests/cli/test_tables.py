@@ -42,19 +42,19 @@ def tables(monkeypatch):
 
 
 def whole(text: str, rows: list[dict[str, str]], width: int) -> None:
-    """Assert that lines fit, and that every figure stands there whole unless its column is said to be left out."""
-    table, _, rest = text.partition("no room for ")
-    left_out = rest.splitlines()[0].split(", ") if rest else []
+    """Assert that lines fit, and that every number is complete unless its column is reported as omitted."""
+    table, _, rest = text.partition("omitted (too narrow): ")
+    omitted = rest.splitlines()[0].split(", ") if rest else []
     lines = table.splitlines()
     assert all(len(line) <= width for line in lines)
-    shown = [name for name in rows[0] if name not in left_out]
+    shown = [name for name in rows[0] if name not in omitted]
     assert [name for name in shown if name not in lines[0]] == []
     words = table.split()
-    figures = [cell for row in rows for name, cell in row.items() if name in shown and cell[:1].isdigit()]
-    assert figures and [cell for cell in figures if not set(cell.split()) <= set(words)] == []
+    numbers = [cell for row in rows for name, cell in row.items() if name in shown and cell[:1].isdigit()]
+    assert numbers and [cell for cell in numbers if not set(cell.split()) <= set(words)] == []
 
 
-def test_every_figure_of_the_list_of_runs_survives(echelon, ended_run, columns, tables):
+def test_runs_table_keeps_every_number(echelon, ended_run, columns, tables):
     with EventLog(ended_run(RUN).metrics) as log:
         log.append(EventUpdate(update=12345, global_step=21_800_000, steps_per_s=123_456.0, avg_return=-1234.5))
     code, out, _ = echelon("runs", "list")
@@ -62,7 +62,7 @@ def test_every_figure_of_the_list_of_runs_survives(echelon, ended_run, columns, 
     whole(out, tables[0], columns)
 
 
-def test_every_figure_of_the_list_of_matches_survives(echelon, ended_run, columns, tables):
+def test_matches_table_keeps_every_number(echelon, ended_run, columns, tables):
     paths = ended_run(RUN)
     paths.replays.mkdir()
     shutil.copy(SMALL, paths.replays / "u000004-s1-blue.ecr")
@@ -72,7 +72,7 @@ def test_every_figure_of_the_list_of_matches_survives(echelon, ended_run, column
 
 
 @pytest.mark.parametrize("command", ["standings", "entries"])
-def test_every_figure_of_the_league_survives(echelon, columns, tables, command):
+def test_league_table_keeps_every_number(echelon, columns, tables, command):
     assert echelon("arena", "add", "medium")[0] == 0
     tables.clear()
     code, out, _ = echelon("arena", command)
@@ -80,7 +80,7 @@ def test_every_figure_of_the_league_survives(echelon, columns, tables, command):
     whole(out, tables[0], columns)
 
 
-def test_a_wide_terminal_shows_every_column(echelon, ended_run):
+def test_wide_terminal_shows_every_column(echelon, ended_run):
     ended_run(RUN)
     out = echelon("runs", "list")[1]
     assert RUN in out and "no room" not in out

@@ -85,7 +85,7 @@ def updates(paths: RunPaths) -> list[int]:
     return [event.update for event in read_events(paths.metrics)[0] if isinstance(event, EventUpdate)]
 
 
-def test_training_shows_progress_saves_and_can_be_evaluated(shell):
+def test_train_saves_and_can_be_evaluated(shell):
     code, out, err = shell.run(*tiny())
     assert (code, err) == (0, "")
     assert "steps/s" in out and "wins" in out and "completed" in out and "echelon eval" in out
@@ -97,7 +97,7 @@ def test_training_shows_progress_saves_and_can_be_evaluated(shell):
     assert result["episodes"] == 2 and result["map"] == [40, 40, 20]
 
 
-def test_a_kill_in_a_save_shows_at_once_and_resume_goes_on_from_the_last_whole_checkpoint(shell):
+def test_kill_during_save_resumes_from_last_valid_checkpoint(shell):
     code, out, err = shell.run(*tiny(), ECHELON_FAULT="save.before_rename:2")
     assert code == 5 and "SIGKILL" in err, out
     paths = find_run("latest")
@@ -113,7 +113,7 @@ def test_a_kill_in_a_save_shows_at_once_and_resume_goes_on_from_the_last_whole_c
 
 
 @pytest.mark.parametrize("fault", ["train.rollout:3:TERM", "train.update:3:TERM", "save.weights:1:TERM"])
-def test_a_request_to_end_at_any_time_saves_and_the_run_goes_on_from_there(shell, fault):
+def test_stop_at_any_fault_point_saves_and_resumes(shell, fault):
     code, out, err = shell.run(*tiny(total_steps=100_000), ECHELON_FAULT=fault)
     assert code == 4 and "stopped" in out, err
     paths = find_run("latest")
@@ -126,7 +126,7 @@ def test_a_request_to_end_at_any_time_saves_and_the_run_goes_on_from_there(shell
     assert updates(paths)[: len(before) + 1] == [*before, before[-1] + 1]
 
 
-def test_a_run_without_a_checkpoint_begins_anew(shell):
+def test_resume_without_checkpoint_starts_over(shell):
     code, _, _ = shell.run(*tiny(), ECHELON_FAULT="save.begin")
     assert code == 5
     paths = find_run("latest")
@@ -138,7 +138,7 @@ def test_a_run_without_a_checkpoint_begins_anew(shell):
     assert updates(paths)[0] == 1
 
 
-def test_detaching_leaves_the_run_going_and_stopping_saves(shell):
+def test_detached_run_continues_and_stop_saves(shell):
     code, out, _ = shell.run(*tiny(total_steps=10_000_000), "--detach")
     assert code == 0 and "echelon stop" in out
     paths = find_run("latest")
@@ -152,7 +152,7 @@ def test_detaching_leaves_the_run_going_and_stopping_saves(shell):
     assert shell.run("wait", paths.id)[0] == 4
 
 
-def test_ctrl_c_detaches_and_says_how_to_come_back(shell):
+def test_train_interrupt_detaches_and_prints_commands(shell):
     process = shell.start(*tiny(total_steps=10_000_000))
     deadline = time.monotonic() + LIMIT_S
     while not (list_runs() and updates(list_runs()[0])):
@@ -161,17 +161,17 @@ def test_ctrl_c_detaches_and_says_how_to_come_back(shell):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
-    assert "goes on in the background" in out and "echelon logs -f" in out
+    assert "continues in the background" in out and "echelon logs -f" in out
     assert job_status(find_run("latest")).is_alive
 
 
-def test_an_unknown_device_fails_with_one_line(shell):
+def test_train_unknown_device_is_one_line_error(shell):
     code, _, err = shell.run(*tiny(device="tpu"))
     assert code == 1
     assert "tpu" in err and err.count("\n") == 1
 
 
-def test_two_processes_train_one_policy_which_goes_on_and_is_exported(shell, tmp_path):
+def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path):
     code, out, err = shell.run(*tiny(total_steps=800), "--nproc", "2", "--profile")
     assert (code, err) == (0, ""), err
     paths = find_run("latest")
@@ -190,7 +190,7 @@ def test_two_processes_train_one_policy_which_goes_on_and_is_exported(shell, tmp
     assert written["difference"] < 1e-4 and target.stat().st_size == written["bytes"]
 
 
-def test_the_death_of_one_of_two_processes_ends_the_run_and_shows(shell):
+def test_death_of_one_process_ends_the_run(shell):
     process = shell.start(*tiny(total_steps=10**6), "--nproc", "2", "--detach")
     assert process.wait(timeout=LIMIT_S) == 0
     paths = find_run("latest")

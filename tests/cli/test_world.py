@@ -1,11 +1,13 @@
-"""``echelon world``: figures of a map, its picture in letters and in colour, and files that come back."""
+"""``echelon world``: measurements of a map, drawings in letters and colour, and saved files."""
 
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,15 +15,14 @@ from rich.text import Text
 
 from echelon_cli import output
 from echelon_cli.main import run
-from echelon_cli.world_picture import LEAST_LINES
-from echelon_cli.world_tables import show_figures
+from echelon_cli.world_picture import MIN_LINES
+from echelon_cli.world_tables import show_measurements
 from tests.atlas.worlds import decode_png
 from tests.cli.conftest import parsed
-from tests.golden import FOLDER, assert_golden_text
 from tests.replay.golden import SMALL as REPLAY
 
 SMALL = ("--size", "60x48", "--height", "14")
-GOLDEN = FOLDER / "worlds" / "seed-8.txt"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "worlds" / "seed-8.txt"
 PICTURED = ("8", *SMALL, "--width", "60")
 
 
@@ -31,14 +32,14 @@ def shown(echelon, *words):
     return out
 
 
-def test_make_says_what_a_map_is_like(echelon):
+def test_world_make_prints_measurements(echelon):
     code, out, _ = echelon("world", "make", "5", *SMALL)
     assert code == output.DONE
     for words in ("60x48x14", "blue spawns", "heavy", "reach the zone", "dirt", "echelon world show 5"):
         assert words in out, words
 
 
-def test_make_gives_the_same_figures_for_the_same_seed(echelon):
+def test_world_make_is_deterministic(echelon):
     def figures(*words):
         return {**parsed(echelon("world", "make", *words, "--json")[1]), "took_s": 0}
 
@@ -49,7 +50,7 @@ def test_make_gives_the_same_figures_for_the_same_seed(echelon):
     assert len(first["spawns"]["blue"]["mechs"]) == 5
 
 
-def test_the_default_map_is_the_one_that_matches_are_played_on(echelon):
+def test_world_make_default_is_the_match_map(echelon):
     from echelon.config import EnvConfig
     from echelon.gen.generate import generate
 
@@ -58,12 +59,12 @@ def test_the_default_map_is_the_one_that_matches_are_played_on(echelon):
     assert parsed(echelon("world", "make", "2", "--json")[1])["hashes"] == made.hashes
 
 
-def test_one_biome_fills_the_map(echelon):
+def test_world_biome_option_fills_the_map(echelon):
     found = parsed(echelon("world", "make", "1", "--size", "60", "--biome", "dense_jungle", "--json")[1])
     assert set(found["biomes"].values()) == {"dense_jungle"} and found["seen_from_above"]["foliage"] > 0.2
 
 
-def test_a_saved_map_is_shown_as_its_seed_is(echelon, tmp_path):
+def test_world_show_of_saved_map_equals_its_seed(echelon, tmp_path):
     file = tmp_path / "it's a map.ecw"
     found = parsed(echelon("world", "make", "5", *SMALL, "--out", str(file), "--json")[1])
     assert found["file"] == str(file)
@@ -74,14 +75,15 @@ def test_a_saved_map_is_shown_as_its_seed_is(echelon, tmp_path):
     )
 
 
-@pytest.mark.golden
-def test_the_plain_picture_is_the_golden_one(echelon):
+def test_world_plain_drawing_matches_golden(echelon):
     out = shown(echelon, *PICTURED, "--plain")
+    if os.environ.get("ECHELON_UPDATE_GOLDEN"):
+        GOLDEN.write_text(out, encoding="utf-8")
     assert "\x1b" not in out
-    assert_golden_text(GOLDEN, out)
+    assert out == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_views_differ(echelon):
+def test_world_views_differ(echelon):
     views = [(), ("--layer", "2"), ("--heights",), ("--nav", "scout"), ("--nav", "heavy")]
     pictures = [shown(echelon, "5", *SMALL, *view).partition("\n")[2] for view in views]
     assert len(set(pictures)) == len(views)
@@ -102,7 +104,7 @@ def terminal(monkeypatch):
     return show
 
 
-def test_colour_is_used_only_where_it_shows(terminal):
+def test_world_colour_only_on_colour_terminals(terminal):
     coloured = "\n".join(terminal(90, 30, "5", *SMALL))
     assert "▀" in coloured and "\x1b[38;2" in coloured and "capture zone" in coloured
     for plain in (
@@ -114,19 +116,19 @@ def test_colour_is_used_only_where_it_shows(terminal):
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(20, 10), (40, 24), (80, 24), (120, 50), (300, 100)])
-def test_a_picture_fits_the_terminal(terminal, columns, lines):
+def test_world_drawing_fits_the_terminal(terminal, columns, lines):
     shown_lines = [Text.from_ansi(line).plain for line in terminal(columns, lines, "2")]
     drawn = [line for line in shown_lines if "▀" in line]
-    assert drawn and len(drawn) <= max(lines, LEAST_LINES) - 2
+    assert drawn and len(drawn) <= max(lines, MIN_LINES) - 2
     assert max(len(line) for line in shown_lines) <= columns
 
 
-def test_a_wide_picture_is_drawn_on_demand(terminal):
+def test_world_width_option_widens_the_drawing(terminal):
     drawn = [line for line in terminal(200, 24, "2", "--width", "100") if "▀" in line]
     assert len(drawn) == 50 and all(Text.from_ansi(line).plain.count("▀") == 100 for line in drawn)
 
 
-def test_pictures_are_written_as_png(echelon, tmp_path):
+def test_world_png_option_writes_png(echelon, tmp_path):
     made, seen = tmp_path / "a.png", tmp_path / "b.png"
     echelon("world", "make", "5", *SMALL, "--png", str(made))
     shown(echelon, "5", *SMALL, "--png", str(seen))
@@ -134,7 +136,7 @@ def test_pictures_are_written_as_png(echelon, tmp_path):
     assert decode_png(made.read_bytes()).shape == (48 * 16, 60 * 16, 3)
 
 
-def test_a_replay_a_match_and_a_run_show_the_world_of_the_match(echelon, ended_run):
+def test_world_show_accepts_replay_match_and_run(echelon, ended_run):
     paths = ended_run("20260101-000000-quickstart-calm-otter")
     paths.replays.mkdir()
     copy = shutil.copy(REPLAY, paths.replays / "u000004-s1-blue.ecr")
@@ -144,7 +146,7 @@ def test_a_replay_a_match_and_a_run_show_the_world_of_the_match(echelon, ended_r
     assert parsed(echelon("world", "show", paths.id, "--json")[1])["size"] == [36, 36, 12]
 
 
-def test_many_seeds_are_compared(echelon):
+def test_world_count_prints_statistics(echelon):
     found = parsed(echelon("world", "make", "3", *SMALL, "--count", "4", "--json")[1])
     assert [row["seed"] for row in found["maps"]] == [3, 4, 5, 6]
     assert sum(found["outcomes"].values()) == found["count"] == 4
@@ -153,57 +155,57 @@ def test_many_seeds_are_compared(echelon):
     assert (spread["min"], spread["max"]) == (min(shares), max(shares))
     assert shares[spread["max_seed"] - 3] == max(shares)
     code, out, _ = echelon("world", "make", "3", *SMALL, "--count", "4")
-    assert code == output.DONE and "4 maps of 60x48x14, seeds 3 to 6" in out and "connected as drawn" in out
+    assert code == output.DONE and "4 maps of 60x48x14, seeds 3 to 6" in out and "connected at once" in out
 
 
 MISTAKES = {
-    "small": (("make", "--size", "5"), 2, "world.size_x is 5, wanted 20 to 400"),
-    "odd size": (("make", "--size", "ten"), 2, "size is 'ten', wanted an edge"),
+    "small": (("make", "--size", "5"), 2, "world.size_x is 5, expected 20 to 400"),
+    "odd size": (("make", "--size", "ten"), 2, "size is 'ten', expected an edge"),
     "biome": (("make", "--biome", "barens"), 2, "did you mean 'barrens'"),
     "packs": (("make", "--size", "30", "--packs", "9"), 2, "too small to spawn 9 packs"),
     "no packs": (("make", "--packs", "0"), 2, "env.num_packs is 0"),
-    "many and one": (("make", "--count", "2", "--out", "x.ecw"), 2, "wanted one or the other"),
+    "many and one": (("make", "--count", "2", "--out", "x.ecw"), 2, "use one or the other"),
     "seed": (("make", "4294967296"), 2, "map_seed is 4294967296"),
-    "layer": (("show", "1", "--layer", "20"), 2, "layer is 20, wanted 0 to 19"),
+    "layer": (("show", "1", "--layer", "20"), 2, "layer is 20, expected 0 to 19"),
     "class": (("show", "1", "--nav", "tank"), 2, "class 'tank' does not exist (have: scout"),
-    "two views": (("show", "1", "--heights", "--layer", "1"), 2, "one view each"),
-    "zone nan": (("make", "--zone-radius", "nan"), 2, "env.zone_radius_vox is nan, wanted 0.01 to 400"),
-    "zone wide": (("make", "--zone-radius", "500"), 2, "env.zone_radius_vox is 500.0, wanted 0.01 to 400"),
+    "two views": (("show", "1", "--heights", "--layer", "1"), 2, "exclude each other"),
+    "zone nan": (("make", "--zone-radius", "nan"), 2, "env.zone_radius_vox is nan, expected 0.01 to 400"),
+    "zone wide": (("make", "--zone-radius", "500"), 2, "env.zone_radius_vox is 500.0, expected 0.01 to 400"),
     "no folder": (("make", "--out", "no/such/a.ecw"), 2, "folder 'no/such' does not exist"),
-    "no folder for a picture": (("make", "--png", "no/such/a.png"), 2, "wanted one that does to save the picture in"),
+    "no folder for a picture": (("make", "--png", "no/such/a.png"), 2, "create it to save the picture"),
     "no folder to show in": (("show", "1", "--png", "no/such/a.png"), 2, "folder 'no/such' does not exist"),
-    "seed large": (("show", "99999999999"), 2, "map seed is 99999999999, wanted a whole number from 0 to 4294967295"),
-    "seed below": (("show", "-3"), 2, "map seed is -3, wanted a whole number from 0"),
-    "seed part": (("show", "1.5"), 2, "map seed is 1.5, wanted a whole number from 0"),
+    "seed large": (("show", "99999999999"), 2, "map seed is 99999999999, expected a whole number from 0 to 4294967295"),
+    "seed below": (("show", "-3"), 2, "map seed is -3, expected a whole number from 0"),
+    "seed part": (("show", "1.5"), 2, "map seed is 1.5, expected a whole number from 0"),
     "no option": (("show", "1", "--heigth"), 2, "No such option: --heigth"),
     "nothing": (("show", "nobody"), 3, "run 'nobody' does not exist"),
 }
 
 
 @pytest.mark.parametrize(("words", "code", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_mistake_is_one_line(echelon, words, code, said):
+def test_world_usage_error_is_one_line(echelon, words, code, said):
     done, out, err = echelon("world", *words)
     assert (done, out) == (code, "") and said in err and err.count("\n") == 1
     assert parsed(echelon("world", *words, "--json")[1])["code"] == code
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x89ECW\r\n\x1a\n", b"\x89ECW\r\n\x1a\n" + bytes(60)])
-def test_a_file_that_is_no_map_is_one_line(echelon, tmp_path, data):
+def test_world_show_rejects_other_files_in_one_line(echelon, tmp_path, data):
     path = tmp_path / "other.ecw"
     path.write_bytes(data)
     code, out, err = echelon("world", "show", str(path))
     assert (code, out) == (output.FAILED, "") and err.count("\n") == 1
     assert "other.ecw" in err and (
-        data.startswith(b"\x89ECW") or "no saved map, wanted what 'echelon world make" in err
+        data.startswith(b"\x89ECW") or "no saved map, expected one written by 'echelon world make" in err
     )
 
 
-def test_a_picture_that_cannot_be_written_is_one_line(echelon, tmp_path):
+def test_world_unwritable_png_is_one_line_error(echelon, tmp_path):
     code, _, err = echelon("world", "make", *SMALL, "--png", str(tmp_path))
     assert code == output.FAILED and err.count("\n") == 1
 
 
-def test_as_a_process_into_a_pipe_it_writes_letters(repository):
+def test_world_show_into_pipe_writes_letters(repository):
     done = subprocess.run(
         [sys.executable, "-m", "echelon_cli.main", "world", "show", *PICTURED],
         cwd=repository,
@@ -214,13 +216,13 @@ def test_as_a_process_into_a_pipe_it_writes_letters(repository):
     assert done.stdout == GOLDEN.read_text(encoding="utf-8") and done.stderr == ""
 
 
-def test_every_dug_way_is_a_line_of_its_own(echelon, capsys):
+def test_world_make_lists_every_dug_path(echelon, capsys):
     found = parsed(echelon("world", "make", "5", *SMALL, "--json")[1])
     found["dug"] = [
         {"label": "blue_to_objective", "attempt": 1, "blocked_cells": 7},
         {"label": "red_to_objective", "attempt": 2, "blocked_cells": 0},
     ]
-    show_figures(found)
+    show_measurements(found)
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert any(line.startswith("connected") and line.endswith("dug open") for line in lines)
     assert "blue to objective: dig 1 through 7 blocked cells" in lines

@@ -16,7 +16,7 @@ from echelon.training import loop
 from echelon.training.checkpoint import latest_valid, open_checkpoint
 from echelon.training.spatial import load_heat
 from echelon.training.weights import load_policy
-from echelon_cli.commands.evaluate import Rival, measure, show_ladder
+from echelon_cli.commands.evaluate import Opponent, evaluate_one, show_ladder
 from echelon_cli.main import run as echelon
 
 
@@ -117,7 +117,7 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys):
     decisions = evaluated.mean_length * evaluated.episodes
     assert decisions < heat.movement_density.sum() <= 5 * decisions, "five mechs, some of them dead after a while"
     assert result.checkpoint is not None
-    alone = measure(result.checkpoint, 1, Rival("hard"), 1.0, None, True, "cpu", 1)
+    alone = evaluate_one(result.checkpoint, 1, Opponent("hard"), 1.0, None, True, "cpu", 1)
     capsys.readouterr()
     assert echelon(["eval", str(result.checkpoint), "--ladder", "--seeds", "1", "--threads", "1", "--json"]) == 0
     climbed = json.loads(capsys.readouterr().out)

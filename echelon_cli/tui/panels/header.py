@@ -7,7 +7,7 @@ import math
 from rich.cells import cell_len
 from textual.reactive import reactive
 
-from echelon_cli.listing import ALERT_FRESH_S
+from echelon_cli.listing import ALERT_LIFETIME_S
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import FIGURE_ROWS, brief, count, duration, large, measured, percent, short_run_id, speed
 from echelon_cli.tui.theme import STATE_ROLES, Theme
@@ -78,7 +78,7 @@ def subtitle(view: RunView) -> tuple[list[str], str]:
         return [view.reason], "bad" if view.state in ("failed", "crashed") else "warn"
     start, alerts = view.snapshot.start, view.snapshot.alerts
     if view.is_alive and alerts and alerts[-1].level != "info":
-        if view.snapshot.last_time - alerts[-1].time < ALERT_FRESH_S:
+        if view.snapshot.last_time - alerts[-1].time < ALERT_LIFETIME_S:
             return [alerts[-1].message], "warn"
     if view.behind:
         return ["reading its records"], "dim"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.cells import cell_len
 from textual.widget import Widget
 
-from echelon_cli.query import FIELDS, Figure
+from echelon_cli.query import FIELDS, NumberField
 from echelon_cli.tui.keys import Key, bindings
 from echelon_cli.tui.panels.header import pill
 from echelon_cli.tui.panels.log import wrap
@@ -46,9 +46,9 @@ QUERIES: dict[str, str] = {
     "a or b, a | b": "one of them is enough",
     "not a, -a, !a": "the others",
     '(a or b) "c d"': "brackets group; quotes keep text as it is",
-    "state:running": f"text in {', '.join(name for name, asked in FIELDS.items() if not isinstance(asked, Figure))}",
+    "state:running": f"text in {', '.join(name for name, asked in FIELDS.items() if not isinstance(asked, NumberField))}",
     "state=running": "the whole of it; != for all others",
-    "wins>50%": f"figures {', '.join(name for name, asked in FIELDS.items() if isinstance(asked, Figure))}",
+    "wins>50%": f"figures {', '.join(name for name, asked in FIELDS.items() if isinstance(asked, NumberField))}",
     "steps>=1.5M age<2h": "with k, M, G, %, and s, m, h, d for age; the same after --filter of runs list and jobs",
 }
 """What the list of runs is filtered by."""

@@ -258,7 +258,7 @@ class RunTable(CellView, can_focus=True):
         at = max(0, self.cursor)
         self.order = order or self.order
         self.descending = self.descending if descending is None else descending
-        found, self.problem = self._query.chosen(self.view.rows, self.view.now)
+        found, self.problem = self._query.filter_rows(self.view.rows, self.view.now)
         self.rows = sort_rows(found, self.order, self.descending)
         if not any(row.root == self._root for row in self.rows):
             self._go(min(at, len(self.rows) - 1))
