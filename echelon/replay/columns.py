@@ -1,7 +1,7 @@
-"""Integer columns as bytes: predicting, zig-zag and byte planes, and the way back.
+"""Encoding of integer columns as bytes: prediction, zig-zag code and byte planes.
 
-Small differences become small unsigned numbers, whose high bytes are all zero and vanish in the codec. Legend:
-``F rows, W values a row``. What the columns mean is ``schema``'s affair; sizes come from a file and are checked.
+Small residuals become small unsigned integers, whose high bytes are zero and compress well. Shapes: F rows, W values
+per row. Columns are defined by ``schema``; sizes read from a file are checked.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 from echelon.replay.schema import BY_RATE, DTYPE_BYTES, MAX_FRAMES, MAX_ROWS, PREDICTORS
 
 Ints = NDArray[np.int64]
-Described = Mapping[str, Any]
-"""A column as a header describes it."""
+ColumnSpec = Mapping[str, Any]
+"""A column as described in a header."""
 TEAMS = 2
 BYTE = 8
-"""Bits."""
-MOST_GAIN = 2**15
-"""Largest factor between a rate and what it changes; sums stay far within 64 bits."""
+"""Bits per byte."""
+MAX_GAIN = 2**15
+"""Maximum ``gain`` between a rate column and the predicted column; sums stay within 64 bits."""
 
 
 def bounds(dtype: str) -> tuple[int, int]:
-    """Return the least and largest integer of a column's type."""
+    """Return the smallest and largest integer of a column's type."""
     bits = BYTE * DTYPE_BYTES[dtype]
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def check_columns(columns: Sequence[Described], *, frames: bool) -> None:
-    """Raise ``ValueError`` where a header's columns cannot be laid out."""
+def check_columns(columns: Sequence[ColumnSpec], *, frames: bool) -> None:
+    """Raise ``ValueError`` for a column with an unknown type, predictor, shape (of frame columns) or rate."""
     for column in columns:
         name = column.get("name")
         if column.get("dtype") not in DTYPE_BYTES or column.get("predict") not in PREDICTORS:
@@ -41,18 +41,18 @@ def check_columns(columns: Sequence[Described], *, frames: bool) -> None:
     known = {column["name"]: column for column in columns}
     for column in (column for column in columns if column["predict"] == BY_RATE):
         rate = known.get(column.get("rate"), {})
-        alike = all(rate.get(key) == column.get(key) for key in ("per", "k"))
-        if not alike or rate.get("predict") == BY_RATE or abs(int(column.get("gain", 0))) > MOST_GAIN:
-            raise ValueError(f"column {column['name']!r} has no rate to go by")
+        same_shape = all(rate.get(key) == column.get(key) for key in ("per", "k"))
+        if not same_shape or rate.get("predict") == BY_RATE or abs(int(column.get("gain", 0))) > MAX_GAIN:
+            raise ValueError(f"column {column['name']!r} has no valid rate column")
 
 
 class Layout:
-    """How the columns of a block lie in rows and in bytes.
+    """Layout of a block of columns in rows and in bytes.
 
-    With ``mechs`` they are frame columns, as many values wide as they have entities; without, they are a table's.
+    With ``mechs``, the columns are frame columns, with a value per entity; without, they are columns of a table.
     """
 
-    def __init__(self, columns: Sequence[Described], mechs: int | None = None) -> None:
+    def __init__(self, columns: Sequence[ColumnSpec], mechs: int | None = None) -> None:
         entities = {"frame": 1, "team": TEAMS, "mech": mechs}
         self.names = [str(column["name"]) for column in columns]
         widths = [1 if mechs is None else int(entities[c["per"]] or 0) * int(c["k"]) for c in columns]
@@ -77,10 +77,10 @@ class Layout:
         return {name: rows[:, part] for name, part in self.parts.items()}
 
     def encode(self, rows: Ints) -> bytes:
-        """Return at least one row ``[F, W]``, whose values lie within their bounds, as a block of bytes.
+        """Return rows ``[F, W]``, at least one and with values within their bounds, as a block of bytes.
 
-        First come the low bytes of the first row, then those of the other rows, value by value, then all higher
-        bytes column by column, so that what looks alike lies together.
+        The block starts with the low bytes of the first row, then those of the other rows by value, then the higher
+        bytes by column, so that similar bytes are adjacent.
         """
         residual = rows.astype(np.int64)
         residual[1:] -= rows[:-1] * self._first
@@ -89,7 +89,7 @@ class Layout:
             residual[1:, part] -= gain * rows[1:, rate]
         residual = ((residual + self._half) & (self._span - 1)) - self._half
         coded = ((residual << 1) ^ (residual >> 63)) & (self._span - 1)
-        planes = [_planed(coded >> (BYTE * plane)) for plane in range(max(self._sizes, default=1))]
+        planes = [_split_plane(coded >> (BYTE * plane)) for plane in range(max(self._sizes, default=1))]
         parts, rest = list(planes[0]), len(rows) - 1
         for part, size in self._wide:
             for first, others in planes[1:size]:
@@ -97,44 +97,44 @@ class Layout:
         return b"".join(parts)
 
     def decode(self, data: bytes, rows: int) -> Ints:
-        """Return the rows ``[F, W]`` of a block; ``ValueError`` if the bytes do not fit."""
+        """Return the rows ``[F, W]`` of a block; raise ``ValueError`` for a wrong number of bytes."""
         if len(data) != rows * self.row_bytes:
-            raise ValueError(f"block holds {len(data)} bytes, wanted {rows * self.row_bytes}")
+            raise ValueError(f"block has {len(data)} bytes, expected {rows * self.row_bytes}")
         if not rows:
             return np.zeros((0, self.width), np.int64)
         block = np.frombuffer(data, np.uint8)
         count = rows * self.width
-        coded = _unplaned(block[:count], rows, self.width)
+        coded = _join_plane(block[:count], rows, self.width)
         for part, size in self._wide:
             width = part.stop - part.start
             for plane in range(1, size):
-                coded[:, part] |= _unplaned(block[count : count + rows * width], rows, width) << (BYTE * plane)
+                coded[:, part] |= _join_plane(block[count : count + rows * width], rows, width) << (BYTE * plane)
                 count += rows * width
         values = (coded >> 1) ^ -(coded & 1)
-        # a straight line through two rows adds up twice, the first row aside; sums wrap as the stored type does
+        # linear prediction sums twice, except for the first row; sums wrap around in the stored type
         values[1:] = np.where(self._second, np.cumsum(values[1:], axis=0), values[1:])
         values = np.where(self._first, np.cumsum(values, axis=0), values)
         values = ((values - self._low) & (self._span - 1)) + self._low
         for part, rate, gain in self._rates:
-            moved = values[1:, part] + gain * np.cumsum(values[1:, rate], axis=0)
-            values[1:, part] = ((moved - self._low[part]) & (self._span[part] - 1)) + self._low[part]
+            predicted = values[1:, part] + gain * np.cumsum(values[1:, rate], axis=0)
+            values[1:, part] = ((predicted - self._low[part]) & (self._span[part] - 1)) + self._low[part]
         return values
 
     def decode_rows(self, data: bytes, rows: int) -> dict[str, Ints]:
         """Return the columns ``[rows]`` of a table by name."""
         if not 0 <= rows <= MAX_ROWS:
-            raise ValueError(f"table has {rows} rows, wanted at most {MAX_ROWS}")
+            raise ValueError(f"table has {rows} rows, expected at most {MAX_ROWS}")
         values = self.decode(data, rows)
         return {name: values[:, i] for i, name in enumerate(self.names)}
 
 
-def _planed(coded: Ints) -> tuple[bytes, bytes]:
-    """Return the low bytes of the first row, and of the others value by value."""
+def _split_plane(coded: Ints) -> tuple[bytes, bytes]:
+    """Return a byte plane: the first row, and the other rows by value."""
     low = coded.astype(np.uint8)
     return low[:1].tobytes(), low[1:].T.tobytes()
 
 
-def _unplaned(plane: NDArray[np.uint8], rows: int, width: int) -> Ints:
+def _join_plane(plane: NDArray[np.uint8], rows: int, width: int) -> Ints:
     values = np.empty((rows, width), np.int64)
     values[0] = plane[:width]
     values[1:] = plane[width:].reshape(width, rows - 1).T

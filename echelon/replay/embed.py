@@ -1,4 +1,4 @@
-"""A replay with its world inside, whatever lay beside it: what can be handed on as one file."""
+"""Replays with an embedded world, which can be shared as one file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from echelon.replay.timeline import pack_series
 
 
 def embed_world(replay: Replay) -> bytes:
-    """Return the whole file anew with its world embedded; one that was not closed stays so."""
+    """Return the bytes of a replay with its world embedded; a file without INDEX stays without INDEX."""
     out = io.BytesIO()
     out.write(MAGIC)
     out.write(pack_record(RecordType.HEADER, pack_map(replay.header)))
@@ -37,9 +37,9 @@ def embed_world(replay: Replay) -> bytes:
         chunks.append([out.tell(), ref.length, ref.tick0, ref.tick1])
         out.write(replay.chunk_bytes(number))
     if replay.index is not None:
-        at = out.tell()
+        offset = out.tell()
         out.write(pack_record(RecordType.INDEX, pack_map(_index(replay.index, chunks, world))))
-        out.write(pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(at, END_MAGIC), codec=Codec.NONE))
+        out.write(pack_record(RecordType.TRAILER, TRAILER_PAYLOAD.pack(offset, END_MAGIC), codec=Codec.NONE))
     return out.getvalue()
 
 

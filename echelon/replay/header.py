@@ -1,4 +1,4 @@
-"""The header of a recorded match: who plays, where, under which rules, and what the numbers in the file mean."""
+"""Header of a recorded match: teams, map, configuration, and the tables and columns of the file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TEAM_LETTERS = "BR"
 
 @dataclass(frozen=True, kw_only=True)
 class TeamInfo:
-    """Who flies a team."""
+    """Pilot of a team, as stored in a header."""
 
     name: str
     policy: str = ""
@@ -47,11 +47,11 @@ def build_header(
     teams: Sequence[TeamInfo],
     map_seed: int,
     about: Mapping[str, Any],
-    insight: PolicyColumns | None = None,
+    policy_columns: PolicyColumns | None = None,
 ) -> dict[str, Any]:
-    """Return the header of the episode that ``env`` is about to play, without its world.
+    """Return the header, without the world, of the episode that environment ``env`` is about to play.
 
-    ``map_seed`` -1 takes the episode's seed; ``about`` adds entries or replaces them; ``insight`` adds policy columns.
+    ``map_seed`` -1 uses the episode's seed. ``about`` adds or replaces entries.
     """
     cfg = batch.cfg
     figures = batch.figures(env)
@@ -81,13 +81,13 @@ def build_header(
         "changes": batch.changes[env],
         "roster": _roster(batch, env),
         **header_tables(figures),
-        **_policy_columns(batch.num_mechs, insight),
+        **_policy_columns(batch.num_mechs, policy_columns),
         "config": non_default(asdict(cfg), asdict(type(cfg)())),
     }
 
 
 def header_tables(figures: Figures | None = None) -> dict[str, Any]:
-    """Return the parts of a header that matches of this version share: names, columns, and tables by these figures."""
+    """Return names, columns and tables of a header; mech classes and weapons have the values of ``figures``."""
     figures = figures or stock(PhysicsConfig())
     return {
         "chassis": [
@@ -120,14 +120,14 @@ def header_tables(figures: Figures | None = None) -> dict[str, Any]:
 
 
 def non_default(values: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return flat dotted keys of the values that are not the default; the rest is what this engine version says."""
-    found: dict[str, Any] = {}
+    """Return values that differ from their defaults, by dotted key."""
+    changed: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            found |= non_default(value, defaults[key], f"{prefix}{key}.")
+            changed |= non_default(value, defaults[key], f"{prefix}{key}.")
         elif value != defaults[key]:
-            found[f"{prefix}{key}"] = value
-    return found
+            changed[f"{prefix}{key}"] = value
+    return changed
 
 
 def _row(batch: Batch, name: str, env: int) -> Any:
@@ -135,7 +135,7 @@ def _row(batch: Batch, name: str, env: int) -> Any:
 
 
 def _sensing(batch: Batch, physics: PhysicsConfig) -> dict[str, Any]:
-    """Return how far sensors see through walls, and what ECM and ECCM do to them and how far away."""
+    """Return radar range of each class, range and weights of ECM and ECCM, and limits of the sensor quality."""
     return {
         "radar": [round(physics.radar_vox * float(share), 3) for share in batch["sensor_range"].numpy()],
         "ewar": physics.ewar_vox,
@@ -146,11 +146,12 @@ def _sensing(batch: Batch, physics: PhysicsConfig) -> dict[str, Any]:
     }
 
 
-def _policy_columns(mechs: int, insight: PolicyColumns | None) -> dict[str, Any]:
-    if insight is None:
+def _policy_columns(mechs: int, policy_columns: PolicyColumns | None) -> dict[str, Any]:
+    """Return the header entries of the policy columns, nothing without them."""
+    if policy_columns is None:
         return {}
-    columns = [column.to_header() for column in (*COLUMNS, *insight.columns(mechs))]
-    return {"columns": columns, "insight": insight.to_header()}
+    columns = [column.to_header() for column in (*COLUMNS, *policy_columns.columns(mechs))]
+    return {"columns": columns, "insight": policy_columns.to_header()}
 
 
 def _roster(batch: Batch, env: int) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Device code of the policy columns: contacts, actions, value estimates and rewards of each mech.
 
-They are recorded only on request. A frame shows the end of an environment step, so its policy columns belong to the step
-that led to it: contacts when it began, the action as it was applied, its value estimate and its reward terms.
+They are recorded only on request. A frame shows the end of an environment step; its policy columns belong to that step:
+the contacts when it began, the action as it was applied, its value estimate and its reward terms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Opens replay files: whole ones by their index, cut or live ones by a scan, and decodes what is asked for.
+"""Reader of replay files: closed files by their index, truncated or growing files by a scan.
 
-Nothing is inflated before its size was checked, and what this version does not know is passed over. A file that is
-still being written is followed by ``refresh``. Knows nothing of the simulator.
+Sizes are checked before anything is inflated. Unknown records, columns and tables are skipped. ``refresh`` follows a
+file that is still being written. This module does not import the simulator.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from echelon.replay.schema import (
 from echelon.replay.timeline import Timeline, unpack_series
 
 REQUIRED = ("tick", "score", "flags", "hp")
-"""Frame columns without which nothing can be shown."""
+"""Frame columns that every replay must have."""
 NO_OUTCOME = {"winner": UNDECIDED, "reason": ""}
 
 
 class ChunkRef(NamedTuple):
-    """Where a chunk lies and which ticks it covers, both included."""
+    """Position of a chunk in the file, and its first and last tick."""
 
     offset: int
     length: int
@@ -54,7 +54,7 @@ class ChunkRef(NamedTuple):
 
 @dataclass(frozen=True)
 class Chunk:
-    """A decoded chunk: integers, to be multiplied by the scale of their column."""
+    """A decoded chunk; physical values are the integers times the scale of their column."""
 
     ref: ChunkRef
     frames: Mapping[str, Ints]
@@ -65,12 +65,12 @@ class Chunk:
 
     @property
     def ticks(self) -> Ints:
-        """Tick of each frame ``[F]``; in ``frames`` and ``tables`` ticks count from the chunk's first."""
+        """Tick of each frame ``[F]`` in the match; ticks in ``frames`` and ``tables`` count from the chunk's first."""
         return self.frames["tick"][:, 0] + self.ref.tick0
 
 
 class Replay:
-    """A replay file, open for reading; a context manager. ``ReplayError`` says in one line what is wrong with it."""
+    """A replay file open for reading; a context manager. Invalid files raise ``ReplayError``."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -79,12 +79,12 @@ class Replay:
             self._size = codec.check_magic(self._file, self.path.name)
             self.chunks: list[ChunkRef] = []
             self.index: dict[str, Any] | None = None
-            """Chunks, series, markers and outcome; None in a file that was not closed."""
-            self._world_at: RecordHead | None = None
+            """Chunks, series, markers, world and outcome; None in a file that was not closed."""
+            self._world_head: RecordHead | None = None
             self._end = len(MAGIC)
             self.header = self._open()
             self._layout = Layout(self.header["columns"], self.header["mechs"])
-            self._line, self._folded = Timeline(self.header), 0
+            self._timeline, self._timeline_chunks = Timeline(self.header), 0
             self._tables = {str(table["name"]): Layout(table["columns"]) for table in self.header["tables"]}
         except BaseException as error:
             self._file.close()
@@ -116,39 +116,40 @@ class Replay:
 
     @property
     def ticks(self) -> int:
-        """Last tick that can be shown."""
+        """Last tick of the last complete chunk."""
         return self.chunks[-1].tick1 if self.chunks else 0
 
     def _open(self) -> dict[str, Any]:
         first = codec.read_head(self._file, len(MAGIC))
         if first.kind != RecordType.HEADER:
-            raise ReplayError(f"replay {self.path.name!r} does not begin with its header")
+            raise ReplayError(f"replay {self.path.name!r} has no header record at its start")
         header = codec.unpack_map(self._payload(first))
         _check_header(header, self.path.name)
         self._end = first.offset + first.length
-        if not self._take_index():
+        if not self._read_index():
             self.refresh()
         return header
 
-    def _take_index(self) -> bool:
-        at = codec.index_offset(self._file, self._size)
-        if at is None:
+    def _read_index(self) -> bool:
+        """Read the index of a closed file; return whether there is a valid one."""
+        offset = codec.index_offset(self._file, self._size)
+        if offset is None:
             return False
         try:
-            head = codec.read_head(self._file, at)
-            index = _read_index(codec.unpack_map(self._payload(head)))
+            head = codec.read_head(self._file, offset)
+            index = _decode_index(codec.unpack_map(self._payload(head)))
             if head.kind != RecordType.INDEX or len(index["chunks"]) > MAX_CHUNKS:
                 return False
             chunks = [ChunkRef(*row) for row in index["chunks"]]
             world = index["world"]
-            self._world_at = codec.read_head(self._file, int(world[0])) if world else None
+            self._world_head = codec.read_head(self._file, int(world[0])) if world else None
         except (ReplayError, KeyError, TypeError, ValueError):
             return False
         self.chunks, self.index = chunks, index
         return True
 
     def refresh(self) -> int:
-        """Look for chunks written since the last look, and for the end; return how many there are now."""
+        """Read chunks that were appended since the last call, and the index if any; return the number of chunks."""
         if self.index is not None:
             return len(self.chunks)
         self._size = self.path.stat().st_size
@@ -156,29 +157,29 @@ class Replay:
             if head.kind == RecordType.CHUNK and len(self.chunks) < MAX_CHUNKS:
                 self.chunks.append(ChunkRef(head.offset, head.length, head.tick0, head.tick1))
             elif head.kind == RecordType.WORLD:
-                self._world_at = head
+                self._world_head = head
             self._end = head.offset + head.length
         if self.index is None:
-            self._take_index()
+            self._read_index()
         return len(self.chunks)
 
     def _payload(self, head: RecordHead) -> bytes:
         return codec.unpack_payload(head, codec.read_stored(self._file, head))
 
     def chunk_bytes(self, n: int) -> bytes:
-        """Return the record of chunk ``n`` as it lies in the file, checked; ``IndexError`` if there is none."""
+        """Return the stored record of chunk ``n``, checksum verified; raise ``IndexError`` if there is none."""
         if not 0 <= n < len(self.chunks):
             raise IndexError(n)
         ref = self.chunks[n]
         head = codec.read_head(self._file, ref.offset)
         if head.kind != RecordType.CHUNK or head.length != ref.length:
-            raise ReplayError(f"replay {self.path.name!r} has no chunk where its index says")
+            raise ReplayError(f"replay {self.path.name!r} has no chunk at byte {ref.offset}, where its index has one")
         codec.read_stored(self._file, head)
         self._file.seek(ref.offset)
         return self._file.read(ref.length)
 
     def chunk(self, n: int) -> Chunk:
-        """Decode chunk ``n``; ``ReplayError`` if it is damaged, ``IndexError`` if there is none."""
+        """Return chunk ``n`` decoded; raise ``ReplayError`` if it is damaged, ``IndexError`` if there is none."""
         data = self.chunk_bytes(n)
         head = codec.parse_head(data, self.chunks[n].offset)
         body = codec.unpack_map(codec.unpack_payload(head, data[codec.HEAD.size :][: head.stored]))
@@ -194,58 +195,59 @@ class Replay:
         return Chunk(self.chunks[n], frames, tables, bytes(body.get("h", b"")))
 
     def timeline(self) -> dict[str, Any]:
-        """Return series, markers and outcome: as written, or folded from the chunks of a file that was not closed."""
+        """Return series, markers and outcome: from the index, or computed from the chunks of an unclosed file."""
         if self.index is not None:
             return {name: self.index[name] for name in ("series", "markers", "outcome")}
-        for n in range(self._folded, len(self.chunks)):
+        for n in range(self._timeline_chunks, len(self.chunks)):
             chunk = self.chunk(n)
-            self._line.add(chunk.frames, chunk.tables["events"], chunk.ref.tick0)
-            self._folded = n + 1
-        outcome = {**NO_OUTCOME, "ticks": self.ticks, **self._line.last} if self.chunks else None
-        return {**self._line.index(), "outcome": outcome}
+            self._timeline.add(chunk.frames, chunk.tables["events"], chunk.ref.tick0)
+            self._timeline_chunks = n + 1
+        outcome = {**NO_OUTCOME, "ticks": self.ticks, **self._timeline.last} if self.chunks else None
+        return {**self._timeline.index(), "outcome": outcome}
 
     @cached_property
     def world(self) -> bytes:
-        """The world's payload; it is kept."""
+        """Payload of the world, loaded once."""
         return self.load_world()
 
     def load_world(self) -> bytes:
-        """Return the world's payload, from this file or from the store beside it; its address is compared."""
+        """Return the payload of the world, from this file or the folder ``worlds`` beside it; its hash is checked."""
         sha = self.header["world"]["sha256"]
-        if self._world_at is not None:
-            payload = self._payload(self._world_at)
+        if self._world_head is not None:
+            payload = self._payload(self._world_head)
         else:
             payload = read_world(self.path.parent / WORLDS_FOLDER / f"{sha}{WORLD_SUFFIX}")
         if codec.world_hash(payload) != sha:
-            raise ReplayError(f"the world of replay {self.path.name!r} is not the one it was recorded in")
+            raise ReplayError(f"the world of replay {self.path.name!r} does not match the hash in its header")
         return payload
 
     def materials(self) -> NDArray[np.uint8]:
-        """Return the voxels at the start of the match, ``uint8 [y, x, z]``."""
+        """Return the materials at the start of the match, ``uint8 [y, x, z]``."""
         x, y, z, _ = WORLD_HEAD.unpack_from(self.world)
         if len(self.world) != WORLD_HEAD.size + x * y * z:
-            raise ReplayError(f"the world of replay {self.path.name!r} has another size than it says")
+            raise ReplayError(f"the world of replay {self.path.name!r} has a size that differs from its head")
         return np.frombuffer(self.world, np.uint8, offset=WORLD_HEAD.size).reshape(y, x, z)
 
 
 def read_world(path: Path) -> bytes:
-    """Return the payload of a stored world; ``ReplayError`` if it is missing or too large."""
+    """Return the payload of a stored world; raise ``ReplayError`` if it is missing, damaged or too large."""
     try:
         stored = path.read_bytes()
     except OSError:
-        raise ReplayError(f"world {path.stem!r} is not beside its replay, wanted {WORLDS_FOLDER}/{path.name}") from None
+        expected = f"{WORLDS_FOLDER}/{path.name} beside the replay"
+        raise ReplayError(f"world {path.stem!r} is missing, expected {expected}") from None
     stream = zlib.decompressobj()
     try:
         payload = stream.decompress(stored, MAX_RAW_BYTES)
     except zlib.error:
         raise ReplayError(f"world {path.stem!r} is damaged") from None
     if not stream.eof:
-        raise ReplayError(f"world {path.stem!r} is damaged or holds more than {MAX_RAW_BYTES} bytes")
+        raise ReplayError(f"world {path.stem!r} is damaged or larger than {MAX_RAW_BYTES} bytes")
     return payload
 
 
-def _read_index(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return chunks, series, markers, world and outcome of an INDEX; its further tables are passed over."""
+def _decode_index(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return chunks, series, markers, world and outcome of an INDEX; further tables are skipped."""
     tables = {}
     for table, (rows, block) in zip(INDEX_TABLES, body["t"], strict=False):
         tables[table.name] = Layout([column.to_header() for column in table.columns]).decode_rows(block, int(rows))
@@ -259,23 +261,24 @@ def _read_index(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_header(header: Mapping[str, Any], name: str) -> None:
-    """Raise ``ReplayError`` unless a header is one that this version can follow."""
+    """Raise ``ReplayError`` for a header that is incomplete or has an unsupported schema."""
     try:
         major = int(header["schema"][0])
         if not OLDEST_MAJOR <= major <= SCHEMA_MAJOR:
-            hint = "a newer Echelon can" if major > SCHEMA_MAJOR else "an older Echelon can"
-            wanted = f"{OLDEST_MAJOR} to {SCHEMA_MAJOR}"
-            raise ReplayError(f"replay {name!r} has schema {major}, this version plays {wanted}; {hint}")
+            version = "newer" if major > SCHEMA_MAJOR else "older"
+            expected = f"{OLDEST_MAJOR} to {SCHEMA_MAJOR}"
+            raise ReplayError(f"replay {name!r} has schema {major}, expected {expected}; try a {version} Echelon")
         check_columns(header["columns"], frames=True)
         for table in header["tables"]:
             check_columns(table["columns"], frames=False)
         known = {column["name"] for column in header["columns"]}
         missing = [column for column in REQUIRED if column not in known]
-        fine = 1 <= int(header["mechs"]) <= MAX_MECHS and len(header["roster"]) == int(header["mechs"])
-        fine = fine and 0 < float(header["tick_hz"]) <= TICK_HZ_LIMIT and bool(header["world"]["sha256"])
+        valid = 1 <= int(header["mechs"]) <= MAX_MECHS and len(header["roster"]) == int(header["mechs"])
+        valid = valid and 0 < float(header["tick_hz"]) <= TICK_HZ_LIMIT and bool(header["world"]["sha256"])
     except (KeyError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, ReplayError):
             raise
         raise ReplayError(f"the header of replay {name!r} cannot be read: {error}") from None
-    if missing or not fine:
-        raise ReplayError(f"the header of replay {name!r} is not complete" + (f": no {missing[0]}" if missing else ""))
+    if missing or not valid:
+        column = f": no column {missing[0]!r}" if missing else ""
+        raise ReplayError(f"the header of replay {name!r} is incomplete{column}")

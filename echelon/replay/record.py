@@ -1,7 +1,7 @@
-"""Records matches from a batch of battles: a frame per decision, and the journal of what happened in between.
+"""Recording of matches: a frame per environment step, and the events in between.
 
-The device writes frames, journal and changed voxels of the chosen environments; ``Recorder`` fetches them every two
-seconds of play and hands a chunk to each file. The other environments pay one comparison per kernel.
+The device writes frames, events and changed voxels of the recorded environments; ``Recorder`` fetches them every two
+seconds of play and writes a chunk to each file. Environments that are not recorded cost one comparison per kernel.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from echelon.replay import frames
-from echelon.replay import policy_columns as insight
+from echelon.replay import frames, policy_columns
 from echelon.replay.columns import Ints
 from echelon.replay.header import TeamInfo, build_header
 from echelon.replay.schema import (
@@ -37,17 +36,17 @@ LOGS = ("journal", "round_log", "cloud_log", "edit_log")
 COUNTERS = ("journal_count", "round_count", "cloud_count", "edit_count")
 FETCHED = ("frames", "digests", "frame_count", "page_open", *LOGS, *COUNTERS)
 PolicyColumnMode = Literal["none", "acts", "values"]
-"""Which policy columns are recorded."""
+"""Recorded policy columns: none, all except value estimates, or all."""
 TICK, CELL, MATERIAL = 0, 1, 2
-"""Places of columns in rows of edits; frames, events and clouds have their tick there too."""
-MOST_CHUNKS = 4
-"""Chunks after which what the device noted must be fetched."""
-FETCH_S = 0.1
-"""Time between fetches while play is faster than that; many small chunks at once are cheaper [s]."""
+"""Column indices of edit rows; the tick is also the first column of frames, events and clouds."""
+MAX_CHUNKS_PER_FETCH = 4
+"""Maximum number of chunks between two fetches."""
+FETCH_INTERVAL_S = 0.1
+"""Minimum time between fetches [s]; fetching several chunks at once is cheaper."""
 
 
 class RecordedEngine(Protocol):
-    """What is recorded; ``echelon.env.engine.Engine`` is one."""
+    """Interface of a recorded engine, implemented by ``echelon.env.engine.Engine``."""
 
     batch: Batch
     action_names: tuple[str, ...]
@@ -56,33 +55,33 @@ class RecordedEngine(Protocol):
     """Name of each reward term."""
 
     def record(self, envs: Sequence[int], frame: Program = ()) -> None:
-        """Keep the journal of these environments and run ``frame`` at each decision's end."""
+        """Record events of these environments and run ``frame`` at the end of each environment step."""
         ...
 
     def run(self, name: str) -> None:
-        """Run a program; ``frame`` is the one given to ``record``."""
+        """Run a program by name; ``frame`` is the program given to ``record``."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchInfo:
-    """What a recorder must be told about one environment."""
+    """Metadata of the match in one recorded environment."""
 
     name: str
-    """Stem of the file."""
+    """File name without suffix."""
     teams: tuple[TeamInfo, TeamInfo] = (TeamInfo(name="blue"), TeamInfo(name="red"))
     map_seed: int = -1
-    """-1 takes the episode's seed."""
+    """Seed of the map; -1 uses the episode's seed."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """Further entries of the header: run, update, global_step."""
+    """Further entries of the header, such as run, update and global_step."""
 
 
 @dataclass(frozen=True)
 class _Fetched:
-    """What the device wrote about one environment since the last fetch."""
+    """Frames and logs of one environment since the last fetch."""
 
-    first: int
-    """Number of the first of its frames."""
+    first_frame: int
+    """Number of the first fetched frame."""
     frames: NDArray[np.int32]
     events: NDArray[np.int32]
     rounds: NDArray[np.int32]
@@ -92,31 +91,30 @@ class _Fetched:
 
 
 class _Track:
-    """One environment being recorded: turns what was fetched into chunks."""
+    """One recorded environment: turns fetched frames and logs into chunks."""
 
     def __init__(self, env: int, page: int, writer: MatchWriter, cells: NDArray[np.uint8], cloud_ticks: int) -> None:
         self.env, self.page, self.writer, self._cloud_ticks = env, page, writer, cloud_ticks
         self.cells = cells
-        """Material of each cell, as far as its edits were fetched."""
-        self.seen = 0
-        """Frames fetched."""
-        self._last: Ints | None = None
+        """Material of each cell after the fetched edits."""
+        self.fetched_frames = 0
+        self._last_frame: Ints | None = None
         self._rounds: Ints = np.zeros((0, len(ROUNDS.columns)), np.int64)
         self._clouds: Ints = np.zeros((0, len(CLOUDS.columns)), np.int64)
-        """Those that may still live."""
+        """Clouds that may still exist."""
 
     def write(self, fetched: _Fetched, stride: int) -> None:
-        """Write the frames that were fetched as chunks of ``stride`` frames and the one before them."""
+        """Write the fetched frames as chunks of ``stride`` frames plus the frame before them."""
         rows, rounds = fetched.frames.astype(np.int64), fetched.rounds.astype(np.int64)
-        events, first = fetched.events.astype(np.int64), fetched.first
+        events, first = fetched.events.astype(np.int64), fetched.first_frame
         edits = fetched.edits.astype(np.int64)
         edits = edits[np.lexsort((edits[:, CELL], edits[:, TICK]))]
         if len(fetched.clouds):
             clouds = np.concatenate([self._clouds, fetched.clouds.astype(np.int64)])
             self._clouds = clouds[np.lexsort(clouds.T[::-1])]
-        lead = 0 if self._last is None else 1
-        if self._last is not None:
-            rows, first = np.concatenate([self._last, rows]), first - 1
+        overlap = 0 if self._last_frame is None else 1
+        if self._last_frame is not None:
+            rows, first = np.concatenate([self._last_frame, rows]), first - 1
             rounds = np.concatenate([self._rounds, rounds]) if len(self._rounds) else rounds
         last = len(rows) - 1
         for start in range(0, max(last, 1), stride):
@@ -126,27 +124,27 @@ class _Track:
             tables["rounds"] = rows_between(rounds, 0, first + start - 1, first + end)
             tables["rounds"][:, 0] -= first + start
             tables["clouds"] = rows_between(self._clouds, TICK, rows[start, TICK] - self._cloud_ticks, rows[end, TICK])
-            fresh = start if start == 0 and not lead else start + 1  # the frame before belongs to the chunk before
-            state = fetched.digests[fresh - lead : end + 1 - lead].tobytes()
+            # the first frame repeats the last frame of the previous chunk
+            new = start if start == 0 and not overlap else start + 1
+            state = fetched.digests[new - overlap : end + 1 - overlap].tobytes()
             state += tables["clouds"].tobytes()
             self.writer.chunk(rows[start : end + 1], tables, state)
         self._clouds = rows_between(self._clouds, TICK, rows[last, TICK] - self._cloud_ticks, rows[last, TICK])
-        self._last = rows[last:]
+        self._last_frame = rows[last:]
         self._rounds = rows_between(rounds, 0, first + last - 1, first + last)
 
 
 class Recorder:
-    """Writes one file per environment of ``envs`` into ``folder``, worlds into its ``worlds``.
+    """Records environments ``envs`` into one file each in ``folder``; worlds are stored in its folder ``worlds``.
 
-    Call ``begin`` after a reset, ``after_step`` after every step and ``finish`` at the end. Chunks are written as they
-    fill, or a few at a time where play is so fast that they fill within ``FETCH_S``; a match is closed at the fetch
-    after its end. ``outcomes`` maps the environments whose match is over to winner and reason. ``policy`` asks for the
-    policy columns: "acts", or "values" where somebody writes estimates to the batch's ``value`` before each decision.
+    Call ``begin`` after a reset, ``after_step`` after every environment step and ``finish`` at the end. ``outcomes``
+    maps environments whose match has ended to winner and reason. ``policy`` "acts" adds the policy columns; "values" adds
+    value estimates too, which the caller writes to the array ``value`` of the batch before each step.
     """
 
     def __init__(
         self,
-        stage: RecordedEngine,
+        engine: RecordedEngine,
         envs: Sequence[int],
         folder: Path,
         matches: Sequence[MatchInfo],
@@ -155,94 +153,94 @@ class Recorder:
         policy: PolicyColumnMode = "none",
     ) -> None:
         if len(envs) != len(matches) or not envs:
-            raise ValueError(f"matches has {len(matches)} entries, wanted one for each of {len(envs)} environments")
-        self.stage, self.envs, self.folder = stage, list(envs), Path(folder)
+            raise ValueError(f"matches has {len(matches)} entries, expected one for each of {len(envs)} environments")
+        self.engine, self.envs, self.folder = engine, list(envs), Path(folder)
         self.matches, self._embed = list(matches), embed_world
         self.outcomes: dict[int, tuple[int, str]] = {}
         self.dropped = 0
-        """Rows of journals and logs that did not fit."""
+        """Rows of journals and logs that were dropped because the log was full."""
         self._tracks: list[_Track] = []
-        cfg = stage.batch.cfg
+        cfg = engine.batch.cfg
         self._stride = chunk_frames(cfg.dt_sim, cfg.decision_repeat)
         self._steps = 0
         self._fetched_at, self._fetched_step = 0.0, 0
-        self.insight = _insight(stage, policy)
-        more = self.insight.columns(stage.batch.num_mechs) if self.insight else ()
-        frames.add_arrays(stage.batch, len(self.envs), (MOST_CHUNKS + 1) * self._stride, more)
-        if self.insight:
-            insight.add_constants(stage.batch, self.insight)
-        stage.record(self.envs, frames.launches(insight.launches() if self.insight else ()))
-        on_host = stage.batch.device == "cpu"
-        self._views = {name: stage.batch[name].numpy() for name in FETCHED} if on_host else {}
-        """On a CPU, the simulator's own memory."""
+        self.policy_columns = _policy_columns(engine, policy)
+        extra = self.policy_columns.columns(engine.batch.num_mechs) if self.policy_columns else ()
+        frames.add_arrays(engine.batch, len(self.envs), (MAX_CHUNKS_PER_FETCH + 1) * self._stride, extra)
+        if self.policy_columns:
+            policy_columns.add_constants(engine.batch, self.policy_columns)
+        engine.record(self.envs, frames.launches(policy_columns.launches() if self.policy_columns else ()))
+        on_host = engine.batch.device == "cpu"
+        self._views = {name: engine.batch[name].numpy() for name in FETCHED} if on_host else {}
+        """Views of the simulator's arrays on a CPU; empty on a GPU."""
         if on_host:
-            self._views |= {name: stage.batch[name].numpy() for name in ("material", "tick")}
+            self._views |= {name: engine.batch[name].numpy() for name in ("material", "tick")}
 
     @property
     def paths(self) -> list[Path]:
-        """Where each match is written."""
+        """File of each match."""
         return [self.folder / f"{match.name}{SUFFIX}" for match in self.matches]
 
     def begin(self) -> None:
-        """Open the files and record the first frame; call it when the episodes have just begun."""
+        """Open the files and record the first frame; call it directly after a reset."""
         worlds = None if self._embed else self.folder / WORLDS_FOLDER
-        self.stage.run("frame")
+        self.engine.run("frame")
         for page, (env, match, path) in enumerate(zip(self.envs, self.matches, self.paths, strict=True)):
             x, y, z = (int(v) for v in self._row("size", env))
             voxels = self._row("material", env)[:z, :y, :x]
-            header = build_header(self.stage.batch, env, match.teams, match.map_seed, match.about, self.insight)
+            header = build_header(self.engine.batch, env, match.teams, match.map_seed, match.about, self.policy_columns)
             path.unlink(missing_ok=True)
             writer = MatchWriter(path, header, world_payload(voxels), worlds=worlds)
-            cloud_ticks = duration_ticks(header["cloud"]["life_s"], self.stage.batch.cfg.dt_sim)
+            cloud_ticks = duration_ticks(header["cloud"]["life_s"], self.engine.batch.cfg.dt_sim)
             self._tracks.append(_Track(env, page, writer, cells_in_order(voxels), cloud_ticks))
 
     def after_step(self) -> None:
-        """Count the decision just played, and write a chunk where one is due."""
+        """Count an environment step, and fetch and write chunks that are due."""
         self._steps += 1
-        self._fetch(self._over())
+        self._fetch(self._ended())
         if self._steps % self._stride == 0:
-            full = self._steps - self._fetched_step >= MOST_CHUNKS * self._stride
-            if full or time.monotonic() - self._fetched_at >= FETCH_S:
+            full = self._steps - self._fetched_step >= MAX_CHUNKS_PER_FETCH * self._stride
+            if full or time.monotonic() - self._fetched_at >= FETCH_INTERVAL_S:
                 self._fetched_at, self._fetched_step = time.monotonic(), self._steps
                 self._fetch(self._tracks)
 
     def finish(self) -> list[Path]:
-        """Write what is left, close every file, stop recording, and return the files."""
+        """Write the remaining frames, close all files, stop recording, and return the files."""
         self._fetch(self._tracks)
         for track in self._tracks:
             track.writer.close()
         self._tracks = []
-        self.stage.record([])
+        self.engine.record([])
         return self.paths
 
     def abandon(self) -> None:
-        """Close the files as they stand; such a file plays up to its last whole chunk."""
+        """Close the files without an index; they can be read up to the last complete chunk."""
         for track in self._tracks:
             track.writer.abandon()
         self._tracks = []
-        self.stage.record([])
+        self.engine.record([])
 
     def _row(self, name: str, env: int) -> NDArray[Any]:
-        """Return the row of an environment: a view on a CPU, a copy of that row from a GPU."""
+        """Return the row of an environment: a view on a CPU, a copy from a GPU."""
         if name in self._views:
             return self._views[name][env]
-        return self.stage.batch[name][env : env + 1].numpy()[0]
+        return self.engine.batch[name][env : env + 1].numpy()[0]
 
-    def _over(self) -> list[_Track]:
-        """Return the matches that have ended: their maps are read before what still flies there changes them."""
-        is_open = self._views["page_open"] if self._views else self.stage.batch["page_open"].numpy()
+    def _ended(self) -> list[_Track]:
+        """Return the matches that have ended; they are fetched before later steps change their maps."""
+        is_open = self._views["page_open"] if self._views else self.engine.batch["page_open"].numpy()
         return [track for track in self._tracks if not is_open[track.page]]
 
     def _fetch(self, tracks: Sequence[_Track]) -> None:
-        """Write what the device noted of some matches since the last fetch, and let it go on with empty pages."""
+        """Write frames and logs of some matches since the last fetch, and empty their logs."""
         if not tracks:
             return
-        batch = self.stage.batch
+        batch = self.engine.batch
         arrays = self._views or {name: batch[name].numpy() for name in FETCHED}
         for track in tracks:
-            self._take(track, arrays)
+            self._write_track(track, arrays)
             for name in COUNTERS:
-                if self._views:  # a slice of the device's array costs more than all the rest of emptying a page
+                if self._views:  # slicing the Warp array would take longer than the rest of this loop
                     self._views[name][track.page] = 0
                 else:
                     batch[name][track.page : track.page + 1].zero_()
@@ -253,58 +251,62 @@ class Recorder:
             track.writer.close(winner=winner, reason=reason)
             self._tracks.remove(track)
 
-    def _take(self, track: _Track, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def _write_track(self, track: _Track, arrays: Mapping[str, NDArray[Any]]) -> None:
         page, count = track.page, int(arrays["frame_count"][track.page])
-        if count == track.seen:
+        if count == track.fetched_frames:
             return
-        at = np.arange(track.seen, count) % arrays["frames"].shape[1]
-        logs = (self._logged(arrays[log][page], int(arrays[n][page])) for log, n in zip(LOGS, COUNTERS, strict=True))
+        ring_rows = np.arange(track.fetched_frames, count) % arrays["frames"].shape[1]
+        logs = (self._log_rows(arrays[log][page], int(arrays[n][page])) for log, n in zip(LOGS, COUNTERS, strict=True))
         events, rounds, clouds, edits = logs
-        rows, digests = arrays["frames"][page][at], arrays["digests"][page][at]
-        edits = self._whole(track, edits, int(arrays["edit_count"][page]), int(rows[-1, TICK]))
-        fetched = _Fetched(track.seen, rows, events[:, :JOURNAL_VALUES], rounds, clouds, edits, digests)
-        track.seen = count
+        rows, digests = arrays["frames"][page][ring_rows], arrays["digests"][page][ring_rows]
+        edits = self._complete_edits(track, edits, int(arrays["edit_count"][page]), int(rows[-1, TICK]))
+        fetched = _Fetched(track.fetched_frames, rows, events[:, :JOURNAL_VALUES], rounds, clouds, edits, digests)
+        track.fetched_frames = count
         track.write(fetched, self._stride)
 
-    def _logged(self, log: NDArray[np.int32], count: int) -> NDArray[np.int32]:
+    def _log_rows(self, log: NDArray[np.int32], count: int) -> NDArray[np.int32]:
         self.dropped += max(0, count - len(log))
         return log[:count]
 
-    def _whole(self, track: _Track, edits: NDArray[np.int32], count: int, tick: int) -> NDArray[np.int32]:
-        """Return the edits and, where the log was too short for them, what else the map differs in, dated ``tick``.
+    def _complete_edits(self, track: _Track, edits: NDArray[np.int32], count: int, tick: int) -> NDArray[np.int32]:
+        """Return the edits; if the log was full, add the map's other changes with tick ``tick``.
 
-        The map of an episode that another has replaced is gone.
+        This is not possible once the next episode has replaced the map.
         """
         track.cells[edits[:, CELL]] = edits[:, MATERIAL]
         if count <= len(edits) or int(self._row("tick", track.env)) == 0:
             return edits
         x, y, z = track.writer.header["world"]["size"]
-        now = cells_in_order(self._row("material", track.env)[:z, :y, :x])
-        at = np.flatnonzero(now != track.cells)
-        track.cells[at] = now[at]
-        return np.concatenate([edits, np.column_stack([np.full(len(at), tick), at, now[at]]).astype(np.int32)])
+        current = cells_in_order(self._row("material", track.env)[:z, :y, :x])
+        changed = np.flatnonzero(current != track.cells)
+        track.cells[changed] = current[changed]
+        added = np.column_stack([np.full(len(changed), tick), changed, current[changed]]).astype(np.int32)
+        return np.concatenate([edits, added])
 
 
 def cells_in_order(material: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return a copy of materials ``[z, y, x]`` by cell: along z, then x, then y."""
+    """Return a copy of materials ``[z, y, x]`` in the order of cell indices: z fastest, y slowest."""
     return material.transpose(1, 2, 0).flatten()
 
 
-def _insight(stage: RecordedEngine, policy: PolicyColumnMode) -> insight.PolicyColumns | None:
+def _policy_columns(engine: RecordedEngine, policy: PolicyColumnMode) -> policy_columns.PolicyColumns | None:
+    """Return the policy columns to record, None for mode "none"."""
     if policy == "none":
         return None
-    contacts = stage.batch["contact"].shape[2]
-    return insight.PolicyColumns(
-        actions=stage.action_names, terms=stage.term_names, contacts=contacts, estimates=policy == "values"
+    return policy_columns.PolicyColumns(
+        actions=engine.action_names,
+        terms=engine.term_names,
+        contacts=engine.batch["contact"].shape[2],
+        estimates=policy == "values",
     )
 
 
 def rows_between(rows: Ints, column: int, after: int, until: int) -> Ints:
-    """Return a copy of the rows whose column lies above ``after`` and up to ``until``; rows ascend in it."""
+    """Return a copy of the rows with ``after`` < value <= ``until`` in ``column``, by which the rows are sorted."""
     start, end = np.searchsorted(rows[:, column], (after, until), side="right")
     return rows[start:end].copy()
 
 
 def chunk_frames(dt_sim: float, decision_repeat: int) -> int:
-    """Return the decisions of a chunk."""
+    """Return the environment steps per chunk."""
     return max(1, round(CHUNK_SECONDS / (dt_sim * decision_repeat)))

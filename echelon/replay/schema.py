@@ -1,12 +1,12 @@
-"""What a replay file (.ecr) is made of: records, columns, tables, kinds of events and limits.
+"""Schema of replay files (.ecr): records, columns, tables, event kinds and limits.
 
-A file is ``MAGIC`` and then records, each a head of ``HEAD`` and a payload padded to ``ALIGNMENT`` bytes: one HEADER,
-at most one WORLD, CHUNKs of about two seconds, and at a proper close an INDEX and a TRAILER. Everything is
-little-endian; payloads are msgpack maps but for WORLD and TRAILER. A header names its own columns and tables, so a
-reader takes what it knows and skips the rest: the major version must match, a minor one only adds.
+A file is ``MAGIC`` followed by records, each a head (``HEAD``) and a payload padded to ``ALIGNMENT`` bytes: one HEADER,
+at most one WORLD, a CHUNK per two seconds, and in a closed file an INDEX and a TRAILER. All integers are little-endian;
+payloads are msgpack maps except WORLD and TRAILER. A header describes its own columns and tables, and readers skip
+unknown ones: a minor version only adds, a major version changes.
 
-This module imports nothing of the simulator; ``codec`` packs and unpacks records, ``columns`` the integers in them,
-and ``typescript`` writes the same tables for the browser.
+This module does not import the simulator. ``codec`` packs and unpacks records, ``columns`` the integers in them, and
+``typescript`` generates the same tables for the viewer.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from math import pi
 from typing import Any
 
 MAGIC = b"\x89ECR\r\n\x1a\n"
-"""First bytes of a replay; a transfer as text would break them."""
+"""First bytes of a replay; a transfer in text mode changes them, which is then detected."""
 END_MAGIC = b"ECREND\r\n"
 """Last bytes of the TRAILER's payload."""
 SCHEMA_MAJOR, SCHEMA_MINOR = 2, 2
-"""2.1 dates every edit by the tick in which it was made; before, some had the tick at which they were fetched. 2.2 says
-in the header how far sensors and electronic warfare reach."""
+"""2.1 stores the tick in which each edit was made; before, some edits had the tick of the fetch. 2.2 adds ``sensing``
+to the header."""
 OLDEST_MAJOR = 1
-"""Oldest major version that is still played; 2 added the predictor by rate."""
+"""Oldest major version that can be read; 2 added prediction by a rate column."""
 SUFFIX = ".ecr"
 WORLDS_FOLDER = "worlds"
-"""Folder beside replays that holds their worlds, by full sha256."""
+"""Folder beside replays with their worlds, named by SHA-256."""
 WORLD_SUFFIX = ".zz"
 
 HEAD = struct.Struct("<BBHIIIII")
@@ -37,29 +37,29 @@ ALIGNMENT = 8
 TRAILER_PAYLOAD = struct.Struct("<Q8s")
 """Offset of the INDEX record, END_MAGIC."""
 WORLD_HEAD = struct.Struct("<IIII")
-"""Size x, y, z and 0; then one byte per voxel, z fastest, y slowest: cell = z + size_z * (x + size_x * y)."""
+"""Size x, y, z and 0, followed by a byte per voxel with cell index z + size_z * (x + size_x * y)."""
 
 MAX_STORED_BYTES = 16 * 2**20
 MAX_RAW_BYTES = 64 * 2**20
-"""Most bytes a payload may inflate to."""
+"""Maximum bytes of an inflated payload."""
 MAX_FILE_BYTES = 2 * 2**30
 MAX_FRAMES = 2048
-"""Frames of one chunk."""
+"""Maximum frames of a chunk."""
 MAX_MECHS = 4096
 MAX_EDGE = 1024
-"""Longest edge of a world [vox]."""
+"""Maximum edge of a world [vox]."""
 MAX_NAMES = 1024
-"""Most entries that a header may name of a kind: cooldowns, actions, reward terms, slots for contacts."""
+"""Maximum number of cooldowns, actions, reward terms or contact slots in a header."""
 MAX_CHUNKS = 65536
 MAX_ROWS = 2**20
-"""Rows of one table of one chunk."""
+"""Maximum rows of a table of a chunk."""
 CHUNK_SECONDS = 2.0
 HASH_BYTES = 8
 TICK_HZ_LIMIT = 1000.0
 
 
 class RecordType(IntEnum):
-    """What a record holds; a reader skips types that it does not know."""
+    """Type of a record; readers skip unknown types."""
 
     HEADER = 1
     WORLD = 2
@@ -69,14 +69,14 @@ class RecordType(IntEnum):
 
 
 class Codec(IntEnum):
-    """How a payload is stored."""
+    """Compression of a payload."""
 
     NONE = 0
     ZLIB = 1
 
 
 class MechFlag(IntFlag):
-    """Bits of the column ``flags``; SEEN says that a hostile knew of it when the decision before the frame began."""
+    """Bits of the frame column ``flags``; SEEN: a hostile saw the mech at the start of the environment step."""
 
     ALIVE = 1
     FALLEN = 2
@@ -91,7 +91,7 @@ class MechFlag(IntFlag):
 
 
 class HitFlag(IntFlag):
-    """Bits of the column ``flags`` of a hit, and of a shot of point defence."""
+    """Bits of the event column ``flags`` of hits and of point-defence shots."""
 
     LEG = 1
     REAR = 2
@@ -101,7 +101,7 @@ class HitFlag(IntFlag):
 
 
 class EventKind(IntEnum):
-    """What the rows of the table ``events`` say; a reader skips kinds that it does not know."""
+    """Kind of a row of the table ``events``; readers skip unknown kinds."""
 
     NONE = 0
     HIT = 1
@@ -116,23 +116,23 @@ class EventKind(IntEnum):
 
 
 MARKERS = (EventKind.KILL, EventKind.FALL, EventKind.SHUTDOWN)
-"""Kinds that the INDEX lists for the timeline."""
+"""Event kinds that the INDEX lists as markers."""
 
 REASONS = ("", "zone_control", "elimination", "time_up")
-"""Why a match ended."""
+"""Reasons for the end of a match."""
 WINNERS = ("blue", "red", "draw")
 UNDECIDED = -1
 
 DTYPE_BYTES = {"u8": 1, "u16": 2, "u32": 4, "i8": 1, "i16": 2, "i32": 4}
 BY_RATE = 3
 PREDICTORS = (0, 1, 2, BY_RATE)
-"""What is stored: the value, its difference to the one before, to the straight line through the two before, or to the
-one before and ``gain`` times the value that column ``rate`` has now."""
+"""Stored residual: the value (0), its difference to the previous value (1), to the linear extrapolation of the previous
+two (2), or to the previous value plus ``gain`` times the current value of column ``rate`` (3)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """Integers over time or over the rows of a table; the physical value is the integer times ``scale``."""
+    """A column of integers, of frames or of a table; the physical value is the integer times ``scale``."""
 
     name: str
     dtype: str
@@ -140,51 +140,50 @@ class Column:
     predict: int = 0
 
     def to_header(self) -> dict[str, Any]:
-        """Return the column as a header names it."""
+        """Return the description of the column in a header."""
         return {f: getattr(self, f) for f in ("name", "dtype", "scale", "predict")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameColumn(Column):
-    """A column with ``k`` values per frame, per team or per mech, entity by entity."""
+    """A frame column with ``k`` values per frame, team or mech (``per``), entity by entity."""
 
     per: str = "mech"
     k: int = 1
     rate: str = ""
-    """Column of the same shape that says how fast this one changes."""
+    """Column of the same shape that predicts the change of this one."""
     gain: int = 0
 
     def to_header(self) -> dict[str, Any]:
-        """Return the column as a header names it."""
+        """Return the description of the column in a header."""
         rate = {"rate": self.rate, "gain": self.gain} if self.rate else {}
         return {**super().to_header(), "per": self.per, "k": self.k, **rate}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows that a chunk holds beside its frames."""
+    """A table of rows of a chunk or of the INDEX."""
 
     name: str
     columns: tuple[Column, ...]
 
     def to_header(self) -> dict[str, Any]:
-        """Return the table as a header names it."""
+        """Return the description of the table in a header."""
         return {"name": self.name, "columns": [column.to_header() for column in self.columns]}
 
 
 COOLDOWNS = ("laser", "kinetic", "launcher", "painter", "ams")
-"""Timers of the column ``cooldown``, in order."""
+"""Timers of the frame column ``cooldown``, in order."""
 
-STEPS = 4
-"""Steps of a position [1/16 vox] that a speed of 1 vox/s makes between two frames of 0.25 s; another rhythm costs only
-bytes."""
+POSITION_GAIN = 4
+"""Position steps [1/16 vox] per frame of 0.25 s at 1 vox/s; other frame times only compress less."""
 COLUMNS: tuple[FrameColumn, ...] = (
     FrameColumn(name="tick", dtype="u16", predict=2, per="frame"),
     FrameColumn(name="score", dtype="u16", scale=0.05, predict=2, per="team"),
     FrameColumn(name="tonnage", dtype="u16", predict=1, per="team"),
-    FrameColumn(name="x", dtype="u16", scale=1 / 16, predict=BY_RATE, rate="vx", gain=STEPS),
-    FrameColumn(name="y", dtype="u16", scale=1 / 16, predict=BY_RATE, rate="vy", gain=STEPS),
-    FrameColumn(name="z", dtype="u16", scale=1 / 16, predict=BY_RATE, rate="vz", gain=STEPS),
+    FrameColumn(name="x", dtype="u16", scale=1 / 16, predict=BY_RATE, rate="vx", gain=POSITION_GAIN),
+    FrameColumn(name="y", dtype="u16", scale=1 / 16, predict=BY_RATE, rate="vy", gain=POSITION_GAIN),
+    FrameColumn(name="z", dtype="u16", scale=1 / 16, predict=BY_RATE, rate="vz", gain=POSITION_GAIN),
     FrameColumn(name="hp", dtype="u16", predict=1),
     FrameColumn(name="leg_hp", dtype="i16", predict=1),
     FrameColumn(name="heat", dtype="u16", predict=1),
@@ -198,16 +197,16 @@ COLUMNS: tuple[FrameColumn, ...] = (
     FrameColumn(name="stability", dtype="u8", predict=1),
     FrameColumn(name="cooldown", dtype="u8", scale=5.0, predict=1, k=len(COOLDOWNS)),
 )
-"""Frame columns that every match has, in the order in which a chunk stores them; policy columns follow them."""
+"""Frame columns of every match, in the order of storage; policy columns follow them."""
 
-PLACE = 1 / 2
-"""Step of an event's place [vox]."""
-ROUND_PLACE = 1 / 4
-"""Step of a round's position [vox]."""
-CLOUD_PLACE = 1 / 8
-"""Step of a cloud's centre [vox]."""
-ROUND_ANGLE = pi / 128
-"""Step of a round's direction [rad]."""
+EVENT_STEP = 1 / 2
+"""Quantisation step of an event's position [vox]."""
+ROUND_STEP = 1 / 4
+"""Quantisation step of a round's position [vox]."""
+CLOUD_STEP = 1 / 8
+"""Quantisation step of a smoke cloud's centre [vox]."""
+ROUND_ANGLE_STEP = pi / 128
+"""Quantisation step of a round's direction [rad]."""
 
 EVENTS = Table(
     name="events",
@@ -219,14 +218,14 @@ EVENTS = Table(
         Column(name="weapon", dtype="i8"),
         Column(name="value", dtype="u16", scale=0.1),
         Column(name="flags", dtype="u8"),
-        Column(name="x", dtype="u16", scale=PLACE),
-        Column(name="y", dtype="u16", scale=PLACE),
-        Column(name="z", dtype="u16", scale=PLACE),
+        Column(name="x", dtype="u16", scale=EVENT_STEP),
+        Column(name="y", dtype="u16", scale=EVENT_STEP),
+        Column(name="z", dtype="u16", scale=EVENT_STEP),
     ),
 )
-"""What happened, by kind and then in order of ticks; the place is that of an impact, else 0: where the mechs are.
+"""Events sorted by kind and tick: mech ``who`` acts on mech ``whom``. x, y and z are the position of an impact, else 0.
 
-A shot of point defence names the defender, the missile's owner, its weapon and where it was; STOPPED says it was hit.
+A point-defence shot has the defender, the missile's owner, its weapon and position; STOPPED is set if it hit.
 """
 ROUNDS = Table(
     name="rounds",
@@ -236,14 +235,14 @@ ROUNDS = Table(
         Column(name="slot", dtype="u8"),
         Column(name="weapon", dtype="i8", predict=1),
         Column(name="age", dtype="u16"),
-        Column(name="x", dtype="u16", scale=ROUND_PLACE, predict=1),
-        Column(name="y", dtype="u16", scale=ROUND_PLACE, predict=1),
-        Column(name="z", dtype="u16", scale=ROUND_PLACE, predict=1),
-        Column(name="yaw", dtype="i8", scale=ROUND_ANGLE, predict=1),
-        Column(name="pitch", dtype="i8", scale=ROUND_ANGLE, predict=1),
+        Column(name="x", dtype="u16", scale=ROUND_STEP, predict=1),
+        Column(name="y", dtype="u16", scale=ROUND_STEP, predict=1),
+        Column(name="z", dtype="u16", scale=ROUND_STEP, predict=1),
+        Column(name="yaw", dtype="i8", scale=ROUND_ANGLE_STEP, predict=1),
+        Column(name="pitch", dtype="i8", scale=ROUND_ANGLE_STEP, predict=1),
     ),
 )
-"""Rounds in flight, each round's frames together; yaw and pitch say where it flies, its weapon how fast."""
+"""Rounds in flight at each frame, sorted by round; yaw and pitch are the direction of flight."""
 BASE = Table(
     name="base",
     columns=(
@@ -252,7 +251,7 @@ BASE = Table(
         Column(name="material", dtype="u8"),
     ),
 )
-"""Voxels that differ from the world where the chunk begins: ``run`` cells from ``cell`` on, in order of cells."""
+"""Voxels that differ from the initial world at the chunk's start, sorted by cell: ``run`` cells from ``cell`` on."""
 EDITS = Table(
     name="edits",
     columns=(
@@ -262,21 +261,21 @@ EDITS = Table(
         Column(name="material", dtype="u8"),
     ),
 )
-"""Voxels that change within the chunk, in order of ticks."""
+"""Voxels that change during the chunk, sorted by tick."""
 CLOUDS = Table(
     name="clouds",
     columns=(
         Column(name="tick", dtype="i16", predict=1),
         Column(name="who", dtype="i16"),
-        Column(name="x", dtype="u16", scale=CLOUD_PLACE),
-        Column(name="y", dtype="u16", scale=CLOUD_PLACE),
-        Column(name="z", dtype="u16", scale=CLOUD_PLACE),
+        Column(name="x", dtype="u16", scale=CLOUD_STEP),
+        Column(name="y", dtype="u16", scale=CLOUD_STEP),
+        Column(name="z", dtype="u16", scale=CLOUD_STEP),
     ),
 )
-"""Smoke clouds that live within the chunk: when each burst, maybe before the chunk, whose it is, and its centre."""
+"""Smoke clouds that exist during the chunk: tick of the burst, possibly before the chunk, owner and centre."""
 
 TABLES: tuple[Table, ...] = (EVENTS, ROUNDS, BASE, EDITS, CLOUDS)
-"""Tables of this version, in the order in which a chunk stores them; a minor version may add some at the end."""
+"""Tables of a chunk in the order of storage; a minor version may append tables."""
 
 CHUNK_INDEX = Table(
     name="chunks",
@@ -287,7 +286,7 @@ CHUNK_INDEX = Table(
         Column(name="tick1", dtype="u32", predict=2),
     ),
 )
-"""Offset of each chunk's head in the file, its length with padding, its first and last tick."""
+"""Offset of each chunk's head in the file, its length including padding, its first and last tick."""
 SERIES = Table(
     name="series",
     columns=(
@@ -299,7 +298,7 @@ SERIES = Table(
         ),
     ),
 )
-"""Values of each second; damage is what a team dealt during it."""
+"""Values per second; damage is that dealt by a team during the second."""
 MARKER_TABLE = Table(
     name="markers",
     columns=(
@@ -310,9 +309,9 @@ MARKER_TABLE = Table(
     ),
 )
 INDEX_TABLES: tuple[Table, ...] = (CHUNK_INDEX, SERIES, MARKER_TABLE)
-"""Tables of the INDEX, in order; a minor version may add some at the end."""
+"""Tables of the INDEX in order; a minor version may append tables."""
 
 
 def enum_names(members: type[IntFlag] | type[IntEnum]) -> list[str]:
-    """Return the names of an enumeration's members, in order and in small letters."""
+    """Return the lower-case names of an enumeration's members in order."""
     return [str(member.name).lower() for member in members]

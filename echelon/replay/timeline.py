@@ -1,7 +1,6 @@
-"""What an INDEX says about a whole match: values per second and markers, folded from decoded chunks.
+"""Timeline of a match for its INDEX: values per second and event markers, computed from decoded chunks.
 
-The writer folds its own chunks, a reader those of a file that was not closed, and a server those of a match that is
-still being played: all get the same timeline.
+The writer computes it for its own chunks, a reader for a file that was not closed, and a server for a live match.
 """
 
 from __future__ import annotations
@@ -17,22 +16,23 @@ from echelon.replay.schema import DTYPE_BYTES, EVENTS, MARKERS, EventKind, MechF
 from echelon.replay.schema import SERIES as SERIES_TABLE
 
 TEAM_NAMES = ("blue", "red")
-NOTHING = np.zeros(0, np.int64)
+NO_ROWS = np.zeros(0, np.int64)
 SUMMED = ("score", "alive", "hp")
 SERIES = (*SUMMED, "damage")
 MARKED = np.zeros(2 ** (8 * DTYPE_BYTES[EVENTS.columns[1].dtype]), bool)
 MARKED[[int(kind) for kind in MARKERS]] = True
-"""Whether a kind of event gets a mark."""
-KEPT = MARKED.copy()
-KEPT[int(EventKind.HIT)] = True
+"""Whether an event kind gets a marker."""
+COUNTED = MARKED.copy()
+COUNTED[int(EventKind.HIT)] = True
+"""Whether an event kind is needed for markers or damage."""
 SAMPLED = ("score", "flags", "hp")
-"""Columns of which series are made."""
+"""Columns that series are computed from."""
 
 
 class Timeline:
-    """Values per second and team, and the events worth a mark, of the chunks added so far, in order.
+    """Values per second and team, and markers, of the chunks added so far.
 
-    Adding keeps sums and not the frames, so that a match may last for hours.
+    It stores sums per frame instead of frames, so that its size stays small for matches of hours.
     """
 
     def __init__(self, header: Mapping[str, Any]) -> None:
@@ -43,25 +43,25 @@ class Timeline:
         events = {str(table["name"]): table["columns"] for table in header["tables"]}.get("events", [])
         self._damage_scale = next((float(c["scale"]) for c in events if c["name"] == "value"), 1.0)
         self._frames: list[tuple[Ints, NDArray[np.float64]]] = []
-        """Ticks ``[F]`` and sums ``[F, name, team]`` of each chunk: an hour of hundreds of mechs is a megabyte."""
+        """Ticks ``[F]`` and sums ``[F, name, team]`` of each chunk; about 1 MB per hour of play."""
         self._events: list[tuple[Ints, ...]] = []
 
     def add(self, frames: Mapping[str, Ints], events: Mapping[str, Ints], tick0: int) -> None:
-        """Take in one chunk from ``tick0``: frame columns ``[F, W]`` and the columns of its events ``[rows]``."""
-        fresh = slice(1 if self._frames else 0, None)
-        sums = self._sums(*(frames[name][fresh] for name in SAMPLED))
-        self._frames.append((frames["tick"][fresh, 0] + tick0, sums))
-        wanted = np.flatnonzero(KEPT[events["kind"]])
-        if len(wanted):
-            columns = (events[name][wanted] for name in ("kind", "who", "whom", "value"))
-            self._events.append((events["tick"][wanted] + tick0, *columns))
+        """Add the chunk that starts at ``tick0``: frame columns ``[F, W]`` and event columns ``[rows]``."""
+        new = slice(1 if self._frames else 0, None)
+        sums = self._sums(*(frames[name][new] for name in SAMPLED))
+        self._frames.append((frames["tick"][new, 0] + tick0, sums))
+        rows = np.flatnonzero(COUNTED[events["kind"]])
+        if len(rows):
+            columns = (events[name][rows] for name in ("kind", "who", "whom", "value"))
+            self._events.append((events["tick"][rows] + tick0, *columns))
 
     def index(self) -> dict[str, Any]:
-        """Return series and markers as an index has them."""
+        """Return ``series`` and ``markers`` as in an index."""
         if not self._frames:
             return {"series": {"second": [], **{name: [[], []] for name in SERIES}}, "markers": []}
         ticks, sums = (np.concatenate(parts) for parts in zip(*self._frames, strict=True))
-        events = [np.concatenate(parts) for parts in zip(*self._events, strict=True)] or [NOTHING] * 5
+        events = [np.concatenate(parts) for parts in zip(*self._events, strict=True)] or [NO_ROWS] * 5
         second = np.arange(int(ticks[-1] / self._hz) + 1)
         at = np.searchsorted(ticks, second * self._hz)
         series = {name: sums[at, i].T.tolist() for i, name in enumerate(SUMMED)}
@@ -72,31 +72,31 @@ class Timeline:
 
     @property
     def last(self) -> dict[str, list[float]]:
-        """Score, living mechs and hit points of each team at the end; empty before the first chunk."""
+        """Score, living mechs and hit points of each team at the last frame; empty before the first chunk."""
         return dict(zip(SUMMED, self._frames[-1][1][-1].tolist(), strict=True)) if self._frames else {}
 
     def _sums(self, score: Ints, flags: Ints, hp: Ints) -> NDArray[np.float64]:
-        """Return score, living mechs and hit points ``[F, name, team]`` of some frames ``[F, W]``."""
+        """Return score, living mechs and hit points ``[F, name, team]`` of frames ``[F, W]``."""
         living = (flags & int(MechFlag.ALIVE)).astype(np.float64)
-        alive, left = living @ self._sides.T, (living * hp) @ self._sides.T
+        alive, hit_points = living @ self._sides.T, (living * hp) @ self._sides.T
         scores = np.round(score * self._scale["score"], 2)
-        return np.stack([scores, alive, np.round(left * self._scale["hp"], 1)], axis=1).astype(np.float64)
+        return np.stack([scores, alive, np.round(hit_points * self._scale["hp"], 1)], axis=1).astype(np.float64)
 
     def _damage(self, ends: Ints, events: Sequence[Ints]) -> list[list[float]]:
-        """Return what each team dealt to the other up to the frame of each second, since that of the one before."""
-        tick, kind, who, whom, value = events
+        """Return the damage that each team dealt to the other during each second, ``[team][second]``."""
+        tick, kind, attacker, target, value = events
         dealt = np.zeros((TEAMS, len(ends) + 1))
         mechs = len(self._team)
-        known = (kind == int(EventKind.HIT)) & (who >= 0) & (who < mechs) & (whom >= 0) & (whom < mechs)
-        hits = np.flatnonzero(known)
-        hits = hits[self._team[who[hits]] != self._team[whom[hits]]]
-        slot = np.searchsorted(ends, tick[hits])
-        np.add.at(dealt, (self._team[who[hits]], slot), value[hits] * self._damage_scale)
+        valid = (attacker >= 0) & (attacker < mechs) & (target >= 0) & (target < mechs)
+        hits = np.flatnonzero((kind == int(EventKind.HIT)) & valid)
+        hits = hits[self._team[attacker[hits]] != self._team[target[hits]]]
+        second = np.searchsorted(ends, tick[hits])
+        np.add.at(dealt, (self._team[attacker[hits]], second), value[hits] * self._damage_scale)
         return np.round(dealt[:, :-1], 1).tolist()
 
 
 def pack_series(series: Mapping[str, Any]) -> Ints:
-    """Return the rows ``[seconds, columns]`` of the table ``series``."""
+    """Return series as rows ``[seconds, columns]`` of the table ``series``."""
     flat = [series["second"], *(series[name][team] for name in SERIES for team in range(TEAMS))]
     scales = np.array([[column.scale] for column in SERIES_TABLE.columns])
     limits = np.array([bounds(column.dtype) for column in SERIES_TABLE.columns])
@@ -104,10 +104,10 @@ def pack_series(series: Mapping[str, Any]) -> Ints:
 
 
 def unpack_series(columns: Mapping[str, Ints]) -> dict[str, Any]:
-    """Return series as an index has them from the columns ``[seconds]`` of the table ``series``."""
+    """Return series as in an index from the columns ``[seconds]`` of the table ``series``."""
     scale = {c.name: c.scale for c in SERIES_TABLE.columns}
-    found: dict[str, Any] = {"second": columns["second"].tolist()}
+    series: dict[str, Any] = {"second": columns["second"].tolist()}
     for name in SERIES:
         keys = [f"{name}_{team}" for team in TEAM_NAMES]
-        found[name] = [np.round(columns[key] * scale[key], 2).tolist() for key in keys]
-    return found
+        series[name] = [np.round(columns[key] * scale[key], 2).tolist() for key in keys]
+    return series

@@ -1,7 +1,7 @@
-"""Writes one match, chunk by chunk, keeps account of the voxels' changes, and closes with an index.
+"""Writer of a replay file: chunks, voxel changes and the closing index.
 
-``MatchWriter`` is given integers and knows nothing of the simulator; ``record`` feeds it. A chunk is on its way to
-the disk, whole, when ``chunk`` returns.
+``MatchWriter`` receives integers from ``record`` and does not import the simulator. A chunk is passed to the operating
+system completely before ``chunk`` returns.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from echelon.replay.schema import (
 from echelon.replay.timeline import Timeline, pack_series
 
 MAX_RUN = 255
-"""Most cells that one row joins."""
+"""Maximum number of cells in a row of runs."""
 LAYOUTS = {table.name: Layout([column.to_header() for column in table.columns]) for table in (*TABLES, *INDEX_TABLES)}
 NO_ROWS = {table.name: np.zeros((0, len(table.columns)), np.int64) for table in TABLES}
 TICK, KIND = 0, 1
 OWNER, SLOT = 1, 2
-"""Places of columns in rows of events and rounds."""
+"""Column indices in rows of events and rounds."""
 
 
 def world_payload(material: Any) -> bytes:
-    """Return the payload of a WORLD from materials ``uint8 [z, y, x]``."""
+    """Return the payload of a WORLD record with these materials ``uint8 [z, y, x]``."""
     z, y, x = material.shape
     return WORLD_HEAD.pack(x, y, z, 0) + np.ascontiguousarray(material.transpose(1, 2, 0), np.uint8).tobytes()
 
 
 def store_world(folder: Path, payload: bytes) -> Path:
-    """Put a world under its sha256 into ``folder``, if it is not there yet, and return its path.
+    """Store a world in ``folder`` under its SHA-256 unless it exists, and return its path.
 
-    One that is there is touched, so that nobody takes it for unused.
+    The modification time of an existing file is updated, so that cleaning up unused worlds keeps it.
     """
     path = folder / f"{world_hash(payload)}{WORLD_SUFFIX}"
     if path.exists():
@@ -71,14 +71,14 @@ def store_world(folder: Path, payload: bytes) -> Path:
 
 
 def chain_hash(previous: bytes, state: bytes) -> bytes:
-    """Return the next link of the hash chain."""
+    """Return the next hash of the chain: of the previous hash and ``state``."""
     return hashlib.sha256(previous + state).digest()[:HASH_BYTES]
 
 
 class MatchWriter:
-    """One replay file being written.
+    """A replay file being written.
 
-    ``header`` is complete but for the world, which is embedded, or stored in ``worlds`` where that is given.
+    ``header`` has all entries except the world, which is embedded, or stored in the folder ``worlds`` if given.
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any], world: bytes, *, worlds: Path | None = None) -> None:
@@ -89,24 +89,24 @@ class MatchWriter:
             store_world(worlds, world)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._out = RecordWriter(path)
+        self._records = RecordWriter(path)
         self._timeline = Timeline(header)
         self._chunks: list[list[int]] = []
         self._hash = bytes(HASH_BYTES)
         self._edited: dict[int, int] = {}
         self._base = NO_ROWS[BASE.name]
-        self._out.append(RecordType.HEADER, pack_map(self.header))
+        self._records.append(RecordType.HEADER, pack_map(self.header))
         self._world = None
         if worlds is None:
-            at = self._out.append(RecordType.WORLD, world)
-            self._world = [at, self._out.offset - at]
+            at = self._records.append(RecordType.WORLD, world)
+            self._world = [at, self._records.offset - at]
 
     def chunk(self, frames: Ints, tables: Mapping[str, Ints], state: bytes = b"") -> None:
-        """Write the rows ``[F, W]`` of a chunk's frames, the first repeating the last of the chunk before.
+        """Write a chunk with frames ``[F, W]``, of which the first repeats the last frame of the previous chunk.
 
-        ``tables`` has ``events``, ``rounds``, ``clouds`` and ``edits`` (rows of tick, cell and material), each in order
-        of time; ticks are those of the match, and all values within their bounds. ``state`` is what the hash chain
-        takes in.
+        ``tables`` has ``events``, ``rounds``, ``clouds`` and ``edits`` (rows of tick, cell and material), each sorted
+        by time; ticks count from the match's start, and all values are within their bounds. ``state`` is added to the
+        hash chain.
         """
         ticks = int(frames[0, 0]), int(frames[-1, 0])
         events, rounds = tables.get("events", NO_ROWS["events"]), tables.get("rounds", NO_ROWS["rounds"])
@@ -129,8 +129,8 @@ class MatchWriter:
             "t": [_block(table, rows[table.name]) for table in TABLES],
             "h": self._hash,
         }
-        at = self._out.append(RecordType.CHUNK, pack_map(payload), ticks=ticks)
-        self._chunks.append([at, self._out.offset - at, *ticks])
+        at = self._records.append(RecordType.CHUNK, pack_map(payload), ticks=ticks)
+        self._chunks.append([at, self._records.offset - at, *ticks])
         self._timeline.add(
             self.layout.split(frames), dict(zip(LAYOUTS["events"].names, events.T, strict=True)), ticks[0]
         )
@@ -138,34 +138,34 @@ class MatchWriter:
             self._base = encode_runs(np.array(sorted(self._edited.items()), np.int64))
 
     def close(self, *, winner: int = UNDECIDED, reason: str = "") -> None:
-        """Finish the file with its index and outcome."""
+        """Append index and outcome and close the file."""
         ticks = self._chunks[-1][3] if self._chunks else 0
         outcome = {"winner": winner, "reason": reason, "ticks": ticks}
         outcome |= {name: self._timeline.last.get(name, [0.0, 0.0]) for name in ("score", "hp", "alive")}
-        line = self._timeline.index()
+        timeline = self._timeline.index()
         rows = {
             CHUNK_INDEX.name: np.array(self._chunks, np.int64).reshape(-1, len(CHUNK_INDEX.columns)),
-            SERIES.name: pack_series(line["series"]),
-            MARKER_TABLE.name: np.array(line["markers"], np.int64).reshape(-1, len(MARKER_TABLE.columns)),
+            SERIES.name: pack_series(timeline["series"]),
+            MARKER_TABLE.name: np.array(timeline["markers"], np.int64).reshape(-1, len(MARKER_TABLE.columns)),
         }
         tables = [_block(table, rows[table.name]) for table in INDEX_TABLES]
-        self._out.close({"t": tables, "world": self._world, "outcome": outcome})
+        self._records.close({"t": tables, "world": self._world, "outcome": outcome})
 
     def abandon(self) -> None:
-        """Close the file as it is, without an index."""
+        """Close the file without an index."""
         with contextlib.suppress(OSError):
-            self._out.close()
+            self._records.close()
 
 
 def relative_ticks(rows: Ints, tick0: int) -> Ints:
-    """Return rows whose first column counts ticks from ``tick0``."""
+    """Return a copy of the rows with ticks, the first column, relative to ``tick0``."""
     counted = rows.copy()
     counted[:, TICK] -= tick0
     return counted
 
 
 def encode_runs(rows: Ints) -> Ints:
-    """Join neighbouring cells of the same kind: rows of (..., cell, material) to rows of (..., cell, run, material)."""
+    """Join adjacent cells of equal material: rows (..., cell, material) become rows (..., cell, run, material)."""
     *lead, cell, kind = rows.T
     same = np.diff(cell) == 1
     for column in (*lead, kind):

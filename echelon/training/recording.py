@@ -91,7 +91,7 @@ class Recording:
 
     def before_step(self, estimate: Callable[[], Tensor]) -> None:
         """Note what the policy expects ``[N]`` of the decision about to be played."""
-        if self._recorder.insight is not None and not self.fault:
+        if self._recorder.policy_columns is not None and not self.fault:
             value = wp.to_torch(self._env.engine.batch["value"]).view(-1)
             value.index_copy_(0, self._env.agent_of_row, estimate().float())
 

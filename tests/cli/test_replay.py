@@ -84,7 +84,7 @@ def test_truncated_replay_is_shown_to_last_chunk(echelon, recorded, tmp_path):
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"PK\x03\x04", "'other.ecr' is no Echelon replay"), (MAGIC, "cut short"), (b"", "is no Echelon replay")],
+    [(b"PK\x03\x04", "'other.ecr' is not an Echelon replay"), (MAGIC, "truncated"), (b"", "is not an Echelon replay")],
 )
 def test_unreadable_replay_is_one_line_error(echelon, tmp_path, data, said):
     path = tmp_path / "other.ecr"

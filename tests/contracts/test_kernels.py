@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("sim", "env", "agents", "arena", "nav", "training", "rl")
+PACKAGES = ("sim", "env", "agents", "arena", "replay", "nav", "training", "rl")
 FOLDERS = tuple(f"echelon/{name}" for name in PACKAGES)
 UNCONVERTED = ("env", "agents", "nav")
 """Packages whose kernels do not take structs yet; remove a package here once it is converted."""

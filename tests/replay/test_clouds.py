@@ -10,7 +10,7 @@ import pytest
 from echelon.config import EVAL_SEED_BASE, EnvConfig
 from echelon.replay.reader import Replay
 from echelon.replay.record import MatchInfo, Recorder
-from echelon.replay.schema import CLOUD_PLACE, SCHEMA_MAJOR, SCHEMA_MINOR, EventKind, HitFlag
+from echelon.replay.schema import CLOUD_STEP, SCHEMA_MAJOR, SCHEMA_MINOR, EventKind, HitFlag
 from echelon.sim.arsenal import Cooldown, Weapon
 from echelon.sim.tables import duration_ticks
 from echelon.training.vec_env import VectorEnv
@@ -116,9 +116,9 @@ def test_clouds_match_simulator_at_every_frame(match):
             told = sorted((t + CLOUD_TICKS - tick, who) for t, who in living[:, :2].tolist())
             assert told == sorted((int(left[m, q]), m) for m, q in np.argwhere(left > 0).tolist())
             for burst, who, *place in living.tolist():
-                away = np.abs(pos[who] - np.array(place) * CLOUD_PLACE).max(axis=1)
+                away = np.abs(pos[who] - np.array(place) * CLOUD_STEP).max(axis=1)
                 away[left[who] != burst + CLOUD_TICKS - tick] = np.inf
-                assert away.min() <= CLOUD_PLACE / 2 + 1e-4
+                assert away.min() <= CLOUD_STEP / 2 + 1e-4
             looked, most = looked + len(living), max(most, len(living))
     assert looked > 20 and most > 1, "too little smoke: the match tests nothing"
 

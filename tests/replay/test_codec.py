@@ -34,7 +34,7 @@ def test_flipped_bit_in_record_is_rejected():
 
 def test_parse_head_rejects_oversized_lengths():
     for stored, raw in ((MAX_STORED_BYTES + 1, 1), (1, MAX_RAW_BYTES + 1)):
-        with pytest.raises(ReplayError, match="more than is allowed"):
+        with pytest.raises(ReplayError, match="exceeds the limit"):
             parse_head(HEAD.pack(RecordType.CHUNK, Codec.ZLIB, 0, stored, raw, 0, 0, 0))
 
 

@@ -60,7 +60,7 @@ def test_check_columns_rejects_invalid_rate(change):
     speed = {**EVERY[0], "name": "v", "dtype": "i8"}
     by = {**speed, "name": "x", "dtype": "u16", "predict": BY_RATE, "rate": "v", "gain": 4}
     check_columns([by, speed], frames=True)
-    with pytest.raises(ValueError, match="column 'x' has no rate to go by"):
+    with pytest.raises(ValueError, match="column 'x' has no valid rate column"):
         check_columns([{**by, **change}, speed, {**speed, "name": "wide", "k": 2}], frames=True)
 
 
@@ -76,7 +76,7 @@ def test_layout_splits_columns_by_name():
 def test_decode_rejects_wrong_length(change):
     layout = Layout(EVERY, 2)
     data = layout.encode(np.zeros((3, layout.width), np.int64))
-    with pytest.raises(ValueError, match="block holds"):
+    with pytest.raises(ValueError, match="block has"):
         layout.decode(data[: len(data) + change] if change < 0 else data + b"x", 3)
 
 

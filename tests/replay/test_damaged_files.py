@@ -75,7 +75,7 @@ def test_newer_major_schema_is_rejected(tmp_path):
     header["schema"] = [99, 0]
     path = tmp_path / "tomorrow.ecr"
     path.write_bytes(MAGIC + codec.pack_record(RecordType.HEADER, codec.pack_map(header)))
-    with pytest.raises(ReplayError, match="schema 99, this version plays 1 to 2; a newer Echelon can"):
+    with pytest.raises(ReplayError, match="schema 99, expected 1 to 2; try a newer Echelon"):
         Replay(path)
 
 

@@ -40,5 +40,5 @@ def test_embed_world_reports_missing_world(tmp_path):
     path = write_match(tmp_path / "m.ecr", worlds=tmp_path / "worlds")
     for stored in (tmp_path / "worlds").iterdir():
         stored.unlink()
-    with Replay(path) as replay, pytest.raises(ReplayError, match="is not beside its replay"):
+    with Replay(path) as replay, pytest.raises(ReplayError, match="is missing, expected worlds/.* beside the replay"):
         embed_world(replay)

@@ -358,5 +358,5 @@ def test_recording_one_of_64_environments_costs_at_most_two_percent(tmp_path):
 
 def test_recorder_rejects_wrong_number_of_matches(tmp_path):
     with VectorEnv(2, config(), learners="none", seeds=[EVAL_SEED_BASE, EVAL_SEED_BASE + 1], threads=1) as env:
-        with pytest.raises(ValueError, match="matches has 1 entries, wanted one for each of 2"):
+        with pytest.raises(ValueError, match="matches has 1 entries, expected one for each of 2"):
             Recorder(env.engine, [0, 1], tmp_path, [MatchInfo(name="m")])

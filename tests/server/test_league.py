@@ -185,7 +185,7 @@ def test_viewer_types_cover_league_fields(ask, long_league):
     _, pairs = get_json(ask, "/api/v1/league/pairs")
     assert fields("LeagueView") == view.keys()
     assert fields("Standing") == view["standings"][0].keys()
-    assert fields("BoutPage") == page.keys()
+    assert fields("LeagueMatchPage") == page.keys()
     assert fields("LeagueMatch") == page["matches"][0].keys()
     assert fields("PairsView") == pairs.keys()
     assert fields("Pair") == pairs["pairs"][0].keys()

@@ -3,7 +3,7 @@
 
 import type { LeagueChoice } from "./data/league";
 import { pauseAfter } from "./data/retry";
-import type { BoutPage, Header, IndexView, LeagueView, MatchSummary, Notice, PairsView } from "./protocol.gen";
+import type { LeagueMatchPage, Header, IndexView, LeagueView, MatchSummary, Notice, PairsView } from "./protocol.gen";
 
 const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // waits before the channel is tried again
 const POLL_MS = 2000; // how often to ask while there is no channel
@@ -52,7 +52,7 @@ export class Api {
   }
 
   /** The newest of the matches that are chosen, or the newest below an id. */
-  leagueMatches(choice: LeagueChoice, limit: number, before?: number): Promise<BoutPage> {
+  leagueMatches(choice: LeagueChoice, limit: number, before?: number): Promise<LeagueMatchPage> {
     const query = new URLSearchParams({ limit: String(limit) });
     for (const [name, value] of Object.entries(choice)) if (value !== "") query.set(name, value);
     if (before !== undefined) query.set("before", String(before));
