@@ -162,7 +162,7 @@ def test_stuck_detection_accounts_for_leg_loss_and_water(duel):
     duel.put("leg_hp", -1.0, 0)
     duel.look()
     s = snapshots(duel)[0]
-    assert not rules.lacks_progress(s, 0, 0.14, 1.0, 0.25) and rules.lacks_progress(s, 0, 0.13, 1.0, 0.25)
+    assert not rules.is_without_progress(s, 0, 0.14, 1.0, 0.25) and rules.is_without_progress(s, 0, 0.13, 1.0, 0.25)
     for moved, stuck in ((0.14, 0.0), (0.13, 0.25)):
         duel.put("pilot_stuck_s", 0.0)
         duel.put("pilot_throttle", 1.0, 0)

@@ -11,7 +11,7 @@ from echelon.nav.field import FLOW_NONE, next_cell
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.arsenal import CHASSIS, Chassis
 from tests.env.battle import Battle
-from tests.oracles.pilot import decoded
+from tests.oracles.pilot import decode_action
 from tests.parity.scenes import clutter, scatter
 
 FORWARD, STRAFE = 0, 1
@@ -76,7 +76,7 @@ def test_navigation_assist_blends_throttles_like_the_reference(mode):
         for m in range(20):
             s = {name: battle[name][e, m] for name in ("alive", "shutdown", "chassis", "pos", "yaw")}
             s["zone"] = battle["zone"][e]
-            read = decoded(own[e, m]) * s["alive"]
+            read = decode_action(own[e, m]) * s["alive"]
             want = blended(s, flow[int(battle["map_slot"][e])], mode, read[:2])
             np.testing.assert_allclose(found[e, m, :2], want, atol=3e-5, err_msg=f"mech {m}, environment {e}")
             np.testing.assert_array_equal(found[e, m, 2:], read[2:4])

@@ -1,7 +1,6 @@
-"""Plain-Python rules of footing: room to move, the way past an obstacle, and the way out of where a pilot gets nowhere.
+"""Plain-Python rules of collision avoidance: free steps, detours around obstacles, and escapes of stuck pilots.
 
-A pilot's memory of the decision before is in the state before a decision; the wish and the way are those of the state
-after it.
+A pilot's memory is in the state before a decision; its desired velocity and path are in the state after it.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from tests.oracles.world import box_free, others_free
 
 STEP = np.array([0, 0, 1.1], np.float32)
 DETOUR_S, ESCAPE_S = 1.5, 1.25
-LEAVE_S, OTHER_SIDE_S = 2.0, 3.5
-OVER = -2
-"""Straight on, by jets."""
+CHANGE_SIDE_S, OTHER_SIDE_S = 2.0, 3.5
+JUMP = -2
+"""Turn of a detour that jumps straight over the obstacle."""
 
 
-class Footing(NamedTuple):
-    """What a pilot makes of its wish, and what it remembers of that."""
+class AvoidanceResult(NamedTuple):
+    """Commanded velocity of a pilot, and the memory it keeps."""
 
     move: np.ndarray
     detour_s: float
@@ -44,8 +43,8 @@ def turned(u: np.ndarray, eighths: float) -> np.ndarray:
     return np.array([u[0] * cos(a) - u[1] * sin(a), u[0] * sin(a) + u[1] * cos(a)])
 
 
-def stride(s, m: int, p: np.ndarray, u: np.ndarray) -> np.ndarray | None:
-    """Where one voxel along ``u`` leads from ``p``, level or a step up; None without room."""
+def step_to(s, m: int, p: np.ndarray, u: np.ndarray) -> np.ndarray | None:
+    """Position one voxel along ``u`` from ``p``, level or a step up [vox]; None if blocked."""
     half, size = MECHS[s.chassis[m]].half, np.array(s.size[:2])
     level = (p + np.array([*u, 0.0])).astype(np.float32)
     if (level[:2] < half[:2]).any() or (level[:2] > size - half[:2]).any():
@@ -57,8 +56,8 @@ def stride(s, m: int, p: np.ndarray, u: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def hops(s, m: int, u: np.ndarray) -> bool:
-    """Whether jets lead over what stands in the way along ``u``, by six voxels at most."""
+def can_jump_over(s, m: int, u: np.ndarray) -> bool:
+    """Whether jets lead over the obstacle along ``u``, at most six voxels high."""
     half, p = MECHS[s.chassis[m]].half, s.pos[m]
     for rise in range(2, 7):
         above = (p + np.array([0, 0, rise])).astype(np.float32)
@@ -70,8 +69,8 @@ def hops(s, m: int, u: np.ndarray) -> bool:
     return False
 
 
-def believed(memory: Memory, s, m: int) -> SimpleNamespace:
-    """The state with hostiles where a pilot perceives them, and without those that it does not."""
+def perceived_state(memory: Memory, s, m: int) -> SimpleNamespace:
+    """The state with hostiles at their perceived positions, and without those that are not perceived."""
     seen = SimpleNamespace(**vars(s))
     seen.pos, seen.alive = s.pos.copy(), s.alive.copy()
     for j in range(len(s.alive)):
@@ -82,17 +81,17 @@ def believed(memory: Memory, s, m: int) -> SimpleNamespace:
     return seen
 
 
-def past(s, m: int, u: np.ndarray, detour_s: float, turn: int, lost_s: float) -> tuple[float, int | None, float]:
-    """Side and time of a detour, its turn, 0 straight on and None without any room, and the way it has lost."""
+def detour(s, m: int, u: np.ndarray, detour_s: float, turn: int, lost_s: float) -> tuple[float, int | None, float]:
+    """Time left of a detour, signed by its side, its turn (None if every turn is blocked), and the distance lost."""
     p = s.pos[m]
     jets = level_of(s, m).jets >= JetUse.OBSTACLES and MECHS[s.chassis[m]].jet > 0
-    if jets and stride(s, m, p, turned(u, 0)) is None and hops(s, m, u):
-        return detour_s, OVER, lost_s
-    if turn and lost_s >= LEAVE_S - 1e-4:
+    if jets and step_to(s, m, p, turned(u, 0)) is None and can_jump_over(s, m, u):
+        return detour_s, JUMP, lost_s
+    if turn and lost_s >= CHANGE_SIDE_S - 1e-4:
         detour_s, turn, lost_s = -np.sign(detour_s) * OTHER_SIDE_S, 0, 0.0
 
     def free(eighths: int) -> bool:
-        return stride(s, m, p, turned(u, eighths)) is not None
+        return step_to(s, m, p, turned(u, eighths)) is not None
 
     if turn == 0 or detour_s == 0:
         if free(0):
@@ -110,21 +109,23 @@ def past(s, m: int, u: np.ndarray, detour_s: float, turn: int, lost_s: float) ->
     return -side * DETOUR_S, None, lost_s
 
 
-def way_out(s, m: int, way: np.ndarray, push: np.ndarray) -> np.ndarray:
-    """The direction of the compass with most room, toward the zone rather than where pushing was in vain."""
+def escape_direction(s, m: int, path: np.ndarray, push: np.ndarray) -> np.ndarray:
+    """The one of eight directions with most free steps, preferring the path to the zone to the direction tried."""
     best, best_score = -push, -np.inf
     for i in range(8):
-        u, place, steps = turned(np.array([1.0, 0.0]), i), s.pos[m], 0
-        while steps < 3 and (place := stride(s, m, place, u)) is not None:
+        u, at, steps = turned(np.array([1.0, 0.0]), i), s.pos[m], 0
+        while steps < 3 and (at := step_to(s, m, at, u)) is not None:
             steps += 1
-        score = steps + u @ way - u @ push + 0.5 * float(uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 48 + i))
+        score = (
+            steps + u @ path - u @ push + 0.5 * float(uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 48 + i))
+        )
         if steps and score > best_score:
             best, best_score = u, score
     return best
 
 
-def crowding(s, m: int) -> np.ndarray:
-    """Push away from friends that stand too near."""
+def push_from_friends(s, m: int) -> np.ndarray:
+    """Velocity away from friends that are too near."""
     push, half = np.zeros(2), MECHS[s.chassis[m]].half[0]
     for k in living(s):
         if k != m and not hostile(s, m, k):
@@ -133,12 +134,12 @@ def crowding(s, m: int) -> np.ndarray:
     return push
 
 
-def footing(memory: Memory, state, told, m: int) -> Footing:
-    """The movement of a pilot that wants to move as ``told`` says."""
-    wish, first = told.pilot_wish[m].astype(float), state.decision == 0
+def avoidance(memory: Memory, state, after, m: int) -> AvoidanceResult:
+    """The commanded velocity of a pilot whose desired velocity is in ``after``."""
+    velocity, first = after.pilot_wish[m].astype(float), state.decision == 0
     if level_of(state, m).stuck_recovery != StuckRecovery.FREE_DIRECTION:
-        return Footing(wish, *(getattr(state, f"pilot_{name}")[m] for name in Footing._fields[1:]))
-    s = believed(memory, state, m)
+        return AvoidanceResult(velocity, *(getattr(state, f"pilot_{name}")[m] for name in AvoidanceResult._fields[1:]))
+    s = perceived_state(memory, state, m)
     detour_s, turn, lost_s = 0.0, 0, 0.0
     if not first:
         detour_s, turn, lost_s = float(s.pilot_detour_s[m]), int(s.pilot_turn[m]), float(s.pilot_lost_s[m])
@@ -149,18 +150,20 @@ def footing(memory: Memory, state, told, m: int) -> Footing:
         stays = float(s.pilot_stay_s[m]) + DT_ACT
         push = s.pilot_push[m].astype(float) + s.pilot_move[m] * DT_ACT
     if stays >= 2.5 - 1e-4:
-        return Footing(way_out(s, m, told.pilot_way[m].astype(float), unit(push)), 0.0, 0, 0.0, ESCAPE_S, 0.0)
+        return AvoidanceResult(
+            escape_direction(s, m, after.pilot_way[m].astype(float), unit(push)), 0.0, 0, 0.0, ESCAPE_S, 0.0
+        )
     if left > 0:
-        return Footing(s.pilot_escape[m], detour_s, turn, lost_s, left, stays)
-    wish = wish + crowding(s, m)
-    n = flat(wish)
-    wish = wish / max(1.0, n)
+        return AvoidanceResult(s.pilot_escape[m], detour_s, turn, lost_s, left, stays)
+    velocity = velocity + push_from_friends(s, m)
+    n = flat(velocity)
+    velocity = velocity / max(1.0, n)
     n = min(1.0, n)
     detour_s, over = np.sign(detour_s) * max(0.0, abs(detour_s) - DT_ACT), False
     if n > 0.1:
-        detour_s, found, lost_s = past(s, m, unit(wish), detour_s, turn, lost_s)
-        over = found == OVER
+        detour_s, found, lost_s = detour(s, m, unit(velocity), detour_s, turn, lost_s)
+        over = found == JUMP
         turn = 0 if over else found or 0
         lost_s = lost_s if found is None or over else max(0.0, lost_s - n * DT_ACT * cos(turn * pi / 4))
-        wish = np.zeros(2) if found is None else turned(wish, turn * (-1 if detour_s < 0 else 1))
-    return Footing(wish, detour_s, turn, lost_s if detour_s else 0.0, left, stays, over)
+        velocity = np.zeros(2) if found is None else turned(velocity, turn * (-1 if detour_s < 0 else 1))
+    return AvoidanceResult(velocity, detour_s, turn, lost_s if detour_s else 0.0, left, stays, over)

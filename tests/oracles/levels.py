@@ -1,7 +1,7 @@
-"""Plain-Python rules of the skill levels: what a pilot knows of its hostiles, and whom it fights.
+"""Plain-Python rules of the skill levels: what a pilot knows of its hostiles, and which target it chooses.
 
-A ``Memory`` keeps every decision of one environment as it was; what a pilot knows is looked up in it from scratch each
-time, so nothing here carries state from one decision to the next but the choices themselves.
+A ``Memory`` holds the state of every decision of one environment. What a pilot knows is derived from it from scratch
+each time, so only the choices themselves carry over from one decision to the next.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CLASS_WORTH = (0.6, 0.7, 0.9, 1.0)
 
 
 class Track(NamedTuple):
-    """What a pilot believes of a hostile; ``age`` in decisions that it was last perceived before its reaction delay."""
+    """What a pilot knows of a hostile; ``age`` in decisions since it was last perceived, beyond the reaction delay."""
 
     age: int
     pos: np.ndarray
@@ -44,9 +44,9 @@ class Track(NamedTuple):
     fallen: bool
     shutdown: bool
     sees: bool
-    """With a clear line of sight of its own."""
+    """Whether the pilot itself has a clear line of sight."""
     paint: float
-    """Ticks of its own pack's paint that are left."""
+    """Ticks of own pack's paint left."""
 
 
 class Memory:
@@ -70,21 +70,21 @@ class Memory:
         radar = RADAR_VOX * s.quality[m] * RANGE_FACTOR[s.chassis[m]]
         return not closely or bool(s.sight[m, j] == 1 or distance(s.pos[j], s.pos[m]) <= radar)
 
-    def eyes(self, level: Level, m: int) -> list[int]:
-        """Whose senses a pilot uses."""
+    def observers(self, level: Level, m: int) -> list[int]:
+        """Mechs whose senses a pilot uses."""
         s = self.past[-1]
         if level.knowledge in (Knowledge.OWN_SIGHT, Knowledge.OWN):
             return [m]
         return pack_of(m) if level.knowledge == Knowledge.PACK else [k for k in range(count(s)) if not hostile(s, m, k)]
 
     def known(self, level: Level, m: int, j: int) -> Track | None:
-        """What the pilot of ``m`` believes of ``j``: all of it as it was perceived its reaction delay ago."""
+        """What the pilot of ``m`` knows of ``j``, as perceived its reaction delay ago."""
         then = self.now - delay_decisions(level, DT_ACT)
         if then < 0 or not self.past[then].alive[j]:
             return None
-        closely, eyes = level.knowledge == Knowledge.OWN_SIGHT, self.eyes(level, m)
+        closely, observers = level.knowledge == Knowledge.OWN_SIGHT, self.observers(level, m)
         memory = range(then, max(-1, then - 1 - round(level.memory_s / DT_ACT)), -1)
-        last = next((t for t in memory if any(self.perceives(t, k, j, closely) for k in eyes)), None)
+        last = next((t for t in memory if any(self.perceives(t, k, j, closely) for k in observers)), None)
         if last is None:
             return None
         s, seen, fresh = self.past[then], self.past[last], last == then
@@ -102,18 +102,18 @@ def pack_of(m: int) -> list[int]:
 
 
 def level_of(s, m: int) -> Level | None:
-    """The level that flies a mech, None for nobody or the baseline."""
-    place = int(s.script[m]) - FIRST_LEVEL
-    return list(LEVELS.values())[place] if place >= 0 else None
+    """The level that controls a mech, None for the baseline or no pilot."""
+    index = int(s.script[m]) - FIRST_LEVEL
+    return list(LEVELS.values())[index] if index >= 0 else None
 
 
-def flown(s, pack: list[int]) -> list[int]:
-    """Living members of a pack that a level flies."""
+def members_of(s, pack: list[int]) -> list[int]:
+    """Living members of a pack that a level controls."""
     return [m for m in pack if s.alive[m] and level_of(s, m)]
 
 
 def threat(s, m: int, j: int, known: Track) -> float:
-    """How much a hostile is worth fighting."""
+    """Threat score of a hostile."""
     d = distance(known.pos, s.pos[m])
     score = CLASS_WORTH[s.chassis[j]] * (1 - 0.6 * known.hp / MECHS[s.chassis[j]].hp) - d / 20
     score += 0.5 * (known.paint > 0)
@@ -124,45 +124,45 @@ def threat(s, m: int, j: int, known: Track) -> float:
     return float(score + 0.6 * bool(faces and d < 20 and known.sees))
 
 
-def marks(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
-    """A pack's mark, focus, and the decision since which it is the focus; ``before`` is the decision before, if any."""
-    members, row, now = flown(s, pack), pack[0] // PACK, memory.now
-    fought = [int(before.pilot_target[m]) for m in members if s.chassis[m] == HEAVY] if before else []
-    mark = next((j for j in fought if j >= 0), -1)
+def pack_choices(memory: Memory, s, before, pack: list[int]) -> tuple[int, int, int]:
+    """A pack's mark, focus, and the decision at which the focus was chosen; ``before`` is the last decision, if any."""
+    members, row, now = members_of(s, pack), pack[0] // PACK, memory.now
+    heavy_targets = [int(before.pilot_target[m]) for m in members if s.chassis[m] == HEAVY] if before else []
+    mark = next((j for j in heavy_targets if j >= 0), -1)
     experts = [m for m in members if level_of(s, m).choice == TargetChoice.FOCUS]
     old, since = (int(before.pack_focus[row]), int(before.pack_focus_since[row])) if before else (-1, 0)
     if not experts:
         return mark, -1, since
-    eyes = experts[-1]
-    if old >= 0 and memory.known(level_of(s, eyes), eyes, old) and (now - since) * DT_ACT < 2.0:
+    leader = experts[-1]
+    if old >= 0 and memory.known(level_of(s, leader), leader, old) and (now - since) * DT_ACT < 2.0:
         return mark, old, since
     best, most = -1, -inf
     for j in range(count(s)):
         if not hostile(s, pack[0], j):
             continue
-        worth = []
+        scores = []
         for m in members:
             known = memory.known(level_of(s, m), m, j)
             if known and distance(known.pos, s.pos[m]) <= 20:
-                worth.append(threat(s, m, j, known))
-        if len(worth) >= 2 and sum(worth) > most:
-            best, most = j, sum(worth)
+                scores.append(threat(s, m, j, known))
+        if len(scores) >= 2 and sum(scores) > most:
+            best, most = j, sum(scores)
     return mark, best, now
 
 
-def target(memory: Memory, s, before, m: int) -> tuple[int, Track | None]:
-    """Whom the pilot of ``m`` fights, after its pack's marks were set, and what it knows of it."""
+def chosen_target(memory: Memory, s, before, m: int) -> tuple[int, Track | None]:
+    """The target of the pilot of ``m``, given the choices of its pack, and what the pilot knows of it."""
     level, row, now = level_of(s, m), m // PACK, memory.now
     held = int(before.pilot_target[m]) if before else -1
-    kept_s = (now - int(before.pilot_target_since[m])) * DT_ACT if before else 0.0
-    paints = PAINTER in CARRIED[int(s.chassis[m])] and s.chassis[m] != MEDIUM
-    best, most, what = -1, -inf, None
+    held_s = (now - int(before.pilot_target_since[m])) * DT_ACT if before else 0.0
+    paints = PAINTER in CARRIED[int(s.chassis[m])] and s.chassis[m] != MEDIUM  # whose painter shares a trigger
+    best, most, chosen = -1, -inf, None
     for j in range(count(s)) if s.alive[m] else []:
         known = memory.known(level, m, j) if hostile(s, m, j) else None
         if not known:
             continue
         d = distance(known.pos, s.pos[m])
-        wish = {
+        value = {
             TargetChoice.RANDOM: lambda j=j: uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 16 + j),
             TargetChoice.NEAREST: lambda d=d: -d,
             TargetChoice.PAINTED: lambda d=d, known=known: -d + (known.paint > 0),
@@ -171,10 +171,10 @@ def target(memory: Memory, s, before, m: int) -> tuple[int, Track | None]:
                 threat(s, m, j, known) + 0.25 * (j == s.pack_focus[row] and d <= 14)
             ),
         }[level.choice]()
-        clings = level.choice == TargetChoice.RANDOM and j == held and kept_s < 3.0
+        held_on = level.choice == TargetChoice.RANDOM and j == held and held_s < 3.0
         packs = {PaintUse.MARK: s.pack_mark[row], PaintUse.FOCUS: s.pack_focus[row]}.get(level.paint, -1)
         marked = paints and j == packs and d <= 16
-        wish = 1e9 if clings or marked else float(wish)
-        if wish > most:
-            best, most, what = j, wish, known
-    return best, what
+        value = 1e9 if held_on or marked else float(value)
+        if value > most:
+            best, most, chosen = j, value, known
+    return best, chosen

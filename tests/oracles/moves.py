@@ -1,4 +1,4 @@
-"""Plain-Python rules of the skill levels: how a pilot wants to move, and the throttles that make of it."""
+"""Plain-Python rules of the skill levels: the desired velocity of a pilot and its throttles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from echelon.agents.levels import (
 from echelon.nav.field import FLOW_GOAL, FLOW_NONE, FLOW_STEP
 from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.random import StreamId, uniform01
-from tests.oracles.levels import DT_ACT, Memory, level_of, pack_of
+from tests.oracles.levels import DT_ACT, Memory, Track, level_of, pack_of
 from tests.oracles.shared import (
     HEAVY,
     LIGHT,
@@ -42,8 +42,8 @@ from tests.oracles.world import MOVES
 BACKING_OUT, NORMAL = 1, 0
 CALM_S = 3.0
 FLANK_S = 4.0
-SHOOTS_AS_FAR = (0.0, 8.0, 12.0, 20.0)
-"""How far each class shoots at what it sees itself: nothing, laser, autocannon, gauss [vox]."""
+GUN_RANGE = (0.0, 8.0, 12.0, 20.0)
+"""Longest gun range of each class by own sight: none, laser, autocannon, gauss [vox]."""
 NO_LANE, COVERED, FLANK = -1, 0, 1
 
 
@@ -54,8 +54,8 @@ def unit(v) -> np.ndarray:
     return v / n if n >= 1e-6 else np.zeros(2)
 
 
-class Ways:
-    """The ways of one map for one class: cells ``[k, y, x]`` with a code each, the shortest and those of the lanes."""
+class Paths:
+    """The paths of one map for one class: flow codes ``[k, y, x]`` of the shortest path and of the lanes."""
 
     def __init__(self, s, flow: np.ndarray, chassis: int) -> None:
         self.size = s.size
@@ -64,16 +64,16 @@ class Ways:
         self.lanes = layers[len(RADII) :]
 
     def level(self, x: int, y: int, foot: float) -> int:
-        """The place at or below a foot."""
+        """The first cell with a code at or below a foot."""
         k = int(np.clip(floor(foot + 0.01), 0, len(self.code) - 1))
         while k > 0 and self.code[k, y, x] == FLOW_NONE:
             k -= 1
         return k
 
     def ahead(self, p, foot: float, cells: int, lane: int = NO_LANE) -> np.ndarray | None:
-        """The point so many steps down a way, None where there is none or the zone is reached.
+        """The point ``cells`` steps ahead on a path, None without a path or inside the zone.
 
-        Where a lane does not lead through the place, the shortest way counts.
+        Where a lane does not lead through the cell, the shortest path is used.
         """
         x, y = (int(np.clip(floor(p[i]), 0, self.size[i] - 1)) for i in (0, 1))
         k = self.level(x, y, foot)
@@ -87,8 +87,8 @@ class Ways:
         return None if code[k, y, x] == FLOW_GOAL else np.array([x + 0.5, y + 0.5])
 
 
-def side_now(level: Level, s, m: int) -> float:
-    """The side a pilot sways to, 1 or -1."""
+def sidestep_side(level: Level, s, m: int) -> float:
+    """The side of the sidestep, 1 or -1."""
     seconds = float(np.float32(s.tick) * np.float32(DT))
     block = 0
     if level.sidestep_s > 0:
@@ -103,7 +103,7 @@ def side_now(level: Level, s, m: int) -> float:
 
 
 def fighting_distance(level: Level, s, m: int, target_share: float, inside: bool, aims: bool) -> float:
-    """The distance a pilot wants to its target [vox]."""
+    """The desired distance to the target [vox]."""
     c = int(s.chassis[m])
     heat, hp = s.heat[m] / MECHS[c].heat_cap, s.hp[m] / MECHS[c].hp
     if level.range_policy == RangePolicy.FIXED:
@@ -135,8 +135,8 @@ def must_cool(level: Level, s, m: int) -> bool:
     return bool(level.retreat >= Retreat.COOL and share < 0.35 and heat > 0.4)
 
 
-def gives_way(memory: Memory, level: Level, s, m: int, outside: bool, seen: bool) -> bool:
-    """Whether a pilot breaks off now."""
+def begins_retreat(memory: Memory, level: Level, s, m: int, outside: bool, seen: bool) -> bool:
+    """Whether a pilot retreats now."""
     share = s.hp[m] / MECHS[s.chassis[m]].hp
     if level.retreat == Retreat.NEVER or not seen:
         return False
@@ -146,7 +146,7 @@ def gives_way(memory: Memory, level: Level, s, m: int, outside: bool, seen: bool
     return must_cool(level, s, m) or lost
 
 
-def retreat_time(before_s: float, breaks: bool) -> float:
+def retreat_time_left(before_s: float, breaks: bool) -> float:
     """Time left of the one retreat of a battle [s]."""
     if before_s == 0:
         return 3.0 if breaks else 0.0
@@ -155,60 +155,60 @@ def retreat_time(before_s: float, breaks: bool) -> float:
     return before_s
 
 
-def walk(level: Level, s, p, way, go: bool) -> np.ndarray:
-    """The wish of a pilot that nobody bothers."""
+def walk(level: Level, s, p, path, go: bool) -> np.ndarray:
+    """The desired velocity without a target."""
     centre, radius = s.zone[:2].astype(float), float(s.zone[2])
     d = flat(centre - p[:2])
     if not go and d < radius + 4:
-        return -way if d < radius + 2 else np.zeros(2)
+        return -path if d < radius + 2 else np.zeros(2)
     if d > radius:
-        return way * level.throttle
+        return path * level.throttle
     if level.zone == ZoneTactic.ENTER or d > 0.8 * radius:
         return unit(centre - p[:2]) * level.throttle * d / radius
     return np.zeros(2)
 
 
-def in_combat(level: Level, s, m: int, spot, wanted: float, side: float, way, go: bool) -> np.ndarray:
-    """Keeps the fighting distance and sways, inside the zone or on the way there."""
+def manoeuvre(level: Level, s, m: int, spot, wanted: float, side: float, path, go: bool) -> np.ndarray:
+    """The velocity that keeps the fighting distance and sidesteps, inside the zone or on the path to it."""
     p, zone, radius = s.pos[m].astype(float), s.zone[:2].astype(float), float(s.zone[2])
     u = unit(spot[:2] - p[:2])
     radial = np.clip((flat(spot - p) - wanted) / 2, -1, 1)
-    wish = u * radial + np.array([-u[1], u[0]]) * side * level.sidestep
+    velocity = u * radial + np.array([-u[1], u[0]]) * side * level.sidestep
     if not go:
-        return wish
+        return velocity
     if flat(p[:2] - zone) >= radius:
-        return wish + 0.6 * way
-    then = p[:2] + wish * MECHS[s.chassis[m]].speed
+        return velocity + 0.6 * path
+    then = p[:2] + velocity * MECHS[s.chassis[m]].speed
     if flat(then - zone) > 0.8 * radius:
         inward = unit(zone - p[:2])
         across = np.array([-inward[1], inward[0]])
-        return 0.6 * inward + 0.6 * (wish @ across) * across
-    return wish
+        return 0.6 * inward + 0.6 * (velocity @ across) * across
+    return velocity
 
 
-def flank_time(memory: Memory, s, m: int, flow, left_s: float) -> float:
-    """Time for which a pilot stays off the shortest way [s], after it has looked whether that is watched."""
+def flank_time_left(memory: Memory, s, m: int, flow, left_s: float) -> float:
+    """Time left on the flank path [s]; it restarts while a hostile covers the shortest path."""
     level, c = level_of(s, m), int(s.chassis[m])
     left_s = 0.0 if memory.now == 0 else max(0.0, left_s - DT_ACT)
     if level.route != Route.FLANKING or flat(s.zone[:2] - s.pos[m][:2]) < s.zone[2]:
         return left_s
-    point = Ways(s, flow, c).ahead(s.pos[m], float(s.pos[m][2] - MECHS[c].half[2]), 12)
+    point = Paths(s, flow, c).ahead(s.pos[m], float(s.pos[m][2] - MECHS[c].half[2]), 12)
     for j in range(count(s)) if point is not None else []:
         known = memory.known(level, m, j) if hostile(s, m, j) else None
-        if known and flat(known.pos[:2] - point) <= SHOOTS_AS_FAR[s.chassis[j]]:
+        if known and flat(known.pos[:2] - point) <= GUN_RANGE[s.chassis[j]]:
             return FLANK_S
     return left_s
 
 
 def shortest(s, m: int, flow, lane: int = NO_LANE) -> np.ndarray:
-    """The direction of the shortest way to the zone from where a mech stands, or of a lane; straight without one."""
+    """The direction of the shortest path of a mech to the zone, or of a lane; the straight line without a path."""
     c, p = int(s.chassis[m]), s.pos[m]
-    point = Ways(s, flow, c).ahead(p, float(p[2] - MECHS[c].half[2]), 4, lane)
+    point = Paths(s, flow, c).ahead(p, float(p[2] - MECHS[c].half[2]), 4, lane)
     return unit((s.zone[:2] if point is None else point) - p[:2].astype(float))
 
 
-def way_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
-    """The direction in which a pilot goes to the zone."""
+def path_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
+    """The direction of a pilot's path to the zone."""
     route = level_of(s, m).route
     if route == Route.STRAIGHT:
         return unit(s.zone[:2] - s.pos[m][:2].astype(float))
@@ -216,7 +216,7 @@ def way_to_zone(s, m: int, flow, flanks: bool) -> np.ndarray:
 
 
 def gathers(s, m: int, waited_s: float) -> bool:
-    """Whether a pilot stays before a zone that hostiles alone hold, for packmates who can be there in time."""
+    """Whether a pilot waits for packmates in front of a zone that only hostiles hold."""
     level, mine = level_of(s, m), int(s.team[m])
     away = [flat(s.zone[:2].astype(float) - s.pos[k][:2]) for k in range(count(s))]
     alone = s.zone_tonnage[1 - mine] > 0 and not s.zone_tonnage[mine] > 0
@@ -227,60 +227,60 @@ def gathers(s, m: int, waited_s: float) -> bool:
     return any(4 < away[k] - away[m] <= MECHS[s.chassis[k]].speed * left_s for k in mates)
 
 
-def planned(
-    memory: Memory, s, told, m: int, flow, retreat_s: float, flank_s: float, waited_s: float
+def combat_velocity(
+    level: Level, s, m: int, known: Track, j: int, path, go: bool, inside: bool, walking: np.ndarray
+) -> np.ndarray:
+    """The desired velocity with target ``j``: it fights, pursues, sidesteps, or keeps ``walking``."""
+    p, spot, sees = s.pos[m].astype(float), known.pos.astype(float), known.sees
+    d, back, d_zone = distance(spot, p), unit(p[:2] - spot[:2]), flat(s.zone[:2] - p[:2])
+    side = sidestep_side(level, s, m)
+    target_share = known.hp / MECHS[s.chassis[j]].hp if known.age == 0 else 1.0
+    wanted = fighting_distance(level, s, m, target_share, inside, sees)
+    if level.range_policy == RangePolicy.FIXED:
+        return back * 0.3 if d < wanted and not (s.chassis[m] == HEAVY and inside) else walking
+    if sees and d < wanted + 5:
+        return manoeuvre(level, s, m, spot, wanted, side, path, go)
+    pursues = level.pursues_unseen and s.pilot_escape_s[m] <= -CALM_S and not sees and go
+    if pursues and d < 20 and d_zone < s.zone[2] + 6:
+        return -back
+    if sees and inside and d < 25:
+        return walking + np.array([-back[1], back[0]]) * side * level.sidestep
+    return walking
+
+
+def movement_plan(
+    memory: Memory, s, after, m: int, flow, retreat_s: float, flank_s: float, waited_s: float
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """The wish, the way to the zone, time left of a retreat and time waited; ``told`` has the chosen target."""
+    """The desired velocity, the path, time left of a retreat and time waited; ``after`` has the chosen target."""
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m].astype(float)
-    way = way_to_zone(s, m, flow, flank_s > 0)
+    path = path_to_zone(s, m, flow, flank_s > 0)
     d_zone = flat(s.zone[:2] - p[:2])
-    inside, mine = d_zone < s.zone[2], int(s.team[m])
-    weight = s.zone_tonnage[mine] + MECHS[c].tonnage * (not inside) - s.zone_tonnage[1 - mine]
-    go = level.zone != ZoneTactic.BALANCED or s.score[mine] < s.score[1 - mine] or weight >= -20
-    wish, j = walk(level, s, p, way, bool(go)), int(told.pilot_target[m])
+    inside, team = bool(d_zone < s.zone[2]), int(s.team[m])
+    balance = s.zone_tonnage[team] + MECHS[c].tonnage * (not inside) - s.zone_tonnage[1 - team]
+    go = bool(level.zone != ZoneTactic.BALANCED or s.score[team] < s.score[1 - team] or balance >= -20)
+    velocity, j = walk(level, s, p, path, go), int(after.pilot_target[m])
     if level.patrols_zone and go and inside and j < 0 and min(s.zone_tonnage) > 0:
         out = unit(p[:2] - s.zone[:2])
         off = np.clip(0.7 * s.zone[2] - d_zone, -1, 1)
-        wish = unit(out * off + np.array([-out[1], out[0]]) * (-1 if mine else 1))
+        velocity = unit(out * off + np.array([-out[1], out[0]]) * (-1 if team else 1))
     waited_s = 0.0 if memory.now == 0 else waited_s
     if gathers(s, m, waited_s):
-        wish, waited_s = np.zeros(2), waited_s + DT_ACT
-    if j >= 0:
-        known = memory.known(level, m, j)
-        spot = known.pos.astype(float)
-        d, back, sees = distance(spot, p), unit(p[:2] - spot[:2]), known.sees
-        side, swing = side_now(level, s, m), np.array([-back[1], back[0]])
-        weak = known.hp / MECHS[s.chassis[j]].hp if known.age == 0 else 1.0
-        wanted = fighting_distance(level, s, m, weak, bool(inside), sees)
-        if level.range_policy == RangePolicy.FIXED:
-            if d < wanted and not (c == HEAVY and inside):
-                wish = back * 0.3
-        elif sees and d < wanted + 5:
-            wish = in_combat(level, s, m, spot, wanted, side, way, bool(go))
-        elif (
-            level.pursues_unseen
-            and s.pilot_escape_s[m] <= -CALM_S
-            and not sees
-            and go
-            and d < 20
-            and d_zone < s.zone[2] + 6
-        ):
-            wish = -back
-        elif sees and inside and d < 25:
-            wish = wish + swing * side * level.sidestep
-        breaks = gives_way(memory, level, s, m, not inside, sees)
+        velocity, waited_s = np.zeros(2), waited_s + DT_ACT
+    known = memory.known(level, m, j) if j >= 0 else None
+    if known:
+        velocity = combat_velocity(level, s, m, known, j, path, go, inside, velocity)
+        retreats = begins_retreat(memory, level, s, m, not inside, known.sees)
         if level.retreat == Retreat.ONCE:
-            retreat_s = retreat_time(retreat_s, breaks)
-            breaks = retreat_s > 0
-        if breaks:
-            wish = back + swing * 0.4 * side
-        if breaks and level.retreat >= Retreat.COOL:
-            retreat_s = 3.0
-    if level.retreat >= Retreat.COOL and not must_cool(level, s, m):
-        retreat_s = 0.0
-    if level.retreat >= Retreat.COOL and retreat_s > 0 and not (j >= 0 and known.sees):
-        wish = np.zeros(2)
-    return wish / max(1.0, flat(wish)), way, retreat_s, waited_s
+            retreat_s = retreat_time_left(retreat_s, retreats)
+            retreats = retreat_s > 0
+        if retreats:
+            back = unit(p[:2] - known.pos.astype(float)[:2])
+            velocity = back + np.array([-back[1], back[0]]) * 0.4 * sidestep_side(level, s, m)
+            retreat_s = 3.0 if level.retreat >= Retreat.COOL else retreat_s
+    if level.retreat >= Retreat.COOL:
+        retreat_s = retreat_s if must_cool(level, s, m) else 0.0
+        velocity = np.zeros(2) if retreat_s > 0 and not (known and known.sees) else velocity
+    return velocity / max(1.0, flat(velocity)), path, retreat_s, waited_s
 
 
 def height(s, m: int) -> int:
@@ -291,13 +291,13 @@ def height(s, m: int) -> int:
     return next((i for i, solid in enumerate(below) if solid), len(below))
 
 
-def steered(s, told, m: int) -> np.ndarray:
-    """The four throttles of a pilot that wants to move as ``told`` says."""
-    level, yaw, spot = level_of(s, m), float(s.yaw[m]), told.pilot_spot[m].astype(float)
-    fights, p = told.pilot_target[m] >= 0, s.pos[m].astype(float)
+def throttles(s, after, m: int) -> np.ndarray:
+    """The four throttles of a pilot whose commanded velocity is in ``after``."""
+    level, yaw, spot = level_of(s, m), float(s.yaw[m]), after.pilot_spot[m].astype(float)
+    fights, p = after.pilot_target[m] >= 0, s.pos[m].astype(float)
     near = distance(spot, p) if fights else 1e9
     if level.leads_target:
-        late = told.pilot_drift[m].astype(float) * (1 + delay_decisions(level, DT_ACT))
+        late = after.pilot_drift[m].astype(float) * (1 + delay_decisions(level, DT_ACT))
         spot = spot + (late - s.vel[m]) * DT_ACT
     behind = level.faces_rear_attacker and s.was_hit[m] and s.hit_dir[m].astype(float) @ ahead(yaw) < 0
     if fights and distance(spot, p) < (8 if behind else level.face_within_vox):
@@ -305,24 +305,24 @@ def steered(s, told, m: int) -> np.ndarray:
     elif behind:
         bearing = atan2(s.hit_dir[m][1], s.hit_dir[m][0])
     else:
-        bearing = atan2(told.pilot_way[m][1], told.pilot_way[m][0])
-    wish = np.array([*told.pilot_move[m].astype(float), 0.0])
-    forward, strafe = wish @ ahead(yaw), wish @ left(yaw)
-    phase = int(told.pilot_phase[m]) if level.stuck_recovery == StuckRecovery.BACK_OUT else NORMAL
+        bearing = atan2(after.pilot_way[m][1], after.pilot_way[m][0])
+    velocity = np.array([*after.pilot_move[m].astype(float), 0.0])
+    forward, strafe = velocity @ ahead(yaw), velocity @ left(yaw)
+    phase = int(after.pilot_phase[m]) if level.stuck_recovery == StuckRecovery.BACK_OUT else NORMAL
     chased = any(hostile(s, m, k) and MISSILE in s.round_weapon[k][s.round_target[k] == m] for k in range(count(s)))
     shaken = level.jets >= JetUse.TACTICAL and (chased or near < 3)
-    flees = level.stuck_recovery == StuckRecovery.FREE_DIRECTION and told.pilot_escape_s[m] > 0
-    over = level.jets >= JetUse.OBSTACLES and (told.pilot_stuck_s[m] > 0.5 or told.pilot_hops[m])
+    flees = level.stuck_recovery == StuckRecovery.FREE_DIRECTION and after.pilot_escape_s[m] > 0
+    over = level.jets >= JetUse.OBSTACLES and (after.pilot_stuck_s[m] > 0.5 or after.pilot_hops[m])
     wants = level.jets != JetUse.NEVER and bool(shaken or phase != NORMAL or flees or over)
     apex = height(s, m) + max(0.0, float(s.vel[m][2])) ** 2 / (2 * 9.81)
     jump = float(MECHS[s.chassis[m]].jet > 0 and wants and apex < 6)
     if phase != NORMAL and (not jump or s.vel[m][2] <= 0):
-        backs = phase == BACKING_OUT and told.pilot_timer_s[m] <= 1.0
-        forward, strafe = (-1.0 if backs else 0.0), (0.0 if phase == BACKING_OUT else float(told.pilot_side[m]))
+        backs = phase == BACKING_OUT and after.pilot_timer_s[m] <= 1.0
+        forward, strafe = (-1.0 if backs else 0.0), (0.0 if phase == BACKING_OUT else float(after.pilot_side[m]))
     turn = np.clip(wrap(bearing - yaw) / (MECHS[s.chassis[m]].yaw_rate * DT_ACT), -1, 1)
     return np.array([forward, strafe, jump, turn])
 
 
-def flown_by_levels(s) -> list[int]:
-    """Living mechs that a level flies."""
+def level_controlled(s) -> list[int]:
+    """Living mechs that a level controls."""
     return [m for m in living(s) if s.script[m] >= FIRST_LEVEL]

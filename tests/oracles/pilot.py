@@ -1,4 +1,4 @@
-"""Plain-Python rules of pilots: how an action is read, what the baseline does, and when it is stuck."""
+"""Plain-Python rules of action decoding, of the ``legacy`` baseline, and of stuck detection."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ PRIMARY, VENT, SECONDARY, TERTIARY, SPECIAL = 4, 5, 6, 7, 8
 COLUMN = {0: PRIMARY, 1: SECONDARY, 2: TERTIARY, 3: SPECIAL}
 
 
-def decoded(action: np.ndarray) -> np.ndarray:
-    """An action as it is played: not finite is 0, clipped, in steps of 1/127."""
+def decode_action(action: np.ndarray) -> np.ndarray:
+    """An action as applied: non-finite entries are 0, clipped to [-1, 1], in steps of 1/127."""
     finite = np.where(np.isfinite(action), action, 0.0).astype(np.float32)
     return np.rint(np.clip(finite, -1, 1) * np.float32(127)) / np.float32(127)
 
 
 def read_actions(s, switched: bool = True) -> None:
-    """Set the controls of a decision from ``s.actions``; ``switched`` turns the optional features on."""
+    """Set the controls of a decision from ``s.actions``; ``switched`` enables the optional features."""
     s.acting[:] = s.alive
     s.bad_actions[:] = (~np.isfinite(s.actions)).sum(axis=1)
     for m in range(count(s)):
-        a = decoded(s.actions[m]) * s.alive[m]
+        a = decode_action(s.actions[m]) * s.alive[m]
         s.drive[m], s.vent[m] = a[:4], a[VENT] > 0
         s.trigger[m] = sum((a[column] > 0) << bit for bit, column in COLUMN.items())
         s.message[m] = a[18:] * switched
@@ -64,13 +64,13 @@ def read_actions(s, switched: bool = True) -> None:
         if a[9 + slot] > 0 and target >= 0 and s.alive[target] and hostile(s, m, target):
             s.focus[m], s.focus_slot[m] = target, slot
         if s.chassis[m] == SCOUT and not s.withheld & NO_EWAR:
-            half = 64 / 127  # how 0.5 is read
+            half = 64 / 127  # decoded 0.5
             s.eccm[m], s.ecm[m] = a[SECONDARY] > half + 1e-4, 0 < a[SECONDARY] <= half + 1e-4
         s.sort_mode[m], s.hostile_only[m] = int(np.argmax(a[14:17])), a[17] > 0
 
 
-def wanted_triggers(s, m: int, j: int) -> set[int]:
-    """Weapons that the baseline fires at ``j``."""
+def legacy_weapons(s, m: int, j: int) -> set[int]:
+    """Weapons that the baseline fires at mech ``j``."""
     d = distance(s.pos[j], s.pos[m])
     delta = s.pos[j].astype(float) - s.pos[m]
     e = degrees(abs(wrap(atan2(delta[1], delta[0]) - s.yaw[m])))
@@ -87,12 +87,12 @@ def wanted_triggers(s, m: int, j: int) -> set[int]:
 
 
 def legacy(s, m: int, weapon_prob: float, width: int = 26) -> np.ndarray:
-    """The baseline's action while it is not backing out of anything."""
+    """The baseline's action outside its unstick manoeuvre."""
     a = np.zeros(width)
-    foes = [(distance(s.pos[j], s.pos[m]), j) for j in living(s) if hostile(s, m, j)]
-    if not s.alive[m] or not foes:
+    hostiles = [(distance(s.pos[j], s.pos[m]), j) for j in living(s) if hostile(s, m, j)]
+    if not s.alive[m] or not hostiles:
         return a
-    enemy, j = min(foes)
+    enemy, j = min(hostiles)
     chassis, yaw, cap = int(s.chassis[m]), float(s.yaw[m]), MECHS[s.chassis[m]].heat_cap
     pos = s.pos[m].astype(float)
     goal = np.array([s.zone[0], s.zone[1], pos[2]], float)
@@ -100,9 +100,9 @@ def legacy(s, m: int, weapon_prob: float, width: int = 26) -> np.ndarray:
     middle = np.mean([s.pos[k] for k in living(s) if s.team[k] == s.team[m]], axis=0)
     if to_zone < 2 * s.zone[2] and flat(middle - pos) > 15 and enemy > 20:
         goal = (goal + middle) / 2
-    way = (goal - pos) * [1, 1, 0]
-    way /= max(flat(way), 1e-7)
-    forward, strafe, inside = way @ ahead(yaw), way @ left(yaw), to_zone < s.zone[2]
+    path = (goal - pos) * [1, 1, 0]
+    path /= max(flat(path), 1e-7)
+    forward, strafe, inside = path @ ahead(yaw), path @ left(yaw), to_zone < s.zone[2]
     if enemy < 5.5 and not (chassis == HEAVY and inside):
         forward = -0.3
     else:
@@ -112,9 +112,9 @@ def legacy(s, m: int, weapon_prob: float, width: int = 26) -> np.ndarray:
     a[3] = np.clip(wrap(atan2(delta[1], delta[0]) - yaw) / (pi / 3), -1, 1)
     hot = s.heat[m] > 0.75 * cap
     a[VENT] = hot
-    keeps = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < weapon_prob
-    if not hot and keeps:
-        for weapon in wanted_triggers(s, m, j):
+    kept = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < weapon_prob
+    if not hot and kept:
+        for weapon in legacy_weapons(s, m, j):
             a[COLUMN[CARRIED[chassis][weapon]]] = 1
     if chassis == SCOUT:
         a[SECONDARY] = 0.25 if s.heat[m] < 0.7 * cap else 0.75
@@ -125,8 +125,8 @@ def legacy(s, m: int, weapon_prob: float, width: int = 26) -> np.ndarray:
     return a
 
 
-def lacks_progress(s, m: int, moved: float, throttle: float, dt_act: float) -> bool:
-    """Whether a mech that asked for ``throttle`` and moved so far [vox] in a decision counts as stuck."""
+def is_without_progress(s, m: int, moved: float, throttle: float, dt_act: float) -> bool:
+    """Whether a mech that commanded ``throttle`` and moved ``moved`` [vox] in a decision made no progress."""
     speed = 0.98 * MECHS[s.chassis[m]].speed * min(1.0, throttle)
     speed *= (0.4 if is_legged(s, m) else 1) * (0.6 if under(s, m) == WATER else 1)
     able = throttle >= 0.2 and not s.fallen[m] and not is_shut_down(s, m)

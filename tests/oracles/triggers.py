@@ -144,23 +144,23 @@ def triggers(
     """
     level, chassis = level_of(s, m), int(s.chassis[m])
     # in single precision, because heat is in tenths and a plan may meet its limit exactly
-    cap, planned, columns = np.float32(MECHS[chassis].heat_cap), np.float32(s.heat[m]), {}
+    cap, movement_plan, columns = np.float32(MECHS[chassis].heat_cap), np.float32(s.heat[m]), {}
     fired: set[int] = set()
     shoots = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < prob * level.trigger_prob
-    hot = planned > np.float32(level.vent_above) * cap
+    hot = movement_plan > np.float32(level.vent_above) * cap
     if known and shoots and not hot:
         awaits_paint, waited_s = paint_wait(level, s, m, known, waited_s, new_target)
         for weapon in BY_DAMAGE_PER_HEAT if level.best_damage_per_heat_first else sorted(GUNS):
             slot = CARRIED[chassis].get(weapon)
             if slot is None or weapon in SMOKES or s.cooldown[m, GUNS[weapon].timer] > TICKS:
                 continue
-            affordable = planned + np.float32(GUNS[weapon].heat) <= np.float32(min(level.heat_limit, 1e9)) * cap
+            affordable = movement_plan + np.float32(GUNS[weapon].heat) <= np.float32(min(level.heat_limit, 1e9)) * cap
             wanted = affordable and wants(memory, level, s, m, weapon, known, awaits_paint)
             if wanted and not muzzle_blocked(level, s, m, weapon, known.pos):
                 columns[COLUMN[slot]] = 1.0
                 fired.add(weapon)
                 waited_s *= weapon not in HOMING
-                planned += np.float32(GUNS[weapon].heat)
+                movement_plan += np.float32(GUNS[weapon].heat)
     vent_above = level.vent_firing_above if fired else level.vent_idle_above
     if hot or s.heat[m] > np.float32(min(vent_above, 1e9)) * cap:
         columns[VENT] = 1.0
@@ -187,14 +187,14 @@ def segment_distance(point, a, b) -> float:
 def in_the_open(memory: Memory, s, m: int, flow) -> bool:
     """Whether a near hostile beyond own gun range sees a pilot outside the zone, without cover on its path."""
     # imported here because movement imports the aiming bias from this module
-    from tests.oracles.moves import SHOOTS_AS_FAR, Ways
+    from tests.oracles.moves import GUN_RANGE, Paths
 
     level, c, p = level_of(s, m), int(s.chassis[m]), s.pos[m]
     seen = [memory.known(level, m, j) for j in range(count(s)) if hostile(s, m, j)]
     eyes = sorted((distance(known.pos, p), tuple(known.pos)) for known in seen if known and known.sees)
-    if flat(p[:2] - s.zone[:2]) < s.zone[2] or not eyes or not SHOOTS_AS_FAR[c] < eyes[0][0] <= 20:
+    if flat(p[:2] - s.zone[:2]) < s.zone[2] or not eyes or not GUN_RANGE[c] < eyes[0][0] <= 20:
         return False
-    paths, foot = Ways(s, flow, c), float(p[2] - MECHS[c].half[2])
+    paths, foot = Paths(s, flow, c), float(p[2] - MECHS[c].half[2])
     for cells in (2, 4, 6, 8):
         ahead_at = paths.ahead(p, foot, cells)
         if ahead_at is None:
