@@ -210,7 +210,7 @@ def _play(
     found = summarise(contest, results)
     for row in found["rows"]:
         row["replay"] = str(replays.get(row["match"], ""))
-    steps = sum(int(result.statistics["tally_steps"].sum()) for result in results)
+    steps = sum(int(result.statistics["stat_steps"].sum()) for result in results)
     seconds = session.seconds
     speed = {"agent_steps": steps, "play_s": seconds, "per_s": steps / seconds if seconds else None}
     recorded = {"run": run.id if run else "", "replays": len(replays), "upsets": len(surprising), "fault": fault}

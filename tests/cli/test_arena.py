@@ -34,7 +34,7 @@ def _children_find_the_tests(repository, monkeypatch):
 def test_arena_run_plays_rounds_and_shows_ratings(capsys):
     assert run(["arena", "run", *SHORT, "--record", "0.1"]) == 0
     text = capsys.readouterr().out
-    assert "round 1 of 1 rated" in text and "kept replays/" in text and "medium" in text
+    assert "round 1 of 1 rated" in text and "recorded replays/" in text and "medium" in text
     table = said(capsys, "standings")
     assert {row["name"] for row in table["entries"]} == set(DEFAULT_LEVELS) and table["unfinished"] == []
     assert all(row["games"] == 8 for row in table["entries"])
@@ -49,7 +49,7 @@ def test_arena_run_plays_rounds_and_shows_ratings(capsys):
     assert said(capsys, "remove", "expert")["done"] == "retired"
     assert {row["name"] for row in said(capsys, "entries")} == set(DEFAULT_LEVELS) - {"expert"}
     assert run(["arena", "run", "--set", "env.world.size_x=80"]) == 2
-    assert "plays another game already" in capsys.readouterr().err
+    assert "already plays another game" in capsys.readouterr().err
     for words in (["standings"], ["entries"], ["entries", "easy"], ["matches"], ["head-to-head"], ["recompute"]):
         assert run(["arena", *words]) == 0 and capsys.readouterr().out.strip()
 

@@ -167,7 +167,7 @@ def test_stop_waits_for_orphaned_trainer(echelon, ended_run):
         gone = replace(trainer, pid=2**22)
         paths.processes.write_text(json.dumps({"supervisor": gone.to_dict(), "trainer": trainer.to_dict()}))
         code, out, _ = echelon("stop", "fox", "--timeout", "0.1")
-        assert code == 1 and "its trainer is still ending" in out and is_alive(trainer)
+        assert code == 1 and "its orphaned trainer is still ending" in out and is_alive(trainer)
         assert "its trainer is still ending" in echelon("rm", "fox", "--yes")[2]
         code, out, _ = echelon("stop", "fox", "--now", "--json")
         (row,) = parsed(out)
@@ -205,7 +205,7 @@ def test_config_schema_describes_every_field(echelon):
     document = parsed(echelon("config", "schema", "--json")[1])
     assert document["title"] == RunConfig.__name__
     table = echelon("config", "schema")[1]
-    assert "Adam step size." in table and "env.world.size_x" in table
+    assert "Learning rate of Adam." in table and "env.world.size_x" in table
 
 
 def test_doctor_passes_on_this_machine(echelon):

@@ -46,10 +46,10 @@ def test_eval_policy_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path
     ("words", "code", "says"),
     [
         (("--opponent", "heuristic:hards"), 2, "level 'hards' does not exist, did you mean 'hard'?"),
-        (("--opponent", "league"), 2, "echelon arena run meets them all"),
+        (("--opponent", "league"), 2, "try echelon arena run for all"),
         (("--opponent", "nosuch"), 3, "opponent is 'nosuch', expected a checkpoint, a run or a league entry"),
         (("--opponent", "hard", "--skill", "easy"), 2, "use one of them"),
-        (("--opponent", "hard", "--ladder"), 2, "without --opponent"),
+        (("--opponent", "hard", "--ladder"), 2, "drop --opponent"),
     ],
 )
 def test_invalid_opponent_is_one_line_error(echelon, tmp_path, words, code, says):
@@ -60,4 +60,4 @@ def test_invalid_opponent_is_one_line_error(echelon, tmp_path, words, code, says
 def test_eval_rejects_other_observation_layout(echelon, tmp_path):
     other = save(tmp_path / "two", 2, env=replace(SHORT, comm_dim=4))
     code, _, err = echelon("eval", str(save(tmp_path / "one", 1, env=SHORT)), "--opponent", str(other), *FEW)
-    assert code == 1 and "was built for another observation" in err
+    assert code == 1 and "has another observation layout" in err

@@ -238,7 +238,7 @@ def test_filter_option_filters_lists_and_rejects_bad_queries(echelon, ended_run,
     assert row["id"].endswith("wild-owl")
     assert "matches 'zebra'" in echelon(*command, "--filter", "zebra")[1]
     code, out, err = echelon(*command, "--filter", "eval>half")
-    assert code == 2 and out == "" and err.count("\n") == 1 and "eval wants a share, such as eval>=60%" in err
+    assert code == 2 and out == "" and err.count("\n") == 1 and "eval expects a fraction; try eval>=60%" in err
 
 
 def test_run_row_has_snapshot_rating(home_with_rated_run, echelon):

@@ -67,7 +67,7 @@ def test_copied_run_folder_names_the_copy(echelon, recorded, tmp_path, monkeypat
 def test_replay_info_prints_summary(echelon, recorded):
     code, out, _ = echelon("replay", "info", str(recorded))
     assert code == output.DONE
-    for words in ("Blue, Red", "red (zone control)", "whole", "36x36x12", "killer"):
+    for words in ("Blue, Red", "red (zone control)", "complete", "36x36x12", "killer"):
         assert words in out
 
 

@@ -169,7 +169,7 @@ def test_resume_restarts_the_run(watch, home, monkeypatch, repository):
     async def scene(user):
         await user.until("stopped")
         await user.press("r", "y")
-        await user.until("continues")
+        await user.until("goes on")
         await user.until("running")
 
     watch(scene, run=paths)
