@@ -50,7 +50,7 @@ class NavGraph:
     kyx: NDArray[np.int32]
     """Foot layer, row and column of each node, shape [N, 3]."""
     index: NDArray[np.int32]
-    """Node at each place, -1 for none, shape [Z + 1, Y, X]."""
+    """Node of each cell, -1 for none, shape [Z + 1, Y, X]."""
     source: NDArray[np.int32]
     """Node an edge starts at, shape [L]."""
     target: NDArray[np.int32]

@@ -1,4 +1,4 @@
-"""Pilots that meet walls, pockets and each other: they get past, get out, or wait; none pushes on in vain."""
+"""Collision avoidance at walls, pockets and other mechs: pilots pass, escape or wait."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from echelon.agents.levels import LEVELS, StuckRecovery
 from echelon.sim.arsenal import CHASSIS, Chassis
 from tests.env.battle import Battle
 
-LOOKERS = [name for name, level in LEVELS.items() if level.stuck_recovery == StuckRecovery.FREE_DIRECTION]
-HUNTERS = [name for name, level in LEVELS.items() if level.pursues_unseen]
+FREE_DIRECTION_LEVELS = [name for name, level in LEVELS.items() if level.stuck_recovery == StuckRecovery.FREE_DIRECTION]
+PURSUING_LEVELS = [name for name, level in LEVELS.items() if level.pursues_unseen]
 VENT = int(ActionIndex.VENT)
 MIDDLE = 30
 
 
 def pocket(grid: np.ndarray) -> None:
-    """A pocket open to the west, in the zone, between a pilot and the hostile it hunts."""
+    """Build a pocket open to the west, in the zone, between a pilot and the hostile it pursues."""
     grid[0:8, 20:41, 33:35] = 1
     grid[0:8, 20:22, 24:34] = 1
     grid[0:8, 39:41, 24:34] = 1
 
 
-def chase(skill: str, chassis: Chassis, seconds: float = 20.0) -> np.ndarray:
-    """Where a pilot was each decision that remembers a hostile behind the pocket's back wall, and hunts it."""
+def pursue(skill: str, chassis: Chassis, seconds: float = 20.0) -> np.ndarray:
+    """Return the positions of a pilot that pursues a remembered hostile behind the back wall of the pocket."""
     battle = Battle(edit=pocket, pilots=install)
     battle.empty()
     battle.place(0, chassis, 28, MIDDLE)
@@ -35,26 +35,26 @@ def chase(skill: str, chassis: Chassis, seconds: float = 20.0) -> np.ndarray:
     battle.batch["weapon_prob"].fill_(0.0)
     battle.put("script", script_of(skill), 0)
     battle.look()
-    where = []
+    positions = []
     for _ in range(round(seconds / 0.25)):
         battle.put("hp", CHASSIS[chassis].hp, 0)
         battle.step()
-        where.append(battle["pos"][0, 0].copy())
+        positions.append(battle["pos"][0, 0].copy())
     battle.close()
-    return np.array(where)
+    return np.array(positions)
 
 
-@pytest.mark.parametrize("skill", HUNTERS)
+@pytest.mark.parametrize("skill", PURSUING_LEVELS)
 @pytest.mark.parametrize("chassis", [Chassis.LIGHT, Chassis.MEDIUM, Chassis.HEAVY])
 def test_pilot_escapes_pocket_between_it_and_target(skill, chassis):
-    where = chase(skill, chassis)
-    for start in range(len(where) - 22):
-        stay = where[start : start + 22]
+    positions = pursue(skill, chassis)
+    for start in range(len(positions) - 22):
+        stay = positions[start : start + 22]
         near_target = np.linalg.norm(stay[-1, :2] - (39, MIDDLE)) < 12 and stay[-1, 0] > 35
         assert near_target or np.ptp(stay, axis=0).max() > 1.0, f"stayed at {stay[0]} for 5 s from decision {start}"
 
 
-@pytest.mark.parametrize("skill", LOOKERS)
+@pytest.mark.parametrize("skill", FREE_DIRECTION_LEVELS)
 def test_enclosed_pilot_does_not_move(skill):
     def cell(grid: np.ndarray) -> None:
         grid[0:16, 27:34, 7:14] = 1
@@ -74,7 +74,6 @@ def test_enclosed_pilot_does_not_move(skill):
 
 
 def test_pilot_walks_around_obstacle_missing_from_flow_field():
-    """What the field of the map does not know of, the pilot feels."""
     battle = Battle(pilots=install)
     battle.empty()
     battle.place(0, Chassis.MEDIUM, 5, MIDDLE)
@@ -91,9 +90,9 @@ def test_pilot_walks_around_obstacle_missing_from_flow_field():
     battle.close()
 
 
-@pytest.mark.parametrize("skill", LOOKERS)
+@pytest.mark.parametrize("skill", FREE_DIRECTION_LEVELS)
 def test_detour_changes_side_at_dead_end(skill):
-    """A wall unknown to the map's field, whose left end leads back to the edge of the map."""
+    """The wall is missing from the flow field, and its left end leads back to the edge of the map."""
     battle = Battle(pilots=install)
     battle.empty()
     battle.place(0, Chassis.HEAVY, 15, MIDDLE)
@@ -115,14 +114,14 @@ def test_detour_changes_side_at_dead_end(skill):
     battle.close()
 
 
-@pytest.mark.parametrize(("skill", "searches"), [("easy", False), *((name, True) for name in LOOKERS)])
-def test_pilot_without_target_circles_contested_zone(skill, searches):
-    """Two hostiles in the zone with a heap between them: each side of it is looked at."""
+@pytest.mark.parametrize(("skill", "patrols"), [("easy", False), *((name, True) for name in FREE_DIRECTION_LEVELS)])
+def test_pilot_without_target_circles_contested_zone(skill, patrols):
+    """The hostile is hidden behind a block in the zone."""
 
-    def heap(grid: np.ndarray) -> None:
+    def block(grid: np.ndarray) -> None:
         grid[0:10, 28:33, 28:33] = 1
 
-    battle = Battle(edit=heap, pilots=install)
+    battle = Battle(edit=block, pilots=install)
     battle.empty()
     battle.batch.set("zone", np.array([[30.5, 30.5, 8.0]], np.float32))
     battle.place(0, Chassis.MEDIUM, 25.5, 30.5)
@@ -138,7 +137,7 @@ def test_pilot_without_target_circles_contested_zone(skill, searches):
         battle.step()
         around.append(battle["pos"][0, 0, :2] - 30.5)
     angles = np.unwrap([np.arctan2(y, x) for x, y in around])
-    assert (abs(angles[-1] - angles[0]) > np.pi / 2) == searches, np.round(angles, 2)
+    assert (abs(angles[-1] - angles[0]) > np.pi / 2) == patrols, np.round(angles, 2)
     battle.close()
 
 
@@ -177,6 +176,6 @@ def test_vent_while_firing_above_level_threshold(skill, heat, vents):
 
 
 def test_packed_levels_carry_stuck_recovery():
-    assert LOOKERS == ["medium", "hard", "expert"]
+    assert FREE_DIRECTION_LEVELS == ["medium", "hard", "expert"]
     rows = levels.pack_levels(0.25)
     assert [row.stuck_recovery for row in rows] == [int(level.stuck_recovery) for level in LEVELS.values()]

@@ -1,7 +1,7 @@
-"""No pilot acts on what it could not know: hostiles that nobody perceives, and what became of others just now.
+"""Pilots do not act on what they cannot know: unperceived hostiles, and changes within the reaction delay.
 
-Nothing moves in these scenes: the same decisions are taken twice, once with the truth about hostiles changed where and
-when a pilot cannot know it. Whatever leaks, changes an action.
+Nothing moves in these scenes. The same decisions are taken twice, once with the state of hostiles changed where and
+when a pilot cannot know it. Any leak changes an action.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ from tests.env.battle import Battle
 
 BLUE, RED = slice(0, 5), slice(5, 10)
 FACTS: dict[str, Callable[[Battle, slice, np.random.Generator], None]] = {
-    "pos": lambda b, who, rng: b.put("pos", b["pos"][0, who] + rng.uniform(-6, 6, (5, 3)) * [1, 1, 0], who),
-    "vel": lambda b, who, rng: b.put("vel", rng.uniform(-6, 6, (5, 3)), who),
-    "yaw": lambda b, who, rng: b.put("yaw", rng.uniform(-3, 3, 5), who),
-    "hp": lambda b, who, rng: b.put("hp", rng.uniform(1, 40, 5), who),
-    "fallen": lambda b, who, rng: b.put("fallen", rng.integers(0, 2, 5) * 50, who),
-    "shutdown": lambda b, who, rng: b.put("shutdown", rng.integers(0, 2, 5), who),
-    "alive": lambda b, who, rng: b.put("alive", rng.integers(0, 2, 5), who),
-    "heat": lambda b, who, rng: b.put("heat", rng.uniform(0, 100, 5), who),
-    "cooldown": lambda b, who, rng: b.put("cooldown", rng.integers(0, 9, (5, 5)), who),
-    "paint": lambda b, who, rng: paint(b, who, rng),
-    "visible": lambda b, who, rng: blind(b, "visible", who, rng),
-    "sight": lambda b, who, rng: blind(b, "sight", who, rng),
+    "pos": lambda b, mechs, rng: b.put("pos", b["pos"][0, mechs] + rng.uniform(-6, 6, (5, 3)) * [1, 1, 0], mechs),
+    "vel": lambda b, mechs, rng: b.put("vel", rng.uniform(-6, 6, (5, 3)), mechs),
+    "yaw": lambda b, mechs, rng: b.put("yaw", rng.uniform(-3, 3, 5), mechs),
+    "hp": lambda b, mechs, rng: b.put("hp", rng.uniform(1, 40, 5), mechs),
+    "fallen": lambda b, mechs, rng: b.put("fallen", rng.integers(0, 2, 5) * 50, mechs),
+    "shutdown": lambda b, mechs, rng: b.put("shutdown", rng.integers(0, 2, 5), mechs),
+    "alive": lambda b, mechs, rng: b.put("alive", rng.integers(0, 2, 5), mechs),
+    "heat": lambda b, mechs, rng: b.put("heat", rng.uniform(0, 100, 5), mechs),
+    "cooldown": lambda b, mechs, rng: b.put("cooldown", rng.integers(0, 9, (5, 5)), mechs),
+    "paint": lambda b, mechs, rng: paint(b, mechs, rng),
+    "visible": lambda b, mechs, rng: hide(b, "visible", mechs, rng),
+    "sight": lambda b, mechs, rng: hide(b, "sight", mechs, rng),
 }
-"""What there is to know of hostiles, and how it is changed."""
+"""Functions that change each kind of knowledge of hostiles."""
 UNSEEN = tuple(name for name in FACTS if name not in ("visible", "sight", "paint"))
-"""What may change about a mech that nobody perceives, who is not painted either."""
+"""Facts that may change about a hostile that is neither perceived nor painted."""
 SLOW = tuple(name for name, level in LEVELS.items() if level.delay_s > 0)
 DECISIONS = 8
 
 
-def paint(battle: Battle, who: slice, rng: np.random.Generator) -> None:
-    """Have blue paint half of red."""
-    battle.put("painted", rng.integers(0, 2, 5) * 90, who)
-    battle.put("painter", rng.integers(0, 5, 5), who)
+def paint(battle: Battle, mechs: slice, rng: np.random.Generator) -> None:
+    """Let blue paint half of red."""
+    battle.put("painted", rng.integers(0, 2, 5) * 90, mechs)
+    battle.put("painter", rng.integers(0, 5, 5), mechs)
 
 
-def blind(battle: Battle, sense: str, who: slice, rng: np.random.Generator) -> None:
-    """Take half of what blue perceives of red by one of the senses."""
+def hide(battle: Battle, sense: str, mechs: slice, rng: np.random.Generator) -> None:
+    """Remove half of what blue perceives of red by a sense."""
     found = battle[sense].copy()
-    found[0, BLUE, who] *= rng.integers(0, 2, (5, 5)).astype(np.uint8)
+    found[0, BLUE, mechs] *= rng.integers(0, 2, (5, 5)).astype(np.uint8)
     battle.batch.set(sense, found)
 
 
 def scene(battle: Battle, skill: str, seed: int) -> None:
-    """Everybody close together in the open, in the zone and out of it, blue flown by ``skill``; nothing known yet."""
+    """Place all mechs close together in the open, blue controlled by ``skill``, without perception history."""
     rng = np.random.default_rng(seed)
     battle.batch["forced_seed"].fill_(seed)
     battle.engine.reset()
     battle.batch["script"].fill_(0)
     battle.batch["weapon_prob"].fill_(1.0)
     grid = np.stack(np.meshgrid(np.arange(4), np.arange(3)), axis=-1).reshape(-1, 2)[rng.permutation(12)[:10]]
-    for mech, place in enumerate(16 + 7.0 * grid + rng.uniform(-1, 1, (10, 2))):
-        battle.place(mech, list(Chassis)[rng.integers(0, 4)], *place, yaw=rng.uniform(-3, 3))
+    for mech, (x, y) in enumerate(16 + 7.0 * grid + rng.uniform(-1, 1, (10, 2))):
+        battle.place(mech, list(Chassis)[rng.integers(0, 4)], x, y, yaw=rng.uniform(-3, 3))
     battle.put("script", script_of(skill), BLUE)
     for name in ("fallen", "shutdown", "painted"):
         battle.put(name, 0)
@@ -68,7 +68,7 @@ def scene(battle: Battle, skill: str, seed: int) -> None:
 
 
 def decide(battle: Battle, decision: int) -> np.ndarray:
-    """What blue does at a decision of the standing scene."""
+    """Return blue's actions in a decision of the standing scene."""
     battle.batch.set("decision", np.array([decision], np.int32))
     battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
     return battle["actions"][0, BLUE].copy()
@@ -83,7 +83,7 @@ def field():
 
 @pytest.mark.parametrize("skill", list(LEVELS))
 def test_actions_ignore_unperceived_hostiles(field, skill):
-    """Not even one that stands within a voxel: pilots do not feel for mechs that they do not know of."""
+    """Collision avoidance ignores unperceived mechs too, even at a distance of one voxel."""
 
     def play(fact: str | None, beside: int) -> np.ndarray:
         rng = np.random.default_rng(beside)
@@ -106,13 +106,13 @@ def test_actions_ignore_unperceived_hostiles(field, skill):
             np.testing.assert_array_equal(play(None, beside), play(fact, beside), err_msg=fact)
 
 
-def late(field: Battle, skill: str, fact: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Actions [decision, mech, column] without and with a change of every hostile at the last decisions.
+def actions_with_and_without(field: Battle, skill: str, fact: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Actions [decision, mech, column] without and with a change of every hostile, the reaction delay before the end.
 
-    Of these each level is allowed to know at the last one alone.
+    Only the last decision may reflect the change.
     """
     changed = DECISIONS - delay_decisions(LEVELS[skill], 0.25) - 1
-    told = []
+    found = []
     for changes in (False, True):
         scene(field, skill, seed)
         acted = []
@@ -120,25 +120,37 @@ def late(field: Battle, skill: str, fact: str, seed: int) -> tuple[np.ndarray, n
             if changes and k == changed:
                 FACTS[fact](field, RED, np.random.default_rng(seed))
             acted.append(decide(field, k))
-        told.append(np.array(acted))
-    return told[0], told[1]
+        found.append(np.array(acted))
+    return found[0], found[1]
+
+
+def last_action_changes(field: Battle, skill: str, fact: str, seed: int) -> bool:
+    """Return whether the change affects the last decision."""
+    without, changed = actions_with_and_without(field, skill, fact, seed)
+    return not np.array_equal(without[-1], changed[-1])
 
 
 @pytest.mark.parametrize("fact", FACTS)
 @pytest.mark.parametrize("skill", SLOW)
 def test_actions_ignore_hostile_changes_within_reaction_delay(field, skill, fact):
     for seed in range(8):
-        truth, change = late(field, skill, fact, seed)
+        truth, change = actions_with_and_without(field, skill, fact, seed)
         np.testing.assert_array_equal(truth[:-1], change[:-1], err_msg=f"seed {seed}")
 
 
 @pytest.mark.parametrize("fact", ["pos", "alive", "visible"])
 @pytest.mark.parametrize("skill", SLOW)
 def test_actions_reflect_hostile_changes_after_reaction_delay(field, skill, fact):
-    """The test above could fail: once it is late enough, what it changes does show."""
-    assert any(not np.array_equal(*(acted[-1] for acted in late(field, skill, fact, seed))) for seed in range(4))
+    """The test above can fail: after the reaction delay the change does affect actions."""
+    assert any(
+        not np.array_equal(*(acted[-1] for acted in actions_with_and_without(field, skill, fact, seed)))
+        for seed in range(4)
+    )
 
 
 @pytest.mark.parametrize("fact", ["yaw", "hp", "fallen", "shutdown", "sight", "paint"])
 def test_hard_pilot_reflects_secondary_facts_after_reaction_delay(field, fact):
-    assert any(not np.array_equal(*(acted[-1] for acted in late(field, "hard", fact, seed))) for seed in range(12))
+    assert any(
+        not np.array_equal(*(acted[-1] for acted in actions_with_and_without(field, "hard", fact, seed)))
+        for seed in range(12)
+    )

@@ -1,4 +1,4 @@
-"""The order of the pilots' strength: random actions, then the five levels, each clearly stronger than the one below."""
+"""Strength of the pilots: random actions, then the five levels, each clearly stronger than the next weaker one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from echelon.arena.results_table import summarise
 from echelon.config import EnvConfig
 from echelon.env.engine import Engine
 
-MATCHES, FIRST_SEED, SHARE = 300, 2**30, 0.65
+MATCHES, FIRST_SEED, WIN_RATE = 300, 2**30, 0.65
 RANDOM = "random"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgainstRandom(Contest):
-    """A contest whose second pilot is nobody of the scripted ones: it acts at random."""
+    """A contest whose second pilot is not scripted and acts at random."""
 
     def sides(self, pairing: Pairing) -> tuple[str, str]:
         first = self.pilots[0]
@@ -32,7 +32,7 @@ class AgainstRandom(Contest):
 
 
 class RandomPolicyRunner:
-    """Draws every column of its sides' actions uniformly, each match from a sequence of its own."""
+    """Draws every action column of its sides uniformly, with a random generator per match."""
 
     forfeits: dict[int, frozenset[int]] = {}
 
@@ -57,7 +57,7 @@ class RandomPolicyRunner:
 
 
 def against_random(first: str, matches: int) -> tuple[int, int, int]:
-    """Matches won, drawn and lost by ``first`` against random actions, each seed from both sides."""
+    """Return the matches won, drawn and lost by ``first`` against random actions, each seed from both sides."""
     contest = AgainstRandom(
         env=EnvConfig(), pilots=(first, "legacy"), matches=matches, first_seed=FIRST_SEED, swap=True
     )
@@ -78,19 +78,18 @@ def test_trivial_beats_random_actions():
 
 @pytest.mark.slow
 def test_each_level_beats_next_weaker_level():
-    """The ladder: 300 seed-paired, side-swapped matches each, on all maps, random actions at its foot."""
+    """300 seed-paired, side-swapped matches each."""
     won, _, lost = against_random("trivial", MATCHES)
-    assert won >= SHARE * (won + lost), f"trivial against random: {won} to {lost}"
+    assert won >= WIN_RATE * (won + lost), f"trivial against random: {won} to {lost}"
     for stronger, weaker in zip([*LEVELS][1:], [*LEVELS], strict=False):
         contest = Contest(env=EnvConfig(), pilots=(stronger, weaker), matches=MATCHES, first_seed=FIRST_SEED, swap=True)
         results = list(play(contest, contest.pairings(), MatchSession()))
         won, lost = (p["wins"] for p in summarise(contest, results)["pilots"])
-        assert won >= SHARE * (won + lost), f"{stronger} against {weaker}: {won} to {lost}"
+        assert won >= WIN_RATE * (won + lost), f"{stronger} against {weaker}: {won} to {lost}"
 
 
 @pytest.mark.slow
 def test_medium_beats_legacy_baseline():
-    """The baseline sees everything and has no plan; a medium pilot sees what it may and has one."""
     contest = Contest(env=EnvConfig(), pilots=("medium", "legacy"), matches=MATCHES, first_seed=FIRST_SEED, swap=True)
     won, lost = (
         p["wins"] for p in summarise(contest, list(play(contest, contest.pairings(), MatchSession())))["pilots"]

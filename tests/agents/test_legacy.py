@@ -1,4 +1,4 @@
-"""The baseline pilot: what it decides, when it counts as stuck, and that neither depends on the clock."""
+"""The ``legacy`` baseline pilot and stuck detection, at any tick and decision length."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def field():
 
 @pytest.fixture
 def duel(field):
-    """A field flown by the baseline, with nobody on it."""
+    """An empty field whose mechs the baseline controls."""
     field.engine.reset()
     field.empty()
     field.batch["script"].fill_(1)
@@ -111,7 +111,7 @@ def test_legacy_at_zero_weapon_probability_keeps_ecm(duel):
         duel.step()
         assert not duel["fired"].any() and (duel["hp"][0] > 0).all()
         scouts = duel["chassis"][0] == SCOUT
-        assert (duel["actions"][0][scouts, SECONDARY] == 0.25).all(), "electronic warfare was dropped"
+        assert (duel["actions"][0][scouts, SECONDARY] == 0.25).all(), "the scout does not jam"
     duel.put("heat", 60.0)
     duel.step()
     assert duel["actions"][0, 0, SECONDARY] == 0.75
@@ -138,12 +138,12 @@ def test_legacy_backs_out_when_stuck_for_2_5_seconds_at_any_clock(dt, repeat):
     back = [t for t, forward, _ in log if forward == -1]
     aside = [t for t, _, strafe in log if abs(strafe) == 1]
     idle = [t for t, forward, strafe in log if forward == 0 == strafe]
-    assert idle[0] == pytest.approx(2.5, abs=2 * step_s), "stuck is noticed after 2.5 s without progress"
+    assert idle[0] == pytest.approx(2.5, abs=2 * step_s), "stuck after 2.5 s without progress"
     assert back[0] == pytest.approx(idle[0] + step_s, abs=1e-3)
     assert len(back) * step_s == pytest.approx(1.0, abs=0.01)
     assert len(aside) * step_s == pytest.approx(1.0, abs=0.01) and aside[0] > back[-1]
     assert aside[-1] - back[0] + step_s == pytest.approx(2.0, abs=0.01)
-    assert log[-1][1] > 0.5, "it goes on toward the zone"
+    assert log[-1][1] > 0.5, "it continues toward the zone"
 
 
 def test_stuck_detection_ignores_intended_standstill(duel):

@@ -1,4 +1,4 @@
-"""What the upper levels do beyond the lower: gather, go over obstacles, screen themselves, time their missiles."""
+"""Behaviour of the upper levels: gathering, jumping over obstacles, smoke, missile timing, retreat, zone balance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def field():
 
 
 def begin(battle: Battle, zone: tuple[float, float, float] = (30.0, 30.0, 6.0)) -> None:
-    """Nobody on the field, no memories."""
+    """Reset to an empty field with empty pilot memories."""
     battle.engine.reset()
     battle.empty()
     battle.batch["weapon_prob"].fill_(1.0)
@@ -33,7 +33,7 @@ def begin(battle: Battle, zone: tuple[float, float, float] = (30.0, 30.0, 6.0)) 
 
 
 def decide(battle: Battle, decisions: int) -> np.ndarray:
-    """What blue's first mech does at the last of some decisions of a scene in which nothing moves."""
+    """Return the last action of blue's first mech after some decisions of a standing scene."""
     for k in range(decisions):
         battle.batch.set("decision", np.array([k], np.int32))
         battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
@@ -53,7 +53,7 @@ def decide(battle: Battle, decisions: int) -> np.ndarray:
     ],
 )
 def test_pack_gathers_before_hostile_zone(field, skill, held, behind, waits):
-    """It waits for a packmate who comes after it, while nobody of its own is in there yet."""
+    """It waits for a packmate behind it while no friend is in the zone."""
     begin(field, zone=(50.0, 30.0, 6.0))
     field.place(0, LIGHT, 30.0, MIDDLE)
     field.place(1, LIGHT, 30.0 - behind, MIDDLE + 4)
@@ -115,7 +115,7 @@ def test_jets_stay_below_height_limit(field):
 
 
 @pytest.mark.parametrize(
-    ("skill", "shield", "drawn", "launches"),
+    ("skill", "ams", "reloads", "launches"),
     [
         ("hard", True, False, True),
         ("expert", False, False, True),
@@ -123,21 +123,21 @@ def test_jets_stay_below_height_limit(field):
         ("expert", True, True, True),
     ],
 )
-def test_expert_launches_past_ams_only_while_it_reloads(field, skill, shield, drawn, launches):
-    """Busy it is likely to be when another missile of the own side gets there less than its cooldown before."""
+def test_expert_launches_past_ams_only_while_it_reloads(field, skill, ams, reloads, launches):
+    """It reloads when another friendly missile arrives less than its cooldown earlier."""
     begin(field)
     field.place(0, HEAVY, 10.0, MIDDLE)
     field.place(1, SCOUT, 20.0, MIDDLE + 20)
     field.place(5, MEDIUM, 40.0, MIDDLE, yaw=np.pi)
-    if shield:
+    if ams:
         field.place(6, HEAVY, 43.0, MIDDLE + 3, yaw=np.pi)
     field.put("painted", 90, 5)
     field.put("painter", 1, 5)
-    if drawn:
-        weapons, places = field["round_weapon"].copy(), field["round_pos"].copy()
-        weapons[0, 2, 0], places[0, 2, 0] = MISSILE, (14.0, MIDDLE, 4.0)
+    if reloads:
+        weapons, positions = field["round_weapon"].copy(), field["round_pos"].copy()
+        weapons[0, 2, 0], positions[0, 2, 0] = MISSILE, (14.0, MIDDLE, 4.0)
         field.batch.set("round_weapon", weapons)
-        field.batch.set("round_pos", places)
+        field.batch.set("round_pos", positions)
     field.put("script", script_of(skill), 0)
     field.look()
     assert bool(decide(field, 3)[SECONDARY]) == launches
@@ -155,7 +155,7 @@ def test_expert_launches_past_ams_only_while_it_reloads(field, skill, shield, dr
     ],
 )
 def test_expert_deploys_smoke_on_open_ground(field, skill, distance, cover, throws):
-    """From a hostile too far to shoot at and near enough to be shot by, unless cover is near on the way."""
+    """Against a hostile beyond own gun range that can fire, unless cover is near on the path."""
     begin(field, zone=(50.0, 50.0, 5.0))
     field.place(0, LIGHT, 20.0, 40.0, yaw=-np.pi / 2)
     field.place(5, HEAVY, 20.0, 40.0 - distance, yaw=np.pi / 2)
@@ -181,7 +181,7 @@ def test_smoke_does_not_block_packmate_line_of_sight(field):
 
 @pytest.mark.parametrize("skill", ["hard", "expert"])
 def test_overheated_pilot_hides_until_cool(field, skill):
-    """It breaks off in sight, does not come back for its target the moment that is lost, and does once cool."""
+    """It retreats in sight of its target, stays away when that is lost, and returns once cool."""
     begin(field, zone=(50.0, 30.0, 6.0))
     field.place(0, MEDIUM, 30.0, MIDDLE)
     field.place(5, MEDIUM, 42.0, MIDDLE, yaw=np.pi)
@@ -189,26 +189,26 @@ def test_overheated_pilot_hides_until_cool(field, skill):
     field.put("script", script_of(skill), 0)
     field.look()
 
-    def wish(k: int, heat: float) -> np.ndarray:
+    def desired(k: int, heat: float) -> np.ndarray:
         field.put("heat", heat * CHASSIS[MEDIUM].heat_cap, 0)
         field.batch.set("decision", np.array([k], np.int32))
         field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
         return field["pilot_wish"][0, 0].copy()
 
     for k in range(8):
-        broke = wish(k, 0.8)
-    assert broke[0] < -0.5, "away from a target in sight"
-    field.batch["visible"].fill_(0)  # as if a wall had come between
+        retreating = desired(k, 0.8)
+    assert retreating[0] < -0.5, "away from a target in sight"
+    field.batch["visible"].fill_(0)  # as behind a wall
     for k in range(8, 12):
-        hides = wish(k, 0.8)
+        hiding = desired(k, 0.8)
     assert field["pilot_sees"][0, 0] == 0
-    assert np.hypot(*hides) < 0.01, "no way back while it is hot"
-    assert np.hypot(*wish(12, 0.3)) > 0.1, "cool again, it goes on"
+    assert np.hypot(*hiding) < 0.01, "it does not return while hot"
+    assert np.hypot(*desired(12, 0.3)) > 0.1, "it continues once cool"
 
 
 @pytest.mark.parametrize("x", [24.0, 26.0])
 def test_zone_balance_counts_own_tonnage_once(field, x):
-    """A light against a heavy is 50 t short, and ahead: it leaves as surely as it would not enter."""
+    """A light against a heavy is 50 t short with its team ahead: it leaves the zone and does not enter it."""
     begin(field, zone=(30.0, 30.0, 5.0))
     field.place(0, LIGHT, x, MIDDLE)
     inside = x > 25.0
@@ -221,7 +221,7 @@ def test_zone_balance_counts_own_tonnage_once(field, x):
 
 
 def test_paint_wait_is_spent_once_per_launch(field):
-    """Two seconds are waited once, not again each time that a launch has to wait for its launcher."""
+    """The two seconds are waited once, not again whenever a launch waits for its launcher."""
     begin(field)
     field.place(0, HEAVY, 20.0, MIDDLE)
     field.place(4, SCOUT, 24.0, 36.0)
@@ -234,7 +234,7 @@ def test_paint_wait_is_spent_once_per_launch(field):
         field.batch.set("decision", np.array([k], np.int32))
         field.play("fly", lambda: [x for x in field.engine.decision() if x.phase.startswith("pilots")])
         pulled.append(bool(field["actions"][0, 0, SECONDARY]))
-        assert k >= 16 or field["pilot_wait_s"][0, 0] == 0, "an empty launcher waits for nothing"
+        assert k >= 16 or field["pilot_wait_s"][0, 0] == 0, "no waiting while the launcher reloads"
     assert not any(pulled[:24]) and pulled[24]
 
 

@@ -1,4 +1,4 @@
-"""The five skill levels: what they may know, what each dial does, and that they differ in strength as they should."""
+"""The five skill levels: knowledge, reaction delay, memory, heat, electronic warfare, smoke and missiles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def field():
 
 @pytest.fixture
 def duel(field):
-    """A field with nobody on it, its pilots' memories empty; mechs of blue (0-4) and red (5-9) are placed by a test."""
+    """An empty field with empty pilot memories; tests place blue mechs (0-4) and red mechs (5-9)."""
     field.engine.reset()
     field.empty()
     field.batch["weapon_prob"].fill_(1.0)
@@ -42,7 +42,7 @@ def duel(field):
 
 
 def fly(battle: Battle, skill: str, mechs=slice(0, 5), decisions: int = 1) -> np.ndarray:
-    """Have ``skill`` fly ``mechs`` of a standing scene for some decisions; return the actions of blue's first mech."""
+    """Let ``skill`` control ``mechs`` of a standing scene for some decisions; return the last actions [M, A]."""
     battle.put("script", script_of(skill), mechs)
     battle.look()
     for _ in range(decisions):
@@ -82,7 +82,7 @@ def test_delay_decisions_scales_with_decision_length(dt_act, trivial, medium):
 @pytest.mark.parametrize("skill", list(LEVELS))
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_actions_ignore_mechs_hidden_behind_wall(skill, seed):
-    """The canary: moving, turning and hurting mechs that nobody of the team sees, or has seen, changes no action."""
+    """Moving, turning and damaging mechs that the team does not see, and has not seen, changes no action."""
 
     rng = np.random.default_rng(seed)
     places = [*zip(rng.uniform(2, 22, 8), rng.uniform(2, 58, 8), strict=True), (50.0, 12.0), (54.0, 45.0)]
@@ -105,7 +105,7 @@ def test_actions_ignore_mechs_hidden_behind_wall(skill, seed):
             battle.batch.set("decision", np.array([k], np.int32))
             battle.look()
             visible = battle["visible"][0].astype(bool)
-            assert not visible[:5, hidden].any() and visible[:5, 5:8].any(), "the wall hides some and not all"
+            assert not visible[:5, hidden].any() and visible[:5, 5:8].any(), "the wall must hide some hostiles"
             battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
             acted.append(battle["actions"][0, :5].copy())
         battle.close()
@@ -115,7 +115,7 @@ def test_actions_ignore_mechs_hidden_behind_wall(skill, seed):
 
 
 def test_legacy_depends_on_hidden_mechs():
-    """The test above can fail: the omniscient baseline faces an enemy that it cannot see."""
+    """The test above can fail: the omniscient baseline faces a hostile that it cannot see."""
 
     def facing(x: float) -> float:
         battle = Battle(size=60, edit=wall, pilots=install)
@@ -169,7 +169,7 @@ def test_lost_target_remembered_for_level_memory(duel):
         assert duel["pilot_target"][0, 0] == 5
         late = levels.delay_decisions(LEVELS[skill], 0.25)
         for k in range(24):
-            # out of sight: the sensing result itself is taken away
+            # out of sight: the sensing result itself is cleared
             duel.put("pos", (55, 55, 1.5), 5)
             visible = duel["visible"].copy()
             visible[:] = 0
@@ -221,7 +221,7 @@ def test_levels_vent_and_hold_fire_above_heat_threshold(duel, skill, hot):
 
 def test_expert_leaves_watched_lane_for_four_seconds(duel):
     duel.place(0, MEDIUM, 16, 8)
-    duel.place(6, SCOUT, 24, 24)  # shoots nobody, so it watches nothing
+    duel.place(6, SCOUT, 24, 24)  # a scout has no guns, so it covers nothing
     for skill, leaves in (("medium", False), ("expert", True)):
         duel.put("alive", 0, 5)
         duel.batch.set("decision", np.array([0], np.int32))
@@ -315,7 +315,7 @@ def test_hard_heavy_waits_for_scout_paint(duel):
 
     assert any(launches("medium", 8))
     hard = launches("hard", 24)
-    assert not any(hard[:8]) and any(hard), "two seconds of patience, then by sight"
+    assert not any(hard[:8]) and any(hard), "two seconds of waiting for paint, then by sight"
 
 
 def test_pilots_deterministic_across_batch_size_and_threads():

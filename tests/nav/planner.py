@@ -1,7 +1,4 @@
-"""A* between two nodes of a navigation graph, for tools, tests and one-off questions.
-
-Routine queries share one goal, the zone, and read the precomputed field of ``echelon.nav.field`` instead.
-"""
+"""A* between two nodes of a navigation graph: the reference for the costs of ``echelon.nav.field``."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ from echelon.nav.graph import NavGraph
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """The answer of one search."""
+    """Result of one search."""
 
     found: bool
     nodes: tuple[int, ...]
     """Node indices from start to goal; empty if not found."""
     length: int
-    """Number of nodes on the way."""
+    """Number of nodes of the route."""
     cost: float
     """Sum of the edge costs; infinite if not found."""
     expansions: int
@@ -40,15 +37,15 @@ class Planner:
         self._first: list[int] = np.searchsorted(graph.source[order], np.arange(graph.num_nodes + 1)).tolist()
 
     def search(self, start: int, goal: int) -> Route:
-        """Find the cheapest route; not found where a node is unknown or no route exists."""
+        """Return the cheapest route; not found if a node is unknown or no route exists."""
         nodes = self.graph.num_nodes
         if not (0 <= start < nodes and 0 <= goal < nodes):
             return _not_found(0)
-        # Heights stay out of the bound: climbing one cell costs less than its length in space.
+        # Without heights, because climbing one cell costs less than its length in space.
         offset = self.graph.kyx[:, 1:] - self.graph.kyx[goal, 1:]
         bound: NDArray[np.float64] = np.hypot(offset[:, 0], offset[:, 1])
         best = {start: 0.0}
-        came: dict[int, int] = {}
+        parent: dict[int, int] = {}
         closed: set[int] = set()
         heap = [(float(bound[start]), start)]
         while heap:
@@ -57,12 +54,12 @@ class Planner:
                 continue
             closed.add(node)
             if node == goal:
-                return _trace(came, start, goal, best[goal], len(closed))
+                return _trace(parent, start, goal, best[goal], len(closed))
             for edge in range(self._first[node], self._first[node + 1]):
                 other, cost = self._target[edge], best[node] + self._cost[edge]
                 if other not in closed and cost < best.get(other, np.inf):
                     best[other] = cost
-                    came[other] = node
+                    parent[other] = node
                     heappush(heap, (cost + float(bound[other]), other))
         return _not_found(len(closed))
 
@@ -71,9 +68,9 @@ def _not_found(expansions: int) -> Route:
     return Route(found=False, nodes=(), length=0, cost=float("inf"), expansions=expansions)
 
 
-def _trace(came: dict[int, int], start: int, goal: int, cost: float, expansions: int) -> Route:
-    """Follow the parents back from the goal."""
+def _trace(parent: dict[int, int], start: int, goal: int, cost: float, expansions: int) -> Route:
+    """Return the route through the parents of the goal."""
     nodes = [goal]
     while nodes[-1] != start:
-        nodes.append(came[nodes[-1]])
+        nodes.append(parent[nodes[-1]])
     return Route(found=True, nodes=tuple(reversed(nodes)), length=len(nodes), cost=cost, expansions=expansions)

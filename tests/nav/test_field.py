@@ -1,4 +1,4 @@
-"""The way to the zone: costs equal the planner's, codes lead downhill, and everyone arrives."""
+"""Cost-to-zone fields: costs equal those of A*, codes descend the cost, and every mech arrives."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_flow_leads_every_spawn_to_zone(made: GeneratedMap) -> None:
     assert len(made.spawn) == 2 * len(ROSTER)
     for chassis, (x, y, _) in zip(ROSTER * 2, made.spawn.tolist(), strict=True):
         flow = made.flow[RADII.index(RADIUS_OF_CHASSIS[chassis])]
-        place = next_cell(flow, x, y, 0.03)
+        cell = next_cell(flow, x, y, 0.03)
         for _ in range(300):
-            assert place is not None
-            if flow[place[2], place[1], place[0]] == FLOW_GOAL:
+            assert cell is not None
+            if flow[cell[2], cell[1], cell[0]] == FLOW_GOAL:
                 break
-            place = next_cell(flow, place[0] + 0.5, place[1] + 0.5, place[2] + 0.03)
+            cell = next_cell(flow, cell[0] + 0.5, cell[1] + 0.5, cell[2] + 0.03)
         else:
             pytest.fail("the walk did not end")
 
@@ -74,12 +74,12 @@ def walled(size: int = 30) -> NDArray[np.uint8]:
 def test_flow_leads_narrow_cells_back_to_graph() -> None:
     field = zone_field(walled(), zone=(20.0, 24.0, 4.0), radius=2, clearance=4)
     assert field.graph.index[0, 14, 20] == -1
-    place = next_cell(field.flow, 20.5, 14.5, 0.0)
+    cell = next_cell(field.flow, 20.5, 14.5, 0.0)
     for _ in range(2):
-        assert place is not None
-        if field.graph.index[place[2], place[1], place[0]] >= 0:
+        assert cell is not None
+        if field.graph.index[cell[2], cell[1], cell[0]] >= 0:
             break
-        place = next_cell(field.flow, place[0] + 0.5, place[1] + 0.5, place[2])
+        cell = next_cell(field.flow, cell[0] + 0.5, cell[1] + 0.5, cell[2])
     else:
         pytest.fail("two steps did not reach the graph")
 

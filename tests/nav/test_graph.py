@@ -1,4 +1,4 @@
-"""Nodes and edges: against a plain oracle of the rules, on ramps, under bridges and at the map's edge."""
+"""Nodes and edges of navigation graphs: against an oracle of loops, on ramps, under bridges, at the map edge."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def graph_of(grid: NDArray[np.uint8], radius: int = 1, hazards: bool = True) -> 
 
 
 def oracle_fits(grid: NDArray[np.uint8], k: int, y: int, x: int, radius: int, clearance: int) -> bool:
-    """Say by loops whether a footprint has ``clearance`` free layers, a step of one tolerated."""
+    """Return by loops whether a footprint has ``clearance`` free layers, with a step of one tolerated."""
     size_z, size_y, size_x = grid.shape
     columns = [(y + j, x + i) for j in range(-radius, radius + 1) for i in range(-radius, radius + 1)]
     if any(not (0 <= j < size_y and 0 <= i < size_x) for j, i in columns):
@@ -48,7 +48,7 @@ def oracle_fits(grid: NDArray[np.uint8], k: int, y: int, x: int, radius: int, cl
 
 
 def oracle_is_node(grid: NDArray[np.uint8], k: int, y: int, x: int, radius: int) -> bool:
-    """Say by loops whether a mech can stand at a place."""
+    """Return by loops whether a mech can stand in a cell."""
     size_z = grid.shape[0]
     if not 0 <= k < size_z or (k > 0 and not BLOCKS_MOVE[grid[k - 1, y, x]]):
         return False
@@ -58,7 +58,7 @@ def oracle_is_node(grid: NDArray[np.uint8], k: int, y: int, x: int, radius: int)
 
 
 def oracle_edges(grid: NDArray[np.uint8], nodes: set[tuple[int, int, int]], radius: int) -> set[tuple]:
-    """List all edges by loops."""
+    """Return all edges by loops."""
     edges = set()
     for k, y, x in nodes:
         for d, (dx, dy) in enumerate(DIRECTIONS):
@@ -89,16 +89,16 @@ def test_graph_matches_oracle_on_rough_ground(radius: int, seed: int) -> None:
             grid[high, y : y + d, x : x + w] = Material.GLASS
     graph = graph_of(grid, radius)
     nodes = {tuple(node) for node in graph.kyx.tolist()}
-    places = np.ndindex(grid.shape[0] + 1, *grid.shape[1:])
-    assert nodes == {place for place in places if oracle_is_node(grid, *place, radius)}
+    cells = np.ndindex(grid.shape[0] + 1, *grid.shape[1:])
+    assert nodes == {cell for cell in cells if oracle_is_node(grid, *cell, radius)}
     kyx = [tuple(node) for node in graph.kyx.tolist()]
     edges = {(kyx[s], kyx[t]) for s, t in zip(graph.source.tolist(), graph.target.tolist(), strict=True)}
     assert edges == oracle_edges(grid, nodes, radius)
-    assert all(graph.index[place] == i for i, place in enumerate(kyx))
+    assert all(graph.index[cell] == i for i, cell in enumerate(kyx))
 
 
 def stairs_of(rise: int) -> NDArray[np.uint8]:
-    """Build a staircase across the map that climbs by ``rise`` every 3 columns to a plateau."""
+    """Return a staircase across the map that rises by ``rise`` every 3 columns to a plateau."""
     grid = flat(size_z=16)
     for step in range(1, 4):
         grid[: step * rise, :, 6 + 3 * step :] = Material.SOLID

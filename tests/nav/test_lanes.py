@@ -1,4 +1,4 @@
-"""Ways that are not the shortest: covered cells are preferred, main lanes are left, and both arrive."""
+"""Lanes: the covered lane prefers cover, the flank lane avoids main lanes, and both reach the zone."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def made() -> GeneratedMap:
     return generate(WorldConfig(), 11, num_packs=1, zone_radius_vox=6.0)
 
 
-def walked(flow: NDArray[np.uint8], x: int, y: int, k: int = 0) -> list[tuple[int, int, int]]:
-    """The places on a way, the last one inside the zone."""
-    way = [(x, y, k)]
+def path_cells(flow: NDArray[np.uint8], x: int, y: int, k: int = 0) -> list[tuple[int, int, int]]:
+    """Return the cells of a path, the last one inside the zone."""
+    path = [(x, y, k)]
     for _ in range(400):
         code = int(flow[k, y, x])
-        assert code != FLOW_NONE, f"the way ends at {(x, y, k)}"
+        assert code != FLOW_NONE, f"the path ends at {(x, y, k)}"
         if code == FLOW_GOAL:
-            return way
+            return path
         x, y, k = (int(a + b) for a, b in zip((x, y, k), FLOW_STEP[code], strict=True))
-        way.append((x, y, k))
-    raise AssertionError("the way does not end")
+        path.append((x, y, k))
+    raise AssertionError("the path does not end")
 
 
-def plain(**walls: tuple[slice, slice]) -> NDArray[np.uint8]:
-    """A flat map of 64 x 64 with walls as high as eyes and more."""
+def flat_map(**walls: tuple[slice, slice]) -> NDArray[np.uint8]:
+    """Return a flat map of 64 x 64 with walls higher than eyes."""
     grid = np.zeros((12, 64, 64), np.uint8)
     for rows, columns in walls.values():
         grid[:8, rows, columns] = Material.SOLID
@@ -52,10 +52,10 @@ def test_lanes_cover_cells_of_shortest_path(made: GeneratedMap) -> None:
         flow = made.flow[len(RADII) + lane]
         assert np.array_equal(flow == FLOW_NONE, shortest == FLOW_NONE)
         assert np.array_equal(flow == FLOW_GOAL, shortest == FLOW_GOAL)
-        assert (flow != shortest)[shortest != FLOW_NONE].mean() > 0.05, "it is another way"
+        assert (flow != shortest)[shortest != FLOW_NONE].mean() > 0.05, "the lane equals the shortest path"
         k, y, x = np.nonzero((shortest != FLOW_NONE) & (np.arange(len(flow)) < 2)[:, None, None])
         for i in np.random.default_rng(0).integers(0, len(k), 60).tolist():
-            walked(flow, int(x[i]), int(y[i]), int(k[i]))
+            path_cells(flow, int(x[i]), int(y[i]), int(k[i]))
 
 
 def test_in_sight_matches_dense_sampling(made: GeneratedMap) -> None:
@@ -70,35 +70,35 @@ def test_in_sight_matches_dense_sampling(made: GeneratedMap) -> None:
         x, y, z = line.astype(int).T
         dense[i] = not blocks[z, y, x].any()
     assert (found == dense).mean() > 0.93 and found.any() and not found.all()
-    assert found[dense].all(), "a free line is free however it is sampled"
+    assert found[dense].all(), "a free line must be free however it is sampled"
 
 
 def test_covered_lane_prefers_wall_cover_within_detour_limit() -> None:
-    # A wall beside the straight way hides from the zone what lies behind it; the way on its other side is the shorter.
-    grid = plain(wall=(slice(26, 28), slice(12, 34)))
+    # The wall beside the straight path hides one side of it from the zone; the path on the other side is shorter.
+    grid = flat_map(wall=(slice(26, 28), slice(12, 34)))
     fields, flow = navigation_fields(grid, zone=ZONE, spawn=STARTS, clearance=4)
     points = np.array([[x + 0.5, y + 0.5, 2.5] for y in range(64) for x in range(64)])
     blocks = np.concatenate([BLOCKS_SIGHT[grid], np.zeros((3, 64, 64), bool)])
     seen = in_sight(blocks, points, np.array([50.5, 20.5, 2.5])).reshape(64, 64)
-    straight = walked(fields[-1].flow, 8, 27)
-    covered = walked(flow[len(RADII) + Lane.COVERED], 8, 27)
-    shown = [sum(bool(seen[y, x]) for x, y, _ in way) for way in (straight, covered)]
+    straight = path_cells(fields[-1].flow, 8, 27)
+    covered = path_cells(flow[len(RADII) + Lane.COVERED], 8, 27)
+    shown = [sum(bool(seen[y, x]) for x, y, _ in path) for path in (straight, covered)]
     assert shown[1] < shown[0], shown
     assert len(covered) < 1.3 * len(straight)
 
 
 def test_flank_lane_avoids_main_lane() -> None:
-    fields, flow = navigation_fields(plain(), zone=ZONE, spawn=STARTS, clearance=4)
+    fields, flow = navigation_fields(flat_map(), zone=ZONE, spawn=STARTS, clearance=4)
     lane = main_lane(fields[-1], 8.5, 20.5)
     assert lane[0] == (8, 20) and hypot(lane[-1][0] + 0.5 - ZONE[0], lane[-1][1] + 0.5 - ZONE[1]) < ZONE[2]
-    flank = walked(flow[len(RADII) + Lane.FLANK], 8, 20)
+    flank = path_cells(flow[len(RADII) + Lane.FLANK], 8, 20)
     off = max(min(hypot(x - a, y - b) for a, b in lane) for x, y, _ in flank)
-    assert off > 5, "it leaves the lane"
+    assert off > 5, "the flank stays on the lane"
     assert len(flank) < 2 * len(lane)
 
 
 def test_unreachable_zone_has_no_lane() -> None:
-    grid = plain(wall=(slice(0, 64), slice(24, 26)))
+    grid = flat_map(wall=(slice(0, 64), slice(24, 26)))
     fields, flow = navigation_fields(grid, zone=ZONE, spawn=STARTS, clearance=4)
     assert main_lane(fields[-1], 8.5, 20.5) == []
     assert (flow[:, 0, :, :20] == FLOW_NONE).all()
