@@ -19,7 +19,7 @@ from typing import Any
 
 import warp as wp
 
-from echelon.sim.structs import OUT, fields_of, is_array_struct
+from echelon.sim.structs import OUT, fields_of, is_array_struct, mentioned_names
 
 wp.config.log_level = wp.LOG_ERROR
 
@@ -135,7 +135,7 @@ class Backend:
         self.per_env: set[str] = set()
         self._by_run: dict[str, Mapping[int, Any]] = {}
         self._chosen: dict[tuple[int, int], dict[str, Any]] = {}
-        self._structs: dict[tuple[Any, tuple[int, int]], Any] = {}
+        self._mentioned: dict[Any, frozenset[str]] = {}
         wanted = (threads or default_threads()) if device == "cpu" else 1
         count = max(1, min(wanted, num_envs))
         edges = sorted({num_envs * i // count for i in range(count + 1)} | set(cuts))
@@ -145,7 +145,6 @@ class Backend:
     def add(self, arrays: Mapping[str, Any], *, per_env: bool) -> None:
         """Make ``arrays`` known by name; ``per_env`` says that their first axis is the environment."""
         self.arrays.update(arrays)
-        self._structs.clear()
         if per_env:
             self.per_env.update(arrays)
 
@@ -158,7 +157,6 @@ class Backend:
 
         ``journal_env`` [J] is the environment within its shard, ``journal_page`` [J] its place in ``envs``.
         """
-        self._structs.clear()
         for low, high in self.shards:
             inside = [(env - low, page) for page, env in enumerate(envs) if low <= env < high]
             columns = {"journal_env": 0, "journal_page": 1}
@@ -177,11 +175,14 @@ class Backend:
     def _bind(self, launch: Launch, shard: tuple[int, int]) -> tuple[tuple[int, ...], list[Any]]:
         """Return the launch dimensions and the value of each kernel parameter for one shard of environments."""
         values = []
+        structs = {}
         for argument in launch.kernel.adj.args:
             name = argument.label.removesuffix(OUT)
             value = launch.given.get(name, name)
             if is_array_struct(argument.type):
-                value = self._struct(argument.type, shard, f"kernel {launch.kernel.key}")
+                if argument.type not in structs:
+                    structs[argument.type] = self._struct(argument.type, shard, launch.kernel)
+                value = structs[argument.type]
             elif isinstance(value, str):
                 value = self._array(value, shard, f"kernel {launch.kernel.key}")
             values.append(value)
@@ -199,15 +200,18 @@ class Backend:
             raise KeyError(f"{user} needs array {name!r}, which this batch does not have; add it with Batch.add_fields")
         return self.arrays[name][low:high] if name in self.per_env else self.arrays[name]
 
-    def _struct(self, kind: Any, shard: tuple[int, int], user: str) -> Any:
-        """Return an instance of struct ``kind`` that holds the arrays of one shard."""
-        key = (kind, shard)
-        if key not in self._structs:
-            instance = kind()
-            for name in fields_of(kind):
-                setattr(instance, name, self._array(name, shard, f"struct {kind.key} of {user}"))
-            self._structs[key] = instance
-        return self._structs[key]
+    def _struct(self, kind: Any, shard: tuple[int, int], kernel: Any) -> Any:
+        """Return an instance of struct ``kind`` with the arrays of one shard that ``kernel`` uses.
+
+        The rest stay empty: replaying a program on the CPU relocates every array of every launch, about 5 ns each.
+        """
+        if kernel not in self._mentioned:
+            self._mentioned[kernel] = mentioned_names(kernel)
+        instance = kind()
+        for name in fields_of(kind):
+            if name in self._mentioned[kernel]:
+                setattr(instance, name, self._array(name, shard, f"struct {kind.key} of kernel {kernel.key}"))
+        return instance
 
     def load(self, program: Program, progress: Progress | None = None) -> None:
         """Compile and load every module of ``program`` now, as many at a time as there are cores."""

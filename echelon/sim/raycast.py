@@ -8,33 +8,32 @@ Traversal after Amanatides and Woo (1987); exact ties prefer z, then y, then x.
 import warp as wp
 
 from echelon.sim.geometry import EPS_DIV
+from echelon.sim.state import Smoke
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 FAR = wp.constant(1.0e30)
 SHORTEST_SMOKED = wp.constant(3.0e-5)
 """Segments shorter than this are clear of smoke [vox]."""
-
-
 PAST_END = wp.constant(1.0e-3)
-"""A ray that passes its end by so much has missed the end cell at a corner, and is clear [vox]."""
+"""A ray that overshoots its end by this much missed the end cell at a corner and counts as clear [vox]."""
 
 
 @wp.func
 def column_bit(plane: wp.array3d(dtype=wp.uint64), e: int, x: int, y: int, z: int) -> bool:
-    """Whether bit z of a column is set; the cell must be inside the grid."""
+    """Whether bit z of a column is set; the cell must lie inside the grid."""
     return ((plane[e, y, x] >> wp.uint64(z)) & wp.uint64(1)) != wp.uint64(0)
 
 
 @wp.func
 def inside(size: wp.vec3i, x: int, y: int, z: int) -> bool:
-    """Whether a cell lies in the grid."""
+    """Whether a cell lies inside the grid."""
     return x >= 0 and y >= 0 and z >= 0 and x < size[0] and y < size[1] and z < size[2]
 
 
 @wp.func
 def first_face(start: wp.float32, u: wp.float32, cell: int) -> wp.float32:
-    """Distance along the ray to the first cell face on one axis."""
+    """Return the distance along the ray to the first cell face on one axis."""
     if wp.abs(u) <= EPS_DIV:
         return FAR
     if u > 0.0:
@@ -44,7 +43,7 @@ def first_face(start: wp.float32, u: wp.float32, cell: int) -> wp.float32:
 
 @wp.func
 def face_step(u: wp.float32) -> wp.float32:
-    """Distance along the ray between faces on one axis."""
+    """Return the distance along the ray between cell faces on one axis."""
     if wp.abs(u) <= EPS_DIV:
         return FAR
     return 1.0 / wp.abs(u)
@@ -52,7 +51,7 @@ def face_step(u: wp.float32) -> wp.float32:
 
 @wp.func
 def sign_step(u: wp.float32) -> int:
-    """Direction of cell steps on one axis."""
+    """Return the direction of cell steps on one axis, 1 or -1."""
     if u > 0.0:
         return 1
     return -1
@@ -62,11 +61,10 @@ def sign_step(u: wp.float32) -> int:
 def cast_ray(
     plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, start: wp.vec3, end: wp.vec3, include_end: bool
 ) -> wp.vec4:
-    """Trace a segment; return (t, x, y, z): where it is blocked and by which cell.
+    """Trace a segment; return (t, x, y, z) of the cell that blocks it.
 
-    ``t`` is the distance [vox] at which the blocking cell is entered, or -1 when clear. A cell outside the grid means
-    that the ray left it. The start cell is never tested, the end cell and its being outside only with
-    ``include_end``.
+    ``t`` is the distance [vox] at which that cell is entered, or -1 if the segment is clear. A cell outside the grid
+    means that the ray left the grid. The start cell is never tested, the end cell only with ``include_end``.
     """
     delta = end - start
     length = wp.sqrt(delta[0] * delta[0] + delta[1] * delta[1] + delta[2] * delta[2])
@@ -118,26 +116,21 @@ def cast_ray(
 
 
 @wp.func
-def sight_clear(
-    plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, a: wp.vec3, b: wp.vec3
-) -> bool:
-    """Whether terrain leaves the segment between two centres open, end cells untested."""
+def sight_clear(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, a: wp.vec3, b: wp.vec3) -> bool:
+    """Whether no terrain blocks the segment between two points; the end cells are not tested."""
     return cast_ray(plane, e, size, a, b, False)[0] < 0.0
 
 
 @wp.func
-def smoke_blocks(
-    clouds: int, cloud_ticks: wp.array3d(dtype=wp.int32), cloud_pos: wp.array3d(dtype=wp.vec3), e: int, radius: float,
-    a: wp.vec3, b: wp.vec3,
-) -> bool:
-    """Whether a live smoke cloud of environment e touches the segment; ``clouds`` is how many there are."""
+def smoke_blocks(smoke: Smoke, e: int, radius: float, a: wp.vec3, b: wp.vec3) -> bool:
+    """Whether a live smoke cloud of environment e intersects the segment from a to b."""
     d = b - a
-    if clouds == 0 or wp.length(d) < SHORTEST_SMOKED:
+    if smoke.clouds[e] == 0 or wp.length(d) < SHORTEST_SMOKED:
         return False
-    for m in range(cloud_ticks.shape[1]):
-        for q in range(cloud_ticks.shape[2]):
-            if cloud_ticks[e, m, q] > 0:
-                t = wp.clamp(wp.dot(cloud_pos[e, m, q] - a, d) / wp.max(wp.dot(d, d), EPS_DIV), 0.0, 1.0)
-                if wp.length(a + d * t - cloud_pos[e, m, q]) <= radius:
+    for m in range(smoke.cloud_ticks.shape[1]):
+        for q in range(smoke.cloud_ticks.shape[2]):
+            if smoke.cloud_ticks[e, m, q] > 0:
+                t = wp.clamp(wp.dot(smoke.cloud_pos[e, m, q] - a, d) / wp.max(wp.dot(d, d), EPS_DIV), 0.0, 1.0)
+                if wp.length(a + d * t - smoke.cloud_pos[e, m, q]) <= radius:
                     return True
     return False

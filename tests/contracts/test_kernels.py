@@ -12,12 +12,6 @@ PACKAGES = ("sim", "env", "agents", "arena", "replay", "nav", "training", "rl")
 FOLDERS = tuple(f"echelon/{name}" for name in PACKAGES)
 UNCONVERTED = ("env",)
 """Packages whose kernels do not take structs yet; remove a package here once it is converted."""
-UNCONVERTED_FILES = tuple(
-    f"echelon/sim/kernels/{name}.py"
-    for name in (
-        "controls", "damage", "fire", "journal", "projectiles", "sensing", "spawn", "terrain", "upkeep"
-    )
-)  # fmt: skip
 
 OUT = "_out"
 """Suffix of the parameters that are written."""
@@ -79,12 +73,11 @@ def functions_in(path: Path, source: str) -> Iterator[Function]:
 
 def files() -> list[Path]:
     found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-    return [path for path in found if {"@wp.kernel", "@wp.func"} & set(path.read_text(encoding="utf-8").split())]
+    return [path for path in found if any(functions_in(path, path.read_text(encoding="utf-8")))]
 
 
 def is_converted(path: Path) -> bool:
-    name = path.relative_to(ROOT).as_posix()
-    return name.split("/")[1] not in UNCONVERTED and name not in UNCONVERTED_FILES
+    return path.relative_to(ROOT).parts[1] not in UNCONVERTED
 
 
 FUNCTIONS = [f for path in files() for f in functions_in(path, path.read_text(encoding="utf-8"))]

@@ -139,7 +139,8 @@ def test_shards_end_where_figures_change_and_nowhere_else():
     whole = Backend(device="cpu", num_envs=8, lengths={}, threads=2, cuts=[0])
     assert cut.shards == [(0, 3), (3, 4), (4, 5), (5, 8)] and whole.shards == [(0, 4), (4, 8)]
     cut.add_by_run("rules", {0: "a", 3: "b", 5: "c"})
-    launch = Launch(type("K", (), {"adj": type("A", (), {"args": [type("P", (), {"label": "rules"})]})}), "")
+    parameter = type("P", (), {"label": "rules", "type": None})
+    launch = Launch(type("K", (), {"key": "k", "adj": type("A", (), {"args": [parameter]})}), "")
     assert [cut._bind(launch, shard)[1] for shard in cut.shards] == [["a"], ["b"], ["b"], ["c"]]
     for one in (cut, whole):
         one.close()

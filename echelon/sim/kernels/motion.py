@@ -143,11 +143,11 @@ def along(axis: int, amount: float) -> wp.vec3:
 
 
 @wp.func
-def shuffle(mechs: Mechs, e: int, n: int, seed: wp.uint32, tick: int, mechs_out: Mechs):
+def shuffle(e: int, n: int, seed: wp.uint32, tick: int, mechs_out: Mechs):
     """Fill ``order`` with a random permutation of 0 .. n-1 (Fisher-Yates)."""
     for i in range(n):
         j = below(draw_u32(seed, STREAM_ORDER, tick, i, 0), i + 1)
-        mechs_out.order[e, i] = mechs.order[e, j]
+        mechs_out.order[e, i] = mechs_out.order[e, j]
         mechs_out.order[e, j] = i
 
 
@@ -173,7 +173,7 @@ def displace(
 ) -> float:
     """Move one mech axis by axis with at most one step-up; write position and velocity, return its landing speed."""
     h = rules.half[mechs.chassis[e, m]]
-    p = mechs.pos[e, m]
+    p = mechs_out.pos[e, m]
     v = v_in
     stepped = bool(False)
     landing = float(0.0)
@@ -218,7 +218,7 @@ def move(
     """Turn and move every living mech of an environment, in a new random order each tick."""
     e = wp.tid()
     n = mechs.alive.shape[1]
-    shuffle(mechs, e, n, episode.seed[e], episode.tick[e], mechs_out)
+    shuffle(e, n, episode.seed[e], episode.tick[e], mechs_out)
     for i in range(n):
         m = mechs.order[e, i]
         if mechs.alive[e, m] == 0:
@@ -231,10 +231,10 @@ def move(
             d = controls.drive[e, m]
             if mechs.fallen[e, m] > 0:
                 d = wp.vec4(0.0, 0.0, 0.0, 0.0)
-            mechs_out.yaw[e, m] = wrap_angle(mechs.yaw[e, m] + d[3] * rules.max_yaw_rate[c] * rules.dt)
+            mechs_out.yaw[e, m] = wrap_angle(mechs_out.yaw[e, m] + d[3] * rules.max_yaw_rate[c] * rules.dt)
             foot = mechs.pos[e, m][2] - rules.half[c][2]
             water = foot_material(world.material, e, world.size[e], mechs.pos[e, m], foot) == WATER
-            v = steer(rules, c, mechs.leg_hp[e, m] <= 0.0, water, d, cos_sin(mechs.yaw[e, m]), v[2])
+            v = steer(rules, c, mechs.leg_hp[e, m] <= 0.0, water, d, cos_sin(mechs_out.yaw[e, m]), v[2])
         events_out.landing_speed[e, m] = displace(rules, world, mechs, e, m, v * rules.damping, mechs_out)
         loud = wp.length(mechs.vel[e, m]) * rules.noise_mass[c]
         if mechs.fallen[e, m] > 0:
@@ -247,14 +247,14 @@ def land(rules: Rules, mechs: Mechs, events: Events, mechs_out: Mechs, events_ou
     """Take stability from a mech that lands hard, and hit points if it had fallen; no mech is credited."""
     e, m = wp.tid()
     excess = events.landing_speed[e, m] - rules.landing_free_speed
-    if mechs.alive[e, m] == 0 or excess <= 0.0:
+    if mechs_out.alive[e, m] == 0 or excess <= 0.0:
         return
-    mechs_out.stability[e, m] = wp.max(0.0, mechs.stability[e, m] - rules.landing_shock * excess)
+    mechs_out.stability[e, m] = wp.max(0.0, mechs_out.stability[e, m] - rules.landing_shock * excess)
     if mechs.fallen[e, m] == 0:
         return
-    mechs_out.hp[e, m] = mechs.hp[e, m] - rules.landing_crash * excess
-    events_out.took[e, m] = events.took[e, m] + rules.landing_crash * excess
-    if mechs.hp[e, m] <= 0.0:
+    mechs_out.hp[e, m] = mechs_out.hp[e, m] - rules.landing_crash * excess
+    events_out.took[e, m] = events_out.took[e, m] + rules.landing_crash * excess
+    if mechs_out.hp[e, m] <= 0.0:
         mechs_out.alive[e, m] = 0
         events_out.died[e, m] = 1
         events_out.dying[e, m] = 1

@@ -1,32 +1,31 @@
-"""Changes to the voxels: impacts of rounds and the wrecks of the dead.
+"""Changes to the voxels: damage by rounds and explosions, and the wrecks of dead mechs.
 
-One thread per environment applies a tick's few changes in index order, with integer hit points, so the result
-depends on nothing else. Bit planes follow the materials cell by cell.
-Where an environment is recorded, every replaced cell is written down as it is replaced.
+One thread per environment applies the few changes of a tick in index order with integer hit points, so the result is
+deterministic. The bit planes are updated with the materials. In recorded environments every replaced voxel is logged.
 """
 
-# ruff: noqa: E501
 import warp as wp
 
 from echelon.sim.geometry import boxes_overlap
 from echelon.sim.kernels.motion import last_cell
 from echelon.sim.rng import mix
-from echelon.sim.state import ROUNDS_PER_MECH
+from echelon.sim.state import ROUNDS_PER_MECH, Blasts, Episode, Events, Journal, Mechs, World
 from echelon.sim.tables import Rules
+from echelon.sim.world import Material
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-AIR = wp.constant(0)
-DEBRIS_FIELD = wp.constant(4)
-SOLID_DEBRIS = wp.constant(5)
-DIRT = wp.constant(6)
+AIR = wp.constant(int(Material.AIR))
+DEBRIS_FIELD = wp.constant(int(Material.DEBRIS_FIELD))
+SOLID_DEBRIS = wp.constant(int(Material.SOLID_DEBRIS))
+DIRT = wp.constant(int(Material.DIRT))
 UNRECORDED = wp.constant(-1)
-"""Page of an environment whose edits nobody keeps."""
+"""Journal page of an environment that is not recorded."""
 
 
 @wp.func
 def with_bit(word: wp.uint64, z: int, on: int) -> wp.uint64:
-    """A column word with bit z set or cleared."""
+    """Return the column word with bit z set or cleared."""
     bit = wp.uint64(1) << wp.uint64(z)
     if on == 1:
         return word | bit
@@ -34,112 +33,102 @@ def with_bit(word: wp.uint64, z: int, on: int) -> wp.uint64:
 
 
 @wp.func
-def page_of(edit_page: wp.array(dtype=wp.int32), page_open: wp.array(dtype=wp.int32), e: int) -> int:
-    """Where the edits of environment e are written down, ``UNRECORDED`` where nobody keeps them."""
-    page = edit_page[e]
-    if page != UNRECORDED and page_open[page] == 0:
+def page_of(journal: Journal, e: int) -> int:
+    """Return the journal page of environment e, ``UNRECORDED`` if it is not recorded or its page is closed."""
+    page = journal.edit_page[e]
+    if page != UNRECORDED and journal.page_open[page] == 0:
         return UNRECORDED
     return page
 
 
 @wp.func
-def log_edit(
-    edit_log: wp.array3d(dtype=wp.int32), edit_count: wp.array(dtype=wp.int32), page: int, tick: int, cell: int, kind: int,
-):
-    """Append an edit, or only count it where the log is full."""
-    n = edit_count[page]
-    edit_count[page] = n + 1
-    if n >= edit_log.shape[1]:
+def log_edit(journal_out: Journal, page: int, tick: int, index: int, kind: int):
+    """Append a replaced voxel to a page; a full page only counts it."""
+    n = journal_out.edit_count[page]
+    journal_out.edit_count[page] = n + 1
+    if n >= journal_out.edit_log.shape[1]:
         return
-    edit_log[page, n, 0] = tick
-    edit_log[page, n, 1] = cell
-    edit_log[page, n, 2] = kind
+    journal_out.edit_log[page, n, 0] = tick
+    journal_out.edit_log[page, n, 1] = index
+    journal_out.edit_log[page, n, 2] = kind
 
 
 @wp.func
 def set_cell(
-    rules: Rules, material: wp.array4d(dtype=wp.uint8), voxel_hp: wp.array4d(dtype=wp.uint16), move_plane: wp.array3d(dtype=wp.uint64), sight_plane: wp.array3d(dtype=wp.uint64), shot_plane: wp.array3d(dtype=wp.uint64), edit_log: wp.array3d(dtype=wp.int32), edit_count: wp.array(dtype=wp.int32),
-    size: wp.vec3i, page: int, tick: int, e: int, x: int, y: int, z: int, kind: int,
+    rules: Rules, e: int, cell: wp.vec3i, kind: int, page: int, tick: int, world_out: World, journal_out: Journal
 ):
-    """Replace a cell by fresh material ``kind``, keep planes and hit points true, and note it on ``page``.
+    """Replace a cell by intact material ``kind`` in material, hit points and bit planes, and log it on ``page``.
 
-    Notes count cells from 0 along z, then x, then y.
+    The log numbers cells from 0 along z, then x, then y.
     """
-    if page != UNRECORDED and int(material[e, z, y, x]) != kind:
-        log_edit(edit_log, edit_count, page, tick, z + size[2] * (x + size[0] * y), kind)
-    material[e, z, y, x] = wp.uint8(kind)
-    voxel_hp[e, z, y, x] = rules.material_hp[kind]
-    move_plane[e, y, x] = with_bit(move_plane[e, y, x], z, rules.material_move[kind])
-    sight_plane[e, y, x] = with_bit(sight_plane[e, y, x], z, rules.material_sight[kind])
-    shot_plane[e, y, x] = with_bit(shot_plane[e, y, x], z, rules.material_shot[kind])
+    x = cell[0]
+    y = cell[1]
+    z = cell[2]
+    if page != UNRECORDED and int(world_out.material[e, z, y, x]) != kind:
+        size = world_out.size[e]
+        log_edit(journal_out, page, tick, z + size[2] * (x + size[0] * y), kind)
+    world_out.material[e, z, y, x] = wp.uint8(kind)
+    world_out.voxel_hp[e, z, y, x] = rules.material_hp[kind]
+    world_out.move_plane[e, y, x] = with_bit(world_out.move_plane[e, y, x], z, rules.material_move[kind])
+    world_out.sight_plane[e, y, x] = with_bit(world_out.sight_plane[e, y, x], z, rules.material_sight[kind])
+    world_out.shot_plane[e, y, x] = with_bit(world_out.shot_plane[e, y, x], z, rules.material_shot[kind])
 
 
 @wp.func
-def hurt_cell(
-    rules: Rules, material: wp.array4d(dtype=wp.uint8), voxel_hp: wp.array4d(dtype=wp.uint16), move_plane: wp.array3d(dtype=wp.uint64), sight_plane: wp.array3d(dtype=wp.uint64), shot_plane: wp.array3d(dtype=wp.uint64), edit_log: wp.array3d(dtype=wp.int32), edit_count: wp.array(dtype=wp.int32),
-    size: wp.vec3i, page: int, tick: int, e: int, x: int, y: int, z: int, damage: int,
+def damage_cell(
+    rules: Rules, e: int, cell: wp.vec3i, damage: int, page: int, tick: int, world_out: World, journal_out: Journal
 ):
-    """Take hit points from a cell; a spent one becomes air, or dirt on the ground layer."""
-    if rules.material_destructible[int(material[e, z, y, x])] == 0:
+    """Subtract hit points from a cell; at 0 it becomes air, or dirt on the ground layer."""
+    x = cell[0]
+    y = cell[1]
+    z = cell[2]
+    if rules.material_destructible[int(world_out.material[e, z, y, x])] == 0:
         return
-    left = int(voxel_hp[e, z, y, x]) - damage
+    left = int(world_out.voxel_hp[e, z, y, x]) - damage
     if left > 0:
-        voxel_hp[e, z, y, x] = wp.uint16(left)
+        world_out.voxel_hp[e, z, y, x] = wp.uint16(left)
     else:
-        rest = AIR
+        replacement = AIR
         if z == 0:
-            rest = DIRT
-        set_cell(rules, material, voxel_hp, move_plane, sight_plane, shot_plane, edit_log, edit_count, size, page, tick, e, x, y, z, rest)
+            replacement = DIRT
+        set_cell(rules, e, cell, replacement, page, tick, world_out, journal_out)
 
 
 @wp.func
-def hurt_around(
-    rules: Rules, material: wp.array4d(dtype=wp.uint8), voxel_hp: wp.array4d(dtype=wp.uint16), move_plane: wp.array3d(dtype=wp.uint64), sight_plane: wp.array3d(dtype=wp.uint64), shot_plane: wp.array3d(dtype=wp.uint64), edit_log: wp.array3d(dtype=wp.int32), edit_count: wp.array(dtype=wp.int32),
-    size: wp.vec3i, page: int, tick: int, e: int, c: wp.vec3, w: int,
+def damage_sphere(
+    rules: Rules, e: int, c: wp.vec3, w: int, page: int, tick: int, world_out: World, journal_out: Journal
 ):
-    """Damage every cell whose centre lies within the splash of weapon w around c."""
+    """Damage every cell whose centre lies within the splash radius of weapon w around ``c``."""
     r = rules.weapon_splash[w]
+    size = world_out.size[e]
     damage = int(rules.weapon_damage[w] * rules.weapon_splash_scale[w])
     for z in range(wp.max(0, int(wp.floor(c[2] - r))), wp.min(size[2], int(wp.ceil(c[2] + r)))):
         for y in range(wp.max(0, int(wp.floor(c[1] - r))), wp.min(size[1], int(wp.ceil(c[1] + r)))):
             for x in range(wp.max(0, int(wp.floor(c[0] - r))), wp.min(size[0], int(wp.ceil(c[0] + r)))):
                 if wp.length(wp.vec3(float(x) + 0.5, float(y) + 0.5, float(z) + 0.5) - c) <= r:
-                    hurt_cell(rules, material, voxel_hp, move_plane, sight_plane, shot_plane, edit_log, edit_count, size, page, tick, e, x, y, z, damage)
+                    damage_cell(rules, e, wp.vec3i(x, y, z), damage, page, tick, world_out, journal_out)
 
 
 @wp.kernel
-def erode(
-    # rules
-    rules: Rules,
-    # world
-    size: wp.array(dtype=wp.vec3i),
-    # state in
-    tick: wp.array(dtype=wp.int32), edit_page: wp.array(dtype=wp.int32), page_open: wp.array(dtype=wp.int32),
-    # events
-    impact_mask: wp.array2d(dtype=wp.int32), impact_cell: wp.array3d(dtype=wp.vec3i), impact_weapon: wp.array3d(dtype=wp.int32), blast_mask: wp.array2d(dtype=wp.int32), blast_pos: wp.array3d(dtype=wp.vec3), blast_weapon: wp.array3d(dtype=wp.int32),
-    # state out
-    material: wp.array4d(dtype=wp.uint8), voxel_hp: wp.array4d(dtype=wp.uint16), move_plane: wp.array3d(dtype=wp.uint64), sight_plane: wp.array3d(dtype=wp.uint64), shot_plane: wp.array3d(dtype=wp.uint64),
-    # scratch
-    edit_log: wp.array3d(dtype=wp.int32), edit_count: wp.array(dtype=wp.int32),
-):
+def erode(rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, world_out: World, journal_out: Journal):
     """Damage the cells that rounds struck and those around explosions."""
     e = wp.tid()
-    page = page_of(edit_page, page_open, e)
-    for m in range(impact_mask.shape[1]):
-        if impact_mask[e, m] != 0 or blast_mask[e, m] != 0:
+    page = page_of(journal, e)
+    tick = episode.tick[e]
+    for m in range(blasts.impact_mask.shape[1]):
+        if blasts.impact_mask[e, m] != 0 or blasts.blast_mask[e, m] != 0:
             for s in range(ROUNDS_PER_MECH):
-                if (impact_mask[e, m] & (1 << s)) != 0:
-                    cell = impact_cell[e, m, s]
-                    damage = int(rules.weapon_damage[impact_weapon[e, m, s]])
-                    hurt_cell(rules, material, voxel_hp, move_plane, sight_plane, shot_plane, edit_log, edit_count, size[e], page, tick[e], e, cell[0], cell[1], cell[2], damage)
-                w = blast_weapon[e, m, s]
-                if (blast_mask[e, m] & (1 << s)) != 0 and rules.weapon_splash[w] > 0.0:
-                    hurt_around(rules, material, voxel_hp, move_plane, sight_plane, shot_plane, edit_log, edit_count, size[e], page, tick[e], e, blast_pos[e, m, s], w)
+                if (blasts.impact_mask[e, m] & (1 << s)) != 0:
+                    damage = int(rules.weapon_damage[blasts.impact_weapon[e, m, s]])
+                    damage_cell(rules, e, blasts.impact_cell[e, m, s], damage, page, tick, world_out, journal_out)
+                w = blasts.blast_weapon[e, m, s]
+                if (blasts.blast_mask[e, m] & (1 << s)) != 0 and rules.weapon_splash[w] > 0.0:
+                    damage_sphere(rules, e, blasts.blast_pos[e, m, s], w, page, tick, world_out, journal_out)
 
 
 @wp.func
 def wreck_kind(rules: Rules, m: int, c: int, low: wp.vec3i, top: wp.vec3i) -> int:
-    """Solid debris or a debris field, decided by a hash of mech, class and box alone."""
+    """Return the wreck's material, solid debris or debris field, from a hash of mech, class and box."""
     h = mix(wp.uint32(m) + wp.uint32(1))
     h = mix(h ^ wp.uint32(c + 1))
     for i in range(3):
@@ -151,48 +140,43 @@ def wreck_kind(rules: Rules, m: int, c: int, low: wp.vec3i, top: wp.vec3i) -> in
 
 
 @wp.func
-def meets_mech(
-    rules: Rules, alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), e: int, x: int, y: int, z: int
-) -> bool:
-    """Whether a living mech's box intersects a cell."""
+def overlaps_mech(rules: Rules, mechs: Mechs, e: int, x: int, y: int, z: int) -> bool:
+    """Whether a living mech's box overlaps a cell."""
     centre = wp.vec3(float(x) + 0.5, float(y) + 0.5, float(z) + 0.5)
     half = wp.vec3(0.5, 0.5, 0.5)
-    for j in range(alive.shape[1]):
-        if alive[e, j] == 1 and boxes_overlap(centre, half, pos[e, j], rules.half[chassis[e, j]]):
+    for j in range(mechs.alive.shape[1]):
+        if mechs.alive[e, j] == 1 and boxes_overlap(centre, half, mechs.pos[e, j], rules.half[mechs.chassis[e, j]]):
             return True
     return False
 
 
 @wp.kernel
 def stamp_wrecks(
-    # rules
     rules: Rules,
-    # world
-    size: wp.array(dtype=wp.vec3i),
-    # state in
-    tick: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), edit_page: wp.array(dtype=wp.int32), page_open: wp.array(dtype=wp.int32),
-    # events
-    dying: wp.array2d(dtype=wp.int32),
-    # state out
-    material: wp.array4d(dtype=wp.uint8), voxel_hp: wp.array4d(dtype=wp.uint16), move_plane: wp.array3d(dtype=wp.uint64), sight_plane: wp.array3d(dtype=wp.uint64), shot_plane: wp.array3d(dtype=wp.uint64),
-    # scratch
-    edit_log: wp.array3d(dtype=wp.int32), edit_count: wp.array(dtype=wp.int32),
+    world: World,
+    mechs: Mechs,
+    episode: Episode,
+    journal: Journal,
+    world_out: World,
+    events_out: Events,
+    journal_out: Journal,
 ):
-    """Turn the mechs that died in this phase into debris, at the end of it."""
+    """Turn the mechs that died in this phase into debris."""
     e = wp.tid()
-    for m in range(alive.shape[1]):
-        if dying[e, m] == 0:
+    size = world.size[e]
+    for m in range(mechs.alive.shape[1]):
+        if events_out.dying[e, m] == 0:
             continue
-        dying[e, m] = 0
-        page = page_of(edit_page, page_open, e)
-        p = pos[e, m]
-        h = rules.half[chassis[e, m]]
+        events_out.dying[e, m] = 0
+        page = page_of(journal, e)
+        p = mechs.pos[e, m]
+        h = rules.half[mechs.chassis[e, m]]
         low = wp.vec3i(int(wp.floor(p[0] - h[0])), int(wp.floor(p[1] - h[1])), int(wp.floor(p[2] - h[2])))
         top = wp.vec3i(last_cell(p[0] + h[0]), last_cell(p[1] + h[1]), last_cell(p[2] + h[2]))
-        kind = wreck_kind(rules, m, chassis[e, m], low, top)
-        for z in range(wp.max(low[2], 0), wp.min(top[2], size[e][2] - 1) + 1):
-            for y in range(wp.max(low[1], 0), wp.min(top[1], size[e][1] - 1) + 1):
-                for x in range(wp.max(low[0], 0), wp.min(top[0], size[e][0] - 1) + 1):
-                    old = int(material[e, z, y, x])
-                    if (old == AIR or old == DIRT) and not meets_mech(rules, alive, chassis, pos, e, x, y, z):
-                        set_cell(rules, material, voxel_hp, move_plane, sight_plane, shot_plane, edit_log, edit_count, size[e], page, tick[e], e, x, y, z, kind)
+        kind = wreck_kind(rules, m, mechs.chassis[e, m], low, top)
+        for z in range(wp.max(low[2], 0), wp.min(top[2], size[2] - 1) + 1):
+            for y in range(wp.max(low[1], 0), wp.min(top[1], size[1] - 1) + 1):
+                for x in range(wp.max(low[0], 0), wp.min(top[0], size[0] - 1) + 1):
+                    old = int(world.material[e, z, y, x])
+                    if (old == AIR or old == DIRT) and not overlaps_mech(rules, mechs, e, x, y, z):
+                        set_cell(rules, e, wp.vec3i(x, y, z), kind, page, episode.tick[e], world_out, journal_out)
