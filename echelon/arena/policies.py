@@ -178,7 +178,7 @@ class GroupedPolicies:
         ``noise [N, W]`` is the standard normal draw, of which each policy takes the columns it needs; without it
         policies fly their mean action. Actions that are not finite become 0 and their rows ``bad``.
         """
-        blocks = self._grouped(draws=noise is not None)
+        blocks = self._grouped(stochastic=noise is not None)
 
         def fly(block: _Block) -> None:
             with torch.inference_mode():
@@ -192,26 +192,26 @@ class GroupedPolicies:
         self._fresh.zero_()
         return self.actions
 
-    def _grouped(self, *, draws: bool) -> list[_Block]:
-        if draws not in self._blocks:
+    def _grouped(self, *, stochastic: bool) -> list[_Block]:
+        if stochastic not in self._blocks:
             of: dict[int, tuple[FlatPolicy, list[int]]] = {}
             for row, policy in enumerate(self._flown_by):
                 if policy is not None:
                     of.setdefault(id(policy), (policy, []))[1].append(row)
-            self._blocks[draws] = [
-                self._block(policy, rows[start : start + BLOCK_ROWS], draws)
+            self._blocks[stochastic] = [
+                self._block(policy, rows[start : start + BLOCK_ROWS], stochastic)
                 for policy, rows in of.values()
                 for start in range(0, len(rows), BLOCK_ROWS)
             ]
-        return self._blocks[draws]
+        return self._blocks[stochastic]
 
-    def _block(self, policy: FlatPolicy, rows: list[int], draws: bool) -> _Block:
+    def _block(self, policy: FlatPolicy, rows: list[int], stochastic: bool) -> _Block:
         device = _device_of(policy)
         self._state(device, policy.lstm_hidden_dim)
         padded = rows + [rows[-1]] * (BLOCK_ROWS - len(rows))
         return _Block(
             policy,
-            self._recordings.act_of(policy, draws=draws),
+            self._recordings.act_function(policy, stochastic=stochastic),
             device,
             torch.tensor(padded, device=self.device),
             len(rows),

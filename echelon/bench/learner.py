@@ -17,14 +17,14 @@ from typing import Any
 import torch
 
 from echelon.config.presets import quickstart
-from echelon.training.ppo import minibatch
+from echelon.training.rollout import chunk_length
 from echelon.training.session import Session
 
 Measure = Callable[[], dict[str, Any]]
 WARM_UPDATES = 3
 MEASURED_UPDATES = 6
 CHUNK_ROWS = 20
-"""Sequences side by side, as in a shard of the quickstart preset's minibatch."""
+"""Sequences side by side, as in a micro-batch of the quickstart preset."""
 CHUNK_REPEATS = 8
 SPIN = "while True: pass"
 
@@ -91,7 +91,7 @@ def chunk() -> Iterator[Measure]:
     with session(threads=1) as made:
         learn(made, 1)
         policy, buffer = made.policy, made.buffer
-        length, rows = minibatch.chunk_length(buffer.num_steps, made.config.ppo.tbptt_chunk_length, 1), CHUNK_ROWS
+        length, rows = chunk_length(buffer.num_steps, made.config.ppo.tbptt_chunk_length, 1), CHUNK_ROWS
         obs, actions = buffer.obs[:length, :rows], buffer.actions[:length, :rows]
         dones, start = torch.zeros(length, rows), policy.initial_state(rows)
 

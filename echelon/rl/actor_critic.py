@@ -1,8 +1,8 @@
-"""What every policy shares: the recurrent core, the heads, and the way actions are drawn and scored.
+"""Base of all models: the recurrent core, the heads, and how actions are sampled and scored.
 
-A model adds only ``encode``, which turns its observations into features. Heads and distribution run in
-float32, also under autocast. Shapes: ``T step, B sequence, A action, H recurrent state``; observations are
-whatever ``encode`` takes, with the same leading axes.
+A model adds only ``encode``, which turns its observations into features. Heads and distribution run in float32, also
+under autocast. Shapes: ``T step, B sequence, A action, H recurrent state, W noise``; observations are what ``encode``
+takes, with the same leading axes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ACTOR_GAIN = 0.01
 CRITIC_GAIN = 1.0
 
 
-class Outputs(NamedTuple):
-    """What the heads say about each row: Gaussian ``[..., A]``, value ``[...]``, target logits ``[..., 6]``."""
+class HeadOutputs(NamedTuple):
+    """Outputs of the heads per row: Gaussian ``[..., A]``, value ``[...]``, target logits ``[..., 6]`` or None."""
 
     mean: Tensor
     log_std: Tensor
@@ -33,7 +33,7 @@ class Outputs(NamedTuple):
 
 
 class SequenceScores(NamedTuple):
-    """A scored chunk: everything ``[T, B]``, the state after it, and the recurrent outputs ``[T, B, H]``."""
+    """Scores of a chunk ``[T, B]``, the state ``[1, B, H]`` after it, and the recurrent outputs ``[T, B, H]``."""
 
     logprobs: Tensor
     entropies: Tensor
@@ -43,7 +43,7 @@ class SequenceScores(NamedTuple):
 
 
 def init_linear(layer: nn.Linear, gain: float) -> nn.Linear:
-    """Give a linear layer orthogonal weights of ``gain`` and a zero bias, and return it."""
+    """Initialize a linear layer with orthogonal weights of ``gain`` and a zero bias, and return it."""
     nn.init.orthogonal_(layer.weight, gain)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
@@ -51,14 +51,14 @@ def init_linear(layer: nn.Linear, gain: float) -> nn.Linear:
 
 
 def init_encoder(encoder: nn.Module) -> None:
-    """Give every linear layer of an encoder the encoder gain."""
+    """Initialize every linear layer of an encoder with ``ENCODER_GAIN``."""
     for layer in encoder.modules():
         if isinstance(layer, nn.Linear):
             init_linear(layer, ENCODER_GAIN)
 
 
 class ActorCritic(nn.Module):
-    """Recurrent core and heads; the subclass provides ``encode``."""
+    """Recurrent core and heads; a subclass provides ``encode``."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.action_dim = action_dim
         self.memory = memory
-        """Whether the recurrent layer starts from what it was left with, instead of from zero at every step."""
+        """Whether recurrent state is carried from step to step; without it every step starts from a zero state."""
         self.branchless = False
-        """Whether chunks are evaluated without a branch on data, as a recording needs it."""
+        """Whether chunks are evaluated without a branch on data, as a captured graph requires."""
         self.lstm_hidden_dim = lstm_hidden_dim
         self.lstm = make_lstm(feature_dim, lstm_hidden_dim)
         self._lstm_weights = lstm_weights(self.lstm)
@@ -93,20 +93,20 @@ class ActorCritic(nn.Module):
 
     def encode(self, obs: Any) -> Tensor:
         """Return features ``[..., F]`` of observations."""
-        raise TypeError(f"{type(self).__name__} does not say how it encodes observations")
+        raise TypeError(f"{type(self).__name__} does not implement encode")
 
     def initial_state(self, batch_size: int, device: torch.device | str | None = None) -> LSTMState:
-        """Return a zero state for ``batch_size`` sequences, on the parameters' device unless told."""
-        where = self.actor_logstd.device if device is None else device
+        """Return a zero state ``[1, batch_size, H]`` on ``device``, by default the parameters' device."""
+        device = self.actor_logstd.device if device is None else device
         shape = (1, batch_size, self.lstm_hidden_dim)
-        return LSTMState(h=torch.zeros(shape, device=where), c=torch.zeros(shape, device=where))
+        return LSTMState(h=torch.zeros(shape, device=device), c=torch.zeros(shape, device=device))
 
     def get_action_and_value(
         self, obs: Any, lstm_state: LSTMState, done: Tensor, action: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, LSTMState]:
         """Return action ``[B, A]``, log-probability, entropy and value ``[B]``, and the next state.
 
-        ``done [B]`` resets the state before the step. Without ``action`` one is drawn; it carries no gradient.
+        ``done [B]`` of 1 resets the state before the step. Without ``action [B, A]`` one is sampled, without gradient.
         """
         features, state = self._recur_once(obs, lstm_state, done)
         out = self._heads(features)
@@ -118,9 +118,9 @@ class ActorCritic(nn.Module):
     def sample(
         self, obs: Any, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Draw actions ``[B, A]``; return them, log-probability and value ``[B]``, and the next state.
+        """Return sampled actions ``[B, A]``, log-probability and value ``[B]``, and the next state ``[1, B, H]``.
 
-        ``noise [B, noise_dim]`` is the standard normal draw; without it a fresh one is made.
+        ``noise [B, W]`` is a standard normal draw, made here if None.
         """
         features, state = self._recur_once(obs, lstm_state, done)
         out = self._heads(features)
@@ -128,23 +128,22 @@ class ActorCritic(nn.Module):
         return action, self._logprob(out, action), out.value, state
 
     def act(
-        self, obs: Any, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
+        self, observations: Any, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
     ) -> tuple[Tensor, LSTMState]:
-        """Return actions ``[B, A]`` and the next state: the mean action, or that of ``noise [B, noise_dim]``."""
-        features, state = self._recur_once(obs, lstm_state, done)
-        out = self._heads(features)
-        return self._draw(out, noise), state
+        """Return actions ``[B, A]`` and the next state: the mean action, or the sample of ``noise [B, W]``."""
+        features, state = self._recur_once(observations, state, done)
+        return self._draw(self._heads(features), noise), state
 
     @torch.no_grad()
     def get_value(self, obs: Any, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
-        """Return the value ``[B]`` and the next state, without gradient."""
+        """Return the value ``[B]`` and the next state ``[1, B, H]``, without gradient; ``done [B]`` resets the state."""
         features, state = self._recur_once(obs, lstm_state, done)
         return self._value(features), state
 
     def evaluate_actions_sequence(
         self, obs_seq: Any, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and the state after it."""
+        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and the state ``[1, B, H]`` after it."""
         scores = self.score_sequence(obs_seq, actions_seq, dones_seq, init_state)
         return scores.logprobs, scores.entropies, scores.values, scores.state
 
@@ -153,9 +152,9 @@ class ActorCritic(nn.Module):
     def score_sequence(
         self, obs_seq: Any, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState, noise: Tensor | None = None
     ) -> SequenceScores:
-        """Score ``actions_seq [T, B, A]`` of a chunk: one encoding, one recurrence, one call of the heads.
+        """Return the scores of ``actions_seq [T, B, A]``: one encoding, one recurrence, one call of the heads.
 
-        ``noise [T, B, A or noise_dim]`` is the draw of the entropy estimate; without it a fresh one is made.
+        ``noise [T, B, A or W]`` is the draw of the entropy estimate, made here if None.
         """
         features, state = self._recur(obs_seq, dones_seq, init_state)
         out = self._heads(features)
@@ -163,13 +162,13 @@ class ActorCritic(nn.Module):
         return SequenceScores(logprobs, entropies, out.value, state, features)
 
     def replay_state(self, obs_seq: Any, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
-        """Return the state after a chunk, ``dones_seq [T, B]``, without scoring it."""
+        """Return the state ``[1, B, H]`` after a chunk, ``dones_seq [T, B]``, without scoring it."""
         return self._recur(obs_seq, dones_seq, init_state)[1]
 
     def _recur(self, obs_seq: Any, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         x = self.encode(obs_seq)
         if not self.memory:
-            return self._recur_apart(x, dones_seq, state)
+            return self._recur_memoryless(x, dones_seq, state)
         return self._run(x, dones_seq, state)
 
     def _run(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
@@ -177,35 +176,39 @@ class ActorCritic(nn.Module):
             return run_lstm_unrolled(self._lstm_weights, x, dones_seq, state)
         return run_lstm(self.lstm, x, dones_seq, state)
 
-    def _recur_apart(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
-        """Run all steps of ``x [T, B, F]`` side by side, each from a zero state."""
+    def _recur_memoryless(self, x: Tensor, dones_seq: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
+        """Run all steps of ``x [T, B, F]`` in one batch, each from a zero state."""
         steps, sequences = dones_seq.shape
-        apart = LSTMState(*(part.new_zeros(1, steps * sequences, part.shape[-1]) for part in state))
-        y, after = self._run(x.reshape(1, steps * sequences, -1), torch.zeros_like(dones_seq).view(1, -1), apart)
-        h, c = (part.view(steps, sequences, -1)[-1:] for part in after)
+        zero_state = LSTMState(*(part.new_zeros(1, steps * sequences, part.shape[-1]) for part in state))
+        y, end_state = self._run(
+            x.reshape(1, steps * sequences, -1), torch.zeros_like(dones_seq).view(1, -1), zero_state
+        )
+        h, c = (part.view(steps, sequences, -1)[-1:] for part in end_state)
         return y.view(steps, sequences, -1), LSTMState(h, c)
 
-    def _recur_once(self, obs: Any, state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
+    def _recur_once(self, obs: Any, state: LSTMState, done: Tensor | None) -> tuple[Tensor, LSTMState]:
         x = self.encode(obs)
-        state = reset_state(state, done if self.memory else torch.ones_like(done))
+        if done is None or not self.memory:
+            done = state.h.new_full((state.h.shape[1],), 0.0 if self.memory else 1.0)
+        state = reset_state(state, done)
         y, (h, c) = self.lstm(x.unsqueeze(0), (state.h.to(x.dtype), state.c.to(x.dtype)))
         return y[0], LSTMState(h.to(state.h.dtype), c.to(state.c.dtype))
 
-    def _heads(self, features: Tensor) -> Outputs:
+    def _heads(self, features: Tensor) -> HeadOutputs:
         with torch.autocast(features.device.type, enabled=False):
             y = squash.full_precision(features)
             log_std = (self.actor_logstd_head(y) + self.actor_logstd).clamp(squash.LOG_STD_MIN, squash.LOG_STD_MAX)
             logits = None if self.target_selector is None else self.target_selector(y)
-            return Outputs(self.actor_mean(y), log_std, self.critic(y).squeeze(-1), logits)
+            return HeadOutputs(self.actor_mean(y), log_std, self.critic(y).squeeze(-1), logits)
 
     def _value(self, features: Tensor) -> Tensor:
         with torch.autocast(features.device.type, enabled=False):
             return self.critic(squash.full_precision(features)).squeeze(-1)
 
-    def _fresh_noise(self, out: Outputs) -> Tensor:
+    def _fresh_noise(self, out: HeadOutputs) -> Tensor:
         return torch.randn(*out.mean.shape[:-1], self.noise_dim, device=out.mean.device)
 
-    def _draw(self, out: Outputs, noise: Tensor | None) -> Tensor:
+    def _draw(self, out: HeadOutputs, noise: Tensor | None) -> Tensor:
         if noise is None:
             action = squash.squash(out.mean)
         else:
@@ -215,11 +218,11 @@ class ActorCritic(nn.Module):
         logits = out.target_logits
         if noise is not None:
             logits = logits + squash.gumbel(noise[..., self.action_dim :])
-        chosen = nn.functional.one_hot(logits.argmax(-1), TARGET_DIM + 1)[..., :TARGET_DIM]
+        one_hot = nn.functional.one_hot(logits.argmax(-1), TARGET_DIM + 1)[..., :TARGET_DIM]
         first, end = TARGET_START, TARGET_START + TARGET_DIM
-        return torch.cat([action[..., :first], chosen * 2.0 - 1.0, action[..., end:]], -1)
+        return torch.cat([action[..., :first], one_hot * 2.0 - 1.0, action[..., end:]], -1)
 
-    def _score(self, out: Outputs, action: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _score(self, out: HeadOutputs, action: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         noise = torch.randn_like(out.mean) if noise is None else noise[..., : self.action_dim]
         mean, log_std, noise = self._gaussian(out.mean), self._gaussian(out.log_std), self._gaussian(noise)
         entropy = squash.entropy(mean, log_std, noise)
@@ -228,7 +231,7 @@ class ActorCritic(nn.Module):
             entropy = entropy - (log_choice.exp() * log_choice).sum(-1)
         return self._logprob(out, action), entropy
 
-    def _logprob(self, out: Outputs, action: Tensor) -> Tensor:
+    def _logprob(self, out: HeadOutputs, action: Tensor) -> Tensor:
         logprob = squash.log_prob(self._gaussian(out.mean), self._gaussian(out.log_std), self._gaussian(action))
         if out.target_logits is None:
             return logprob
@@ -238,7 +241,7 @@ class ActorCritic(nn.Module):
         return logprob + log_choice.gather(-1, slot.unsqueeze(-1)).squeeze(-1)
 
     def _gaussian(self, x: Tensor) -> Tensor:
-        """Return the columns ``[..., A]`` that the squashed Gaussian draws: all but those of a target head."""
+        """Return the columns ``[..., A]`` that the squashed Gaussian samples: all but those of a target head."""
         if self.target_selector is None:
             return x
         return torch.cat([x[..., :TARGET_START], x[..., TARGET_START + TARGET_DIM :]], -1)

@@ -1,7 +1,7 @@
-"""From a model configuration to a policy over flat observations, whatever the layout underneath.
+"""Build a policy over flat observations from a model configuration, whatever the layout underneath.
 
-Trainer, evaluation and arena talk to ``FlatPolicy`` only: observations are ``[B, D]`` rows as the environment
-writes them. Nothing here needs an environment.
+Trainer, evaluation and arena use ``FlatPolicy`` only: observations are ``[B, D]`` rows as the environment writes them.
+Nothing here needs an environment. Shapes: ``T step, B row or sequence, D column, A action, H recurrent state, W noise``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from echelon.rl.obs_norm import ObsNormalizer
 from echelon.rl.suite_model import CombatSuiteActorCritic, SuiteObservation, flat_obs_to_suite_obs
 
 CLASSIC_WIDTH_FACTOR = 2
-"""The flat encoder is this many times as wide as a set encoder."""
+"""Width of the flat encoder relative to a set encoder."""
 
 
 class FlatPolicy(nn.Module):
-    """A policy whose methods all take flat observations; it normalises and takes them apart for its core."""
+    """A policy over flat observations, which it normalizes and splits into the blocks of its core; an ``Actor``."""
 
     def __init__(self, core: ActorCriticLSTM | CombatSuiteActorCritic, obs_dim: int) -> None:
         super().__init__()
@@ -34,10 +34,9 @@ class FlatPolicy(nn.Module):
         self.obs_normalizer = ObsNormalizer(obs_dim)
 
     def set_normalizable(self, columns: Tensor) -> None:
-        """Normalise these columns ``[D] bool`` from now on, entity rows of the suite layout excepted.
+        """Choose the normalized columns ``[D] bool``; entity rows of the suite layout never are.
 
-        Most entity rows are padding, whose zeros would make a real row look like an outlier, and their
-        features are scaled already.
+        Most entity rows are padding, whose zeros would make a real row an outlier, and their features are already scaled.
         """
         columns = columns.clone()
         if isinstance(self.core, CombatSuiteActorCritic):
@@ -45,7 +44,7 @@ class FlatPolicy(nn.Module):
         self.obs_normalizer.set_normalizable(columns)
 
     def initial_state(self, batch_size: int, device: torch.device | str | None = None) -> LSTMState:
-        """Return a zero state for ``batch_size`` sequences."""
+        """Return a zero state ``[1, batch_size, H]``."""
         return self.core.initial_state(batch_size, device)
 
     def get_action_and_value(
@@ -57,24 +56,24 @@ class FlatPolicy(nn.Module):
     def sample(
         self, obs: Tensor, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Draw actions ``[B, A]``; return them, log-probability and value ``[B]``, and the next state."""
+        """Return sampled actions ``[B, A]``, log-probability and value ``[B]``, and the next state; ``noise [B, W]``."""
         return self.core.sample(self._unpack(obs), lstm_state, done, noise)
 
     def act(
-        self, obs: Tensor, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
+        self, observations: Tensor, state: LSTMState, done: Tensor | None = None, noise: Tensor | None = None
     ) -> tuple[Tensor, LSTMState]:
-        """Return actions ``[B, A]`` and the next state: the mean action, or that of ``noise [B, noise_dim]``."""
-        return self.core.act(self._unpack(obs), lstm_state, done, noise)
+        """Return actions ``[B, A]`` and the next state ``[1, B, H]``, as ``Actor.act`` does."""
+        return self.core.act(self._unpack(observations), state, done, noise)
 
     def get_value(self, obs: Tensor, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
-        """Return the value ``[B]`` and the next state, without gradient."""
+        """Return the value ``[B]`` and the next state ``[1, B, H]``, without gradient."""
         with torch.no_grad():
             return self.core.get_value(self._unpack(obs), lstm_state, done)
 
     def evaluate_actions_sequence(
         self, obs_seq: Tensor, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and the state after it."""
+        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and the state ``[1, B, H]`` after it."""
         return self.core.evaluate_actions_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state)
 
     get_chunk_values = evaluate_actions_sequence
@@ -87,17 +86,17 @@ class FlatPolicy(nn.Module):
         init_state: LSTMState,
         noise: Tensor | None = None,
     ) -> SequenceScores:
-        """Score a chunk ``[T, B, ...]``, recurrent outputs included; ``noise [T, B, A]`` is for the entropy."""
+        """Return the scores of a chunk ``[T, B, ...]``; ``noise [T, B, A]`` is the draw of the entropy estimate."""
         return self.core.score_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state, noise)
 
     def replay_state(self, obs_seq: Tensor, dones_seq: Tensor, init_state: LSTMState) -> LSTMState:
-        """Return the state after a chunk ``[T, B, ...]`` without scoring it."""
+        """Return the state ``[1, B, H]`` after a chunk ``[T, B, ...]``, without scoring it."""
         return self.core.replay_state(self._unpack(obs_seq), dones_seq, init_state)
 
     def predict_next(self, features: Tensor) -> Tensor:
         """Return the predicted normalised next observation ``[..., D]`` of recurrent outputs ``[..., H]``."""
         if self.core.obs_predictor is None:
-            raise ValueError("this model was built without a next-observation head, wanted build_model(predict=True)")
+            raise ValueError("model has no next-observation head; build it with build_model(predict=True)")
         return self.core.obs_predictor(features)
 
     def _unpack(self, obs: Tensor) -> Tensor | SuiteObservation:
@@ -122,9 +121,9 @@ def build_model(
     *,
     predict: bool = False,
 ) -> FlatPolicy:
-    """Build a fresh policy over ``[B, obs_dim]`` rows; ``predict`` adds the next-observation head.
+    """Return a new policy over ``[B, obs_dim]`` rows; ``predict`` adds the next-observation head.
 
-    ``ValueError`` when the suite layout with this tail is not ``obs_dim`` wide.
+    Widths are columns of the suite layout's tail. Raises ``ValueError`` if they do not add up to ``obs_dim``.
     """
     if model_cfg.kind == "classic":
         core: ActorCriticLSTM | CombatSuiteActorCritic = ActorCriticLSTM(
@@ -139,8 +138,8 @@ def build_model(
         )
         return FlatPolicy(core, obs_dim)
     if obs_dim != FLAT_OBS_DIM + comm_width + map_width + extra_width:
-        wanted = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras"
-        raise ValueError(f"suite observation has {obs_dim} columns, expected {wanted}")
+        sizes = f"{FLAT_OBS_DIM} + {comm_width} comms + {map_width} map + {extra_width} extras"
+        raise ValueError(f"suite observation has {obs_dim} columns, expected {sizes}")
     core = CombatSuiteActorCritic(
         action_dim,
         hidden_dim=model_cfg.hidden_dim,

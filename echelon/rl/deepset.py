@@ -1,8 +1,8 @@
-"""A permutation-invariant encoder for a padded set of entities (Zaheer et al., 2017).
+"""Permutation-invariant encoder of a padded set of entities (Zaheer et al., 2017).
 
-Padding never reaches the output. On a CPU the padded rows are not computed either: in a typical battle most
-contact slots are empty, so the real rows are packed before the entity network and summed back per set.
-Shapes: ``B sets, N slots, F entity features, H hidden, O output``.
+Padding never reaches the output. On a CPU padded rows are not computed either: in a typical battle most contact slots
+are empty, so real rows are packed before the entity network and summed per set afterwards.
+Shapes: ``B set, N slot, F entity feature, H hidden, O output``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from echelon.rl.squash import full_precision
 MIN_BUCKET = 64
 """Packed lengths are multiples of this."""
 BUCKET_BITS = 4
-"""Leading bits of a packed length that are kept; the rest is rounded up."""
+"""Leading bits of a packed length that are preserved; the others are rounded up."""
 AGGREGATIONS = ("mean", "sum", "max")
 
 
@@ -30,7 +30,7 @@ class DeepSetEncoder(nn.Module):
     def __init__(self, entity_dim: int, hidden_dim: int = 64, output_dim: int = 64, aggregation: str = "mean") -> None:
         super().__init__()
         if aggregation not in AGGREGATIONS:
-            raise ValueError(f"aggregation is {aggregation!r}, wanted one of {', '.join(AGGREGATIONS)}")
+            raise ValueError(f"aggregation is {aggregation!r}, expected one of {', '.join(AGGREGATIONS)}")
         self.aggregation = aggregation
         self.output_dim = output_dim
         self.phi = nn.Sequential(
@@ -43,11 +43,11 @@ class DeepSetEncoder(nn.Module):
         self.rho = nn.Sequential(nn.Linear(hidden_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, output_dim))
 
     def forward(self, entities: Tensor, mask: Tensor) -> Tensor:
-        """Return the encoding ``[B, O]``; a set without a real entity is that of zero."""
+        """Return the encoding ``[B, O]``; a set without a real entity is encoded as the zero sum."""
         keep = 1.0 - full_precision(mask)
         if self.aggregation == "max":
             return self.rho(self._max(entities, keep))
-        total = self._sum_packed(entities, keep) if _may_pack(entities) else self._sum_dense(entities, keep)
+        total = self._sum_packed(entities, keep) if _packs_rows(entities) else self._sum_dense(entities, keep)
         if self.aggregation == "mean":
             total = total / keep.sum(1, keepdim=True).clamp_min(1.0)
         return self.rho(total)
@@ -58,8 +58,8 @@ class DeepSetEncoder(nn.Module):
 
     def _sum_packed(self, entities: Tensor, keep: Tensor) -> Tensor:
         rows, slots = keep.nonzero(as_tuple=True)
-        count, filler = _filler(rows)
-        rows, slots = functional.pad(rows, (0, filler)), functional.pad(slots, (0, filler))
+        count, padding = _padding(rows)
+        rows, slots = functional.pad(rows, (0, padding)), functional.pad(slots, (0, padding))
         weight = keep[rows, slots]
         weight[count:] = 0.0
         encoded = full_precision(self.phi(entities[rows, slots])) * weight.unsqueeze(1)
@@ -86,7 +86,7 @@ _traces_pack: ContextVar[bool] = ContextVar("traces_pack", default=False)
 
 @contextmanager
 def packing_traces() -> Iterator[None]:
-    """Have what is traced meanwhile pack as well: it runs on a CPU alone, and its shapes depend on its input."""
+    """Let a trace made inside pack rows too: it runs on a CPU only, and its shapes depend on its input."""
     token = _traces_pack.set(True)
     try:
         yield
@@ -94,18 +94,18 @@ def packing_traces() -> Iterator[None]:
         _traces_pack.reset(token)
 
 
-def _filler(rows: Tensor) -> tuple[int, int]:
-    """Return how many packed ``rows [P]`` there are, and how many more fill them up."""
+def _padding(rows: Tensor) -> tuple[int, int]:
+    """Return the number of packed ``rows [P]`` and the number of rows that pad them to a bucket."""
     if torch.jit.is_tracing():  # pyright: ignore
-        # both are recorded as numbers to be computed; what is recorded knows no branch, and no kernel per shape
+        # both must stay computed values in a trace, which has no branch and compiles no kernel per shape
         count = rows.shape[0]
         return count, -count % MIN_BUCKET
     count = rows.numel()
     return count, bucket(count) - count
 
 
-def _may_pack(entities: Tensor) -> bool:
-    """Say whether shapes may depend on data here: not inside a compiled or captured region, nor one to be exported."""
+def _packs_rows(entities: Tensor) -> bool:
+    """Return whether shapes may depend on data: not in a compiled or captured region, nor in an exported one."""
     if entities.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     return _traces_pack.get() or not torch.jit.is_tracing()  # pyright: ignore

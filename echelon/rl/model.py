@@ -1,4 +1,4 @@
-"""The policy over one flat observation vector: two tanh layers, then the shared recurrent core and heads."""
+"""Model over one flat observation vector: two tanh layers, then the shared recurrent core and heads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The running observation normaliser that travels with a policy; its statistics are updated by the trainer.
+"""Running observation normalizer, part of a policy; the trainer updates its statistics.
 
-Only columns marked normalizable are touched: masks, one-hots, flags and maps pass as they are. Statistics are
-buffers of the module, so they are saved with the weights and frozen wherever nobody updates them.
+Only normalizable columns are scaled: masks, one-hots, flags and maps pass unchanged. Statistics are buffers of the
+module, so they are saved with the weights and constant outside of training. Shape: ``D column``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ OBS_CLIP = 10.0
 
 
 class ObsNormalizer(nn.Module):
-    """Shift and scale observations ``[..., D]`` column by column, clipped to +-10."""
+    """Shift and scale the columns of observations ``[..., D]``, clipped to +-10."""
 
     mean: Tensor
     var: Tensor
@@ -33,16 +33,16 @@ class ObsNormalizer(nn.Module):
         self.register_buffer("shift", torch.zeros(obs_dim))
 
     def set_normalizable(self, columns: Tensor) -> None:
-        """Choose the columns ``[D] bool`` that are normalised."""
+        """Choose the normalized columns ``[D] bool``."""
         self.normalizable.copy_(columns)
         self.refresh()
 
     def refresh(self) -> None:
-        """Derive scale and shift from the statistics; call after changing them."""
+        """Recompute scale and shift from the statistics; call it after changing them."""
         scale = torch.where(self.normalizable, 1.0 / (self.var.sqrt() + NORM_EPS), 1.0)
         self.scale.copy_(scale)
         self.shift.copy_(torch.where(self.normalizable, -self.mean * scale, 0.0))
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Return the normalised observations ``[..., D]``."""
+        """Return normalized observations ``[..., D]``."""
         return torch.addcmul(self.shift, obs, self.scale).clamp_(-OBS_CLIP, OBS_CLIP)

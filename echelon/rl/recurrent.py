@@ -1,8 +1,8 @@
-"""The reset-aware LSTM: one layer over a chunk, whose state is zeroed wherever an episode begins.
+"""Reset-aware LSTM: one layer over a chunk, whose state is zeroed where an episode starts.
 
-In eager mode the chunk is cut at the steps where any sequence starts an episode, and each piece is one fused
-call; with no start after the first step that is one call in all. Under ``torch.compile`` the same recurrence
-is written out step by step without branches on data. Shapes: ``T step, B sequence, H hidden``.
+In eager mode the chunk is divided at the steps where any sequence starts an episode, and each span is one fused call.
+Under ``torch.compile`` the same recurrence is unrolled step by step without branches on data.
+Shapes: ``T step, B sequence, F feature, H recurrent state``.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ def make_lstm(input_dim: int, hidden_dim: int) -> nn.LSTM:
 
 
 def reset_state(state: LSTMState, done: Tensor) -> LSTMState:
-    """Zero the state of every sequence with ``done [B]`` set."""
+    """Return ``state [1, B, H]`` with zeros for every sequence whose ``done [B]`` is 1."""
     keep = (1.0 - done.to(state.h.dtype)).view(1, -1, 1)
     return LSTMState(state.h * keep, state.c * keep)
 
 
 def run_lstm(lstm: nn.LSTM, x: Tensor, dones: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
-    """Run ``x [T, B, F]`` from ``state``; ``dones [T, B]`` marks an episode start before a step.
+    """Return outputs ``[T, B, H]`` of ``x [T, B, F]`` from ``state``, and the state ``[1, B, H]`` after the last step.
 
-    Returns the outputs ``[T, B, H]`` and the state after the last step. Nothing is detached: gradients flow
-    through the whole chunk, and stop only at episode starts.
+    ``dones [T, B]`` is 1 where an episode starts before the step. Nothing is detached: gradients flow through the
+    whole chunk and stop only at episode starts.
     """
     outputs = []
-    for first, end in _pieces(dones):
+    for first, end in _spans(dones):
         state = reset_state(state, dones[first])
         y, (h, c) = lstm(x[first:end], (state.h.to(x.dtype), state.c.to(x.dtype)))
         state = LSTMState(h, c)
@@ -47,14 +47,14 @@ def run_lstm(lstm: nn.LSTM, x: Tensor, dones: Tensor, state: LSTMState) -> tuple
 
 
 def lstm_weights(lstm: nn.LSTM) -> list[Tensor]:
-    """Return input weights, recurrent weights and both biases: what the unrolled form computes with."""
+    """Return input weights, recurrent weights and both biases, the inputs of ``run_lstm_unrolled``."""
     return [lstm.get_parameter(f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
 
 
 def run_lstm_unrolled(weights: list[Tensor], x: Tensor, dones: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
-    """Do what ``run_lstm`` does for ``x [T, B, F]`` with one masked cell per step and no branch on data.
+    """Return what ``run_lstm`` returns for ``x [T, B, F]``, with one masked cell per step and no branch on data.
 
-    It takes plain weights because the compiler refuses to look at an LSTM module.
+    It takes plain weights because the compiler does not trace into an LSTM module.
     """
     weight_ih, weight_hh, bias_ih, bias_hh = weights
     projected = functional.linear(x, weight_ih, bias_ih + bias_hh)
@@ -70,7 +70,7 @@ def run_lstm_unrolled(weights: list[Tensor], x: Tensor, dones: Tensor, state: LS
     return torch.stack(outputs), LSTMState(h.unsqueeze(0), c.unsqueeze(0))
 
 
-def _pieces(dones: Tensor) -> list[tuple[int, int]]:
+def _spans(dones: Tensor) -> list[tuple[int, int]]:
     """Return the spans of ``dones [T, B]`` that have no episode start after their first step."""
     steps = dones.shape[0]
     starts = [0]

@@ -1,8 +1,8 @@
-"""The squashed Gaussian over actions: sample, log-probability and entropy with one epsilon.
+"""Squashed Gaussian over actions: sample, log-probability and entropy with one epsilon.
 
-Actions are ``tanh`` of a Gaussian draw, kept ``TANH_EPS`` away from the borders, and the pre-squash value is
-always recovered from the stored action, so that re-evaluating an action under unchanged weights gives ratio
-one. Everything is computed in float32 or wider, also under autocast. Shapes: ``... rows, A action``.
+Actions are ``tanh`` of a Gaussian draw, clamped ``TANH_EPS`` inside the borders. The pre-squash value is always
+recovered from the stored action, so re-evaluating an action under unchanged weights gives ratio 1. Everything is
+computed in float32 or wider, also under autocast. Shapes: ``... rows, A action``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from echelon.config import TANH_EPS
 LOG_STD_MIN = -20.0
 LOG_STD_MAX = 2.0
 UNIFORM_MIN = 1e-7
-"""How far uniform draws of the Gumbel trick stay from 0 and 1."""
+"""Smallest distance of uniform draws of the Gumbel trick from 0 and 1."""
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
 def full_precision(x: Tensor) -> Tensor:
-    """Return ``x``, of any shape, in float32, or unchanged where it is wider already."""
+    """Return ``x``, of any shape, in float32, or unchanged if it is wider."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
@@ -62,7 +62,7 @@ def sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
 
 
 def gumbel(noise: Tensor) -> Tensor:
-    """Return standard Gumbel draws made from standard normal ``noise [...]``, by way of the uniform."""
+    """Return standard Gumbel draws ``[...]`` made from standard normal ``noise [...]``."""
     uniform = torch.special.ndtr(noise).clamp(UNIFORM_MIN, 1.0 - UNIFORM_MIN)
     return -torch.log(-torch.log(uniform))
 

@@ -1,7 +1,7 @@
-"""The policy over the suite layout: set encoders for contacts and squad, then fusion and the recurrent core.
+"""Model over the suite layout: set encoders for contacts and squad, then fusion and the recurrent core.
 
-``flat_obs_to_suite_obs`` takes the 706 core apart; the optional tail (comms, local map, extras) has encoders of
-its own. Block sizes live in ``echelon.env.layout`` and are re-exported here.
+``flat_obs_to_suite_obs`` splits the 706 core columns; the optional tail (comms, local map, extras) has separate
+encoders. Block sizes are defined in ``echelon.env.layout``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXTRAS_WIDTH = 48
 
 @dataclass(frozen=True)
 class SuiteObservation:
-    """The blocks of an observation, each ``[..., rows, features]`` or ``[..., features]``; masks are 1 for padding."""
+    """Blocks of an observation, each ``[..., rows, features]`` or ``[..., features]``; masks are 1 for padding."""
 
     contacts: Tensor
     contact_mask: Tensor
@@ -46,7 +46,7 @@ class SuiteObservation:
     suite_descriptor: Tensor
     panel_stats: Tensor
     tail: Tensor | None = None
-    """Comms, the local map, then the extras; None where the layout has none of them."""
+    """Comms, local map and extras ``[..., tail columns]``; None if the layout has none of them."""
 
 
 def flat_obs_to_suite_obs(
@@ -58,7 +58,7 @@ def flat_obs_to_suite_obs(
     ego_dim: int = EGO_DIM,
     panel_dim: int = PANEL_DIM,
 ) -> SuiteObservation:
-    """Take ``flat_obs [..., N]`` apart into views; ``ValueError`` when N is not the sum of the blocks."""
+    """Return the blocks of ``flat_obs [..., N]`` as views; raise ``ValueError`` if N is not the sum of their sizes."""
     sizes = (
         max_contacts * contact_dim,
         max_contacts,
@@ -128,13 +128,13 @@ class SuiteEncoder(nn.Module):
         init_encoder(self)
         self.film: nn.Linear | None = None
         if film:
-            # starts as the identity: what a suite should see differently is for training to find
+            # starts as the identity
             self.film = nn.Linear(SUITE_DESCRIPTOR_DIM, 2 * (2 * hidden_dim + SQUAD_WIDTH))
             nn.init.zeros_(self.film.weight)
             nn.init.zeros_(self.film.bias)
 
     def forward(self, obs: SuiteObservation) -> Tensor:
-        """Return features ``[B, FUSION_WIDTH]``; ``ValueError`` when the tail is not as wide as built for."""
+        """Return features ``[B, FUSION_WIDTH]``; raise ``ValueError`` if the tail has another width than built for."""
         parts = [
             self.contact_encoder(obs.contacts, obs.contact_mask),
             self.squad_encoder(obs.squad, obs.squad_mask),
@@ -154,7 +154,7 @@ class SuiteEncoder(nn.Module):
         return self.fusion(torch.cat([part.to(parts[0].dtype) for part in parts], -1))
 
     def _modulate(self, encodings: Tensor, descriptor: Tensor) -> Tensor:
-        """Scale and shift ``encodings [B, W]`` feature by feature as the suite says (FiLM, Perez et al., 2018)."""
+        """Return ``encodings [B, W]`` scaled and shifted by the suite descriptor (FiLM, Perez et al., 2018)."""
         assert self.film is not None
         scale, shift = self.film(descriptor).chunk(2, -1)
         return encodings * (1.0 + scale) + shift
@@ -203,10 +203,10 @@ class CombatSuiteActorCritic(ActorCritic):
     def encode(self, obs: SuiteObservation) -> Tensor:
         """Return features ``[..., FUSION_WIDTH]`` of observations with any leading axes."""
         lead = obs.ego_state.shape[:-1]
-        return self.encoder(_with_one_axis(obs, len(lead))).view(*lead, FUSION_WIDTH)
+        return self.encoder(_flatten_leading_axes(obs, len(lead))).view(*lead, FUSION_WIDTH)
 
 
-def _with_one_axis(obs: SuiteObservation, axes: int) -> SuiteObservation:
+def _flatten_leading_axes(obs: SuiteObservation, axes: int) -> SuiteObservation:
     if axes == 1:
         return obs
     return SuiteObservation(

@@ -1,7 +1,7 @@
-"""From a checkpoint to a policy that plays: strict loading and dimension checks.
+"""Load policies from checkpoints: strict loading and dimension checks.
 
-No environment is built: sizes and model kind are in the manifest. A file holding anything but tensors and
-plain values is refused before any of it runs.
+No environment is built: sizes and model kind are in the manifest. A file that contains anything but tensors and plain
+values is rejected before any of it runs.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ SHAPE_KEYS = ("obs_dim", "action_dim", "comm_width", "map_width")
 
 @dataclass(frozen=True)
 class LoadedPolicy:
-    """A policy in evaluation mode and what its checkpoint says about it."""
+    """A policy in evaluation mode and the metadata of its checkpoint."""
 
     policy: FlatPolicy
     meta: dict[str, Any]
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Load ``weights`` strictly; ``ValueError`` lists missing and extra names and differing shapes."""
-    mine = model.state_dict()
+    """Load ``weights`` strictly; raise ``ValueError`` listing missing and unexpected names and differing shapes."""
+    own = model.state_dict()
     problems = []
-    if missing := sorted(mine.keys() - weights.keys()):
+    if missing := sorted(own.keys() - weights.keys()):
         problems.append(f"missing {', '.join(missing)}")
-    if extra := sorted(weights.keys() - mine.keys()):
+    if extra := sorted(weights.keys() - own.keys()):
         problems.append(f"unexpected {', '.join(extra)}")
-    for name in sorted(mine.keys() & weights.keys()):
-        if mine[name].shape != weights[name].shape:
-            problems.append(f"{name} is {list(weights[name].shape)}, wanted {list(mine[name].shape)}")
+    for name in sorted(own.keys() & weights.keys()):
+        if own[name].shape != weights[name].shape:
+            problems.append(f"{name} is {list(weights[name].shape)}, expected {list(own[name].shape)}")
     if problems:
         raise ValueError(f"weights do not fit the model: {'; '.join(problems)}")
     model.load_state_dict(weights, strict=True)
 
 
-def check_dimensions(manifest: dict[str, Any], **wanted: int) -> None:
-    """Raise ``ValueError`` naming each dimension of the checkpoint that differs from what is wanted."""
-    wrong = [f"{k} {manifest.get(k)!r}, wanted {v}" for k, v in wanted.items() if manifest.get(k) != v]
+def check_dimensions(manifest: dict[str, Any], **expected: int) -> None:
+    """Raise ``ValueError`` naming each dimension of the checkpoint that differs from the expected one."""
+    wrong = [f"{k} {manifest.get(k)!r}, expected {v}" for k, v in expected.items() if manifest.get(k) != v]
     if wrong:
         raise ValueError(f"checkpoint does not fit: {'; '.join(wrong)}")
 
 
 def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.device | str = "cpu") -> FlatPolicy:
-    """Build the policy a manifest describes and fill it with ``weights``."""
+    """Return the policy that the metadata describes, with ``weights``, frozen and in evaluation mode."""
     try:
-        dials = {name: value for name, value in meta["model_cfg"].items() if f"model.{name}" not in REMOVED_FIELDS}
-        config = TypeAdapter(ModelConfig).validate_python(dials)
+        fields = {name: value for name, value in meta["model_cfg"].items() if f"model.{name}" not in REMOVED_FIELDS}
+        config = TypeAdapter(ModelConfig).validate_python(fields)
         sizes = {key: int(meta[key]) for key in SHAPE_KEYS}
         extras = int(meta.get("extra_width", 0))
     except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
@@ -68,7 +68,7 @@ def policy_from(meta: dict[str, Any], weights: dict[str, Tensor], device: torch.
 
 
 def find_checkpoint(path: Path) -> Checkpoint:
-    """Return the checkpoint that ``path`` means: a step folder, or the best or newest one of a run."""
+    """Return the checkpoint at ``path``: a step folder, or the best, else the newest one of a run."""
     folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
     if folder.name.startswith("step-"):
         return open_checkpoint(folder)
@@ -77,12 +77,12 @@ def find_checkpoint(path: Path) -> Checkpoint:
         return open_checkpoint(folder / str(best["checkpoint"]))
     found = latest_valid(folder)
     if found.checkpoint is None:
-        raise ValueError(f"{str(path)!r} holds no whole checkpoint")
+        raise ValueError(f"{str(path)!r} contains no valid checkpoint")
     return found.checkpoint
 
 
 def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedPolicy:
-    """Load a policy from a checkpoint folder, a run, or an exported ``.pt``."""
+    """Return the policy of a checkpoint folder, a run (its best, else newest checkpoint) or an exported ``.pt`` file."""
     path = Path(path)
     if path.is_file():
         data = _read_export(path)

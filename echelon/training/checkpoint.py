@@ -1,9 +1,9 @@
-"""Checkpoints on disk: a folder per step whose manifest is written last, so that a whole one is known as such.
+"""Write checkpoints: a folder per step whose manifest is written last, so that a complete one is recognizable.
 
-A folder ``step-N`` holds weights, learner state, environment state and ``manifest.json`` with size and sha256
-of each file. It is built beside its place, synced and renamed; a crash at any point leaves the older ones as
-they were. Only tensors and plain values are stored: reading one never runs code. What goes into the learner
-state is decided by ``echelon.training.session``; reading them is ``echelon.rl.checkpoint``, whose names are also here.
+A folder ``step-N`` contains weights, learner state, environment state and ``manifest.json`` with size and sha256 of each
+file. It is written under a temporary name, synced and renamed; a crash at any point leaves older checkpoints unchanged.
+Only tensors and plain values are stored: reading one never runs code. ``echelon.training.session`` decides what the
+learner state contains; ``echelon.rl.checkpoint`` reads checkpoints, and its names are re-exported here.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TEMPORARY = ".tmp-"
 
 @dataclass(frozen=True)
 class RankPart:
-    """What a checkpoint holds of one of several training processes."""
+    """The part of a checkpoint that belongs to one rank."""
 
     environment: dict[str, np.ndarray]
     carry: dict[str, Tensor]
@@ -79,9 +79,9 @@ def save_checkpoint(
     manifest: dict[str, Any],
     others: Sequence[RankPart] = (),
 ) -> Checkpoint:
-    """Write ``folder/step-<global_step>`` and return it; ``OSError`` leaves what was there before.
+    """Write ``folder/step-<global_step>`` and return it; an ``OSError`` leaves existing checkpoints unchanged.
 
-    ``others`` are the parts of the processes after the first, in order of rank.
+    ``environment`` and ``carry`` are those of rank 0, ``others`` the parts of the other ranks, in order.
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"step-{manifest['global_step']}"
@@ -102,12 +102,12 @@ def save_checkpoint(
         fault_point("save.state")
         environments = (environment, *(part.environment for part in others))
         for rank, arrays in enumerate(environments):
-            whole = {k: np.ascontiguousarray(v) for k, v in arrays.items()}
-            save_arrays(whole, building / rank_file_name(ENVIRONMENT, rank))
+            contiguous = {k: np.ascontiguousarray(v) for k, v in arrays.items()}
+            save_arrays(contiguous, building / rank_file_name(ENVIRONMENT, rank))
         fault_point("save.environment")
         full = _write_manifest(building, manifest)
         fault_point("save.before_rename")
-        _put_in_place(building, folder / name)
+        _move_into_place(building, folder / name)
         fault_point("save.after_rename")
     except OSError:
         shutil.rmtree(building, ignore_errors=True)
@@ -122,7 +122,7 @@ def mark_best(folder: Path, checkpoint: Checkpoint, evaluation: dict[str, Any]) 
 
 
 def prune(folder: Path, keep: int) -> list[Path]:
-    """Remove all but the newest ``keep`` checkpoints and the best; return what was removed."""
+    """Delete all but the newest ``keep`` checkpoints and the best; return the deleted folders."""
     fault_point("save.before_prune")
     best = (read_best(folder) or {}).get("checkpoint")
     removed = [path for path in steps_in(folder)[keep:] if path.name != best]
@@ -156,13 +156,13 @@ def _write_manifest(building: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     return full
 
 
-def _put_in_place(building: Path, target: Path) -> None:
-    """Rename; an older folder of the same step, left by a superseded session, steps aside first."""
+def _move_into_place(building: Path, target: Path) -> None:
+    """Rename ``building`` to ``target``; an existing folder of the same step is moved away first and then deleted."""
     if target.exists():
-        aside = target.with_name(f"{TEMPORARY}old-{target.name}")
-        os.rename(target, aside)
+        replaced = target.with_name(f"{TEMPORARY}old-{target.name}")
+        os.rename(target, replaced)
         os.rename(building, target)
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
     else:
         os.rename(building, target)
     fsync_folder(target.parent)

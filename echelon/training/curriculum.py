@@ -1,8 +1,8 @@
-"""The curriculum: what each lever's value is at a moment of training, and the gate between two levels of pilots.
+"""The curriculum: the value of each curriculum parameter during training, and the gate between scripted levels.
 
-Schedules are pure functions of the update about to be made and of progress, 0 at the start and 1 at the end, so they
-need no saving; the gate remembers its results, which a checkpoint holds. ``CURRICULUM_PARAMETERS`` is the table of all of them. How a
-lever is applied belongs to the environment's ``set_curriculum``.
+Schedules are pure functions of the coming update and of progress (0 at the start, 1 at the end), so they have no state;
+the gate's results are saved with a checkpoint. ``CURRICULUM_PARAMETERS`` is the table of all scheduled parameters; the
+environment's ``set_curriculum`` applies them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from echelon.config import LADDER, CurriculumConfig, OpponentConfig, RunConfig
 
 THIRDS = 3
 RANGE_SUFFIX = "_range"
-"""How the names of levers end that are ranges of maps."""
+"""Suffix of the parameters that are ranges of maps."""
 AHEAD_UPDATES, AHEAD_PROGRESS = 20, 0.05
-"""How long before a range moves its maps begin to be made."""
+"""Updates and progress before a range changes at which its maps are prefetched."""
 ADVANCED, RETREATED = "gate passed", "gate lost"
-"""Why a gate moved."""
+"""Reasons of a level change, as events have them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewardPhase:
-    """What is paid for over a part of training."""
+    """Reward weights in a part of training."""
 
     until: float
     """Progress at which it ends."""
@@ -43,11 +43,11 @@ REWARD_PHASES = (
 )
 
 MECHANIC_LADDER = (("heat", "missiles", "ewar", "paint"), ("missiles", "ewar", "paint"), ("ewar", "paint"), ())
-"""What episodes go without, stage by stage."""
+"""Disabled mechanics, stage by stage."""
 
 
 def weapon_probability(cfg: OpponentConfig, update: int, progress: float) -> float:
-    """Return the trigger probability of scripted opponents in update ``update``, from 1; without a ramp the end's."""
+    """Return the trigger probability of scripted opponents in ``update`` (from 1); without a ramp its end value."""
     if cfg.weapon_ramp_updates:
         share = min(1.0, max(0, update - 1) / cfg.weapon_ramp_updates)
     elif cfg.weapon_ramp_share:
@@ -58,36 +58,36 @@ def weapon_probability(cfg: OpponentConfig, update: int, progress: float) -> flo
 
 
 def packs_at(cfg: CurriculumConfig, update: int, packs: int) -> int:
-    """Return the packs a side in update ``update``: one, then two, then ``packs``, never more than those."""
+    """Return the packs per team in ``update``: one, then two, then ``packs``; never more than ``packs``."""
     if update < cfg.packs_two_at:
         return 1
     return min(2, packs) if update < cfg.packs_all_at else packs
 
 
 def map_range_at(cfg: CurriculumConfig, progress: float) -> tuple[int, int]:
-    """Return the least and largest map edge [vox] in this third of training; the second lies half way."""
+    """Return the smallest and largest map edge [vox] in this third of training; the second third is half way."""
     share = min(THIRDS - 1, int(progress * THIRDS)) / (THIRDS - 1)
-    least = cfg.map_small_min + (cfg.map_large_min - cfg.map_small_min) * share
-    most = cfg.map_small_max + (cfg.map_large_max - cfg.map_small_max) * share
-    return round(least), round(most)
+    smallest = cfg.map_small_min + (cfg.map_large_min - cfg.map_small_min) * share
+    largest = cfg.map_small_max + (cfg.map_large_max - cfg.map_small_max) * share
+    return round(smallest), round(largest)
 
 
 def team_alpha_at(cfg: CurriculumConfig, progress: float) -> float:
-    """Return the share of its own reward that a mech keeps: from 1 linearly to the end value, which then stays."""
+    """Return the share of its own reward in a mech's reward: linear from 1 to the end value, then constant."""
     end = 1.0 if cfg.team_alpha_end is None else cfg.team_alpha_end
     share = min(1.0, progress / cfg.team_alpha_share) if cfg.team_alpha_share > 0 else 1.0
     return 1.0 + (end - 1.0) * share
 
 
 def disabled_mechanics(cfg: CurriculumConfig, progress: float) -> tuple[str, ...]:
-    """Return what episodes go without at ``progress``: stages of equal length up to ``mechanics_share``, then none."""
+    """Return the disabled mechanics at ``progress``: stages of equal length up to ``mechanics_share``, then none."""
     last = len(MECHANIC_LADDER) - 1
     stage = int(progress / cfg.mechanics_share * last) if cfg.mechanics_share > 0 else last
     return MECHANIC_LADDER[min(last, stage)]
 
 
 def reward_phase_at(progress: float) -> RewardPhase:
-    """Return the phase of reward emphasis at ``progress``."""
+    """Return the reward weights at ``progress``."""
     return next((phase for phase in REWARD_PHASES if progress < phase.until), REWARD_PHASES[-1])
 
 
@@ -103,11 +103,13 @@ def _packs_range(run: RunConfig, update: int, progress: float) -> tuple[int, int
 
 @dataclass(frozen=True)
 class CurriculumParameter:
-    """A scheduled lever: the name the environment knows it by, whether a run moves it, and its value."""
+    """A scheduled curriculum parameter."""
 
     name: str
-    moves: Callable[[RunConfig], bool]
+    """Keyword of ``set_curriculum``."""
+    is_enabled: Callable[[RunConfig], bool]
     value: Callable[[RunConfig, int, float], Any]
+    """Value for a run, its coming update (from 1) and progress."""
 
 
 CURRICULUM_PARAMETERS: tuple[CurriculumParameter, ...] = (
@@ -129,21 +131,21 @@ CURRICULUM_PARAMETERS: tuple[CurriculumParameter, ...] = (
 
 
 class Gate:
-    """Which level of scripted pilots is next, judged by episodes against the present one."""
+    """Chooses the level of scripted opponents by the results against the current one."""
 
     def __init__(self, cfg: CurriculumConfig) -> None:
         self.cfg = cfg
         self.level: str = cfg.ladder_first
         self.since = 0
-        """Update at which the level was reached."""
+        """Update at which the current level was reached."""
         self.results: list[bool] = []
-        """Whether each of the newest episodes at this level was won."""
+        """Whether each of the newest episodes at the current level was won."""
 
     def judge(self, wins: Sequence[bool], update: int) -> str:
-        """Take in new episodes at this level; return why the level changed, empty if it did not.
+        """Add results of episodes at the current level; return why the level changed, empty if it did not.
 
-        It rises when the lower 95 % bound of the win rate reaches ``gate_advance`` and falls when the upper bound is
-        below ``gate_retreat``, with enough episodes and after enough updates; then the results count anew.
+        It rises if the lower 95 % bound of the win rate is at least ``gate_advance`` and falls if the upper bound is
+        below ``gate_retreat``, given enough episodes and updates; then the results are cleared.
         """
         cfg = self.cfg
         self.results = [*self.results, *wins][-cfg.gate_window :]
@@ -166,49 +168,61 @@ class Gate:
         return {"level": self.level, "since": self.since, "results": list(self.results)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what ``state_dict`` returned."""
         self.level, self.since = str(state["level"]), int(state["since"])
         self.results = [bool(won) for won in state["results"]]
 
 
 class Curriculum:
-    """All levers of a run."""
+    """All curriculum parameters of a run."""
 
     def __init__(self, run: RunConfig) -> None:
         self.run = run
         self.gate = Gate(run.curriculum) if run.curriculum.ladder else None
-        self._moving = [lever for lever in CURRICULUM_PARAMETERS if lever.moves(run)]
+        self._scheduled = [parameter for parameter in CURRICULUM_PARAMETERS if parameter.is_enabled(run)]
 
-    def levers(self, update: int, progress: float) -> dict[str, Any]:
-        """Return the value of every lever that this run moves, in update ``update`` (from 1)."""
-        values = {lever.name: lever.value(self.run, update, progress) for lever in self._moving}
+    def parameters(self, update: int, progress: float) -> dict[str, Any]:
+        """Return the value of every enabled parameter in ``update`` (from 1), by name."""
+        values = {parameter.name: parameter.value(self.run, update, progress) for parameter in self._scheduled}
         return values if self.gate is None else {**values, "skill": self.gate.level}
 
     def ranges(self, update: int, progress: float) -> dict[str, tuple[int, int]]:
-        """Return those levers that decide which maps are wanted."""
-        return {name: value for name, value in self.levers(update, progress).items() if name.endswith(RANGE_SUFFIX)}
+        """Return the parameters that decide which maps are needed."""
+        parameters = self.parameters(update, progress)
+        return {name: value for name, value in parameters.items() if name.endswith(RANGE_SUFFIX)}
 
-    def ranges_ahead(self, update: int, progress: float) -> dict[str, tuple[int, int]]:
-        """Return the ranges that come next if they come soon, so that maps can be made; empty if they do not."""
+    def upcoming_ranges(self, update: int, progress: float) -> dict[str, tuple[int, int]]:
+        """Return the next ranges if they change soon, so that maps can be prefetched; empty otherwise."""
         now = self.ranges(update, progress)
         soon = self.ranges(update + AHEAD_UPDATES, min(1.0, progress + AHEAD_PROGRESS))
         return soon if soon != now else {}
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the state of the gate as plain values."""
         return {} if self.gate is None else {"gate": self.gate.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what ``state_dict`` returned."""
         if self.gate is not None and "gate" in state:
             self.gate.load_state_dict(state["gate"])
 
 
-def moved(before: dict[str, Any], after: dict[str, Any], least: float) -> dict[str, Any]:
-    """Return the levers worth telling of: numbers that differ by ``least`` or reached 0 or 1, other values at all."""
-    told = {}
+def significant_changes(before: dict[str, Any], after: dict[str, Any], minimum: float) -> dict[str, Any]:
+    """Return the changed values of ``after``, without numbers that changed by less than ``minimum``.
+
+    A number that reached 0 or 1 always counts as changed.
+    """
+    changes = {}
     for name, value in after.items():
         old = before.get(name)
         if value == old:
             continue
-        if isinstance(value, float) and isinstance(old, float) and abs(value - old) < least and value not in (0.0, 1.0):
+        if (
+            isinstance(value, float)
+            and isinstance(old, float)
+            and abs(value - old) < minimum
+            and value not in (0.0, 1.0)
+        ):
             continue
-        told[name] = value
-    return told
+        changes[name] = value
+    return changes

@@ -1,4 +1,4 @@
-"""Exact snapshots of an engine: all arrays that carry over, and the voxels that differ from the prepared maps."""
+"""Exact state of an engine: all arrays that persist between steps, and the voxels that differ from the bank's maps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLANES = (("move_plane", BLOCKS_MOVE), ("sight_plane", BLOCKS_SIGHT), ("shot_pla
 
 
 def save_engine_state(engine: Engine) -> dict[str, NDArray[Any]]:
-    """Return the state of every environment and its voxel edits since the reset."""
+    """Return the state of every environment, with its voxel edits since the reset."""
     batch = engine.batch
     state = batch.state_dict()
     state["team_alpha"] = batch.numpy("team_alpha").copy()
@@ -40,12 +40,12 @@ def save_engine_state(engine: Engine) -> dict[str, NDArray[Any]]:
 
 
 def load_engine_state(engine: Engine, state: dict[str, NDArray[Any]]) -> None:
-    """Put a snapshot back, rebuild the voxels, and look around again (observations go to row 0)."""
+    """Restore a saved state, rebuild the voxels and observe again; observations go to row 0."""
     batch = engine.batch
     arrays = {name: values for name, values in state.items() if name not in EDITS}
     for name, values in arrays.items():
         if name not in batch.backend.arrays:
-            raise ValueError(f"snapshot holds {name!r}, which this version does not have")
+            raise ValueError(f"engine state has array {name!r}, which does not exist in this version")
         batch.set(name, values)
     material = batch.numpy("bank_material")[arrays["map_slot"]].copy()
     hp = MATERIAL_HP[material]
@@ -55,7 +55,7 @@ def load_engine_state(engine: Engine, state: dict[str, NDArray[Any]]) -> None:
     hp.reshape(-1)[at] = state["edit_hp"]
     batch.set("material", material)
     batch.set("voxel_hp", hp)
-    for name, has in PLANES:
-        batch.set(name, np.stack([bit_plane(grid, has) for grid in material]))
+    for name, materials in PLANES:
+        batch.set(name, np.stack([bit_plane(grid, materials) for grid in material]))
     engine.set_row(0)
     engine.run("look")

@@ -1,7 +1,7 @@
-"""Evaluation: a frozen policy against scripted pilots on held-out seeds, every seed from both sides.
+"""Evaluation of a frozen policy against scripted pilots on held-out seeds, every seed from both sides.
 
-Seeds come from a stream that training never draws from. Two evaluations of equal weights and seeds return
-equal figures. Shapes: ``E env (two per seed), N learner row``.
+Seeds come from a range that training never draws from. Two evaluations of equal weights and seeds return equal
+statistics. Shapes: ``E environment (two per seed), N learner row``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from echelon.replay.embed import embed_world
 from echelon.replay.header import TeamInfo
 from echelon.replay.reader import Replay
 from echelon.rl.build import FlatPolicy
+from echelon.telemetry.events import EventEval
 from echelon.training.opponents.outcomes import hp_margin, learner_return, outcome_of, side_of, team_hit_points
 from echelon.training.ppo.collect import BatchedEnv, Opponents
 from echelon.training.recording import Recording, RecordingPlan
@@ -32,36 +33,36 @@ MakeEnv = Callable[..., BatchedEnv]
 LEARNERS = ("blue", "red")
 FULL_WEAPON_PROB = 1.0
 OPPONENT = "medium"
-"""Skill of the pilots that ``evaluate_vs_heuristic`` plays against."""
+"""Scripted level that ``evaluate_vs_heuristic`` plays against."""
 SEED_STREAMS = {"report": 0, "rating": 1 << 24, "gate": 1 << 25}
-"""Where the held-out seeds begin that evaluations report on, snapshots are rated on, and gates judge by."""
+"""First held-out seed of reported evaluations, snapshot ratings and gates, relative to ``EVAL_SEED_BASE``."""
 
 
 class EpisodeObserver(Protocol):
-    """Somebody who follows the episodes, such as a recording."""
+    """Follows the episodes of an evaluation, such as a recording."""
 
     def begin(self) -> None:
-        """The episodes have begun."""
+        """Called after the reset of all environments."""
         ...
 
     def before_step(self, estimate: Callable[[], torch.Tensor]) -> None:
-        """A decision is about to be played; ``estimate`` returns what the policy expects ``[N]``, at a price."""
+        """Called before each step; ``estimate`` computes the policy's value estimates ``[N]``."""
         ...
 
     def after_step(self) -> None:
-        """A decision was played."""
+        """Called after each step."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalStats:
-    """What an evaluation found, from the policy's point of view."""
+    """Statistics of an evaluation, from the policy's point of view."""
 
     win_rate: float
     mean_hp_margin: float
-    """Share of hit points left at the end, own minus hostile."""
+    """Share of hit points remaining at the end, own team minus opponent."""
     mean_episode_length: float
-    """[decisions]"""
+    """[environment steps]"""
     episodes: int
     draw_rate: float = 0.0
     loss_rate: float = 0.0
@@ -72,17 +73,17 @@ class EvalStats:
     duration_s: float = 0.0
     reasons: tuple[tuple[str, int], ...] = ()
     outcomes: tuple[tuple[int, int, str], ...] = ()
-    """Per episode: seed, side played (0 blue, 1 red), and win, loss or draw."""
+    """Per episode: seed, side of the policy (0 blue, 1 red), and win, loss or draw."""
     returns_by_role: dict[str, float] = field(default_factory=dict)
     """Mean return of the policy's mechs of each class."""
     reward_terms: dict[str, float] = field(default_factory=dict)
     """Mean sum of each reward term per mech and episode."""
     actions: dict[str, float] = field(default_factory=dict)
-    """Activation rate per ``class/control``, of living mechs."""
+    """Activation rate per ``class/control``, over steps of living mechs."""
 
 
 def eval_seeds(count: int, stream: str = "report") -> list[int]:
-    """Return the first ``count`` held-out seeds of a stream; those of different streams are different."""
+    """Return the first ``count`` held-out seeds of a stream of ``SEED_STREAMS``; streams do not overlap."""
     return [EVAL_SEED_BASE + SEED_STREAMS[stream] + s for s in range(count)]
 
 
@@ -97,12 +98,12 @@ def make_eval_env(
     make_env: MakeEnv | None = None,
     policy_opponents: bool = False,
 ) -> BatchedEnv:
-    """Return a batch that plays every seed twice, the policy as blue and as red, on maps and packs of full size.
+    """Return a batch that plays every seed twice, the policy as blue and as red, on full-size maps and packs.
 
-    With ``policy_opponents`` other policies can fly the other side.
+    With ``policy_opponents`` policies can control the other side.
     """
     if not seeds:
-        raise ValueError("seeds is empty, wanted at least one")
+        raise ValueError("seeds is empty, expected at least one")
     if make_env is None:
         from echelon.training.vec_env import VectorEnv
 
@@ -129,39 +130,39 @@ def play_episodes(
     *,
     deterministic: bool = True,
     noise_seed: int = 0,
-    tick: Callable[[], object] = lambda: None,
+    on_step: Callable[[], object] = lambda: None,
     observers: Sequence[EpisodeObserver | None] = (),
     opponents: Opponents | None = None,
 ) -> list[Any]:
-    """Play one episode in every environment and return their records; the policy's statistics stay frozen.
+    """Play one episode in every environment and return their records; the policy's statistics are not updated.
 
-    A stochastic policy draws from a generator per episode, so an episode does not depend on its neighbours.
-    ``tick`` is called every decision, for those who watch whether the process is alive. ``opponents`` flies the mechs
-    that other policies have; without it scripted pilots do.
+    A stochastic policy draws from one generator per episode, so episodes are independent of each other. ``on_step`` is
+    called before every step, to report liveness. ``opponents`` controls the mechs of the other side; without it scripted
+    pilots do.
     """
-    was_training, following = policy.training, [observer for observer in observers if observer is not None]
+    was_training, active = policy.training, [observer for observer in observers if observer is not None]
     policy.eval()
     if opponents is not None:
-        opponents.begin()
+        opponents.reset()
     env.reset(0)
     env.pop_episodes()
-    for observer in following:
+    for observer in active:
         observer.begin()
     device = env.obs.device
     generators = [] if deterministic else _generators(env, noise_seed)
     state, done = policy.initial_state(env.rows, device), torch.ones(env.rows, device=device)
     flat_actions, records = env.actions.view(-1, env.action_dim), []
     for _ in range(max_steps):
-        tick()
+        on_step()
         noise = _noise(env, policy.noise_dim, generators) if generators else None
-        for observer in following:
-            observer.before_step(functools.partial(_values, policy, env, state, done))
+        for observer in active:
+            observer.before_step(functools.partial(_value_estimates, policy, env, state, done))
         action, state = policy.act(env.obs[0], state, done, noise)
         flat_actions.index_copy_(0, env.agent_of_row, action)
         if opponents is not None:
             opponents.act()
         env.step(0)
-        for observer in following:
+        for observer in active:
             observer.after_step()
         if opponents is not None:
             opponents.after_step(torch.zeros_like(env.episode_over), False)
@@ -173,8 +174,8 @@ def play_episodes(
     return records
 
 
-def _values(policy: FlatPolicy, env: BatchedEnv, state: Any, done: torch.Tensor) -> torch.Tensor:
-    """Return what the policy expects in every row ``[N]``."""
+def _value_estimates(policy: FlatPolicy, env: BatchedEnv, state: Any, done: torch.Tensor) -> torch.Tensor:
+    """Return the value estimate of every row ``[N]``."""
     return policy.get_value(env.obs[0], state, done)[0]
 
 
@@ -185,29 +186,29 @@ def summarize(
     layout: RowLayout | None = None,
     actions: dict[str, float] | None = None,
 ) -> EvalStats:
-    """Fold episode records into statistics from the learner's point of view; a fresh team has ``full_hp``.
+    """Return the statistics of episode records; ``full_hp`` are the hit points of an undamaged team.
 
-    Figures by class and term need the ``layout`` of the batch they were played in.
+    Statistics by class and reward term need the ``layout`` of the batch.
     """
     if not records:
         return EvalStats(win_rate=0.0, mean_hp_margin=0.0, mean_episode_length=0.0, episodes=0)
     count = len(records)
-    verdicts = [outcome_of(r) for r in records]
-    wins = verdicts.count("win")
+    outcomes = [outcome_of(r) for r in records]
+    wins = outcomes.count("win")
     low, high = wilson_interval(wins, count)
     return EvalStats(
         win_rate=wins / count,
         mean_hp_margin=sum(hp_margin(r, full_hp) for r in records) / count,
         mean_episode_length=sum(r.length for r in records) / count,
         episodes=count,
-        draw_rate=verdicts.count("draw") / count,
-        loss_rate=verdicts.count("loss") / count,
+        draw_rate=outcomes.count("draw") / count,
+        loss_rate=outcomes.count("loss") / count,
         win_low=low,
         win_high=high,
         mean_return=sum(learner_return(r) for r in records) / count,
         duration_s=duration_s,
         reasons=tuple(sorted(Counter(r.reason for r in records).items())),
-        outcomes=tuple(sorted((int(r.seed), side_of(r), v) for r, v in zip(records, verdicts, strict=True))),
+        outcomes=tuple(sorted((int(r.seed), side_of(r), v) for r, v in zip(records, outcomes, strict=True))),
         returns_by_role={} if layout is None else layout.returns_by_role(records),
         reward_terms={} if layout is None else mean_terms([layout.learner_terms(r) for r in records]),
         actions=actions or {},
@@ -229,7 +230,7 @@ def evaluate_policy(
 ) -> EvalStats:
     """Play every seed from both sides against scripted pilots and return the statistics.
 
-    ``observer`` is given the environment and returns who follows it.
+    ``observer`` makes an observer of the environment.
     """
     env = make_eval_env(
         env_cfg, seeds, skill=skill, weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env
@@ -249,22 +250,22 @@ def play_and_summarize(
     *,
     deterministic: bool = True,
     observers: Sequence[EpisodeObserver | None] = (),
-    tick: Callable[[], object] = lambda: None,
+    on_step: Callable[[], object] = lambda: None,
     opponents: Opponents | None = None,
 ) -> EvalStats:
     """Play one episode in every environment of ``env`` and return the statistics."""
-    began, rates = time.perf_counter(), ActionCounter(env)
+    began, counter = time.perf_counter(), ActionCounter(env)
     records = play_episodes(
         policy,
         env,
         env_cfg.max_steps,
         deterministic=deterministic,
-        tick=tick,
-        observers=[*observers, rates],
+        on_step=on_step,
+        observers=[*observers, counter],
         opponents=opponents,
     )
-    took = time.perf_counter() - began
-    return summarize(records, team_hit_points(env_cfg), took, RowLayout(env), rates.rates())
+    duration_s = time.perf_counter() - began
+    return summarize(records, team_hit_points(env_cfg), duration_s, RowLayout(env), counter.rates())
 
 
 def evaluate_ladder(
@@ -280,19 +281,22 @@ def evaluate_ladder(
     make_env: MakeEnv | None = None,
     tell: Callable[[str], object] = lambda level: None,
 ) -> dict[str, EvalStats]:
-    """Play every seed from both sides against each level in turn; ``tell`` is given the level about to be played."""
+    """Play every seed from both sides against each level in turn and return the statistics by level.
+
+    ``tell`` is called with each level before it is played.
+    """
     env = make_eval_env(
         env_cfg, seeds, skill=levels[0], weapon_prob=weapon_prob, device=device, threads=threads, make_env=make_env
     )
-    found = {}
+    stats = {}
     try:
         for level in levels:
             tell(level)
             env.set_heuristic_skill(level)
-            found[level] = play_and_summarize(policy, env, env_cfg, deterministic=deterministic)
+            stats[level] = play_and_summarize(policy, env, env_cfg, deterministic=deterministic)
     finally:
         env.close()
-    return found
+    return stats
 
 
 def evaluate_vs_heuristic(
@@ -305,11 +309,11 @@ def evaluate_vs_heuristic(
 ) -> tuple[EvalStats, bytes | None]:
     """Evaluate against ``medium`` pilots at full strength; each of ``episodes`` seeds is played from both sides.
 
-    With ``save_replay`` the second value is the first episode as an ``.ecr`` file, world included, else None.
-    ``ValueError`` when the number of seeds is not ``episodes``.
+    Returns the statistics and, with ``save_replay``, the first episode as an ``.ecr`` file with its world, else None.
+    Raises ``ValueError`` if the number of seeds is not ``episodes``.
     """
     if len(seeds) != episodes:
-        raise ValueError(f"seeds has {len(seeds)} values, wanted one per episode ({episodes})")
+        raise ValueError(f"seeds has {len(seeds)} values, expected one per episode ({episodes})")
     if not save_replay:
         return evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device), None
     with TemporaryDirectory(prefix="echelon-") as folder:
@@ -319,16 +323,53 @@ def evaluate_vs_heuristic(
         )  # fmt: skip
         recordings: list[Recording] = []
 
-        def observer(env: BatchedEnv) -> Recording:
+        def make_recording(env: BatchedEnv) -> Recording:
             recordings.append(Recording(env, plan))
             return recordings[0]
 
-        stats = evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device, observer=observer)
+        stats = evaluate_policy(model, env_cfg, seeds, skill=OPPONENT, device=device, observer=make_recording)
         matches = recordings[0].finish()
         if not matches:
             raise OSError(recordings[0].fault)
         with Replay(matches[0].path) as replay:
             return stats, embed_world(replay)
+
+
+def eval_event(
+    stats: EvalStats,
+    seeds: Sequence[int],
+    *,
+    update: int,
+    global_step: int,
+    opponent: str,
+    weapon_prob: float,
+    deterministic: bool,
+    is_best: bool,
+) -> EventEval:
+    """Return the event of an evaluation."""
+    return EventEval(
+        update=update,
+        global_step=global_step,
+        opponent=opponent,
+        episodes=stats.episodes,
+        win_rate=stats.win_rate,
+        draw_rate=stats.draw_rate,
+        loss_rate=stats.loss_rate,
+        win_low=stats.win_low,
+        win_high=stats.win_high,
+        hp_margin=stats.mean_hp_margin,
+        mean_return=stats.mean_return,
+        mean_length=stats.mean_episode_length,
+        weapon_prob=weapon_prob,
+        deterministic=deterministic,
+        duration_s=stats.duration_s,
+        is_best=is_best,
+        seeds=list(seeds),
+        reasons=dict(stats.reasons),
+        returns_by_role=stats.returns_by_role,
+        reward_terms=stats.reward_terms,
+        actions=stats.actions,
+    )
 
 
 def _generators(env: BatchedEnv, seed: int) -> list[torch.Generator]:

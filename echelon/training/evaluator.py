@@ -1,7 +1,7 @@
-"""Examinations of the policy in training: held-out evaluations and what they leave behind, gates, ratings.
+"""Evaluations during training: held-out evaluations with replays and heat maps, gate evaluations, snapshot ratings.
 
-An examination plays on seeds that training never draws, with statistics frozen, in environments built once. What it
-leaves in a run folder are replays and heat maps; a disk that refuses costs those, never the examination.
+They play on seeds that training never draws, with frozen statistics, in environments that are built once. If a replay
+or heat map cannot be written the evaluation goes on and ``fault`` says why.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from echelon.training.spatial import HeatMapObserver, SpatialAccumulator, save_h
 
 
 class Evaluator:
-    """The environments a run examines its policy in, and what the newest evaluation left behind."""
+    """The evaluation environments of a run, and the recordings of the newest evaluation."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Evaluator:
         self.matches: list[RecordedMatch] = []
         """Matches recorded by the newest evaluation."""
         self.fault = ""
-        """Why it could not leave behind what it should have; empty if it could."""
+        """Why replays or heat maps of the newest evaluation could not be written; empty if they were."""
         self._pool, self._make_env = pool, make_env
         self._eval_env: BatchedEnv | None = None
         self._gate_env: BatchedEnv | None = None
@@ -53,9 +53,9 @@ class Evaluator:
                 env.close()
 
     def evaluate(
-        self, policy: FlatPolicy, update: int, global_step: int, tick: Callable[[], object] = lambda: None
+        self, policy: FlatPolicy, update: int, global_step: int, on_step: Callable[[], object] = lambda: None
     ) -> EvalStats:
-        """Play the held-out seeds from both sides; keep replays and heat maps of it where there is a run folder."""
+        """Play the held-out seeds from both sides; write replays and heat maps if there is a run folder."""
         cfg = self.config.eval
         if self._eval_env is None:
             self._eval_env = self._build(eval_seeds(cfg.seeds), cfg.skill)
@@ -65,57 +65,54 @@ class Evaluator:
             self._eval_env,
             self.config.env,
             deterministic=cfg.deterministic,
-            tick=tick,
+            on_step=on_step,
             observers=[recording, heat],
         )
         self.matches = [] if recording is None else recording.finish(self.config.keep_replays)
         self.fault = "" if recording is None else recording.fault
         if heat is not None:
-            self._keep_heat(heat, update)
+            self._save_heat(heat, update)
         return stats
 
-    def wins_at(self, policy: FlatPolicy, level: str, tick: Callable[[], object] = lambda: None) -> list[bool]:
+    def gate_wins(self, policy: FlatPolicy, level: str, on_step: Callable[[], object] = lambda: None) -> list[bool]:
         """Play the gate's seeds from both sides against a level; return whether each episode was won."""
         if self._gate_env is None:
             self._gate_env = self._build(eval_seeds(self.config.curriculum.gate_seeds, "gate"), level)
         self._gate_env.set_heuristic_skill(level)
         stats = play_and_summarize(
-            policy, self._gate_env, self.config.env, deterministic=self.config.eval.deterministic, tick=tick
+            policy, self._gate_env, self.config.env, deterministic=self.config.eval.deterministic, on_step=on_step
         )
-        return [verdict == "win" for _, _, verdict in stats.outcomes]
+        return [outcome == "win" for _, _, outcome in stats.outcomes]
 
     def _heat(self, env: BatchedEnv) -> HeatMapObserver | None:
-        """Return a counter of heat maps; None without a run folder, a wish for them or positions to count."""
+        """Return an observer for heat maps; None without a run folder, ``eval.heat_cells`` or an engine."""
         cells = self.config.eval.heat_cells
         if self.run_dir is None or not cells or not hasattr(env, "engine"):
             return None
         return HeatMapObserver(env, SpatialAccumulator(cells))
 
-    def _keep_heat(self, watch: HeatMapObserver, update: int) -> None:
-        """Write the heat maps; a disk that refuses costs these maps, nothing else."""
-        assert self.run_dir is not None, "heat maps are counted for a run folder"
+    def _save_heat(self, observer: HeatMapObserver, update: int) -> None:
+        assert self.run_dir is not None, "_heat returns an observer only with a run folder"
         path = RunPaths(Path(self.run_dir)).heat / f"{PREFIX}{update:06d}{SUFFIX}"
         try:
-            save_heat(watch.heat, path)
+            save_heat(observer.heat, path)
         except OSError as error:
             self.fault = f"heat maps could not be written: {error.strerror or error}"
 
     def _recording(self, env: BatchedEnv, update: int, global_step: int) -> Recording | None:
-        """Return a recording of the first held-out seeds; None without a run folder or a batch to record from."""
+        """Return a recording of the first held-out seeds; None without a run folder, record seeds or an engine."""
         cfg = self.config
         if self.run_dir is None or not cfg.eval.record_seeds or not hasattr(env, "engine"):
             return None
         paths = RunPaths(Path(self.run_dir))
-        about = {"run": paths.id, "update": update, "global_step": global_step}
-        name = f"update {update}" if update else "untrained"
         plan = RecordingPlan(
             folder=paths.replays,
             seeds=eval_seeds(cfg.eval.seeds),
             count=cfg.eval.record_seeds,
             prefix=f"{TRAINING_PREFIX}{update:06d}",
-            policy=TeamInfo(name=name),
+            policy=TeamInfo(name=f"update {update}" if update else "untrained"),
             opponent=TeamInfo(name=cfg.eval.skill, level=f"{cfg.opponents.kind}:{cfg.eval.skill}"),
-            about=about,
+            about={"run": paths.id, "update": update, "global_step": global_step},
             policy_columns=cfg.eval.record_policy,
         )
         return Recording(env, plan)

@@ -1,8 +1,8 @@
-"""A policy as one file that plays without Echelon: TorchScript or ONNX, or weights with their description.
+"""Export a policy as one file that runs without Echelon: TorchScript or ONNX.
 
-The file is one decision: observations ``[B, D]``, recurrent state ``h`` and ``c`` ``[1, B, H]`` and ``done [B]`` (1
-begins an episode) go in, the mean actions ``[B, A]`` and the next state come out; the observation normaliser is inside.
-Every export is played beside the policy it came from before it gets its name.
+The file computes one step: observations ``[B, D]``, recurrent state ``h`` and ``c`` ``[1, B, H]`` and ``done [B]`` (1
+starts an episode) go in, the mean actions ``[B, A]`` and the next state come out; the observation normalizer is
+included. Every export is compared with its policy before it is renamed to its target.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ META = "echelon.json"
 TRACED_ROWS = 3
 CHECKED_STEPS, CHECKED_ROWS = 6, 5
 TOLERANCE = 1e-4
-"""Largest difference of an action or state that an export may show over the checked steps."""
+"""Largest accepted difference of an action or state over the checked steps."""
 OPSET = 18
 
 Step = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 class PolicyStep(nn.Module):
-    """One decision of a policy as plain tensors in and out."""
+    """One step of a policy with plain tensors as inputs and outputs."""
 
     def __init__(self, policy: FlatPolicy) -> None:
         super().__init__()
         self.policy = policy
 
     def forward(self, obs: Tensor, h: Tensor, c: Tensor, done: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return mean actions ``[B, A]`` and the next state; ``done [B]`` forgets the state before it."""
+        """Return mean actions ``[B, A]`` and the next state ``[1, B, H]``; ``done [B]`` resets the state first."""
         action, state = self.policy.act(obs, LSTMState(h, c), done)
         return action, state.h, state.c
 
 
 def export_policy(loaded: LoadedPolicy, target: Path, kind: str) -> float:
-    """Write ``loaded`` to ``target`` as ``kind`` (a row of ``FORMATS``) and return its largest difference from it.
+    """Write ``loaded`` to ``target`` as ``kind`` (a key of ``FORMATS``) and return its largest difference from it.
 
-    ``ValueError`` when the file plays differently, or when what writes it is not installed.
+    Raises ``ValueError`` if the file computes something else, or if the package that writes it is not installed.
     """
     if kind not in FORMATS:
-        raise ValueError(f"export format is {kind!r}, wanted one of {', '.join(FORMATS)}")
+        raise ValueError(f"export format is {kind!r}, expected one of {', '.join(FORMATS)}")
     write, read = FORMATS[kind]
     step = PolicyStep(loaded.policy.cpu().float().eval())
     building = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -65,7 +65,9 @@ def export_policy(loaded: LoadedPolicy, target: Path, kind: str) -> float:
             write(step, description(loaded), building)
             difference = largest_difference(step, read(building), loaded.policy)
         if not difference <= TOLERANCE:
-            raise ValueError(f"{kind} export differs from its policy by {difference:.2g}, wanted at most {TOLERANCE:g}")
+            raise ValueError(
+                f"{kind} export differs from its policy by {difference:.2g}, expected at most {TOLERANCE:g}"
+            )
         building.replace(target)
     finally:
         building.unlink(missing_ok=True)
@@ -73,15 +75,15 @@ def export_policy(loaded: LoadedPolicy, target: Path, kind: str) -> float:
 
 
 def description(loaded: LoadedPolicy) -> dict[str, Any]:
-    """Return what a reader of the file has to know, as plain values."""
-    known = ("id", "kind", "update", "global_step", "comm_width", "map_width", "extra_width", "env_cfg")
+    """Return the metadata of an export, as plain values."""
+    names = ("id", "kind", "update", "global_step", "comm_width", "map_width", "extra_width", "env_cfg")
     sizes = {name: getattr(loaded.policy, name) for name in ("obs_dim", "action_dim", "lstm_hidden_dim")}
-    return {**sizes, **{name: loaded.meta[name] for name in known if name in loaded.meta}}
+    return {**sizes, **{name: loaded.meta[name] for name in names if name in loaded.meta}}
 
 
 @torch.no_grad()
-def largest_difference(mine: Step, theirs: Step, policy: FlatPolicy) -> float:
-    """Play both on the same random observations, an episode start among them; return the largest difference."""
+def largest_difference(first: Step, second: Step, policy: FlatPolicy) -> float:
+    """Return the largest difference of two steps on the same random observations, episode starts included."""
     generator = torch.Generator().manual_seed(0)
     h, c = torch.zeros(2, 1, CHECKED_ROWS, policy.lstm_hidden_dim)
     other_h, other_c, worst = h, c, 0.0
@@ -89,36 +91,36 @@ def largest_difference(mine: Step, theirs: Step, policy: FlatPolicy) -> float:
         obs = torch.rand(CHECKED_ROWS, policy.obs_dim, generator=generator).round(decimals=1)
         done = torch.zeros(CHECKED_ROWS)
         done[step % CHECKED_ROWS] = float(step > 1)
-        action, h, c = mine(obs, h, c, done)
-        again, other_h, other_c = theirs(obs, other_h, other_c, done)
+        action, h, c = first(obs, h, c, done)
+        again, other_h, other_c = second(obs, other_h, other_c, done)
         pairs = ((action, again), (h, other_h), (c, other_c))
         worst = max([worst, *(float((a - b).abs().max()) for a, b in pairs)])
     return worst
 
 
 def example(policy: FlatPolicy) -> tuple[Tensor, ...]:
-    """Return inputs of the right shapes."""
+    """Return example inputs."""
     state = torch.zeros(1, TRACED_ROWS, policy.lstm_hidden_dim)
     return torch.zeros(TRACED_ROWS, policy.obs_dim), state, state.clone(), torch.zeros(TRACED_ROWS)
 
 
-def write_torchscript(step: PolicyStep, about: dict[str, Any], target: Path) -> None:
-    """Write a TorchScript archive with its description in ``echelon.json``."""
+def write_torchscript(step: PolicyStep, meta: dict[str, Any], target: Path) -> None:
+    """Write a TorchScript archive with its metadata in ``echelon.json``."""
     with _quiet():
         traced = torch.jit.trace(step, example(step.policy), check_trace=False)
-        torch.jit.save(traced, str(target), _extra_files={META: json.dumps(about)})
+        torch.jit.save(traced, str(target), _extra_files={META: json.dumps(meta)})
 
 
 def read_torchscript(path: Path) -> Step:
-    """Return the decision that a TorchScript archive makes."""
+    """Return the step of a TorchScript archive."""
     with _quiet():
         return torch.jit.load(str(path), map_location="cpu")
 
 
-def write_onnx(step: PolicyStep, about: dict[str, Any], target: Path) -> None:
-    """Write an ONNX model with a free batch size and its description among its properties."""
-    onnx = _needed("onnx")
-    _needed("onnxscript")
+def write_onnx(step: PolicyStep, meta: dict[str, Any], target: Path) -> None:
+    """Write an ONNX model with a dynamic batch size and its metadata in the model properties."""
+    onnx = _import("onnx")
+    _import("onnxscript")
     batch = torch.export.Dim(BATCH, min=1)
     shapes = {"obs": {0: batch}, "h": {1: batch}, "c": {1: batch}, "done": {0: batch}}
     with _quiet():
@@ -134,21 +136,21 @@ def write_onnx(step: PolicyStep, about: dict[str, Any], target: Path) -> None:
         )
     assert program is not None
     model = program.model_proto
-    onnx.helper.set_model_props(model, {"echelon": json.dumps(about)})
+    onnx.helper.set_model_props(model, {"echelon": json.dumps(meta)})
     onnx.save(model, str(target))
 
 
 def read_onnx(path: Path) -> Step:
-    """Return the decision that an ONNX model makes, by ONNX Runtime or, where that is missing, the reference."""
+    """Return the step of an ONNX model, run by ONNX Runtime if installed, else by the reference evaluator."""
     try:
         import onnxruntime  # pyright: ignore[reportMissingImports]
 
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except ImportError:
-        session = _needed("onnx.reference").ReferenceEvaluator(str(path))
+        session = _import("onnx.reference").ReferenceEvaluator(str(path))
 
-    def step(*given: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        feed = {name: tensor.numpy() for name, tensor in zip(INPUTS, given, strict=True)}
+    def step(*inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        feed = {name: tensor.numpy() for name, tensor in zip(INPUTS, inputs, strict=True)}
         action, h, c = (torch.from_numpy(array) for array in session.run(list(OUTPUTS), feed))
         return action, h, c
 
@@ -159,21 +161,21 @@ FORMATS: dict[str, tuple[Callable[[PolicyStep, dict[str, Any], Path], None], Cal
     "torchscript": (write_torchscript, read_torchscript),
     "onnx": (write_onnx, read_onnx),
 }
-"""How each format is written and read back."""
+"""Writer and reader of each format."""
 
 
-def _needed(name: str) -> Any:
+def _import(name: str) -> Any:
     import importlib
 
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ValueError(f"{name} is not installed, wanted pip install 'echelon[onnx]'") from None
+        raise ValueError(f"package {name!r} is not installed; try pip install 'echelon[onnx]'") from None
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the exporters' remarks about their own future off the terminal."""
+    """Suppress warnings and output of the exporters."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

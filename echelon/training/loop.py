@@ -1,8 +1,8 @@
 """The training loop, top to bottom: collect, bootstrap, update, report, evaluate, save.
 
-``run`` can be called by a test as well as by a job: it takes a configuration, a function that receives events
-and one that says whether to stop, and it touches no file but checkpoints. What the parts are is
-``echelon.training.session``.
+``run`` is called by tests, programs and jobs alike: it takes a configuration, a function that receives events and one
+that says whether to stop, and writes no file but checkpoints, replays and heat maps of the run folder.
+``echelon.training.session`` has the parts that are trained; ``TrainingRun`` adds control and events.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ from echelon.telemetry.events import (
 )
 from echelon.training import checkpoint as checkpoints
 from echelon.training import records
-from echelon.training.curriculum import moved
-from echelon.training.evaluation import EvalStats, MakeEnv, eval_seeds
+from echelon.training.curriculum import significant_changes
+from echelon.training.evaluation import EvalStats, MakeEnv, eval_event, eval_seeds
 from echelon.training.normalization import update_obs_normalizer
+from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.pool import scripted_name
 from echelon.training.ppo.collect import CollectionAborted, CollectTimes
 from echelon.training.ppo.trainer import ReloadCheckpoint
 from echelon.training.recording import match_event
 from echelon.training.runtime.devices import release_cache
 from echelon.training.runtime.fault_points import fault_point
-from echelon.training.runtime.system_info import device_memory_mb, peak_memory_mb, start_event
+from echelon.training.runtime.system_info import device_memory_mb, peak_memory_mb
 from echelon.training.session import MakePolicy, Session
 
 STOP_AFTER_UPDATE, STOP_NOW = 1, 2
 """Levels of ``should_stop``."""
 SECONDS_PER_MINUTE = 60.0
-LEVER_STEP = 0.05
-"""Least move of a curriculum lever that is worth a record of its own."""
-MOST_RELOADS = 3
-"""How often one checkpoint is gone back to before a run that cannot get beyond it ends."""
+MIN_REPORTED_CHANGE = 0.05
+"""Smallest change of a curriculum parameter that is emitted as an event."""
+MAX_RELOADS = 3
+"""Number of reloads of one checkpoint after which the run ends with an error."""
 
 Emit = Callable[[Event], None]
 ShouldStop = Callable[[], int]
@@ -56,7 +57,7 @@ class RunResult:
     """How a run ended."""
 
     reason: str
-    """completed, stopped or abandoned."""
+    """completed or stopped."""
     update: int
     global_step: int
     episodes: int
@@ -76,217 +77,136 @@ def run(
     progress: Callable[[str, int, int], None] | None = None,
     make_policy: MakePolicy | None = None,
 ) -> RunResult:
-    """Train as ``config`` says until its end or a stop, and say so in events.
+    """Train as ``config`` says until its end or a stop, and emit events.
 
-    ``should_stop`` is asked at every decision: 0 goes on, 1 (or True) saves after this update, 2 gives up the
-    rollout and keeps the last checkpoint. ``resume`` is a checkpoint folder or ``latest``. Without ``run_dir``
-    nothing is saved. ``make_env`` replaces ``VectorEnv`` and ``make_policy`` the network of ``config.model``.
-    ``progress(what, done, total)`` hears of maps and kernels being prepared. Of several processes that train together
-    (see ``echelon.training.runtime.process_group``) each calls this; the main one speaks and saves, and any may ask to stop.
+    ``should_stop`` is called at every step: 0 continues, 1 (or True) saves after this update and stops, 2 aborts the
+    rollout and keeps the last checkpoint. ``resume`` is a checkpoint folder or ``latest``. Without ``run_dir`` nothing
+    is saved. ``make_env`` replaces ``VectorEnv`` and ``make_policy`` the network of ``config.model``.
+    ``progress(what, done, total)`` is called while maps and kernels are prepared. With several ranks (see
+    ``echelon.training.runtime.process_group``) each calls this; rank 0 emits and saves, any may ask to stop.
     """
     with Session(config, run_dir, make_env, progress, make_policy) as session:
-        speak = emit if session.world.is_main else lambda event: None
-        trip = _Trip(session, speak, should_stop, want_checkpoint or (lambda: False))
-        trip.start(resume)
-        if session.counters.update == 0:
-            trip.enter_league(begins=True)
-            if config.eval.at_start:
-                trip.evaluate()
+        training = TrainingRun(session, emit, should_stop, want_checkpoint or (lambda: False))
+        training.start(resume)
         try:
-            while not (reason := trip.reason_to_end()):
-                trip.iterate()
+            while not (reason := training.end_reason()):
+                timer = PhaseTimer()
+                session.trainer.set_progress(session.progress)
+                training.apply_curriculum()
+                session.refresh_maps()
+                timer.mark("maps")
+
+                fault_point("train.rollout")
+                with session.profiler.region("collect"):
+                    times = session.collector.collect(training.should_abort)
+                timer.mark("collect")
+
+                fault_point("train.update")
+                with session.profiler.region("bootstrap"):
+                    session.collector.bootstrap(config.ppo.gae_lambda)
+                try:
+                    with session.profiler.region("update"):
+                        metrics = session.trainer.update(
+                            session.buffer, session.collector.start_state, session.collector.chunk_states
+                        )
+                except ReloadCheckpoint as error:
+                    training.reload(error)
+                    continue
+                update_obs_normalizer(
+                    session.policy.obs_normalizer, session.buffer.obs, session.buffer.alive, session.group
+                )
+                release_cache(session.device, session.counters.update + 1, config.ppo.empty_cache_every)
+                timer.mark("update")
+
+                training.report(metrics, times, timer)
+                training.snapshot_if_due()
+                training.update_league()
+                training.evaluate_if_due()
+                training.save_if_due()
         except CollectionAborted:
-            return trip.end("stopped", "the rollout was given up; the last checkpoint stands")
-        if reason == "completed":
-            trip.enter_league()
-            if session.counters.evaluated_update != session.counters.update:
-                trip.evaluate()
-        if session.folder is not None and session.counters.saved_update != session.counters.update:
-            trip.save("end" if reason == "completed" else "stop")
-        return trip.end(reason)
+            return training.end("stopped", "the rollout was aborted; the last checkpoint is kept")
+        training.finish(reason)
+        return training.end(reason)
 
 
-class _Trip:
-    """A session under way, and those who listen to it."""
+class PhaseTimer:
+    """Durations of the phases of an update [s]."""
+
+    def __init__(self) -> None:
+        self.began = self._last = time.perf_counter()
+        self.phases: dict[str, float] = {}
+
+    def mark(self, phase: str) -> None:
+        """Store the time since the last mark as the duration of ``phase``."""
+        now = time.perf_counter()
+        self.phases[phase] = now - self._last
+        self._last = now
+
+
+class TrainingRun:
+    """A session in progress: the events it emits, when it stops, and what is due after an update."""
 
     def __init__(
         self, session: Session, emit: Emit, should_stop: ShouldStop, want_checkpoint: Callable[[], bool]
     ) -> None:
-        self.session, self.emit = session, emit
+        self.session = session
+        self.emit: Emit = emit if session.group.is_main else lambda event: None
         self.should_stop, self.want_checkpoint = should_stop, want_checkpoint
-        self.opponent = scripted_name(session.config.eval.skill)
         self.last_checkpoint: checkpoints.Checkpoint | None = None
         self.last_evaluation: EvalStats | None = None
-        self._said: dict[str, Any] = {}
+        self._reported_parameters: dict[str, Any] = {}
         self._reloads: Counter[str] = Counter()
-        """How often each checkpoint was gone back to."""
+        """Number of reloads per checkpoint."""
+
+    # -- start and end
 
     def start(self, resume: Path | str | None) -> None:
-        """Restore or reset, and say what is about to be trained."""
+        """Restore a checkpoint, or begin a new run, which is submitted and evaluated untrained where configured."""
         s = self.session
         found = self._find(resume)
         if found is not None and found.checkpoint is not None:
             notice = s.restore(found.checkpoint)
             self.last_checkpoint = found.checkpoint
-            words = "; ".join([*found.notices, *([notice] if notice else [])])
-            self.emit(EventResume(**self._now, checkpoint=found.checkpoint.path.name, message=words))
+            message = "; ".join([*found.notices, *([notice] if notice else [])])
+            self.emit(EventResume(**self._position, checkpoint=found.checkpoint.path.name, message=message))
         else:
-            s.move_levers()
+            s.apply_curriculum()
             s.begin()
-        self.emit(start_event(s, "" if self.last_checkpoint is None else self.last_checkpoint.path.name))
+        self.emit(s.start_event("" if self.last_checkpoint is None else self.last_checkpoint.path.name))
+        if s.counters.update == 0:
+            self._join_league()
+            if s.config.eval.at_start:
+                self.evaluate()
 
-    def iterate(self) -> None:
-        """Collect one rollout, learn from it, report, and evaluate and save where due."""
-        try:
-            self._learn()
-        except ReloadCheckpoint as fault:
-            return self.reload(fault)
-        s, c, cfg = self.session, self.session.counters, self.session.config
-        if cfg.opponents.past_every_updates and c.update % cfg.opponents.past_every_updates == 0:
-            self.snapshot()
-        if s.league is not None:
-            self._say(s.league.turn(lambda: self.should_stop() > 0))
-        if cfg.eval.every_updates and c.update % cfg.eval.every_updates == 0:
-            self.evaluate()  # last, for it may save, and a resumed run goes on with the next update
-        requested = s.world.broadcast(self.want_checkpoint())
-        if s.folder is not None and (requested or c.update % cfg.save_every == 0) and c.saved_update != c.update:
-            self._save_or_warn("requested" if requested else "scheduled")
-
-    def _learn(self) -> None:
-        s, began = self.session, time.perf_counter()
-        s.trainer.set_progress(s.progress)
-        self._move_levers()
-        s.refresh_maps()
-        prepared = time.perf_counter()
-        fault_point("train.rollout")
-        with s.profile.part("collect"):
-            times = s.collector.collect(self._give_up)
-        collected = time.perf_counter()
-        fault_point("train.update")
-        with s.profile.part("bootstrap"):
-            s.collector.bootstrap(s.config.ppo.gae_lambda)
-        with s.profile.part("update"):
-            metrics = s.trainer.update(s.buffer, s.collector.start_state, s.collector.chunk_states)
-        update_obs_normalizer(s.policy.obs_normalizer, s.buffer.obs, s.buffer.alive, s.world)
-        release_cache(s.device, s.counters.update + 1, s.config.ppo.empty_cache_every)
-        updated = time.perf_counter()
-        self._report(metrics, times, began, collected, updated, prepared - began)
-        traced = s.profile.step()
-        if traced is not None:
-            self._alert(f"trace in {traced}", level="info")
-
-    def evaluate(self) -> None:
-        """Evaluate on the held-out seeds, say so, and keep the weights if they are the best so far."""
+    def end_reason(self) -> str:
+        """Return why training ends, the same on every rank, or an empty string."""
         s = self.session
-        stats = s.evaluate(self.should_stop)
-        best = s.is_best(stats)
-        self.last_evaluation = stats
-        self.emit(
-            records.eval_event(
-                stats,
-                eval_seeds(s.config.eval.seeds),
-                **self._now,
-                opponent=self.opponent,
-                weapon_prob=s.config.eval.weapon_prob,
-                deterministic=s.config.eval.deterministic,
-                is_best=best,
-            )
-        )
-        for match in s.examiner.matches:
-            self.emit(match_event(match, **self._now))
-        if s.examiner.fault:
-            self._alert(s.examiner.fault)
-        if s.counters.update > 0 and (why := s.judge_level(self.should_stop)):
-            self._move_levers(why)
-        if best and s.folder is not None and s.counters.update > 0:
-            saved = self._save_or_warn("best")
-            if saved is not None and s.world.is_main:
-                checkpoints.mark_best(s.folder, saved, s.counters.best)
-
-    def enter_league(self, *, begins: bool = False) -> None:
-        """Submit the policy as it is now, if this run is in a league."""
-        if self.session.league is not None:
-            self._say(self.session.league.enter(lambda: self.should_stop() >= STOP_NOW, begins=begins))
-
-    def _say(self, events: Iterable[Event]) -> None:
-        for event in events:
-            self.emit(event)
-
-    def snapshot(self) -> None:
-        """Keep the policy as an opponent, if this run meets such, and say how strong it has become."""
-        rated = self.session.snapshot(self.should_stop)
-        if rated is not None:
-            self.emit(
-                EventRating(
-                    **self._now,
-                    name=rated.name,
-                    elo=rated.elo,
-                    elo_error=rated.error,
-                    rivals=rated.rivals,
-                    duration_s=rated.duration_s,
-                )
-            )
-
-    def save(self, reason: str) -> checkpoints.Checkpoint:
-        """Save and say so."""
-        began = time.perf_counter()
-        saved = self.session.save()
-        self.last_checkpoint = saved
-        self.emit(
-            EventCheckpoint(
-                update=self.session.counters.update,
-                global_step=saved.step,
-                path=f"checkpoints/{saved.path.name}",
-                id=saved.id,
-                reason=reason,
-                duration_s=time.perf_counter() - began,
-                size_mb=saved.size_mb(),
-            )
-        )
-        return saved
-
-    def reload(self, fault: ReloadCheckpoint) -> None:
-        """Go back to the last checkpoint after an update that was not finite; the clock goes on.
-
-        ``ValueError`` where there is none, or where it has not helped often enough.
-        """
-        s = self.session
-        found = (
-            checkpoints.latest_valid(s.folder)
-            if s.folder is not None
-            else checkpoints.CheckpointSearch(checkpoint=None)
-        )
-        if found.checkpoint is None:
-            raise ValueError(f"{fault}; nonfinite_policy is 'reload', but there is no checkpoint yet") from fault
-        name, nonfinite, elapsed_s = found.checkpoint.path.name, s.trainer.nonfinite, s.elapsed_s
-        if self._reloads[name] == MOST_RELOADS:
-            raise ValueError(f"{fault}; went back to {name} {MOST_RELOADS} times, wanted an update that is") from fault
-        self._reloads[name] += 1
-        s.restore(found.checkpoint, fresh_random=True)
-        s.trainer.nonfinite, s.counters.elapsed_s = nonfinite, elapsed_s
-        self._alert(f"{fault}; going back to {name}")
-        self.emit(EventResume(**self._now, checkpoint=name))
-
-    def reason_to_end(self) -> str:
-        """Return why training is over, the same in every process, or an empty string."""
-        s = self.session
-        late = s.config.max_minutes and s.elapsed_s >= s.config.max_minutes * SECONDS_PER_MINUTE
-        if s.progress >= 1.0 or s.world.broadcast(bool(late)):
+        timed_out = s.config.max_minutes and s.elapsed_s >= s.config.max_minutes * SECONDS_PER_MINUTE
+        if s.progress >= 1.0 or s.group.broadcast(bool(timed_out)):
             return "completed"
-        level = s.world.most(int(self.should_stop()))
-        if level >= STOP_NOW and not s.world.is_alone:
-            raise CollectionAborted("asked to leave at once")
+        level = s.group.all_max(int(self.should_stop()))
+        if level >= STOP_NOW and not s.group.is_single:
+            raise CollectionAborted("a rank asked to stop at once")
         return "stopped" if level >= STOP_AFTER_UPDATE else ""
 
-    def _give_up(self) -> bool:
-        """Whether to leave the rollout half way; a process of several waits for the end of the update."""
-        return int(self.should_stop()) >= STOP_NOW and self.session.world.is_alone
+    def should_abort(self) -> bool:
+        """Return whether to abort the rollout; one of several ranks completes its update first."""
+        return int(self.should_stop()) >= STOP_NOW and self.session.group.is_single
+
+    def finish(self, reason: str) -> None:
+        """Submit, evaluate and save the policy as it is at the end, unless that was done after the last update."""
+        s = self.session
+        if reason == "completed":
+            self._emit_all(s.submit(lambda: self.should_stop() >= STOP_NOW))
+            if s.counters.evaluated_update != s.counters.update:
+                self.evaluate()
+        if s.folder is not None and s.counters.saved_update != s.counters.update:
+            self.save("end" if reason == "completed" else "stop")
 
     def end(self, reason: str, message: str = "") -> RunResult:
-        """Say that it is over."""
-        s, c, path = self.session, self.session.counters, None
-        if self.last_checkpoint is not None:
-            path = self.last_checkpoint.path
+        """Emit the end event and return the result."""
+        s, c = self.session, self.session.counters
+        path = None if self.last_checkpoint is None else self.last_checkpoint.path
         self.emit(
             EventEnd(
                 reason=reason,
@@ -307,7 +227,176 @@ class _Trip:
             evaluation=self.last_evaluation,
         )
 
+    # -- parts of an update
+
+    def apply_curriculum(self, reason: str = "schedule") -> None:
+        """Set the curriculum parameters of the coming update; emit those that changed significantly."""
+        parameters = self.session.apply_curriculum()
+        changes = significant_changes(self._reported_parameters, parameters, MIN_REPORTED_CHANGE)
+        if changes:
+            self._reported_parameters |= changes
+            self.emit(EventCurriculum(**self._position, levers=dict(self._reported_parameters), reason=reason))
+
+    def report(self, metrics: dict[str, Any], times: CollectTimes, timer: PhaseTimer) -> None:
+        """Advance the counters and emit the update and its episodes; ``metrics`` are the trainer's."""
+        s, c = self.session, self.session.counters
+        steps = s.group.all_sum(int(s.buffer.alive.sum()))
+        by_rank = s.group.all_gather(s.collector.take_episodes())
+        episodes = [record for records_of_rank, _ in by_rank for record in records_of_rank]
+        opponents = [name for _, names in by_rank for name in names]
+        c.update += 1
+        c.global_step += steps
+        c.episodes += len(episodes)
+        s.episode_stats.add(episodes, s.layout)
+        if s.league is not None:
+            s.league.record_outcomes(episodes, opponents)
+        rates = records.activation_rates(s.buffer)
+        duration_s = time.perf_counter() - timer.began
+        phases_s = {"env": times.env_s, "forward": times.forward_s, "update": timer.phases["update"]}
+        other_s = duration_s - sum(phases_s.values()) - timer.phases["maps"]
+        if s.config.bank_refresh_every:
+            phases_s["maps"] = timer.phases["maps"]
+        self.emit(
+            EventUpdate(
+                update=c.update,
+                global_step=c.global_step,
+                episodes=c.episodes,
+                elapsed_s=s.elapsed_s,
+                steps_per_s=steps / duration_s,
+                **s.episode_stats.averages(),
+                **{name: metrics[name] for name in records.TRAINER_METRICS},
+                clip_frac=metrics["clipfrac"],
+                max_grad_norm=s.config.ppo.max_grad_norm,
+                peak_memory_mb=peak_memory_mb(),
+                device_memory_mb=device_memory_mb(s.device),
+                phases_s={**phases_s, "other": other_s},
+                **s.env.map_statistics(),
+                reward_terms=s.episode_stats.reward_terms(),
+                actions=rates,
+                curriculum=dict(s.env.get_curriculum()),
+                opponents=s.opponents.histogram(),
+                elo=c.elo,
+            )
+        )
+        if episodes:
+            self.emit(
+                records.episodes_event(episodes, s.layout, **self._position, opponents=opponents, full_hp=s.full_hp)
+            )
+        trace = s.profiler.step()
+        if trace is not None:
+            self._alert(f"trace in {trace}", level="info")
+
+    def snapshot_if_due(self) -> None:
+        """Add the policy to the opponent pool every ``past_every_updates`` and emit its rating."""
+        every = self.session.config.opponents.past_every_updates
+        if not every or self.session.counters.update % every:
+            return
+        rating = self.session.snapshot(self.should_stop)
+        if rating is not None:
+            self.emit(
+                EventRating(
+                    **self._position,
+                    name=rating.name,
+                    elo=rating.elo,
+                    elo_error=rating.error,
+                    rivals=rating.opponents,
+                    duration_s=rating.duration_s,
+                )
+            )
+
+    def update_league(self) -> None:
+        """Submit to the league and sample opponents from it again where due."""
+        self._emit_all(self.session.update_league(lambda: self.should_stop() > 0))
+
+    def evaluate_if_due(self) -> None:
+        """Evaluate every ``eval.every_updates``.
+
+        It is the last but for scheduled saves: a best policy is saved here, and a resumed run continues with the next
+        update.
+        """
+        every = self.session.config.eval.every_updates
+        if every and self.session.counters.update % every == 0:
+            self.evaluate()
+
+    def save_if_due(self) -> None:
+        """Save every ``save_every`` updates and on request, unless this update is saved already."""
+        s, c = self.session, self.session.counters
+        requested = s.group.broadcast(self.want_checkpoint())
+        if s.folder is not None and (requested or c.update % s.config.save_every == 0) and c.saved_update != c.update:
+            self._try_save("requested" if requested else "scheduled")
+
+    def evaluate(self) -> None:
+        """Evaluate on the held-out seeds, emit the results, judge the gate, and save the policy if it is the best."""
+        s = self.session
+        stats = s.evaluate(self.should_stop)
+        is_best = s.is_best(stats)
+        self.last_evaluation = stats
+        self.emit(
+            eval_event(
+                stats,
+                eval_seeds(s.config.eval.seeds),
+                **self._position,
+                opponent=scripted_name(s.config.eval.skill),
+                weapon_prob=s.config.eval.weapon_prob,
+                deterministic=s.config.eval.deterministic,
+                is_best=is_best,
+            )
+        )
+        for match in s.evaluator.matches:
+            self.emit(match_event(match, **self._position))
+        if s.evaluator.fault:
+            self._alert(s.evaluator.fault)
+        if s.counters.update > 0 and (reason := s.judge_level(self.should_stop)):
+            self.apply_curriculum(reason)
+        if is_best and s.folder is not None and s.counters.update > 0:
+            saved = self._try_save("best")
+            if saved is not None and s.group.is_main:
+                checkpoints.mark_best(s.folder, saved, s.counters.best)
+
+    def save(self, reason: str) -> checkpoints.Checkpoint:
+        """Write a checkpoint and emit it."""
+        began = time.perf_counter()
+        saved = self.session.save()
+        self.last_checkpoint = saved
+        self.emit(
+            EventCheckpoint(
+                update=self.session.counters.update,
+                global_step=saved.step,
+                path=f"checkpoints/{saved.path.name}",
+                id=saved.id,
+                reason=reason,
+                duration_s=time.perf_counter() - began,
+                size_mb=saved.size_mb(),
+            )
+        )
+        return saved
+
+    def reload(self, error: ReloadCheckpoint) -> None:
+        """Restore the last checkpoint after an update that was not finite; elapsed time continues.
+
+        Raises ``ValueError`` if there is no checkpoint, or if it has been reloaded ``MAX_RELOADS`` times.
+        """
+        s = self.session
+        found = (
+            checkpoints.CheckpointSearch(checkpoint=None) if s.folder is None else checkpoints.latest_valid(s.folder)
+        )
+        if found.checkpoint is None:
+            raise ValueError(f"{error}; nonfinite_policy is 'reload', but there is no checkpoint yet") from error
+        name, nonfinite, elapsed_s = found.checkpoint.path.name, s.trainer.nonfinite, s.elapsed_s
+        if self._reloads[name] == MAX_RELOADS:
+            raise ValueError(
+                f"{error}; reloaded {name} {MAX_RELOADS} times, expected a finite update; try a lower ppo.lr"
+            ) from error
+        self._reloads[name] += 1
+        s.restore(found.checkpoint, fresh_random=True)
+        s.trainer.nonfinite, s.counters.elapsed_s = nonfinite, elapsed_s
+        self._alert(f"{error}; reloading {name}")
+        self.emit(EventResume(**self._position, checkpoint=name))
+
+    # -- helpers
+
     def _find(self, resume: Path | str | None) -> checkpoints.CheckpointSearch | None:
+        """Return the checkpoint to resume from, None for a new run; emit an alert for each skipped checkpoint."""
         if resume is None:
             return None
         if str(resume) != "latest":
@@ -317,83 +406,34 @@ class _Trip:
         for notice in found.notices:
             self.emit(EventAlert(message=notice))
         if found.checkpoint is None and found.notices:
-            raise ValueError(f"no checkpoint of this run is whole: {found.notices[0]}")
+            raise ValueError(f"run has no valid checkpoint: {found.notices[0]}")
         return found
 
-    def _move_levers(self, reason: str = "schedule") -> None:
+    def _join_league(self) -> None:
+        """Submit the untrained policy (an exploiter submits only at its end) and sample opponents by its rating."""
         s = self.session
-        levers = s.move_levers()
-        news = moved(self._said, levers, LEVER_STEP)
-        if news:
-            self._said |= news
-            self.emit(EventCurriculum(**self._now, levers=dict(self._said), reason=reason))
+        if s.league is None:
+            return
+        if not (isinstance(s.source, LeagueSource) and s.source.target is not None):
+            self._emit_all(s.submit(lambda: self.should_stop() >= STOP_NOW))
+        s.league.refresh_opponents()
 
-    def _report(
-        self, metrics: dict[str, Any], times: CollectTimes, began: float, collected: float, updated: float, maps: float
-    ) -> None:
-        s, c = self.session, self.session.counters
-        steps = s.world.total(int(s.buffer.alive.sum()))
-        parts = s.world.all_gather(s.collector.take_episodes())
-        episodes, met = [e for part, _ in parts for e in part], [name for _, part in parts for name in part]
-        c.update += 1
-        c.global_step += steps
-        c.episodes += len(episodes)
-        s.window.add(episodes, s.layout)
-        if s.league is not None:
-            s.league.note(episodes, met)
-        rates = records.activation_rates(s.buffer)
-        now = time.perf_counter()
-        self.emit(
-            EventUpdate(
-                update=c.update,
-                global_step=c.global_step,
-                episodes=c.episodes,
-                elapsed_s=s.elapsed_s,
-                steps_per_s=steps / (now - began),
-                **s.window.averages(),
-                **{name: metrics[name] for name in records.TRAINER_METRICS},
-                clip_frac=metrics["clipfrac"],
-                max_grad_norm=s.config.ppo.max_grad_norm,
-                peak_memory_mb=peak_memory_mb(),
-                device_memory_mb=device_memory_mb(s.device),
-                phases_s={
-                    "env": times.env_s,
-                    "forward": times.forward_s,
-                    "update": updated - collected,
-                    **({"maps": maps} if s.config.bank_refresh_every else {}),
-                    "other": (now - began) - times.env_s - times.forward_s - (updated - collected) - maps,
-                },
-                **s.env.map_statistics(),
-                reward_terms=s.window.reward_terms(),
-                actions=rates,
-                curriculum=dict(s.env.get_curriculum()),
-                opponents=s.opposition.histogram(),
-                elo=c.elo,
-            )
-        )
-        if episodes:
-            self.emit(
-                records.episodes_event(
-                    episodes,
-                    s.layout,
-                    **self._now,
-                    met=met,
-                    full_hp=s.full_hp,
-                )
-            )
-
-    def _save_or_warn(self, reason: str) -> checkpoints.Checkpoint | None:
-        """Save; a disk that refuses costs this checkpoint, not the run."""
+    def _try_save(self, reason: str) -> checkpoints.Checkpoint | None:
+        """Save; a disk error skips this checkpoint with an alert."""
         try:
             return self.save(reason)
         except OSError as error:
             self._alert(f"checkpoint could not be written: {error.strerror or error}", level="error")
             return None
 
-    def _alert(self, message: str, **more: Any) -> None:
-        self.emit(EventAlert(message=message, **self._now, **more))
+    def _emit_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.emit(event)
+
+    def _alert(self, message: str, **fields: Any) -> None:
+        self.emit(EventAlert(message=message, **self._position, **fields))
 
     @property
-    def _now(self) -> dict[str, Any]:
-        """How far training is, as records say it."""
+    def _position(self) -> dict[str, Any]:
+        """Update and step, the fields that locate an event in training."""
         return {"update": self.session.counters.update, "global_step": self.session.counters.global_step}

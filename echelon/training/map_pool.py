@@ -1,8 +1,8 @@
-"""The maps that a batch's resets draw from: which are live, and how others take their place while battles go on.
+"""The pool of maps that a batch's resets draw from, and how maps are replaced while episodes run.
 
-A bank has more places than maps in use. A map that comes in goes to a place that nobody plays on, and only live
-places are drawn by resets, so no battle ever loses the ground under its feet. All of it follows from seeds and from
-the state of the battles, never from time: a run that is resumed draws the same maps.
+The map bank has more slots than maps in use. A new map goes into a slot that no running episode uses, and resets draw
+only from live slots, so the map of a running episode never changes. Everything follows from seeds and from the state of
+the episodes, never from time: a resumed run draws the same maps.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from echelon.sim.batch import Batch
 from echelon.sim.random import StreamId, draw_u32
 
 PREFIX = "stock_"
-"""How the names of saved arrays begin."""
+"""Prefix of the names of saved arrays."""
 NO_MAP = -1
+"""Seed that marks an empty slot in saved arrays."""
 REFRESHES_AHEAD = 2
-"""How many refreshes' maps are made ahead, so that a machine busy for a while keeps nobody waiting."""
+"""Number of refreshes whose maps are prefetched, so that a busy machine causes no wait."""
 
 
 def training_map_seed(seed: int, number: int) -> int:
-    """Return the seed of a run's map by its number; all lie below the held-out stream."""
+    """Return the seed of a run's map by its number; all lie below the held-out seeds."""
     return draw_u32(seed, StreamId.MAP, 0, number, 1) % EVAL_SEED_BASE
 
 
 class MapPool:
-    """``count`` maps in use at a time, of the sequence of a run's seed, and ``spare`` places for further ones.
+    """``count`` maps in use, from the sequence of a run's seed, and ``spare`` slots for new ones.
 
-    A refresh is expected to take in ``more`` maps, which are made ahead. ``used`` counts the sequence.
+    ``per_refresh`` is the number of maps of a refresh, which are prefetched; ``used`` counts the maps of the sequence.
     """
 
     def __init__(
@@ -46,144 +47,147 @@ class MapPool:
         count: int,
         *,
         spare: int = 1,
-        more: int = 0,
-        supply: MapPrefetcher | None = None,
+        per_refresh: int = 0,
+        prefetcher: MapPrefetcher | None = None,
         bank: MapBank | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.cfg, self.seed = cfg, seed
         self.ranges = MapRanges.of(cfg)
         self.ranges.check(cfg)
-        self.supply = supply or MapPrefetcher()
+        self.prefetcher = prefetcher or MapPrefetcher()
         self.count = bank.count if bank else count
-        self.used, self._more = self.count, more
-        # First of all, so that the processes are there by the time the batch is.
+        self.used, self._per_refresh = self.count, per_refresh
+        # before the bank is made, so that the worker processes start in the meantime
         self.prefetch()
-        orders: list[MapSpec] = [] if bank else self._orders(0, count)
-        self.bank = bank or stack_maps_for(cfg, generate_maps(orders, progress=progress), places=count + max(1, spare))
-        self.orders: list[MapSpec | None] = [*orders, *([None] * (self.bank.count - len(orders)))]
-        """What is in each place; None where nothing is, or a map from outside."""
+        specs: list[MapSpec] = [] if bank else self._specs(0, count)
+        self.bank = bank or stack_maps_for(cfg, generate_maps(specs, progress=progress), places=count + max(1, spare))
+        self.specs: list[MapSpec | None] = [*specs, *([None] * (self.bank.count - len(specs)))]
+        """Map of each slot; None for an empty slot or a map of a given bank."""
         self.live = list(range(self.count))
-        """Places that resets draw from, oldest first."""
-        self._due: list[tuple[MapSpec, GeneratedMap]] = []
-        self._stale = False
+        """Slots that resets draw from, oldest first."""
+        self._pending: list[tuple[MapSpec, GeneratedMap]] = []
+        self._replace_all = False
 
     @property
-    def pending(self) -> bool:
-        """Whether maps wait for a place."""
-        return bool(self._due)
+    def has_pending(self) -> bool:
+        """Whether maps wait for a free slot."""
+        return bool(self._pending)
 
-    def serve(self, batch: Batch) -> None:
-        """Have the resets of ``batch``, which holds the bank, draw from this stock."""
+    def attach(self, batch: Batch) -> None:
+        """Let the resets of ``batch``, which has the bank, draw from this pool."""
         self._batch = batch
         batch.draw_from(self.live)
 
     def change(self, ranges: MapRanges) -> None:
-        """Replace all maps by those of other ranges; resets draw from these as soon as one has found a place."""
+        """Replace all maps by maps of other ranges; resets draw from these as soon as one has a slot."""
         ranges.check(self.cfg)
         if ranges == self.ranges:
             return
         self.ranges = ranges
-        orders = self._orders(0, self.count)
-        self._due = list(zip(orders, self.supply.take(orders), strict=True))
-        self.supply.cancel()
-        self._stale, self.used = True, self.count
+        specs = self._specs(0, self.count)
+        self._pending = list(zip(specs, self.prefetcher.take(specs), strict=True))
+        self.prefetcher.cancel()
+        self._replace_all, self.used = True, self.count
         self.prefetch()
-        self.tend()
+        self.place_pending()
 
     def prefetch(self, ranges: MapRanges | None = None) -> None:
-        """Begin to make the maps of the next refreshes, and those of other ``ranges``, before they are asked for."""
+        """Start to generate the maps of the next refreshes, and those of other ``ranges``."""
         if ranges is not None and ranges != self.ranges:
-            self.supply.prefetch(self._orders(0, self.count, ranges))
-        self.supply.prefetch(self._orders(self.used, REFRESHES_AHEAD * self._more))
+            self.prefetcher.prefetch(self._specs(0, self.count, ranges))
+        self.prefetcher.prefetch(self._specs(self.used, REFRESHES_AHEAD * self._per_refresh))
 
-    def refresh(self, more: int) -> None:
-        """Let the next ``more`` maps of the sequence take the place of the oldest, and begin to make those after."""
-        orders = self._orders(self.used, more)
-        self._due += zip(orders, self.supply.take(orders), strict=True)
-        self.used += more
+    def refresh(self, count: int) -> None:
+        """Replace the oldest maps by the next ``count`` of the sequence, and prefetch the ones after."""
+        specs = self._specs(self.used, count)
+        self._pending += zip(specs, self.prefetcher.take(specs), strict=True)
+        self.used += count
         self.prefetch()
-        self.tend()
+        self.place_pending()
 
-    def tend(self, *, all_begin: bool = False) -> None:
-        """Put maps that wait into places nobody plays on; ``all_begin`` says that every episode is about to begin."""
-        if not self._due:
+    def place_pending(self, *, all_reset: bool = False) -> None:
+        """Put pending maps into slots that no episode uses; ``all_reset`` says that every episode is about to start."""
+        if not self._pending:
             return
-        taken = set() if all_begin else self._in_play()
-        if not self._stale:
+        taken = set() if all_reset else self._slots_in_use()
+        if not self._replace_all:
             taken |= set(self.live)
-        free = [place for place in range(len(self.orders)) if place not in taken]
-        if free and self._stale:
-            self.live, self._stale = [], False
-        for place, (order, made) in zip(free, self._due, strict=False):
-            self._batch.put_map(place, stack_maps_for(self.cfg, [made]))
-            self.orders[place] = order
-            self.live.append(place)
-        del self._due[: len(free)]
+        free = [slot for slot in range(len(self.specs)) if slot not in taken]
+        if free and self._replace_all:
+            self.live, self._replace_all = [], False
+        for slot, (spec, generated) in zip(free, self._pending, strict=False):
+            self._batch.put_map(slot, stack_maps_for(self.cfg, [generated]))
+            self.specs[slot] = spec
+            self.live.append(slot)
+        del self._pending[: len(free)]
         surplus = len(self.live) - self.count
-        if not free and (self._stale or len(self.live) == len(self.orders)):
-            # Every place is played on: draw from fewer, so that some fall free as episodes end.
-            surplus = max(surplus, len(self.live) - 1 if self._stale else min(1, len(self.live) - 1))
+        if not free and (self._replace_all or len(self.live) == len(self.specs)):
+            # every slot is in use: draw from fewer, so that some become free as episodes end
+            surplus = max(surplus, len(self.live) - 1 if self._replace_all else min(1, len(self.live) - 1))
         del self.live[: max(0, surplus)]
         self._batch.draw_from(self.live)
 
-    def _in_play(self) -> set[int]:
-        begun = self._batch.numpy("episode") > 0
-        return set(self._batch.numpy("map_slot")[begun].tolist())
+    def _slots_in_use(self) -> set[int]:
+        started = self._batch.numpy("episode") > 0
+        return set(self._batch.numpy("map_slot")[started].tolist())
 
-    def _orders(self, first: int, count: int, ranges: MapRanges | None = None) -> list[MapSpec]:
+    def _specs(self, first: int, count: int, ranges: MapRanges | None = None) -> list[MapSpec]:
         numbers = range(first, first + count)
         return [sample_map_spec(self.cfg, training_map_seed(self.seed, i), ranges or self.ranges) for i in numbers]
 
-    def figures(self) -> dict[str, Any]:
-        """Return what a run reports of its maps."""
-        return {"maps_used": self.used, "map_stalls": self.supply.stalls, "map_wait_s": self.supply.waited_s}
+    def statistics(self) -> dict[str, Any]:
+        """Return the map fields of ``EventUpdate``."""
+        stalls, waited_s = self.prefetcher.stalls, self.prefetcher.waited_s
+        return {"maps_used": self.used, "map_stalls": stalls, "map_wait_s": waited_s}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return which maps are where, as arrays: places and maps that are due are rows of seed, edge and packs."""
-        counters = [self.used, int(self._stale), self.supply.stalls, *self.ranges.size, *self.ranges.packs]
+        """Return the pool as arrays; slots and pending maps are rows of seed, edge and packs."""
+        stalls = self.prefetcher.stalls
+        counters = [self.used, int(self._replace_all), stalls, *self.ranges.size, *self.ranges.packs]
         state = {
-            "places": np.array([_row(order) for order in self.orders], np.int64).reshape(-1, 3),
-            "due": np.array([_row(order) for order, _ in self._due], np.int64).reshape(-1, 3),
+            "places": np.array([_row(spec) for spec in self.specs], np.int64).reshape(-1, 3),
+            "due": np.array([_row(spec) for spec, _ in self._pending], np.int64).reshape(-1, 3),
             "live": np.array(self.live, np.int64),
             "counters": np.array(counters, np.int64),
         }
         return {PREFIX + name: values for name, values in state.items()}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Put back what ``state`` gave, making the maps that are not at their places.
+        """Restore what ``state`` returned, generating the maps that are not in their slots.
 
-        Raises ``ValueError`` for a stock of another number of places.
+        Raises ``ValueError`` for a pool with another number of slots.
         """
         if f"{PREFIX}places" not in state:
             return
         rows = state[f"{PREFIX}places"].tolist()
-        if len(rows) != len(self.orders):
-            raise ValueError(f"checkpoint has a bank of {len(rows)} places for maps, this run has {len(self.orders)}")
-        used, stale, stalls, *ends = state[f"{PREFIX}counters"].tolist()
+        if len(rows) != len(self.specs):
+            raise ValueError(f"checkpoint has a bank of {len(rows)} map slots, this run has {len(self.specs)}")
+        used, replace_all, stalls, *ends = state[f"{PREFIX}counters"].tolist()
         self.ranges = MapRanges((ends[0], ends[1]), (ends[2], ends[3]))
-        wanted = [self._order(row) for row in rows]
-        moved = [p for p, order in enumerate(wanted) if order is not None and order != self.orders[p]]
-        for place, made in zip(moved, generate_maps([o for p in moved if (o := wanted[p])]), strict=True):
-            self._batch.put_map(place, stack_maps_for(self.cfg, [made]))
-            self.orders[place] = wanted[place]
-        due = [order for row in state[f"{PREFIX}due"].tolist() if (order := self._order(row))]
-        self._due = list(zip(due, generate_maps(due), strict=True)) if due else []
+        saved = [self._spec(row) for row in rows]
+        changed = [slot for slot, spec in enumerate(saved) if spec is not None and spec != self.specs[slot]]
+        generated_maps = generate_maps([spec for slot in changed if (spec := saved[slot])])
+        for slot, generated in zip(changed, generated_maps, strict=True):
+            self._batch.put_map(slot, stack_maps_for(self.cfg, [generated]))
+            self.specs[slot] = saved[slot]
+        pending = [spec for row in state[f"{PREFIX}due"].tolist() if (spec := self._spec(row))]
+        self._pending = list(zip(pending, generate_maps(pending), strict=True)) if pending else []
         self.live = state[f"{PREFIX}live"].tolist()
-        self.used, self._stale, self.supply.stalls = used, bool(stale), stalls
+        self.used, self._replace_all, self.prefetcher.stalls = used, bool(replace_all), stalls
         self.prefetch()
         self._batch.draw_from(self.live)
 
-    def _order(self, row: Sequence[int]) -> MapSpec | None:
+    def _spec(self, row: Sequence[int]) -> MapSpec | None:
         seed, edge, packs = row
         if seed == NO_MAP:
             return None
         return MapSpec(resized_world(self.cfg.world, edge), seed, packs, self.cfg.zone_radius_vox)
 
     def close(self) -> None:
-        """End the processes that make maps ahead."""
-        self.supply.close()
+        """End the processes that generate maps."""
+        self.prefetcher.close()
 
 
-def _row(order: MapSpec | None) -> tuple[int, int, int]:
-    return (NO_MAP, 0, 0) if order is None else (order.seed, order.world.size_x, order.num_packs)
+def _row(spec: MapSpec | None) -> tuple[int, int, int]:
+    return (NO_MAP, 0, 0) if spec is None else (spec.seed, spec.world.size_x, spec.num_packs)

@@ -1,7 +1,7 @@
-"""Running statistics: of returns for the value loss, and of observations for the policy's input.
+"""Running statistics of returns (for the value loss) and of observations (for the policy's input).
 
-Batches are merged by the parallel formula of Chan, Golub and LeVeque (1979), in float64. The observation
-normaliser itself is part of the policy (``echelon.rl.obs_norm``); here is only how it learns.
+Batches are merged by the parallel formula of Chan, Golub and LeVeque (1979), in float64. The observation normalizer is
+part of the policy (``echelon.rl.obs_norm``); ``update_obs_normalizer`` updates its statistics.
 """
 
 from __future__ import annotations
@@ -19,90 +19,94 @@ START_COUNT = 1e-4
 
 
 class RunningMeanStd:
-    """Mean and variance of everything seen, per element of ``shape``."""
+    """Running mean and variance per element of ``shape``."""
 
     def __init__(
         self,
         epsilon: float = START_COUNT,
         shape: tuple[int, ...] = (),
         device: torch.device | str = "cpu",
-        world: ProcessGroup | None = None,
+        group: ProcessGroup | None = None,
     ) -> None:
-        self._world = world or ProcessGroup()
+        self._group = group or ProcessGroup()
         self.mean = torch.zeros(shape, dtype=torch.float64, device=device)
         self.var = torch.ones(shape, dtype=torch.float64, device=device)
         self.count = torch.tensor(epsilon, dtype=torch.float64, device=device)
 
     def update(self, batch: Tensor) -> None:
-        """Merge ``batch [n, *shape]`` of every process; an empty one changes nothing."""
+        """Merge the ``batch [n, *shape]`` of every rank; an empty one changes nothing."""
         samples = batch.detach().reshape(-1, *self.mean.shape).to(self.mean)
         count = samples.shape[0]
-        if self._world.is_alone:
+        if self._group.is_single:
             if count:
                 var, mean = torch.var_mean(samples, 0, correction=int(count > 1))
                 self.merge(mean, var, count)
             return
         mean = samples.sum(0) / max(count, 1)
-        total, mean, spread = self._world.merge(self.count.new_tensor(count), mean, (samples - mean).square().sum(0))
+        squares = (samples - mean).square().sum(0)
+        total, mean, squares = self._group.merge_moments(self.count.new_tensor(count), mean, squares)
         if float(total):
-            self.merge(mean, spread / (total - 1).clamp_min(1.0), total)
+            self.merge(mean, squares / (total - 1).clamp_min(1.0), total)
 
     def merge(self, mean: Tensor, var: Tensor, count: int | Tensor) -> None:
-        """Merge a batch known by its mean and variance ``[*shape]`` and its count."""
+        """Merge a batch given by its mean and variance ``[*shape]`` and its count."""
         total = self.count + count
         delta = mean - self.mean
-        spread = self.var * self.count + var * count + delta.square() * self.count * count / total
+        squares = self.var * self.count + var * count + delta.square() * self.count * count / total
         self.mean.copy_(self.mean + delta * count / total)
-        self.var.copy_(spread / total)
+        self.var.copy_(squares / total)
         self.count.copy_(total)
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Return ``(x - mean) / (std + 1e-8)`` in the type of ``x [..., *shape]``; gradients pass."""
+        """Return ``(x - mean) / (std + 1e-8)`` in the dtype of ``x [..., *shape]``; gradients pass."""
         return (x - self.mean.to(x.dtype)) / (self.var.sqrt().to(x.dtype) + NORM_EPS)
 
     def state_dict(self) -> dict[str, Tensor]:
+        """Return mean, variance and count."""
         return {"mean": self.mean.clone(), "var": self.var.clone(), "count": self.count.clone()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` gave, in place: recorded graphs read it where it lies."""
-        for name, mine in (("mean", self.mean), ("var", self.var), ("count", self.count)):
-            mine.copy_(torch.as_tensor(state[name]))
+        """Restore what ``state_dict`` returned, in place: captured graphs read these tensors."""
+        for name, target in (("mean", self.mean), ("var", self.var), ("count", self.count)):
+            target.copy_(torch.as_tensor(state[name]))
 
 
 class ReturnNormalizer:
-    """One scalar running statistic over all returns, by which the value loss is scaled."""
+    """Scalar running statistics of all returns, which scale the value loss."""
 
     def __init__(
-        self, epsilon: float = START_COUNT, device: torch.device | str = "cpu", world: ProcessGroup | None = None
+        self, epsilon: float = START_COUNT, device: torch.device | str = "cpu", group: ProcessGroup | None = None
     ) -> None:
-        self.rms = RunningMeanStd(epsilon, device=device, world=world)
+        self.rms = RunningMeanStd(epsilon, device=device, group=group)
 
     def update(self, returns: Tensor) -> None:
         """Merge ``returns`` of any shape."""
         self.rms.update(returns.reshape(-1))
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Return normalised values in the shape of ``x``."""
+        """Return normalized values in the shape of ``x``."""
         return self.rms.normalize(x)
 
     def state_dict(self) -> dict[str, Tensor]:
+        """Return mean, variance and count."""
         return self.rms.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what ``state_dict`` returned, in place."""
         self.rms.load_state_dict(state)
 
 
 @torch.no_grad()
 def update_obs_normalizer(
-    normalizer: ObsNormalizer, obs: Tensor, alive: Tensor, world: ProcessGroup | None = None
+    normalizer: ObsNormalizer, obs: Tensor, alive: Tensor, group: ProcessGroup | None = None
 ) -> None:
-    """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]``, of every process, into the statistics."""
-    world = world or ProcessGroup()
+    """Merge the rows of ``obs [T, N, D]`` where ``alive [T, N]``, of every rank, into the statistics."""
+    group = group or ProcessGroup()
     columns = normalizer.normalizable.nonzero().flatten()
     rows = alive.bool()
-    if columns.numel() == 0 or (world.is_alone and not bool(rows.any())):
+    if columns.numel() == 0 or (group.is_single and not bool(rows.any())):
         return
-    rms = RunningMeanStd(0.0, (columns.numel(),), device=obs.device, world=world)
+    rms = RunningMeanStd(0.0, (columns.numel(),), device=obs.device, group=group)
     rms.mean, rms.var = normalizer.mean[columns], normalizer.var[columns]
     rms.count = torch.clamp_min(normalizer.count, START_COUNT)
     rms.update(obs[..., columns][rows])

@@ -1,7 +1,7 @@
-"""Which evaluation matches are recorded, under which names, and how many a run keeps.
+"""Recordings of evaluation matches: which ones, their file names, and how many a run keeps.
 
-A recording follows ``play_episodes`` decision by decision; the files are written by ``echelon.replay``. A disk that
-refuses ends the recording, never the evaluation.
+A recording observes ``play_episodes`` step by step; ``echelon.replay`` writes the files. A disk error ends the
+recording, never the evaluation.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from echelon.telemetry.events import EventMatch
 
 SIDES = ("blue", "red")
 TRAINING_PREFIX = "u"
-"""First letter of the replays that training writes and drops again."""
+"""Prefix of the replays that training writes and prunes."""
 UNUSED_S = 600.0
-"""Age from which a world that no replay names may go; a younger one may belong to a match about to begin [s]."""
+"""Age from which an unreferenced world file is deleted [s]; a younger one may belong to a match about to start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,40 +37,40 @@ class RecordedMatch:
     seed: int
     teams: tuple[TeamInfo, TeamInfo]
     winner: str
-    """blue, red or draw; empty where the match was not played out."""
+    """blue, red or draw; empty if the match did not end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingPlan:
-    """What to record of an evaluation whose first half plays blue and whose second half plays red."""
+    """What to record of an evaluation batch whose policy plays blue in the first half and red in the second."""
 
     folder: Path
     seeds: Sequence[int]
     """Every seed of the evaluation."""
     count: int
-    """Seeds to record, from the first; each gives two matches."""
+    """Number of seeds to record, from the first; each gives two matches."""
     prefix: str
-    """First part of the files' names."""
+    """Prefix of the file names."""
     policy: TeamInfo
     opponent: TeamInfo
     about: dict[str, Any] = field(default_factory=dict)
     """Further entries of the headers."""
     policy_columns: bool = True
-    """Whether actions, value estimates, reward terms and what was seen are recorded too."""
+    """Whether actions, value estimates, reward terms and observed contacts are recorded too."""
 
     def matches(self) -> dict[int, MatchInfo]:
-        """Return what to record by environment."""
-        found = {}
+        """Return the recorded matches by environment index."""
+        matches = {}
         for side, name in enumerate(SIDES):
             teams = (self.policy, self.opponent) if side == 0 else (self.opponent, self.policy)
             for i, seed in enumerate(self.seeds[: self.count]):
                 stem = f"{self.prefix}-s{seed}-{name}"
-                found[side * len(self.seeds) + i] = MatchInfo(name=stem, teams=teams, about=self.about)
-        return found
+                matches[side * len(self.seeds) + i] = MatchInfo(name=stem, teams=teams, about=self.about)
+        return matches
 
 
 class Recording:
-    """Records the matches of a plan; ``fault`` says why it stopped early, if it did."""
+    """Records the matches of a plan; an ``EpisodeObserver``. ``fault`` says why it stopped early, empty if it did not."""
 
     def __init__(self, env: Any, plan: RecordingPlan) -> None:
         self.plan = plan
@@ -86,24 +86,24 @@ class Recording:
         )
 
     def begin(self) -> None:
-        """Record the first frame, right after the reset."""
+        """Record the first frame, after the reset."""
         self._guarded(self._recorder.begin)
 
     def before_step(self, estimate: Callable[[], Tensor]) -> None:
-        """Note what the policy expects ``[N]`` of the decision about to be played."""
+        """Store the value estimates ``[N]`` of the coming step, if policy columns are recorded."""
         if self._recorder.policy_columns is not None and not self.fault:
             value = wp.to_torch(self._env.engine.batch["value"]).view(-1)
             value.index_copy_(0, self._env.agent_of_row, estimate().float())
 
     def after_step(self) -> None:
-        """Record the decision just played."""
+        """Record the step just played."""
         self._guarded(self._recorder.after_step)
 
     def finish(self, keep: int | None = None) -> list[RecordedMatch]:
-        """Close the files, keep only the newest ``keep`` of training's in the folder, and return what was recorded."""
+        """Close the files and return the recorded matches; prune the folder to ``keep`` replays of training."""
         self._guarded(self._recorder.finish)
         if keep is not None:
-            self._guarded(lambda: prune(self.plan.folder, keep))
+            self._guarded(lambda: prune_replays(self.plan.folder, keep))
         if self.fault:
             return []
         winners = {env: winner for env, (winner, _) in self._recorder.outcomes.items()}
@@ -117,18 +117,18 @@ class Recording:
             for (env, match), path in zip(self._matches.items(), self._recorder.paths, strict=True)
         ]
 
-    def _guarded(self, act: Callable[[], object]) -> None:
+    def _guarded(self, work: Callable[[], object]) -> None:
         if self.fault:
             return
         try:
-            act()
+            work()
         except OSError as error:
             self.fault = f"matches could not be recorded: {error.strerror or error}"
             self._recorder.abandon()
 
 
 def match_event(match: RecordedMatch, *, update: int, global_step: int) -> EventMatch:
-    """Return the record of a match recorded into its run's folder."""
+    """Return the event of a recorded match."""
     blue, red = (team.name for team in match.teams)
     path = f"{match.path.parent.name}/{match.path.name}"
     return EventMatch(
@@ -136,29 +136,29 @@ def match_event(match: RecordedMatch, *, update: int, global_step: int) -> Event
     )
 
 
-def prune(folder: Path, keep: int) -> list[Path]:
-    """Delete all but the newest ``keep`` of training's replays and worlds that no replay names; return what went."""
-    replays = sorted(folder.glob(f"{TRAINING_PREFIX}[0-9]*{SUFFIX}"), key=_age)
-    gone = replays[: max(0, len(replays) - keep)]
-    for path in gone:
+def prune_replays(folder: Path, keep: int) -> list[Path]:
+    """Delete all but the newest ``keep`` replays of training, and unreferenced worlds; return the deleted files."""
+    replays = sorted(folder.glob(f"{TRAINING_PREFIX}[0-9]*{SUFFIX}"), key=_modified)
+    deleted = replays[: max(0, len(replays) - keep)]
+    for path in deleted:
         path.unlink(missing_ok=True)
-    if gone:
-        used = {_world_of(path) for path in folder.glob(f"*{SUFFIX}")}
+    if deleted:
+        used = {_world_hash(path) for path in folder.glob(f"*{SUFFIX}")}
         for path in (folder / WORLDS_FOLDER).glob(f"*{WORLD_SUFFIX}"):
             with contextlib.suppress(OSError):
                 if path.stem not in used and time.time() - path.stat().st_mtime > UNUSED_S:
                     path.unlink()
-                    gone.append(path)
-    return gone
+                    deleted.append(path)
+    return deleted
 
 
-def _age(path: Path) -> tuple[float, str]:
+def _modified(path: Path) -> tuple[float, str]:
     with contextlib.suppress(OSError):
         return path.stat().st_mtime, path.name
     return 0.0, path.name
 
 
-def _world_of(path: Path) -> str:
+def _world_hash(path: Path) -> str:
     try:
         with Replay(path) as replay:
             return str(replay.header["world"]["sha256"])

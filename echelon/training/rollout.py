@@ -1,9 +1,15 @@
-"""The rollout: everything one update learns from, allocated once and overwritten by the next collection.
+"""The rollout buffer of one update, and how it is divided into minibatches.
 
-``dones[t]`` says that step t starts an episode: a boundary lies before observation t, and ``next_done`` says
-the same of the step after the last. A terminal step is followed by value zero; the time limit adds the
-discounted value of the final observation as ``truncation_bonus`` and then counts as a boundary too. Death is
-no boundary: it clears ``alive``. Shapes: ``T step, N learner row, D observation, A action``.
+``dones[t] = 1`` means that step t starts an episode: the boundary lies before observation t. ``next_done`` says the
+same of the step after the last. A termination is followed by value 0. A truncation (time limit) adds the discounted
+value of the final observation as ``truncation_bonus`` and is then a boundary too. A mech's death is no boundary; it
+clears ``alive``.
+
+For an update the rollout is divided into chunks (spans of steps whose time order is kept), chunks into units (a chunk
+for a range of rows), and units are shuffled into minibatches. A minibatch is evaluated in micro-batches, which threads
+work on; their number never changes the result.
+
+Shapes: ``T step, N learner row, D observation, A action, C chunk, H recurrent state, L chunk step, B sequence``.
 """
 
 from __future__ import annotations
@@ -14,24 +20,32 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from echelon.rl.lstm_state import LSTMState
+
 LONG_ROLLOUT = 1000
-"""Steps beyond which advantages are accumulated in float64."""
+"""Number of steps above which advantages are accumulated in float64."""
+MAX_MICRO_BATCHES = 8
+"""Largest number of micro-batches of a minibatch."""
+MICRO_BATCH_ROWS = 1280
+"""Steps times sequences of a micro-batch; a minibatch of exactly one is still divided in two."""
 
 
 class Truncation(NamedTuple):
-    """Where the time limit cut episodes off: after which step, in which rows ``[K]``, seeing what ``[K, D]``."""
+    """Episodes that the time limit ended after one step."""
 
     step: int
     rows: Tensor
+    """Learner rows [K] of these episodes."""
     obs: Tensor
+    """Their final observations [K, D]."""
 
 
 @dataclass(eq=False)
 class RolloutBuffer:
-    """Tensors of one rollout; float32 unless said otherwise."""
+    """Tensors of one rollout, allocated once and overwritten by each collection; float32 unless noted."""
 
     obs_rows: Tensor
-    """Observations [T+1, N, D]: the environment writes row t in place; row T is the one after the last step."""
+    """Observations [T+1, N, D]; the environment writes row t in place; row T is the one after the last step."""
     actions: Tensor
     """[T, N, A]"""
     logprobs: Tensor
@@ -41,7 +55,7 @@ class RolloutBuffer:
     dones: Tensor
     """[T, N]"""
     values: Tensor
-    """[T, N], raw reward units"""
+    """[T, N], in raw reward units"""
     advantages: Tensor
     """[T, N]"""
     returns: Tensor
@@ -49,26 +63,26 @@ class RolloutBuffer:
     alive: Tensor
     """[T, N], 1 where the mech was alive at the start of the step"""
     present: Tensor
-    """[T, N], 1 where the row's place held a mech in the episode; other rows enter no loss"""
+    """[T, N], 1 where the episode has a mech in this row; other rows enter no loss"""
     truncation_bonus: Tensor
     """[T, N]"""
     roles: Tensor
     """Mech class id of each row [N] int8"""
     start_age: Tensor
-    """Steps since the episode start at step 0, were it no start itself [N]; infinite where unknown"""
+    """Steps from the episode start to step 0, if step 0 starts none [N]; infinite where unknown"""
     next_done: Tensor
     """[N]"""
     next_value: Tensor
     """[N]"""
     gae_computed: bool = False
-    cuts: list[Truncation] = field(default_factory=list)
-    """Where the bonus comes from, so that it can be valued anew."""
+    truncations: list[Truncation] = field(default_factory=list)
+    """Where ``truncation_bonus`` comes from, so that it can be revalued."""
 
     @classmethod
     def create(
         cls, num_steps: int, num_agents: int, obs_dim: int, action_dim: int, device: torch.device | str = "cpu"
     ) -> RolloutBuffer:
-        """Allocate a zeroed rollout."""
+        """Return a zeroed rollout of T = ``num_steps`` steps and N = ``num_agents`` rows."""
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, device=device)
@@ -94,7 +108,7 @@ class RolloutBuffer:
 
     @property
     def obs(self) -> Tensor:
-        """The observations acted on, [T, N, D]."""
+        """Observations of the T steps [T, N, D]."""
         return self.obs_rows[:-1]
 
     @property
@@ -112,9 +126,9 @@ class RolloutBuffer:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what the last collection left."""
+        """Clear truncations and the advantage flag of the last collection."""
         self.truncation_bonus.zero_()
-        self.cuts.clear()
+        self.truncations.clear()
         self.gae_computed = False
 
     def ages(self) -> Tensor:
@@ -128,9 +142,9 @@ class RolloutBuffer:
 
     @torch.no_grad()
     def compute_gae(self, next_value: Tensor, next_done: Tensor, gamma: float, gae_lambda: float) -> None:
-        """Fill advantages and returns in place (Schulman et al., 2016).
+        """Fill ``advantages`` and ``returns`` in place (Schulman et al., 2016).
 
-        ``next_value [N]`` is the value of the observation after the last step, ``next_done [N]`` whether an
+        ``next_value [N]`` is the value of the observation after the last step, ``next_done [N]`` is 1 where an
         episode ended with the last step.
         """
         assert self.advantages is not None and self.returns is not None, "advantages and returns are not allocated"
@@ -139,19 +153,172 @@ class RolloutBuffer:
         value, done = next_value.detach().to(dtype), next_done.to(dtype)
         self.next_value.copy_(value)
         self.next_done.copy_(done)
-        trace = torch.zeros_like(value)
+        advantage = torch.zeros_like(value)
         for t in reversed(range(self.num_steps)):
-            here = self.values[t].to(dtype)
+            step_value = self.values[t].to(dtype)
             reward = self.rewards[t].to(dtype) + self.truncation_bonus[t]
-            keep = 1.0 - done
-            delta = reward + gamma * value * keep - here
-            trace = delta + gamma * gae_lambda * keep * trace
-            self.advantages[t].copy_(trace)
-            value, done = here, self.dones[t].to(dtype)
+            not_done = 1.0 - done
+            delta = reward + gamma * value * not_done - step_value
+            advantage = delta + gamma * gae_lambda * not_done * advantage
+            self.advantages[t].copy_(advantage)
+            value, done = step_value, self.dones[t].to(dtype)
         torch.add(self.advantages, self.values.detach(), out=self.returns)
         self.gae_computed = True
 
     def require_ready(self) -> None:
-        """Raise ``ValueError`` unless advantages and returns are there, computed or filled in by hand."""
+        """Raise ``ValueError`` unless advantages and returns were computed or filled in by hand."""
         if self.advantages is None or self.returns is None or not (self.gae_computed or bool(self.advantages.any())):
-            raise ValueError("rollout has no advantages and returns, wanted compute_gae before update")
+            raise ValueError("rollout has no advantages and returns; call compute_gae before update")
+
+
+class Unit(NamedTuple):
+    """A chunk for a range of rows: steps ``first`` to ``end``, rows ``left`` to ``right``, ends excluded."""
+
+    chunk: int
+    first: int
+    end: int
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class ChunkStates:
+    """Recurrent states at the start of every chunk, ``h`` and ``c`` each ``[C, N, H]``, detached."""
+
+    h: Tensor
+    c: Tensor
+
+    @classmethod
+    def create(cls, chunks: int, rows: int, hidden: int, device: torch.device | str) -> ChunkStates:
+        """Return zero states ``[chunks, rows, hidden]``."""
+        shape = (chunks, rows, hidden)
+        return cls(torch.zeros(shape, device=device), torch.zeros(shape, device=device))
+
+    def store(self, chunk: int, state: LSTMState) -> None:
+        """Copy ``state [1, N, H]`` in as that of ``chunk``."""
+        self.h[chunk].copy_(state.h[0])
+        self.c[chunk].copy_(state.c[0])
+
+    def of(self, units: list[Unit]) -> LSTMState:
+        """Return the state ``[1, B, H]`` of the sequences of ``units``, concatenated."""
+        return LSTMState(
+            h=torch.cat([self.h[u.chunk, u.left : u.right] for u in units]).unsqueeze(0),
+            c=torch.cat([self.c[u.chunk, u.left : u.right] for u in units]).unsqueeze(0),
+        )
+
+
+@dataclass(eq=False)
+class Minibatch:
+    """Sequences of one minibatch; tensors ``[L, B]`` unless noted."""
+
+    obs: Tensor
+    """[L, B, D]"""
+    actions: Tensor
+    """[L, B, A]"""
+    dones: Tensor
+    state: LSTMState
+    """Recurrent state before the first step, [1, B, H]."""
+    noise: Tensor
+    """Standard normal draws of the entropy estimate [L, B, A]."""
+    advantages: Tensor
+    returns: Tensor
+    """On the scale of the value loss."""
+    old_logprobs: Tensor
+    policy_weights: Tensor
+    """Weight of each step in the policy loss; they sum to 1."""
+    value_weights: Tensor
+    """Weight of each step in the value loss; they sum to 1."""
+
+
+def chunk_length(steps: int, requested: int, num_minibatches: int) -> int:
+    """Return the steps per chunk: ``requested``, or the rollout divided by the minibatches if that is 0."""
+    return min(steps, requested or max(1, steps // num_minibatches))
+
+
+def chunk_spans(steps: int, length: int) -> list[tuple[int, int]]:
+    """Return first step and end of every chunk; the last may be shorter."""
+    return [(first, min(first + length, steps)) for first in range(0, steps, length)]
+
+
+def plan_minibatches(steps: int, rows: int, length: int, num_minibatches: int) -> list[list[Unit]]:
+    """Return shuffled minibatches of equally long units; torch's CPU generator decides the order.
+
+    With fewer chunks than minibatches each chunk is divided among groups of neighbouring rows. Units of a shorter last
+    chunk come last, so that ranks, each of which shuffles by itself, make equally many minibatches.
+    """
+    spans = chunk_spans(steps, length)
+    groups = min(rows, -(-num_minibatches // len(spans)))
+    edges = [rows * g // groups for g in range(groups + 1)]
+    units = [
+        Unit(chunk, first, end, edges[g], edges[g + 1])
+        for chunk, (first, end) in enumerate(spans)
+        for g in range(groups)
+    ]
+    per_minibatch = max(1, len(units) // num_minibatches)
+    order = [units[i] for i in torch.randperm(len(units), device="cpu").tolist()]
+    full_length = [u for u in order if u.end - u.first == length]
+    shorter = [u for u in order if u.end - u.first != length]
+    return [part[i : i + per_minibatch] for part in (full_length, shorter) for i in range(0, len(part), per_minibatch)]
+
+
+def gather(source: Tensor, units: list[Unit]) -> Tensor:
+    """Return the parts ``[L, B, ...]`` of ``source [T, N, ...]`` that ``units`` name, concatenated."""
+    parts = [source[u.first : u.end, u.left : u.right] for u in units]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+
+
+def gather_minibatch(
+    buffer: RolloutBuffer, states: ChunkStates, returns: Tensor, counted: Tensor, units: list[Unit]
+) -> Minibatch:
+    """Return the minibatch of ``units``, with fresh noise.
+
+    ``returns [T, N]`` are on the scale of the value loss; ``counted [T, N]`` is 1 for steps that enter a loss.
+    """
+    actions = gather(buffer.actions, units)
+    value_weights = gather(counted, units)
+    policy_weights = value_weights * gather(buffer.alive, units)
+    return Minibatch(
+        obs=gather(buffer.obs, units),
+        actions=actions,
+        dones=gather(buffer.dones, units),
+        state=states.of(units),
+        noise=torch.randn(actions.shape, device=actions.device),
+        advantages=gather(buffer.advantages, units),
+        returns=gather(returns, units),
+        old_logprobs=gather(buffer.logprobs, units),
+        policy_weights=policy_weights / policy_weights.sum().clamp_min(1.0),
+        value_weights=value_weights / value_weights.sum().clamp_min(1.0),
+    )
+
+
+def micro_batch_columns(length: int, sequences: int, device: torch.device) -> list[slice]:
+    """Return the ranges of sequences that form the micro-batches of a minibatch of ``length`` steps."""
+    full = length * sequences // MICRO_BATCH_ROWS
+    count = min(sequences, MAX_MICRO_BATCHES, max(full, 2)) if full and device.type == "cpu" else 1
+    edges = [sequences * m // count for m in range(count + 1)]
+    return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]
+
+
+def rollout_statistics(buffer: RolloutBuffer) -> dict[str, float]:
+    """Return the logged statistics of a rollout, over present mechs; call it before advantages are normalized."""
+    present = buffer.present > 0
+    values, returns = buffer.values[present], buffer.returns[present]
+    return {
+        "explained_variance": explained_variance(values, returns),
+        "adv_std": _std(buffer.advantages[buffer.alive > 0]),
+        "value_std": _std(values),
+        "return_std": _std(returns),
+        "reward_std": _std(buffer.rewards[present]),
+        "dead_share": 1.0 - float(buffer.alive.sum() / buffer.present.sum().clamp_min(1.0)),
+    }
+
+
+def explained_variance(values: Tensor, returns: Tensor) -> float:
+    """Return the share of the variance of ``returns [K]`` that ``values [K]`` explain; 0 if returns are constant."""
+    variance = float(returns.var(correction=0))
+    return 1.0 - float((returns - values).var(correction=0)) / variance if variance > 0 else 0.0
+
+
+def _std(x: Tensor) -> float:
+    """Return the standard deviation of ``x [K]``; 0 for fewer than two."""
+    return float(x.std()) if x.numel() > 1 else 0.0

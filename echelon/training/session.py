@@ -1,8 +1,8 @@
-"""One training session: the parts a run is made of, and how they are saved and restored exactly.
+"""The parts of a training run, built from its configuration, and how they are saved and restored exactly.
 
-Everything that decides the next decision is here or reachable from here: weights, optimiser, statistics,
-random generators, recurrent states, the environment's own state, counters. The order of a training step is
-``echelon.training.loop``; how files are written is ``echelon.training.checkpoint``.
+Everything that decides the next step is here or reachable from here: weights, optimizer, statistics, generators,
+recurrent states, the environment's state, counters. ``echelon.training.loop`` has the order of a training step,
+``echelon.training.checkpoint`` writes the files.
 """
 
 from __future__ import annotations
@@ -15,41 +15,48 @@ from typing import Any
 
 import torch
 
-from echelon.config import RunConfig
+from echelon.config import PACK_SIZE, RunConfig, env_signature
+from echelon.env import layout
+from echelon.env.layout import FLAT_OBS_DIM
 from echelon.rl.build import FlatPolicy, build_model
-from echelon.runs import RunPaths
+from echelon.runs import RunPaths, read_json
+from echelon.telemetry.events import Event, EventAlert, EventStart
 from echelon.training import checkpoint as checkpoints
 from echelon.training.checkpoint import Checkpoint, RankPart
 from echelon.training.curriculum import Curriculum
 from echelon.training.evaluation import EvalStats, MakeEnv
 from echelon.training.evaluator import Evaluator
-from echelon.training.manifest import manifest_of, tail_widths
-from echelon.training.opponents.league_client import VALUE_SCALE, make_opponent_source
+from echelon.training.opponents.league_client import LeagueClient, Submission
+from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import team_hit_points
-from echelon.training.opponents.pool import OpponentRunner, assign_sides
-from echelon.training.opponents.rating import Rated
-from echelon.training.ppo import minibatch
+from echelon.training.opponents.pool import OpponentMix, OpponentRunner, assign_sides
+from echelon.training.opponents.rating import SnapshotRating
 from echelon.training.ppo.collect import BatchedEnv, Collector
 from echelon.training.ppo.trainer import PPOTrainer
-from echelon.training.records import EpisodeWindow, RowLayout
-from echelon.training.rollout import RolloutBuffer
+from echelon.training.records import EpisodeStats, RowLayout
+from echelon.training.rollout import RolloutBuffer, chunk_length
 from echelon.training.runtime.devices import resolve_device, set_determinism
 from echelon.training.runtime.process_group import ProcessGroup, process_group_from_environment
 from echelon.training.runtime.profile import UpdateProfiler
 from echelon.training.runtime.randomness import random_state, rank_seed, restore_random_state, seed_everything
+from echelon.training.runtime.system_info import package_versions
 from echelon.training.runtime.thread_pool import ThreadPool
 from echelon.training.runtime.threads import map_worker_count, resolve_threads
-from echelon.training.weights import check_dimensions, find_checkpoint, load_policy, load_weights
+from echelon.training.weights import LoadedPolicy, check_dimensions, find_checkpoint, load_policy, load_weights
 
 MakePolicy = Callable[[RunConfig, int, int], FlatPolicy]
-"""From configuration, observation columns and action columns to a fresh policy."""
+"""Return a new policy for a configuration, observation columns and action columns."""
 IMPROVEMENT = 1e-6
-"""Least difference by which one evaluation beats another."""
+"""Smallest difference by which one evaluation is better than another."""
+RETURN_STATISTICS = "return_rms"
+"""Key of the return statistics in a trainer's state and in a submitted policy."""
+DEFAULT_RUN_NAME = "run"
+"""Name in the league of a run without a folder."""
 
 
 @dataclass
 class Counters:
-    """How far training has come."""
+    """Progress of training; saved with a checkpoint."""
 
     update: int = 0
     global_step: int = 0
@@ -61,13 +68,13 @@ class Counters:
     saved_update: int = -1
     submitted_update: int = -1
     elo: float = float("nan")
-    """Of the newest rated snapshot."""
+    """Elo of the newest rated snapshot."""
     best: dict[str, Any] = field(default_factory=dict)
     """Win rate, HP margin and update of the best evaluation."""
 
 
 class Session:
-    """The parts of a training run, built from its configuration; a context manager."""
+    """The parts of a training run; a context manager."""
 
     def __init__(
         self,
@@ -76,21 +83,21 @@ class Session:
         make_env: MakeEnv | None = None,
         progress: Callable[[str, int, int], None] | None = None,
         make_policy: MakePolicy | None = None,
-        world: ProcessGroup | None = None,
+        group: ProcessGroup | None = None,
     ) -> None:
         self.config = config
         self.run_dir = run_dir
         self.folder = None if run_dir is None else RunPaths(Path(run_dir)).checkpoints
-        self.world = process_group_from_environment() if world is None else world
-        self.device = resolve_device(config.device, self.world.local_rank, self.world.local_size)
+        self.group = process_group_from_environment() if group is None else group
+        self.device = resolve_device(config.device, self.group.local_rank, self.group.local_size)
         set_determinism(self.device, config.deterministic)
-        self.world.join(self.device)
-        self.threads = resolve_threads(config.threads, self.world.local_size)
+        self.group.join(self.device)
+        self.threads = resolve_threads(config.threads, self.group.local_size)
         self.full_hp = team_hit_points(config.env)
         self.counters = Counters()
-        self.window = EpisodeWindow()
+        self.episode_stats = EpisodeStats()
         self._make_env, self._make_policy = make_env, make_policy
-        self._announced: dict[str, Any] = {}
+        self._prefetched: dict[str, Any] = {}
         self._began = time.monotonic()
         seed_everything(config.seed)
         torch.set_num_threads(1)
@@ -99,30 +106,31 @@ class Session:
         self.env = self._build_env(progress)
         self.layout = RowLayout(self.env)
         self.policy = self._build_policy()
-        self.world.copy_from_main(self.policy)
-        ppo, seed = config.ppo, rank_seed(config.seed, self.world.rank)
-        if not self.world.is_alone:
+        self.group.broadcast_module(self.policy)
+        ppo, seed = config.ppo, rank_seed(config.seed, self.group.rank)
+        if not self.group.is_single:
             seed_everything(seed)
-        self.source, self.league = make_opponent_source(self, seed, self._build_policy)
-        self.opposition = OpponentRunner(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
-        self.examiner = Evaluator(config, run_dir, self.device, self.pool, make_env)
+        self.source = self._build_opponent_source(seed)
+        self.opponents = OpponentRunner(self.env, self.source, self.pool, seed=seed, amp=ppo.amp)
+        self.league = self._build_league_client()
+        self.evaluator = Evaluator(config, run_dir, self.device, self.pool, make_env)
         self.buffer = RolloutBuffer.create(
             ppo.rollout_steps, self.env.rows, self.env.obs_dim, self.env.action_dim, self.device
         )
-        trace = None if run_dir is None or not self.world.is_main else RunPaths(Path(run_dir)).trace
-        self.profile = UpdateProfiler(trace, config.profile_updates)
-        self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.world)
+        trace = None if run_dir is None or not self.group.is_main else RunPaths(Path(run_dir)).trace
+        self.profiler = UpdateProfiler(trace, config.profile_updates)
+        self.trainer = PPOTrainer(self.policy, ppo, self.device, self.pool, self.group)
         self.collector = Collector(
             self.env,
             self.policy,
             self.buffer,
-            chunk_length=minibatch.chunk_length(ppo.rollout_steps, ppo.tbptt_chunk_length, ppo.num_minibatches),
+            chunk_length=chunk_length(ppo.rollout_steps, ppo.tbptt_chunk_length, ppo.num_minibatches),
             gamma=ppo.gamma,
             truncation_bootstraps=config.env.truncation_bootstraps,
             amp=ppo.amp,
             amp_dtype=ppo.amp_dtype,
             pool=self.pool,
-            opponents=self.opposition,
+            opponents=self.opponents,
         )
 
     def __enter__(self) -> Session:
@@ -132,12 +140,12 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Close environments and threads."""
+        """Close environments, threads and the process group."""
         self.env.close()
-        self.examiner.close()
-        self.profile.close()
+        self.evaluator.close()
+        self.profiler.close()
         self.pool.close()
-        self.world.close()
+        self.group.close()
 
     @property
     def elapsed_s(self) -> float:
@@ -146,76 +154,99 @@ class Session:
 
     @property
     def progress(self) -> float:
-        """Share of the planned training that is done, 0 to 1, by the limit that is nearest; 1 for a done exploiter."""
-        if self.league is not None and self.league.source.has_exploited:
+        """Completed share of the planned training, 0 to 1, by the nearest limit; 1 once an exploiter is done."""
+        if isinstance(self.source, LeagueSource) and self.source.target_is_beaten:
             return 1.0
         cfg, c = self.config, self.counters
         limits = ((c.global_step, cfg.total_steps), (c.update, cfg.max_updates), (c.episodes, cfg.max_episodes))
         return min(1.0, max(done / limit for done, limit in limits if limit))
 
     def begin(self) -> None:
-        """Start afresh: the policy as it begins is the first snapshot, and every environment begins an episode."""
+        """Start a new run: load ``start_from``, snapshot the initial policy, join the league, reset environments."""
         if self.config.start_from:
             self._start_from(Path(self.config.start_from))
         self.snapshot()
         if self.league is not None:
-            self.league.join()
+            sizes = {"obs_dim": self.env.obs_dim, "action_dim": self.env.action_dim}
+            self.league.join({**sizes, "env_cfg": asdict(self.config.env)})
         self.collector.reset()
 
-    def evaluate(self, tick: Callable[[], object] = lambda: None) -> EvalStats:
-        """Play the held-out seeds from both sides with the current policy; the main process plays for all."""
+    def evaluate(self, on_step: Callable[[], object] = lambda: None) -> EvalStats:
+        """Play the held-out seeds from both sides with the current policy, on rank 0 for all ranks."""
         counters, stats = self.counters, None
-        if self.world.is_main:
-            stats = self.examiner.evaluate(self.policy, counters.update, counters.global_step, tick)
+        if self.group.is_main:
+            stats = self.evaluator.evaluate(self.policy, counters.update, counters.global_step, on_step)
         counters.evaluated_update = counters.update
-        stats = self.world.broadcast(stats)
+        stats = self.group.broadcast(stats)
         assert stats is not None
         return stats
 
-    def judge_level(self, tick: Callable[[], object] = lambda: None) -> str:
-        """Let the gate judge by fresh episodes; return why the level changed, empty if it did not."""
+    def judge_level(self, on_step: Callable[[], object] = lambda: None) -> str:
+        """Let the curriculum's gate judge by new episodes; return why the level changed, empty if it did not."""
         gate = self.curriculum.gate
         if gate is None:
             return ""
-        wins = self.examiner.wins_at(self.policy, gate.level, tick) if self.world.is_main else []
-        return gate.judge(self.world.broadcast(wins), self.counters.update)
+        wins = self.evaluator.gate_wins(self.policy, gate.level, on_step) if self.group.is_main else []
+        return gate.judge(self.group.broadcast(wins), self.counters.update)
 
-    def snapshot(self, tick: Callable[[], object] = lambda: None) -> Rated | None:
-        """Keep the policy as it is now as an opponent, and rate it against those before; None where that is off."""
+    def snapshot(self, on_step: Callable[[], object] = lambda: None) -> SnapshotRating | None:
+        """Add the policy to the opponent pool and rate it against earlier snapshots; None if that is off."""
         if not self.config.opponents.takes_snapshots:
             return None
         name = self.source.add(self.policy, self.counters.update)
         if not self.source.ratings:
             self.source.ratings[name] = 0.0
             return None
-        rated = self.examiner.rater.rate(self.policy, name, self.source, tick) if self.world.is_main else None
-        rated = self.world.broadcast(rated)
-        if rated is not None:
-            self.source.ratings[name] = self.counters.elo = rated.elo
-        self.source.release(set(self.opposition.names))
-        return rated
+        rating = self.evaluator.rater.rate(self.policy, name, self.source, on_step) if self.group.is_main else None
+        rating = self.group.broadcast(rating)
+        if rating is not None:
+            self.source.ratings[name] = self.counters.elo = rating.elo
+        self.source.release(set(self.opponents.names))
+        return rating
 
-    def move_levers(self) -> dict[str, Any]:
-        """Set every lever of the curriculum to what the coming update wants, and return them."""
-        levers = self.curriculum.levers(self.counters.update + 1, self.progress)
-        before = self.env.get_curriculum()
-        changed = {name: value for name, value in levers.items() if before.get(name) != value}
+    def submit(self, should_stop: Callable[[], bool]) -> list[Event]:
+        """Submit the policy to the league, at most once per update; return the events to emit."""
+        counters = self.counters
+        if self.league is None or counters.submitted_update == counters.update:
+            return []
+        counters.submitted_update = counters.update
+        if not self.group.is_main:
+            return []
+        scale = {RETURN_STATISTICS: self.trainer.return_normalizer.state_dict()}
+        return self.league.submit(Submission(policy=self.policy, manifest=self.manifest() | scale), should_stop)
+
+    def update_league(self, should_stop: Callable[[], bool]) -> list[Event]:
+        """Submit to and refresh from the league where due after this update; return the events to emit."""
+        league, c = self.league, self.counters
+        if league is None:
+            return []
+        events = self.submit(should_stop) if league.submits_at(c.update) else []
+        league.refresh_if_due(c.episodes)
+        notices = league.take_notices()
+        return events + [EventAlert(message=text, update=c.update, global_step=c.global_step) for text in notices]
+
+    def apply_curriculum(self) -> dict[str, Any]:
+        """Set every curriculum parameter to its value in the coming update, and return them."""
+        coming = self.counters.update + 1
+        parameters = self.curriculum.parameters(coming, self.progress)
+        current = self.env.get_curriculum()
+        changed = {name: value for name, value in parameters.items() if current.get(name) != value}
         if changed:
             self.env.set_curriculum(**changed)
-        if "skill" in changed or ("skill" in levers and self.source.level != levers["skill"]):
-            self.opposition.set_level(levers["skill"])
-        ahead = self.curriculum.ranges_ahead(self.counters.update + 1, self.progress)
-        if ahead and ahead != self._announced:
-            self._announced = ahead
-            self.env.prefetch_curriculum(**ahead)
-        return levers
+        if "skill" in changed or ("skill" in parameters and self.source.level != parameters["skill"]):
+            self.opponents.set_level(parameters["skill"])
+        upcoming = self.curriculum.upcoming_ranges(coming, self.progress)
+        if upcoming and upcoming != self._prefetched:
+            self._prefetched = upcoming
+            self.env.prefetch_curriculum(**upcoming)
+        return parameters
 
     def is_best(self, stats: EvalStats) -> bool:
-        """Say whether an evaluation beats all before it, and remember it if so."""
+        """Return whether an evaluation is better than all before it, and store it as the best if so."""
         best = self.counters.best
-        ahead = stats.win_rate - best.get("win_rate", -1.0)
-        margin = stats.mean_hp_margin - best.get("mean_hp_margin", -float("inf"))
-        better = ahead > IMPROVEMENT or (abs(ahead) <= IMPROVEMENT and margin > IMPROVEMENT)
+        gain = stats.win_rate - best.get("win_rate", -1.0)
+        margin_gain = stats.mean_hp_margin - best.get("mean_hp_margin", -float("inf"))
+        better = gain > IMPROVEMENT or (abs(gain) <= IMPROVEMENT and margin_gain > IMPROVEMENT)
         if better:
             self.counters.best = {
                 "win_rate": stats.win_rate,
@@ -225,37 +256,91 @@ class Session:
         return better
 
     def refresh_maps(self) -> None:
-        """Take further maps into the bank where this update is one to do so; which one it is depends on its number."""
+        """Replace the oldest maps of the pool by new ones if this update's number is one to do so."""
         every, update = self.config.bank_refresh_every, self.counters.update
         if every and update and update % every == 0:
             self.env.refresh_maps(self.config.bank_refresh_maps)
 
-    def save(self) -> Checkpoint:
-        """Write a checkpoint of this moment, which must be an update boundary, and drop old ones.
+    def start_event(self, resumed: str) -> EventStart:
+        """Return the start event; ``resumed`` names the checkpoint that training continues from, if any."""
+        return EventStart(
+            device=str(self.device),
+            seed=self.config.seed,
+            preset=self.config.preset,
+            start_update=self.counters.update,
+            total_steps=self.config.total_steps,
+            max_minutes=self.config.max_minutes,
+            global_step=self.counters.global_step,
+            episodes=self.counters.episodes,
+            obs_dim=self.env.obs_dim,
+            action_dim=self.env.action_dim,
+            parameters=sum(p.numel() for p in self.policy.parameters()),
+            num_envs=self.env.num_envs * self.group.size,
+            rows=self.env.rows * self.group.size,
+            threads=self.threads * self.group.size,
+            rollout_steps=self.config.ppo.rollout_steps,
+            run_dir="" if self.run_dir is None else str(self.run_dir),
+            resume=resumed,
+            versions=package_versions(),
+            config=asdict(self.config),
+        )
 
-        Every process brings its environments; the main one writes, and ``OSError`` of it is raised in all.
+    def manifest(self) -> dict[str, Any]:
+        """Return the metadata of a checkpoint: sizes, counters and the configuration of the policy."""
+        cfg, counters = self.config, self.counters
+        comm_width, map_width, extra_width = tail_widths(cfg, self.env.obs_dim)
+        spec = read_json(RunPaths(Path(self.run_dir)).spec) if self.run_dir is not None else None
+        return {
+            "kind": cfg.model.kind,
+            "obs_dim": self.env.obs_dim,
+            "action_dim": self.env.action_dim,
+            "rows": self.env.rows,
+            "processes": self.group.size,
+            "comm_width": comm_width,
+            "map_width": map_width,
+            "extra_width": extra_width,
+            "predict": cfg.ppo.aux_coef > 0,
+            "hidden_dim": cfg.model.hidden_dim,
+            "lstm_hidden_dim": cfg.model.lstm_hidden_dim,
+            "update": counters.update,
+            "global_step": counters.global_step,
+            "episodes": counters.episodes,
+            "best": counters.best,
+            "model_cfg": asdict(cfg.model),
+            "env_cfg": env_signature(cfg.env),
+            "ppo_cfg": asdict(cfg.ppo),
+            "reward_cfg": asdict(cfg.env.reward),
+            "args": asdict(cfg),
+            "curriculum": dict(self.env.get_curriculum()),
+            "git": (spec or {}).get("git", {}),
+        }
+
+    def save(self) -> Checkpoint:
+        """Write a checkpoint, at an update boundary, delete old ones, and return it.
+
+        Every rank contributes its environments; rank 0 writes, and its ``OSError`` is raised on all ranks.
         """
         if self.folder is None:
-            raise ValueError("run_dir is None, wanted a folder to save in")
-        mine = RankPart(self.env.state_dict(), self.collector.carry(), random_state(), self.opposition.state_dict())
-        ranks = self.world.all_gather(mine)
-        outcome = self.world.broadcast(self._write(self.folder, ranks) if self.world.is_main else None)
-        if isinstance(outcome, OSError):
-            raise outcome
-        assert outcome is not None
+            raise ValueError("run_dir is None, expected a folder to save in")
+        part = RankPart(self.env.state_dict(), self.collector.carry(), random_state(), self.opponents.state_dict())
+        parts = self.group.all_gather(part)
+        result = self.group.broadcast(self._write(self.folder, parts) if self.group.is_main else None)
+        if isinstance(result, OSError):
+            raise result
+        assert result is not None
         self.counters.saved_update = self.counters.update
-        return outcome
+        return result
 
-    def _write(self, folder: Path, ranks: list[RankPart]) -> Checkpoint | OSError:
+    def _write(self, folder: Path, parts: list[RankPart]) -> Checkpoint | OSError:
         try:
             saved = checkpoints.save_checkpoint(
                 folder,
                 weights=self.policy.state_dict(),
                 state=self._state(),
-                environment=ranks[0].environment,
-                carry=ranks[0].carry,
-                manifest=manifest_of(self),
-                others=ranks[1:],
+                environment=parts[0].environment,
+                carry=parts[0].carry,
+                manifest=self.manifest(),
+                others=parts[1:],
             )
             checkpoints.prune(folder, self.config.keep_checkpoints)
         except OSError as error:
@@ -263,56 +348,57 @@ class Session:
         return saved
 
     def restore(self, saved: Checkpoint, *, fresh_random: bool = False) -> str:
-        """Continue from a checkpoint exactly; ``ValueError`` when it does not fit this run.
+        """Continue from a checkpoint exactly; raise ``ValueError`` if it does not fit this run.
 
-        ``fresh_random`` leaves the generators as they are, so that the same draws are not made again. With another
-        number of processes what was learned goes on and battles begin anew, which is what is returned in words.
+        ``fresh_random`` leaves the generators alone, so that the same draws are not repeated. With another number of
+        ranks learning continues and new episodes begin, which the returned notice says; else the notice is empty.
         """
-        same, rank = int(saved.manifest.get("processes", 1)) == self.world.size, self.world.rank
-        rows = {"rows": self.env.rows} if same else {}
+        rank, processes = self.group.rank, int(saved.manifest.get("processes", 1))
+        same_ranks = processes == self.group.size
+        rows = {"rows": self.env.rows} if same_ranks else {}
         check_dimensions(saved.manifest, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim, **rows)
         state = saved.state()
-        own = state if rank == 0 or not same else state["ranks"][rank - 1]
+        rank_state = state if rank == 0 or not same_ranks else state["ranks"][rank - 1]
         self._load_weights(saved.weights(self.device))
         self.trainer.load_state_dict(state["trainer"])
         self.counters = Counters(**state["counters"])
-        self.window.load(state["window"])
+        self.episode_stats.load(state["window"])
         self._began = time.monotonic()
         self.curriculum.load_state_dict(state["gate"])
         if self.league is not None:
-            self.league.resume_at(self.counters.episodes)
-        if same:
+            self.league.set_episodes(self.counters.episodes)
+        if same_ranks:
             self.env.load_state_dict(saved.environment(rank))
-        here = self.env.get_curriculum()
-        # the environment has its maps back already: naming their ranges again would have them made anew
-        self.env.set_curriculum(**{n: v for n, v in state["curriculum"].items() if here.get(n) != v})
-        if not same:
+        current = self.env.get_curriculum()
+        # the environment has restored its maps: setting an unchanged range would generate them again
+        self.env.set_curriculum(**{n: v for n, v in state["curriculum"].items() if current.get(n) != v})
+        if not same_ranks:
             self.source.load_state_dict(state["opponents"]["source"])
             self.collector.reset()
-            return f"saved by {saved.manifest.get('processes', 1)} processes, now {self.world.size}: battles begin anew"
-        self.opposition.load_state_dict(own["opponents"])
+            return f"saved by {processes} processes, now {self.group.size}: new episodes begin"
+        self.opponents.load_state_dict(rank_state["opponents"])
         self.collector.load_carry(saved.carry(rank))
         if not fresh_random:
-            restore_random_state(own["rng"])
+            restore_random_state(rank_state["rng"])
         return ""
 
     def _start_from(self, path: Path) -> None:
-        """Take weights and, where the file has it, the scale of values; ``ValueError`` if they do not fit."""
+        """Load weights and, if the file has them, return statistics; raise ``ValueError`` if they do not fit."""
         loaded = load_policy(path)
         check_dimensions(loaded.meta, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
         self._load_weights(loaded.policy.state_dict())
-        scale = loaded.meta.get(VALUE_SCALE)
+        statistics = loaded.meta.get(RETURN_STATISTICS)
         if not path.is_file():
-            scale = find_checkpoint(path).state()["trainer"][VALUE_SCALE]
-        if scale is not None:
-            self.trainer.return_normalizer.load_state_dict(scale)
+            statistics = find_checkpoint(path).state()["trainer"][RETURN_STATISTICS]
+        if statistics is not None:
+            self.trainer.return_normalizer.load_state_dict(statistics)
 
     def _load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Take ``weights``; which columns are normalised is part of them, but is what this run's configuration says."""
+        """Load ``weights``; which columns are normalized is part of them, but follows this run's configuration."""
         load_weights(self.policy, weights)
-        self._choose_normalizable(self.policy)
+        self._set_normalizable(self.policy)
 
-    def _choose_normalizable(self, policy: FlatPolicy) -> None:
+    def _set_normalizable(self, policy: FlatPolicy) -> None:
         policy.set_normalizable(self.env.normalizable & self.config.ppo.obs_norm)
 
     def _build_env(self, progress: Callable[[str, int, int], None] | None) -> BatchedEnv:
@@ -321,7 +407,7 @@ class Session:
             from echelon.training.vec_env import VectorEnv
 
             make_env = VectorEnv
-        learners, flown = assign_sides(cfg.num_envs, cfg.opponents)
+        learners, opponents = assign_sides(cfg.num_envs, cfg.opponents)
         return make_env(
             cfg.num_envs,
             replace(cfg.env, **self.curriculum.ranges(1, 0.0)),
@@ -331,8 +417,8 @@ class Session:
             device=str(self.device),
             threads=self.threads,
             learners=learners,
-            opponents=flown,
-            first_env=self.world.rank * cfg.num_envs,
+            opponents=opponents,
+            first_env=self.group.rank * cfg.num_envs,
             bank_maps=cfg.bank_maps,
             spare_maps=cfg.bank_spare,
             maps_per_refresh=cfg.bank_refresh_maps if cfg.bank_refresh_every else 0,
@@ -342,24 +428,57 @@ class Session:
 
     def _build_policy(self) -> FlatPolicy:
         cfg, env = self.config, self.env
-        widths = tail_widths(cfg, env.obs_dim)
         if self._make_policy is not None:
-            policy = self._make_policy(cfg, env.obs_dim, env.action_dim).to(self.device)
+            policy = self._make_policy(cfg, env.obs_dim, env.action_dim)
         else:
-            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, predict=cfg.ppo.aux_coef > 0).to(
-                self.device
-            )
-        self._choose_normalizable(policy)
+            widths = tail_widths(cfg, env.obs_dim)
+            policy = build_model(cfg.model, env.obs_dim, env.action_dim, *widths, predict=cfg.ppo.aux_coef > 0)
+        policy = policy.to(self.device)
+        self._set_normalizable(policy)
         return policy
 
+    def _build_opponent_source(self, seed: int) -> OpponentMix:
+        cfg = self.config.opponents
+        if not cfg.mix.uses_league:
+            return OpponentMix(cfg, seed, self._build_policy)
+
+        def check_policy(loaded: LoadedPolicy) -> FlatPolicy:
+            check_dimensions(loaded.meta, obs_dim=self.env.obs_dim, action_dim=self.env.action_dim)
+            return loaded.policy
+
+        run = Path(self.run_dir).name if self.run_dir is not None else DEFAULT_RUN_NAME
+        return LeagueSource(cfg, seed, self._build_policy, run=run, check_policy=check_policy, device=str(self.device))
+
+    def _build_league_client(self) -> LeagueClient | None:
+        if not isinstance(self.source, LeagueSource):
+            return None
+        return LeagueClient(
+            self.config,
+            self.run_dir,
+            self.source,
+            self.opponents,
+            self.group,
+            device=self.device,
+            threads=self.threads,
+        )
+
     def _state(self) -> dict[str, Any]:
-        now = {"elapsed_s": self.elapsed_s, "saved_update": self.counters.update}
+        counters = {**asdict(self.counters), "elapsed_s": self.elapsed_s, "saved_update": self.counters.update}
         return {
             "trainer": self.trainer.state_dict(),
-            "counters": {**asdict(self.counters), **now},
-            "window": self.window.state(),
+            "counters": counters,
+            "window": self.episode_stats.state(),
             "rng": random_state(),
             "curriculum": dict(self.env.get_curriculum()),
             "gate": self.curriculum.state_dict(),
-            "opponents": self.opposition.state_dict(),
+            "opponents": self.opponents.state_dict(),
         }
+
+
+def tail_widths(config: RunConfig, obs_dim: int) -> tuple[int, int, int]:
+    """Return the columns of comms, local map and extras in the suite layout's tail; zeros for another layout."""
+    if config.model.kind != "suite":
+        return 0, 0, 0
+    comm_width = PACK_SIZE * config.env.comm_dim if config.env.observe_comms else 0
+    extra_width = layout.extra_width(config.env)
+    return comm_width, obs_dim - FLAT_OBS_DIM - comm_width - extra_width, extra_width

@@ -1,8 +1,8 @@
-"""Heat maps: where the policy's mechs move, do damage and die, on a square grid over maps of any size.
+"""Heat maps: where the policy's mechs move, deal damage and die, on a square grid over maps of any size.
 
-``SpatialAccumulator`` counts; ``HeatMapObserver`` fills one while episodes are played; ``save_heat`` and ``load_heat`` keep
-it in a run folder. Importing this loads neither W&B nor a plotting library: ``to_images`` asks for both when called and
-does without where they are missing. Row 0 of a map is the smallest y.
+``SpatialAccumulator`` counts, ``HeatMapObserver`` fills one while episodes are played, ``save_heat`` and ``load_heat``
+write and read a file. Importing this loads neither W&B nor matplotlib: ``to_images`` imports them when called and returns
+nothing without them. Row 0 of a map is the smallest y.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from echelon.telemetry.heat_maps import read_heat
 
 GRID_SIZE = 32
 ARRAYS = {"deaths": "death_locations", "damage": "damage_locations", "movement": "movement_density"}
-"""Name of each map and the array that holds it."""
+"""Name of each map and its attribute."""
 COLOUR_MAP = "hot"
 
 Grid = NDArray[np.float32]
@@ -32,35 +32,35 @@ class SpatialAccumulator:
 
     def __init__(self, grid_size: int = GRID_SIZE) -> None:
         if grid_size < 1:
-            raise ValueError(f"grid_size is {grid_size!r}, wanted at least 1")
+            raise ValueError(f"grid_size is {grid_size!r}, expected at least 1")
         self.grid_size = grid_size
         self.death_locations: Grid = np.zeros((grid_size, grid_size), np.float32)
         self.damage_locations: Grid = np.zeros((grid_size, grid_size), np.float32)
         self.movement_density: Grid = np.zeros((grid_size, grid_size), np.float32)
 
     def record_death(self, x: Any, y: Any, world_size: Any) -> None:
-        """Count deaths at ``x``, ``y`` in worlds of ``world_size`` (width, height)."""
+        """Count deaths at ``x``, ``y`` in worlds of ``world_size`` (width, height) [vox]."""
         self._add(self.death_locations, x, y, 1.0, world_size)
 
     def record_damage(self, x: Any, y: Any, damage: Any, world_size: Any) -> None:
-        """Add ``damage`` [hp] done from ``x``, ``y``."""
+        """Add ``damage`` [hp] dealt from ``x``, ``y``."""
         self._add(self.damage_locations, x, y, damage, world_size)
 
     def record_position(self, x: Any, y: Any, world_size: Any) -> None:
-        """Count a moment spent at ``x``, ``y``."""
+        """Count one step spent at ``x``, ``y``."""
         self._add(self.movement_density, x, y, 1.0, world_size)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Set all maps to zero."""
         for name in ARRAYS.values():
             getattr(self, name).fill(0.0)
 
     def maps(self) -> dict[str, Grid]:
-        """Return the maps that are not empty, by name."""
+        """Return the nonzero maps by name."""
         return {kind: getattr(self, name) for kind, name in ARRAYS.items() if getattr(self, name).any()}
 
     def to_images(self) -> dict[str, Any]:
-        """Return the maps that are not empty as W&B images; none, and a warning, where W&B or matplotlib is missing."""
+        """Return the nonzero maps as W&B images; warn and return none if W&B or matplotlib is missing."""
         try:
             import matplotlib  # pyright: ignore[reportMissingImports]
             import wandb  # pyright: ignore[reportMissingImports]
@@ -87,40 +87,40 @@ class SpatialAccumulator:
 
 
 class HeatMapObserver:
-    """Fills an accumulator with what the learners of a batch do, one episode per environment.
+    """Fills an accumulator with the learners of a batch, one episode per environment; an ``EpisodeObserver``.
 
-    Movement and deaths are at a mech's own place; damage is where it was done from.
+    Movement and deaths count at the mech's position, damage at the position it was dealt from.
     """
 
     def __init__(self, env: Any, heat: SpatialAccumulator) -> None:
         self.heat = heat
         self._env = env
         self._learns = env.row_of.cpu().numpy() >= 0
-        self._going = np.ones(env.num_envs, bool)
+        self._running = np.ones(env.num_envs, bool)
 
     def begin(self) -> None:
-        """All episodes begin."""
-        self._going[:] = True
+        """Start counting: all episodes begin."""
+        self._running[:] = True
 
     def before_step(self, estimate: Callable[[], Any]) -> None:
-        """Nothing of a decision is kept before it is played."""
+        """Do nothing: a step counts after it is played."""
 
     def after_step(self) -> None:
-        """Count the decision just played."""
+        """Count the step just played."""
         env, batch = self._env, self._env.engine.batch
-        acted = env.acting.cpu().numpy() & self._learns & self._going[:, None]
-        place = batch.numpy("pos")[acted]
+        acted = env.acting.cpu().numpy() & self._learns & self._running[:, None]
+        position = batch.numpy("pos")[acted]
         size = batch.numpy("size")[np.nonzero(acted)[0]]
-        x, y, world = place[:, 0], place[:, 1], (size[:, 0], size[:, 1])
+        x, y, world = position[:, 0], position[:, 1], (size[:, 0], size[:, 1])
         self.heat.record_position(x, y, world)
         self.heat.record_damage(x, y, batch.numpy("dealt")[acted], world)
         died = batch.numpy("died")[acted] != 0
         self.heat.record_death(x[died], y[died], (size[died, 0], size[died, 1]))
-        self._going &= ~env.episode_over.cpu().numpy()
+        self._running &= ~env.episode_over.cpu().numpy()
 
 
 def save_heat(heat: SpatialAccumulator, path: Path) -> None:
-    """Write the maps to ``path``, whole or not at all."""
+    """Write the maps to ``path``, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = io.BytesIO()
     np.savez_compressed(data, **{kind: getattr(heat, name) for kind, name in ARRAYS.items()})
@@ -128,7 +128,7 @@ def save_heat(heat: SpatialAccumulator, path: Path) -> None:
 
 
 def load_heat(path: Path) -> SpatialAccumulator:
-    """Return what ``save_heat`` wrote; ``ValueError`` names a file that is none."""
+    """Return what ``save_heat`` wrote; raise ``ValueError`` naming the file if it has no heat maps."""
     grids = read_heat(path)
     heat = SpatialAccumulator(len(grids["deaths"]))
     for kind, grid in grids.items():

@@ -1,4 +1,4 @@
-"""Checkpoints as single files; the names of ``echelon.rl.weights``, which loads policies, are also here."""
+"""Export policies as single files; the names of ``echelon.rl.weights``, which loads them, are re-exported."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def export_checkpoint(checkpoint: Checkpoint, target: Path) -> None:
 
 
 def export_policy_weights(policy: FlatPolicy, manifest: dict[str, Any], target: Path) -> None:
-    """Write a policy as it is now as one file, under the id that a checkpoint of these weights has."""
+    """Write a policy and its metadata as one file, with the id that a checkpoint of these weights has."""
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in policy.state_dict().items()}
     identity = hashlib.sha256(save(weights)).hexdigest()[:ID_DIGITS]
     write_export({**manifest, "format": FORMAT_VERSION, "id": identity}, weights, target)
 
 
 def write_export(meta: dict[str, Any], weights: dict[str, Tensor], target: Path) -> None:
-    """Write what is known of a policy and its weights as one file, whole or not at all."""
+    """Write metadata and weights of a policy as one file, atomically."""
     building = target.with_name(f".{target.name}.tmp")
     torch.save({**meta, "model_state": weights}, building)
     building.replace(target)

@@ -268,7 +268,7 @@ def test_film_starts_as_identity_and_modulates_by_suite():
 
 
 def test_film_needs_the_suite_layout():
-    with pytest.raises(ValueError, match=r"model\.film is True, wanted model\.kind = 'suite'"):
+    with pytest.raises(ValueError, match=r"model\.film is True, expected model\.kind = 'suite'"):
         ModelConfig(kind="classic", film=True)
 
 

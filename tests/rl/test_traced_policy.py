@@ -37,16 +37,16 @@ def seen(share: float) -> torch.Tensor:
     return obs
 
 
-@pytest.mark.parametrize("draws", [False, True])
+@pytest.mark.parametrize("stochastic", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_traced_policy_matches_policy_bit_for_bit(name, draws):
+def test_traced_policy_matches_policy_bit_for_bit(name, stochastic):
     policy = fresh(MODELS[name])
-    act, direct, mine = trace_act(policy, draws=draws), policy.initial_state(ROWS), policy.initial_state(ROWS)
+    act, direct, mine = trace_act(policy, stochastic=stochastic), policy.initial_state(ROWS), policy.initial_state(ROWS)
     torch.manual_seed(4)
     with torch.inference_mode():
         for turn, share in enumerate((0.3, 0.0, 1.0, 0.05, 0.6, 0.0)):
             obs, done = seen(share), (torch.rand(ROWS) < 0.3).float()
-            noise = torch.randn(ROWS, policy.noise_dim) if draws else None
+            noise = torch.randn(ROWS, policy.noise_dim) if stochastic else None
             wanted, direct = policy.act(obs, direct, done, noise)
             got, mine = act(obs, mine, done, noise)
             assert torch.equal(got, wanted), f"decision {turn}, {share:.0%} of the slots filled"
@@ -56,7 +56,7 @@ def test_traced_policy_matches_policy_bit_for_bit(name, draws):
 def test_traced_policy_follows_in_place_weight_changes():
     policy, other = fresh(MODELS["suite"]), fresh(MODELS["suite"])
     act, obs, state, done = (
-        trace_act(policy, draws=False),
+        trace_act(policy, stochastic=False),
         seen(0.3),
         policy.initial_state(ROWS),
         torch.ones(ROWS),
@@ -70,14 +70,14 @@ def test_traced_policy_follows_in_place_weight_changes():
     assert not torch.allclose(before, after) and torch.equal(after, policy.act(obs, state, done)[0])
 
 
-@pytest.mark.parametrize("draws", [False, True])
-def test_traced_policies_cache_is_weak_and_serves_any_batch_size(draws):
+@pytest.mark.parametrize("stochastic", [False, True])
+def test_traced_policies_cache_is_weak_and_serves_any_batch_size(stochastic):
     policy, recordings = fresh(MODELS["suite"]), TracedPolicies()
-    act = recordings.act_of(policy, draws=draws)
-    assert recordings.act_of(policy, draws=draws) is act
+    act = recordings.act_function(policy, stochastic=stochastic)
+    assert recordings.act_function(policy, stochastic=stochastic) is act
     for rows in (1, 3, ROWS):
         obs, state, done = seen(0.3)[:rows], policy.initial_state(rows), torch.ones(rows)
-        noise = torch.randn(rows, policy.noise_dim) if draws else None
+        noise = torch.randn(rows, policy.noise_dim) if stochastic else None
         assert torch.equal(act(obs, state, done, noise)[0], policy.act(obs, state, done, noise)[0])
     told = weakref.ref(policy)
     del policy, act
@@ -90,6 +90,6 @@ def test_untraceable_policy_is_used_directly():
         pass
 
     policy = Own(fresh(MODELS["suite"]).core, FLAT_OBS_DIM + COMMS)
-    assert trace_act(policy, draws=False) == policy.act
+    assert trace_act(policy, stochastic=False) == policy.act
     elsewhere = fresh(MODELS["suite"]).to("meta")
-    assert trace_act(elsewhere, draws=False) == elsewhere.act
+    assert trace_act(elsewhere, stochastic=False) == elsewhere.act

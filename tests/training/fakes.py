@@ -64,14 +64,14 @@ class FakeEnv:
         first_env: int = 0,
         progress: Any = None,
     ) -> None:
-        assign_sides = [learners] * num_envs if isinstance(learners, str) else list(learners)
+        sides = [learners] * num_envs if isinstance(learners, str) else list(learners)
         self.num_envs, self.mechs, self.obs_dim, self.action_dim = num_envs, MECHS, OBS_DIM, ACTION_DIM
         self.device = torch.device(device)
         learns = np.zeros((num_envs, MECHS), bool)
-        for e, side in enumerate(assign_sides):
+        for e, side in enumerate(sides):
             learns[e, :TEAM] = side in ("blue", "both")
             learns[e, TEAM:] = side in ("red", "both")
-        self.assign_sides, self.rows = assign_sides, int(learns.sum())
+        self.sides, self.rows = sides, int(learns.sum())
         self.row_of = torch.full((num_envs, MECHS), -1, dtype=torch.int32)
         self.row_of[torch.from_numpy(learns)] = torch.arange(self.rows, dtype=torch.int32)
         self.agent_of_row = torch.from_numpy(learns.reshape(-1).nonzero()[0])
@@ -92,7 +92,7 @@ class FakeEnv:
         self.obs = torch.zeros(1, self.rows, OBS_DIM)
         self.target = np.zeros((e, m))
         self.clock, self.length = np.zeros(e, np.int64), np.zeros(e, np.int64)
-        self.returns, self.rank_seed = np.zeros((e, m), np.float32), np.zeros(e, np.int64)
+        self.returns, self.episode_seed = np.zeros((e, m), np.float32), np.zeros(e, np.int64)
         self.episodes: list[FakeEpisode] = []
         self.forwards_seen, self.closed = 0, False
 
@@ -107,7 +107,7 @@ class FakeEnv:
         self.opponent_obs = torch.zeros(self.opponent_rows, OBS_DIM)
         self.pilots: list[str | None] = [skill] * self.num_envs
         self.levers: dict[str, Any] = {}
-        self.contested = [side == "both" or bool(flown[e].any()) for e, side in enumerate(self.assign_sides)]
+        self.contested = [side == "both" or bool(flown[e].any()) for e, side in enumerate(self.sides)]
 
     def attach(self, obs: Tensor) -> None:
         self.obs = obs
@@ -188,7 +188,7 @@ class FakeEnv:
             "clock": self.clock.copy(),
             "length": self.length.copy(),
             "returns": self.returns.copy(),
-            "seed_of": self.rank_seed.copy(),
+            "seed_of": self.episode_seed.copy(),
             "alive": self.alive_now.numpy().copy(),
             "weapon_prob": np.array([self.weapon_prob]),
         }
@@ -199,19 +199,19 @@ class FakeEnv:
         whole["state"] = {"state": words[0] | words[1] << 64, "inc": words[2] | words[3] << 64}
         self.rng.bit_generator.state = whole
         self.target, self.clock, self.length = state["target"].copy(), state["clock"].copy(), state["length"].copy()
-        self.returns, self.rank_seed = state["returns"].copy(), state["seed_of"].copy()
+        self.returns, self.episode_seed = state["returns"].copy(), state["seed_of"].copy()
         self.alive_now.copy_(torch.from_numpy(state["alive"]))
         self.weapon_prob = float(state["weapon_prob"][0])
 
     def _begin(self, e: int) -> None:
         self.clock[e], self.length[e] = 0, self.rng.choice(LENGTHS)
-        self.rank_seed[e] = self.rng.integers(2**20) if self.seeds is None else self.seeds[e]
+        self.episode_seed[e] = self.rng.integers(2**20) if self.seeds is None else self.seeds[e]
         self.target[e] = self.rng.uniform(-1, 1, MECHS)
         self.returns[e] = 0
         self.alive_now[e] = True
 
     def _end(self, e: int, cut: bool) -> None:
-        side = 1 if self.assign_sides[e] == "red" else 0
+        side = 1 if self.sides[e] == "red" else 0
         mine = self.returns[e, TEAM:] if side else self.returns[e, :TEAM]
         won = mine.mean() / self.length[e] > WIN_SHARE
         if self.contested[e] and self.pilots[e] is None:
@@ -220,7 +220,7 @@ class FakeEnv:
         self.episodes.append(
             FakeEpisode(
                 env=e,
-                seed=int(self.rank_seed[e]),
+                seed=int(self.episode_seed[e]),
                 length=int(self.length[e]),
                 winner=side if won else 1 - side,
                 reason="time_up" if cut else "elimination",
@@ -228,7 +228,7 @@ class FakeEnv:
                 zone_score=(0.0, 0.0),
                 returns=self.returns[e].copy(),
                 terms=np.stack([self.returns[e], np.ones(MECHS, np.float32)], 1),
-                learner_team=-1 if self.assign_sides[e] == "both" else side,
+                learner_team=-1 if self.sides[e] == "both" else side,
                 deaths=~self.alive_now[e].numpy(),
                 present=np.ones(MECHS, bool),
             )

@@ -39,7 +39,7 @@ def train(
 
     def snapshot(self, *args):
         rated = keep_snapshot(self, *args)
-        names = {name: digest(self.source.policy(name)) for name in self.source.kept}
+        names = {name: digest(self.source.policy(name)) for name in self.source.snapshots}
         pool.append((self.source.level, names, {name: self.source.ratings.get(name) for name in names}))
         return rated
 
@@ -72,32 +72,32 @@ def train(
 
 def statistics(folder: Path):
     """Merge the halves of one sample by rank; return what each process made of it."""
-    world = process_group_from_environment()
-    world.join(torch.device("cpu"))
-    mine = slice(world.rank * 20, world.rank * 20 + 20 - 3 * world.rank)
+    group = process_group_from_environment()
+    group.join(torch.device("cpu"))
+    mine = slice(group.rank * 20, group.rank * 20 + 20 - 3 * group.rank)
     obs, x, alive, roles = sample()
-    returns = ReturnNormalizer(world=world)
+    returns = ReturnNormalizer(group=group)
     returns.update(x[mine])
     norm = ObsNormalizer(4)
     norm.set_normalizable(torch.tensor([True, True, False, True]))
-    update_obs_normalizer(norm, obs[mine], alive[mine], world)
+    update_obs_normalizer(norm, obs[mine], alive[mine], group)
     lonely = ObsNormalizer(4)
     lonely.set_normalizable(torch.ones(4, dtype=torch.bool))
-    update_obs_normalizer(lonely, obs, alive * world.rank, world)
+    update_obs_normalizer(lonely, obs, alive * group.rank, group)
     advantages, by_role = x[mine].clone(), x[mine].clone()
-    ppo_losses.normalize_advantages(advantages, alive[mine], NORM_EPS, world)
-    own = roles if world.rank else torch.zeros_like(roles)
-    ppo_losses.normalize_advantages_per_role(by_role, alive[mine], own, NORM_EPS, world)
-    gradient = [torch.full((2, 2), float(world.rank)), torch.full((3,), 4.0 * world.rank)]
-    world.average(gradient)
+    ppo_losses.normalize_advantages(advantages, alive[mine], NORM_EPS, group)
+    own = roles if group.rank else torch.zeros_like(roles)
+    ppo_losses.normalize_advantages_per_role(by_role, alive[mine], own, NORM_EPS, group)
+    gradient = [torch.full((2, 2), float(group.rank)), torch.full((3,), 4.0 * group.rank)]
+    group.average(gradient)
     found = {
         "returns": returns.state_dict(), "obs": norm.state_dict(), "lonely": lonely.state_dict(),
         "advantages": advantages, "by_role": by_role,
-        "gradient": gradient, "any": world.any(world.rank == 1), "most": world.most(world.rank),
-        "total": world.total(world.rank + 1), "from_main": world.broadcast(f"said by {world.rank}"),
-        "all_of": world.all_gather(world.rank),
+        "gradient": gradient, "any": group.any(group.rank == 1), "most": group.all_max(group.rank),
+        "total": group.all_sum(group.rank + 1), "from_main": group.broadcast(f"said by {group.rank}"),
+        "all_of": group.all_gather(group.rank),
     }  # fmt: skip
-    world.close()
+    group.close()
     return found
 
 

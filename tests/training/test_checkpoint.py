@@ -142,7 +142,7 @@ def test_load_weights_is_strict_and_names_every_difference():
 
 
 def test_check_dimensions_rejects_mismatch():
-    with pytest.raises(ValueError, match="obs_dim 5, wanted 867"):
+    with pytest.raises(ValueError, match="obs_dim 5, expected 867"):
         check_dimensions(SHAPE, obs_dim=867, action_dim=3)
 
 

@@ -18,9 +18,9 @@ from echelon.training.curriculum import (
     Gate,
     disabled_mechanics,
     map_range_at,
-    moved,
     packs_at,
     reward_phase_at,
+    significant_changes,
     team_alpha_at,
     weapon_probability,
 )
@@ -120,18 +120,18 @@ def test_gate_state_dict_roundtrip():
 
 def test_curriculum_parameters_move_only_when_enabled():
     run = RunConfig(env=BIG, curriculum=ALL)
-    assert Curriculum(RunConfig()).levers(1, 0.0).keys() == {"weapon_prob"}
+    assert Curriculum(RunConfig()).parameters(1, 0.0).keys() == {"weapon_prob"}
     curriculum = Curriculum(run)
-    first, last = curriculum.levers(1, 0.0), curriculum.levers(2000, 1.0)
+    first, last = curriculum.parameters(1, 0.0), curriculum.parameters(2000, 1.0)
     assert first.keys() == {lever.name for lever in CURRICULUM_PARAMETERS} | {"skill"}
     assert first["packs_per_team_range"] == (1, 1) and last["packs_per_team_range"] == (3, 3)
     assert all(first[name] != last[name] for name in first if name not in ("weapon_prob", "skill"))
 
 
 def test_significant_changes_ignore_small_moves_except_ends():
-    assert moved({"a": 0.5}, {"a": 0.52}, 0.05) == {}
-    assert moved({"a": 0.98, "b": "easy"}, {"a": 1.0, "b": "medium"}, 0.05) == {"a": 1.0, "b": "medium"}
-    assert moved({}, {"a": 0.5}, 0.05) == {"a": 0.5}
+    assert significant_changes({"a": 0.5}, {"a": 0.52}, 0.05) == {}
+    assert significant_changes({"a": 0.98, "b": "easy"}, {"a": 1.0, "b": "medium"}, 0.05) == {"a": 1.0, "b": "medium"}
+    assert significant_changes({}, {"a": 0.5}, 0.05) == {"a": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def test_map_curriculum_larger_than_world_is_rejected():
 def test_upcoming_ranges_precede_their_change():
     curriculum = Curriculum(RunConfig(env=BIG, curriculum=replace(ALL, ladder=False)))
     assert curriculum.ranges(1, 0.0) == {"map_size_range": (40, 60), "packs_per_team_range": (1, 1)}
-    assert curriculum.ranges_ahead(1, 0.0) == {}
-    assert curriculum.ranges_ahead(480, 0.0)["packs_per_team_range"] == (2, 2)
-    assert curriculum.ranges_ahead(1, 0.3)["map_size_range"] == (60, 90)
+    assert curriculum.upcoming_ranges(1, 0.0) == {}
+    assert curriculum.upcoming_ranges(480, 0.0)["packs_per_team_range"] == (2, 2)
+    assert curriculum.upcoming_ranges(1, 0.3)["map_size_range"] == (60, 90)
 
 
 def test_reward_weights_parameter_takes_effect_at_once():

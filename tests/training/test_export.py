@@ -78,7 +78,7 @@ def test_failed_export_leaves_no_file(tmp_path, monkeypatch):
 
 
 def test_export_names_unknown_format_and_missing_package(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="'keras', wanted one of torchscript, onnx"):
+    with pytest.raises(ValueError, match="'keras', expected one of torchscript, onnx"):
         export_policy(loaded(), tmp_path / "policy", "keras")
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
     with pytest.raises(ValueError, match=r"echelon\[onnx\]"):

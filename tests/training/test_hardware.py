@@ -13,8 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from echelon.config import ModelConfig, PPOConfig
 from echelon.config.presets import quickstart
 from echelon.rl.build import build_model
-from echelon.training import loop
-from echelon.training.ppo import minibatch
+from echelon.training import loop, rollout
 from echelon.training.ppo.cuda_graph import CudaGraphCache
 from echelon.training.ppo.trainer import PPOTrainer
 from echelon.training.runtime import precision
@@ -80,7 +79,7 @@ def test_activation_checkpointing_keeps_gradients(kind):
 
 def test_compile_keeps_gradients(monkeypatch):
     """A compiled backward pass may return one tensor for two parameters, such as both biases of the recurrence."""
-    monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", 8)
+    monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
     results = []
     for on in (False, True):
@@ -88,7 +87,7 @@ def test_compile_keeps_gradients(monkeypatch):
         trainer, buffer = trainer_of(model, compile=on, grad_accum_steps=2), rollout_of(model)
         states = trainer.chunk_states(buffer, model.initial_state(N))
         torch.manual_seed(1)
-        batch = trainer._batch(buffer, states, buffer.returns, buffer.present, [minibatch.Unit(0, 0, 2, 0, N)])
+        batch = rollout.gather_minibatch(buffer, states, buffer.returns, buffer.present, [rollout.Unit(0, 0, 2, 0, N)])
         _, shards = trainer.gradients.of(batch)
         assert shards is not None and len(shards) > 1
         trainer.gradients.add(shards)
@@ -99,10 +98,10 @@ def test_compile_keeps_gradients(monkeypatch):
 
 
 def test_activation_checkpointing_trains_equal_on_two_threads(monkeypatch):
-    from echelon.training.ppo import minibatch
+    from echelon.training import rollout
     from echelon.training.runtime.thread_pool import ThreadPool
 
-    monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", 8)
+    monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)
     results = []
     for on in (False, True):
         model = model_of()
@@ -250,7 +249,7 @@ def test_captured_update_matches_plain_update():
         buffer = rollout_of(model)
         trainer = trainer_of(model, ent_coef=0.05, ent_coef_end=0.0, lr_schedule="linear", grad_accum_steps=2)
         if recorded:
-            trainer.gradients.capture(CudaGraphCache(trainer.gradients._whole, replayed))
+            trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, replayed))
         for progress in (0.0, 0.5):
             trainer.set_progress(progress)
             metrics = trainer.update(buffer, model.initial_state(N))
@@ -277,7 +276,7 @@ def test_cuda_graph_is_captured_once_per_shape_without_host_reads():
         return play
 
     trainer = trainer_of(model, tbptt_chunk_length=9)
-    trainer.gradients.capture(CudaGraphCache(trainer.gradients._whole, record))
+    trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, record))
     trainer.update(buffer, model.initial_state(N))
     assert len(made) == 2, "chunks of nine steps and a shorter last one"
     trainer.update(buffer, model.initial_state(N))
@@ -289,7 +288,7 @@ def test_captured_nonfinite_loss_is_skipped():
     buffer, before = rollout_of(model), weights_of(model)
     buffer.advantages.fill_(float("nan"))
     trainer = trainer_of(model, nonfinite_policy="skip", update_epochs=1)
-    trainer.gradients.capture(CudaGraphCache(trainer.gradients._whole, replayed))
+    trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, replayed))
     assert trainer.update(buffer, model.initial_state(N))["nonfinite"] == 3
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 

@@ -56,8 +56,8 @@ def opened(monkeypatch):
 
 def source(held: League, mix: MixConfig | None = None, **dials) -> LeagueSource:
     cfg = OpponentConfig(mix=mix or MixConfig(scripted=0.0, league=1.0), skill="medium", league=LeagueConfig(**dials))
-    made = LeagueSource(cfg, 5, policy, run=RUN, fits=lambda loaded: loaded.policy)
-    made.take(held)
+    made = LeagueSource(cfg, 5, policy, run=RUN, check_policy=lambda loaded: loaded.policy)
+    made.update_from(held)
     return made
 
 
@@ -111,14 +111,14 @@ def test_exploiter_samples_only_its_target_until_beaten(opened):
     made = source(held, target="main", target_episodes=10)
     assert draws(made, 200).keys() == {"candidate:main"} and made.target == "main:1:2"
     for outcome in ["win"] * 7 + ["loss"] * 3:
-        made.note("candidate:main", outcome)
-    assert made.target_win_rate == pytest.approx(0.7) and not made.has_exploited, "more than 0.7, not as much"
-    made.note("candidate:main", "win")
-    made.note("heuristic:easy", "loss")
-    assert not made.has_exploited, "the oldest that went was a win as well"
+        made.record_outcome("candidate:main", outcome)
+    assert made.target_win_rate == pytest.approx(0.7) and not made.target_is_beaten, "more than 0.7, not as much"
+    made.record_outcome("candidate:main", "win")
+    made.record_outcome("heuristic:easy", "loss")
+    assert not made.target_is_beaten, "the oldest that went was a win as well"
     for _ in range(7):
-        made.note("candidate:main", "win")
-    assert made.has_exploited
+        made.record_outcome("candidate:main", "win")
+    assert made.target_is_beaten
 
 
 def test_find_target_accepts_entry_run_or_commander():
@@ -128,7 +128,9 @@ def test_find_target_accepts_entry_run_or_commander():
     assert find_target(held, "tidal-owl", 0) is new, "the newest of the run"
     assert find_target(held, "easy", 0).entry_id == "heuristic:easy"
     assert find_target(held, "commander", 0).name == "boss"
-    with pytest.raises(ValueError, match="target is 'nobody', wanted one of: boss, easy, tidal-owl u5, tidal-owl u50"):
+    with pytest.raises(
+        ValueError, match="target is 'nobody', expected one of: boss, easy, tidal-owl u5, tidal-owl u50"
+    ):
         find_target(held, "nobody", 0)
     with pytest.raises(ValueError, match="the league has none"):
         find_target(league(old), "commander", 0)
@@ -137,7 +139,7 @@ def test_find_target_accepts_entry_run_or_commander():
 def test_unloadable_policy_leaves_the_pool_with_notice(opened):
     made = source(league(entry("broken"), entry("whole")))
     assert draws(made, 100).keys() == {"candidate:whole"}
-    assert len(made.notices) == 1 and "candidate:broken is not met any more: checkpoint" in made.notices[0]
+    assert len(made.notices) == 1 and "opponent 'candidate:broken' is no longer sampled: checkpoint" in made.notices[0]
     made = source(league(entry("broken")))
     assert draws(made, 10).keys() == {"heuristic:medium"}, "with nobody left the scripted pilots play"
 
@@ -146,12 +148,12 @@ def test_policy_cache_is_bounded_but_keeps_policies_in_use(opened):
     held = league(*(entry(f"e{n}") for n in range(12)))
     env = FakeEnv(6, learners="blue", opponents="red")
     made = source(held, cache=2, candidates=12)
-    opposition = OpponentRunner(env, made, ThreadPool(1))
+    runner = OpponentRunner(env, made, ThreadPool(1))
     env.reset()
     for _ in range(20):
-        opposition.begin()
-        opposition.act()
-        flying = set(opposition.names)
+        runner.reset()
+        runner.act()
+        flying = set(runner.names)
         assert len(made._cache) == max(2, len(flying))
         assert all(made.policy(name) is made.policy(name) for name in flying)
     assert len(opened) > 12, "what was put out had to be loaded again"
@@ -171,19 +173,19 @@ def test_league_refresh_resamples_opponents_from_zero_states(opened):
     held = league(mine, entry("rival"))
     env = FakeEnv(4, learners="blue", opponents="red")
     made = source(held)
-    opposition = OpponentRunner(env, made, ThreadPool(1))
+    runner = OpponentRunner(env, made, ThreadPool(1))
     env.reset()
-    opposition.begin()
-    opposition.act()
+    runner.reset()
+    runner.act()
     env.step()
-    opposition.after_step(torch.zeros(4, dtype=torch.bool), False)
-    assert opposition.state_dict()["recurrent"][0].any() and not opposition.done.any()
+    runner.after_step(torch.zeros(4, dtype=torch.bool), False)
+    assert runner.state_dict()["recurrent"][0].any() and not runner.done.any()
     held.entries["rival:1:2"].kind = "commander"
     held.entries["mine:1:2"].rating = Glicko2Rating(1650.0, 40.0)
-    made.take(held)
-    opposition.begin()
-    assert made.rating.rating == 1650.0 and opposition.names == ["commander:rival"] * 4
-    assert not opposition.state_dict()["recurrent"][0].any() and opposition.done.all()
+    made.update_from(held)
+    runner.reset()
+    assert made.rating.rating == 1650.0 and runner.names == ["commander:rival"] * 4
+    assert not runner.state_dict()["recurrent"][0].any() and runner.done.all()
 
 
 def test_league_source_state_dict_restores_pool(opened):
@@ -191,8 +193,8 @@ def test_league_source_state_dict_restores_pool(opened):
     mine = entry("mine", run=RUN, update=3)
     held = league(mine, entry("a"), entry("b"), entry("x", "exploiter", target=RUN), levels=("hard",))
     first = source(held, mix)
-    first.note("candidate:a", "win")
-    again = LeagueSource(first.cfg, 5, policy, run=RUN, fits=lambda loaded: loaded.policy)
+    first.record_outcome("candidate:a", "win")
+    again = LeagueSource(first.cfg, 5, policy, run=RUN, check_policy=lambda loaded: loaded.policy)
     again.load_state_dict(first.state_dict())
     assert [first.draw(3, n) for n in range(200)] == [again.draw(3, n) for n in range(200)]
     assert (again.rating, again.games, again.pool) == (first.rating, first.games, first.pool)
@@ -203,7 +205,7 @@ def test_missing_opponent_is_replaced_on_resume_from_zero_state(opened):
     env = FakeEnv(6, learners="blue", opponents="red")
     first = OpponentRunner(env, source(held), ThreadPool(1))
     env.reset()
-    first.begin()
+    first.reset()
     first.act()
     env.step()
     first.after_step(torch.zeros(6, dtype=torch.bool), False)
@@ -217,7 +219,7 @@ def test_missing_opponent_is_replaced_on_resume_from_zero_state(opened):
     assert again.names == ["candidate:a"] * 6 and made.pool == ["candidate:a"]
     assert again.done.bool().tolist() == [lost[e] for e in env.env_of_opponent_row.tolist()]
     assert again.episodes == [n + gone for n, gone in zip(first.episodes, lost, strict=True)]
-    assert len(made.notices) == 1 and "candidate:b is not met any more" in made.notices[0]
+    assert len(made.notices) == 1 and "opponent 'candidate:b' is no longer sampled" in made.notices[0]
     again.act()
 
 

@@ -126,7 +126,7 @@ def test_second_stop_aborts_rollout_without_checkpoint(small_run, tmp_path):
         run_dir=tmp_path / "other",
         make_env=FakeEnv,
     )
-    assert gone.reason == "stopped" and gone.checkpoint is None and "given up" in events[-1].message
+    assert gone.reason == "stopped" and gone.checkpoint is None and "aborted" in events[-1].message
 
 
 def test_resumed_run_is_bit_exact(small_run, tmp_path):
@@ -192,7 +192,7 @@ def test_resume_skips_damaged_checkpoint_with_alert(small_run, tmp_path):
 
 def test_resume_rejects_checkpoint_with_other_row_count(small_run, tmp_path):
     result, _ = run(small_run(), tmp_path, stop_after=1)
-    with pytest.raises(ValueError, match="rows 16, wanted 8"):
+    with pytest.raises(ValueError, match="rows 16, expected 8"):
         run(small_run(num_envs=4), tmp_path, resume=result.checkpoint)
 
 
@@ -261,7 +261,7 @@ class Doomed(FakeEnv):
 def test_repeated_reloads_end_the_run_with_an_error(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(Doomed, "steps", 0)
     events, config = [], small_run(save_every=1, ppo={"nonfinite_policy": "reload"})
-    with pytest.raises(ValueError, match=r"update 4.* not finite.*; went back to step-\d+ 3 times, wanted"):
+    with pytest.raises(ValueError, match=r"update 4.* not finite.*; reloaded step-\d+ 3 times, expected"):
         loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=Doomed)
     assert [e.update for e in of(events, EventResume)] == [3, 3, 3]
 
@@ -270,7 +270,7 @@ def test_reload_keeps_elapsed_time(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(Doomed, "steps", 0)
     now = iter(range(10**6))
     monkeypatch.setattr("echelon.training.session.time.monotonic", lambda: float(next(now)))
-    monkeypatch.setattr(loop, "MOST_RELOADS", 10**6)
+    monkeypatch.setattr(loop, "MAX_RELOADS", 10**6)
     config = small_run(save_every=1, max_minutes=1.0, ppo={"nonfinite_policy": "reload"})
     events: list = []
     result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=Doomed)

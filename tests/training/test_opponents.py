@@ -68,12 +68,12 @@ def test_snapshot_pool_stays_spread_and_keeps_both_ends():
     for update in range(0, 101, 5):
         pool.add(policy(), update)
         pool.release(set())
-    updates = [int(name.partition(":")[2]) for name in pool.kept]
+    updates = [int(name.partition(":")[2]) for name in pool.snapshots]
     assert len(updates) == 4 and updates[0] == 0 and updates[-1] == 100
     assert max(b - a for a, b in zip(updates, updates[1:], strict=False)) <= 70
-    assert pool.state_dict()["weights"].keys() == set(pool.kept)
+    assert pool.state_dict()["weights"].keys() == set(pool.snapshots)
     assert most_redundant([0, 10, 11, 30]) == 1 and most_redundant([0, 1]) == 0
-    assert pool.rivals(2) == [pool.kept[0], pool.kept[-1]]
+    assert pool.rating_opponents(2) == [pool.snapshots[0], pool.snapshots[-1]]
 
 
 def test_snapshot_in_use_is_kept_after_leaving_the_pool():
@@ -82,7 +82,7 @@ def test_snapshot_in_use_is_kept_after_leaving_the_pool():
     pool.add(policy(), 0)
     pool.add(policy(), 1)
     pool.release({"past:0"})
-    assert pool.policy("past:0") is not None and pool.kept == ["past:1"]
+    assert pool.policy("past:0") is not None and pool.snapshots == ["past:1"]
     pool.release(set())
     with pytest.raises(KeyError):
         pool.policy("past:0")
@@ -103,57 +103,57 @@ def test_opponent_is_resampled_only_where_episode_ended():
     env = FakeEnv(8, learners="blue", opponents="red")
     pool = source(easy=1, hard=1, past=1)
     pool.add(policy(), 0)
-    opposition = OpponentRunner(env, pool, ThreadPool(1))
-    opposition.begin()
-    assert len(set(opposition.names)) > 1
+    runner = OpponentRunner(env, pool, ThreadPool(1))
+    runner.reset()
+    assert len(set(runner.names)) > 1
     over = torch.zeros(8, dtype=torch.bool)
     for _ in range(30):
-        before = list(opposition.names)
+        before = list(runner.names)
         over[:] = False
         over[3] = True
-        opposition.after_step(over, True)
-        assert opposition.names[:3] + opposition.names[4:] == before[:3] + before[4:]
-        assert [level is None for level in env.pilots] == [name == "past:0" for name in opposition.names]
-    assert opposition.episodes == [1, 1, 1, 31, 1, 1, 1, 1]
+        runner.after_step(over, True)
+        assert runner.names[:3] + runner.names[4:] == before[:3] + before[4:]
+        assert [level is None for level in env.pilots] == [name == "past:0" for name in runner.names]
+    assert runner.episodes == [1, 1, 1, 31, 1, 1, 1, 1]
 
 
 def test_opponent_reset_resamples_all_from_zero_states():
     env = FakeEnv(4, learners="blue", opponents="red")
     pool = source(past=1)
     pool.add(policy(), 0)
-    opposition = OpponentRunner(env, pool, ThreadPool(1))
+    runner = OpponentRunner(env, pool, ThreadPool(1))
     env.reset()
-    opposition.begin()
+    runner.reset()
     for _ in range(3):
-        opposition.act()
+        runner.act()
         env.step()
-        opposition.after_step(torch.zeros(4, dtype=torch.bool), False)
-    recurrent = opposition.state_dict()["recurrent"]
-    assert recurrent[0].any() and not opposition.done.any() and opposition.names == ["past:0"] * 4
-    opposition.begin()
-    h, c = opposition.state_dict()["recurrent"]
-    assert not h.any() and not c.any() and opposition.done.all() and opposition.episodes == [2] * 4
+        runner.after_step(torch.zeros(4, dtype=torch.bool), False)
+    recurrent = runner.state_dict()["recurrent"]
+    assert recurrent[0].any() and not runner.done.any() and runner.names == ["past:0"] * 4
+    runner.reset()
+    h, c = runner.state_dict()["recurrent"]
+    assert not h.any() and not c.any() and runner.done.all() and runner.episodes == [2] * 4
 
 
 def test_set_level_before_first_sampling():
     env, pool = FakeEnv(8, learners="blue", opponents="red"), source(scripted=1, past=1)
     pool.add(policy(), 0)
-    opposition = OpponentRunner(env, pool, ThreadPool(1))
-    opposition.set_level("hard")
-    opposition.begin()
-    assert set(opposition.names) == {"heuristic:hard", "past:0"}
+    runner = OpponentRunner(env, pool, ThreadPool(1))
+    runner.set_level("hard")
+    runner.reset()
+    assert set(runner.names) == {"heuristic:hard", "past:0"}
 
 
 def test_set_level_keeps_opponents_sampled_at_fixed_level():
     env, pool = FakeEnv(40, learners="blue", opponents="red"), source(scripted=1, medium=1)
-    opposition = OpponentRunner(env, pool, ThreadPool(1))
-    opposition.begin()
-    assert set(opposition.names) == {"heuristic:medium"}
+    runner = OpponentRunner(env, pool, ThreadPool(1))
+    runner.reset()
+    assert set(runner.names) == {"heuristic:medium"}
     moving = [pool.kind(e, 0) == "scripted" for e in range(40)]
     for level in ("hard", "medium", "expert"):
-        opposition.set_level(level)
-        assert opposition.names == [f"heuristic:{level if moves else 'medium'}" for moves in moving]
-    assert 0 < sum(moving) < 40 and env.pilots == [level_of(name) for name in opposition.names]
+        runner.set_level(level)
+        assert runner.names == [f"heuristic:{level if moves else 'medium'}" for moves in moving]
+    assert 0 < sum(moving) < 40 and env.pilots == [level_of(name) for name in runner.names]
 
 
 def test_rollout_contains_more_than_one_opponent(small_run):
@@ -166,17 +166,17 @@ def test_grouped_opponents_act_as_each_alone():
     names = ["past:1", "heuristic:easy", "past:2", "past:1", "past:2", "past:2"]
     policies = {"past:1": policy(1), "past:2": policy(2)}
     env = FakeEnv(ENVS, learners="blue", opponents="red")
-    opposition = OpponentRunner(env, FixedOpponents(names, policies), ThreadPool(2), seed=9)
+    runner = OpponentRunner(env, FixedOpponents(names, policies), ThreadPool(2), seed=9)
     noise_of = torch.Generator().manual_seed(9 + 13371)
     env.reset()
-    opposition.begin()
+    runner.reset()
     zero = policies["past:1"].initial_state(2)
     state = [LSTMState(zero.h.clone(), zero.c.clone()) for _ in names]
     over = torch.zeros(ENVS, dtype=torch.bool)
     for step in range(20):
         env.actions.fill_(9.0)
         seen, done = env.opponent_obs.clone(), over.clone() if step else torch.ones(ENVS, dtype=torch.bool)
-        opposition.act()
+        runner.act()
         noise = torch.randn(env.opponent_rows, ACTION_DIM, generator=noise_of)
         for e, name in enumerate(names):
             mine = slice(2 * e, 2 * e + 2)
@@ -190,21 +190,21 @@ def test_grouped_opponents_act_as_each_alone():
         env.actions.zero_()
         env.step()
         over = env.episode_over.clone()
-        opposition.after_step(over, bool(over.any()))
+        runner.after_step(over, bool(over.any()))
 
 
 def test_opponents_of_different_state_widths_share_a_batch():
     wide = build_model(replace(MODEL, lstm_hidden_dim=12), OBS_DIM, ACTION_DIM).eval()
     env = FakeEnv(2, learners="blue", opponents="red")
     source_of = {"past:1": policy(1), "past:2": wide}
-    opposition = OpponentRunner(env, FixedOpponents(["past:1", "past:2"], source_of), ThreadPool(1))
+    runner = OpponentRunner(env, FixedOpponents(["past:1", "past:2"], source_of), ThreadPool(1))
     env.reset()
-    opposition.begin()
+    runner.reset()
     for _ in range(3):
-        opposition.act()
+        runner.act()
         env.step()
-        opposition.after_step(env.episode_over, False)
-    recurrent = opposition.state_dict()["recurrent"]
+        runner.after_step(env.episode_over, False)
+    recurrent = runner.state_dict()["recurrent"]
     assert recurrent[0].shape == (1, 4, 12) and not recurrent[0][:, :2, 8:].any() and recurrent[0][:, 2:, 8:].any()
 
 
@@ -235,7 +235,7 @@ def test_opponent_observations_equal_learner_observations():
 
 
 def test_learning_side_cannot_have_opponent_rows():
-    with pytest.raises(ValueError, match="opponents is 'blue', expected no side that learns"):
+    with pytest.raises(ValueError, match="opponents is 'blue', expected a side that does not learn"):
         VectorEnv(2, SHORT, bank_maps=1, learners="blue", opponents="blue")
 
 
@@ -303,11 +303,13 @@ def test_opponent_mix_run_resume_is_bit_exact(small_run, tmp_path):
 def test_opponent_state_of_other_environment_count_is_rejected(small_run, tmp_path):
     run(small_run(opponents=mix(past=1)), tmp_path, stop_after=1)
     with Session(small_run(opponents=mix(past=1), num_envs=4), None, FakeEnv) as session:
-        with pytest.raises(ValueError, match="8 opponents, wanted 4"):
-            session.opposition.load_state_dict({"names": [""] * 8})
+        with pytest.raises(ValueError, match="8 opponents, expected 4"):
+            session.opponents.load_state_dict({"names": [""] * 8})
 
 
 def test_resume_rejects_mix_that_adds_policy_opponents(small_run, tmp_path):
     run(small_run(opponents=mix(easy=1)), tmp_path, stop_after=1)
-    with pytest.raises(ValueError, match="0 mechs that policies fly, wanted 16: opponents.mix meets policies only"):
+    with pytest.raises(
+        ValueError, match="0 mechs controlled by policies, expected 16: opponents.mix has policy opponents in only"
+    ):
         run(small_run(opponents=mix(easy=1, past=1)), tmp_path, resume="latest")

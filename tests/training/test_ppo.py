@@ -10,12 +10,11 @@ import torch
 from echelon.config import ModelConfig, PPOConfig
 from echelon.rl.build import build_model
 from echelon.rl.model import ActorCriticLSTM
+from echelon.training import rollout
 from echelon.training.normalization import NORM_EPS
 from echelon.training.ppo import losses as ppo_losses
-from echelon.training.ppo import minibatch, schedules
-from echelon.training.ppo.minibatch import plan_minibatches
-from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint
-from echelon.training.rollout import RolloutBuffer
+from echelon.training.ppo.trainer import PPOTrainer, ReloadCheckpoint, lr_factor
+from echelon.training.rollout import RolloutBuffer, plan_minibatches
 from echelon.training.runtime.precision import has_bfloat16
 from echelon.training.runtime.thread_pool import ThreadPool
 
@@ -53,7 +52,7 @@ def trainer_of(model, **dials) -> PPOTrainer:
 def batch_of(trainer, buffer, counted):
     """The whole rollout as one minibatch."""
     states = trainer.chunk_states(buffer, trainer.model.initial_state(N))
-    return trainer._batch(buffer, states, buffer.returns, counted, [minibatch.Unit(0, 0, T, 0, N)])
+    return rollout.gather_minibatch(buffer, states, buffer.returns, counted, [rollout.Unit(0, 0, T, 0, N)])
 
 
 def even_losses(trainer, **given):
@@ -176,7 +175,7 @@ def test_trainer_accepts_bare_actor_critic():
 
 
 def test_thread_count_does_not_change_update(monkeypatch):
-    monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", 8)
+    monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)
     results = []
     for threads in (1, 2):
         model = model_of()
@@ -192,7 +191,7 @@ def test_thread_count_does_not_change_update(monkeypatch):
 def test_micro_batches_sum_to_whole_minibatch(monkeypatch):
     results = []
     for rows in (8, 10**6):
-        monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", rows)
+        monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", rows)
         model = model_of()
         buffer = rollout_of(model)
         trainer = trainer_of(model, update_epochs=1, num_minibatches=1)
@@ -280,11 +279,11 @@ def test_value_head_has_its_own_scheduled_learning_rate():
 
 
 def test_lr_factor_schedules():
-    assert [schedules.lr_factor("cosine", p) for p in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 0.5, 0.0])
-    assert [schedules.lr_factor("linear", p) for p in (0.0, 0.25)] == pytest.approx([1.0, 0.75])
-    assert schedules.lr_factor("none", 0.9) == 1.0
+    assert [lr_factor("cosine", p) for p in (0.0, 0.5, 1.0)] == pytest.approx([1.0, 0.5, 0.0])
+    assert [lr_factor("linear", p) for p in (0.0, 0.25)] == pytest.approx([1.0, 0.75])
+    assert lr_factor("none", 0.9) == 1.0
     with pytest.raises(ValueError, match="steps"):
-        schedules.lr_factor("steps", 0.0)
+        lr_factor("steps", 0.0)
 
 
 def test_normalize_advantages_standardizes_living_steps_in_place():

@@ -110,7 +110,7 @@ def test_two_rank_checkpoint_resumes_on_one_rank(half, tmp_path):
     shutil.copytree(folder, tmp_path / "alone")
     code, second = together("second half", tmp_path / "alone", count=1)
     assert code == 0 and second[0]["update"] > 3 and second[0]["steps"] > first[0]["steps"]
-    assert second[0]["notice"] == "saved by 2 processes, now 1: battles begin anew"
+    assert second[0]["notice"] == "saved by 2 processes, now 1: new episodes begin"
     saved = latest_valid(tmp_path / "alone" / "checkpoints").checkpoint
     assert saved is not None and saved.manifest["processes"] == 1
 
@@ -179,12 +179,12 @@ def test_process_group_averages_and_reduces(merged):
 def test_single_process_group_exchanges_nothing(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    world = process_group_from_environment()
-    assert world.is_alone and world.is_main
+    group = process_group_from_environment()
+    assert group.is_single and group.is_main
     monkeypatch.setattr("torch.distributed.all_reduce", lambda *_, **__: pytest.fail("exchanged something"))
     gradient = [torch.ones(3)]
-    world.average(gradient)
-    assert torch.equal(gradient[0], torch.ones(3)) and world.all_gather(7) == [7] and world.most(3) == 3
+    group.average(gradient)
+    assert torch.equal(gradient[0], torch.ones(3)) and group.all_gather(7) == [7] and group.all_max(3) == 3
 
 
 def test_resolve_threads_divides_cores_by_processes():
@@ -195,11 +195,11 @@ def test_resolve_threads_divides_cores_by_processes():
 def test_process_group_reads_torchrun_environment(monkeypatch):
     for name, value in (("RANK", "3"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "2")):
         monkeypatch.setenv(name, value)
-    world = process_group_from_environment()
-    assert isinstance(world, ProcessGroup) and (world.rank, world.size, world.local_rank, world.local_size) == (
+    group = process_group_from_environment()
+    assert isinstance(group, ProcessGroup) and (group.rank, group.size, group.local_rank, group.local_size) == (
         3,
         4,
         1,
         2,
     )
-    assert not world.is_main
+    assert not group.is_main

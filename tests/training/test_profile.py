@@ -6,8 +6,7 @@ import json
 
 from echelon.runs import RunPaths
 from echelon.telemetry.events import EventAlert, EventUpdate
-from echelon.training import loop
-from echelon.training.ppo import minibatch
+from echelon.training import loop, rollout
 from tests.training.fakes import FakeEnv
 
 
@@ -20,7 +19,7 @@ def trace_of(path) -> dict[str, list[dict]]:
 
 
 def test_profile_traces_requested_updates_on_all_threads(small_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(minibatch, "MICRO_BATCH_ROWS", 32)
+    monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 32)
     events = []
     config = small_run(profile_updates=2, threads=2, total_steps=1500)
     loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)

@@ -38,5 +38,5 @@ def test_rate_of_clean_sweep_is_finite():
 
 
 def test_rate_rejects_empty_results():
-    with pytest.raises(ValueError, match="meetings is empty"):
+    with pytest.raises(ValueError, match="results is empty"):
         rate([])

@@ -15,7 +15,7 @@ from echelon.replay.reader import Replay
 from echelon.telemetry.events import EventAlert, EventEval, EventMatch
 from echelon.training import loop
 from echelon.training.evaluation import evaluate_policy
-from echelon.training.recording import UNUSED_S, Recording, RecordingPlan, prune
+from echelon.training.recording import UNUSED_S, Recording, RecordingPlan, prune_replays
 from tests.replay.synthetic import write_match
 from tests.training.fakes import FakeEnv
 
@@ -174,13 +174,13 @@ def test_prune_replays_keeps_newest_and_their_worlds(tmp_path):
     kept = write_match(tmp_path / "eval-s1-blue.ecr", 1, worlds=worlds)
     stray = worlds / f"{'0' * 64}.zz"
     stray.write_bytes(b"x")
-    prune(tmp_path, 2)
+    prune_replays(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.glob("*.ecr")) == [
         kept.name, "u000003-s1-blue.ecr", "u000004-s1-blue.ecr",
     ]  # fmt: skip
     assert stray.exists(), "a match about to begin may need it"
     old(stray, 2 * UNUSED_S)
-    prune(tmp_path, 1)
+    prune_replays(tmp_path, 1)
     assert not stray.exists() and len(list(worlds.iterdir())) == 1
     with Replay(kept) as replay:
         assert replay.world

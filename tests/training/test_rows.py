@@ -8,10 +8,8 @@ import pytest
 import torch
 
 from echelon.telemetry.events import EventUpdate
-from echelon.training.ppo import trainer as ppo
 from echelon.training.ppo.collect import Collector
-from echelon.training.ppo.minibatch import plan_minibatches
-from echelon.training.rollout import RolloutBuffer
+from echelon.training.rollout import RolloutBuffer, plan_minibatches, rollout_statistics
 from echelon.training.session import Session
 from tests.training.fakes import FakeEnv
 from tests.training.test_loop import of, run
@@ -46,10 +44,10 @@ def test_rollout_statistics_exclude_absent_and_dead_mechs():
         getattr(few, name).normal_()
         getattr(many, name).fill_(1e6)[:, :4] = getattr(few, name)
     many.present[:, 4:] = many.alive[:, 4:] = 0.0
-    assert ppo._rollout_statistics(many) == pytest.approx(ppo._rollout_statistics(few), abs=1e-5)
-    before = ppo._rollout_statistics(few)
+    assert rollout_statistics(many) == pytest.approx(rollout_statistics(few), abs=1e-5)
+    before = rollout_statistics(few)
     few.advantages[5:, 0], few.alive[5:, 0] = 1e6, 0.0
-    after = ppo._rollout_statistics(few)
+    after = rollout_statistics(few)
     assert after["adv_std"] < 2 and after["value_std"] == before["value_std"] and after["dead_share"] == 15 / 80
 
 

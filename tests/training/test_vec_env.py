@@ -61,7 +61,7 @@ def test_vec_env_rejects_impossible_options(options, message):
 
 
 def test_set_curriculum_rejects_unknown_parameter():
-    message = "lever 'gravity' does not exist, wanted one of: skill, weapon_prob"
+    message = "parameter 'gravity' does not exist, expected one of: skill, weapon_prob"
     with vector() as env, pytest.raises(ValueError, match=message):
         env.set_curriculum(gravity=1)
 

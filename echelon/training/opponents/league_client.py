@@ -1,8 +1,8 @@
-"""A run's place in the league: it reads whom it may meet, submits snapshots, has them rated, and says so.
+"""A run's connection to the league: it reads opponents, submits snapshots and has them rated by matches.
 
-Snapshots lie beside the league, where they outlive the run. One is rated by matches of its own against entries near
-it, played into the league as an arena job would, so that a crash neither loses nor doubles one. The main process
-reads, writes and plays; what it read, all of several processes take. Draws from the league are ``league_source``'s.
+Submitted policies lie beside the league, where they outlive the run. A submission is rated by matches against entries
+of near rating, played into the league as an arena job would play them, so that a crash neither loses nor duplicates
+one. Rank 0 reads, writes and plays; all ranks take what it read. Opponents are sampled by ``league_source``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,248 +23,242 @@ from echelon.arena.rounds import RoundCallbacks, play_rounds
 from echelon.arena.standings import matches, rating_shift, standings
 from echelon.arena.store import Store, league_path
 from echelon.arena.submit import league_env_config, signature_of, submit
+from echelon.config import RunConfig
 from echelon.rl.build import FlatPolicy
 from echelon.runs import RunPaths
 from echelon.telemetry.events import Event, EventAlert, EventLeague
-from echelon.training.manifest import manifest_of
 from echelon.training.opponents.league_source import LeagueSource
 from echelon.training.opponents.outcomes import outcome_of
-from echelon.training.opponents.pool import OpponentMix
-from echelon.training.weights import LoadedPolicy, check_dimensions, export_policy_weights
+from echelon.training.opponents.pool import OpponentRunner
+from echelon.training.runtime.process_group import ProcessGroup
+from echelon.training.weights import export_policy_weights
 
-if TYPE_CHECKING:
-    from echelon.training.session import Session
-
-VALUE_SCALE = "return_rms"
-"""What a trainer's state and a submitted policy call the statistics that values are scaled by."""
-NAMELESS = "run"
-"""A run without a folder."""
 FOLDER = "league"
-"""Where submitted policies lie, beside the league."""
+"""Folder of submitted policies, beside the league file."""
 SIDES = ("blue", "red")
-POINTS = {True: 1.0, False: 0.0}
-"""What a player gets where somebody won, by whether it was the winner."""
-DRAWN = 0.5
-UNREADABLE = (OSError, ValueError, KeyError)
-"""What is raised where a league cannot be read, or no longer holds whom it should."""
+WIN, DRAW, LOSS = 1.0, 0.5, 0.0
+"""Score of a match."""
+LEAGUE_ERRORS = (OSError, ValueError, KeyError)
+"""Raised if a league cannot be read or no longer contains the target."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """A policy about to be submitted."""
+
+    policy: FlatPolicy
+    manifest: dict[str, Any]
+    """Metadata of the exported file, as a checkpoint has it."""
+
+    @property
+    def update(self) -> int:
+        return int(self.manifest["update"])
+
+    @property
+    def global_step(self) -> int:
+        return int(self.manifest["global_step"])
 
 
 class LeagueClient:
-    """One session's run in one league."""
+    """One run in one league."""
 
-    def __init__(self, session: Session, source: LeagueSource) -> None:
-        path, run_dir = session.config.opponents.league.path, session.run_dir
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path | None,
+        source: LeagueSource,
+        runner: OpponentRunner,
+        group: ProcessGroup,
+        *,
+        device: torch.device,
+        threads: int,
+    ) -> None:
+        self.config, self.run_dir, self.source, self.runner, self.group = config, run_dir, source, runner, group
+        self.device, self.threads = device, threads
+        self.options = config.opponents.league
+        path = self.options.path
         if run_dir is None and not path:
-            raise ValueError("run_dir is None, wanted a run's folder or opponents.league.path to meet a league")
-        self.session, self.source = session, source
-        self.config, self.dials = session.config, session.config.opponents.league
+            raise ValueError("run_dir is None, expected a run folder; a league needs one, or opponents.league.path")
         self.path = Path(path).absolute() if path else league_path(Path(run_dir or ".").parent)
-        self._epoch = 0
-        """Refreshes so far, by the episodes that were played."""
+        self._refreshes = 0
 
-    def join(self) -> None:
-        """Read the league, founding it if need be; ``ValueError`` where it plays another game than the run."""
-        s = self.session
-        if s.world.is_main:
-            game = {"obs_dim": s.env.obs_dim, "action_dim": s.env.action_dim, "env_cfg": asdict(s.config.env)}
+    def join(self, game: dict[str, Any]) -> None:
+        """Read the league, created if missing; raise ``ValueError`` if it plays another game than the run.
+
+        ``game`` has ``obs_dim``, ``action_dim`` and ``env_cfg``.
+        """
+        if self.group.is_main:
             with Store(self.path) as store:
                 add_default_levels(store)
                 store.league().check_signature(signature_of(game))
         self.refresh()
 
     def refresh(self) -> None:
-        """Draw from the league as it is now; what the main process cannot read is raised in all."""
-        found = self.session.world.broadcast(self._read() if self.session.world.is_main else None)
-        if isinstance(found, Exception):
-            raise found
-        assert found is not None
-        self.source.take(League.from_dict(found))
+        """Update the opponent source from the league; an error of rank 0 is raised on all ranks."""
+        league = self.group.broadcast(self._read() if self.group.is_main else None)
+        if isinstance(league, Exception):
+            raise league
+        assert league is not None
+        self.source.update_from(League.from_dict(league))
 
     def _read(self) -> dict[str, Any] | Exception:
         try:
             with Store(self.path) as store:
                 return store.league().as_dict()
-        except UNREADABLE as error:
+        except LEAGUE_ERRORS as error:
             return error
 
-    def redraw(self) -> None:
-        """Read the league again and draw everybody's opponent anew, from zero recurrent states.
+    def refresh_opponents(self) -> None:
+        """Read the league again and sample every opponent again, from zero recurrent states.
 
-        A league that cannot be read, or has lost the target, costs this refresh, not the run: whom it met it meets on.
+        If the league cannot be read, or lost the target, the previous opponents stay and a notice says so.
         """
         try:
             self.refresh()
-        except UNREADABLE as error:
-            self.source.notices.append(f"league could not be read again, its former entries are met on: {error}")
+        except LEAGUE_ERRORS as error:
+            self.source.notices.append(f"league could not be read again, its previous entries stay opponents: {error}")
         else:
-            self.session.opposition.begin()
+            self.runner.reset()
 
-    def resume_at(self, episodes: int) -> None:
-        """Count on from as many episodes."""
-        self._epoch = episodes // self.dials.refresh_episodes
+    def set_episodes(self, episodes: int) -> None:
+        """Count refreshes from this number of episodes, after a resume."""
+        self._refreshes = episodes // self.options.refresh_episodes
 
-    def note(self, episodes: Sequence[Any], met: Sequence[str]) -> None:
-        """Note how episodes ended against whom."""
-        for record, name in zip(episodes, met, strict=True):
-            self.source.note(name, outcome_of(record))
+    def refresh_if_due(self, episodes: int) -> None:
+        """Sample opponents from the league again if ``refresh_episodes`` more episodes have ended."""
+        before, self._refreshes = self._refreshes, episodes // self.options.refresh_episodes
+        if self._refreshes > before:
+            self.refresh_opponents()
 
-    def turn(self, should_stop: Callable[[], bool]) -> list[Event]:
-        """Submit and read the league where this update is one to do so; return what is to be said."""
-        counters, every = self.session.counters, self.dials.submit_every_updates
-        due = every and counters.update % every == 0 and self.source.target is None
-        said = self.enter(should_stop) if due else []
-        before, self._epoch = self._epoch, counters.episodes // self.dials.refresh_episodes
-        if self._epoch > before:
-            self.redraw()
-        warnings = self.source.notices.copy()
+    def submits_at(self, update: int) -> bool:
+        """Return whether this run submits a snapshot after ``update``; an exploiter submits only at its end."""
+        every = self.options.submit_every_updates
+        return bool(every) and update % every == 0 and self.source.target is None
+
+    def record_outcomes(self, episodes: Sequence[Any], opponents: Sequence[str]) -> None:
+        """Record the outcomes of episodes, ``opponents`` naming the opponent of each."""
+        for record, name in zip(episodes, opponents, strict=True):
+            self.source.record_outcome(name, outcome_of(record))
+
+    def take_notices(self) -> list[str]:
+        """Return and clear the notices of the source."""
+        notices = self.source.notices.copy()
         self.source.notices.clear()
-        return said + self._alerts(warnings)
+        return notices
 
-    def _alerts(self, warnings: Sequence[str]) -> list[Event]:
-        c = self.session.counters
-        return [EventAlert(message=text, update=c.update, global_step=c.global_step) for text in warnings]
+    def submit(self, submission: Submission, should_stop: Callable[[], bool]) -> list[Event]:
+        """Submit a policy, have it rated, and return the events to emit; on rank 0 only.
 
-    def enter(self, should_stop: Callable[[], bool], *, begins: bool = False) -> list[Event]:
-        """Enter the policy as it is now, have it rated, and return what is to be said; nothing in other processes.
-
-        Once for an update, and an exploiter not when it ``begins``. A run that begins then knows its own strength, and
-        draws anew. A league that cannot be written costs this snapshot, not the run.
+        A league that cannot be written skips the submission with an alert.
         """
-        said = [] if begins and self.source.target is not None else self._entered(should_stop)
-        if begins:
-            self.redraw()
-        return said
-
-    def _entered(self, should_stop: Callable[[], bool]) -> list[Event]:
-        s = self.session
-        again, s.counters.submitted_update = s.counters.submitted_update == s.counters.update, s.counters.update
-        if again or not s.world.is_main:
-            return []
         began, warnings = time.perf_counter(), []
-        said: list[Event] = []
+        events: list[Event] = []
+        callbacks = RoundCallbacks(should_stop=should_stop, warn=warnings.append)
         try:
             with Store(self.path) as store:
-                self._measure_levels(store, should_stop, warnings.append)
-                entry = self._enter(store)
-                job = f"{self.source.run} u{s.counters.update}"
-                self._rate(store, entry, job, should_stop, warnings.append)
-                said.append(self._said(store, entry.entry_id, job, began))
+                self._rate_levels(store, submission.update, callbacks)
+                entry = self._add_entry(store, submission)
+                job = f"{self.source.run} u{submission.update}"
+                self._rate_entry(store, entry, job, submission.update, callbacks)
+                events.append(self._event(store, submission, entry.entry_id, job, began))
         except (OSError, ValueError) as error:
-            warnings.append(f"snapshot could not join the league: {error}")
-        return said + self._alerts(warnings)
+            warnings.append(f"snapshot could not be submitted to the league: {error}")
+        alerts = [
+            EventAlert(message=text, update=submission.update, global_step=submission.global_step) for text in warnings
+        ]
+        return events + alerts
 
-    def _enter(self, store: Store) -> LeagueEntry:
-        s, run = self.session, self.source.run
-        folder, words = self.path.parent / FOLDER, "-".join(run.split("-")[-2:])
+    def _add_entry(self, store: Store, submission: Submission) -> LeagueEntry:
+        """Export the policy beside the league and enter it."""
+        run, target = self.source.run, self.source.target
+        folder, short_name = self.path.parent / FOLDER, "-".join(run.split("-")[-2:])
         folder.mkdir(exist_ok=True)
-        path = folder / f"{words}-u{s.counters.update:06d}.pt"
-        scale = {VALUE_SCALE: s.trainer.return_normalizer.state_dict()}
-        export_policy_weights(s.policy, manifest_of(s) | scale, path)
-        facts = {"run": run, "update": s.counters.update, "global_step": s.counters.global_step}
-        target = self.source.target
+        path = folder / f"{short_name}-u{submission.update:06d}.pt"
+        export_policy_weights(submission.policy, submission.manifest, path)
+        facts: dict[str, Any] = {"run": run, "update": submission.update, "global_step": submission.global_step}
         if target is not None:
-            facts |= {"win_rate": self.source.target_win_rate, "beaten": self.source.has_exploited}
-        kind, label = "candidate" if target is None else "exploiter", f"{words} u{s.counters.update}"
+            facts |= {"win_rate": self.source.target_win_rate, "beaten": self.source.target_is_beaten}
+        kind, label = "candidate" if target is None else "exploiter", f"{short_name} u{submission.update}"
         return submit(store, path, kind=kind, label=label, target=target or "", facts=facts)
 
-    def _measure_levels(self, store: Store, should_stop: Callable[[], bool], warn: Callable[[str], object]) -> None:
-        """Have the scripted levels of a league that nobody has played in meet each other.
+    def _rate_levels(self, store: Store, update: int, callbacks: RoundCallbacks) -> None:
+        """Play the scripted levels against each other if the league has no games yet.
 
-        They are the scale; while they all stand where they began, newcomers would be given opponents at random.
+        They are the scale: while all of them have the initial rating, opponents of near rating would be arbitrary.
         """
         entries = store.league().entries.values()
-        if self.dials.match_opponents and all(e.kind == "heuristic" and not e.games for e in entries):
+        if self.options.match_opponents and all(e.kind == "heuristic" and not e.games for e in entries):
             league_env_config(store, self.config.env)
-            listeners = RoundCallbacks(should_stop=should_stop, warn=warn)
-            play_rounds(store, f"{self.source.run} founding", self._matches(), self._replays(), listeners)
+            config = self._match_config(update)
+            play_rounds(store, f"{self.source.run} founding", config, self._replay_folder(), callbacks)
 
-    def _rate(
-        self,
-        store: Store,
-        entry: LeagueEntry,
-        job: str,
-        should_stop: Callable[[], bool],
-        warn: Callable[[str], object],
-    ) -> None:
-        if not self.dials.match_opponents:
+    def _rate_entry(self, store: Store, entry: LeagueEntry, job: str, update: int, callbacks: RoundCallbacks) -> None:
+        """Rate an entry by ``match_opponents`` matches."""
+        if not self.options.match_opponents:
             return
-        config = self._matches(
+        config = self._match_config(
+            update,
             scheme="skill",
-            opponents=self.dials.match_opponents,
+            opponents=self.options.match_opponents,
             only=(entry.entry_id,),
-            promote_top=self.dials.promote_top,
-            conservatism=self.dials.conservatism,
-            keep_top=self.dials.keep_top,
+            promote_top=self.options.promote_top,
+            conservatism=self.options.conservatism,
+            keep_top=self.options.keep_top,
         )
-        listeners = RoundCallbacks(should_stop=should_stop, warn=warn)
-        # what an earlier session of this run left half played comes first: its matches are planned already
-        begun = [p.job for p in store.periods() if not p.closed and p.job.startswith(f"{self.source.run} ")]
+        # rounds that an earlier session of this run left unfinished come first: their matches are already planned
+        unfinished = [p.job for p in store.periods() if not p.closed and p.job.startswith(f"{self.source.run} ")]
         with torch.random.fork_rng(devices=[]):
-            for name in dict.fromkeys([*begun, job]):
-                if not play_rounds(store, name, config, self._replays(), listeners):
+            for name in dict.fromkeys([*unfinished, job]):
+                if not play_rounds(store, name, config, self._replay_folder(), callbacks):
                     return
 
-    def _matches(self, **dials: Any) -> ArenaConfig:
-        """Return how matches are played that this run rates itself by."""
-        s = self.session
+    def _match_config(self, update: int, **settings: Any) -> ArenaConfig:
+        """Return the settings of rating matches."""
         return ArenaConfig(
-            seeds=self.dials.match_seeds,
-            seed=self.config.seed + s.counters.update,
-            device=str(s.device),
-            threads=s.threads,
-            cache=self.dials.cache,
+            seeds=self.options.match_seeds,
+            seed=self.config.seed + update,
+            device=str(self.device),
+            threads=self.threads,
+            cache=self.options.cache,
             most_upsets=0,
-            **dials,
+            **settings,
         )
 
-    def _replays(self) -> Path:
-        run_dir = self.session.run_dir
-        return self.path.parent / FOLDER if run_dir is None else RunPaths(Path(run_dir)).replays
+    def _replay_folder(self) -> Path:
+        return self.path.parent / FOLDER if self.run_dir is None else RunPaths(Path(self.run_dir)).replays
 
-    def _said(self, store: Store, entry_id: str, job: str, began: float) -> EventLeague:
-        counters, target = self.session.counters, self.source.target
-        entry = store.league().entry(entry_id)
-        places = [row["id"] for row in standings(store)]
-        results: dict[str, dict[str, float]] = {}
-        for match in matches(store, entry=entry_id):
-            if match["job"] != job or match["state"] != "played":
-                continue
-            mine = SIDES.index("blue" if match["blue"] == entry_id else "red")
-            row = results.setdefault(match[f"{SIDES[1 - mine]}_name"], {"games": 0.0, "score": 0.0})
-            row["games"] += 1
-            row["score"] += DRAWN if match["winner"] == "draw" else POINTS[match["winner"] == SIDES[mine]]
+    def _event(self, store: Store, submission: Submission, entry_id: str, job: str, began: float) -> EventLeague:
+        """Return the event of a submission: its rating, rank and match results."""
+        target, entry = self.source.target, store.league().entry(entry_id)
+        ranking = [row["id"] for row in standings(store)]
         return EventLeague(
-            update=counters.update,
-            global_step=counters.global_step,
+            update=submission.update,
+            global_step=submission.global_step,
             name=entry.name,
             entry=entry_id,
             entry_kind=entry.kind,
             rating=entry.rating.rating + rating_shift(store),
             rd=entry.rating.rd,
             games=entry.games,
-            rank=places.index(entry_id) + 1 if entry_id in places else 0,
-            ranked=len(places),
+            rank=ranking.index(entry_id) + 1 if entry_id in ranking else 0,
+            ranked=len(ranking),
             promoted=entry.kind == "commander",
             target=target or "",
             target_win_rate=self.source.target_win_rate if target else math.nan,
-            results=results,
+            results=_match_results(store, entry_id, job),
             pool=self.source.pool,
             duration_s=time.perf_counter() - began,
         )
 
 
-def make_opponent_source(
-    session: Session, seed: int, blank: Callable[[], FlatPolicy]
-) -> tuple[OpponentMix, LeagueClient | None]:
-    """Return whom a session meets, and its place in the league if that is where some of them are."""
-    cfg, env = session.config.opponents, session.env
-    if not cfg.mix.uses_league:
-        return OpponentMix(cfg, seed, blank), None
-
-    def fits(loaded: LoadedPolicy) -> FlatPolicy:
-        check_dimensions(loaded.meta, obs_dim=env.obs_dim, action_dim=env.action_dim)
-        return loaded.policy
-
-    run = Path(session.run_dir).name if session.run_dir is not None else NAMELESS
-    source = LeagueSource(cfg, seed, blank, run=run, fits=fits, device=str(session.device))
-    return source, LeagueClient(session, source)
+def _match_results(store: Store, entry_id: str, job: str) -> dict[str, dict[str, float]]:
+    """Return ``games`` and ``score`` of an entry in the matches of a job, by opponent name."""
+    results: dict[str, dict[str, float]] = {}
+    for match in matches(store, entry=entry_id):
+        if match["job"] != job or match["state"] != "played":
+            continue
+        side, other = SIDES if match["blue"] == entry_id else SIDES[::-1]
+        row = results.setdefault(match[f"{other}_name"], {"games": 0.0, "score": 0.0})
+        row["games"] += 1
+        row["score"] += DRAW if match["winner"] == "draw" else WIN if match["winner"] == side else LOSS
+    return results

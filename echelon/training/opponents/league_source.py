@@ -1,9 +1,9 @@
-"""Opponents from a league: near equals, exploiters of this run, or the one target of an exploiter.
+"""Opponents from a league: near ratings, exploiters of this run, or the one target of an exploiter.
 
-The source holds the part of the league that it was last shown (``take``) and draws from that alone, so that what is
-drawn follows from the run's seed, and a resumed run goes on with the pool it had. Policies are loaded when they are
-first drawn, a bounded number of them, and what cannot be loaded leaves the pool with a word about it. Reading and
-writing the league itself belongs to ``echelon.training.opponents.league_client``.
+The source samples from the league entries of its last ``update_from`` alone, so that opponents follow from the run's
+seed and a resumed run continues with the same pool. A bounded number of policies is loaded, each when it is first
+sampled; an entry that cannot be loaded leaves the pool with a notice. ``echelon.training.opponents.league_client``
+reads and writes the league itself.
 """
 
 from __future__ import annotations
@@ -26,119 +26,126 @@ from echelon.rl.weights import LoadedPolicy
 from echelon.training.opponents.pool import OpponentMix, scripted_name
 
 NEAR, EXPLOITERS = "league", "exploiters"
-"""Kinds of ``MixConfig`` that this source answers for."""
+"""Fields of ``MixConfig`` that are sampled from the league."""
 ANY_COMMANDER = "commander"
-"""A target that is drawn among the commanders."""
+"""Value of ``opponents.league.target`` that samples one of the commanders."""
 WON = "win"
-"""Outcome that counts for an exploiter."""
+"""Outcome that counts towards beating the target."""
 
 
 class LeagueSource(OpponentMix):
-    """A mix of which a part is drawn from the league."""
+    """An opponent mix of which a part is sampled from the league."""
 
     def __init__(
         self,
         cfg: OpponentConfig,
         seed: int,
-        blank: Callable[[], FlatPolicy],
+        make_policy: Callable[[], FlatPolicy],
         *,
         run: str,
-        fits: Callable[[LoadedPolicy], FlatPolicy],
+        check_policy: Callable[[LoadedPolicy], FlatPolicy],
         device: str = "cpu",
     ) -> None:
-        """``run`` submits under this name; ``fits`` returns a loaded policy or says why it cannot play this game."""
-        super().__init__(cfg, seed, blank)
+        """``run`` is the name it submits under.
+
+        ``check_policy`` returns a loaded policy or raises ``ValueError`` if it cannot play this game.
+        """
+        super().__init__(cfg, seed, make_policy)
         self.run = run
         self.rating, self.games = Glicko2Rating(), 0
-        """Of the newest snapshot that this run submitted."""
+        """Rating and rated games of the newest snapshot that this run submitted."""
         self.notices: list[str] = []
-        """What became of the league's policies that a person should know."""
-        self.recent: deque[bool] = deque(maxlen=cfg.league.target_episodes)
+        """Messages about league policies, to be emitted as alerts."""
+        self.target_wins: deque[bool] = deque(maxlen=cfg.league.target_episodes)
         """Whether the newest episodes against the target were won."""
         self.target: str | None = None
-        """Id of the entry that is to be exploited."""
+        """Id of the entry to exploit."""
         self._entries: dict[str, LeagueEntry] = {}
-        """By the name that metrics know."""
+        """By opponent name, as metrics have it."""
         self._exploiters: set[str] = set()
-        """Names of those that exploit this run."""
+        """Names of the entries that exploit this run."""
         self._signature: dict[str, Any] | None = None
         self._cache = LRUPolicyCache(cfg.league.cache)
         self._pinned: set[str] = set()
-        """Ids of those that fly."""
-        self._fits, self._device = fits, device
+        """Ids of the entries in use."""
+        self._check_policy, self._device = check_policy, device
 
-    def take(self, league: League) -> None:
-        """Draw from this league from now on; ``ValueError`` where the target is not in it."""
-        dials = self.cfg.league
-        mine = own_entries(league, self.run)
-        newest = max(mine, key=lambda e: (e.meta.get("update", 0), e.created_at), default=None)
+    def update_from(self, league: League) -> None:
+        """Sample from this league from now on; raise ``ValueError`` if the target is not in it."""
+        cfg = self.cfg.league
+        submitted = run_entries(league, self.run)
+        newest = max(submitted, key=lambda e: (e.meta.get("update", 0), e.created_at), default=None)
         if newest is not None:
             self.rating, self.games = newest.rating, newest.games
         pool = league.opponent_pool(
-            exclude_id=newest.entry_id if newest else None, commanders=dials.commanders, candidates=dials.candidates
+            exclude_id=newest.entry_id if newest else None, commanders=cfg.commanders, candidates=cfg.candidates
         )
-        if dials.target:
-            self.target = self.target or find_target(league, dials.target, self.seed).entry_id
+        if cfg.target:
+            self.target = self.target or find_target(league, cfg.target, self.seed).entry_id
             pool = [league.entry(self.target)]
-        known = {e.entry_id for e in mine} | {self.run}
+        own_ids = {e.entry_id for e in submitted} | {self.run}
         self._signature = league.env_signature
-        self._entries = named(pool)
+        self._entries = entries_by_name(pool)
         self._exploiters = {
-            n for n, e in self._entries.items() if e.kind == "exploiter" and e.meta.get("target") in known
+            n for n, e in self._entries.items() if e.kind == "exploiter" and e.meta.get("target") in own_ids
         }
 
     @property
     def pool(self) -> list[str]:
-        """Names of all who may be drawn from the league."""
+        """Names of all opponents that may be sampled from the league."""
         return list(self._entries)
 
     def entry(self, name: str) -> LeagueEntry | None:
-        """Return the entry of that name as it was when the league was last read."""
+        """Return the entry of an opponent as of the last ``update_from``; None if it is not in the league."""
         return self._entries.get(name)
 
-    def drawn_as(self, kind: str, env: int, episode: int) -> str:
+    def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
+        """Return the opponent of an episode, of a kind that is a field of ``MixConfig``."""
         if kind not in (NEAR, EXPLOITERS):
-            return super().drawn_as(kind, env, episode)
+            return super().draw_of_kind(kind, env, episode)
         rng = random.Random(f"{self.seed} {env} {episode}")
         while self._entries:
-            name = self._chosen(kind, rng)
-            if self._is_ready(name):
+            name = self._sample_entry(kind, rng)
+            if self._load_or_drop(name):
                 return name
         return scripted_name(self.level)
 
     def policy(self, name: str) -> FlatPolicy:
+        """Return the frozen policy of a snapshot or league entry."""
         entry = self._entries.get(name)
-        return super().policy(name) if entry is None else self._held(entry)
+        return super().policy(name) if entry is None else self._pinned_policy(entry)
 
     def is_ready(self, name: str) -> bool:
-        return self._is_ready(name) if name in self._entries else super().is_ready(name)
+        """Return whether the policy is loaded; an entry that cannot be loaded leaves the pool."""
+        return self._load_or_drop(name) if name in self._entries else super().is_ready(name)
 
     def release(self, in_use: Collection[str]) -> None:
-        flying = {entry.entry_id for name in in_use if (entry := self._entries.get(name)) is not None}
-        for entry_id in self._pinned - flying:
+        """Unpin league policies and release snapshots that are not in use."""
+        used_ids = {entry.entry_id for name in in_use if (entry := self._entries.get(name)) is not None}
+        for entry_id in self._pinned - used_ids:
             self._cache.unpin(entry_id)
-        self._pinned &= flying
+        self._pinned &= used_ids
         super().release(in_use)
 
-    def note(self, name: str, outcome: str) -> None:
-        """Note how an episode against somebody ended; only those against the target count."""
+    def record_outcome(self, name: str, outcome: str) -> None:
+        """Record the outcome of an episode against an opponent; only those against the target count."""
         entry = self._entries.get(name)
         if entry is not None and entry.entry_id == self.target:
-            self.recent.append(outcome == WON)
+            self.target_wins.append(outcome == WON)
 
     @property
     def target_win_rate(self) -> float:
-        """Share of the newest episodes against the target that were won; 0 before the first."""
-        return sum(self.recent) / len(self.recent) if self.recent else 0.0
+        """Win rate over the newest episodes against the target; 0 before the first."""
+        return sum(self.target_wins) / len(self.target_wins) if self.target_wins else 0.0
 
     @property
-    def has_exploited(self) -> bool:
-        """Whether the target loses more often than was asked for."""
-        enough = self.target is not None and len(self.recent) == self.recent.maxlen
+    def target_is_beaten(self) -> bool:
+        """Whether the win rate against the target is above ``target_win_rate``, over enough episodes."""
+        enough = self.target is not None and len(self.target_wins) == self.target_wins.maxlen
         return enough and self.target_win_rate > self.cfg.league.target_win_rate
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything an exact resume needs; of the league the pool that was drawn from, not its weights."""
+        """Return the state of an exact resume; of the league its pool, without weights."""
         league = {
             "entries": {name: entry.as_dict() for name, entry in self._entries.items()},
             "exploiters": sorted(self._exploiters),
@@ -146,11 +153,12 @@ class LeagueSource(OpponentMix):
             "rating": self.rating.as_dict(),
             "games": self.games,
             "target": self.target,
-            "recent": list(self.recent),
+            "recent": list(self.target_wins),
         }
         return {**super().state_dict(), "league": league}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what ``state_dict`` returned."""
         super().load_state_dict(state)
         league = state.get("league")
         if league is None:
@@ -159,83 +167,83 @@ class LeagueSource(OpponentMix):
         self._exploiters, self._signature = set(league["exploiters"]), league["signature"]
         self.rating, self.games = Glicko2Rating.from_dict(league["rating"]), league["games"]
         self.target = league["target"]
-        self.recent.clear()
-        self.recent.extend(league["recent"])
+        self.target_wins.clear()
+        self.target_wins.extend(league["recent"])
 
-    def _chosen(self, kind: str, rng: random.Random) -> str:
-        """Return whom a draw of the league falls on; exploiters are met alike, others by strength."""
+    def _sample_entry(self, kind: str, rng: random.Random) -> str:
+        """Return a sampled league opponent: exploiters uniformly, others by rating."""
         if kind == EXPLOITERS and self._exploiters:
             return rng.choice(sorted(self._exploiters))
         names = {e.entry_id: n for n, e in self._entries.items() if n not in self._exploiters}
         names = names or {e.entry_id: n for n, e in self._entries.items()}
-        dials = self.cfg.league
-        met = matchmaking.draw(
+        cfg = self.cfg.league
+        entry = matchmaking.draw(
             [self._entries[n] for n in names.values()],
             self.rating.rating,
             rng,
-            dials.sigma,
+            cfg.sigma,
             self.games,
-            matchmaking.Warmup(dials.warmup_games, dials.warmup_range),
+            matchmaking.Warmup(cfg.warmup_games, cfg.warmup_range),
         )
-        return names[met.entry_id]
+        return names[entry.entry_id]
 
-    def _is_ready(self, name: str) -> bool:
-        """Have the policy of a name loaded and held; what cannot be leaves the pool."""
+    def _load_or_drop(self, name: str) -> bool:
+        """Load and pin the policy of a league opponent; drop it from the pool if that fails. Return whether it worked."""
         entry = self._entries[name]
         if entry.kind == "heuristic":
             return True
         try:
-            self._held(entry)
+            self._pinned_policy(entry)
         except (ValueError, OSError) as error:
-            self.notices.append(f"{name} is not met any more: {error}")
+            self.notices.append(f"opponent {name!r} is no longer sampled: {error}")
             del self._entries[name]
             self._exploiters.discard(name)
             return False
         return True
 
-    def _held(self, entry: LeagueEntry) -> FlatPolicy:
-        """Return an entry's policy, which stays loaded until it is released."""
-        policy = self._cache.fetch(entry.entry_id, lambda _: self._loaded(entry))
+    def _pinned_policy(self, entry: LeagueEntry) -> FlatPolicy:
+        """Return the policy of an entry, which stays loaded until it is released."""
+        policy = self._cache.fetch(entry.entry_id, lambda _: self._load(entry))
         if entry.entry_id not in self._pinned:
             self._cache.pin(entry.entry_id)
             self._pinned.add(entry.entry_id)
         return policy
 
-    def _loaded(self, entry: LeagueEntry) -> FlatPolicy:
-        # a fresh network draws weights, which must not move what training draws
+    def _load(self, entry: LeagueEntry) -> FlatPolicy:
+        # a new network draws its initial weights, which must not advance the generator of training
         with torch.random.fork_rng(devices=[]):
-            return self._fits(load_pilot(entry_pilot(entry), self._device, self._signature))
+            return self._check_policy(load_pilot(entry_pilot(entry), self._device, self._signature))
 
 
-def own_entries(league: League, run: str) -> list[LeagueEntry]:
-    """Return what a run submitted, whatever became of it."""
+def run_entries(league: League, run: str) -> list[LeagueEntry]:
+    """Return the entries that a run submitted, retired ones included, exploiters excluded."""
     return [e for e in league.entries.values() if e.meta.get("run") == run and e.kind != "exploiter"]
 
 
-def find_target(league: League, wanted: str, seed: int) -> LeagueEntry:
-    """Return whom an exploiter trains against: an entry, the newest of a run, or a commander drawn by ``seed``.
+def find_target(league: League, target: str, seed: int) -> LeagueEntry:
+    """Return the target of an exploiter: an entry, the newest of a run, or a commander sampled by ``seed``.
 
-    ``ValueError`` where there is none, or more than one.
+    Raises ``ValueError`` if there is none or more than one.
     """
-    if wanted == ANY_COMMANDER:
+    if target == ANY_COMMANDER:
         commanders = league.top_commanders(len(league.entries))
         if not commanders:
             raise ValueError("opponents.league.target is 'commander', but the league has none")
         return random.Random(seed).choice(commanders)
     entries = list(league.entries.values())
-    exact = [e for e in entries if wanted in (e.entry_id, e.name) or e.entry_id == scripted_name(wanted)]
-    found = exact or [e for e in entries if wanted.lower() in e.name.lower()]
-    runs = {e.meta.get("run") for e in found} | {e.meta["run"] for e in entries if wanted in e.meta.get("run", "")}
+    exact = [e for e in entries if target in (e.entry_id, e.name) or e.entry_id == scripted_name(target)]
+    found = exact or [e for e in entries if target.lower() in e.name.lower()]
+    runs = {e.meta.get("run") for e in found} | {e.meta["run"] for e in entries if target in e.meta.get("run", "")}
     if len(found) != 1 and len(runs) == 1 and (run := runs.pop()):
-        found = [max(own_entries(league, run), key=lambda e: e.meta.get("update", 0))]
+        found = [max(run_entries(league, run), key=lambda e: e.meta.get("update", 0))]
     if len(found) != 1:
-        said = ", ".join(sorted(e.name for e in found or entries)) or "nobody"
-        raise ValueError(f"opponents.league.target is {wanted!r}, wanted one of: {said}")
+        names = ", ".join(sorted(e.name for e in found or entries)) or "no entry"
+        raise ValueError(f"opponents.league.target is {target!r}, expected one of: {names}")
     return found[0]
 
 
-def named(pool: Collection[LeagueEntry]) -> dict[str, LeagueEntry]:
-    """Return entries by the names that metrics know; two of one name are told apart by their ids."""
+def entries_by_name(pool: Collection[LeagueEntry]) -> dict[str, LeagueEntry]:
+    """Return entries by opponent name, as metrics have it; equal names get the entry id appended."""
     found: dict[str, LeagueEntry] = {}
     for entry in pool:
         name = entry.entry_id if entry.kind == "heuristic" else f"{entry.kind}:{entry.name}"

@@ -1,9 +1,11 @@
-"""Whom the learner meets: an opponent per environment, drawn anew when its episode ends, policies flown in groups.
+"""Opponents of the learner: one per environment, sampled when an episode ends; policies act in groups.
 
-An ``OpponentSource`` decides who is met next and holds the policies; ``OpponentMix`` is the one without a league:
-scripted levels and snapshots of this run by weight. ``OpponentRunner`` flies them: it knows each environment's opponent,
-resets its recurrent state when its episode ends, and infers once per distinct policy. Environments in which both sides
-learn have no opponent of their own and are called ``self``. Shapes: ``E env, K opponent row, D observation, A action``.
+An ``OpponentSource`` samples opponents and holds their policies; ``OpponentMix`` is the one without a league: scripted
+levels and snapshots of this run by weight. ``OpponentRunner`` acts for them: it knows each environment's opponent,
+resets its recurrent state when its episode ends, and runs one forward pass per distinct policy. Environments in which
+both sides learn have no separate opponent and are called ``self``.
+
+Shapes: ``E environment, K opponent row, D observation, A action, H recurrent state``.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from torch import Tensor
 from echelon.config import LADDER, OpponentConfig
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.rl.traced_policy import Act, TracedPolicies
+from echelon.rl.policy import Act
+from echelon.rl.traced_policy import TracedPolicies
 from echelon.sim.random import StreamId, draw_u32
 from echelon.training.ppo.collect import BatchedEnv
 from echelon.training.runtime.precision import mixed_precision
@@ -29,40 +32,40 @@ from echelon.training.runtime.thread_pool import ThreadPool
 SELF = "self"
 """Name of the opponent where both sides learn."""
 SCRIPTED, PAST = "heuristic", "past"
-"""First parts of opponents' names: ``heuristic:medium``, ``past:120``."""
+"""Prefixes of opponent names: ``heuristic:medium``, ``past:120``."""
 SEED_OFFSET = 13371
-"""Added to the run's seed, so that opponents' draws are their own."""
+"""Added to the run's seed, so that opponents are sampled from a separate stream."""
 LEVELS = ("legacy", *LADDER)
 
 
 def scripted_name(level: str) -> str:
-    """Return the name of scripted pilots of a level."""
+    """Return the opponent name of a scripted level."""
     return f"{SCRIPTED}:{level}"
 
 
 def level_of(name: str) -> str | None:
-    """Return the level of scripted pilots by that name, None for a policy."""
+    """Return the level of a scripted opponent, None for a policy."""
     kind, _, level = name.partition(":")
     return level if kind == SCRIPTED else None
 
 
 class OpponentSource(Protocol):
-    """Who is met next, and the policies of those who are no scripted pilots; a league is another such source."""
+    """Samples opponents and holds the policies of those that are not scripted."""
 
     def draw(self, env: int, episode: int) -> str:
         """Return the name of the opponent of the ``episode``-th episode of environment ``env``."""
         ...
 
     def policy(self, name: str) -> FlatPolicy:
-        """Return the frozen policy of that name."""
+        """Return the frozen policy of an opponent."""
         ...
 
     def is_ready(self, name: str) -> bool:
-        """Say whether the policy of that name can be had; one that cannot is never drawn again."""
+        """Return whether the policy of an opponent is available; one that is not is never sampled again."""
         ...
 
     def release(self, in_use: Collection[str]) -> None:
-        """Forget what is neither kept nor named here."""
+        """Release policies that are neither in the pool nor named in ``in_use``."""
         ...
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -71,114 +74,120 @@ class OpponentSource(Protocol):
 
 
 class OpponentMix:
-    """Scripted levels and snapshots of this run, by weight."""
+    """Scripted levels and snapshots of this run, sampled by weight."""
 
-    def __init__(self, cfg: OpponentConfig, seed: int, blank: Callable[[], FlatPolicy]) -> None:
-        """``blank`` makes a policy of the right shape, whose weights do not matter."""
+    def __init__(self, cfg: OpponentConfig, seed: int, make_policy: Callable[[], FlatPolicy]) -> None:
+        """``make_policy`` returns a policy of the right shape, whose weights are then loaded."""
         self.cfg = cfg
         self.level: str = cfg.skill
-        """Level of the pilots drawn as ``scripted``."""
+        """Level of the opponents sampled as ``scripted``."""
         self.seed = seed + SEED_OFFSET
-        self.kept: list[str] = []
-        """Names of the snapshots that can be drawn, oldest first."""
+        self.snapshots: list[str] = []
+        """Names of the snapshots in the pool, oldest first."""
         self.ratings: dict[str, float] = {}
+        """Elo by snapshot."""
         self._policies: dict[str, FlatPolicy] = {}
-        self._blank = blank
+        self._make_policy = make_policy
         weights = {f.name: float(getattr(cfg.mix, f.name)) for f in fields(cfg.mix)}
         self._weights = {name: w for name, w in weights.items() if w > 0 and name != "self_play"}
 
     def draw(self, env: int, episode: int) -> str:
-        """Return an opponent by weight; a draw depends on seed, environment, episode and the pool alone."""
-        return self.drawn_as(self.kind(env, episode), env, episode)
+        """Return an opponent sampled by weight, a function of seed, environment, episode and pool alone."""
+        return self.draw_of_kind(self.kind(env, episode), env, episode)
 
     def kind(self, env: int, episode: int) -> str:
-        """Return as what the opponent of an episode is drawn, a name of ``MixConfig``, whatever the pool holds."""
+        """Return the kind of the opponent of an episode, a field of ``MixConfig``, whatever the pool contains."""
         kinds = list(self._weights)
         bounds = torch.tensor(list(self._weights.values()), dtype=torch.float64).cumsum(0)
-        at = self._unit(env, episode, 0) * float(bounds[-1])
+        at = self._uniform(env, episode, 0) * float(bounds[-1])
         return kinds[min(int(torch.searchsorted(bounds, at, right=True)), len(kinds) - 1)]
 
-    def drawn_as(self, kind: str, env: int, episode: int) -> str:
-        """Return the opponent of an episode that is of this kind, a name of ``MixConfig``."""
+    def draw_of_kind(self, kind: str, env: int, episode: int) -> str:
+        """Return the opponent of an episode, of a kind that is a field of ``MixConfig``."""
         if kind == "past":
-            return self.kept[int(self._unit(env, episode, 1) * len(self.kept))]
+            return self.snapshots[int(self._uniform(env, episode, 1) * len(self.snapshots))]
         return scripted_name(self.level if kind == "scripted" else kind)
 
     def policy(self, name: str) -> FlatPolicy:
+        """Return the frozen policy of a snapshot."""
         return self._policies[name]
 
     def is_ready(self, name: str) -> bool:
+        """Return whether the snapshot is loaded."""
         return name in self._policies
 
     def add(self, policy: FlatPolicy, update: int) -> str:
-        """Keep a frozen copy of ``policy`` as it is now; beyond ``past_keep`` the pool is thinned evenly."""
+        """Add a frozen copy of ``policy`` and return its name; beyond ``past_keep`` the pool is thinned evenly."""
         name = f"{PAST}:{update}"
-        frozen = copy.deepcopy(policy).eval().requires_grad_(False)
-        self._policies[name] = frozen
-        self.kept = [*(n for n in self.kept if n != name), name]
-        if len(self.kept) > self.cfg.past_keep:
-            del self.kept[most_redundant([update_of(n) for n in self.kept])]
+        self._policies[name] = copy.deepcopy(policy).eval().requires_grad_(False)
+        self.snapshots = [*(n for n in self.snapshots if n != name), name]
+        if len(self.snapshots) > self.cfg.past_keep:
+            del self.snapshots[most_redundant([snapshot_update(n) for n in self.snapshots])]
         return name
 
     def release(self, in_use: Collection[str]) -> None:
-        for name in [n for n in self._policies if n not in self.kept and n not in in_use]:
+        """Release snapshots that are neither in the pool nor in use."""
+        for name in [n for n in self._policies if n not in self.snapshots and n not in in_use]:
             del self._policies[name]
             self.ratings.pop(name, None)
 
-    def rivals(self, count: int) -> list[str]:
-        """Return at most ``count`` kept snapshots, spread from the oldest to the newest."""
-        last = len(self.kept) - 1
+    def rating_opponents(self, count: int) -> list[str]:
+        """Return at most ``count`` snapshots of the pool, spread from the oldest to the newest."""
+        last = len(self.snapshots) - 1
         if last < count:
-            return list(self.kept)
+            return list(self.snapshots)
         steps = max(1, count - 1)
-        return [self.kept[round(last * i / steps)] for i in range(count)] if count > 1 else [self.kept[-1]]
+        return [self.snapshots[round(last * i / steps)] for i in range(count)] if count > 1 else [self.snapshots[-1]]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything as tensors and plain values, weights included."""
+        """Return the whole state as tensors and plain values, weights included."""
         weights = {name: policy.state_dict() for name, policy in self._policies.items()}
-        return {"level": self.level, "kept": list(self.kept), "ratings": dict(self.ratings), "weights": weights}
+        return {"level": self.level, "kept": list(self.snapshots), "ratings": dict(self.ratings), "weights": weights}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.level, self.kept, self.ratings = state["level"], list(state["kept"]), dict(state["ratings"])
+        """Restore what ``state_dict`` returned."""
+        self.level, self.snapshots, self.ratings = state["level"], list(state["kept"]), dict(state["ratings"])
         self._policies = {}
         for name, weights in state["weights"].items():
-            policy = self._blank()
+            policy = self._make_policy()
             policy.load_state_dict(weights)
             self._policies[name] = policy.eval().requires_grad_(False)
 
-    def _unit(self, env: int, episode: int, draw: int) -> float:
+    def _uniform(self, env: int, episode: int, draw: int) -> float:
         """Return a uniform number in [0, 1)."""
         return draw_u32(self.seed, StreamId.AGENT, episode, env, draw) / 2.0**32
 
 
 class OpponentRunner:
-    """The opponents of a batch: who flies where, and the recurrent states of those that are policies."""
+    """The opponents of a batch: which one each environment has, and the recurrent states of the policies."""
 
     def __init__(self, env: BatchedEnv, source: OpponentSource, pool: ThreadPool, *, seed: int = 0, amp: bool = False):
         self.env, self.source = env, source
         self._pool = pool
         self.device = env.opponent_obs.device
         self.amp = amp and self.device.type != "cpu"
-        """Whether they fly in lower precision; on a CPU they are recorded, as they are."""
-        mirrored = torch.bincount(env.env_of_row, minlength=env.num_envs) == (env.row_of.shape[1])
-        self.mirrored = mirrored.tolist()
+        """Whether policies run in lower precision; on a CPU they are traced instead."""
+        self_play = torch.bincount(env.env_of_row, minlength=env.num_envs) == (env.row_of.shape[1])
+        self.self_play = self_play.tolist()
         """Whether both sides learn, per environment."""
-        self.names = [SELF if both else "" for both in self.mirrored]
-        """Who is met in each environment."""
+        self.names = self._initial_names()
+        """Opponent of each environment."""
         self.episodes = [0] * env.num_envs
-        """Opponents drawn so far."""
+        """Number of opponents sampled per environment."""
         self.done = torch.ones(env.opponent_rows, device=self.device)
-        self._noise_source = torch.Generator(device=self.device).manual_seed(seed + SEED_OFFSET)
+        """1 where the next step starts an episode [K]."""
+        self._generator = torch.Generator(device=self.device).manual_seed(seed + SEED_OFFSET)
         self._state: LSTMState | None = None
         self._groups: list[tuple[FlatPolicy, Act, Tensor]] = []
-        self._recordings = TracedPolicies()
+        """Policy, its act function and its opponent rows, for each distinct policy."""
+        self._traced = TracedPolicies()
 
-    def begin(self) -> None:
-        """Draw an opponent for every environment and start all of them from a zero state.
+    def reset(self) -> None:
+        """Sample an opponent for every environment and reset all recurrent states.
 
-        Episodes begin, or the source's pool is another one.
+        For the start of all episodes, and for a changed pool.
         """
-        self.names = [SELF if both else "" for both in self.mirrored]
+        self.names = self._initial_names()
         self._draw(range(self.env.num_envs))
         self.done.fill_(1.0)
         for part in self._state or ():
@@ -186,144 +195,147 @@ class OpponentRunner:
 
     @torch.inference_mode()
     def act(self) -> None:
-        """Write the actions of all mechs that policies fly into the environment."""
+        """Write the actions of all mechs that policies control into the environment."""
         if self._groups:
             width = max(policy.noise_dim for policy, *_ in self._groups)
-            noise = torch.randn(self.env.opponent_rows, width, device=self.device, generator=self._noise_source)
-            self._pool.map(lambda group: self._fly(*group, noise), self._groups)
+            noise = torch.randn(self.env.opponent_rows, width, device=self.device, generator=self._generator)
+            self._pool.map(lambda group: self._act_group(*group, noise), self._groups)
 
-    def after_step(self, over: Tensor, some: bool) -> None:
-        """Note the decision just played: where ``over [E]``, draw anew and start from a zero state.
+    def after_step(self, episode_over: Tensor, any_over: bool) -> None:
+        """Sample again and reset states where ``episode_over [E]``.
 
-        ``some`` says whether it is over anywhere, which the caller knows already.
+        ``any_over`` says whether that is anywhere; the caller has already read it from the device.
         """
         if self.env.opponent_rows:
-            self.done.copy_(over[self.env.env_of_opponent_row])
-        if some:
-            self._draw(over.nonzero().flatten().tolist())
+            self.done.copy_(episode_over[self.env.env_of_opponent_row])
+        if any_over:
+            self._draw(episode_over.nonzero().flatten().tolist())
 
     def set_level(self, level: str) -> None:
-        """Fly the environments whose opponent was drawn as ``scripted`` at another level from now on."""
-        assert isinstance(self.source, OpponentMix), "only a mix has a level of its own"
+        """Set the level of opponents sampled as ``scripted``, also in running episodes."""
+        assert isinstance(self.source, OpponentMix), "only OpponentMix has a level"
         self.source.level = level
         if "" in self.names:
-            return  # nobody is drawn yet
-        for e, both in enumerate(self.mirrored):
-            if not both and self.source.kind(e, self.episodes[e] - 1) == "scripted":
+            return  # no opponent has been sampled yet
+        for e, is_self_play in enumerate(self.self_play):
+            if not is_self_play and self.source.kind(e, self.episodes[e] - 1) == "scripted":
                 self.names[e] = scripted_name(level)
         self._assign()
 
     def histogram(self) -> dict[str, int]:
-        """Return in how many environments each opponent is met now."""
+        """Return the number of environments per opponent."""
         return dict(sorted(Counter(self.names).items()))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything an exact resume needs, as tensors and plain values."""
+        """Return the state of an exact resume, as tensors and plain values."""
         state = self._state
         return {
             "names": list(self.names),
             "episodes": list(self.episodes),
             "done": self.done.clone(),
-            "noise": self._noise_source.get_state(),
+            "noise": self._generator.get_state(),
             "recurrent": None if state is None else [state.h.clone(), state.c.clone()],
             "source": self.source.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what ``state_dict`` gave."""
+        """Restore what ``state_dict`` returned; raise ``ValueError`` for another batch."""
         if len(state["names"]) != len(self.names):
-            raise ValueError(f"checkpoint has {len(state['names'])} opponents, wanted {len(self.names)}")
+            raise ValueError(f"checkpoint has {len(state['names'])} opponents, expected {len(self.names)}")
         if state["done"].shape != self.done.shape:
-            rows = f"checkpoint has {len(state['done'])} mechs that policies fly, wanted {len(self.done)}"
-            raise ValueError(f"{rows}: opponents.mix meets policies only in one of the two")
+            rows = f"checkpoint has {len(state['done'])} mechs controlled by policies, expected {len(self.done)}"
+            raise ValueError(f"{rows}: opponents.mix has policy opponents in only one of the two")
         self.source.load_state_dict(state["source"])
         self.names, self.episodes = list(state["names"]), list(state["episodes"])
         self.done.copy_(state["done"])
-        self._noise_source.set_state(state["noise"])
+        self._generator.set_state(state["noise"])
         self._state = None
         if state["recurrent"] is not None:
             h, c = state["recurrent"]
             self._state = LSTMState(h.to(self.device), c.to(self.device))
-        flown = {name for name in self.names if name not in ("", SELF) and level_of(name) is None}
-        self._replace({name for name in sorted(flown) if not self.source.is_ready(name)})
+        policies = {name for name in self.names if name not in ("", SELF) and level_of(name) is None}
+        self._replace({name for name in sorted(policies) if not self.source.is_ready(name)})
+
+    def _initial_names(self) -> list[str]:
+        return [SELF if is_self_play else "" for is_self_play in self.self_play]
 
     def _replace(self, lost: Collection[str]) -> None:
-        """Have others, from a zero state, go on where these were met, whose policies are gone."""
+        """Sample again, from zero states, where the policy of the opponent is no longer available."""
         envs = [e for e, name in enumerate(self.names) if name in lost]
         if envs:
             self.done[torch.isin(self.env.env_of_opponent_row, torch.tensor(envs, device=self.device))] = 1.0
-        self._rename(envs)
+        self._sample(envs)
         self._assign()
 
     def _draw(self, envs: Sequence[int] | range) -> None:
         before = list(self.names)
-        self._rename(e for e in envs if not self.mirrored[e])
+        self._sample(e for e in envs if not self.self_play[e])
         if self.names != before:
             self._assign()
             self.source.release(set(self.names))
 
-    def _rename(self, envs: Iterable[int]) -> None:
+    def _sample(self, envs: Iterable[int]) -> None:
         for e in envs:
             self.names[e] = self.source.draw(e, self.episodes[e])
             self.episodes[e] += 1
 
     def _assign(self) -> None:
-        """Tell the environment who flies, and group the rows of policies."""
+        """Set the scripted levels in the environment and group opponent rows by policy."""
         self.env.set_scripted_skills([level_of(name) for name in self.names])
-        flown: dict[str, list[int]] = {}
+        rows_of: dict[str, list[int]] = {}
         for row, e in enumerate(self.env.env_of_opponent_row.tolist()):
             if level_of(self.names[e]) is None:
-                flown.setdefault(self.names[e], []).append(row)
+                rows_of.setdefault(self.names[e], []).append(row)
         self._groups = []
-        for name, rows in flown.items():
+        for name, rows in rows_of.items():
             policy = self.source.policy(name)
-            act = self._recordings.act_of(policy, draws=True)
+            act = self._traced.act_function(policy, stochastic=True)
             self._groups.append((policy, act, torch.tensor(rows, device=self.device)))
-        self._widen(max((policy.lstm_hidden_dim for policy, *_ in self._groups), default=0))
+        self._grow_state(max((policy.lstm_hidden_dim for policy, *_ in self._groups), default=0))
 
-    def _widen(self, width: int) -> None:
-        """Make room for policies whose recurrent state is ``width`` wide; policies of all widths share the rows."""
-        have = 0 if self._state is None else self._state.h.shape[-1]
-        if width <= have:
+    def _grow_state(self, width: int) -> None:
+        """Make the recurrent states at least ``width`` wide; policies of different widths share the rows."""
+        current = 0 if self._state is None else self._state.h.shape[-1]
+        if width <= current:
             return
-        # drawn inside inference mode or not, the state must be a tensor that every thread may overwrite
+        # an ordinary tensor even when called in inference mode, so that every thread may overwrite it
         with torch.inference_mode(False):
             wide = [torch.zeros(1, self.env.opponent_rows, width, device=self.device) for _ in range(2)]
         for new, old in zip(wide, self._state or (), strict=False):
-            new[..., :have].copy_(old)
+            new[..., :current].copy_(old)
         self._state = LSTMState(*wide)
 
     @torch.inference_mode()
-    def _fly(self, policy: FlatPolicy, act: Act, rows: Tensor, noise: Tensor) -> None:
-        """Decide for the rows of one policy; no two policies share a row."""
-        assert self._state is not None, "a policy flies, so there is a state"
+    def _act_group(self, policy: FlatPolicy, act: Act, rows: Tensor, noise: Tensor) -> None:
+        """Write the actions of the rows of one policy; no two policies share a row."""
+        assert self._state is not None, "_assign makes a state for policies"
         env, state, width = self.env, self._state, policy.lstm_hidden_dim
-        mine = LSTMState(state.h[:, rows, :width], state.c[:, rows, :width])
+        before = LSTMState(state.h[:, rows, :width], state.c[:, rows, :width])
         with mixed_precision(self.device, self.amp):
-            action, after = act(env.opponent_obs[rows], mine, self.done[rows], noise[rows, : policy.noise_dim])
+            action, after = act(env.opponent_obs[rows], before, self.done[rows], noise[rows, : policy.noise_dim])
         state.h[:, rows, :width], state.c[:, rows, :width] = after.h.float(), after.c.float()
         env.actions.view(-1, env.action_dim)[env.agent_of_opponent_row[rows]] = action.float()
 
 
-def update_of(name: str) -> int:
+def snapshot_update(name: str) -> int:
     """Return the update at which a snapshot was taken."""
     return int(name.rpartition(":")[2])
 
 
 def most_redundant(updates: Sequence[int]) -> int:
-    """Return the place whose removal leaves the evenest pool: never the first or the newest, if there are others."""
+    """Return the index whose removal leaves the updates most evenly spread; neither the first nor the last of many."""
     if len(updates) < 3:
         return 0
     return min(range(1, len(updates) - 1), key=lambda i: (updates[i + 1] - updates[i - 1], i))
 
 
 def assign_sides(num_envs: int, cfg: OpponentConfig) -> tuple[list[str], list[str]]:
-    """Return which side learns and which other policies may fly, per environment; self-play has the last ones."""
+    """Return the learning side and the side of policy opponents of each environment; self-play has the last ones."""
     share = cfg.mix.self_play_share
-    mirrored = round(num_envs * share)
+    self_play = round(num_envs * share)
     if 0 < share < 1:
-        mirrored = min(max(1, mirrored), num_envs - 1)
-    alone = num_envs - mirrored
-    learners = ["blue"] * alone + ["both"] * mirrored
-    flown = "red" if cfg.mix.uses_frozen_policies else "none"
-    return learners, [flown] * alone + ["none"] * mirrored
+        self_play = min(max(1, self_play), num_envs - 1)
+    against_opponents = num_envs - self_play
+    learners = ["blue"] * against_opponents + ["both"] * self_play
+    opponents = "red" if cfg.mix.uses_frozen_policies else "none"
+    return learners, [opponents] * against_opponents + ["none"] * self_play

@@ -1,8 +1,9 @@
-"""Collection: play a rollout with the current policy, straight from environment tensors into the rollout.
+"""Collection: play a rollout with the current policy, straight from environment tensors into the rollout buffer.
 
-Observations are written into their row by the environment itself, actions into the environment's own tensor,
-so a step costs one forward pass and a few copies of ``[N]`` vectors. No Python runs per environment. Shapes:
-``E env, M mech, N learner row, A action``.
+The environment writes observations into their row of the buffer, actions go into the environment's own tensor, so a
+step costs one forward pass and a few copies of ``[N]`` vectors. No Python runs per environment.
+
+Shapes: ``E environment, M mech, N learner row, K opponent row, D observation, A action, H recurrent state``.
 """
 
 from __future__ import annotations
@@ -18,35 +19,46 @@ from torch import Tensor
 
 from echelon.rl.build import FlatPolicy
 from echelon.rl.lstm_state import LSTMState
-from echelon.training.ppo.minibatch import MAX_MICRO_BATCHES, ChunkStates, chunk_spans
-from echelon.training.rollout import RolloutBuffer, Truncation
+from echelon.training.rollout import MAX_MICRO_BATCHES, ChunkStates, RolloutBuffer, Truncation, chunk_spans
 from echelon.training.runtime.precision import mixed_precision
 from echelon.training.runtime.thread_pool import ThreadPool
 
 FORWARD_ROWS = 512
-"""Fewest learner rows that are worth a forward pass of their own."""
+"""Smallest number of learner rows for a separate forward pass."""
 
 
 class BatchedEnv(Protocol):
-    """What the learner needs of a batched environment; ``VectorEnv`` is the real one."""
+    """The batched environment as the learner uses it; ``VectorEnv`` documents each member."""
 
     num_envs: int
     rows: int
     obs_dim: int
     action_dim: int
     row_of: Tensor
+    """Learner row of each mech [E, M], -1 if it is none."""
     env_of_row: Tensor
+    """[N]"""
     agent_of_row: Tensor
+    """Index into the flattened [E * M] mechs of each learner row [N]."""
     opponent_rows: int
     env_of_opponent_row: Tensor
+    """[K]"""
     agent_of_opponent_row: Tensor
+    """[K]"""
     opponent_obs: Tensor
+    """[K, D]"""
     roles: Tensor
+    """Mech class id of each learner row [N]."""
     normalizable: Tensor
+    """Columns that a normalizer may scale [D] bool."""
     obs: Tensor
+    """[T + 1, N, D]"""
     final_obs: Tensor
+    """[N, D]"""
     actions: Tensor
+    """[E, M, A]"""
     rewards: Tensor
+    """[E, M]"""
     reward_names: tuple[str, ...]
 
     @property
@@ -76,9 +88,9 @@ class BatchedEnv(Protocol):
 
     def set_scripted_skills(self, skills: Sequence[str | None]) -> None: ...
 
-    def set_curriculum(self, **levers: Any) -> None: ...
+    def set_curriculum(self, **parameters: Any) -> None: ...
 
-    def prefetch_curriculum(self, **levers: Any) -> None: ...
+    def prefetch_curriculum(self, **parameters: Any) -> None: ...
 
     def refresh_maps(self, count: int) -> None: ...
 
@@ -95,30 +107,37 @@ class BatchedEnv(Protocol):
 
 @dataclass
 class CollectTimes:
-    """Where the time of one collection went [s]."""
+    """Duration of the parts of one collection [s]."""
 
     env_s: float = 0.0
     forward_s: float = 0.0
 
 
 class Opponents(Protocol):
-    """Who flies the mechs that do not learn; ``echelon.training.opponents.pool`` has the real ones."""
+    """The policies of the mechs that do not learn; ``echelon.training.opponents.pool.OpponentRunner`` is one."""
 
     names: list[str]
+    """Opponent of each environment."""
 
-    def begin(self) -> None: ...
+    def reset(self) -> None:
+        """Sample an opponent for every environment, from zero recurrent states."""
+        ...
 
-    def act(self) -> None: ...
+    def act(self) -> None:
+        """Write the actions of the opponents into the environment."""
+        ...
 
-    def after_step(self, over: Tensor, some: bool) -> None: ...
+    def after_step(self, episode_over: Tensor, any_over: bool) -> None:
+        """Sample again where ``episode_over [E]``; ``any_over`` says whether that is anywhere."""
+        ...
 
 
 class CollectionAborted(RuntimeError):
-    """The collection was given up half way; the rollout is worthless."""
+    """The collection was aborted half way; the rollout is unusable."""
 
 
 class Collector:
-    """Carries the recurrent state and episode boundary from one rollout to the next."""
+    """Fills the rollout buffer; carries recurrent state and episode boundaries from one rollout to the next."""
 
     def __init__(
         self,
@@ -141,56 +160,59 @@ class Collector:
         self.amp, self.amp_dtype = amp, amp_dtype
         self.device = buffer.actions.device
         self._pool = pool or ThreadPool(1)
-        self._parts = row_parts(env.rows, self.device)
+        self._row_slices = forward_slices(env.rows, self.device)
         self._noise = torch.zeros(env.rows, policy.noise_dim, device=self.device)
         self.chunk_starts = {first: c for c, (first, _) in enumerate(chunk_spans(buffer.num_steps, chunk_length))}
         self.chunk_states = ChunkStates.create(len(self.chunk_starts), env.rows, policy.lstm_hidden_dim, self.device)
         self.start_state = policy.initial_state(env.rows, self.device)
+        """Recurrent state before step 0 of the rollout, [1, N, H]."""
         self.state = policy.initial_state(env.rows, self.device)
+        """Recurrent state now, [1, N, H]."""
         self.next_done = torch.ones(env.rows, device=self.device)
+        """1 where the next step starts an episode [N]."""
         self.episodes: list[Any] = []
-        """Episodes that ended since the loop last took them."""
-        self.met: list[str] = []
+        """Episodes that ended since ``take_episodes``."""
+        self.episode_opponents: list[str] = []
         """The opponent of each of them."""
-        self._carried = False
-        self._scratch = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
+        self._continues = False
+        self._row_flags = torch.zeros(env.rows, dtype=torch.bool, device=self.device)
         assert buffer.obs_rows.shape[1:] == (env.rows, env.obs_dim), "rollout and environment differ in rows or columns"
         assert buffer.actions.shape[1:] == (env.rows, env.action_dim), "rollout and environment differ in actions"
         env.attach(buffer.obs_rows)
         buffer.roles.copy_(env.roles)
 
     def reset(self) -> None:
-        """Start every environment afresh, observation in row 0."""
+        """Start an episode in every environment; observations go to row 0."""
         if self.opponents is not None:
-            self.opponents.begin()
+            self.opponents.reset()
         self.env.reset(0)
         self.next_done.fill_(1.0)
         for part in self.state:
             part.zero_()
         self.buffer.start_age.zero_()
-        self._carried = False
+        self._continues = False
 
     @torch.inference_mode()
-    def collect(self, should_abandon: Callable[[], bool] = lambda: False) -> CollectTimes:
-        """Fill the rollout, its bootstrap value excepted; ``CollectionAborted`` when asked to give up."""
+    def collect(self, should_abort: Callable[[], bool] = lambda: False) -> CollectTimes:
+        """Fill the rollout except for its advantages; raise ``CollectionAborted`` if ``should_abort`` says so."""
         env, buffer, times = self.env, self.buffer, CollectTimes()
-        if self._carried:
+        if self._continues:
             buffer.begin()
         buffer.clear()
-        self._carried = True
-        _keep(self.start_state, self.state)
+        self._continues = True
+        _copy_state(self.start_state, self.state)
         flat_actions = env.actions.view(-1, env.action_dim)
         for t in range(buffer.num_steps):
-            if should_abandon():
-                raise CollectionAborted(f"collection given up at step {t}")
+            if should_abort():
+                raise CollectionAborted(f"collection aborted at step {t}")
             began = time.perf_counter()
             if t in self.chunk_starts:
                 self.chunk_states.store(self.chunk_starts[t], self.state)
             buffer.dones[t].copy_(self.next_done)
-            torch.index_select(env.present.view(-1), 0, env.agent_of_row, out=self._scratch)
-            buffer.present[t].copy_(self._scratch)
+            torch.index_select(env.present.view(-1), 0, env.agent_of_row, out=self._row_flags)
+            buffer.present[t].copy_(self._row_flags)
             self._noise.normal_()
-            self._pool.map(lambda part, t=t: self._decide(t, part), self._parts)
+            self._pool.map(lambda rows, t=t: self._act(t, rows), self._row_slices)
             flat_actions.index_copy_(0, env.agent_of_row, buffer.actions[t])
             if self.opponents is not None:
                 self.opponents.act()
@@ -202,27 +224,27 @@ class Collector:
         return times
 
     @torch.inference_mode()
-    def _decide(self, t: int, rows: slice) -> None:
-        """Draw the actions of a range of rows at step t and write everything about them into the rollout."""
+    def _act(self, t: int, rows: slice) -> None:
+        """Sample the actions of a range of rows at step t; write them, log-probabilities and values."""
         buffer, state = self.buffer, LSTMState(self.state.h[:, rows], self.state.c[:, rows])
         with mixed_precision(self.device, self.amp, self.amp_dtype):
-            action, logprob, value, after = self.policy.sample(
+            action, logprob, value, next_state = self.policy.sample(
                 buffer.obs_rows[t, rows], state, self.next_done[rows], self._noise[rows]
             )
-        _keep(state, after)
+        _copy_state(state, next_state)
         buffer.actions[t, rows].copy_(action)
         buffer.logprobs[t, rows].copy_(logprob)
         buffer.values[t, rows].copy_(value)
 
     @torch.no_grad()
     def bootstrap(self, gae_lambda: float) -> None:
-        """Finish the rollout: value of the next observation under the detached state, then advantages."""
+        """Complete the rollout: the value of the next observation under the detached state, then advantages."""
         with mixed_precision(self.device, self.amp, self.amp_dtype):
             value, _ = self.policy.get_value(self.buffer.obs_rows[-1], self.state, self.next_done)
         self.buffer.compute_gae(value.float(), self.next_done, self.gamma, gae_lambda)
 
     def carry(self) -> dict[str, Tensor]:
-        """Return what the next rollout starts from, as tensors."""
+        """Return the tensors that the next rollout starts from, for a checkpoint."""
         return {
             "obs": self.buffer.obs_rows[-1].clone(),
             "start_age": self.buffer.ages()[-1] + 1,
@@ -232,71 +254,70 @@ class Collector:
         }
 
     def load_carry(self, carry: dict[str, Tensor]) -> None:
-        """Continue from ``carry``; the environment must have been restored to the same moment."""
-        for name, mine in self._carry_targets().items():
-            if carry[name].shape != mine.shape:
-                raise ValueError(
-                    f"checkpoint has {name} of shape {tuple(carry[name].shape)}, this run wants {tuple(mine.shape)}"
-                )
-            mine.copy_(carry[name])
-        self._carried = False
-
-    def _carry_targets(self) -> dict[str, Tensor]:
-        return {
+        """Continue from what ``carry`` returned; the environment must have been restored to the same step."""
+        targets = {
             "obs": self.buffer.obs_rows[0],
             "start_age": self.buffer.start_age,
             "next_done": self.next_done,
             "h": self.state.h,
             "c": self.state.c,
         }
+        for name, target in targets.items():
+            if carry[name].shape != target.shape:
+                raise ValueError(
+                    f"checkpoint tensor {name!r} has shape {tuple(carry[name].shape)}, expected {tuple(target.shape)}"
+                )
+            target.copy_(carry[name])
+        self._continues = False
 
     def _store_result(self, t: int) -> None:
+        """Write rewards, alive flags and episode ends of step t."""
         env, buffer = self.env, self.buffer
         torch.index_select(env.rewards.view(-1), 0, env.agent_of_row, out=buffer.rewards[t])
-        torch.index_select(env.acting.view(-1), 0, env.agent_of_row, out=self._scratch)
-        buffer.alive[t].copy_(self._scratch)
+        torch.index_select(env.acting.view(-1), 0, env.agent_of_row, out=self._row_flags)
+        buffer.alive[t].copy_(self._row_flags)
         if self.truncation_bootstraps and bool(env.final_mask.any()):
             self._add_truncation_bonus(t)
         over = env.episode_over
-        torch.index_select(over, 0, env.env_of_row, out=self._scratch)
-        self.next_done.copy_(self._scratch)
-        some = bool(over.any())
-        if some:
+        torch.index_select(over, 0, env.env_of_row, out=self._row_flags)
+        self.next_done.copy_(self._row_flags)
+        any_over = bool(over.any())
+        if any_over:
             ended = env.pop_episodes()
             self.episodes += ended
-            self.met += [self.opponents.names[record.env] if self.opponents else "" for record in ended]
+            self.episode_opponents += [self.opponents.names[record.env] if self.opponents else "" for record in ended]
         if self.opponents is not None:
-            self.opponents.after_step(over, some)
+            self.opponents.after_step(over, any_over)
 
     def take_episodes(self) -> tuple[list[Any], list[str]]:
         """Return the episodes that ended since the last call, and the opponent of each."""
-        taken = self.episodes, self.met
-        self.episodes, self.met = [], []
+        taken = self.episodes, self.episode_opponents
+        self.episodes, self.episode_opponents = [], []
         return taken
 
     def _add_truncation_bonus(self, t: int) -> None:
         """Add the discounted value of final observations, under the recurrent state before its reset."""
         env = self.env
-        over = env.truncated.view(-1)[env.agent_of_row] & env.final_mask[env.env_of_row]
-        rows = over.nonzero().flatten()
+        truncated = env.truncated.view(-1)[env.agent_of_row] & env.final_mask[env.env_of_row]
+        rows = truncated.nonzero().flatten()
         if rows.numel() == 0:
             return
-        cut = Truncation(t, rows, env.final_obs[rows])
+        truncation = Truncation(t, rows, env.final_obs[rows])
         state = LSTMState(self.state.h[:, rows], self.state.c[:, rows])
         with mixed_precision(self.device, self.amp, self.amp_dtype):
-            value, _ = self.policy.get_value(cut.obs, state, torch.zeros(rows.numel(), device=self.device))
+            value, _ = self.policy.get_value(truncation.obs, state, torch.zeros(rows.numel(), device=self.device))
         self.buffer.truncation_bonus[t, rows] = self.gamma * value.float()
-        self.buffer.cuts.append(cut)
+        self.buffer.truncations.append(truncation)
 
 
-def row_parts(rows: int, device: torch.device) -> list[slice]:
-    """Return the ranges of learner rows that are decided at the same time."""
+def forward_slices(rows: int, device: torch.device) -> list[slice]:
+    """Return the ranges of learner rows whose forward passes run in parallel."""
     count = min(MAX_MICRO_BATCHES, max(1, rows // FORWARD_ROWS)) if device.type == "cpu" else 1
-    edges = [rows * p // count for p in range(count + 1)]
+    edges = [rows * i // count for i in range(count + 1)]
     return [slice(left, right) for left, right in zip(edges, edges[1:], strict=False)]
 
 
-def _keep(mine: LSTMState, new: LSTMState) -> None:
-    """Copy a state into tensors of our own, which outlive the inference mode it was made in."""
-    mine.h.copy_(new.h)
-    mine.c.copy_(new.c)
+def _copy_state(target: LSTMState, source: LSTMState) -> None:
+    """Copy a state into existing tensors, which outlive the inference mode that ``source`` was made in."""
+    target.h.copy_(source.h)
+    target.c.copy_(source.c)

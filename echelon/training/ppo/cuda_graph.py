@@ -1,8 +1,8 @@
-"""A minibatch's evaluation and gradients recorded once as a CUDA graph and replayed ever after.
+"""Evaluation and gradients of a minibatch captured once as a CUDA graph and replayed afterwards.
 
-An unrolled recurrence is thousands of small kernels, whose launches cost more than their work; a graph launches them
-all at once. What is recorded reads tensors at fixed places, so each minibatch is copied there first, and nothing in it
-may branch on data or be a Python number that changes. There is one recording per shape of minibatch.
+An unrolled recurrence is thousands of small kernels whose launches cost more than their work; a graph launches them
+at once. A captured graph reads tensors at fixed addresses, so each minibatch is first copied there, and the captured
+work must not branch on data or depend on a changing Python number. There is one graph per minibatch shape.
 """
 
 from __future__ import annotations
@@ -15,68 +15,68 @@ import torch
 from torch import Tensor
 
 from echelon.rl.lstm_state import LSTMState
-from echelon.training.ppo.batch import Batch, Gradient
-from echelon.training.ppo.losses import LossTerms
+from echelon.training.ppo.losses import Gradient, LossTerms
+from echelon.training.rollout import Minibatch
 
 WARM_UP = 3
-"""Evaluations before recording, in which libraries choose their kernels and allocate."""
+"""Evaluations before the capture, in which libraries choose their kernels and allocate."""
 
 Result = TypeVar("Result")
 Evaluated = tuple[LossTerms, Gradient]
 
 
-def cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
-    """Record ``work`` and return what replays it; the result lies at the same place every time."""
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
+def capture_cuda_graph(work: Callable[[], Result]) -> Callable[[], Result]:
+    """Capture ``work`` and return a function that replays it; its result lies in the same tensors every time."""
+    side_stream = torch.cuda.Stream()
+    side_stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side_stream):
         for _ in range(WARM_UP):
             work()
-    torch.cuda.current_stream().wait_stream(aside)
+    torch.cuda.current_stream().wait_stream(side_stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         result = work()
 
-    def play() -> Result:
+    def replay() -> Result:
         graph.replay()
         return result
 
-    return play
+    return replay
 
 
 class CudaGraphCache:
-    """Replays ``evaluate`` for every minibatch of a shape it has seen, and records it for every new one."""
+    """Evaluates minibatches by captured graphs, one per shape of minibatch."""
 
     def __init__(
         self,
-        evaluate: Callable[[Batch], Evaluated],
-        record: Callable[[Callable[[], Evaluated]], Callable[[], Evaluated]] = cuda_graph,
+        evaluate: Callable[[Minibatch], Evaluated],
+        capture: Callable[[Callable[[], Evaluated]], Callable[[], Evaluated]] = capture_cuda_graph,
     ) -> None:
-        self._evaluate, self._record = evaluate, record
-        self._recorded: dict[tuple[int, ...], tuple[Batch, Callable[[], Evaluated]]] = {}
+        self._evaluate, self._capture = evaluate, capture
+        self._captured: dict[tuple[int, ...], tuple[Minibatch, Callable[[], Evaluated]]] = {}
 
-    def __call__(self, batch: Batch) -> Evaluated:
-        """Return terms and gradients of a minibatch ``[L, B, ...]``, in tensors of their own."""
+    def __call__(self, batch: Minibatch) -> Evaluated:
+        """Return terms and gradients of a minibatch ``[L, B, ...]``, in new tensors."""
         shape = tuple(batch.obs.shape)
-        if shape not in self._recorded:
-            place = _copy(batch)
-            self._recorded[shape] = (place, self._record(lambda: self._evaluate(place)))
-        place, play = self._recorded[shape]
-        for mine, given in zip(_tensors(place), _tensors(batch), strict=True):
-            mine.copy_(given)
-        terms, gradients = play()
+        if shape not in self._captured:
+            inputs = _copy(batch)
+            self._captured[shape] = (inputs, self._capture(lambda: self._evaluate(inputs)))
+        inputs, replay = self._captured[shape]
+        for target, source in zip(_tensors(inputs), _tensors(batch), strict=True):
+            target.copy_(source)
+        terms, gradients = replay()
         return LossTerms(*(t.clone() for t in terms)), [None if g is None else g.clone() for g in gradients]
 
 
-def _tensors(batch: Batch) -> list[Tensor]:
-    found: list[Tensor] = []
+def _tensors(batch: Minibatch) -> list[Tensor]:
+    tensors: list[Tensor] = []
     for item in fields(batch):
         value = getattr(batch, item.name)
-        found += value if isinstance(value, LSTMState) else [value]
-    return found
+        tensors += value if isinstance(value, LSTMState) else [value]
+    return tensors
 
 
-def _copy(batch: Batch) -> Batch:
+def _copy(batch: Minibatch) -> Minibatch:
     copies = {f.name: getattr(batch, f.name) for f in fields(batch)}
     for name, value in copies.items():
         copies[name] = LSTMState(*(t.clone() for t in value)) if isinstance(value, LSTMState) else value.clone()

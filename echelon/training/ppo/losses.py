@@ -1,11 +1,12 @@
-"""The terms of the clipped objective (Schulman et al., 2017) over weighted steps, in float32.
+"""Terms of the clipped PPO objective (Schulman et al., 2017) over weighted steps, in float32.
 
-Weights say how much a step counts and sum to one over a minibatch, so that a minibatch may be evaluated in
-shards whose terms simply add up. Everything is ``[L, B]``: ``L chunk step, B sequence``.
+Weights say how much a step counts and sum to 1 over a minibatch, so terms of micro-batches add up to those of the
+minibatch. Shapes: ``L chunk step, B sequence``; everything is ``[L, B]`` unless noted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,11 +14,14 @@ from torch import Tensor
 
 from echelon.training.runtime.process_group import ProcessGroup
 
-ALONE = ProcessGroup()
+SINGLE_PROCESS = ProcessGroup()
+
+Gradient = Sequence[Tensor | None]
+"""One tensor per parameter, in the parameter's shape; None for a parameter that is not part of the loss."""
 
 
 class LossInputs(NamedTuple):
-    """What the terms are made of; values and returns are on the scale of the value loss."""
+    """Inputs of the loss terms, each ``[L, B]``; values and returns are on the scale of the value loss."""
 
     advantages: Tensor
     returns: Tensor
@@ -26,13 +30,13 @@ class LossInputs(NamedTuple):
     values: Tensor
     entropies: Tensor
     policy_weights: Tensor
-    """Zero for dead mechs and while burning in."""
+    """0 for dead mechs and in burn-in steps."""
     value_weights: Tensor
-    """Zero only while burning in."""
+    """0 in burn-in steps only."""
 
 
 class LossTerms(NamedTuple):
-    """Scalars of a minibatch or of one of its shards."""
+    """Scalars of a minibatch or of one of its micro-batches."""
 
     loss: Tensor
     pg_loss: Tensor
@@ -46,7 +50,7 @@ class LossTerms(NamedTuple):
 def ppo_terms(x: LossInputs, clip_coef: float, ent_coef: float | Tensor, vf_coef: float) -> LossTerms:
     """Return the loss and its parts, inputs ``[L, B]``; diagnostics carry no gradient.
 
-    The entropy bonus changes while training goes on: as a tensor it does so in recorded evaluations too.
+    ``ent_coef`` follows a schedule: as a tensor it can change in a captured graph too.
     """
     log_ratio = x.logprobs - x.old_logprobs
     ratio = log_ratio.exp()
@@ -64,43 +68,40 @@ def ppo_terms(x: LossInputs, clip_coef: float, ent_coef: float | Tensor, vf_coef
 def prediction_terms(predicted: Tensor, observed: Tensor, starts: Tensor, weight: Tensor) -> Tensor:
     """Return the weighted sum of 0.5 squared errors of next observations ``[L, B, D]``.
 
-    ``starts [L, B]`` marks observed steps that begin an episode: no pair crosses a boundary.
+    ``starts [L, B]`` is 1 where the observed step starts an episode: such pairs do not count.
     """
     error = 0.5 * (predicted - observed).square().mean(-1)
     return (weight * (1.0 - starts) * error).sum()
 
 
-def normalize_advantages(advantages: Tensor, alive: Tensor, eps: float, world: ProcessGroup = ALONE) -> None:
-    """Give the living steps ``[T, N]`` of all processes mean 0 and standard deviation 1, in place."""
-    mean, std, _ = _moments(advantages, alive, world)
+def normalize_advantages(advantages: Tensor, alive: Tensor, eps: float, group: ProcessGroup = SINGLE_PROCESS) -> None:
+    """Standardize ``advantages [T, N]`` in place over the living steps ``alive [T, N]`` of all ranks."""
+    mean, std, _ = _moments(advantages, alive, group)
     advantages.sub_(mean).div_(std + eps)
 
 
 def normalize_advantages_per_role(
-    advantages: Tensor, alive: Tensor, roles: Tensor, eps: float, world: ProcessGroup = ALONE
+    advantages: Tensor, alive: Tensor, roles: Tensor, eps: float, group: ProcessGroup = SINGLE_PROCESS
 ) -> None:
-    """Do so within each role ``[N]``; a role with fewer than two living steps uses the moments of all."""
-    shared = _moments(advantages, alive, world)
-    for role in sorted({role for found in world.all_gather(roles.unique().tolist()) for role in found}):
+    """Standardize ``advantages [T, N]`` in place within each role ``[N]``, over living steps ``alive [T, N]``.
+
+    A role with fewer than two living steps uses the moments of all roles.
+    """
+    shared = _moments(advantages, alive, group)
+    for role in sorted({role for roles_of_rank in group.all_gather(roles.unique().tolist()) for role in roles_of_rank}):
         rows = (roles == role).nonzero().flatten()
         part = advantages[:, rows]
-        own = _moments(part, alive[:, rows], world)
-        mean, std, _ = own if own[2] >= 2 else shared
+        of_role = _moments(part, alive[:, rows], group)
+        mean, std, _ = of_role if of_role[2] >= 2 else shared
         advantages[:, rows] = (part - mean) / (std + eps)
 
 
-def explained_variance(values: Tensor, returns: Tensor) -> float:
-    """Return the share of the variance of ``returns [T, N]`` that the values explain; 0 where returns do not vary."""
-    spread = float(returns.var(correction=0))
-    return 1.0 - float((returns - values).var(correction=0)) / spread if spread > 0 else 0.0
-
-
-def _moments(x: Tensor, weight: Tensor, world: ProcessGroup) -> tuple[Tensor, Tensor, float]:
-    """Return mean, standard deviation and count of what has weight 1; 0 and 1 for fewer than two samples."""
+def _moments(x: Tensor, weight: Tensor, group: ProcessGroup) -> tuple[Tensor, Tensor, float]:
+    """Return mean, standard deviation and count of samples of weight 1; 0 and 1 for fewer than two samples."""
     count = weight.sum()
     mean = (x * weight).sum() / count.clamp_min(1.0)
-    spread = ((x - mean).square() * weight).sum()
-    count, mean, spread = world.merge(count, mean, spread)
+    squares = ((x - mean).square() * weight).sum()
+    count, mean, squares = group.merge_moments(count, mean, squares)
     if float(count) < 2:
         return torch.zeros_like(count), torch.ones_like(count), float(count)
-    return mean, (spread / (count - 1)).sqrt(), float(count)
+    return mean, (squares / (count - 1)).sqrt(), float(count)

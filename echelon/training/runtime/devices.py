@@ -1,4 +1,4 @@
-"""The device of a training process: which one, how exact, and memory that it does not need."""
+"""The device of a training process: its choice, determinism and memory cache."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import torch
 
 
 def resolve_device(name: str, local_rank: int = 0, local_size: int = 1) -> torch.device:
-    """Return the device that ``auto``, ``cpu``, ``cuda`` or ``cuda:N`` means here.
+    """Return the device for ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
-    Of several processes on one machine each takes a CUDA device of its own.
+    With several ranks on one machine each takes a separate CUDA device. Raises ``ValueError`` if there is none.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"device is {name!r}, wanted auto, cpu, cuda or cuda:N") from None
+        raise ValueError(f"device is {name!r}, expected auto, cpu, cuda or cuda:N") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {name!r}, but there is no CUDA device here")
+        raise ValueError(f"device is {name!r}, but this machine has no CUDA device; try cpu")
     if device.type == "cuda" and local_size > 1:
         if local_size > torch.cuda.device_count():
-            raise ValueError(f"nproc is {local_size}, but there are {torch.cuda.device_count()} CUDA devices here")
+            raise ValueError(f"nproc is {local_size}, but there are {torch.cuda.device_count()} CUDA devices")
         return torch.device("cuda", local_rank)
     return device
 
 
 def set_determinism(device: torch.device, deterministic: bool) -> None:
-    """Let cuDNN search for its fastest kernels, or allow only what gives the same bits every time."""
+    """Allow only deterministic operations, or let cuDNN search for its fastest kernels."""
     torch.use_deterministic_algorithms(deterministic)
     if device.type != "cuda":
         return
@@ -39,6 +39,6 @@ def set_determinism(device: torch.device, deterministic: bool) -> None:
 
 
 def release_cache(device: torch.device, update: int, every: int) -> None:
-    """Give unused CUDA memory back after every so many updates; 0 never does."""
+    """Release unused CUDA memory every ``every`` updates; 0 never does."""
     if device.type == "cuda" and every and update % every == 0:
         torch.cuda.empty_cache()

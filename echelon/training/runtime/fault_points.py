@@ -1,7 +1,7 @@
-"""Named points at which a test may kill the process, to show that a crash there loses nothing.
+"""Named points at which a test can kill the process, to show that a crash there loses nothing.
 
-``ECHELON_FAULT=name`` kills at that point, ``name:3`` the third time it is passed, ``name:3:TERM`` sends another signal
-there. Unset, a point costs a dictionary lookup.
+``ECHELON_FAULT=name`` kills at that point, ``name:3`` the third time it is passed, ``name:3:TERM`` sends another signal.
+Unset, a point costs a dictionary lookup.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ FAULT_POINTS = (
     "save.after_rename",
     "save.before_prune",
 )
-"""Every point of a save, in the order it passes them."""
+"""Points of a save, in order."""
 
 TRAIN_POINTS = ("train.rollout", "train.update")
-"""Points of an update: before its first decision, and between rollout and learning."""
+"""Points of an update: before its first step, and between rollout and update."""
 
 _passed: dict[str, int] = {}
 
 
 def fault_point(name: str) -> None:
-    """Die here, without any clean-up, or take another signal, when the environment says so."""
-    wanted = os.environ.get(VARIABLE)
-    if not wanted:
+    """Send this process the signal (KILL by default) that ``ECHELON_FAULT`` sets for point ``name``."""
+    setting = os.environ.get(VARIABLE)
+    if not setting:
         return
-    point, _, rest = wanted.partition(":")
-    count, _, sent = rest.partition(":")
+    point, _, rest = setting.partition(":")
+    count, _, signal_name = rest.partition(":")
     if point != name:
         return
     _passed[name] = _passed.get(name, 0) + 1
     if _passed[name] == int(count or 1):
-        os.kill(os.getpid(), signal.Signals[f"SIG{sent or 'KILL'}"])
+        os.kill(os.getpid(), signal.Signals[f"SIG{signal_name or 'KILL'}"])

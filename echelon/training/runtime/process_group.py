@@ -1,9 +1,9 @@
-"""Several training processes as one: who they are, and the few things they must agree on.
+"""Several training processes that train one policy, seen from one of them.
 
-Each process collects from environments of its own and computes gradients of its own; gradients are averaged before
-every step and running statistics are merged, so weights stay equal to the bit. Whatever decides the course of training
-(a stop, a save, the end) is decided once and told to all, since a process that leaves alone leaves the rest waiting.
-A lone process is a world of one, for which every method is free. The environment variables are torchrun's.
+Each rank collects from its own environments and computes its own gradients; gradients are averaged before every
+optimizer step and running statistics are merged, so weights stay bit-equal. Whatever decides the course of training (a
+stop, a save, the end) is decided once and broadcast, because a rank that leaves alone leaves the others waiting. A
+single process is a group of one, for which every method is free. The environment variables are torchrun's.
 """
 
 from __future__ import annotations
@@ -18,111 +18,112 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 T = TypeVar("T")
-PATIENCE = timedelta(hours=6)
-"""How long processes wait for each other; whoever started them notices at once when one of them dies."""
+TIMEOUT = timedelta(hours=6)
+"""How long ranks wait for each other; the launcher notices at once when one of them dies."""
 
 
 class ProcessGroup:
-    """The processes that train together, seen from one of them; a context manager."""
+    """The ranks of one training run; a context manager."""
 
     def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, local_size: int = 1) -> None:
         self.rank, self.size = rank, size
         self.local_rank, self.local_size = local_rank, local_size
         self._control: Any = None
-        self._joined = False
+        self._initialized = False
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the process that speaks and saves."""
+        """Whether this is rank 0, which emits events and saves."""
         return self.rank == 0
 
     @property
-    def is_alone(self) -> bool:
+    def is_single(self) -> bool:
+        """Whether there is only one process."""
         return self.size == 1
 
     def join(self, device: torch.device) -> None:
-        """Meet the other processes; gradients travel by the device's own backend, decisions by gloo."""
-        if self.is_alone or self._joined:
+        """Connect to the other ranks; gradients use the device's backend, decisions use gloo."""
+        if self.is_single or self._initialized:
             return
         if device.type == "cuda":
             torch.cuda.set_device(device)
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(backend, rank=self.rank, world_size=self.size, timeout=PATIENCE)
-        self._control = dist.new_group(backend="gloo", timeout=PATIENCE)
-        self._joined = True
+        dist.init_process_group(backend, rank=self.rank, world_size=self.size, timeout=TIMEOUT)
+        self._control = dist.new_group(backend="gloo", timeout=TIMEOUT)
+        self._initialized = True
 
     def close(self) -> None:
-        """Leave the others."""
-        if self._joined:
+        """Disconnect."""
+        if self._initialized:
             dist.destroy_process_group()
-            self._joined = False
+            self._initialized = False
 
     def average(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor, of any shape, by its mean over all processes, in one exchange."""
-        if self.is_alone or not tensors:
+        """Replace each tensor, of any shape, by its mean over all ranks, in one all-reduce."""
+        if self.is_single or not tensors:
             return
         flat = torch.cat([t.reshape(-1) for t in tensors])
         dist.all_reduce(flat)
         flat.div_(self.size)
-        for mine, mean in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
-            mine.copy_(mean.view_as(mine))
+        for target, mean in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
+            target.copy_(mean.view_as(target))
 
-    def merge(self, count: Tensor, mean: Tensor, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Merge samples known by count, mean and sum of squared deviations over all processes.
+    def merge_moments(self, count: Tensor, mean: Tensor, squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return count, mean and sum of squared deviations of the samples of all ranks.
 
-        ``mean`` and ``spread`` share a shape, ``count`` is a scalar, all of one type (Chan, Golub and LeVeque, 1979).
+        ``mean`` and ``squares`` share a shape, ``count`` is a scalar, all of one dtype (Chan, Golub and LeVeque, 1979).
         """
-        if self.is_alone:
-            return count, mean, spread
-        packed = torch.cat([count.reshape(1), mean.reshape(-1), spread.reshape(-1)])
+        if self.is_single:
+            return count, mean, squares
+        packed = torch.cat([count.reshape(1), mean.reshape(-1), squares.reshape(-1)])
         parts = [torch.empty_like(packed) for _ in range(self.size)]
         dist.all_gather(parts, packed)
         counts = torch.stack([part[0] for part in parts])
-        means, spreads = torch.stack([part[1:] for part in parts]).view(self.size, 2, -1).unbind(1)
+        means, deviations = torch.stack([part[1:] for part in parts]).view(self.size, 2, -1).unbind(1)
         total = counts.sum()
         weight = (counts / total.clamp_min(1.0)).unsqueeze(1)
         center = (weight * means).sum(0)
-        merged = spreads.sum(0) + (counts.unsqueeze(1) * (means - center).square()).sum(0)
-        return total, center.view_as(mean), merged.view_as(spread)
+        merged = deviations.sum(0) + (counts.unsqueeze(1) * (means - center).square()).sum(0)
+        return total, center.view_as(mean), merged.view_as(squares)
 
     def any(self, flag: bool) -> bool:
-        """Return whether the flag is up in any process."""
-        return bool(self.most(int(flag)))
+        """Return whether the flag is true on any rank."""
+        return bool(self.all_max(int(flag)))
 
-    def most(self, value: int) -> int:
-        """Return the largest value of all processes."""
-        return value if self.is_alone else self._reduce(value, dist.ReduceOp.MAX)
+    def all_max(self, value: int) -> int:
+        """Return the largest value of all ranks."""
+        return value if self.is_single else self._reduce(value, dist.ReduceOp.MAX)
 
-    def total(self, value: int) -> int:
-        """Return the sum over all processes."""
-        return value if self.is_alone else self._reduce(value, dist.ReduceOp.SUM)
+    def all_sum(self, value: int) -> int:
+        """Return the sum over all ranks."""
+        return value if self.is_single else self._reduce(value, dist.ReduceOp.SUM)
 
     def broadcast(self, value: T) -> T:
-        """Return the main process's value in all of them."""
-        if self.is_alone:
+        """Return rank 0's value on every rank."""
+        if self.is_single:
             return value
         box = [value]
         dist.broadcast_object_list(box, src=0, group=self._control, device=torch.device("cpu"))
         return box[0]
 
     def all_gather(self, value: T) -> list[T]:
-        """Return every process's value, in order of rank."""
-        if self.is_alone:
+        """Return the values of all ranks, in order of rank."""
+        if self.is_single:
             return [value]
         boxes: list[Any] = [None] * self.size
         dist.all_gather_object(boxes, value, group=self._control)
         return cast("list[T]", boxes)
 
-    def copy_from_main(self, module: nn.Module) -> None:
-        """Give every process the main one's parameters and buffers."""
-        if self.is_alone:
+    def broadcast_module(self, module: nn.Module) -> None:
+        """Overwrite the parameters and buffers of ``module`` with rank 0's."""
+        if self.is_single:
             return
         for tensor in module.state_dict().values():
             dist.broadcast(tensor, src=0)
 
-    def _reduce(self, value: int, how: Any) -> int:
+    def _reduce(self, value: int, operation: Any) -> int:
         box = torch.tensor([value], dtype=torch.int64)
-        dist.all_reduce(box, how, group=self._control)
+        dist.all_reduce(box, operation, group=self._control)
         return int(box)
 
     def __enter__(self) -> ProcessGroup:
@@ -133,9 +134,9 @@ class ProcessGroup:
 
 
 def process_group_from_environment() -> ProcessGroup:
-    """Return the world that the environment variables of torchrun describe: this process alone where there are none."""
+    """Return the group that torchrun's environment variables describe; a group of one if they are not set."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    given = [os.environ.get(name, "") for name in names]
-    if not all(word.isdigit() for word in given) or int(given[1]) <= 1:
+    values = [os.environ.get(name, "") for name in names]
+    if not all(value.isdigit() for value in values) or int(values[1]) <= 1:
         return ProcessGroup()
-    return ProcessGroup(*(int(word) for word in given))
+    return ProcessGroup(*(int(value) for value in values))

@@ -1,6 +1,6 @@
-"""A trace of a few updates: every operation of every thread, for Perfetto or chrome://tracing.
+"""Trace of a few updates: every operation of every thread, for Perfetto or chrome://tracing.
 
-The first updates are left out: they compile, allocate and warm up, and say nothing about those that follow.
+The first updates, which compile and allocate, are not traced.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ WARM_UPDATES = 2
 
 
 class UpdateProfiler:
-    """Traces ``updates`` updates of a session into ``target``; nothing without a target or updates."""
+    """Traces ``updates`` updates into the file ``target``; does nothing without a target."""
 
     def __init__(self, target: Path | None, updates: int) -> None:
         self.target, self.updates = target, updates if target is not None else 0
-        self._done = 0
+        self._count = 0
         self._running: profile | None = None
 
-    def part(self, name: str) -> AbstractContextManager[Any]:
-        """Name what happens inside, while a trace is taken."""
+    def region(self, name: str) -> AbstractContextManager[Any]:
+        """Return a context that labels a region of the trace, while one is running."""
         return record_function(name) if self._running else nullcontext()
 
     def step(self) -> Path | None:
-        """Count an update; return the trace once the last one is in it."""
-        if not self.updates or self._done > WARM_UPDATES + self.updates:
+        """Count an update; return the trace file once the last update is in it."""
+        if not self.updates or self._count > WARM_UPDATES + self.updates:
             return None
-        self._done += 1
-        if self._done == WARM_UPDATES:
+        self._count += 1
+        if self._count == WARM_UPDATES:
             self._running = _profiler()
             self._running.start()
-        return self.close() if self._done == WARM_UPDATES + self.updates else None
+        return self.close() if self._count == WARM_UPDATES + self.updates else None
 
     def close(self) -> Path | None:
-        """Write what was traced so far and return where it lies; None without a running trace."""
+        """Write the trace so far and return its path; None if none is running."""
         if self._running is None or self.target is None:
             return None
         running, self._running = self._running, None
@@ -53,5 +53,5 @@ def _profiler() -> profile:
     activities = [ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)
-    # shards run on threads of their own, which a trace leaves out unless told
+    # micro-batches run on other threads, which are traced only on request
     return profile(activities=activities, experimental_config=_ExperimentalConfig(profile_all_threads=True))

@@ -1,4 +1,4 @@
-"""The random generators of a process, seeded together, saved and restored as tensors and plain values."""
+"""The random generators of a process: seeded together, saved and restored as tensors and plain values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 RANK_STRIDE = 1_000_003
-"""Between the seeds of two training processes."""
+"""Difference of the seeds of neighbouring ranks."""
 
 
 def rank_seed(seed: int, rank: int) -> int:
-    """Return the seed of a training process; the first one's is the run's own."""
+    """Return the seed of a rank; rank 0 has the run's seed."""
     return seed + rank * RANK_STRIDE
 
 
@@ -25,7 +25,7 @@ def seed_everything(seed: int) -> None:
 
 
 def random_state() -> dict[str, Any]:
-    """Return the state of every generator in use, as tensors and plain values."""
+    """Return the state of every generator, as tensors and plain values."""
     version, keys, gauss = random.getstate()
     name, array, position, has_gauss, cached = cast(Any, np.random.get_state(legacy=True))
     return {
@@ -37,7 +37,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Set every generator to a saved state."""
+    """Restore every generator to a saved state."""
     torch.set_rng_state(state["torch"])
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,8 +1,8 @@
-"""The thread budget of a training process, decided once for the simulator and torch together.
+"""Thread budget of a training process, shared by the simulator and torch.
 
-Both split their work over a few threads of our own, each of which runs its kernels serially: torch's own
-thread pool would meet at a barrier after every operation, and one busy neighbour would stall them all. This
-module loads no torch, so that a launcher can set the environment before it is loaded.
+Both divide their work over a few threads that run serial kernels: torch's own thread pool synchronizes after every
+operation, and one busy core would stall all threads. This module does not import torch, so that a launcher can set
+the environment before torch is loaded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 
 
 def thread_environment() -> dict[str, str]:
-    """Return the variables a launcher sets before torch is loaded: serial kernels and passive waiting."""
+    """Return the environment variables to set before torch is loaded: serial kernels and passive waiting."""
     return {
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
@@ -21,17 +21,17 @@ def thread_environment() -> dict[str, str]:
     }
 
 
-CORES_PER_MAP_MAKER = 8
-"""Cores for each process that makes maps ahead; on fewer, one of low priority takes what is left."""
+CORES_PER_MAP_WORKER = 8
+"""Cores per process that prefetches maps; with fewer cores there is one, of low priority."""
 
 
 def map_worker_count(threads: int) -> int:
-    """Return how many processes make maps ahead where ``threads`` train."""
-    return max(1, threads // CORES_PER_MAP_MAKER)
+    """Return the number of processes that prefetch maps beside ``threads`` training threads."""
+    return max(1, threads // CORES_PER_MAP_WORKER)
 
 
 def resolve_threads(threads: int, processes: int = 1) -> int:
-    """Return how many threads to use: ``threads``, or where it is 0 all cores, shared by so many processes here."""
+    """Return ``threads``, or if it is 0 the number of cores divided by ``processes``."""
     if threads > 0:
         return threads
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
