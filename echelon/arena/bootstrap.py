@@ -1,7 +1,4 @@
-"""How a league begins: with scripted levels, which anchor its scale, and the game that it plays for good.
-
-Loads nothing heavy.
-"""
+"""Initial content of a league: the scripted levels that anchor its rating scale. Import-light."""
 
 from __future__ import annotations
 
@@ -12,15 +9,15 @@ from echelon.arena.store import Store
 from echelon.config import PilotSkill
 
 ENV_SETTING = "env"
-"""Name of the setting that holds the league's game."""
+"""Setting that holds the environment configuration of the league."""
 SCRIPTED_LEVELS: tuple[str, ...] = get_args(PilotSkill)
-"""Scripted levels that may be added."""
+"""Scripted levels that can be added."""
 DEFAULT_LEVELS = ("trivial", "easy", "medium", "hard", "expert")
-"""Those that a new league begins with."""
+"""Scripted levels of a new league."""
 
 
 def add_default_levels(store: Store) -> None:
-    """Put the scripted levels into a league that has nobody yet."""
+    """Add the default levels to a league without entries."""
     if not store.league().entries:
         with store.editing() as league:
             for level in DEFAULT_LEVELS:
@@ -28,7 +25,7 @@ def add_default_levels(store: Store) -> None:
 
 
 def add_level(store: Store, level: str) -> LeagueEntry:
-    """Add a scripted level, or bring one back that had retired."""
+    """Add a scripted level, or reactivate a retired one, and return its entry."""
     add_default_levels(store)
     with store.editing() as league:
         entry = league.add_scripted(level)

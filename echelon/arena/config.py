@@ -1,4 +1,4 @@
-"""The dials of an arena job, with a unit and a reason each; what cannot be is a ``ValueError`` in one line."""
+"""Configuration of an arena job; an invalid value raises a one-line ``ValueError``."""
 
 from __future__ import annotations
 
@@ -28,53 +28,53 @@ RANGES: dict[str, tuple[float, float]] = {
     "keep_top": (1, 10**6),
     "min_games": (0, 10**6),
 }
-"""Least and most of each dial."""
+"""Minimum and maximum of each field."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArenaConfig:
-    """What an arena job plays, and what it makes of the results."""
+    """Matches of an arena job, recording, promotion and retirement."""
 
     rounds: int = 1
-    """Rounds; each is a rating period."""
+    """Number of rounds; each is a rating period."""
     scheme: str = "round-robin"
-    """A row of ``matchmaking.SCHEMES``."""
+    """Pairing scheme: ``round-robin`` or ``skill`` (opponents of similar rating)."""
     seeds: int = 4
-    """Seeds on which two entries meet in a round; each is played from both sides."""
+    """Seeds per pair and round; each seed is played from both sides."""
     opponents: int = 3
-    """Opponents that an entry draws in a round of scheme ``skill``."""
+    """Opponents sampled per entry and round with scheme ``skill``."""
     only: tuple[str, ...] = ()
-    """Ids of entries whose matches are wanted; empty wants all."""
+    """Ids of entries whose matches are played; empty plays all."""
     seed: int = 0
-    """Of everything drawn: pairs, maps, battles, actions."""
+    """Random seed of pairs, maps, matches and sampled actions."""
     deterministic: bool = True
-    """Policies fly their mean action; otherwise they draw."""
+    """Policies use their mean action; otherwise they sample."""
     weapon_prob: float = 1.0
-    """Chance that a scripted pilot's triggers are kept."""
+    """Probability that a scripted pilot's trigger takes effect."""
     envs: int = 64
-    """Matches played at a time."""
+    """Matches played at the same time."""
     device: str = "cpu"
-    """Where battles and policies are computed."""
+    """Device of simulation and policies."""
     threads: int = 0
-    """Threads shared by battles and policies; 0 takes every core."""
+    """CPU threads of simulation and policies; 0 uses every core."""
     cache: int = 20
-    """Policies kept loaded."""
+    """Capacity of the policy cache [policies]."""
     record_share: float = 0.0
-    """Share of the matches whose replay is kept."""
+    """Fraction of matches whose replay is recorded."""
     upset: float = 0.2
-    """A win is an upset where less than this score was expected; its replay is kept."""
+    """Win probability below which a win counts as an upset, whose replay is recorded."""
     most_upsets: int = 4
-    """Upsets of a round whose replays are kept, the most surprising first."""
+    """Maximum recorded upsets per round, least likely first."""
     promote_top: int = 0
-    """A candidate becomes commander when it ranks among the first so many; 0 promotes nobody."""
+    """Promote candidates ranked in the top N; 0 disables promotion."""
     conservatism: float = DEFAULT_CONSERVATISM
-    """Deviations below its rating by which that rank is counted: 0 promotes by the rating alone."""
+    """Rank candidates by rating - k * RD with this k; 0 ranks by rating alone."""
     keep_top: int = 20
-    """Commanders beyond so many retire."""
+    """Maximum number of commanders; the weakest beyond it retire."""
     min_games: int = 20
-    """Games before which nobody retires."""
+    """Minimum games before an entry can retire."""
     age_idle: bool = False
-    """Whether a round makes those who did not play less certain."""
+    """Increase the rating deviation of idle entries."""
 
     def __post_init__(self) -> None:
         require(self.scheme in SCHEMES, "arena.scheme", self.scheme, f"one of: {', '.join(SCHEMES)}")
@@ -85,7 +85,7 @@ class ArenaConfig:
 
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> ArenaConfig:
-        """Return the settings written as ``as_dict``; unknown names are errors."""
+        """Return the configuration written by ``as_dict``; an unknown name raises ``ValueError``."""
         known = {f.name for f in fields(cls)}
         for name in row:
             require(name in known, "arena setting", name, f"one of: {', '.join(sorted(known))}")

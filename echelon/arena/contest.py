@@ -1,7 +1,7 @@
-"""What a match is: its seed and sides, who flies them, how it is played, and what came of it.
+"""Matches as data: seed and sides, pilots, options of playing, and results.
 
-Playing them is ``echelon.arena.match_runner``. Scripted pilots fly on the device; whoever else does is a ``PolicyRunner``. Torch is
-not loaded here.
+``echelon.arena.match_runner`` plays them. Scripted pilots run on the device; all other actions come from a
+``PolicyRunner``. Torch is not loaded here.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from echelon.replay.header import TeamInfo
 
 BLUE, RED, DRAW = 0, 1, 2
 FORFEIT = "forfeit"
-"""Reason of a match that ended because a side gave no orders that can be followed."""
+"""Reason of a match that ended because a side's actions were not finite."""
 DEFAULT_NUM_ENVS = 64
-"""Environments played at a time unless told otherwise."""
+"""Environments played at the same time by default."""
 SEED_LIMIT = 2**31
-"""Seeds are below this: the simulator is handed them as 32-bit integers."""
+"""Upper bound of seeds (exclusive): the simulator takes them as 32-bit integers."""
 PILOT_ALIASES = {"baseline": "legacy"}
-"""Further names of pilots."""
+"""Alternative names of pilots."""
 
 
 def pilot_names() -> tuple[str, ...]:
-    """Return every name that a pilot answers to."""
+    """Return the names of all scripted pilots, aliases included."""
     return (*PILOT_ALIASES, *heuristic.SKILLS)
 
 
@@ -42,72 +42,69 @@ class Pairing:
     number: int
     seed: int
     swapped: bool
-    """Whether the first pilot flies red."""
+    """Whether the first pilot plays red."""
 
 
 class MatchPlan(Protocol):
-    """Who plays whom in which game: what ``play`` asks about the matches it is given."""
+    """Configuration and sides of a list of matches, as ``play`` reads them."""
 
     @property
     def env(self) -> EnvConfig:
-        """The game."""
+        """Configuration of the environment."""
         ...
 
     @property
     def weapon_prob(self) -> float:
-        """Chance that a scripted pilot's trigger is pulled at all."""
+        """Probability that a scripted pilot's trigger takes effect."""
         ...
 
     def sides(self, pairing: Pairing) -> tuple[str, str]:
-        """Return who flies blue and who flies red."""
+        """Return the names of the blue and the red pilot."""
         ...
 
     def script(self, name: str) -> int:
-        """Return which scripted pilot that is, 0 for none."""
+        """Return the number of a scripted pilot, 0 for any other pilot."""
         ...
 
     def team(self, name: str) -> TeamInfo:
-        """Return what a replay says about a pilot."""
+        """Return the replay header's description of a pilot."""
         ...
 
 
 class PolicyRunner(Protocol):
-    """Those who fly what no script flies."""
+    """Source of actions for the mechs that no script controls."""
 
     def start_matches(self, engine: Engine, seats: Mapping[int, tuple[Pairing, tuple[str, str]]]) -> None:
-        """Take the seats of matches that are about to begin: pairing, blue and red by environment.
-
-        The other environments play on, or rest.
-        """
+        """Assign policies to matches that start: pairing, blue and red by environment; other environments continue."""
         ...
 
     def act(self) -> None:
-        """Write the actions of the next decision; who cannot forfeits there."""
+        """Write the actions of the next decision; a side whose actions are not finite forfeits."""
         ...
 
     def end_matches(self, envs: Sequence[int]) -> None:
-        """Leave the matches that are over."""
+        """Release the policies of environments whose match is over."""
         ...
 
     @property
     def forfeits(self) -> Mapping[int, frozenset[int]]:
-        """The sides that forfeited, by environment."""
+        """Sides that forfeited, by environment."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contest:
-    """Who plays whom, how often, and in which game; a wrong value is a ``ValueError``."""
+    """A series of matches between two scripted pilots; an invalid value raises ``ValueError``."""
 
     env: EnvConfig
     pilots: tuple[str, str]
-    """The first, who flies blue unless sides are swapped, and the second."""
+    """First and second pilot; the first plays blue unless sides are swapped."""
     matches: int
     first_seed: int = 0
     swap: bool = False
     """Whether every seed is played from both sides."""
     weapon_prob: float = 1.0
-    """Chance that a trigger is pulled at all."""
+    """Probability that a trigger takes effect."""
 
     def __post_init__(self) -> None:
         names = pilot_names()
@@ -115,21 +112,21 @@ class Contest:
             require(name in names, "pilot", name, f"one of: {', '.join(names)}")
         require(self.matches >= 1, "matches", self.matches, "at least 1")
         require(
-            not self.swap or self.matches % 2 == 0, "matches", self.matches, "an even number, for sides are swapped"
+            not self.swap or self.matches % 2 == 0, "matches", self.matches, "an even number, because sides are swapped"
         )
         last = SEED_LIMIT - self.matches
         require(0 <= self.first_seed <= last, "seed", self.first_seed, f"0 to {last}")
         require(0.0 <= self.weapon_prob <= 1.0, "weapon_prob", self.weapon_prob, "0 to 1")
 
     def pairings(self) -> list[Pairing]:
-        """Return every match in order; the two of a swapped pair share a seed and follow each other."""
+        """Return every match in order; the two matches of a swapped pair share a seed and are adjacent."""
         return [
             Pairing(n, self.first_seed + (n // 2 if self.swap else n), self.swap and n % 2 == 1)
             for n in range(self.matches)
         ]
 
     def sides(self, pairing: Pairing) -> tuple[str, str]:
-        """Return who flies blue and who flies red."""
+        """Return the names of the blue and the red pilot."""
         first, second = self.pilots
         return (second, first) if pairing.swapped else (first, second)
 
@@ -138,50 +135,53 @@ class Contest:
         return heuristic.script_of(PILOT_ALIASES.get(name, name))
 
     def team(self, name: str) -> TeamInfo:
-        """Return what a replay says about a pilot."""
+        """Return the replay header's description of a pilot."""
         return TeamInfo(name=name, level=f"heuristic:{name}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchResult:
-    """One match that was played to its end; arrays have the M mechs as first axis, blue first."""
+    """One match that was played to its end; arrays have M mechs as first axis, blue first."""
 
     pairing: Pairing
     record: EpisodeRecord
     statistics: Mapping[str, NDArray[Any]]
-    """The fields of ``echelon.arena.match_statistics`` and team, chassis and present."""
+    """The fields of ``echelon.arena.match_statistics``, and ``team``, ``chassis``, ``present``."""
 
 
 @dataclass(kw_only=True)
 class MatchSession:
-    """How matches are played, and what became of that; fields from ``stopped`` on are filled in by ``play``."""
+    """Options of playing a list of matches, and its progress: ``play`` sets the fields from ``stopped`` on."""
 
     envs: int = DEFAULT_NUM_ENVS
+    """Environments played at the same time."""
     device: str = "cpu"
     threads: int = 0
+    """CPU threads; 0 uses every core."""
     folder: Path | None = None
-    """Where replays go."""
+    """Folder of the replays; None records nothing."""
     prefix: str = ""
-    """First part of their names."""
+    """Prefix of replay file names."""
     record: frozenset[int] = frozenset()
     """Numbers of the matches to record."""
     policy_columns: bool = False
-    """Whether what pilots were shown, did and were paid is recorded too."""
+    """Whether replays contain observations, actions and rewards."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """Further entries of the replays' headers."""
+    """Additional entries of the replay headers."""
     policy_runner: PolicyRunner | None = None
-    """Who flies what no script flies."""
+    """Controls the mechs that no script controls."""
     max_decisions: int = 0
-    """Decisions after which a match counts as drawn; 0 plays to the end."""
+    """Decisions after which a match counts as drawn; 0 is no limit."""
     on_status: Callable[[str], object] = lambda text: None
+    """Called with a one-line description of the current work."""
     should_stop: Callable[[], bool] = lambda: False
     stopped: bool = False
-    """Whether it ended before all were played."""
+    """Whether ``should_stop`` ended the session before all matches were played."""
     seconds: float = 0.0
-    """Time spent playing, without compiling and without making maps [s]."""
+    """Time spent playing, without compilation and map generation [s]."""
     replays: dict[int, Path] = field(default_factory=dict)
-    """Files of the recorded matches that were played to their end, by number."""
+    """Replay file by match number, of the recorded matches that reached their end."""
     recording_error: str = ""
-    """Why recording ended early, if it did."""
+    """Why recording stopped; empty while it works."""
     hp_at_limit: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Hit points of blue and red in the matches that ``max_decisions`` cut off, by number."""
+    """Hit points of blue and red by match number, of matches that ``max_decisions`` ended."""

@@ -1,7 +1,4 @@
-"""A league's file: opening it, its tables, transactions, and what SQLite says put into words for people.
-
-What the tables mean is decided in ``store``.
-"""
+"""SQLite file of a league: opening, schema, transactions, and readable errors. ``store`` defines the operations."""
 
 from __future__ import annotations
 
@@ -14,25 +11,25 @@ from pathlib import Path
 from typing import Any, Self
 
 VERSION = 1
-"""Of the tables."""
+"""Schema version."""
 BUSY_S = 30.0
-"""How long to wait for another process that is writing [s]."""
+"""Longest wait for another writing process [s]."""
 OPENING_S = 0.05
-"""Time between tries to open a file that another process is just making [s]."""
-READING = ("mode=ro", "immutable=1")
-"""Ways to open a file to look at it; the second is for folders in which nothing can be written."""
+"""Time between attempts to open a file that another process creates [s]."""
+READ_ONLY_MODES = ("mode=ro", "immutable=1")
+"""URI parameters for reading; the second one is for folders that are not writable."""
 UNWRITABLE = ("unable to open", "readonly")
-"""Words of SQLite's message where nothing can be written beside a file."""
+"""Parts of SQLite's message where the folder is not writable."""
 HINTS = {
-    "locked": f"; another process has been writing for {BUSY_S:g} s, try again once it is done",
-    "full": "; free some space and go on, nothing that was written is lost",
+    "locked": f"; another process has been writing for {BUSY_S:g} s; try again later",
+    "full": "; free disk space and continue, stored data is intact",
     "readonly": "; its folder must be writable",
     "unable to open": "; its folder must exist and be writable",
-    "not a database": "; put it aside, and import an export if there is one",
-    "malformed": "; put it aside, and import an export if there is one",
-    "disk I/O": "; the disk does not take it, nothing that was written before is lost",
+    "not a database": "; move it away and import an export, if there is one",
+    "malformed": "; move it away and import an export, if there is one",
+    "disk I/O": "; the disk reports an error, stored data is intact",
 }
-"""What to do, by a word of SQLite's message."""
+"""Advice by part of SQLite's message."""
 
 SCHEMA = """
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -61,26 +58,26 @@ CREATE TABLE styles (
 
 
 class StoreError(ValueError):
-    """The league cannot be read or written; the message says why and what to do."""
+    """The league cannot be read or written; the message gives cause and advice."""
 
 
 class Database:
-    """One open file; a context manager. ``StoreError`` says in one line what is wrong with it.
+    """An open league file; a context manager. Errors are one-line ``StoreError``.
 
-    ``read_only`` looks at how the file is now without changing it.
+    ``read_only`` reads a snapshot of the file without changing it.
     """
 
     def __init__(self, path: Path, *, create: bool = True, read_only: bool = False, busy_s: float = BUSY_S) -> None:
         self.path, self.read_only = path, read_only
         create = create and not read_only
         if not create and not path.is_file():
-            raise StoreError(f"league {str(path)!r} does not exist; begin one with: echelon arena add or arena run")
-        with self._explained():
+            raise StoreError(f"league {str(path)!r} does not exist; create one with: echelon arena add or arena run")
+        with self._readable_errors():
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = self._look(busy_s) if read_only else self._connect(str(path), busy_s)
+            self._db = self._open_read_only(busy_s) if read_only else self._connect(str(path), busy_s)
         try:
-            with self._explained():
+            with self._readable_errors():
                 if not read_only:
                     self._prepare(busy_s)
                 self._check_version()
@@ -94,24 +91,24 @@ class Database:
         db.row_factory = sqlite3.Row
         return db
 
-    def _look(self, busy_s: float) -> sqlite3.Connection:
-        """Return a connection that sees one moment and cannot write, also where nobody may write beside the file."""
-        where = self.path.absolute().as_uri()
-        for session in READING:
+    def _open_read_only(self, busy_s: float) -> sqlite3.Connection:
+        """Return a read-only connection to a snapshot, also in a folder that is not writable."""
+        uri = self.path.absolute().as_uri()
+        for mode in READ_ONLY_MODES:
             with contextlib.ExitStack() as undo:
                 try:
-                    db = self._connect(f"{where}?{session}", busy_s)
+                    db = self._connect(f"{uri}?{mode}", busy_s)
                     undo.callback(db.close)
                     db.execute("BEGIN")
                     db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
                 except sqlite3.OperationalError as error:
-                    # a file that is just being written must not be read without its journal
-                    if session == READING[-1] or not any(word in str(error) for word in UNWRITABLE):
+                    # a file that is being written must not be read without its journal
+                    if mode == READ_ONLY_MODES[-1] or not any(word in str(error) for word in UNWRITABLE):
                         raise
                     continue
                 undo.pop_all()
                 return db
-        raise AssertionError("there is no way to open a file")
+        raise AssertionError("unreachable")
 
     def _prepare(self, busy_s: float) -> None:
         deadline = time.monotonic() + busy_s
@@ -120,7 +117,7 @@ class Database:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:
-                # turning a new file to WAL does not wait for others as writing does
+                # switching to WAL does not honour the busy timeout
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(OPENING_S)
@@ -138,26 +135,26 @@ class Database:
 
     def _check_version(self) -> None:
         if (version := self._version()) != VERSION:
-            raise StoreError(f"league {str(self.path)!r} has tables of version {version}, wanted {VERSION}")
+            raise StoreError(f"league {str(self.path)!r} has schema version {version}, expected {VERSION}")
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn what SQLite or the system says into one line that names the file and what to do."""
+    def _readable_errors(self) -> Iterator[None]:
+        """Turn SQLite and system errors into one-line ``StoreError`` with file and advice."""
         try:
             yield
         except sqlite3.Error as error:
-            said = str(error)
-            hint = next((hint for word, hint in HINTS.items() if word in said), "")
-            raise StoreError(f"league {str(self.path)!r} cannot be used: {said}{hint}") from error
+            message = str(error)
+            hint = next((hint for part, hint in HINTS.items() if part in message), "")
+            raise StoreError(f"league {str(self.path)!r} cannot be used: {message}{hint}") from error
         except OSError as error:
             raise StoreError(f"league {str(self.path)!r} cannot be opened: {error.strerror or error}") from error
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection inside one transaction that waits for other writers; a failure undoes all of it."""
+        """Give the connection inside one transaction, which waits for other writers and rolls back on failure."""
         if self.read_only:
-            raise StoreError(f"league {str(self.path)!r} is open for reading only, wanted one open for writing")
-        with self._explained():
+            raise StoreError(f"league {str(self.path)!r} is open for reading only, expected open for writing")
+        with self._readable_errors():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -169,16 +166,16 @@ class Database:
 
     def read(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """Return the rows of a query."""
-        with self._explained():
+        with self._readable_errors():
             return self._db.execute(query, values).fetchall()
 
     def setting(self, key: str) -> Any:
-        """Return a setting of the league, None if it was never set."""
+        """Return a setting, None where it is not set."""
         rows = self.read("SELECT value FROM settings WHERE key = ?", (key,))
         return json.loads(rows[0][0]) if rows else None
 
     def init_setting(self, key: str, value: Any) -> Any:
-        """Set what was never set before; return what holds now."""
+        """Set a setting that is not set yet; return its current value."""
         with self.writing() as db:
             db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?)", (key, json.dumps(value)))
         return self.setting(key)

@@ -1,4 +1,4 @@
-"""What an entry of the league may be, what identifies it, and what a commander is called."""
+"""Kinds of league entries, their ids, and names of commanders."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MANIFEST = "manifest.json"
-"""What makes a folder a checkpoint; the entry's size and time are its."""
+"""File that marks a checkpoint folder; its size and time identify the entry."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What may happen to entries of one kind."""
+    """Rules for entries of one kind."""
 
     summary: str
     in_top: bool = False
-    """Whether it counts among the commanders."""
+    """Whether it belongs to the commanders."""
     in_recent: bool = False
-    """Whether it counts among the newest candidates."""
+    """Whether it belongs to the newest candidates."""
     always_in_pool: bool = False
-    """Whether anybody may meet it whatever its rating."""
-    exploits: bool = False
+    """Whether every opponent pool contains it, whatever its rating."""
     plays: bool = True
     """Whether it takes part in rounds."""
     may_be_promoted: bool = False
     may_become_by_adding: bool = False
-    """Whether adding it again under another kind moves it."""
+    """Whether adding the entry again under another kind changes its kind."""
 
 
 KINDS: dict[str, Kind] = {
@@ -34,9 +33,7 @@ KINDS: dict[str, Kind] = {
         summary="a policy that was submitted", in_recent=True, may_be_promoted=True, may_become_by_adding=True
     ),
     "commander": Kind(summary="promoted, the hall of fame", in_top=True),
-    "exploiter": Kind(
-        summary="trained against named targets", always_in_pool=True, exploits=True, may_become_by_adding=True
-    ),
+    "exploiter": Kind(summary="trained against named targets", always_in_pool=True, may_become_by_adding=True),
     "heuristic": Kind(summary="a scripted level; never retires", always_in_pool=True),
     "retired": Kind(summary="kept for history only", plays=False, may_become_by_adding=True),
 }
@@ -48,28 +45,28 @@ NOUNS = (
     "Anvil Beacon Cinder Dagger Echo Furnace Gale Harrow Lantern Mantle Piston Rampart Sickle Talon Vanguard"
 ).split()
 TAG_FACTOR = 2654435761
-"""Spreads neighbouring seeds over all tags (Knuth's multiplicative hashing)."""
+"""Multiplier of Knuth's multiplicative hash, which spreads neighbouring seeds over all tags."""
 TAG_RANGE = 1 << 16
 SEED_BYTES = 4
 
 
 def entry_id_of(path: Path) -> str:
-    """Return stem, size and whole seconds of the last change of a checkpoint; ``ValueError`` where there is none.
+    """Return ``stem:size:mtime`` of a checkpoint; ``ValueError`` where it does not exist.
 
-    A checkpoint that is a folder goes by its manifest, which names the content of every file.
+    Size [bytes] and mtime [s] of a checkpoint folder are those of its manifest, which lists the content of every file.
     """
     file = path / MANIFEST if path.is_dir() else path
     try:
         info = file.stat()
     except OSError:
-        wanted = "a step-N folder or an exported file"
-        raise ValueError(f"checkpoint {str(path)!r} does not exist, wanted {wanted}") from None
+        expected = "a step-N folder or an exported file"
+        raise ValueError(f"checkpoint {str(path)!r} does not exist, expected {expected}") from None
     stem = path.name if path.is_dir() else path.stem
     return f"{stem}:{info.st_size}:{int(info.st_mtime)}"
 
 
 def commander_name(entry_id: str) -> str:
-    """Return the name that an entry gets when it is promoted: the same for the same id."""
+    """Return the name of a promoted entry, a function of its id."""
     seed = int.from_bytes(hashlib.sha256(entry_id.encode()).digest()[:SEED_BYTES], "big")
     adjective = ADJECTIVES[seed % len(ADJECTIVES)]
     noun = NOUNS[seed // len(ADJECTIVES) % len(NOUNS)]

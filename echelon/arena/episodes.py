@@ -1,4 +1,4 @@
-"""Records of finished episodes, read from the batch's arrays when an environment has ended one."""
+"""Records of finished episodes, read from the batch arrays."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ class EpisodeRecord:
     env: int
     seed: int
     length: int
-    """Decisions."""
+    """Length [decisions]."""
     winner: int
     """0 blue, 1 red, 2 draw."""
     reason: str
     hp: tuple[float, float]
     zone_score: tuple[float, float]
     returns: NDArray[np.float32]
-    """Sum of rewards of each mech ``[M]``."""
+    """Return of each mech ``[M]``."""
     terms: NDArray[np.float32]
     """Sum of each reward term ``[M, C]``."""
     learner_team: int
-    """0 blue, 1 red, -1 both or none."""
+    """0 blue, 1 red, -1 both or neither."""
     deaths: NDArray[np.bool_]
-    """Who died ``[M]``."""
+    """Mechs that died ``[M]``."""
     present: NDArray[np.bool_]
-    """Who took part ``[M]``; the others were places left empty."""
+    """Mechs that took part ``[M]``; the other slots were empty."""
 
 
 def finished_episodes(batch: Batch, ended: NDArray[np.intp], learner_team: NDArray[np.int64]) -> list[EpisodeRecord]:
-    """Return the last finished episode of each environment in ``ended``."""
+    """Return the last finished episode of each environment in ``ended``; ``learner_team [E]`` as in the record."""
     names = ("seed", "length", "winner", "reason", "hp", "score", "return", "terms", "alive", "present")
-    got: dict[str, NDArray[Any]] = {name: batch.numpy(f"done_{name}")[ended].copy() for name in names}
+    columns: dict[str, NDArray[Any]] = {name: batch.numpy(f"done_{name}")[ended].copy() for name in names}
     return [
         EpisodeRecord(
             env=int(env),
-            seed=int(got["seed"][i]),
-            length=int(got["length"][i]),
-            winner=int(got["winner"][i]),
-            reason=REASONS[int(got["reason"][i])],
-            hp=(float(got["hp"][i][0]), float(got["hp"][i][1])),
-            zone_score=(float(got["score"][i][0]), float(got["score"][i][1])),
-            returns=got["return"][i],
-            terms=got["terms"][i],
+            seed=int(columns["seed"][i]),
+            length=int(columns["length"][i]),
+            winner=int(columns["winner"][i]),
+            reason=REASONS[int(columns["reason"][i])],
+            hp=(float(columns["hp"][i][0]), float(columns["hp"][i][1])),
+            zone_score=(float(columns["score"][i][0]), float(columns["score"][i][1])),
+            returns=columns["return"][i],
+            terms=columns["terms"][i],
             learner_team=int(learner_team[env]),
-            deaths=(got["alive"][i] == 0) & (got["present"][i] == 1),
-            present=got["present"][i] == 1,
+            deaths=(columns["alive"][i] == 0) & (columns["present"][i] == 1),
+            present=columns["present"][i] == 1,
         )
         for i, env in enumerate(ended)
     ]

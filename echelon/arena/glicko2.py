@@ -1,6 +1,6 @@
-"""Glicko-2 ratings (Glickman, 2013): strength, how sure it is, and how steady, from one rating period to the next.
+"""Glicko-2 (Glickman, 2013): rating, rating deviation (RD) and volatility, updated by rating periods.
 
-Pure arithmetic on plain floats. Sums are exactly rounded, so the order of a period's results never shows.
+Plain float arithmetic with exactly rounded sums, so ratings do not depend on the order of a period's results.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ class Glicko2Config:
     scale: float = 173.7178
     """Rating points per unit of the internal scale."""
     rating: float = 1500.0
-    """Where everybody begins, and the middle of the scale."""
+    """Initial rating and centre of the scale [points]."""
     rd: float = 350.0
-    """Rating deviation of somebody unknown [points]."""
+    """Initial rating deviation [points]."""
     vol: float = 0.06
-    """Volatility at the start."""
+    """Initial volatility."""
     tau: float = 0.5
-    """How much volatilities may change."""
+    """System constant that limits changes of volatility."""
     epsilon: float = 1e-6
-    """Width at which the search for the volatility ends."""
+    """Convergence tolerance of the volatility iteration."""
     min_information: float = 1e-12
-    """Least information of a period, so that hopeless games do not divide by zero."""
+    """Lower bound of a period's information; avoids division by zero in one-sided games."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"glicko2.{name} is {value!r}, wanted a number > 0")
+                raise ValueError(f"glicko2.{name} is {value!r}, expected a number > 0")
 
 
 DEFAULT = Glicko2Config()
 DEFAULT_CONSERVATISM = 2.0
-"""Deviations that a conservative rating lies below the rating."""
+"""Deviations subtracted in a conservative rating."""
 
 
 @dataclass(frozen=True)
 class Glicko2Rating:
-    """A player's strength at one moment."""
+    """Rating of a player at one time."""
 
     rating: float = DEFAULT.rating
     rd: float = DEFAULT.rd
     """Standard deviation of the rating [points]."""
     vol: float = DEFAULT.vol
-    """How erratic its results are."""
+    """Volatility: expected fluctuation of the rating."""
 
     def conservative_rating(self, k: float = DEFAULT_CONSERVATISM) -> float:
-        """Return what it is worth at least, ``k`` deviations below its rating."""
+        """Return the rating minus ``k`` deviations [points]."""
         return self.rating - k * self.rd
 
     def as_dict(self) -> dict[str, float]:
@@ -60,13 +60,13 @@ class Glicko2Rating:
 
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> Glicko2Rating:
-        """Return the rating written as ``as_dict``; ``ValueError`` names what is wrong."""
+        """Return the rating written by ``as_dict``; ``ValueError`` names the invalid field."""
         values = {}
         for name in ("rating", "rd", "vol"):
             value = row.get(name)
             number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
             if not math.isfinite(number) or (name != "rating" and number <= 0):
-                raise ValueError(f"rating.{name} is {value!r}, wanted a number{'' if name == 'rating' else ' > 0'}")
+                raise ValueError(f"rating.{name} is {value!r}, expected a number{'' if name == 'rating' else ' > 0'}")
             values[name] = number
         return cls(**values)
 
@@ -76,19 +76,19 @@ class GameResult:
     """One game of a rating period, from the player's side."""
 
     opponent: Glicko2Rating
-    """As it was when the period began."""
+    """Rating of the opponent at the start of the period."""
     score: float
-    """1 won, 0.5 drawn, 0 lost."""
+    """1 win, 0.5 draw, 0 loss."""
     opponent_id: str | None = None
-    """Who it was; a league then takes its rating from the period's start."""
+    """Id of the opponent; a league then looks up its rating at the start of the period."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.score <= 1.0:
-            raise ValueError(f"score is {self.score!r}, wanted 0 to 1")
+            raise ValueError(f"score is {self.score!r}, expected 0 to 1")
 
 
 def _weight(phi: float) -> float:
-    """Return how much a game against somebody with deviation ``phi`` (internal scale) says."""
+    """Return g(phi), the weight of a game against an opponent with deviation ``phi`` (internal scale)."""
     return 1.0 / math.sqrt(1.0 + 3.0 * phi * phi / (math.pi * math.pi))
 
 
@@ -100,18 +100,18 @@ def _logistic(x: float) -> float:
 
 
 def expected_score(player: Glicko2Rating, opponent: Glicko2Rating, config: Glicko2Config = DEFAULT) -> float:
-    """Return the score expected of ``player``, 0 to 1, given how unsure the opponent's rating is."""
+    """Return the expected score of ``player``, 0 to 1, given the opponent's rating deviation."""
     return _logistic(_weight(opponent.rd / config.scale) * (player.rating - opponent.rating) / config.scale)
 
 
 def win_probability(one: Glicko2Rating, other: Glicko2Rating, config: Glicko2Config = DEFAULT) -> float:
-    """Return the score expected of ``one`` where neither rating is sure; the two directions add up to 1."""
+    """Return the expected score of ``one`` given both deviations; the two directions add up to 1."""
     phi = math.hypot(one.rd, other.rd) / config.scale
     return _logistic(_weight(phi) * (one.rating - other.rating) / config.scale)
 
 
 def rate(player: Glicko2Rating, results: Sequence[GameResult], config: Glicko2Config = DEFAULT) -> Glicko2Rating:
-    """Return the rating after a period with these results; without any, only the doubt grows."""
+    """Return the rating after a period with these results; without results only the deviation grows."""
     phi = player.rd / config.scale
     if not results:
         return Glicko2Rating(player.rating, config.scale * math.hypot(phi, player.vol), player.vol)
@@ -126,7 +126,7 @@ def rate(player: Glicko2Rating, results: Sequence[GameResult], config: Glicko2Co
 
 
 def _evidence(mu: float, results: Iterable[GameResult], config: Glicko2Config) -> tuple[float, float]:
-    """Return the information of the games and the sum of scores beyond expectation, both weighted."""
+    """Return the weighted information of the games and the weighted sum of score minus expected score."""
     information, surprise = [], []
     for game in results:
         g = _weight(game.opponent.rd / config.scale)
@@ -137,7 +137,7 @@ def _evidence(mu: float, results: Iterable[GameResult], config: Glicko2Config) -
 
 
 def _volatility(phi: float, sigma: float, v: float, delta: float, config: Glicko2Config) -> float:
-    """Return the new volatility: the root of Glickman's f by the Illinois variant of regula falsi."""
+    """Return the new volatility: the root of Glickman's f, by the Illinois algorithm."""
     a = math.log(sigma * sigma)
     spread, tau2 = phi * phi + v, config.tau * config.tau
 

@@ -1,7 +1,7 @@
-"""The league in memory: who is in it, how strong, who becomes commander, who retires.
+"""The league in memory: entries, ratings, promotion and retirement.
 
-Pure: it knows neither policies nor the simulator, and loads nothing heavy. ``store`` keeps it on disk;
-``as_dict`` and ``save`` are for taking it elsewhere. Who meets whom is decided in ``matchmaking``.
+Import-light, without policies or simulator. ``store`` keeps it on disk; ``as_dict`` and ``save`` export it;
+``matchmaking`` samples opponents.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ __all__ = ["SCHEMA_VERSION", "GameResult", "Glicko2Config", "Glicko2Rating", "Le
 
 SCHEMA_VERSION = 1
 KEEP_TOP = 20
-"""Commanders that stay."""
+"""Default maximum number of commanders."""
 MIN_GAMES = 20
-"""Games before which nobody retires."""
+"""Default minimum of games before an entry can retire."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def utc_now() -> str:
-    """Return the time in UTC, to the second."""
+    """Return the current UTC time as ``YYYY-MM-DDTHH:MM:SSZ``."""
     return time.strftime(TIME_FORMAT, time.gmtime())
 
 
 @dataclass
 class LeagueEntry:
-    """One player of the league."""
+    """One entry of the league: a scripted level or the policy of a checkpoint."""
 
     entry_id: str
     ckpt_path: str
-    """Where its policy lies; empty for a scripted pilot."""
+    """Path of its checkpoint; empty for a scripted pilot."""
     kind: str
     """A row of ``entries.KINDS``."""
     commander_name: str | None = None
@@ -48,11 +48,11 @@ class LeagueEntry:
     rating: Glicko2Rating = field(default_factory=Glicko2Rating)
     games: int = 0
     meta: dict[str, Any] = field(default_factory=dict)
-    """Further facts: ``label``, ``level`` of a scripted pilot, ``target`` of an exploiter, ``style``."""
+    """Additional facts: ``label``, ``level`` of a scripted pilot, ``target`` of an exploiter, ``style``."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Displayed name: commander name, else label, else id."""
         return self.commander_name or str(self.meta.get("label") or self.entry_id)
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,16 +60,16 @@ class LeagueEntry:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> LeagueEntry:
-        """Return the entry written as ``as_dict``; ``ValueError`` names what is wrong."""
+        """Return the entry written by ``as_dict``; ``ValueError`` names the invalid field."""
         for name in ("entry_id", "ckpt_path", "kind"):
             if not isinstance(row.get(name), str):
-                raise ValueError(f"entry.{name} is {row.get(name)!r}, wanted text")
+                raise ValueError(f"entry.{name} is {row.get(name)!r}, expected a string")
         check_kind(row["kind"])
         games, meta = row.get("games", 0), row.get("meta", {})
         if not isinstance(games, int) or isinstance(games, bool) or games < 0:
-            raise ValueError(f"entry {row['entry_id']!r} has games {games!r}, wanted a count")
+            raise ValueError(f"entry {row['entry_id']!r} has games {games!r}, expected a whole number >= 0")
         if not isinstance(meta, dict):
-            raise ValueError(f"entry {row['entry_id']!r} has meta {meta!r}, wanted an object")
+            raise ValueError(f"entry {row['entry_id']!r} has meta {meta!r}, expected an object")
         return cls(
             entry_id=row["entry_id"],
             ckpt_path=row["ckpt_path"],
@@ -83,13 +83,13 @@ class LeagueEntry:
 
 
 def check_kind(kind: str) -> None:
-    """Raise ``ValueError`` for a kind that is not in the table."""
+    """Raise ``ValueError`` for a kind that is not in ``KINDS``."""
     if kind not in KINDS:
-        raise ValueError(f"kind of entry is {kind!r}, wanted one of: {', '.join(KINDS)}")
+        raise ValueError(f"entry kind is {kind!r}, expected one of: {', '.join(KINDS)}")
 
 
 class League:
-    """Entries by id, and the rules under which their ratings and kinds change."""
+    """Entries by id, and the rules that change their ratings and kinds."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class League:
         self.entries: dict[str, LeagueEntry] = {}
         self.glicko2 = glicko2 or Glicko2Config()
         self.conservatism = conservatism
-        """Deviations below the rating at which commanders are compared."""
+        """Deviations subtracted from the rating when commanders are ranked."""
         self.env_signature = dict(env_signature) if env_signature is not None else None
-        """What every policy here must have been built for; the first one decides."""
+        """Environment signature that all policies share; set by the first policy."""
 
     def entry(self, entry_id: str) -> LeagueEntry:
-        """Return an entry; ``KeyError`` names one that is not there."""
+        """Return an entry; ``KeyError`` names an unknown id."""
         if entry_id not in self.entries:
             raise KeyError(f"entry {entry_id!r} is not in the league")
         return self.entries[entry_id]
@@ -119,17 +119,17 @@ class League:
         env_signature: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> LeagueEntry:
-        """Add the checkpoint at ``path`` or return its entry, moved path and new meta noted.
+        """Add the checkpoint at ``path``, or update path and meta of its entry; return the entry.
 
-        A commander stays one. ``ValueError`` where it was built for another game than the league's.
+        A commander keeps its kind. ``ValueError`` where the policy was built for another environment signature.
         """
         check_kind(kind)
         self.check_signature(env_signature)
         entry_id = entry_id_of(Path(path))
         entry = self.entries.get(entry_id)
         if entry is None:
-            fresh = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
-            entry = self.entries[entry_id] = LeagueEntry(entry_id, str(path), kind, rating=fresh)
+            initial = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
+            entry = self.entries[entry_id] = LeagueEntry(entry_id, str(path), kind, rating=initial)
         entry.ckpt_path = str(path)
         if KINDS[entry.kind].may_become_by_adding:
             entry.kind = kind
@@ -139,43 +139,38 @@ class League:
         return entry
 
     def add_scripted(self, level: str) -> LeagueEntry:
-        """Add the scripted pilot of this level, or return its entry."""
+        """Return the entry of a scripted level, added where missing."""
         entry_id = f"heuristic:{level}"
         meta = {"level": level, "label": level}
-        fresh = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
-        return self.entries.setdefault(entry_id, LeagueEntry(entry_id, "", "heuristic", rating=fresh, meta=meta))
+        initial = Glicko2Rating(self.glicko2.rating, self.glicko2.rd, self.glicko2.vol)
+        return self.entries.setdefault(entry_id, LeagueEntry(entry_id, "", "heuristic", rating=initial, meta=meta))
 
     def check_signature(self, signature: Mapping[str, Any] | None) -> None:
-        """Raise ``ValueError`` naming what differs from the game that the league's policies were built for."""
+        """Raise ``ValueError`` naming the differences from the league's environment signature."""
         if self.env_signature is None or signature is None:
             return
-        mine = self.env_signature
+        expected = self.env_signature
         wrong = [
-            f"{key} {signature.get(key)!r}, wanted {mine.get(key)!r}"
-            for key in sorted({*mine, *signature})
-            if signature.get(key) != mine.get(key)
+            f"{key} {signature.get(key)!r}, expected {expected.get(key)!r}"
+            for key in sorted({*expected, *signature})
+            if signature.get(key) != expected.get(key)
         ]
         if wrong:
-            raise ValueError(f"checkpoint was built for another game than the league's: {'; '.join(wrong)}")
+            raise ValueError(f"checkpoint was built for another environment than the league's: {'; '.join(wrong)}")
 
     def top_commanders(self, n: int) -> list[LeagueEntry]:
-        """Return the ``n`` best commanders by conservative rating, the best first."""
+        """Return the ``n`` best commanders by conservative rating, best first."""
         return self.ranked(e for e in self.entries.values() if KINDS[e.kind].in_top)[: max(0, n)]
 
     def recent_candidates(self, n: int, *, exclude_id: str | None = None) -> list[LeagueEntry]:
-        """Return the ``n`` candidates that came last, the newest first."""
+        """Return the ``n`` newest candidates, newest first."""
         found = [e for e in self.entries.values() if KINDS[e.kind].in_recent and e.entry_id != exclude_id]
         return sorted(found, key=lambda e: (e.created_at, e.entry_id), reverse=True)[: max(0, n)]
 
-    def exploiters_of(self, target: str) -> list[LeagueEntry]:
-        """Return the exploiters that were trained against ``target``, an id or a name, the newest first."""
-        found = [e for e in self.entries.values() if KINDS[e.kind].exploits and e.meta.get("target") == target]
-        return sorted(found, key=lambda e: (e.created_at, e.entry_id), reverse=True)
-
     def opponent_pool(self, *, exclude_id: str | None = None, commanders: int, candidates: int) -> list[LeagueEntry]:
-        """Return whom somebody may meet: the best commanders, the newest candidates, scripted levels and exploiters.
+        """Return possible opponents: best commanders, newest candidates, scripted levels and exploiters.
 
-        Nobody twice, nobody retired, and not ``exclude_id``.
+        Each entry once, without retired entries and ``exclude_id``.
         """
         groups = [
             self.top_commanders(commanders),
@@ -186,42 +181,42 @@ class League:
         return list(pool.values())
 
     def ranked(self, entries: Iterable[LeagueEntry], conservatism: float | None = None) -> list[LeagueEntry]:
-        """Return entries by rating minus so many deviations, the best first; equal ones by id."""
+        """Return entries by rating minus ``conservatism`` deviations, best first; ties by id."""
         k = self.conservatism if conservatism is None else conservatism
         return sorted(entries, key=lambda e: (-e.rating.conservative_rating(k), e.entry_id))
 
     def promote_if_topk(self, entry_id: str, *, top_k: int, conservatism: float | None = None) -> bool:
-        """Make an entry commander if it ranks among the first ``top_k`` of them; return whether it is one now.
+        """Promote a candidate that ranks in the top ``top_k`` of the commanders; return whether it is a commander now.
 
-        ``KeyError`` for an unknown id. Only a candidate can rise; an exploiter must become a candidate first.
+        ``KeyError`` for an unknown id. Other kinds are not promoted; an exploiter must become a candidate first.
         """
         entry = self.entry(entry_id)
         if not KINDS[entry.kind].may_be_promoted:
             return entry.kind == "commander"
-        rivals = [e for e in self.entries.values() if e.kind == "commander" or e is entry]
-        if entry in self.ranked(rivals, conservatism)[: max(1, top_k)]:
+        ranked = [e for e in self.entries.values() if e.kind == "commander" or e is entry]
+        if entry in self.ranked(ranked, conservatism)[: max(1, top_k)]:
             entry.kind = "commander"
             entry.commander_name = entry.commander_name or commander_name(entry_id)
         return entry.kind == "commander"
 
     def retire_commanders(self, keep_top: int = KEEP_TOP, min_games: int = MIN_GAMES) -> list[LeagueEntry]:
-        """Retire the weakest commanders beyond ``keep_top``, by conservative rating; return them, the weakest first.
+        """Retire the weakest commanders beyond ``keep_top``, by conservative rating; return them, weakest first.
 
-        Those with fewer than ``min_games`` games stay, but count.
+        Commanders with fewer than ``min_games`` games count but stay.
         """
         commanders = [e for e in self.entries.values() if e.kind == "commander"]
-        ready = [e for e in commanders if e.games >= min_games]
-        ready.sort(key=lambda e: (e.rating.conservative_rating(DEFAULT_CONSERVATISM), e.entry_id))
-        gone = ready[: max(0, len(commanders) - keep_top)]
-        for entry in gone:
+        eligible = [e for e in commanders if e.games >= min_games]
+        eligible.sort(key=lambda e: (e.rating.conservative_rating(DEFAULT_CONSERVATISM), e.entry_id))
+        retired = eligible[: max(0, len(commanders) - keep_top)]
+        for entry in retired:
             entry.kind = "retired"
-        return gone
+        return retired
 
     def apply_rating_period(self, results: Mapping[str, Sequence[GameResult]]) -> None:
-        """Rate everybody named by what they did in one period, from the ratings that it began with.
+        """Update ratings by the results of one period, all from the ratings at its start.
 
-        New ratings are all computed first and then set, so neither order nor sides show. Ids that are not here are
-        passed over; an empty list of results only makes its entry less certain.
+        The result does not depend on order or sides. Unknown ids are ignored; an empty list of results only increases
+        the entry's deviation.
         """
         before = {entry_id: entry.rating for entry_id, entry in self.entries.items()}
         after = {}
@@ -243,13 +238,13 @@ class League:
         warmup_games: int = matchmaking.WARMUP_GAMES,
         warmup_rating_range: float = matchmaking.WARMUP_RANGE,
     ) -> LeagueEntry:
-        """Draw an opponent of about the candidate's strength from ``pool``; see ``matchmaking.draw``."""
+        """Sample an opponent of similar rating from ``pool``; see ``matchmaking.sample_opponent``."""
         rating = candidate_rating.rating if isinstance(candidate_rating, Glicko2Rating) else candidate_rating
         warmup = matchmaking.Warmup(warmup_games, warmup_rating_range)
-        return matchmaking.draw(pool, rating, rng or random.Random(), sigma, candidate_games, warmup)
+        return matchmaking.sample_opponent(pool, rating, rng or random.Random(), sigma, candidate_games, warmup)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the whole league as plain values."""
+        """Return the league as plain values."""
         return {
             "schema_version": SCHEMA_VERSION,
             "glicko2": asdict(self.glicko2),
@@ -260,16 +255,16 @@ class League:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> League:
-        """Return the league written as ``as_dict``; ``ValueError`` names what is wrong."""
+        """Return the league written by ``as_dict``; ``ValueError`` names the invalid field."""
         if row.get("schema_version") != SCHEMA_VERSION:
-            raise ValueError(f"league has schema_version {row.get('schema_version')!r}, wanted {SCHEMA_VERSION}")
+            raise ValueError(f"league has schema_version {row.get('schema_version')!r}, expected {SCHEMA_VERSION}")
         rows = row.get("entries")
         if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows):
-            raise ValueError(f"league has entries {str(rows)[:60]!r}, wanted a list of objects")
+            raise ValueError(f"league has entries {str(rows)[:60]!r}, expected a list of objects")
         try:
             glicko2 = Glicko2Config(**row.get("glicko2", {}))
         except TypeError as error:
-            raise ValueError(f"league has glicko2 {row.get('glicko2')!r}, wanted its constants: {error}") from None
+            raise ValueError(f"league has glicko2 {row.get('glicko2')!r}, expected its constants: {error}") from None
         league = cls(
             glicko2=glicko2,
             conservatism=float(row.get("conservatism", DEFAULT_CONSERVATISM)),
@@ -281,12 +276,12 @@ class League:
         return league
 
     def save(self, path: str | Path) -> None:
-        """Write the league to a JSON file, whole or not at all."""
+        """Write the league to a JSON file atomically."""
         atomic_write(Path(path), json.dumps(self.as_dict(), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> League:
-        """Read what ``save`` wrote; ``ValueError`` says why it cannot be."""
+        """Read the league written by ``save``; ``ValueError`` where it cannot be read."""
         try:
             row = json.loads(Path(path).read_bytes())
         except FileNotFoundError:
@@ -294,5 +289,5 @@ class League:
         except (OSError, ValueError) as error:
             raise ValueError(f"league file {str(path)!r} cannot be read: {error}") from None
         if not isinstance(row, dict):
-            raise ValueError(f"league file {str(path)!r} holds no league, wanted what 'arena export' writes")
+            raise ValueError(f"league file {str(path)!r} holds no league, expected the output of: echelon arena export")
         return cls.from_dict(row)

@@ -1,8 +1,8 @@
-"""Plays a list of matches, some environments at a time; one that is over makes room for the next at once.
+"""Plays a list of matches in a batch of environments; an environment that becomes free starts the next match at once.
 
-A match is its seed, on the map of the same seed; nothing in it depends on its neighbours, so results do not change with
-the size of the batch or with what was played there before. Matches to be recorded are played first, a batch at a time,
-because a recording begins everywhere at once. Torch is not loaded here.
+A match is defined by its seed, on the map of that seed, and does not depend on its neighbours: results do not change
+with the size of the batch or with earlier matches. Matches to be recorded are played first, one batch at a time,
+because a recording starts in all environments together. Torch is not loaded here.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ ROSTER_FIELDS = ("team", "chassis", "present")
 
 
 class _Stopped(Exception):
-    """Somebody asked for an end while maps were made."""
+    """A stop was requested during map generation or compilation."""
 
 
 def play(plan: MatchPlan, pairings: Sequence[Pairing], session: MatchSession) -> Iterator[MatchResult]:
-    """Play matches and yield each when it has ended; in no particular order."""
+    """Play matches and yield each when it ends, in no particular order."""
     if not pairings:
         return
     recorded = [p for p in pairings if p.number in session.record and session.folder is not None]
     numbers = {p.number for p in recorded}
     others = [p for p in pairings if p.number not in numbers]
-    count = max(1, min(session.envs, len(pairings)))
-    waves = [recorded[start : start + count] for start in range(0, len(recorded), count)]
+    num_envs = max(1, min(session.envs, len(pairings)))
+    waves = [recorded[start : start + num_envs] for start in range(0, len(recorded), num_envs)]
     engine, done = None, 0
     try:
-        maps = _Maps(plan, [*recorded, *others], count, session)
-        engine = _engine(plan, count, maps.begin(), session)
+        maps = _MapPool(plan, [*recorded, *others], num_envs, session)
+        engine = _make_engine(plan, num_envs, maps.load_initial(), session)
         for wave in [*waves, others]:
-            for result in _Lanes(plan, engine, maps, session).run(wave, _recorder(plan, engine, wave, session)):
+            for result in _MatchLoop(plan, engine, maps, session).run(wave, _recorder(plan, engine, wave, session)):
                 done += 1
                 session.on_status(f"{done} of {len(pairings)} matches played")
                 yield result
@@ -57,64 +57,65 @@ def play(plan: MatchPlan, pairings: Sequence[Pairing], session: MatchSession) ->
             engine.close()
 
 
-class _Maps:
-    """The maps of a list of matches: some on the device, each in a place, and those that come next."""
+class _MapPool:
+    """Maps of a list of matches: those in the slots of the device, and generated ones that are needed next."""
 
-    def __init__(self, plan: MatchPlan, pairings: Sequence[Pairing], count: int, session: MatchSession) -> None:
-        self._card, self._how = plan, session
-        self._left = list(dict.fromkeys(pairing.seed for pairing in pairings))
-        """Seeds that are wanted, in order, whose maps were not made yet."""
-        self._count = min(count, len(self._left))
-        """Places on the device; as many maps are made at a time."""
-        self._stock: dict[int, MapBank] = {}
-        self._place_of: dict[int, int] = {}
-        """By the seed of the map that lies there."""
-        self._players: Counter[int] = Counter()
-        """Matches under way, by the seed of their map."""
+    def __init__(self, plan: MatchPlan, pairings: Sequence[Pairing], num_envs: int, session: MatchSession) -> None:
+        self._plan, self._session = plan, session
+        self._pending = list(dict.fromkeys(pairing.seed for pairing in pairings))
+        """Seeds whose maps are not generated yet, in order of use."""
+        self._num_slots = min(num_envs, len(self._pending))
+        """Map slots on the device; also the number of maps generated at a time."""
+        self._generated: dict[int, MapBank] = {}
+        """Maps by seed that wait for a slot."""
+        self._slot_of: dict[int, int] = {}
+        """Slot by the seed of the map in it."""
+        self._users: Counter[int] = Counter()
+        """Running matches by the seed of their map."""
 
-    def begin(self) -> MapBank:
-        """Return the maps that the device begins with."""
-        seeds = self._left[: self._count]
-        self._place_of = {seed: place for place, seed in enumerate(seeds)}
-        bank = self._made(seeds)
-        del self._left[: self._count]
+    def load_initial(self) -> MapBank:
+        """Return the maps that fill the slots at the start."""
+        seeds = self._pending[: self._num_slots]
+        self._slot_of = {seed: slot for slot, seed in enumerate(seeds)}
+        bank = self._generate(seeds)
+        del self._pending[: self._num_slots]
         return bank
 
-    def enter(self, engine: Engine, seed: int) -> int:
-        """Return the place of a seed's map, which stays there until its match is left."""
-        if seed not in self._place_of:
-            taken = {place for other, place in self._place_of.items() if self._players[other]}
-            place = next(place for place in range(self._count) if place not in taken)
-            self._place_of = {other: at for other, at in self._place_of.items() if at != place}
-            engine.batch.put_map(place, self._of(seed))
-            self._place_of[seed] = place
-        self._players[seed] += 1
-        return self._place_of[seed]
+    def acquire(self, engine: Engine, seed: int) -> int:
+        """Return the slot of a seed's map, loading it if needed; it stays until its matches are released."""
+        if seed not in self._slot_of:
+            used = {slot for other, slot in self._slot_of.items() if self._users[other]}
+            slot = next(slot for slot in range(self._num_slots) if slot not in used)
+            self._slot_of = {other: at for other, at in self._slot_of.items() if at != slot}
+            engine.batch.put_map(slot, self._map_of(seed))
+            self._slot_of[seed] = slot
+        self._users[seed] += 1
+        return self._slot_of[seed]
 
-    def end_matches(self, seed: int) -> None:
-        """Say that a match on a seed's map is over."""
-        self._players[seed] -= 1
+    def release(self, seed: int) -> None:
+        """Mark one match on a seed's map as over."""
+        self._users[seed] -= 1
 
-    def _of(self, seed: int) -> MapBank:
-        """Return one map; those that come after it are made with it."""
-        if seed not in self._stock:
-            wanted = [seed, *(other for other in self._left if other != seed)][: self._count]
-            bank = self._made(wanted)
-            self._stock = {other: bank.take([n]) for n, other in enumerate(wanted)}
-            self._left = [other for other in self._left if other not in self._stock]
-        return self._stock[seed]
+    def _map_of(self, seed: int) -> MapBank:
+        """Return one map, generating the maps needed after it in the same batch."""
+        if seed not in self._generated:
+            seeds = [seed, *(other for other in self._pending if other != seed)][: self._num_slots]
+            bank = self._generate(seeds)
+            self._generated = {other: bank.take([n]) for n, other in enumerate(seeds)}
+            self._pending = [other for other in self._pending if other not in self._generated]
+        return self._generated[seed]
 
-    def _made(self, seeds: Sequence[int]) -> MapBank:
+    def _generate(self, seeds: Sequence[int]) -> MapBank:
         def progress(done: int, total: int) -> None:
-            if self._how.should_stop():
+            if self._session.should_stop():
                 raise _Stopped
-            self._how.on_status(f"map {done} of {total}")
+            self._session.on_status(f"map {done} of {total}")
 
-        return build_bank_for(self._card.env, seeds, progress=progress)
+        return build_bank_for(self._plan.env, seeds, progress=progress)
 
 
-def _engine(plan: MatchPlan, count: int, bank: MapBank, session: MatchSession) -> Engine:
-    """Return an engine whose decisions are counted, its kernels compiled."""
+def _make_engine(plan: MatchPlan, num_envs: int, bank: MapBank, session: MatchSession) -> Engine:
+    """Return an engine with the statistics kernels, compiled."""
 
     def progress(name: str, done: int, total: int) -> None:
         if session.should_stop():
@@ -122,7 +123,13 @@ def _engine(plan: MatchPlan, count: int, bank: MapBank, session: MatchSession) -
         session.on_status(f"compiling kernels, {done} of {total}")
 
     engine = Engine(
-        plan.env, count, bank, device=session.device, threads=session.threads, autoreset=False, pilots=heuristic.install
+        plan.env,
+        num_envs,
+        bank,
+        device=session.device,
+        threads=session.threads,
+        autoreset=False,
+        pilots=heuristic.install,
     )
     engine.batch.add_fields(statistics.FIELDS)
     engine.programs["decision"] = lambda: statistics.with_statistics(engine.decision())
@@ -134,95 +141,94 @@ def _engine(plan: MatchPlan, count: int, bank: MapBank, session: MatchSession) -
     return engine
 
 
-class _Lanes:
-    """The environments of an engine, each of which plays one match after another."""
+class _MatchLoop:
+    """The environments of an engine; each plays one match after another."""
 
-    def __init__(self, plan: MatchPlan, engine: Engine, maps: _Maps, session: MatchSession) -> None:
+    def __init__(self, plan: MatchPlan, engine: Engine, maps: _MapPool, session: MatchSession) -> None:
         self.plan, self.engine, self.maps, self.session = plan, engine, maps, session
-        self._playing: dict[int, Pairing] = {}
-        """By environment."""
+        self._running: dict[int, Pairing] = {}
+        """Running match by environment."""
         self._decisions = [0] * engine.num_envs
-        """Of the match under way, by environment."""
+        """Decisions of the running match by environment."""
 
     def run(self, pairings: Sequence[Pairing], recorder: Recorder | None) -> Iterator[MatchResult]:
-        """Play all of these; a ``recorder`` records those that begin first, which must be all."""
+        """Play all pairings; a ``recorder`` records the matches that start first, which must then be all of them."""
         session, waiting = self.session, deque(pairings)
-        self._fill(range(self.engine.num_envs), waiting)
-        _guarded(recorder, session, lambda r: r.begin())
+        self._start(range(self.engine.num_envs), waiting)
+        _record(recorder, session, lambda r: r.begin())
         self.engine.prepare("decision")
-        while self._playing and not session.stopped:
-            began = time.perf_counter()
+        while self._running and not session.stopped:
+            started = time.perf_counter()
             if session.policy_runner is not None:
                 session.policy_runner.act()
             self.engine.step()
-            session.seconds += time.perf_counter() - began
-            _guarded(recorder, session, lambda r: r.after_step())
-            ended = [e for e in np.flatnonzero(self.engine.batch.numpy("over")).tolist() if e in self._playing]
+            session.seconds += time.perf_counter() - started
+            _record(recorder, session, lambda r: r.after_step())
+            ended = [e for e in np.flatnonzero(self.engine.batch.numpy("over")).tolist() if e in self._running]
             yield from self._results(ended)
-            self._vacate(ended + self._cut_off(ended))
+            self._end(ended + self._apply_decision_limit(ended))
             session.stopped = session.should_stop()
             if not session.stopped:
-                self._fill([e for e in range(self.engine.num_envs) if e not in self._playing], waiting)
-        _guarded(recorder, session, lambda r: r.finish())
+                self._start([e for e in range(self.engine.num_envs) if e not in self._running], waiting)
+        _record(recorder, session, lambda r: r.finish())
         if recorder is not None and not session.recording_error:
-            self._keep(pairings, recorder)
-        self._vacate(list(self._playing))
+            self._list_replays(pairings, recorder)
+        self._end(list(self._running))
 
-    def _fill(self, envs: Sequence[int], waiting: deque[Pairing]) -> None:
-        """Let the next matches begin in environments that play none."""
-        fresh = {e: waiting.popleft() for e in envs if waiting}
-        if not fresh:
+    def _start(self, envs: Sequence[int], waiting: deque[Pairing]) -> None:
+        """Start the next matches in free environments."""
+        starting = {e: waiting.popleft() for e in envs if waiting}
+        if not starting:
             return
         batch, team_size = self.engine.batch, self.plan.env.team_size
-        masked = np.zeros(self.engine.num_envs, bool)
-        masked[list(fresh)] = True
-        written = {
-            name: batch.numpy(name).copy() for name in ("forced_seed", "forced_slot", "script", *statistics.FIELDS)
-        }
-        for e, pairing in fresh.items():
-            written["forced_seed"][e] = pairing.seed
-            written["forced_slot"][e] = self.maps.enter(self.engine, pairing.seed)
+        mask = np.zeros(self.engine.num_envs, bool)
+        mask[list(starting)] = True
+        names = ("forced_seed", "forced_slot", "script", *statistics.FIELDS)
+        arrays = {name: batch.numpy(name).copy() for name in names}
+        for e, pairing in starting.items():
+            arrays["forced_seed"][e] = pairing.seed
+            arrays["forced_slot"][e] = self.maps.acquire(self.engine, pairing.seed)
             for side, name in enumerate(self.plan.sides(pairing)):
-                written["script"][e, side * team_size : (side + 1) * team_size] = self.plan.script(name)
+                arrays["script"][e, side * team_size : (side + 1) * team_size] = self.plan.script(name)
             self._decisions[e] = 0
         for name in statistics.FIELDS:
-            written[name][masked] = -1 if name in statistics.INITIALLY_UNSET else 0
-        for name, values in written.items():
+            arrays[name][mask] = -1 if name in statistics.INITIALLY_UNSET else 0
+        for name, values in arrays.items():
             batch.set(name, values)
         batch["weapon_prob"].fill_(self.plan.weapon_prob)
         if self.session.policy_runner is not None:
-            self.session.policy_runner.start_matches(
-                self.engine, {e: (p, self.plan.sides(p)) for e, p in fresh.items()}
-            )
-        self.engine.reset(mask=masked)
-        self._playing |= fresh
+            seats = {e: (pairing, self.plan.sides(pairing)) for e, pairing in starting.items()}
+            self.session.policy_runner.start_matches(self.engine, seats)
+        self.engine.reset(mask=mask)
+        self._running |= starting
 
     def _results(self, ended: Sequence[int]) -> Iterator[MatchResult]:
-        """Yield the matches that have just ended."""
+        """Yield the results of matches that have just ended."""
         if not ended:
             return
-        batch, at = self.engine.batch, np.array(ended, np.intp)
-        rows = {name: batch.numpy(name)[at].copy() for name in (*statistics.FIELDS, *ROSTER_FIELDS)}
-        nobody_learns = np.full(self.engine.num_envs, -1, np.int64)
-        forfeits = self.session.policy_runner.forfeits if self.session.policy_runner is not None else {}
-        for i, record in enumerate(finished_episodes(batch, at, nobody_learns)):
-            counts = {name: values[i] for name, values in rows.items()}
-            if lost := forfeits.get(record.env):
-                record = replace(record, winner=DRAW if len(lost) > 1 else 1 - min(lost), reason=FORFEIT)
-            yield MatchResult(pairing=self._playing[record.env], record=record, statistics=counts)
+        batch, index = self.engine.batch, np.array(ended, np.intp)
+        columns = {name: batch.numpy(name)[index].copy() for name in (*statistics.FIELDS, *ROSTER_FIELDS)}
+        no_learner = np.full(self.engine.num_envs, -1, np.int64)
+        runner = self.session.policy_runner
+        forfeits = runner.forfeits if runner is not None else {}
+        for i, record in enumerate(finished_episodes(batch, index, no_learner)):
+            values = {name: column[i] for name, column in columns.items()}
+            if losers := forfeits.get(record.env):
+                record = replace(record, winner=DRAW if len(losers) > 1 else 1 - min(losers), reason=FORFEIT)
+            yield MatchResult(pairing=self._running[record.env], record=record, statistics=values)
 
-    def _cut_off(self, ended: Sequence[int]) -> list[int]:
-        """Count the decision just played; return where a match has had all that it is given."""
-        cut = []
-        for e in self._playing.keys() - set(ended):
+    def _apply_decision_limit(self, ended: Sequence[int]) -> list[int]:
+        """Count the decision just played and return the environments whose match has reached ``max_decisions``."""
+        limited = []
+        for e in self._running.keys() - set(ended):
             self._decisions[e] += 1
             if self._decisions[e] == self.session.max_decisions:
-                cut.append(e)
-                self.session.hp_at_limit[self._playing[e].number] = self._hit_points(e)
-        return cut
+                limited.append(e)
+                self.session.hp_at_limit[self._running[e].number] = self._hit_points(e)
+        return limited
 
-    def _vacate(self, envs: Sequence[int]) -> None:
-        """Take the mechs of matches that are over out of the game, so that they cost nothing while others play on."""
+    def _end(self, envs: Sequence[int]) -> None:
+        """Remove the mechs of matches that are over, so that they cost no time, and release their maps."""
         if not envs:
             return
         alive = self.engine.batch.numpy("alive").copy()
@@ -231,17 +237,17 @@ class _Lanes:
         if self.session.policy_runner is not None:
             self.session.policy_runner.end_matches(envs)
         for e in envs:
-            self.maps.end_matches(self._playing.pop(e).seed)
+            self.maps.release(self._running.pop(e).seed)
 
     def _hit_points(self, env: int) -> tuple[float, float]:
-        """Return what blue and red have left."""
+        """Return the hit points of living mechs of blue and red."""
         hp, team, alive = (self.engine.batch.numpy(name)[env] for name in ("hp", "team", "alive"))
         blue, red = (float(hp[(team == side) & (alive == 1)].sum()) for side in (BLUE, RED))
         return blue, red
 
-    def _keep(self, pairings: Sequence[Pairing], recorder: Recorder) -> None:
-        """Note the files of the matches that were played to their end, and remove the others."""
-        unfinished = {pairing.number for pairing in self._playing.values()}
+    def _list_replays(self, pairings: Sequence[Pairing], recorder: Recorder) -> None:
+        """Store the replay paths of matches that reached their end and delete the other files."""
+        unfinished = {pairing.number for pairing in self._running.values()}
         for pairing, path in zip(pairings, recorder.paths, strict=True):
             if pairing.number in unfinished | self.session.hp_at_limit.keys():
                 path.unlink(missing_ok=True)
@@ -250,7 +256,7 @@ class _Lanes:
 
 
 def _recorder(plan: MatchPlan, engine: Engine, wave: Sequence[Pairing], session: MatchSession) -> Recorder | None:
-    """Return what records a wave, in which the first environments play one match each; None where nobody asked."""
+    """Return a recorder of a wave, whose matches start in the first environments; None where nothing is recorded."""
     if session.folder is None or session.recording_error or not wave or wave[0].number not in session.record:
         return None
     matches = []
@@ -259,17 +265,16 @@ def _recorder(plan: MatchPlan, engine: Engine, wave: Sequence[Pairing], session:
         stem = "-".join(filter(None, re.split(r"[^\w.]+", f"{blue.name} {red.name}")))
         name = f"{session.prefix}m{pairing.number:05d}-s{pairing.seed}-{stem}"
         matches.append(MatchInfo(name=name, teams=(blue, red), about=session.about))
-    return Recorder(
-        engine, range(len(wave)), session.folder, matches, policy="acts" if session.policy_columns else "none"
-    )
+    policy = "acts" if session.policy_columns else "none"
+    return Recorder(engine, range(len(wave)), session.folder, matches, policy=policy)
 
 
-def _guarded(recorder: Recorder | None, session: MatchSession, act: Callable[[Recorder], object]) -> None:
-    """Let the recorder act; a disk that refuses ends the recording, never the matches."""
+def _record(recorder: Recorder | None, session: MatchSession, action: Callable[[Recorder], object]) -> None:
+    """Apply ``action`` to the recorder; an ``OSError`` ends the recording but not the matches."""
     if recorder is None or session.recording_error:
         return
     try:
-        act(recorder)
+        action(recorder)
     except OSError as error:
         session.recording_error = f"matches could not be recorded: {error.strerror or error}"
         recorder.abandon()

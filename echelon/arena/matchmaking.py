@@ -1,6 +1,6 @@
-"""Who meets whom: opponents of about one's own strength, and the fixtures of a round.
+"""Matchmaking: sampling opponents of similar rating, and the fixtures of a round.
 
-Pure and seeded: the same league, seed and round give the same fixtures in any process.
+Seeded: the same league, seed and round give the same fixtures in any process.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from echelon.arena.glicko2 import Glicko2Rating
 
 SIGMA = 200.0
-"""Rating gap at which an opponent is drawn 0.61 times as often as an equal one [points]."""
+"""Rating gap at which an opponent is sampled 0.61 times as often as an equal one [points]."""
 WARMUP_GAMES = 20
-"""Games before which a newcomer meets only near ratings."""
+"""Games up to which a new entry is only matched with near ratings."""
 WARMUP_RANGE = 200.0
-"""How near: strictly within this [points]."""
+"""Exclusive limit of the rating gap during warm-up [points]."""
 WARMUP_WIDER = (2.0, 4.0)
-"""Factors by which the range widens while nobody is in it; after the last, everybody will do."""
+"""Factors that widen the range while it contains no opponent; after the last, every opponent is eligible."""
 NO_WEIGHT = 1e-300
-"""A sum of weights below this says nothing, so all are drawn alike."""
+"""Sum of weights below which sampling is uniform."""
 SEED_RANGE = EVAL_SEED_BASE
-"""Seeds of matches lie in a range of this size above those that training draws from."""
+"""Size of the range of match seeds, which lies above the seeds of training."""
 SEED_SPREAD, SEED_OFFSET, SEED_STEP = 10**6, 12345, 9973
-"""A league's seed, and the number of a match's seed in it, as a seed of the simulator."""
+"""Coefficients of ``match_seed``."""
 
 
 class Rated(Protocol):
-    """Anything with a name and a rating."""
+    """Anything with an id and a rating."""
 
     entry_id: str
     rating: Glicko2Rating
@@ -46,7 +46,7 @@ R = TypeVar("R", bound=Rated)
 
 @dataclass(frozen=True)
 class Warmup:
-    """How newcomers are kept from being crushed."""
+    """Limits of opponents for new entries."""
 
     games: int = WARMUP_GAMES
     rating_range: float = WARMUP_RANGE
@@ -54,39 +54,39 @@ class Warmup:
 
 @dataclass(frozen=True)
 class Fixture:
-    """A match to be played."""
+    """One planned match."""
 
     number: int
-    """Its place in the round."""
+    """Index in the round."""
     blue: str
     red: str
     seed: int
-    """Of the map and everything drawn in it."""
+    """Seed of the map and of all random draws of the match."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundSpec:
-    """What the fixtures of a round are made from."""
+    """Parameters of a round's fixtures."""
 
     seed: int
-    """Of the whole job."""
+    """Seed of the job."""
     number: int
-    """Of the round in its job, from 1."""
+    """Number of the round in its job, from 1."""
     seeds: int
-    """Seeds on which two entries meet; each is played from both sides."""
+    """Seeds per pair; each is played from both sides."""
     opponents: int
-    """Opponents that an entry draws where it does not meet everybody."""
+    """Opponents sampled per entry with scheme ``skill``."""
     only: frozenset[str] = frozenset()
-    """Ids of those whose matches are wanted; empty wants all."""
+    """Ids of entries whose matches are planned; empty plans all."""
 
 
-def weight(gap: float, sigma: float = SIGMA) -> float:
-    """Return how often an opponent ``gap`` points away is drawn, relative to an equal one."""
+def opponent_weight(gap: float, sigma: float = SIGMA) -> float:
+    """Return the sampling weight of an opponent at a rating gap [points], 1 at gap 0."""
     return math.exp(-gap * gap / (2.0 * sigma * sigma))
 
 
-def eligible(pool: Sequence[R], rating: float, games: int | None, warmup: Warmup) -> list[R]:
-    """Return whom a candidate may meet: everybody, but for a newcomer those near its rating, if there are any."""
+def eligible_opponents(pool: Sequence[R], rating: float, games: int | None, warmup: Warmup) -> list[R]:
+    """Return the opponents a candidate may play: all, or near ratings during warm-up where there are any."""
     if games is None or games >= warmup.games:
         return list(pool)
     for factor in (1.0, *WARMUP_WIDER):
@@ -96,7 +96,7 @@ def eligible(pool: Sequence[R], rating: float, games: int | None, warmup: Warmup
     return list(pool)
 
 
-def draw(
+def sample_opponent(
     pool: Sequence[R],
     rating: float,
     rng: random.Random,
@@ -104,54 +104,54 @@ def draw(
     games: int | None = None,
     warmup: Warmup | None = None,
 ) -> R:
-    """Draw an opponent for a candidate of ``rating`` with ``games`` games; ``ValueError`` for an empty pool."""
+    """Sample an opponent for a candidate of ``rating`` with ``games`` games; ``ValueError`` for an empty pool."""
     if not pool:
-        raise ValueError("pool of opponents is empty, wanted at least one entry")
-    choice = eligible(pool, rating, games, warmup or Warmup())
-    weights = [weight(e.rating.rating - rating, sigma) for e in choice]
+        raise ValueError("opponent pool is empty, expected at least one entry")
+    choice = eligible_opponents(pool, rating, games, warmup or Warmup())
+    weights = [opponent_weight(e.rating.rating - rating, sigma) for e in choice]
     if math.fsum(weights) < NO_WEIGHT:
         return rng.choice(choice)
     return rng.choices(choice, weights)[0]
 
 
 def match_seed(seed: int, index: int) -> int:
-    """Return seed number ``index`` of a job; all below ``SEED_RANGE`` differ."""
+    """Return seed number ``index`` of a job; indices below ``SEED_RANGE`` give distinct seeds."""
     return EVAL_SEED_BASE + (seed * SEED_SPREAD + SEED_OFFSET + SEED_STEP * index) % SEED_RANGE
 
 
-def everybody(entries: Sequence[R], wanted: RoundSpec) -> list[tuple[str, str]]:
+def round_robin(entries: Sequence[R], spec: RoundSpec) -> list[tuple[str, str]]:
     """Return every pair once."""
     return [(a.entry_id, b.entry_id) for a, b in combinations(entries, 2)]
 
 
-def near_equals(entries: Sequence[R], wanted: RoundSpec) -> list[tuple[str, str]]:
-    """Return pairs that each entry draws, near its own rating; a pair that both drew is met once."""
-    rng = random.Random(f"{wanted.seed} {wanted.number}")
+def pairs_by_rating(entries: Sequence[R], spec: RoundSpec) -> list[tuple[str, str]]:
+    """Return pairs of similar rating, sampled per entry; a pair sampled twice is returned once."""
+    rng = random.Random(f"{spec.seed} {spec.number}")
     pairs: dict[tuple[str, str], None] = {}
     for entry in entries:
-        if wanted.only and entry.entry_id not in wanted.only:
+        if spec.only and entry.entry_id not in spec.only:
             continue
         rest = [e for e in entries if e is not entry]
-        for _ in range(min(wanted.opponents, len(rest))):
-            met = draw(rest, entry.rating.rating, rng, games=entry.games)
-            rest.remove(met)
-            pairs[min(entry.entry_id, met.entry_id), max(entry.entry_id, met.entry_id)] = None
+        for _ in range(min(spec.opponents, len(rest))):
+            opponent = sample_opponent(rest, entry.rating.rating, rng, games=entry.games)
+            rest.remove(opponent)
+            pairs[min(entry.entry_id, opponent.entry_id), max(entry.entry_id, opponent.entry_id)] = None
     return list(pairs)
 
 
 SCHEMES: dict[str, Callable[[Sequence[Any], RoundSpec], list[tuple[str, str]]]] = {
-    "round-robin": everybody,
-    "skill": near_equals,
+    "round-robin": round_robin,
+    "skill": pairs_by_rating,
 }
-"""How the pairs of a round are found."""
+"""Pairing function of each scheme."""
 
 
-def fixtures(entries: Sequence[R], scheme: str, wanted: RoundSpec) -> list[Fixture]:
-    """Return the matches of a round: every pair meets on the same seeds, from both sides."""
+def fixtures(entries: Sequence[R], scheme: str, spec: RoundSpec) -> list[Fixture]:
+    """Return the matches of a round: every pair plays the same seeds from both sides."""
     ordered = sorted(entries, key=lambda e: e.entry_id)
-    pairs = SCHEMES[scheme](ordered, wanted)
-    if wanted.only:
-        pairs = [pair for pair in pairs if wanted.only & set(pair)]
-    seeds = [match_seed(wanted.seed, (wanted.number - 1) * wanted.seeds + i) for i in range(wanted.seeds)]
+    pairs = SCHEMES[scheme](ordered, spec)
+    if spec.only:
+        pairs = [pair for pair in pairs if spec.only & set(pair)]
+    seeds = [match_seed(spec.seed, (spec.number - 1) * spec.seeds + i) for i in range(spec.seeds)]
     sides = [(blue, red, seed) for seed in seeds for a, b in pairs for blue, red in ((a, b), (b, a))]
     return [Fixture(number, *row) for number, row in enumerate(sides)]

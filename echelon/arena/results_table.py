@@ -1,7 +1,7 @@
-"""Folds played matches into a table of results, as plain values: wins with their doubt, ends, weapons, classes, deaths.
+"""Summary of played matches as plain values: win rates with 95 % intervals, endings, weapons, classes, deaths.
 
-"First" and "second" are the two pilots of the contest, whichever side they flew; the order of the matches is that of
-their numbers, so equal matches give equal figures however they were played.
+"First" and "second" are the pilots of the contest, whichever side they played. Matches are ordered by number, so the
+summary does not depend on the order of playing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST, SECOND = 0, 1
 
 
 def summarise(contest: Contest, results: Sequence[MatchResult]) -> dict[str, Any]:
-    """Return everything that the matches say about the contest."""
+    """Return the summary of a contest."""
     played = sorted(results, key=lambda result: result.pairing.number)
     totals = _Totals(contest, played)
     return {
@@ -36,8 +36,8 @@ def summarise(contest: Contest, results: Sequence[MatchResult]) -> dict[str, Any
         "seeds": len({pairing.seed for pairing in contest.pairings()}),
         "swap": contest.swap,
         "task": _task(contest),
-        "pilots": [_standing(contest, played, p) for p in (FIRST, SECOND)],
-        "sides": [_record(name, [r.record.winner for r in played], side) for side, name in enumerate(SIDES)],
+        "pilots": [_pilot_results(contest, played, p) for p in (FIRST, SECOND)],
+        "sides": [_win_rate(name, [r.record.winner for r in played], side) for side, name in enumerate(SIDES)],
         "ends": _ends(contest, played),
         "seconds": _lengths(contest, played),
         "teams": [totals.team(p) for p in (FIRST, SECOND)],
@@ -49,19 +49,19 @@ def summarise(contest: Contest, results: Sequence[MatchResult]) -> dict[str, Any
 
 
 def display_name(contest: Contest, player: int) -> str:
-    """Return what tables call a pilot of the contest; by its side where both fly the same."""
+    """Return the displayed name of a pilot, with its side where both pilots are the same."""
     names = contest.pilots
     return names[player] if names[FIRST] != names[SECOND] else f"{SIDES[player]} {names[player]}"
 
 
 def winner_of(result: MatchResult) -> int:
-    """Return which pilot won, ``FIRST`` or ``SECOND``, or ``DRAW``."""
+    """Return the winning pilot, ``FIRST`` or ``SECOND``, or ``DRAW``."""
     winner = result.record.winner
     return winner if winner == DRAW else winner ^ int(result.pairing.swapped)
 
 
 def upsets(results: Sequence[MatchResult]) -> list[MatchResult]:
-    """Return the matches that the pilot with fewer wins won; none where both won as often."""
+    """Return the matches won by the pilot with fewer wins; none where both have equally many."""
     wins = Counter(winner_of(result) for result in results)
     if wins[FIRST] == wins[SECOND]:
         return []
@@ -81,30 +81,29 @@ def _task(contest: Contest) -> dict[str, Any]:
     }
 
 
-def _record(name: str, winners: Sequence[int], who: int) -> dict[str, Any]:
-    """Return wins, draws and losses of ``who``."""
-    count, wins, draws = len(winners), winners.count(who), winners.count(DRAW)
+def _win_rate(name: str, winners: Sequence[int], player: int) -> dict[str, Any]:
+    """Return wins, draws, losses and win rate of a player with its 95 % confidence interval."""
+    count, wins, draws = len(winners), winners.count(player), winners.count(DRAW)
     low, high = wilson_interval(wins, count)
-    share = wins / count if count else None
-    found = {"name": name, "matches": count, "wins": wins, "draws": draws, "losses": count - wins - draws}
-    return {**found, "win_rate": share, "win_low": low, "win_high": high}
+    row = {"name": name, "matches": count, "wins": wins, "draws": draws, "losses": count - wins - draws}
+    return {**row, "win_rate": wins / count if count else None, "win_low": low, "win_high": high}
 
 
-def _standing(contest: Contest, played: Sequence[MatchResult], player: int) -> dict[str, Any]:
-    """Return how a pilot did, over all its matches and on each side."""
-    found = _record(display_name(contest, player), [winner_of(r) for r in played], player)
+def _pilot_results(contest: Contest, played: Sequence[MatchResult], player: int) -> dict[str, Any]:
+    """Return the results of a pilot over all matches and on each side."""
+    row = _win_rate(display_name(contest, player), [winner_of(r) for r in played], player)
     for side, name in enumerate(SIDES):
-        mine = [winner_of(r) for r in played if (player ^ int(r.pairing.swapped)) == side]
-        found[name] = {key: value for key, value in _record(name, mine, player).items() if key != "name"}
-    return found
+        on_side = [winner_of(r) for r in played if (player ^ int(r.pairing.swapped)) == side]
+        row[name] = {key: value for key, value in _win_rate(name, on_side, player).items() if key != "name"}
+    return row
 
 
 def _ends(contest: Contest, played: Sequence[MatchResult]) -> list[dict[str, Any]]:
-    """Return how matches ended and who won those."""
+    """Return matches and wins by reason of the end."""
     rows = []
     for reason in REASONS[1:]:
         winners = [winner_of(r) for r in played if r.record.reason == reason]
-        won = {name: winners.count(who) for name, who in (("first", FIRST), ("second", SECOND), ("draw", DRAW))}
+        won = {name: winners.count(winner) for name, winner in (("first", FIRST), ("second", SECOND), ("draw", DRAW))}
         rows.append({"reason": reason, "matches": len(winners), **won})
     return rows
 
@@ -113,15 +112,15 @@ def _lengths(contest: Contest, played: Sequence[MatchResult]) -> dict[str, Any]:
     if not played:
         return {"mean": None, "median": None, "least": None, "most": None}
     seconds = np.array([r.record.length for r in played]) * contest.env.dt_act
-    found = {"mean": seconds.mean(), "median": np.median(seconds), "least": seconds.min(), "most": seconds.max()}
-    return {name: float(value) for name, value in found.items()}
+    statistics = {"mean": seconds.mean(), "median": np.median(seconds), "least": seconds.min(), "most": seconds.max()}
+    return {name: float(value) for name, value in statistics.items()}
 
 
 def _row(contest: Contest, result: MatchResult) -> dict[str, Any]:
-    """Return one match as a row."""
+    """Return one match as a table row."""
     record, pairing = result.record, result.pairing
     blue, red = contest.sides(pairing)
-    lives = ~record.deaths & (result.statistics["present"] == 1)
+    alive = ~record.deaths & (result.statistics["present"] == 1)
     return {
         "match": pairing.number,
         "seed": pairing.seed,
@@ -132,42 +131,42 @@ def _row(contest: Contest, result: MatchResult) -> dict[str, Any]:
         "seconds": record.length * contest.env.dt_act,
         "score": list(record.zone_score),
         "hp": list(record.hp),
-        "alive": [int(lives[result.statistics["team"] == side].sum()) for side in (BLUE, RED)],
+        "alive": [int(alive[result.statistics["team"] == side].sum()) for side in (BLUE, RED)],
     }
 
 
 class _Totals:
-    """The counts of all mechs of all matches, N matches of M mechs, and sums over some of them."""
+    """Statistics of N matches of M mechs, and sums over selected mechs."""
 
     def __init__(self, contest: Contest, played: Sequence[MatchResult]) -> None:
         self.contest, self.played = contest, played
         self.dt = contest.env.dt_act
         mechs = contest.env.num_mechs
         names = played[0].statistics if played else {}
-        self.of: dict[str, NDArray[Any]] = {name: np.stack([r.statistics[name] for r in played]) for name in names}
+        self.arrays: dict[str, NDArray[Any]] = {name: np.stack([r.statistics[name] for r in played]) for name in names}
         swapped = np.array([[r.pairing.swapped] for r in played], bool).reshape(-1, 1)
-        self.player = self.of["team"] ^ swapped if played else np.zeros((0, mechs), np.int64)
-        self.present = self.of["present"] == 1 if played else np.zeros((0, mechs), bool)
+        self.player = self.arrays["team"] ^ swapped if played else np.zeros((0, mechs), np.int64)
+        self.present = self.arrays["present"] == 1 if played else np.zeros((0, mechs), bool)
         self.kills = self._kills() if played else np.zeros((0, mechs, len(WEAPONS)), np.int64)
 
     def _kills(self) -> NDArray[np.int64]:
-        """Return each mech's kills of hostiles by weapon [N, M, W]."""
-        cause, killer = self.of["stat_cause"], self.of["stat_killer"]
+        """Return each mech's kills of hostiles by weapon ``[N, M, W]``."""
+        cause, killer = self.arrays["stat_cause"], self.arrays["stat_killer"]
         kills = np.zeros((*cause.shape, len(WEAPONS)), np.int64)
         match, victim = np.nonzero((cause >= 0) & (cause < len(WEAPONS)))
         np.add.at(kills, (match, killer[match, victim], cause[match, victim]), 1)
         return kills
 
     def _sum(self, name: str, where: NDArray[np.bool_]) -> Any:
-        """Return a count summed over some mechs, in order of matches and mechs."""
+        """Return a statistic summed over the mechs selected by ``where [N, M]``."""
         if not self.played:
             return 0
-        return self.of[name][where].astype(np.float64).sum(axis=0)
+        return self.arrays[name][where].astype(np.float64).sum(axis=0)
 
-    def _figures(self, where: NDArray[np.bool_]) -> dict[str, Any]:
-        """Return what some mechs did, per mech and match where it is a mean."""
+    def _summary(self, where: NDArray[np.bool_]) -> dict[str, Any]:
+        """Return the statistics of the selected mechs; means are per mech and match."""
         mechs = int(where.sum())
-        dead = int((self.of["stat_cause"][where] != Cause.LIVES).sum()) if self.played else 0
+        dead = int((self.arrays["stat_cause"][where] != Cause.LIVES).sum()) if self.played else 0
         shots, hits = (float(np.sum(self._sum(f"stat_{what}", where))) for what in ("shots", "hits"))
 
         def mean(value: float) -> float | None:
@@ -189,28 +188,32 @@ class _Totals:
             "knockdowns": mean(float(self._sum("stat_knockdowns", where))),
         }
 
-    def _mine(self, player: int) -> NDArray[np.bool_]:
+    def _mechs_of(self, player: int) -> NDArray[np.bool_]:
         return self.present & (self.player == player)
 
     def team(self, player: int) -> dict[str, Any]:
-        """Return what all mechs of a pilot did, and its zone score per match [s]."""
+        """Return the statistics of a pilot's mechs and its zone score per match [s]."""
         sides = [player ^ int(r.pairing.swapped) for r in self.played]
         scores = [r.record.zone_score[side] for r, side in zip(self.played, sides, strict=True)]
         score = sum(scores) / len(scores) if scores else None
-        return {"pilot": display_name(self.contest, player), **self._figures(self._mine(player)), "zone_score": score}
+        return {
+            "pilot": display_name(self.contest, player),
+            **self._summary(self._mechs_of(player)),
+            "zone_score": score,
+        }
 
     def classes(self, player: int) -> list[dict[str, Any]]:
-        """Return what the mechs of each class of a pilot did."""
-        chassis = self.of["chassis"] if self.played else np.full(self.player.shape, -1)
+        """Return the statistics of a pilot's mechs by class."""
+        chassis = self.arrays["chassis"] if self.played else np.full(self.player.shape, -1)
         return [
-            {"pilot": display_name(self.contest, player), "class": kind.name.lower(), **self._figures(where)}
+            {"pilot": display_name(self.contest, player), "class": kind.name.lower(), **self._summary(where)}
             for kind in Chassis
-            if (where := self._mine(player) & (chassis == kind)).any()
+            if (where := self._mechs_of(player) & (chassis == kind)).any()
         ]
 
     def weapons(self, player: int) -> list[dict[str, Any]]:
-        """Return what a pilot did with each weapon that it fired."""
-        where = self._mine(player)
+        """Return the statistics of each weapon that a pilot fired."""
+        where = self._mechs_of(player)
         zero = np.zeros(len(WEAPONS))
         shots, hits, damage = (self._sum(f"stat_{what}", where) + zero for what in ("shots", "hits", "damage"))
         kills = self.kills[where].sum(axis=0)
@@ -231,8 +234,8 @@ class _Totals:
         ]
 
     def deaths(self, player: int) -> dict[str, Any]:
-        """Return what a pilot's mechs died of."""
-        causes = self.of["stat_cause"][self._mine(player)].tolist() if self.played else []
+        """Return the deaths of a pilot's mechs by cause."""
+        causes = self.arrays["stat_cause"][self._mechs_of(player)].tolist() if self.played else []
         counts: Mapping[int, int] = Counter(causes)
         names = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
         names |= {int(cause): cause.name.lower() for cause in Cause if cause is not Cause.LIVES}

@@ -1,6 +1,6 @@
-"""What a league says to people: standings, matches, who beats whom, how ratings moved, how each behaves.
+"""Read-only views of a league: ratings, matches, head-to-head results, rating history, style sums.
 
-Reads only. Ratings float in storage; they are shown shifted so that the scripted level ``medium`` stands at 1500.
+Stored ratings drift as a whole; displayed ratings are shifted so that the scripted level ``medium`` has 1500.
 """
 
 from __future__ import annotations
@@ -11,25 +11,23 @@ from typing import Any
 
 from echelon.arena.entries import KINDS
 from echelon.arena.glicko2 import DEFAULT, Glicko2Rating, win_probability
-from echelon.arena.intervals import wilson_interval
+from echelon.arena.intervals import Z_95, wilson_interval
 from echelon.arena.store import Store, StoreError
 
 ANCHOR = "heuristic:medium"
-"""Whose rating is shown as the middle of the scale."""
-SURE = 1.959963984540054
-"""Deviations of a 95 % interval."""
-BEATS = 0.5
-"""A pair counts as won where the whole interval of the share of wins lies above this."""
+"""Entry whose displayed rating is the centre of the scale."""
+WIN_THRESHOLD = 0.5
+"""Win rate below the whole 95 % confidence interval of a pair that counts as won."""
 
 
 def rating_shift(store: Store) -> float:
-    """Return what is added to every rating that is shown [points]; 0 while the anchor has played no game."""
+    """Return the shift of displayed ratings [points]; 0 while the anchor has played no game."""
     rows = store.read("SELECT rating FROM entries WHERE id = ? AND games > 0", (ANCHOR,))
     return DEFAULT.rating - rows[0][0] if rows else 0.0
 
 
 def entry_names(store: Store) -> dict[str, str]:
-    """Return what people call each entry."""
+    """Return the displayed name of each entry by id."""
     return {
         row["id"]: row["commander_name"] or str(json.loads(row["meta"]).get("label") or row["id"])
         for row in store.read("SELECT id, commander_name, meta FROM entries")
@@ -37,14 +35,14 @@ def entry_names(store: Store) -> dict[str, str]:
 
 
 def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
-    """Return every entry with its rating, its 95 % interval and its games, the strongest first."""
+    """Return every entry with rating, 95 % confidence interval and games, best first."""
     shift = rating_shift(store)
-    statistics = _tally(store)
+    results = _results(store)
     rows = []
     for row in store.read("SELECT * FROM entries ORDER BY rating DESC, id"):
         if not (KINDS[row["kind"]].plays or retired):
             continue
-        wins, draws, losses = statistics.get(row["id"], (0, 0, 0))
+        wins, draws, losses = results.get(row["id"], (0, 0, 0))
         meta = json.loads(row["meta"])
         rows.append(
             {
@@ -53,8 +51,8 @@ def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
                 "kind": row["kind"],
                 "rating": row["rating"] + shift,
                 "rd": row["rd"],
-                "low": row["rating"] + shift - SURE * row["rd"],
-                "high": row["rating"] + shift + SURE * row["rd"],
+                "low": row["rating"] + shift - Z_95 * row["rd"],
+                "high": row["rating"] + shift + Z_95 * row["rd"],
                 "vol": row["vol"],
                 "games": row["games"],
                 "wins": wins,
@@ -68,8 +66,8 @@ def standings(store: Store, *, retired: bool = False) -> list[dict[str, Any]]:
     return rows
 
 
-def _tally(store: Store) -> dict[str, tuple[int, int, int]]:
-    """Return wins, draws and losses of each entry, over all matches played."""
+def _results(store: Store) -> dict[str, tuple[int, int, int]]:
+    """Return wins, draws and losses of each entry over all played matches."""
     rows = store.read(
         "SELECT entry, sum(won), sum(drawn), sum(lost) FROM ("
         "SELECT blue AS entry, winner = 'blue' AS won, winner = 'draw' AS drawn, winner = 'red' AS lost FROM matches "
@@ -80,7 +78,7 @@ def _tally(store: Store) -> dict[str, tuple[int, int, int]]:
 
 
 def unfinished_rounds(store: Store) -> list[dict[str, Any]]:
-    """Return the rounds that are not rated yet, and how far they have come."""
+    """Return the rounds that are not rated yet, with planned and played matches."""
     rows = store.read(
         "SELECT job, round, count(*) AS matches, sum(state <> 'planned') AS played FROM periods "
         "JOIN matches ON matches.period = periods.id WHERE sequence IS NULL GROUP BY periods.id ORDER BY periods.id"
@@ -90,25 +88,25 @@ def unfinished_rounds(store: Store) -> list[dict[str, Any]]:
 
 SIDES = ("blue", "red")
 WINNER = {"won": {"blue": "blue", "red": "red"}, "lost": {"blue": "red", "red": "blue"}}
-"""Who won, by how an entry fared and on which side it was."""
+"""Winner column by outcome and side of an entry."""
 ENTRY_OUTCOMES = ("won", "lost", "draw", "void")
-"""How matches of one entry can have ended; ``void`` could not be played."""
+"""Outcomes of a match from one entry's side; a ``void`` match could not be played."""
 MATCH_OUTCOMES = ("blue", "red", "draw", "void")
-"""How matches can have ended where no entry is meant."""
+"""Outcomes of a match without a chosen entry."""
 MAX_MATCH_ID = 2**63 - 1
-"""Above every id."""
+"""Larger than every match id."""
 
 
-def _chosen(entry: str, against: str, outcome: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return conditions, with their values, of which each match that is meant fulfils just one.
+def _conditions(entry: str, against: str, outcome: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return disjoint SQL conditions with their values that together select the matches.
 
-    Each is about one column that has an index, so that no match of anybody else is looked at. ``ValueError`` for an
-    outcome that there is not.
+    Each condition uses one indexed column, so no other entry's matches are scanned. ``ValueError`` for an unknown
+    outcome.
     """
     entry, against = entry or against, against if entry else ""
-    wanted = ENTRY_OUTCOMES if entry else MATCH_OUTCOMES
-    if outcome and outcome not in wanted:
-        raise ValueError(f"outcome is {outcome!r}, wanted one of: {', '.join(wanted)}")
+    outcomes = ENTRY_OUTCOMES if entry else MATCH_OUTCOMES
+    if outcome and outcome not in outcomes:
+        raise ValueError(f"outcome is {outcome!r}, expected one of: {', '.join(outcomes)}")
     found = []
     for side, other in (SIDES, SIDES[::-1]) if entry else (SIDES,):
         where, values = ["state <> 'planned'"], []
@@ -116,7 +114,7 @@ def _chosen(entry: str, against: str, outcome: str) -> list[tuple[str, tuple[str
             where.append(f"{side} = ?")
             values.append(entry)
         if against:
-            # the plus keeps this column's index out of it, which would not give matches of the entry in order
+            # the plus disables this column's index, which would not return the entry's matches in order
             where.append(f"+{other} = ?")
             values.append(against)
         if side == SIDES[1]:
@@ -134,22 +132,23 @@ def match_page_query(
     *, entry: str = "", against: str = "", outcome: str = "", recorded: bool = False, before: int = MAX_MATCH_ID,
     limit: int = 0, offset: int = 0,
 ) -> tuple[str, tuple[Any, ...]]:  # fmt: skip
-    """Return the query for the newest matches of those that ``matches`` speaks of.
+    """Return the SQL query of ``matches`` with its values.
 
-    Whatever is chosen, no more ids are held than the page and its offset have matches: each condition gives its newest
-    in order of its index.
+    Each condition yields its newest ids in index order, so at most ``limit + offset`` ids per condition are held.
     """
-    most = limit + offset if limit else -1
-    kept = " AND replay <> ''" if recorded else ""
+    max_rows = limit + offset if limit else -1
+    with_replay = " AND replay <> ''" if recorded else ""
     parts, values = [], []
-    for where, wanted in _chosen(entry, against, outcome):
-        parts.append(f"SELECT * FROM (SELECT id FROM matches WHERE {where}{kept} AND id < ? ORDER BY id DESC LIMIT ?)")
-        values += [*wanted, before, most]
+    for where, condition_values in _conditions(entry, against, outcome):
+        parts.append(
+            f"SELECT * FROM (SELECT id FROM matches WHERE {where}{with_replay} AND id < ? ORDER BY id DESC LIMIT ?)"
+        )
+        values += [*condition_values, before, max_rows]
     query = (
         "SELECT matches.id, job, round, number, blue, red, seed, state, winner, reason, note, hp_blue, hp_red, "
-        f"score_blue, score_red, seconds, replay, played_at FROM ({' UNION ALL '.join(parts)}) AS meant "
-        "CROSS JOIN matches ON matches.id = meant.id CROSS JOIN periods ON periods.id = period "
-        "ORDER BY meant.id DESC LIMIT ? OFFSET ?"
+        f"score_blue, score_red, seconds, replay, played_at FROM ({' UNION ALL '.join(parts)}) AS selected "
+        "CROSS JOIN matches ON matches.id = selected.id CROSS JOIN periods ON periods.id = period "
+        "ORDER BY selected.id DESC LIMIT ? OFFSET ?"
     )
     return query, (*values, limit or -1, offset)
 
@@ -158,56 +157,57 @@ def matches(
     store: Store, *, entry: str = "", against: str = "", outcome: str = "", recorded: bool = False,
     before: int = MAX_MATCH_ID, limit: int = 0, offset: int = 0,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return matches that were played or given up, the newest first.
+    """Return played and void matches, newest first.
 
-    Of one entry or of two against each other; those that ended in one way, for ``entry`` where it is given; those with
-    a replay; those with an id below ``before``; and of all these so many from one.
+    Optional filters: one entry, two entries against each other, the outcome (from the side of ``entry`` where given),
+    matches with a replay, ids below ``before``; ``limit`` and ``offset`` select a page.
     """
     query, values = match_page_query(
         entry=entry, against=against, outcome=outcome, recorded=recorded, before=before, limit=limit, offset=offset
     )
-    called = entry_names(store)
+    name_of = entry_names(store)
     rows = store.read(query, values)
-    return [{**dict(row), "blue_name": called[row["blue"]], "red_name": called[row["red"]]} for row in rows]
+    return [{**dict(row), "blue_name": name_of[row["blue"]], "red_name": name_of[row["red"]]} for row in rows]
 
 
 def count_matches(store: Store, *, entry: str = "", against: str = "", outcome: str = "") -> int:
-    """Return how many matches ``matches`` speaks of."""
+    """Return the number of matches that ``matches`` selects."""
     return sum(
         store.read(f"SELECT count(*) FROM matches WHERE {where}", values)[0][0]
-        for where, values in _chosen(entry, against, outcome)
+        for where, values in _conditions(entry, against, outcome)
     )
 
 
 def head_to_head(store: Store, *, retired: bool = False) -> dict[str, Any]:
-    """Return each pair's results, and the cycles of three in which each beats the next beyond doubt.
+    """Return the results of each pair, and the cycles of three entries of which each beats the next significantly.
 
-    ``verdict`` of a pair is ``won`` or ``lost`` where one beats the other beyond doubt, else nothing: a share that is
-    low because of draws says that nobody wins.
+    ``verdict`` of a pair is ``won`` or ``lost`` where the 95 % confidence interval of one side's win rate is above
+    50 %, else empty: a low win rate because of draws is no loss.
     """
     order = [row["id"] for row in standings(store, retired=retired)]
-    called = entry_names(store)
+    name_of = entry_names(store)
     ratings = {i: e.rating for i, e in store.league().entries.items()}
-    met: dict[tuple[str, str], list[int]] = {}
+    counts: dict[tuple[str, str], list[int]] = {}
     for row in store.read(
         "SELECT blue, red, winner, count(*) AS n FROM matches WHERE state = 'played' GROUP BY blue, red, winner"
     ):
         for one, other, side in ((row["blue"], row["red"], "blue"), (row["red"], row["blue"], "red")):
-            place = 0 if row["winner"] == side else 1 if row["winner"] == "draw" else 2
-            met.setdefault((one, other), [0, 0, 0])[place] += row["n"]
-    pairs = [_pair(a, b, met[a, b], ratings[a], ratings[b]) for a in order for b in order if (a, b) in met and a != b]
-    beats = {(p["id"], p["against"]) for p in pairs if p["low"] > BEATS}
+            index = 0 if row["winner"] == side else 1 if row["winner"] == "draw" else 2
+            counts.setdefault((one, other), [0, 0, 0])[index] += row["n"]
+    played = [(a, b) for a in order for b in order if (a, b) in counts and a != b]
+    pairs = [_pair(a, b, counts[a, b], ratings[a], ratings[b]) for a, b in played]
+    beats = {(p["id"], p["against"]) for p in pairs if p["low"] > WIN_THRESHOLD}
     for pair in pairs:
         one, other = pair["id"], pair["against"]
         pair["verdict"] = "won" if (one, other) in beats else "lost" if (other, one) in beats else ""
     return {
-        "entries": [{"id": i, "name": called[i]} for i in order],
+        "entries": [{"id": i, "name": name_of[i]} for i in order],
         "pairs": pairs,
-        "cycles": [[called[i] for i in cycle] for cycle in _cycles(order, beats)],
+        "cycles": [[name_of[i] for i in cycle] for cycle in _cycles(order, beats)],
     }
 
 
-def _pair(one: str, other: str, counts: list[int], mine: Glicko2Rating, theirs: Glicko2Rating) -> dict[str, Any]:
+def _pair(one: str, other: str, counts: list[int], rating: Glicko2Rating, opponent: Glicko2Rating) -> dict[str, Any]:
     wins, draws, losses = counts
     games = wins + draws + losses
     low, high = wilson_interval(wins, games)
@@ -220,23 +220,23 @@ def _pair(one: str, other: str, counts: list[int], mine: Glicko2Rating, theirs: 
         "score": (wins + draws / 2) / games,
         "low": low,
         "high": high,
-        "expected": win_probability(mine, theirs),
+        "expected": win_probability(rating, opponent),
     }
 
 
 def _cycles(order: list[str], beats: set[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """Return every three of which each beats the next, each once, from its strongest on."""
-    place = {i: n for n, i in enumerate(order)}
+    """Return every cycle of three once, starting with its strongest entry."""
+    rank = {i: n for n, i in enumerate(order)}
     return [
         (a, b, c)
-        for a, b in sorted(beats, key=lambda pair: (place[pair[0]], place[pair[1]]))
+        for a, b in sorted(beats, key=lambda pair: (rank[pair[0]], rank[pair[1]]))
         for c in order
-        if (b, c) in beats and (c, a) in beats and place[a] < place[b] and place[a] < place[c]
+        if (b, c) in beats and (c, a) in beats and rank[a] < rank[b] and rank[a] < rank[c]
     ]
 
 
 def rating_history(store: Store, entry: str) -> list[dict[str, Any]]:
-    """Return an entry's rating after each period it was rated in, oldest first, as shown now."""
+    """Return an entry's displayed rating after each period it was rated in, oldest first."""
     shift = rating_shift(store)
     rows = store.read(
         "SELECT job, round, closed_at, rating, rd, vol, games FROM ratings JOIN periods ON periods.id = period "
@@ -247,7 +247,7 @@ def rating_history(store: Store, entry: str) -> list[dict[str, Any]]:
 
 
 def rating_histories(store: Store, newest: int) -> dict[str, list[dict[str, Any]]]:
-    """Return of every entry the ratings after the ``newest`` periods it was rated in, oldest first, as shown now."""
+    """Return each entry's displayed ratings after its ``newest`` last rated periods, oldest first."""
     shift = rating_shift(store)
     found: dict[str, deque[dict[str, Any]]] = {}
     for row in store.read(
@@ -259,7 +259,7 @@ def rating_histories(store: Store, newest: int) -> dict[str, list[dict[str, Any]
 
 
 def all_style_sums(store: Store) -> dict[str, dict[str, float]]:
-    """Return what ``style_sums`` says, of every entry."""
+    """Return the style sums of every entry by id."""
     found: dict[str, dict[str, float]] = {}
     for row in store.read("SELECT entry, name, value FROM styles"):
         found.setdefault(row["entry"], {})[row["name"]] = row["value"]
@@ -267,19 +267,19 @@ def all_style_sums(store: Store) -> dict[str, dict[str, float]]:
 
 
 def style_sums(store: Store, entry: str) -> dict[str, float]:
-    """Return the sums that matches noted of an entry's behaviour; ``echelon.arena.behaviour`` makes figures of them."""
+    """Return the style sums of an entry; ``echelon.arena.behaviour`` computes means from them."""
     rows = store.read("SELECT name, value FROM styles WHERE entry = ? ORDER BY name", (entry,))
     return {row["name"]: row["value"] for row in rows}
 
 
 def find_entry(store: Store, name: str) -> str:
-    """Return the id that ``name`` means: an id, a name, a level, or an unambiguous part of one of them."""
-    called = entry_names(store)
-    exact = [i for i, n in called.items() if name in (i, n) or i == f"heuristic:{name}"]
-    found = exact or [i for i, n in called.items() if name and (name.lower() in n.lower() or name in i)]
+    """Return the id of an entry by id, name, level, or an unambiguous part of one of them."""
+    name_of = entry_names(store)
+    exact = [i for i, n in name_of.items() if name in (i, n) or i == f"heuristic:{name}"]
+    found = exact or [i for i, n in name_of.items() if name and (name.lower() in n.lower() or name in i)]
     if len(found) == 1:
         return found[0]
     if not found:
-        have = ", ".join(sorted(called.values())) or "nobody"
+        have = ", ".join(sorted(name_of.values())) or "no entries"
         raise StoreError(f"entry {name!r} is not in the league (have: {have})")
-    raise StoreError(f"entry {name!r} is ambiguous: {', '.join(sorted(called[i] for i in found))}")
+    raise StoreError(f"entry {name!r} is ambiguous: {', '.join(sorted(name_of[i] for i in found))}")

@@ -1,8 +1,8 @@
-"""``league.db``: the league between processes, in SQLite, so that no process and no crash can lose or double a match.
+"""``league.db``: the league on disk, in SQLite, so that no crash or concurrent process loses or doubles a match.
 
-Every change is one transaction. A rating period is planned whole, its matches are written one by one as they end, and
-closing it rates everybody at once; replaying all closed periods gives the same ratings to the last bit. Several
-processes may play at the same time. Nothing heavy is loaded, so that a terminal may look.
+Every change is one transaction. A rating period is planned as a whole, its matches are stored as they end, and closing
+it updates all ratings at once; replaying all closed periods reproduces them bit by bit. Several processes can play at
+the same time. Import-light, so that commands and dashboard can read it.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ __all__ = ["MatchRecord", "PeriodResult", "RatingPeriod", "Store", "StoreError",
 FILE_NAME = "league.db"
 PLANNED, PLAYED, VOID = "planned", "played", "void"
 BLUE_SCORE = {"blue": 1.0, "red": 0.0, "draw": 0.5}
-"""What blue gets, by winner."""
+"""Score of blue by winner."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchRecord:
-    """How a match ended."""
+    """Result of a match."""
 
     winner: str
-    """blue, red or draw; empty where it could not be played."""
+    """``blue``, ``red`` or ``draw``; empty where it could not be played."""
     reason: str
     note: str = ""
-    """In words, what a person should know of it."""
+    """Remark for people, such as the cause of a forfeit."""
     hp: tuple[float, float] = (0.0, 0.0)
-    """Hit points left of blue and red."""
+    """Remaining hit points of blue and red."""
     score: tuple[float, float] = (0.0, 0.0)
-    """Zone scores [s]."""
+    """Zone scores of blue and red [s]."""
     seconds: float = 0.0
-    """How long it lasted in the game."""
+    """Duration in simulated time [s]."""
     styles: tuple[Mapping[str, float], Mapping[str, float]] = field(default_factory=lambda: ({}, {}))
-    """Sums to add to the behaviour of blue and red."""
+    """Style sums to add to blue and red."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +59,10 @@ class RatingPeriod:
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodResult:
-    """What closing a period changed."""
+    """Changes made by closing a rating period."""
 
     rated: int
-    """Matches that counted."""
+    """Number of rated matches."""
     before: dict[str, Glicko2Rating]
     after: dict[str, Glicko2Rating]
     promoted: list[str]
@@ -70,15 +70,15 @@ class PeriodResult:
 
 
 def league_path(home: str | Path | None = None) -> Path:
-    """Return where the league of the runs under ``home`` lies."""
+    """Return the path of the league file in the runs folder ``home``."""
     return runs_home(home) / FILE_NAME
 
 
 class Store(Database):
-    """One open league."""
+    """An open league file."""
 
     def league(self) -> League:
-        """Return the whole league as it is now."""
+        """Return the current league."""
         constants = self.setting("glicko2")
         league = League(
             glicko2=Glicko2Config(**constants) if constants else None, env_signature=self.setting("env_signature")
@@ -93,14 +93,14 @@ class Store(Database):
 
     @contextlib.contextmanager
     def editing(self) -> Iterator[League]:
-        """Give the league to change who is in it, and write that back, in one transaction."""
+        """Give the league for changes of its entries and write it back, in one transaction."""
         with self.writing():
             league = self.league()
             known = set(league.entries)
             yield league
             self._write_entries(league)
-            for gone in known - set(league.entries):
-                self._db.execute("DELETE FROM entries WHERE id = ?", (gone,))
+            for removed in known - set(league.entries):
+                self._db.execute("DELETE FROM entries WHERE id = ?", (removed,))
             for key, value in (("env_signature", league.env_signature), ("glicko2", asdict(league.glicko2))):
                 if value is not None:
                     self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value)))
@@ -108,36 +108,36 @@ class Store(Database):
     def _write_entries(self, league: League) -> None:
         for entry in league.entries.values():
             r = entry.rating
-            now = (entry.ckpt_path, entry.kind, entry.commander_name, entry.created_at, r.rating, r.rd, r.vol)
-            now = (*now, entry.games, json.dumps(entry.meta))
+            columns = (entry.ckpt_path, entry.kind, entry.commander_name, entry.created_at, r.rating, r.rd, r.vol)
+            columns = (*columns, entry.games, json.dumps(entry.meta))
             self._db.execute(
                 "INSERT INTO entries (ckpt_path, kind, commander_name, created_at, rating, rd, vol, games, meta, id, "
                 "first_rating, first_rd, first_vol, first_games) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
                 "ON CONFLICT (id) DO UPDATE SET ckpt_path=excluded.ckpt_path, kind=excluded.kind, "
                 "commander_name=excluded.commander_name, created_at=excluded.created_at, rating=excluded.rating, "
                 "rd=excluded.rd, vol=excluded.vol, games=excluded.games, meta=excluded.meta",
-                (*now, entry.entry_id, r.rating, r.rd, r.vol, entry.games),
+                (*columns, entry.entry_id, r.rating, r.rd, r.vol, entry.games),
             )
 
     def plays(self, entry_id: str) -> int:
-        """Return how many matches of any state an entry has."""
+        """Return the number of matches of an entry in any state."""
         return self.read("SELECT count(*) FROM matches WHERE blue = ? OR red = ?", (entry_id, entry_id))[0][0]
 
     def open_period(self, job: str, round_number: int, fixtures: Sequence[Fixture]) -> RatingPeriod:
-        """Plan a round of a job, or return the one that was planned before, whatever ``fixtures`` say now."""
+        """Return the rating period of a round, planned with ``fixtures`` where it does not exist yet."""
         with self.writing() as db:
-            done = db.execute(
+            insert = db.execute(
                 "INSERT OR IGNORE INTO periods (job, round, opened_at) VALUES (?, ?, ?)", (job, round_number, utc_now())
             )
-            if done.rowcount:
+            if insert.rowcount:
                 db.executemany(
                     "INSERT INTO matches (period, number, blue, red, seed) VALUES (?, ?, ?, ?, ?)",
-                    [(done.lastrowid, f.number, f.blue, f.red, f.seed) for f in fixtures],
+                    [(insert.lastrowid, f.number, f.blue, f.red, f.seed) for f in fixtures],
                 )
         return next(p for p in self.periods(job) if p.round == round_number)
 
     def periods(self, job: str | None = None) -> list[RatingPeriod]:
-        """Return the periods of a job, or of all, in order."""
+        """Return the rating periods of a job, or of all jobs, in order."""
         where, values = ("WHERE job = ?", (job,)) if job is not None else ("", ())
         rows = self.read(f"SELECT id, job, round, sequence FROM periods {where} ORDER BY id", values)
         return [
@@ -145,7 +145,7 @@ class Store(Database):
         ]
 
     def unplayed(self, period: RatingPeriod) -> list[Fixture]:
-        """Return the matches of a period that are still to be played."""
+        """Return the matches of a period that are not played yet."""
         rows = self.read(
             "SELECT number, blue, red, seed FROM matches WHERE period = ? AND state = 'planned' ORDER BY number",
             (period.id,),
@@ -153,14 +153,14 @@ class Store(Database):
         return [Fixture(*row) for row in rows]
 
     def count_unplayed(self, period: RatingPeriod) -> int:
-        """Return how many matches of a period are still to be played."""
+        """Return the number of matches of a period that are not played yet."""
         rows = self.read("SELECT count(*) FROM matches WHERE period = ? AND state = 'planned'", (period.id,))
         return int(rows[0][0])
 
     def record(self, period: RatingPeriod, number: int, played: MatchRecord) -> bool:
-        """Write down how a match ended; False where that was known already, which changes nothing."""
+        """Store the result of a match; return False, without a change, where it has one already."""
         if played.winner and played.winner not in BLUE_SCORE:
-            raise ValueError(f"winner is {played.winner!r}, wanted one of: {', '.join(BLUE_SCORE)}")
+            raise ValueError(f"winner is {played.winner!r}, expected one of: {', '.join(BLUE_SCORE)}")
         with self.writing() as db:
             row = db.execute(
                 "UPDATE matches SET state = ?, winner = ?, reason = ?, note = ?, hp_blue = ?, hp_red = ?, "
@@ -178,7 +178,7 @@ class Store(Database):
         return row is not None
 
     def set_replay(self, period: RatingPeriod, number: int, replay: str) -> None:
-        """Write down which file a match can be watched in."""
+        """Store the replay path of a match."""
         with self.writing() as db:
             db.execute("UPDATE matches SET replay = ? WHERE period = ? AND number = ?", (replay, period.id, number))
 
@@ -192,17 +192,19 @@ class Store(Database):
         min_games: int = 0,
         age_idle: bool = False,
     ) -> PeriodResult:
-        """Rate everybody by the matches of a period, promote and retire, all at once.
+        """Update ratings by the matches of a period, then promote and retire, in one transaction.
 
-        ``ValueError`` while matches are missing or where it was closed before. ``keep_top`` 0 retires nobody. Who is
-        promoted ranks by rating less ``conservatism`` deviations, where none is given by as many as the league says.
+        ``ValueError`` while matches are not played or where the period is closed. ``keep_top`` 0 retires no entry.
+        Promotion ranks by rating minus ``conservatism`` deviations, by default the league's.
         """
         with self.writing() as db:
-            left = db.execute("SELECT count(*) FROM matches WHERE period = ? AND state = ?", (period.id, PLANNED))
-            if missing := left.fetchone()[0]:
-                raise ValueError(f"round {period.round} of {period.job!r} has {missing} matches to play, wanted none")
+            planned = db.execute("SELECT count(*) FROM matches WHERE period = ? AND state = ?", (period.id, PLANNED))
+            if missing := planned.fetchone()[0]:
+                raise ValueError(
+                    f"round {period.round} of {period.job!r} has {missing} unplayed matches, expected none"
+                )
             if db.execute("SELECT sequence FROM periods WHERE id = ?", (period.id,)).fetchone()[0] is not None:
-                raise ValueError(f"round {period.round} of {period.job!r} is rated already")
+                raise ValueError(f"round {period.round} of {period.job!r} is already rated")
             league = self.league()
             results = self._results(period.id)
             if age_idle:
@@ -210,7 +212,7 @@ class Store(Database):
                 results |= {entry_id: [] for entry_id in idle if entry_id not in results}
             before = {i: league.entries[i].rating for i in results}
             league.apply_rating_period(results)
-            risen = [i for i in results if self._rises(league, i, promote_top, conservatism)]
+            promoted = [i for i in results if self._promote(league, i, promote_top, conservatism)]
             retired = league.retire_commanders(keep_top, min_games) if keep_top else []
             self._write_entries(league)
             after = {i: league.entries[i].rating for i in results}
@@ -224,31 +226,34 @@ class Store(Database):
             )  # fmt: skip
         rated = sum(len(games) for games in results.values()) // 2
         return PeriodResult(
-            rated=rated, before=before, after=after, promoted=risen, retired=[e.entry_id for e in retired]
+            rated=rated, before=before, after=after, promoted=promoted, retired=[e.entry_id for e in retired]
         )
 
     @staticmethod
-    def _rises(league: League, entry_id: str, promote_top: int, conservatism: float | None) -> bool:
-        was = league.entries[entry_id].kind
-        stands = promote_top > 0 and league.promote_if_topk(entry_id, top_k=promote_top, conservatism=conservatism)
-        return stands and was != "commander"
+    def _promote(league: League, entry_id: str, promote_top: int, conservatism: float | None) -> bool:
+        """Promote an entry that ranks high enough; return whether that changed its kind."""
+        before = league.entries[entry_id].kind
+        is_commander = promote_top > 0 and league.promote_if_topk(
+            entry_id, top_k=promote_top, conservatism=conservatism
+        )
+        return is_commander and before != "commander"
 
     def _results(self, period_id: int) -> dict[str, list[GameResult]]:
-        """Return each entry's games of a period, in order of the matches; opponents' ratings are the league's."""
+        """Return each entry's games of a period in match order; the league supplies the opponents' ratings."""
         found: dict[str, list[GameResult]] = {}
-        nobody = Glicko2Rating()
+        placeholder = Glicko2Rating()
         for row in self.read(
             "SELECT blue, red, winner FROM matches WHERE period = ? AND state = 'played' ORDER BY number", (period_id,)
         ):
             score = BLUE_SCORE[row["winner"]]
-            found.setdefault(row["blue"], []).append(GameResult(nobody, score, row["red"]))
-            found.setdefault(row["red"], []).append(GameResult(nobody, 1.0 - score, row["blue"]))
+            found.setdefault(row["blue"], []).append(GameResult(placeholder, score, row["red"]))
+            found.setdefault(row["red"], []).append(GameResult(placeholder, 1.0 - score, row["blue"]))
         return found
 
     def recompute(self) -> dict[str, tuple[Glicko2Rating, Glicko2Rating]]:
-        """Replay every closed period from the first ratings on, write down what comes out, and return what differed.
+        """Recompute all ratings from the initial ones, store them, and return the entries whose ratings changed.
 
-        Nothing does, unless somebody changed the file or the constants.
+        The result is empty unless the file or the Glicko-2 constants were edited.
         """
         with self.writing() as db:
             league = self.league()

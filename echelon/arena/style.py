@@ -1,6 +1,6 @@
-"""How an entry behaves, as sums that each match adds; ``behaviour`` makes figures of them.
+"""Style sums: what one side of a match adds to its entry's statistics; ``behaviour`` turns sums into means.
 
-Sums are plain numbers by name, so that a store can add them up without knowing what they mean. Loads nothing heavy.
+Sums are plain numbers by name, so that the store can add them without knowing their meaning. Import-light.
 """
 
 from __future__ import annotations
@@ -8,22 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from echelon.arena.behaviour import BY_WEAPON
+from echelon.arena.behaviour import WEAPON_SUMS
 from echelon.sim.arsenal import WEAPONS
 
-NAMES = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
+WEAPON_NAMES = {int(spec.weapon): spec.weapon.name.lower() for spec in WEAPONS}
 
 
 def sums_of(counts: Mapping[str, Any], side: int, causes: Mapping[int, str], dt: float) -> dict[str, float]:
-    """Return what one side of a match adds to its entry's sums.
+    """Return the sums that one side of a match adds to its entry; sums of 0 are left out.
 
-    ``counts`` are the arrays of a ``MatchResult``, ``causes`` names causes of death, ``dt`` is a decision [s].
+    ``counts`` are the arrays of a ``MatchResult``, ``causes`` maps a cause of death to its name, ``dt`` is the duration
+    of a decision [s].
     """
-    mine = (counts["team"] == side) & (counts["present"] == 1)
-    total = {"matches": 1.0, "mechs": float(mine.sum())}
-    for what in BY_WEAPON:
-        for weapon, value in enumerate(counts[f"stat_{what}"][mine].sum(axis=0).tolist()):
-            total[f"{what}.{NAMES[weapon]}"] = float(value)
+    on_side = (counts["team"] == side) & (counts["present"] == 1)
+    sums = {"matches": 1.0, "mechs": float(on_side.sum())}
+    for what in WEAPON_SUMS:
+        for weapon, value in enumerate(counts[f"stat_{what}"][on_side].sum(axis=0).tolist()):
+            sums[f"{what}.{WEAPON_NAMES[weapon]}"] = float(value)
     for name, field, scale in (
         ("friendly", "friendly", 1.0),
         ("taken", "taken", 1.0),
@@ -33,11 +34,11 @@ def sums_of(counts: Mapping[str, Any], side: int, causes: Mapping[int, str], dt:
         ("knockdowns", "knockdowns", 1.0),
         ("assists", "assists", 1.0),
     ):
-        total[name] = float(counts[f"stat_{field}"][mine].sum()) * scale
-    for cause in counts["stat_cause"][mine].tolist():
+        sums[name] = float(counts[f"stat_{field}"][on_side].sum()) * scale
+    for cause in counts["stat_cause"][on_side].tolist():
         if cause in causes:
-            total[f"lost.{causes[cause]}"] = total.get(f"lost.{causes[cause]}", 0.0) + 1.0
+            sums[f"lost.{causes[cause]}"] = sums.get(f"lost.{causes[cause]}", 0.0) + 1.0
     killers = counts["stat_killer"][(counts["team"] != side) & (counts["stat_cause"] >= 0)]
-    own = set(mine.nonzero()[0].tolist())
-    total["kills"] = float(sum(killer in own for killer in killers.tolist()))
-    return {name: value for name, value in total.items() if value}
+    members = set(on_side.nonzero()[0].tolist())
+    sums["kills"] = float(sum(killer in members for killer in killers.tolist()))
+    return {name: value for name, value in sums.items() if value}

@@ -1,6 +1,6 @@
-"""From a checkpoint to an entry of the league: checked whole before the league hears of it.
+"""Submitting checkpoints to the league, and loading the policies of entries.
 
-The first one also decides which game the league plays.
+A checkpoint is validated before it is added; the first one fixes the environment configuration of the league.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from echelon.config import EnvConfig
 from echelon.rl.weights import LoadedPolicy, find_checkpoint, load_policy
 
 SIGNATURE = ("obs_layout", "num_packs", "comm_dim", "dt_sim", "decision_repeat", "nav_mode")
-"""What of a game a policy is built for, beside the widths of observation and action."""
+"""Environment fields a policy depends on, besides the widths of observation and action."""
 
 
 def signature_of(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return what a policy was built for; ``ValueError`` where its checkpoint does not say."""
+    """Return the environment signature of a checkpoint; ``ValueError`` where its manifest lacks it."""
     env = meta.get("env_cfg")
     if not isinstance(env, dict):
-        raise ValueError("checkpoint does not describe its environment, wanted env_cfg in its manifest")
+        raise ValueError("checkpoint manifest has no env_cfg, expected the environment configuration")
     return {key: meta.get(key) for key in ("obs_dim", "action_dim")} | {key: env.get(key) for key in SIGNATURE}
 
 
 def resolve_checkpoint_path(path: Path) -> Path:
-    """Return the step folder or exported file that ``path`` means; a run means its best checkpoint, else its newest."""
+    """Return the step folder or exported file of ``path``; for a run its best checkpoint, else the newest."""
     path = path.absolute()
     return path if path.is_file() else find_checkpoint(path).path.absolute()
 
@@ -46,11 +46,11 @@ def submit(
     target: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> LeagueEntry:
-    """Add a checkpoint to the league, with further ``facts`` of it; ``ValueError`` says why it cannot play."""
+    """Add a checkpoint with additional metadata ``facts`` to the league; ``ValueError`` where it is not playable."""
     path = resolve_checkpoint_path(path)
     loaded = load_policy(path)
-    if broken := [name for name, value in loaded.policy.state_dict().items() if not torch.isfinite(value).all()]:
-        raise ValueError(f"checkpoint {str(path)!r} has weights that are not finite: {', '.join(broken[:3])}")
+    if nonfinite := [name for name, value in loaded.policy.state_dict().items() if not torch.isfinite(value).all()]:
+        raise ValueError(f"checkpoint {str(path)!r} has weights that are not finite: {', '.join(nonfinite[:3])}")
     signature = signature_of(loaded.meta)
     meta = {"label": label or display_name(path, loaded.meta), "checkpoint": str(loaded.meta.get("id", ""))}
     meta |= facts or {}
@@ -64,41 +64,43 @@ def submit(
 
 
 def display_name(path: Path, meta: dict[str, Any]) -> str:
-    """Return a short name: the two words of its run and its update."""
+    """Return a short name: the two words of its run id and its update."""
     run = next((p for p in path.parents if (p / "spec.json").is_file()), None)
     words = "-".join(run.name.split("-")[-2:]) if run is not None else path.stem
     return f"{words} u{int(meta.get('update', 0))}"
 
 
-def league_env_config(store: Store, wanted: EnvConfig | None = None) -> EnvConfig:
-    """Return the game that the league plays; the first ``wanted`` fixes it where no policy has."""
+def league_env_config(store: Store, initial: EnvConfig | None = None) -> EnvConfig:
+    """Return the environment configuration of the league; ``initial`` sets it where it is not set yet."""
     from pydantic import TypeAdapter, ValidationError
 
-    if wanted is not None:
-        store.init_setting(ENV_SETTING, asdict(wanted))
+    if initial is not None:
+        store.init_setting(ENV_SETTING, asdict(initial))
     row = store.setting(ENV_SETTING) or store.init_setting(ENV_SETTING, asdict(EnvConfig()))
     try:
         return TypeAdapter(EnvConfig).validate_python(row)
     except ValidationError as error:
-        raise ValueError(f"league plays a game that this version does not know: {error.errors()[0]['msg']}") from None
+        raise ValueError(
+            f"environment configuration of the league is invalid in this version: {error.errors()[0]['msg']}"
+        ) from None
 
 
 def entry_pilot(entry: LeagueEntry) -> Pilot:
-    """Return who flies for an entry."""
+    """Return the pilot of an entry."""
     level = str(entry.meta.get("level", "")) if entry.kind == "heuristic" else ""
     checkpoint = str(entry.meta.get("checkpoint", ""))
     return Pilot(id=entry.entry_id, label=entry.name, level=level, path=entry.ckpt_path, checkpoint=checkpoint)
 
 
 def load_pilot(pilot: Pilot, device: str, signature: dict[str, Any] | None) -> LoadedPolicy:
-    """Load a pilot's policy; ``ValueError`` where its file has moved, is damaged, or is another than was submitted."""
+    """Load a pilot's policy; ``ValueError`` where its file is missing, damaged, or not the one submitted."""
     if not Path(pilot.path).exists():
-        raise ValueError(f"checkpoint {pilot.path!r} is gone; add it again from where it is now")
+        raise ValueError(f"checkpoint {pilot.path!r} is missing; add it again from its new path")
     loaded = load_policy(pilot.path, device)
     if pilot.checkpoint and loaded.meta.get("id") != pilot.checkpoint:
-        raise ValueError(f"checkpoint {pilot.path!r} is {loaded.meta.get('id')!r} now, wanted {pilot.checkpoint!r}")
-    mine = signature_of(loaded.meta)
-    wrong = [f"{k} {v!r}, wanted {signature[k]!r}" for k, v in mine.items() if signature and signature.get(k) != v]
+        raise ValueError(f"checkpoint {pilot.path!r} is {loaded.meta.get('id')!r} now, expected {pilot.checkpoint!r}")
+    found = signature_of(loaded.meta)
+    wrong = [f"{k} {v!r}, expected {signature[k]!r}" for k, v in found.items() if signature and signature.get(k) != v]
     if wrong:
-        raise ValueError(f"checkpoint {pilot.path!r} was built for another game: {'; '.join(wrong)}")
+        raise ValueError(f"checkpoint {pilot.path!r} was built for another environment: {'; '.join(wrong)}")
     return loaded

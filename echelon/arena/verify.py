@@ -1,8 +1,8 @@
-"""Plays a recorded match again from its actions, and says whether, when and in what it differs from its recording.
+"""Replays the recorded actions of a match and reports the first divergence from its recording.
 
-The match is played alone, on the map of its seed, with the actions that were applied, and recorded once more; the two
-recordings are compared chunk by chunk. ``strict`` wants equal hashes and equal columns; ``tolerant``, for another
-device or version, wants the columns of each mech within the bounds of ``BOUNDS``.
+The match runs alone on the map of its seed and is recorded again; the two recordings are compared chunk by chunk.
+Mode ``strict`` requires equal hashes and columns; ``tolerant``, for another device or version, requires each mech's
+columns to be within ``TOLERANCES``.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from echelon.replay.schema import MechFlag
 from echelon.replay.writer import world_payload
 from echelon.sim.arsenal import mechanics_of
 
-BOUNDS: Mapping[str, float] = {
+TOLERANCES: Mapping[str, float] = {
     "tick": 0.0, "x": 1.0, "y": 1.0, "z": 1.0, "hp": 5.0, "leg_hp": 5.0, "heat": 5.0, "stability": 10.0,
 }  # fmt: skip
-"""How far a column may be off in ``tolerant`` [its unit]; the others may differ."""
+"""Largest deviation of each column in mode ``tolerant`` [unit of the column]; other columns may differ."""
 EDITS, BASE = "edits", "base"
-"""Tables of what became of the map, in this chunk and before it."""
+"""Tables of map changes, in this chunk and before it."""
 DATED_EDITS = [2, 1]
-"""First schema whose edits have the tick in which they were made."""
-NOT_PLAYED = ("value",)
-"""Columns that the simulator does not compute."""
+"""First schema version whose edits contain their tick."""
+NOT_SIMULATED = ("value",)
+"""Columns that are not computed by the simulator."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """Where a replay first differs."""
+    """First difference between a replay and its recording."""
 
     chunk: int
     tick: int
@@ -53,25 +53,25 @@ class Divergence:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyResult:
-    """What became of playing a match again."""
+    """Result of ``verify``."""
 
     ok: bool
     mode: str
     chunks: int
-    """Chunks that agree, from the first."""
+    """Number of leading chunks that agree."""
     seconds: float
-    """Length of the match [s]."""
+    """Duration of the match [s]."""
     first: Divergence | None = None
     largest: float = 0.0
-    """Largest deviation of a position [vox]."""
+    """Largest position deviation [vox]."""
 
 
 def verify(path: Path, *, tolerant: bool = False, device: str = "cpu") -> VerifyResult:
-    """Play the match at ``path`` again and compare; ``ValueError`` where it cannot be played."""
+    """Replay the actions of the match at ``path`` and compare; ``ValueError`` where that is not possible."""
     with Replay(path) as recorded, TemporaryDirectory(prefix="echelon-verify-") as folder:
         if "insight" not in recorded.header:
             raise ValueError(
-                f"replay {path.name!r} has no actions, wanted one recorded with its policy columns (sim --insight)"
+                f"replay {path.name!r} has no actions, expected policy columns; record them with: sim --insight"
             )
         again = replay_actions(recorded, Path(folder), device)
         with Replay(again) as played:
@@ -79,7 +79,7 @@ def verify(path: Path, *, tolerant: bool = False, device: str = "cpu") -> Verify
 
 
 def config_from_header(header: Mapping[str, Any]) -> EnvConfig:
-    """Return the configuration that a header's differences from the default describe."""
+    """Return the environment configuration of a replay header, which stores differences from the default."""
     cfg: Any = EnvConfig()
     for key, value in header["config"].items():
         cfg = _with(cfg, key.split("."), value, key)
@@ -88,7 +88,7 @@ def config_from_header(header: Mapping[str, Any]) -> EnvConfig:
 
 def _with(part: Any, names: list[str], value: Any, key: str) -> Any:
     if not is_dataclass(part) or names[0] not in asdict(part):  # type: ignore[arg-type]
-        raise ValueError(f"config of the replay has {key!r}, wanted a dial of this version")
+        raise ValueError(f"replay config key {key!r} is unknown, expected a field of this version")
     old = getattr(part, names[0])
     if len(names) > 1:
         return replace(part, **{names[0]: _with(old, names[1:], value, key)})  # type: ignore[type-var]
@@ -96,7 +96,7 @@ def _with(part: Any, names: list[str], value: Any, key: str) -> Any:
 
 
 def replay_actions(recorded: Replay, folder: Path, device: str) -> Path:
-    """Play the recorded actions and return the new recording."""
+    """Simulate the recorded actions and return the path of the new recording."""
     header = recorded.header
     cfg = config_from_header(header)
     bank = build_bank(
@@ -135,11 +135,11 @@ def _check_start(recorded: Replay, engine: Engine) -> None:
             f"actions, its configuration {engine.num_mechs} with {engine.action_dim}"
         )
     x, y, z = header["world"]["size"]
-    found = world_hash(world_payload(engine.batch.numpy("material")[0][:z, :y, :x]))
-    if found != header["world"]["sha256"]:
+    sha256 = world_hash(world_payload(engine.batch.numpy("material")[0][:z, :y, :x]))
+    if sha256 != header["world"]["sha256"]:
         raise ValueError(
-            f"map of seed {header['map_seed']} is {found[:12]} here, replay {recorded.path.name!r} was played on "
-            f"{header['world']['sha256'][:12]}: this version generates it differently"
+            f"map of seed {header['map_seed']} has hash {sha256[:12]}, expected {header['world']['sha256'][:12]} as in "
+            f"replay {recorded.path.name!r}: this version generates it differently"
         )
 
 
@@ -152,7 +152,7 @@ def compare(recorded: Replay, played: Replay, *, tolerant: bool = False) -> Veri
             first = Divergence(chunk=number, tick=played.ticks, field="length")
             break
         one, two = recorded.chunk(number), played.chunk(number)
-        largest = max(largest, _farthest(recorded, one, two))
+        largest = max(largest, _position_deviation(recorded, one, two))
         first = _difference(recorded, number, one, two, tolerant)
         if first is not None:
             break
@@ -169,14 +169,14 @@ def _dates_edits(replay: Replay) -> bool:
 
 
 def _map_differs(recorded: Replay, played: Replay) -> bool:
-    """Return whether the voxels differ at the end, which is all that can be asked where edits have no date."""
+    """Return whether the final voxels differ, the only possible comparison where edits have no tick."""
     if _dates_edits(recorded):
         return False
-    return bool((_voxels_left(recorded, recorded) != _voxels_left(recorded, played)).any())
+    return bool((_final_voxels(recorded, recorded) != _final_voxels(recorded, played)).any())
 
 
-def _voxels_left(world: Replay, replay: Replay) -> NDArray[np.uint8]:
-    """Return the material of every cell at the end, whenever it was changed."""
+def _final_voxels(world: Replay, replay: Replay) -> NDArray[np.uint8]:
+    """Return the final material of every cell."""
     voxels = world.materials().ravel().copy()
     for number in range(len(replay.chunks)):
         edits = replay.chunk(number).tables[EDITS]
@@ -186,31 +186,33 @@ def _voxels_left(world: Replay, replay: Replay) -> NDArray[np.uint8]:
 
 
 def _difference(replay: Replay, number: int, one: Chunk, two: Chunk, tolerant: bool) -> Divergence | None:
-    """Return the earliest difference of a chunk: its first frame, and in it the first column."""
+    """Return the earliest difference of a chunk: first frame, then first column."""
     if len(one.ticks) != len(two.ticks):
         frames = min(len(one.ticks), len(two.ticks))
         return Divergence(chunk=number, tick=int(one.ticks[frames - 1]), field="length")
-    found: list[tuple[int, int, str]] = []
+    differences: list[tuple[int, int, str]] = []
     for order, column in enumerate(replay.header["columns"]):
         name = column["name"]
-        if name in NOT_PLAYED or name not in two.frames or (tolerant and name not in BOUNDS):
+        if name in NOT_SIMULATED or name not in two.frames or (tolerant and name not in TOLERANCES):
             continue
-        apart = np.abs(one.frames[name] - two.frames[name]) * column["scale"] > (BOUNDS[name] if tolerant else 0.0)
-        if apart.any():
-            found.append((int(np.flatnonzero(apart.any(axis=1))[0]), order, name))
-    if found:
-        frame, _, name = min(found)
-        return _named(replay, number, one, two, frame, name)
+        differs = np.abs(one.frames[name] - two.frames[name]) * column["scale"] > (
+            TOLERANCES[name] if tolerant else 0.0
+        )
+        if differs.any():
+            differences.append((int(np.flatnonzero(differs.any(axis=1))[0]), order, name))
+    if differences:
+        frame, _, name = min(differences)
+        return _column_divergence(replay, number, one, two, frame, name)
     if tolerant:
         return None
     undated = () if _dates_edits(replay) else (EDITS, BASE)
     for name in (name for name in one.tables if name not in undated):
-        if (row := _row_apart(number, one, two, name)) is not None:
+        if (row := _table_divergence(number, one, two, name)) is not None:
             return row
     return None if one.hash == two.hash else Divergence(chunk=number, tick=one.ref.tick1, field="hash")
 
 
-def _named(replay: Replay, number: int, one: Chunk, two: Chunk, frame: int, name: str) -> Divergence:
+def _column_divergence(replay: Replay, number: int, one: Chunk, two: Chunk, frame: int, name: str) -> Divergence:
     column = next(c for c in replay.header["columns"] if c["name"] == name)
     a, b = one.frames[name][frame], two.frames[name][frame]
     at = int(np.argmax(np.abs(a - b)))
@@ -225,8 +227,8 @@ def _named(replay: Replay, number: int, one: Chunk, two: Chunk, frame: int, name
     )
 
 
-def _row_apart(number: int, one: Chunk, two: Chunk, name: str) -> Divergence | None:
-    """Return the first row in which two tables differ, and its first column that does; the table where a row lacks."""
+def _table_divergence(number: int, one: Chunk, two: Chunk, name: str) -> Divergence | None:
+    """Return the first differing row and column of two tables, or the table itself where row counts differ."""
     a, b = (_rows(chunk.tables[name]) for chunk in (one, two))
     columns, common = list(one.tables[name]), min(len(a), len(b))
     row, column = (list(part) for part in np.nonzero(a[:common] != b[:common]))
@@ -253,10 +255,10 @@ def _rows(table: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.stack(list(table.values()), axis=1)
 
 
-def _farthest(replay: Replay, one: Chunk, two: Chunk) -> float:
-    """Return how far a living mech is from where it was recorded [vox]."""
+def _position_deviation(replay: Replay, one: Chunk, two: Chunk) -> float:
+    """Return the largest distance between a living mech and its recorded position [vox]."""
     frames = min(len(one.ticks), len(two.ticks))
     scale = {column["name"]: column["scale"] for column in replay.header["columns"]}
     living = (one.frames["flags"][:frames] & MechFlag.ALIVE) != 0
-    apart = [(one.frames[axis][:frames] - two.frames[axis][:frames]) * scale[axis] for axis in "xyz"]
-    return float((np.sqrt(sum(part.astype(np.float64) ** 2 for part in apart)) * living).max(initial=0.0))
+    deltas = [(one.frames[axis][:frames] - two.frames[axis][:frames]) * scale[axis] for axis in "xyz"]
+    return float((np.sqrt(sum(part.astype(np.float64) ** 2 for part in deltas)) * living).max(initial=0.0))

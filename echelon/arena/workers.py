@@ -1,7 +1,7 @@
-"""Several processes that play the rounds of one arena job: what they must agree on, and what they have to say.
+"""Several processes that play the rounds of one arena job.
 
-Each plays its share of the matches into the same store; whatever is decided once (a round's plan, the upsets, its
-rating) is decided by the first. Results do not depend on how many there are.
+Each plays its shard of the matches into the same store; what must be decided once (the plan of a round, the upsets, the
+rating) is decided by the first process. Results do not depend on the number of processes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ProcessGroup(Protocol):
-    """The processes, seen from one of them; ``echelon.training.runtime.process_group.World`` is one."""
+    """The processes as seen from one of them; ``echelon.training.runtime.process_group.ProcessGroup`` is one."""
 
     @property
     def rank(self) -> int:
@@ -23,25 +23,25 @@ class ProcessGroup(Protocol):
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of processes."""
         ...
 
     def any(self, flag: bool) -> bool:
-        """Return whether the flag is up in any process, once all have come here."""
+        """Return whether the flag is true in any process; waits for all."""
         ...
 
     def broadcast(self, value: T) -> T:
-        """Return the first process's value in all of them."""
+        """Return the first process's value in every process."""
         ...
 
     def all_gather(self, value: T) -> list[T]:
-        """Return every process's value, in order of rank."""
+        """Return every process's value in order of rank."""
         ...
 
 
 @dataclass(frozen=True)
 class SingleProcess:
-    """One process that plays everything."""
+    """The process group of a job without further processes."""
 
     rank: int = 0
     size: int = 1
@@ -59,29 +59,29 @@ class SingleProcess:
 SINGLE_PROCESS = SingleProcess()
 
 
-def share(items: Sequence[T], process_group: ProcessGroup) -> list[T]:
-    """Return this process's share: every item is somebody's, and sizes differ by one at most."""
+def shard(items: Sequence[T], process_group: ProcessGroup) -> list[T]:
+    """Return this process's part of ``items``; the parts are disjoint and their sizes differ by at most 1."""
     return list(items[process_group.rank :: process_group.size])
 
 
 class CallbackRelay:
-    """Lets the first process say what the others have to say."""
+    """Calls callbacks in the first process only; other processes queue their calls until ``flush``."""
 
-    def __init__(self, process_group: ProcessGroup, listeners: Any) -> None:
-        self._together, self._listeners = process_group, listeners
-        self._waiting: list[tuple[str, tuple[Any, ...]]] = []
+    def __init__(self, process_group: ProcessGroup, callbacks: Any) -> None:
+        self._process_group, self._callbacks = process_group, callbacks
+        self._queue: list[tuple[str, tuple[Any, ...]]] = []
 
-    def say(self, what: str, *words: Any) -> None:
-        """Call the listener ``what`` with these words: now, or when all meet next."""
-        if self._together.rank == 0:
-            getattr(self._listeners, what)(*words)
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call the callback ``name``, at once in the first process and at the next ``flush`` in the others."""
+        if self._process_group.rank == 0:
+            getattr(self._callbacks, name)(*arguments)
         else:
-            self._waiting.append((what, words))
+            self._queue.append((name, arguments))
 
-    def meet(self) -> None:
-        """Hand over what waits; every process must come here."""
-        said = self._together.all_gather(self._waiting)
-        self._waiting = []
-        if self._together.rank == 0:
-            for what, words in (line for lines in said[1:] for line in lines):
-                getattr(self._listeners, what)(*words)
+    def flush(self) -> None:
+        """Send queued calls to the first process; every process must take part."""
+        queues = self._process_group.all_gather(self._queue)
+        self._queue = []
+        if self._process_group.rank == 0:
+            for name, arguments in (call for queue in queues[1:] for call in queue):
+                getattr(self._callbacks, name)(*arguments)

@@ -1,7 +1,7 @@
 """The process that plays rounds of the league: ``python -m echelon.jobs.arena_worker RUN``, started by a supervisor.
 
-It speaks, beats and stops as the one that trains, and several may play together. What is played is in ``league.db``, so
-it needs no checkpoint: started again after whatever ended it, it goes on with the matches that are not written down.
+It reports, writes progress and stops like the training process, and several can play one job. All results are in
+``league.db``, so it needs no checkpoint: started again after any end, it continues with the matches not stored yet.
 """
 
 from __future__ import annotations
@@ -22,10 +22,38 @@ from echelon.telemetry.events import EventAlert, EventEnd, EventMatch, EventRoun
 
 if TYPE_CHECKING:
     from echelon.arena.config import ArenaConfig
+    from echelon.arena.rounds import RoundProgress
     from echelon.arena.workers import ProcessGroup
 
-PROGRESS_SHARE = 0.1
-"""Share of a round after which it says again how far it has come."""
+PROGRESS_STEP = 0.1
+"""Fraction of a round between two progress records."""
+
+
+class _ProgressRecords:
+    """Emits an ``EventRound`` for every ``PROGRESS_STEP`` of a round and for its rating."""
+
+    def __init__(self, link: RunLink, rounds: int) -> None:
+        self._link, self._rounds, self._last = link, rounds, 0.0
+
+    def __call__(self, progress: RoundProgress) -> None:
+        closed = progress.closed
+        fraction = progress.played / max(1, progress.matches)
+        if closed is None and fraction - self._last < PROGRESS_STEP:
+            return
+        self._last = 0.0 if closed else fraction
+        self._link.emit(
+            EventRound(
+                round=progress.round,
+                state=progress.state,
+                rounds=self._rounds,
+                matches=progress.matches,
+                played=progress.played,
+                seconds=progress.seconds,
+                ratings={i: r.rating for i, r in closed.after.items()} if closed else {},
+                promoted=closed.promoted if closed else [],
+                retired=closed.retired if closed else [],
+            )
+        )
 
 
 def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
@@ -35,55 +63,33 @@ def work(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
     config = ArenaConfig.from_dict(read_spec(paths).config["arena"])
     os.environ.update(thread_environment())
-    from echelon.arena.rounds import RATED, RoundCallbacks, RoundProgress, play_rounds
+    from echelon.arena.rounds import RoundCallbacks, play_rounds
     from echelon.arena.store import Store, league_path
 
-    said = [0.0]
-
-    def news(news: RoundProgress) -> None:
-        share = news.played / max(1, news.matches)
-        if news.state != RATED and share - said[0] < PROGRESS_SHARE:
-            return
-        said[0] = 0.0 if news.state == RATED else share
-        closed = news.closed
-        link.emit(
-            EventRound(
-                round=news.round,
-                state=news.state,
-                rounds=config.rounds,
-                matches=news.matches,
-                played=news.played,
-                seconds=news.seconds,
-                ratings={i: r.rating for i, r in closed.after.items()} if closed else {},
-                promoted=closed.promoted if closed else [],
-                retired=closed.retired if closed else [],
-            )
-        )
-
-    def replay(path: Path, blue: str, red: str, winner: str, seed: int) -> None:
+    def on_replay(path: Path, blue: str, red: str, winner: str, seed: int) -> None:
         name = f"{path.parent.name}/{path.name}"
         link.emit(EventMatch(update=0, global_step=0, path=name, blue=blue, red=red, winner=winner, seed=seed))
 
     def should_stop() -> bool:
-        # the first process reads the control folder in its link; the others, who meet nobody between matches, do here
+        # the first process reads the control folder in its link; the others do not synchronise between matches
         return link.should_stop() > 0 or (worker.rank() > 0 and bool(control.stop_requests(paths)))
 
-    listeners = RoundCallbacks(
+    callbacks = RoundCallbacks(
         on_status=lambda text: link.beat(),
         should_stop=should_stop,
-        news=news,
-        replay=replay,
-        warn=lambda text: link.emit(EventAlert(message=text)),
+        on_progress=_ProgressRecords(link, config.rounds),
+        on_replay=on_replay,
+        on_warning=lambda text: link.emit(EventAlert(message=text)),
     )
-    with Store(league_path(paths.root.parent)) as store, _together(config) as (together, config):
+    with Store(league_path(paths.root.parent)) as store, _join_processes(config) as (process_group, config):
         link.emit(EventStart(device=config.device, seed=config.seed, preset="arena", num_envs=config.envs))
-        finished = play_rounds(store, paths.id, config, paths.replays, listeners, together)
+        finished = play_rounds(store, paths.id, config, paths.replays, callbacks, process_group)
     link.emit(EventEnd(reason="completed" if finished else "stopped"))
 
 
 @contextlib.contextmanager
-def _together(config: ArenaConfig) -> Iterator[tuple[ProcessGroup, ArenaConfig]]:
-    """Meet the other processes of this job, if there are any; gives them, and the dials of this one."""
+def _join_processes(config: ArenaConfig) -> Iterator[tuple[ProcessGroup, ArenaConfig]]:
+    """Give the job's process group, and the configuration with this process's device."""
     from echelon.arena.workers import SINGLE_PROCESS
 
     if worker.world_size() == 1:
@@ -94,9 +100,9 @@ def _together(config: ArenaConfig) -> Iterator[tuple[ProcessGroup, ArenaConfig]]
     from echelon.training.runtime.devices import resolve_device
     from echelon.training.runtime.process_group import process_group_from_environment
 
-    with process_group_from_environment() as world:
-        world.join(torch.device("cpu"))
-        yield world, replace(config, device=str(resolve_device(config.device, world.local_rank, world.local_size)))
+    with process_group_from_environment() as group:
+        group.join(torch.device("cpu"))
+        yield group, replace(config, device=str(resolve_device(config.device, group.local_rank, group.local_size)))
 
 
 if __name__ == "__main__":

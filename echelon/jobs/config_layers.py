@@ -135,7 +135,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     """Return key and value of ``a.b=c``; the value is read as TOML, and as plain text where it is none."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ConfigError(f"--set {text!r} is no assignment, wanted KEY=VALUE such as ppo.lr=1e-4")
+        raise ConfigError(f"--set {text!r} is no assignment, expected KEY=VALUE such as ppo.lr=1e-4")
     try:
         return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
     except tomllib.TOMLDecodeError:
@@ -236,7 +236,7 @@ def _spread(values: Mapping[str, Any], layer: str) -> dict[str, Any]:
         if name is None:
             continue
         if not isinstance(name, str) or name not in profiles:
-            raise ConfigError(f"{section} is {name!r} (from {layer}), wanted one of {', '.join(profiles)}")
+            raise ConfigError(f"{section} is {name!r} (from {layer}), expected one of {', '.join(profiles)}")
         spread.update(flatten(dataclasses.asdict(profiles[name]), f"{section}."))
     return spread | {key: value for key, value in values.items() if key not in PROFILES}
 
@@ -247,9 +247,9 @@ def _check_key(key: str, value: Any, layer: str) -> None:
         raise ConfigError(f"config key 'preset' (from {layer}) is chosen with --preset")
     if key in known:
         if isinstance(value, Mapping):
-            raise ConfigError(f"{key} is {value!r} (from {layer}), wanted one value: it is no section")
+            raise ConfigError(f"{key} is {value!r} (from {layer}), expected one value: it is no section")
         if isinstance(value, bool) and not isinstance(known[key], bool):
-            raise ConfigError(f"{key} is {value!r} (from {layer}), wanted {type(known[key]).__name__}")
+            raise ConfigError(f"{key} is {value!r} (from {layer}), expected {type(known[key]).__name__}")
         return
     if any(name.startswith(f"{key}.") for name in known):
         raise ConfigError(
@@ -295,4 +295,4 @@ def _explain(error: ValidationError, provenance: Mapping[str, str]) -> str:
     wanted = first["msg"].removeprefix("Input should be ").removesuffix(".")
     source = provenance.get(key)
     origin = f" (from {source})" if source else ""
-    return f"{key} is {first['input']!r}{origin}, wanted {wanted}{tail}"
+    return f"{key} is {first['input']!r}{origin}, expected {wanted}{tail}"

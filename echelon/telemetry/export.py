@@ -1,7 +1,7 @@
-"""A run's records as curves for other tools: TensorBoard event files, a CSV table, a W&B run.
+"""Export of a run's metrics to TensorBoard event files, a CSV table or a W&B run.
 
-Every record becomes numbers under tags such as ``train/entropy`` or ``eval/win_rate``, at the learner agent-steps done.
-Only what was not superseded by a resume is exported. TensorBoard and W&B are loaded when asked for and are optional.
+Every record becomes numbers by tag, such as ``train/entropy`` or ``eval/win_rate``, over learner agent-steps. Callers
+pass records without superseded ones. TensorBoard and W&B are optional and imported on use.
 """
 
 from __future__ import annotations
@@ -16,35 +16,37 @@ from typing import Any
 from echelon.telemetry.events import Event, EventEpisodes, EventEval, EventLeague, EventRating, EventUpdate
 
 NOT_CURVES = {"time", "kind", "update", "global_step", "seeds", "is_best", "deterministic"}
-"""Fields that are no measurements, or are the axes."""
+"""Fields that are axes or no measurements."""
 CSV_AXES = ("update", "global_step", "time")
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one record says: finite numbers by tag, at a moment of the run."""
+    """The finite numbers of one record by tag."""
 
     update: int
     global_step: int
     """Learner agent-steps."""
     time: float
-    """When it was written [s since the epoch]."""
+    """Time of the record [s since the epoch]."""
     values: dict[str, float]
 
 
 def rows(events: Iterable[Event]) -> Iterator[Row]:
-    """Yield a row for every record that holds measurements."""
+    """Yield a row for every record with measurements."""
     for event in events:
-        said = next((say for kind, say in SAYERS if isinstance(event, kind)), None)
-        if said is None:
+        convert = CONVERTERS.get(type(event))
+        if convert is None:
             continue
-        values = {tag: float(v) for tag, v in said(event).items() if isinstance(v, (int, float)) and math.isfinite(v)}
-        where: Any = event
-        yield Row(where.update, where.global_step, event.time, values)
+        values = {
+            tag: float(v) for tag, v in convert(event).items() if isinstance(v, (int, float)) and math.isfinite(v)
+        }
+        position: Any = event
+        yield Row(position.update, position.global_step, event.time, values)
 
 
 def _numbers(event: Event, prefix: str) -> dict[str, Any]:
-    """Return the plain numbers among a record's fields."""
+    """Return the numeric fields of a record by tag."""
     named = {f.name: getattr(event, f.name) for f in fields(event) if f.name not in NOT_CURVES}
     return {f"{prefix}/{n}": v for n, v in named.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
@@ -70,9 +72,9 @@ def _of_update(event: EventUpdate) -> dict[str, Any]:
 
 def _of_episodes(event: EventEpisodes) -> dict[str, Any]:
     rates = {}
-    for name, found in event.by_opponent.items():
-        met = sum(found.values())
-        rates[f"opponents/{name}/win_rate"] = found.get("win", 0) / met if met else math.nan
+    for name, results in event.by_opponent.items():
+        episodes = sum(results.values())
+        rates[f"opponents/{name}/win_rate"] = results.get("win", 0) / episodes if episodes else math.nan
     return {
         **_numbers(event, "episodes"),
         **{f"train/reward_{role}": value for role, value in event.returns_by_role.items()},
@@ -102,24 +104,24 @@ def _under(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reward(terms: Mapping[str, float], prefix: str) -> dict[str, Any]:
-    """Return the sum of each reward term, and its share of all absolute values."""
+    """Return each reward term and its fraction of the sum of absolute values."""
     total = sum(abs(v) for v in terms.values())
     shares = {f"{prefix}reward_pct/{n}": abs(v) / total for n, v in terms.items()} if total else {}
     return {**{f"{prefix}reward/{n}": v for n, v in terms.items()}, **shares}
 
 
-SAYERS: tuple[tuple[type[Event], Callable[[Any], dict[str, Any]]], ...] = (
-    (EventUpdate, _of_update),
-    (EventEpisodes, _of_episodes),
-    (EventEval, _of_eval),
-    (EventRating, _of_rating),
-    (EventLeague, _of_league),
-)
-"""What each kind of record says, in numbers."""
+CONVERTERS: dict[type[Event], Callable[[Any], dict[str, Any]]] = {
+    EventUpdate: _of_update,
+    EventEpisodes: _of_episodes,
+    EventEval: _of_eval,
+    EventRating: _of_rating,
+    EventLeague: _of_league,
+}
+"""Converts each kind of record to numbers by tag."""
 
 
 def to_csv(events: Iterable[Event], path: Path) -> int:
-    """Write a table with a line per update and a column per tag; return the number of lines."""
+    """Write a CSV table with a line per update and a column per tag; return the number of lines."""
     lines: dict[int, dict[str, float]] = {}
     for row in rows(events):
         line = lines.setdefault(row.update, {"update": row.update, "global_step": row.global_step, "time": row.time})
@@ -141,7 +143,7 @@ def to_tensorboard(events: Iterable[Event], folder: Path) -> int:
             EventFileWriter,
         )
     except ImportError:
-        raise ValueError("TensorBoard is not installed, wanted: pip install 'echelon[tensorboard]'") from None
+        raise ValueError("TensorBoard is not installed; try: pip install 'echelon[tensorboard]'") from None
     folder.mkdir(parents=True, exist_ok=True)
     writer, points = EventFileWriter(str(folder)), 0
     try:
@@ -166,27 +168,27 @@ def to_wandb(
 ) -> int:
     """Log a run to W&B under ``project``; return the number of steps. ``ValueError`` where W&B is missing.
 
-    ``mode`` is online or offline, ``folder`` where it keeps its files, ``images`` gives pictures logged at the end.
+    ``mode`` is online or offline, ``folder`` of its files, ``images`` returns images logged at the end.
     """
     try:
         import wandb  # pyright: ignore[reportMissingImports]
     except ImportError:
-        raise ValueError("W&B is not installed, wanted: pip install 'echelon[wandb]'") from None
-    made: dict[str, Any] = {"project": project, "name": name, "config": dict(config), "mode": mode}
+        raise ValueError("W&B is not installed; try: pip install 'echelon[wandb]'") from None
+    options: dict[str, Any] = {"project": project, "name": name, "config": dict(config), "mode": mode}
     logged = 0
-    with wandb.init(**made, dir=None if folder is None else str(folder)) as run:
-        # W&B wants rising steps and takes a step once: what belongs to one update is one step
+    with wandb.init(**options, dir=None if folder is None else str(folder)) as run:
+        # W&B requires increasing steps and accepts each step once
         for step, values in _by_step(events):
             run.log(values, step=step)
             logged += 1
-        pictures = dict(images())
-        if pictures:
-            run.log({f"heat/{kind}": picture for kind, picture in pictures.items()})
+        heat_maps = dict(images())
+        if heat_maps:
+            run.log({f"heat/{kind}": image for kind, image in heat_maps.items()})
     return logged
 
 
 def _by_step(events: Iterable[Event]) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield the values at each step, steps rising."""
+    """Yield the values at each step in increasing order."""
     steps: dict[int, dict[str, float]] = {}
     for row in rows(events):
         steps.setdefault(row.global_step, {}).update(row.values)

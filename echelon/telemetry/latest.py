@@ -1,7 +1,6 @@
-"""What a list of runs needs of each: its newest records, read from the end of ``metrics.jsonl`` at a constant cost.
+"""Latest records of a run, read from the end of ``metrics.jsonl`` at constant cost, as lists of runs need them.
 
-Following a run from its first record is ``snapshot``'s business; a glance reads the same few kilobytes whether the run
-took a minute or a week.
+``snapshot`` reads a run from its first record instead.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from echelon.telemetry.log import is_superseded_by
 
 BLOCK_BYTES = 1 << 16
 LIMIT_BYTES = 8 << 20
-"""Evaluations lie apart; one further from the end than this is not found."""
+"""Distance from the end of the file up to which records are found; evaluations can be far apart."""
 
-WANTED: tuple[type[Event], ...] = (
+SEARCHED: tuple[type[Event], ...] = (
     EventUpdate,
     EventEval,
     EventCheckpoint,
@@ -42,36 +41,36 @@ WANTED: tuple[type[Event], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class LatestRecords:
-    """The newest record of each kind that a list shows."""
+    """The newest record of each kind."""
 
     start: EventStart | None = None
     update: EventUpdate | None = None
     evaluation: EventEval | None = None
     checkpoint: EventCheckpoint | None = None
+    """None where it is older than the searched part of the file; so is ``alert``."""
     alert: EventAlert | None = None
-    """These two are found only as far as the search for the others went."""
     end: EventEnd | None = None
-    """None where a session began after it."""
+    """None where a session started after it."""
 
     @property
     def global_step(self) -> int:
         return self.update.global_step if self.update else self.start.global_step if self.start else 0
 
 
-PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode() for kind in WANTED}
-"""How a line of each kind begins, after the end of the one before."""
+PREFIXES: dict[type[Event], bytes] = {kind: f'\n{{"kind":"{kind.kind}"'.encode() for kind in SEARCHED}
+"""Start of a line of each kind, with the preceding newline."""
 
 UNTIL_LISTED: tuple[type[Event], ...] = (EventUpdate, EventEval)
-"""What a list of runs shows; the search goes on until they are found."""
+"""Kinds shown by a list of runs; the search continues until they are found."""
 
 UNTIL_WITH_START: tuple[type[Event], ...] = (*UNTIL_LISTED, EventStart)
-"""The same with the newest session's start, which in a long session lies far away; else the first one is taken."""
+"""``UNTIL_LISTED`` and the newest session's start, which may be far from the end; otherwise the first start is used."""
 
 
 def read_latest(
     path: Path, limit_bytes: int = LIMIT_BYTES, until: tuple[type[Event], ...] = UNTIL_LISTED
 ) -> LatestRecords:
-    """Return the newest records of a run; an empty glance where there are none."""
+    """Return the newest records of a run, searching back until the kinds in ``until`` are found."""
     found: dict[type[Event], Event] = {}
     resume: EventResume | None = None
     try:
@@ -88,7 +87,7 @@ def read_latest(
                 elif resume is None or not is_superseded_by(event, resume):
                     found[type(event)] = event
                 if isinstance(event, (EventStart, EventResume)):
-                    found.setdefault(EventEnd, event)  # whatever ended before it has gone on since
+                    found.setdefault(EventEnd, event)  # a session that ended before it was continued
             if all(kind in found for kind in until):
                 break
         start = found.get(EventStart) or _first(file)
@@ -111,23 +110,23 @@ def _as(kind: type[E], found: dict[type[Event], Event]) -> E | None:
 
 
 def _newest_first(block: bytes, found: Container[type[Event]]) -> Iterator[bytes]:
-    """Yield the lines of kinds that are not ``found`` by then, the last ones first; others are never looked at."""
-    places = {kind: block.rfind(PREFIXES[kind]) for kind in WANTED if kind not in found}
-    while places:
-        kind = max(places, key=places.__getitem__)
-        at = places[kind]
+    """Yield the lines of kinds not in ``found`` yet, last first, without parsing other lines."""
+    positions = {kind: block.rfind(PREFIXES[kind]) for kind in SEARCHED if kind not in found}
+    while positions:
+        kind = max(positions, key=positions.__getitem__)
+        at = positions[kind]
         if at < 0:
             return
         end = block.find(b"\n", at + 1)
         yield block[at + 1 : end if end >= 0 else len(block)]
-        for done in [kind for kind in places if kind in found]:
-            del places[done]
-        if kind in places:
-            places[kind] = block.rfind(PREFIXES[kind], 0, at)
+        for done in [kind for kind in positions if kind in found]:
+            del positions[done]
+        if kind in positions:
+            positions[kind] = block.rfind(PREFIXES[kind], 0, at)
 
 
 def _backwards(file: BinaryIO, limit_bytes: int) -> Iterator[bytes]:
-    """Yield blocks of whole lines, each line after a newline, the newest block first."""
+    """Yield blocks of complete lines, each line preceded by a newline, newest block first."""
     at = file.seek(0, os.SEEK_END)
     stop = max(0, at - limit_bytes)
     rest = b""
@@ -146,7 +145,7 @@ def _backwards(file: BinaryIO, limit_bytes: int) -> Iterator[bytes]:
 
 
 def _first(file: BinaryIO) -> EventStart | None:
-    """Return the first session's start, which is the first record."""
+    """Return the start of the first session, the first record of the file."""
     file.seek(0)
     event = _record(file.readline(LIMIT_BYTES))
     return event if isinstance(event, EventStart) else None

@@ -1,4 +1,4 @@
-"""Records as lines of strict JSON and back, through the table ``EVENTS``."""
+"""Conversion of records to lines of strict JSON and back."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from echelon.telemetry.events import EVENTS, Event
 _TYPES: dict[str, dict[str, Any]] = {
     kind: {name: hint for name, hint in get_type_hints(cls).items() if name != "kind"} for kind, cls in EVENTS.items()
 }
-"""Type of each field of each kind."""
+"""Type of each field by kind."""
 
 
 def to_json(event: Event) -> str:
-    """Return the record as one line of strict JSON, without the newline; floats that are not finite become null."""
+    """Return the record as one line of strict JSON without the newline; non-finite floats become null."""
     row = {"kind": event.kind, **{f.name: _strict(getattr(event, f.name)) for f in fields(event)}}
     return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
 
 def from_json(line: str | bytes) -> Event:
-    """Return the record written on one line; ``ValueError`` names what is wrong with it.
+    """Return the record of one line; ``ValueError`` names the invalid part.
 
-    Fields that this version does not know are dropped, so that newer files stay readable.
+    Unknown fields are dropped, so that files of newer versions stay readable.
     """
     row = json.loads(line)
     if not isinstance(row, dict) or row.get("kind") not in EVENTS:
-        raise ValueError(f"record {str(line)[:60]!r} has no known kind (have: {', '.join(EVENTS)})")
+        raise ValueError(f"record {str(line)[:60]!r} has an unknown kind (have: {', '.join(EVENTS)})")
     cls, types = EVENTS[row["kind"]], _TYPES[row["kind"]]
     values = {
-        name: row[name] if type(row[name]) is wanted else _plain(f"{cls.kind}.{name}", wanted, row[name])
-        for name, wanted in types.items()
+        name: row[name] if type(row[name]) is expected else _convert(f"{cls.kind}.{name}", expected, row[name])
+        for name, expected in types.items()
         if name in row
     }
     try:
@@ -52,11 +52,11 @@ def _strict(value: Any) -> Any:
     return value
 
 
-def _plain(what: str, wanted: Any, value: Any) -> Any:
-    """Return a value as its field has it, whatever it holds: null as a float that is not finite, 1 as 1.0."""
-    if type(value) is wanted or wanted is Any:
+def _convert(name: str, expected: Any, value: Any) -> Any:
+    """Return a JSON value converted to the type of its field, recursively: null to NaN, 1 to 1.0."""
+    if type(value) is expected or expected is Any:
         return value
-    cls = get_origin(wanted) or wanted
+    cls = get_origin(expected) or expected
     if cls is float:
         if value is None:
             return math.nan
@@ -64,10 +64,10 @@ def _plain(what: str, wanted: Any, value: Any) -> Any:
             with contextlib.suppress(OverflowError):
                 return float(value)
     elif isinstance(value, cls) and (cls is bool or not isinstance(value, bool)):
-        inner = get_args(wanted)[-1] if cls in (dict, list) else Any
+        inner = get_args(expected)[-1] if cls in (dict, list) else Any
         if inner is Any:
             return value
         if cls is dict:
-            return {key: _plain(f"{what}.{key}", inner, item) for key, item in value.items()}
-        return [_plain(what, inner, item) for item in value]
-    raise ValueError(f"{what} is {value!r}, wanted {cls.__name__}")
+            return {key: _convert(f"{name}.{key}", inner, item) for key, item in value.items()}
+        return [_convert(name, inner, item) for item in value]
+    raise ValueError(f"{name} is {value!r}, expected {cls.__name__}")

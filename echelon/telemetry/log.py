@@ -1,7 +1,7 @@
-"""Append records to a run's ``metrics.jsonl``, read them back and follow a file that is being written.
+"""Writing, reading and following a run's ``metrics.jsonl``.
 
-The file is the only bus between a trainer and its readers, so a reader must survive torn and damaged lines, and
-a writer must never make one worse. What the records say is decided in ``events``.
+The file is the only channel between a trainer and its readers: readers tolerate torn and damaged lines, and a writer
+never damages a line further.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from echelon.telemetry.events import Event, EventAlert, EventEnd, EventResume, E
 from echelon.telemetry.lines import from_json, to_json
 
 CHUNK_BYTES = 1 << 20
-"""Read at most this much at once, so that opening a long run needs little memory."""
+"""Bytes read at once, which bounds the memory needed for a long run."""
 
 UNAFFECTED_BY_RESUME = (EventStart, EventAlert, EventResume, EventEnd)
-"""Records about sessions and faults; a resume supersedes only those about training."""
+"""Records about sessions and faults; a resume supersedes only records about training."""
 
 
 class EventLog:
-    """The writing end: one ``write`` call per record, so that lines of different writers never mix."""
+    """Writer of records: one ``write`` call per record, so lines of concurrent writers do not interleave."""
 
     def __init__(self, path: Path) -> None:
-        """Open ``path`` for appending; a line torn by an earlier crash is closed first."""
+        """Open ``path`` for appending; a line torn by an earlier crash is terminated first."""
         self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         size = os.fstat(self._fd).st_size
         self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
 
     def append(self, event: Event) -> None:
-        """Write one record; ``OSError`` on a full disk, and the next record starts on a line of its own."""
+        """Append one record; ``OSError`` on a full disk, after which the next record starts on a new line."""
         line = (b"\n" if self._torn else b"") + to_json(event).encode() + b"\n"
         self._torn = True
         written = os.write(self._fd, line)
@@ -40,7 +40,7 @@ class EventLog:
         self._torn = False
 
     def sync(self) -> None:
-        """Force what was appended to the disk."""
+        """Flush appended records to the disk."""
         os.fsync(self._fd)
 
     def close(self) -> None:
@@ -56,14 +56,14 @@ class EventLog:
 
 
 class EventFollower:
-    """The reading end: ``poll`` returns what was appended since the last call.
+    """Reader of records: ``poll`` returns those appended since the last call.
 
-    ``skipped`` counts lines that could not be read. ``generation`` rises when the file was replaced or cut, after
-    which reading starts anew and a caller must forget what it folded. ``behind`` says that a limited call left some.
+    ``skipped`` counts unreadable lines. ``generation`` increases when the file was replaced or truncated; reading then
+    restarts and the caller must discard earlier records. ``behind`` is set where a limited call left unread records.
     """
 
     def __init__(self, path: Path, *, offset: int = 0) -> None:
-        """Follow ``path``, from byte ``offset`` on."""
+        """Follow ``path`` from byte ``offset``."""
         self.path = path
         self.skipped = 0
         self.generation = 0
@@ -75,7 +75,7 @@ class EventFollower:
     def poll(self, limit_bytes: int | None = None) -> list[Event]:
         """Return the complete records appended since the last call, superseded ones included.
 
-        With ``limit_bytes``, about so much is read, so that somebody who waits for a long file sees it grow.
+        ``limit_bytes`` limits the call to about that size, so that a long file can be shown while it is read.
         """
         self.behind = False
         try:
@@ -114,21 +114,21 @@ class EventFollower:
 
 
 def drop_superseded(events: Iterable[Event]) -> list[Event]:
-    """Return the records without those that a later resume took back, so that curves never zigzag."""
-    kept: list[Event] = []
+    """Return the records without those superseded by a later resume."""
+    valid: list[Event] = []
     for event in events:
         if isinstance(event, EventResume):
-            kept = [e for e in kept if not is_superseded_by(e, event)]
-        kept.append(event)
-    return kept
+            valid = [e for e in valid if not is_superseded_by(e, event)]
+        valid.append(event)
+    return valid
 
 
 def is_superseded_by(event: Event, resume: EventResume) -> bool:
-    """Whether ``event``, written before ``resume``, belongs to updates that are played again after it."""
+    """Whether ``event``, written before ``resume``, belongs to updates that training repeats after it."""
     return not isinstance(event, UNAFFECTED_BY_RESUME) and getattr(event, "update", 0) > resume.update
 
 
 def read_events(path: Path) -> tuple[list[Event], int]:
-    """Return the records of a file without superseded ones, and how many lines could not be read."""
+    """Return the records of a file without superseded ones, and the number of unreadable lines."""
     follower = EventFollower(path)
     return drop_superseded(follower.poll()), follower.skipped

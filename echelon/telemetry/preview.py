@@ -1,7 +1,7 @@
-"""A first picture of a long run: updates taken at even distances from its records, without reading all of them.
+"""Preview of a long run: updates sampled at even distances in its file.
 
-Following a run from its first record is exact and takes as long as the run was; a preview reads a few hundred lines
-wherever they lie, so that the whole range can be drawn at once while the exact history is read behind it.
+Reading a whole file takes time proportional to the run; a preview reads a few hundred lines, so that charts show the
+whole range at once while the exact history is read in the background.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from echelon.telemetry.events import EventUpdate
 from echelon.telemetry.lines import from_json
 
 SAMPLES = 400
-"""Places of a file that are looked at: about what the widest chart has columns of dots."""
+"""Default number of samples: about the dot columns of the widest chart."""
 
 LINE_BYTES = 1 << 14
-"""Read at each place, and as much again while no update was found in it."""
+"""Bytes read at each sample position, and again while no update was found."""
 
 TRIES = 8
-"""Reads at one place before it is passed over."""
+"""Reads at one sample position before it is skipped."""
 
 UPDATE_PREFIX = f'{{"kind":"{EventUpdate.kind}"'.encode()
 
 
 def sample_updates(path: Path, samples: int = SAMPLES) -> list[EventUpdate]:
-    """Return at most ``samples`` updates of a run in order, evenly spread; what was played again is left out."""
-    found: dict[int, EventUpdate] = {}
+    """Return at most ``samples`` evenly spread updates of a run in order, without superseded ones."""
+    by_update: dict[int, EventUpdate] = {}
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            for place in range(samples):
-                event = _update_from(file, size * place // samples)
+            for i in range(samples):
+                event = _update_from(file, size * i // samples)
                 if event is not None:
-                    found[event.update] = event
+                    by_update[event.update] = event
     except OSError:
         return []
     ordered: list[EventUpdate] = []
-    for event in sorted(found.values(), key=lambda event: (event.time, event.update)):
+    for event in sorted(by_update.values(), key=lambda event: (event.time, event.update)):
         while ordered and ordered[-1].update >= event.update:
             ordered.pop()
         ordered.append(event)
@@ -46,7 +46,7 @@ def sample_updates(path: Path, samples: int = SAMPLES) -> list[EventUpdate]:
 
 
 def _update_from(file: BinaryIO, offset: int) -> EventUpdate | None:
-    """Return the first whole update that begins at or after a byte of the file."""
+    """Return the first complete update that starts at or after a byte offset."""
     file.seek(max(0, offset - 1))
     rest = b"" if offset else b"\n"
     for _ in range(TRIES):

@@ -87,13 +87,13 @@ def test_win_probabilities_sum_to_one(one, other):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: GameResult(Glicko2Rating(), 2.0), "score is 2.0, wanted 0 to 1"),
+        (lambda: GameResult(Glicko2Rating(), 2.0), "score is 2.0, expected 0 to 1"),
         (lambda: Glicko2Config(tau=0.0), "glicko2.tau is 0.0"),
         (
             lambda: Glicko2Rating.from_dict({"rating": 1500, "rd": -1, "vol": 0.06}),
-            "rating.rd is -1, wanted a number > 0",
+            "rating.rd is -1, expected a number > 0",
         ),
-        (lambda: Glicko2Rating.from_dict({"rating": "high"}), "rating.rating is 'high', wanted a number"),
+        (lambda: Glicko2Rating.from_dict({"rating": "high"}), "rating.rating is 'high', expected a number"),
     ],
 )
 def test_invalid_values_raise_one_line_error(make, said):

@@ -127,11 +127,6 @@ def test_recent_candidates_are_sorted_newest_first():
     assert [e.entry_id for e in league_of(*days).recent_candidates(2)] == ["c4", "c3"]
 
 
-def test_exploiters_of_returns_entries_with_target():
-    league = league_of(entry("x", kind="exploiter", meta={"target": "main"}), entry("y", kind="exploiter"))
-    assert [e.entry_id for e in league.exploiters_of("main")] == ["x"]
-
-
 def checkpoint(tmp_path, name="step-5.pt"):
     path = tmp_path / name
     path.write_bytes(b"weights")
@@ -149,7 +144,7 @@ def test_checkpoint_entry_id_is_stem_size_and_mtime(tmp_path):
     assert league.upsert_checkpoint(path, kind="candidate").kind == "commander"
     with pytest.raises(ValueError, match="does not exist"):
         league.upsert_checkpoint(tmp_path / "gone.pt", kind="candidate")
-    with pytest.raises(ValueError, match="kind of entry is 'king'"):
+    with pytest.raises(ValueError, match="entry kind is 'king'"):
         league.upsert_checkpoint(path, kind="king")
 
 
@@ -157,11 +152,11 @@ def test_first_policy_fixes_league_env_signature(tmp_path):
     league = League()
     one, two = checkpoint(tmp_path), checkpoint(tmp_path, "other.pt")
     league.upsert_checkpoint(one, kind="candidate", env_signature={"obs_dim": 867})
-    with pytest.raises(ValueError, match="obs_dim 900, wanted 867"):
+    with pytest.raises(ValueError, match="obs_dim 900, expected 867"):
         league.upsert_checkpoint(two, kind="candidate", env_signature={"obs_dim": 900})
     assert len(league.entries) == 1
     again = League.from_dict(league.as_dict())
-    with pytest.raises(ValueError, match="layout 'classic', wanted None"):
+    with pytest.raises(ValueError, match="layout 'classic', expected None"):
         again.upsert_checkpoint(two, kind="candidate", env_signature={"obs_dim": 867, "layout": "classic"})
 
 
@@ -170,10 +165,10 @@ def test_first_policy_fixes_league_env_signature(tmp_path):
     [
         ("{", "cannot be read"),
         ("[]", "holds no league"),
-        ('{"schema_version": 9}', "schema_version 9, wanted 1"),
-        ('{"schema_version": 1, "entries": 3}', "wanted a list"),
+        ('{"schema_version": 9}', "schema_version 9, expected 1"),
+        ('{"schema_version": 1, "entries": 3}', "expected a list"),
         ('{"schema_version": 1, "entries": [{"entry_id": 4}]}', "entry.entry_id is 4"),
-        ('{"schema_version": 1, "entries": [], "glicko2": {"speed": 1}}', "wanted its constants"),
+        ('{"schema_version": 1, "entries": [], "glicko2": {"speed": 1}}', "expected its constants"),
     ],
 )
 def test_load_damaged_league_file_raises_one_line_error(tmp_path, text, said):
@@ -183,21 +178,27 @@ def test_load_damaged_league_file_raises_one_line_error(tmp_path, text, said):
 
 
 def test_opponent_weight_decreases_with_rating_gap():
-    assert [round(matchmaking.weight(gap), 3) for gap in (0, 100, 200, 300, 400)] == [1, 0.882, 0.607, 0.325, 0.135]
+    assert [round(matchmaking.opponent_weight(gap), 3) for gap in (0, 100, 200, 300, 400)] == [
+        1,
+        0.882,
+        0.607,
+        0.325,
+        0.135,
+    ]
 
 
 def test_sample_opponent_follows_weights():
     pool = [entry(str(gap), 1500 + gap) for gap in (0, 100, 200, 300)]
     rng, draws = random.Random(3), 20_000
     got = Counter(League.sample_pfsp_opponent(pool, 1500.0, rng).entry_id for _ in range(draws))
-    weights = [matchmaking.weight(gap) for gap in (0, 100, 200, 300)]
+    weights = [matchmaking.opponent_weight(gap) for gap in (0, 100, 200, 300)]
     expected = [draws * w / sum(weights) for w in weights]
     chi2 = sum((got[e.entry_id] - x) ** 2 / x for e, x in zip(pool, expected, strict=True))
     assert chi2 < 16.3, f"p < 0.001 with three degrees of freedom: {got}"
 
 
 def test_sample_opponent_empty_pool_raises_and_zero_weights_are_uniform():
-    with pytest.raises(ValueError, match="pool of opponents is empty"):
+    with pytest.raises(ValueError, match="opponent pool is empty"):
         League.sample_pfsp_opponent([], 1500.0)
     far = [entry("a", 1e6), entry("b", -1e6)]
     rng = random.Random(1)

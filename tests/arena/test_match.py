@@ -239,10 +239,10 @@ def test_upsets_are_wins_of_the_weaker_pilot(recorded):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"pilots": ("nobody", "legacy")}, "pilot is 'nobody', wanted one of: baseline"),
+        ({"pilots": ("nobody", "legacy")}, "pilot is 'nobody', expected one of: baseline"),
         ({"matches": 0}, "matches is 0"),
-        ({"matches": 3, "swap": True}, "matches is 3, wanted an even number"),
-        ({"first_seed": 2**31 - 2}, "seed is 2147483646, wanted 0 to 2147483644"),
+        ({"matches": 3, "swap": True}, "matches is 3, expected an even number"),
+        ({"first_seed": 2**31 - 2}, "seed is 2147483646, expected 0 to 2147483644"),
         ({"weapon_prob": 2.0}, "weapon_prob is 2.0"),
     ],
 )

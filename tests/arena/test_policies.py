@@ -1,4 +1,4 @@
-"""The cache of policies and their batched inference: bounded, grouped, and the same to the last bit."""
+"""Policy cache and grouped inference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDE = ModelConfig(hidden_dim=16, lstm_hidden_dim=32)
 
 
 class Tracked:
-    """Stands for a policy: notes where it is."""
+    """Fake policy that records its device."""
 
     training = False
     where = "accelerator"
@@ -47,43 +47,45 @@ def test_cache_get_refreshes_entry():
 
 def test_cache_never_evicts_pinned_policies():
     cache, made = filled(2, 2)
-    with cache.pinned(["0", "1"]), cache.pinned(["0"]):
-        cache.put("2", Tracked())
-        assert "0" in cache and "1" in cache and made[0].where == "accelerator"
+    for name in ("0", "1", "0"):
+        cache.pin(name)
+    cache.put("2", Tracked())
+    assert "0" in cache and "1" in cache and made[0].where == "accelerator"
+    cache.unpin("0")
+    assert "0" in cache, "pinned twice, unpinned once"
+    for name in ("1", "0"):
+        cache.unpin(name)
     assert len(cache) == 2 and cache.names() == ["1", "2"] or cache.names() == ["0", "1"]
 
 
 def test_cache_fetch_loads_each_policy_once():
-    cache, asked = LRUPolicyCache(2), []
+    cache, loads = LRUPolicyCache(2), []
 
     def load(name):
-        asked.append(name)
+        loads.append(name)
         return Tracked()
 
     for name in "abab":
         cache.fetch(name, load)
-    assert asked == ["a", "b"]
-    cache.drop("a")
-    cache.fetch("a", load)
-    assert asked == ["a", "b", "a"]
+    assert loads == ["a", "b"]
 
 
 def test_cache_rejects_policies_in_training_mode():
-    with pytest.raises(ValueError, match="wanted evaluation mode"):
+    with pytest.raises(ValueError, match="expected evaluation mode"):
         LRUPolicyCache().put("x", policy(1).train())
     with pytest.raises(ValueError, match="cache size is 0"):
         LRUPolicyCache(0)
 
 
-def flown(rows, groups, steps=3, threads=1, noise=None):
-    """Fly ``rows`` observations, ``groups`` says which policy has which; return the actions of each step."""
+def actions_of(rows, groups, steps=3, threads=1, noise=None):
+    """Return the actions of each step for ``rows`` of random observations; ``groups`` assigns policies to rows."""
     torch.manual_seed(0)
     obs = torch.randn(steps, 200, SHAPE["obs_dim"])
     grouped = GroupedPolicies(len(rows), SHAPE["action_dim"], threads=threads)
     for one, mine in groups:
         grouped.assign([rows.index(row) for row in mine if row in rows], one)
-    drawn = [None if noise is None else noise[rows] for _ in range(steps)]
-    found = [grouped.act(obs[t][rows], drawn[t]).clone() for t in range(steps)]
+    draw = [None if noise is None else noise[rows] for _ in range(steps)]
+    found = [grouped.act(obs[t][rows], draw[t]).clone() for t in range(steps)]
     grouped.close()
     return found
 
@@ -92,10 +94,10 @@ def test_grouped_actions_are_independent_of_batch():
     one, two = policy(1), policy(2, model=WIDE)
     groups = [(one, range(0, 200, 2)), (two, range(1, 200, 2))]
     noise = torch.randn(200, SHAPE["action_dim"])
-    for drawn in (None, noise):
-        whole = flown(list(range(200)), groups, noise=drawn)
+    for draw in (None, noise):
+        whole = actions_of(list(range(200)), groups, noise=draw)
         rows = [7, 3, 150, 4, 199, 12]
-        few = flown(rows, groups, threads=2, noise=drawn)
+        few = actions_of(rows, groups, threads=2, noise=draw)
         for t in range(3):
             assert torch.equal(whole[t][rows], few[t]), f"decision {t}"
     assert len({tuple(row.tolist()) for row in whole[0]}) == 200
@@ -109,8 +111,8 @@ def test_grouped_policies_run_in_inference_mode(monkeypatch, threads):
         act = keep(self, one, stochastic=stochastic)
         return lambda *given: seen.append(torch.is_inference_mode_enabled()) or act(*given)
 
-    monkeypatch.setattr(TracedPolicies, "act_of", watched)
-    flown(list(range(6)), [(policy(1), range(3)), (policy(2), range(3, 6))], threads=threads)
+    monkeypatch.setattr(TracedPolicies, "act_function", watched)
+    actions_of(list(range(6)), [(policy(1), range(3)), (policy(2), range(3, 6))], threads=threads)
     assert len(seen) == 6 and all(seen), "two policies, three decisions"
 
 
@@ -122,7 +124,7 @@ def test_grouped_actions_match_single_policy_actions():
     grouped.assign(range(5, 12), two)
     for pilot, rows in ((one, slice(0, 5)), (two, slice(5, 12))):
         state, done = pilot.initial_state(rows.stop - rows.start), torch.ones(rows.stop - rows.start)
-        grouped.begin(range(12))
+        grouped.reset(range(12))
         for t in range(4):
             alone, state = pilot.act(obs[t, rows], state, done)
             done = torch.zeros_like(done)
@@ -142,7 +144,7 @@ def test_assign_resets_only_assigned_rows():
         now = grouped.state_of(row).h
         assert torch.equal(now, torch.zeros_like(now) if 5 <= row < 10 else before[row])
     grouped.assign(range(10, 15), one)
-    assert not grouped.state_of(12).h.any(), "the same pilot again begins anew as well"
+    assert not grouped.state_of(12).h.any(), "assigning the same policy again resets its state as well"
     assert torch.equal(grouped.state_of(17).h, before[17])
 
 
@@ -152,7 +154,7 @@ def test_unassigned_rows_are_not_computed():
     grouped.act(torch.randn(3 * BLOCK_ROWS, SHAPE["obs_dim"]))
     assert [block.count for block in grouped._grouped(stochastic=False)] == [BLOCK_ROWS, 1]
     assert grouped.actions[: BLOCK_ROWS + 1].any(1).all() and not grouped.actions[BLOCK_ROWS + 1 :].any()
-    with pytest.raises(ValueError, match="is flown by nobody"):
+    with pytest.raises(ValueError, match="has no policy"):
         grouped.state_of(BLOCK_ROWS + 1)
 
 
@@ -161,9 +163,9 @@ def test_nonfinite_actions_are_zeroed_and_flagged():
     grouped.assign(range(3), policy(1, broken=True))
     grouped.assign(range(3, 6), policy(2))
     actions = grouped.act(torch.randn(6, SHAPE["obs_dim"]))
-    assert grouped.bad.tolist() == [True] * 3 + [False] * 3 and torch.isfinite(actions).all()
+    assert grouped.nonfinite.tolist() == [True] * 3 + [False] * 3 and torch.isfinite(actions).all()
     grouped.assign(range(3), policy(3))
-    assert not grouped.bad.any()
+    assert not grouped.nonfinite.any()
 
 
 def test_recurrent_state_is_on_policy_device():
@@ -176,5 +178,5 @@ def test_recurrent_state_is_on_policy_device():
 
 
 def test_assign_rejects_action_dim_mismatch():
-    with pytest.raises(ValueError, match=f"has {SHAPE['action_dim']} action columns, wanted 9"):
+    with pytest.raises(ValueError, match=f"has {SHAPE['action_dim']} action columns, expected 9"):
         GroupedPolicies(4, 9).assign([0], policy(1))

@@ -1,4 +1,4 @@
-"""Rounds of the league: played into the store, resumed without loss, robust against broken policies."""
+"""Rounds of an arena job: results in the store, resuming, broken policies, replays."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def store(tmp_path):
         yield opened
 
 
-def go(store, config=SHORT, job="job", **listeners):
-    return play_rounds(store, job, config, store.path.parent / job / "replays", RoundCallbacks(**listeners))
+def run_rounds(store, config=SHORT, job="job", **callbacks):
+    return play_rounds(store, job, config, store.path.parent / job / "replays", RoundCallbacks(**callbacks))
 
 
 def rows(store):
@@ -41,25 +41,25 @@ def rows(store):
 
 
 def test_round_rates_policies_and_levels(store):
-    heard = []
-    assert go(store, news=heard.append)
+    progress = []
+    assert run_rounds(store, on_progress=progress.append)
     table = {row["name"]: row for row in standings(store)}
     assert set(table) == {"easy", "medium", "one"} and all(row["games"] == 4 for row in table.values())
     assert table["medium"]["rating"] == 1500, "the anchor"
     assert all(row["rd"] < 350 and row["wins"] + row["draws"] + row["losses"] == 4 for row in table.values())
-    assert [news.state for news in heard] == [PLAYING] * 6 + [RATED] and heard[-1].played == 6
-    assert heard[-1].closed.rated == 6
+    assert [item.state for item in progress] == [PLAYING] * 6 + [RATED] and progress[-1].played == 6
+    assert progress[-1].closed.rated == 6
     assert store.recompute() == {}
 
 
 def test_stopped_round_resumes_with_remaining_matches(store, tmp_path):
     config = ArenaConfig(seeds=2, envs=4)
     played = []
-    assert not go(store, config, news=played.append, should_stop=lambda: len(played) > 2)
+    assert not run_rounds(store, config, on_progress=played.append, should_stop=lambda: len(played) > 2)
     some = rows(store)
     done = [row for row in some if row[4] == "played"]
     assert 0 < len(done) < 12 and standings(store)[0]["games"] == 0
-    assert go(store, config)
+    assert run_rounds(store, config)
     assert all(row in rows(store) for row in done) and len(rows(store)) == 12
     with Store(tmp_path / "again.db") as other:
         for row in store.league().entries.values():
@@ -67,23 +67,23 @@ def test_stopped_round_resumes_with_remaining_matches(store, tmp_path):
                 league.entries[row.entry_id] = row
                 row.rating, row.games = type(row.rating)(), 0
         other.init_setting(ENV_SETTING, store.setting(ENV_SETTING))
-        assert go(other, config)
+        assert run_rounds(other, config)
         assert rows(other) == rows(store), "an interrupted round equals an uninterrupted one"
         assert [r["rating"] for r in standings(other)] == [r["rating"] for r in standings(store)]
-    assert go(store, config) and len(rows(store)) == 12, "asked again it has nothing to do"
+    assert run_rounds(store, config) and len(rows(store)) == 12, "asked again it has nothing to do"
 
 
 def test_missing_checkpoint_voids_its_matches_only(store, tmp_path):
     submit(store, save(tmp_path / "two", 2), label="two")
     shutil.move(tmp_path / "one", tmp_path / "elsewhere")
     warnings = []
-    assert go(store, warn=warnings.append)
-    assert len(warnings) == 1 and "one does not play this round" in warnings[0] and "is gone" in warnings[0]
+    assert run_rounds(store, on_warning=warnings.append)
+    assert len(warnings) == 1 and "one is excluded from this round" in warnings[0] and "is missing" in warnings[0]
     states = {row[4] for row in rows(store) if not {row[1], row[2]} & {"heuristic:easy", "heuristic:medium"}}
     assert states == {"void"}
     table = {row["name"]: row for row in standings(store)}
     assert table["one"]["games"] == 0 and table["two"]["games"] == 4
-    assert all("is gone" in row["note"] for row in matches(store) if row["state"] == "void")
+    assert all("is missing" in row["note"] for row in matches(store) if row["state"] == "void")
 
 
 def test_damaged_or_replaced_checkpoint_voids_its_matches(store, tmp_path):
@@ -94,8 +94,8 @@ def test_damaged_or_replaced_checkpoint_voids_its_matches(store, tmp_path):
     shutil.rmtree(two.ckpt_path)
     shutil.copytree(save(tmp_path / "three", 2 + 1), two.ckpt_path)
     warnings = []
-    assert go(store, warn=warnings.append)
-    assert "is damaged" in warnings[0] and "now, wanted" in warnings[1]
+    assert run_rounds(store, on_warning=warnings.append)
+    assert "is damaged" in warnings[0] and "now, expected" in warnings[1]
     assert store.league().entries[one.entry_id].games == 0
     assert {row["state"] for row in matches(store, entry=one.entry_id)} == {"void"}
 
@@ -109,7 +109,7 @@ def test_policy_with_nonfinite_actions_forfeits(store, tmp_path):
 
         meta = {"label": "broken", "checkpoint": load_policy(path).meta["id"]}
         league.upsert_checkpoint(path, kind="candidate", meta=meta)
-    assert go(store)
+    assert run_rounds(store)
     table = {row["name"]: row for row in standings(store)}
     assert table["broken"]["losses"] == 6 and table["broken"]["wins"] == 0
     forfeits = [row for row in matches(store) if row["reason"] == "forfeit"]
@@ -119,7 +119,7 @@ def test_policy_with_nonfinite_actions_forfeits(store, tmp_path):
 def test_record_share_keeps_readable_replays(store):
     seen = []
     config = ArenaConfig(seeds=2, envs=4, record_share=0.25, most_upsets=0)
-    assert go(store, config, replay=lambda path, *about: seen.append((path, about)))
+    assert run_rounds(store, config, on_replay=lambda path, *about: seen.append((path, about)))
     assert len(seen) == 3 == len(matches(store, recorded=True))
     for path, (blue, red, winner, seed) in seen:
         with Replay(path) as replay:
@@ -133,7 +133,7 @@ def test_upset_replays_are_recorded(store):
         strong = type(league.entries["heuristic:easy"].rating)
         for name, entry in league.entries.items():
             entry.rating = strong(1500.0, 50.0) if name != "heuristic:easy" else strong(400.0, 50.0)
-    assert go(store, ArenaConfig(seeds=3, envs=12, upset=0.4))
+    assert run_rounds(store, ArenaConfig(seeds=3, envs=12, upset=0.4))
     easy_wins = sum(
         row["winner"] == ("blue" if row["blue"] == "heuristic:easy" else "red")
         for row in matches(store, entry="heuristic:easy")
@@ -145,7 +145,7 @@ def test_upset_replays_are_recorded(store):
 
 
 def test_round_accumulates_style_sums(store):
-    assert go(store)
+    assert run_rounds(store)
     found = style_means(style_sums(store, "heuristic:medium"))
     assert found["matches"] == 4 and found["mechs"] == 20
     assert found["damage"] > 0 and 0 < found["accuracy"] <= 1 and sum(found["damage_by"].values()) == pytest.approx(1)
@@ -157,7 +157,7 @@ def test_round_accumulates_style_sums(store):
 
 
 def test_head_to_head_lists_every_pair(store):
-    assert go(store)
+    assert run_rounds(store)
     table = head_to_head(store)
     assert len(table["pairs"]) == 6
     scores = {(p["id"], p["against"]): p["score"] for p in table["pairs"]}
@@ -167,7 +167,7 @@ def test_head_to_head_lists_every_pair(store):
 
 def test_round_needs_two_playing_entries(tmp_path):
     with Store(tmp_path / "league.db") as store:
-        with pytest.raises(ValueError, match="has 0 entries that play, wanted at least 2"):
+        with pytest.raises(ValueError, match="has 0 entries that play, expected at least 2"):
             plan_round(store.league(), SHORT, 1)
         add_default_levels(store)
         assert [e.meta["level"] for e in store.league().entries.values()] == list(DEFAULT_LEVELS)
@@ -179,7 +179,7 @@ def test_league_env_config_comes_from_first_policy(store, tmp_path):
 
     assert league_env_config(store) == SMALL
     with pytest.raises(
-        ValueError, match="built for another game than the league's: action_dim 22, wanted 26; comm_dim 4"
+        ValueError, match="built for another environment than the league's: action_dim 22, expected 26; comm_dim 4"
     ):
         submit(store, save(tmp_path / "other", 7, env=replace(SMALL, comm_dim=4)))
     with pytest.raises(ValueError, match="does not exist|holds no whole checkpoint"):
@@ -191,9 +191,9 @@ def test_league_env_config_comes_from_first_policy(store, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"rounds": 0}, "arena.rounds is 0, wanted 1 to"),
-        ({"scheme": "chess"}, "arena.scheme is 'chess', wanted one of: round-robin, skill"),
-        ({"record_share": 2.0}, "arena.record_share is 2.0, wanted 0 to 1"),
+        ({"rounds": 0}, "arena.rounds is 0, expected 1 to"),
+        ({"scheme": "chess"}, "arena.scheme is 'chess', expected one of: round-robin, skill"),
+        ({"record_share": 2.0}, "arena.record_share is 2.0, expected 0 to 1"),
     ],
 )
 def test_invalid_arena_config_raises_one_line_error(change, said):

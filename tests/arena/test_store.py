@@ -107,13 +107,13 @@ def test_record_ignores_duplicate_results(store):
 
 def test_close_period_requires_all_matches_and_runs_once(store):
     period = store.open_period("job", 1, planned())
-    with pytest.raises(ValueError, match="has 6 matches to play"):
+    with pytest.raises(ValueError, match="has 6 unplayed matches"):
         store.close_period(period)
     for fixture in store.unplayed(period):
         store.record(period, fixture.number, won())
     store.close_period(period)
     before = store.league().as_dict()
-    with pytest.raises(ValueError, match="is rated already"):
+    with pytest.raises(ValueError, match="is already rated"):
         store.close_period(period)
     assert store.league().as_dict() == before
 
@@ -256,7 +256,7 @@ def test_full_disk_raises_store_error_and_keeps_data(store):
     before = store.league().as_dict()
     pages = store.read("PRAGMA page_count")[0][0]
     store.read(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(StoreError, match="full; free some space"):
+    with pytest.raises(StoreError, match="full; free disk space"):
         store.open_period("big", 1, planned(5000))
     assert store.league().as_dict() == before and store.periods("big") == []
     store.read(f"PRAGMA max_page_count = {pages + 1000}")
@@ -266,9 +266,9 @@ def test_full_disk_raises_store_error_and_keeps_data(store):
 def test_open_invalid_file_raises_store_error(tmp_path):
     path = tmp_path / "league.db"
     path.write_bytes(b"this is no database, but long enough to look like a file" * 50)
-    with pytest.raises(StoreError, match="not a database; put it aside"):
+    with pytest.raises(StoreError, match="not a database; move it away"):
         Store(path)
-    with pytest.raises(StoreError, match="does not exist; begin one with"):
+    with pytest.raises(StoreError, match="does not exist; create one with"):
         Store(tmp_path / "none.db", create=False)
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be opened"):
@@ -279,7 +279,7 @@ def test_open_other_schema_version_raises_store_error(tmp_path):
     path = tmp_path / "league.db"
     with Store(path) as store:
         store.read("PRAGMA user_version = 7")
-    with pytest.raises(StoreError, match="tables of version 7, wanted 1"):
+    with pytest.raises(StoreError, match="schema version 7, expected 1"):
         Store(path)
 
 

@@ -254,7 +254,7 @@ def test_config_from_header_restores_env_config():
         == cfg
     )
     assert config_from_header({"config": {}}) == EnvConfig()
-    with pytest.raises(ValueError, match="wanted a dial"):
+    with pytest.raises(ValueError, match="expected a field of this version"):
         config_from_header({"config": {"world.colour": 1}})
 
 

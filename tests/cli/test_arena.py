@@ -106,7 +106,7 @@ LOOKS = (["standings"], ["matches"], ["entries"], ["head-to-head"], ["recompute"
 @pytest.mark.parametrize("words", LOOKS)
 def test_arena_commands_without_league_suggest_run(capsys, words):
     assert run(["arena", *words]) == 1
-    assert "begin one with: echelon arena add or arena run" in capsys.readouterr().err
+    assert "create one with: echelon arena add or arena run" in capsys.readouterr().err
     assert not league_path().exists()
 
 

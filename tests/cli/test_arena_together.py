@@ -16,7 +16,7 @@ from echelon.arena.bootstrap import ENV_SETTING
 from echelon.arena.config import ArenaConfig
 from echelon.arena.rounds import RoundCallbacks, play_rounds
 from echelon.arena.store import MatchRecord, Store, league_path
-from echelon.arena.workers import CallbackRelay, SingleProcess, share
+from echelon.arena.workers import CallbackRelay, SingleProcess, shard
 from echelon.jobs.status import job_status
 from echelon.runs import find_run
 from echelon_cli.main import run
@@ -114,7 +114,7 @@ class Pair:
 
 
 def test_matches_are_divided_evenly_and_completely():
-    parts = [share(range(11), SingleProcess(rank, 3)) for rank in range(3)]
+    parts = [shard(range(11), SingleProcess(rank, 3)) for rank in range(3)]
     assert sorted(sum(parts, [])) == list(range(11)) and {len(part) for part in parts} == {3, 4}
 
 
@@ -123,16 +123,16 @@ def test_main_process_reports_for_others_once():
         def __init__(self) -> None:
             self.words: list[str] = []
 
-        def warn(self, text: str) -> None:
+        def on_warning(self, text: str) -> None:
             self.words.append(text)
 
     heard, barrier, box = [Heard(), Heard()], threading.Barrier(2), [None, None]
 
     def act(rank: int) -> None:
-        spokesman = CallbackRelay(Pair(rank, barrier, box), heard[rank])
-        spokesman.say("warn", f"from {rank}")
-        spokesman.meet()
-        spokesman.meet()
+        relay = CallbackRelay(Pair(rank, barrier, box), heard[rank])
+        relay.call("on_warning", f"from {rank}")
+        relay.flush()
+        relay.flush()
 
     threads = [threading.Thread(target=act, args=(rank,)) for rank in range(2)]
     for thread in threads:
@@ -157,7 +157,7 @@ def test_late_process_still_gets_its_matches(tmp_path, monkeypatch):
             played[session.process_group.rank].append(fixture.number)
         return True
 
-    monkeypatch.setattr("echelon.arena.rounds._Session._play", pretend)
+    monkeypatch.setattr("echelon.arena.rounds._RoundRunner._play", pretend)
 
     def play(rank: int) -> bool:
         with Store(path) as own:

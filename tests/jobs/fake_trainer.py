@@ -18,7 +18,7 @@ def work(paths, link, resume):
     """Play the part named by ``config.part`` until the updates are done or somebody says stop."""
     part = read_spec(paths).config.get("part", "steady")
     if part == "refuse":
-        raise ValueError("device 'tpu' does not exist, wanted auto, cpu, cuda or cuda:N")
+        raise ValueError("device 'tpu' does not exist, expected auto, cpu, cuda or cuda:N")
     if part == "bug":
         raise RuntimeError("the same\nexplosion")
     first = 1

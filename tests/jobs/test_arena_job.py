@@ -101,4 +101,4 @@ def test_arena_job_without_entries_fails_with_one_line_error(store):
         for entry in league.entries.values():
             entry.kind = "retired"
     status = until(begin(), "failed", limit_s=LIMIT_S)
-    assert "has 0 entries that play, wanted at least 2" in status.reason
+    assert "has 0 entries that play, expected at least 2" in status.reason

@@ -92,10 +92,10 @@ def test_none_unsets_optional_value():
         ("lr", 1, "did you mean 'ppo.lr'"),
         ("preset", "quickstart", "--preset"),
         ("env.world", 1, "section"),
-        ("ppo.lr", "fast", "ppo.lr is 'fast' (from --set), wanted a valid number"),
+        ("ppo.lr", "fast", "ppo.lr is 'fast' (from --set), expected a valid number"),
         ("num_envs", True, "num_envs is True"),
         ("seed", 1.5, "seed is 1.5"),
-        ("model.kind", "huge", "model.kind is 'huge' (from --set), wanted 'suite' or 'classic'"),
+        ("model.kind", "huge", "model.kind is 'huge' (from --set), expected 'suite' or 'classic'"),
         ("ppo.ent_coef_end", "low", "ppo.ent_coef_end is 'low'"),
         ("ppo.clip_coef", -1, "ppo.clip_coef is -1"),
         ("ppo.lr", float("nan"), "ppo.lr is nan"),
@@ -105,9 +105,9 @@ def test_none_unsets_optional_value():
         ("env.packs_per_team_range", [1, 2], "env.packs_per_team_range is (1, 2), expected 1 to 1, the capacity"),
         ("bank_refresh_every", -1, "bank_refresh_every is -1, expected 0 to 1e+09"),
         ("", 1, "'' (from --set) does not exist"),
-        ("opponents.mix", {"past": 0.3}, "opponents.mix is {'past': 0.3} (from --set), wanted one of"),
-        ("env.reward", [1], "env.reward is [1] (from --set), wanted one of"),
-        ("ppo.lr", {}, "ppo.lr is {} (from --set), wanted one value"),
+        ("opponents.mix", {"past": 0.3}, "opponents.mix is {'past': 0.3} (from --set), expected one of"),
+        ("env.reward", [1], "env.reward is [1] (from --set), expected one of"),
+        ("ppo.lr", {}, "ppo.lr is {} (from --set), expected one value"),
     ],
 )
 def test_invalid_override_names_key_value_and_expectation(key, value, names):
@@ -135,7 +135,7 @@ def test_profile_name_expands_section_and_single_values_override():
     reward = resolved.config.env.reward
     assert (reward.zone, reward.damage, reward.win, reward.kill) == (3.0, 0.05, 0.0, 7.0)
     assert resolved.provenance["env.reward.zone"] == "--set"
-    with pytest.raises(ConfigError, match="env.reward is 'loud' .* wanted one of seed, snap10x"):
+    with pytest.raises(ConfigError, match="env.reward is 'loud' .* expected one of seed, snap10x"):
         resolve(overrides={"env.reward": "loud"})
 
 

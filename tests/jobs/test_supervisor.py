@@ -145,7 +145,7 @@ def test_suspended_trainer_is_reported_stalled_and_recovers(start):
 
 def test_invalid_request_fails_with_one_line_error(start):
     status = until(start("refuse"), "failed")
-    assert status.reason == "device 'tpu' does not exist, wanted auto, cpu, cuda or cuda:N"
+    assert status.reason == "device 'tpu' does not exist, expected auto, cpu, cuda or cuda:N"
     assert status.exit_code == 1
 
 

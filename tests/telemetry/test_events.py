@@ -1,4 +1,4 @@
-"""Records survive the way to a line and back."""
+"""Conversion of records to JSON lines and back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from echelon.telemetry.events import EVENTS, EventUpdate
 from echelon.telemetry.lines import from_json, to_json
 
-EXAMPLES = {"str": "words", "int": 3, "float": 0.5}
+EXAMPLES = {"str": "text", "int": 3, "float": 0.5}
 
 
 def example(cls):
-    """A record of this kind with every field that has no default filled in."""
+    """Return a record of this kind with example values in its required fields."""
     required = [f for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
     return cls(**{f.name: EXAMPLES[str(f.type)] for f in required})
 
@@ -46,17 +46,23 @@ def test_unknown_field_is_dropped():
 @pytest.mark.parametrize(
     ("line", "names"),
     [
-        ("[]", "no known kind"),
+        ("[]", "unknown kind"),
         ('{"kind":"gossip"}', "gossip"),
         ('{"kind":"update","update":1}', "global_step"),
         ('{"kind":"update","update":"one","global_step":1}', "update.update is 'one'"),
         ('{"kind":"update","update":true,"global_step":1}', "update.update is True"),
         ('{"kind":"update","update":1,"global_step":1,"loss":1%s}' % ("0" * 400), "update.loss is 1000"),
-        ('{"kind":"update","update":1,"global_step":1,"phases_s":{"a":"b"}}', "update.phases_s.a is 'b', wanted float"),
-        ('{"kind":"update","update":1,"global_step":1,"opponents":{"a":0.5}}', "update.opponents.a is 0.5, wanted int"),
+        (
+            '{"kind":"update","update":1,"global_step":1,"phases_s":{"a":"b"}}',
+            "update.phases_s.a is 'b', expected float",
+        ),
+        (
+            '{"kind":"update","update":1,"global_step":1,"opponents":{"a":0.5}}',
+            "update.opponents.a is 0.5, expected int",
+        ),
         (
             '{"kind":"rating","update":1,"global_step":1,"name":"","elo":1,"rivals":{"a":2}}',
-            "rivals.a is 2, wanted dict",
+            "rivals.a is 2, expected dict",
         ),
         ('{"kind":"update","update":1,"glob', "Expecting|Unterminated"),
     ],

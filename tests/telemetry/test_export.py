@@ -126,5 +126,5 @@ def test_wandb_export_writes_offline_run(tmp_path, monkeypatch):
 )
 def test_missing_optional_library_error_names_extra(tmp_path, monkeypatch, module, call, extra):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ValueError, match=rf"not installed, wanted: pip install 'echelon\[{extra}\]'"):
+    with pytest.raises(ValueError, match=rf"not installed; try: pip install 'echelon\[{extra}\]'"):
         call(tmp_path)

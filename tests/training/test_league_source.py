@@ -69,7 +69,7 @@ def test_league_opponents_are_sampled_by_rating_weight(opened):
     others = [entry(f"r{gap}", rating=1500.0 + gap) for gap in (0, 100, 200, 300)]
     mine = entry("mine", rating=1500.0, run=RUN, update=10)
     counts = draws(source(league(mine, *others)))
-    weights = {f"candidate:r{gap}": matchmaking.weight(gap) for gap in (0, 100, 200, 300)}
+    weights = {f"candidate:r{gap}": matchmaking.opponent_weight(gap) for gap in (0, 100, 200, 300)}
     total = sum(weights.values())
     assert counts.keys() == weights.keys(), "all but oneself"
     chi_square = sum((counts[n] - 4000 * w / total) ** 2 / (4000 * w / total) for n, w in weights.items())

@@ -82,7 +82,7 @@ def test_heat_maps_roundtrip_through_file(tmp_path):
     again = load_heat(tmp_path / "heat" / "u000001.npz")
     assert again.grid_size == 5 and again.damage_locations.tolist() == heat.damage_locations.tolist()
     (tmp_path / "torn.npz").write_bytes(b"PK torn")
-    with pytest.raises(ValueError, match="torn.npz' holds no heat maps"):
+    with pytest.raises(ValueError, match="torn.npz' cannot be read"):
         load_heat(tmp_path / "torn.npz")
 
 

@@ -153,7 +153,7 @@ class LeagueClient:
         """
         began, warnings = time.perf_counter(), []
         events: list[Event] = []
-        callbacks = RoundCallbacks(should_stop=should_stop, warn=warnings.append)
+        callbacks = RoundCallbacks(should_stop=should_stop, on_warning=warnings.append)
         try:
             with Store(self.path) as store:
                 self._rate_levels(store, submission.update, callbacks)

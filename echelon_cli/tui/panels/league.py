@@ -10,7 +10,7 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
-from echelon.arena.standings import SURE as CONFIDENCE_Z
+from echelon.arena.intervals import Z_95 as CONFIDENCE_Z
 from echelon_cli.output import count
 from echelon_cli.tui.charts.axis import data_range
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
