@@ -1,7 +1,7 @@
-"""The table of biomes: a name and the brush that fills a quadrant with it.
+"""Table of biomes: name, and brush that fills a quadrant with it.
 
-A new biome is a brush and a line here. The order is part of what a seed means, so append, and raise the
-generator version in ``echelon.gen.recipe``.
+Add a biome as a brush and a line here. The order determines which biomes a seed draws: append new biomes, and raise
+``GENERATOR_VERSION`` in ``echelon.gen.recipe``.
 """
 
 from __future__ import annotations

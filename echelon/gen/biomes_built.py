@@ -1,7 +1,7 @@
 """Brushes of built-up biomes: districts, industry, outposts and machines.
 
-The dials of a brush are its keyword arguments: inclusive ranges of sides and heights, shares of the area,
-chances. Heights count cells from the ground, so a height of 4 fills layers 0 to 3.
+Keyword arguments are the parameters of a brush: inclusive ranges of sides and heights [vox], fractions of the area,
+probabilities. Heights count cells from the ground, so a height of 4 fills layers 0 to 3.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def urban_residential(
     height: Span = (4, 8),
     wall: int = 2,
 ) -> None:
-    """Draw houses on an even raster: thick walls around a roofless court with a glass floor."""
+    """Draw houses at even coordinates: thick walls around a roofless court with a glass floor."""
     filled = 0.0
     for _ in range(tries):
         if filled >= cover * rect.area:
@@ -200,7 +200,7 @@ def server_farm(
     conduit_chance: float = 0.5,
     conduit_z: int = 4,
 ) -> None:
-    """Draw a raster of reinforced racks, some joined by a glass conduit overhead."""
+    """Draw a grid of reinforced racks, some connected by a glass conduit overhead."""
     for y in range(rect.y0 + 1, rect.y1, pitch):
         for x in range(rect.x0 + 1, rect.x1, pitch):
             if not stream.coin(rack_chance):
@@ -225,7 +225,7 @@ def orbital_relay(
     bridge_width: int = 2,
     bridge_z: Span = (10, 14),
 ) -> None:
-    """Draw a ring of reinforced posts and bridges high over the middle."""
+    """Draw a ring of reinforced posts, and bridges high above the centre."""
     x, y = rect.centre
     for dx, dy in ring(stream.integers(*radius), step_deg):
         post = centred(x + dx, y + dy, post_side, post_side)

@@ -1,7 +1,7 @@
-"""Brushes of open and natural biomes: vegetation, rock, water, lava, sand and caves.
+"""Brushes of natural biomes: vegetation, rock, water, lava, sand and caves.
 
-The dials of a brush are its keyword arguments: inclusive ranges of sides and heights, shares of the area,
-chances. Heights count cells from the ground, so a height of 4 fills layers 0 to 3.
+Keyword arguments are the parameters of a brush: inclusive ranges of sides and heights [vox], fractions of the area,
+probabilities. Heights count cells from the ground, so a height of 4 fills layers 0 to 3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finished maps on disk, one compressed file each, so that a bank is generated only once per machine.
+"""Disk cache of generated maps, one compressed file each.
 
-The folder is ``$ECHELON_CACHE``, else the platform's cache folder. The cache is never needed: a missing or
-damaged file means generating again, and a folder that cannot be written to means not caching.
+The folder is ``maps`` in ``$ECHELON_CACHE`` or in the platform's cache folder. The cache is optional: a missing or
+damaged file is generated again, and a folder that cannot be written is ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def cache_dir() -> Path:
 
 
 def map_path(world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_vox: float) -> Path:
-    """Return where this map is cached; everything that a map depends on is part of the name."""
+    """Return the cache file of a map; its name is a hash of everything that the map depends on."""
     key = sha256_json(
         {
             "generator": [GENERATOR_ID, GENERATOR_VERSION],
@@ -59,30 +59,30 @@ def map_path(world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_v
 
 
 def cached_map(world: WorldConfig, map_seed: int, *, num_packs: int, zone_radius_vox: float) -> GeneratedMap:
-    """Load a map from the cache, or generate it and put it there."""
+    """Return a map from the cache, or generate and cache it."""
     path = map_path(world, map_seed, num_packs=num_packs, zone_radius_vox=zone_radius_vox)
-    found = load_map(path)
-    if found is not None:
-        return found
-    made = generate(world, map_seed, num_packs=num_packs, zone_radius_vox=zone_radius_vox)
-    # A full or read-only disk must not stop a run that already has its map.
+    cached = load_map(path)
+    if cached is not None:
+        return cached
+    generated = generate(world, map_seed, num_packs=num_packs, zone_radius_vox=zone_radius_vox)
+    # a full or read-only disk must not stop a run that already has its map
     with contextlib.suppress(OSError):
-        store_map(path, made)
-    return made
+        store_map(path, generated)
+    return generated
 
 
-def store_map(path: Path, made: GeneratedMap) -> None:
-    """Write a map so that readers see all of it or none of it."""
+def store_map(path: Path, generated: GeneratedMap) -> None:
+    """Write a map atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
             np.savez_compressed(
                 file,
-                material=made.material,
-                spawn=made.spawn,
-                flow=made.flow,
-                recipe=np.frombuffer(canonical_json(made.recipe).encode(), dtype=np.uint8),
+                material=generated.material,
+                spawn=generated.spawn,
+                flow=generated.flow,
+                recipe=np.frombuffer(canonical_json(generated.recipe).encode(), dtype=np.uint8),
             )
         os.replace(name, path)
     except BaseException:
@@ -91,8 +91,8 @@ def store_map(path: Path, made: GeneratedMap) -> None:
 
 
 def load_map(path: Path) -> GeneratedMap | None:
-    """Read a cached map, or None where the file is missing, damaged or not what it says."""
-    # A damaged archive makes zipfile and numpy raise almost anything, and each case means the same.
+    """Return a cached map, None if the file is missing, damaged or does not match its hash."""
+    # zipfile and numpy raise many kinds of errors for a damaged archive
     try:
         with np.load(path, allow_pickle=False) as data:
             material, spawn, flow = data["material"], data["spawn"], data["flow"]

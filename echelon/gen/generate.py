@@ -1,8 +1,8 @@
-"""From a seed to a finished map: the pipeline, as a list of steps in their order.
+"""Map generation: the pipeline from a seed to a finished map, as a list of steps.
 
-The steps themselves are in the other files of this package. Drawing from a step's own sub-stream, keyed by the
-attempt, means that a change to one step does not shift the draws of the next, and that a map which cannot
-be connected is drawn again from a seed that follows from its own.
+The steps are implemented in the other modules of this package. Each step draws from its own random sub-stream, keyed by
+the attempt: a change of one step does not affect the draws of the next, and a map that cannot be connected is generated
+again with different draws.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from echelon.sim.world import BLOCKS_MOVE
 __all__ = ["GeneratedMap", "check_world_fits", "generate"]
 
 MAX_SEED = 2**32 - 1
-"""Largest map seed: keys of the random generator have 32 bits."""
+"""Largest map seed; keys of the random generator have 32 bits."""
 CARVE_EXTRA = 1
-"""Layers cleared in lanes above the headroom of a standing mech."""
+"""Layers cleared in corridors above the headroom of a mech."""
 
 
-class Site(IntEnum):
-    """Sub-streams of one map, one per step that draws; quadrant q fills with ``BRUSH + q``."""
+class SubStream(IntEnum):
+    """Random sub-stream of each step; quadrant q is filled with ``BRUSH + q``."""
 
     LAYOUT = 0
     VARIANT = 1
@@ -50,11 +50,11 @@ class Site(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedMap:
-    """A finished map; M mechs with blue first, R footprint radii, L layers of ways, grids [Z, Y, X]."""
+    """A generated map; M mechs with blue first, R footprint radii, L flow layers, grids [Z, Y, X]."""
 
     map_seed: int
     material: NDArray[np.uint8]
-    """Material ids, shape [Z, Y, X]; voxel hit points follow from them."""
+    """Material ids, shape [Z, Y, X]."""
     zone: tuple[float, float, float]
     """Capture zone (cx, cy, r) [vox]."""
     blue_corner: int
@@ -62,17 +62,17 @@ class GeneratedMap:
     red_corner: int
     """``Corner`` of the red team."""
     spawn: NDArray[np.float32]
-    """Box centres before jitter, blue then red in slot order, shape [M, 3] [vox]."""
+    """Spawn positions (box centres before jitter) in slot order, blue first, shape [M, 3] [vox]."""
     flow: NDArray[np.uint8]
     """Next-step codes of ``echelon.nav.field`` per radius, then per ``Lane``, shape [L, Z + 1, Y, X]."""
     cost: NDArray[np.float32] | None = None
-    """Cost to the zone, infinite off the graph, shape [R, Z + 1, Y, X]; only on request."""
+    """Path cost to the zone, infinite off the graph, shape [R, Z + 1, Y, X]; None unless requested."""
     recipe: dict[str, Any] = field(default_factory=dict)
-    """What identifies the map, as plain data."""
+    """Recipe that identifies the map, as plain data."""
     open_map: bool = False
-    """Whether every attempt failed and the map is a flat plain."""
+    """Whether all attempts failed and the map is a flat plain."""
     fixups: tuple[dict[str, Any], ...] = ()
-    """Lines that the validator dug."""
+    """Routes that the connectivity check dug."""
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -88,7 +88,7 @@ class GeneratedMap:
 
 @dataclass(kw_only=True)
 class Draft:
-    """A map in the making; steps fill it in from top to bottom."""
+    """A map during generation; the steps fill its fields from top to bottom."""
 
     world: WorldConfig
     map_seed: int
@@ -97,7 +97,7 @@ class Draft:
     attempt: int
     open_map: bool
     biome: str = ""
-    """Fills every quadrant; empty where four are drawn."""
+    """Biome of all quadrants; empty samples four."""
     material: Grid = field(init=False)
     biomes: dict[Corner, str] = field(default_factory=dict)
     transform: Transform = TRANSFORMS[0]
@@ -112,9 +112,9 @@ class Draft:
     fixups: tuple[dict[str, Any], ...] = ()
     widest: ZoneField | None = None
 
-    def stream(self, stream: StreamId, site: int) -> Stream:
-        """Open the sub-stream of a step."""
-        return Stream(self.map_seed, stream, tick=self.attempt, entity=site)
+    def stream(self, stream: StreamId, sub_stream: int) -> Stream:
+        """Return the random sub-stream of a step."""
+        return Stream(self.map_seed, stream, tick=self.attempt, entity=sub_stream)
 
 
 def fill_quadrants(draft: Draft) -> None:
@@ -123,28 +123,28 @@ def fill_quadrants(draft: Draft) -> None:
     draft.material = np.zeros((world.size_z, world.size_y, world.size_x), dtype=np.uint8)
     if draft.open_map:
         return
-    stream = draft.stream(StreamId.TERRAIN, Site.LAYOUT)
+    stream = draft.stream(StreamId.TERRAIN, SubStream.LAYOUT)
     quadrants = split_quadrants(world.size_x, world.size_y, stream)
     for corner, rect, name in zip(Corner, quadrants, choose_biomes(stream), strict=True):
         draft.biomes[corner] = name = draft.biome or name
-        BIOMES[name](draft.material, rect, draft.stream(StreamId.TERRAIN, Site.BRUSH + corner))
+        BIOMES[name](draft.material, rect, draft.stream(StreamId.TERRAIN, SubStream.BRUSH + corner))
 
 
 def fill_ground(draft: Draft) -> None:
-    """Put dirt wherever the lowest layer is empty."""
+    """Fill empty cells of the lowest layer with dirt."""
     lay_ground(draft.material)
 
 
 def choose_variant(draft: Draft) -> None:
-    """Choose the teams' corners and the flip of the map."""
-    stream = draft.stream(StreamId.VARIANT, Site.VARIANT)
+    """Sample the teams' corners and the flip of the map."""
+    stream = draft.stream(StreamId.VARIANT, SubStream.VARIANT)
     blue = stream.choice(list(Corner))
     draft.corners = (blue, blue.opposite)
     draft.transform = stream.choice(TRANSFORMS)
 
 
 def apply_variant(draft: Draft) -> None:
-    """Flip the grid, and with it the corners and the quadrants' labels."""
+    """Flip the grid, the teams' corners and the quadrants' labels."""
     flip = draft.transform
     draft.material = flip.grid(draft.material)
     draft.corners = (flip.corner(draft.corners[0]), flip.corner(draft.corners[1]))
@@ -152,7 +152,7 @@ def apply_variant(draft: Draft) -> None:
 
 
 def clear_spawns(draft: Draft) -> None:
-    """Empty the spawn squares of both teams."""
+    """Clear the spawn squares of both teams."""
     world = draft.world
     draft.clear = spawn_clear(world, draft.num_packs)
     blue, red = draft.corners
@@ -162,7 +162,7 @@ def clear_spawns(draft: Draft) -> None:
 
 
 def place_objective(draft: Draft) -> None:
-    """Choose the capture zone and empty its columns."""
+    """Sample the capture zone and clear its columns."""
     blue, red = (corner_square(draft.world, corner, draft.clear) for corner in draft.corners)
     draft.zone, draft.zone_quadrant = place_zone(
         draft.world,
@@ -170,7 +170,7 @@ def place_objective(draft: Draft) -> None:
         mean_radius=draft.zone_radius_vox,
         spawns=(blue, red),
         starts=draft.starts,
-        stream=draft.stream(StreamId.VARIANT, Site.OBJECTIVE),
+        stream=draft.stream(StreamId.VARIANT, SubStream.OBJECTIVE),
     )
     limit = draft.world.max_distance_ratio
     draft.accepted = not limit or distance_ratio(draft.zone, draft.starts) <= limit
@@ -178,15 +178,15 @@ def place_objective(draft: Draft) -> None:
 
 
 def carve_lanes(draft: Draft) -> None:
-    """Carve the ring around the zone and the lanes that lead to it."""
+    """Carve the ring around the zone and the lanes to it."""
     world = draft.world
-    stream = draft.stream(StreamId.VARIANT, Site.CORRIDORS)
+    stream = draft.stream(StreamId.VARIANT, SubStream.CORRIDORS)
     draft.corridors = plan_corridors((world.size_x, world.size_y), draft.zone, draft.starts, stream)
     carve_corridors(draft.material, draft.corridors, world.connectivity.clearance_z + CARVE_EXTRA)
 
 
 def validate(draft: Draft) -> None:
-    """Check both teams' way to the zone and dig where it is closed."""
+    """Check that both teams can reach the zone, and dig routes open where they cannot."""
     if not draft.world.ensure_connectivity:
         return
     result = connect(draft.material, zone=draft.zone, starts=draft.starts, rules=draft.world.connectivity)
@@ -205,7 +205,7 @@ TERRAIN_STEPS: tuple[Callable[[Draft], None], ...] = (
     validate,
     fill_ground,
 )
-"""The steps that decide the voxels; repeated with the next attempt if the draft is not accepted."""
+"""Steps that determine the voxels; repeated as the next attempt if the draft is not accepted."""
 
 
 def generate(
@@ -217,17 +217,16 @@ def generate(
     with_cost: bool = False,
     biome: str = "",
 ) -> GeneratedMap:
-    """Generate the map of a seed (0 .. 2**32 - 1); the same arguments give the same bytes everywhere.
+    """Return the map of a seed (0 to 2**32 - 1); the same arguments give the same bytes on every platform.
 
-    ``zone_radius_vox`` is the mean radius of the capture zone [vox]. ``biome`` fills the whole map, to look at one;
-    matches are played on four. Raises ``ValueError`` if the world cannot hold the spawns of ``num_packs`` packs per
-    team.
+    ``zone_radius_vox`` is the mean radius of the capture zone [vox]. ``biome`` fills the whole map with one biome;
+    matches use four. Raises ``ValueError`` if the world is too small for the spawns of ``num_packs`` packs per team.
     """
     check_world_fits(world, num_packs)
     if biome and biome not in BIOMES:
-        raise ValueError(f"biome {biome!r} does not exist, wanted one of: {', '.join(BIOMES)}")
+        raise ValueError(f"biome {biome!r} does not exist, expected one of: {', '.join(BIOMES)}")
     if not 0 <= map_seed <= MAX_SEED:
-        raise ValueError(f"map_seed is {map_seed}, wanted 0 to {MAX_SEED}")
+        raise ValueError(f"map_seed is {map_seed}, expected 0 to {MAX_SEED}")
     draft = _accepted_draft(world, map_seed, num_packs, zone_radius_vox, biome)
     spawn = np.concatenate([formation(world, corner, num_packs) for corner in draft.corners])
     assert boxes_clear(BLOCKS_MOVE[draft.material], spawn), "a spawn box is blocked or overlaps another"
@@ -253,7 +252,7 @@ def generate(
 def _accepted_draft(
     world: WorldConfig, map_seed: int, num_packs: int, zone_radius_vox: float, biome: str = ""
 ) -> Draft:
-    """Draw the terrain, again and again if need be; after the last attempt the plain is taken as it is."""
+    """Return the first accepted draft; after the last attempt, a flat open map."""
     last = world.connectivity.max_regenerations + 1
     for attempt in range(last + 1):
         draft = Draft(
@@ -273,7 +272,7 @@ def _accepted_draft(
 
 
 def _recipe(draft: Draft) -> dict[str, Any]:
-    """Write down what identifies the map, without its hashes."""
+    """Return the recipe without its hashes."""
     blue, red = draft.corners
     zone = draft.zone
     return {

@@ -1,4 +1,4 @@
-"""How a terrain starts: the map split into four quadrants, each filled by the brush of its biome."""
+"""First steps of the terrain: quadrants, their biomes, and the ground layer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from echelon.sim.random import Stream
 from echelon.sim.world import Material
 
 SPLIT_JITTER_DIVISOR = 10
-"""The split point lies within size / this of the middle."""
+"""Maximum distance of the split point from the map's centre is the size divided by this."""
 
 
 def split_quadrants(size_x: int, size_y: int, stream: Stream) -> tuple[Rect, ...]:
-    """Return the quadrants of a jittered split, in the order of ``Corner``."""
+    """Return the quadrants of a split at a jittered centre, in the order of ``Corner``."""
     jitter_x, jitter_y = size_x // SPLIT_JITTER_DIVISOR, size_y // SPLIT_JITTER_DIVISOR
     x = size_x // 2 + stream.integers(-jitter_x, jitter_x)
     y = size_y // 2 + stream.integers(-jitter_y, jitter_y)
@@ -21,12 +21,12 @@ def split_quadrants(size_x: int, size_y: int, stream: Stream) -> tuple[Rect, ...
 
 
 def choose_biomes(stream: Stream) -> tuple[str, ...]:
-    """Draw four different biomes, in the order of ``Corner``."""
+    """Sample four different biomes, in the order of ``Corner``."""
     names = list(BIOMES)
     return tuple(names[i] for i in stream.permutation(len(names))[: len(Corner)])
 
 
 def lay_ground(grid: Grid) -> None:
-    """Turn the air of the lowest layer into dirt."""
+    """Replace the air of the lowest layer by dirt."""
     ground = grid[0]
     ground[ground == Material.AIR] = Material.DIRT

@@ -1,4 +1,4 @@
-"""The capture zone: where it lies, how large it is, and the open columns around it."""
+"""Capture zone: position, radius, and clearing of its columns."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from echelon.sim.random import Stream
 from echelon.sim.world import BLOCKS_MOVE, Material
 
 RADIUS_SPREAD = (0.5, 1.5)
-"""Range of the zone's radius as a factor of its mean."""
+"""Range of the zone's radius as a factor of the mean radius."""
 EDGE_MARGIN = 2.0
-"""Free space between zone and map edge [vox]."""
+"""Minimum distance between zone and map edge [vox]."""
 MAX_TRIES = 256
-"""Places tried before the best of them is taken as it is."""
+"""Sampled positions before the best of them is used."""
 APART_TRIES = 200
-"""Tries in which the zone must also stay off the spawn squares."""
+"""Sampled positions that must not touch a spawn square; later ones may."""
 CLEAR_MARGIN = sqrt(2.0) / 2.0
-"""Columns whose centre is this far outside the zone are cleared too [vox]."""
+"""Width of the ring around the zone that is also cleared [vox]."""
 _GRAIN = 256
-"""Zones are rounded to 1 / this, so that float32 and the recipe hold the same numbers."""
+"""Zones are rounded to 1 / this, so that float32 and the recipe store the same numbers."""
 
 
 class Zone(NamedTuple):
@@ -44,17 +44,17 @@ def place_zone(
     starts: tuple[tuple[int, int], tuple[int, int]],
     stream: Stream,
 ) -> tuple[Zone, Corner]:
-    """Draw the zone and the quadrant it lies in.
+    """Return a sampled zone and its quadrant.
 
-    It keeps off blocked ground and the ``spawns``, and within ``world.max_distance_ratio`` of the teams'
-    ``starts`` where a limit is set. If no try satisfies everything the fairest one is returned, without a
-    limit the last one; the caller checks the limit. Raises ``ValueError`` if the zone has no place on the map.
+    The zone avoids blocked ground and the ``spawns``, and respects ``world.max_distance_ratio`` for the teams'
+    ``starts`` if set. If no sample satisfies all conditions, the one with the smallest distance ratio is returned, or
+    the last one without a limit; the caller checks the limit. Raises ``ValueError`` if the zone does not fit the map.
     """
     size = (world.size_x, world.size_y)
     radius = mean_radius * stream.uniform(*RADIUS_SPREAD)
     radius = _round(min(radius, max(1.0, min(size) / 2 - EDGE_MARGIN)))
     if not (radius > 0 and 2 * radius <= min(size)):
-        raise ValueError(f"zone radius is {radius}, wanted more than 0 and at most half of {min(size)} vox")
+        raise ValueError(f"zone radius is {radius}, expected more than 0 and at most half of {min(size)} vox")
     quadrant = Corner(int(stream.coin()) + 2 * int(stream.coin()))
     blocked = BLOCKS_MOVE[grid[0]]
     zone, best_ratio = Zone(0.0, 0.0, radius), float("inf")
@@ -79,7 +79,7 @@ def distance_ratio(zone: Zone, starts: tuple[tuple[int, int], tuple[int, int]]) 
 
 
 def clear_zone(grid: Grid, zone: Zone) -> None:
-    """Empty every column whose centre lies within the zone or just outside it."""
+    """Clear all columns within the zone and ``CLEAR_MARGIN`` around it."""
     y, x = np.ogrid[: grid.shape[1], : grid.shape[2]]
     reach = zone.r + CLEAR_MARGIN
     grid[:, (x + 0.5 - zone.cx) ** 2 + (y + 0.5 - zone.cy) ** 2 <= reach * reach] = Material.AIR
@@ -90,7 +90,7 @@ def _round(value: float) -> float:
 
 
 def _coordinate(size: int, radius: float, high_half: bool, stream: Stream) -> float:
-    """Draw one coordinate of the centre in its half of the map, away from the edges."""
+    """Sample a coordinate of the centre in one half of the map, away from the edges."""
     low, high = radius + EDGE_MARGIN, size - radius - EDGE_MARGIN
     if low > high:
         low = high = size / 2
@@ -101,14 +101,14 @@ def _coordinate(size: int, radius: float, high_half: bool, stream: Stream) -> fl
 
 
 def _touches(zone: Zone, square: Rect) -> bool:
-    """Say whether the circle and a square of columns have a point in common."""
+    """Return whether the zone and a square of columns overlap."""
     dx = max(square.x0 - zone.cx, zone.cx - square.x1, 0.0)
     dy = max(square.y0 - zone.cy, zone.cy - square.y1, 0.0)
     return dx * dx + dy * dy <= zone.r * zone.r
 
 
 def _ground_is_open(blocked: np.ndarray, zone: Zone) -> bool:
-    """Say whether the 3x3 ground cells around the rounded centre lie on the map and do not collide."""
+    """Return whether the 3x3 ground cells around the rounded centre are on the map and not blocked."""
     x, y = round(zone.cx), round(zone.cy)
     if not (1 <= x < blocked.shape[1] - 1 and 1 <= y < blocked.shape[0] - 1):
         return False

@@ -1,7 +1,7 @@
-"""Makes maps ahead of their use, in processes of low priority, and counts how often somebody had to wait.
+"""Map prefetch: generates maps in background processes of low priority before they are needed.
 
-What is taken does not depend on timing: it is always what was ordered, made by whoever comes first. The processes end
-with their parent, however that ends.
+Results do not depend on timing: a map that is not ready is waited for or generated in place. The processes exit with
+their parent, also when it is killed.
 """
 
 from __future__ import annotations
@@ -20,83 +20,84 @@ from echelon.gen.generate import GeneratedMap
 from echelon.gen.map_sampling import MapSpec
 
 NICENESS = 10
-"""Of a process that makes maps: it yields to training, yet gets a tenth of a core that training would fill."""
+"""Nice value of the worker processes; they still get about a tenth of a core that training fills."""
 
 
 class MapPrefetcher:
-    """Maps by order, made ahead by ``workers`` processes; without any they are made when they are taken."""
+    """Generates maps ahead in ``workers`` processes; without workers, maps are generated when taken."""
 
     def __init__(self, workers: int = 0) -> None:
         self.workers = workers
         self.stalls = 0
-        """How often a map was not ready when it was taken."""
+        """Calls of ``take`` that had to wait for a map."""
         self.waited_s = 0.0
-        """Time spent waiting for maps [s]."""
+        """Total waiting time [s]."""
         self._pool: ProcessPoolExecutor | None = None
-        self._ahead: dict[MapSpec, Future[GeneratedMap]] = {}
+        self._pending: dict[MapSpec, Future[GeneratedMap]] = {}
 
-    def prefetch(self, orders: Sequence[MapSpec]) -> None:
-        """Begin to make these maps, if they are not being made, beside those expected before."""
-        if not self.workers or not orders:
+    def prefetch(self, specs: Sequence[MapSpec]) -> None:
+        """Start generating these maps, unless already started."""
+        if not self.workers or not specs:
             return
         if self._pool is None:
-            # Spawned, not forked: the parent may hold threads of torch and Warp.
-            self._pool = ProcessPoolExecutor(self.workers, mp_context=get_context("spawn"), initializer=_serve)
-        for order in orders:
-            if order not in self._ahead:
-                self._ahead[order] = self._pool.submit(order.make)
+            # spawn, because the parent may have threads of torch and Warp
+            self._pool = ProcessPoolExecutor(self.workers, mp_context=get_context("spawn"), initializer=_init_worker)
+        for spec in specs:
+            if spec not in self._pending:
+                self._pending[spec] = self._pool.submit(spec.generate)
 
-    def take(self, orders: Sequence[MapSpec]) -> list[GeneratedMap]:
+    def take(self, specs: Sequence[MapSpec]) -> list[GeneratedMap]:
         """Return these maps in their order, waiting for those that are not ready."""
         began, waited = time.perf_counter(), False
         maps = []
-        for order in orders:
-            coming = self._ahead.pop(order, None)
-            found = order.load() if coming is None else None
-            waited |= found is None and (coming is None or not coming.done())
-            maps.append(found or self._receive(order, coming))
+        for spec in specs:
+            future = self._pending.pop(spec, None)
+            cached = spec.load_cached() if future is None else None
+            waited |= cached is None and (future is None or not future.done())
+            maps.append(cached or self._result(spec, future))
         if waited:
             self.stalls += 1
             self.waited_s += time.perf_counter() - began
         return maps
 
-    def _receive(self, order: MapSpec, coming: Future[GeneratedMap] | None) -> GeneratedMap:
-        if coming is None:
-            return order.make()
+    def _result(self, spec: MapSpec, future: Future[GeneratedMap] | None) -> GeneratedMap:
+        """Return the map of a pending future, or generate it in this process."""
+        if future is None:
+            return spec.generate()
         try:
-            return coming.result()
+            return future.result()
         except BrokenProcessPool:
-            # Somebody ended a worker; what it was to make is made here, and the next order starts another.
-            self._drop()
-            return order.make()
+            # a worker was killed: generate here; the next ``prefetch`` starts new workers
+            self._shut_down()
+            return spec.generate()
 
     def cancel(self) -> None:
-        """Give up what is expected and was not taken."""
-        for coming in self._ahead.values():
-            coming.cancel()
-        self._ahead.clear()
+        """Cancel maps that were not taken."""
+        for future in self._pending.values():
+            future.cancel()
+        self._pending.clear()
 
     def close(self) -> None:
-        """End the processes."""
+        """Cancel pending maps and end the worker processes."""
         self.cancel()
-        self._drop()
+        self._shut_down()
 
-    def _drop(self) -> None:
-        self._ahead.clear()
+    def _shut_down(self) -> None:
+        self._pending.clear()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
 
 
-def _serve() -> None:
-    """Settle into a process that makes maps: low priority, deaf to the terminal, gone when the parent is."""
+def _init_worker() -> None:
+    """Set up a worker process: low priority, interrupts ignored, exit with the parent."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _leave_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""The recipe of a map: everything that identifies it, as canonical JSON, and its hashes."""
+"""Recipe of a map: everything that identifies it, as canonical JSON, and its hashes."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ RECIPE_SCHEMA = 2
 """Version of the recipe's fields."""
 GENERATOR_ID = "echelon.gen"
 GENERATOR_VERSION = "1"
-"""Raise it whenever a seed would give another map: cached maps are kept apart by it."""
+"""Version of the generator; raise it when a seed gives a different map. It is part of the cache key."""
 
 
 def canonical_json(data: Any) -> str:
-    """Return JSON with sorted keys, no spaces and non-ASCII kept."""
+    """Return JSON with sorted keys, without spaces and with non-ASCII characters unescaped."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def sha256_json(data: Any) -> str:
-    """Return the SHA-256 of the canonical JSON in UTF-8, in hex."""
+    """Return the hex SHA-256 of the canonical JSON in UTF-8."""
     return hashlib.sha256(canonical_json(data).encode()).hexdigest()
 
 
 def solid_hash(grid: Grid) -> str:
-    """Return the SHA-256 of the movement-blocking mask, packed 8 cells a byte, first cell highest, in z, y, x order."""
+    """Return the hex SHA-256 of the movement-blocking mask, packed in bytes (first cell highest) in z, y, x order."""
     return hashlib.sha256(np.packbits(BLOCKS_MOVE[grid].ravel()).tobytes()).hexdigest()
 
 
 def materials_hash(grid: Grid) -> str:
-    """Return the SHA-256 of the material bytes in z, y, x order."""
+    """Return the hex SHA-256 of the material bytes in z, y, x order."""
     return hashlib.sha256(np.ascontiguousarray(grid).tobytes()).hexdigest()
 
 
 def seal(recipe: dict[str, Any], grid: Grid) -> dict[str, Any]:
-    """Return the recipe as it reads back from JSON, with the hashes of itself and of its grid added."""
+    """Return the recipe, normalised through JSON, with hashes of itself and of its grid added."""
     recipe = json.loads(canonical_json(recipe))
     hashes = {"recipe": sha256_json(recipe), "solid": solid_hash(grid), "materials": materials_hash(grid)}
     return {**recipe, "hashes": hashes}

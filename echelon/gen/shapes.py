@@ -1,7 +1,7 @@
-"""The strokes that brushes and carvers are made of: boxes, stairs, tunnels and rings on a material grid.
+"""Drawing functions for brushes: boxes, stairs, tunnels and rings on a material grid.
 
-Grids are ``uint8 [z, y, x]``. Every stroke clips itself to the grid. All arithmetic is on integers or on
-correctly rounded operations, so that a seed gives the same map on every platform.
+Grids are ``uint8 [z, y, x]``; shapes are clipped to the grid. Arithmetic uses integers or correctly rounded operations,
+so that a seed gives the same map on every platform.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Span: TypeAlias = tuple[int, int]
 Point: TypeAlias = tuple[float, float, float]
 
 STAIR_HEADROOM = 4
-"""Free layers above every step of a staircase."""
+"""Cleared layers above each step of a staircase."""
 STAIR_SAMPLES = 1.5
-"""Steps of a staircase per voxel of its horizontal length."""
+"""Steps of a staircase per voxel of horizontal length."""
 LINE_SAMPLES = 1.5
-"""Stamps of a carved lane per voxel of its length."""
+"""Cleared squares of a lane per voxel of length."""
 WORM_SAMPLES = 2
-"""Cubes of a tunnel per voxel of its length."""
+"""Cleared cubes of a tunnel per voxel of length."""
 _RING_BITS = 16
 _RING_STEP_DEG = 5
 
@@ -42,12 +42,12 @@ class Rect(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Columns along x."""
+        """Size along x [vox]."""
         return self.x1 - self.x0
 
     @property
     def depth(self) -> int:
-        """Columns along y."""
+        """Size along y [vox]."""
         return self.y1 - self.y0
 
     @property
@@ -57,7 +57,7 @@ class Rect(NamedTuple):
 
     @property
     def centre(self) -> tuple[int, int]:
-        """The middle column (x, y)."""
+        """Centre column (x, y)."""
         return self.x0 + self.width // 2, self.y0 + self.depth // 2
 
     @property
@@ -71,39 +71,39 @@ class Rect(NamedTuple):
         return self.y0, self.y1
 
     def grown(self, margin: int) -> Rect:
-        """Return it with a margin added on every side; negative shrinks."""
+        """Return the rectangle with a margin added on each side; a negative margin shrinks it."""
         return Rect(self.x0 - margin, self.y0 - margin, self.x1 + margin, self.y1 + margin)
 
     def clipped(self, other: Rect) -> Rect:
-        """Return the part inside another rectangle."""
+        """Return the intersection with another rectangle."""
         return Rect(max(self.x0, other.x0), max(self.y0, other.y0), min(self.x1, other.x1), min(self.y1, other.y1))
 
 
 class Brush(Protocol):
-    """Fills a quadrant with a biome."""
+    """Function that fills a quadrant with a biome."""
 
     def __call__(self, grid: Grid, rect: Rect, stream: Stream) -> None:
-        """Draw into the columns of ``rect``, spilling over where the biome's shapes do."""
+        """Draw into the columns of ``rect``; shapes may extend beyond them."""
         ...
 
 
 def distance(start: Sequence[float], end: Sequence[float]) -> float:
-    """Return the length of a line; sums and square root are correctly rounded, unlike ``hypot``."""
+    """Return the length of a line; unlike ``hypot``, sums and square root are correctly rounded."""
     return sqrt(sum((b - a) * (b - a) for a, b in zip(start, end, strict=True)))
 
 
 def put(grid: Grid, x: Span, y: Span, z: Span, material: int) -> None:
-    """Fill a half-open block with one material."""
+    """Fill a half-open box with a material."""
     grid[max(z[0], 0) : max(z[1], 0), max(y[0], 0) : max(y[1], 0), max(x[0], 0) : max(x[1], 0)] = material
 
 
 def block(grid: Grid, rect: Rect, z: Span, material: int) -> None:
-    """Fill a rectangle of columns with one material between two heights."""
+    """Fill the columns of a rectangle with a material between two heights."""
     put(grid, rect.x, rect.y, z, material)
 
 
 def frame(grid: Grid, rect: Rect, z: Span, material: int) -> None:
-    """Fill the 1-thick outline of a rectangle."""
+    """Fill the outline of a rectangle, one column wide."""
     for edge in (
         Rect(rect.x0, rect.y0, rect.x1, rect.y0 + 1),
         Rect(rect.x0, rect.y1 - 1, rect.x1, rect.y1),
@@ -114,7 +114,7 @@ def frame(grid: Grid, rect: Rect, z: Span, material: int) -> None:
 
 
 def sample_box(rect: Rect, stream: Stream, width: Span, depth: Span) -> Rect | None:
-    """Draw a rectangle with sides in these inclusive ranges that fits into ``rect``, or None if none does."""
+    """Sample a rectangle within ``rect`` with sides in these inclusive ranges; return None if none fits."""
     if rect.width < width[0] or rect.depth < depth[0]:
         return None
     w = stream.integers(width[0], min(width[1], rect.width))
@@ -125,20 +125,20 @@ def sample_box(rect: Rect, stream: Stream, width: Span, depth: Span) -> Rect | N
 
 
 def centred(x: int, y: int, width: int, depth: int) -> Rect:
-    """Return the rectangle of that size around a column."""
+    """Return the rectangle of this size centred on a column."""
     x0, y0 = x - width // 2, y - depth // 2
     return Rect(x0, y0, x0 + width, y0 + depth)
 
 
 def turned(grid: Grid, rect: Rect, stream: Stream) -> tuple[Grid, Rect]:
-    """By a fair coin, swap x and y for what follows; the grid is a view either way."""
+    """Return grid and rectangle, with x and y swapped with probability 0.5; the grid is a view."""
     if stream.coin():
         return grid.swapaxes(1, 2), Rect(rect.y0, rect.x0, rect.y1, rect.x1)
     return grid, rect
 
 
 def stairs(grid: Grid, start: Point, end: Point, width: int) -> None:
-    """Build a staircase of solid slabs with free headroom between two points."""
+    """Build a staircase of solid slabs with cleared headroom between two points."""
     run = distance(start[:2], end[:2])
     steps = max(1, floor(STAIR_SAMPLES * run))
     for i in range(steps + 1):
@@ -150,12 +150,12 @@ def stairs(grid: Grid, start: Point, end: Point, width: int) -> None:
 
 
 def _slab(centre: float, width: int) -> Span:
-    """Return the columns that a stair of that width covers along one axis."""
+    """Return the columns along one axis that a step of this width covers."""
     return int(centre - width / 2), int(centre + width / 2 + 1)
 
 
 def worm(grid: Grid, start: Point, end: Point, radius: int) -> None:
-    """Clear a tunnel of overlapping cubes of that half size between two points."""
+    """Clear a tunnel of overlapping cubes with half size ``radius`` between two points."""
     steps = max(1, floor(WORM_SAMPLES * distance(start, end)))
     for i in range(steps + 1):
         x, y, z = (floor(a + (b - a) * i / steps) for a, b in zip(start, end, strict=True))
@@ -164,7 +164,7 @@ def worm(grid: Grid, start: Point, end: Point, radius: int) -> None:
 
 
 def _ring_table() -> tuple[tuple[int, int], ...]:
-    """Tabulate cosine and sine as rounded fixed-point integers, where the last bits of libm do not matter."""
+    """Return cosine and sine as rounded fixed-point integers, independent of the math library's last bits."""
     scale = 1 << _RING_BITS
     angles = [2 * pi * i * _RING_STEP_DEG / 360 for i in range(360 // _RING_STEP_DEG)]
     return tuple((round(cos(a) * scale), round(sin(a) * scale)) for a in angles)
@@ -174,14 +174,14 @@ _RING = _ring_table()
 
 
 def ring(radius: int, step_deg: int) -> list[tuple[int, int]]:
-    """Return rounded offsets (dx, dy) on a circle, every ``step_deg`` degrees (a multiple of 5)."""
+    """Return rounded offsets (dx, dy) on a circle, one per ``step_deg`` degrees (a multiple of 5)."""
     half = 1 << (_RING_BITS - 1)
     picks = _RING[:: step_deg // _RING_STEP_DEG]
     return [((radius * c + half) >> _RING_BITS, (radius * s + half) >> _RING_BITS) for c, s in picks]
 
 
 def carve_line(grid: Grid, start: Span, end: Span, width: int, layers: int) -> None:
-    """Clear a lane of that width between two columns, from the ground to ``layers`` high."""
+    """Clear the lowest ``layers`` layers of a lane between two columns."""
     steps = max(1, floor(LINE_SAMPLES * distance(start, end)))
     for i in range(steps + 1):
         x, y = (a + (b - a) * i / steps for a, b in zip(start, end, strict=True))

@@ -1,6 +1,6 @@
-"""Where teams start: the formation in a corner, the square cleared for it, and whether it all fits a world.
+"""Spawns: a team's formation in a map corner, the square cleared for it, and the required map size.
 
-Places are box centres before jitter. Formations leave room for a jitter of ``SPAWN_JITTER`` on both axes.
+Positions are box centres before jitter. Formations leave room for a jitter of ``SPAWN_JITTER`` on both axes.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from echelon.sim.arsenal import CHASSIS, ROSTER
 from echelon.sim.world import Material
 
 SPAWN_BORDER = 2.0
-"""Distance of the formation from the map's edges [vox]."""
+"""Distance between formation and map edges [vox]."""
 SPAWN_GAP = 1.0
-"""Free space between neighbouring boxes [vox]."""
+"""Free space between adjacent boxes [vox]."""
 SPAWN_JITTER = 0.25
-"""Largest shift that a reset may apply on each axis [vox]."""
+"""Maximum jitter that a reset applies on each axis [vox]."""
 SPAWN_MARGIN = 1.0
 """Free space behind the formation [vox]."""
 CLEAR_MIN = 25
-"""Least side of a spawn square [vox], where the map is large enough."""
+"""Minimum side of a spawn square on a sufficiently large map [vox]."""
 CLEAR_DIVISOR = 4
-"""A spawn square takes at least the map's smaller side divided by this."""
+"""The side of a spawn square is at least the map's smaller side divided by this."""
 
 _SIZES = [CHASSIS[chassis].size for chassis in ROSTER]
 ROW_PITCH = max(size[1] for size in _SIZES) + SPAWN_GAP
@@ -35,13 +35,13 @@ ROW_PITCH = max(size[1] for size in _SIZES) + SPAWN_GAP
 
 
 def formation_extent(num_packs: int) -> tuple[float, float]:
-    """Return how far a formation reaches from its corner along x and y [vox]."""
+    """Return the extent of a formation from its corner along x and y [vox]."""
     row_width = sum(size[0] for size in _SIZES) + SPAWN_GAP * (len(_SIZES) - 1)
     return SPAWN_BORDER + row_width, SPAWN_BORDER + ROW_PITCH * num_packs - SPAWN_GAP
 
 
 def required_clear(num_packs: int) -> int:
-    """Return the smallest side of a spawn square that holds a formation [vox]."""
+    """Return the minimum side of a spawn square for a formation [vox]."""
     width, depth = formation_extent(num_packs)
     return ceil(max(width, depth + SPAWN_GAP) + SPAWN_MARGIN)
 
@@ -53,19 +53,19 @@ def spawn_clear(world: WorldConfig, num_packs: int) -> int:
 
 
 def check_world_fits(world: WorldConfig, num_packs: int) -> None:
-    """Raise ``ValueError`` if both formations cannot stand in opposite corners of this world."""
+    """Raise ``ValueError`` if formations in opposite corners do not fit this world."""
     needed = required_clear(num_packs)
     if min(world.size_x, world.size_y) < needed:
         raise ValueError(
             f"world of {world.size_x}x{world.size_y} is too small to spawn {num_packs} packs per team, "
-            f"wanted at least {needed}x{needed}"
+            f"expected at least {needed}x{needed}"
         )
     extent = formation_extent(num_packs)
     apart = [2 * reach + 2 * SPAWN_JITTER for reach in extent]
     if world.size_x < apart[0] and world.size_y < apart[1]:
         raise ValueError(
             f"world of {world.size_x}x{world.size_y} lets the spawns of {num_packs} packs per team overlap, "
-            f"wanted size_x >= {ceil(apart[0])} or size_y >= {ceil(apart[1])}"
+            f"expected size_x >= {ceil(apart[0])} or size_y >= {ceil(apart[1])}"
         )
 
 
@@ -87,14 +87,14 @@ def formation(world: WorldConfig, corner: Corner, num_packs: int) -> NDArray[np.
 
 
 def corner_square(world: WorldConfig, corner: Corner, side: int) -> Rect:
-    """Return the square of that side in a corner of the map."""
+    """Return the square with side ``side`` in a corner of the map."""
     x0 = world.size_x - side if corner.is_right else 0
     y0 = world.size_y - side if corner.is_top else 0
     return Rect(x0, y0, x0 + side, y0 + side)
 
 
 def anchor(world: WorldConfig, corner: Corner, side: int) -> tuple[int, int]:
-    """Return the column that stands for a team's spawn in lanes and routes."""
+    """Return the column that represents a team's spawn in corridors and routes."""
     inset = max(1, side // 2)
     x = world.size_x - 1 - inset if corner.is_right else inset
     y = world.size_y - 1 - inset if corner.is_top else inset
@@ -102,12 +102,12 @@ def anchor(world: WorldConfig, corner: Corner, side: int) -> tuple[int, int]:
 
 
 def clear_spawn(grid: Grid, square: Rect) -> None:
-    """Empty the columns of a spawn square."""
+    """Clear the columns of a spawn square."""
     block(grid, square, (0, grid.shape[0]), Material.AIR)
 
 
 def boxes_clear(material_blocks: NDArray[np.bool_], centres: NDArray[np.floating]) -> bool:
-    """Say whether every jittered start is free: no box can touch another or a blocking cell [Z, Y, X]."""
+    """Return whether no jittered box can touch another box, a blocking cell of [Z, Y, X] or the map's edge."""
     half = np.array(_SIZES * (len(centres) // len(_SIZES))) / 2
     reach = half + np.array([SPAWN_JITTER, SPAWN_JITTER, 0.0])
     low, high = centres - reach, centres + reach

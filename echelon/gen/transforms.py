@@ -1,4 +1,4 @@
-"""Map corners and the four flips that turn one terrain into four variants.
+"""Map corners, and the four flips that turn a terrain into four variants.
 
 A corner id has bit 0 set at the right and bit 1 set at the top, so flips and opposites are exclusive-ors.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 class Corner(IntEnum):
-    """Map corners, and the quadrants they lie in."""
+    """Map corners and their quadrants."""
 
     BL = 0
     BR = 1
@@ -22,12 +22,12 @@ class Corner(IntEnum):
 
     @property
     def is_right(self) -> bool:
-        """Whether it lies at the high end of x."""
+        """Whether the corner is at the high end of x."""
         return bool(self & 1)
 
     @property
     def is_top(self) -> bool:
-        """Whether it lies at the high end of y."""
+        """Whether the corner is at the high end of y."""
         return bool(self & 2)
 
     @property
@@ -38,20 +38,20 @@ class Corner(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Transform:
-    """One row of the table of flips."""
+    """A flip of the map."""
 
     name: str
     flips: int
     """Bit 0 reverses x, bit 1 reverses y."""
 
     def grid(self, material: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Flip a grid [Z, Y, X]; the result is a new contiguous array."""
+        """Return a grid [Z, Y, X] flipped, as a new contiguous array."""
         x_step = -1 if self.flips & 1 else 1
         y_step = -1 if self.flips & 2 else 1
         return np.ascontiguousarray(material[:, ::y_step, ::x_step])
 
     def corner(self, corner: Corner) -> Corner:
-        """Return where a corner of the unflipped map lies after the flip."""
+        """Return the corner of the flipped map that corresponds to ``corner``."""
         return Corner(corner ^ self.flips)
 
 

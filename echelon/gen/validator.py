@@ -1,7 +1,7 @@
-"""Whether both teams can walk to the zone, and digging a ground route where they cannot.
+"""Connectivity check: both teams must reach the zone on foot; blocked ground routes are dug open.
 
-The check walks with the widest footprint. Routes are dug at ground level only. What to do with a map that
-stays closed is decided by ``echelon.gen.generate``.
+The check uses the widest footprint. Routes are dug at ground level only. ``echelon.gen.generate`` handles maps that
+remain unconnected.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _STEPS: tuple[Column, ...] = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 @dataclass(frozen=True, kw_only=True)
 class Connectivity:
-    """What the check found and did."""
+    """Result of the connectivity check."""
 
     connected: bool
     attempts: tuple[dict[str, Any], ...]
-    """One record per check: label, attempt, found."""
+    """Record of each check: label, attempt, found."""
     fixups: tuple[dict[str, Any], ...]
-    """One record per dug line."""
+    """Record of each dug route."""
     field: ZoneField
-    """The way to the zone with the widest footprint, on the final grid."""
+    """Path costs to the zone with the widest footprint, on the final grid."""
 
 
 def connect(grid: Grid, *, zone: Zone, starts: tuple[Column, Column], rules: ConnectivityConfig) -> Connectivity:
-    """Check blue's and then red's way to the zone on a grid [Z, Y, X], digging into it where needed."""
+    """Check the path of blue, then of red, to the zone on a grid [Z, Y, X]; dig it open in place where needed."""
     field = _field(grid, zone, rules)
     attempts: list[dict[str, Any]] = []
     fixups: list[dict[str, Any]] = []
@@ -64,9 +64,9 @@ def _field(grid: Grid, zone: Zone, rules: ConnectivityConfig) -> ZoneField:
 
 
 def dig(grid: Grid, start: Column, goal: Column, rules: ConnectivityConfig) -> int:
-    """Clear the cheapest ground route between two columns, in place; return how many blocked cells it crossed.
+    """Clear the cheapest ground route between two columns in place; return the number of blocked cells on it.
 
-    The route keeps off a border as wide as the widest footprint, where nothing could walk.
+    The route avoids a border as wide as the widest footprint, which is not walkable.
     """
     blocked = _blocked(grid, rules)
     path = _route(blocked, start, goal, border=max(rules.obstacle_inflate_radius, RADII[-1]), cost=rules.wall_cost)
@@ -79,15 +79,15 @@ def dig(grid: Grid, start: Column, goal: Column, rules: ConnectivityConfig) -> i
 
 
 def _blocked(grid: Grid, rules: ConnectivityConfig) -> NDArray[np.bool_]:
-    """Return the columns [Y, X] with something solid within the headroom, grown by the inflate radius."""
+    """Return the columns [Y, X] that are blocked within the headroom, dilated by the inflate radius."""
     solid = BLOCKS_MOVE[grid[: rules.clearance_z]].any(axis=0)
     return dilate(np.asarray(solid, dtype=np.uint64), rules.obstacle_inflate_radius) != 0
 
 
 def _route(blocked: NDArray[np.bool_], start: Column, goal: Column, *, border: int, cost: int) -> list[Column]:
-    """Find the cheapest 4-neighbour path of columns (x, y); entering a cell costs 1, plus ``cost`` if blocked.
+    """Return the cheapest 4-neighbour path of columns (x, y); entering a cell costs 1, plus ``cost`` if blocked.
 
-    Costs are integers and ties go to the first of a fixed order of steps, so the path is the same everywhere.
+    Costs are integers and ties are resolved by a fixed order of steps, so the path is the same on every platform.
     """
     inner = blocked[border:-border, border:-border]
     rows, columns = inner.shape
@@ -96,7 +96,7 @@ def _route(blocked: NDArray[np.bool_], start: Column, goal: Column, *, border: i
     pairs = [(index[:, :-1], index[:, 1:]), (index[:-1], index[1:])]
     one = np.concatenate([a.ravel() for a, _ in pairs])
     two = np.concatenate([b.ravel() for _, b in pairs])
-    # Stored from the cell entered to the cell left, so that one search from the goal covers every start.
+    # edges point from the entered cell to the previous one, so that one search from the goal serves every start
     source, target = np.concatenate([two, one]), np.concatenate([one, two])
     matrix = csr_matrix((enter[source], (source, target)), shape=(inner.size, inner.size))
     x, y = _clamp(start, border, rows, columns)
@@ -111,5 +111,5 @@ def _route(blocked: NDArray[np.bool_], start: Column, goal: Column, *, border: i
 
 
 def _clamp(column: Column, border: int, rows: int, columns: int) -> Column:
-    """Move a column into the area inside the border and return its place there."""
+    """Clamp a column to the area inside the border and return its coordinates there."""
     return min(max(column[0] - border, 0), columns - 1), min(max(column[1] - border, 0), rows - 1)

@@ -1,4 +1,4 @@
-"""The bank and its cache: stacked arrays equal the maps, however they were made, and damage is survived."""
+"""Map bank and disk cache: stacked arrays equal generated maps, and damaged files are regenerated."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_damaged_cache_file_is_regenerated(damage: str) -> None:
 
 
 def test_unwritable_cache_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("ECHELON_CACHE", str(tmp_path / "file"))
     assert build_bank(WORLD, [1], **RULES).count == 1
 
@@ -133,7 +133,7 @@ def test_stack_maps_pads_sizes_to_one_capacity() -> None:
     assert np.array_equal(bank.spawn[0, 15:20], small.spawn[5:])
     assert np.array_equal(bank.spawn[1, 15:25], large.spawn[10:])
     assert not bank.spawn[0, 5:15].any()
-    with pytest.raises(ValueError, match="wanted at most"):
+    with pytest.raises(ValueError, match="expected at most"):
         stack_maps([small, large], capacity=(40, 64, 20))
 
 

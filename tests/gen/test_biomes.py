@@ -1,4 +1,4 @@
-"""Every biome: it draws its own materials, stays clipped to the grid, and gives maps that can be walked."""
+"""Biomes: materials, clipping to the grid, reproducibility and connectivity."""
 
 from __future__ import annotations
 

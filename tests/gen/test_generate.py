@@ -1,4 +1,4 @@
-"""Whole maps: the same from the same seed, sound for every size, and never a failure to the caller."""
+"""Generated maps: reproducible per seed, sound for every size, and always connected or flagged."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_solid_hash_ignores_materials_without_collision() -> None:
 
 
 def check_soundness(made: GeneratedMap, world: WorldConfig, packs: int) -> None:
-    """Assert what every map promises."""
+    """Assert the invariants of every map."""
     colliding = BLOCKS_MOVE[made.material]
     assert made.material.shape == (world.size_z, world.size_y, world.size_x)
     assert not (made.material[0] == Material.AIR).any()
@@ -98,7 +98,7 @@ def check_soundness(made: GeneratedMap, world: WorldConfig, packs: int) -> None:
 
 
 def check_spawns(made: GeneratedMap, packs: int) -> None:
-    """Assert by loops that under the worst jitter no box touches another, a cell that collides or the edge."""
+    """Assert that with maximum jitter no box touches another box, a blocking cell or the map's edge."""
     size = np.array(made.size)
     half = np.array([CHASSIS[c].size for c in ROSTER] * 2 * packs) / 2
     reach = half + [SPAWN_JITTER, SPAWN_JITTER, 0]
@@ -153,7 +153,7 @@ def test_formation_positions() -> None:
 @pytest.mark.parametrize(("size", "packs"), [((18 + 2, 20), 3), ((100, 30), 7), ((20, 20), 4)])
 def test_generate_rejects_world_too_small_for_spawns(size: tuple[int, int], packs: int) -> None:
     world = WorldConfig(size_x=size[0], size_y=size[1])
-    with pytest.raises(ValueError, match=rf"{size[0]}x{size[1]} .*{packs} packs.*wanted") as error:
+    with pytest.raises(ValueError, match=rf"{size[0]}x{size[1]} .*{packs} packs.*expected") as error:
         make(world, 0, packs)
     assert "\n" not in str(error.value)
 
@@ -164,15 +164,15 @@ def test_generate_rejects_seed_beyond_32_bits(seed: int) -> None:
         make(WorldConfig(), seed)
 
 
-def closed(*args: object, **kwargs: object) -> Connectivity:
-    """Stand in for a validator that never finds a way."""
+def unconnected(*args: object, **kwargs: object) -> Connectivity:
+    """Replacement of ``connect`` that never finds a path."""
     found = connect(*args, **kwargs)  # type: ignore[arg-type]
     return Connectivity(connected=False, attempts=found.attempts, fixups=found.fixups, field=found.field)
 
 
 def test_unconnectable_map_becomes_flagged_open_map(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr(generate_module, "connect", lambda *a, **k: (calls.append(a), closed(*a, **k))[1])
+    monkeypatch.setattr(generate_module, "connect", lambda *a, **k: (calls.append(a), unconnected(*a, **k))[1])
     made = make(WorldConfig(size_x=48, size_y=48), 4)
     assert len(calls) == WorldConfig().connectivity.max_regenerations + 2
     assert made.open_map and made.recipe["variant"]["open_map"]
@@ -184,16 +184,16 @@ def test_second_attempt_is_different_and_reproducible(monkeypatch: pytest.Monkey
     world = WorldConfig(size_x=48, size_y=48)
     first = make(world, 4)
 
-    def once_closed() -> GeneratedMap:
-        answers = [closed, connect, connect]
+    def second_attempt() -> GeneratedMap:
+        answers = [unconnected, connect, connect]
         with monkeypatch.context() as patch:
             patch.setattr(generate_module, "connect", lambda *a, **k: answers.pop(0)(*a, **k))
             return make(world, 4)
 
-    again = once_closed()
+    again = second_attempt()
     assert again.recipe["variant"]["attempt"] == 1 and not again.open_map
     assert again.hashes["materials"] != first.hashes["materials"]
-    assert once_closed().hashes == again.hashes
+    assert second_attempt().hashes == again.hashes
 
 
 def test_disabled_connectivity_check_still_computes_flow() -> None:

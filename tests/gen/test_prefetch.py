@@ -1,4 +1,4 @@
-"""Maps made ahead: what is taken is what was ordered, waiting is counted, and no process outlives its parent."""
+"""Map prefetch: taken maps equal generated ones, stalls are counted, and workers exit with their parent."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from echelon.gen.map_sampling import MapSpec
 from echelon.gen.prefetch import NICENESS, MapPrefetcher
 
 WORLD = WorldConfig(size_x=40, size_y=40, size_z=14)
-MOST_NICE = 19
-PATIENCE_S = 60.0
-"""How long another process may take on a busy machine."""
+MAX_NICE = 19
+TIMEOUT_S = 60.0
+"""Time limit for another process on a busy machine."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,67 +28,67 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHELON_CACHE", str(tmp_path))
 
 
-def orders(count: int) -> list[MapSpec]:
+def specs_of(count: int) -> list[MapSpec]:
     return [MapSpec(WORLD, seed, 1, 5.0) for seed in range(count)]
 
 
-def until(holds) -> bool:
-    """Wait for something to hold, but not for ever."""
-    end = time.monotonic() + PATIENCE_S
-    while not holds() and time.monotonic() < end:
+def until(condition) -> bool:
+    """Wait for a condition at most ``TIMEOUT_S``, and return it."""
+    end = time.monotonic() + TIMEOUT_S
+    while not condition() and time.monotonic() < end:
         time.sleep(0.02)
-    return bool(holds())
+    return bool(condition())
 
 
-def ready(supply: MapPrefetcher) -> bool:
-    return all(coming.done() for coming in supply._ahead.values())
+def all_done(prefetcher: MapPrefetcher) -> bool:
+    return all(future.done() for future in prefetcher._pending.values())
 
 
-def assert_the_maps_of(maps, wanted: list[MapSpec]) -> None:
-    for made, order in zip(maps, wanted, strict=True):
-        exact = generate(WORLD, order.seed, num_packs=1, zone_radius_vox=5.0)
-        assert np.array_equal(made.material, exact.material) and made.recipe == exact.recipe
+def assert_maps_of(maps, specs: list[MapSpec]) -> None:
+    for taken, spec in zip(maps, specs, strict=True):
+        expected = generate(WORLD, spec.seed, num_packs=1, zone_radius_vox=5.0)
+        assert np.array_equal(taken.material, expected.material) and taken.recipe == expected.recipe
 
 
 def test_taking_ready_maps_counts_no_stall():
-    supply, wanted = MapPrefetcher(workers=1), orders(3)
-    supply.prefetch(wanted)
-    assert until(lambda: ready(supply))
-    assert_the_maps_of(supply.take(wanted), wanted)
-    assert (supply.stalls, supply.waited_s) == (0, 0.0)
-    supply.close()
+    prefetcher, specs = MapPrefetcher(workers=1), specs_of(3)
+    prefetcher.prefetch(specs)
+    assert until(lambda: all_done(prefetcher))
+    assert_maps_of(prefetcher.take(specs), specs)
+    assert (prefetcher.stalls, prefetcher.waited_s) == (0, 0.0)
+    prefetcher.close()
 
 
 def test_taking_unfinished_maps_counts_one_stall():
-    supply, wanted = MapPrefetcher(workers=1), orders(3)
-    supply.prefetch(wanted)
-    assert_the_maps_of(supply.take(wanted), wanted)
-    assert supply.stalls == 1 and supply.waited_s > 0.0
-    supply.close()
+    prefetcher, specs = MapPrefetcher(workers=1), specs_of(3)
+    prefetcher.prefetch(specs)
+    assert_maps_of(prefetcher.take(specs), specs)
+    assert prefetcher.stalls == 1 and prefetcher.waited_s > 0.0
+    prefetcher.close()
 
 
 def test_prefetcher_without_workers_generates_on_take():
-    supply, wanted = MapPrefetcher(), orders(2)
-    supply.prefetch(wanted)
-    assert_the_maps_of(supply.take(wanted), wanted)
-    assert supply.stalls == 1
-    assert_the_maps_of(supply.take(wanted), wanted)
-    assert supply.stalls == 1
+    prefetcher, specs = MapPrefetcher(), specs_of(2)
+    prefetcher.prefetch(specs)
+    assert_maps_of(prefetcher.take(specs), specs)
+    assert prefetcher.stalls == 1
+    assert_maps_of(prefetcher.take(specs), specs)
+    assert prefetcher.stalls == 1
 
 
 def test_killed_worker_loses_no_map():
-    supply, wanted = MapPrefetcher(workers=1), orders(4)
-    supply.prefetch(wanted[:1])
-    assert until(lambda: ready(supply))
-    assert supply._pool is not None
-    (pid,) = supply._pool._processes
+    prefetcher, specs = MapPrefetcher(workers=1), specs_of(4)
+    prefetcher.prefetch(specs[:1])
+    assert until(lambda: all_done(prefetcher))
+    assert prefetcher._pool is not None
+    (pid,) = prefetcher._pool._processes
     os.kill(pid, signal.SIGSTOP)
-    supply.prefetch(wanted)
+    prefetcher.prefetch(specs)
     os.kill(pid, signal.SIGKILL)
-    assert_the_maps_of(supply.take(wanted), wanted)
-    supply.prefetch(orders(5)[4:])
-    assert_the_maps_of(supply.take(orders(5)[4:]), orders(5)[4:])
-    supply.close()
+    assert_maps_of(prefetcher.take(specs), specs)
+    prefetcher.prefetch(specs_of(5)[4:])
+    assert_maps_of(prefetcher.take(specs_of(5)[4:]), specs_of(5)[4:])
+    prefetcher.close()
 
 
 PARENT = """
@@ -97,10 +97,10 @@ from echelon.config import WorldConfig
 from echelon.gen.map_sampling import MapSpec
 from echelon.gen.prefetch import MapPrefetcher
 if __name__ == "__main__":
-    supply = MapPrefetcher(workers=1)
-    supply.prefetch([MapSpec(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])
-    supply.take([MapSpec(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])
-    (pid,) = supply._pool._processes
+    prefetcher = MapPrefetcher(workers=1)
+    prefetcher.prefetch([MapSpec(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])
+    prefetcher.take([MapSpec(WorldConfig(size_x=40, size_y=40), 1, 1, 5.0)])
+    (pid,) = prefetcher._pool._processes
     print(pid, os.getpriority(os.PRIO_PROCESS, pid), flush=True)
     time.sleep(600)
 """
@@ -113,7 +113,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks /proc who lives")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_worker_is_niced_and_exits_with_killed_parent(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
@@ -122,10 +122,10 @@ def test_worker_is_niced_and_exits_with_killed_parent(tmp_path):
     try:
         assert parent.stdout is not None
         pid, priority = (int(word) for word in parent.stdout.readline().split())
-        own = os.getpriority(os.PRIO_PROCESS, 0)
-        assert priority == min(MOST_NICE, own + NICENESS) and alive(pid)
+        nice = os.getpriority(os.PRIO_PROCESS, 0)
+        assert priority == min(MAX_NICE, nice + NICENESS) and alive(pid)
         parent.kill()
         parent.wait()
-        assert until(lambda: not alive(pid)), "a worker lives on without its parent"
+        assert until(lambda: not alive(pid)), "the worker outlives its parent"
     finally:
         parent.kill()

@@ -1,4 +1,4 @@
-"""The steps on their own: flips, zone, lanes and digging."""
+"""Steps of map generation: flips, quadrants, zone, corridors and digging."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from echelon.nav.graph import RADII
 from echelon.sim.random import Stream, StreamId
 from echelon.sim.world import BLOCKS_MOVE, Material
 
-TABLE = {
+FLIPPED_CORNERS = {
     "identity": (Corner.BL, Corner.BR, Corner.TL, Corner.TR),
     "flip_x": (Corner.BR, Corner.BL, Corner.TR, Corner.TL),
     "flip_y": (Corner.TL, Corner.TR, Corner.BL, Corner.BR),
@@ -36,7 +36,7 @@ def corner_cell(corner: Corner, size: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.name)
 def test_transform_flips_grid_and_corners_together(transform: Transform) -> None:
-    assert tuple(transform.corner(corner) for corner in Corner) == TABLE[transform.name]
+    assert tuple(transform.corner(corner) for corner in Corner) == FLIPPED_CORNERS[transform.name]
     for corner in Corner:
         grid = np.zeros((2, 9, 9), dtype=np.uint8)
         grid[0][corner_cell(corner, 9)] = Material.LAVA
@@ -150,7 +150,7 @@ def test_corridors_stay_on_map_and_connect_widest_footprint(seed: int) -> None:
 
 
 def walled() -> np.ndarray:
-    """Build a map with a thick wall of every colliding material between the teams and the zone."""
+    """Return a map with a thick wall of every blocking material between the teams and the zone."""
     grid = np.zeros((20, 60, 60), dtype=np.uint8)
     grid[0] = Material.DIRT
     for row, material in enumerate(np.nonzero(BLOCKS_MOVE)[0]):

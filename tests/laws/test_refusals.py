@@ -130,7 +130,7 @@ def test_reversed_ranges_are_rejected():
 
 
 def test_zone_larger_than_the_map_is_rejected():
-    with pytest.raises(ValueError, match="zone radius is 0.0, wanted more than 0"):
+    with pytest.raises(ValueError, match="zone radius is 0.0, expected more than 0"):
         generate(EnvConfig().world, 0, num_packs=1, zone_radius_vox=0.0)
 
 
@@ -163,7 +163,7 @@ def test_wrong_type_error_names_the_config_field(whole):
     cases = of_another_kind(whole)
     assert len(cases) > 3 * len(fields(whole))
     for section, name, wrong in cases:
-        with pytest.raises(ValueError, match=rf"\b{name} is .*, wanted ") as refused:
+        with pytest.raises(ValueError, match=rf"\b{name} is .*, expected ") as refused:
             replace(section, **{name: wrong})
         assert "\n" not in str(refused.value)
 
@@ -171,10 +171,14 @@ def test_wrong_type_error_names_the_config_field(whole):
 @pytest.mark.parametrize(
     ("section", "dials", "said"),
     [
-        ("physics", {"legged_max_stability": 101.0}, "physics.legged_max_stability is 101.0, wanted at most"),
-        ("physics", {"stand_up_stability": 101.0}, "physics.stand_up_stability is 101.0, wanted at most"),
-        ("", {"max_episode_seconds": 0.2}, "env.max_episode_seconds is 0.2, wanted at least one decision, 0.25 sec"),
-        ("", {"zone_win_share": 1e-6}, "env.zone_win_share is 1e-06, wanted a winning score of at least 0.01 seconds"),
+        ("physics", {"legged_max_stability": 101.0}, "physics.legged_max_stability is 101.0, expected at most"),
+        ("physics", {"stand_up_stability": 101.0}, "physics.stand_up_stability is 101.0, expected at most"),
+        (
+            "",
+            {"max_episode_seconds": 0.2},
+            "env.max_episode_seconds is 0.2, expected at least one environment step, 0.25 s",
+        ),
+        ("", {"zone_win_share": 1e-6}, "env.zone_win_share is 1e-06, expected a winning score of at least 0.01 s"),
     ],
 )
 def test_contradicting_config_fields_are_rejected(section, dials, said):
