@@ -10,6 +10,7 @@ from echelon.agents.levels import LEVELS
 from echelon.agents.weapons_control import BY_DAMAGE_PER_HEAT
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Chassis, Weapon, WeaponSpec
 from tests.env.battle import Battle
+from tests.oracles.shared import CARRIED, GUNS
 
 X, Y = 8.0, 30.0
 DECISIONS = 12
@@ -59,6 +60,16 @@ def test_every_weapon_is_fired_by_some_pilot(field, weapon):
         f"no scripted pilot of {silent} ever fires {weapon.weapon.name}: "
         "add a rule for it to wants_to_fire in echelon/agents/weapons_control.py"
     )
+
+
+def test_oracle_tables_cover_every_weapon():
+    missing = [weapon.name for weapon in Weapon if weapon not in GUNS]
+    assert not missing, f"the oracles do not know {missing}: add a row to GUNS in tests/oracles/shared.py"
+    for spec in CHASSIS:
+        carried = {int(weapon): int(trigger) for weapon, trigger in spec.carries.items()}
+        assert carried == CARRIED[int(spec.chassis)], (
+            f"{spec.chassis.name} carries other weapons: edit CARRIED in tests/oracles/shared.py"
+        )
 
 
 def test_weapon_order_by_damage_per_heat_covers_every_weapon():

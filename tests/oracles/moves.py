@@ -22,6 +22,8 @@ from echelon.nav.graph import RADII, RADIUS_OF_CHASSIS
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles.levels import DT_ACT, Memory, Track, level_of, pack_of
 from tests.oracles.shared import (
+    CARRIED,
+    GUNS,
     HEAVY,
     LIGHT,
     MECHS,
@@ -42,8 +44,11 @@ from tests.oracles.world import MOVES
 BACKING_OUT, NORMAL = 1, 0
 CALM_S = 3.0
 FLANK_S = 4.0
-GUN_RANGE = (0.0, 8.0, 12.0, 20.0)
-"""Longest gun range of each class by own sight: none, laser, autocannon, gauss [vox]."""
+GUN_RANGE = [
+    max((GUNS[w].own_sight or GUNS[w].range for w in CARRIED[c] if GUNS[w].damage > 0), default=0.0)
+    for c in range(len(MECHS))
+]
+"""Longest gun range of each class by own sight [vox]."""
 NO_LANE, COVERED, FLANK = -1, 0, 1
 
 

@@ -8,19 +8,17 @@ import numpy as np
 
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles.shared import (
-    AUTOCANNON,
     CARRIED,
-    FLAMER,
     GAUSS,
+    GUNS,
     HEAVY,
-    LASER,
-    LIGHT,
+    HITSCAN,
     MECHS,
-    MEDIUM,
     MISSILE,
     NO_EWAR,
     PAINTER,
     SCOUT,
+    SMOKE,
     WATER,
     ahead,
     count,
@@ -38,6 +36,8 @@ from tests.oracles.shared import (
 from tests.oracles.world import sight
 
 PRIMARY, VENT, SECONDARY, TERTIARY, SPECIAL = 4, 5, 6, 7, 8
+PAINTERS, HOMING, BALLISTIC, SMOKES = {PAINTER}, {MISSILE}, {GAUSS}, {SMOKE}
+"""Kinds of weapons that pilots treat differently; the others, and those of ``HITSCAN``, are guns."""
 COLUMN = {0: PRIMARY, 1: SECONDARY, 2: TERTIARY, 3: SPECIAL}
 
 
@@ -70,20 +70,21 @@ def read_actions(s, switched: bool = True) -> None:
 
 
 def legacy_weapons(s, m: int, j: int) -> set[int]:
-    """Weapons that the baseline fires at mech ``j``."""
+    """Weapons that the baseline fires at mech ``j``: homing ones by lock, others within range and a cone."""
     d = distance(s.pos[j], s.pos[m])
     delta = s.pos[j].astype(float) - s.pos[m]
     e = degrees(abs(wrap(atan2(delta[1], delta[0]) - s.yaw[m])))
-    sees = sight(s, m, j)
-    paint, laser = d <= 10 and e <= 30 and sees, d <= 8 and e <= 60 and sees
-    lock = e <= 90 and ((d <= 12 and sees) or (d <= 50 and painted_by_pack_of(s, m, j)))
-    table = {
-        SCOUT: {PAINTER: paint},
-        LIGHT: {FLAMER: d <= 4.5 and e <= 60 and sees, LASER: laser, PAINTER: paint},
-        MEDIUM: {LASER: laser, AUTOCANNON: d <= 12 and e <= 30},
-        HEAVY: {LASER: laser, MISSILE: lock, GAUSS: d <= 20 and e <= 30},
-    }
-    return {weapon for weapon, fires in table[int(s.chassis[m])].items() if fires}
+    sees, painted = sight(s, m, j), painted_by_pack_of(s, m, j)
+    fired = set()
+    for weapon in CARRIED[int(s.chassis[m])].keys() - SMOKES:
+        gun = GUNS[weapon]
+        if weapon in HOMING:
+            fires = e <= 90 and ((sees and d <= gun.own_sight) or (painted and d <= gun.range))
+        else:
+            cone = 30 if weapon in PAINTERS or gun.stability > 0 else 60
+            fires = d <= gun.range and e <= cone and (sees or weapon not in HITSCAN)
+        fired |= {weapon} if fires else set()
+    return fired
 
 
 def legacy(s, m: int, weapon_prob: float, width: int = 26) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Plain-Python rules of weapons and systems control of the skill levels, given a pilot's target.
 
-A new weapon is fired as a gun unless it is listed in ``PAINTERS``, ``HOMING``, ``BALLISTIC``, ``SMOKES`` or, as all
-hitscan weapons, in ``HITSCAN`` of ``tests.oracles.shared``.
+A new weapon is fired as a gun unless ``tests.oracles.pilot`` lists it as a painter, homing, ballistic or smoke weapon.
 """
 
 from __future__ import annotations
@@ -13,19 +12,16 @@ import numpy as np
 from echelon.agents.levels import EwarUse, Level, MissileUse, PaintUse, SmokeUse
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles.levels import DT_ACT, Memory, Track, level_of, pack_of
-from tests.oracles.pilot import COLUMN, SECONDARY, VENT
+from tests.oracles.pilot import BALLISTIC, COLUMN, HOMING, PAINTERS, SECONDARY, SMOKES, VENT
 from tests.oracles.shared import (
     CARRIED,
-    GAUSS,
     GUNS,
     HEAVY,
     HITSCAN,
     MECHS,
     MISSILE,
-    PAINTER,
     SCOUT,
     SHOTS,
-    SMOKE,
     ahead,
     count,
     distance,
@@ -36,7 +32,6 @@ from tests.oracles.shared import (
 from tests.oracles.world import SIGHT, cast, nearest_on
 
 TICKS, DT = 5, 0.05
-PAINTERS, HOMING, BALLISTIC, SMOKES = {PAINTER}, {MISSILE}, {GAUSS}, {SMOKE}
 BY_DAMAGE_PER_HEAT = sorted(sorted(GUNS), key=lambda weapon: -GUNS[weapon].damage / GUNS[weapon].heat)
 
 
