@@ -1,5 +1,5 @@
-// A Vite plugin that writes THIRD_PARTY_NOTICES.txt: the licence of every package of which a module or an asset
-// went into the build, and of no other. A package without a licence text fails the build.
+// Vite plugin that writes THIRD_PARTY_NOTICES.txt: the licences of all packages with a module or asset in the build,
+// and of no others. A package without a licence text fails the build.
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,7 +8,7 @@ import type { Plugin } from "vite";
 const HEADER =
   "The Echelon viewer contains the following third-party software.\n" +
   "Echelon's own licence is in the LICENSE file of the package.\n";
-// fonts come in through style sheets, which do not pass as modules
+// fonts come from style sheets, which plugins do not see as modules
 const FONTS = ["@fontsource-variable/inter", "@fontsource/chakra-petch"].map((name) =>
   join(dirname(fileURLToPath(import.meta.url)), "node_modules", name),
 );
@@ -30,12 +30,12 @@ export function packageFolder(id: string): string | null {
 function entry(folder: string): string {
   const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
   const file = readdirSync(folder).find((name) => /^licen[cs]e/i.test(name));
-  if (file === undefined) throw new Error(`package ${manifest.name} has no licence file, wanted one in ${folder}`);
+  if (file === undefined) throw new Error(`package ${manifest.name} has no licence file in ${folder}`);
   const text = readFileSync(join(folder, file), "utf8").trim();
   return `${RULE}\n${manifest.name} ${manifest.version} (${manifest.license ?? "see below"})\n\n${text}\n`;
 }
 
-/** Return two plugins: one notes the packages of a bundle, workers included; the other also writes their licences. */
+/** Return two plugins: one collects the packages of a bundle, workers included; the other writes their licences. */
 export function thirdPartyNotices(): { collect: () => Plugin; write: () => Plugin } {
   const folders = new Set<string>();
   const collect = (): Plugin => ({

@@ -1,4 +1,4 @@
-// Builds the viewer into the Python package, so that `echelon serve` finds it beside its own code.
+// Builds the viewer into the Python package, where `echelon serve` finds it.
 import { defineConfig } from "vitest/config";
 import { thirdPartyNotices } from "./notices.ts";
 
@@ -12,10 +12,10 @@ export default defineConfig({
     emptyOutDir: true,
     target: "es2022",
     sourcemap: false,
-    // one chunk for three.js alone is over the default warning, and is what we want
+    // three.js alone exceeds the default warning limit
     chunkSizeWarningLimit: 900,
   },
-  test: { testTimeout: 60_000 }, // for what hangs; how fast a machine is proves nothing
+  test: { testTimeout: 60_000 }, // only for tests that hang
   worker: { format: "es", plugins: () => [notices.collect()] },
   server: { proxy: { "/api": { target: process.env.ECHELON_SERVER ?? "http://127.0.0.1:8400", ws: true } } },
 });

@@ -103,7 +103,7 @@ class ReplayCatalogue:
             self._scan()
             return self._matches.get(ident)
 
-    def with_world(self, sha256: str) -> Match | None:
+    def find_by_world(self, sha256: str) -> Match | None:
         """Return a match that was played in this world, or None."""
         return next((m for m in self.matches() if m.world == sha256), None)
 

@@ -23,7 +23,7 @@ class ResponseCache:
         self._pending: dict[Hashable, asyncio.Future[bytes]] = {}
 
     async def get(self, key: Hashable, compute: Callable[[], bytes]) -> bytes:
-        """Return the body of ``key``, computed on a thread if missing; an exception is raised for every waiting request."""
+        """Return the body of ``key``, computed on a thread if missing; exceptions reach every waiting request."""
         if key in self._bodies:
             self._bodies.move_to_end(key)
             return self._bodies[key]

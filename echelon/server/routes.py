@@ -133,7 +133,7 @@ async def world(request: web.Request) -> web.Response:
     """Return a world's payload, zlib-compressed; immutable, since its address is the hash of its content."""
     sha = request.match_info["sha"]
     catalogue = request.app[CATALOGUE]
-    found = await asyncio.to_thread(catalogue.embed_world, sha)
+    found = await asyncio.to_thread(catalogue.find_by_world, sha)
     if found is None:
         raise NotFoundError("world not found")
 

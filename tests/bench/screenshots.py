@@ -41,12 +41,12 @@ SHOW = """([camera, selected, panels]) => {
   if (selected >= 0) control.select(state, selected, camera.mode !== "orbit");
   if (camera.mode !== state.camera.mode) control.setCameraMode(state, camera.mode);
   Object.assign(state.camera, camera);
-  control.locate(state);
+  control.updateCursor(state);
 }"""
 
 CURVES = """() => {
   const { match, showPilot } = echelon.state;
-  return !showPilot || match.sweep.curves?.seconds.at(-1) * match.header.tick_hz >= echelon.control.lastTick(match);
+  return !showPilot || match.scan.curves?.seconds.at(-1) * match.header.tick_hz >= echelon.control.lastTick(match);
 }"""
 
 

@@ -1,4 +1,4 @@
-"""A served home folder and a page in headless Chromium; skipped with a reason without a browser or a viewer."""
+"""Fixtures: a served home folder and a page in headless Chromium; tests are skipped without a browser or a viewer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "replays" / "small.ecr"
 SMOKE = GOLDEN.with_name("smoke.ecr")
-"""A match with smoke clouds and point defence; not among those of ``home``."""
+"""A match with smoke clouds and point defence, not in ``home``."""
 RUN = "20260101-000000-quickstart-calm-otter"
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
@@ -24,26 +24,26 @@ FLAGS = (
 )  # fmt: skip
 TIMEOUT_MS = 120_000
 STOP_S = 60
-"""Most that the server may take to stop; like the time-out above only there for what hangs."""
+"""Time-out of stopping the server [s]; like the one above only for hanging tests."""
 
 
 def chromium() -> str | None:
-    """The browser to test with: $CHROMIUM, else the system's."""
+    """Return the path of the browser: $CHROMIUM, else the system's, else None."""
     names = ("chromium", "chromium-browser", "google-chrome")
     return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
 
 
 def missing() -> str:
-    """Why these tests cannot run here, or nothing."""
+    """Return why these tests cannot run, or an empty string."""
     from echelon.server.routes import STATIC
 
     if not (STATIC / "index.html").is_file():
-        return "the viewer is not built; pip install -e . builds it"
-    return "" if chromium() else "no Chromium here; set CHROMIUM to one"
+        return "the viewer is not built; `pip install -e .` builds it"
+    return "" if chromium() else "Chromium is not installed; set CHROMIUM to its path"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give these tests a second go: a browser is a machine of its own. The closing line counts what needed one."""
+    """Let these tests be rerun once, since browsers are not deterministic; the summary counts reruns."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=1))
@@ -70,7 +70,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def served_match(home: Path, match: Path) -> Iterator[Path]:
-    """Another match in ``home`` for a while; gives where it lies."""
+    """Add a match to ``home`` within the context; yields its path."""
     path = home / RUN / "replays" / match.name
     shutil.copy(match, path)
     yield path
@@ -79,7 +79,7 @@ def served_match(home: Path, match: Path) -> Iterator[Path]:
 
 @contextmanager
 def served(home: Path) -> Iterator[str]:
-    """A server over ``home``, on a thread of its own; gives its address."""
+    """Run a server over ``home`` on a thread within the context; yields its URL."""
     from aiohttp import web
 
     from echelon.server.app import make_app, open_socket
@@ -106,14 +106,14 @@ def served(home: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def address(home: Path) -> Iterator[str]:
-    """A server over ``home``."""
+    """The URL of a server over ``home``."""
     with served(home) as where:
         yield where
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One Chromium, closed with the module: its event loop must not outlive it."""
+    """One Chromium per module: its event loop must not outlive the module."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -124,7 +124,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """A fresh page; an error on its console fails the test."""
+    """A new page; an uncaught error in it fails the test."""
     context = browser.new_context(viewport={"width": 960, "height": 600})
     made = context.new_page()
     made.set_default_timeout(TIMEOUT_MS)

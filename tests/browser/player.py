@@ -1,7 +1,7 @@
-"""What tests do with the player, each waiting for the state it leads to: no fixed sleeps, no positions that may move.
+"""Player actions for browser tests; each waits for its resulting state, without fixed sleeps or positions.
 
-A key acts before ``press`` returns, so that what it changed in the state can be read at once; whatever a frame, a
-worker or the server does about it has to be waited for.
+A key takes effect before ``press`` returns, so that the changed state can be read at once; results of frames, workers
+and the server have to be awaited.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 DRAW_CALLS = 25
-"""Most of a whole picture."""
+"""Most draw calls of a complete picture."""
 RESTING_FRAMES = 20
-"""Frames over which a picture at rest must not be drawn again."""
+"""Number of frames in which a picture at rest must not be redrawn."""
 TOUCH_S = 5.0
-"""How often a match that counts as live is touched; the server takes one for over after 30 s."""
+"""Interval at which a live match's file is touched [s]; the server treats it as ended after 30 s."""
 LOADED = "() => echelon.state.match !== null && echelon.complete()"
 SETTLED = "() => echelon.settled()"
 PICTURE = """() => new Promise((done) => requestAnimationFrame(() => {
-  echelon.redraw();  // what is drawn can only be read in the same frame, and a held moment draws nothing by itself
+  echelon.redraw();  // the canvas can only be read in the frame of a draw, and a paused match draws nothing by itself
   done(document.querySelector("canvas.picture").toDataURL());
 }))"""
 FRAMES = """(frames) => new Promise((done) => {
@@ -32,14 +32,14 @@ FRAMES = """(frames) => new Promise((done) => {
 
 
 def open_match(page: Any, address: str, match: str, more: str = "", quality: str = "low") -> None:
-    """Open a match and wait until its first moment is whole on the screen; tier "" lets the viewer choose."""
-    wish = f"&quality={quality}" if quality else ""
-    page.goto(f"{address}/?check=1{wish}#match={match}{more}")
+    """Open a match and wait for its first complete picture; tier "" is automatic."""
+    tier = f"&quality={quality}" if quality else ""
+    page.goto(f"{address}/?check=1{tier}#match={match}{more}")
     page.wait_for_function(LOADED)
 
 
 def open_paused(page: Any, address: str, match: str, tick: float, more: str = "", quality: str = "low") -> None:
-    """Open a match and hold it at a tick, whole on the screen."""
+    """Open a match paused at a tick and wait for the complete picture."""
     open_match(page, address, match, more, quality)
     pause(page)
     seek(page, tick)
@@ -54,37 +54,37 @@ def pause(page: Any) -> None:
 
 
 def seek(page: Any, tick: float) -> None:
-    """Go to a tick, and wait for its chunk, terrain and mechs."""
+    """Seek to a tick and wait for its chunk, terrain and mechs."""
     page.evaluate("(tick) => echelon.control.seek(echelon.state, tick)", tick)
     page.wait_for_function("() => echelon.complete()")
 
 
 def press_and_wait(page: Any, key: str) -> None:
-    """Press a key that moves the cursor, and wait for the chunk it leads to."""
+    """Press a key that moves the cursor, and wait for the complete picture."""
     page.keyboard.press(key)
     page.wait_for_function("() => echelon.complete()")
 
 
 def settled_picture(page: Any) -> str:
-    """Return the canvas of a held match as a data URL, once camera, meshes and overlays have come to rest."""
+    """Return the canvas of a paused match as a data URL, once camera, meshes and overlays have settled."""
     page.evaluate(SETTLED)
     return page.evaluate(PICTURE)
 
 
 def draws_at_rest(page: Any) -> int:
-    """Return how many pictures have been drawn once nothing is drawn any more."""
+    """Return the number of drawn pictures once the picture has settled."""
     page.evaluate(SETTLED)
     return page.evaluate("() => echelon.cost().draws")
 
 
 def pass_frames(page: Any, frames: int = RESTING_FRAMES) -> None:
-    """Let the page go through its loop so many times, however long that takes."""
+    """Wait for a number of animation frames."""
     page.evaluate(FRAMES, frames)
 
 
 @contextmanager
 def keep_live(path: Path) -> Iterator[None]:
-    """Keep a match that is not finished from being taken for over, however slow the machine; removes it at the end."""
+    """Keep an unfinished match live by touching its file within the context; removes the file at the end."""
     over = threading.Event()
 
     def touch() -> None:

@@ -1,4 +1,4 @@
-"""The league in Chromium: who stands where, whose matches they were, and from a match to its replay and back."""
+"""The league page in Chromium: standings, filters, paging, head-to-head results, and links to replays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROW = ".standings tbody tr"
 
 @pytest.fixture
 def league(home):
-    """A league of three: the first has beaten both others, one match of it can be watched, and a round is under way."""
+    """A league of three: the first has beaten both others, one match has a replay, and a round is unfinished."""
     path = league_path(home)
     with Store(path) as store:
         with store.editing() as made:
@@ -41,22 +41,23 @@ def test_league_page_shows_standings_and_opens_replay(page, address, league):
     page.locator(ROW).nth(2).wait_for(state="visible")
     assert page.locator(ROW).first.get_attribute("data-entry") == "a/1"
     marks = page.locator(f"{ROW} .dot").evaluate_all("dots => dots.map((dot) => dot.getBoundingClientRect().x)")
-    assert marks[0] > marks[1] and marks[0] > marks[2]  # the stronger stand further right
+    assert marks[0] > marks[1] and marks[0] > marks[2]  # stronger entries are further right
     spans = page.locator(f"{ROW} .scale").evaluate_all(
-        "cells => cells.map((cell) => [...cell.querySelectorAll('.doubt, .dot')].map((e) => e.getBoundingClientRect()))"
+        "cells => cells.map((cell) => [...cell.querySelectorAll('.interval, .dot')])"
+        ".map((marks) => marks.map((e) => e.getBoundingClientRect()))"
         ".map(([bar, dot]) => bar.width > 0 && bar.left <= dot.left && dot.right <= bar.right)"
     )
-    assert spans == [True] * 3  # every rating lies within its doubt
+    assert spans == [True] * 3  # every rating lies within its interval
     assert page.get_by_text(f"Round 2 of {RUN}: 0 of 1 matches").is_visible()
     assert page.get_by_text(HOSTILE).first.is_visible() and page.locator("main img").count() == 0
 
     page.locator(ROW).filter(has_text="Cinder").locator("a").click()
-    page.wait_for_function("() => document.querySelectorAll('.bout').length === 1")
-    assert page.locator(".bout .watch").count() == 0 and page.get_by_text("zone held, 0:30").is_visible()
+    page.wait_for_function("() => document.querySelectorAll('.match-row').length === 1")
+    assert page.locator(".match-row .watch").count() == 0 and page.get_by_text("zone held, 0:30").is_visible()
     page.get_by_text("all matches").click()
-    page.wait_for_function("() => document.querySelectorAll('.bout').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('.match-row').length === 2")
 
-    page.locator(".bout .watch").click()
+    page.locator(".match-row .watch").click()
     page.wait_for_function(f"() => echelon.state.match?.id === '{MATCH}'")
     page.keyboard.press("Escape")
     page.locator(ROW).first.wait_for(state="visible")
@@ -88,13 +89,13 @@ def test_invalid_file_dropped_on_league_keeps_page(page, address, league):
 
 
 MANY = 456
-"""Matches of the long league: more than the server tells at once, and no whole number of pages."""
-COUNT = "() => document.querySelectorAll('.bout').length"
+"""Matches of the long league: more than one page, and no multiple of the page size."""
+COUNT = "() => document.querySelectorAll('.match-row').length"
 
 
 @pytest.fixture
 def long_league(home):
-    """A league of four and many matches; three of them beat each other in a ring, the fourth draws them all."""
+    """A league of four and many matches; three beat each other in a cycle, the fourth draws all its matches."""
     path = league_path(home)
     names = ("Anvil", "Birch", "Cinder", "Dross")
     fixtures = [(one, other) for one in names for other in names if one != other]
@@ -114,11 +115,11 @@ def long_league(home):
 
 def test_league_matches_load_by_scrolling(page, address, long_league):
     page.goto(f"{address}/#league")
-    page.locator(".bout").nth(99).wait_for(state="attached")
+    page.locator(".match-row").nth(99).wait_for(state="attached")
     assert page.evaluate(COUNT) == 100 and page.get_by_text(f"100 of {MANY}").is_visible()
     page.wait_for_function(
         """(many) => {
-          const bouts = document.querySelectorAll(".bout");
+          const bouts = document.querySelectorAll(".match-row");
           bouts[bouts.length - 1].scrollIntoView();
           return bouts.length >= many;
         }""",
@@ -126,7 +127,9 @@ def test_league_matches_load_by_scrolling(page, address, long_league):
     )
     page.wait_for_function("() => echelon.state.league.ended")
     assert page.locator(".league-matches .more").is_hidden()
-    seeds = page.locator(".bout .small").evaluate_all("all => all.map((e) => /seed ([0-9]+)/.exec(e.textContent)?.[1])")
+    seeds = page.locator(".match-row .small").evaluate_all(
+        "all => all.map((e) => /seed ([0-9]+)/.exec(e.textContent)?.[1])"
+    )
     assert [int(seed) for seed in seeds if seed] == list(range(MANY - 1, -1, -1))
 
 
@@ -141,9 +144,9 @@ def test_league_filters_survive_paging_and_reload(page, address, long_league):
     assert page.get_by_label("Outcome", exact=True).input_value() == "draw"
     page.get_by_label("Outcome", exact=True).select_option("")
     page.get_by_text("100 of 228").wait_for(state="visible")
-    page.locator(".bout").last.scroll_into_view_if_needed()
-    page.wait_for_function("() => document.querySelectorAll('.bout').length > 100")
-    teams = page.locator(".bout").evaluate_all("all => all.map((e) => e.textContent)")
+    page.locator(".match-row").last.scroll_into_view_if_needed()
+    page.wait_for_function("() => document.querySelectorAll('.match-row').length > 100")
+    teams = page.locator(".match-row").evaluate_all("all => all.map((e) => e.textContent)")
     assert all("Anvil" in team for team in teams)
 
 
@@ -152,17 +155,17 @@ def test_head_to_head_colours_significant_pairs_and_links_to_matches(page, addre
     cell = page.locator(".pairs td a")
     cell.first.wait_for(state="visible")
     assert cell.count() == 12 and page.locator(".pairs td.won").count() == page.locator(".pairs td.lost").count() == 3
-    assert page.locator(".pairs td.open").count() == 6  # all drawn: nobody wins, so nothing is coloured
+    assert page.locator(".pairs td.open").count() == 6  # all drawn: inconclusive, so not coloured
     assert page.get_by_text("Anvil beats Birch beats Cinder beats Anvil").is_visible()
-    grounds = {kind: page.locator(f".pairs td.{kind}").evaluate_all("all => all.map((e) => e.style.background)")
+    colours = {kind: page.locator(f".pairs td.{kind}").evaluate_all("all => all.map((e) => e.style.background)")
                for kind in ("won", "lost", "open")}  # fmt: skip
     assert (
-        all(len(set(found)) == 1 for found in grounds.values()) and len({found[0] for found in grounds.values()}) == 3
+        all(len(set(found)) == 1 for found in colours.values()) and len({found[0] for found in colours.values()}) == 3
     )
     page.get_by_label("Anvil against Birch", exact=False).click()
     page.get_by_text("76 of 76").wait_for(state="visible")
     assert page.get_by_role("heading", name="Anvil against Birch").is_visible()
-    assert page.locator(".bout").filter(has_text="Cinder").count() == 0
+    assert page.locator(".match-row").filter(has_text="Cinder").count() == 0
     page.get_by_text("all matches").click()
     page.get_by_text(f"100 of {MANY}").wait_for(state="visible")
 

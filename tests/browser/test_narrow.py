@@ -1,4 +1,4 @@
-"""The viewer on a phone held upright: nothing lies over what one plays with, and nothing is cut off at the sides."""
+"""The viewer on a phone in portrait: panels cover no controls, and nothing is cut off at the sides."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_panels_do_not_cover_player_or_score(page, address, panel):
     if panel != "inspector":
         page.evaluate(f"() => {{ echelon.state.{panel} = true; }}")
     page.locator(shown).wait_for(state="visible")
-    # as long as the longest match may make it
+    # stretch the panel to the height of the longest content
     page.evaluate(FILL, shown)
     found = boxes(page, PLAYER, SCORE, shown)
     left, top, right, bottom = found[shown]

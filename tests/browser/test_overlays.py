@@ -1,4 +1,4 @@
-"""What is laid over a match, in Chromium: reaches of radar and electronic warfare, what the fog keeps, late effects."""
+"""Overlays of a match in Chromium: sensor and jammer ranges, fog of war, effects of late chunks."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from tests.replay.golden import REACH
 
 MATCH = match_id(RUN, "reach.ecr")
 LONG = 60
-"""Frames after which a held picture is as sharp as it gets."""
+"""Frames after which a paused picture has full resolution."""
 SHOWING_TICKS = 6
-"""How long after an event of the chunk before a moment is looked at."""
+"""Ticks after an event of the previous chunk at which the picture is checked."""
 
 
 @pytest.fixture(scope="module")
 def reach(home: Path) -> Iterator[Path]:
-    """The match whose header says how far sensors reach, among those served."""
+    """The match with sensor ranges in its header, in the served home."""
     with served_match(home, REACH) as path:
         yield path
 
 
 def open_match(page: Any, address: str, tick: float, more: str = "") -> None:
-    """Open the match at a moment and hold it there."""
+    """Open the match paused at a tick."""
     page.set_viewport_size({"width": 960, "height": 600})
     open_paused(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
 
 
 def frame_with(*wanted: MechFlag, without: MechFlag, team: int | None = None) -> tuple[int, int]:
-    """A frame's tick and a living mech, of a team, that is in the wanted states and not in another."""
+    """Return a frame's tick and a living mech, optionally of a team, with the wanted flags and without another."""
     with Replay(REACH) as replay:
         teams = [mech["team"] for mech in replay.header["roster"]]
         for n in range(len(replay.chunks)):
@@ -47,11 +47,11 @@ def frame_with(*wanted: MechFlag, without: MechFlag, team: int | None = None) ->
                     fits = all(flags & flag for flag in (MechFlag.ALIVE, *wanted)) and not flags & without
                     if fits and team in (None, teams[m]):
                         return int(chunk.ticks[f]), m
-    raise AssertionError("no such moment: the match tests nothing")
+    raise AssertionError("the match has no such moment")
 
 
 def hit_before_a_border() -> tuple[int, int]:
-    """Number of a chunk that ends with a hit, and a tick of the next one at which it still shows."""
+    """Return the number of a chunk that ends with a hit, and a tick of the next at which its effect is visible."""
     with Replay(REACH) as replay:
         for n in range(1, len(replay.chunks) - 1):
             events = replay.chunk(n).tables["events"]
@@ -59,7 +59,7 @@ def hit_before_a_border() -> tuple[int, int]:
             late = events["tick"][events["kind"] == EventKind.HIT] > span - SHOWING_TICKS
             if late.any():
                 return n, replay.chunks[n + 1].tick0 + SHOWING_TICKS
-    raise AssertionError("nobody is hit at the end of a chunk: the match tests nothing")
+    raise AssertionError("the match has no hit at the end of a chunk")
 
 
 def test_sensor_ranges_cost_one_draw_call_and_inspector_lists_them(page, address, reach):
@@ -93,9 +93,9 @@ def test_mech_hidden_by_fog_is_not_described_or_pickable(page, address, reach):
     }}"""
     page.evaluate(look)
     settled_picture(page)
-    page.mouse.click(480, 300)  # the middle of the picture
+    page.mouse.click(480, 300)  # centre of the picture
     assert state(page, "selected") == mech
-    page.evaluate("() => { echelon.state.fog = 'red'; echelon.control.locate(echelon.state); }")
+    page.evaluate("() => { echelon.state.fog = 'red'; echelon.control.updateCursor(echelon.state); }")
     page.locator(".inspector-state", has_text="not seen").wait_for(state="visible")
     assert page.locator(".gauge-value").all_inner_texts() == ["–"] * 4
     assert page.locator(".inspector-facts").inner_text() == ""
@@ -142,4 +142,4 @@ def test_failed_chunk_does_not_block_next_moment(page, address, reach):
 
 def test_scrub_bar_labels_its_curves(page, address, reach):
     open_match(page, address, 60)
-    assert page.locator(".backdrop-key span").all_inner_texts() == ["score", "standing"]
+    assert page.locator(".backdrop-key span").all_inner_texts() == ["score", "alive"]

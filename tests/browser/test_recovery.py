@@ -1,4 +1,4 @@
-"""What goes wrong on the way and comes right again, and what is not lost meanwhile: moments, links, focus, clips."""
+"""Recovery from failures in Chromium, and what survives updates: moments, links, focus, clips."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ WATCHED = """() => {
   };
 }"""
 FLATTEN = """() => {
-  echelon.state.match.sweep.curves.stability.fill(0);
-  echelon.state.match.sweep.version++;
+  echelon.state.match.scan.curves.stability.fill(0);
+  echelon.state.match.scan.version++;
 }"""
-"""Take a line from a chart, so that it is built anew."""
+"""Remove a line from a chart, so that it is rebuilt."""
 
 
 def open_low(page: Any, address: str, more: str = "") -> None:
@@ -160,7 +160,7 @@ def test_exported_page_has_moment_links_and_dropped_file_has_none(page, tmp_path
     page.goto(link)
     page.wait_for_function("() => echelon.state.match !== null && echelon.state.tick >= 100")
     page.keyboard.press("q")
-    copy, none = page.get_by_text("Copy a link"), page.get_by_text("there is no link to it")
+    copy, none = page.get_by_text("Copy a link"), page.get_by_text("have no link")
     copy.wait_for(state="visible")
     page.evaluate(DROP, list(GOLDEN.read_bytes()))
     none.wait_for(state="visible")
@@ -208,7 +208,7 @@ def test_rebuilt_chart_has_one_resize_observer(page, address):
     page.keyboard.press("u")
     legend = page.locator(".pilot .chart:visible .u-legend")
     legend.filter(has_text="stability").wait_for(state="visible")
-    page.wait_for_function("() => echelon.state.match.sweep.version >= echelon.state.match.index.chunks.length")
+    page.wait_for_function("() => echelon.state.match.scan.version >= echelon.state.match.index.chunks.length")
     before = page.evaluate("() => window.watched")
     page.evaluate(FLATTEN)
     legend.filter(has_text="stability").wait_for(state="detached")

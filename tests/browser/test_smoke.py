@@ -1,4 +1,4 @@
-"""Smoke in Chromium: a cloud is drawn to whoever seeks into its life, as to those who watched it burst."""
+"""Smoke in Chromium: a cloud looks the same after seeking and after playing from its burst."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MATCH = match_id(RUN, "smoke.ecr")
 
 @pytest.fixture
 def smoke(home: Path) -> Iterator[Path]:
-    """The match among those served."""
+    """The smoke match in the served home."""
     with served_match(home, SMOKE) as path:
         yield path
 
 
 def bursts() -> list[tuple[int, float, float, float]]:
-    """Burst tick and centre of every cloud of the match, in order of time."""
+    """Return burst tick and centre of every cloud of the match, in time order."""
     found = set()
     with Replay(SMOKE) as replay:
         for n in range(len(replay.chunks)):
@@ -39,7 +39,7 @@ def bursts() -> list[tuple[int, float, float, float]]:
 
 
 def look_at(page: Any, address: str, tick: float, place: tuple[float, ...], quality: str) -> None:
-    """Open the match anew, hold it at a tick, and look at a place so that no mech walks in the picture."""
+    """Reopen the match paused at a tick, with the camera at a place without mechs."""
     page.goto("about:blank")
     open_match(page, address, MATCH, quality=quality)
     pause(page)
@@ -59,7 +59,7 @@ def test_smoke_cloud_looks_same_after_playing_and_seeking(page, address, smoke, 
     burst, *place = bursts()[0]
     middle = burst + LIFE_TICKS // 2 + 0.5
     look_at(page, address, middle, tuple(place), quality)
-    sought = settled_picture(page)
+    after_seek = settled_picture(page)
     living = sum(b <= middle < b + LIFE_TICKS for b, *_ in bursts())
     cost = page.evaluate("() => echelon.cost()")
     assert cost["clouds"] == living > 0 and cost["calls"] <= DRAW_CALLS
@@ -67,10 +67,10 @@ def test_smoke_cloud_looks_same_after_playing_and_seeking(page, address, smoke, 
     look_at(page, address, burst - 10, tuple(place), quality)
     before = settled_picture(page)
     assert page.evaluate("() => echelon.cost().clouds") == 0
-    for tick in range(burst - 10, burst + 150, 8):  # through its birth and past the middle, then back
+    for tick in range(burst - 10, burst + 150, 8):  # through the burst and past the middle, then back
         seek(page, tick)
     seek(page, middle)
-    assert settled_picture(page) == sought != before
+    assert settled_picture(page) == after_seek != before
 
 
 def test_inspector_reports_mech_in_smoke(page, address, smoke):

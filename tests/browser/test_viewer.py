@@ -1,4 +1,4 @@
-"""The viewer in Chromium: it lists, loads, plays, runs backward, seeks, follows, goes live, and says what is wrong."""
+"""The viewer in Chromium: list, loading, playback, seeking, following, live matches, errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.browser.player import DRAW_CALLS, draws_at_rest, keep_live, pause, pr
 MATCH = match_id(RUN, "u000001-blue.ecr")
 LATER_CHUNKS = re.compile(r"/chunks/[1-9]")
 SCOUT = 4
-"""A mech that certainly moves."""
+"""A mech that moves in the golden match."""
 DROP = """(bytes) => {
   const data = new DataTransfer();
   data.items.add(new File([new Uint8Array(bytes)], "holiday.ecr"));
@@ -43,7 +43,7 @@ def test_match_list_opens_match(page, address):
 
 
 def test_panels_show_nothing_before_first_chunk(page, address):
-    held = []  # chunks are held back until they are let go below
+    held = []  # chunk requests are held until they are continued below
     page.route("**/chunks/*", lambda route: route.continue_() if held is None else held.append(route))
     page.set_viewport_size({"width": 1200, "height": 700})
     page.goto(f"{address}/?quality=lowest#match={MATCH}")
@@ -52,7 +52,7 @@ def test_panels_show_nothing_before_first_chunk(page, address):
     page.locator(".table").wait_for(state="visible")
     player.pass_frames(page)
     assert page.get_by_text("destroyed").count() == 0 and page.locator(".mech-row.dead").count() == 0
-    assert state(page, "tick") == 0  # the match waits for who cannot see it yet
+    assert state(page, "tick") == 0  # playback waits for the first picture
     routes, held = held, None
     for route in routes:
         route.continue_()
@@ -64,7 +64,7 @@ def test_match_plays_and_pauses(page, address):
     open_match(page, address)
     before = state(page, "tick")
     page.wait_for_function(f"() => echelon.state.tick > {before} + 5")
-    page.evaluate("() => echelon.control.setLoop(echelon.state, 0, 80)")  # so that it cannot end before the key
+    page.evaluate("() => echelon.control.setLoop(echelon.state, 0, 80)")  # so that the match cannot end before the key
     page.keyboard.press("k")
     assert state(page, "playing") is False
     held = state(page, "tick")
@@ -95,13 +95,13 @@ def test_seek_is_exact_and_repeatable(page, address):
     page.keyboard.press("End")
     with Replay(GOLDEN) as replay:
         assert state(page, "tick") == pytest.approx(replay.ticks, abs=1)
-    page.wait_for_function("() => !echelon.state.playing")  # the end plays no further
+    page.wait_for_function("() => !echelon.state.playing")  # playback stops at the end
     page.keyboard.press("Home")
     assert state(page, "tick") == 0
 
 
 def test_nothing_is_drawn_while_chunk_is_loading(page, address):
-    held = []  # all chunks but the first, until they are let go below
+    held = []  # requests of all chunks but the first, continued below
     page.route(LATER_CHUNKS, lambda route: route.continue_() if held is None else held.append(route))
     open_match(page, address)
     pause(page)
@@ -135,7 +135,7 @@ def test_software_renderer_starts_in_low_tier(page, address):
     open_match(page, address, quality="")
     assert page.evaluate("() => echelon.cost().tier") in ("low", "lowest")
     page.keyboard.press("?")
-    page.get_by_text("chosen by how fast this machine draws").wait_for(state="visible")
+    page.get_by_text("(auto)").wait_for(state="visible")
 
 
 def test_paused_match_draws_nothing_until_change(page, address):
@@ -221,7 +221,7 @@ def test_ten_mechs_stay_within_draw_call_limit(page, address):
 def test_shortcuts_panel_opens_and_closes(page, address):
     open_match(page, address)
     page.keyboard.press("?")
-    page.get_by_text("Play backward, or forward again").first.wait_for(state="visible")
+    page.get_by_text("Reverse playback").first.wait_for(state="visible")
     page.keyboard.press("Escape")
     assert state(page, "showHelp") is False and state(page, "page") == "match"
 
@@ -237,7 +237,7 @@ def test_growing_match_is_followed_live(page, address, home):
         page.wait_for_function("() => echelon.state.match?.index.live")
         page.keyboard.press("End")
         page.wait_for_function("() => echelon.state.following")
-        with path.open("ab") as file:  # as a recorder does: what is there stays
+        with path.open("ab") as file:  # appends like the recorder
             file.write(data[ends[1] : ends[3]])
         page.wait_for_function(f"() => echelon.state.tick > {ticks[1]}")
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+MAX_COLUMNS = 120
+GENERATED = "protocol.gen.ts"
+IMPORT = re.compile(r"""^(?:import|export)\s(?!type\b)[^;]*?["'](\.[^"']+)["'];""", re.MULTILINE)
+"""A relative import or re-export of values; imports of types alone leave no trace at run time."""
 
 
 def build_hook(repository: Path) -> ModuleType:
@@ -38,3 +44,56 @@ def test_viewer_types_check(npm: Callable[..., None]):
 
 def test_viewer_unit_tests_pass(npm: Callable[..., None]):
     npm("test", "--silent")
+
+
+def imports_of(file: Path) -> list[Path]:
+    """Return the modules of the viewer from which a module imports values."""
+    found = []
+    for name in IMPORT.findall(file.read_text(encoding="utf-8")):
+        target = (file.parent / name).resolve()
+        found += [path for path in (target, target.with_name(f"{target.name}.ts")) if path.suffix == ".ts"]
+    return [path for path in found if path.is_file()]
+
+
+def find_cycle(graph: dict[Path, list[Path]]) -> list[str]:
+    """Return the file names along a cycle of a graph, or an empty list without one."""
+    done: set[Path] = set()
+
+    def visit(node: Path, path: list[Path]) -> list[str]:
+        if node in path:
+            return [step.name for step in (*path[path.index(node) :], node)]
+        if node in done:
+            return []
+        for target in graph[node]:
+            if cycle := visit(target, [*path, node]):
+                return cycle
+        done.add(node)
+        return []
+
+    return next((cycle for node in graph if (cycle := visit(node, []))), [])
+
+
+def test_viewer_modules_have_no_import_cycles(repository: Path):
+    files = [path.resolve() for path in (repository / "viewer" / "src").rglob("*.ts")]
+    graph = {file: imports_of(file) for file in files}
+    assert sum(map(len, graph.values())) > len(files), "the pattern of imports matches nothing"
+    assert find_cycle(graph) == []
+
+
+def test_find_cycle_returns_the_files_of_a_cycle():
+    a, b, c = Path("a.ts"), Path("b.ts"), Path("c.ts")
+    assert find_cycle({a: [b], b: [c], c: [b]}) == ["b.ts", "c.ts", "b.ts"]
+    assert find_cycle({a: [b, c], b: [c], c: []}) == []
+
+
+def test_viewer_lines_fit_the_column_limit(repository: Path):
+    viewer = repository / "viewer"
+    files = [*(viewer / "src").rglob("*.ts"), *(viewer / "src").rglob("*.css"), *(viewer / "tests").rglob("*.ts")]
+    long = [
+        f"{file.relative_to(viewer)}:{number} has {len(line)} columns"
+        for file in (*files, *viewer.glob("*.ts"))
+        if file.name != GENERATED
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > MAX_COLUMNS
+    ]
+    assert len(files) > 100 and long == []

@@ -1,16 +1,19 @@
-// Talks to the server: its read-only API, and the live channel that only says what has changed. Where the channel cannot
-// be opened or breaks, the same notices are made by asking from time to time.
+// Client of the server: the read-only API, and the live channel of notices about changed matches. While the channel is
+// closed, the owner is asked to poll instead.
 
-import type { LeagueChoice } from "./data/league";
-import { pauseAfter } from "./data/retry";
+import type { LeagueFilter } from "./data/league";
+import { retryDelay } from "./data/retry";
 import type { LeagueMatchPage, Header, IndexView, LeagueView, MatchSummary, Notice, PairsView } from "./protocol.gen";
 
-const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // waits before the channel is tried again
-const POLL_MS = 2000; // how often to ask while there is no channel
+const RETRY_MS = [500, 1000, 2000, 5000, 10000]; // delays before reconnecting the channel
+const POLL_MS = 2000; // poll interval while the channel is closed
 
-/** A request that the server refused, in words for the user. */
+/** A failed request; the message is shown to the user. Status 0 means that the server did not respond. */
 export class ApiError extends Error {
-  constructor(readonly status: number, detail: string) {
+  constructor(
+    readonly status: number,
+    detail: string,
+  ) {
     super(detail);
   }
 }
@@ -37,7 +40,7 @@ export class Api {
     return this.json(`matches/${encodeURIComponent(id)}/index`);
   }
 
-  /** A chunk of one version of a match, which never changes. */
+  /** Bytes of a chunk of one version of a match; immutable. */
   chunk(id: string, version: string, number: number): Promise<ArrayBuffer> {
     return this.bytes(`matches/${encodeURIComponent(id)}/chunks/${number}?v=${encodeURIComponent(version)}`);
   }
@@ -46,30 +49,30 @@ export class Api {
     return this.bytes(`worlds/${encodeURIComponent(sha256)}`);
   }
 
-  /** The standings and the rounds under way, without matches. */
+  /** Standings and unfinished rounds, without matches. */
   league(): Promise<LeagueView> {
     return this.json("league?limit=0");
   }
 
-  /** The newest of the matches that are chosen, or the newest below an id. */
-  leagueMatches(choice: LeagueChoice, limit: number, before?: number): Promise<LeagueMatchPage> {
+  /** A page of matches that pass a filter, newest first, optionally below a match id. */
+  leagueMatches(choice: LeagueFilter, limit: number, before?: number): Promise<LeagueMatchPage> {
     const query = new URLSearchParams({ limit: String(limit) });
     for (const [name, value] of Object.entries(choice)) if (value !== "") query.set(name, value);
     if (before !== undefined) query.set("before", String(before));
     return this.json(`league/matches?${query}`);
   }
 
-  /** Who beats whom. */
+  /** Head-to-head results of all pairs of entries. */
   leaguePairs(): Promise<PairsView> {
     return this.json("league/pairs");
   }
 
-  /** Address of a match's file with its map inside, for downloading. */
+  /** URL of a match's replay file with its world embedded, for download. */
   fileUrl(id: string): string {
     return `${this.base}/matches/${encodeURIComponent(id)}/file?world=1`;
   }
 
-  /** Address of the live channel. */
+  /** URL of the live channel. */
   liveUrl(): string {
     return `${this.base.replace(/^http/, "ws")}/live`;
   }
@@ -79,11 +82,14 @@ export class Api {
     try {
       response = await fetch(`${this.base}/${path}`);
     } catch {
-      throw new ApiError(0, "The server does not answer. Is `echelon serve` still running?");
+      throw new ApiError(0, "The server does not respond. Is `echelon serve` still running?");
     }
     if (response.ok) return response;
     const problem = (await response.json().catch(() => ({}))) as { detail?: string; title?: string };
-    throw new ApiError(response.status, problem.detail ?? problem.title ?? `The server answered ${response.status}.`);
+    throw new ApiError(
+      response.status,
+      problem.detail ?? problem.title ?? `The server returned status ${response.status}.`,
+    );
   }
 
   private async json<T>(path: string): Promise<T> {
@@ -95,14 +101,14 @@ export class Api {
   }
 }
 
-/** Whether a message of the channel is a notice. */
+/** Return whether a parsed message is a valid notice. */
 export function isNotice(value: unknown): value is Notice {
   if (value === null || typeof value !== "object") return false;
   const { type, id } = value as Record<string, unknown>;
   return (type === "match" || type === "chunk" || type === "ended") && typeof id === "string";
 }
 
-/** Listens to the live channel until closed. */
+/** The live channel: reconnects with increasing delays until it is closed. */
 export class LiveChannel {
   private socket: WebSocket | null = null;
   private failures = 0;
@@ -112,7 +118,7 @@ export class LiveChannel {
   constructor(
     private readonly url: string,
     private readonly onNotice: (notice: Notice) => void,
-    private readonly onPoll: () => void, // asked to look for itself, since nobody will tell
+    private readonly onPoll: () => void, // called at intervals while the channel is closed
     private readonly onConnected: (connected: boolean) => void,
   ) {
     this.connect();
@@ -130,21 +136,21 @@ export class LiveChannel {
       const notice: unknown = typeof data === "string" ? parse(data) : null;
       if (isNotice(notice)) this.onNotice(notice);
     };
-    socket.onclose = () => this.wait();
+    socket.onclose = () => this.pollUntilReconnect();
   }
 
-  /** Ask instead of listening until the channel can be opened again. */
-  private wait(): void {
+  /** Poll until the next attempt to connect. */
+  private pollUntilReconnect(): void {
     if (this.closed) return;
     this.onConnected(false);
-    const pause = pauseAfter(++this.failures, RETRY_MS);
-    const until = performance.now() + pause;
+    const delay = retryDelay(++this.failures, RETRY_MS);
+    const until = performance.now() + delay;
     const poll = () => {
       this.onPoll();
       if (performance.now() >= until) this.connect();
       else this.timer = window.setTimeout(poll, Math.min(POLL_MS, until - performance.now()));
     };
-    this.timer = window.setTimeout(poll, Math.min(POLL_MS, pause));
+    this.timer = window.setTimeout(poll, Math.min(POLL_MS, delay));
   }
 
   close(): void {

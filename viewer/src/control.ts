@@ -1,56 +1,65 @@
-// All that can be done to the state: plain functions from a state and a wish to the state changed. They touch neither
-// the DOM nor three.js, so that the rules of the player are tested without a browser.
+// All changes of the viewer's state, as plain functions of the state. They touch neither the DOM nor three.js, so that
+// the rules of the player are tested without a browser.
 
-import { shownMechs } from "./data/knowledge";
+import { fillVisibility } from "./data/fog_of_war";
 import { chunkAt } from "./data/store";
 import { shotAt } from "./director";
 import { samplePoses } from "./interpolate";
 import { FIELD_OF_VIEW } from "./spaces";
 import { EventKind, type IndexView, MechFlag } from "./protocol.gen";
 import type { CameraMode, CameraState, Fog, Layer, MatchState, ViewerState } from "./state";
-import { LIVE_MARGIN_S, type Marker, advance, deathTicks, nearestSpeed, nextMarker, nextSpeed, passedMarkers } from "./timeline";
+import {
+  LIVE_MARGIN_S,
+  type Marker,
+  advance,
+  deathTicks,
+  nearestSpeed,
+  nextMarker,
+  nextSpeed,
+  passedMarkers,
+} from "./timeline";
 
-const FLIGHT_STEP = 2; // of the wheel in flight [vox]
+const FLIGHT_STEP = 2; // distance per wheel event with the free camera [vox]
 const MIN_DISTANCE = 4;
 const MAX_DISTANCE = 640;
-const LOWEST = 0.06; // least angle above the ground [rad]
+const LOWEST = 0.06; // least camera elevation [rad]
 const HIGHEST = Math.PI / 2 - 0.001;
-const FIRST = { azimuth: 0, elevation: -0.05, distance: 0 }; // from the heading: straight ahead, a little down
-const STEEPEST = 1.4; // of a look up or down in first person and in flight [rad]
-const LOWEST_FLIGHT = 0.8; // [vox]
-const FLIGHT_MARGIN = 60; // how far from the map one may fly [vox]
-const FOLLOW = { azimuth: Math.PI - 0.4, elevation: 0.47, distance: 16 }; // where the camera goes when it begins to follow
-const [ROSTER, SCORE, TIMELINE] = [256, 96, 132]; // how far panels reach into the picture: at its sides, above, below [CSS px]
-const NARROW = 760; // a window up to this width has no rosters [CSS px]
-const MARGIN = 1.04; // of a map seen from above, of its size
+const FIRST_PERSON = { azimuth: 0, elevation: -0.05, distance: 0 }; // relative to the heading: slightly down
+const STEEPEST = 1.4; // largest pitch of first person and free camera [rad]
+const LOWEST_FLIGHT = 0.8; // least height of the free camera [vox]
+const FLIGHT_MARGIN = 60; // how far beyond the map the free camera may go [vox]
+const FOLLOW = { azimuth: Math.PI - 0.4, elevation: 0.47, distance: 16 }; // initial, relative to the heading
+const [ROSTER, SCORE, TIMELINE] = [256, 96, 132]; // space that panels take: sides, top, bottom [CSS px]
+const NARROW = 760; // windows up to this width show no rosters [CSS px]
+const MARGIN = 1.04; // visible area of the top-down view, relative to the map's size
 const SHORTEST_LOOP_S = 0.5;
 const FOGS: readonly Fog[] = ["none", "blue", "red", "mech"];
 const LAYERS: readonly Layer[] = ["none", "presence", "damage", "ways"];
-const FLIGHT_START = 0.35; // share of its distance that a camera goes ahead when it begins to fly
-const WIDE = 1.25; // width of a window over its height from which on all of the map's width is seen
-const FARTHEST_BACK = 1.7; // how much farther away the camera begins at most in narrower ones
-const FOLLOW_GRACE = 0.5; // ticks; how close to the live edge counts as being there
-const CATCH_UP = 1.15; // how much faster a follower of a live match plays while it lags
-const FARTHEST_LAG_S = 10; // a follower that lags more than this jumps to the live edge [s]
+const FLIGHT_START = 0.35; // share of the orbit distance that the free camera moves ahead when it starts
+const WIDE = 1.25; // aspect ratio from which the whole width of the map is visible
+const FARTHEST_BACK = 1.7; // most additional distance in narrower windows, as a factor
+const FOLLOW_GRACE = 0.5; // distance from the live edge that still follows it [ticks]
+const CATCH_UP = 1.15; // playback speed factor while following lags behind the live edge
+const FARTHEST_LAG_S = 10; // largest lag; beyond it the cursor jumps to the live edge [s]
 
-/** The last tick that can be shown. */
+/** Return the last recorded tick. */
 export function lastTick(match: MatchState): number {
   return match.index.chunks.at(-1)?.[1] ?? 0;
 }
 
-/** How far the cursor is behind the newest moment of a live match [s]. */
+/** Return how far the cursor is behind the last recorded tick [s]. */
 export function secondsBehind(state: ViewerState): number {
   return state.match ? (lastTick(state.match) - state.tick) / state.match.header.tick_hz : 0;
 }
 
-/** Take what is newly known of a match; the cursor stays where it is. */
+/** Update a match's index; the cursor keeps its tick. */
 export function updateIndex(match: MatchState, index: IndexView): void {
   match.index = index;
   match.markers = index.markers.map(([tick, kind, who, whom]): Marker => ({ tick, kind, who, whom }));
   match.deaths = deathTicks(match.markers, EventKind.KILL, match.header.mechs);
 }
 
-/** Begin to watch a match. */
+/** Open a match: at its start, or near the live edge if it is live. */
 export function openMatch(state: ViewerState, match: MatchState): void {
   state.match = match;
   state.page = "match";
@@ -58,28 +67,28 @@ export function openMatch(state: ViewerState, match: MatchState): void {
   state.tick = 0;
   state.speed = 1;
   state.playing = true;
-  state.unspoken = [];
+  state.unannounced = [];
   state.following = match.index.live;
   if (state.following) state.tick = Math.max(0, lastTick(match) - LIVE_MARGIN_S * match.header.tick_hz);
   resetView(state);
 }
 
-/** See the match as it is seen at first: all of it, by everybody's knowledge, with nobody selected and no loop. */
+/** Reset camera, selection, loop, fog and layer to their defaults. */
 export function resetView(state: ViewerState): void {
   Object.assign(state, { selected: -1, loop: null, loopFrom: null, fog: "none", layer: "none" });
   frameMap(state);
 }
 
-/** Go back to the list. */
+/** Close the match and return to the match list. */
 export function closeMatch(state: ViewerState): void {
-  state.match?.sweep.rest();
+  state.match?.scan.stop();
   state.match?.source.close();
   state.match = null;
   state.page = "list";
   state.problem = "";
 }
 
-/** Put the camera where the map is seen, nearer to the zone than to its edges. */
+/** Place the orbit camera so that the map is visible, its target between map centre and zone. */
 export function frameMap(state: ViewerState): void {
   const match = state.match;
   if (!match) return;
@@ -87,49 +96,54 @@ export function frameMap(state: ViewerState): void {
   const span = Math.max(x, y);
   const [zoneX, zoneY] = match.header.zone;
   const target: [number, number, number] = [(x + zoneX) / 3, (y + zoneY) / 3, 0];
-  // narrow windows show less of the map from the same place
+  // narrow windows show less of the map from the same distance
   const narrow = (WIDE * state.window[1]) / Math.max(1, state.window[0]);
   const back = Math.max(1, Math.min(FARTHEST_BACK, narrow ** 0.6));
   state.camera = { mode: "orbit", target, azimuth: -2.15, elevation: 0.66, distance: span * 0.98 * back };
 }
 
-/** Move the cursor to a tick; it keeps to the live edge only if it plays on from there. */
+/** Move the cursor to a tick; it follows the live edge only if it plays at normal speed there. */
 export function seek(state: ViewerState, tick: number): void {
   const match = state.match;
   if (!match) return;
   state.tick = Math.max(0, Math.min(lastTick(match), tick));
-  const onward = match.index.live && state.playing && state.speed === 1;
-  state.following = onward && state.tick >= lastTick(match) - FOLLOW_GRACE;
-  locate(state);
+  const playsLive = match.index.live && state.playing && state.speed === 1;
+  state.following = playsLive && state.tick >= lastTick(match) - FOLLOW_GRACE;
+  updateCursor(state);
 }
 
-/** Move the cursor by seconds. */
+/** Move the cursor by a number of seconds. */
 export function seekBy(state: ViewerState, seconds: number): void {
   if (state.match) seek(state, state.tick + seconds * state.match.header.tick_hz);
 }
 
-/** Move the cursor by frames, and hold it there. */
+/** Move the cursor by whole frames and pause. */
 export function stepFrames(state: ViewerState, frames: number): void {
   const match = state.match;
   if (!match) return;
   state.playing = false;
   const [before, step] = [state.tick, match.header.frame_ticks];
-  seek(state, (frames > 0 ? Math.floor(state.tick / step + 1e-6) : Math.ceil(state.tick / step - 1e-6)) * step + frames * step);
-  state.unspoken.push(...passedMarkers(match.markers, before, state.tick));
+  seek(
+    state,
+    (frames > 0 ? Math.floor(state.tick / step + 1e-6) : Math.ceil(state.tick / step - 1e-6)) * step + frames * step,
+  );
+  state.unannounced.push(...passedMarkers(match.markers, before, state.tick));
 }
 
-/** Start or hold; from the end, of a loop or of the match, start again at the other. What is held is not live any more. */
+/**
+ * Play or pause. At the end of the match or loop, play restarts at the other end; pausing stops following a live match.
+ */
 export function togglePlay(state: ViewerState): void {
   state.playing = !state.playing;
   if (!state.playing) state.following = false;
   const match = state.match;
   if (!state.playing || !match || match.index.live) return;
-  state.tick = looped(state, state.tick);
+  state.tick = wrapLoop(state, state.tick);
   if (state.speed > 0 && state.tick >= lastTick(match)) state.tick = 0;
   if (state.speed < 0 && state.tick <= 0) state.tick = lastTick(match);
 }
 
-/** Play a step faster or slower; slower than slowest is backward. */
+/** Change the playback speed by one step; below the slowest it runs backward. */
 export function changeSpeed(state: ViewerState, step: 1 | -1): void {
   setSpeed(state, nextSpeed(state.speed, step));
 }
@@ -140,12 +154,12 @@ export function setSpeed(state: ViewerState, speed: number): void {
   if (speed !== 1) state.following = false;
 }
 
-/** Play backward instead of forward, or the other way round, as fast as there is a speed for. */
+/** Reverse the direction of playback at the nearest available speed. */
 export function reverse(state: ViewerState): void {
   setSpeed(state, nearestSpeed(-state.speed));
 }
 
-/** Keep to the newest moment of a live match. */
+/** Jump to the end, and follow the live edge of a live match. */
 export function goLive(state: ViewerState): void {
   if (!state.match) return;
   state.tick = lastTick(state.match);
@@ -154,67 +168,68 @@ export function goLive(state: ViewerState): void {
   state.following = state.match.index.live;
 }
 
-/** Jump to the next or previous marked event, and select whom it concerns. */
+/** Jump to the next or previous marker, and select its mech if the camera follows one. */
 export function jumpToMarker(state: ViewerState, step: 1 | -1): Marker | null {
   const { match } = state;
   const marker = match ? nextMarker(match.markers, state.tick, step) : null;
   if (match && marker) {
     seek(state, marker.tick);
-    state.unspoken.push(...match.markers.filter(({ tick }) => tick === marker.tick));
-    if (withMech(state.camera.mode) && marker.whom >= 0) state.selected = marker.whom;
+    state.unannounced.push(...match.markers.filter(({ tick }) => tick === marker.tick));
+    if (followsMech(state.camera.mode) && marker.whom >= 0) state.selected = marker.whom;
   }
   return marker;
 }
 
-/** Hand over the events to be spoken. */
-export function takeUnspoken(state: ViewerState): Marker[] {
-  return state.unspoken.splice(0);
+/** Return and clear the markers to be announced to screen readers. */
+export function takeUnannounced(state: ViewerState): Marker[] {
+  return state.unannounced.splice(0);
 }
 
-/** Let time pass: `elapsed` seconds of the viewer's clock. */
+/** Advance playback by `elapsed` seconds of real time. */
 export function tickClock(state: ViewerState, elapsed: number): void {
   const match = state.match;
   if (!match) return;
   if (state.playing) {
     const last = lastTick(match);
     const edge = last - LIVE_MARGIN_S * match.header.tick_hz;
-    // a live viewer plays a little faster while it lags, so that it catches up without a jump, unless it lags too far
+    // while following lags, playback is slightly faster, so that it catches up without a jump
     if (state.following && secondsBehind(state) > FARTHEST_LAG_S) state.tick = edge;
     const speed = state.following && state.tick < edge ? state.speed * CATCH_UP : state.speed;
-    // where the next frames have not arrived the cursor waits for them
+    // the cursor waits for chunks that have not arrived
     if (match.chunk !== null) {
       const moved = advance(state.tick, elapsed, speed, match.header.tick_hz, last);
-      state.unspoken.push(...passedMarkers(match.markers, state.tick, moved.tick));
-      state.tick = looped(state, moved.tick);
-      // a loop that touches an end goes on from its other one
+      state.unannounced.push(...passedMarkers(match.markers, state.tick, moved.tick));
+      state.tick = wrapLoop(state, moved.tick);
+      // a loop that ends at the end of the match continues at its start
       if (moved.stopped && state.tick === moved.tick && !match.index.live) state.playing = false;
     }
   }
-  locate(state);
+  updateCursor(state);
 }
 
-/** Find the chunk under the cursor, ask for what is needed, and compute the poses. */
-export function locate(state: ViewerState): void {
+/** Update everything that depends on the cursor: requested chunks, poses, visibility, scan and camera target. */
+export function updateCursor(state: ViewerState): void {
   const match = state.match;
   if (!match || match.index.chunks.length === 0) return;
   const number = chunkAt(match.index.chunks, state.tick);
-  match.store.want(number, match.index.chunks.length, state.speed < 0 ? -1 : 1);
+  match.store.request(number, match.index.chunks.length, state.speed < 0 ? -1 : 1);
   match.chunk = match.store.get(number) ?? null;
   match.chunkNumber = number;
   if (!match.chunk) return;
   const { poses, header } = match;
   samplePoses(match.chunk, state.tick, header.tick_hz, poses);
-  shownMechs(match, state.fog, state.selected, state.tick, match.shown);
+  fillVisibility(match, state.fog, state.selected, state.tick, match.shown);
   const grids = state.layer === "presence" || state.layer === "damage";
   const curves = state.showPilot ? state.selected : -1;
-  if (grids || curves >= 0) match.sweep.want(match.index.chunks.length, grids, curves);
-  else match.sweep.rest();
+  if (grids || curves >= 0) match.scan.request(match.index.chunks.length, grids, curves);
+  else match.scan.stop();
   const { camera, selected } = state;
   if (camera.mode === "director") Object.assign(camera, shotAt(match, state.tick) ?? {});
-  if (withMech(camera.mode) && selected >= 0) camera.target = [poses.x[selected], poses.y[selected], poses.z[selected]];
+  if (followsMech(camera.mode) && selected >= 0)
+    camera.target = [poses.x[selected], poses.y[selected], poses.z[selected]];
 }
 
-/** Select a mech, or none with -1; following begins with the camera behind it. */
+/** Select a mech, or none with -1; with `follow` the camera follows it. */
 export function select(state: ViewerState, mech: number, follow: boolean): void {
   const match = state.match;
   if (!match || mech >= match.header.mechs) return;
@@ -224,35 +239,36 @@ export function select(state: ViewerState, mech: number, follow: boolean): void 
   if (mech < 0 && state.fog === "mech") state.fog = "none";
 }
 
-/** Select a mech if none is selected. */
-export function pickAny(state: ViewerState): void {
+/** Select the first mech if none is selected. */
+export function selectAny(state: ViewerState): void {
   if (state.selected < 0) cycleMech(state, 1);
 }
 
-/** Select the next mech that is present; the living first, if any are. */
+/** Select the next or previous mech, of the living ones if there are any. */
 export function cycleMech(state: ViewerState, step: 1 | -1): void {
   const match = state.match;
   if (!match) return;
   const all = match.header.roster.map((_, mech) => mech).filter((mech) => match.header.roster[mech].present);
   const living = all.filter((mech) => match.poses.flags[mech] & MechFlag.ALIVE);
   const candidates = living.length > 0 ? living : all;
-  const next = step > 0 ? candidates.find((mech) => mech > state.selected) : candidates.findLast((mech) => mech < state.selected);
-  select(state, next ?? (step > 0 ? candidates[0] : candidates[candidates.length - 1]), withMech(state.camera.mode));
+  const next =
+    step > 0 ? candidates.find((mech) => mech > state.selected) : candidates.findLast((mech) => mech < state.selected);
+  select(state, next ?? (step > 0 ? candidates[0] : candidates[candidates.length - 1]), followsMech(state.camera.mode));
 }
 
-/** Change how the camera moves; without a selected mech, following takes the first one. */
+/** Set the camera mode; following selects the first mech if none is selected. */
 export function setCameraMode(state: ViewerState, mode: CameraMode): void {
   const match = state.match;
   if (!match) return;
   const { camera } = state;
   if (mode === "follow" || mode === "first") {
     if (state.selected < 0) cycleMech(state, 1);
-    if (camera.mode !== mode) Object.assign(camera, mode === "first" ? FIRST : FOLLOW);
+    if (camera.mode !== mode) Object.assign(camera, mode === "first" ? FIRST_PERSON : FOLLOW);
     camera.mode = mode;
-    locate(state);
+    updateCursor(state);
   } else if (mode === "free") {
     leaveFollow(state);
-    takeOff(state);
+    startFlight(state);
   } else if (mode === "top") {
     leaveFollow(state);
     Object.assign(camera, fromAbove(match.header.world.size, state.window));
@@ -263,46 +279,50 @@ export function setCameraMode(state: ViewerState, mode: CameraMode): void {
   state.camera.mode = mode;
 }
 
-/** Where a camera that looks straight down sees all of a map between the panels. */
+/** Return the top-down camera that shows the whole map between the panels. */
 function fromAbove(size: readonly number[], [width, height]: readonly [number, number]): Partial<CameraState> {
   const [side, above, below] = width > NARROW ? [ROSTER, SCORE, TIMELINE] : [0, SCORE, TIMELINE];
   const [free, high] = [Math.max(width / 3, width - 2 * side), Math.max(height / 3, height - above - below)];
-  const perPixel = MARGIN * Math.max(size[0] / free, size[1] / high); // at the top of the highest wall [vox]
+  const perPixel = MARGIN * Math.max(size[0] / free, size[1] / high); // voxels per pixel at the height of the map's top
   const distance = (perPixel * height) / (2 * Math.tan(FIELD_OF_VIEW / 2)) + size[2];
-  // what lies between the panels is not the middle of the window
+  // the panels' free area is not centred in the window
   const shift = ((below - above) / 2) * perPixel;
   return { azimuth: -Math.PI / 2, elevation: HIGHEST, distance, target: [size[0] / 2, size[1] / 2 - shift, 0] };
 }
 
-/** Stop following, and stay where the camera is. */
+/** Leave follow and first-person mode; the camera keeps its position. */
 export function leaveFollow(state: ViewerState): void {
   const { camera, match, selected } = state;
-  if (!withMech(camera.mode)) return;
+  if (!followsMech(camera.mode)) return;
   const first = camera.mode === "first";
   camera.mode = "orbit";
   if (!match || selected < 0) return;
   if (first) Object.assign(camera, FOLLOW);
-  camera.azimuth += match.poses.yaw[selected]; // it was counted from the heading
+  camera.azimuth += match.poses.yaw[selected]; // the azimuth was relative to the heading
 }
 
-/** Whether the camera goes where the selected mech goes. */
-export function withMech(mode: CameraMode): boolean {
+/** Return whether the camera moves with the selected mech. */
+export function followsMech(mode: CameraMode): boolean {
   return mode === "follow" || mode === "first";
 }
 
-/** Begin to fly from where the camera is, looking the same way. */
-function takeOff(state: ViewerState): void {
+/** Start the free camera from the current position and direction. */
+function startFlight(state: ViewerState): void {
   const { camera } = state;
   if (camera.mode === "free") return;
   const flat = Math.cos(camera.elevation) * camera.distance;
   const [x, y, z] = camera.target;
   const ahead = 1 - FLIGHT_START;
-  camera.target = [x + Math.cos(camera.azimuth) * flat * ahead, y + Math.sin(camera.azimuth) * flat * ahead, z + Math.sin(camera.elevation) * camera.distance * ahead];
+  camera.target = [
+    x + Math.cos(camera.azimuth) * flat * ahead,
+    y + Math.sin(camera.azimuth) * flat * ahead,
+    z + Math.sin(camera.elevation) * camera.distance * ahead,
+  ];
   camera.azimuth = wrapped(camera.azimuth + Math.PI);
   camera.elevation = -Math.min(camera.elevation, STEEPEST);
 }
 
-/** Fly ahead along the view, sideways, and up [vox]. */
+/** Move the free camera forward, to the right and up [vox]. */
 export function fly(state: ViewerState, ahead: number, right: number, up: number): void {
   const { camera, match } = state;
   if (!match) return;
@@ -312,29 +332,32 @@ export function fly(state: ViewerState, ahead: number, right: number, up: number
   camera.target = [
     within(camera.target[0] + ahead * cos * level + right * sin, sizeX),
     within(camera.target[1] + ahead * sin * level - right * cos, sizeY),
-    Math.max(LOWEST_FLIGHT, Math.min(3 * sizeZ + FLIGHT_MARGIN, camera.target[2] + ahead * Math.sin(camera.elevation) + up)),
+    Math.max(
+      LOWEST_FLIGHT,
+      Math.min(3 * sizeZ + FLIGHT_MARGIN, camera.target[2] + ahead * Math.sin(camera.elevation) + up),
+    ),
   ];
 }
 
-/** Look at another place from the same side: for the small map. */
-export function lookAt(state: ViewerState, x: number, y: number): void {
+/** Centre the camera on a point of the ground, as the minimap does. */
+export function centreOn(state: ViewerState, x: number, y: number): void {
   leaveFollow(state);
   if (state.camera.mode === "director") state.camera.mode = "orbit";
   state.camera.target = [x, y, state.camera.mode === "free" ? state.camera.target[2] : 0];
 }
 
-/** Cut the picture down to what another side knows; a mech's own sight needs a selected mech. */
+/** Cycle the fog of war: none, blue, red, and the selected mech if there is one. */
 export function cycleFog(state: ViewerState, step: 1 | -1 = 1): void {
   const choices = FOGS.filter((fog) => fog !== "mech" || state.selected >= 0);
   state.fog = choices[(choices.indexOf(state.fog) + step + choices.length) % choices.length];
 }
 
-/** Lay another thing over the ground. */
+/** Cycle the ground overlay. */
 export function cycleLayer(state: ViewerState): void {
   state.layer = LAYERS[(LAYERS.indexOf(state.layer) + 1) % LAYERS.length];
 }
 
-/** Begin a loop at the cursor, or end it there; a loop that is there goes. */
+/** Set the loop's start at the cursor, then its end, then clear it. */
 export function markLoop(state: ViewerState): void {
   const { match, loopFrom, tick } = state;
   if (!match) return;
@@ -343,7 +366,7 @@ export function markLoop(state: ViewerState): void {
   else setLoop(state, loopFrom, tick);
 }
 
-/** Play between two ticks again and again. */
+/** Loop playback between two ticks; too short a loop is cleared. */
 export function setLoop(state: ViewerState, from: number, to: number): void {
   const { match } = state;
   state.loopFrom = null;
@@ -353,8 +376,8 @@ export function setLoop(state: ViewerState, from: number, to: number): void {
   if (state.loop) state.following = false;
 }
 
-/** The cursor, taken back to the loop's other end where it has left it in the direction of play. */
-function looped(state: ViewerState, tick: number): number {
+/** Return the tick, moved to the loop's other end if playback has passed one end. */
+function wrapLoop(state: ViewerState, tick: number): number {
   if (!state.loop) return tick;
   const [from, to] = state.loop;
   if (state.speed > 0 && state.tick <= to && tick >= to) return from;
@@ -365,7 +388,7 @@ function wrapped(angle: number): number {
   return angle - 2 * Math.PI * Math.round(angle / (2 * Math.PI));
 }
 
-/** Turn the camera about its target [rad]. */
+/** Rotate the camera about its target, or the view of first person and free camera [rad]. */
 export function turnCamera(state: ViewerState, azimuth: number, elevation: number): void {
   const { camera } = state;
   camera.azimuth += azimuth;
@@ -378,14 +401,14 @@ export function turnCamera(state: ViewerState, azimuth: number, elevation: numbe
   camera.elevation = Math.max(LOWEST, Math.min(HIGHEST, camera.elevation + elevation));
 }
 
-/** Bring the camera nearer (below 1) or farther (above 1). */
+/** Scale the camera's distance; the free camera moves forward or back instead. */
 export function zoomCamera(state: ViewerState, factor: number): void {
   const { camera } = state;
   if (camera.mode === "free") return fly(state, factor < 1 ? FLIGHT_STEP : -FLIGHT_STEP, 0, 0);
   camera.distance = Math.max(MIN_DISTANCE, Math.min(MAX_DISTANCE, camera.distance * factor));
 }
 
-/** Shift what the camera looks at, along its own right and away from it [vox]; ends following. */
+/** Pan the camera's target to the right and away from the camera [vox]; ends following. */
 export function panCamera(state: ViewerState, right: number, away: number): void {
   const { camera, match } = state;
   if (!match) return;

@@ -1,67 +1,125 @@
-// Keys and pointers, and what they do. KEYS is the table that `?` shows: a key that is not in it does nothing. Binding
-// returns the unbinding.
+// Keyboard and pointer input. The key table is what the shortcuts panel shows: a key that is not in it does nothing.
+// Bind functions return their unbind functions.
 
 import * as control from "./control";
 import type { ViewerState } from "./state";
 
-/** One row of the table of keys. */
+/** One row of the key table. */
 export interface KeyRow {
-  readonly keys: readonly string[]; // KeyboardEvent.key, letters small; the first one is shown
-  readonly shown: string; // how the keys are written for people
-  readonly label: string; // what they do
+  readonly keys: readonly string[]; // KeyboardEvent.key values, letters in lower case
+  readonly shown: string; // the keys as displayed, separated by two spaces
+  readonly label: string; // description of the action
   readonly group: "Time" | "Camera" | "Mechs" | "View";
   readonly act: (state: ViewerState, event: KeyboardEvent) => void;
 }
 
-/** Ways out of the page that keys may take. */
+/** Actions of keys beyond the state. */
 export interface Exits {
-  toList(): void; // leave the match
-  savePicture(): void; // of what is seen now
+  showList(): void; // close the match
+  savePicture(): void; // save the current picture
 }
 
-const TURN = 0.09; // [rad] per key press
+const TURN = 0.09; // per key press [rad]
 const TILT = 0.07;
 const ZOOM = 1.12;
-const FLY = 1.5; // [vox] per key press
-const PAN = 2.5; // [vox] per key press
+const FLY = 1.5; // per key press [vox]
+const PAN = 2.5; // per key press [vox]
 
-/** Build the table of keys. */
+/** Return the key table. */
 export function keyTable(exits: Exits): readonly KeyRow[] {
-  const row = (group: KeyRow["group"], keys: string[], shown: string, label: string, act: KeyRow["act"]): KeyRow => ({ group, keys, shown, label, act });
+  const row = (group: KeyRow["group"], keys: string[], shown: string, label: string, act: KeyRow["act"]): KeyRow => ({
+    group,
+    keys,
+    shown,
+    label,
+    act,
+  });
   return [
-    row("Time", [" ", "k"], "Space  K", "Play or hold", (s) => control.togglePlay(s)),
-    row("Time", ["arrowleft", "arrowright"], "←  →", "Step a frame; with Shift 5 s", (s, e) => arrows(s, e)),
-    row("Time", ["j", "l"], "J  L", "Back or on 10 s", (s, e) => control.seekBy(s, e.key.toLowerCase() === "j" ? -10 : 10)),
-    row("Time", ["arrowup", "arrowdown", ">", "<"], "↑  ↓", "Faster or slower, down to backward", (s, e) => control.changeSpeed(s, e.key === "ArrowUp" || e.key === ">" ? 1 : -1)),
-    row("Time", ["r"], "R", "Play backward, or forward again", (s) => control.reverse(s)),
-    row("Time", ["n", "p"], "N  P", "Next or previous event", (s, e) => void control.jumpToMarker(s, e.key.toLowerCase() === "n" ? 1 : -1)),
-    row("Time", ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"], "0 – 9", "Go to that tenth of the match", (s, e) => s.match && control.seek(s, (Number(e.key) / 10) * control.lastTick(s.match))),
-    row("Time", ["[", "]"], "[  ]", "Begin a loop here, end it here; again lets it go", (s) => control.markLoop(s)),
-    row("Time", ["home"], "Home", "Go to the start", (s) => control.seek(s, 0)),
-    row("Time", ["end"], "End", "Go to the end, or live", (s) => control.goLive(s)),
-    row("Mechs", [",", "."], ",  .", "Mech before or after", (s, e) => control.cycleMech(s, e.key === "," ? -1 : 1)),
-    row("Mechs", ["f"], "F", "Follow the mech, or let it go", (s) => control.setCameraMode(s, s.camera.mode === "follow" ? "orbit" : "follow")),
-    row("Mechs", ["v"], "V", "See with its eyes, or step out", (s) => control.setCameraMode(s, s.camera.mode === "first" ? "follow" : "first")),
-    row("Mechs", ["x"], "X", "Lines to those it knows, aims at and paints; how far radar, ECM and ECCM reach", (s) => { s.showLinks = !s.showLinks; }),
-    row("Mechs", ["u"], "U", "Its curves: condition, value, rewards", (s) => { control.pickAny(s); s.showPilot = !s.showPilot; }),
-    row("Mechs", ["escape"], "Esc", "Close what is open, select nothing, then leave", (s) => escape(s, exits)),
-    row("Camera", ["o"], "O", "Circle the map", (s) => { control.leaveFollow(s); control.frameMap(s); }),
-    row("Camera", ["t"], "T", "Look straight down", (s) => control.setCameraMode(s, s.camera.mode === "top" ? "orbit" : "top")),
-    row("Camera", ["y"], "Y", "Go where the fight is", (s) => control.setCameraMode(s, s.camera.mode === "director" ? "orbit" : "director")),
-    row("Camera", ["e"], "E", "Fly freely", (s) => control.setCameraMode(s, s.camera.mode === "free" ? "orbit" : "free")),
-    row("Camera", ["a", "d"], "A  D", "Turn; in flight, left and right", (s, e) => sideways(s, e.key.toLowerCase() === "a" ? -1 : 1)),
-    row("Camera", ["w", "s"], "W  S", "Tilt; in flight, ahead and back", (s, e) => ahead(s, e.key.toLowerCase() === "w" ? 1 : -1)),
-    row("Camera", ["+", "=", "-"], "+  −", "Nearer or farther", (s, e) => control.zoomCamera(s, e.key === "-" ? ZOOM : 1 / ZOOM)),
-    row("Camera", ["pageup", "pagedown"], "PgUp  PgDn", "Move over the map", (s, e) => control.panCamera(s, 0, e.key === "PageUp" ? PAN : -PAN)),
-    row("View", ["g"], "G", "Only what blue knows, red, or the mech", (s) => control.cycleFog(s)),
-    row("View", ["h"], "H", "On the ground: presence, damage, ways to the zone", (s) => control.cycleLayer(s)),
-    row("View", ["i"], "I", "Small map", (s) => { s.showMap = !s.showMap; }),
-    row("View", ["q"], "Q", "Share: link, picture, clip, page", (s) => { s.showShare = !s.showShare; }),
+    row("Time", [" ", "k"], "Space  K", "Play/Pause", (s) => control.togglePlay(s)),
+    row("Time", ["arrowleft", "arrowright"], "←  →", "Previous/next frame; with Shift 5 s", (s, e) => arrows(s, e)),
+    row("Time", ["j", "l"], "J  L", "Back/forward 10 s", (s, e) =>
+      control.seekBy(s, e.key.toLowerCase() === "j" ? -10 : 10),
+    ),
+    row("Time", ["arrowup", "arrowdown", ">", "<"], "↑  ↓", "Speed up/slow down (to reverse)", (s, e) =>
+      control.changeSpeed(s, e.key === "ArrowUp" || e.key === ">" ? 1 : -1),
+    ),
+    row("Time", ["r"], "R", "Reverse playback", (s) => control.reverse(s)),
+    row(
+      "Time",
+      ["n", "p"],
+      "N  P",
+      "Next/previous event",
+      (s, e) => void control.jumpToMarker(s, e.key.toLowerCase() === "n" ? 1 : -1),
+    ),
+    row(
+      "Time",
+      ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
+      "0 – 9",
+      "Jump to 0–90 %",
+      (s, e) => s.match && control.seek(s, (Number(e.key) / 10) * control.lastTick(s.match)),
+    ),
+    row("Time", ["[", "]"], "[  ]", "Set loop start/end; press again to clear", (s) => control.markLoop(s)),
+    row("Time", ["home"], "Home", "Jump to the start", (s) => control.seek(s, 0)),
+    row("Time", ["end"], "End", "Jump to the end or live edge", (s) => control.goLive(s)),
+    row("Mechs", [",", "."], ",  .", "Previous/next mech", (s, e) => control.cycleMech(s, e.key === "," ? -1 : 1)),
+    row("Mechs", ["f"], "F", "Follow mech / stop following", (s) =>
+      control.setCameraMode(s, s.camera.mode === "follow" ? "orbit" : "follow"),
+    ),
+    row("Mechs", ["v"], "V", "First person / exit", (s) =>
+      control.setCameraMode(s, s.camera.mode === "first" ? "follow" : "first"),
+    ),
+    row("Mechs", ["x"], "X", "Sensor and targeting lines, radar and ECM ranges", (s) => {
+      s.showLinks = !s.showLinks;
+    }),
+    row("Mechs", ["u"], "U", "Mech analysis: health, value, rewards", (s) => {
+      control.selectAny(s);
+      s.showPilot = !s.showPilot;
+    }),
+    row("Mechs", ["escape"], "Esc", "Close panels, deselect, exit to list", (s) => escape(s, exits)),
+    row("Camera", ["o"], "O", "Orbit", (s) => {
+      control.leaveFollow(s);
+      control.frameMap(s);
+    }),
+    row("Camera", ["t"], "T", "Top-down", (s) => control.setCameraMode(s, s.camera.mode === "top" ? "orbit" : "top")),
+    row("Camera", ["y"], "Y", "Director", (s) =>
+      control.setCameraMode(s, s.camera.mode === "director" ? "orbit" : "director"),
+    ),
+    row("Camera", ["e"], "E", "Free camera", (s) =>
+      control.setCameraMode(s, s.camera.mode === "free" ? "orbit" : "free"),
+    ),
+    row("Camera", ["a", "d"], "A  D", "Turn; free camera: left/right", (s, e) =>
+      sideways(s, e.key.toLowerCase() === "a" ? -1 : 1),
+    ),
+    row("Camera", ["w", "s"], "W  S", "Tilt; free camera: forward/back", (s, e) =>
+      ahead(s, e.key.toLowerCase() === "w" ? 1 : -1),
+    ),
+    row("Camera", ["+", "=", "-"], "+  −", "Zoom in/out", (s, e) =>
+      control.zoomCamera(s, e.key === "-" ? ZOOM : 1 / ZOOM),
+    ),
+    row("Camera", ["pageup", "pagedown"], "PgUp  PgDn", "Pan forward/back", (s, e) =>
+      control.panCamera(s, 0, e.key === "PageUp" ? PAN : -PAN),
+    ),
+    row("View", ["g"], "G", "Fog of war: blue/red/selected mech", (s) => control.cycleFog(s)),
+    row("View", ["h"], "H", "Ground overlay: presence, damage, distance to zone", (s) => control.cycleLayer(s)),
+    row("View", ["i"], "I", "Minimap", (s) => {
+      s.showMap = !s.showMap;
+    }),
+    row("View", ["q"], "Q", "Share: link, picture, clip, file", (s) => {
+      s.showShare = !s.showShare;
+    }),
     row("View", ["z"], "Z", "Save a picture", () => exits.savePicture()),
-    row("View", ["b"], "B", "Plates above the mechs", (s) => { s.showBars = !s.showBars; }),
-    row("View", ["c"], "C", "Curves of the match", (s) => { s.showChart = !s.showChart; }),
-    row("View", ["m"], "M", "Table of all mechs", (s) => { s.showTable = !s.showTable; }),
-    row("View", ["?"], "?", "These keys", (s) => { s.showHelp = !s.showHelp; }),
+    row("View", ["b"], "B", "Nameplates", (s) => {
+      s.showBars = !s.showBars;
+    }),
+    row("View", ["c"], "C", "Match charts", (s) => {
+      s.showChart = !s.showChart;
+    }),
+    row("View", ["m"], "M", "Table of all mechs", (s) => {
+      s.showTable = !s.showTable;
+    }),
+    row("View", ["?"], "?", "Shortcuts", (s) => {
+      s.showHelp = !s.showHelp;
+    }),
   ];
 }
 
@@ -85,24 +143,25 @@ function escape(state: ViewerState, exits: Exits): void {
   const open = state.showHelp || state.showChart || state.showTable || state.showShare || state.showPilot;
   if (open) state.showHelp = state.showChart = state.showTable = state.showShare = state.showPilot = false;
   else if (state.selected >= 0) control.select(state, -1, false);
-  else exits.toList();
+  else exits.showList();
 }
 
 const SLIDER_KEYS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"];
 
-/** Whether a key belongs to the control that has the focus. */
-function taken(event: KeyboardEvent): boolean {
+/** Return whether the focused control handles a key itself. */
+function handledByFocus(event: KeyboardEvent): boolean {
   const target = event.target;
-  if (target instanceof HTMLInputElement) return target.type === "range" ? SLIDER_KEYS.includes(event.key) : event.key !== "Escape";
+  if (target instanceof HTMLInputElement)
+    return target.type === "range" ? SLIDER_KEYS.includes(event.key) : event.key !== "Escape";
   if (target instanceof HTMLSelectElement) return true;
   return target instanceof HTMLButtonElement && [" ", "Enter"].includes(event.key);
 }
 
-/** Let keys act on the state while a match is shown. */
+/** Bind the key table while a match is shown. */
 export function bindKeys(state: ViewerState, table: readonly KeyRow[], onAct: () => void): () => void {
   const actions = new Map(table.flatMap((row) => row.keys.map((key) => [key, row] as const)));
   const listen = (event: KeyboardEvent) => {
-    if (state.page !== "match" || event.ctrlKey || event.metaKey || event.altKey || taken(event)) return;
+    if (state.page !== "match" || event.ctrlKey || event.metaKey || event.altKey || handledByFocus(event)) return;
     const row = actions.get(event.key.toLowerCase());
     if (!row) return;
     event.preventDefault();
@@ -113,12 +172,16 @@ export function bindKeys(state: ViewerState, table: readonly KeyRow[], onAct: ()
   return () => window.removeEventListener("keydown", listen);
 }
 
-const DRAG_PIXELS = 5; // a pointer that moves less than this has clicked
+const DRAG_PIXELS = 5; // a pointer that moves less than this is a click [CSS px]
 const TURN_PER_PIXEL = 0.0055;
 const WHEEL = 0.0011;
 
-/** Let pointers turn, shift and zoom the camera; a click picks. */
-export function bindPointer(canvas: HTMLCanvasElement, state: ViewerState, onPick: (x: number, y: number, twice: boolean) => void): () => void {
+/** Bind pointers: drag rotates or pans, wheel and pinch zoom, a click picks. */
+export function bindPointer(
+  canvas: HTMLCanvasElement,
+  state: ViewerState,
+  onPick: (x: number, y: number, twice: boolean) => void,
+): () => void {
   const down = new Map<number, { x: number; y: number }>();
   let moved = 0;
   let spread = 0;
@@ -142,8 +205,10 @@ export function bindPointer(canvas: HTMLCanvasElement, state: ViewerState, onPic
       if (spread > 0) control.zoomCamera(state, spread / apart);
       spread = apart;
       control.panCamera(state, -dx * shift * 0.5, dy * shift * 0.5);
-    } else if (event.buttons & 2 || event.shiftKey || state.camera.mode === "top") control.panCamera(state, -dx * shift, dy * shift);
-    else if (state.camera.mode === "first" || state.camera.mode === "free") control.turnCamera(state, dx * TURN_PER_PIXEL, -dy * TURN_PER_PIXEL);
+    } else if (event.buttons & 2 || event.shiftKey || state.camera.mode === "top")
+      control.panCamera(state, -dx * shift, dy * shift);
+    else if (state.camera.mode === "first" || state.camera.mode === "free")
+      control.turnCamera(state, dx * TURN_PER_PIXEL, -dy * TURN_PER_PIXEL);
     else control.turnCamera(state, -dx * TURN_PER_PIXEL, dy * TURN_PER_PIXEL);
   };
   const end = (event: PointerEvent) => {
@@ -162,7 +227,13 @@ export function bindPointer(canvas: HTMLCanvasElement, state: ViewerState, onPic
   };
   const menu = (event: Event) => event.preventDefault();
   const bindings: [string, (event: never) => void][] = [
-    ["pointerdown", start], ["pointermove", move], ["pointerup", end], ["pointercancel", end], ["wheel", wheel], ["contextmenu", menu], ["dblclick", double],
+    ["pointerdown", start],
+    ["pointermove", move],
+    ["pointerup", end],
+    ["pointercancel", end],
+    ["wheel", wheel],
+    ["contextmenu", menu],
+    ["dblclick", double],
   ];
   for (const [name, listener] of bindings) canvas.addEventListener(name, listener as EventListener, { passive: false });
   return () => {

@@ -1,46 +1,63 @@
-// The state of all mechs at any moment between two frames: positions along a cubic through recorded positions and
-// velocities, headings the short way round, bars straight, and switches as a share that eases from one to the other.
-// A pure function of chunk and time, so that scrubbing and playing backward show the same.
+// The state of all mechs between two frames: positions on a cubic through recorded positions and velocities, headings
+// the short way round, values linear, and flags as an eased share. A pure function of chunk and tick, so that seeking
+// and playing backward show the same.
 
 import { type Chunk, firstAfter } from "./data/replay";
 import { MechFlag } from "./protocol.gen";
 import { mixAngle } from "./spaces";
 
-/** All mechs at one moment, a value per mech; reused from frame to frame. */
+/** State of all mechs at one moment, a value per mech; reused between frames. */
 export interface Poses {
-  readonly count: number; // mechs
-  tick: number; // the moment, NaN before any is known
+  readonly count: number; // number of mechs
+  tick: number; // the moment, NaN before the first
   readonly x: Float32Array; // centre of the box [vox]
   readonly y: Float32Array;
   readonly z: Float32Array;
   readonly yaw: Float32Array; // heading [rad]
   readonly speed: Float32Array; // along the ground [vox/s]
   readonly climb: Float32Array; // upward speed [vox/s]
-  readonly walked: Float32Array; // way along the heading since the chunk began, backward steps counted negative [vox]
-  readonly stretch: Float32Array; // the same at the chunk's end [vox]
-  readonly trodden: Float32Array; // share of the chunk's way, backward steps included, that lies behind, 0 to 1
+  readonly walked: Float32Array; // distance along the heading since the chunk's start, backward negative [vox]
+  readonly walkedEnd: Float32Array; // the same distance at the chunk's end [vox]
+  readonly walkedShare: Float32Array; // share of the chunk's total distance walked so far, 0 to 1
   readonly hp: Float32Array; // body hit points
   readonly legHp: Float32Array; // leg hit points
   readonly heat: Float32Array; // heat units
   readonly stability: Float32Array; // 0 to 100
   readonly flags: Uint16Array; // MechFlag bits of the frame before the moment
-  readonly alive: Float32Array; // share, 1 living
-  readonly fallen: Float32Array; // share, 1 on the ground
-  readonly shutdown: Float32Array; // share, 1 overheated
+  readonly alive: Float32Array; // share, 1 alive
+  readonly fallen: Float32Array; // share, 1 fallen
+  readonly shutdown: Float32Array; // share, 1 shut down
   readonly known: Float32Array; // share, 1 known to a hostile
 }
 
-/** Make poses for a number of mechs. */
+/** Allocate poses for a number of mechs. */
 export function makePoses(count: number): Poses {
   const column = () => new Float32Array(count);
   return {
-    count, tick: NaN, x: column(), y: column(), z: column(), yaw: column(), speed: column(), climb: column(), walked: column(), stretch: column(), trodden: column(),
-    hp: column(), legHp: column(), heat: column(), stability: column(), flags: new Uint16Array(count),
-    alive: column(), fallen: column(), shutdown: column(), known: column(),
+    count,
+    tick: NaN,
+    x: column(),
+    y: column(),
+    z: column(),
+    yaw: column(),
+    speed: column(),
+    climb: column(),
+    walked: column(),
+    walkedEnd: column(),
+    walkedShare: column(),
+    hp: column(),
+    legHp: column(),
+    heat: column(),
+    stability: column(),
+    flags: new Uint16Array(count),
+    alive: column(),
+    fallen: column(),
+    shutdown: column(),
+    known: column(),
   };
 }
 
-/** The frames around a tick and how far it is from the first to the second. */
+/** Return the frames around a tick and the interpolation weight between them. */
 export function frameAt(chunk: Chunk, tick: number): { frame: number; next: number; share: number } {
   const last = chunk.frames - 1;
   const frame = Math.max(0, Math.min(last, firstAfter(chunk.tick, tick) - 1));
@@ -49,21 +66,21 @@ export function frameAt(chunk: Chunk, tick: number): { frame: number; next: numb
   return { frame, next, share: span > 0 ? Math.max(0, Math.min(1, (tick - chunk.tick[frame]) / span)) : 0 };
 }
 
-/** Cubic from p0 to p1 with slopes v0 and v1 per unit of t. */
+/** Return the cubic from p0 to p1 with slopes v0 and v1 per unit of t. */
 export function hermite(p0: number, v0: number, p1: number, v1: number, t: number): number {
   const [t2, t3] = [t * t, t * t * t];
   return (2 * t3 - 3 * t2 + 1) * p0 + (t3 - 2 * t2 + t) * v0 + (-2 * t3 + 3 * t2) * p1 + (t3 - t2) * v1;
 }
 
-/** Ease between 0 and 1. */
+/** Return the smoothstep of t, clamped to 0 to 1. */
 export function smooth(t: number): number {
   const c = Math.max(0, Math.min(1, t));
   return c * c * (3 - 2 * c);
 }
 
-const OVERSHOOT = 0.5; // how far the cubic may leave the straight line, where a wall stopped a mech [vox]
+const OVERSHOOT = 0.5; // most deviation of the cubic from the straight line, e.g. when a wall stops a mech [vox]
 
-/** Position on the cubic, held near the straight line. */
+/** Return the position on the cubic, clamped near the straight line. */
 function between(p0: number, v0: number, p1: number, v1: number, t: number): number {
   const straight = p0 + (p1 - p0) * t;
   return straight + Math.max(-OVERSHOOT, Math.min(OVERSHOOT, hermite(p0, v0, p1, v1, t) - straight));
@@ -87,8 +104,8 @@ export function samplePoses(chunk: Chunk, tick: number, tickHz: number, out: Pos
     out.climb[m] = mix(mech.vz, a, b);
     const end = (chunk.frames - 1) * mechs + m;
     out.walked[m] = mix(chunk.walked, a, b);
-    out.stretch[m] = chunk.walked[end];
-    out.trodden[m] = chunk.trodden[end] > 0 ? mix(chunk.trodden, a, b) / chunk.trodden[end] : 0;
+    out.walkedEnd[m] = chunk.walked[end];
+    out.walkedShare[m] = chunk.walkedTotal[end] > 0 ? mix(chunk.walkedTotal, a, b) / chunk.walkedTotal[end] : 0;
     out.hp[m] = mix(mech.hp, a, b);
     out.legHp[m] = mix(mech.leg_hp, a, b);
     out.heat[m] = mix(mech.heat, a, b);
@@ -107,24 +124,24 @@ export function samplePoses(chunk: Chunk, tick: number, tickHz: number, out: Pos
 }
 
 /**
- * Where in its gait a mech is, in cycles, for a stride [vox]. Every chunk begins and ends with the same foot, so that the
- * gait depends on nothing before the chunk: what is missing to whole cycles is spread over the way walked in it.
+ * Return the gait phase in cycles for a stride length [vox]. Every chunk begins and ends on a whole cycle, so that the
+ * gait does not depend on earlier chunks: the remainder is spread over the distance walked.
  */
-export function gaitOf(walked: number, stretch: number, trodden: number, stride: number): number {
-  const whole = Math.round(stretch / stride) * stride;
-  return (walked + (whole - stretch) * trodden) / stride;
+export function gaitPhase(walked: number, walkedEnd: number, walkedShare: number, stride: number): number {
+  const whole = Math.round(walkedEnd / stride) * stride;
+  return (walked + (whole - walkedEnd) * walkedShare) / stride;
 }
 
-/** Where one mech is at a tick, and where it faces. */
-export interface Place {
+/** Position and heading of one mech. */
+export interface MechPose {
   x: number; // centre of the box [vox]
   y: number;
   z: number;
   yaw: number; // [rad]
 }
 
-/** The place of one mech at a tick; a tick outside the chunk gives its first or last frame. */
-export function sampleOne(chunk: Chunk, m: number, tick: number, tickHz: number): Place {
+/** Return the pose of one mech at a tick; outside the chunk that of its first or last frame. */
+export function sampleMech(chunk: Chunk, m: number, tick: number, tickHz: number): MechPose {
   const { frame, next, share } = frameAt(chunk, tick);
   const seconds = (chunk.tick[next] - chunk.tick[frame]) / tickHz;
   const { mech, mechs } = chunk;
@@ -137,9 +154,10 @@ export function sampleOne(chunk: Chunk, m: number, tick: number, tickHz: number)
   };
 }
 
-/** Zone score of both teams at a tick [s]. */
+/** Return the zone score of both teams at a tick [s]. */
 export function scoreAt(chunk: Chunk, tick: number): [number, number] {
   const { frame, next, share } = frameAt(chunk, tick);
-  const team = (t: number) => chunk.score[frame * 2 + t] + (chunk.score[next * 2 + t] - chunk.score[frame * 2 + t]) * share;
+  const team = (t: number) =>
+    chunk.score[frame * 2 + t] + (chunk.score[next * 2 + t] - chunk.score[frame * 2 + t]) * share;
   return [team(0), team(1)];
 }

@@ -1,32 +1,32 @@
-// What the address says: which match, and where in it. Values from an address are checked one by one; what makes no
-// sense is left out.
+// Addresses of the viewer: page, match and moment in the URL fragment. Values are validated one by one; invalid ones
+// are ignored.
 
-import { type BoutOutcome, EVERY_BOUT, type LeagueChoice, outcomesFor, sensible } from "./data/league";
+import { type OutcomeFilter, ALL_MATCHES, type LeagueFilter, outcomeOptions, normalizeFilter } from "./data/league";
 import type { CameraMode, Fog, Layer } from "./state";
 
-/** A place to be. */
+/** A page with its parameters. */
 export interface Route {
-  match: string | null; // id of the catalogue, null for the list
+  match: string | null; // catalogue id, null for the list
   seconds: number | null; // time in the match
   mech: number | null; // selected mech
   camera: CameraMode | null;
   view?: [number, number, number, number, number, number]; // target, azimuth, elevation and distance of the camera
   fog?: Fog;
   layer?: Layer;
-  loop?: [number, number]; // seconds between which it plays again and again
-  newest?: string; // follow the newest match of this run, "" of any
-  league?: LeagueChoice; // the league, with these of its matches
+  loop?: [number, number]; // start and end of the loop [s]
+  newest?: string; // follow the newest match of this run, "" for any run
+  league?: LeagueFilter; // league page with this filter
 }
 
 const FOGS: readonly string[] = ["blue", "red", "mech"] satisfies Fog[];
 const LAYERS: readonly string[] = ["presence", "damage", "ways"] satisfies Layer[];
 const RUN = /^[A-Za-z0-9._-]{0,128}$/;
-const ENTRY = /^[^\p{Cc}]{0,200}$/u; // id of an entry, as the league's file has it
-const MOST = 100000; // of any number of a camera
+const ENTRY = /^[^\p{Cc}]{0,200}$/u; // id of a league entry
+const MOST = 100000; // largest absolute value of a camera coordinate
 const ID = /^[a-z0-9-]{1,64}$/;
 const CAMERAS: readonly string[] = ["orbit", "follow", "first", "top", "free", "director"] satisfies CameraMode[];
 
-/** Read the part of an address after "#". */
+/** Parse the URL fragment. */
 export function parseRoute(hash: string): Route {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const number = (name: string, most: number): number | null => {
@@ -40,14 +40,20 @@ export function parseRoute(hash: string): Route {
     const values = (fields.get(name) ?? "").split(/[,~]/).map((text) => (text.trim() === "" ? NaN : Number(text)));
     return values.length === count && values.every((value) => Math.abs(value) <= MOST) ? values : undefined;
   };
-  const [fog, layer, newest, league, loop] = [fields.get("fog"), fields.get("layer"), fields.get("newest"), fields.get("league"), list("ab", 2)];
+  const [fog, layer, newest, league, loop] = [
+    fields.get("fog"),
+    fields.get("layer"),
+    fields.get("newest"),
+    fields.get("league"),
+    list("ab", 2),
+  ];
   return {
     view: list("view", 6) as Route["view"],
     fog: fog !== null && FOGS.includes(fog) ? (fog as Fog) : undefined,
     layer: layer !== null && LAYERS.includes(layer) ? (layer as Layer) : undefined,
     loop: loop && loop[0] >= 0 && loop[1] > loop[0] ? [loop[0], loop[1]] : undefined,
     newest: newest !== null && RUN.test(newest) ? newest : undefined,
-    league: league !== null && ENTRY.test(league) ? choiceOf(league, fields) : undefined,
+    league: league !== null && ENTRY.test(league) ? parseLeagueFilter(league, fields) : undefined,
     match: match !== null && ID.test(match) ? match : null,
     seconds: number("t", 86400),
     mech: mech !== null && Number.isInteger(mech) ? mech : null,
@@ -55,15 +61,19 @@ export function parseRoute(hash: string): Route {
   };
 }
 
-function choiceOf(entry: string, fields: URLSearchParams): LeagueChoice {
+function parseLeagueFilter(entry: string, fields: URLSearchParams): LeagueFilter {
   const [against, outcome] = [fields.get("against") ?? "", fields.get("outcome") ?? ""];
-  const known = outcomesFor(entry).some(([name]) => name === outcome);
-  return sensible({ entry, against: ENTRY.test(against) ? against : "", outcome: known ? (outcome as BoutOutcome) : "" });
+  const known = outcomeOptions(entry).some(([name]) => name === outcome);
+  return normalizeFilter({
+    entry,
+    against: ENTRY.test(against) ? against : "",
+    outcome: known ? (outcome as OutcomeFilter) : "",
+  });
 }
 
-/** Write the page of the league, with those of its matches that are chosen, as the part of an address after "#". */
-export function leagueHash(chosen: Partial<LeagueChoice>): string {
-  const { entry, against, outcome } = sensible({ ...EVERY_BOUT, ...chosen });
+/** Return the URL fragment of the league page with a filter. */
+export function leagueHash(chosen: Partial<LeagueFilter>): string {
+  const { entry, against, outcome } = normalizeFilter({ ...ALL_MATCHES, ...chosen });
   if (entry === "" && outcome === "") return "#league";
   const fields = new URLSearchParams({ league: entry });
   if (against !== "") fields.set("against", against);
@@ -71,7 +81,7 @@ export function leagueHash(chosen: Partial<LeagueChoice>): string {
   return `#${fields}`;
 }
 
-/** Write a place as the part of an address after "#"; without a match it is one in the match that the page itself holds. */
+/** Return the URL fragment of a route; without a match id it refers to the match embedded in the page. */
 export function formatRoute(route: Route): string {
   const fields = new URLSearchParams();
   if (route.match !== null) fields.set("match", route.match);

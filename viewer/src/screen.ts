@@ -1,5 +1,5 @@
-// The picture: makes the stage when the first match is shown, fits it to the window, and draws the state's match whenever
-// something to be seen has changed. Where the browser has no WebGL, or loses it, it says so instead.
+// The picture: creates the stage for the first match, fits it to the window, and draws the state's match whenever
+// something visible has changed. Without WebGL, or after losing it, it reports the problem.
 
 import { Governor, TIERS, type TierName } from "./render/quality";
 import { setTiles } from "./render/plain_shader";
@@ -8,154 +8,174 @@ import { MatchView, meshWorkers } from "./render/view";
 import { Stage, makeContext } from "./render/stage";
 import type { MatchState, ViewerState } from "./state";
 
-const ROUGH_STEP = 2; // texels along a side that share a colour, in the first tiles
-const CLIP_HZ = 30; // frames of a clip per second
+const COARSE_STEP = 2; // block size of the first, coarse tiles [texels]
+const CLIP_HZ = 30; // frame rate of clips
 const SOON_MS = 50;
-const LETTERS = '700 36px "Chakra Petch"'; // of the plates and numbers in the picture
-const REST_MS = 250; // a picture that stays this long is drawn once more, as sharp as its tier allows
+const LETTERS = '700 36px "Chakra Petch"'; // font of plates and damage numbers
+const REST_MS = 250; // time at rest after which the picture is redrawn at full resolution
 
-/** What a frame cost. */
+/** Rendering statistics. */
 export interface Cost {
-  calls: number; // draw calls, shadows included
+  calls: number; // draw calls including shadows
   triangles: number;
-  clouds: number; // of smoke, in the picture
-  frameMs: number; // time on the CPU, smoothed
-  firstFrameMs: number; // from opening the page to the first complete picture, 0 before it
-  draws: number; // pictures drawn so far
-  tier: TierName; // what is spent on them
-  scale: number; // pixels drawn per CSS pixel, along a side
+  clouds: number; // smoke clouds in the picture
+  frameMs: number; // CPU time per frame, smoothed
+  firstFrameMs: number; // time from page load to the first complete picture, 0 before it
+  draws: number; // number of pictures drawn
+  tier: TierName; // current graphics tier
+  scale: number; // pixels per CSS pixel along a side
 }
 
-/** The canvas and what is drawn on it. */
+/** The canvas and its rendering. */
 export class Screen {
-  /** Why there is no picture; "" where there is one. */
+  /** Why there is no picture, "" if there is one. */
   problem = "";
   private stage: Stage | null = null;
   private view: MatchView | null = null;
   private workers: MeshWorkers | null = null;
   private governor: Governor | null = null;
-  private tiling: Promise<void> | null = null; // the tiles of the plain tiers, once asked for
-  private tiled: "no" | "roughly" | "yes" = "no"; // how far they are painted
+  private tilePainting: Promise<void> | null = null; // painting of the plain tiers' tiles, once started
+  private tileState: "no" | "coarse" | "yes" = "no"; // state of the tiles
   private shown: MatchState | null = null;
-  private seen = false; // whether this match has been complete on the screen
-  private drawn: readonly unknown[] = []; // what the last picture was drawn from
-  private drawnAt = 0; // when it was drawn; 0 where the frame before drew nothing
-  private restedAt = 0; // since when nothing has changed
-  private sharp = false; // whether the last picture was as sharp as its tier allows
-  private lost = false; // whether the graphics context is gone
-  private lettered = false; // whether the type that is painted into textures has come, or never will
-  private resting: (() => void)[] = []; // who waits for the picture to come to rest
-  private readonly calm = window.matchMedia("(prefers-reduced-motion: reduce)");
-  private readonly spent: Cost = { calls: 0, triangles: 0, clouds: 0, frameMs: 0, firstFrameMs: 0, draws: 0, tier: "high", scale: 1 };
+  private hasShown = false; // whether this match has been drawn completely
+  private drawn: readonly unknown[] = []; // inputs of the last picture
+  private drawnAt = 0; // time of the last picture, 0 if the previous frame drew nothing
+  private changedAt = 0; // time of the last change
+  private sharp = false; // whether the last picture has full resolution
+  private lost = false; // whether the WebGL context is lost
+  private fontsLoaded = false; // whether loading the textures' font has finished or failed
+  private settledCallbacks: (() => void)[] = []; // callbacks of settled()
+  private readonly reducedMotion = window.matchMedia("(prefers-reduced-motion: reduce)");
+  private readonly stats: Cost = {
+    calls: 0,
+    triangles: 0,
+    clouds: 0,
+    frameMs: 0,
+    firstFrameMs: 0,
+    draws: 0,
+    tier: "high",
+    scale: 1,
+  };
   private size = [0, 0];
 
-  /** `wish` is the tier that was asked for; `checked` looks for errors in shaders. */
-  constructor(private readonly canvas: HTMLCanvasElement, private readonly wish: TierName | null, private readonly checked: boolean) {
+  /** `requested` is the requested tier; `checked` enables shader error checks. */
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    private readonly requested: TierName | null,
+    private readonly checked: boolean,
+  ) {
     canvas.addEventListener("webglcontextlost", (event) => {
       event.preventDefault();
       this.lost = true;
-      this.problem = "The graphics were interrupted; they return by themselves.";
+      this.problem = "Graphics were interrupted; they resume automatically.";
     });
     canvas.addEventListener("webglcontextrestored", () => {
       this.lost = false;
       this.problem = "";
       this.drawn = [];
     });
-    document.addEventListener("visibilitychange", () => this.idle());
-    void document.fonts.load(LETTERS).catch(() => []).then(() => (this.lettered = true));
+    document.addEventListener("visibilitychange", () => this.resetTiming());
+    void document.fonts
+      .load(LETTERS)
+      .catch(() => [])
+      .then(() => (this.fontsLoaded = true));
   }
 
-  /** Whether the whole moment is on the screen. */
+  /** Whether the picture of the moment is complete. */
   get complete(): boolean {
-    return this.whole && (this.view?.covered ?? false) && (this.tiled === "yes" || TIERS[this.spent.tier].patterns);
+    return (
+      this.contentComplete &&
+      (this.view?.overlaySettled ?? false) &&
+      (this.tileState === "yes" || TIERS[this.stats.tier].patterns)
+    );
   }
 
-  /** Whether nothing of the moment is missing, though tiles may still be rough. */
-  private get whole(): boolean {
-    return (this.view?.complete ?? false) && (this.tiled !== "no" || TIERS[this.spent.tier].patterns);
+  /** Whether nothing of the moment is missing, though tiles may be coarse. */
+  private get contentComplete(): boolean {
+    return (this.view?.complete ?? false) && (this.tileState !== "no" || TIERS[this.stats.tier].patterns);
   }
 
-  /** Whether there is something to look at: the first picture was complete, and the moment's chunk is here. */
+  /** Whether a complete picture has been drawn and the moment's chunk has arrived. */
   get ready(): boolean {
-    return this.whole || (this.seen && this.shown?.chunk !== null);
+    return this.contentComplete || (this.hasShown && this.shown?.chunk !== null);
   }
 
-  /** Draw the state's match, if there is one and it looks other than before. */
+  /** Draw the state's match if it has changed visibly. */
   draw(state: ViewerState, elapsed: number): void {
-    if (this.shown !== state.match && this.lettered) this.change(state.match);
+    if (this.shown !== state.match && this.fontsLoaded) this.openView(state.match);
     const { view, governor } = this;
     if (!view || !governor || this.lost) return;
     this.size = [this.canvas.clientWidth, this.canvas.clientHeight];
-    const moved = view.move(state, elapsed, this.calm.matches);
-    // what is only half there is not drawn, unless the rest will never come
-    if (!this.seen && !this.whole && state.problem === "") return view.prepare(state);
-    const wanted = [...view.signature(state), ...this.size, governor.notch];
+    const moved = view.move(state, elapsed, this.reducedMotion.matches);
+    // the first picture waits until it is complete, unless a problem prevents that
+    if (!this.hasShown && !this.contentComplete && state.problem === "") return view.prepare(state);
+    const inputs = [...view.signature(state), ...this.size, governor.step];
     const now = performance.now();
-    if (moved || wanted.some((value, i) => value !== this.drawn[i])) {
-      this.judge(now);
-      this.paint(state, governor.notch.scale);
-      this.drawn = [...wanted.slice(0, -1), governor.notch];
-      this.restedAt = now;
+    if (moved || inputs.some((value, i) => value !== this.drawn[i])) {
+      this.measureFrame(now);
+      this.paint(state, governor.step.scale);
+      this.drawn = [...inputs.slice(0, -1), governor.step];
+      this.changedAt = now;
     } else if (this.drawnAt > 0) {
-      this.idle();
+      this.resetTiming();
     } else if (!this.sharp) {
-      if (now - this.restedAt > REST_MS) this.paint(state, this.sharpest);
+      if (now - this.changedAt > REST_MS) this.paint(state, this.sharpest);
     } else if (this.complete) {
-      for (const done of this.resting.splice(0)) done();
+      for (const done of this.settledCallbacks.splice(0)) done();
     }
   }
 
-  /** Resolves once a frame that begins later finds nothing left to draw: the picture is whole, sharp, and at rest. */
+  /** Resolve when a later frame finds nothing left to draw: the picture is complete, at full resolution and at rest. */
   settled(): Promise<void> {
-    return new Promise((done) => this.resting.push(done));
+    return new Promise((done) => this.settledCallbacks.push(done));
   }
 
-  /** Draw the moment at once, changed or not, as when at rest. */
+  /** Draw the moment at once at full resolution. */
   redraw(state: ViewerState): void {
     if (this.view && !this.lost) this.paint(state, this.sharpest);
   }
 
-  /** The moment as a PNG, drawn anew since what was drawn before may be gone. */
+  /** Return the moment as a PNG; redraws it, since the canvas may have been cleared. */
   picture(state: ViewerState): Promise<Blob | null> {
     this.redraw(state);
     return new Promise((done) => this.canvas.toBlob(done, "image/png"));
   }
 
-  /** The picture as it moves. */
+  /** Return the canvas as a video stream. */
   stream(): MediaStream {
     return this.canvas.captureStream(CLIP_HZ);
   }
 
-  /** The mech near a point of the canvas, or -1. */
+  /** Return the mech near a point of the canvas, or -1. */
   pick(x: number, y: number): number {
     return this.view?.pick(x, y, this.size[0], this.size[1]) ?? -1;
   }
 
   cost(): Cost {
-    return { ...this.spent };
+    return { ...this.stats };
   }
 
-  /** In words, what is spent on the picture. */
+  /** Return the current graphics tier as text. */
   quality(): string {
     if (!this.governor) return "";
-    const how = this.governor.adapts ? "chosen by how fast this machine draws" : "as the address asks";
-    return `${TIERS[this.spent.tier].label}, ${how}`;
+    return `${TIERS[this.stats.tier].label} (${this.governor.adapts ? "auto" : "fixed"})`;
   }
 
   private get sharpest(): number {
-    const { notch } = this.governor ?? { notch: { scale: 1 } };
-    return Math.max(notch.scale, Math.min(1, window.devicePixelRatio));
+    const { step } = this.governor ?? { step: { scale: 1 } };
+    return Math.max(step.scale, Math.min(1, window.devicePixelRatio));
   }
 
-  /** Let the governor know how long the last frame took, where it followed right on another. */
-  private judge(now: number): void {
-    if (this.drawnAt > 0 && !document.hidden && this.complete && this.governor?.take(now - this.drawnAt)) this.adopt();
+  /** Report the frame time to the governor if the previous frame was drawn too. */
+  private measureFrame(now: number): void {
+    if (this.drawnAt > 0 && !document.hidden && this.complete && this.governor?.addFrame(now - this.drawnAt))
+      this.applyTier();
     this.drawnAt = now;
   }
 
-  private idle(): void {
+  private resetTiming(): void {
     this.drawnAt = 0;
-    this.governor?.forget();
+    this.governor?.resetWindow();
   }
 
   private paint(state: ViewerState, scale: number): void {
@@ -165,58 +185,62 @@ export class Screen {
     stage.resize(this.size[0], this.size[1], scale);
     view.draw(state, this.size[0], this.size[1]);
     const { render } = stage.renderer.info;
-    Object.assign(this.spent, { calls: render.calls, triangles: render.triangles, clouds: view.smoke, scale });
-    this.spent.draws++;
-    this.spent.frameMs += (performance.now() - began - this.spent.frameMs) * 0.1;
+    Object.assign(this.stats, { calls: render.calls, triangles: render.triangles, clouds: view.smoke, scale });
+    this.stats.draws++;
+    this.stats.frameMs += (performance.now() - began - this.stats.frameMs) * 0.1;
     this.sharp = scale >= this.sharpest;
-    this.seen ||= this.whole;
-    if (this.spent.firstFrameMs === 0 && this.seen) this.spent.firstFrameMs = performance.now();
+    this.hasShown ||= this.contentComplete;
+    if (this.stats.firstFrameMs === 0 && this.hasShown) this.stats.firstFrameMs = performance.now();
   }
 
-  private change(match: MatchState | null): void {
+  private openView(match: MatchState | null): void {
     this.view?.dispose();
     this.view = null;
-    this.seen = false;
+    this.hasShown = false;
     this.drawn = [];
     this.shown = match;
     if (!match) return;
     this.prepare();
-    if (this.stage && this.workers) this.view = new MatchView(this.stage, match, this.workers, TIERS[this.spent.tier]);
+    if (this.stage && this.workers) this.view = new MatchView(this.stage, match, this.workers, TIERS[this.stats.tier]);
   }
 
-  /** Make the stage ahead of the match, since a graphics context takes its time. */
+  /** Create the stage before the match has loaded, since a WebGL context takes time. */
   prepare(): void {
     try {
       this.workers ??= meshWorkers();
       if (this.stage) return;
-      const made = makeContext(this.canvas, this.wish === "finest");
-      this.governor = new Governor(this.wish, made.slow, window.devicePixelRatio);
+      const made = makeContext(this.canvas, this.requested === "finest");
+      this.governor = new Governor(this.requested, made.software, window.devicePixelRatio);
       this.stage = new Stage(this.canvas, made, this.checked);
-      this.adopt();
+      this.applyTier();
     } catch {
-      this.problem = "This browser has no WebGL 2, so the match cannot be drawn. The table of all mechs (M) still shows it.";
+      this.problem =
+        "This browser does not support WebGL 2, so there is no picture. The table of all mechs (M) works without it.";
     }
   }
 
-  /** Go to the governor's tier. */
-  private adopt(): void {
+  /** Apply the governor's tier. */
+  private applyTier(): void {
     const { governor, stage } = this;
     if (!governor || !stage) return;
-    this.spent.tier = governor.notch.tier;
-    const tier = TIERS[governor.notch.tier];
-    if (!tier.patterns && this.workers) this.tiling ??= this.tile(stage, this.workers);
-    stage.use(tier);
-    this.view?.use(tier);
+    this.stats.tier = governor.step.tier;
+    const tier = TIERS[governor.step.tier];
+    if (!tier.patterns && this.workers) this.tilePainting ??= this.paintTiles(stage, this.workers);
+    stage.setTier(tier);
+    this.view?.setTier(tier);
     document.documentElement.classList.toggle("plain", !tier.patterns);
   }
 
-  /** Have the tiles of the plain tiers painted: roughly for the first picture, then in full. */
-  private async tile(stage: Stage, { baker }: MeshWorkers): Promise<void> {
-    for (const [step, tiled] of [[ROUGH_STEP, "roughly"], [1, "yes"]] as const) {
-      setTiles(stage.plain, await baker.ask("tiles", { step }));
-      this.tiled = tiled;
+  /** Paint the tiles of the plain tiers: coarse for the first picture, then in full. */
+  private async paintTiles(stage: Stage, { baker }: MeshWorkers): Promise<void> {
+    for (const [step, tileState] of [
+      [COARSE_STEP, "coarse"],
+      [1, "yes"],
+    ] as const) {
+      setTiles(stage.plain, await baker.request("tiles", { step }));
+      this.tileState = tileState;
       this.drawn = [];
-      while (!this.seen) await new Promise((done) => setTimeout(done, SOON_MS));
+      while (!this.hasShown) await new Promise((done) => setTimeout(done, SOON_MS));
     }
   }
 }

@@ -1,33 +1,35 @@
-// What takes time: loading lists and matches from the server or a file, and keeping them fresh by live notices. Each
-// answer goes into the state through control.ts; an answer that comes after its question has been overtaken is dropped.
+// Asynchronous work: loads lists and matches from the server or a file, and keeps them current with live notices.
+// Results enter the state through control.ts; results of outdated requests are dropped.
 
 import { type Api, LiveChannel } from "./client";
 import * as control from "./control";
-import type { LeagueChoice } from "./data/league";
-import { withFirst, withNext } from "./data/matches";
+import type { LeagueFilter } from "./data/league";
+import { mergeFirstPage, appendPage } from "./data/matches";
 import { FileSource, type ReplaySource, ServerSource } from "./data/source";
 import { ChunkStore } from "./data/store";
-import { Sweep, type Swept } from "./data/sweep";
-import { errorText, teamName } from "./hud/words";
+import { MatchScan, type ScanContext } from "./data/match_scan";
+import { errorText, teamName } from "./hud/text";
 import { makePoses } from "./interpolate";
-import { LeagueSession } from "./league";
+import { LeagueSession } from "./league_session";
 import type { Header, IndexView, Notice } from "./protocol.gen";
 import { type Route, formatRoute } from "./routes";
 import type { MatchState, ViewerState } from "./state";
 
-const PAGE = 60; // matches that are asked for at first, and further down
-const MOST = 200; // that are asked for again at once: as many as the server gives
-const FRESH_MS = 400; // notices nearer together than this are answered by one request
+const PAGE = 60; // matches per page
+const MOST = 200; // most matches of a refresh: the server's limit per request
+const FRESH_MS = 400; // delay that merges notices into one request
 
-/** What reading a whole match must know of it. */
-export function sweptOf(header: Header): Swept {
+/** Return the parameters of a match that a scan needs. */
+export function scanContext(header: Header): ScanContext {
   return {
-    size: header.world.size, tickHz: header.tick_hz, terms: header.insight?.terms.length ?? 0,
+    size: header.world.size,
+    tickHz: header.tick_hz,
+    terms: header.insight?.terms.length ?? 0,
     spec: (mech) => header.chassis[header.roster[mech].chassis] ?? { hp: 100, heat_cap: 100 },
   };
 }
 
-/** The replay that this page holds itself, in a page that was exported to open without a server. */
+/** Return the replay embedded in an exported page, or null. */
 export function embeddedReplay(): File | null {
   const holder = document.getElementById("echelon-replay");
   if (!holder) return null;
@@ -38,43 +40,47 @@ export function embeddedReplay(): File | null {
 
 /** Loads what the state shows. */
 export class Session {
-  private opening = 0; // number of the newest wish to open something
-  private awaited = ""; // id of the match that is being opened, "" for none
-  private listing = 0; // number of the newest request for the first page of the list
-  private paging = false; // whether a further page is on its way
-  private listFailed = false; // whether the problem shown is the list's
-  private newestOf = ""; // run whose newest match is waited for while none is open
+  private openRequests = 0; // number of the latest request to open something
+  private openingId = ""; // id of the match being opened, "" for none
+  private listRequests = 0; // number of the latest request of the list's first page
+  private paging = false; // whether a further page is being loaded
+  private listFailed = false; // whether the shown problem is the list's
+  private awaitedRun = ""; // run whose newest match is openingId while none is open
   private timers = new Map<string, number>();
 
   readonly league: LeagueSession;
 
-  /** `write` lets the address say where we are. */
-  constructor(private readonly state: ViewerState, private readonly api: Api, private readonly write: (hash: string) => void) {
+  /** `write` replaces the address. */
+  constructor(
+    private readonly state: ViewerState,
+    private readonly api: Api,
+    private readonly write: (hash: string) => void,
+  ) {
     this.league = new LeagueSession(state, api);
   }
 
-  /** Load the list, and listen. */
+  /** Load the list and open the live channel. */
   start(): void {
     void this.reload();
     new LiveChannel(
       this.api.liveUrl(),
-      (notice) => this.take(notice),
+      (notice) => this.handleNotice(notice),
       () => this.poll(),
-      (connected) => this.turn(connected),
+      (connected) => this.setConnected(connected),
     );
     this.league.start();
   }
 
-  /** Open a match of the catalogue at a place in it. */
+  /** Open a match of the catalogue at the moment of a route. */
   async open(id: string, route: Route): Promise<void> {
     const source = new ServerSource(this.api, id);
     this.state.followNewest = route.newest !== undefined;
-    this.newestOf = route.newest ?? "";
-    if (!(await this.watch(id, source))) return;
+    this.awaitedRun = route.newest ?? "";
+    if (!(await this.openSource(id, source))) return;
     this.goTo(route);
   }
 
-  /** Go to a place in the match that is open; what the place does not name is as at first. */
+  /** Apply a route to the open match; parameters that it does not name get their defaults. */
   goTo(route: Route): void {
     const { state } = this;
     if (!state.match) return;
@@ -96,17 +102,17 @@ export class Session {
     state.followNewest = route.newest !== undefined;
   }
 
-  /** Open the newest match of a run, "" for any, and go on to each newer one; where there is none yet, wait for it. */
+  /** Open the newest match of a run ("" for any) and follow newer ones; wait if there is none yet. */
   async openNewest(run: string): Promise<void> {
     this.state.followNewest = true;
-    this.newestOf = run;
-    const wish = this.opening;
+    this.awaitedRun = run;
+    const request = this.openRequests;
     const page = await this.api.matches(run, PAGE, 0).catch(() => null);
-    // who has gone elsewhere meanwhile stays there
-    if (wish !== this.opening || !this.state.followNewest) return;
+    // the user has navigated elsewhere meanwhile
+    if (request !== this.openRequests || !this.state.followNewest) return;
     const newest = page?.matches.reduce((a, b) => (b.created > a.created ? b : a), page.matches[0]);
-    if (!newest || newest.id === this.awaited || newest.id === this.state.match?.id) return;
-    // what is being played is watched to its end
+    if (!newest || newest.id === this.openingId || newest.id === this.state.match?.id) return;
+    // a live match is not left for a finished one
     const { match } = this.state;
     if (match?.index.live && !newest.live) return;
     const fields = { seconds: null, mech: null, camera: match ? this.state.camera.mode : null, newest: run };
@@ -114,72 +120,90 @@ export class Session {
     await this.open(newest.id, { match: newest.id, ...fields });
   }
 
-  /** Open a file of the user's. */
+  /** Open a local file. */
   async openFile(file: File): Promise<void> {
     this.state.followNewest = false;
-    if (await this.watch("file", new FileSource(file, this.api), file.name)) this.write("#file");
+    if (await this.openSource("file", new FileSource(file, this.api), file.name)) this.write("#file");
   }
 
-  /** Open the replay that the page itself holds at a place in it. */
+  /** Open the replay embedded in the page at the moment of a route. */
   async openPage(file: File, route: Route): Promise<void> {
-    if (await this.watch("page", new FileSource(file, this.api), file.name)) this.goTo(route);
+    if (await this.openSource("page", new FileSource(file, this.api), file.name)) this.goTo(route);
   }
 
-  /** Leave for the list. */
+  /** Close the match and show the list. */
   leave(): void {
     this.close();
     void this.reload();
   }
 
-  /** Go to the league, with those of its matches that are chosen. */
-  async openLeague(choice: LeagueChoice): Promise<void> {
+  /** Show the league page with a filter. */
+  async openLeague(filter: LeagueFilter): Promise<void> {
     this.close();
     this.state.page = "league";
-    await this.league.choose(choice);
+    await this.league.setFilter(filter);
   }
 
-  /** Close what is open or about to be, and wait for no newer match. */
+  /** Close the current match, cancel openRequests another, and stop following the newest. */
   private close(): void {
-    this.opening++;
-    this.awaited = "";
-    this.newestOf = "";
+    this.openRequests++;
+    this.openingId = "";
+    this.awaitedRun = "";
     this.state.followNewest = false;
     control.closeMatch(this.state);
   }
 
-  private async watch(id: string, source: ReplaySource, title = ""): Promise<boolean> {
-    const wish = ++this.opening;
+  private async openSource(id: string, source: ReplaySource, title = ""): Promise<boolean> {
+    const request = ++this.openRequests;
     const { state } = this;
     const from = state.page === "league" ? "league" : "list";
     state.problem = "";
     state.page = "match";
-    this.awaited = id;
+    this.openingId = id;
     try {
       const opened = await source.open();
-      if (wish !== this.opening) return source.close(), false;
-      state.match?.sweep.rest();
+      if (request !== this.openRequests) return (source.close(), false);
+      state.match?.scan.stop();
       state.match?.source.close();
       control.openMatch(state, this.makeMatch(id, source, opened, title));
       void this.loadWorld(source);
       return true;
     } catch (error) {
       source.close();
-      if (wish !== this.opening) return false;
+      if (request !== this.openRequests) return false;
       if (!state.match) state.page = from;
       state.problem = `Cannot open ${title || "the match"}: ${errorText(error)}`;
       return false;
     } finally {
-      if (wish === this.opening) this.awaited = "";
+      if (request === this.openRequests) this.openingId = "";
     }
   }
 
-  private makeMatch(id: string, source: ReplaySource, opened: { header: Header; index: IndexView; run: string }, title: string): MatchState {
+  private makeMatch(
+    id: string,
+    source: ReplaySource,
+    opened: { header: Header; index: IndexView; run: string },
+    title: string,
+  ): MatchState {
     const { header, index, run } = opened;
     const store = new ChunkStore((number) => source.chunk(number));
     const match: MatchState = {
-      id, run, source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null,
-      title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`, chunk: null, chunkNumber: 0, poses: makePoses(header.mechs),
-      shown: new Float32Array(header.mechs).fill(1), sweep: new Sweep((number) => source.chunk(number), sweptOf(header)),
+      id,
+      run,
+      source,
+      header,
+      index,
+      store,
+      markers: [],
+      deaths: new Float64Array(header.mechs),
+      world: null,
+      scenery: null,
+      title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`,
+      chunk: null,
+      chunkNumber: 0,
+      poses: makePoses(header.mechs),
+      shown: new Float32Array(header.mechs).fill(1),
+      scan: new MatchScan((number) => source.chunk(number), scanContext(header)),
     };
     control.updateIndex(match, index);
     return match;
@@ -191,23 +215,23 @@ export class Session {
       const { match } = this.state;
       if (match?.source === source) Object.assign(match, { world, scenery });
     } catch (error) {
-      if (this.state.match?.source === source) this.state.problem = `The map cannot be shown: ${errorText(error)}`;
+      if (this.state.match?.source === source) this.state.problem = `Cannot load the map: ${errorText(error)}`;
     }
   }
 
-  /** Load the first page of the list anew; what is known below it stays. */
+  /** Reload the first page of the list; known matches below it are kept. */
   async reload(): Promise<void> {
     const { list } = this.state;
-    const request = ++this.listing;
+    const request = ++this.listRequests;
     try {
       const limit = Math.min(MOST, Math.max(PAGE, list.matches.length));
       const [page, { runs }] = await Promise.all([this.api.matches(list.run, limit, 0), this.api.runs()]);
-      if (request !== this.listing) return;
-      Object.assign(list, { matches: withFirst(list.matches, page), total: page.total, runs, loading: false });
+      if (request !== this.listRequests) return;
+      Object.assign(list, { matches: mergeFirstPage(list.matches, page), total: page.total, runs, loading: false });
       if (this.listFailed) this.state.problem = "";
       this.listFailed = false;
     } catch (error) {
-      if (request !== this.listing) return;
+      if (request !== this.listRequests) return;
       list.loading = false;
       this.listFailed = this.state.page === "list";
       if (this.listFailed) this.state.problem = errorText(error);
@@ -222,10 +246,10 @@ export class Session {
     this.paging = true;
     const page = await this.api.matches(run, PAGE, list.matches.length).catch(() => null);
     this.paging = false;
-    if (page && run === list.run) Object.assign(list, { matches: withNext(list.matches, page), total: page.total });
+    if (page && run === list.run) Object.assign(list, { matches: appendPage(list.matches, page), total: page.total });
   }
 
-  /** Narrow the list to a run and to words. */
+  /** Filter the list by run and text. */
   async filter(run: string, text: string): Promise<void> {
     const { list } = this.state;
     list.text = text;
@@ -234,39 +258,39 @@ export class Session {
     await this.reload();
   }
 
-  private take(notice: Notice): void {
+  private handleNotice(notice: Notice): void {
     const { match, page } = this.state;
-    if (notice.type === "match") this.soon("newest", () => this.lookForNewer());
-    if (match?.id === notice.id) this.soon("match", () => this.refresh(match));
-    if (page === "list" || notice.type !== "chunk") this.soon("list", () => this.reload());
+    if (notice.type === "match") this.schedule("newest", () => this.checkForNewer());
+    if (match?.id === notice.id) this.schedule("match", () => this.refresh(match));
+    if (page === "list" || notice.type !== "chunk") this.schedule("list", () => this.reload());
   }
 
   private poll(): void {
     const { match } = this.state;
-    this.soon("newest", () => this.lookForNewer());
-    if (match?.index.live) this.soon("match", () => this.refresh(match));
-    if (this.state.page === "list") this.soon("list", () => this.reload());
+    this.schedule("newest", () => this.checkForNewer());
+    if (match?.index.live) this.schedule("match", () => this.refresh(match));
+    if (this.state.page === "list") this.schedule("list", () => this.reload());
   }
 
-  /** The channel is there or gone: what was missed meanwhile is asked for. */
-  private turn(connected: boolean): void {
+  /** The live channel opened or closed; after a reconnection everything is refreshed. */
+  private setConnected(connected: boolean): void {
     const { state } = this;
-    const back = connected && !state.connected;
+    const reconnected = connected && !state.connected;
     state.connected = connected;
-    if (!back) return;
+    if (!reconnected) return;
     state.match?.store.retry();
-    state.match?.sweep.retry();
+    state.match?.scan.retry();
     this.poll();
   }
 
-  /** Go on to a newer match, if that is wished. */
-  private async lookForNewer(): Promise<void> {
+  /** Open a newer match, if the newest is followed. */
+  private async checkForNewer(): Promise<void> {
     const { match, followNewest } = this.state;
-    if (followNewest) await this.openNewest(match?.run ?? this.newestOf);
+    if (followNewest) await this.openNewest(match?.run ?? this.awaitedRun);
   }
 
-  /** Do something soon, once for many wishes. */
-  private soon(name: string, act: () => Promise<void>): void {
+  /** Run an action after a delay, once for several requests. */
+  private schedule(name: string, act: () => Promise<void>): void {
     if (this.timers.has(name)) return;
     const run = () => {
       this.timers.delete(name);
@@ -279,7 +303,7 @@ export class Session {
     const index = await match.source.refresh().catch(() => null);
     if (!index || this.state.match !== match) return;
     match.store.retry();
-    match.sweep.retry();
+    match.scan.retry();
     control.updateIndex(match, index);
     if (!index.live) this.state.following = false;
   }

@@ -1,114 +1,114 @@
-// Everything the viewer knows, in one place and without a browser: pages are drawn from it and only control.ts changes
-// it. What the GPU or the DOM need beside it is derived each frame and kept by those who draw.
+// The whole state of the viewer, independent of the browser: pages render it, and only control.ts and the sessions
+// change it. GPU and DOM objects are derived from it each frame by their owners.
 
 import type { ReplaySource } from "./data/source";
 import type { ChunkStore } from "./data/store";
 import type { Chunk, World } from "./data/replay";
-import type { Scenery } from "./data/looks";
-import type { Sweep } from "./data/sweep";
-import { EVERY_BOUT, type LeagueChoice } from "./data/league";
+import type { Scenery } from "./data/appearance";
+import type { MatchScan } from "./data/match_scan";
+import { ALL_MATCHES, type LeagueFilter } from "./data/league";
 import type { Header, IndexView, LeagueMatch, LeagueView, MatchSummary, PairsView } from "./protocol.gen";
 import type { Poses } from "./interpolate";
 import type { Marker } from "./timeline";
 
 export type CameraMode = "orbit" | "follow" | "first" | "top" | "free" | "director";
 
-/** Whose knowledge the picture is cut down to: everybody's, a team's, or the selected mech's. */
+/** Fog of war: no fog, the knowledge of a team, or of the selected mech. */
 export type Fog = "none" | "blue" | "red" | "mech";
-/** What is laid over the ground: nothing, where mechs spent their time, where damage was taken, or the ways to the zone. */
+/** Ground overlay: none, presence, damage taken, or distance to the zone ("ways" in addresses). */
 export type Layer = "none" | "presence" | "damage" | "ways";
 
-/** Where the camera is; positions in voxel space, angles in radians. */
+/** The camera; positions in voxel space, angles in radians. */
 export interface CameraState {
-  mode: CameraMode; // orbit a point, stay behind or in the selected mech, look down, fly, or go where the fight is
-  target: [number, number, number]; // what it looks at, or where it is when flying [vox]
-  azimuth: number; // direction from the target to the camera, counter-clockwise from +x, or from the heading with a mech
-  elevation: number; // angle above the ground, e.g. 0.6; pi / 2 looks straight down
-  distance: number; // from the target [vox]
+  mode: CameraMode; // orbit, follow the selected mech, first person, top-down, free camera, director
+  target: [number, number, number]; // target, or position of the free camera [vox]
+  azimuth: number; // direction from target to camera, counter-clockwise from +x, or from the heading of a followed mech
+  elevation: number; // angle above the ground; pi / 2 is straight down
+  distance: number; // to the target [vox]
 }
 
-/** One match being watched. */
+/** The open match. */
 export interface MatchState {
-  id: string; // of the server's catalogue, "file" for a file, "page" for what an exported page holds
-  run: string; // of the server's catalogue that it is kept in, "" for none
+  id: string; // catalogue id, "file" for a local file, "page" for the replay of an exported page
+  run: string; // run in the server's catalogue, "" for none
   title: string; // for the tab, e.g. "medium against run-1"
-  source: ReplaySource; // where chunks come from
-  header: Header; // who plays what, and how columns are coded
-  index: IndexView; // chunks known so far, series, markers, outcome; grows while live
-  markers: Marker[]; // of the index, in order of tick
-  deaths: Float64Array; // tick at which each mech dies, Infinity for those that live, as far as known
+  source: ReplaySource; // source of chunks and world
+  header: Header; // roster, rules and column coding
+  index: IndexView; // chunks so far, series, markers, outcome; grows while live
+  markers: Marker[]; // markers of the index, sorted by tick
+  deaths: Float64Array; // tick of each mech's death, Infinity if none so far
   store: ChunkStore; // decoded chunks around the cursor
-  world: World | null; // null until it has arrived
-  scenery: Scenery | null; // looks of the world
-  chunk: Chunk | null; // the chunk under the cursor, null until it has arrived
+  world: World | null; // null until loaded
+  scenery: Scenery | null; // appearance of the world, null until loaded
+  chunk: Chunk | null; // the chunk at the cursor, null until loaded
   chunkNumber: number; // its number
-  poses: Poses; // all mechs at the cursor
-  shown: Float32Array; // how far each mech is shown under the fog, 1 fully, 0 not at all
-  sweep: Sweep; // what can only be said of the whole match
+  poses: Poses; // state of all mechs at the cursor
+  shown: Float32Array; // visibility of each mech under the fog, 0 hidden to 1
+  scan: MatchScan; // background scan of the whole match
 }
 
-/** Whether a match is one of the server's catalogue. */
+/** Return whether a match belongs to the server's catalogue. */
 export function inCatalogue({ id }: MatchState): boolean {
   return id !== "file" && id !== "page";
 }
 
-/** The list of matches. */
+/** The match list. */
 export interface ListState {
   matches: readonly MatchSummary[]; // as far as loaded, live ones first
-  total: number; // how many the server has
+  total: number; // number of matches on the server
   run: string; // filter by run, "" for all
-  text: string; // filter by what the user typed
-  loading: boolean; // whether a request is under way
+  text: string; // filter by search text
+  loading: boolean; // whether the first page is being loaded
   runs: { id: string; matches: number }[]; // runs that have matches
 }
 
 /** The page of the league. */
 export interface LeagueState {
-  view: LeagueView | null; // standings and rounds under way; null while there is none
-  pairs: PairsView | null; // who beats whom
-  choice: LeagueChoice; // which matches are shown
-  bouts: readonly LeagueMatch[]; // those, the newest first, as far as loaded
-  total: number | null; // how many there are of them; null while that is not known
-  ended: boolean; // whether the last of them is loaded
-  loading: boolean; // whether nothing is known of it yet
+  view: LeagueView | null; // standings and unfinished rounds; null without a league
+  pairs: PairsView | null; // head-to-head results
+  filter: LeagueFilter; // filter of matches
+  matches: readonly LeagueMatch[]; // loaded matches, newest first
+  total: number | null; // number of matches that pass the filter, null until known
+  ended: boolean; // whether all matches are loaded
+  loading: boolean; // whether the first response is pending
 }
 
 export interface ViewerState {
-  page: "list" | "league" | "match"; // what is shown
+  page: "list" | "league" | "match"; // the visible page
   list: ListState;
   league: LeagueState;
-  match: MatchState | null; // null on the list, and while one is being opened
-  tick: number; // the cursor, with its fraction, e.g. 246.5
-  playing: boolean; // whether the cursor moves
-  speed: number; // seconds of match per second; negative plays backward
-  following: boolean; // whether the cursor keeps to the newest moment of a live match
-  selected: number; // mech that panels and camera follow, -1 for none
+  match: MatchState | null; // null on other pages and while opening
+  tick: number; // position of the cursor, fractional
+  playing: boolean; // whether playback runs
+  speed: number; // match seconds per second; negative is backward
+  following: boolean; // whether the cursor follows the live edge
+  selected: number; // selected mech, -1 for none
   camera: CameraState;
-  window: [number, number]; // of the picture on the page [CSS px]
+  window: [number, number]; // size of the picture [CSS px]
   fog: Fog;
   layer: Layer;
-  loop: [number, number] | null; // ticks between which it plays again and again
-  loopFrom: number | null; // tick at which a loop was begun, until its end is set
-  unspoken: Marker[]; // events that the cursor has come to and that have not been spoken yet
-  followNewest: boolean; // whether the newest match opens by itself when it begins
-  showLinks: boolean; // whether lines join mechs with those they know of, aim at and paint, and rings say how far they sense and jam
-  showMap: boolean; // whether the small map is open
-  showPilot: boolean; // whether the curves of the selected mech are open
-  showShare: boolean; // whether the panel for sharing is open
-  showHelp: boolean; // whether the keys are listed
-  showChart: boolean; // whether the curves of the match are open
+  loop: [number, number] | null; // start and end of the loop [ticks]
+  loopFrom: number | null; // start of a loop whose end is not set yet [tick]
+  unannounced: Marker[]; // passed markers not yet announced to screen readers
+  followNewest: boolean; // whether the newest match opens automatically
+  showLinks: boolean; // whether sensor and targeting lines and range rings are shown
+  showMap: boolean; // whether the minimap is shown
+  showPilot: boolean; // whether the mech analysis is open
+  showShare: boolean; // whether the share panel is open
+  showHelp: boolean; // whether the shortcuts are shown
+  showChart: boolean; // whether the match charts are open
   showTable: boolean; // whether the table of all mechs is open
-  showBars: boolean; // whether bars float above the mechs
-  problem: string; // what went wrong, in words for the user; "" for nothing
-  connected: boolean; // whether live notices arrive
+  showBars: boolean; // whether nameplates are shown
+  problem: string; // problem shown to the user, "" for none
+  connected: boolean; // whether the live channel is open
 }
 
-/** The state before anything is known. */
+/** Return the initial state. */
 export function defaults(): ViewerState {
   return {
     page: "list",
     list: { matches: [], total: 0, run: "", text: "", loading: true, runs: [] },
-    league: { view: null, pairs: null, choice: EVERY_BOUT, bouts: [], total: null, ended: false, loading: true },
+    league: { view: null, pairs: null, filter: ALL_MATCHES, matches: [], total: null, ended: false, loading: true },
     match: null,
     tick: 0,
     playing: true,
@@ -121,7 +121,7 @@ export function defaults(): ViewerState {
     layer: "none",
     loop: null,
     loopFrom: null,
-    unspoken: [],
+    unannounced: [],
     followNewest: false,
     showLinks: true,
     showMap: true,

@@ -1,4 +1,4 @@
-// Clouds of smoke, shots of point defence, and the puffs that a cloud is drawn with.
+// Smoke clouds, point-defence shots, and the puffs of clouds.
 
 import { readFileSync } from "node:fs";
 import { Vector3 } from "three";
@@ -7,10 +7,11 @@ import { cloudShape, cloudsAt, inSmoke } from "../src/data/clouds";
 import { payload, scanFile } from "../src/data/container";
 import { decodeChunk, decodeHeader } from "../src/data/decode";
 import { findFlights } from "../src/data/flights";
-import { conditionText } from "../src/hud/words";
-import { LOOKS, Look } from "../src/palette";
+import { conditionText } from "../src/hud/text";
+import { APPEARANCES, Appearance } from "../src/palette";
 import { EventKind, HitFlag, MechFlag } from "../src/protocol.gen";
-import { groundUnder, puffAlpha, puffsOf, thinned } from "../src/render/clouds";
+import { groundBelow } from "../src/data/voxels";
+import { puffAlpha, puffsOf, revealFactor } from "../src/render/clouds";
 import { TIERS, TIER_NAMES } from "../src/render/quality";
 import { smallReplay } from "./fixtures";
 
@@ -29,27 +30,28 @@ function smokeReplay() {
   return { header, expected, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
 }
 
-describe("clouds in a replay", () => {
-  test("are those that Python wrote, with ticks of the match", () => {
+describe("cloudsAt", () => {
+  test("matches the clouds that Python wrote, in match ticks", () => {
     const { chunks, expected } = smokeReplay();
     let rows = 0;
     chunks.forEach((chunk, n) => {
       const { clouds } = expected.chunks[n].tables;
       expect([...chunk.clouds.tick]).toEqual(clouds.tick.map((tick) => tick + expected.chunks[n].tick0));
       expect([...chunk.clouds.who]).toEqual(clouds.who);
-      for (const axis of ["x", "y", "z"] as const) expect([...chunk.clouds[axis]]).toEqual(clouds[axis].map((at) => at / 8));
+      for (const axis of ["x", "y", "z"] as const)
+        expect([...chunk.clouds[axis]]).toEqual(clouds[axis].map((at) => at / 8));
       rows += chunk.clouds.count;
     });
     expect(rows).toBeGreaterThan(10);
   });
 
-  test("are the same at a border, whichever chunk one asks", () => {
+  test("is equal from both chunks at a chunk border", () => {
     const { chunks, header } = smokeReplay();
     for (let n = 0; n + 1 < chunks.length; n++)
       expect(cloudsAt(chunks[n + 1], header, chunks[n].tick1)).toEqual(cloudsAt(chunks[n], header, chunks[n].tick1));
   });
 
-  test("live ten seconds, over many chunks, each of which stands alone", () => {
+  test("shows a cloud for ten seconds in every chunk it spans", () => {
     const { chunks, header } = smokeReplay();
     const first = chunks.flatMap((chunk) => [...chunk.clouds.tick])[0];
     for (const chunk of chunks) {
@@ -60,15 +62,15 @@ describe("clouds in a replay", () => {
     }
   });
 
-  test("are not there in files from before", () => {
+  test("returns no clouds for files of schema 1.0", () => {
     const { chunks, header } = smallReplay();
     expect(header.schema).toEqual([1, 0]);
     for (const chunk of chunks) expect(cloudsAt(chunk, header, chunk.tick1)).toEqual([]);
   });
 });
 
-describe("a cloud", () => {
-  test("grows in half a second, stays, thins out at its end, and never jumps", () => {
+describe("cloudShape", () => {
+  test("grows in half a second, stays, thins out at the end, and is continuous", () => {
     expect(cloudShape(-0.01, LIFE)).toBeNull();
     expect(cloudShape(LIFE, LIFE)).toBeNull();
     expect(cloudShape(0.5, LIFE)).toEqual({ size: 1, density: 1 });
@@ -83,7 +85,7 @@ describe("a cloud", () => {
     }
   });
 
-  test("hides what lies within its radius while it lives", () => {
+  test("hides points within the radius during the lifetime", () => {
     const { chunks, header } = smokeReplay();
     const chunk = chunks.find((one) => one.clouds.count > 0 && one.clouds.tick[0] < one.tick0);
     if (!chunk) throw new Error("no chunk begins in smoke");
@@ -93,7 +95,7 @@ describe("a cloud", () => {
     expect(inSmoke(chunk, header, chunk.tick0, x + 40, y, z)).toBe(false);
   });
 
-  test("is said of the living beside their state", () => {
+  test("adds 'in smoke' to the state of living mechs", () => {
     expect(conditionText(MechFlag.ALIVE, true)).toBe("in smoke");
     expect(conditionText(MechFlag.ALIVE | MechFlag.VENT, true)).toBe("venting · in smoke");
     expect(conditionText(MechFlag.ALIVE, false)).toBe("");
@@ -101,30 +103,32 @@ describe("a cloud", () => {
   });
 });
 
-describe("puffs", () => {
-  test("thin before a mech that is sought, and nowhere else", () => {
+describe("smoke puffs", () => {
+  test("fade only in front of the revealed mech", () => {
     const [eye, mech] = [new Vector3(0, 0, 0), new Vector3(20, 0, 0)];
-    const at = (x: number, y: number) => thinned({ x, y, z: 0, radius: 2 }, eye, mech);
+    const at = (x: number, y: number) => revealFactor({ x, y, z: 0, radius: 2 }, eye, mech);
     expect(at(15, 0)).toBeLessThan(0.3);
     expect(at(15, 2)).toBeGreaterThan(at(15, 0));
-    expect([at(15, 9), at(25, 0), thinned({ x: 15, y: 0, z: 0, radius: 2 }, eye, null)]).toEqual([1, 1, 1]);
+    expect([at(15, 9), at(25, 0), revealFactor({ x: 15, y: 0, z: 0, radius: 2 }, eye, null)]).toEqual([1, 1, 1]);
   });
 
   const cloud = { x: 20, y: 30, z: 5, radius: 4, age: 3, size: 1, density: 1, seed: 12.5 };
 
-  test("are the same for the same cloud, move little by little, and fill its sphere", () => {
+  test("are deterministic, move continuously, and fill the cloud's sphere", () => {
     for (const name of TIER_NAMES) {
       const puffs = puffsOf(cloud, TIERS[name].puffs);
       expect(puffs).toEqual(puffsOf({ ...cloud }, TIERS[name].puffs));
       const later = puffsOf({ ...cloud, age: 3.05 }, TIERS[name].puffs);
-      puffs.forEach((puff, k) => expect(Math.hypot(puff.x - later[k].x, puff.y - later[k].y, puff.z - later[k].z)).toBeLessThan(0.06));
+      puffs.forEach((puff, k) =>
+        expect(Math.hypot(puff.x - later[k].x, puff.y - later[k].y, puff.z - later[k].z)).toBeLessThan(0.06),
+      );
       const far = puffs.map((puff) => Math.hypot(puff.x - 20, puff.y - 5, puff.z + 30));
       expect(Math.max(...far)).toBeLessThan(4);
       expect(Math.max(...puffs.map((puff, k) => far[k] + puff.radius))).toBeGreaterThan(4);
     }
   });
 
-  test("together hide as much, however few they are", () => {
+  test("hide equally for any number of puffs", () => {
     for (const puffs of [9, 14, 44]) {
       const share = 0.5;
       const through = (1 - puffAlpha(puffs, share)) ** (puffs * share * share * 0.6);
@@ -132,19 +136,19 @@ describe("puffs", () => {
     }
   });
 
-  test("stand on ground and roofs, and not in walls", () => {
+  test("groundBelow finds ground and roofs, and null inside walls", () => {
     const size = [4, 4, 6];
-    const looks = new Uint8Array(4 * 4 * 6);
-    expect(LOOKS[Look.CONCRETE].form).toBe("block");
-    for (let z = 0; z < 3; z++) looks[1 + 4 * (1 + 4 * z)] = Look.CONCRETE;
-    expect(groundUnder(looks, size, 1.5, 1.5, 4.2)).toBe(3);
-    expect(groundUnder(looks, size, 1.5, 1.5, 1.2)).toBeNull();
-    expect(groundUnder(looks, size, 2.5, 1.5, 4.2)).toBe(0);
-    expect(groundUnder(looks, size, -3, 9, 4.2)).toBe(0);
+    const appearances = new Uint8Array(4 * 4 * 6);
+    expect(APPEARANCES[Appearance.CONCRETE].form).toBe("block");
+    for (let z = 0; z < 3; z++) appearances[1 + 4 * (1 + 4 * z)] = Appearance.CONCRETE;
+    expect(groundBelow(appearances, size, 1.5, 1.5, 4.2)).toBe(3);
+    expect(groundBelow(appearances, size, 1.5, 1.5, 1.2)).toBeNull();
+    expect(groundBelow(appearances, size, 2.5, 1.5, 4.2)).toBe(0);
+    expect(groundBelow(appearances, size, -3, 9, 4.2)).toBe(0);
   });
 });
 
-test("a missile that point defence stopped flies until there", () => {
+test("findFlights ends a missile where point defence stopped it", () => {
   const { chunks, header } = smokeReplay();
   let stopped = 0;
   for (const chunk of chunks) {
@@ -152,7 +156,10 @@ test("a missile that point defence stopped flies until there", () => {
     for (let i = 0; i < events.count; i++) {
       if (events.kind[i] !== EventKind.AMS || !(events.flags[i] & HitFlag.STOPPED)) continue;
       stopped++;
-      const ends = findFlights(chunk, header).map((flight) => ({ owner: flight.owner, ...flight.points[flight.points.length - 1] }));
+      const ends = findFlights(chunk, header).map((flight) => ({
+        owner: flight.owner,
+        ...flight.points[flight.points.length - 1],
+      }));
       expect(ends.some((end) => end.owner === events.whom[i] && end.tick === events.tick[i])).toBe(true);
     }
   }

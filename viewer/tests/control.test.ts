@@ -1,42 +1,66 @@
+// Player and camera rules of control.ts, timeline helpers, chunk cache and addresses.
+
 import { beforeEach, describe, expect, test } from "vitest";
 import * as control from "../src/control";
 import type { ReplaySource } from "../src/data/source";
-import { ChunkStore, chunkAt, wantedChunks } from "../src/data/store";
-import { Sweep } from "../src/data/sweep";
-import { joined } from "../src/hud/feed";
+import { ChunkStore, chunkAt, prefetchOrder } from "../src/data/store";
+import { MatchScan } from "../src/data/match_scan";
+import { mergeRepeats } from "../src/hud/feed";
 import { makePoses } from "../src/interpolate";
 import { EventKind } from "../src/protocol.gen";
 import { formatRoute, parseRoute } from "../src/routes";
 import { type ViewerState, defaults } from "../src/state";
-import { sweptOf } from "../src/session";
+import { scanContext } from "../src/session";
 import { FIELD_OF_VIEW } from "../src/spaces";
 import { LIVE, SPEEDS, advance, clockText, deathTicks, liveText, nextMarker, nextSpeed } from "../src/timeline";
 import { smallExpected, smallReplay } from "./fixtures";
 
 const source: ReplaySource = {
-  open: () => Promise.reject(new Error("unused")), refresh: () => Promise.reject(new Error("unused")),
-  chunk: () => Promise.reject(new Error("unused")), world: () => Promise.reject(new Error("unused")), close: () => undefined,
+  open: () => Promise.reject(new Error("unused")),
+  refresh: () => Promise.reject(new Error("unused")),
+  chunk: () => Promise.reject(new Error("unused")),
+  world: () => Promise.reject(new Error("unused")),
+  close: () => undefined,
 };
 
 /** A state with the golden match open and all its chunks in memory. */
 async function opened(live = false): Promise<ViewerState> {
   const { header, chunks } = smallReplay();
-  const index = { ...smallExpected().index, live, chunks: chunks.map((chunk): [number, number, number] => [chunk.tick0, chunk.tick1, 0]) };
-  // further chunks of a match that is made longer below never come
-  const store = new ChunkStore((number) => (number in chunks ? Promise.resolve(chunks[number]) : new Promise(() => undefined)));
+  const index = {
+    ...smallExpected().index,
+    live,
+    chunks: chunks.map((chunk): [number, number, number] => [chunk.tick0, chunk.tick1, 0]),
+  };
+  // chunks beyond the recorded ones, of a match extended below, never arrive
+  const store = new ChunkStore((number) =>
+    number in chunks ? Promise.resolve(chunks[number]) : new Promise(() => undefined),
+  );
   const state = defaults();
   const match = {
-    id: "x", run: "", title: "", source, header, index, store, markers: [], deaths: new Float64Array(header.mechs), world: null, scenery: null, chunk: null,
-    chunkNumber: 0, poses: makePoses(header.mechs), shown: new Float32Array(header.mechs),
-    sweep: new Sweep((number) => Promise.resolve(chunks[number]), sweptOf(header)),
+    id: "x",
+    run: "",
+    title: "",
+    source,
+    header,
+    index,
+    store,
+    markers: [],
+    deaths: new Float64Array(header.mechs),
+    world: null,
+    scenery: null,
+    chunk: null,
+    chunkNumber: 0,
+    poses: makePoses(header.mechs),
+    shown: new Float32Array(header.mechs),
+    scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
   };
   control.updateIndex(match, index);
   control.openMatch(state, match);
   for (let i = 0; i < 4; i++) {
-    store.want(i, chunks.length, 1);
+    store.request(i, chunks.length, 1);
     await Promise.resolve().then(() => Promise.resolve());
   }
-  control.locate(state);
+  control.updateCursor(state);
   return state;
 }
 
@@ -45,8 +69,8 @@ beforeEach(async () => {
   state = await opened();
 });
 
-describe("the first view of a map", () => {
-  test("is from farther away in narrow windows, so that more of its width is seen, and never from nearer", () => {
+describe("frameMap", () => {
+  test("moves the camera away in narrow windows, never closer", () => {
     const distance = (width: number, height: number) => {
       state.window = [width, height];
       control.frameMap(state);
@@ -60,7 +84,7 @@ describe("the first view of a map", () => {
   });
 });
 
-describe("the player", () => {
+describe("playback", () => {
   test("moves the cursor by time and speed", () => {
     control.tickClock(state, 0.5);
     expect(state.tick).toBeCloseTo(10);
@@ -69,7 +93,7 @@ describe("the player", () => {
     expect(state.tick).toBeCloseTo(6);
   });
 
-  test("stops at both ends, and starts again from the other", () => {
+  test("stops at both ends, and restarts at the other end", () => {
     control.seek(state, 1e9);
     control.tickClock(state, 1);
     expect(state.tick).toBe(control.lastTick(state.match!));
@@ -83,7 +107,7 @@ describe("the player", () => {
     expect(state.tick).toBe(control.lastTick(state.match!));
   });
 
-  test("steps whole frames and holds", () => {
+  test("steps whole frames and pauses", () => {
     control.seek(state, 12.3);
     control.stepFrames(state, 1);
     expect([state.tick, state.playing]).toEqual([15, false]);
@@ -91,7 +115,7 @@ describe("the player", () => {
     expect(state.tick).toBe(10);
   });
 
-  test("waits while the chunk under the cursor is missing", () => {
+  test("waits while the current chunk is missing", () => {
     state.match!.chunk = null;
     const before = state.tick;
     state.match!.store = new ChunkStore(() => new Promise(() => undefined));
@@ -99,7 +123,7 @@ describe("the player", () => {
     expect(state.tick).toBe(before);
   });
 
-  test("jumps from event to event and back", () => {
+  test("jumps to next and previous events", () => {
     const first = control.jumpToMarker(state, 1)!;
     expect(state.tick).toBe(first.tick);
     control.jumpToMarker(state, 1);
@@ -110,8 +134,8 @@ describe("the player", () => {
   });
 });
 
-describe("a loop at an end of the match", () => {
-  test("goes on from its other end", () => {
+describe("loop at an end of the match", () => {
+  test("continues at its other end", () => {
     const last = control.lastTick(state.match!);
     control.setLoop(state, 40, last);
     control.seek(state, last - 1);
@@ -124,7 +148,7 @@ describe("a loop at an end of the match", () => {
     expect([state.tick, state.playing]).toEqual([40, true]);
   });
 
-  test("is where play begins again that was held at its end", () => {
+  test("restarts at its start when paused at its end", () => {
     const last = control.lastTick(state.match!);
     control.setLoop(state, 40, last);
     state.playing = false;
@@ -134,7 +158,7 @@ describe("a loop at an end of the match", () => {
   });
 });
 
-test("whatever the speed, turning round takes one that there is", () => {
+test("reverse selects an available speed for every speed", () => {
   for (const speed of SPEEDS) {
     control.setSpeed(state, speed);
     control.reverse(state);
@@ -143,46 +167,51 @@ test("whatever the speed, turning round takes one that there is", () => {
   }
 });
 
-describe("events to be spoken", () => {
-  test("are those played over and stepped over, held or not, each once", () => {
+describe("takeUnannounced", () => {
+  test("returns markers passed by playing and stepping, each once", () => {
     const { markers } = state.match!;
     const first = markers[0].tick;
     control.seek(state, first - 1);
     control.tickClock(state, 0.2);
     const heard = markers.filter(({ tick }) => tick > first - 1 && tick <= first + 3);
-    expect(control.takeUnspoken(state)).toEqual(heard);
-    expect(control.takeUnspoken(state)).toEqual([]);
+    expect(control.takeUnannounced(state)).toEqual(heard);
+    expect(control.takeUnannounced(state)).toEqual([]);
     control.seek(state, first - 1);
     control.stepFrames(state, 1);
     expect(state.playing).toBe(false);
-    expect(control.takeUnspoken(state)).toEqual(markers.filter(({ tick }) => tick > first - 1 && tick <= state.tick));
+    expect(control.takeUnannounced(state)).toEqual(
+      markers.filter(({ tick }) => tick > first - 1 && tick <= state.tick),
+    );
     control.stepFrames(state, -1);
-    expect(control.takeUnspoken(state)).toEqual([]);
+    expect(control.takeUnannounced(state)).toEqual([]);
   });
 
-  test("are all of the moment that is jumped to, both ways, and none of what is passed over by seeking", () => {
+  test("returns all markers of a moment jumped to, and none passed by seeking", () => {
     const match = state.match!;
     match.markers = [30, 50, 50, 50, 90].map((tick, who) => ({ tick, kind: EventKind.FALL, who, whom: -1 }));
     state.playing = false;
     control.seek(state, 40);
     control.jumpToMarker(state, 1);
-    expect(control.takeUnspoken(state).map(({ who }) => who)).toEqual([1, 2, 3]);
+    expect(control.takeUnannounced(state).map(({ who }) => who)).toEqual([1, 2, 3]);
     control.seek(state, 90);
-    expect(control.takeUnspoken(state)).toEqual([]);
+    expect(control.takeUnannounced(state)).toEqual([]);
     control.jumpToMarker(state, -1);
-    expect(control.takeUnspoken(state).map(({ who }) => who)).toEqual([1, 2, 3]);
+    expect(control.takeUnannounced(state).map(({ who }) => who)).toEqual([1, 2, 3]);
   });
 });
 
-/** Let a live match grow by seconds that nobody has seen. */
+/** Extend a live match by a number of seconds. */
 function grow(seconds: number): void {
   const match = state.match!;
   const last = control.lastTick(match);
-  control.updateIndex(match, { ...match.index, chunks: [...match.index.chunks, [last, last + seconds * match.header.tick_hz, 0]] });
+  control.updateIndex(match, {
+    ...match.index,
+    chunks: [...match.index.chunks, [last, last + seconds * match.header.tick_hz, 0]],
+  });
 }
 
-describe("a live match", () => {
-  test("is left by holding it, also at its newest moment", async () => {
+describe("live match", () => {
+  test("is not followed after pausing, even at the live edge", async () => {
     state = await opened(true);
     control.togglePlay(state);
     expect(state.following).toBe(false);
@@ -192,7 +221,7 @@ describe("a live match", () => {
     expect(state.following).toBe(false);
   });
 
-  test("is caught up with by playing faster, and by a jump where too much was missed", async () => {
+  test("is caught up with by faster playback, or by a jump after a large lag", async () => {
     state = await opened(true);
     const before = state.tick;
     grow(5);
@@ -203,19 +232,19 @@ describe("a live match", () => {
     expect(control.secondsBehind(state)).toBeLessThanOrEqual(2.5);
   });
 
-  test("is left by a loop", async () => {
+  test("is not followed within a loop", async () => {
     state = await opened(true);
     control.setLoop(state, 20, 60);
     expect(state.following).toBe(false);
   });
 
-  test("is called live only at its newest moment", () => {
+  test("is labelled LIVE only at the live edge", () => {
     expect([2.5, 4.4].map((behind) => liveText(behind, true))).toEqual([LIVE, LIVE]);
     expect([4.6, 120].map((behind) => liveText(behind, true))).toEqual(["5 s behind", "120 s behind"]);
     expect(liveText(2.5, false)).toBe("3 s behind");
   });
 
-  test("opens near its newest moment and stays behind it", async () => {
+  test("opens at a margin behind the live edge", async () => {
     state = await opened(true);
     expect(state.following).toBe(true);
     expect(control.secondsBehind(state)).toBeCloseTo(2.5);
@@ -223,7 +252,7 @@ describe("a live match", () => {
     expect(state.playing).toBe(true);
   });
 
-  test("is left by seeking back, and taken up again", async () => {
+  test("is not followed after seeking back, until goLive", async () => {
     state = await opened(true);
     control.seek(state, 20);
     expect(state.following).toBe(false);
@@ -231,7 +260,7 @@ describe("a live match", () => {
     expect([state.following, state.tick]).toEqual([true, control.lastTick(state.match!)]);
   });
 
-  test("does not end at its newest moment", async () => {
+  test("keeps playing at the live edge", async () => {
     state = await opened(true);
     control.seek(state, 1e9);
     control.tickClock(state, 1);
@@ -240,7 +269,7 @@ describe("a live match", () => {
 });
 
 describe("mechs and camera", () => {
-  test("selecting goes round the living", () => {
+  test("cycleMech cycles through living mechs", () => {
     control.cycleMech(state, 1);
     const first = state.selected;
     for (let i = 0; i < state.match!.header.mechs; i++) control.cycleMech(state, 1);
@@ -249,7 +278,7 @@ describe("mechs and camera", () => {
     expect(state.selected).not.toBe(first);
   });
 
-  test("following selects someone, and ends where the camera is", () => {
+  test("follow mode selects a mech, and leaving it keeps the camera's position", () => {
     control.setCameraMode(state, "follow");
     expect(state.selected).toBeGreaterThanOrEqual(0);
     control.select(state, -1, false);
@@ -269,53 +298,60 @@ describe("mechs and camera", () => {
     expect(state.camera.distance).toBeGreaterThan(1);
   });
 
-  test("a mech that does not exist is not selected", () => {
+  test("select ignores an unknown mech", () => {
     control.select(state, 99, true);
     expect(state.selected).toBe(-1);
   });
 });
 
-describe("time", () => {
-  test("reads as a clock", () => {
+describe("timeline", () => {
+  test("clockText formats seconds as m:ss", () => {
     expect([clockText(0), clockText(59.99), clockText(61), clockText(-3)]).toEqual(["0:00", "0:59", "1:01", "0:00"]);
   });
 
-  test("goes from fastest backward to fastest forward in steps", () => {
+  test("nextSpeed steps from fastest backward to fastest forward", () => {
     let speed: number = SPEEDS[0];
     for (const expected of SPEEDS.slice(1)) expect((speed = nextSpeed(speed, 1))).toBe(expected);
     expect(nextSpeed(16, 1)).toBe(16);
     expect(nextSpeed(-8, -1)).toBe(-8);
   });
 
-  test("is held within the match", () => {
+  test("advance limits the cursor to the match", () => {
     expect(advance(5, 1, 1, 20, 10)).toEqual({ tick: 10, stopped: true });
     expect(advance(5, 0.1, -1, 20, 10)).toEqual({ tick: 3, stopped: false });
   });
 
-  test("knows when each mech died", () => {
-    const markers = [{ tick: 9, kind: EventKind.KILL, who: 1, whom: 2 }, { tick: 12, kind: EventKind.FALL, who: 0, whom: -1 }];
+  test("deathTicks returns each mech's death", () => {
+    const markers = [
+      { tick: 9, kind: EventKind.KILL, who: 1, whom: 2 },
+      { tick: 12, kind: EventKind.FALL, who: 0, whom: -1 },
+    ];
     expect([...deathTicks(markers, EventKind.KILL, 4)]).toEqual([Infinity, Infinity, 9, Infinity]);
     expect(nextMarker(markers, 9, 1)?.tick).toBe(12);
   });
 });
 
-describe("chunks in memory", () => {
-  test("are wanted here first, then onward, then back", () => {
-    expect(wantedChunks(5, 20, 1)).toEqual([5, 6, 4, 7, 3, 8, 9]);
-    expect(wantedChunks(5, 20, -1)).toEqual([5, 4, 6, 3, 7, 2, 1]);
-    expect(wantedChunks(0, 2, 1)).toEqual([0, 1]);
+describe("ChunkStore", () => {
+  test("prefetches the current chunk, then alternates ahead and behind", () => {
+    expect(prefetchOrder(5, 20, 1)).toEqual([5, 6, 4, 7, 3, 8, 9]);
+    expect(prefetchOrder(5, 20, -1)).toEqual([5, 4, 6, 3, 7, 2, 1]);
+    expect(prefetchOrder(0, 2, 1)).toEqual([0, 1]);
   });
 
-  test("are found by tick", () => {
-    const ticks = [[0, 40], [40, 80], [80, 95]];
+  test("chunkAt finds chunks by tick", () => {
+    const ticks = [
+      [0, 40],
+      [40, 80],
+      [80, 95],
+    ];
     expect([0, 40, 41, 95, 500].map((tick) => chunkAt(ticks, tick))).toEqual([0, 0, 1, 2, 2]);
   });
 
-  test("leave memory farthest first", async () => {
+  test("evicts the farthest chunks first", async () => {
     const { chunks } = smallReplay();
     const store = new ChunkStore((number) => Promise.resolve({ ...chunks[1], tick0: number }), 1);
     for (let here = 0; here < 40; here++) {
-      store.want(here, 40, 1);
+      store.request(here, 40, 1);
       await new Promise((resolve) => setTimeout(resolve));
     }
     expect(store.get(39)).toBeDefined();
@@ -325,40 +361,60 @@ describe("chunks in memory", () => {
 });
 
 describe("addresses", () => {
-  test("lead to a match and a moment, and back", () => {
+  test("round-trip match and moment", () => {
     const route = { match: "0123456789abcdef", seconds: 42.3, mech: 6, camera: "follow" as const };
     expect(parseRoute(formatRoute(route))).toEqual(route);
     expect(formatRoute({ match: null, seconds: null, mech: null, camera: null })).toBe("");
   });
 
-  test("lead to a moment of the match that a page itself holds", () => {
+  test("round-trip a moment of an embedded match", () => {
     const route = { match: null, seconds: 3.5, mech: 1, camera: null };
     expect(formatRoute(route)).toBe("#t=3.5&mech=1");
     expect(parseRoute(formatRoute(route))).toEqual(route);
   });
 
-  test("with nonsense in them lose only the nonsense", () => {
-    expect(parseRoute("#match=../../etc&t=-5&mech=1.5&cam=upside")).toEqual({ match: null, seconds: null, mech: null, camera: null });
+  test("ignore only their invalid parts", () => {
+    expect(parseRoute("#match=../../etc&t=-5&mech=1.5&cam=upside")).toEqual({
+      match: null,
+      seconds: null,
+      mech: null,
+      camera: null,
+    });
     expect(parseRoute("#match=abc&t=NaN")).toMatchObject({ match: "abc", seconds: null });
   });
 });
 
-test("the feed joins what happens again and again", () => {
+test("mergeRepeats merges repeated events", () => {
   const heat = (tick: number, who: number) => ({ tick, kind: EventKind.SHUTDOWN, who, whom: -1 });
-  const lines = joined([heat(1, 3), heat(2, 4), heat(3, 3)]);
-  expect(lines.map((line) => [line.who, line.times, line.tick])).toEqual([[4, 1, 2], [3, 2, 3]]);
+  const lines = mergeRepeats([heat(1, 3), heat(2, 4), heat(3, 3)]);
+  expect(lines.map((line) => [line.who, line.times, line.tick])).toEqual([
+    [4, 1, 2],
+    [3, 2, 3],
+  ]);
 });
 
-describe("the view from above", () => {
-  test.each([[1280, 720], [960, 600], [480, 800]])("shows every corner of the map between the panels of a %i by %i window", (width, height) => {
+describe("top-down camera", () => {
+  test.each([
+    [1280, 720],
+    [960, 600],
+    [480, 800],
+  ])("shows every corner of the map between the panels of a %i by %i window", (width, height) => {
     state.window = [width, height];
     control.setCameraMode(state, "top");
     const { target, distance } = state.camera;
     const [sizeX, sizeY, sizeZ] = state.match!.header.world.size;
     const scale = height / (2 * Math.tan(FIELD_OF_VIEW / 2));
-    for (const [x, y] of [[0, 0], [sizeX, 0], [0, sizeY], [sizeX, sizeY]]) {
+    for (const [x, y] of [
+      [0, 0],
+      [sizeX, 0],
+      [0, sizeY],
+      [sizeX, sizeY],
+    ]) {
       for (const z of [0, sizeZ]) {
-        const [right, down] = [((x - target[0]) / (distance - z)) * scale + width / 2, height / 2 - ((y - target[1]) / (distance - z)) * scale];
+        const [right, down] = [
+          ((x - target[0]) / (distance - z)) * scale + width / 2,
+          height / 2 - ((y - target[1]) / (distance - z)) * scale,
+        ];
         const side = width > 760 ? 250 : 0;
         expect(right).toBeGreaterThanOrEqual(side);
         expect(right).toBeLessThanOrEqual(width - side);

@@ -1,3 +1,5 @@
+// Decoding of replays written by Python, and rejection of hostile and damaged files.
+
 import { encode } from "@msgpack/msgpack";
 import { describe, expect, test, vi } from "vitest";
 import { type RecordHead, parseHead, payload, recordLength, scanFile } from "../src/data/container";
@@ -7,8 +9,8 @@ import { decodeChunk } from "../src/data/decode";
 import { EventKind, type Header, MECH_COLUMNS } from "../src/protocol.gen";
 import { ratesReplay, smallExpected, smallFile, smallReplay } from "./fixtures";
 
-describe("a replay written by Python", () => {
-  test("has every frame column, to the last integer", () => {
+describe("decoding a replay written by Python", () => {
+  test("restores every frame column exactly", () => {
     const { chunks, header } = smallReplay();
     const expected = smallExpected();
     expect(chunks.length).toBe(expected.chunks.length);
@@ -22,7 +24,7 @@ describe("a replay written by Python", () => {
     });
   });
 
-  test("has positions that were predicted from speeds, to the last integer", () => {
+  test("restores positions predicted from velocities exactly", () => {
     const { header, chunks, expected } = ratesReplay();
     const chunk = chunks[expected.chunk];
     expect(header.schema).toEqual([2, 0]);
@@ -34,7 +36,7 @@ describe("a replay written by Python", () => {
     expect(new Set(expected.columns.x).size).toBeGreaterThan(50);
   });
 
-  test("has every event, in the order of time", () => {
+  test("returns every event in time order", () => {
     const { chunks } = smallReplay();
     const expected = smallExpected();
     chunks.forEach((chunk, n) => {
@@ -46,7 +48,7 @@ describe("a replay written by Python", () => {
     expect(chunks.some((chunk) => chunk.events.count > 0)).toBe(true);
   });
 
-  test("has its voxels where Python has them", () => {
+  test("places voxels as Python does", () => {
     const { bytes, map } = smallReplay();
     const expected = smallExpected().world;
     const world = decodeWorld(payload(bytes, map.world!));
@@ -59,7 +61,7 @@ describe("a replay written by Python", () => {
     expect(dirt, "all dirt lies in the lowest layer").toBe(counts[6]);
   });
 
-  test("has edits that follow the base of the next chunk", () => {
+  test("yields the next chunk's base after applying edits", () => {
     const { chunks, header } = smallReplay();
     const [sizeX, sizeY, sizeZ] = header.world.size;
     for (let n = 0; n + 1 < chunks.length; n++) {
@@ -72,17 +74,19 @@ describe("a replay written by Python", () => {
     }
   });
 
-  test("says of the whole match what its index says", () => {
+  test("returns the timeline of the index", () => {
     const { bytes, map } = smallReplay();
     const { series, markers, outcome } = decodeIndex(payload(bytes, map.index!));
     const expected = smallExpected().index;
     expect(markers).toEqual(expected.markers);
     expect(outcome).toEqual(expected.outcome);
     for (const name of ["alive", "hp", "damage"] as const) expect(series[name]).toEqual(expected.series[name]);
-    series.score.forEach((team, t) => team.forEach((value, i) => expect(value).toBeCloseTo(expected.series.score[t][i], 5)));
+    series.score.forEach((team, t) =>
+      team.forEach((value, i) => expect(value).toBeCloseTo(expected.series.score[t][i], 5)),
+    );
   });
 
-  test("gives the same index when it has to be rebuilt", () => {
+  test("rebuilds an equal timeline from chunks", () => {
     const { bytes, map, header } = smallReplay();
     const rebuilt = rebuildIndex(header, map.chunks, (head) => decodeChunk(header, head, payload(bytes, head)));
     const expected = smallExpected().index;
@@ -94,14 +98,16 @@ describe("a replay written by Python", () => {
   });
 });
 
-test("damage among friends is nobody's gain, in an index that is rebuilt as in one that was written", () => {
+test("rebuilt and written timelines do not count damage among friends", () => {
   const { bytes, map, header } = ratesReplay();
   const read = (head: RecordHead) => decodeChunk(header, head, payload(bytes, head));
   const among = map.chunks.flatMap((head) => {
     const { events } = read(head);
-    return [...events.kind].filter((kind, i) => kind === EventKind.HIT && header.roster[events.who[i]]?.team === header.roster[events.whom[i]]?.team);
+    return [...events.kind].filter(
+      (kind, i) => kind === EventKind.HIT && header.roster[events.who[i]]?.team === header.roster[events.whom[i]]?.team,
+    );
   });
-  expect(among.length, "nobody hurts a friend: the match tests nothing").toBeGreaterThan(0);
+  expect(among.length, "the match has no friendly fire to test").toBeGreaterThan(0);
   const written = decodeIndex(payload(bytes, map.index!)).series.damage;
   rebuildIndex(header, map.chunks, read).series.damage.forEach((team, t) =>
     // what is written is rounded to whole points
@@ -115,44 +121,54 @@ describe("a hostile header", () => {
   const world = (...size: number[]) => ({ world: { ...header.world, size } });
   const many = Array<string>(5000).fill("x");
   test.each([
-    ["world.size y is 3000000000, wanted a whole number from 1 to 1024", world(36, 3e9, 12)],
+    ["world.size y is 3000000000, expected an integer from 1 to 1024", world(36, 3e9, 12)],
     ["world.size z is undefined", world(36, 36)],
     ["world.size x is 0.5", world(0.5, 36, 12)],
-    ["world.size is 1024 x 1024 x 1024, wanted at most 67108848 voxels", world(1024, 1024, 1024)],
-    ["insight.contacts is 1000000000, wanted a whole number from 0 to 1024", { insight: { ...insight, contacts: 1e9 } }],
+    ["world.size is 1024 x 1024 x 1024, expected at most 67108848 voxels", world(1024, 1024, 1024)],
+    ["insight.contacts is 1000000000, expected an integer from 0 to 1024", { insight: { ...insight, contacts: 1e9 } }],
     ["insight.contacts is -1", { insight: { ...insight, contacts: -1 } }],
     ["number of insight.terms is 5000", { insight: { ...insight, terms: many } }],
-    ["number of cooldowns is 5000, wanted a whole number from 0 to 1024", { cooldowns: many }],
-    ["mechs is 10000000, wanted a whole number from 1 to 4096", { mechs: 1e7 }],
+    ["number of cooldowns is 5000, expected an integer from 0 to 1024", { cooldowns: many }],
+    ["mechs is 10000000, expected an integer from 1 to 4096", { mechs: 1e7 }],
     ["mechs is 1.5", { mechs: 1.5 }],
     ["frame_ticks is 0", { frame_ticks: 0 }],
-    ["tick_hz is 0, wanted more than 0 and at most 1000", { tick_hz: 0 }],
-  ])("is refused by the field that is wrong: %s", (words, wrong) => {
+    ["tick_hz is 0, expected more than 0 and at most 1000", { tick_hz: 0 }],
+  ])("is rejected with its invalid field: %s", (words, wrong) => {
     expect(() => checkHeader({ ...header, ...wrong } as Header)).toThrow(words);
   });
 
-  test("that is fine field by field cannot have a chunk laid out that no file could fill", () => {
+  test("with valid fields cannot allocate a chunk larger than any file", () => {
     const mechs = 4096;
-    const huge = { ...header, mechs, roster: Array.from({ length: mechs }, () => header.roster[0]), columns: [], tables: [], insight: { ...insight, contacts: 1024 } };
+    const huge = {
+      ...header,
+      mechs,
+      roster: Array.from({ length: mechs }, () => header.roster[0]),
+      columns: [],
+      tables: [],
+      insight: { ...insight, contacts: 1024 },
+    };
     const record = encode({ f: 2048, c: new Uint8Array(), t: [], h: new Uint8Array(8) });
     const head = { tick0: 0, tick1: 40 } as RecordHead;
     expect(() => decodeChunk(checkHeader(huge), head, record)).toThrow("chunk has 2048 frames of 4096 mechs");
   });
 
-  test("is refused where the worker takes it from a server", async () => {
-    const said: unknown[] = [];
-    vi.stubGlobal("self", { postMessage: (answer: unknown) => said.push(answer) });
+  test("from a server is rejected by the worker", async () => {
+    const messages: unknown[] = [];
+    vi.stubGlobal("self", { postMessage: (answer: unknown) => messages.push(answer) });
     await import("../src/workers/decode.worker");
     const ask = (self as unknown as { onmessage: (message: unknown) => void }).onmessage;
     ask({ data: { number: 1, call: "setHeader", args: { header: { ...header, ...world(36, 3e9, 12) } } } });
     ask({ data: { number: 2, call: "setHeader", args: { header } } });
     vi.unstubAllGlobals();
-    expect(said).toEqual([{ number: 1, error: expect.stringContaining("world.size y") }, { number: 2, value: null }]);
+    expect(messages).toEqual([
+      { number: 1, error: expect.stringContaining("world.size y") },
+      { number: 2, value: null },
+    ]);
   });
 });
 
 describe("a damaged replay", () => {
-  test("plays up to the cut, wherever it is cut", () => {
+  test("is readable up to a cut at any byte", () => {
     const { bytes, map } = smallReplay();
     for (let end = map.header.offset + recordLength(map.header); end < bytes.length; end += 97) {
       const cut = scanFile(bytes.subarray(0, end));
@@ -162,7 +178,7 @@ describe("a damaged replay", () => {
     }
   });
 
-  test("stops at a flipped bit", () => {
+  test("ends at a flipped bit", () => {
     const { bytes, map } = smallReplay();
     const damaged = bytes.slice();
     damaged[map.chunks[1].offset + 40] ^= 4;
@@ -170,19 +186,19 @@ describe("a damaged replay", () => {
     expect(() => payload(damaged, map.chunks[1])).toThrow("damaged");
   });
 
-  test("is refused when it is something else", () => {
-    expect(() => scanFile(new TextEncoder().encode("PK\u0003\u0004 not a replay"))).toThrow("no Echelon replay");
-    expect(() => scanFile(smallFile().subarray(0, 60))).toThrow("cut short");
+  test("is rejected if it is no replay", () => {
+    expect(() => scanFile(new TextEncoder().encode("PK\u0003\u0004 not a replay"))).toThrow("not an Echelon replay");
+    expect(() => scanFile(smallFile().subarray(0, 60))).toThrow("truncated");
   });
 
-  test("cannot claim more memory than the limit", () => {
+  test("cannot allocate more memory than the limit", () => {
     const { bytes, map } = smallReplay();
     const bomb = bytes.slice();
     new DataView(bomb.buffer).setUint32(map.chunks[0].offset + 8, 0xffffffff, true);
-    expect(() => parseHead(bomb, map.chunks[0].offset)).toThrow("more than is allowed");
+    expect(() => parseHead(bomb, map.chunks[0].offset)).toThrow("more than allowed");
   });
 
-  test("of another major version is refused by number", () => {
+  test("of another major version is rejected", () => {
     const { header } = smallReplay();
     expect(() => checkHeader({ ...header, schema: [3, 0] })).toThrow("format 3, this viewer reads 1 to 2");
   });

@@ -1,4 +1,4 @@
-// Replays that the Python side wrote, and what it says is in them.
+// Golden replays written by Python, and their expected contents.
 
 import { readFileSync } from "node:fs";
 import { type FileMap, payload, scanFile } from "../src/data/container";
@@ -8,7 +8,7 @@ import type { Header, IndexView } from "../src/protocol.gen";
 
 const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);
 
-/** What small.json holds: integers as stored. */
+/** Contents of small.json: integers as stored. */
 export interface Expected {
   header: Header;
   index: IndexView;
@@ -23,9 +23,10 @@ export interface Expected {
 }
 
 export const smallFile = (): Uint8Array => new Uint8Array(readFileSync(new URL("small.ecr", FOLDER)));
-export const smallExpected = (): Expected => JSON.parse(readFileSync(new URL("small.json", FOLDER), "utf8")) as Expected;
+export const smallExpected = (): Expected =>
+  JSON.parse(readFileSync(new URL("small.json", FOLDER), "utf8")) as Expected;
 
-/** What one chunk of rates.ecr says of how mechs move: integers as stored. */
+/** Expected motion columns of one chunk of rates.ecr: integers as stored. */
 export interface Motion {
   chunk: number;
   tick0: number;
@@ -33,7 +34,7 @@ export interface Motion {
   columns: Record<string, number[]>;
 }
 
-/** A golden replay by its name, decoded. */
+/** Decode a golden replay by name. */
 function replayOf(name: string): { bytes: Uint8Array; map: FileMap; header: Header; chunks: Chunk[] } {
   const bytes = new Uint8Array(readFileSync(new URL(name, FOLDER)));
   const map = scanFile(bytes);
@@ -41,13 +42,16 @@ function replayOf(name: string): { bytes: Uint8Array; map: FileMap; header: Head
   return { bytes, map, header, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
 }
 
-/** The golden match of schema 2.2, whose header says how far sensors reach. */
-export const reachReplay = () => replayOf("reach.ecr");
+/** The golden match of schema 2.2, with sensor ranges in its header. */
+export const sensorReplay = () => replayOf("reach.ecr");
 
-/** The golden replay, decoded. */
+/** The golden replay of schema 1.0. */
 export const smallReplay = () => replayOf("small.ecr");
 
-/** The golden match of schema 2.0, decoded, and what it must say. */
+/** The golden match of schema 2.0, with its expected motion. */
 export function ratesReplay() {
-  return { ...replayOf("rates.ecr"), expected: JSON.parse(readFileSync(new URL("rates.json", FOLDER), "utf8")) as Motion };
+  return {
+    ...replayOf("rates.ecr"),
+    expected: JSON.parse(readFileSync(new URL("rates.json", FOLDER), "utf8")) as Motion,
+  };
 }

@@ -1,19 +1,21 @@
+// League page: rating scale, addresses, paging, and head-to-head table.
+
 import { describe, expect, test, vi } from "vitest";
 import type { Api } from "../src/client";
-import { EVERY_BOUT, type LeagueChoice, sensible, withNewest } from "../src/data/league";
-import { endText } from "../src/hud/bouts";
+import { ALL_MATCHES, type LeagueFilter, normalizeFilter, mergeNewest } from "../src/data/league";
+import { matchEndText } from "../src/hud/league_matches";
 import { scaleOf, shareOn } from "../src/hud/league_page";
-import { pairText, ringText, shade, shownOf } from "../src/hud/pairs";
-import { LeagueSession } from "../src/league";
-import { DUEL } from "../src/palette";
+import { pairText, cycleText, cellColour, visibleEntries } from "../src/hud/head_to_head";
+import { LeagueSession } from "../src/league_session";
+import { VERDICT_COLOURS } from "../src/palette";
 import type { LeagueMatch, Pair, Standing } from "../src/protocol.gen";
 import { leagueHash, parseRoute } from "../src/routes";
 import { defaults } from "../src/state";
 
 const standing = (low: number, high: number) => ({ low, high, rating: (low + high) / 2 }) as Standing;
 
-describe("the scale of ratings", () => {
-  test("holds every interval, with round figures few enough to be read", () => {
+describe("scaleOf", () => {
+  test("contains every interval and has few round ticks", () => {
     for (const rows of [[standing(812, 1290), standing(1650, 2071)], [standing(-300, 3900)], [standing(1499, 1501)]]) {
       const scale = scaleOf(rows);
       for (const row of rows) {
@@ -29,30 +31,33 @@ describe("the scale of ratings", () => {
     }
   });
 
-  test("is in the middle where everybody is sure", () => {
+  test("centres a single certain rating", () => {
     const scale = scaleOf([standing(1500, 1500)]);
     expect(shareOn(scale, 1500)).toBe(0.5);
   });
 });
 
-describe("the address of the league", () => {
-  test("goes there and back, whatever an entry is called", () => {
-    for (const entry of ["", "heuristic:medium", "a b&c=#1", "süß"]) expect(parseRoute(leagueHash({ entry })).league).toEqual({ ...EVERY_BOUT, entry });
-    const choices: LeagueChoice[] = [
-      { entry: "a", against: "b&c", outcome: "won" }, { entry: "a", against: "", outcome: "draw" }, { entry: "", against: "", outcome: "blue" },
+describe("league addresses", () => {
+  test("round-trip any entry name", () => {
+    for (const entry of ["", "heuristic:medium", "a b&c=#1", "süß"])
+      expect(parseRoute(leagueHash({ entry })).league).toEqual({ ...ALL_MATCHES, entry });
+    const choices: LeagueFilter[] = [
+      { entry: "a", against: "b&c", outcome: "won" },
+      { entry: "a", against: "", outcome: "draw" },
+      { entry: "", against: "", outcome: "blue" },
     ];
-    for (const choice of choices) expect(parseRoute(leagueHash(choice)).league).toEqual(choice);
+    for (const filter of choices) expect(parseRoute(leagueHash(filter)).league).toEqual(filter);
     expect(leagueHash({})).toBe("#league");
   });
 
-  test("leaves out what makes no sense", () => {
-    expect(parseRoute("#league=&against=b&outcome=won").league).toEqual(EVERY_BOUT);
-    expect(parseRoute("#league=a&outcome=blue").league).toEqual({ ...EVERY_BOUT, entry: "a" });
-    expect(parseRoute("#league=a&against=x%00y&outcome='--").league).toEqual({ ...EVERY_BOUT, entry: "a" });
-    expect(sensible({ entry: "", against: "", outcome: "lost" })).toEqual(EVERY_BOUT);
+  test("ignore inconsistent filters", () => {
+    expect(parseRoute("#league=&against=b&outcome=won").league).toEqual(ALL_MATCHES);
+    expect(parseRoute("#league=a&outcome=blue").league).toEqual({ ...ALL_MATCHES, entry: "a" });
+    expect(parseRoute("#league=a&against=x%00y&outcome='--").league).toEqual({ ...ALL_MATCHES, entry: "a" });
+    expect(normalizeFilter({ entry: "", against: "", outcome: "lost" })).toEqual(ALL_MATCHES);
   });
 
-  test("is not that of the list, and nothing unprintable gets through", () => {
+  test("are distinct from list addresses and reject unprintable ids", () => {
     expect(parseRoute("").league).toBeUndefined();
     expect(parseRoute("#match=abc").league).toBeUndefined();
     expect(parseRoute("#league=a%00b").league).toBeUndefined();
@@ -60,10 +65,11 @@ describe("the address of the league", () => {
   });
 });
 
-describe("the end of a match", () => {
-  const match = (fields: Partial<LeagueMatch>) => endText({ state: "played", reason: "zone_control", note: "", seconds: 72, ...fields } as LeagueMatch);
+describe("matchEndText", () => {
+  const match = (fields: Partial<LeagueMatch>) =>
+    matchEndText({ state: "played", reason: "zone_control", note: "", seconds: 72, ...fields } as LeagueMatch);
 
-  test("says how and when, or why there is none", () => {
+  test("returns reason and time, or why the match was not played", () => {
     expect(match({})).toBe("zone held, 1:12");
     expect(match({ reason: "some_new_reason", seconds: null })).toBe("some new reason");
     expect(match({ state: "void", note: "the pilot could not be loaded" })).toBe("the pilot could not be loaded");
@@ -71,43 +77,48 @@ describe("the end of a match", () => {
   });
 });
 
-const row = (id: number, more: Partial<LeagueMatch> = {}) => ({ id, state: "played", winner: "blue", ...more }) as LeagueMatch;
+const row = (id: number, more: Partial<LeagueMatch> = {}) =>
+  ({ id, state: "played", winner: "blue", ...more }) as LeagueMatch;
 const rows = (from: number, to: number) => Array.from({ length: from - to + 1 }, (_, i) => row(from - i));
 const ids = (matches: readonly LeagueMatch[]) => matches.map((match) => match.id);
 
-describe("a list of which the newest are asked for again", () => {
+describe("mergeNewest", () => {
   const known = rows(500, 1);
 
-  test("gains what is new and keeps what lies below", () => {
-    expect(ids(withNewest(known, rows(510, 311), 200))).toEqual(ids(rows(510, 1)));
+  test("prepends new matches and keeps older ones", () => {
+    expect(ids(mergeNewest(known, rows(510, 311), 200))).toEqual(ids(rows(510, 1)));
   });
 
-  test("takes what came to be known of them, and what was played between them", () => {
+  test("updates known matches and inserts late ones", () => {
     const fresh = rows(500, 301).filter((match) => match.id !== 400);
-    const seen = withNewest(withNewest([], fresh, 199), rows(500, 301).map((match) => (match.id === 350 ? row(350, { match: "ab" }) : match)), 200);
+    const seen = mergeNewest(
+      mergeNewest([], fresh, 199),
+      rows(500, 301).map((match) => (match.id === 350 ? row(350, { match: "ab" }) : match)),
+      200,
+    );
     expect(ids(seen)).toEqual(ids(rows(500, 301)));
     expect(seen.find((match) => match.id === 350)?.match).toBe("ab");
   });
 
-  test("is the same list where nothing changed, and forgets what is gone where all of it was told", () => {
-    expect(withNewest(known, rows(500, 301), 200)).toBe(known);
-    expect(withNewest(rows(9, 1), rows(9, 3), 200)).toHaveLength(7);
+  test("returns the same list without changes, and drops deleted matches", () => {
+    expect(mergeNewest(known, rows(500, 301), 200)).toBe(known);
+    expect(mergeNewest(rows(9, 1), rows(9, 3), 200)).toHaveLength(7);
     const few = rows(9, 1);
-    expect(withNewest(few, rows(9, 1), 200)).toBe(few);
+    expect(mergeNewest(few, rows(9, 1), 200)).toBe(few);
   });
 });
 
-/** A league of so many matches behind the server's API; what it was asked for is noted. */
+/** Return a session on a fake API with a number of matches, which records its requests. */
 function served(count: number) {
   let newest = count;
   const asked: string[] = [];
   const api = {
     league: async () => ({ standings: [standing(1400, 1600)], unfinished: [], total: newest, matches: [] }),
     leaguePairs: async () => ({ entries: [], pairs: [], cycles: [] }),
-    leagueMatches: async (choice: LeagueChoice, limit: number, before = Infinity) => {
-      asked.push(`${choice.entry} ${limit} ${before}`);
+    leagueMatches: async (filter: LeagueFilter, limit: number, before = Infinity) => {
+      asked.push(`${filter.entry} ${limit} ${before}`);
       expect(limit).toBeLessThanOrEqual(200);
-      const step = choice.entry === "" ? 1 : 2; // half of all are the entry's
+      const step = filter.entry === "" ? 1 : 2; // half of all matches are the entry's
       const all = rows(newest, 1).filter((match) => match.id % step === 0);
       return { total: all.length, matches: all.filter((match) => match.id < before).slice(0, limit) };
     },
@@ -117,55 +128,55 @@ function served(count: number) {
   return { state, asked, session: new LeagueSession(state, api), play: (more: number) => (newest += more) };
 }
 
-describe("paging through the league", () => {
-  test("comes to the last of ten thousand matches, each once, a bounded page at a time", async () => {
+describe("LeagueSession", () => {
+  test("loads ten thousand matches once each, in bounded pages", async () => {
     const { state, session, asked } = served(10_000);
-    await session.choose(EVERY_BOUT);
+    await session.setFilter(ALL_MATCHES);
     while (!state.league.ended) await session.more();
-    expect(ids(state.league.bouts)).toEqual(ids(rows(10_000, 1)));
+    expect(ids(state.league.matches)).toEqual(ids(rows(10_000, 1)));
     expect(asked.length).toBeLessThan(110);
     const before = asked.length;
     await session.more();
     expect(asked.length).toBe(before);
   });
 
-  test("loses and doubles nothing while matches are played", async () => {
+  test("neither loses nor repeats matches while new ones are played", async () => {
     const { state, session, play } = served(900);
-    await session.choose(EVERY_BOUT);
+    await session.setFilter(ALL_MATCHES);
     for (let i = 0; i < 4; i++) {
       play(3);
       await session.more();
-      await session.choose(EVERY_BOUT); // as is done from time to time
+      await session.setFilter(ALL_MATCHES); // as polling does
     }
-    expect(ids(state.league.bouts)).toEqual(ids(rows(912, 912 - state.league.bouts.length + 1)));
+    expect(ids(state.league.matches)).toEqual(ids(rows(912, 912 - state.league.matches.length + 1)));
     expect(state.league.total).toBe(912);
   });
 
-  test("keeps to what is chosen, and drops a page that comes too late", async () => {
+  test("applies the filter, and drops an outdated page", async () => {
     const { state, session } = served(1000);
-    await session.choose(EVERY_BOUT);
+    await session.setFilter(ALL_MATCHES);
     const late = session.more();
-    const chosen = session.choose({ ...EVERY_BOUT, entry: "even" });
+    const chosen = session.setFilter({ ...ALL_MATCHES, entry: "even" });
     await Promise.all([late, chosen]);
-    expect(state.league.bouts).toHaveLength(100);
+    expect(state.league.matches).toHaveLength(100);
     await session.more();
-    expect(ids(state.league.bouts)).toEqual(ids(rows(1000, 401).filter((match) => match.id % 2 === 0)));
+    expect(ids(state.league.matches)).toEqual(ids(rows(1000, 401).filter((match) => match.id % 2 === 0)));
     expect(state.league.total).toBe(500);
   });
 
-  test("says what went wrong, keeps what is known, and takes it back", async () => {
+  test("shows an error, keeps loaded matches, and clears the error after success", async () => {
     const { state, session } = served(10);
-    await session.choose(EVERY_BOUT);
+    await session.setFilter(ALL_MATCHES);
     const league = vi.spyOn(session["api"], "league").mockRejectedValueOnce(new Error("gone"));
-    await session.choose(EVERY_BOUT);
-    expect([state.problem, state.league.bouts.length]).toEqual(["gone", 10]);
-    await session.choose(EVERY_BOUT);
+    await session.setFilter(ALL_MATCHES);
+    expect([state.problem, state.league.matches.length]).toEqual(["gone", 10]);
+    await session.setFilter(ALL_MATCHES);
     expect(state.problem).toBe("");
     expect(league).toHaveBeenCalledTimes(2);
   });
 });
 
-/** Contrast of two colours (WCAG 2.2). */
+/** Return the contrast of two colours (WCAG 2.2). */
 function contrast(one: number, other: number): number {
   const light = (colour: number) => {
     const part = (shift: number) => {
@@ -178,49 +189,83 @@ function contrast(one: number, other: number): number {
   return (high + 0.05) / (low + 0.05);
 }
 
-describe("the table of who beats whom", () => {
-  const INK = 0xf4f8fc; // of its cells
+describe("head-to-head table", () => {
+  const INK = 0xf4f8fc; // text colour of the cells
   const shares = Array.from({ length: 21 }, (_, i) => i / 20);
 
-  test("is coloured only beyond doubt, and more for clearer shares", () => {
-    for (const score of shares) expect(shade({ verdict: "", score })).toBe(DUEL.open);
+  test("colours only significant results, stronger for clearer shares", () => {
+    for (const score of shares) expect(cellColour({ verdict: "", score })).toBe(VERDICT_COLOURS.open);
     for (const verdict of ["won", "lost"] as const) {
-      expect(shade({ verdict, score: 0.5 })).not.toBe(DUEL.open);
-      const far = [0.55, 0.75, 1].map((score) => contrast(shade({ verdict, score }), DUEL.open));
+      expect(cellColour({ verdict, score: 0.5 })).not.toBe(VERDICT_COLOURS.open);
+      const far = [0.55, 0.75, 1].map((score) => contrast(cellColour({ verdict, score }), VERDICT_COLOURS.open));
       expect(far).toEqual([...far].sort((a, b) => a - b));
       expect(new Set(far).size).toBe(3);
     }
   });
 
-  test("can be read on every colour", () => {
+  test("has readable contrast on every colour", () => {
     for (const verdict of ["won", "lost", ""] as const) {
-      for (const score of shares) expect(contrast(INK, shade({ verdict, score }))).toBeGreaterThanOrEqual(4.5);
+      for (const score of shares) expect(contrast(INK, cellColour({ verdict, score }))).toBeGreaterThanOrEqual(4.5);
     }
   });
 
-  test("tells won from lost for every kind of colour blindness", () => {
-    // what dichromats see of linear red, green and blue (Viénot, Brettel and Mollon, 1999; tritan: Brettel, 1997)
+  test("distinguishes won from lost for every kind of colour blindness", () => {
+    // dichromat projections of linear red, green and blue (Viénot, Brettel and Mollon, 1999; tritan: Brettel, 1997)
     const kinds = [
-      [[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]],
-      [[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]],
-      [[1, 0.14461, -0.14461], [0, 0.85924, 0.14076], [0, 0.85924, 0.14076]],
+      [
+        [0.11238, 0.88762, 0],
+        [0.11238, 0.88762, 0],
+        [0.00401, -0.00401, 1],
+      ],
+      [
+        [0.29275, 0.70725, 0],
+        [0.29275, 0.70725, 0],
+        [-0.02234, 0.02234, 1],
+      ],
+      [
+        [1, 0.14461, -0.14461],
+        [0, 0.85924, 0.14076],
+        [0, 0.85924, 0.14076],
+      ],
     ];
     const linear = (colour: number) => [16, 8, 0].map((shift) => (((colour >> shift) & 255) / 255) ** 2.2);
-    const [won, lost] = (["won", "lost"] as const).map((verdict) => linear(shade({ verdict, score: verdict === "won" ? 1 : 0 })));
+    const [won, lost] = (["won", "lost"] as const).map((verdict) =>
+      linear(cellColour({ verdict, score: verdict === "won" ? 1 : 0 })),
+    );
     for (const kind of kinds) {
-      const seen = [won, lost].map((colour) => kind.map((line) => Math.max(0, line.reduce((sum, part, i) => sum + part * colour[i], 0)) ** (1 / 2.2)));
+      const seen = [won, lost].map((colour) =>
+        kind.map(
+          (line) =>
+            Math.max(
+              0,
+              line.reduce((sum, part, i) => sum + part * colour[i], 0),
+            ) **
+            (1 / 2.2),
+        ),
+      );
       expect(Math.hypot(...seen[0].map((part, i) => part - seen[1][i]))).toBeGreaterThan(0.2);
     }
   });
 
-  test("has room for the strongest and for who is chosen", () => {
-    expect(shownOf(["a", "b", "c", "d", "e"], ["e", ""], 3)).toEqual(["a", "b", "e"]);
-    expect(shownOf(["a", "b"], [], 3)).toEqual(["a", "b"]);
+  test("shows the strongest and the selected entries", () => {
+    expect(visibleEntries(["a", "b", "c", "d", "e"], ["e", ""], 3)).toEqual(["a", "b", "e"]);
+    expect(visibleEntries(["a", "b"], [], 3)).toEqual(["a", "b"]);
   });
 
-  test("says in words what it shows", () => {
-    const pair: Pair = { id: "a", against: "b", wins: 8, draws: 1, losses: 1, score: 0.85, low: 0.51, high: 0.94, expected: 0.7, verdict: "won" };
-    expect(pairText("Anvil", "Cinder", pair)).toContain("8 won, 1 drawn, 1 lost of 10. Wins 51 to 94 %");
-    expect(ringText(["A", "B", "C"])).toBe("A beats B beats C beats A");
+  test("describes pairs and cycles as text", () => {
+    const pair: Pair = {
+      id: "a",
+      against: "b",
+      wins: 8,
+      draws: 1,
+      losses: 1,
+      score: 0.85,
+      low: 0.51,
+      high: 0.94,
+      expected: 0.7,
+      verdict: "won",
+    };
+    expect(pairText("Anvil", "Cinder", pair)).toContain("8 won, 1 drawn, 1 lost of 10. Win rate 51 to 94 %");
+    expect(cycleText(["A", "B", "C"])).toBe("A beats B beats C beats A");
   });
 });

@@ -1,19 +1,30 @@
+// Greedy meshing of voxel chunks.
+
 import { describe, expect, test } from "vitest";
-import { LOOKS, Look } from "../src/palette";
-import { CHUNK, OUTSIDE, PADDED, POSITION_STEPS, type QuadMesh, cutChunk, cutTints, meshChunk } from "../src/render/mesher";
+import { APPEARANCES, Appearance } from "../src/palette";
+import {
+  CHUNK,
+  OUTSIDE,
+  PADDED,
+  POSITION_STEPS,
+  type QuadMesh,
+  cutChunk,
+  cutTints,
+  meshChunk,
+} from "../src/render/mesher";
 
 const index = (x: number, y: number, z: number) => x + 1 + (y + 1) * PADDED + (z + 1) * PADDED * PADDED;
 const tints = new Uint8Array(PADDED * PADDED);
 
-/** A padded volume of air, high above the ground, with some voxels set. */
-function volume(cells: readonly [number, number, number, Look][]): Uint8Array {
-  const looks = new Uint8Array(PADDED ** 3);
-  for (const [x, y, z, look] of cells) looks[index(x, y, z)] = look;
-  return looks;
+/** Return a padded volume of air above the ground with some voxels set. */
+function volume(cells: readonly [number, number, number, Appearance][]): Uint8Array {
+  const appearances = new Uint8Array(PADDED ** 3);
+  for (const [x, y, z, appearance] of cells) appearances[index(x, y, z)] = appearance;
+  return appearances;
 }
 const HIGH = [0, 0, CHUNK]; // origin of a chunk that does not touch the ground
 
-/** Area of a mesh in squares of a voxel, and the area that faces each side. */
+/** Return the area of a mesh in voxel faces, in total and by face. */
 function areas(mesh: QuadMesh): { total: number; byFace: number[] } {
   const byFace = [0, 0, 0, 0, 0, 0];
   for (let quad = 0; quad < mesh.quads; quad++) {
@@ -29,74 +40,100 @@ function areas(mesh: QuadMesh): { total: number; byFace: number[] } {
   return { total: byFace.reduce((sum, area) => sum + area, 0), byFace };
 }
 
-/** Faces of filled voxels that touch what does not hide them. */
-function exposed(looks: Uint8Array): number {
+/** Return the number of faces of solid voxels that are not hidden. */
+function exposed(appearances: Uint8Array): number {
   let count = 0;
-  const hides = (look: number) => look !== OUTSIDE && LOOKS[look as Look].form === "block";
+  const hides = (appearance: number) =>
+    appearance !== OUTSIDE && APPEARANCES[appearance as Appearance].form === "block";
   for (let z = 0; z < CHUNK; z++)
     for (let y = 0; y < CHUNK; y++)
       for (let x = 0; x < CHUNK; x++) {
         const cell = index(x, y, z);
-        if (!hides(looks[cell])) continue;
-        for (const step of [1, -1, PADDED, -PADDED, PADDED * PADDED, -PADDED * PADDED]) if (!hides(looks[cell + step])) count++;
+        if (!hides(appearances[cell])) continue;
+        for (const step of [1, -1, PADDED, -PADDED, PADDED * PADDED, -PADDED * PADDED])
+          if (!hides(appearances[cell + step])) count++;
       }
   return count;
 }
 
 describe("greedy meshing", () => {
-  test("draws the six faces of a lone voxel", () => {
-    const { opaque, clear } = meshChunk(volume([[5, 6, 7, Look.CONCRETE]]), tints, HIGH);
+  test("draws the six faces of a single voxel", () => {
+    const { opaque, clear } = meshChunk(volume([[5, 6, 7, Appearance.CONCRETE]]), tints, HIGH);
     expect(opaque.quads).toBe(6);
     expect(clear.quads).toBe(0);
     expect(areas(opaque).byFace).toEqual([1, 1, 1, 1, 1, 1]);
   });
 
   test("merges a slab into one quad per side", () => {
-    const cells: [number, number, number, Look][] = [];
-    for (let x = 2; x < 12; x++) for (let y = 3; y < 8; y++) cells.push([x, y, 4, Look.CONCRETE]);
+    const cells: [number, number, number, Appearance][] = [];
+    for (let x = 2; x < 12; x++) for (let y = 3; y < 8; y++) cells.push([x, y, 4, Appearance.CONCRETE]);
     const { opaque } = meshChunk(volume(cells), tints, HIGH);
     expect(opaque.quads).toBe(6);
     expect(areas(opaque).total).toBe(2 * (50 + 10 + 5));
   });
 
-  test("covers exactly the exposed faces of anything", () => {
-    const cells: [number, number, number, Look][] = [];
+  test("covers exactly the exposed faces of random voxels", () => {
+    const cells: [number, number, number, Appearance][] = [];
     let seed = 7;
     const next = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
     for (let i = 0; i < 4000; i++)
-      cells.push([Math.floor(next() * 32), Math.floor(next() * 32), Math.floor(next() * 16), next() < 0.5 ? Look.CONCRETE : Look.STEEL]);
-    const looks = volume(cells);
-    const { opaque } = meshChunk(looks, tints, HIGH);
-    expect(areas(opaque).total).toBe(exposed(looks));
-    expect(opaque.quads).toBeLessThan(exposed(looks));
+      cells.push([
+        Math.floor(next() * 32),
+        Math.floor(next() * 32),
+        Math.floor(next() * 16),
+        next() < 0.5 ? Appearance.CONCRETE : Appearance.STEEL,
+      ]);
+    const appearances = volume(cells);
+    const { opaque } = meshChunk(appearances, tints, HIGH);
+    expect(areas(opaque).total).toBe(exposed(appearances));
+    expect(opaque.quads).toBeLessThan(exposed(appearances));
   });
 
-  test("leaves out what a neighbouring chunk hides", () => {
-    const looks = volume([[0, 0, 0, Look.ROCK]]);
-    looks[index(-1, 0, 0)] = Look.ROCK;
-    expect(areas(meshChunk(looks, tints, HIGH).opaque).byFace[1]).toBe(0);
+  test("omits faces hidden by a neighbouring chunk", () => {
+    const appearances = volume([[0, 0, 0, Appearance.ROCK]]);
+    appearances[index(-1, 0, 0)] = Appearance.ROCK;
+    expect(areas(meshChunk(appearances, tints, HIGH).opaque).byFace[1]).toBe(0);
   });
 
   test("darkens corners beside a wall, and only those", () => {
-    const open = meshChunk(volume([[5, 5, 5, Look.CONCRETE]]), tints, HIGH).opaque;
+    const open = meshChunk(volume([[5, 5, 5, Appearance.CONCRETE]]), tints, HIGH).opaque;
     expect(new Set(Array.from({ length: open.quads * 4 }, (_, i) => open.data[i * 4 + 2]))).toEqual(new Set([255]));
-    const step = meshChunk(volume([[5, 5, 5, Look.CONCRETE], [6, 5, 6, Look.CONCRETE]]), tints, HIGH).opaque;
+    const step = meshChunk(
+      volume([
+        [5, 5, 5, Appearance.CONCRETE],
+        [6, 5, 6, Appearance.CONCRETE],
+      ]),
+      tints,
+      HIGH,
+    ).opaque;
     expect(Math.min(...Array.from({ length: step.quads * 4 }, (_, i) => step.data[i * 4 + 2]))).toBeLessThan(255);
   });
 
   test("puts glass and water into the see-through mesh", () => {
-    const { opaque, clear } = meshChunk(volume([[5, 5, 5, Look.GLASS], [6, 5, 5, Look.GLASS], [9, 9, 9, Look.WATER]]), tints, HIGH);
+    const { opaque, clear } = meshChunk(
+      volume([
+        [5, 5, 5, Appearance.GLASS],
+        [6, 5, 5, Appearance.GLASS],
+        [9, 9, 9, Appearance.WATER],
+      ]),
+      tints,
+      HIGH,
+    );
     expect(opaque.quads).toBe(0);
     expect(areas(clear).total).toBe(10 + 1);
   });
 
-  test("lays ground under everything that does not hide it, and nothing beyond the map", () => {
+  test("puts ground under everything that does not hide it, within the map", () => {
     const size = [20, 10, 12];
-    const looks = new Uint8Array(20 * 10 * 12);
-    looks[3 + 20 * 4] = Look.CONCRETE;
+    const appearances = new Uint8Array(20 * 10 * 12);
+    appearances[3 + 20 * 4] = Appearance.CONCRETE;
     const origin = [0, 0, 0];
-    const { opaque } = meshChunk(cutChunk(looks, size, origin), cutTints(new Uint8Array(200), size, origin), origin);
-    const ground = [...Array(opaque.quads).keys()].filter((quad) => opaque.data[quad * 16] === Look.GROUND);
+    const { opaque } = meshChunk(
+      cutChunk(appearances, size, origin),
+      cutTints(new Uint8Array(200), size, origin),
+      origin,
+    );
+    const ground = [...Array(opaque.quads).keys()].filter((quad) => opaque.data[quad * 16] === Appearance.GROUND);
     const area = ground.reduce((sum, quad) => {
       const at = (i: number, k: number) => opaque.position[quad * 16 + i * 4 + k] / POSITION_STEPS;
       return sum + Math.abs((at(2, 0) - at(0, 0)) * (at(2, 1) - at(0, 1)));
@@ -106,7 +143,14 @@ describe("greedy meshing", () => {
   });
 
   test("draws a heap as closed boxes within its voxels", () => {
-    const { opaque } = meshChunk(volume([[5, 5, 5, Look.RUBBLE], [6, 5, 5, Look.RUBBLE]]), tints, HIGH);
+    const { opaque } = meshChunk(
+      volume([
+        [5, 5, 5, Appearance.RUBBLE],
+        [6, 5, 5, Appearance.RUBBLE],
+      ]),
+      tints,
+      HIGH,
+    );
     expect(opaque.quads).toBe(12);
     expect(areas(opaque).total).toBeLessThanOrEqual(12);
   });

@@ -1,30 +1,35 @@
-// What could not be fetched, and how it comes after all.
+// Retries of failed chunk requests.
 
 import { describe, expect, test } from "vitest";
 import { ChunkStore } from "../src/data/store";
-import { Sweep } from "../src/data/sweep";
-import { problemText } from "../src/hud/words";
-import { sweptOf } from "../src/session";
+import { MatchScan } from "../src/data/match_scan";
+import { problemText } from "../src/hud/text";
+import { scanContext } from "../src/session";
 import type { ViewerState } from "../src/state";
 import { smallReplay } from "./fixtures";
 
-describe("a chunk that could not be had", () => {
+describe("a failed chunk request", () => {
   const { chunks } = smallReplay();
   const settle = () => new Promise((resolve) => setTimeout(resolve));
 
-  test("is tried again after a while, longer each time, and what was wrong is over once it is here", async () => {
+  test("is retried with growing delays, and clears its problem on success", async () => {
     let [now, broken, asked] = [0, true, 0];
-    const store = new ChunkStore(() => (asked++, broken ? Promise.reject(new Error("lost")) : Promise.resolve(chunks[0])), undefined, () => now);
+    const store = new ChunkStore(
+      () => (asked++, broken ? Promise.reject(new Error("lost")) : Promise.resolve(chunks[0])),
+      undefined,
+      () => now,
+    );
     const tries = async (until: number) => {
       for (; now < until; now += 100) {
-        store.want(0, 1, 1);
+        store.request(0, 1, 1);
         await settle();
       }
       return asked;
     };
-    const state = { problem: "", match: { store, chunkNumber: 0 } } as ViewerState;
+    const match = { store, chunkNumber: 0, index: { chunks: [[0, 40, 0]] }, header: { tick_hz: 20 } };
+    const state = { problem: "", match } as unknown as ViewerState;
     expect(await tries(1000)).toBe(1);
-    expect(problemText(state)).toBe("Chunk 0 cannot be shown: Lost");
+    expect(problemText(state)).toBe("Cannot load 0:00–0:02: Lost");
     expect(await tries(2900)).toBe(2);
     expect(await tries(3100)).toBe(3);
     broken = false;
@@ -33,35 +38,40 @@ describe("a chunk that could not be had", () => {
     expect([store.get(0), problemText(state)]).toEqual([chunks[0], ""]);
   });
 
-  test("is tried again at once when the channel is back", async () => {
+  test("is retried at once after retry()", async () => {
     let broken = true;
-    const store = new ChunkStore(() => (broken ? Promise.reject(new Error("lost")) : Promise.resolve(chunks[0])), undefined, () => 0);
-    store.want(0, 1, 1);
+    const store = new ChunkStore(
+      () => (broken ? Promise.reject(new Error("lost")) : Promise.resolve(chunks[0])),
+      undefined,
+      () => 0,
+    );
+    store.request(0, 1, 1);
     await settle();
     broken = false;
-    store.want(0, 1, 1);
+    store.request(0, 1, 1);
     await settle();
     expect(store.get(0)).toBeUndefined();
     store.retry();
-    store.want(0, 1, 1);
+    store.request(0, 1, 1);
     await settle();
     expect(store.get(0)).toBe(chunks[0]);
   });
 
-  test("does not end the reading of the whole match", async () => {
+  test("does not end a match scan", async () => {
     const { header } = smallReplay();
     let [now, broken] = [0, true];
-    const fetch = (number: number) => (number === 1 && broken ? Promise.reject(new Error("lost")) : Promise.resolve(chunks[number]));
-    const sweep = new Sweep(fetch, sweptOf(header), () => now);
-    sweep.want(chunks.length, true, -1);
+    const fetch = (number: number) =>
+      number === 1 && broken ? Promise.reject(new Error("lost")) : Promise.resolve(chunks[number]);
+    const scan = new MatchScan(fetch, scanContext(header), () => now);
+    scan.request(chunks.length, true, -1);
     await settle();
     broken = false;
-    sweep.want(chunks.length, true, -1);
+    scan.request(chunks.length, true, -1);
     await settle();
-    const read = sweep.version;
+    const read = scan.version;
     now = 1001;
-    sweep.want(chunks.length, true, -1);
+    scan.request(chunks.length, true, -1);
     await settle();
-    expect([sweep.version > read, sweep.version]).toEqual([true, chunks.length]);
+    expect([scan.version > read, scan.version]).toEqual([true, chunks.length]);
   });
 });

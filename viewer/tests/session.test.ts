@@ -1,10 +1,10 @@
-// What takes time: keeping the list of matches fresh, going on to the newest, and what is kept of answers and clips.
+// Session: refreshing the match list, following the newest match, promise cache and clips.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Api } from "../src/client";
-import { Kept } from "../src/data/kept";
-import { withFirst } from "../src/data/matches";
-import { agoText, countText, emptyText } from "../src/hud/match_list";
+import { PromiseCache } from "../src/data/promise_cache";
+import { mergeFirstPage } from "../src/data/matches";
+import { ageText, countText, emptyText } from "../src/hud/match_list";
 import { Clip } from "../src/hud/share";
 import type { IndexView, MatchSummary } from "../src/protocol.gen";
 import { Session } from "../src/session";
@@ -12,7 +12,7 @@ import { type MatchState, type ViewerState, defaults } from "../src/state";
 import type { Answer, Request } from "../src/workers/link";
 import { smallReplay } from "./fixtures";
 
-const CAP = 200; // matches that the server gives at once
+const CAP = 200; // the server's page limit
 const PLACE = { seconds: null, mech: null, camera: null };
 
 const summary = (number: number, more: Partial<MatchSummary> = {}) =>
@@ -20,24 +20,28 @@ const summary = (number: number, more: Partial<MatchSummary> = {}) =>
 const summaries = (from: number, to: number) => Array.from({ length: from - to + 1 }, (_, i) => summary(from - i));
 const numbers = (matches: readonly MatchSummary[]) => matches.map((match) => match.created);
 
-/** A server of so many matches, the newest live; asking for a list can be held up until `let` is called. */
+/** Return a session on a fake server with a number of matches; slow responses wait until `release` is called. */
 function served(count: number) {
   const all = summaries(count, 1);
   const { header } = smallReplay();
-  const held: (() => void)[] = [];
+  const waiting: (() => void)[] = [];
   const server = {
-    all, slow: false,
-    let: () => held.splice(0).forEach((go) => go()),
+    all,
+    slow: false,
+    release: () => waiting.splice(0).forEach((go) => go()),
   };
   const index: IndexView = {
-    live: false, chunks: [[0, 40, 0]], outcome: null, markers: [],
+    live: false,
+    chunks: [[0, 40, 0]],
+    outcome: null,
+    markers: [],
     series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
   };
   const api = {
     matches: async (run: string, limit: number, offset: number) => {
       const fit = server.all.filter((match) => run === "" || match.run === run);
       const page = { total: fit.length, matches: fit.slice(offset, offset + Math.min(CAP, limit)) };
-      if (server.slow) await new Promise<void>((go) => held.push(go));
+      if (server.slow) await new Promise<void>((go) => waiting.push(go));
       return page;
     },
     runs: async () => ({ runs: [{ id: "r", matches: server.all.length }] }),
@@ -49,14 +53,14 @@ function served(count: number) {
   return { server, state, session: new Session(state, api, () => undefined) };
 }
 
-/** Show more until nothing comes. */
+/** Load all pages. */
 async function loadAll(session: Session, state: ViewerState): Promise<void> {
   await session.reload();
   while (state.list.matches.length < state.list.total) await session.loadMore();
 }
 
-describe("a list longer than the server gives at once", () => {
-  test("stays as long when its first page is asked for again", async () => {
+describe("match list longer than a page", () => {
+  test("keeps its length when the first page is reloaded", async () => {
     const { server, state, session } = served(500);
     await loadAll(session, state);
     server.all.unshift(...summaries(503, 501));
@@ -67,7 +71,7 @@ describe("a list longer than the server gives at once", () => {
     expect(state.list.matches).toBe(before);
   });
 
-  test("loses no page to a reload, and shows no match twice", async () => {
+  test("loses no page in a reload and repeats no match", async () => {
     const { server, state, session } = served(300);
     await session.reload();
     server.slow = true;
@@ -75,50 +79,55 @@ describe("a list longer than the server gives at once", () => {
     server.slow = false;
     server.all.unshift(...summaries(305, 301));
     await session.reload();
-    server.let();
+    server.release();
     await more;
     expect(numbers(state.list.matches)).toEqual(numbers(summaries(305, 181)));
     await loadAll(session, state);
     expect(numbers(state.list.matches)).toEqual(numbers(summaries(305, 1)));
   });
 
-  test("forgets what is gone as soon as that can be told, and a live match that ended goes to its place", () => {
+  test("drops deleted matches and moves ended live matches", () => {
     const known = [summary(9, { live: true }), ...summaries(12, 10), ...summaries(8, 1)];
     const first = { matches: summaries(12, 8), total: 12 };
-    expect(numbers(withFirst(known, first))).toEqual(numbers(summaries(12, 1)));
-    expect(numbers(withFirst(summaries(12, 1), { matches: summaries(12, 8), total: 11 }))).toEqual(numbers(summaries(12, 8)));
-    expect(numbers(withFirst(known, { matches: summaries(3, 1), total: 3 }))).toEqual([3, 2, 1]);
+    expect(numbers(mergeFirstPage(known, first))).toEqual(numbers(summaries(12, 1)));
+    expect(numbers(mergeFirstPage(summaries(12, 1), { matches: summaries(12, 8), total: 11 }))).toEqual(
+      numbers(summaries(12, 8)),
+    );
+    expect(numbers(mergeFirstPage(known, { matches: summaries(3, 1), total: 3 }))).toEqual([3, 2, 1]);
   });
 
-  test("says what a search looked through", () => {
+  test("reports the matches covered by a search", () => {
     const list = { ...defaults().list, matches: summaries(230, 171), total: 230, text: "anvil", loading: false };
-    expect(countText(list, 0)).toBe("0 of the 60 loaded, 230 in all");
-    expect(emptyText(list)).toContain("None of the 60 matches loaded");
+    expect(countText(list, 0)).toBe("0 of 60 loaded, 230 in total");
+    expect(emptyText(list)).toContain("None of the 60 loaded matches");
     expect(countText({ ...list, text: "" }, 60)).toBe("60 of 230");
     const whole = { ...list, matches: summaries(230, 1) };
     expect([countText(whole, 3), emptyText(whole)]).toEqual(["3 of 230", "No match fits the filter."]);
-    expect(agoText(90)).toBe("1 min ago");
+    expect(ageText(90)).toBe("1 min ago");
   });
 });
 
-describe("the newest match", () => {
+describe("openNewest", () => {
   beforeEach(() => {
     vi.useFakeTimers();
     vi.stubGlobal("window", globalThis);
-    vi.stubGlobal("Worker", class {
-      onmessage: (message: { data: Answer }) => void = () => undefined;
-      postMessage({ number }: Request) {
-        queueMicrotask(() => this.onmessage({ data: { number, value: null } }));
-      }
-      terminate() {}
-    });
+    vi.stubGlobal(
+      "Worker",
+      class {
+        onmessage: (message: { data: Answer }) => void = () => undefined;
+        postMessage({ number }: Request) {
+          queueMicrotask(() => this.onmessage({ data: { number, value: null } }));
+        }
+        terminate() {}
+      },
+    );
   });
   afterEach(() => {
     vi.useRealTimers();
     vi.unstubAllGlobals();
   });
 
-  test("is looked for also while the channel is down", async () => {
+  test("is repeated by polling while the channel is closed", async () => {
     const { server, state, session } = served(3);
     await session.openNewest("r");
     expect(state.match?.id).toBe(summary(3).id);
@@ -128,7 +137,7 @@ describe("the newest match", () => {
     expect(state.match?.id).toBe(summary(4).id);
   });
 
-  test("that takes long to open is not begun anew by looking again", async () => {
+  test("does not reopen a match that is still opening", async () => {
     const { state, session } = served(3);
     const asked = vi.spyOn(session["api"], "index").mockReturnValue(new Promise(() => undefined));
     void session.openNewest("r");
@@ -138,22 +147,25 @@ describe("the newest match", () => {
     expect([asked.mock.calls.length, state.page]).toEqual([1, "match"]);
   });
 
-  test("is looked for when the channel is back, and what was lost is asked for again", async () => {
+  test("is repeated after a reconnection, with failed requests retried", async () => {
     const { server, state, session } = served(3);
-    session["turn"](true);
+    session["setConnected"](true);
     await session.openNewest("r");
-    const [chunks, whole] = [vi.spyOn(state.match!.store, "retry"), vi.spyOn(state.match!.sweep, "retry")];
-    session["turn"](true);
-    session["turn"](false);
+    const [chunks, whole] = [vi.spyOn(state.match!.store, "retry"), vi.spyOn(state.match!.scan, "retry")];
+    session["setConnected"](true);
+    session["setConnected"](false);
     expect(chunks).not.toHaveBeenCalled();
     server.all.unshift(summary(4));
-    session["turn"](true);
+    session["setConnected"](true);
     await vi.runAllTimersAsync();
     expect([chunks.mock.calls.length, whole.mock.calls.length, state.match?.id]).toEqual([1, 1, summary(4).id]);
   });
 
-  test("pulls nobody away who has left, whether it was asked for before or after", async () => {
-    for (const leave of [(session: Session) => session.leave(), (session: Session) => void session.openLeague({ entry: "", against: "", outcome: "" })]) {
+  test("has no effect after the user has left", async () => {
+    for (const leave of [
+      (session: Session) => session.leave(),
+      (session: Session) => void session.openLeague({ entry: "", against: "", outcome: "" }),
+    ]) {
       const { server, state, session } = served(3);
       await session.openNewest("r");
       server.slow = true;
@@ -161,30 +173,30 @@ describe("the newest match", () => {
       server.all.unshift(summary(4));
       leave(session);
       server.slow = false;
-      server.let();
+      server.release();
       await late;
-      session["take"]({ type: "match", id: "x", chunks: 0, tick1: 0 });
+      session["handleNotice"]({ type: "match", id: "x", chunks: 0, tick1: 0 });
       await vi.runAllTimersAsync();
       expect([state.match, state.followNewest]).toEqual([null, false]);
     }
   });
 
-  test("does not take the place of a match that was asked for meanwhile", async () => {
+  test("does not replace a match opened meanwhile", async () => {
     const { server, state, session } = served(3);
     server.slow = true;
     const late = session.openNewest("r");
     await session.open(summary(1).id, { match: summary(1).id, ...PLACE });
-    server.let();
+    server.release();
     await late;
     expect([state.match?.id, state.followNewest]).toEqual([summary(1).id, false]);
   });
 });
 
-describe("answers that are kept", () => {
-  test("are the last ones wanted, and no failures", async () => {
-    const kept = new Kept<number>(2);
+describe("PromiseCache", () => {
+  test("keeps the most recently used results and no failures", async () => {
+    const cache = new PromiseCache<number>(2);
     const asked: string[] = [];
-    const get = (name: string, answer: () => Promise<number>) => kept.get(name, () => (asked.push(name), answer()));
+    const get = (name: string, answer: () => Promise<number>) => cache.get(name, () => (asked.push(name), answer()));
     const fine = () => Promise.resolve(1);
     await get("a", fine);
     await get("b", fine);
@@ -198,7 +210,7 @@ describe("answers that are kept", () => {
   });
 });
 
-describe("a clip", () => {
+describe("Clip", () => {
   const made: FakeRecorder[] = [];
   class FakeRecorder {
     static isTypeSupported = () => true;
@@ -217,20 +229,23 @@ describe("a clip", () => {
 
   const match = (title: string) => ({ title, header: { tick_hz: 20 } }) as MatchState;
 
-  test("of a match that is left is saved, named after where it began, and ends the capture", async () => {
+  test("is saved with its start time and stops capturing when the match closes", async () => {
     const stop = vi.fn();
-    const clip = new Clip({ picture: () => Promise.resolve(null), stream: () => ({ getTracks: () => [{ stop }] }) as unknown as MediaStream });
+    const clip = new Clip({
+      picture: () => Promise.resolve(null),
+      stream: () => ({ getTracks: () => [{ stop }] }) as unknown as MediaStream,
+    });
     const saved: string[] = [];
     const one = match("Anvil against Cinder");
-    clip.begin(one, 50, (_, name) => saved.push(name));
-    clip.keepTo(one);
+    clip.start(one, 50, (_, name) => saved.push(name));
+    clip.stopUnless(one);
     expect(clip.seconds).not.toBeNull();
-    clip.keepTo(match("another"));
+    clip.stopUnless(match("another"));
     expect(clip.seconds).toBeNull();
     await Promise.resolve();
     expect(saved).toEqual(["echelon-anvil-against-cinder-2.5s.mp4"]);
     expect(stop).toHaveBeenCalledOnce();
-    clip.end();
+    clip.stop();
     expect(made).toHaveLength(1);
   });
 });

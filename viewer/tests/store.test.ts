@@ -1,20 +1,26 @@
-// Which chunks are still to come.
+// Pending chunks of the store.
 
 import { expect, test } from "vitest";
 import { ChunkStore } from "../src/data/store";
 import { smallReplay } from "./fixtures";
 
-test("a chunk that the cursor needs is to come until it is here or has failed; others are not", async () => {
+test("isPending is true for requested chunks until they arrive or fail", async () => {
   const { chunks } = smallReplay();
   const answers = new Map<number, { take(): void; refuse(): void }>();
-  const store = new ChunkStore((number) => new Promise((resolve, reject) => {
-    answers.set(number, { take: () => resolve(chunks[number % chunks.length]), refuse: () => reject(new Error("gone")) });
-  }));
-  store.want(10, 40, 1);
-  expect([10, 9, 8].map((number) => store.coming(number))).toEqual([true, true, true]);
-  expect([7, 30, -1].map((number) => store.coming(number))).toEqual([false, false, false]);
+  const store = new ChunkStore(
+    (number) =>
+      new Promise((resolve, reject) => {
+        answers.set(number, {
+          take: () => resolve(chunks[number % chunks.length]),
+          refuse: () => reject(new Error("gone")),
+        });
+      }),
+  );
+  store.request(10, 40, 1);
+  expect([10, 9, 8].map((number) => store.isPending(number))).toEqual([true, true, true]);
+  expect([7, 30, -1].map((number) => store.isPending(number))).toEqual([false, false, false]);
   answers.get(10)?.take();
   answers.get(9)?.refuse();
   await new Promise((resolve) => setTimeout(resolve));
-  expect([10, 9, 8].map((number) => store.coming(number))).toEqual([false, false, true]);
+  expect([10, 9, 8].map((number) => store.isPending(number))).toEqual([false, false, true]);
 });

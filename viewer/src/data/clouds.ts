@@ -1,41 +1,41 @@
-// Smoke clouds at a moment: where they are, how far grown and how dense. A pure function of chunk and tick; a chunk tells
-// of every cloud that lives within it, so that nothing before it needs to be known.
+// Smoke clouds at a moment: position, size and density. A pure function of chunk and tick; a chunk lists every cloud
+// alive within it, so that no earlier chunk is needed.
 
 import { smooth } from "../interpolate";
 import type { Header } from "../protocol.gen";
 import type { Chunk } from "./replay";
 
-const GROW_S = 0.5; // from the burst to full size
-const THIN_S = 1.5; // the end of its life, in which it thins out
-const SMALLEST = 0.18; // share of its size with which it begins
-const STOCK = { radius: 4, life_s: 10 }; // where a header does not say
+const GROW_S = 0.5; // time from burst to full size
+const THIN_S = 1.5; // final part of the lifetime, in which it thins out
+const SMALLEST = 0.18; // initial size, as a share of the full size
+const DEFAULT_CLOUD = { radius: 4, life_s: 10 }; // of files whose header has no cloud entry
 
 /** One cloud at a moment. */
 export interface Cloud {
   readonly x: number; // centre [vox]
   readonly y: number;
   readonly z: number;
-  readonly radius: number; // within which it hides, when grown [vox]
-  readonly age: number; // since its burst [s]
-  readonly size: number; // share of its radius that it fills
-  readonly density: number; // 1 while it is thick, toward 0 at its end
-  readonly seed: number; // repeatable randomness of this cloud
+  readonly radius: number; // full radius, within which it blocks sight [vox]
+  readonly age: number; // time since its burst [s]
+  readonly size: number; // current size, as a share of the radius
+  readonly density: number; // 1 when dense, toward 0 at its end
+  readonly seed: number; // random seed of the cloud
 }
 
-/** How large and how dense a cloud is at an age, or null before its burst and after its end. */
+/** Return size and density of a cloud at an age, or null before its burst and after its end. */
 export function cloudShape(age: number, life: number): { size: number; density: number } | null {
   if (age < 0 || age >= life) return null;
   const grown = Math.min(1, age / GROW_S);
   const left = Math.min(1, (life - age) / THIN_S);
-  // it shoots out of its round and slows down, and swells a little as it thins
+  // it expands fast, slows down, and swells slightly as it thins
   const size = SMALLEST + (1 - SMALLEST) * (1 - (1 - grown) ** 3) + 0.1 * smooth(1 - left);
   return { size, density: smooth(left) * Math.min(1, age / 0.12 + 0.25) };
 }
 
-/** The clouds of a chunk that live at a tick, oldest first. */
+/** Return the clouds of a chunk that exist at a tick, oldest first. */
 export function cloudsAt(chunk: Chunk, header: Header, tick: number): Cloud[] {
   const { clouds } = chunk;
-  const { radius, life_s } = header.cloud ?? STOCK;
+  const { radius, life_s } = header.cloud ?? DEFAULT_CLOUD;
   const living: Cloud[] = [];
   for (let i = 0; i < clouds.count; i++) {
     const age = (tick - clouds.tick[i]) / header.tick_hz;
@@ -47,7 +47,9 @@ export function cloudsAt(chunk: Chunk, header: Header, tick: number): Cloud[] {
   return living;
 }
 
-/** Whether a point lies within smoke at a tick. */
+/** Return whether a point lies within smoke at a tick. */
 export function inSmoke(chunk: Chunk, header: Header, tick: number, x: number, y: number, z: number): boolean {
-  return cloudsAt(chunk, header, tick).some((cloud) => Math.hypot(x - cloud.x, y - cloud.y, z - cloud.z) <= cloud.radius);
+  return cloudsAt(chunk, header, tick).some(
+    (cloud) => Math.hypot(x - cloud.x, y - cloud.y, z - cloud.z) <= cloud.radius,
+  );
 }

@@ -1,31 +1,39 @@
-// Records of a replay file: the mirror of echelon/replay/codec.py. Nothing is trusted: lengths are capped before
-// anything is inflated, every record has a checksum, and a file without a TRAILER is read up to its first fault.
+// Records of a replay file: the counterpart of echelon/replay/codec.py. Input is untrusted: lengths are capped before
+// anything is inflated, every record has a checksum, and a file without TRAILER is read up to its first fault.
 
 import { unzlibSync } from "fflate";
 import {
-  ALIGNMENT, CODEC_NONE, CODEC_ZLIB, END_MAGIC, HEAD_BYTES, MAGIC, MAX_CHUNKS, MAX_RAW_BYTES, MAX_STORED_BYTES,
+  ALIGNMENT,
+  CODEC_NONE,
+  CODEC_ZLIB,
+  END_MAGIC,
+  HEAD_BYTES,
+  MAGIC,
+  MAX_CHUNKS,
+  MAX_RAW_BYTES,
+  MAX_STORED_BYTES,
   RecordType,
 } from "../protocol.gen";
 
-/** Where a record lies and what its head says. */
+/** Position of a record and the fields of its head. */
 export interface RecordHead {
   offset: number; // of the head in the file [bytes]
-  type: number; // a RecordType, or one of a newer version
-  codec: number; // how the payload is stored
+  type: number; // a RecordType, or a type of a newer version
+  codec: number; // compression of the payload
   stored: number; // bytes of the payload in the file
   raw: number; // bytes of the payload after inflating
   tick0: number; // first tick of a CHUNK
   tick1: number; // last tick of a CHUNK
-  crc: number; // of the head before it and the stored payload
+  crc: number; // CRC32 of the head's other fields and the stored payload
 }
 
-/** The records of one file that can be used. */
+/** The intact records of one file. */
 export interface FileMap {
-  header: RecordHead; // always there
-  world: RecordHead | null; // null where the file does not embed its world
-  chunks: RecordHead[]; // in order of time
-  index: RecordHead | null; // null for a file that was never closed
-  complete: boolean; // whether the file was closed and every byte is accounted for
+  header: RecordHead; // present in every valid file
+  world: RecordHead | null; // null if the file does not embed its world
+  chunks: RecordHead[]; // in time order
+  index: RecordHead | null; // null if the file was not closed
+  complete: boolean; // whether the file has a valid trailer at its end
 }
 
 const CRC_AT = HEAD_BYTES - 4;
@@ -35,27 +43,29 @@ const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
   return c >>> 0;
 });
 
-/** CRC32 (IEEE) of `data`, continuing from `before`. */
+/** Return the CRC32 (IEEE) of `data`, continued from `before`. */
 export function crc32(data: Uint8Array, before = 0): number {
   let c = ~before;
   for (let i = 0; i < data.length; i++) c = CRC_TABLE[(c ^ data[i]) & 255] ^ (c >>> 8);
   return ~c >>> 0;
 }
 
-/** Bytes from one record's head to the next. */
+/** Return the size of a record including padding [bytes]. */
 export function recordLength(head: RecordHead): number {
   return HEAD_BYTES + head.stored + ((ALIGNMENT - (head.stored % ALIGNMENT)) % ALIGNMENT);
 }
 
-/** Read the head at `offset`; throws where it is cut short or breaks a limit. */
+/** Read the head at `offset`; throws if it is truncated or exceeds a limit. */
 export function parseHead(file: Uint8Array, offset: number): RecordHead {
-  if (offset + HEAD_BYTES > file.length) throw new Error(`record at byte ${offset} is cut short`);
+  if (offset + HEAD_BYTES > file.length) throw new Error(`record at byte ${offset} is truncated`);
   const view = new DataView(file.buffer, file.byteOffset + offset, HEAD_BYTES);
   const [stored, raw] = [view.getUint32(4, true), view.getUint32(8, true)];
   if (stored > MAX_STORED_BYTES || raw > MAX_RAW_BYTES)
-    throw new Error(`record at byte ${offset} claims ${Math.max(stored, raw)} bytes, more than is allowed`);
+    throw new Error(`record at byte ${offset} claims ${Math.max(stored, raw)} bytes, more than allowed`);
   return {
-    offset, stored, raw,
+    offset,
+    stored,
+    raw,
     type: view.getUint8(0),
     codec: view.getUint8(1),
     tick0: view.getUint32(12, true),
@@ -64,43 +74,44 @@ export function parseHead(file: Uint8Array, offset: number): RecordHead {
   };
 }
 
-/** Return a record's stored payload, its checksum compared. */
+/** Return a record's stored payload; throws if its checksum differs. */
 export function storedPayload(file: Uint8Array, head: RecordHead): Uint8Array {
   const start = head.offset + HEAD_BYTES;
-  if (start + head.stored > file.length) throw new Error(`record at byte ${head.offset} is cut short`);
+  if (start + head.stored > file.length) throw new Error(`record at byte ${head.offset} is truncated`);
   const stored = file.subarray(start, start + head.stored);
   if (crc32(stored, crc32(file.subarray(head.offset, head.offset + CRC_AT))) !== head.crc)
     throw new Error(`record at byte ${head.offset} is damaged`);
   return stored;
 }
 
-/** Inflate a zlib stream that must give exactly `raw` bytes; the buffer is no larger, whatever the stream says. */
+/** Inflate a zlib stream to exactly `raw` bytes; the output buffer never grows beyond that. */
 export function inflate(stored: Uint8Array, raw: number): Uint8Array {
-  if (raw > MAX_RAW_BYTES) throw new Error(`payload claims ${raw} bytes, more than is allowed`);
+  if (raw > MAX_RAW_BYTES) throw new Error(`payload claims ${raw} bytes, more than allowed`);
   const out = unzlibSync(stored, { out: new Uint8Array(raw) });
-  if (out.length !== raw) throw new Error(`payload inflates to ${out.length} bytes, wanted ${raw}`);
+  if (out.length !== raw) throw new Error(`payload inflates to ${out.length} bytes, expected ${raw}`);
   return out;
 }
 
-/** Return a record's payload, inflated. */
+/** Return a record's decompressed payload. */
 export function payload(file: Uint8Array, head: RecordHead): Uint8Array {
   const stored = storedPayload(file, head);
   if (head.codec === CODEC_ZLIB) return inflate(stored, head.raw);
-  if (head.codec !== CODEC_NONE) throw new Error(`record at byte ${head.offset} has codec ${head.codec}, wanted 0 or 1`);
+  if (head.codec !== CODEC_NONE)
+    throw new Error(`record at byte ${head.offset} has codec ${head.codec}, expected 0 or 1`);
   if (stored.length !== head.raw) throw new Error(`record at byte ${head.offset} has the wrong length`);
   return stored;
 }
 
-/** Whether a file was closed in good order. */
+/** Return whether a file ends with a valid trailer. */
 function hasTrailer(file: Uint8Array, last: RecordHead | null): boolean {
   if (last?.type !== RecordType.TRAILER || last.offset + recordLength(last) !== file.length) return false;
   const end = storedPayload(file, last).subarray(-END_MAGIC.length);
   return END_MAGIC.every((byte, i) => end[i] === byte);
 }
 
-/** Find the records of a file, reading forward to its end or its first fault; throws where it is no replay. */
+/** Find the records of a file up to its end or first fault; throws if it is no replay. */
 export function scanFile(file: Uint8Array): FileMap {
-  if (!MAGIC.every((byte, i) => file[i] === byte)) throw new Error("the file is no Echelon replay (.ecr)");
+  if (!MAGIC.every((byte, i) => file[i] === byte)) throw new Error("the file is not an Echelon replay (.ecr)");
   const found: Partial<FileMap> & { chunks: RecordHead[] } = { chunks: [] };
   let last: RecordHead | null = null;
   for (let offset = MAGIC.length; offset < file.length && found.chunks.length < MAX_CHUNKS; ) {
@@ -117,7 +128,7 @@ export function scanFile(file: Uint8Array): FileMap {
       break;
     }
   }
-  if (!found.header) throw new Error("the replay is cut short before its header ends");
+  if (!found.header) throw new Error("the replay is truncated within its header");
   return {
     header: found.header,
     world: found.world ?? null,

@@ -1,11 +1,21 @@
-// From the payloads of records to what the viewer shows. Columns, tables and their types are named by the header of the
-// file itself; what this viewer does not know is skipped, and what an older file lacks is zero. Ticks become those of
-// the match, tables are put in the order of time, and cells are counted x fastest, as grids are here.
+// Decodes record payloads into typed arrays. Columns, tables and their types are named by the file's header; unknown
+// ones are skipped, and those that an older file lacks are zero. Ticks are converted to ticks of the match, tables
+// sorted by time, and cells renumbered with x fastest.
 
 import { decode as unpack } from "@msgpack/msgpack";
 import type { ChunkRecord, FrameColumnSpec, Header, IndexRecord, IndexView, Series, TableSpec } from "../protocol.gen";
 import {
-  INDEX_TABLES, MAX_EDGE, MAX_FRAMES, MAX_MECHS, MAX_NAMES, MAX_RAW_BYTES, MAX_ROWS, MECH_COLUMNS, OLDEST_MAJOR, SCHEMA_MAJOR, TICK_HZ_LIMIT,
+  INDEX_TABLES,
+  MAX_EDGE,
+  MAX_FRAMES,
+  MAX_MECHS,
+  MAX_NAMES,
+  MAX_RAW_BYTES,
+  MAX_ROWS,
+  MECH_COLUMNS,
+  OLDEST_MAJOR,
+  SCHEMA_MAJOR,
+  TICK_HZ_LIMIT,
   WORLD_HEAD_BYTES,
 } from "../protocol.gen";
 import { decodeBlock } from "./columns";
@@ -14,17 +24,18 @@ import type { Timeline } from "./series";
 import type { Chunk, CloudRows, Insight, EventRows, RoundRows, Rows, World } from "./replay";
 
 const LIMITS = { maxArrayLength: 2 ** 20, maxMapLength: 2 ** 16, maxStrLength: 2 ** 20 };
-const MAX_VOXELS = MAX_RAW_BYTES - WORLD_HEAD_BYTES; // of a world that a record can hold
-const MAX_TICKS = 2 ** 16 - 1; // between two frames, whose ticks are 16 bits within a chunk
+const MAX_VOXELS = MAX_RAW_BYTES - WORLD_HEAD_BYTES; // largest world that fits into a record
+const MAX_TICKS = 2 ** 16 - 1; // largest distance of two frames: ticks within a chunk have 16 bits
 
-/** Return the map in a payload. */
+/** Return the msgpack map in a payload; throws if it is no map. */
 function unpackMap(data: Uint8Array): Record<string, unknown> {
   const value = unpack(data, LIMITS);
-  if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error("record holds no map");
+  if (value === null || typeof value !== "object" || Array.isArray(value))
+    throw new Error("record does not hold a map");
   return value as Record<string, unknown>;
 }
 
-/** A figure of a header by which memory is laid out, and the least and most that it may be. */
+/** Allowed range of a header field that determines memory allocation. */
 interface Bound {
   readonly field: string;
   readonly of: (header: Header) => unknown;
@@ -34,7 +45,7 @@ interface Bound {
 
 const count = (field: string, of: Bound["of"], least: number, most: number): Bound => ({ field, of, least, most });
 
-/** Whole numbers of every header. */
+/** Integer fields of every header. */
 const COUNTS: readonly Bound[] = [
   count("mechs", (header) => header.mechs, 1, MAX_MECHS),
   ...["x", "y", "z"].map((axis, i) => count(`world.size ${axis}`, (header) => header.world?.size?.[i], 1, MAX_EDGE)),
@@ -42,14 +53,14 @@ const COUNTS: readonly Bound[] = [
   count("number of cooldowns", (header) => header.cooldowns?.length, 0, MAX_NAMES),
 ];
 
-/** And of those with policy columns. */
+/** Integer fields of headers with policy columns. */
 const INSIGHT_COUNTS: readonly Bound[] = [
   count("insight.contacts", (header) => header.insight?.contacts, 0, MAX_NAMES),
   count("number of insight.actions", (header) => header.insight?.actions?.length, 0, MAX_NAMES),
   count("number of insight.terms", (header) => header.insight?.terms?.length, 0, MAX_NAMES),
 ];
 
-/** Check what a header must have before anything is laid out by it; throws in words for a user. */
+/** Check the fields of a header that determine memory allocation; throws with a message for the user. */
 export function checkHeader(header: Header): Header {
   const major = header.schema?.[0];
   if (!(major >= OLDEST_MAJOR && major <= SCHEMA_MAJOR)) {
@@ -58,25 +69,33 @@ export function checkHeader(header: Header): Header {
   for (const { field, of, least, most } of header.insight ? [...COUNTS, ...INSIGHT_COUNTS] : COUNTS) {
     const value = of(header);
     const fits = Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
-    if (!fits) throw new Error(`the replay's header says ${field} is ${String(value)}, wanted a whole number from ${least} to ${most}`);
+    if (!fits)
+      throw new Error(
+        `the replay's header says ${field} is ${String(value)}, expected an integer from ${least} to ${most}`,
+      );
   }
   const voxels = header.world.size.reduce((product, edge) => product * edge, 1);
-  if (voxels > MAX_VOXELS) throw new Error(`the replay's header says world.size is ${header.world.size.join(" x ")}, wanted at most ${MAX_VOXELS} voxels`);
+  if (voxels > MAX_VOXELS)
+    throw new Error(
+      `the replay's header says world.size is ${header.world.size.join(" x ")}, expected at most ${MAX_VOXELS} voxels`,
+    );
   if (!(header.tick_hz > 0 && header.tick_hz <= TICK_HZ_LIMIT)) {
-    throw new Error(`the replay's header says tick_hz is ${header.tick_hz}, wanted more than 0 and at most ${TICK_HZ_LIMIT}`);
+    throw new Error(
+      `the replay's header says tick_hz is ${header.tick_hz}, expected more than 0 and at most ${TICK_HZ_LIMIT}`,
+    );
   }
   if (header.roster?.length !== header.mechs) throw new Error("the replay's roster does not match its mechs");
   return header;
 }
 
-/** Read a HEADER payload. */
+/** Decode a HEADER payload. */
 export function decodeHeader(data: Uint8Array): Header {
   return checkHeader(unpackMap(data) as unknown as Header);
 }
 
-/** Read a WORLD payload. */
+/** Decode a WORLD payload; the file's z-fastest order becomes x-fastest. */
 export function decodeWorld(data: Uint8Array): World {
-  if (data.length < WORLD_HEAD_BYTES) throw new Error("the world is cut short");
+  if (data.length < WORLD_HEAD_BYTES) throw new Error("the world is truncated");
   const view = new DataView(data.buffer, data.byteOffset, WORLD_HEAD_BYTES);
   const [sizeX, sizeY, sizeZ] = [view.getUint32(0, true), view.getUint32(4, true), view.getUint32(8, true)];
   const stored = data.subarray(WORLD_HEAD_BYTES);
@@ -89,34 +108,37 @@ export function decodeWorld(data: Uint8Array): World {
   return { size: [sizeX, sizeY, sizeZ], material };
 }
 
-/** Read a world as the server sends it: a zlib stream whose length the header's size foretells. */
+/** Decode a world as the server sends it: a zlib stream whose size follows from the header. */
 export function decodeStoredWorld(stored: Uint8Array, size: readonly number[]): World {
   return decodeWorld(inflate(stored, WORLD_HEAD_BYTES + size[0] * size[1] * size[2]));
 }
 
-/** Write integers times their scale into an array. */
+/** Write integers times `scale` into an array. */
 function physical<T extends Float32Array | Float64Array>(ints: ArrayLike<number>, scale: number, into: T): T {
   for (let i = 0; i < ints.length; i++) into[i] = ints[i] * scale;
   return into;
 }
 
-/** Decode the table of that name, or an empty one where there is none; of `columns`, missing ones are zero. */
+/** Decode the table with a name, or return an empty one; missing columns are zero. */
 function table<Names extends string>(
-  specs: readonly TableSpec[], blocks: readonly [number, Uint8Array][], name: string, columns: readonly Names[],
+  specs: readonly TableSpec[],
+  blocks: readonly [number, Uint8Array][],
+  name: string,
+  columns: readonly Names[],
 ): Rows<Names> {
   const at = specs.findIndex((spec) => spec.name === name);
   const [count, data] = (at >= 0 ? blocks[at] : undefined) ?? [0, new Uint8Array()];
   if (!(count >= 0 && count <= MAX_ROWS)) throw new Error(`table "${name}" claims ${count} rows`);
-  const found = at >= 0 && count > 0 ? decodeBlock(specs[at].columns, data, count, () => 1) : null;
+  const decoded = at >= 0 && count > 0 ? decodeBlock(specs[at].columns, data, count, () => 1) : null;
   const result: Record<string, Float64Array | number> = { count };
   for (const column of columns) {
-    const got = found?.get(column);
+    const got = decoded?.get(column);
     result[column] = got ? physical(got.ints, got.spec.scale, new Float64Array(count)) : new Float64Array(count);
   }
   return result as Rows<Names>;
 }
 
-/** Put rows into the order of one of their columns; equal rows keep theirs. */
+/** Return rows sorted by a column; the sort is stable. */
 function sortRows<Names extends string>(rows: Rows<Names>, columns: readonly Names[], by: Names): Rows<Names> {
   const order = Array.from({ length: rows.count }, (_, i) => i).sort((a, b) => rows[by][a] - rows[by][b] || a - b);
   const sorted: Record<string, Float64Array | number> = { count: rows.count };
@@ -124,12 +146,17 @@ function sortRows<Names extends string>(rows: Rows<Names>, columns: readonly Nam
   return sorted as Rows<Names>;
 }
 
-/** Undo the runs of a table of voxels: a row per cell, cells counted x fastest. */
-function unrolled(rows: Rows<"tick" | "cell" | "run" | "material">, size: readonly number[]): Chunk["edits"] {
+/** Expand the run lengths of a voxel table to one row per cell, cells numbered x fastest. */
+function expandRuns(rows: Rows<"tick" | "cell" | "run" | "material">, size: readonly number[]): Chunk["edits"] {
   const [sizeX, sizeY, sizeZ] = size;
   const count = rows.run.reduce((sum, run) => sum + run, 0);
   if (count > sizeX * sizeY * sizeZ * 4) throw new Error(`a chunk edits ${count} voxels, more than the map has`);
-  const cells = { tick: new Float64Array(count), cell: new Float64Array(count), material: new Float64Array(count), count };
+  const cells = {
+    tick: new Float64Array(count),
+    cell: new Float64Array(count),
+    material: new Float64Array(count),
+    count,
+  };
   let at = 0;
   for (let row = 0; row < rows.count; row++) {
     for (let i = 0; i < rows.run[row]; i++, at++) {
@@ -142,36 +169,45 @@ function unrolled(rows: Rows<"tick" | "cell" | "run" | "material">, size: readon
   return cells;
 }
 
-/** Way of each mech since the first frame: along its heading, backward steps counted negative, and trodden; each [F, M]. */
-function walkedWay(mech: Chunk["mech"], frames: number, mechs: number): Pick<Chunk, "walked" | "trodden"> {
-  const [walked, trodden] = [new Float32Array(frames * mechs), new Float32Array(frames * mechs)];
+/**
+ * Distance walked by each mech since the first frame: along its heading, backward negative, and in total; each [F, M].
+ */
+function walkedDistance(mech: Chunk["mech"], frames: number, mechs: number): Pick<Chunk, "walked" | "walkedTotal"> {
+  const [walked, walkedTotal] = [new Float32Array(frames * mechs), new Float32Array(frames * mechs)];
   for (let at = mechs; at < walked.length; at++) {
     const [dx, dy] = [mech.x[at] - mech.x[at - mechs], mech.y[at] - mech.y[at - mechs]];
     const ahead = dx * Math.cos(mech.yaw[at]) + dy * Math.sin(mech.yaw[at]);
     const way = Math.hypot(dx, dy);
     walked[at] = walked[at - mechs] + way * (ahead < 0 ? -1 : 1);
-    trodden[at] = trodden[at - mechs] + way;
+    walkedTotal[at] = walkedTotal[at - mechs] + way;
   }
-  return { walked, trodden };
+  return { walked, walkedTotal };
 }
 
-/** Entries of the column `sees`, in which eight mechs share one. */
+/** Bytes of the bit set `sees` per mech. */
 const seesWidth = ({ mechs }: Header) => Math.ceil(mechs / 8);
 
-/** Values of a mech in the policy columns of a frame. */
+/** Return the number of policy values per mech and frame. */
 function insightWidth(header: Header): number {
   const { insight } = header;
   return insight ? insight.actions.length + 1 + insight.terms.length + insight.contacts + seesWidth(header) : 0;
 }
 
-/** The policy columns of a chunk, null in a match without them. */
-function insightOf(header: Header, values: <T extends Float32Array | Float64Array>(name: string, empty: T) => T, cells: number): Insight | null {
+/** Return the policy columns of a chunk, or null without them. */
+function insightOf(
+  header: Header,
+  values: <T extends Float32Array | Float64Array>(name: string, empty: T) => T,
+  cells: number,
+): Insight | null {
   const { insight } = header;
   if (!insight) return null;
   const column = (name: string, k: number) => values(name, new Float32Array(cells * k));
   return {
-    action: column("action", insight.actions.length), value: column("value", 1), reward: column("reward", insight.terms.length),
-    contact: column("contact", insight.contacts), sees: Uint8Array.from(column("sees", seesWidth(header))),
+    action: column("action", insight.actions.length),
+    value: column("value", 1),
+    reward: column("reward", insight.terms.length),
+    contact: column("contact", insight.contacts),
+    sees: Uint8Array.from(column("sees", seesWidth(header))),
   };
 }
 
@@ -180,14 +216,17 @@ const ROUND_COLUMNS = ["frame", "owner", "slot", "weapon", "age", "x", "y", "z",
 const CLOUD_COLUMNS = ["tick", "who", "x", "y", "z"] as const;
 const VOXEL_COLUMNS = ["tick", "cell", "run", "material"] as const;
 
-/** Read a CHUNK payload. */
+/** Decode a CHUNK payload. */
 export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array): Chunk {
   const record = unpackMap(data) as unknown as ChunkRecord;
   const [frames, mechs] = [record.f, header.mechs];
   if (!(frames >= 1 && frames <= MAX_FRAMES)) throw new Error(`chunk has ${frames} frames`);
   const wide = MECH_COLUMNS.length + 2 + header.cooldowns.length + insightWidth(header);
-  // every value of a column takes a byte or more, so that no chunk can hold as many; what it lacks takes room here too
-  if (frames * mechs * wide > MAX_RAW_BYTES) throw new Error(`chunk has ${frames} frames of ${mechs} mechs with ${wide} values each, wanted at most ${MAX_RAW_BYTES} in all`);
+  // every stored value takes at least a byte, so that no valid chunk holds more; missing columns are allocated too
+  if (frames * mechs * wide > MAX_RAW_BYTES)
+    throw new Error(
+      `chunk has ${frames} frames of ${mechs} mechs with ${wide} values each, expected at most ${MAX_RAW_BYTES} in all`,
+    );
   const entities = { frame: 1, team: 2, mech: mechs };
   const columns = decodeBlock(header.columns, record.c, frames, (spec: FrameColumnSpec) => entities[spec.per] * spec.k);
   const values = <T extends Float32Array | Float64Array>(name: string, empty: T): T => {
@@ -201,13 +240,17 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
   const events = sortRows(table(header.tables, record.t, "events", EVENT_COLUMNS), EVENT_COLUMNS, "tick");
   const rounds = sortRows(table(header.tables, record.t, "rounds", ROUND_COLUMNS), ROUND_COLUMNS, "frame");
   const clouds = sortRows(table(header.tables, record.t, "clouds", CLOUD_COLUMNS), CLOUD_COLUMNS, "tick");
-  const voxels = (name: string) => unrolled(table(header.tables, record.t, name, VOXEL_COLUMNS), header.world.size);
+  const voxels = (name: string) => expandRuns(table(header.tables, record.t, name, VOXEL_COLUMNS), header.world.size);
   const edits = voxels("edits");
   const insight = insightOf(header, values, frames * mechs);
-  const more = insight ? Object.values(insight).reduce((sum, column) => sum + column.byteLength, 0) : 0;
+  const insightBytes = insight ? Object.values(insight).reduce((sum, column) => sum + column.byteLength, 0) : 0;
   return {
-    tick0: head.tick0, tick1: head.tick1, frames, mechs, mech,
-    ...walkedWay(mech, frames, mechs),
+    tick0: head.tick0,
+    tick1: head.tick1,
+    frames,
+    mechs,
+    mech,
+    ...walkedDistance(mech, frames, mechs),
     tick: fromMatch(values("tick", new Float64Array(frames))),
     score: values("score", new Float64Array(frames * 2)),
     tonnage: values("tonnage", new Float64Array(frames * 2)),
@@ -218,11 +261,11 @@ export function decodeChunk(header: Header, head: RecordHead, data: Uint8Array):
     clouds: { ...clouds, tick: fromMatch(clouds.tick) } as CloudRows,
     base: voxels("base"),
     edits: { ...edits, tick: fromMatch(edits.tick) },
-    bytes: frames * mechs * 4 * (MECH_COLUMNS.length + 2 + header.cooldowns.length) + data.length * 8 + more,
+    bytes: frames * mechs * 4 * (MECH_COLUMNS.length + 2 + header.cooldowns.length) + data.length * 8 + insightBytes,
   };
 }
 
-/** Read an INDEX payload into what the server would say of the match; its chunks are found by their records. */
+/** Decode an INDEX payload into the timeline that the server's index route would return. */
 export function decodeIndex(data: Uint8Array): Timeline {
   const record = unpackMap(data) as unknown as IndexRecord;
   const pairs = ["score", "alive", "hp", "damage"] as const;
@@ -230,7 +273,11 @@ export function decodeIndex(data: Uint8Array): Timeline {
   const rows: Rows<string> = table(INDEX_TABLES, record.t, "series", ["second", ...names]);
   const pair = (name: string): [number[], number[]] => [[...rows[`${name}_blue`]], [...rows[`${name}_red`]]];
   const series: Series = {
-    second: [...rows.second], score: pair("score"), alive: pair("alive"), hp: pair("hp"), damage: pair("damage"),
+    second: [...rows.second],
+    score: pair("score"),
+    alive: pair("alive"),
+    hp: pair("hp"),
+    damage: pair("damage"),
   };
   const marks = table(INDEX_TABLES, record.t, "markers", ["tick", "kind", "who", "whom"]);
   const markers: IndexView["markers"] = [];

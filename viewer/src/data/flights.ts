@@ -1,19 +1,19 @@
-// The way of every round through the air, pieced together from where rounds were seen at frames and from the events of
-// launching and striking in between, since the fastest are never seen in flight. Pure; computed once per chunk.
+// Flight paths of rounds, reconstructed from the positions recorded at frames and from launch and hit events between
+// them, since the fastest rounds fly for less than a frame. Pure; computed once per chunk.
 
 import { EventKind, HitFlag, type Header } from "../protocol.gen";
-import { sampleOne } from "../interpolate";
+import { sampleMech } from "../interpolate";
 import type { Chunk } from "./replay";
 
-/** One round, or the part of its flight that lies in one chunk. */
+/** The flight of one round within one chunk. */
 export interface Flight {
-  readonly owner: number; // mech that fired it
-  readonly weapon: number; // index of its weapon
-  readonly points: readonly FlightPoint[]; // in order of time, at least two
-  readonly struck: boolean; // whether it ended in a hit or an impact
+  readonly owner: number; // index of the mech that fired it
+  readonly weapon: number; // index of the weapon
+  readonly points: readonly FlightPoint[]; // in time order, at least two
+  readonly struck: boolean; // whether it ended with a hit or an impact
 }
 
-/** Where a round was [vox] and when [tick]. */
+/** Position of a round [vox] at a tick. */
 export interface FlightPoint {
   tick: number;
   x: number;
@@ -21,17 +21,17 @@ export interface FlightPoint {
   z: number;
 }
 
-/** An event at which a round began or ended. */
+/** A launch or the end of a flight. */
 interface End extends FlightPoint {
   owner: number;
   weapon: number;
   used: boolean;
 }
 
-/** Collect the launches or the strikes of a chunk. */
-function ends(chunk: Chunk, header: Header, kinds: readonly EventKind[]): End[] {
+/** Return the events of some kinds as flight ends: launches, or hits and impacts. */
+function flightEnds(chunk: Chunk, header: Header, kinds: readonly EventKind[]): End[] {
   const { events } = chunk;
-  const found: End[] = [];
+  const ends: End[] = [];
   for (let i = 0; i < events.count; i++) {
     if (!kinds.includes(events.kind[i])) continue;
     const defended = events.kind[i] === EventKind.AMS;
@@ -39,23 +39,36 @@ function ends(chunk: Chunk, header: Header, kinds: readonly EventKind[]): End[] 
     const spec = header.weapons[events.weapon[i]];
     if (!spec || spec.speed <= 0) continue;
     const mech = events.kind[i] === EventKind.HIT ? events.whom[i] : events.who[i];
-    const place = defended || events.kind[i] === EventKind.IMPACT
-      ? { x: events.x[i], y: events.y[i], z: events.z[i] }
-      : sampleOne(chunk, mech, events.tick[i], header.tick_hz);
-    found.push({ tick: events.tick[i], x: place.x, y: place.y, z: place.z, owner: defended ? events.whom[i] : events.who[i], weapon: events.weapon[i], used: false });
+    const position =
+      defended || events.kind[i] === EventKind.IMPACT
+        ? { x: events.x[i], y: events.y[i], z: events.z[i] }
+        : sampleMech(chunk, mech, events.tick[i], header.tick_hz);
+    ends.push({
+      tick: events.tick[i],
+      x: position.x,
+      y: position.y,
+      z: position.z,
+      owner: defended ? events.whom[i] : events.who[i],
+      weapon: events.weapon[i],
+      used: false,
+    });
   }
-  return found;
+  return ends;
 }
 
-/** Take the first unused end of this owner and weapon with a tick in (after, until]. */
-function take(all: End[], owner: number, weapon: number, after: number, until: number): End | null {
-  const found = all.find((end) => !end.used && end.owner === owner && end.weapon === weapon && end.tick > after && end.tick <= until);
+/** Mark and return the first unused end of an owner and weapon with a tick in (after, until], or null. */
+function claimEnd(all: End[], owner: number, weapon: number, after: number, until: number): End | null {
+  const found = all.find(
+    (end) => !end.used && end.owner === owner && end.weapon === weapon && end.tick > after && end.tick <= until,
+  );
   if (found) found.used = true;
   return found ?? null;
 }
 
-/** Group the rounds seen at frames by who fired them and when. */
-function seen(chunk: Chunk): Map<string, { owner: number; weapon: number; birth: number; points: FlightPoint[] }> {
+/** Group the rounds recorded at frames by owner, slot, launch tick and weapon. */
+function recordedRounds(
+  chunk: Chunk,
+): Map<string, { owner: number; weapon: number; birth: number; points: FlightPoint[] }> {
   const { rounds } = chunk;
   const groups = new Map<string, { owner: number; weapon: number; birth: number; points: FlightPoint[] }>();
   for (let i = 0; i < rounds.count; i++) {
@@ -71,39 +84,39 @@ function seen(chunk: Chunk): Map<string, { owner: number; weapon: number; birth:
 
 const cache = new WeakMap<Chunk, readonly Flight[]>();
 
-/** The flights of a chunk. */
+/** Return the flights of a chunk, cached per chunk. */
 export function flightsOf(chunk: Chunk, header: Header): readonly Flight[] {
   let flights = cache.get(chunk);
   if (!flights) cache.set(chunk, (flights = findFlights(chunk, header)));
   return flights;
 }
 
-/** Piece the flights of a chunk together. */
+/** Return the flights of a chunk. */
 export function findFlights(chunk: Chunk, header: Header): Flight[] {
-  const launches = ends(chunk, header, [EventKind.LAUNCH]);
-  const strikes = ends(chunk, header, [EventKind.HIT, EventKind.IMPACT, EventKind.AMS]);
+  const launches = flightEnds(chunk, header, [EventKind.LAUNCH]);
+  const strikes = flightEnds(chunk, header, [EventKind.HIT, EventKind.IMPACT, EventKind.AMS]);
   const flights: Flight[] = [];
-  for (const { owner, weapon, birth, points } of seen(chunk).values()) {
-    const launch = take(launches, owner, weapon, birth - 2, birth + 2);
+  for (const { owner, weapon, birth, points } of recordedRounds(chunk).values()) {
+    const launch = claimEnd(launches, owner, weapon, birth - 2, birth + 2);
     if (launch && launch.tick < points[0].tick) points.unshift(launch);
     const last = points[points.length - 1].tick;
-    const strike = last < chunk.tick1 ? take(strikes, owner, weapon, last - 1, last + header.frame_ticks) : null;
+    const strike = last < chunk.tick1 ? claimEnd(strikes, owner, weapon, last - 1, last + header.frame_ticks) : null;
     if (strike && strike.tick > last) points.push(strike);
     if (points.length > 1) flights.push({ owner, weapon, points, struck: strike !== null });
   }
   for (const launch of launches) {
     if (launch.used) continue;
     const reach = (header.weapons[launch.weapon].range / header.weapons[launch.weapon].speed) * header.tick_hz;
-    const strike = take(strikes, launch.owner, launch.weapon, launch.tick - 1, launch.tick + reach + 2);
+    const strike = claimEnd(strikes, launch.owner, launch.weapon, launch.tick - 1, launch.tick + reach + 2);
     if (!strike) continue;
-    // a round that strikes in the tick of its launch still flew a moment
+    // a round that hits in the tick of its launch is drawn for one tick
     const end = strike.tick > launch.tick ? strike : { ...strike, tick: launch.tick + 1 };
     flights.push({ owner: launch.owner, weapon: launch.weapon, points: [launch, end], struck: true });
   }
   return flights;
 }
 
-/** Where a flight is at a tick, or null before and after it. */
+/** Return the position of a flight at a tick, or null before and after it. */
 export function flightAt(flight: Flight, tick: number): FlightPoint | null {
   const { points } = flight;
   if (tick < points[0].tick || tick > points[points.length - 1].tick) return null;

@@ -1,44 +1,60 @@
-// The league as the server tells it beyond its standings: pages of matches and who beats whom; which of these are asked
-// for; and how pages become one list. Pure.
+// Filters and pages of league matches. Pure.
 
 import type { LeagueMatch } from "../protocol.gen";
 
-/** How a match ended, for the chosen entry, or for its sides where none is chosen. */
-export type BoutOutcome = "won" | "lost" | "blue" | "red" | "draw" | "void";
+/** Result of a match for the selected entry, or by side without one. */
+export type OutcomeFilter = "won" | "lost" | "blue" | "red" | "draw" | "void";
 
-/** Which matches of the league are shown. */
-export interface LeagueChoice {
-  entry: string; // whose, "" for all
-  against: string; // only those of the entry against this one, "" for any
-  outcome: BoutOutcome | ""; // only those that ended so, "" for any
+/** Filter of league matches. */
+export interface LeagueFilter {
+  entry: string; // id of an entry, "" for all
+  against: string; // id of its opponent, "" for any
+  outcome: OutcomeFilter | ""; // result, "" for any
 }
 
-export const EVERY_BOUT: LeagueChoice = { entry: "", against: "", outcome: "" };
+export const ALL_MATCHES: LeagueFilter = { entry: "", against: "", outcome: "" };
 
-/** The outcomes that there are to choose from, with their words. */
-export function outcomesFor(entry: string): readonly (readonly [BoutOutcome, string])[] {
-  const sides = entry === "" ? ([["blue", "Blue won"], ["red", "Red won"]] as const) : ([["won", "Won"], ["lost", "Lost"]] as const);
+/** Return the outcomes that a filter can select, with their labels. */
+export function outcomeOptions(entry: string): readonly (readonly [OutcomeFilter, string])[] {
+  const sides =
+    entry === ""
+      ? ([
+          ["blue", "Blue won"],
+          ["red", "Red won"],
+        ] as const)
+      : ([
+          ["won", "Won"],
+          ["lost", "Lost"],
+        ] as const);
   return [...sides, ["draw", "Drawn"], ["void", "Not played"]];
 }
 
-/** A choice that makes sense: nobody is against nobody, and outcomes are those of an entry or of the sides. */
-export function sensible({ entry, against, outcome }: LeagueChoice): LeagueChoice {
-  const known = outcomesFor(entry).some(([name]) => name === outcome);
+/** Return a consistent filter: without an entry there is no opponent, and the outcome fits the entry or the sides. */
+export function normalizeFilter({ entry, against, outcome }: LeagueFilter): LeagueFilter {
+  const known = outcomeOptions(entry).some(([name]) => name === outcome);
   return { entry, against: entry === "" ? "" : against, outcome: known ? outcome : "" };
 }
 
-/** Whether two choices are the same. */
-export function sameChoice(one: LeagueChoice, other: LeagueChoice): boolean {
+/** Return whether two filters are equal. */
+export function sameFilter(one: LeagueFilter, other: LeagueFilter): boolean {
   return one.entry === other.entry && one.against === other.against && one.outcome === other.outcome;
 }
 
 /**
- * What is known once the newest matches, at most `limit`, have been asked for again: they come first, and below them
- * stays what was known. Where nothing has changed it is the same list.
+ * Merge the newest matches, at most `limit`, into the known list: they come first, older known ones follow. Returns the
+ * same list if nothing changed.
  */
-export function withNewest(known: readonly LeagueMatch[], newest: readonly LeagueMatch[], limit: number): readonly LeagueMatch[] {
+export function mergeNewest(
+  known: readonly LeagueMatch[],
+  newest: readonly LeagueMatch[],
+  limit: number,
+): readonly LeagueMatch[] {
   const whole = newest.length < limit;
-  if ((!whole || known.length === newest.length) && JSON.stringify(known.slice(0, newest.length)) === JSON.stringify(newest)) return known;
+  if (
+    (!whole || known.length === newest.length) &&
+    JSON.stringify(known.slice(0, newest.length)) === JSON.stringify(newest)
+  )
+    return known;
   if (whole) return newest;
   const last = newest[newest.length - 1].id;
   return [...newest, ...known.filter((match) => match.id < last)];

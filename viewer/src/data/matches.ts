@@ -1,34 +1,39 @@
-// The list of matches as the server pages through it: live ones first, then the newest. Pure.
+// The paged list of matches: live ones first, then newest first. Pure.
 
 import type { MatchSummary } from "../protocol.gen";
 
-/** A page of the list, and how many matches there are. */
+/** A page of the list and the total number of matches. */
 export interface MatchPage {
   matches: readonly MatchSummary[];
   total: number;
 }
 
-/** Whether one match stands below another in the list. */
+/** Return whether a match comes after another in the list. */
 function below(one: MatchSummary, other: MatchSummary): boolean {
   if (one.live !== other.live) return other.live;
   return one.created === other.created ? one.id > other.id : one.created < other.created;
 }
 
 /**
- * What is known once the first page has been asked for again: it comes first, and below it stays what was known. A match
- * that was live and is not on the page any more has ended meanwhile. Where nothing has changed it is the same list.
+ * Merge a refreshed first page into the known list: it comes first, known matches below it follow. A live match missing
+ * from the page has ended. Returns the same list if nothing changed.
  */
-export function withFirst(known: readonly MatchSummary[], { matches, total }: MatchPage): readonly MatchSummary[] {
+export function mergeFirstPage(known: readonly MatchSummary[], { matches, total }: MatchPage): readonly MatchSummary[] {
   const last = matches.at(-1);
-  const told = new Set(matches.map((match) => match.id));
-  const rest = last && matches.length < total ? known.filter((match) => !told.has(match.id) && below({ ...match, live: false }, last)) : [];
-  // where more would be known than there are, some of those below are gone, and nobody says which
+  const listed = new Set(matches.map((match) => match.id));
+  const rest =
+    last && matches.length < total
+      ? known.filter((match) => !listed.has(match.id) && below({ ...match, live: false }, last))
+      : [];
+  // with more matches than the total, unknown ones below the page were deleted: drop them all
   const all = matches.length + rest.length > total ? matches : [...matches, ...rest];
-  return all.length === known.length && JSON.stringify(known.slice(0, matches.length)) === JSON.stringify(matches) ? known : all;
+  return all.length === known.length && JSON.stringify(known.slice(0, matches.length)) === JSON.stringify(matches)
+    ? known
+    : all;
 }
 
-/** What is known with a further page; what has begun since the pages before it were asked for has shifted it. */
-export function withNext(known: readonly MatchSummary[], { matches }: MatchPage): readonly MatchSummary[] {
-  const told = new Set(known.map((match) => match.id));
-  return [...known, ...matches.filter((match) => !told.has(match.id))];
+/** Append a further page; matches that new ones have shifted onto it are not repeated. */
+export function appendPage(known: readonly MatchSummary[], { matches }: MatchPage): readonly MatchSummary[] {
+  const listed = new Set(known.map((match) => match.id));
+  return [...known, ...matches.filter((match) => !listed.has(match.id))];
 }

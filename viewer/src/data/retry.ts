@@ -1,8 +1,8 @@
-// How long what could not be had is left alone before it is tried again: longer each time.
+// Delays between retries of failed requests, growing with each failure.
 
-const PAUSES_MS = [1000, 2000, 4000, 8000, 15_000];
+const DELAYS_MS = [1000, 2000, 4000, 8000, 15_000];
 
-/** Pause after so many failures in a row, at least one [ms]. */
-export function pauseAfter(failures: number, pauses: readonly number[] = PAUSES_MS): number {
-  return pauses[Math.min(failures, pauses.length) - 1];
+/** Return the delay after a number (at least one) of failures in a row [ms]. */
+export function retryDelay(failures: number, delays: readonly number[] = DELAYS_MS): number {
+  return delays[Math.min(failures, delays.length) - 1];
 }

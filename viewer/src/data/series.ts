@@ -1,16 +1,19 @@
-// The timeline of a whole match folded from its chunks, for files that were never closed and so have no INDEX: values
-// per second of both teams, and the events worth a mark. The mirror of echelon/replay/timeline.py.
+// Rebuilds the timeline of a whole match from its chunks, for files that were not closed and have no INDEX: values per
+// second of both teams, and marked events. The counterpart of echelon/replay/timeline.py.
 
 import { EventKind, type Header, type IndexView, MARKER_KINDS, MechFlag, type Series } from "../protocol.gen";
 import type { RecordHead } from "./container";
 import type { Chunk } from "./replay";
 
-/** What is said of a whole match beside its chunks. */
+/** Series, markers and outcome of a match. */
 export type Timeline = Omit<IndexView, "live" | "chunks">;
 
-/** Return the living mechs and the hit points of each team in one frame. */
+/** Return the number of living mechs and the hit points of each team in one frame. */
 export function teamTotals(chunk: Chunk, frame: number, teams: readonly number[]): { alive: number[]; hp: number[] } {
-  const [alive, hp] = [[0, 0], [0, 0]];
+  const [alive, hp] = [
+    [0, 0],
+    [0, 0],
+  ];
   for (let mech = 0; mech < chunk.mechs; mech++) {
     const at = frame * chunk.mechs + mech;
     if (!(chunk.mech.flags[at] & MechFlag.ALIVE)) continue;
@@ -20,8 +23,12 @@ export function teamTotals(chunk: Chunk, frame: number, teams: readonly number[]
   return { alive, hp };
 }
 
-/** Fold the chunks of a file into an index. */
-export function rebuildIndex(header: Header, heads: readonly RecordHead[], read: (head: RecordHead) => Chunk): Timeline {
+/** Build the timeline of a file from its chunks. */
+export function rebuildIndex(
+  header: Header,
+  heads: readonly RecordHead[],
+  read: (head: RecordHead) => Chunk,
+): Timeline {
   const teams = header.roster.map((mech) => mech.team);
   const pair = (): [number[], number[]] => [[], []];
   const series: Series = { second: [], score: pair(), alive: pair(), hp: pair(), damage: pair() };
@@ -35,7 +42,7 @@ export function rebuildIndex(header: Header, heads: readonly RecordHead[], read:
       for (; at < events.count && events.tick[at] <= chunk.tick[frame]; at++) {
         const [who, whom] = [events.who[at], events.whom[at]];
         if (MARKER_KINDS.includes(events.kind[at])) markers.push([events.tick[at], events.kind[at], who, whom]);
-        // what hazards do is nobody's, and what is done to friends is nothing won; hits name mechs of the roster or -1
+        // damage by hazards (-1) and to friends does not count
         const counts = events.kind[at] === EventKind.HIT && who in teams && whom in teams && teams[who] !== teams[whom];
         if (counts) damage[teams[who]] += events.value[at];
       }

@@ -1,5 +1,5 @@
-// Where a replay comes from: the server's API or a file that the user dropped. Both give the same things by the same
-// calls, and decode in a worker of their own.
+// Sources of replays: the server's API or a local file. Both have the same interface and decode in a worker of their
+// own.
 
 import type { Header, IndexView } from "../protocol.gen";
 import { WorkerLink } from "../workers/link";
@@ -7,20 +7,22 @@ import type { DecodeCalls, PreparedWorld } from "../workers/messages";
 import { Api } from "../client";
 import type { Chunk } from "./replay";
 
-/** Something that can be watched. */
+/** A source of one match. */
 export interface ReplaySource {
-  /** Header, what is known of the match so far, and the run it is kept in, "" for none. */
+  /** Return header, index so far, and the run of the match, "" for none. */
   open(): Promise<{ header: Header; index: IndexView; run: string }>;
-  /** What is known by now; a file never changes. */
+  /** Return the current index; that of a file never changes. */
   refresh(): Promise<IndexView>;
   chunk(number: number): Promise<Chunk>;
   world(): Promise<PreparedWorld>;
   close(): void;
 }
 
-/** Start a worker that decodes. */
+/** Start a decoding worker. */
 export function decodeWorker(): WorkerLink<DecodeCalls> {
-  return new WorkerLink<DecodeCalls>(new Worker(new URL("../workers/decode.worker.ts", import.meta.url), { type: "module" }));
+  return new WorkerLink<DecodeCalls>(
+    new Worker(new URL("../workers/decode.worker.ts", import.meta.url), { type: "module" }),
+  );
 }
 
 /** A match of the server's catalogue. */
@@ -29,13 +31,16 @@ export class ServerSource implements ReplaySource {
   private header: Header | null = null;
   private version = "";
 
-  constructor(private readonly api: Api, private readonly id: string) {}
+  constructor(
+    private readonly api: Api,
+    private readonly id: string,
+  ) {}
 
   async open(): Promise<{ header: Header; index: IndexView; run: string }> {
     const [match, index] = await Promise.all([this.api.match(this.id), this.api.index(this.id)]);
     this.header = match.header;
     this.version = match.summary.version;
-    await this.worker.ask("setHeader", { header: match.header });
+    await this.worker.request("setHeader", { header: match.header });
     return { header: match.header, index, run: match.summary.run };
   }
 
@@ -45,14 +50,14 @@ export class ServerSource implements ReplaySource {
 
   async chunk(number: number): Promise<Chunk> {
     const bytes = await this.api.chunk(this.id, this.version, number);
-    return this.worker.ask("record", { bytes }, [bytes]);
+    return this.worker.request("record", { bytes }, [bytes]);
   }
 
   async world(): Promise<PreparedWorld> {
     if (this.header === null) throw new Error("the match is not open");
     const { world, materials } = this.header;
     const bytes = await this.api.world(world.sha256);
-    return this.worker.ask("world", { bytes, size: world.size, materials }, [bytes]);
+    return this.worker.request("world", { bytes, size: world.size, materials }, [bytes]);
   }
 
   close(): void {
@@ -60,18 +65,21 @@ export class ServerSource implements ReplaySource {
   }
 }
 
-/** A replay file that the user opened. */
+/** A replay file opened by the user. */
 export class FileSource implements ReplaySource {
   private readonly worker = decodeWorker();
   private index: IndexView | null = null;
   private header: Header | null = null;
 
-  constructor(private readonly file: File, private readonly api: Api) {}
+  constructor(
+    private readonly file: File,
+    private readonly api: Api,
+  ) {}
 
   async open(): Promise<{ header: Header; index: IndexView; run: string }> {
     const bytes = await this.file.arrayBuffer();
-    const opened = await this.worker.ask("openFile", { bytes }, [bytes]);
-    if (opened.ticks.length === 0) throw new Error("the replay is cut short before its first chunk ends");
+    const opened = await this.worker.request("openFile", { bytes }, [bytes]);
+    if (opened.ticks.length === 0) throw new Error("the replay is truncated within its first chunk");
     const { series, markers, outcome } = opened.index;
     this.index = { live: false, chunks: opened.ticks.map(([from, to]) => [from, to, 0]), series, markers, outcome };
     this.header = opened.header;
@@ -84,18 +92,18 @@ export class FileSource implements ReplaySource {
   }
 
   chunk(number: number): Promise<Chunk> {
-    return this.worker.ask("fileChunk", { number });
+    return this.worker.request("fileChunk", { number });
   }
 
   async world(): Promise<PreparedWorld> {
     try {
-      return await this.worker.ask("fileWorld", null);
+      return await this.worker.request("fileWorld", null);
     } catch (error) {
-      // a file from a run folder leaves its world beside it, where the server may still find it
+      // files in run folders do not embed their world; the server may have it
       if (this.header === null) throw error;
       const { world, materials } = this.header;
       const bytes = await this.api.world(world.sha256).catch(() => Promise.reject(error));
-      return this.worker.ask("world", { bytes, size: world.size, materials }, [bytes]);
+      return this.worker.request("world", { bytes, size: world.size, materials }, [bytes]);
     }
   }
 

@@ -1,23 +1,23 @@
-// The chunks in memory: those around the cursor, fetched in the order in which they will be needed and dropped farthest
-// first once they take too much room.
+// Decoded chunks in memory: those around the cursor, requested in the order of need; above a memory budget the farthest
+// are dropped.
 
 import type { Chunk } from "./replay";
-import { pauseAfter } from "./retry";
+import { retryDelay } from "./retry";
 
-export const MEMORY_BYTES = 64 * 2 ** 20; // decoded chunks kept
-const AT_ONCE = 3; // requests under way
-const AHEAD = 4; // chunks fetched in the direction of play
-const BEHIND = 2; // chunks kept ready against it, for effects that began earlier and for turning round
+export const MEMORY_BYTES = 64 * 2 ** 20; // budget of decoded chunks
+const MAX_REQUESTS = 3; // at the same time
+const AHEAD = 4; // chunks prefetched in the direction of playback
+const BEHIND = 2; // chunks prefetched against it, for effects that began earlier and for reversing
 
-/** Order in which chunks around the cursor are wanted: here, onward, then back. */
-export function wantedChunks(here: number, count: number, direction: 1 | -1): number[] {
+/** Return the chunks around the cursor in the order of need: the current one, then alternating ahead and behind. */
+export function prefetchOrder(here: number, count: number, direction: 1 | -1): number[] {
   const order = [here];
   for (let step = 1; step <= AHEAD; step++) order.push(here + direction * step);
   for (let step = 1; step <= BEHIND; step++) order.splice(2 * step, 0, here - direction * step);
   return order.filter((number) => number >= 0 && number < count);
 }
 
-/** Number of the chunk that holds `tick`; at a border the earlier one, which ends there. */
+/** Return the number of the chunk that holds `tick`; at a border the earlier one. */
 export function chunkAt(ticks: readonly (readonly number[])[], tick: number): number {
   let [low, high] = [0, ticks.length - 1];
   while (low < high) {
@@ -28,20 +28,20 @@ export function chunkAt(ticks: readonly (readonly number[])[], tick: number): nu
   return low;
 }
 
-/** Why a chunk could not be had, and when it is tried again. */
+/** A failed request and its next attempt. */
 interface Failure {
   error: Error;
-  times: number; // in a row
-  until: number; // when it is tried again [ms of the store's clock]
+  times: number; // failures in a row
+  until: number; // time of the next attempt [ms of the store's clock]
 }
 
-/** A ring of decoded chunks around the cursor. */
+/** Cache of decoded chunks around the cursor. */
 export class ChunkStore {
   private chunks = new Map<number, Chunk>();
   private pending = new Set<number>();
   private failed = new Map<number, Failure>();
-  private here = 0; // chunk of the cursor
-  private wanted: readonly number[] = []; // chunks that the cursor needs, as it last said
+  private here = 0; // chunk at the cursor
+  private requested: readonly number[] = []; // chunks requested last
 
   constructor(
     private readonly fetchChunk: (number: number) => Promise<Chunk>,
@@ -49,33 +49,33 @@ export class ChunkStore {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** The chunk if it is in memory. */
+  /** Return a chunk if it is in memory. */
   get(number: number): Chunk | undefined {
     return this.chunks.get(number);
   }
 
-  /** Whether a chunk that the cursor needs is not in memory yet; one that failed is not to be waited for. */
-  coming(number: number): boolean {
-    return this.wanted.includes(number) && !this.chunks.has(number) && !this.failed.has(number);
+  /** Return whether a requested chunk has neither arrived nor failed. */
+  isPending(number: number): boolean {
+    return this.requested.includes(number) && !this.chunks.has(number) && !this.failed.has(number);
   }
 
-  /** Why a chunk could not be had the last time, until it is here. */
+  /** Return the error of a chunk's last request, until it has arrived. */
   failure(number: number): Error | undefined {
     return this.failed.get(number)?.error;
   }
 
-  /** Numbers of the chunks in memory. */
+  /** Return the numbers of the chunks in memory. */
   loaded(): number[] {
     return [...this.chunks.keys()];
   }
 
-  /** Fetch what the cursor at chunk `here` needs next. */
-  want(here: number, count: number, direction: 1 | -1): void {
+  /** Request the chunks needed by a cursor at chunk `here`. */
+  request(here: number, count: number, direction: 1 | -1): void {
     this.here = here;
-    this.wanted = wantedChunks(here, count, direction);
-    for (const number of this.wanted) {
-      if (this.pending.size >= AT_ONCE) return;
-      if (this.chunks.has(number) || this.pending.has(number) || this.rests(number)) continue;
+    this.requested = prefetchOrder(here, count, direction);
+    for (const number of this.requested) {
+      if (this.pending.size >= MAX_REQUESTS) return;
+      if (this.chunks.has(number) || this.pending.has(number) || this.inBackoff(number)) continue;
       this.pending.add(number);
       this.fetchChunk(number).then(
         (chunk) => this.settle(number, chunk),
@@ -84,19 +84,19 @@ export class ChunkStore {
     }
   }
 
-  /** Try again at once what failed. */
+  /** Allow failed requests to be retried at once. */
   retry(): void {
     for (const failure of this.failed.values()) Object.assign(failure, { times: 0, until: 0 });
   }
 
-  private rests(number: number): boolean {
+  private inBackoff(number: number): boolean {
     return (this.failed.get(number)?.until ?? 0) > this.now();
   }
 
   private fail(number: number, error: Error): void {
     this.pending.delete(number);
     const times = (this.failed.get(number)?.times ?? 0) + 1;
-    this.failed.set(number, { error, times, until: this.now() + pauseAfter(times) });
+    this.failed.set(number, { error, times, until: this.now() + retryDelay(times) });
   }
 
   private settle(number: number, chunk: Chunk): void {

@@ -1,7 +1,7 @@
-// A small picture of a map for lists: voxels in parallel projection from the south, painted back to front. Pure.
+// Thumbnail of a map for lists: voxels in parallel projection from the south, painted back to front. Pure.
 
-import { LOOKS, Look } from "../palette";
-import type { Scenery } from "./looks";
+import { APPEARANCES, Appearance } from "../palette";
+import type { Scenery } from "./appearance";
 
 /** An RGBA picture. */
 export interface Picture {
@@ -10,11 +10,11 @@ export interface Picture {
   readonly pixels: Uint8ClampedArray<ArrayBuffer>;
 }
 
-const HALF = 2; // half a voxel's width on the picture [pixels]; a voxel is twice as wide as deep
-const RISE = 3; // a voxel's height on the picture [pixels]
+const HALF = 2; // half a voxel's width in the picture [pixels]; a voxel is drawn twice as wide as deep
+const RISE = 3; // a voxel's height in the picture [pixels]
 const SHADES = { top: 1.08, left: 0.62, right: 0.82 } as const;
 
-/** Paint a map; `size` is x, y, z in voxels. */
+/** Paint a map of size x, y, z [vox]. */
 export function paintMap(scenery: Scenery, size: readonly number[]): Picture {
   const [sizeX, sizeY] = size;
   const width = (sizeX + sizeY) * HALF;
@@ -38,9 +38,9 @@ export function paintMap(scenery: Scenery, size: readonly number[]): Picture {
       const ground = groundColour(scenery, column);
       for (let i = 0; i < HALF * 2; i++) for (let j = 0; j < HALF; j++) spot(left + i, base + j, ground, 0.92);
       for (let z = 0; z < scenery.top; z++) {
-        const look = scenery.looks[column + z * layer] as Look;
-        if (look === Look.AIR || look === Look.GROUND) continue;
-        paintVoxel(spot, left, base - z * RISE, look, z, scenery.tints[column]);
+        const appearance = scenery.appearances[column + z * layer] as Appearance;
+        if (appearance === Appearance.AIR || appearance === Appearance.GROUND) continue;
+        paintVoxel(spot, left, base - z * RISE, appearance, z, scenery.tints[column]);
       }
     }
   }
@@ -49,20 +49,21 @@ export function paintMap(scenery: Scenery, size: readonly number[]): Picture {
 
 type Spot = (x: number, y: number, colour: number, light: number) => void;
 
-function paintVoxel(spot: Spot, left: number, base: number, look: Look, z: number, tint: number): void {
-  const spec = LOOKS[look];
+function paintVoxel(spot: Spot, left: number, base: number, appearance: Appearance, z: number, tint: number): void {
+  const spec = APPEARANCES[appearance];
   const light = 0.86 + 0.018 * z + 0.03 * ((tint % 4) - 1.5);
   const flat = spec.form === "floor";
   const top = flat ? base : base - RISE;
   for (let i = 0; i < HALF * 2; i++) {
     for (let j = 0; j < HALF; j++) spot(left + i, top + j, spec.map, SHADES.top * light);
     if (flat) continue;
-    for (let j = 0; j < RISE; j++) spot(left + i, base - RISE + HALF + j, spec.map, (i < HALF ? SHADES.left : SHADES.right) * light);
+    for (let j = 0; j < RISE; j++)
+      spot(left + i, base - RISE + HALF + j, spec.map, (i < HALF ? SHADES.left : SHADES.right) * light);
   }
 }
 
 function groundColour(scenery: Scenery, column: number): number {
   const [green, paved] = [scenery.soil[column * 4], scenery.soil[column * 4 + 1]];
   if (green > 90) return 0x55633a;
-  return paved > 110 ? 0x66676a : LOOKS[Look.GROUND].map;
+  return paved > 110 ? 0x66676a : APPEARANCES[Appearance.GROUND].map;
 }

@@ -1,9 +1,9 @@
-// Small words for building pages: an element with its properties and children, an icon, and text that is only touched
-// when it changes.
+// Helpers for building pages: elements with properties and children, icons, and setters that touch the DOM only on
+// change.
 
 type Child = Node | string | null;
 
-/** Properties of an element; `on...` are listeners, `data` and `aria` their families, the rest attributes. */
+/** Properties of an element: `on...` are listeners, `data` and `aria` are prefixed attributes. */
 export interface Properties {
   class?: string;
   text?: string;
@@ -14,9 +14,11 @@ export interface Properties {
   onclick?: (event: MouseEvent) => void;
 }
 
-/** Make an element. */
+/** Create an element. */
 export function el<Name extends keyof HTMLElementTagNameMap>(
-  name: Name, properties: Properties = {}, children: readonly Child[] = [],
+  name: Name,
+  properties: Properties = {},
+  children: readonly Child[] = [],
 ): HTMLElementTagNameMap[Name] {
   const element = document.createElement(name);
   if (properties.class) element.className = properties.class;
@@ -30,12 +32,14 @@ export function el<Name extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** Make a button with a label for everybody. */
+/** Create a button; its label is both tooltip and accessible name. */
 export function button(label: string, content: Child, onclick: () => void, className = "button"): HTMLButtonElement {
-  return el("button", { class: className, title: label, aria: { label }, attributes: { type: "button" }, onclick }, [content]);
+  return el("button", { class: className, title: label, aria: { label }, attributes: { type: "button" }, onclick }, [
+    content,
+  ]);
 }
 
-/** Change a button's label if it differs. */
+/** Set a button's label if it changed. */
 export function setLabel(button: HTMLElement, label: string): void {
   if (button.title === label) return;
   button.title = label;
@@ -44,7 +48,7 @@ export function setLabel(button: HTMLElement, label: string): void {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an icon of strokes in a 24 by 24 box. */
+/** Create an icon from a stroked path in a 24 by 24 box. */
 export function icon(path: string, className = "icon"): SVGSVGElement {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 24 24");
@@ -56,22 +60,22 @@ export function icon(path: string, className = "icon"): SVGSVGElement {
   return svg;
 }
 
-/** Change an element's text if it differs. */
+/** Set an element's text if it changed. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Change how full a bar is, as a share. */
+/** Set the filled share of a bar, 0 to 1. */
 export function setShare(element: HTMLElement, share: number): void {
   const text = `${(Math.max(0, Math.min(1, share)) * 100).toFixed(1)}%`;
   if (element.style.width !== text) element.style.width = text;
 }
 
-/** Icons of buttons. */
+/** Paths of button icons. */
 export const ICONS = {
   back: "M15 5l-7 7 7 7",
   play: "M8 5v14l11-7z",
-  hold: "M8 5v14M16 5v14",
+  pause: "M8 5v14M16 5v14",
   reverse: "M16 5v14L5 12z",
   stepBack: "M18 6l-8 6 8 6zM6 6v12",
   stepOn: "M6 6l8 6-8 6zM18 6v12",

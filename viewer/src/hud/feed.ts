@@ -1,72 +1,90 @@
-// The feed of the last events at the lower left, drawn from the markers before the cursor, so that it is right after any
-// jump; and those that the cursor comes to, spoken for screen readers.
+// The event feed at the lower left, computed from the markers before the cursor, so that it is correct after any seek;
+// and announcements of new events for screen readers.
 
 import * as control from "../control";
 import { EventKind, type Header } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { type Marker, clockText } from "../timeline";
 import { el } from "./dom";
-import { markerText, mechName } from "./words";
+import { markerText, mechName } from "./text";
 
-const SHOWN = 6; // events at once
-const SHOWN_S = 14; // how long an event stays [s]
-const SPEAK_MS = 1200; // least time after what was spoken before
+const SHOWN = 6; // most lines
+const SHOWN_S = 14; // how long an event is listed [s]
+const ANNOUNCE_MS = 1200; // least time between announcements
 
-/** One line: an event, and how often it happened in a row. */
+/** One line: an event and how often it has repeated. */
 interface Line extends Marker {
   times: number;
 }
 
-/** Join what happens to the same mech again and again; the line keeps the time of the last. */
-export function joined(markers: readonly Marker[]): Line[] {
+/** Merge repeated events of the same mechs into one line with the time of the last. */
+export function mergeRepeats(markers: readonly Marker[]): Line[] {
   const lines: Line[] = [];
   for (const marker of markers) {
-    const same = lines.findIndex((line) => line.kind === marker.kind && line.who === marker.who && line.whom === marker.whom);
+    const same = lines.findIndex(
+      (line) => line.kind === marker.kind && line.who === marker.who && line.whom === marker.whom,
+    );
     const times = same >= 0 ? lines.splice(same, 1)[0].times + 1 : 1;
     lines.push({ ...marker, times });
   }
   return lines;
 }
 
-/** A line in a sentence. */
+/** Return a line as a sentence. */
 function lineText(header: Header, line: Line): string {
   return `${markerText(header, line)}${line.times > 1 ? `, ${line.times} times` : ""}`;
 }
 
-/** The feed. */
+/** The event feed and its live region. */
 export class Feed {
   readonly root = el("section", { class: "feed", aria: { label: "Events" } });
-  readonly spoken = el("div", { class: "unseen", aria: { live: "polite", relevant: "additions" } });
+  readonly announcements = el("div", { class: "visually-hidden", aria: { live: "polite", relevant: "additions" } });
   private shown = "";
-  private saidAt = 0;
+  private announcedAt = 0;
 
   update(state: ViewerState, match: MatchState): void {
     const since = state.tick - SHOWN_S * match.header.tick_hz;
-    const recent = joined(match.markers.filter((marker) => marker.tick <= state.tick && marker.tick > since)).slice(-SHOWN);
+    const recent = mergeRepeats(
+      match.markers.filter((marker) => marker.tick <= state.tick && marker.tick > since),
+    ).slice(-SHOWN);
     const key = recent.map((line) => `${line.tick}.${line.kind}.${line.who}.${line.whom}.${line.times}`).join(" ");
     if (key !== this.shown) {
       this.shown = key;
       this.root.replaceChildren(...recent.map((marker) => this.line(match, marker)));
     }
-    this.speak(state, match);
+    this.announce(state, match);
   }
 
   private line(match: MatchState, marker: Line): HTMLElement {
     const { header } = match;
     const name = (mech: number) =>
-      el("b", { class: mech < 0 ? "hazard" : header.roster[mech].team === 0 ? "blue" : "red", text: mechName(header, mech) });
+      el("b", {
+        class: mech < 0 ? "hazard" : header.roster[mech].team === 0 ? "blue" : "red",
+        text: mechName(header, mech),
+      });
     const time = el("time", { text: clockText(marker.tick / header.tick_hz) });
     if (marker.kind === EventKind.KILL)
-      return el("p", { class: "feed-line kill" }, [time, name(marker.who), el("span", { class: "verb", text: "destroyed" }), name(marker.whom)]);
+      return el("p", { class: "feed-line kill" }, [
+        time,
+        name(marker.who),
+        el("span", { class: "verb", text: "destroyed" }),
+        name(marker.whom),
+      ]);
     const verb = marker.kind === EventKind.FALL ? "knocked down" : "overheated";
     const times = marker.times > 1 ? ` ${marker.times} times` : "";
-    return el("p", { class: "feed-line" }, [time, name(marker.who), el("span", { class: "verb", text: `${verb}${times}` })]);
+    return el("p", { class: "feed-line" }, [
+      time,
+      name(marker.who),
+      el("span", { class: "verb", text: `${verb}${times}` }),
+    ]);
   }
 
-  private speak(state: ViewerState, match: MatchState): void {
+  private announce(state: ViewerState, match: MatchState): void {
     const now = performance.now();
-    if (state.unspoken.length === 0 || now - this.saidAt < SPEAK_MS) return;
-    this.saidAt = now;
-    this.spoken.replaceChildren(...joined(control.takeUnspoken(state)).map((line) => el("p", { text: lineText(match.header, line) })));
+    if (state.unannounced.length === 0 || now - this.announcedAt < ANNOUNCE_MS) return;
+    this.announcedAt = now;
+    this.announcements.replaceChildren(
+      ...mergeRepeats(control.takeUnannounced(state)).map((line) => el("p", { text: lineText(match.header, line) })),
+    );
   }
 }

@@ -1,11 +1,11 @@
-// The panel of the selected mech: its class and state, its figures, and when its weapons are ready.
+// The panel of the selected mech: class, state, gauges, and weapon cooldowns.
 
 import { CHASSIS } from "../palette";
 import type { ChassisName } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el, setShare, setText } from "./dom";
-import { GAUGES, figuresOf, reportOf } from "./figures";
-import { className, mechName } from "./words";
+import { GAUGES, gaugesOf, mechReport } from "./mech_report";
+import { className, mechName } from "./text";
 
 interface Gauge {
   root: HTMLElement;
@@ -16,11 +16,15 @@ interface Gauge {
 function makeGauge(label: string, kind: string): Gauge {
   const fill = el("div", { class: `fill ${kind}` });
   const value = el("span", { class: "gauge-value" });
-  const root = el("div", { class: "gauge" }, [el("span", { class: "gauge-label", text: label }), el("div", { class: "track" }, [fill]), value]);
+  const root = el("div", { class: "gauge" }, [
+    el("span", { class: "gauge-label", text: label }),
+    el("div", { class: "track" }, [fill]),
+    value,
+  ]);
   return { root, fill, value };
 }
 
-/** The panel. */
+/** The panel of the selected mech. */
 export class Inspector {
   private readonly name = el("h2", { class: "inspector-name" });
   private readonly kind = el("span", { class: "inspector-class" });
@@ -39,7 +43,12 @@ export class Inspector {
   open(match: MatchState): void {
     this.fills = match.header.cooldowns.map(() => el("i"));
     this.timers.replaceChildren(
-      ...match.header.cooldowns.map((timer, i) => el("div", { class: "timer", title: `${timer}: ready when full` }, [el("span", { text: timer }), el("div", {}, [this.fills[i]])])),
+      ...match.header.cooldowns.map((timer, i) =>
+        el("div", { class: "timer", title: `${timer} cooldown; full when ready` }, [
+          el("span", { text: timer }),
+          el("div", {}, [this.fills[i]]),
+        ]),
+      ),
     );
   }
 
@@ -52,11 +61,11 @@ export class Inspector {
     this.root.classList.toggle("blue", header.roster[mech].team === 0);
     setText(this.name, mechName(header, mech));
     setText(this.kind, CHASSIS[className(header, mech) as ChassisName]?.label ?? className(header, mech));
-    figuresOf(match, mech).forEach(({ text, share }, i) => {
+    gaugesOf(match, mech).forEach(({ text, share }, i) => {
       setShare(this.gauges[i].fill, share);
       setText(this.gauges[i].value, text);
     });
-    const { state: condition, timers, facts } = reportOf(match, mech, state.tick);
+    const { state: condition, timers, facts } = mechReport(match, mech, state.tick);
     setText(this.state, condition);
     timers.forEach((ready, k) => setShare(this.fills[k], ready));
     setText(this.facts, facts);

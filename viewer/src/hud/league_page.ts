@@ -1,27 +1,28 @@
-// The page of the league: everybody's rating with the doubt that is left in it, on one scale; rounds under way; who beats
-// whom; and its matches. All names are text of other people's.
+// The league page: ratings with 95 % intervals on one scale, unfinished rounds, head-to-head results, and matches. All
+// names come from other users and are inserted as text.
 
 import type { LeagueView, Round, Standing } from "../protocol.gen";
 import { leagueHash } from "../routes";
 import type { LeagueState } from "../state";
-import { BoutList, type BoutActions } from "./bouts";
+import { LeagueMatchList, type LeagueMatchActions } from "./league_matches";
 import { el, setShare, setText } from "./dom";
-import { brand, pageLinks } from "./masthead";
-import { PairTable } from "./pairs";
+import { brand, pageLinks } from "./page_header";
+import { PairTable } from "./head_to_head";
 
-const MOST_TICKS = 4; // steps of the scale, so that their figures keep apart
+const MOST_TICKS = 4; // most steps of the scale, so that their labels do not touch
 const STEPS = [1, 2, 5, 10];
-const LEAST_SPAN = 100; // of the scale [points]
-const NOBODY = "No league here yet. It begins with `echelon arena run`, or with a training run that plays in it.";
+const LEAST_SPAN = 100; // least length of the scale [points]
+const EMPTY_TEXT =
+  "No league here yet. Start one with `echelon arena run`, or with a training run that plays in a league.";
 
-/** A scale of ratings: its ends, and the round figures between them [points]. */
+/** A scale of ratings: its ends and round values between them [points]. */
 export interface Scale {
   low: number;
   high: number;
   ticks: number[];
 }
 
-/** The scale that every interval of the standings fits on. */
+/** Return a scale that contains all intervals of the standings. */
 export function scaleOf(standings: readonly Standing[]): Scale {
   const [from, to] = [Math.min(...standings.map((row) => row.low)), Math.max(...standings.map((row) => row.high))];
   const slack = Math.max(0, LEAST_SPAN - (to - from)) / 2;
@@ -34,85 +35,112 @@ export function scaleOf(standings: readonly Standing[]): Scale {
   return { low, high, ticks };
 }
 
-/** Where a rating stands on the scale, as a share of its length. */
+/** Return the position of a rating on the scale, 0 to 1. */
 export function shareOn(scale: Scale, rating: number): number {
   return (rating - scale.low) / (scale.high - scale.low);
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(2)}%`;
 
-/** The page. */
+/** The league page. */
 export class LeaguePage {
   private readonly rows = el("tbody");
   private readonly axis = el("div", { class: "scale-axis", aria: { hidden: "true" } });
   private readonly rounds = el("ul", { class: "rounds" });
   private readonly table: HTMLElement;
   private readonly pairs = new PairTable();
-  private readonly bouts: BoutList;
+  private readonly matches: LeagueMatchList;
   private readonly body: HTMLElement;
   private readonly empty = el("div", { class: "list-empty" });
   readonly root: HTMLElement;
   private drawn: readonly unknown[] = [];
-  private filled: { view: LeagueView; entry: string } | null = null; // what the standings show
+  private filled: { view: LeagueView; entry: string } | null = null; // what the table of standings was rendered from
 
-  constructor(actions: BoutActions) {
-    this.bouts = new BoutList(actions);
-    const heads: [string, string][] = [["#", "rank"], ["Pilot", "name"], ["Rating", "rating"], ["", "scale"], ["Games", "games"], ["Won, drawn, lost", "record"]];
+  constructor(actions: LeagueMatchActions) {
+    this.matches = new LeagueMatchList(actions);
+    const heads: [string, string][] = [
+      ["#", "rank"],
+      ["Pilot", "name"],
+      ["Rating", "rating"],
+      ["", "scale"],
+      ["Games", "games"],
+      ["Won – drawn – lost", "record"],
+    ];
     this.table = el("table", { class: "standings" }, [
-      el("caption", { class: "unseen", text: "Standings: each rating with its 95 % interval" }),
-      el("thead", {}, [el("tr", {}, heads.map(([text, name]) =>
-        el("th", { class: name, attributes: { scope: "col" }, aria: name === "scale" ? { label: "95 % interval" } : {} }, [name === "scale" ? this.axis : text])))]),
+      el("caption", { class: "visually-hidden", text: "Standings: each rating with its 95 % interval" }),
+      el("thead", {}, [
+        el(
+          "tr",
+          {},
+          heads.map(([text, name]) =>
+            el(
+              "th",
+              { class: name, attributes: { scope: "col" }, aria: name === "scale" ? { label: "95 % interval" } : {} },
+              [name === "scale" ? this.axis : text],
+            ),
+          ),
+        ),
+      ]),
       this.rows,
     ]);
     this.body = el("div", { class: "league-body" }, [
       el("div", { class: "league-tables" }, [
         el("section", { aria: { label: "Standings" } }, [
-          this.table, el("p", { class: "small", text: "A bar is the interval that holds the rating with 95 % certainty; the scripted level medium stands at 1500." }), this.rounds,
+          this.table,
+          el("p", {
+            class: "small",
+            text: "Bars are 95 % confidence intervals of the ratings; the scripted level medium is fixed at 1500.",
+          }),
+          this.rounds,
         ]),
         this.pairs.root,
       ]),
-      this.bouts.root,
+      this.matches.root,
     ]);
     this.root = el("main", { class: "list-page league-page" }, [
-      el("header", { class: "hero" }, [brand("Who is how strong, and how sure that is.")]),
+      el("header", { class: "hero" }, [brand("Ratings and their uncertainty")]),
       el("div", { class: "filters" }, [pageLinks("league")]),
-      this.empty, this.body,
+      this.empty,
+      this.body,
     ]);
   }
 
   update(league: LeagueState): void {
-    const { view, choice, loading } = league;
-    const key = [view, league.pairs, league.bouts, league.total, league.ended, choice, loading];
+    const { view, filter, loading } = league;
+    const key = [view, league.pairs, league.matches, league.total, league.ended, filter, loading];
     if (key.every((value, i) => value === this.drawn[i]) && this.drawn.length > 0) return;
     this.drawn = key;
     const known = view !== null && view.standings.length > 0;
     this.empty.hidden = known;
     this.body.hidden = !known;
-    setText(this.empty, loading ? "Looking for the league…" : NOBODY);
+    setText(this.empty, loading ? "Loading league…" : EMPTY_TEXT);
     if (!view || !known) return;
     const focused = this.body.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
-    if (view !== this.filled?.view || choice.entry !== this.filled.entry) this.fill(view, choice.entry);
-    this.filled = { view, entry: choice.entry };
-    this.pairs.update(league.pairs, choice);
-    this.bouts.update(league, view.standings);
-    // news must not take the place of who goes through the page by keys
-    if (focused) this.body.querySelector<HTMLElement>(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (view !== this.filled?.view || filter.entry !== this.filled.entry) this.fill(view, filter.entry);
+    this.filled = { view, entry: filter.entry };
+    this.pairs.update(league.pairs, filter);
+    this.matches.update(league, view.standings);
+    // an update keeps the keyboard focus
+    if (focused)
+      this.body.querySelector<HTMLElement>(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   private fill(view: LeagueView, entry: string): void {
     const scale = scaleOf(view.standings);
-    this.axis.replaceChildren(...scale.ticks.map((tick) => {
-      const mark = el("span", { text: String(tick) });
-      mark.style.left = percent(shareOn(scale, tick));
-      return mark;
-    }));
+    this.axis.replaceChildren(
+      ...scale.ticks.map((tick) => {
+        const mark = el("span", { text: String(tick) });
+        mark.style.left = percent(shareOn(scale, tick));
+        return mark;
+      }),
+    );
     this.rows.replaceChildren(...view.standings.map((row, at) => this.standing(row, at + 1, scale, entry)));
     this.rounds.replaceChildren(...view.unfinished.map((round) => this.round(round)));
   }
 
   private standing(row: Standing, rank: number, scale: Scale, entry: string): HTMLElement {
-    const doubt = Math.round(row.high - row.rating);
-    const bar = el("i", { class: "doubt" });
+    const margin = Math.round(row.high - row.rating);
+    const bar = el("i", { class: "interval" });
     const dot = el("i", { class: "dot" });
     bar.style.left = percent(shareOn(scale, row.low));
     bar.style.right = percent(1 - shareOn(scale, row.high));
@@ -123,31 +151,55 @@ export class LeaguePage {
       return line;
     });
     const chosen = row.id === entry;
-    const link = el("a", { text: row.name, title: row.id, attributes: { href: leagueHash({ entry: chosen ? "" : row.id }) }, aria: chosen ? { current: "true" } : {} });
+    const link = el("a", {
+      text: row.name,
+      title: row.id,
+      attributes: { href: leagueHash({ entry: chosen ? "" : row.id }) },
+      aria: chosen ? { current: "true" } : {},
+    });
     return el("tr", { class: `${row.kind}${chosen ? " chosen" : ""}`, data: { entry: row.id } }, [
       el("td", { class: "rank", text: String(rank) }),
-      el("th", { class: "name", attributes: { scope: "row" } }, [el("div", {}, [link, el("small", { text: row.kind === "heuristic" ? "scripted" : row.kind })])]),
-      el("td", { class: "rating" }, [el("b", { text: String(Math.round(row.rating)) }), el("small", { text: `± ${doubt}` })]),
-      el("td", { class: "scale", title: `${Math.round(row.low)} to ${Math.round(row.high)}` }, [el("div", {}, [...lines, bar, dot])]),
+      el("th", { class: "name", attributes: { scope: "row" } }, [
+        el("div", {}, [link, el("small", { text: row.kind === "heuristic" ? "scripted" : row.kind })]),
+      ]),
+      el("td", { class: "rating" }, [
+        el("b", { text: String(Math.round(row.rating)) }),
+        el("small", { text: `± ${margin}` }),
+      ]),
+      el("td", { class: "scale", title: `${Math.round(row.low)} to ${Math.round(row.high)}` }, [
+        el("div", {}, [...lines, bar, dot]),
+      ]),
       el("td", { class: "games", text: String(row.games) }),
       el("td", { class: "record" }, [this.record(row)]),
     ]);
   }
 
-  /** Wins, draws and losses as figures over one bar. */
+  /** Return wins, draws and losses as numbers above one bar. */
   private record({ wins, draws, losses }: Standing): HTMLElement {
     const all = Math.max(1, wins + draws + losses);
-    const parts = ([["won", wins], ["drawn", draws], ["lost", losses]] as const).map(([name, count]) => {
+    const parts = (
+      [
+        ["won", wins],
+        ["drawn", draws],
+        ["lost", losses],
+      ] as const
+    ).map(([name, count]) => {
       const part = el("i", { class: name });
       setShare(part, count / all);
       return part;
     });
-    return el("div", {}, [el("span", { text: `${wins} – ${draws} – ${losses}` }), el("div", { class: "shares", aria: { hidden: "true" } }, parts)]);
+    return el("div", {}, [
+      el("span", { text: `${wins} – ${draws} – ${losses}` }),
+      el("div", { class: "shares", aria: { hidden: "true" } }, parts),
+    ]);
   }
 
   private round({ job, round, matches, played }: Round): HTMLElement {
     const bar = el("i");
     setShare(bar, matches > 0 ? played / matches : 0);
-    return el("li", {}, [el("span", { text: `Round ${round} of ${job}: ${played} of ${matches} matches` }), el("div", { class: "progress", aria: { hidden: "true" } }, [bar])]);
+    return el("li", {}, [
+      el("span", { text: `Round ${round} of ${job}: ${played} of ${matches} matches` }),
+      el("div", { class: "progress", aria: { hidden: "true" } }, [bar]),
+    ]);
   }
 }

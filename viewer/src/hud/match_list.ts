@@ -1,55 +1,61 @@
-// The page of matches: live ones first, then the newest; a filter by run and by words; a card each with its map, its
-// teams and its result; and a place to drop a file.
+// The match list: live matches first, then newest; a filter by run and text; a card per match with map, teams and
+// result; and a button to open a file.
 
 import type { MatchSummary } from "../protocol.gen";
 import type { ListState, ViewerState } from "../state";
 import { clockText } from "../timeline";
-import { fill, replaceChanged } from "./bouts";
+import { fill, replaceChanged } from "./league_matches";
 import { ICONS, el, icon, setText } from "./dom";
-import { brand, pageLinks } from "./masthead";
+import { brand, pageLinks } from "./page_header";
 import type { Thumbnails } from "./thumbnails";
-import { ENDS, runLabel } from "./words";
+import { END_LABELS, runLabel } from "./text";
 
-const TICK_HZ = 20; // of the summaries' ticks, where a match is not open to say so
+const TICK_HZ = 20; // tick rate of summaries, which do not carry it
 
-/** What the list can ask for. */
+/** Actions of the list. */
 export interface ListActions {
   openFile(file: File): void;
   filter(run: string, text: string): void;
   more(): void;
 }
 
-/** How long ago, in words. */
-export function agoText(seconds: number): string {
+/** Return a time span as text, e.g. "5 min ago". */
+export function ageText(seconds: number): string {
   if (seconds < 60) return "just now";
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
   return `${Math.floor(seconds / 86400)} d ago`;
 }
 
-/** Whether a match fits the words of the filter: each must occur somewhere in it. */
+/** Return whether every word of the filter occurs in a match. */
 export function fits(match: MatchSummary, text: string): boolean {
-  const words = text.toLowerCase().split(/\s+/).filter((word) => word !== "");
-  const all = `${match.run} ${match.file} ${match.blue} ${match.red} ${match.seed} ${match.id} ${match.reason.replace("_", " ")} ${match.live ? "live" : ""}`.toLowerCase();
+  const words = text
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  const { run, file, blue, red, seed, id, reason, live } = match;
+  const fields = [run, file, blue, red, seed, id, reason.replace("_", " "), live ? "live" : ""];
+  const all = fields.join(" ").toLowerCase();
   return words.every((word) => all.includes(word));
 }
 
-/** How many matches are shown, in words; a search looks through those that are loaded. */
+/** Return the number of matches shown; a search covers only loaded matches. */
 export function countText({ matches, total, text }: ListState, shown: number): string {
   if (total === 0) return "";
   if (text.trim() === "" || matches.length >= total) return `${shown} of ${total}`;
-  return `${shown} of the ${matches.length} loaded, ${total} in all`;
+  return `${shown} of ${matches.length} loaded, ${total} in total`;
 }
 
-/** Why there is no match to be seen, in words. */
+/** Return why no match is shown. */
 export function emptyText({ matches, total, loading }: ListState): string {
-  if (loading) return "Looking for matches…";
-  if (matches.length < total) return `None of the ${matches.length} matches loaded fits the search; “Show more” looks further.`;
+  if (loading) return "Loading matches…";
+  if (matches.length < total)
+    return `None of the ${matches.length} loaded matches fits the search; “Show more” loads further ones.`;
   if (total > 0) return "No match fits the filter.";
-  return "No matches yet. A training run records its evaluation matches; the first appear within minutes of `echelon train`.";
+  return "No matches yet. Training runs record evaluation matches, the first within minutes of `echelon train`.";
 }
 
-/** A match's card: made once and brought up to date in place, so that it keeps its picture and the focus. */
+/** A match's card: created once and updated in place, so that it keeps its picture and the focus. */
 class Card {
   private readonly canvas = el("canvas", { class: "map", aria: { hidden: "true" } });
   private readonly badge = el("span");
@@ -60,81 +66,120 @@ class Card {
   readonly root: HTMLElement;
   private shown: MatchSummary | null = null;
 
-  constructor({ id, run, file, blue, red }: MatchSummary, private readonly thumbnails: Thumbnails) {
-    this.teams = [["blue", blue], ["red", red]].map(([side, name]) => {
-      const [alive, score] = [el("span", { class: "card-alive", title: "still standing" }), el("b", { title: "zone score" })];
+  constructor(
+    { id, run, file, blue, red }: MatchSummary,
+    private readonly thumbnails: Thumbnails,
+  ) {
+    this.teams = [
+      ["blue", blue],
+      ["red", red],
+    ].map(([side, name]) => {
+      const [alive, score] = [
+        el("span", { class: "card-alive", title: "mechs alive" }),
+        el("b", { title: "zone score" }),
+      ];
       const row = el("div", { class: `card-team ${side}` }, [
-        el("i", { class: "team-sign" }), el("span", { class: "card-name", text: name || side, title: name }), alive, score,
+        el("i", { class: "team-sign" }),
+        el("span", { class: "card-name", text: name || side, title: name }),
+        alive,
+        score,
       ]);
       return { row, alive, score };
     });
     this.link = el("a", { class: "card", attributes: { href: `#match=${id}` } }, [
       el("div", { class: "card-map" }, [this.canvas, this.badge, this.time]),
-      el("div", { class: "card-teams" }, this.teams.map(({ row }) => row)),
-      el("div", { class: "card-facts" }, [el("span", { class: "card-run", text: runLabel(run) || file, title: run || file }), this.facts]),
+      el(
+        "div",
+        { class: "card-teams" },
+        this.teams.map(({ row }) => row),
+      ),
+      el("div", { class: "card-facts" }, [
+        el("span", { class: "card-run", text: runLabel(run) || file, title: run || file }),
+        this.facts,
+      ]),
     ]);
     this.root = el("li", {}, [this.link]);
     thumbnails.watch(this.canvas, id);
   }
 
   update(match: MatchSummary): void {
-    setText(this.facts, `${match.mechs} mechs · seed ${match.seed} · ${agoText(Date.now() / 1000 - match.created)}`);
+    setText(this.facts, `${match.mechs} mechs · seed ${match.seed} · ${ageText(Date.now() / 1000 - match.created)}`);
     if (JSON.stringify(match) === JSON.stringify(this.shown)) return;
     this.shown = match;
-    // news of a match are an occasion to ask again for a picture that could not be had
+    // retry a failed thumbnail when the match changes
     if (this.canvas.classList.contains("missing")) this.thumbnails.watch(this.canvas, match.id);
     this.teams.forEach(({ row, alive, score }, team) => {
       row.classList.toggle("won", match.winner === team);
       setText(alive, `${match.alive?.[team] ?? 0}`);
       setText(score, (match.score?.[team] ?? 0).toFixed(1));
     });
-    const result = match.live ? "live" : !match.complete ? "cut short" : match.winner === 2 ? "draw" : ENDS[match.reason] ?? match.reason;
+    const result = match.live
+      ? "live"
+      : !match.complete
+        ? "incomplete"
+        : match.winner === 2
+          ? "draw"
+          : (END_LABELS[match.reason] ?? match.reason);
     const length = clockText(match.ticks / TICK_HZ);
     this.link.classList.toggle("live", match.live);
     this.link.setAttribute("aria-label", `${match.blue} against ${match.red}, ${result}, ${length}, run ${match.run}`);
-    this.badge.className = `badge ${match.live ? "live" : match.winner === 0 ? "blue" : match.winner === 1 ? "red" : ""}`;
+    const side = match.live ? "live" : (["blue", "red"][match.winner] ?? "");
+    this.badge.className = `badge ${side}`;
     setText(this.badge, result);
     setText(this.time, length);
   }
 }
 
-/** The page. */
+/** The match list page. */
 export class MatchList {
   private readonly grid = el("ul", { class: "cards" });
   private readonly count = el("span", { class: "list-count" });
   private readonly empty = el("div", { class: "list-empty" });
   private readonly run = el("select", { aria: { label: "Run" } });
-  private readonly text = el("input", { aria: { label: "Search matches" }, attributes: { type: "search", placeholder: "Search run, pilot, seed, result" } });
+  private readonly text = el("input", {
+    aria: { label: "Search matches" },
+    attributes: { type: "search", placeholder: "Search run, pilot, seed, result" },
+  });
   private readonly more = el("button", { class: "button more", text: "Show more", attributes: { type: "button" } });
   readonly root: HTMLElement;
-  private cards = new Map<string, Card>(); // of all matches that are loaded
-  private drawn: readonly unknown[] = []; // what the page was drawn from
-  private runs: ListState["runs"] | null = null; // that the menu offers
+  private cards = new Map<string, Card>(); // of all loaded matches
+  private drawn: readonly unknown[] = []; // what the page was rendered from
+  private runs: ListState["runs"] | null = null; // runs in the menu
 
-  constructor(actions: ListActions, private readonly thumbnails: Thumbnails) {
-    const pick = el("input", { class: "unseen", aria: { label: "Open a replay file" }, attributes: { type: "file", accept: ".ecr", tabindex: "-1" } });
+  constructor(
+    actions: ListActions,
+    private readonly thumbnails: Thumbnails,
+  ) {
+    const pick = el("input", {
+      class: "visually-hidden",
+      aria: { label: "Open a replay file" },
+      attributes: { type: "file", accept: ".ecr", tabindex: "-1" },
+    });
     pick.addEventListener("change", () => pick.files?.[0] && actions.openFile(pick.files[0]));
     const drop = el("button", { class: "drop", attributes: { type: "button" }, onclick: () => pick.click() }, [
-      icon(ICONS.file), el("span", {}, ["Open a replay file", el("small", { text: "or drop an .ecr anywhere" })]),
+      icon(ICONS.file),
+      el("span", {}, ["Open a replay file", el("small", { text: "or drop an .ecr file anywhere" })]),
     ]);
-    for (const input of [this.run, this.text]) input.addEventListener("input", () => actions.filter(this.run.value, this.text.value));
+    for (const input of [this.run, this.text])
+      input.addEventListener("input", () => actions.filter(this.run.value, this.text.value));
     this.more.addEventListener("click", () => actions.more());
     this.root = el("main", { class: "list-page" }, [
-      el("header", { class: "hero" }, [
-        brand("Pack against pack. Watch what the pilots learned."),
-        drop, pick,
-      ]),
+      el("header", { class: "hero" }, [brand("Watch matches, live or recorded"), drop, pick]),
       el("div", { class: "filters" }, [
-        pageLinks("list"), this.count,
-        el("label", { class: "search" }, [icon(ICONS.search), this.text]), this.run,
+        pageLinks("list"),
+        this.count,
+        el("label", { class: "search" }, [icon(ICONS.search), this.text]),
+        this.run,
       ]),
-      this.grid, this.empty, this.more,
+      this.grid,
+      this.empty,
+      this.more,
     ]);
   }
 
   update({ list }: ViewerState): void {
     this.showRuns(list);
-    const minute = Math.floor(Date.now() / 60_000); // cards say how long ago they began
+    const minute = Math.floor(Date.now() / 60_000); // cards show the age of matches
     const drawn = [list.matches, list.total, list.text, list.loading, minute];
     if (drawn.every((part, i) => part === this.drawn[i])) return;
     this.drawn = drawn;
@@ -154,7 +199,7 @@ export class MatchList {
     this.run.hidden = runs.length < 2 && run === "";
   }
 
-  /** Bring the cards to the matches; one that the search leaves out keeps its picture for when it fits again. */
+  /** Update the cards; those hidden by the search keep their picture. */
   private show(matches: readonly MatchSummary[], shown: readonly MatchSummary[]): void {
     const cards = new Map<string, Card>();
     for (const match of matches) {
@@ -163,6 +208,9 @@ export class MatchList {
       cards.set(match.id, card);
     }
     this.cards = cards;
-    replaceChanged(this.grid, shown.flatMap((match) => cards.get(match.id)?.root ?? []));
+    replaceChanged(
+      this.grid,
+      shown.flatMap((match) => cards.get(match.id)?.root ?? []),
+    );
   }
 }

@@ -1,23 +1,27 @@
-// The small map: the ground from above, the zone, every mech as its team's sign with its heading, and what the camera
-// sees. A click looks there.
+// The minimap: the ground from above, the zone, every mech with its heading, and the view of the camera. A click
+// centres the camera there.
 
 import * as control from "../control";
-import { reachesOf } from "../data/sensing";
+import { sensorRanges } from "../data/sensor_ranges";
 import { cellIndex } from "../spaces";
-import { LOOKS, type Look, REACHES, TEAMS } from "../palette";
+import { APPEARANCES, type Appearance, RANGE_STYLES, TEAMS } from "../palette";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { el } from "./dom";
 
-const EDGE = 190; // of the map on the page [CSS px]
-const SIGN = 4.2; // size of a mech's sign [CSS px]
-const CONE = 0.45; // half of the angle that the camera is drawn with [rad]
-const LIFT = 0.035; // how much brighter a column is per voxel of its height
+const EDGE = 190; // size of the minimap [CSS px]
+const SIGN = 4.2; // size of a mech's symbol [CSS px]
+const CONE = 0.45; // half the drawn angle of the camera's view [rad]
+const LIFT = 0.035; // additional brightness of a column per voxel of its height
 
-/** The map. */
+/** The minimap. */
 export class Minimap {
-  private readonly canvas = el("canvas", { class: "minimap-picture", aria: { label: "Small map; the table of all mechs (M) says the same in words" }, attributes: { role: "img" } });
-  readonly root = el("section", { class: "minimap panel", aria: { label: "Small map" } }, [this.canvas]);
+  private readonly canvas = el("canvas", {
+    class: "minimap-picture",
+    aria: { label: "Minimap; the table of all mechs (M) lists the same as text" },
+    attributes: { role: "img" },
+  });
+  readonly root = el("section", { class: "minimap panel", aria: { label: "Minimap" } }, [this.canvas]);
   private ground: HTMLCanvasElement | null = null;
   private groundOf: unknown = null;
 
@@ -28,7 +32,11 @@ export class Minimap {
       const { match } = this.state;
       if (!match) return;
       const [sizeX, sizeY] = match.header.world.size;
-      control.lookAt(this.state, ((event.clientX - box.left) / box.width) * sizeX, (1 - (event.clientY - box.top) / box.height) * sizeY);
+      control.centreOn(
+        this.state,
+        ((event.clientX - box.left) / box.width) * sizeX,
+        (1 - (event.clientY - box.top) / box.height) * sizeY,
+      );
     };
     this.canvas.addEventListener("pointerdown", go);
     this.canvas.addEventListener("pointermove", go);
@@ -56,7 +64,7 @@ export class Minimap {
     brush.restore();
     this.drawZone(brush, match, scale);
     this.drawCamera(brush, match, scale);
-    if (this.state.showLinks) this.drawReaches(brush, match, scale);
+    if (this.state.showLinks) this.drawRanges(brush, match, scale);
     this.drawMechs(brush, match, scale);
   }
 
@@ -71,10 +79,19 @@ export class Minimap {
     for (let y = 0; y < sizeY; y++) {
       for (let x = 0; x < sizeX; x++) {
         let z = Math.min(sizeZ, scenery.top) - 1;
-        while (z > 0 && LOOKS[scenery.looks[cellIndex(x, y, z, sizeX, sizeY)] as Look].form === "none") z--;
-        const colour = LOOKS[scenery.looks[cellIndex(x, y, Math.max(0, z), sizeX, sizeY)] as Look].map || LOOKS[1 as Look].map;
+        while (
+          z > 0 &&
+          APPEARANCES[scenery.appearances[cellIndex(x, y, z, sizeX, sizeY)] as Appearance].form === "none"
+        )
+          z--;
+        const colour =
+          APPEARANCES[scenery.appearances[cellIndex(x, y, Math.max(0, z), sizeX, sizeY)] as Appearance].map ||
+          APPEARANCES[1 as Appearance].map;
         const light = 0.85 + LIFT * Math.max(0, z);
-        picture.data.set([((colour >> 16) & 255) * light, ((colour >> 8) & 255) * light, (colour & 255) * light, 255], (x + (sizeY - 1 - y) * sizeX) * 4);
+        picture.data.set(
+          [((colour >> 16) & 255) * light, ((colour >> 8) & 255) * light, (colour & 255) * light, 255],
+          (x + (sizeY - 1 - y) * sizeX) * 4,
+        );
       }
     }
     this.ground.getContext("2d")?.putImageData(picture, 0, 0);
@@ -91,13 +108,13 @@ export class Minimap {
     brush.stroke();
   }
 
-  /** How far radar, ECM and ECCM reach, as in the picture. */
-  private drawReaches(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
+  /** Draw the ranges of radar, ECM and ECCM, as in the picture. */
+  private drawRanges(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
     const { poses } = match;
     if (Number.isNaN(poses.tick)) return;
     brush.save();
-    for (const { mech, kind, radius } of reachesOf(match, this.state.selected)) {
-      const { colour, dash, gap } = REACHES[kind];
+    for (const { mech, kind, radius } of sensorRanges(match, this.state.selected)) {
+      const { colour, dash, gap } = RANGE_STYLES[kind];
       brush.beginPath();
       brush.arc(poses.x[mech], poses.y[mech], radius, 0, 2 * Math.PI);
       brush.setLineDash(gap > 0 ? [dash * (1 - gap), dash * gap] : []);
@@ -111,7 +128,7 @@ export class Minimap {
   private drawCamera(brush: CanvasRenderingContext2D, match: MatchState, scale: number): void {
     const { camera, selected } = this.state;
     if (camera.mode === "top") return;
-    const heading = control.withMech(camera.mode) && selected >= 0 ? match.poses.yaw[selected] : 0;
+    const heading = control.followsMech(camera.mode) && selected >= 0 ? match.poses.yaw[selected] : 0;
     const inside = camera.mode === "first" || camera.mode === "free";
     const azimuth = camera.azimuth + heading;
     const flat = inside ? 0 : Math.cos(camera.elevation) * camera.distance;
@@ -144,7 +161,14 @@ export class Minimap {
       brush.lineWidth = (mech === this.state.selected ? 2 : 1) / scale;
       brush.beginPath();
       if (team === 0) brush.arc(0, 0, size, 0, 2 * Math.PI);
-      else for (const [dx, dy] of [[1.2, 0], [0, 1.2], [-1.2, 0], [0, -1.2]]) brush.lineTo(dx * size, dy * size);
+      else
+        for (const [dx, dy] of [
+          [1.2, 0],
+          [0, 1.2],
+          [-1.2, 0],
+          [0, -1.2],
+        ])
+          brush.lineTo(dx * size, dy * size);
       brush.closePath();
       brush.fill();
       brush.stroke();

@@ -1,60 +1,87 @@
-// Panels that open over a match: the table of keys, the curves, the table of all mechs in words, and the result.
+// Panels that open over a match: shortcuts, match charts, the table of all mechs, and the result.
 
 import * as control from "../control";
 import type { KeyRow } from "../input";
 import type { MatchState, ViewerState } from "../state";
 import { TIER_NAMES } from "../render/quality";
-import { Chart } from "./curves";
+import { Chart } from "./charts";
 import { ICONS, button, el, icon, setText } from "./dom";
-import { GAUGES, rowOf } from "./figures";
-import { outcomeText } from "./words";
+import { GAUGES, tableRow } from "./mech_report";
+import { outcomeText } from "./text";
 
-/** A panel with a title and a button that closes it. */
+/** Create a panel with a title and a close button. */
 function frame(name: string, title: string, onClose: () => void): { root: HTMLElement; body: HTMLElement } {
   const body = el("div", { class: "overlay-body" });
-  const root = el("section", { class: `overlay panel ${name}`, attributes: { role: "dialog" }, aria: { label: title } }, [
-    el("header", {}, [el("h2", { text: title }), button("Close (Esc)", icon(ICONS.close), onClose)]), body,
-  ]);
+  const root = el(
+    "section",
+    { class: `overlay panel ${name}`, attributes: { role: "dialog" }, aria: { label: title } },
+    [el("header", {}, [el("h2", { text: title }), button("Close (Esc)", icon(ICONS.close), onClose)]), body],
+  );
   root.hidden = true;
   return { root, body };
 }
 
-/** The table of keys. */
+/** The table of keyboard shortcuts. */
 export class HelpPanel {
   readonly root: HTMLElement;
 
-  private readonly spent = el("p", { class: "key-note" });
+  private readonly graphics = el("p", { class: "key-note" });
 
-  /** `quality` says in words what is spent on the picture. */
-  constructor(private readonly state: ViewerState, table: readonly KeyRow[], private readonly quality: () => string) {
-    const { root, body } = frame("help", "Keys", () => (state.showHelp = false));
+  /** `quality` returns the current graphics tier as text. */
+  constructor(
+    private readonly state: ViewerState,
+    table: readonly KeyRow[],
+    private readonly quality: () => string,
+  ) {
+    const { root, body } = frame("help", "Shortcuts", () => (state.showHelp = false));
     this.root = root;
     for (const group of ["Time", "Camera", "Mechs", "View"] as const) {
       const rows = table.filter((row) => row.group === group);
-      body.append(el("div", { class: "key-group" }, [
-        el("h3", { text: group }),
-        el("dl", {}, rows.flatMap((row) => [
-          el("dt", {}, row.shown.split("  ").map((key) => el("kbd", { text: key }))), el("dd", { text: row.label }),
-        ])),
-      ]));
+      body.append(
+        el("div", { class: "key-group" }, [
+          el("h3", { text: group }),
+          el(
+            "dl",
+            {},
+            rows.flatMap((row) => [
+              el(
+                "dt",
+                {},
+                row.shown.split("  ").map((key) => el("kbd", { text: key })),
+              ),
+              el("dd", { text: row.label }),
+            ]),
+          ),
+        ]),
+      );
     }
-    body.append(el("p", { class: "key-note", text: "Mouse: drag turns, right drag or Shift drag moves, wheel zooms, click selects, double click follows." }), this.spent);
+    body.append(
+      el("p", {
+        class: "key-note",
+        text: "Mouse: drag rotates, right or Shift drag pans, wheel zooms, click selects, double-click follows.",
+      }),
+      this.graphics,
+    );
   }
 
   update(): void {
     this.root.hidden = !this.state.showHelp;
-    if (!this.root.hidden) setText(this.spent, `Picture: ${this.quality()}. One of ${TIER_NAMES.join(", ")} can be asked for by ?quality= in the address.`);
+    if (!this.root.hidden)
+      setText(
+        this.graphics,
+        `Graphics: ${this.quality()}. Set with ?quality= in the address: ${TIER_NAMES.join(", ")}.`,
+      );
   }
 }
 
-/** The curves of the match. */
+/** The charts of the match. */
 export class ChartPanel {
   readonly root: HTMLElement;
   private readonly body: HTMLElement;
   private charts: Chart[] = [];
 
   constructor(private readonly state: ViewerState) {
-    const { root, body } = frame("charts", "Curves", () => (state.showChart = false));
+    const { root, body } = frame("charts", "Match charts", () => (state.showChart = false));
     this.root = root;
     this.body = body;
   }
@@ -70,7 +97,12 @@ export class ChartPanel {
     const jump = (seconds: number) => {
       if (this.state.match) control.seek(this.state, seconds * this.state.match.header.tick_hz);
     };
-    for (const [name, title] of [["score", "Zone score [s]"], ["hp", "Hit points"], ["damage", "Damage dealt"], ["alive", "Standing"]] as const) {
+    for (const [name, title] of [
+      ["score", "Zone score [s]"],
+      ["hp", "Hit points"],
+      ["damage", "Damage dealt"],
+      ["alive", "Alive"],
+    ] as const) {
       const host = el("div", { class: "chart", aria: { label: title } });
       this.body.append(host);
       this.charts.push(new Chart(name, title, host, jump));
@@ -78,38 +110,56 @@ export class ChartPanel {
   }
 }
 
-const HEADS = ["Mech", "Class", "Team", "State", ...GAUGES, "Place"];
-const TABLE_MS = 250; // how often the open table is written
+const HEADS = ["Mech", "Class", "Team", "State", ...GAUGES, "Position"];
+const TABLE_MS = 250; // update interval of the open table
 
-/** All mechs in words, instead of the picture. */
+/** The table of all mechs, as text instead of the picture. */
 export class TablePanel {
   readonly root: HTMLElement;
   private readonly rows = el("tbody");
-  private written = 0;
+  private updatedAt = 0;
 
   constructor(private readonly state: ViewerState) {
     const { root, body } = frame("table", "All mechs", () => (state.showTable = false));
     this.root = root;
-    body.append(el("table", {}, [el("thead", {}, [el("tr", {}, HEADS.map((head) => el("th", { text: head, attributes: { scope: "col" } })))]), this.rows]));
+    body.append(
+      el("table", {}, [
+        el("thead", {}, [
+          el(
+            "tr",
+            {},
+            HEADS.map((head) => el("th", { text: head, attributes: { scope: "col" } })),
+          ),
+        ]),
+        this.rows,
+      ]),
+    );
   }
 
   update(match: MatchState): void {
     this.root.hidden = !this.state.showTable;
     const now = performance.now();
-    if (this.root.hidden || now - this.written < TABLE_MS) return;
-    this.written = now;
+    if (this.root.hidden || now - this.updatedAt < TABLE_MS) return;
+    this.updatedAt = now;
     const { header, poses } = match;
     const known = !Number.isNaN(poses.tick);
     const present = header.roster.map((_, mech) => mech).filter((mech) => known && header.roster[mech].present);
     while (this.rows.children.length > present.length) this.rows.lastElementChild?.remove();
-    while (this.rows.children.length < present.length) this.rows.append(el("tr", {}, HEADS.map(() => el("td"))));
+    while (this.rows.children.length < present.length)
+      this.rows.append(
+        el(
+          "tr",
+          {},
+          HEADS.map(() => el("td")),
+        ),
+      );
     present.forEach((mech, i) => {
-      rowOf(match, mech).forEach((text, k) => setText(this.rows.children[i].children[k], text));
+      tableRow(match, mech).forEach((text, k) => setText(this.rows.children[i].children[k], text));
     });
   }
 }
 
-/** The result, once the cursor has reached the end of a finished match. */
+/** The result, shown when the cursor reaches the end of a finished match. */
 export class Banner {
   private readonly headline = el("strong");
   private readonly reason = el("span");
@@ -120,9 +170,13 @@ export class Banner {
     const over = outcome !== null && !live && outcome.winner >= 0 && state.tick >= control.lastTick(match) - 1;
     this.root.hidden = !over;
     if (!over) return;
-    const words = outcomeText(match.header, outcome);
-    setText(this.headline, words.headline);
-    setText(this.reason, `${words.reason} · ${outcome.score[0].toFixed(1)} to ${outcome.score[1].toFixed(1)} · ${outcome.alive[0]} and ${outcome.alive[1]} standing`);
+    const { score, alive } = outcome;
+    const text = outcomeText(match.header, outcome);
+    setText(this.headline, text.headline);
+    setText(
+      this.reason,
+      `${text.reason} · ${score[0].toFixed(1)} to ${score[1].toFixed(1)} · ${alive[0]} to ${alive[1]} alive`,
+    );
     this.root.dataset.winner = ["blue", "red", "draw"][outcome.winner];
   }
 }

@@ -1,12 +1,12 @@
-// The bar at the top: both teams with their zone score and how many still stand, the clock between them, and who holds
-// the zone.
+// The score bar at the top: both teams with zone score and living mechs, the clock between them, and who holds the
+// zone.
 
 import { frameAt, scoreAt } from "../interpolate";
 import { MechFlag } from "../protocol.gen";
 import type { MatchState, ViewerState } from "../state";
 import { clockText } from "../timeline";
 import { el, setShare, setText } from "./dom";
-import { sideName, teamName } from "./words";
+import { sideName, teamName } from "./text";
 
 /** One team's half of the bar. */
 interface Half {
@@ -30,7 +30,7 @@ function makeHalf(side: "blue" | "red"): Half {
   return { root, name, points, fill, pips };
 }
 
-/** The bar. */
+/** The score bar. */
 export class ScoreBar {
   private readonly halves = [makeHalf("blue"), makeHalf("red")];
   private readonly clock = el("div", { class: "clock" });
@@ -64,12 +64,20 @@ export class ScoreBar {
     this.halves.forEach((half, team) => {
       setText(half.points, score[team].toFixed(1));
       setShare(half.fill, score[team] / Math.max(1e-6, header.score_to_win));
-      const standing = header.roster.filter((mech, m) => mech.team === team && mech.present && poses.flags[m] & MechFlag.ALIVE).length;
-      [...half.pips.children].forEach((pip, i) => pip.classList.toggle("gone", i >= standing));
-      half.root.setAttribute("aria-label", `${sideName(header, team)}: ${score[team].toFixed(1)} of ${header.score_to_win}, ${standing} standing`);
+      const alive = header.roster.filter(
+        (mech, m) => mech.team === team && mech.present && poses.flags[m] & MechFlag.ALIVE,
+      ).length;
+      [...half.pips.children].forEach((pip, i) => pip.classList.toggle("gone", i >= alive));
+      half.root.setAttribute(
+        "aria-label",
+        `${sideName(header, team)}: ${score[team].toFixed(1)} of ${header.score_to_win}, ${alive} alive`,
+      );
     });
     const [blue, red] = [chunk.tonnage[frame * 2], chunk.tonnage[frame * 2 + 1]];
     this.zone.dataset.hold = blue > 0 && red > 0 ? "both" : blue > 0 ? "blue" : red > 0 ? "red" : "none";
-    setText(this.zone, blue > 0 && red > 0 ? "zone contested" : blue > 0 ? "zone held" : red > 0 ? "zone held" : "zone open");
+    setText(
+      this.zone,
+      blue > 0 && red > 0 ? "zone contested" : blue > 0 ? "zone held" : red > 0 ? "zone held" : "zone empty",
+    );
   }
 }

@@ -1,19 +1,19 @@
-// Small pictures of maps for the list: fetched and painted one at a time, only for cards that come into view, and kept
-// by the world's address.
+// Thumbnails of maps for the match list: fetched and painted one at a time when their cards come into view, cached by
+// world hash.
 
 import type { Api } from "../client";
-import { Kept } from "../data/kept";
+import { PromiseCache } from "../data/promise_cache";
 import { decodeWorker } from "../data/source";
 import type { Picture } from "../data/thumbnail";
 import type { WorkerLink } from "../workers/link";
 import type { DecodeCalls } from "../workers/messages";
 
-const KEPT = 64; // pictures
+const CACHED_PICTURES = 64;
 
-/** Paints maps onto canvases. */
+/** Paints map thumbnails onto canvases. */
 export class Thumbnails {
   private worker: WorkerLink<DecodeCalls> | null = null;
-  private readonly pictures = new Kept<Picture>(KEPT);
+  private readonly pictures = new PromiseCache<Picture>(CACHED_PICTURES);
   private queue: { canvas: HTMLCanvasElement; id: string }[] = [];
   private busy = false;
   private readonly watcher = new IntersectionObserver((entries) => {
@@ -28,7 +28,7 @@ export class Thumbnails {
 
   constructor(private readonly api: Api) {}
 
-  /** Paint the map of a match onto a canvas once it is seen. */
+  /** Paint the map of a match onto a canvas when it comes into view. */
   watch(canvas: HTMLCanvasElement, id: string): void {
     canvas.dataset.match = id;
     this.watcher.observe(canvas);
@@ -39,20 +39,20 @@ export class Thumbnails {
     this.busy = true;
     for (let next = this.queue.shift(); next; next = this.queue.shift()) {
       const { canvas, id } = next;
-      // a map that cannot be had leaves its card without a picture, which is no reason to trouble the user
+      // a failed thumbnail only leaves its card without a picture
       await this.paint(canvas, id).catch(() => canvas.classList.add("missing"));
     }
     this.busy = false;
   }
 
   private async paint(canvas: HTMLCanvasElement, id: string): Promise<void> {
-    if (!canvas.isConnected) return this.watcher.observe(canvas); // when it is seen again
+    if (!canvas.isConnected) return this.watcher.observe(canvas); // paint when it is visible again
     const { header } = await this.api.match(id);
     const { sha256, size } = header.world;
     const { width, height, pixels } = await this.pictures.get(sha256, async () => {
       const bytes = await this.api.world(sha256);
       this.worker ??= decodeWorker();
-      return this.worker.ask("picture", { bytes, size, materials: header.materials }, [bytes]);
+      return this.worker.request("picture", { bytes, size, materials: header.materials }, [bytes]);
     });
     canvas.width = width;
     canvas.height = height;

@@ -1,34 +1,51 @@
-// The bar at the bottom: buttons of the player, the scrub bar with its lanes of events, curves behind it, what is loaded,
-// and where the cursor is.
+// The player bar at the bottom: playback buttons, the scrub bar with event lanes and curves, loaded chunks, and the
+// time.
 
 import * as control from "../control";
 import { EventKind } from "../protocol.gen";
 import { type MatchState, type ViewerState, inCatalogue } from "../state";
 import { LIVE, type Marker, SPEEDS, clockText, liveText } from "../timeline";
-import { makeBackdrop } from "./curves";
+import { makeBackdrop } from "./charts";
 import { ICONS, button, el, icon, setLabel, setText } from "./dom";
-import { markerText } from "./words";
+import { markerText } from "./text";
 
-/** Lanes of the scrub bar, from the top. */
+/** Event lanes of the scrub bar, from the top. */
 const LANES: readonly { kind: EventKind; label: string; className: string }[] = [
   { kind: EventKind.KILL, label: "kills", className: "kill" },
   { kind: EventKind.FALL, label: "falls", className: "fall" },
   { kind: EventKind.SHUTDOWN, label: "heat", className: "heat" },
 ];
-const NEAR_S = 0.8; // a marker this near to the pointer is named [s]
+const NEAR_S = 0.8; // markers within this time of the pointer are named [s]
 
-/** The bar. */
+/** The player bar. */
 export class TimelineBar {
-  private readonly play = button("Play or hold (Space)", icon(ICONS.play), () => control.togglePlay(this.state), "button play");
+  private readonly play = button(
+    "Play/Pause (Space)",
+    icon(ICONS.play),
+    () => control.togglePlay(this.state),
+    "button play",
+  );
   private readonly turn = button("Play backward (R)", icon(ICONS.reverse), () => control.reverse(this.state));
-  private readonly live = button("Go live (End)", "LIVE", () => control.goLive(this.state), "button live");
-  private readonly speed = el("select", { class: "speed", aria: { label: "Speed" } }, SPEEDS.map((speed) => el("option", { text: `${speed}×`, attributes: { value: String(speed) } })));
+  private readonly live = button("Go to live edge (End)", "LIVE", () => control.goLive(this.state), "button live");
+  private readonly speed = el(
+    "select",
+    { class: "speed", aria: { label: "Speed" } },
+    SPEEDS.map((speed) => el("option", { text: `${speed}×`, attributes: { value: String(speed) } })),
+  );
   private readonly now = el("span", { class: "time-now" });
   private readonly end = el("span", { class: "time-end" });
-  private readonly slider = el("input", { class: "slider", aria: { label: "Time" }, attributes: { type: "range", min: "0", step: "1" } });
+  private readonly slider = el("input", {
+    class: "slider",
+    aria: { label: "Time" },
+    attributes: { type: "range", min: "0", step: "1" },
+  });
   private readonly loop = el("div", { class: "loop", aria: { hidden: "true" } });
-  private readonly loopButton = button("Loop: begin here, then end ([)", icon(ICONS.loop), () => control.markLoop(this.state));
-  private readonly newest = button("Open the newest match of the run when it begins", icon(ICONS.newest), () => (this.state.followNewest = !this.state.followNewest));
+  private readonly loopButton = button("Set loop start/end ([)", icon(ICONS.loop), () => control.markLoop(this.state));
+  private readonly newest = button(
+    "Open the run's newest match as soon as it starts",
+    icon(ICONS.newest),
+    () => (this.state.followNewest = !this.state.followNewest),
+  );
   private readonly marks = el("div", { class: "marks", aria: { hidden: "true" } });
   private readonly loaded = el("div", { class: "loaded", aria: { hidden: "true" } });
   private readonly past = el("div", { class: "past", aria: { hidden: "true" } });
@@ -36,11 +53,22 @@ export class TimelineBar {
   private readonly tip = el("div", { class: "tip", aria: { hidden: "true" } });
   private readonly backdrop = el("div", { class: "backdrop", aria: { hidden: "true" } });
   private readonly track = el("div", { class: "scrub" }, [
-    this.backdrop, this.loaded, this.past, this.loop, this.marks, this.slider, this.head, this.tip,
-    el("div", { class: "lane-names", aria: { hidden: "true" } }, LANES.map((lane) => el("span", { text: lane.label }))),
+    this.backdrop,
+    this.loaded,
+    this.past,
+    this.loop,
+    this.marks,
+    this.slider,
+    this.head,
+    this.tip,
+    el(
+      "div",
+      { class: "lane-names", aria: { hidden: "true" } },
+      LANES.map((lane) => el("span", { text: lane.label })),
+    ),
   ]);
-  /** Buttons that choose how the match is seen. */
-  readonly views = el("nav", { class: "views", aria: { label: "How it is seen" } });
+  /** Container for the camera and overlay buttons. */
+  readonly views = el("nav", { class: "views", aria: { label: "Camera and overlays" } });
   readonly root: HTMLElement;
   private drawCurves: ReturnType<typeof makeBackdrop> | null = null;
   private drawn: MatchState["index"] | null = null;
@@ -51,10 +79,10 @@ export class TimelineBar {
     this.root = el("footer", { class: "timeline panel", aria: { label: "Player" } }, [
       el("div", { class: "controls" }, [
         act("Previous event (P)", ICONS.previous, () => control.jumpToMarker(state, -1)),
-        act("Frame back (←)", ICONS.stepBack, () => control.stepFrames(state, -1)),
+        act("Previous frame (←)", ICONS.stepBack, () => control.stepFrames(state, -1)),
         this.turn,
         this.play,
-        act("Frame on (→)", ICONS.stepOn, () => control.stepFrames(state, 1)),
+        act("Next frame (→)", ICONS.stepOn, () => control.stepFrames(state, 1)),
         act("Next event (N)", ICONS.next, () => control.jumpToMarker(state, 1)),
         this.loopButton,
         this.speed,
@@ -67,7 +95,7 @@ export class TimelineBar {
     ]);
     this.speed.addEventListener("change", () => control.setSpeed(state, Number(this.speed.value)));
     this.slider.addEventListener("input", () => control.seek(state, Number(this.slider.value)));
-    // after the pointer the keys are the player's again; who came to the slider by keys keeps them
+    // after a click the arrow keys control the player again; with keyboard focus they move the slider
     const release = () => this.slider.blur();
     this.slider.addEventListener("pointerdown", () => window.addEventListener("pointerup", release, { once: true }));
     this.track.addEventListener("pointermove", (event) => this.hover(event));
@@ -86,7 +114,9 @@ export class TimelineBar {
     const share = Math.max(0, Math.min(1, (event.clientX - box.left) / box.width));
     const tick = share * control.lastTick(match);
     const hz = match.header.tick_hz;
-    const near = match.markers.filter((marker) => Math.abs(marker.tick - tick) < NEAR_S * hz).sort((a, b) => Math.abs(a.tick - tick) - Math.abs(b.tick - tick))[0];
+    const near = match.markers
+      .filter((marker) => Math.abs(marker.tick - tick) < NEAR_S * hz)
+      .sort((a, b) => Math.abs(a.tick - tick) - Math.abs(b.tick - tick))[0];
     setText(this.tip, near ? `${clockText(near.tick / hz)}  ${markerText(match.header, near)}` : clockText(tick / hz));
     this.tip.style.left = `${Math.max(8, Math.min(92, share * 100))}%`;
     this.tip.classList.add("shown");
@@ -109,12 +139,15 @@ export class TimelineBar {
     this.showLive(match);
     this.showLoaded(match, last);
     const at = match.markers.findLast((marker) => Math.abs(marker.tick - state.tick) < NEAR_S * hz);
-    this.slider.setAttribute("aria-valuetext", `${clockText(state.tick / hz)}${at ? `, ${markerText(match.header, at)}` : ""}`);
+    this.slider.setAttribute(
+      "aria-valuetext",
+      `${clockText(state.tick / hz)}${at ? `, ${markerText(match.header, at)}` : ""}`,
+    );
   }
 
   private showPlaying(): void {
     const { playing, speed } = this.state;
-    const shape = !playing ? ICONS.play : ICONS.hold;
+    const shape = !playing ? ICONS.play : ICONS.pause;
     const path = this.play.querySelector("path");
     if (path && path.getAttribute("d") !== shape) path.setAttribute("d", shape);
     this.play.classList.toggle("backward", playing && speed < 0);
@@ -138,9 +171,9 @@ export class TimelineBar {
     this.newest.setAttribute("aria-pressed", String(state.followNewest));
     this.live.hidden = !match.index.live;
     if (!match.index.live) return;
-    const words = liveText(control.secondsBehind(state), state.following);
-    this.live.classList.toggle("on", words === LIVE);
-    setText(this.live, words);
+    const label = liveText(control.secondsBehind(state), state.following);
+    this.live.classList.toggle("on", label === LIVE);
+    setText(this.live, label);
   }
 
   private showLoaded(match: MatchState, last: number): void {
@@ -162,14 +195,18 @@ export class TimelineBar {
   private drawIndex(match: MatchState, last: number): void {
     this.drawn = match.index;
     this.drawCurves?.(match.index.series, last / match.header.tick_hz);
-    this.marks.replaceChildren(...match.markers.map((marker) => this.mark(match, marker, last)).filter((mark) => mark !== null));
+    this.marks.replaceChildren(
+      ...match.markers.map((marker) => this.mark(match, marker, last)).filter((mark) => mark !== null),
+    );
   }
 
   private mark(match: MatchState, marker: Marker, last: number): HTMLElement | null {
     const lane = LANES.findIndex(({ kind }) => kind === marker.kind);
     if (lane < 0) return null;
     const team = match.header.roster[marker.who]?.team ?? -1;
-    const mark = el("i", { class: `mark ${LANES[lane].className} ${team === 0 ? "blue" : team === 1 ? "red" : "hazard"}` });
+    const mark = el("i", {
+      class: `mark ${LANES[lane].className} ${team === 0 ? "blue" : team === 1 ? "red" : "hazard"}`,
+    });
     mark.style.left = `${(marker.tick / last) * 100}%`;
     return mark;
   }

@@ -1,26 +1,34 @@
-// Smoke clouds as puffs that face the camera, drawn from far to near in one call. Where each puff is follows from its
-// cloud alone; light comes from the scene's sun and sky by vertex, and smoke gets thin where it meets ground or camera.
+// Smoke clouds as camera-facing puffs, sorted back to front, one draw call. Puff positions depend only on their cloud;
+// lighting is per vertex, and smoke fades near the ground and the camera.
 
 import {
-  BufferAttribute, Color, DynamicDrawUsage, GLSL3, InstancedBufferAttribute, InstancedBufferGeometry, Mesh, ShaderMaterial,
+  BufferAttribute,
+  Color,
+  DynamicDrawUsage,
+  GLSL3,
+  InstancedBufferAttribute,
+  InstancedBufferGeometry,
+  Mesh,
+  ShaderMaterial,
   Vector3,
 } from "three";
 import type { Cloud } from "../data/clouds";
+import { groundBelow } from "../data/voxels";
 import { smooth } from "../interpolate";
-import { LOOKS, Look, SCENE } from "../palette";
-import { cellIndex, worldPoint } from "../spaces";
-import { scatter } from "./effects";
+import { SCENE } from "../palette";
+import { worldPoint } from "../spaces";
+import { hashRandom } from "./random";
 import { PLAIN_CURVE, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms } from "./plain_shader";
 import type { Tier } from "./quality";
 
-const MOST = 2400; // puffs at once; with more clouds, each has fewer
-const THICKNESS = 5.2; // of a whole cloud: the smoke of all puffs behind each other
-const SPREAD = 0.74; // how far puffs lie from their cloud's centre, of its radius
-const TURN = 0.16; // how fast they go round it [rad/s]
-const DRIFT = [0.042, 0.026, -0.018] as const; // of a cloud in world space [vox/s]
-const CLEARANCE = 0.3; // of puffs over the ground, of their radius
-const LOOKED_THROUGH = 0.2; // of a puff is left right before a mech that is sought
-const AROUND = 2; // how far around the line to it smoke thins, beside a puff's radius [vox]
+const MOST = 2400; // most puffs; with more clouds, each has fewer
+const THICKNESS = 5.2; // optical thickness of a whole cloud
+const SPREAD = 0.74; // distance of puffs from the centre, relative to the radius
+const TURN = 0.16; // rotation of puffs around the centre [rad/s]
+const DRIFT = [0.042, 0.026, -0.018] as const; // drift of a cloud in world space [vox/s]
+const CLEARANCE = 0.3; // height of puffs above the ground, relative to their radius
+const REVEALED_OPACITY = 0.2; // least opacity of puffs in front of the selected mech
+const REVEAL_RADIUS = 2; // radius around the line of sight in which smoke thins, beyond a puff's radius [vox]
 const GOLDEN = Math.PI * (3 - Math.sqrt(5));
 
 /** One puff of a cloud, in world space. */
@@ -29,51 +37,48 @@ export interface Puff {
   y: number;
   z: number;
   radius: number;
-  alpha: number; // where it is thickest
-  turn: number; // of its pattern [rad]
-  outward: [number, number, number]; // from the cloud's centre, of its radius
+  alpha: number; // opacity at its centre
+  turn: number; // rotation of its pattern [rad]
+  outward: [number, number, number]; // offset from the cloud's centre, relative to its radius
 }
 
-/** How thick one of so many puffs must be for the cloud to hide what is in it; `share` is its size in the cloud. */
+/**
+ * Return the opacity of each of `puffs` puffs so that the cloud hides what is in it; `share` is their size relative to
+ * the cloud.
+ */
 export function puffAlpha(puffs: number, share: number): number {
   return 1 - Math.exp(-THICKNESS / (puffs * share * share * 0.6));
 }
 
-/** The puffs of a cloud; the same cloud has the same puffs. */
+/** Return the puffs of a cloud, a pure function of it. */
 export function puffsOf(cloud: Cloud, puffs: number): Puff[] {
   const centre = worldPoint(cloud.x, cloud.y, cloud.z, new Vector3());
   const reach = cloud.radius * cloud.size;
   const share = 0.43 + 0.5 / Math.sqrt(puffs);
   const made: Puff[] = [];
   for (let k = 0; k < puffs; k++) {
-    const [a, b, c] = [scatter(cloud.seed, k), scatter(cloud.seed, k + 131), scatter(cloud.seed, k + 277)];
+    const [a, b, c] = [hashRandom(cloud.seed, k), hashRandom(cloud.seed, k + 131), hashRandom(cloud.seed, k + 277)];
     const height = 1 - (2 * (k + 0.5)) / puffs;
     const flat = Math.sqrt(1 - height * height);
     const away = SPREAD * Math.cbrt(0.12 + 0.88 * a);
     const angle = k * GOLDEN + cloud.seed + TURN * (b - 0.35) * cloud.age;
-    const outward: Puff["outward"] = [Math.cos(angle) * flat * away, height * away * 0.92, Math.sin(angle) * flat * away];
+    const outward: Puff["outward"] = [
+      Math.cos(angle) * flat * away,
+      height * away * 0.92,
+      Math.sin(angle) * flat * away,
+    ];
     const radius = reach * share * (0.82 + 0.36 * c) * (1 + 0.05 * Math.sin(cloud.age * (0.6 + b) + a * 6.28));
     made.push({
       x: centre.x + outward[0] * reach + DRIFT[0] * cloud.age,
       y: centre.y + outward[1] * reach + DRIFT[1] * cloud.age,
       z: centre.z + outward[2] * reach + DRIFT[2] * cloud.age,
-      radius, outward, alpha: puffAlpha(puffs, share) * cloud.density, turn: b * 6.28 + (c - 0.5) * 0.3 * cloud.age,
+      radius,
+      outward,
+      alpha: puffAlpha(puffs, share) * cloud.density,
+      turn: b * 6.28 + (c - 0.5) * 0.3 * cloud.age,
     });
   }
   return made;
-}
-
-/** Height of the ground under a point of voxel space, or null within something solid. */
-export function groundUnder(looks: Uint8Array, size: readonly number[], x: number, y: number, z: number): number | null {
-  const [i, j] = [Math.floor(x), Math.floor(y)];
-  if (i < 0 || j < 0 || i >= size[0] || j >= size[1]) return 0;
-  const top = Math.min(size[2] - 1, Math.floor(z));
-  for (let k = top; k >= 0; k--) {
-    const look = looks[cellIndex(i, j, k, size[0], size[1])] as Look;
-    const solid = LOOKS[look].form === "block" && look !== Look.FOLIAGE;
-    if (solid) return k === Math.floor(z) ? null : k + 1;
-  }
-  return 0;
 }
 
 const VERTEX = /* glsl */ `
@@ -97,7 +102,7 @@ void main() {
   // round as a puff, and as a part of its cloud
   vec3 n = normalize((right * corner.x + up * corner.y) * 0.75 + back * 0.35 + outward * 1.1);
   vec3 voxelNormal = vec3(n.x, -n.z, n.y);
-  float lit = sunlit(place.y + 0.5, textureLod(uLand, vec2(place.x, -place.z) / uLandSize.xy, 0.0).a);
+  float lit = sunlit(place.y + 0.5, textureLod(uGround, vec2(place.x, -place.z) / uMapSize.xy, 0.0).a);
   // light goes through smoke: even the far side of it gets some
   float sun = 0.16 + 0.6 * clamp(dot(voxelNormal, uSun) * 0.65 + 0.35, 0.0, 1.0);
   vLight = uSmoke * (skyOn(voxelNormal) * (0.8 + 0.35 * outward.y) + uSunLight * sun * (0.25 + 0.75 * lit));
@@ -144,43 +149,58 @@ void main() {
   fragColour = vec4(light, alpha);
 }`;
 
-/** How much is left of a puff before a mech that is sought, both in world space: smoke thins where one looks through it. */
-export function thinned(puff: Pick<Puff, "x" | "y" | "z" | "radius">, eye: Vector3, sought: Vector3 | null): number {
-  if (!sought) return 1;
-  const [x, y, z] = [sought.x - eye.x, sought.y - eye.y, sought.z - eye.z];
+/** Return the opacity factor of a puff, reduced along the line of sight to `revealTarget`, all in world space. */
+export function revealFactor(
+  puff: Pick<Puff, "x" | "y" | "z" | "radius">,
+  eye: Vector3,
+  revealTarget: Vector3 | null,
+): number {
+  if (!revealTarget) return 1;
+  const [x, y, z] = [revealTarget.x - eye.x, revealTarget.y - eye.y, revealTarget.z - eye.z];
   const far = Math.max(0.001, Math.hypot(x, y, z));
   const ahead = ((puff.x - eye.x) * x + (puff.y - eye.y) * y + (puff.z - eye.z) * z) / far;
   const share = Math.max(0, Math.min(1, ahead / far));
   const aside = Math.hypot(puff.x - eye.x - x * share, puff.y - eye.y - y * share, puff.z - eye.z - z * share);
-  const clear = Math.max(smooth(aside / (puff.radius + AROUND)), smooth((ahead - far) / puff.radius));
-  return LOOKED_THROUGH + (1 - LOOKED_THROUGH) * clear;
+  const clear = Math.max(smooth(aside / (puff.radius + REVEAL_RADIUS)), smooth((ahead - far) / puff.radius));
+  return REVEALED_OPACITY + (1 - REVEALED_OPACITY) * clear;
 }
 
-/** All clouds: one draw call. */
+/** All clouds, in one draw call. */
 export class Clouds {
   readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
-  /** Clouds drawn. */
+  /** Number of clouds drawn. */
   count = 0;
   private readonly rich: ShaderMaterial;
   private readonly plain: ShaderMaterial;
   private readonly place = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
   private readonly puff = new InstancedBufferAttribute(new Float32Array(MOST * 4), 4).setUsage(DynamicDrawUsage);
   private readonly outward = new InstancedBufferAttribute(new Float32Array(MOST * 3), 3).setUsage(DynamicDrawUsage);
-  private puffs = 12; // of a cloud
+  private puffs = 12; // per cloud
 
   constructor(shared: PlainUniforms) {
     const geometry = new InstancedBufferGeometry();
-    // an octagon around the puff has fewer pixels outside of it than a square
+    // an octagon around the puff wastes fewer pixels than a square
     const corners = Array.from({ length: 8 }, (_, i) => ((i + 0.5) * Math.PI) / 4);
     const reach = 1 / Math.cos(Math.PI / 8);
-    geometry.setAttribute("position", new BufferAttribute(Float32Array.from(corners.flatMap((at) => [Math.cos(at) * reach, Math.sin(at) * reach, 0])), 3));
+    geometry.setAttribute(
+      "position",
+      new BufferAttribute(
+        Float32Array.from(corners.flatMap((at) => [Math.cos(at) * reach, Math.sin(at) * reach, 0])),
+        3,
+      ),
+    );
     geometry.setIndex([1, 2, 3, 4, 5, 6].flatMap((i) => [0, i, i + 1]));
     geometry.setAttribute("place", this.place);
     geometry.setAttribute("puff", this.puff);
     geometry.setAttribute("outward", this.outward);
     const material = (defines: Record<string, string>) =>
       new ShaderMaterial({
-        glslVersion: GLSL3, vertexShader: VERTEX, fragmentShader: FRAGMENT, transparent: true, depthWrite: false, defines,
+        glslVersion: GLSL3,
+        vertexShader: VERTEX,
+        fragmentShader: FRAGMENT,
+        transparent: true,
+        depthWrite: false,
+        defines,
         uniforms: { ...shared, uSmoke: { value: new Color(SCENE.smoke) } },
       });
     this.rich = material({ RICH: "" });
@@ -188,25 +208,34 @@ export class Clouds {
     this.mesh = new Mesh(geometry, this.plain);
     this.mesh.frustumCulled = false;
     this.mesh.visible = false;
-    this.mesh.renderOrder = 4; // under beams and marks, so that what is in smoke can be found
+    this.mesh.renderOrder = 4; // below beams and markers, so that mechs in smoke can be found
   }
 
-  /** Spend what a tier allows. */
-  use(tier: Tier): void {
+  /** Apply a graphics tier. */
+  setTier(tier: Tier): void {
     this.puffs = tier.puffs;
     this.mesh.material = tier.patterns ? this.rich : this.plain;
   }
 
-  /** Draw clouds for an eye in world space that seeks a mech there, if any; `looks` are the voxels now, null before they are known. */
-  update(clouds: readonly Cloud[], eye: Vector3, sought: Vector3 | null, looks: Uint8Array | null, size: readonly number[]): void {
+  /**
+   * Draw clouds for a camera at `eye`, faded in front of `revealTarget`, both in world space; `appearances` are the
+   * current voxels, null before they are loaded.
+   */
+  update(
+    clouds: readonly Cloud[],
+    eye: Vector3,
+    revealTarget: Vector3 | null,
+    appearances: Uint8Array | null,
+    size: readonly number[],
+  ): void {
     this.count = clouds.length;
     const each = Math.min(this.puffs, Math.floor(MOST / Math.max(1, clouds.length)));
     const seen: { puff: Puff; ground: number; far: number }[] = [];
     for (const cloud of clouds) {
       for (const puff of puffsOf(cloud, each)) {
-        const ground = looks ? groundUnder(looks, size, puff.x, -puff.z, Math.max(0, puff.y)) : 0;
+        const ground = appearances ? groundBelow(appearances, size, puff.x, -puff.z, Math.max(0, puff.y)) : 0;
         if (ground === null) continue;
-        // smoke does not sink into the ground: it spreads over it
+        // smoke spreads over the ground instead of sinking into it
         puff.y = Math.max(puff.y, ground + CLEARANCE * puff.radius);
         seen.push({ puff, ground, far: Math.hypot(puff.x - eye.x, puff.y - eye.y, puff.z - eye.z) });
       }
@@ -214,7 +243,7 @@ export class Clouds {
     seen.sort((a, b) => b.far - a.far);
     seen.forEach(({ puff, ground }, i) => {
       this.place.setXYZW(i, puff.x, puff.y, puff.z, puff.radius);
-      this.puff.setXYZW(i, puff.alpha * thinned(puff, eye, sought), puff.turn, ground, i);
+      this.puff.setXYZW(i, puff.alpha * revealFactor(puff, eye, revealTarget), puff.turn, ground, i);
       this.outward.setXYZ(i, ...puff.outward);
     });
     this.mesh.visible = seen.length > 0;

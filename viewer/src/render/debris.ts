@@ -1,36 +1,50 @@
-// Pieces of voxels that were destroyed a moment ago, flying and falling: cubes whose place is a function of the time
-// since the edit. One draw call.
+// Fragments of destroyed voxels, falling cubes whose position is a function of the time since the edit. One draw call.
 
-import { BoxGeometry, Color, DynamicDrawUsage, Euler, InstancedMesh, Matrix4, MeshLambertMaterial, Quaternion, Vector3 } from "three";
+import {
+  BoxGeometry,
+  Color,
+  DynamicDrawUsage,
+  Euler,
+  InstancedMesh,
+  Matrix4,
+  MeshLambertMaterial,
+  Quaternion,
+  Vector3,
+} from "three";
 import { type Chunk, firstAfter } from "../data/replay";
-import { LOOKS, Look } from "../palette";
+import { APPEARANCES, Appearance } from "../palette";
 import { cellCoords, worldPoint } from "../spaces";
-import { scatter } from "./effects";
+import { hashRandom } from "./random";
 
-const MOST = 480; // pieces at once
+const MOST = 480; // most fragments
 const PER_VOXEL = 5;
 const LIFE_S = 1.5;
-const GRAVITY = 13; // for show [vox/s^2]
+const GRAVITY = 13; // for effect only [vox/s^2]
 
-/** The pieces in the air. */
+/** The fragments in the air. */
 export class Debris {
   readonly mesh = new InstancedMesh(new BoxGeometry(1, 1, 1), new MeshLambertMaterial(), MOST);
 
-  constructor(private readonly looks: Uint8Array, private readonly size: readonly number[], private readonly tickHz: number) {
+  constructor(
+    private readonly appearances: Uint8Array,
+    private readonly size: readonly number[],
+    private readonly tickHz: number,
+  ) {
     this.mesh.visible = false;
     this.mesh.frustumCulled = false;
     this.mesh.instanceMatrix.setUsage(DynamicDrawUsage);
     this.mesh.setColorAt(0, new Color());
   }
 
-  /** Show the pieces at a tick; `looks` of the stored map say what broke. */
+  /** Show the fragments at a tick; the appearances of the stored map tell what was destroyed. */
   update(chunks: readonly Chunk[], tick: number): void {
     let count = 0;
     for (const { edits } of chunks) {
       for (let i = firstAfter(edits.tick, tick - LIFE_S * this.tickHz); i < edits.count && edits.tick[i] <= tick; i++) {
-        const look = this.looks[edits.cell[i]] as Look;
-        if (LOOKS[look].form !== "block" && look !== Look.GLASS) continue;
-        for (let k = 0; k < PER_VOXEL && count < MOST; k++) this.piece(count++, edits.cell[i], look, k, (tick - edits.tick[i]) / this.tickHz);
+        const appearance = this.appearances[edits.cell[i]] as Appearance;
+        if (APPEARANCES[appearance].form !== "block" && appearance !== Appearance.GLASS) continue;
+        for (let k = 0; k < PER_VOXEL && count < MOST; k++)
+          this.piece(count++, edits.cell[i], appearance, k, (tick - edits.tick[i]) / this.tickHz);
       }
     }
     this.mesh.count = count;
@@ -39,21 +53,24 @@ export class Debris {
     if (this.mesh.instanceColor) this.mesh.instanceColor.needsUpdate = true;
   }
 
-  private piece(at: number, cell: number, look: Look, k: number, age: number): void {
+  private piece(at: number, cell: number, appearance: Appearance, k: number, age: number): void {
     const [x, y, z] = cellCoords(cell, this.size[0], this.size[1]);
     const seed = (cell % 9973) + k * 31;
-    const angle = scatter(seed, 1) * 6.283;
-    const speed = 1.2 + 3.2 * scatter(seed, 2);
+    const angle = hashRandom(seed, 1) * 6.283;
+    const speed = 1.2 + 3.2 * hashRandom(seed, 2);
     worldPoint(x + 0.5, y + 0.5, z + 0.5, place);
     place.x += Math.cos(angle) * speed * age;
     place.z += Math.sin(angle) * speed * age;
-    const fall = place.y + (2 + 4.5 * scatter(seed, 3)) * age - (GRAVITY / 2) * age * age;
-    const side = (0.14 + 0.26 * scatter(seed, 4)) * Math.min(1, (LIFE_S - age) / 0.35);
+    const fall = place.y + (2 + 4.5 * hashRandom(seed, 3)) * age - (GRAVITY / 2) * age * age;
+    const side = (0.14 + 0.26 * hashRandom(seed, 4)) * Math.min(1, (LIFE_S - age) / 0.35);
     place.y = Math.max(side / 2, fall);
     const spin = fall > side / 2 ? age * 7 : 0;
-    turn.setFromEuler(euler.set(spin * scatter(seed, 5), angle, spin * scatter(seed, 6)));
+    turn.setFromEuler(euler.set(spin * hashRandom(seed, 5), angle, spin * hashRandom(seed, 6)));
     this.mesh.setMatrixAt(at, matrix.compose(place, turn, scale.setScalar(side)));
-    this.mesh.setColorAt(at, tone.setHex(LOOKS[look].colour).multiplyScalar(0.7 + 0.5 * scatter(seed, 7)));
+    this.mesh.setColorAt(
+      at,
+      tone.setHex(APPEARANCES[appearance].colour).multiplyScalar(0.7 + 0.5 * hashRandom(seed, 7)),
+    );
   }
 
   dispose(): void {

@@ -1,26 +1,26 @@
-// Builds the bodies of mechs out of chamfered slabs, limbs and tubes, flat-shaded, as one geometry per class. Each
-// vertex says which bone moves it and about which joints, so that one instanced draw call shows a whole class walking.
-// Mech space: feet at the origin, x forward, y up, z right, lengths in voxels.
+// Builds mech models from chamfered slabs, limbs and tubes, flat-shaded, one geometry per class. Each vertex carries
+// the bone that moves it and its joints, so that one instanced draw call animates a whole class. Mech space: feet at
+// the origin, x forward, y up, z right, lengths in voxels.
 
 import { BufferAttribute, BufferGeometry, Color, Euler, Matrix4, Vector3 } from "three";
 
-/** What moves a vertex. */
+/** The bone that moves a vertex. */
 export enum Bone {
   BODY = 0, // sways with the gait
-  THIGH = 1, // turns about the hip
-  SHIN = 2, // turns about the knee, then with the thigh
-  DISH = 3, // turns about the upright axis through `hip`
+  THIGH = 1, // rotates about the hip
+  SHIN = 2, // rotates about the knee, then with the thigh
+  DISH = 3, // rotates about the vertical axis through `hip`
 }
 
-/** What a vertex glows with. */
+/** Kind of glow of a vertex. */
 export enum Glow {
   NONE = 0,
   EYE = 1, // cockpit and sensors: dark when shut down or dead
   VENT = 2, // glows as the mech heats up
-  LAMP = 3, // small lights in the team's colour
+  LAMP = 3, // small light in the team's colour
 }
 
-/** How the next parts are painted and moved. */
+/** Colour and animation of the next parts. */
 export interface Paint {
   colour: number; // sRGB
   team: number; // share of the team's colour, 0 to 1
@@ -41,10 +41,17 @@ export interface SlabOptions {
 }
 
 const BODY: Paint = {
-  colour: 0x59606a, team: 0, glow: Glow.NONE, bone: Bone.BODY, side: 0, flex: 0, hip: [0, 0, 0], knee: [0, 0, 0],
+  colour: 0x59606a,
+  team: 0,
+  glow: Glow.NONE,
+  bone: Bone.BODY,
+  side: 0,
+  flex: 0,
+  hip: [0, 0, 0],
+  knee: [0, 0, 0],
 };
 
-/** Collects triangles. */
+/** Collects triangles of a model. */
 export class MechKit {
   private position: number[] = [];
   private normal: number[] = [];
@@ -55,27 +62,27 @@ export class MechKit {
   private index: number[] = [];
   private paint: Paint = BODY;
 
-  /** `fine` cuts edges and rounds tubes; without it there is a fifth of the triangles. */
+  /** `fine` chamfers edges and rounds tubes; without it there are a fifth of the triangles. */
   constructor(private readonly fine: boolean) {}
 
-  /** Paint what follows; what is not said is plain body. */
-  with(paint: Partial<Paint>): this {
+  /** Set the paint of the following parts; unspecified fields are plain body. */
+  setPaint(paint: Partial<Paint>): this {
     this.paint = { ...BODY, ...paint };
     return this;
   }
 
-  /** Change some of the paint of what follows. */
-  but(paint: Partial<Paint>): this {
+  /** Change some fields of the paint of the following parts. */
+  changePaint(paint: Partial<Paint>): this {
     this.paint = { ...this.paint, ...paint };
     return this;
   }
 
-  /** Add a flat convex face, its corners counter-clockwise seen from outside. */
+  /** Add a flat convex face, corners counter-clockwise seen from outside. */
   private face(corners: readonly Vector3[]): void {
     const [a, b, c] = corners;
     const last = corners[corners.length - 1];
     edge.subVectors(c, a);
-    // in a face that has shrunk to a triangle two corners coincide
+    // in a face that degenerates to a triangle two corners coincide
     const normal = edge.lengthSq() > 1e-10 ? new Vector3().subVectors(b, a).cross(edge) : new Vector3();
     if (normal.lengthSq() < 1e-12) normal.subVectors(c, a).cross(new Vector3().subVectors(last, a));
     if (normal.lengthSq() < 1e-12) return;
@@ -93,7 +100,7 @@ export class MechKit {
     for (let i = 1; i + 1 < corners.length; i++) this.index.push(first, first + i, first + i + 1);
   }
 
-  /** Join rings of points, from the lowest up, and close both ends. */
+  /** Connect rings of points from the lowest up, and close both ends. */
   private loft(rings: readonly Vector3[][]): void {
     const count = rings[0].length;
     for (let r = 0; r + 1 < rings.length; r++) {
@@ -107,8 +114,12 @@ export class MechKit {
     this.face([...rings[rings.length - 1]].reverse());
   }
 
-  /** Add a block with its centre at `at`; its edges are cut, its top may be narrower and moved. */
-  slab(at: readonly [number, number, number], size: readonly [number, number, number], options: SlabOptions = {}): this {
+  /** Add a slab centred at `at`, with chamfered edges; its top may be narrower and shifted. */
+  slab(
+    at: readonly [number, number, number],
+    size: readonly [number, number, number],
+    options: SlabOptions = {},
+  ): this {
     const { chamfer = 0.12 * Math.min(...size), top = [1, 1], shift = 0, turn = [0, 0, 0] } = options;
     const placed = new Matrix4().makeRotationFromEuler(new Euler(...turn)).setPosition(...at);
     if (!this.fine) return this.block(size, top, shift, placed);
@@ -116,7 +127,14 @@ export class MechKit {
       const [hx, hz] = [Math.max(0.01, (size[0] / 2) * sx - inset), Math.max(0.01, (size[2] / 2) * sz - inset)];
       const c = Math.min(chamfer, hx * 0.9, hz * 0.9);
       const outline = [
-        [hx - c, -hz], [hx, -hz + c], [hx, hz - c], [hx - c, hz], [-hx + c, hz], [-hx, hz - c], [-hx, -hz + c], [-hx + c, -hz],
+        [hx - c, -hz],
+        [hx, -hz + c],
+        [hx, hz - c],
+        [hx - c, hz],
+        [-hx + c, hz],
+        [-hx, hz - c],
+        [-hx, -hz + c],
+        [-hx + c, -hz],
       ];
       return outline.map(([x, z]) => new Vector3(x + move, y, z).applyMatrix4(placed));
     };
@@ -132,24 +150,38 @@ export class MechKit {
     return this;
   }
 
-  /** Add a slab whose edges are not cut. */
+  /** Add a slab without chamfers. */
   private block(size: readonly number[], top: readonly [number, number], shift: number, placed: Matrix4): this {
     const ring = (y: number, sx: number, sz: number, move: number) =>
-      [[1, -1], [1, 1], [-1, 1], [-1, -1]].map(([x, z]) => new Vector3((x * size[0] * sx) / 2 + move, y, (z * size[2] * sz) / 2).applyMatrix4(placed));
+      [
+        [1, -1],
+        [1, 1],
+        [-1, 1],
+        [-1, -1],
+      ].map(([x, z]) => new Vector3((x * size[0] * sx) / 2 + move, y, (z * size[2] * sz) / 2).applyMatrix4(placed));
     this.loft([ring(-size[1] / 2, 1, 1, 0), ring(size[1] / 2, top[0], top[1], shift)]);
     return this;
   }
 
-  /** Add the mirror images of a slab left and right. */
-  slabs(at: readonly [number, number, number], size: readonly [number, number, number], options: SlabOptions = {}): this {
+  /** Add a slab and its mirror image. */
+  slabs(
+    at: readonly [number, number, number],
+    size: readonly [number, number, number],
+    options: SlabOptions = {},
+  ): this {
     const turn = options.turn ?? [0, 0, 0];
     this.slab(at, size, options);
     return this.slab([at[0], at[1], -at[2]], size, { ...options, turn: [-turn[0], -turn[1], turn[2]] });
   }
 
   /** Add a tube from one point to another. */
-  tube(from: readonly [number, number, number], to: readonly [number, number, number], radius: number,
-    endRadius = radius, segments = this.fine ? 8 : 4): this {
+  tube(
+    from: readonly [number, number, number],
+    to: readonly [number, number, number],
+    radius: number,
+    endRadius = radius,
+    segments = this.fine ? 8 : 4,
+  ): this {
     const [a, b] = [new Vector3(...from), new Vector3(...to)];
     const axis = new Vector3().subVectors(b, a).normalize();
     const side = Math.abs(axis.y) < 0.9 ? new Vector3(0, 1, 0) : new Vector3(1, 0, 0);
@@ -158,15 +190,23 @@ export class MechKit {
     const ring = (at: Vector3, r: number): Vector3[] =>
       Array.from({ length: segments }, (_, i) => {
         const angle = (-2 * Math.PI * i) / segments;
-        return at.clone().addScaledVector(u, r * Math.cos(angle)).addScaledVector(v, r * Math.sin(angle));
+        return at
+          .clone()
+          .addScaledVector(u, r * Math.cos(angle))
+          .addScaledVector(v, r * Math.sin(angle));
       });
     this.loft([ring(a, radius), ring(b, endRadius)]);
     return this;
   }
 
   /** Add a limb between two joints in the plane of a leg: a slab along the line, `thick` front to back. */
-  limb(from: readonly [number, number, number], to: readonly [number, number, number], thick: number, wide: number,
-    taper = 1): this {
+  limb(
+    from: readonly [number, number, number],
+    to: readonly [number, number, number],
+    thick: number,
+    wide: number,
+    taper = 1,
+  ): this {
     const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
     const length = Math.hypot(dx, dy) + thick * 0.35;
     const at = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2, (from[2] + to[2]) / 2] as const;
@@ -176,7 +216,7 @@ export class MechKit {
     });
   }
 
-  /** Finish: the geometry with everything the mech material reads. */
+  /** Return the geometry with all attributes that the mech material reads. */
   build(): BufferGeometry {
     const geometry = new BufferGeometry();
     const add = (name: string, values: number[], size: number) =>

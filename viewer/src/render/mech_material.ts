@@ -1,6 +1,5 @@
-// The material of all mechs: three's Phong around a vertex shader that walks. Each instance brings its place, its team's
-// colour and its gait; each vertex knows its bone and joints. The same walking is put into the depth material, so that
-// shadows walk as well.
+// Material of all mechs: three's Phong material with a walking vertex shader. Each instance carries pose, team colour
+// and gait; each vertex its bone and joints. The depth material has the same animation, so that shadows match.
 
 import { Color, MeshDepthMaterial, MeshPhongMaterial } from "three";
 import { SCENE } from "../palette";
@@ -94,7 +93,7 @@ float rim = pow(1.0 - abs(dot(normalize(vViewPosition), normal)), 3.0);
 totalEmissiveRadiance += glow + rim * (0.1 + 0.9 * vMood.w) * mix(vec3(0.4, 0.5, 0.6), vTint.rgb, 0.5) * living;
 `;
 
-/** Make the material that is seen. */
+/** Create the visible material. */
 export function mechMaterial(): MeshPhongMaterial {
   const material = new MeshPhongMaterial({ shininess: 34, specular: 0x4a525c });
   const uniforms = { uHeatGlow: { value: new Color(SCENE.heatGlow) } };
@@ -114,7 +113,7 @@ export function mechMaterial(): MeshPhongMaterial {
   return material;
 }
 
-/** Make the material that casts the shadow. */
+/** Create the depth material of the shadow map. */
 export function mechDepthMaterial(): MeshDepthMaterial {
   const material = new MeshDepthMaterial();
   material.onBeforeCompile = (shader) => {

@@ -1,10 +1,19 @@
-// The mechs in the scene: one instanced mesh per class, filled each frame from the poses of the moment. How a mech
-// stands, falls and dies is a function of its pose and of the time since its death.
+// The mechs in the scene: one instanced mesh per class, filled each frame from the current poses. Standing, falling and
+// dying are functions of the pose and of the time since death.
 
 import {
-  type BufferGeometry, Color, DynamicDrawUsage, Euler, InstancedBufferAttribute, InstancedMesh, Matrix4, Quaternion, type ShaderMaterial, Vector3,
+  type BufferGeometry,
+  Color,
+  DynamicDrawUsage,
+  Euler,
+  InstancedBufferAttribute,
+  InstancedMesh,
+  Matrix4,
+  Quaternion,
+  type ShaderMaterial,
+  Vector3,
 } from "three";
-import { type Poses, gaitOf, smooth } from "../interpolate";
+import { type Poses, gaitPhase, smooth } from "../interpolate";
 import { TEAMS } from "../palette";
 import { CHASSIS_NAMES, type ChassisName, type Header } from "../protocol.gen";
 import { worldPoint } from "../spaces";
@@ -14,27 +23,27 @@ import { plainMechMaterial } from "./plain_mechs";
 import type { PlainUniforms } from "./plain_shader";
 
 const COLLAPSE_S = 0.9; // time from death to lying still
-const FLASH_S = 0.18; // how long armour flashes after a hit
-const GOLDEN = 0.618034; // of a cycle between the steps of one mech and the next
-const FULL_STRIDE = 0.55; // share of the top speed at which steps are longest
-const DISH_RATE = 1.3; // turning of radar dishes [rad/s]
-const NEAR = 20; // within this distance every edge of a mech is seen [vox]
-const FALL_ROLL = 1.42; // how far a knocked-down mech lies over [rad]
+const FLASH_S = 0.18; // duration of the armour's flash after a hit
+const GOLDEN = 0.618034; // phase offset between consecutive mechs, in cycles
+const FULL_STRIDE = 0.55; // share of the top speed from which strides are longest
+const DISH_RATE = 1.3; // rotation of radar dishes [rad/s]
+const NEAR = 20; // distance within which fine models are drawn [vox]
+const FALL_ROLL = 1.42; // roll angle of a fallen mech [rad]
 
-/** What the mechs' looks depend on beside their poses. */
+/** Inputs of mech rendering beside the poses. */
 export interface MechMoment {
-  seconds: number; // of the match
-  deaths: Float64Array; // time since death of each mech [s], negative while it lives
+  seconds: number; // match time
+  deaths: Float64Array; // time since each mech's death [s], negative if alive
   hits: Float64Array; // time since each mech was last hit [s], Infinity for never
-  selected: number; // mech to be marked, -1 for none
-  shown: Float32Array; // how far each mech is shown, 0 not at all
+  selected: number; // the selected mech, -1 for none
+  shown: Float32Array; // visibility of each mech, 0 hidden to 1
 }
 
 /** The mechs of one class. */
 interface Squad {
   mesh: InstancedMesh;
   fine: BufferGeometry;
-  coarse: BufferGeometry; // the same with fewer triangles
+  coarse: BufferGeometry; // model with fewer triangles
   mechs: number[]; // mech of each instance
   tint: InstancedBufferAttribute;
   gait: InstancedBufferAttribute;
@@ -51,12 +60,15 @@ export class Mechs {
   private readonly plain: ShaderMaterial;
   private patterns = true;
 
-  constructor(private readonly header: Header, shared: PlainUniforms) {
+  constructor(
+    private readonly header: Header,
+    shared: PlainUniforms,
+  ) {
     this.plain = plainMechMaterial(shared);
     const known = new Set<string>(CHASSIS_NAMES);
     this.chassis = header.roster.map(({ chassis }) => {
       const name = header.chassis[chassis]?.name ?? "";
-      return known.has(name) ? (name as ChassisName) : "medium"; // a class of a newer version is drawn as a medium one
+      return known.has(name) ? (name as ChassisName) : "medium"; // unknown classes are drawn as medium
     });
     this.sizes = header.roster.map(({ chassis }) => header.chassis[chassis]?.size ?? [2.5, 2.5, 3]);
     this.squads = CHASSIS_NAMES.map((name) => this.squad(name)).filter((squad) => squad.mechs.length > 0);
@@ -64,7 +76,9 @@ export class Mechs {
   }
 
   private squad(name: ChassisName): Squad {
-    const mechs = this.chassis.map((_, mech) => mech).filter((mech) => this.chassis[mech] === name && this.header.roster[mech].present);
+    const mechs = this.chassis
+      .map((_, mech) => mech)
+      .filter((mech) => this.chassis[mech] === name && this.header.roster[mech].present);
     const [fine, coarse] = [MODELS[name].build(true), MODELS[name].build(false)];
     const mesh = new InstancedMesh(fine, material, mechs.length);
     mesh.customDepthMaterial = depthMaterial;
@@ -75,19 +89,29 @@ export class Mechs {
       for (const geometry of [fine, coarse]) geometry.setAttribute(attribute, values);
       return values;
     };
-    return { mesh, fine, coarse, mechs, tint: perInstance("tint"), gait: perInstance("gait"), mood: perInstance("mood") };
+    return {
+      mesh,
+      fine,
+      coarse,
+      mechs,
+      tint: perInstance("tint"),
+      gait: perInstance("gait"),
+      mood: perInstance("mood"),
+    };
   }
 
-  /** Draw with patterns or plain. */
-  use(patterns: boolean): void {
+  /** Select the material with patterns or the plain one. */
+  setPatterns(patterns: boolean): void {
     this.patterns = patterns;
     for (const { mesh } of this.squads) mesh.material = patterns ? material : this.plain;
   }
 
-  /** Show the moment; in the plain tiers a class that `eye`, in voxel space, is not near to has fewer triangles. */
+  /** Update to a moment; with the plain material, classes without a mech near `eye` (voxel space) use coarse models. */
   update(poses: Poses, moment: MechMoment, eye: Vector3): void {
     for (const squad of this.squads) {
-      const near = squad.mechs.some((mech) => Math.hypot(poses.x[mech] - eye.x, poses.y[mech] - eye.y, poses.z[mech] - eye.z) < NEAR);
+      const near = squad.mechs.some(
+        (mech) => Math.hypot(poses.x[mech] - eye.x, poses.y[mech] - eye.y, poses.z[mech] - eye.z) < NEAR,
+      );
       squad.mesh.geometry = this.patterns || near ? squad.fine : squad.coarse;
       squad.mechs.forEach((mech, at) => {
         squad.mesh.setMatrixAt(at, this.matrixOf(mech, poses, moment.deaths[mech], moment.shown[mech]));
@@ -98,7 +122,7 @@ export class Mechs {
     }
   }
 
-  /** Where a mech stands or lies. */
+  /** Return the transform of a standing, fallen or dead mech. */
   private matrixOf(mech: number, poses: Poses, deadFor: number, shown: number): Matrix4 {
     const size = this.sizes[mech];
     const dead = smooth(deadFor / COLLAPSE_S);
@@ -112,7 +136,7 @@ export class Mechs {
     );
     turn.setFromEuler(euler);
     worldPoint(poses.x[mech], poses.y[mech], poses.z[mech] - size[2] / 2, place);
-    // a mech on its side rests on its shoulder, a wreck sinks into its own rubble
+    // a fallen mech rests on its shoulder, a wreck sinks into the ground
     place.y += fallen * size[1] * 0.32 - dead * size[2] * 0.16;
     return matrix.compose(place, turn, shown < 1 ? scale.setScalar(shown) : ONE);
   }
@@ -122,9 +146,14 @@ export class Mechs {
     const spec = this.header.chassis[this.header.roster[mech].chassis];
     const dead = smooth(moment.deaths[mech] / (COLLAPSE_S * 0.5));
     const power = (1 - poses.shutdown[mech]) * (1 - dead);
-    const stride = Math.min(1, poses.speed[mech] / (FULL_STRIDE * (spec?.max_speed ?? 5))) * (1 - poses.fallen[mech]) * (1 - dead);
-    // every mech begins with another foot, or packs would march in step
-    const phase = ((gaitOf(poses.walked[mech], poses.stretch[mech], poses.trodden[mech], gait.stride) + mech * GOLDEN) % 1) * 2 * Math.PI;
+    const stride =
+      Math.min(1, poses.speed[mech] / (FULL_STRIDE * (spec?.max_speed ?? 5))) * (1 - poses.fallen[mech]) * (1 - dead);
+    // phases differ per mech, so that packs do not march in step
+    const phase =
+      ((gaitPhase(poses.walked[mech], poses.walkedEnd[mech], poses.walkedShare[mech], gait.stride) + mech * GOLDEN) %
+        1) *
+      2 *
+      Math.PI;
     const flash = Math.max(0, 1 - moment.hits[mech] / FLASH_S) * (1 - dead);
     const colour = paints[this.header.roster[mech].team];
     squad.tint.setXYZW(at, colour.r, colour.g, colour.b, 1 - dead);
@@ -132,7 +161,7 @@ export class Mechs {
     squad.mood.setXYZW(at, poses.heat[mech] / (spec?.heat_cap ?? 100), power, flash, mech === moment.selected ? 1 : 0);
   }
 
-  /** Where a mech's shots leave it, in world space, for a pose given as centre and heading. */
+  /** Write the muzzle of a mech in world space into `out`, for a pose given as centre and heading. */
   muzzle(mech: number, x: number, y: number, z: number, yaw: number, out: Vector3): Vector3 {
     const [forward, up, right] = MODELS[this.chassis[mech]].muzzle;
     const [cos, sin] = [Math.cos(yaw), Math.sin(yaw)];
@@ -141,12 +170,12 @@ export class Mechs {
     return worldPoint(vx, vy, z - this.sizes[mech][2] / 2 + up, out);
   }
 
-  /** Height of a mech's box [vox]. */
+  /** Return the height of a mech [vox]. */
   height(mech: number): number {
     return this.sizes[mech][2];
   }
 
-  /** Width of a mech's box [vox]. */
+  /** Return the width of a mech [vox]. */
   width(mech: number): number {
     return this.sizes[mech][0];
   }

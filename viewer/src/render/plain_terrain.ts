@@ -1,43 +1,43 @@
-// Materials of the terrain for the plain tiers: two textures and a few multiplications per pixel. They read the same
-// vertices as the materials with patterns: look, face, occlusion, tint.
+// Terrain materials of the plain tiers: two textures and a few multiplications per pixel. They read the same vertices
+// as the materials with patterns: appearance, face, occlusion, tint.
 
 import { Color, GLSL3, ShaderMaterial, Vector3, Vector4 } from "three";
-import { LOOKS, Look } from "../palette";
+import { APPEARANCES, Appearance } from "../palette";
 import { POSITION_STEPS } from "./mesher";
 import { PLAIN_FILM, PLAIN_LIGHT, PLAIN_SHADE, type PlainUniforms, TILES_PER_VOXEL } from "./plain_shader";
 import { FACADES } from "./terrain_material";
 import { TileLayer } from "./tiles";
 
-/** How a look is drawn: tiles of its sides and its top, drift of its tile over time, opacity. */
-interface PlainLook {
+/** Drawing of an appearance: tiles of sides and top, drift of the tile over time, opacity. */
+interface PlainAppearance {
   side: TileLayer;
   top: TileLayer;
   drift: number; // [vox/s]
   alpha: number;
 }
 
-const still = (side: TileLayer, top: TileLayer = side): PlainLook => ({ side, top, drift: 0, alpha: 1 });
+const still = (side: TileLayer, top: TileLayer = side): PlainAppearance => ({ side, top, drift: 0, alpha: 1 });
 
-const PLAIN_LOOKS: Record<Look, PlainLook> = {
-  [Look.AIR]: still(TileLayer.GROUND),
-  [Look.GROUND]: still(TileLayer.GROUND),
-  [Look.CONCRETE]: still(TileLayer.WALL_WIDE, TileLayer.ROOF),
-  [Look.ROCK]: still(TileLayer.ROCK),
-  [Look.BARK]: still(TileLayer.BARK),
-  [Look.RUBBLE]: still(TileLayer.RUBBLE),
-  [Look.WRECKAGE]: still(TileLayer.WRECKAGE),
-  [Look.STEEL]: still(TileLayer.STEEL_SIDE, TileLayer.STEEL_TOP),
-  [Look.FOLIAGE]: still(TileLayer.FOLIAGE),
-  [Look.LAVA]: { side: TileLayer.LAVA, top: TileLayer.LAVA, drift: 0.12, alpha: 1 },
-  [Look.WATER]: { side: TileLayer.WATER, top: TileLayer.WATER, drift: 0.3, alpha: 0.86 },
-  [Look.GLASS]: { side: TileLayer.GLASS, top: TileLayer.GLASS, drift: 0, alpha: 0.42 },
+const PLAIN_APPEARANCES: Record<Appearance, PlainAppearance> = {
+  [Appearance.AIR]: still(TileLayer.GROUND),
+  [Appearance.GROUND]: still(TileLayer.GROUND),
+  [Appearance.CONCRETE]: still(TileLayer.WALL_WIDE, TileLayer.ROOF),
+  [Appearance.ROCK]: still(TileLayer.ROCK),
+  [Appearance.BARK]: still(TileLayer.BARK),
+  [Appearance.RUBBLE]: still(TileLayer.RUBBLE),
+  [Appearance.WRECKAGE]: still(TileLayer.WRECKAGE),
+  [Appearance.STEEL]: still(TileLayer.STEEL_SIDE, TileLayer.STEEL_TOP),
+  [Appearance.FOLIAGE]: still(TileLayer.FOLIAGE),
+  [Appearance.LAVA]: { side: TileLayer.LAVA, top: TileLayer.LAVA, drift: 0.12, alpha: 1 },
+  [Appearance.WATER]: { side: TileLayer.WATER, top: TileLayer.WATER, drift: 0.3, alpha: 0.86 },
+  [Appearance.GLASS]: { side: TileLayer.GLASS, top: TileLayer.GLASS, drift: 0, alpha: 0.42 },
 };
 
 const VERTEX = /* glsl */ `
-#define GROUND ${Look.GROUND}
-#define CONCRETE ${Look.CONCRETE}
-in vec4 code; // look, face, occlusion, tint
-uniform vec4 uLooks[${Object.keys(LOOKS).length}]; // tile of its sides, of its top, drift, opacity
+#define GROUND ${Appearance.GROUND}
+#define CONCRETE ${Appearance.CONCRETE}
+in vec4 code; // appearance, face, occlusion, tint
+uniform vec4 uAppearances[${Object.keys(APPEARANCES).length}]; // tile of its sides, of its top, drift, opacity
 uniform vec3 uFacade[${FACADES.length}];
 uniform float uTime;
 out vec2 vTile;
@@ -49,23 +49,24 @@ flat out vec2 vKind; // tile, ground 1 or 0
 out vec3 vVoxel;
 #endif
 ${PLAIN_LIGHT}
-uniform vec3 uLandSize;
+uniform vec3 uMapSize;
 void main() {
   vec3 voxel = position / ${POSITION_STEPS.toFixed(1)};
-  int look = int(code.x + 0.5), tint = int(code.w + 0.5);
+  int appearance = int(code.x + 0.5), tint = int(code.w + 0.5);
   float axis = floor(code.y * 0.5), side = 1.0 - 2.0 * mod(code.y, 2.0);
   vec3 n = side * vec3(axis < 0.5, axis > 0.5 && axis < 1.5, axis > 1.5);
-  vec4 plain = uLooks[look];
-  bool wall = look == CONCRETE && axis < 1.5;
+  vec4 plain = uAppearances[appearance];
+  bool wall = appearance == CONCRETE && axis < 1.5;
   vec2 uv = axis < 0.5 ? voxel.yz : axis < 1.5 ? voxel.xz : voxel.xy;
   uv += plain.z * uTime + (wall ? vec2(float(tint) * 3.0, 0.0) : vec2(0.0));
   vTile = uv * ${TILES_PER_VOXEL};
-  vKind = vec2(wall ? plain.x + mod(float(tint), 3.0) : axis < 1.5 ? plain.x : plain.y, look == GROUND ? 1.0 : 0.0);
+  float tile = wall ? plain.x + mod(float(tint), 3.0) : axis < 1.5 ? plain.x : plain.y;
+  vKind = vec2(tile, appearance == GROUND ? 1.0 : 0.0);
   float open = code.z / 255.0;
-  // a wall is lit like the air before it
-  vPlace = vec4((voxel.xy + n.xy * 0.45) / uLandSize.xy, voxel.z, open * open * (3.0 - 2.0 * open));
-  vec3 tone = look == CONCRETE ? uFacade[tint] * 1.12 : vec3(1.0);
-  if (look == ${Look.FOLIAGE}) tone *= 0.76 + 0.3 * max(0.0, n.z);
+  // a wall is lit like the air in front of it
+  vPlace = vec4((voxel.xy + n.xy * 0.45) / uMapSize.xy, voxel.z, open * open * (3.0 - 2.0 * open));
+  vec3 tone = appearance == CONCRETE ? uFacade[tint] * 1.12 : vec3(1.0);
+  if (appearance == ${Appearance.FOLIAGE}) tone *= 0.76 + 0.3 * max(0.0, n.z);
   vSunLight = vec4(sunOn(n) * tone, plain.w);
   vSkyLight = skyOn(n) * tone;
 #ifdef CUT
@@ -88,8 +89,8 @@ uniform vec3 uEye, uFocus;
 uniform float uCut;
 #endif
 out vec4 fragColour;
-#ifdef VEIL
-uniform sampler2D uVeil;
+#ifdef OVERLAY
+uniform sampler2D uOverlay;
 #endif
 ${PLAIN_SHADE}
 ${PLAIN_FILM}
@@ -103,20 +104,21 @@ void main() {
   if (vVoxel.z > 0.05 && along > 0.0 && along < 0.95 && off < reach) discard;
 #endif
   vec4 tile = texture(uTiles, vec3(vTile, vKind.x));
-  vec4 land = texture(uLand, vPlace.xy);
+  vec4 ground = texture(uGround, vPlace.xy);
   vec3 colour = tile.rgb * tile.rgb;
   vec3 shine = colour * tile.a * 1.6;
-  colour *= mix(vec3(1.0), land.rgb * land.rgb, vKind.y);
-  colour *= vSkyLight * (0.34 + 0.66 * vPlace.w) + vSunLight.rgb * (sunlit(vPlace.z, land.a) * (0.62 + 0.38 * vPlace.w));
+  colour *= mix(vec3(1.0), ground.rgb * ground.rgb, vKind.y);
+  float lightness = sunlit(vPlace.z, ground.a) * (0.62 + 0.38 * vPlace.w);
+  colour *= vSkyLight * (0.34 + 0.66 * vPlace.w) + vSunLight.rgb * lightness;
   vec3 lit = film(colour + shine);
-#ifdef VEIL
-  vec4 veil = texture(uVeil, vPlace.xy);
-  lit = mix(lit, veil.rgb, veil.a);
+#ifdef OVERLAY
+  vec4 overlay = texture(uOverlay, vPlace.xy);
+  lit = mix(lit, overlay.rgb, overlay.a);
 #endif
   fragColour = vec4(haze(lit), vSunLight.a);
 }`;
 
-/** Values that only the terrain has. */
+/** Uniforms of the plain terrain only. */
 export interface PlainTerrainUniforms {
   [name: string]: { value: unknown };
   uEye: { value: Vector3 };
@@ -124,12 +126,28 @@ export interface PlainTerrainUniforms {
   uCut: { value: number };
 }
 
-/** Make a material: \`clear\` for water and glass, \`cut\` for what may stand before a followed mech. */
-export function plainTerrainMaterial(shared: PlainUniforms, own: PlainTerrainUniforms, clear: boolean, cut: boolean): ShaderMaterial {
-  const looks = Object.values(PLAIN_LOOKS).map(({ side, top, drift, alpha }) => new Vector4(side, top, drift, alpha));
+/** Create a material: `clear` for water and glass, `cut` with a cutaway in front of a followed mech. */
+export function plainTerrainMaterial(
+  shared: PlainUniforms,
+  own: PlainTerrainUniforms,
+  clear: boolean,
+  cut: boolean,
+): ShaderMaterial {
+  const appearances = Object.values(PLAIN_APPEARANCES).map(
+    ({ side, top, drift, alpha }) => new Vector4(side, top, drift, alpha),
+  );
   return new ShaderMaterial({
-    glslVersion: GLSL3, vertexShader: VERTEX, fragmentShader: FRAGMENT, transparent: clear, depthWrite: !clear,
+    glslVersion: GLSL3,
+    vertexShader: VERTEX,
+    fragmentShader: FRAGMENT,
+    transparent: clear,
+    depthWrite: !clear,
     defines: cut ? { CUT: "" } : {},
-    uniforms: { ...shared, ...own, uLooks: { value: looks }, uFacade: { value: FACADES.map((facade) => new Color(facade)) } },
+    uniforms: {
+      ...shared,
+      ...own,
+      uAppearances: { value: appearances },
+      uFacade: { value: FACADES.map((facade) => new Color(facade)) },
+    },
   });
 }

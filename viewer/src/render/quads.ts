@@ -1,26 +1,35 @@
-// Two pools of instanced quads that face the camera, each one draw call: beams between two points, and sprites at a
-// point. They are filled anew each frame. Blending is premultiplied, so that light that adds and smoke that covers
-// share a pool: `cover` says how much of what is behind is hidden.
+// Two pools of instanced camera-facing quads, one draw call each: beams between two points, and sprites at a point.
+// They are refilled every frame. Blending is premultiplied, so that additive light and covering smoke share a pool:
+// `cover` is how much of the background is hidden.
 
 import {
-  BufferAttribute, Color, CustomBlending, DynamicDrawUsage, InstancedBufferAttribute, InstancedBufferGeometry, Mesh,
-  OneFactor, OneMinusSrcAlphaFactor, ShaderMaterial, type Vector3,
+  BufferAttribute,
+  Color,
+  CustomBlending,
+  DynamicDrawUsage,
+  InstancedBufferAttribute,
+  InstancedBufferGeometry,
+  Mesh,
+  OneFactor,
+  OneMinusSrcAlphaFactor,
+  ShaderMaterial,
+  type Vector3,
 } from "three";
 
 /** Patterns of beams. */
 export enum BeamKind {
-  SOLID = 0, // a white core in a coloured glow
-  DOTTED = 1, // dashes that run along it
-  TRACER = 2, // bright at its end, fading to its start
+  SOLID = 0, // white core in a coloured glow
+  DOTTED = 1, // dashes along the beam
+  TRACER = 2, // bright at the end, fading toward the start
 }
 
 /** Patterns of sprites. */
 export enum SpriteKind {
-  GLOW = 0, // round, soft light
-  SMOKE = 1, // a puff with ragged edges
-  FIRE = 2, // a puff that burns from white to red
-  RING = 3, // a thin circle
-  SPARK = 4, // a star of short rays
+  GLOW = 0, // round soft light
+  SMOKE = 1, // puff with ragged edges
+  FIRE = 2, // puff burning from white to red
+  RING = 3, // thin circle
+  SPARK = 4, // star of short rays
 }
 
 const SHARED = /* glsl */ `
@@ -38,14 +47,17 @@ void output_light(vec3 light, float alpha, float cover) {
 }
 `;
 
-/** Grow-only instanced attributes with a fixed set of fields. */
+/** Growing instanced attributes with a fixed set of fields. */
 class QuadPool {
   readonly mesh: Mesh<InstancedBufferGeometry, ShaderMaterial>;
   private values: Float32Array[];
   private count = 0;
   private capacity = 256;
 
-  constructor(private readonly fields: readonly string[], material: ShaderMaterial) {
+  constructor(
+    private readonly fields: readonly string[],
+    material: ShaderMaterial,
+  ) {
     this.values = fields.map(() => new Float32Array(this.capacity * 4));
     this.mesh = new Mesh(this.geometry(), material);
     this.mesh.frustumCulled = false;
@@ -87,7 +99,7 @@ class QuadPool {
     this.mesh.geometry = this.geometry();
   }
 
-  /** Hand what was added to the GPU. */
+  /** Upload the added instances. */
   finish(): void {
     this.mesh.visible = this.count > 0;
     this.mesh.geometry.instanceCount = this.count;
@@ -107,7 +119,12 @@ class QuadPool {
 
 function quadMaterial(vertexShader: string, fragmentShader: string): ShaderMaterial {
   return new ShaderMaterial({
-    vertexShader, fragmentShader, transparent: true, depthWrite: false, blending: CustomBlending, blendSrc: OneFactor,
+    vertexShader,
+    fragmentShader,
+    transparent: true,
+    depthWrite: false,
+    blending: CustomBlending,
+    blendSrc: OneFactor,
     blendDst: OneMinusSrcAlphaFactor,
   });
 }
@@ -125,11 +142,11 @@ void main() {
   vec3 along = b.xyz - a.xyz;
   vec3 here = mix(a.xyz, b.xyz, position.x);
   vec3 side = normalize(cross(along, here) + vec3(0.0, 1e-5, 0.0));
-  // never thinner than a pixel or two, however far away
+  // at least one or two pixels wide at any distance
   float width = max(from.w, -here.z * 0.0016);
   here += side * position.y * width * 2.5 + normalize(along) * (position.x - 0.5) * width;
   vAlong = vec2(position.x, position.y * 2.5);
-  // what begins at one's own eyes must not blind
+  // beams that start at the camera are dimmed
   vLight = vec4(light.rgb, light.a * mix(0.12, 1.0, smoothstep(0.8, 4.0, length(here))));
   vKind = to.w;
   vLength = length(along);
@@ -164,11 +181,12 @@ void main() {
   vAt = corner;
   vec4 centre = viewMatrix * vec4(place.xyz, 1.0);
   centre.xy += mat2(c, s, -s, c) * corner * place.w;
-  // light sits a little in front of what it lights, so that walls do not cut it in half
+  // sprites are moved toward the camera, so that walls do not cut them in half
   centre.xyz *= 1.0 - min(0.3, place.w * 0.5 / max(1.0, length(centre.xyz)));
-  // light that one stands in must not blind; smoke may
+  // lights around the camera are dimmed, smoke is not
   float far = length((viewMatrix * vec4(place.xyz, 1.0)).xyz) / place.w;
-  vLight = vec4(light.rgb, light.a * (shape.x > 0.5 && shape.x < 1.5 ? 1.0 : mix(0.06, 1.0, smoothstep(0.4, 2.2, far))));
+  bool smoke = shape.x > 0.5 && shape.x < 1.5;
+  vLight = vec4(light.rgb, light.a * (smoke ? 1.0 : mix(0.06, 1.0, smoothstep(0.4, 2.2, far))));
   vShape = shape;
   gl_Position = projectionMatrix * centre;
 }`;
@@ -194,7 +212,8 @@ void main() {
   } else if (kind < 2.5) {
     float heat = clamp(1.25 - r - age * 1.1 + (rag - 0.5) * 0.9, 0.0, 1.0);
     alpha = smoothstep(0.02, 0.3, heat);
-    light = mix(mix(vec3(0.16, 0.05, 0.03), light, smoothstep(0.05, 0.4, heat)), vec3(1.0, 0.95, 0.8), smoothstep(0.5, 0.95, heat));
+    light = mix(vec3(0.16, 0.05, 0.03), light, smoothstep(0.05, 0.4, heat));
+    light = mix(light, vec3(1.0, 0.95, 0.8), smoothstep(0.5, 0.95, heat));
     light *= 1.0 + heat;
   } else if (kind < 3.5) {
     alpha = smoothstep(0.16, 0.0, abs(r - 0.84));
@@ -208,7 +227,7 @@ void main() {
 
 const tone = new Color();
 
-/** Straight light. */
+/** Pool of beams. */
 export class Beams {
   private readonly pool = new QuadPool(["from", "to", "light"], quadMaterial(BEAM_VERTEX, BEAM_FRAGMENT));
   readonly mesh: Mesh = this.pool.mesh;
@@ -224,7 +243,7 @@ export class Beams {
   }
 }
 
-/** Light and smoke at a point. */
+/** Pool of sprites: light and smoke at a point. */
 export class Sprites {
   private readonly pool = new QuadPool(["place", "light", "shape"], quadMaterial(SPRITE_VERTEX, SPRITE_FRAGMENT));
   readonly mesh: Mesh = this.pool.mesh;
@@ -234,8 +253,18 @@ export class Sprites {
   dispose = () => this.pool.dispose();
 
   /** Add a sprite in world space; `age` runs from 0 to 1, `cover` from 0 (adds light) to 1 (hides). */
-  add(x: number, y: number, z: number, radius: number, kind: SpriteKind, colour: number, alpha: number, age = 0,
-    cover = 0, turn = 0): void {
+  add(
+    x: number,
+    y: number,
+    z: number,
+    radius: number,
+    kind: SpriteKind,
+    colour: number,
+    alpha: number,
+    age = 0,
+    cover = 0,
+    turn = 0,
+  ): void {
     tone.setHex(colour);
     this.pool.add(x, y, z, radius, tone.r, tone.g, tone.b, alpha, kind, turn, age, cover);
   }

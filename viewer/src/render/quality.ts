@@ -1,18 +1,18 @@
-// How much is spent on the picture: one table of tiers, and the governor that moves along it by how long frames take.
-// Pure, without a browser. Whatever the tier, a picture is a function of tick and camera alone.
+// Graphics quality: one table of tiers, and a governor that selects a tier and a resolution by frame times. Pure,
+// without a browser. In every tier the picture is a function of tick and camera alone.
 
 export const TIER_NAMES = ["finest", "high", "medium", "low", "lowest"] as const;
 export type TierName = (typeof TIER_NAMES)[number];
 
-/** One row of the table. */
+/** One graphics tier. */
 export interface Tier {
-  readonly label: string; // what it is called for people
-  readonly sharpest: number; // most pixels drawn per CSS pixel, along a side; never more than the display has
-  readonly coarsest: number; // least of them while things move
-  readonly patterns: boolean; // patterns computed per pixel, and shadows from a map; else painted tiles and baked shadows
-  readonly shadowTexels: number; // edge of the sun's shadow map, 0 for baked shadows
-  readonly puffs: number; // of a cloud of smoke
-  readonly adapts: boolean; // whether the governor may choose it
+  readonly label: string; // displayed name
+  readonly sharpest: number; // most pixels per CSS pixel along a side, limited by the display
+  readonly coarsest: number; // least pixels per CSS pixel while the picture moves
+  readonly patterns: boolean; // procedural patterns and a shadow map; otherwise painted tiles and baked shadows
+  readonly shadowTexels: number; // size of the shadow map [texels], 0 for baked shadows
+  readonly puffs: number; // puffs per smoke cloud
+  readonly adapts: boolean; // whether the governor may select it
 }
 
 export const TIERS: Record<TierName, Tier> = {
@@ -23,41 +23,41 @@ export const TIERS: Record<TierName, Tier> = {
   lowest: { label: "lowest", sharpest: 0.5, coarsest: 0.42, patterns: false, shadowTexels: 0, puffs: 9, adapts: true },
 };
 
-/** A tier and the pixels drawn per CSS pixel while things move. */
-export interface Notch {
+/** A tier and the pixels per CSS pixel while the picture moves. */
+export interface QualityStep {
   readonly tier: TierName;
   readonly scale: number;
 }
 
-const SCALE_STEP = 0.84; // from one notch to the next, along a side
-const SLOW_MS = 52; // frames that take longer than this are too slow
-const FAST_MS = 34; // below it there is time for a notch more; between the two nothing changes
-const WINDOW_MS = 900; // frames are judged together over this time
-const WINDOW_FRAMES = 5; // and at least so many
-const PATIENCE = 4; // fast windows in a row before more is spent
-const MOST_PATIENCE = 64; // after more was spent in vain again and again
-const CRAWL = 2.5; // so many times too slow goes down two notches at once
+const SCALE_STEP = 0.84; // resolution factor between two steps
+const SLOW_MS = 52; // mean frame time above which quality is lowered
+const FAST_MS = 34; // mean frame time below which quality may be raised
+const WINDOW_MS = 900; // least duration of a measuring window
+const WINDOW_FRAMES = 5; // least frames of a measuring window
+const PATIENCE = 4; // fast windows in a row before quality is raised
+const MOST_PATIENCE = 64; // most fast windows required after failed raises
+const CRAWL = 2.5; // frame times this many times too long lower quality by two steps
 
-const PROCESSORS = /swiftshader|llvmpipe|softpipe|software|microsoft basic render/i;
+const SOFTWARE_RENDERERS = /swiftshader|llvmpipe|softpipe|software|microsoft basic render/i;
 
-/** Whether the name of what draws WebGL is that of a program rather than of a GPU. */
-export function isProcessor(renderer: string): boolean {
-  return PROCESSORS.test(renderer);
+/** Return whether a WebGL renderer name is that of a software renderer. */
+export function isSoftwareRenderer(renderer: string): boolean {
+  return SOFTWARE_RENDERERS.test(renderer);
 }
 
-/** The tier that an address asks for, or null for one that fits the machine. */
-export function wishedTier(text: string | null): TierName | null {
+/** Return the tier named in the address, or null for an automatic one. */
+export function parseTier(text: string | null): TierName | null {
   return TIER_NAMES.find((name) => name === text) ?? null;
 }
 
-/** The tier to begin with. */
-export function firstTier(wish: TierName | null, slow: boolean): TierName {
-  return wish ?? (slow ? "low" : "high");
+/** Return the initial tier. */
+export function firstTier(requested: TierName | null, software: boolean): TierName {
+  return requested ?? (software ? "low" : "high");
 }
 
-/** All notches from the best to the cheapest, for a display with so many pixels per CSS pixel. */
-export function notches(ratio: number): Notch[] {
-  const all: Notch[] = [];
+/** Return all steps from best to cheapest for a display with `ratio` pixels per CSS pixel. */
+export function qualitySteps(ratio: number): QualityStep[] {
+  const all: QualityStep[] = [];
   for (const tier of TIER_NAMES) {
     const { adapts, sharpest, coarsest } = TIERS[tier];
     if (!adapts) continue;
@@ -66,53 +66,58 @@ export function notches(ratio: number): Notch[] {
   return all;
 }
 
-/** Chooses a notch by how long frames take; a tier that was asked for is kept as it is. */
+/** Selects a quality step by frame times; a requested tier is fixed. */
 export class Governor {
-  private readonly ladder: readonly Notch[];
+  private readonly ladder: readonly QualityStep[];
   private at = 0;
-  private sum = 0; // of the window [ms]
-  private worst = 0; // longest frame of the window [ms], which is forgiven
-  private frames = 0; // in the window
+  private sum = 0; // sum of frame times in the window [ms]
+  private worst = 0; // longest frame of the window, which is ignored [ms]
+  private frames = 0; // frames in the window
   private fast = 0; // fast windows in a row
   private patience = PATIENCE;
-  private raised = false; // whether the last change spent more
+  private raised = false; // whether the last change raised quality
 
-  constructor(wish: TierName | null, slow: boolean, ratio: number) {
-    const tier = firstTier(wish, slow);
-    const fixed: Notch = { tier, scale: Math.min(TIERS[tier].sharpest, Math.max(1, ratio)) };
-    this.ladder = wish === null ? notches(ratio) : [fixed];
-    // where a processor draws, one begins with few pixels and adds what there is time for
-    this.at = Math.max(0, slow ? this.ladder.findLastIndex((notch) => notch.tier === tier) : this.ladder.findIndex((notch) => notch.tier === tier));
+  constructor(requested: TierName | null, software: boolean, ratio: number) {
+    const tier = firstTier(requested, software);
+    const fixed: QualityStep = { tier, scale: Math.min(TIERS[tier].sharpest, Math.max(1, ratio)) };
+    this.ladder = requested === null ? qualitySteps(ratio) : [fixed];
+    // software rendering starts at the lowest resolution of its tier
+    this.at = Math.max(
+      0,
+      software
+        ? this.ladder.findLastIndex((step) => step.tier === tier)
+        : this.ladder.findIndex((step) => step.tier === tier),
+    );
   }
 
-  get notch(): Notch {
+  get step(): QualityStep {
     return this.ladder[this.at];
   }
 
-  /** Whether it follows the machine rather than a wish. */
+  /** Whether the step adapts to frame times. */
   get adapts(): boolean {
     return this.ladder.length > 1;
   }
 
-  /** Forget the frames of this window: what lay between them was not drawing. */
-  forget(): void {
+  /** Discard the current window, e.g. after a pause without drawing. */
+  resetWindow(): void {
     this.sum = this.worst = this.frames = 0;
   }
 
-  /** Take the time between two frames drawn one after the other [ms]; returns whether the notch has changed. */
-  take(interval: number): boolean {
+  /** Add the time between two consecutive frames [ms]; returns whether the step changed. */
+  addFrame(interval: number): boolean {
     this.sum += interval;
     this.worst = Math.max(this.worst, interval);
     if (++this.frames < WINDOW_FRAMES || this.sum < WINDOW_MS) return false;
     const mean = (this.sum - this.worst) / (this.frames - 1);
-    this.forget();
+    this.resetWindow();
     this.fast = mean < FAST_MS ? this.fast + 1 : 0;
     if (mean > SLOW_MS) return this.lower(mean > SLOW_MS * CRAWL ? 2 : 1);
     return this.fast >= this.patience && this.raise();
   }
 
   private lower(steps: number): boolean {
-    // what was spent in vain is not tried again soon
+    // after a failed raise the next attempt waits longer
     if (this.raised) this.patience = Math.min(MOST_PATIENCE, this.patience * 2);
     return this.move(steps, false);
   }

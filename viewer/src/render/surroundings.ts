@@ -1,13 +1,23 @@
-// What lies around the map: the sky, and a wide plain. Both exist twice, computed per pixel and plain.
+// Surroundings of the map: the sky and a wide plain, each with patterns and as a plain version.
 
 import {
-  BackSide, Color, GLSL3, type Material, Mesh, MeshLambertMaterial, PlaneGeometry, ShaderMaterial, SphereGeometry, Vector2, Vector3,
+  BackSide,
+  Color,
+  GLSL3,
+  type Material,
+  Mesh,
+  MeshLambertMaterial,
+  PlaneGeometry,
+  ShaderMaterial,
+  SphereGeometry,
+  Vector2,
+  Vector3,
 } from "three";
 import { SCENE } from "../palette";
 import { PLAIN_FILM, PLAIN_LIGHT, type PlainUniforms } from "./plain_shader";
 import { TileLayer } from "./tiles";
 
-const APRON_VOXELS = 20; // edge of the plain's tile [vox]
+const APRON_VOXELS = 20; // size of the plain's tile [vox]
 
 const APRON_PARS = /* glsl */ `
 float apronNoise(vec2 p) {
@@ -17,7 +27,7 @@ float apronNoise(vec2 p) {
     dot(i + vec2(0, 1), vec2(127.1, 311.7)), dot(i + vec2(1, 1), vec2(127.1, 311.7)))) * 43758.5453);
   return mix(mix(h.x, h.y, f.x), mix(h.z, h.w, f.x), f.y);
 }
-// wide plain around the map: mottled, with survey lines every ten voxels and a frame around the field
+// plain around the map: mottled, with lines every ten voxels and a frame around the map
 float apron(vec2 p) {
   float mottle = 0.86 + 0.2 * apronNoise(p * 0.06) + 0.08 * apronNoise(p * 0.5);
   vec2 grid = abs(fract(p / 10.0 + 0.5) - 0.5) * 10.0;
@@ -38,7 +48,10 @@ function richApron(size: { value: Vector2 }): Material {
     shader.uniforms.uMap = size;
     shader.vertexShader = shader.vertexShader
       .replace("#include <common>", "#include <common>\nout vec3 vGround;")
-      .replace("#include <project_vertex>", "#include <project_vertex>\nvGround = (modelMatrix * vec4(transformed, 1.0)).xyz;");
+      .replace(
+        "#include <project_vertex>",
+        "#include <project_vertex>\nvGround = (modelMatrix * vec4(transformed, 1.0)).xyz;",
+      );
     shader.fragmentShader = shader.fragmentShader
       .replace("#include <common>", `#include <common>\nuniform vec2 uMap;\nin vec3 vGround;\n${APRON_PARS}`)
       .replace("#include <color_fragment>", "diffuseColor.rgb *= apron(vec2(vGround.x, -vGround.z));");
@@ -73,7 +86,7 @@ function plainApron(shared: PlainUniforms, size: { value: Vector2 }): Material {
         vec4 tile = texture(uTiles, vec3(vGround / ${APRON_VOXELS.toFixed(1)}, ${TileLayer.APRON.toFixed(1)}));
         vec2 beyond = max(-vGround, vGround - uMap);
         float away = max(beyond.x, beyond.y);
-        // seen between two faces of the map, it is no darker than they
+        // inside the map, visible only through gaps, it is as bright as the ground
         vec3 light = away < 0.0 ? vec3(0.36, 0.3, 0.22) : vLight;
         float rim = clamp(2.4 - abs(away - 1.25) * 8.0, 0.0, 1.0);
         vec3 colour = tile.rgb * tile.rgb * light * ((1.0 + 0.5 * rim) * (0.82 + 0.18 * clamp(away / 14.0, 0.0, 1.0)));
@@ -82,7 +95,7 @@ function plainApron(shared: PlainUniforms, size: { value: Vector2 }): Material {
   });
 }
 
-/** From high above, the plain would otherwise have the depth of the map's ground. */
+/** Avoids depth fighting with the map's ground when seen from high above. */
 const BEHIND = { polygonOffset: true, polygonOffsetFactor: 1, polygonOffsetUnits: 64 };
 
 /** The plain around the map. */
@@ -99,10 +112,10 @@ export class Apron {
     this.mesh.receiveShadow = true;
     this.mesh.frustumCulled = false;
     this.mesh.matrixAutoUpdate = false;
-    this.mesh.renderOrder = 0.5; // the map hides most of it
+    this.mesh.renderOrder = 0.5; // mostly hidden by the map
   }
 
-  /** Lie around a map whose middle is \`centre\`. */
+  /** Fit to a map with its centre at `centre`. */
   fit(size: readonly number[], centre: Vector3, span: number): void {
     this.size.value.set(size[0], size[1]);
     this.mesh.position.set(centre.x, -0.04, centre.z);
@@ -110,7 +123,7 @@ export class Apron {
     this.mesh.updateMatrix();
   }
 
-  use(patterns: boolean): void {
+  setPatterns(patterns: boolean): void {
     this.mesh.material = patterns ? this.rich : this.plain;
   }
 }
@@ -146,10 +159,11 @@ void main() {
   float near = max(0.0, dot(way, uToSun));
   near *= near;
   near = near * near * near;
-  gl_FragColor = vec4(film(mix(uLow, uTop, sqrt(max(0.0, way.y))) + uSunColour * (0.28 * near + 0.4 * near * near * near)), 1.0);
+  vec3 sky = mix(uLow, uTop, sqrt(max(0.0, way.y)));
+  gl_FragColor = vec4(film(sky + uSunColour * (0.28 * near + 0.4 * near * near * near)), 1.0);
 }`;
 
-/** The dome of the sky: a gradient, and a glow around the sun; drawn last, where nothing else is. */
+/** The sky dome: a gradient with a glow around the sun; drawn last, behind everything. */
 export class Sky {
   readonly mesh: Mesh<SphereGeometry, Material>;
   private readonly rich: Material;
@@ -157,7 +171,9 @@ export class Sky {
 
   constructor(shared: PlainUniforms, sun: Vector3) {
     const uniforms = {
-      uTop: { value: new Color(SCENE.skyTop) }, uLow: { value: new Color(SCENE.skyLow) }, uToSun: { value: sun },
+      uTop: { value: new Color(SCENE.skyTop) },
+      uLow: { value: new Color(SCENE.skyLow) },
+      uToSun: { value: sun },
       uSunColour: { value: new Color(SCENE.sun) },
     };
     const options = { side: BackSide, depthWrite: false, vertexShader: SKY_VERTEX };
@@ -168,7 +184,7 @@ export class Sky {
     this.mesh.renderOrder = 0.8;
   }
 
-  use(patterns: boolean): void {
+  setPatterns(patterns: boolean): void {
     this.mesh.material = patterns ? this.rich : this.plain;
   }
 }

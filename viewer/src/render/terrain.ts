@@ -1,30 +1,39 @@
-// The terrain in the scene: one mesh of all that is opaque, one of water and glass, in patterns or plain. Meshing and
-// baking happen in a worker.
+// The terrain in the scene: one mesh of opaque voxels, one of water and glass, with patterned or plain materials.
+// Meshing and baking run in workers.
 
-import { DataTexture, LinearFilter, type Material, type Mesh, type PerspectiveCamera, RGBAFormat, type Texture, type Vector3 } from "three";
-import type { Scenery } from "../data/looks";
+import {
+  DataTexture,
+  LinearFilter,
+  type Material,
+  type Mesh,
+  type PerspectiveCamera,
+  RGBAFormat,
+  type Texture,
+  type Vector3,
+} from "three";
+import type { Scenery } from "../data/appearance";
 import { chunkGrid, chunkOrigin } from "../data/voxels";
 import { voxelPoint } from "../spaces";
 import type { WorkerLink } from "../workers/link";
 import type { MeshCalls } from "../workers/messages";
-import { shadeLand } from "./land";
+import { writeShadows } from "./ground_texture";
 import { cutChunk, cutTints } from "./mesher";
-import { type PlainUniforms, setLand } from "./plain_shader";
+import { type PlainUniforms, setGround } from "./plain_shader";
 import { plainTerrainMaterial } from "./plain_terrain";
 import { QuadArena } from "./quad_arena";
 import { type TerrainUniforms, clearMaterial, solidMaterial, terrainUniforms } from "./terrain_material";
 
-const CUT_RADIUS = 3.2; // of the cut in front of a followed mech [vox]
-const SOLID_ORDER = 0.2; // after the mechs, before what lies around the map
+const CUT_RADIUS = 3.2; // radius of the cutaway in front of a followed mech [vox]
+const SOLID_ORDER = 0.2; // after mechs, before the surroundings
 
-/** Materials of the terrain: with patterns, or plain. */
+/** Terrain materials of one kind, patterned or plain. */
 interface Coats {
   solid: Material;
-  cut: Material; // as solid, where what hides a followed mech is left out
+  cut: Material; // solid, with a cutaway in front of a followed mech
   clear: Material;
 }
 
-/** Workers that terrain is made by: one meshes while the other bakes. */
+/** Workers of the terrain: one meshes while the other bakes. */
 export interface MeshWorkers {
   mesher: WorkerLink<MeshCalls>;
   baker: WorkerLink<MeshCalls>;
@@ -40,16 +49,16 @@ export class Terrain {
   private readonly solid: QuadArena;
   private readonly clear: QuadArena;
   private readonly soil: DataTexture;
-  private land: Uint8Array | null = null; // once it is painted; only plain tiers need it
-  private shades = 0; // number of the newest wish for shadows
+  private ground: Uint8Array | null = null; // ground texture, once painted; plain tiers only
+  private shadowRequests = 0; // number of the latest shadow request
   private patterns = true;
-  private covered = false; // whether something is laid over the ground
-  /** Grows with every change that is to be seen. */
+  private covered = false; // whether a ground overlay is shown
+  /** Increases with every visible change. */
   version = 0;
-  private newest = new Map<number, number>(); // per chunk, the last request: answers may overtake each other
+  private newest = new Map<number, number>(); // latest request per chunk, since results may arrive out of order
   private requests = 0;
-  private open = 0;
-  /** Chunks meshed since the map was shown. */
+  private pending = 0; // requests without result
+  /** Number of meshed chunks so far. */
   meshed = 0;
 
   constructor(
@@ -61,7 +70,8 @@ export class Terrain {
     const solid = solidMaterial(this.uniforms);
     this.rich = { solid, cut: solid, clear: clearMaterial(this.uniforms) };
     this.plain = {
-      solid: plainTerrainMaterial(shared, this.uniforms, false, false), cut: plainTerrainMaterial(shared, this.uniforms, false, true),
+      solid: plainTerrainMaterial(shared, this.uniforms, false, false),
+      cut: plainTerrainMaterial(shared, this.uniforms, false, true),
       clear: plainTerrainMaterial(shared, this.uniforms, true, false),
     };
     this.coats = this.rich;
@@ -74,107 +84,118 @@ export class Terrain {
     this.soil.needsUpdate = true;
     this.uniforms.uSoil.value = this.soil;
     this.uniforms.uMap.value.set(size[0], size[1]);
-    shared.uLandSize.value.set(size[0], size[1], size[2]);
+    shared.uMapSize.value.set(size[0], size[1], size[2]);
   }
 
-  /** Whether every mesh asked for has arrived. */
+  /** Whether all requested results have arrived. */
   get settled(): boolean {
-    return this.open === 0;
+    return this.pending === 0;
   }
 
-  /** Mesh the whole map from the looks of a moment. */
-  meshAll(looks: Uint8Array): void {
+  /** Request meshes of the whole map. */
+  meshAll(appearances: Uint8Array): void {
     const [x, y, z] = chunkGrid(this.size);
     for (let number = 0; number < x * y * z; number++) {
-      if (chunkOrigin(number, this.size)[2] < this.scenery.top + 1) this.remesh(number, looks);
+      if (chunkOrigin(number, this.size)[2] < this.scenery.top + 1) this.remesh(number, appearances);
     }
   }
 
-  /** Mesh one chunk again. */
-  remesh(number: number, looks: Uint8Array): void {
+  /** Request a new mesh of one chunk. */
+  remesh(number: number, appearances: Uint8Array): void {
     const origin = chunkOrigin(number, this.size);
     const request = ++this.requests;
     this.newest.set(number, request);
-    const [cut, tints] = [cutChunk(looks, this.size, origin), cutTints(this.scenery.tints, this.size, origin)];
-    void this.awaited(this.workers.mesher.ask("mesh", { looks: cut, tints, origin }, [cut.buffer as ArrayBuffer, tints.buffer as ArrayBuffer]), (mesh) => {
-      if (this.newest.get(number) !== request) return;
-      this.solid.put(number, mesh.opaque);
-      this.clear.put(number, mesh.clear);
-      this.meshed++;
-    });
+    const [cut, tints] = [cutChunk(appearances, this.size, origin), cutTints(this.scenery.tints, this.size, origin)];
+    void this.track(
+      this.workers.mesher.request("mesh", { appearances: cut, tints, origin }, [
+        cut.buffer as ArrayBuffer,
+        tints.buffer as ArrayBuffer,
+      ]),
+      (mesh) => {
+        if (this.newest.get(number) !== request) return;
+        this.solid.put(number, mesh.opaque);
+        this.clear.put(number, mesh.clear);
+        this.meshed++;
+      },
+    );
   }
 
-  /** Take the answer of a worker; the terrain is settled once all have come. */
-  private async awaited<T>(answer: Promise<T>, take: (value: T) => void): Promise<void> {
-    this.open++;
+  /** Process a worker's result; counts it as pending until then. */
+  private async track<T>(result: Promise<T>, take: (value: T) => void): Promise<void> {
+    this.pending++;
     try {
-      take(await answer);
+      take(await result);
       this.version++;
     } catch {
-      // the worker was closed with its match
+      // the worker was terminated with its match
     } finally {
-      this.open--;
+      this.pending--;
     }
   }
 
-  /** Draw with patterns or plain; the plain land is painted when it is first needed. */
-  use(patterns: boolean, looks: Uint8Array): void {
+  /** Select patterned or plain materials; the plain ground is painted on first use. */
+  setPatterns(patterns: boolean, appearances: Uint8Array): void {
     this.patterns = patterns;
     this.coats = patterns ? this.rich : this.plain;
-    this.wear(false);
+    this.applyMaterials(false);
     if (patterns) return;
     const { soil } = this.scenery;
-    if (!this.land) void this.awaited(this.workers.baker.ask("land", { soil, size: this.size }), (land) => (this.land = land));
-    this.shade(looks);
+    if (!this.ground)
+      void this.track(
+        this.workers.baker.request("ground", { soil, size: this.size }),
+        (ground) => (this.ground = ground),
+      );
+    this.updateShadows(appearances);
   }
 
-  /** Find the shadows of the terrain anew, where they are baked. */
-  shade(looks: Uint8Array): void {
+  /** Request new baked shadows, in plain tiers. */
+  updateShadows(appearances: Uint8Array): void {
     if (this.patterns) return;
-    const wish = ++this.shades;
-    void this.awaited(this.workers.baker.ask("shade", { looks, size: this.size }), (hidden) => {
-      if (wish !== this.shades || !this.land) return;
-      shadeLand(this.land, hidden);
-      setLand(this.shared, this.land, this.size);
+    const request = ++this.shadowRequests;
+    void this.track(this.workers.baker.request("shadows", { appearances, size: this.size }), (hidden) => {
+      if (request !== this.shadowRequests || !this.ground) return;
+      writeShadows(this.ground, hidden);
+      setGround(this.shared, this.ground, this.size);
     });
   }
 
-  /** Show the moment; when following, what stands between eye and focus (in voxel space) is cut away. */
-  look(seconds: number, camera: PerspectiveCamera, focus: Vector3, cut: boolean): void {
-    // in a shadow map the sun sees what the camera does not
-    for (const arena of [this.solid, this.clear]) arena.aim(this.patterns ? null : camera);
+  /** Update to a moment and camera; `cut` removes terrain between camera and `focus` (voxel space). */
+  setView(seconds: number, camera: PerspectiveCamera, focus: Vector3, cut: boolean): void {
+    // the shadow map needs quads that the camera does not see
+    for (const arena of [this.solid, this.clear]) arena.selectQuads(this.patterns ? null : camera);
     this.uniforms.uTime.value = seconds;
     voxelPoint(camera.position, this.uniforms.uEye.value);
     this.uniforms.uFocus.value.copy(focus);
     this.uniforms.uCut.value = cut ? CUT_RADIUS : 0;
     this.shared.uTime.value = seconds;
-    this.wear(cut);
+    this.applyMaterials(cut);
   }
 
-  /** Lay a picture over the ground, or take it off. */
-  cover(picture: Texture | null): void {
-    this.uniforms.uVeil.value = picture;
+  /** Set or remove the ground overlay. */
+  setOverlay(picture: Texture | null): void {
+    this.uniforms.uOverlay.value = picture;
     if (this.covered === (picture !== null)) return;
     this.covered = picture !== null;
     for (const coats of [this.rich, this.plain]) {
       for (const material of Object.values(coats) as Material[]) {
-        const { VEIL: _, ...others } = material.defines ?? {};
-        material.defines = this.covered ? { ...others, VEIL: "" } : others;
+        const { OVERLAY: _, ...others } = material.defines ?? {};
+        material.defines = this.covered ? { ...others, OVERLAY: "" } : others;
         material.needsUpdate = true;
       }
     }
   }
 
-  private wear(cut: boolean): void {
+  private applyMaterials(cut: boolean): void {
     this.solid.mesh.material = cut ? this.coats.cut : this.coats.solid;
     this.clear.mesh.material = this.coats.clear;
   }
 
   dispose(): void {
-    this.shades++; // answers that are still to come are not of the next map
+    this.shadowRequests++; // drop results that arrive after the map was closed
     this.solid.dispose();
     this.clear.dispose();
-    for (const coats of [this.rich, this.plain]) for (const material of Object.values(coats)) (material as Material).dispose();
+    for (const coats of [this.rich, this.plain])
+      for (const material of Object.values(coats)) (material as Material).dispose();
     this.soil.dispose();
   }
 }

@@ -1,39 +1,39 @@
-// The materials of the terrain: three's Lambert lighting, shadows and fog around the patterns of terrain_shader, for
-// vertices that carry look, face, occlusion and tint instead of normals and colours. Everything opaque is one material,
-// water and glass another.
+// Terrain materials with patterns: three's Lambert lighting, shadows and fog around the patterns of terrain_shader, for
+// vertices with appearance, face, occlusion and tint instead of normals and colours. One material for everything
+// opaque, one for water and glass.
 
 import { Color, type DataTexture, MeshLambertMaterial, MeshPhongMaterial, type Texture, Vector2, Vector3 } from "three";
-import { LOOKS } from "../palette";
+import { APPEARANCES } from "../palette";
 import { POSITION_STEPS } from "./mesher";
 import { TERRAIN_PARS } from "./terrain_shader";
 
-/** Values that all terrain materials share. */
+/** Uniforms of all terrain materials. */
 export interface TerrainUniforms {
   [name: string]: { value: unknown };
-  uTime: { value: number }; // seconds of the match
-  uSoil: { value: Texture | null }; // nearness of green, houses, lava, water
+  uTime: { value: number }; // match time [s]
+  uSoil: { value: Texture | null }; // proximity of plants, houses, lava, water
   uMap: { value: Vector2 }; // size of the map [vox]
   uEye: { value: Vector3 }; // the camera, in voxel space
-  uFocus: { value: Vector3 }; // what it follows, in voxel space
-  uVeil: { value: Texture | null }; // what is laid over the ground
-  uCut: { value: number }; // radius of the cut between them [vox], 0 for none
+  uFocus: { value: Vector3 }; // the camera's target, in voxel space
+  uOverlay: { value: Texture | null }; // ground overlay
+  uCut: { value: number }; // radius of the cutaway between them [vox], 0 for none
 }
 
 export const FACADES = [0xc7beb0, 0xa9684e, 0x8f979c, 0xcdb288, 0x6e7a84, 0xb99f8c, 0x9aa28d, 0xd2cdc4];
 
-/** Make the shared values. */
+/** Create the shared uniforms. */
 export function terrainUniforms(): TerrainUniforms {
-  const looks = Object.values(LOOKS);
+  const appearances = Object.values(APPEARANCES);
   return {
     uTime: { value: 0 },
     uSoil: { value: null as DataTexture | null },
     uMap: { value: new Vector2(1, 1) },
     uEye: { value: new Vector3() },
     uFocus: { value: new Vector3() },
-    uVeil: { value: null },
+    uOverlay: { value: null },
     uCut: { value: 0 },
-    uColour: { value: looks.map((look) => new Color(look.colour)) },
-    uAccent: { value: looks.map((look) => new Color(look.accent)) },
+    uColour: { value: appearances.map((appearance) => new Color(appearance.colour)) },
+    uAccent: { value: appearances.map((appearance) => new Color(appearance.accent)) },
     uFacade: { value: FACADES.map((facade) => new Color(facade)) },
   };
 }
@@ -65,7 +65,7 @@ vec3 voxelNormal() {
 
 type Shader = Parameters<MeshLambertMaterial["onBeforeCompile"]>[0];
 
-/** Put our attributes and patterns into one of three's shaders. */
+/** Insert attributes and patterns into one of three's shaders. */
 function inject(shader: Shader, uniforms: TerrainUniforms, colour: string, occlusion: string): void {
   Object.assign(shader.uniforms, uniforms);
   shader.vertexShader = shader.vertexShader
@@ -76,14 +76,14 @@ function inject(shader: Shader, uniforms: TerrainUniforms, colour: string, occlu
     .replace("#include <common>", `#include <common>\n${FRAGMENT_PARS}`)
     .replace("#include <color_fragment>", colour)
     .replace("#include <aomap_fragment>", occlusion)
-    .replace("#include <opaque_fragment>", `#include <opaque_fragment>\n${VEIL}`);
+    .replace("#include <opaque_fragment>", `#include <opaque_fragment>\n${OVERLAY}`);
 }
 
-/** Mixes in what is laid over the ground, where there is anything. */
-const VEIL = /* glsl */ `
-#ifdef VEIL
-vec4 veil = texture2D(uVeil, vVoxel.xy / uMap);
-gl_FragColor.rgb = mix(gl_FragColor.rgb, veil.rgb * veil.rgb, veil.a);
+/** Blends in the ground overlay, if there is one. */
+const OVERLAY = /* glsl */ `
+#ifdef OVERLAY
+vec4 overlay = texture2D(uOverlay, vVoxel.xy / uMap);
+gl_FragColor.rgb = mix(gl_FragColor.rgb, overlay.rgb * overlay.rgb, overlay.a);
 #endif
 `;
 
@@ -99,7 +99,7 @@ reflectedLight.indirectDiffuse *= mix(0.34, 1.0, open);
 reflectedLight.directDiffuse *= mix(0.62, 1.0, open);
 `;
 
-/** Material of all that is opaque. */
+/** Create the material of opaque voxels. */
 export function solidMaterial(uniforms: TerrainUniforms): MeshLambertMaterial {
   const material = new MeshLambertMaterial();
   material.onBeforeCompile = (shader) => inject(shader, uniforms, SOLID_COLOUR, SOLID_OCCLUSION);
@@ -108,7 +108,7 @@ export function solidMaterial(uniforms: TerrainUniforms): MeshLambertMaterial {
 }
 
 const CLEAR_COLOUR = /* glsl */ `
-int look = int(vCode.x + 0.5);
+int appearance = int(vCode.x + 0.5);
 vec3 face = voxelNormal();
 vec2 uv = abs(face.x) > 0.5 ? vVoxel.yz : abs(face.y) > 0.5 ? vVoxel.xz : vVoxel.xy;
 vec2 footprint = fwidth(uv);
@@ -116,7 +116,7 @@ float px = max(max(footprint.x, footprint.y), 1e-4) * 0.7;
 vec3 flatNormal = normalize(cross(dFdx(vViewPosition), dFdy(vViewPosition)));
 float facing = abs(dot(normalize(vViewPosition), flatNormal));
 float rim = pow(1.0 - facing, 3.0);
-if (look == WATER) {
+if (appearance == WATER) {
   float wave = fbm2(uv * 0.8 + vec2(uTime * 0.25, -uTime * 0.17)) + 0.5 * noise2(uv * 2.7 - uTime * 0.5);
   float crest = smoothstep(0.84, 1.02, wave);
   diffuseColor.rgb = mix(uColour[WATER] * 0.8, uColour[WATER] * 1.9, wave * 0.6) + uAccent[WATER] * crest * 0.25;
@@ -124,13 +124,14 @@ if (look == WATER) {
   diffuseColor.a = mix(0.78, 0.96, rim);
 } else {
   float frame = seam(uv, 1.0, 0.045, px) * (1.0 - smoothstep(0.2, 0.8, px));
-  float streak = smoothstep(0.42, 0.5, fract((uv.x + uv.y) * 0.35)) * smoothstep(0.62, 0.5, fract((uv.x + uv.y) * 0.35));
+  float slant = fract((uv.x + uv.y) * 0.35);
+  float streak = smoothstep(0.42, 0.5, slant) * smoothstep(0.62, 0.5, slant);
   diffuseColor.rgb = mix(uColour[GLASS] * 0.75, uAccent[GLASS], frame * 0.6 + streak * 0.35);
   diffuseColor.a = clamp(0.24 + 0.5 * rim + 0.4 * frame + 0.12 * streak, 0.0, 0.92);
 }
 `;
 
-/** Material of water and glass. */
+/** Create the material of water and glass. */
 export function clearMaterial(uniforms: TerrainUniforms): MeshPhongMaterial {
   const material = new MeshPhongMaterial({ transparent: true, depthWrite: false, shininess: 120, specular: 0x99a5ad });
   material.onBeforeCompile = (shader) => inject(shader, uniforms, CLEAR_COLOUR, "");

@@ -1,10 +1,10 @@
-// What voxels look like, as GLSL for the fragment shader: patterns by look and place, without textures. `detail` fades
-// fine patterns with distance, so that nothing flickers far away. Time is the match's own, so that scrubbing is exact.
+// GLSL of the terrain's procedural patterns, by appearance and position, without textures. `detail` fades fine patterns
+// with distance to avoid flicker. Time is match time, so that seeking is exact.
 
-import { Look } from "../palette";
+import { Appearance } from "../palette";
 
-/** Names of looks as GLSL constants. */
-const LOOK_CONSTANTS = Object.entries(Look)
+/** Appearances as GLSL constants. */
+const APPEARANCE_CONSTANTS = Object.entries(Appearance)
   .filter(([, value]) => typeof value === "number")
   .map(([name, value]) => `const int ${name} = ${value};`)
   .join("\n");
@@ -38,7 +38,7 @@ float noise3(vec3 p) {
 float band(float x, float lo, float hi, float px) {
   return smoothstep(lo - px, lo + px, x) - smoothstep(hi - px, hi + px, x);
 }
-// 1 on the seams of a grid with this pitch
+// 1 on the seams of a grid with a pitch
 float seam(vec2 uv, float pitch, float width, float px) {
   vec2 f = abs(fract(uv / pitch - 0.5) - 0.5) * pitch;
   return 1.0 - smoothstep(width - px, width + px, min(f.x, f.y));
@@ -75,7 +75,8 @@ Surface facade(vec2 uv, float z, bool upright, int style, vec3 wall, float px, f
 
 Surface ground(vec2 uv, vec4 soil, float px, float detail) {
   float broad = fbm2(uv * 0.09), mid = fbm2(uv * 0.5 + 5.0), fine = noise2(uv * 4.0);
-  vec3 dirt = mix(vec3(0.19, 0.15, 0.108), vec3(0.285, 0.232, 0.168), broad) * (0.86 + 0.2 * mid + 0.1 * detail * (fine - 0.5));
+  vec3 dirt = mix(vec3(0.19, 0.15, 0.108), vec3(0.285, 0.232, 0.168), broad);
+  dirt *= 0.86 + 0.2 * mid + 0.1 * detail * (fine - 0.5);
   vec3 grass = mix(vec3(0.09, 0.145, 0.045), vec3(0.185, 0.235, 0.075), mid) * (0.9 + 0.22 * detail * (fine - 0.5));
   float green = smoothstep(0.18, 0.5, soil.r + 0.34 * (mid - 0.5) + 0.3 * (broad - 0.5));
   vec3 c = mix(dirt, grass, green);
@@ -120,7 +121,9 @@ Surface steel(vec2 uv, float z, bool upright, vec3 colour, vec3 accent, float px
   float stripe = upright ? band(z, 0.12, 0.62, px) : 0.0;
   float slant = step(0.5, fract((uv.x + uv.y) * 0.7));
   c = mix(c, mix(vec3(0.05), accent, slant), stripe * 0.7);
-  float lamp = upright ? step(0.93, hash2(plate + 3.0)) * band(fract(uv.x), 0.3, 0.7, px) * band(fract(uv.y), 0.44, 0.56, px) : 0.0;
+  float lamp = upright
+    ? step(0.93, hash2(plate + 3.0)) * band(fract(uv.x), 0.3, 0.7, px) * band(fract(uv.y), 0.44, 0.56, px)
+    : 0.0;
   return Surface(mix(c, vec3(0.0), lamp), vec3(0.35, 0.85, 1.0) * lamp * 0.9);
 }
 
@@ -149,15 +152,16 @@ Surface rubble(vec3 p, vec3 colour, vec3 accent, float detail) {
 
 Surface wreckage(vec3 p, vec2 uv, vec3 colour, vec3 accent, float px, float detail) {
   float piece = hash3(floor(p) + 7.0), fine = noise3(p * 6.0);
-  vec3 c = mix(colour, accent, smoothstep(0.5, 0.8, noise3(p * 1.4))) * (0.6 + 0.55 * piece) * (0.85 + 0.3 * detail * (fine - 0.5));
+  vec3 c = mix(colour, accent, smoothstep(0.5, 0.8, noise3(p * 1.4)));
+  c *= (0.6 + 0.55 * piece) * (0.85 + 0.3 * detail * (fine - 0.5));
   c *= 1.0 - 0.4 * detail * smoothstep(0.06, 0.0, abs(fract(uv.y * 1.5 + piece) - 0.5) - 0.02);
   return Surface(c, vec3(1.0, 0.35, 0.08) * 0.25 * smoothstep(0.78, 0.95, noise3(p * 2.0 + 8.0)));
 }
 `;
 
-/** Everything before main() of the fragment shader. */
+/** Fragment shader declarations before main(). */
 export const TERRAIN_PARS = /* glsl */ `
-${LOOK_CONSTANTS}
+${APPEARANCE_CONSTANTS}
 uniform vec3 uColour[12];
 uniform vec3 uAccent[12];
 uniform vec3 uFacade[8];
@@ -166,15 +170,15 @@ uniform vec2 uMap;
 uniform float uTime;
 uniform vec3 uEye, uFocus;
 uniform float uCut;
-#ifdef VEIL
-uniform sampler2D uVeil;
+#ifdef OVERLAY
+uniform sampler2D uOverlay;
 #endif
 in vec3 vVoxel;
 flat in vec4 vCode;
 in float vOpen;
 ${NOISE}
 ${SURFACES}
-// whether a fragment stands between the camera and what it follows; the edge of the cut is dithered
+// whether a fragment lies in the cutaway between camera and target; its edge is dithered
 bool cutAway() {
   if (uCut <= 0.0 || vVoxel.z < 0.05) return false;
   vec3 way = uFocus - uEye;
@@ -185,23 +189,24 @@ bool cutAway() {
   return off < uCut * (0.45 + 0.55 * dither) * min(1.0, (0.95 - along) * 5.0 + 0.25);
 }
 Surface surfaceOf(vec3 normal_vox) {
-  int look = int(vCode.x + 0.5);
+  int appearance = int(vCode.x + 0.5);
   bool upright = abs(normal_vox.z) < 0.5;
   vec2 uv = abs(normal_vox.x) > 0.5 ? vVoxel.yz : abs(normal_vox.y) > 0.5 ? vVoxel.xz : vVoxel.xy;
   vec2 w = fwidth(uv);
   float px = max(max(w.x, w.y), 1e-4) * 0.7;
   float detail = 1.0 - smoothstep(0.12, 0.7, px);
   vec3 p = vVoxel - normal_vox * 0.001;
-  vec3 colour = uColour[look], accent = uAccent[look];
-  if (look == GROUND) return ground(uv, texture2D(uSoil, vVoxel.xy / uMap), px, detail);
-  if (look == CONCRETE) return facade(uv, vVoxel.z, upright, int(vCode.z + 0.5), uFacade[int(vCode.z + 0.5)], px, detail);
-  if (look == FOLIAGE) return foliage(p, normal_vox, colour, accent, detail);
-  if (look == STEEL) return steel(uv, vVoxel.z, upright, colour, accent, px, detail);
-  if (look == ROCK) return stone(p, normal_vox, colour, accent, detail);
-  if (look == BARK) return bark(p, uv, colour, accent, detail);
-  if (look == RUBBLE) return rubble(p, colour, accent, detail);
-  if (look == WRECKAGE) return wreckage(p, uv, colour, accent, px, detail);
-  if (look == LAVA) return lava(uv, uTime);
+  vec3 colour = uColour[appearance], accent = uAccent[appearance];
+  if (appearance == GROUND) return ground(uv, texture2D(uSoil, vVoxel.xy / uMap), px, detail);
+  int style = int(vCode.z + 0.5);
+  if (appearance == CONCRETE) return facade(uv, vVoxel.z, upright, style, uFacade[style], px, detail);
+  if (appearance == FOLIAGE) return foliage(p, normal_vox, colour, accent, detail);
+  if (appearance == STEEL) return steel(uv, vVoxel.z, upright, colour, accent, px, detail);
+  if (appearance == ROCK) return stone(p, normal_vox, colour, accent, detail);
+  if (appearance == BARK) return bark(p, uv, colour, accent, detail);
+  if (appearance == RUBBLE) return rubble(p, colour, accent, detail);
+  if (appearance == WRECKAGE) return wreckage(p, uv, colour, accent, px, detail);
+  if (appearance == LAVA) return lava(uv, uTime);
   return Surface(colour, vec3(0));
 }
 `;

@@ -1,5 +1,5 @@
-// The capture zone: a ring on the ground and a low curtain of light, in the colour of the team that has more weight in
-// it, and in both where it is contested. One draw call.
+// The capture zone: a ring on the ground and a low curtain of light, in the colour of the team with more tonnage in it,
+// or of both if contested. One draw call.
 
 import { Color, CylinderGeometry, DoubleSide, Mesh, RingGeometry, ShaderMaterial, BufferGeometry } from "three";
 import { mergeGeometries } from "three/addons/utils/BufferGeometryUtils.js";
@@ -19,7 +19,7 @@ void main() {
 }`;
 const FRAGMENT = /* glsl */ `
 uniform vec3 uBlue, uRed, uNeutral;
-uniform vec2 uHold;    // share of the weight of blue and of red
+uniform vec2 uHold;    // tonnage shares of blue and red
 uniform float uTime, uRadius, uCurtain;
 in vec3 vAt;
 void main() {
@@ -35,7 +35,8 @@ void main() {
     alpha = pow(1.0 - up, 2.0) * 0.38 * beam + smoothstep(0.06, 0.0, up) * 0.5;
   } else {
     float edge = smoothstep(uRadius - 0.5, uRadius - 0.34, r) * smoothstep(uRadius + 0.02, uRadius - 0.12, r);
-    float ticks = step(0.5, fract(angle * 9.5492966)) * smoothstep(uRadius - 1.1, uRadius - 1.0, r) * smoothstep(uRadius - 0.7, uRadius - 0.8, r);
+    float ticks = step(0.5, fract(angle * 9.5492966))
+      * smoothstep(uRadius - 1.1, uRadius - 1.0, r) * smoothstep(uRadius - 0.7, uRadius - 0.8, r);
     float wave = smoothstep(0.9, 1.0, sin(r * 1.1 - uTime * 2.0)) * 0.1 * step(r, uRadius);
     alpha = max(edge * 0.85, ticks * 0.5) + wave + 0.07 * step(r, uRadius - 0.34);
   }
@@ -54,10 +55,18 @@ export class ZoneRing {
     const disc = new RingGeometry(0.01, radius, 72, 1).rotateX(-Math.PI / 2);
     const curtain = new CylinderGeometry(radius, radius, CURTAIN, 72, 1, true).translate(0, CURTAIN / 2 + 0.03, 0);
     const material = new ShaderMaterial({
-      vertexShader: VERTEX, fragmentShader: FRAGMENT, transparent: true, depthWrite: false, side: DoubleSide,
+      vertexShader: VERTEX,
+      fragmentShader: FRAGMENT,
+      transparent: true,
+      depthWrite: false,
+      side: DoubleSide,
       uniforms: {
-        uBlue: { value: new Color(TEAMS[0].colour) }, uRed: { value: new Color(TEAMS[1].colour) },
-        uNeutral: { value: new Color(NEUTRAL) }, uHold: this.hold, uTime: this.time, uRadius: { value: radius },
+        uBlue: { value: new Color(TEAMS[0].colour) },
+        uRed: { value: new Color(TEAMS[1].colour) },
+        uNeutral: { value: new Color(NEUTRAL) },
+        uHold: this.hold,
+        uTime: this.time,
+        uRadius: { value: radius },
         uCurtain: { value: CURTAIN },
       },
     });
@@ -66,7 +75,7 @@ export class ZoneRing {
     this.mesh.renderOrder = 1;
   }
 
-  /** Show who holds the zone at a moment. */
+  /** Update to who holds the zone at a moment. */
   update(chunk: Chunk, tick: number, seconds: number): void {
     const { frame } = frameAt(chunk, tick);
     const [blue, red] = [chunk.tonnage[frame * 2], chunk.tonnage[frame * 2 + 1]];

@@ -1,8 +1,8 @@
-// Reads replays off the main thread: records, columns and worlds in, typed arrays out.
+// Worker that decodes replays: records, columns and worlds in, typed arrays out.
 
 import { type FileMap, type RecordHead, parseHead, payload, scanFile } from "../data/container";
 import { checkHeader, decodeChunk, decodeHeader, decodeIndex, decodeStoredWorld, decodeWorld } from "../data/decode";
-import { prepareScenery } from "../data/looks";
+import { prepareScenery } from "../data/appearance";
 import type { Chunk, World } from "../data/replay";
 import { paintMap } from "../data/thumbnail";
 import { rebuildIndex } from "../data/series";
@@ -22,15 +22,22 @@ function chunkOf(bytes: Uint8Array, head: RecordHead): Chunk {
   return decodeChunk(known(), head, payload(bytes, head));
 }
 
-/** Buffers of a chunk that are handed over, not copied. */
+/** Return the buffers of a chunk to transfer instead of copying. */
 function buffersOf(chunk: Chunk): Transferable[] {
-  const columns = [...Object.values(chunk.mech), chunk.tick, chunk.score, chunk.tonnage, chunk.cooldown, ...Object.values(chunk.insight ?? {})];
+  const columns = [
+    ...Object.values(chunk.mech),
+    chunk.tick,
+    chunk.score,
+    chunk.tonnage,
+    chunk.cooldown,
+    ...Object.values(chunk.insight ?? {}),
+  ];
   return columns.map((array) => array.buffer as ArrayBuffer);
 }
 
 function prepared(world: World, materials: readonly string[]): [PreparedWorld, Transferable[]] {
   const scenery = prepareScenery(world, materials);
-  const arrays = [scenery.looks, scenery.tints, scenery.soil, world.material];
+  const arrays = [scenery.appearances, scenery.tints, scenery.soil, world.material];
   return [{ world, scenery }, arrays.map((array) => array.buffer as ArrayBuffer)];
 }
 
@@ -38,7 +45,9 @@ function openFile(bytes: Uint8Array): OpenedFile {
   const map = scanFile(bytes);
   header = decodeHeader(payload(bytes, map.header));
   file = { bytes, map };
-  const index = map.index ? decodeIndex(payload(bytes, map.index)) : rebuildIndex(known(), map.chunks, (head) => chunkOf(bytes, head));
+  const index = map.index
+    ? decodeIndex(payload(bytes, map.index))
+    : rebuildIndex(known(), map.chunks, (head) => chunkOf(bytes, head));
   return { header, index, ticks: map.chunks.map((head) => [head.tick0, head.tick1]), complete: map.complete };
 }
 
@@ -61,7 +70,7 @@ serve<DecodeCalls>({
   },
   fileWorld: () => {
     const head = file?.map.world;
-    if (!file || !head) throw new Error("the replay does not hold its world; open it through `echelon serve`");
+    if (!file || !head) throw new Error("the replay does not embed its world; open it through `echelon serve`");
     return prepared(decodeWorld(payload(file.bytes, head)), known().materials);
   },
   world: ({ bytes, size, materials }) => prepared(decodeStoredWorld(new Uint8Array(bytes), size), materials),

@@ -1,4 +1,4 @@
-// Calls across the border to a worker: a typed request gives a promise of its typed answer. Errors cross as their text.
+// Typed calls to workers: a request returns a promise of its result. Errors are passed as their message.
 
 import type { Calls } from "./messages";
 
@@ -7,27 +7,29 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** What travels to a worker and back. */
+/** Messages to a worker and back. */
 export interface Request {
-  number: number; // pairs an answer with its request
+  number: number; // matches a result with its request
   call: string;
   args: unknown;
 }
 export type Answer = { number: number; value: unknown } | { number: number; error: string };
 
-/** One worker and the calls it answers. */
+/** One worker and its pending calls. */
 export class WorkerLink<Table extends Calls<Table>> {
   private waiting = new Map<number, Waiting>();
   private next = 0;
 
   constructor(private readonly worker: Worker) {
     worker.onmessage = (message: MessageEvent<Answer>) => this.settle(message.data);
-    worker.onerror = (event) => this.fail(new Error(event.message || "a worker could not be started"));
+    worker.onerror = (event) => this.fail(new Error(event.message || "cannot start a worker"));
   }
 
-  /** Ask for something; `transfer` hands buffers over instead of copying them. */
-  ask<Name extends keyof Table & string>(
-    call: Name, args: Table[Name]["args"], transfer: Transferable[] = [],
+  /** Call a function of the worker; buffers in `transfer` are moved instead of copied. */
+  request<Name extends keyof Table & string>(
+    call: Name,
+    args: Table[Name]["args"],
+    transfer: Transferable[] = [],
   ): Promise<Table[Name]["value"]> {
     const number = this.next++;
     return new Promise((resolve, reject) => {
@@ -36,10 +38,10 @@ export class WorkerLink<Table extends Calls<Table>> {
     });
   }
 
-  /** End the worker; calls still open are refused. */
+  /** Terminate the worker; pending calls are rejected. */
   close(): void {
     this.worker.terminate();
-    this.fail(new Error("closed"));
+    this.fail(new Error("worker closed"));
   }
 
   private settle(answer: Answer): void {
@@ -59,7 +61,7 @@ type Handlers<Table extends Calls<Table>> = {
   [Name in keyof Table]: (args: Table[Name]["args"]) => [value: Table[Name]["value"], transfer?: Transferable[]];
 };
 
-/** Answer calls inside a worker. */
+/** Serve calls inside a worker. */
 export function serve<Table extends Calls<Table>>(handlers: Handlers<Table>): void {
   const scope = self as unknown as {
     onmessage: (message: MessageEvent<Request>) => void;

@@ -1,7 +1,7 @@
-// Meshes chunks of voxels off the main thread, and bakes what the plain tiers draw with.
+// Worker that meshes chunks of voxels and bakes ground, shadows, tiles and visibility.
 
-import { seenFrom } from "../data/sight";
-import { hiddenHeights, paintLand } from "../render/land";
+import { visibleColumns } from "../data/line_of_sight";
+import { shadowHeights, paintGround } from "../render/ground_texture";
 import { meshChunk } from "../render/mesher";
 import { paintTiles } from "../render/tiles";
 import { serve } from "./link";
@@ -10,13 +10,13 @@ import type { MeshCalls } from "./messages";
 const given = (bytes: Uint8Array): [Uint8Array, Transferable[]] => [bytes, [bytes.buffer as ArrayBuffer]];
 
 serve<MeshCalls>({
-  mesh: ({ looks, tints, origin }) => {
-    const mesh = meshChunk(looks, tints, origin);
+  mesh: ({ appearances, tints, origin }) => {
+    const mesh = meshChunk(appearances, tints, origin);
     const arrays = [mesh.opaque.position, mesh.opaque.data, mesh.clear.position, mesh.clear.data];
     return [mesh, arrays.map((array) => array.buffer as ArrayBuffer)];
   },
   tiles: ({ step }) => given(paintTiles(step)),
-  land: ({ soil, size }) => given(paintLand(soil, size)),
-  sight: ({ heights, size, eyes }) => given(seenFrom(heights, size, eyes)),
-  shade: ({ looks, size }) => given(hiddenHeights(looks, size)),
+  ground: ({ soil, size }) => given(paintGround(soil, size)),
+  visibility: ({ heights, size, eyes }) => given(visibleColumns(heights, size, eyes)),
+  shadows: ({ appearances, size }) => given(shadowHeights(appearances, size)),
 });

@@ -1,21 +1,21 @@
-// What may be asked of the workers, and what they answer.
+// Calls of the workers and their results.
 
 import type { Header } from "../protocol.gen";
-import type { Scenery } from "../data/looks";
+import type { Scenery } from "../data/appearance";
 import type { Chunk, World } from "../data/replay";
 import type { Timeline } from "../data/series";
 import type { Picture } from "../data/thumbnail";
 import type { ChunkMesh } from "../render/mesher";
 
-/** The shape of every table of calls. */
+/** The type of every table of calls. */
 export type Calls<Table> = { [Name in keyof Table]: { args: unknown; value: unknown } };
 
-/** What is known of a file once it has been read. */
+/** Contents of an opened file. */
 export interface OpenedFile {
   header: Header;
-  index: Timeline; // rebuilt from the chunks where the file was never closed
+  index: Timeline; // rebuilt from the chunks if the file was not closed
   ticks: [number, number][]; // first and last tick of each chunk
-  complete: boolean; // whether the file was closed in good order
+  complete: boolean; // whether the file has a valid trailer
 }
 
 export interface PreparedWorld {
@@ -23,40 +23,40 @@ export interface PreparedWorld {
   scenery: Scenery;
 }
 
-/** A world as a server sends it. */
+/** A world as sent by the server. */
 export interface StoredWorld {
   bytes: ArrayBuffer; // zlib stream
-  size: readonly number[]; // x, y, z, as its replay says [vox]
+  size: readonly number[]; // x, y, z from the replay's header [vox]
   materials: readonly string[]; // name of each material id
 }
 
-/** Calls of the worker that reads replays. */
+/** Calls of the decoding worker. */
 export interface DecodeCalls {
-  /** Take a whole file; later calls read from it. */
+  /** Open a whole file; later calls read from it. */
   openFile: { args: { bytes: ArrayBuffer }; value: OpenedFile };
-  /** Take the header by which records from a server are read; throws in words where it cannot be. */
+  /** Set the header for decoding records from a server; throws if it is invalid. */
   setHeader: { args: { header: Header }; value: null };
   /** Decode chunk `number` of the open file. */
   fileChunk: { args: { number: number }; value: Chunk };
-  /** Decode a CHUNK record as a server sends it. */
+  /** Decode a CHUNK record sent by a server. */
   record: { args: { bytes: ArrayBuffer }; value: Chunk };
-  /** Prepare the world of the open file; throws where it has none. */
+  /** Prepare the world of the open file; throws if it has none. */
   fileWorld: { args: null; value: PreparedWorld };
-  /** Prepare a world as a server sends it. */
+  /** Prepare a world sent by a server. */
   world: { args: StoredWorld; value: PreparedWorld };
-  /** Paint a small picture of such a world. */
+  /** Paint a thumbnail of a world sent by a server. */
   picture: { args: StoredWorld; value: Picture };
 }
 
-/** Calls of the worker that meshes voxels. */
+/** Calls of the meshing worker. */
 export interface MeshCalls {
-  mesh: { args: { looks: Uint8Array; tints: Uint8Array; origin: readonly number[] }; value: ChunkMesh };
-  /** Paint the tiles of the plain tiers, roughly with a step above 1. */
+  mesh: { args: { appearances: Uint8Array; tints: Uint8Array; origin: readonly number[] }; value: ChunkMesh };
+  /** Paint the tiles of the plain tiers, coarse with a step above 1. */
   tiles: { args: { step: number }; value: Uint8Array };
-  /** Paint the ground of a map. */
-  land: { args: { soil: Uint8Array; size: readonly number[] }; value: Uint8Array };
-  /** Find which columns are seen from some places. */
-  sight: { args: { heights: Uint8Array; size: readonly number[]; eyes: Float32Array }; value: Uint8Array };
-  /** Find how high the sun is hidden over each place. */
-  shade: { args: { looks: Uint8Array; size: readonly number[] }; value: Uint8Array };
+  /** Paint the ground texture of a map. */
+  ground: { args: { soil: Uint8Array; size: readonly number[] }; value: Uint8Array };
+  /** Compute which columns are visible from given points. */
+  visibility: { args: { heights: Uint8Array; size: readonly number[]; eyes: Float32Array }; value: Uint8Array };
+  /** Compute the height up to which the sun is hidden. */
+  shadows: { args: { appearances: Uint8Array; size: readonly number[] }; value: Uint8Array };
 }

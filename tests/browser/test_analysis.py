@@ -1,0 +1,195 @@
+"""Analysis and sharing in Chromium: fog of war, charts, cameras, overlays, loops, pictures, clips, exported page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from echelon.replay.reader import Replay
+from echelon.replay.schema import MechFlag
+from echelon.server.catalogue import match_id
+from echelon.server.page import single_page
+from tests.browser.conftest import RUN, served_match
+from tests.browser.player import DRAW_CALLS, keep_live, open_paused, pass_frames, seek, settled_picture, state
+from tests.replay.golden import INSIGHT
+
+MATCH = match_id(RUN, "insight.ecr")
+CLIP_PICTURES = 8
+CLIP_SECOND = re.compile(r"\([2-9] s\)|\(\d\d+ s\)")
+"""Label of the record button once a clip has enough pictures."""
+
+
+@pytest.fixture(scope="module")
+def insight(home: Path) -> Iterator[Path]:
+    """The match with policy columns in the served home."""
+    with served_match(home, INSIGHT) as path:
+        yield path
+
+
+def open_match(page: Any, address: str, tick: int, more: str = "") -> None:
+    """Open the match paused at a tick."""
+    page.set_viewport_size({"width": 720, "height": 480})
+    open_paused(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
+
+
+def unseen_by_red() -> tuple[int, list[int]]:
+    """Return a frame's tick at which some living blue mechs are undetected by red, and those mechs."""
+    with Replay(INSIGHT) as replay:
+        teams = [mech["team"] for mech in replay.header["roster"]]
+        for n in range(len(replay.chunks)):
+            chunk = replay.chunk(n)
+            for f in range(1, len(chunk.ticks) - 1):
+                flags = chunk.frames["flags"][f]
+                lost = [
+                    m
+                    for m, team in enumerate(teams)
+                    if team == 0 and flags[m] & MechFlag.ALIVE and not flags[m] & MechFlag.SEEN
+                ]
+                if lost:
+                    return int(chunk.ticks[f]), lost
+    raise AssertionError("red always detects every mech")
+
+
+def hidden(page: Any) -> list[int]:
+    return page.evaluate("() => [...echelon.state.match.shown].flatMap((share, mech) => share < 0.5 ? [mech] : [])")
+
+
+def test_fog_of_war_hides_mechs_and_darkens_ground(page, address, insight):
+    tick, mechs = unseen_by_red()
+    open_match(page, address, tick)
+    clear = settled_picture(page)
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    assert state(page, "fog") == "red"
+    page.evaluate("() => echelon.settled()")
+    assert hidden(page) == mechs
+    page.get_by_text("not seen").first.wait_for(state="attached")  # narrow pages have no rosters
+    assert settled_picture(page) != clear
+    page.keyboard.press("g")
+    assert state(page, "fog") == "none"
+    assert settled_picture(page) == clear
+    assert hidden(page) == []
+    assert page.evaluate("() => echelon.cost().calls") <= DRAW_CALLS
+
+
+def test_mech_charts_cover_match_and_seek_on_click(page, address, insight):
+    open_match(page, address, 40, "&mech=3")
+    page.keyboard.press("u")
+    charts = page.locator(".pilot .chart:visible")
+    charts.nth(2).wait_for(state="visible")
+    with Replay(INSIGHT) as replay:
+        frames = 1 + sum(len(replay.chunk(n).ticks) - 1 for n in range(len(replay.chunks)))
+        seconds = replay.ticks / replay.header["tick_hz"]
+    page.wait_for_function(f"() => echelon.state.match.scan.curves.seconds.length === {frames}")
+    page.get_by_text("yaw rate").wait_for(state="visible")
+    charts.first.locator(".u-over").click(delay=200)  # at the centre; frames are drawn while the button is down
+    wanted = seconds / 2 * state(page, "match.header.tick_hz")
+    page.wait_for_function(f"() => Math.abs(echelon.state.tick - {wanted}) < 8")
+
+
+def test_ground_overlays_are_drawn_and_removed(page, address, insight):
+    open_match(page, address, 60, "&cam=top")
+    bare = settled_picture(page)
+    seen = {bare}
+    for layer in ("presence", "damage", "ways"):
+        page.keyboard.press("h")
+        assert state(page, "layer") == layer
+        page.wait_for_function(
+            "() => echelon.state.layer === 'ways'"
+            " || echelon.state.match.scan.version >= echelon.state.match.index.chunks.length"
+        )
+        seen.add(settled_picture(page))
+    assert len(seen) == 4
+    page.keyboard.press("h")
+    assert settled_picture(page) == bare
+
+
+@pytest.mark.parametrize(("key", "mode"), [("v", "first"), ("e", "free"), ("y", "director")])
+def test_camera_modes_change_view_and_return(page, address, insight, key, mode):
+    open_match(page, address, 80, "&mech=2")
+    before = settled_picture(page)
+    page.keyboard.press(key)
+    assert state(page, "camera.mode") == mode
+    assert settled_picture(page) != before
+    page.keyboard.press("o")
+    assert state(page, "camera.mode") == "orbit"
+
+
+def test_gait_depends_only_on_moment(page, address, insight):
+    open_match(page, address, 120, "&mech=2&cam=follow")
+    seek(page, 90)
+    first = settled_picture(page)
+    for tick in range(0, 90, 15):
+        seek(page, tick)
+        pass_frames(page, 1)
+    seek(page, 90)
+    assert settled_picture(page) == first
+
+
+def test_loop_repeats_and_is_restored_from_address(page, address, insight):
+    open_match(page, address, 40)
+    page.keyboard.press("[")
+    seek(page, 60)
+    page.keyboard.press("]")
+    assert state(page, "loop") == pytest.approx([40, 60], abs=1)
+    page.evaluate("() => { echelon.state.layer = 'damage'; }")
+    page.wait_for_function("() => location.hash.includes('ab=') && location.hash.includes('layer=damage')")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_function("() => echelon.state.match !== null && echelon.state.loop !== null")
+    assert state(page, "loop") == pytest.approx([40, 60], abs=2) and state(page, "layer") == "damage"
+    page.evaluate("() => { echelon.state.playing = true; echelon.control.seek(echelon.state, 58); }")
+    page.wait_for_function("() => echelon.state.tick < 50")
+
+
+def test_picture_is_saved(page, address, insight):
+    open_match(page, address, 100)
+    with page.expect_download() as found:
+        page.keyboard.press("z")
+    data = Path(found.value.path()).read_bytes()
+    assert found.value.suggested_filename.endswith(".png") and data.startswith(b"\x89PNG") and len(data) > 10_000
+
+
+def test_clip_is_recorded(page, address, insight):
+    open_match(page, address, 20)
+    page.keyboard.press("q")
+    page.evaluate("() => { echelon.control.setLoop(echelon.state, 20, 80); echelon.state.playing = true; }")
+    page.get_by_text("Record a clip").click()
+    page.get_by_text("Stop and save").wait_for(state="visible")
+    drawn = page.evaluate("() => echelon.cost().draws")
+    page.wait_for_function(f"() => echelon.cost().draws > {drawn + CLIP_PICTURES}")
+    page.get_by_text(CLIP_SECOND).wait_for(state="visible")
+    with page.expect_download() as found:
+        page.get_by_text("Stop and save").click()
+    assert found.value.suggested_filename.rsplit(".", 1)[1] in ("mp4", "webm")
+    assert Path(found.value.path()).stat().st_size > 1000
+
+
+def test_newest_match_opens_when_it_begins(page, address, home, insight):
+    page.goto(f"{address}/?quality=lowest#newest={RUN}")
+    page.wait_for_function("() => echelon.state.match !== null")
+    path = home / RUN / "replays" / "later.ecr"
+    data = INSIGHT.read_bytes()
+    with Replay(INSIGHT) as replay:
+        end = replay.chunks[1].offset + replay.chunks[1].length
+    path.write_bytes(data[:end])
+    with keep_live(path):
+        page.wait_for_function(f"() => echelon.state.match.id === '{match_id(RUN, 'later.ecr')}'")
+        assert state(page, "followNewest") is True
+
+
+def test_exported_page_opens_without_server(page, tmp_path):
+    target = tmp_path / "match.html"
+    target.write_text(single_page(INSIGHT.read_bytes(), "insight.ecr", "A match"), encoding="utf-8")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{target.as_uri()}?quality=lowest#t=3&mech=1")
+    page.wait_for_function("() => echelon.state.match !== null && echelon.complete() && echelon.state.tick >= 60")
+    assert state(page, "selected") == 1 and state(page, "problem") == ""
+    assert page.title() != "" and not page.locator(".back").is_visible()
+    assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []

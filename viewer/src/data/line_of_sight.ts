@@ -1,0 +1,82 @@
+// Visibility of a map from given points: lines of sight to the border in all directions over a height map. Ground
+// beyond a wall is hidden unless it, or a mech standing there, rises above the line over the wall.
+
+import { APPEARANCES, type Appearance } from "../palette";
+
+const VISIBLE_HEIGHT = 1.6; // height above a column that must be visible [vox]
+
+/** Return the height of the topmost opaque voxel of each column, shape [y, x] [vox]. */
+export function occluderHeights(appearances: Uint8Array, size: readonly number[]): Uint8Array {
+  const [sizeX, sizeY, sizeZ] = size;
+  const layer = sizeX * sizeY;
+  const heights = new Uint8Array(layer);
+  for (let z = 0; z < Math.min(sizeZ, 255); z++) {
+    for (let column = 0; column < layer; column++) {
+      const { form } = APPEARANCES[appearances[column + layer * z] as Appearance];
+      if (form === "block" || form === "heap") heights[column] = z + 1;
+    }
+  }
+  return heights;
+}
+
+/** Return which columns are visible from any of `eyes` (x, y, z in turn), 1 or 0, shape [y, x]. */
+export function visibleColumns(heights: Uint8Array, size: readonly number[], eyes: Float32Array): Uint8Array {
+  const [sizeX, sizeY] = size;
+  const seen = new Uint8Array(sizeX * sizeY);
+  const most = heights.reduce((a, b) => Math.max(a, b), 0) + VISIBLE_HEIGHT;
+  for (let at = 0; at + 2 < eyes.length; at += 3) {
+    const eye = [eyes[at], eyes[at + 1], eyes[at + 2]] as const;
+    for (let x = 0; x <= sizeX; x++) {
+      castRay(heights, sizeX, sizeY, eye, x - eye[0], -eye[1], seen, most);
+      castRay(heights, sizeX, sizeY, eye, x - eye[0], sizeY - eye[1], seen, most);
+    }
+    for (let y = 0; y <= sizeY; y++) {
+      castRay(heights, sizeX, sizeY, eye, -eye[0], y - eye[1], seen, most);
+      castRay(heights, sizeX, sizeY, eye, sizeX - eye[0], y - eye[1], seen, most);
+    }
+  }
+  return seen;
+}
+
+/**
+ * Mark the columns visible along one line of sight, until the border or until nothing up to height `most` is visible.
+ */
+function castRay(
+  heights: Uint8Array,
+  sizeX: number,
+  sizeY: number,
+  eye: readonly [number, number, number],
+  dx: number,
+  dy: number,
+  seen: Uint8Array,
+  most: number,
+): void {
+  const length = Math.hypot(dx, dy);
+  if (length === 0) return;
+  const [ux, uy] = [dx / length, dy / length];
+  let [x, y] = [Math.floor(eye[0]), Math.floor(eye[1])];
+  const [stepX, stepY] = [Math.sign(ux), Math.sign(uy)];
+  const [overX, overY] = [Math.abs(1 / (ux || 1e-9)), Math.abs(1 / (uy || 1e-9))];
+  let nextX = (ux > 0 ? x + 1 - eye[0] : eye[0] - x) * overX;
+  let nextY = (uy > 0 ? y + 1 - eye[1] : eye[1] - y) * overY;
+  let horizon = -Infinity; // steepest slope over any column so far
+  let far = 0;
+  const rise = most - eye[2];
+  while (x >= 0 && y >= 0 && x < sizeX && y < sizeY) {
+    const column = x + y * sizeX;
+    const height = heights[column];
+    const away = Math.max(0.5, (far + Math.min(nextX, nextY)) / 2);
+    if ((height + VISIBLE_HEIGHT - eye[2]) / away >= horizon) seen[column] = 1;
+    // the column of the eye itself does not block
+    if (far > 0) horizon = Math.max(horizon, (height - eye[2]) / away);
+    far = Math.min(nextX, nextY);
+    if (horizon > (rise > 0 ? rise / far : 0)) return;
+    if (nextX < nextY) {
+      x += stepX;
+      nextX += overX;
+    } else {
+      y += stepY;
+      nextY += overY;
+    }
+  }
+}

@@ -1,0 +1,67 @@
+// Ranges of sensors and jammers at a moment: the counterpart of echelon/sim/kernels/sensing.py, computed from the
+// header's sensor parameters and the current emitters. Pure. Sight has no range in the simulator: it ends at walls and
+// in smoke, which the fog of war shows.
+
+import type { Poses } from "../interpolate";
+import { type Header, MechFlag } from "../protocol.gen";
+import type { MatchState } from "../state";
+import { isShown } from "./fog_of_war";
+
+/** Kind of a range: an emitter's ECM or ECCM, or the selected mech's radar. */
+export type RangeKind = "ecm" | "eccm" | "radar";
+
+/** A range around a mech. */
+export interface SensorRange {
+  readonly mech: number;
+  readonly kind: RangeKind;
+  readonly radius: number; // [vox]
+}
+
+/** Return what a mech with these flags emits, or null: dead and shut-down mechs emit nothing. */
+export function emissionOf(flags: number): "ecm" | "eccm" | null {
+  if (!(flags & MechFlag.ALIVE) || flags & MechFlag.SHUTDOWN) return null;
+  return flags & MechFlag.ECM ? "ecm" : flags & MechFlag.ECCM ? "eccm" : null;
+}
+
+/** Return a mech's sensor quality, 1 without interference; null if the file has no sensor parameters. */
+export function qualityOf({ sensing, roster }: Header, poses: Poses, mech: number): number | null {
+  if (!sensing) return null;
+  const [least, most] = sensing.quality;
+  if (!(poses.flags[mech] & MechFlag.ALIVE) || poses.flags[mech] & MechFlag.SHUTDOWN) return least;
+  let [jamming, aid] = [0, 0];
+  roster.forEach(({ team }, other) => {
+    const emits = emissionOf(poses.flags[other]);
+    if (emits === null || (other === mech && !sensing.own_eccm)) return;
+    const far = Math.hypot(
+      poses.x[other] - poses.x[mech],
+      poses.y[other] - poses.y[mech],
+      poses.z[other] - poses.z[mech],
+    );
+    const strength = Math.max(0, 1 - far / sensing.ewar);
+    const friend = team === roster[mech].team;
+    if (emits === "ecm" && !friend) jamming = Math.max(jamming, strength);
+    if (emits === "eccm" && friend) aid = Math.max(aid, strength);
+  });
+  return Math.max(least, Math.min(most, 1 - sensing.ecm * jamming + sensing.eccm * aid));
+}
+
+/** Return the radar range of a living mech [vox], or null if unknown. */
+export function radarOf(header: Header, poses: Poses, mech: number): number | null {
+  const quality = qualityOf(header, poses, mech);
+  if (quality === null || !(poses.flags[mech] & MechFlag.ALIVE)) return null;
+  return quality * (header.sensing?.radar[header.roster[mech].chassis] ?? 0);
+}
+
+/** Return all ranges of visible mechs; empty if the file has no sensor parameters. */
+export function sensorRanges(match: MatchState, selected: number): SensorRange[] {
+  const { header, poses } = match;
+  const found: SensorRange[] = [];
+  if (!header.sensing) return found;
+  for (let mech = 0; mech < header.mechs; mech++) {
+    const kind = emissionOf(poses.flags[mech]);
+    if (kind !== null && isShown(match, mech)) found.push({ mech, kind, radius: header.sensing.ewar });
+  }
+  const radar = selected >= 0 && isShown(match, selected) ? radarOf(header, poses, selected) : null;
+  if (radar !== null) found.push({ mech: selected, kind: "radar", radius: radar });
+  return found;
+}

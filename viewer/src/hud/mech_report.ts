@@ -1,0 +1,81 @@
+// Values of a mech as panels show them. For a mech hidden by the fog of war, only name, class and team of the roster
+// are given. Pure.
+
+import { inSmoke } from "../data/clouds";
+import { isShown } from "../data/fog_of_war";
+import { radarOf } from "../data/sensor_ranges";
+import { frameAt } from "../interpolate";
+import { MechFlag } from "../protocol.gen";
+import type { MatchState } from "../state";
+import { className, conditionText, mechName, sideName } from "./text";
+
+const NOT_SEEN = "not seen";
+const NOTHING = "–"; // unknown or meaningless value
+const MAX_STABILITY = 100;
+const LONGEST_TICKS = 80; // cooldown that is drawn as an empty bar [ticks]
+
+export const GAUGES = ["Health", "Legs", "Heat", "Stability"] as const;
+
+/** Value of one gauge. */
+export interface GaugeValue {
+  text: string;
+  share: number;
+}
+
+/** Return the gauge values of a mech, in the order of GAUGES. */
+export function gaugesOf(match: MatchState, mech: number): GaugeValue[] {
+  const { header, poses } = match;
+  const spec = header.chassis[header.roster[mech].chassis];
+  const values = [
+    [poses.hp[mech], spec?.hp],
+    [poses.legHp[mech], spec?.leg_hp],
+    [poses.heat[mech], spec?.heat_cap],
+    [poses.stability[mech], MAX_STABILITY],
+  ] as const;
+  const visible = isShown(match, mech) && (poses.flags[mech] & MechFlag.ALIVE) !== 0;
+  return values.map(([value, most]) => {
+    const now = Math.max(0, value);
+    return visible
+      ? { text: `${Math.round(now)} / ${Math.round(most ?? 0)}`, share: now / (most || 1) }
+      : { text: NOTHING, share: 0 };
+  });
+}
+
+/** Return a mech's row of the table: name, class, team, state, gauges, position. */
+export function tableRow(match: MatchState, mech: number): string[] {
+  const { header, poses } = match;
+  const visible = isShown(match, mech);
+  return [
+    mechName(header, mech),
+    className(header, mech),
+    sideName(header, header.roster[mech].team),
+    visible ? conditionText(poses.flags[mech], false) || "ready" : NOT_SEEN,
+    ...gaugesOf(match, mech).map(({ text }) => text),
+    visible ? [poses.x, poses.y, poses.z].map((axis) => axis[mech].toFixed(0)).join(", ") : NOTHING,
+  ];
+}
+
+/** Details of the selected mech beside its gauges. */
+export interface MechReport {
+  state: string;
+  timers: number[]; // readiness of each weapon, 1 when ready; empty until the chunk has arrived
+  facts: string; // speed, position, radar range and target
+}
+
+/** Return the details of a mech at a tick. */
+export function mechReport(match: MatchState, mech: number, tick: number): MechReport {
+  const { header, poses, chunk } = match;
+  if (!isShown(match, mech)) return { state: NOT_SEEN, timers: header.cooldowns.map(() => 0), facts: "" };
+  const hidden = chunk !== null && inSmoke(chunk, header, tick, poses.x[mech], poses.y[mech], poses.z[mech]);
+  const state = conditionText(poses.flags[mech], hidden);
+  const radar = radarOf(header, poses, mech);
+  const facts = [`${poses.speed[mech].toFixed(1)} vox/s`, `${poses.x[mech].toFixed(0)}, ${poses.y[mech].toFixed(0)}`];
+  if (radar !== null) facts.push(`radar ${radar.toFixed(0)} vox`);
+  if (!chunk) return { state, timers: [], facts: facts.join(" · ") };
+  const at = frameAt(chunk, tick).frame * chunk.mechs + mech;
+  const focus = chunk.mech.focus[at];
+  if (focus >= 0) facts.push(`target ${mechName(header, focus)}`);
+  const count = header.cooldowns.length;
+  const timers = Array.from(chunk.cooldown.subarray(at * count, (at + 1) * count), (left) => 1 - left / LONGEST_TICKS);
+  return { state, timers, facts: facts.join(" · ") };
+}

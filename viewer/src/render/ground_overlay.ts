@@ -1,0 +1,152 @@
+// Ground overlay: fog of war, heat maps of presence and damage, or distance to the zone. One small texture, a texel per
+// column, blended in by all terrain materials.
+
+import { DataTexture, LinearFilter, RGBAFormat } from "three";
+import { occluderHeights } from "../data/line_of_sight";
+import { observersOf } from "../data/fog_of_war";
+import { floorHeights, zoneDistances } from "../data/zone_distance";
+import type { Layer, MatchState, ViewerState } from "../state";
+import type { WorkerLink } from "../workers/link";
+import type { MeshCalls } from "../workers/messages";
+
+const DARK = [6, 10, 18, 172] as const; // colour of ground outside of sight
+const HEAT = [
+  [40, 60, 160, 0],
+  [60, 150, 240, 165],
+  [250, 205, 70, 200],
+  [255, 70, 30, 225],
+] as const; // heat map colours from zero to maximum
+const NEAR_ZONE = [110, 220, 150] as const; // colours near the zone and far from it
+const FAR_ZONE = [70, 90, 190] as const;
+const BAND = 5; // width of the distance bands [vox]
+const NO_WAY = [150, 40, 50, 120] as const;
+const MOST_EYES = 20; // most mechs whose sight is computed separately
+const CROWDED = 3; // with more mechs, one per cube of this size is used [vox]
+const EYE = 0.7; // eye height above a mech's centre [vox]
+
+/** Return the heat map colour of a share from 0 to 1. */
+function heatColour(share: number): [number, number, number, number] {
+  const at = Math.min(HEAT.length - 1.001, Math.max(0, share) * (HEAT.length - 1));
+  const [low, high, part] = [HEAT[Math.floor(at)], HEAT[Math.floor(at) + 1], at % 1];
+  return [0, 1, 2, 3].map((k) => low[k] + (high[k] - low[k]) * part) as [number, number, number, number];
+}
+
+/** Paint a heat map, shape [y, x]; an exponent keeps low values visible beside peaks. */
+export function paintHeat(grid: Float32Array, pixels: Uint8Array): void {
+  const most = grid.reduce((a, b) => Math.max(a, b), 0) || 1;
+  grid.forEach((value, i) => pixels.set(heatColour((value / most) ** 0.45), i * 4));
+}
+
+/** Paint zone distances: shades from near to far, in bands. */
+export function paintZoneDistance(cost: Float32Array, pixels: Uint8Array): void {
+  const most = cost.reduce((a, b) => (b < Infinity ? Math.max(a, b) : a), 1);
+  cost.forEach((far, i) => {
+    if (!(far < Infinity)) return pixels.set(NO_WAY, i * 4);
+    const line = Math.floor(far / BAND) % 2 === 0 ? 168 : 96;
+    pixels.set([...NEAR_ZONE.map((near, k) => near + (FAR_ZONE[k] - near) * (far / most)), line], i * 4);
+  });
+}
+
+/** The overlay texture and its contents. */
+export class GroundOverlay {
+  readonly texture: DataTexture;
+  /** Increases with every visible change. */
+  version = 0;
+  private readonly pixels: Uint8Array<ArrayBuffer>;
+  private shown: unknown[] = [];
+  private heights: { terrain: number; of: Uint8Array } | null = null; // cached heights of the last terrain version
+  private requests = 0; // number of the latest request
+  private pending = 0; // requests without result
+
+  constructor(
+    private readonly match: MatchState,
+    private readonly baker: WorkerLink<MeshCalls>,
+  ) {
+    const [x, y] = match.header.world.size;
+    this.pixels = new Uint8Array(x * y * 4);
+    this.texture = new DataTexture(this.pixels, x, y, RGBAFormat);
+    this.texture.minFilter = this.texture.magFilter = LinearFilter;
+  }
+
+  /** Whether all requested results have arrived. */
+  get settled(): boolean {
+    return this.pending === 0;
+  }
+
+  /** Return whether the state shows a ground overlay. */
+  static isEnabled(state: ViewerState): boolean {
+    return state.fog !== "none" || state.layer !== "none";
+  }
+
+  /** Update the texture; `appearances` are the current voxels, `terrain` is the number of their changes. */
+  update(state: ViewerState, appearances: Uint8Array, terrain: number): void {
+    const { match } = this;
+    const { chunk } = match;
+    if (!GroundOverlay.isEnabled(state) || !chunk) return;
+    const fog = state.fog !== "none";
+    const frame = fog ? Math.floor(state.tick / match.header.frame_ticks) : 0;
+    const heat = state.layer === "presence" || state.layer === "damage" ? match.scan.version : 0;
+    const inputs = fog
+      ? ["fog", state.fog, state.fog === "mech" ? state.selected : 0, frame, terrain]
+      : [state.layer, heat, state.layer === "ways" ? terrain : 0];
+    if (inputs.length === this.shown.length && inputs.every((part, i) => part === this.shown[i])) return;
+    // one request at a time: a slow worker gets the latest moment when it is done
+    if (fog && this.pending > 0) return;
+    this.shown = inputs;
+    if (fog) this.paintFog(state, appearances, terrain);
+    else this.paintLayer(state.layer, appearances);
+  }
+
+  private paintLayer(layer: Layer, appearances: Uint8Array): void {
+    const { header, scan } = this.match;
+    if (layer === "ways")
+      paintZoneDistance(
+        zoneDistances(header.zone, floorHeights(appearances, header.world.size), header.world.size),
+        this.pixels,
+      );
+    else paintHeat(layer === "presence" ? scan.presence : scan.damage, this.pixels);
+    this.markChanged();
+  }
+
+  private paintFog(state: ViewerState, appearances: Uint8Array, terrain: number): void {
+    const { poses, header } = this.match;
+    const mechs = observersOf(this.match, state.fog, state.selected);
+    const apart = new Map<string, number>(); // mechs in the same cube share one line of sight
+    const cube = mechs.length > MOST_EYES ? CROWDED : 1 / 64;
+    for (const mech of mechs)
+      apart.set([poses.x[mech], poses.y[mech], poses.z[mech]].map((at) => Math.round(at / cube)).join(), mech);
+    const eyes = Float32Array.from(
+      [...apart.values()].flatMap((mech) => [poses.x[mech], poses.y[mech], poses.z[mech] + EYE]),
+    );
+    if (this.heights?.terrain !== terrain)
+      this.heights = { terrain, of: occluderHeights(appearances, header.world.size) };
+    const request = ++this.requests;
+    this.pending++;
+    this.baker.request("visibility", { heights: this.heights.of, size: header.world.size, eyes }).then(
+      (seen) => {
+        this.pending--;
+        if (request !== this.requests || this.shown[0] !== "fog") return;
+        this.darken(seen);
+      },
+      () => this.pending--,
+    );
+  }
+
+  private darken(seen: Uint8Array): void {
+    const { pixels } = this;
+    for (let i = 0; i < seen.length; i++) {
+      for (let k = 0; k < 3; k++) pixels[4 * i + k] = DARK[k];
+      pixels[4 * i + 3] = seen[i] ? 0 : DARK[3];
+    }
+    this.markChanged();
+  }
+
+  private markChanged(): void {
+    this.texture.needsUpdate = true;
+    this.version++;
+  }
+
+  dispose(): void {
+    this.texture.dispose();
+  }
+}

@@ -1,0 +1,363 @@
+// Analysis of a match: contacts and fog of war, lines of sight, zone distance, mech curves, and the director.
+
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import * as control from "../src/control";
+import { payload, scanFile } from "../src/data/container";
+import { decodeChunk, decodeHeader } from "../src/data/decode";
+import { contactsOf, observersOf, fogTeam, hasDetected, recordsVisibility } from "../src/data/fog_of_war";
+import { occluderHeights, visibleColumns } from "../src/data/line_of_sight";
+import { ChunkStore } from "../src/data/store";
+import { MatchScan } from "../src/data/match_scan";
+import { floorHeights, pathToZone, zoneDistances } from "../src/data/zone_distance";
+import { shotAt } from "../src/director";
+import { gaitPhase, makePoses } from "../src/interpolate";
+import { Appearance } from "../src/palette";
+import { MechFlag } from "../src/protocol.gen";
+import { formatRoute, parseRoute } from "../src/routes";
+import { scanContext } from "../src/session";
+import { type MatchState, type ViewerState, defaults } from "../src/state";
+import { paintHeat, paintZoneDistance } from "../src/render/ground_overlay";
+import { smallReplay } from "./fixtures";
+
+const FOLDER = new URL("../../tests/golden/replays/", import.meta.url);
+const expected = JSON.parse(readFileSync(new URL("insight.json", FOLDER), "utf8")) as {
+  chunk: number;
+  tick0: number;
+  tick1: number;
+  columns: Record<string, number[]>;
+};
+
+function insightReplay() {
+  const bytes = new Uint8Array(readFileSync(new URL("insight.ecr", FOLDER)));
+  const map = scanFile(bytes);
+  const header = decodeHeader(payload(bytes, map.header));
+  return { header, chunks: map.chunks.map((head) => decodeChunk(header, head, payload(bytes, head))) };
+}
+
+/** Return a state with the golden match with policy columns open and all chunks loaded. */
+async function opened(): Promise<ViewerState> {
+  const { header, chunks } = insightReplay();
+  const none = () => Promise.reject(new Error("unused"));
+  const store = new ChunkStore((number) => Promise.resolve(chunks[number]));
+  const index = {
+    live: false,
+    chunks: chunks.map((chunk): [number, number, number] => [chunk.tick0, chunk.tick1, 0]),
+    outcome: null,
+    markers: [],
+    series: { second: [], score: [[], []], alive: [[], []], hp: [[], []], damage: [[], []] },
+  } as MatchState["index"];
+  const match: MatchState = {
+    id: "x",
+    run: "",
+    title: "",
+    source: { open: none, refresh: none, chunk: none, world: none, close: () => undefined },
+    header,
+    index,
+    store,
+    markers: [],
+    deaths: new Float64Array(header.mechs),
+    world: null,
+    scenery: null,
+    chunk: null,
+    chunkNumber: 0,
+    poses: makePoses(header.mechs),
+    shown: new Float32Array(header.mechs),
+    scan: new MatchScan((number) => Promise.resolve(chunks[number]), scanContext(header)),
+  };
+  const state = defaults();
+  control.updateIndex(match, index);
+  control.openMatch(state, match);
+  for (let i = 0; i < chunks.length; i++) {
+    store.request(i, chunks.length, 1);
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  control.updateCursor(state);
+  return state;
+}
+
+describe("policy columns", () => {
+  test("are restored exactly", () => {
+    const { header, chunks } = insightReplay();
+    const insight = chunks[expected.chunk].insight!;
+    const scale = new Map(header.columns.map((column) => [column.name, column.scale]));
+    for (const name of ["action", "value", "reward", "contact", "sees"] as const) {
+      const integers = Array.from(insight[name], (value) => Math.round(value / (scale.get(name) ?? 1)) + 0);
+      expect(integers, name).toEqual(expected.columns[name]);
+    }
+    expect(header.insight?.terms.length).toBe(insight.reward.length / insight.value.length);
+  });
+
+  test("are absent if not recorded", () => {
+    const { chunks } = smallReplay();
+    expect(chunks[0].insight).toBeNull();
+    expect(contactsOf(chunks[0], chunks[0].tick0, 0)).toEqual([]);
+    expect(hasDetected(chunks[0], chunks[0].tick0, 0, 1)).toBeNull();
+  });
+});
+
+describe("fog of war", () => {
+  test("of a team hides hostiles that no pilot has detected", async () => {
+    const state = await opened();
+    const match = state.match!;
+    expect(recordsVisibility(match)).toBe(true);
+    let hidden = 0;
+    for (let tick = 0; tick <= control.lastTick(match); tick += match.header.frame_ticks) {
+      state.fog = "red";
+      control.seek(state, tick);
+      const chunk = match.chunk!;
+      match.header.roster.forEach(({ team }, mech) => {
+        if (!(match.poses.flags[mech] & MechFlag.ALIVE) || match.poses.alive[mech] < 0.5) return;
+        if (team === 1) return expect(match.shown[mech]).toBe(1);
+        // a frame's SEEN flag belongs to the decision that led to it
+        const at = chunk.tick.indexOf(tick);
+        const knew = match.header.roster.some(
+          (other, m) =>
+            other.team === 1 &&
+            (chunk.insight!.sees[(at * chunk.mechs + m) * Math.ceil(chunk.mechs / 8) + (mech >> 3)] >> (mech & 7)) & 1,
+        );
+        expect(match.shown[mech] > 0.5, `mech ${mech} at ${tick}`).toBe(knew);
+        if (!knew) hidden++;
+      });
+    }
+    expect(hidden).toBeGreaterThan(0);
+  });
+
+  test("of a mech shows what it has detected, including its contacts", async () => {
+    const state = await opened();
+    control.select(state, 6, false);
+    state.fog = "mech";
+    control.seek(state, 90);
+    const match = state.match!;
+    expect(fogTeam(match, "mech", 6)).toBe(1);
+    expect(observersOf(match, "mech", 6)).toEqual([6]);
+    const contacts = contactsOf(match.chunk!, state.tick, 6);
+    for (const other of contacts) expect(hasDetected(match.chunk!, state.tick, 6, other)).toBe(true);
+    match.shown.forEach((share, mech) => {
+      if (mech !== 6 && match.poses.alive[mech] > 0.5)
+        expect(share).toBe(hasDetected(match.chunk!, state.tick, 6, mech) ? 1 : 0);
+    });
+    control.select(state, -1, false);
+    expect(state.fog).toBe("none");
+  });
+
+  test("cycles through the sides, and the mech if one is selected", async () => {
+    const state = await opened();
+    const seen = [1, 2, 3].map(() => (control.cycleFog(state), state.fog));
+    expect(seen).toEqual(["blue", "red", "none"]);
+    state.selected = 0;
+    state.fog = "red";
+    control.cycleFog(state);
+    expect(state.fog).toBe("mech");
+  });
+});
+
+describe("visibleColumns", () => {
+  const size = [16, 9, 6] as const;
+  const heights = new Uint8Array(size[0] * size[1]);
+  for (let y = 0; y < size[1]; y++) heights[8 + y * size[0]] = 5; // a wall across the map
+
+  test("ends at a wall, which is itself visible", () => {
+    const seen = visibleColumns(heights, size, Float32Array.from([2.5, 4.5, 1.5]));
+    for (let y = 0; y < size[1]; y++) {
+      for (let x = 0; x < size[0]; x++) expect(seen[x + y * size[0]], `${x}, ${y}`).toBe(x <= 8 ? 1 : 0);
+    }
+  });
+
+  test("passes over the wall from above, and is empty without eyes", () => {
+    expect(visibleColumns(heights, size, Float32Array.from([2.5, 4.5, 40])).every((open) => open === 1)).toBe(true);
+    expect(visibleColumns(heights, size, new Float32Array()).some((open) => open === 1)).toBe(false);
+  });
+
+  test("occluderHeights ignores glass and water", () => {
+    const appearances = new Uint8Array(2 * 1 * 3);
+    appearances[0] = Appearance.CONCRETE;
+    appearances[4] = Appearance.CONCRETE;
+    appearances[1] = Appearance.GLASS;
+    expect([...occluderHeights(appearances, [2, 1, 3])]).toEqual([3, 0]);
+  });
+});
+
+describe("zone distance", () => {
+  const size = [12, 7, 6] as const;
+  const heights = new Uint8Array(size[0] * size[1]);
+  for (let y = 0; y < size[1] - 1; y++) heights[6 + y * size[0]] = 3; // a wall with a gap at one end
+  const cost = zoneDistances([10, 2, 1.2], heights, size);
+
+  test("paths lead around walls, each step closer", () => {
+    const way = pathToZone(cost, heights, size, 1.5, 2.5);
+    expect(way.some(([x, y]) => x > 6 && x < 7 && y > 6)).toBe(true);
+    const lengths = way.map(([x, y]) => cost[Math.floor(x) + Math.floor(y) * size[0]]);
+    expect(lengths.every((far, i) => i === 0 || far < lengths[i - 1])).toBe(true);
+    expect(lengths.at(-1)).toBe(0);
+  });
+
+  test("floors pass under leaves and bridges", () => {
+    const appearances = new Uint8Array(4 * 1 * 8);
+    for (const z of [3, 4]) appearances[1 + 4 * z] = Appearance.CONCRETE; // a bridge
+    for (const z of [1, 2]) appearances[2 + 4 * z] = Appearance.FOLIAGE;
+    for (const z of [0, 1, 2]) appearances[3 + 4 * z] = Appearance.CONCRETE;
+    expect([...floorHeights(appearances, [4, 1, 8])]).toEqual([0, 0, 0, 3]);
+  });
+
+  test("is infinite behind a closed wall and paths are empty outside", () => {
+    const sealed = heights.slice();
+    sealed[6 + 6 * size[0]] = 3;
+    const none = zoneDistances([10, 2, 1.2], sealed, size);
+    expect(none[1 + 2 * size[0]]).toBe(Infinity);
+    expect(pathToZone(none, sealed, size, 1.5, 2.5)).toEqual([]);
+    expect(pathToZone(cost, heights, size, -4, 2)).toEqual([]);
+    const pixels = new Uint8Array(size[0] * size[1] * 4);
+    paintZoneDistance(none, pixels);
+    expect(pixels[(1 + 2 * size[0]) * 4]).toBe(150);
+  });
+
+  test("paintHeat is strongest at the peak and transparent at zero", () => {
+    const pixels = new Uint8Array(12);
+    paintHeat(Float32Array.from([0, 1, 10]), pixels);
+    expect(pixels[3]).toBe(0);
+    expect(pixels[11]).toBeGreaterThan(pixels[7]);
+  });
+});
+
+describe("MatchScan", () => {
+  test("returns every frame once, with rewards accumulated", async () => {
+    const { header, chunks } = insightReplay();
+    const scan = new MatchScan(
+      (number) => new Promise((resolve) => setTimeout(() => resolve(chunks[number]), number % 2 ? 0 : 4)),
+      scanContext(header),
+    );
+    scan.request(chunks.length, true, 3);
+    while (scan.version < chunks.length) await new Promise((resolve) => setTimeout(resolve, 5));
+    const curves = scan.curves!;
+    const ticks = [...chunks[0].tick, ...chunks.slice(1).flatMap((chunk) => [...chunk.tick].slice(1))];
+    expect(curves.seconds).toEqual(ticks.map((tick) => tick / header.tick_hz));
+    const reward = chunks.reduce((sum, chunk, n) => {
+      for (let f = n ? 1 : 0; f < chunk.frames; f++)
+        for (let k = 0; k < curves.terms.length; k++)
+          sum += chunk.insight!.reward[(f * chunk.mechs + 3) * curves.terms.length + k];
+      return sum;
+    }, 0);
+    expect(curves.gained.at(-1)).toBeCloseTo(reward, 4);
+    const alive = chunks.reduce((sum, chunk) => {
+      for (let at = chunk.mechs; at < chunk.mech.flags.length; at++)
+        if (chunk.mech.flags[at] & MechFlag.ALIVE) sum += header.frame_ticks / header.tick_hz;
+      return sum;
+    }, 0);
+    // a mech counts for nine columns, fewer at the map's border
+    expect(scan.presence.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(alive * 9 + 1e-3);
+    expect(scan.presence.reduce((a, b) => a + b, 0)).toBeGreaterThan(alive * 6);
+  });
+
+  test("stops at a failed chunk until it is retried", async () => {
+    const { header, chunks } = insightReplay();
+    let broken = true;
+    const scan = new MatchScan(
+      (number) => (number === 1 && broken ? Promise.reject(new Error("gone")) : Promise.resolve(chunks[number])),
+      scanContext(header),
+    );
+    scan.request(chunks.length, true, -1);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(scan.version).toBeLessThan(chunks.length);
+    broken = false;
+    scan.retry();
+    scan.request(chunks.length, true, -1);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(scan.presence.some((value) => value > 0)).toBe(true);
+    expect(scan.version).toBeGreaterThanOrEqual(chunks.length);
+  });
+});
+
+test("shotAt is deterministic and keeps a shot for some seconds", async () => {
+  const state = await opened();
+  const match = state.match!;
+  const shots = [90, 100, 150].map((tick) => shotAt(match, tick)!);
+  expect(shotAt(match, 90)).toEqual(shots[0]);
+  expect(shots[1].target).toEqual(shots[0].target);
+  const [x, y] = match.header.world.size;
+  for (const { target, distance } of shots) {
+    expect(target[0] >= 0 && target[0] <= x && target[1] >= 0 && target[1] <= y).toBe(true);
+    expect(distance).toBeGreaterThan(10);
+  }
+});
+
+describe("gaitPhase", () => {
+  test("ends a chunk on a whole cycle near the recorded distance", () => {
+    for (const walkedEnd of [0, 0.4, 1.9, -2.6, 11]) {
+      expect(gaitPhase(0, walkedEnd, 0, 1.5)).toBe(0);
+      const end = gaitPhase(walkedEnd, walkedEnd, 1, 1.5);
+      expect(Math.abs(end - Math.round(end))).toBeLessThan(1e-9);
+      expect(Math.abs(end * 1.5 - walkedEnd)).toBeLessThanOrEqual(0.75 + 1e-9);
+    }
+  });
+});
+
+describe("loop", () => {
+  test("repeats in both directions until it is cleared", async () => {
+    const state = await opened();
+    control.seek(state, 40);
+    control.markLoop(state);
+    control.seek(state, 80);
+    control.markLoop(state);
+    expect(state.loop).toEqual([40, 80]);
+    control.seek(state, 79);
+    control.tickClock(state, 0.2);
+    expect(state.tick).toBe(40);
+    control.reverse(state);
+    control.tickClock(state, 0.1);
+    expect(state.tick).toBe(80);
+    control.markLoop(state);
+    expect(state.loop).toBeNull();
+  });
+
+  test("is cleared if it is too short", async () => {
+    const state = await opened();
+    control.setLoop(state, 40, 42);
+    expect(state.loop).toBeNull();
+  });
+});
+
+describe("cameras", () => {
+  test("free camera moves forward, and orbit returns to the map", async () => {
+    const state = await opened();
+    control.setCameraMode(state, "free");
+    const before = [...state.camera.target];
+    control.fly(state, 3, 0, 0);
+    const moved = Math.hypot(...state.camera.target.map((value, axis) => value - before[axis]));
+    expect(moved).toBeCloseTo(3, 1);
+    control.setCameraMode(state, "orbit");
+    expect(state.camera.elevation).toBeGreaterThan(0);
+  });
+
+  test("first person changes to an orbit above the ground", async () => {
+    const state = await opened();
+    control.setCameraMode(state, "first");
+    expect(state.selected).toBeGreaterThanOrEqual(0);
+    expect(state.camera.distance).toBe(0);
+    control.setCameraMode(state, "orbit");
+    expect(state.camera.distance).toBeGreaterThan(4);
+    expect(state.camera.mode).toBe("orbit");
+  });
+});
+
+test("addresses round-trip view, fog, layer, loop and newest run", () => {
+  const route = {
+    match: "abc",
+    seconds: 3,
+    mech: 2,
+    camera: "free" as const,
+    view: [1.25, -2, 3, 0.5, -0.3, 0] as [number, number, number, number, number, number],
+    fog: "mech" as const,
+    layer: "damage" as const,
+    loop: [1, 2.5] as [number, number],
+    newest: "20260101-run",
+  };
+  expect(parseRoute(formatRoute(route))).toEqual(route);
+  expect(parseRoute("#match=abc&view=1~2~x~4~5~6&fog=all&layer=&ab=5~2&newest=../x")).toMatchObject({
+    view: undefined,
+    fog: undefined,
+    layer: undefined,
+    loop: undefined,
+    newest: undefined,
+  });
+});

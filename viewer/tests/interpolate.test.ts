@@ -1,0 +1,203 @@
+// Coordinate spaces, interpolation between frames, flights, plate layout and result texts.
+
+import { describe, expect, test } from "vitest";
+import { findFlights, flightAt } from "../src/data/flights";
+import { frameAt, hermite, makePoses, sampleMech, samplePoses, scoreAt, smooth } from "../src/interpolate";
+import { EventKind, type Header, MechFlag, type Outcome } from "../src/protocol.gen";
+import { outcomeText, runLabel } from "../src/hud/text";
+import { arrangePlates, mayHavePlate, plateScaleAt, plateScales } from "../src/render/plates";
+import {
+  cellCoords,
+  cellIndex,
+  mixAngle,
+  voxelPoint,
+  worldForward,
+  worldPoint,
+  world_from_voxel,
+  wrapAngle,
+} from "../src/spaces";
+import { Vector3 } from "three";
+import { smallReplay } from "./fixtures";
+
+const HZ = 20;
+
+describe("spaces", () => {
+  test("round-trip between voxel and world space", () => {
+    const world = worldPoint(3, 5, 7, new Vector3());
+    expect(world.toArray()).toEqual([3, 7, -5]);
+    expect(voxelPoint(world, new Vector3()).toArray()).toEqual([3, 5, 7]);
+    expect(new Vector3(3, 5, 7).applyMatrix4(world_from_voxel).distanceTo(world)).toBeLessThan(1e-9);
+  });
+
+  test("agree on the direction of headings", () => {
+    const forward = worldForward(Math.PI / 2, new Vector3());
+    expect(forward.distanceTo(worldPoint(0, 1, 0, new Vector3()))).toBeLessThan(1e-9);
+  });
+
+  test("number cells x fastest", () => {
+    expect(cellCoords(cellIndex(3, 5, 7, 20, 30), 20, 30)).toEqual([3, 5, 7]);
+  });
+
+  test("mixAngle takes the short way", () => {
+    expect(mixAngle(3, -3, 0.5)).toBeCloseTo(Math.PI, 5);
+    expect(wrapAngle(7)).toBeCloseTo(7 - 2 * Math.PI, 9);
+  });
+});
+
+describe("samplePoses", () => {
+  test("returns recorded values at frame ticks", () => {
+    const { chunks, header } = smallReplay();
+    const off = { x: 0, hp: 0, yaw: 0, flags: 0 };
+    for (const chunk of chunks) {
+      for (let frame = 0; frame < chunk.frames; frame++) {
+        const poses = samplePoses(chunk, chunk.tick[frame], HZ, makePoses(header.mechs));
+        for (let mech = 0; mech < header.mechs; mech++) {
+          const at = frame * header.mechs + mech;
+          const turn = wrapAngle(poses.yaw[mech] - chunk.mech.yaw[at]);
+          // one expectation for all values: thousands would take seconds
+          off.x = Math.max(off.x, Math.abs(poses.x[mech] - chunk.mech.x[at]));
+          off.hp = Math.max(off.hp, Math.abs(poses.hp[mech] - chunk.mech.hp[at]));
+          off.yaw = Math.max(off.yaw, Math.abs(turn));
+          off.flags += Number(poses.flags[mech] !== chunk.mech.flags[at]);
+        }
+      }
+    }
+    expect(off.x).toBeLessThan(5e-5);
+    expect(off.hp).toBeLessThan(5e-4);
+    expect(off.yaw).toBeLessThan(5e-5);
+    expect(off.flags).toBe(0);
+  });
+
+  test("is continuous between chunks", () => {
+    const { chunks, header } = smallReplay();
+    const sample = (n: number, tick: number) => samplePoses(chunks[n], tick, HZ, makePoses(header.mechs));
+    for (let n = 0; n + 1 < chunks.length; n++) {
+      const [before, after] = [sample(n, chunks[n].tick1), sample(n + 1, chunks[n].tick1)];
+      for (const column of ["x", "y", "z", "hp", "heat", "alive"] as const)
+        expect(after[column]).toEqual(before[column]);
+    }
+  });
+
+  test("moves continuously within a chunk", () => {
+    const { chunks, header } = smallReplay();
+    let [before, poses] = [makePoses(header.mechs), makePoses(header.mechs)];
+    let farthest = 0;
+    samplePoses(chunks[1], 40, HZ, before);
+    for (let tick = 40.25; tick < 80; tick += 0.25) {
+      samplePoses(chunks[1], tick, HZ, poses);
+      for (let mech = 0; mech < header.mechs; mech++)
+        farthest = Math.max(farthest, Math.hypot(poses.x[mech] - before.x[mech], poses.y[mech] - before.y[mech]));
+      [before, poses] = [poses, before];
+    }
+    expect(farthest).toBeGreaterThan(0);
+    expect(farthest).toBeLessThan(0.35);
+  });
+
+  test("agrees with sampleMech", () => {
+    const { chunks, header } = smallReplay();
+    const all = samplePoses(chunks[1], 51.3, HZ, makePoses(header.mechs));
+    const one = sampleMech(chunks[1], 3, 51.3, HZ);
+    expect([one.x, one.y, one.z].map(Math.fround)).toEqual([all.x[3], all.y[3], all.z[3]]);
+  });
+
+  test("frameAt clamps to the chunk", () => {
+    const { chunks } = smallReplay();
+    expect(frameAt(chunks[0], -5)).toMatchObject({ frame: 0, share: 0 });
+    expect(frameAt(chunks[0], 99)).toMatchObject({ frame: chunks[0].frames - 1 });
+    expect(scoreAt(chunks[3], 1e9)[1]).toBeGreaterThan(scoreAt(chunks[0], 0)[1]);
+  });
+
+  test("smooth and hermite interpolate", () => {
+    expect([smooth(-1), smooth(0), smooth(0.5), smooth(1), smooth(2)]).toEqual([0, 0, 0.5, 1, 1]);
+    expect(hermite(1, 0, 3, 0, 0.5)).toBe(2);
+  });
+});
+
+describe("findFlights", () => {
+  test("returns flights in time order with hits", () => {
+    const { chunks, header } = smallReplay();
+    const flights = chunks.flatMap((chunk) => findFlights(chunk, header).map((flight) => ({ chunk, flight })));
+    expect(flights.length).toBeGreaterThan(0);
+    expect(flights.some(({ flight }) => flight.struck)).toBe(true);
+    for (const { chunk, flight } of flights) {
+      const ticks = flight.points.map((point) => point.tick);
+      expect([...ticks].sort((a, b) => a - b)).toEqual(ticks);
+      expect(ticks[0]).toBeGreaterThanOrEqual(chunk.tick0);
+      expect(header.weapons[flight.weapon].speed).toBeGreaterThan(0);
+    }
+  });
+
+  test("uses every launch at most once", () => {
+    const { chunks, header } = smallReplay();
+    for (const chunk of chunks) {
+      const launches = Array.from(chunk.events.kind).filter((kind) => kind === EventKind.LAUNCH).length;
+      const crossing = new Set(
+        Array.from(chunk.rounds.frame, (frame, i) => (frame === 0 ? i : -1)).filter((i) => i >= 0),
+      ).size;
+      expect(findFlights(chunk, header).length).toBeLessThanOrEqual(launches + crossing);
+    }
+  });
+
+  test("flightAt returns null before and after a flight", () => {
+    const flight = {
+      owner: 0,
+      weapon: 4,
+      struck: true,
+      points: [
+        { tick: 10, x: 0, y: 0, z: 0 },
+        { tick: 14, x: 4, y: 0, z: 0 },
+      ],
+    };
+    expect(flightAt(flight, 9)).toBeNull();
+    expect(flightAt(flight, 12)?.x).toBe(2);
+    expect(flightAt(flight, 15)).toBeNull();
+  });
+});
+
+test("dead mechs keep their position", () => {
+  const { chunks, header } = smallReplay();
+  const last = chunks[chunks.length - 1];
+  const dead = Array.from({ length: header.mechs }, (_, mech) => mech).filter(
+    (mech) => !(last.mech.flags[(last.frames - 1) * header.mechs + mech] & MechFlag.ALIVE),
+  );
+  expect(dead.length).toBeGreaterThan(0);
+  for (const mech of dead) expect(last.mech.x[(last.frames - 1) * header.mechs + mech]).toBeGreaterThan(0);
+});
+
+describe("nameplates", () => {
+  test("are for all mechs in small matches, for near ones in large battles", () => {
+    expect([mayHavePlate(40, 300), mayHavePlate(200, 10), mayHavePlate(200, 80)]).toEqual([true, true, false]);
+  });
+
+  test("give way to earlier ones only where they overlap", () => {
+    const at = (x: number, y = 0, scale = 1) => ({ x, y, scale });
+    expect(arrangePlates([at(0), at(70), at(0, 30)])).toEqual([0, 0, 0]);
+    expect(arrangePlates([at(0), at(10)])).toEqual([0, 1.1]); // free space above
+    expect(arrangePlates([at(0), at(0, 26), at(10)])).toEqual([0, 0, null]); // no space: another plate is above
+    expect(arrangePlates([at(0), at(0, 0, 0.4)])).toEqual([0, null]); // a small plate fully behind a large one
+    expect(arrangePlates([at(0, 0, 0.1), at(0)])).toEqual([0, 0]); // a small overlap is allowed
+  });
+
+  test("shrink with the number of mechs and grow with proximity", () => {
+    const [few, many] = [plateScales(10), plateScales(40)];
+    expect(many[0]).toBeLessThan(few[0]);
+    expect(many[1]).toBeLessThan(few[1]);
+    expect([1000, 60, 5].map((far) => plateScaleAt(far, few))).toEqual([few[0], 1, few[1]]);
+  });
+});
+
+describe("outcomeText", () => {
+  const header = (blue: string, red: string) => ({ teams: [{ name: blue }, { name: red }] }) as unknown as Header;
+  const won = { winner: 1, reason: "elimination" } as unknown as Outcome;
+
+  test("names the winner, and its side if both teams share a name", () => {
+    expect(outcomeText(header("hard", "expert"), won).headline).toBe("expert wins");
+    expect(outcomeText(header("expert", "expert"), won).headline).toBe("Red (expert) wins");
+    expect(outcomeText(header("", ""), won).headline).toBe("Red wins");
+  });
+});
+
+test("runLabel omits the leading timestamp", () => {
+  expect(runLabel("20261122-055435-standard-tidal-quail")).toBe("standard-tidal-quail");
+  for (const run of ["", "my-run", "20261122-055435-", "x20261122-055435-y"]) expect(runLabel(run)).toBe(run);
+});
