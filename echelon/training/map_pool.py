@@ -61,7 +61,7 @@ class MapPool:
         # before the bank is made, so that the worker processes start in the meantime
         self.prefetch()
         specs: list[MapSpec] = [] if bank else self._specs(0, count)
-        self.bank = bank or stack_maps_for(cfg, generate_maps(specs, progress=progress), places=count + max(1, spare))
+        self.bank = bank or stack_maps_for(cfg, generate_maps(specs, progress=progress), slots=count + max(1, spare))
         self.specs: list[MapSpec | None] = [*specs, *([None] * (self.bank.count - len(specs)))]
         """Map of each slot; None for an empty slot or a map of a given bank."""
         self.live = list(range(self.count))

@@ -369,7 +369,7 @@ def test_prefetched_maps_avoid_a_stall(tmp_path, monkeypatch):
         assert pool is not None
         env.reset()
         env.prefetch_curriculum(map_size_range=(40, 45))
-        while not all(coming.done() for coming in pool.prefetcher._ahead.values()):
+        while not all(coming.done() for coming in pool.prefetcher._pending.values()):
             time.sleep(0.02)
         env.set_curriculum(map_size_range=(40, 45))
         assert env.map_statistics()["map_stalls"] == 0
