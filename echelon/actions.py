@@ -1,6 +1,6 @@
-"""The action vector of a mech: nine controls, five target preferences, four display controls, then comms.
+"""The action vector of a mech: nine controls, five target preferences, four display controls, then the message.
 
-``action_dim(comm_dim)`` gives the whole width; slices are named here and nowhere else.
+The width is ``action_dim(comm_dim)``. All offsets are defined here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class ActionIndex(IntEnum):
-    """Columns of the base controls; all in [-1, 1], triggers fire above 0."""
+    """Columns of the base controls, all in [-1, 1]; triggers fire above 0."""
 
     FORWARD = 0
     STRAFE = 1
@@ -25,7 +25,7 @@ class ActionIndex(IntEnum):
 BASE_ACTION_DIM = len(ActionIndex)
 ACTION_DIM = BASE_ACTION_DIM
 EWAR_DIM = 0
-"""Electronic warfare has no columns of its own: scouts use SECONDARY."""
+"""Columns for electronic warfare: none, scouts use SECONDARY."""
 TARGET_START = BASE_ACTION_DIM
 TARGET_DIM = 5
 OBS_CTRL_START = TARGET_START + TARGET_DIM + EWAR_DIM
@@ -36,13 +36,13 @@ COMM_START = OBS_CTRL_START + OBS_CTRL_DIM
 
 TRIGGER_NAMES = ("primary", "vent", "secondary", "tertiary", "special")
 TRIGGER_COLUMNS = (4, 5, 6, 7, 8)
-"""Columns of the triggers; a scout's secondary is its electronic warfare."""
+"""Columns of the triggers; a scout's secondary trigger is its electronic warfare."""
 RATED_CONTROLS = {**dict(zip(TRIGGER_NAMES, TRIGGER_COLUMNS, strict=True)), "jets": 2, "hostile_only": HOSTILE_ONLY}
-"""Controls that are on above 0 and whose rate of use is reported per class, with their columns."""
+"""On/off controls (on above 0) and their columns; their rate of use is reported per class."""
 
 
 def action_names(comm_dim: int = 8) -> tuple[str, ...]:
-    """Return a name for every entry of an action."""
+    """Return the name of every column of an action."""
     return (
         *(index.name.lower() for index in ActionIndex),
         *(f"target_{slot}" for slot in range(TARGET_DIM)),
@@ -53,12 +53,12 @@ def action_names(comm_dim: int = 8) -> tuple[str, ...]:
 
 
 def action_dim(comm_dim: int = 8) -> int:
-    """Return the width of a whole action with ``comm_dim`` message floats."""
+    """Return the width of an action with a message of ``comm_dim`` floats."""
     return COMM_START + comm_dim
 
 
 def size_error(agent: str, got: int, comm_dim: int) -> str:
-    """Say what is wrong with an action of width ``got`` and how the width is made up."""
+    """Return the error message for an action of width ``got``, with the parts of the expected width."""
     return (
         f"action of {agent} has {got} values, expected {action_dim(comm_dim)}: base={BASE_ACTION_DIM} "
         f"target={TARGET_DIM} ewar={EWAR_DIM} obs_ctrl={OBS_CTRL_DIM} comm={comm_dim}"

@@ -125,7 +125,7 @@ def rays() -> Iterator[Measure]:
 def observation() -> Iterator[Measure]:
     """Sensing and observing alone, 5v5, 100x100x20, 64 environments."""
     with battle(1, envs=64, observe=True) as env:
-        run = env.engine.batch.capture(env.engine.program("look"))
+        run = env.engine.batch.capture(env.engine.program("observe"))
         alive = int(env.alive_now.sum())
         yield lambda: {"per_s": alive / _seconds(run), "unit": "observations"}
 

@@ -1,17 +1,16 @@
-"""Which contact an alert is about: what takes slot 0 of the heavy suite's display while the alert lasts.
+"""Alerts: which contact takes slot 0 of the heavy suite's display.
 
-The alerts, most urgent first: a missile inbound, somebody about to collide, an ambush (a hostile close behind with
-sight), paint that gives missiles a lock, and a reactor or stability that is critical, which is about the nearest hostile.
-Only a mech that the viewer knows of is ever shown.
+In order of urgency: a missile in flight at the observer, an imminent collision, an ambush (a hostile close behind with
+line of sight), paint that gives missiles a lock, and critical heat or stability, which points at the nearest hostile.
+Only mechs that the observer knows of are ever shown.
 """
 
-# ruff: noqa: E501
 import warp as wp
 
-from echelon.env.display import Display, known_age
+from echelon.env.display import DisplayRules, Viewer, known_age
 from echelon.sim.geometry import cos_sin
 from echelon.sim.kernels.fire import HOMING
-from echelon.sim.state import ROUNDS_PER_MECH
+from echelon.sim.state import ROUNDS_PER_MECH, Mechs, Rounds, Senses
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -20,14 +19,21 @@ CLEAR = wp.constant(wp.uint8(1))
 FAR = wp.constant(1.0e30)
 
 
+@wp.struct
+class Threats:
+    """Candidates for an alert among the mechs in sight, -1 for none."""
+
+    colliding: int
+    ambusher: int
+    nearest_hostile: int
+
+
 @wp.func
-def has_missile_on(
-    rules: Rules, e: int, m: int, j: int, round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32)
-) -> bool:
-    """Whether a missile of j homes on m."""
+def has_missile_on(rules: Rules, rounds: Rounds, e: int, shooter: int, target: int) -> bool:
+    """Whether a missile of ``shooter`` homes on ``target``."""
     for s in range(ROUNDS_PER_MECH):
-        if round_target[e, j, s] == m:
-            w = round_weapon[e, j, s]
+        if rounds.round_target[e, shooter, s] == target:
+            w = rounds.round_weapon[e, shooter, s]
             if w >= 0 and rules.weapon_guidance[wp.max(w, 0)] == HOMING:
                 return True
     return False
@@ -35,7 +41,7 @@ def has_missile_on(
 
 @wp.func
 def contact_time(r: wp.vec3, rv: wp.vec3) -> float:
-    """Seconds until something at relative position r closing at rv is here; far off if it is not closing."""
+    """Return the seconds until contact at relative position ``r`` and velocity ``rv``; FAR if not approaching."""
     closing = -wp.dot(rv, r)
     if closing <= 0.0:
         return FAR
@@ -43,44 +49,43 @@ def contact_time(r: wp.vec3, rv: wp.vec3) -> float:
 
 
 @wp.func
-def alerted_contact(
-    rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32),
-) -> int:
-    """The contact that m's most urgent alert is about, -1 none."""
-    crash = int(-1)
+def alerted_contact(rules: Rules, d: DisplayRules, viewer: Viewer, mechs: Mechs, rounds: Rounds, senses: Senses) -> int:
+    """Return the mech that the observer's most urgent alert is about, -1 for none."""
+    e = viewer.env
+    m = viewer.mech
+    threats = Threats(-1, -1, -1)
     soonest = d.collision_s
-    ambush = int(-1)
     behind = rules.targeted_range
-    threat = int(-1)
     near = float(FAR)
-    cs = cos_sin(yaw[e, m])
-    for j in range(alive.shape[1]):
-        age = known_age(d, view, e, m, j, now, alive, visible, seen)
-        hostile = team[e, j] != team[e, m]
-        if age >= 0 and hostile and has_missile_on(rules, e, m, j, round_weapon, round_target):
+    cs = cos_sin(mechs.yaw[e, m])
+    for j in range(mechs.alive.shape[1]):
+        age = known_age(d, viewer, mechs, senses, j)
+        hostile = mechs.team[e, j] != mechs.team[e, m]
+        if age >= 0 and hostile and has_missile_on(rules, rounds, e, j, m):
             return j
         if age == 0:
-            r = pos[e, j] - pos[e, m]
+            r = mechs.pos[e, j] - mechs.pos[e, m]
             distance = wp.length(r)
-            t = contact_time(r, vel[e, j] - vel[e, m])
+            t = contact_time(r, mechs.vel[e, j] - mechs.vel[e, m])
             if t < soonest:
                 soonest = t
-                crash = j
-            if hostile and distance <= behind and sight[e, m, j] == CLEAR and r[0] * cs[0] + r[1] * cs[1] < 0.0:
+                threats.colliding = j
+            rear = r[0] * cs[0] + r[1] * cs[1] < 0.0
+            if hostile and distance <= behind and senses.sight[e, m, j] == CLEAR and rear:
                 behind = distance
-                ambush = j
+                threats.ambusher = j
             if hostile and distance < near:
                 near = distance
-                threat = j
-    if crash >= 0:
-        return crash
-    if ambush >= 0:
-        return ambush
-    by = painter[e, m]
-    if painted[e, m] > 0 and by >= 0:
-        if team[e, by] != team[e, m] and known_age(d, view, e, m, by, now, alive, visible, seen) >= 0:
-            return by
-    hot = heat[e, m] > d.reactor_heat * rules.heat_cap[chassis[e, m]]
-    if hot or stability[e, m] < d.low_stability:
-        return threat
+                threats.nearest_hostile = j
+    if threats.colliding >= 0:
+        return threats.colliding
+    if threats.ambusher >= 0:
+        return threats.ambusher
+    painter = mechs.painter[e, m]
+    if mechs.painted[e, m] > 0 and painter >= 0:
+        if mechs.team[e, painter] != mechs.team[e, m] and known_age(d, viewer, mechs, senses, painter) >= 0:
+            return painter
+    hot = mechs.heat[e, m] > d.reactor_heat * rules.heat_cap[mechs.chassis[e, m]]
+    if hot or mechs.stability[e, m] < d.low_stability:
+        return threats.nearest_hostile
     return -1

@@ -1,11 +1,10 @@
-"""The display manager's rules and memory: what a viewer still knows of whom, and how sure it is.
+"""Display rules and contact memory: which mechs an observer knows of, and how certain it is of them.
 
-Sensing says who is visible; this keeps since when, and how every mech was in the last decisions, so that a contact lost
-from sight can be shown as last seen and never as it is. ``contacts`` fills the slots from it, ``observe_contacts`` shows
-them. The classic layout has no display manager: its memory is 0 and its readings are true.
+Sensing sets who is visible. This module stores how every mech was in the last environment steps, so that a contact out
+of sight can be observed as last seen. ``quota_allocation`` and ``suite_allocation`` assign contact slots by it, and
+``observe.contacts`` writes the rows. The classic layout has no contact memory and exact readings.
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from math import cos
@@ -13,12 +12,16 @@ from typing import Any
 
 import numpy as np
 import warp as wp
+from numpy.typing import NDArray
 
 from echelon.config import EnvConfig
 from echelon.env import layout
 from echelon.env.layout import MAX_CONTACTS
-from echelon.env.suites import COMBAT_SUITES, CombatSuiteSpec, SuiteType, build_suite_descriptor
+from echelon.env.suites import COMBAT_SUITES, CombatSuiteSpec, FillRule, SuiteType, build_suite_descriptor
+from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch, in_phase
+from echelon.sim.state import CONTACT_SLOTS, Episode, Mechs, Senses, Tracks
+from echelon.sim.structs import Field, array_struct
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
@@ -29,27 +32,52 @@ CLASS_SUITES = (
     SuiteType.HEAVY_FIRE_SUPPORT,
 )
 """Suite of each chassis."""
-SWAPS = {"own": (0, 1, 2, 3), "swapped": (3, 2, 1, 0), "scout": (0,) * 4, "light": (1,) * 4, "medium": (2,) * 4, "heavy": (3,) * 4}
-"""Whose suite each chassis has, by the name of the ablation."""
-CONTACT_POINTS, ICON_POINTS, STATUS_POINTS = 5, 2, 8
-"""What a contact and a squad row without and with status cost of the attention budget."""
-FADE_FLOOR = wp.constant(0.01)
-"""Least share of its priority that a track keeps while it is known."""
+SUITE_ABLATIONS = {
+    "own": (0, 1, 2, 3),
+    "swapped": (3, 2, 1, 0),
+    "scout": (0,) * 4,
+    "light": (1,) * 4,
+    "medium": (2,) * 4,
+    "heavy": (3,) * 4,
+}
+"""Chassis whose suite each chassis gets, by value of ``env.display.suites``."""
+CONTACT_COST, ICON_COST, STATUS_COST = 5, 2, 8
+"""Attention points of a contact slot, and of a squad row without and with status."""
+THREAT_WEIGHTS = (0.5, 0.7, 1.0, 1.5)
+"""Threat of each chassis, in the mass gauges and in the sort order of threats."""
+MIN_PRIORITY_SHARE = wp.constant(0.01)
+"""Least share of its sort priority that a known track keeps."""
 FALLEN, LEGGED, PAINTER_SHIFT = wp.constant(1), wp.constant(2), wp.constant(2)
+"""Bits of ``trace_marks``; the painter is stored above them."""
+
+
+@array_struct
+class Suites:
+    """Suite of each chassis, ablations applied; H is the chassis."""
+
+    suite_slots = Field(wp.int32, "H", "contact slots")
+    suite_alerts = Field(wp.int32, "H", "1 if an alert takes slot 0")
+    alert_slots = Field(wp.int32, "H", "contact slots during an alert")
+    squad_slots = Field(wp.int32, "H", "squad rows")
+    squad_detail = Field(wp.int32, "H", "0 icon, 1 status, 2 full")
+    suite_fidelity = Field(wp.float32, "H", "1 gives exact readings of contacts")
+    descriptors = Field(wp.float32, "HV", "descriptor columns")
+    slot_rule = Field(wp.int32, "HN", "FillRule of each contact slot")
+    threat = Field(wp.float32, "H", "threat weight of the chassis")
 
 
 @wp.struct
-class Display:
-    """What does not change of a display during play."""
+class DisplayRules:
+    """Display options of a configuration."""
 
     memory: int
-    """Decisions that a contact is shown unseen."""
+    """Environment steps for which a contact out of sight is remembered."""
     memory_s: float
     dt: float
-    """Seconds per decision."""
+    """Seconds per environment step."""
     keeps: int
     margin: float
-    """Factor by which a contact must be better."""
+    """Factor by which a contact must be better to take the slot of another."""
     noise: float
     certainty: float
     quality_age: float
@@ -69,189 +97,234 @@ class Display:
     scope: int
     descriptor: int
     oracle: int
+    vel_scale_xy: float
+    vel_scale_z: float
+    heat_scale: float
+    """Heat over capacity that reads 1."""
+    loudest: float
+    """Acoustic level that reads 1."""
+
+
+@wp.struct
+class Viewer:
+    """An observer in one environment step, with the quality of its sensors."""
+
+    env: int
+    mech: int
+    step: int
+    """Environment steps since the episode began."""
+    confidence: float
+    """Confidence in a contact in sight, 0 to 1."""
+    class_confidence: float
+    """Confidence in the class of a contact, 0 to 1."""
+    added_age: float
+    """Seconds that bad sensors add to the age of a track."""
+    memory: float
+    """Environment steps for which this observer remembers a contact."""
 
 
 def suites(cfg: EnvConfig) -> list[CombatSuiteSpec]:
     """Return the suite of each chassis, ablations applied."""
-    own = [COMBAT_SUITES[s] for s in CLASS_SUITES]
-    return [own[i] for i in SWAPS[cfg.display.suites]]
+    by_class = [COMBAT_SUITES[s] for s in CLASS_SUITES]
+    return [by_class[i] for i in SUITE_ABLATIONS[cfg.display.suites]]
 
 
 def memory_decisions(cfg: EnvConfig) -> int:
-    """Return how many decisions a contact is shown unseen; 0 in the classic layout and where all is shown anyway."""
+    """Return for how many steps contacts are remembered; 0 in the classic layout and with an oracle display."""
     if cfg.obs_layout == "classic" or cfg.display.oracle:
         return 0
     return int(cfg.display.memory_s / cfg.dt_act + 1e-6)
 
 
-def pack(cfg: EnvConfig) -> Any:
-    """Return the rules of this configuration's displays as the device has them."""
-    dials, made = cfg.display, Display()
+def allocates_by_suite(cfg: EnvConfig) -> bool:
+    """Whether each suite's own rules assign its contact slots (``env.display.fill=suite``)."""
+    return cfg.obs_layout == "suite" and cfg.display.fill == "suite"
+
+
+def display_rules(cfg: EnvConfig) -> Any:
+    """Return the ``DisplayRules`` of a configuration."""
+    options, rules = cfg.display, DisplayRules()
     managed = cfg.obs_layout == "suite"
-    made.memory = memory_decisions(cfg)
-    made.dt = cfg.dt_act
-    made.margin = 1.0 + dials.margin
-    made.keeps = int(managed and dials.keeps_slots)
-    made.noise = dials.noise if managed and not dials.oracle else 0.0
-    made.degrades = int(managed and dials.degrades and not dials.oracle)
-    made.alerts = int(dials.alerts)
-    made.scope = int(dials.scope)
-    made.descriptor = int(dials.descriptor)
-    made.oracle = int(managed and dials.oracle)
-    made.certainty = dials.class_certainty
-    made.quality_age = dials.quality_age_s
-    made.aim_cos = cos(dials.aim_cone_rad)
-    made.jam_age = dials.jam_age_s
+    rules.memory = memory_decisions(cfg)
+    rules.dt = cfg.dt_act
+    rules.margin = 1.0 + options.margin
+    rules.keeps = int(managed and options.keeps_slots)
+    rules.noise = options.noise if managed and not options.oracle else 0.0
+    rules.degrades = int(managed and options.degrades and not options.oracle)
+    rules.alerts = int(options.alerts)
+    rules.scope = int(options.scope)
+    rules.descriptor = int(options.descriptor)
+    rules.oracle = int(managed and options.oracle)
+    rules.certainty = options.class_certainty
+    rules.quality_age = options.quality_age_s
+    rules.aim_cos = cos(options.aim_cone_rad)
+    rules.jam_age = options.jam_age_s
     for name in ("memory_s", "jam_confidence", "jam_class", "eccm_most", "eccm_confidence", "eccm_class", "faint",
                  "collision_s", "reactor_heat", "low_stability"):  # fmt: skip
-        setattr(made, name, getattr(dials, name))
-    return made
+        setattr(rules, name, getattr(options, name))
+    rules.vel_scale_xy = cfg.obs_norm.vel_scale_xy
+    rules.vel_scale_z = cfg.obs_norm.vel_scale_z
+    rules.heat_scale = cfg.obs_norm.heat_max_ratio
+    rules.loudest = max(c.max_speed * c.noise_mass for c in CHASSIS) * (cfg.num_mechs - 1)
+    return rules
 
 
 def _slots(cfg: EnvConfig, spec: CombatSuiteSpec, alerts: int = 0) -> int:
-    """Return a suite's contact slots while ``alerts`` of them are taken by alerts, which cost no attention."""
+    """Return the contact slots of a suite while ``alerts`` slots are taken by alerts, which cost no attention."""
     if cfg.display.oracle:
         return MAX_CONTACTS
     if not cfg.display.attention:
         return spec.visual_contact_slots
-    row = STATUS_POINTS if spec.squad_detail_level else ICON_POINTS
-    left = cfg.display.attention - row * spec.squad_position_slots
-    return min(spec.visual_contact_slots, max(0, left) // CONTACT_POINTS + alerts)
+    row = STATUS_COST if spec.squad_detail_level else ICON_COST
+    points_left = cfg.display.attention - row * spec.squad_position_slots
+    return min(spec.visual_contact_slots, max(0, points_left) // CONTACT_COST + alerts)
+
+
+def slot_rules(cfg: EnvConfig) -> NDArray[np.int32]:
+    """Return the ``FillRule`` of each contact slot by chassis ``[4, CONTACT_SLOTS]``; REST beyond a suite's row."""
+    rules = np.full((len(CLASS_SUITES), CONTACT_SLOTS), int(FillRule.REST), np.int32)
+    for c, spec in enumerate(suites(cfg)):
+        row = np.repeat([int(rule) for rule, _ in spec.fill], [slots for _, slots in spec.fill])
+        rules[c, : len(row)] = row
+    return rules
 
 
 def constants(cfg: EnvConfig) -> dict[str, tuple[Any, Any]]:
-    """Return what differs by chassis: array name to (values, type)."""
+    """Return the arrays that differ by chassis, those of ``Suites`` and two of sensing: name to (values, dtype)."""
     specs = suites(cfg)
     if cfg.obs_layout == "classic":
-        same = len(specs) * [1]
+        ones = len(specs) * [1]
         by_layout = {
-            "suite_slots": ([layout.CLASSIC_SLOTS * i for i in same], wp.int32),
-            "sensor_range": (same, wp.float32),
-            "suite_alerts": ([0 * i for i in same], wp.int32),
-            "alert_slots": ([layout.CLASSIC_SLOTS * i for i in same], wp.int32),
-            "paint_reports": (same, wp.int32),
+            "suite_slots": ([layout.CLASSIC_SLOTS * i for i in ones], wp.int32),
+            "sensor_range": (ones, wp.float32),
+            "suite_alerts": ([0 * i for i in ones], wp.int32),
+            "alert_slots": ([layout.CLASSIC_SLOTS * i for i in ones], wp.int32),
+            "paint_reports": (ones, wp.int32),
         }
     else:
-        forced = [cfg.display.alerts and s.suite == SuiteType.HEAVY_FIRE_SUPPORT for s in specs]
-        received = [cfg.display.reports and s.receives_painted_targets for s in specs]
+        alerted = [cfg.display.alerts and s.suite == SuiteType.HEAVY_FIRE_SUPPORT for s in specs]
+        reports = [cfg.display.reports and s.receives_painted_targets for s in specs]
         by_layout = {
             "suite_slots": ([_slots(cfg, s) for s in specs], wp.int32),
             "sensor_range": ([s.sensor_range_mult for s in specs], wp.float32),
-            "suite_alerts": ([int(f) for f in forced], wp.int32),
+            "suite_alerts": ([int(a) for a in alerted], wp.int32),
             "alert_slots": ([_slots(cfg, s, alerts=1) for s in specs], wp.int32),
-            "paint_reports": ([int(r) for r in received], wp.int32),
+            "paint_reports": ([int(r) for r in reports], wp.int32),
         }
-    squad = [[s.squad_position_slots, s.squad_detail_level] for s in specs]
     return {
         **by_layout,
-        "suite_squad": (np.array(squad, np.int32), wp.int32),
+        "squad_slots": ([s.squad_position_slots for s in specs], wp.int32),
+        "squad_detail": ([s.squad_detail_level for s in specs], wp.int32),
         "suite_fidelity": ([s.sensor_fidelity for s in specs], wp.float32),
         "descriptors": (np.array([build_suite_descriptor(s) for s in specs], np.float32), wp.float32),
+        "slot_rule": (slot_rules(cfg), wp.int32),
+        "threat": (list(THREAT_WEIGHTS), wp.float32),
     }
 
 
-def begun(cfg: EnvConfig, fresh: str) -> list[Launch]:
-    """Return the launches that forget everything where array ``fresh`` says so."""
+def reset_launches(cfg: EnvConfig, fresh: str) -> list[Launch]:
+    """Return the launches that clear the contact memory of the environments that array ``fresh`` marks."""
     return in_phase("display", [Launch(clear_tracks, "EM", {"fresh": fresh})]) if memory_decisions(cfg) else []
 
 
-def kept(cfg: EnvConfig, fresh: str) -> list[Launch]:
-    """Return the launches that take note of what is seen where array ``fresh`` says so."""
+def update_launches(cfg: EnvConfig, fresh: str) -> list[Launch]:
+    """Return the launches that store the current state of all mechs in the environments that ``fresh`` marks."""
     return in_phase("display", [Launch(store_tracks, "EM", {"fresh": fresh})]) if memory_decisions(cfg) else []
 
 
 @wp.func
-def sensor_view(d: Display, quality: float, jam: float, aid: float) -> wp.vec4:
-    """What sensors make of a contact in sight: confidence, that in its class, age added [s], decisions it is remembered."""
-    if d.degrades == 0:
-        return wp.vec4(1.0, 1.0, 0.0, float(d.memory))
-    sound = wp.min(quality, 1.0)
-    restored = aid * wp.min(jam, d.eccm_most)
-    sure = wp.clamp(sound * (1.0 - d.jam_confidence * jam) + d.eccm_confidence * restored, 0.0, 1.0)
-    kind = wp.clamp(sound * (1.0 - d.jam_class * jam) + d.eccm_class * restored, 0.0, 1.0)
-    extra = d.quality_age * (1.0 - sound) + d.jam_age * jam
-    left = wp.floor((d.memory_s - extra) / d.dt + 1.0e-4)
-    return wp.vec4(sure, kind, extra, wp.min(left, float(d.memory)))
+def make_viewer(d: DisplayRules, senses: Senses, e: int, m: int, step: int) -> Viewer:
+    """Return the observer ``m`` with what its sensor quality and jamming make of contacts."""
+    viewer = Viewer()
+    viewer.env = e
+    viewer.mech = m
+    viewer.step = step
+    viewer.confidence = 1.0
+    viewer.class_confidence = 1.0
+    viewer.added_age = 0.0
+    viewer.memory = float(d.memory)
+    if d.degrades == 1:
+        jam = senses.jam[e, m]
+        quality = wp.min(senses.quality[e, m], 1.0)
+        restored = senses.aid[e, m] * wp.min(jam, d.eccm_most)
+        sure = quality * (1.0 - d.jam_confidence * jam) + d.eccm_confidence * restored
+        viewer.confidence = wp.clamp(sure, 0.0, 1.0)
+        sure_class = quality * (1.0 - d.jam_class * jam) + d.eccm_class * restored
+        viewer.class_confidence = wp.clamp(sure_class, 0.0, 1.0)
+        viewer.added_age = d.quality_age * (1.0 - quality) + d.jam_age * jam
+        memory = wp.floor((d.memory_s - viewer.added_age) / d.dt + 1.0e-4)
+        viewer.memory = wp.min(memory, float(d.memory))
+    return viewer
 
 
 @wp.func
-def priority_share(d: Display, view: wp.vec4, age: int) -> float:
-    """Share of its priority that a track of this age keeps, before it is faint."""
+def priority_share(d: DisplayRules, viewer: Viewer, age: int) -> float:
+    """Return the share of its sort priority that a track of this age [steps] keeps, before the faint limit."""
     if d.degrades == 0 and age == 0:
         return 1.0
-    return wp.max(FADE_FLOOR, 1.0 - (float(age) * d.dt + view[2]) / wp.max(d.memory_s, d.dt))
+    return wp.max(MIN_PRIORITY_SHARE, 1.0 - (float(age) * d.dt + viewer.added_age) / wp.max(d.memory_s, d.dt))
 
 
 @wp.func
-def confidence(d: Display, view: wp.vec4, age: int) -> float:
-    """Confidence in a track; that of one out of sight fades with its age."""
+def confidence(d: DisplayRules, viewer: Viewer, age: int) -> float:
+    """Return the confidence in a track of this age [steps], 0 to 1; it fades while the contact is out of sight."""
     if age == 0:
-        return view[0]
-    return view[0] * priority_share(d, view, age)
+        return viewer.confidence
+    return viewer.confidence * priority_share(d, viewer, age)
 
 
 @wp.func
-def known_age(
-    d: Display, view: wp.vec4, e: int, m: int, j: int, now: int, alive: wp.array2d(dtype=wp.int32), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32),
-) -> int:
-    """Decisions since m last saw j: 0 in sight, -1 for one it does not know of."""
-    if visible[e, m, j] == wp.uint8(1):
+def known_age(d: DisplayRules, viewer: Viewer, mechs: Mechs, senses: Senses, j: int) -> int:
+    """Return the steps since the observer last saw mech j: 0 in sight, -1 unknown."""
+    e = viewer.env
+    m = viewer.mech
+    if senses.visible[e, m, j] == wp.uint8(1):
         return 0
-    if d.oracle == 1 and j != m and alive[e, j] == 1:
+    if d.oracle == 1 and j != m and mechs.alive[e, j] == 1:
         return 0
-    if d.memory > 0 and alive[e, j] == 1:
-        since = seen[e, m, j]
-        age = now - since
-        if since >= 0 and age > 0 and float(age) <= view[3]:
+    if d.memory > 0 and mechs.alive[e, j] == 1:
+        last_seen = senses.seen[e, m, j]
+        age = viewer.step - last_seen
+        if last_seen >= 0 and age > 0 and float(age) <= viewer.memory:
             return age
     return -1
 
 
 @wp.func
-def status_bits(fallen: int, leg_hp: float, painted: int, painter: int) -> int:
-    """What one sees of a mech besides numbers, as bits: fallen, legged, and above them one more than its painter."""
-    marks = int(0)
-    if fallen > 0:
-        marks += FALLEN
-    if leg_hp <= 0.0:
-        marks += LEGGED
-    if painted > 0:
-        marks += (painter + 1) << PAINTER_SHIFT
-    return marks
+def status_bits(mechs: Mechs, e: int, m: int) -> int:
+    """Return the visible flags of a mech as ``trace_marks`` stores them: fallen, legged, painter + 1."""
+    bits = int(0)
+    if mechs.fallen[e, m] > 0:
+        bits += FALLEN
+    if mechs.leg_hp[e, m] <= 0.0:
+        bits += LEGGED
+    if mechs.painted[e, m] > 0:
+        bits += (mechs.painter[e, m] + 1) << PAINTER_SHIFT
+    return bits
 
 
 @wp.kernel
-def clear_tracks(
-    # state in
-    fresh: wp.array(dtype=wp.int32),
-    # state out
-    trace_pos: wp.array3d(dtype=wp.vec3), trace_vel: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4), trace_marks: wp.array3d(dtype=wp.int32),
-):
-    """Begin an episode without a past."""
+def clear_tracks(fresh: wp.array(dtype=wp.int32), tracks_out: Tracks):
+    """Clear the stored past of a mech."""
     e, m = wp.tid()
     if fresh[e] == 0:
         return
-    for k in range(trace_marks.shape[1]):
-        trace_pos[e, k, m] = wp.vec3(0.0, 0.0, 0.0)
-        trace_vel[e, k, m] = wp.vec3(0.0, 0.0, 0.0)
-        trace_body[e, k, m] = wp.vec4(0.0, 0.0, 0.0, 0.0)
-        trace_marks[e, k, m] = 0
+    for k in range(tracks_out.trace_marks.shape[1]):
+        tracks_out.trace_pos[e, k, m] = wp.vec3(0.0, 0.0, 0.0)
+        tracks_out.trace_vel[e, k, m] = wp.vec3(0.0, 0.0, 0.0)
+        tracks_out.trace_body[e, k, m] = wp.vec4(0.0, 0.0, 0.0, 0.0)
+        tracks_out.trace_marks[e, k, m] = 0
 
 
 @wp.kernel
-def store_tracks(
-    # state in
-    fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32),
-    # state out
-    trace_pos: wp.array3d(dtype=wp.vec3), trace_vel: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4), trace_marks: wp.array3d(dtype=wp.int32),
-):
-    """Note how a living mech is now, for those who lose sight of it; twice in a decision changes nothing."""
+def store_tracks(episode: Episode, mechs: Mechs, fresh: wp.array(dtype=wp.int32), tracks_out: Tracks):
+    """Store the current state of a living mech; a second launch in the same step changes nothing."""
     e, m = wp.tid()
-    if fresh[e] == 0 or alive[e, m] == 0:
+    if fresh[e] == 0 or mechs.alive[e, m] == 0:
         return
-    now = decision[e]
-    k = now % trace_marks.shape[1]
-    trace_pos[e, k, m] = pos[e, m]
-    trace_vel[e, k, m] = vel[e, m]
-    trace_body[e, k, m] = wp.vec4(yaw[e, m], hp[e, m], heat[e, m], stability[e, m])
-    trace_marks[e, k, m] = status_bits(fallen[e, m], leg_hp[e, m], painted[e, m], painter[e, m])
+    k = episode.decision[e] % tracks_out.trace_marks.shape[1]
+    body = wp.vec4(mechs.yaw[e, m], mechs.hp[e, m], mechs.heat[e, m], mechs.stability[e, m])
+    tracks_out.trace_pos[e, k, m] = mechs.pos[e, m]
+    tracks_out.trace_vel[e, k, m] = mechs.vel[e, m]
+    tracks_out.trace_body[e, k, m] = body
+    tracks_out.trace_marks[e, k, m] = status_bits(mechs, e, m)

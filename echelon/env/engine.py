@@ -1,8 +1,7 @@
-"""One batched engine: the whole decision as a program over a batch of battles, from action vectors to observations.
+"""One batched engine: an environment step as a program over a batch of battles, from actions to observations.
 
-``Engine`` owns the batch and the order of things in a decision; it knows neither torch nor who the pilots are.
-Scripted pilots add their launches through ``pilots``. Observations go into whatever buffer is attached, at the row
-that ``row_of`` gives each mech.
+``Engine`` owns the batch and the order of launches in a step; it knows neither torch nor which policy acts. Scripted
+pilots add their launches through ``pilots``. Observations are written into the attached buffer, at row ``row_of``.
 """
 
 from __future__ import annotations
@@ -16,38 +15,30 @@ from numpy.typing import NDArray
 
 from echelon.actions import action_dim, action_names
 from echelon.config import EnvConfig
-from echelon.env import display, layout, referee, reward
-from echelon.env import navigation_assist as assist
-from echelon.env import suite_allocation as fills
-from echelon.env.observe import acoustics as observe_scope
-from echelon.env.observe import program as looking
-from echelon.env.observe import telemetry_map as observe_telemetry
+from echelon.env import display, layout, navigation_assist, referee, reward, suite_allocation
+from echelon.env.observe import acoustics, program, telemetry_map
 from echelon.nav.waypoints import install_flow_fields
 from echelon.sim import step
-from echelon.sim.arsenal import CHASSIS
 from echelon.sim.backend import Launch, Program, Runner, in_phase
 from echelon.sim.batch import Batch, Maps
 from echelon.sim.overrides import Changes
 from echelon.sim.state import TRACKS, Field
 
 MECH = "EM"
-THREAT_WEIGHTS = (0.5, 0.7, 1.0, 1.5)
-"""Weight of each chassis in the threat and friendly mass gauges."""
-
 OPPONENT_BUFFERS = {"row_of": "opponent_row_of", "obs": "opponent_obs", "obs_row": "first_row"}
-"""Arrays that take the place of the learners' where observations of opponents are written."""
+"""Arrays that replace the learners' for the observations of opponents' policies."""
 
 FIELDS: dict[str, Field] = {
     "actions": Field(wp.float32, "EMA", "action vectors"),
-    "value": Field(wp.float32, "EM", "value that the pilot expected when it decided, 0 where it does not say"),
+    "value": Field(wp.float32, "EM", "value that the policy estimated when it acted, 0 without one"),
     "row_of": Field(wp.int32, "EM", "observation row of each mech, -1 none"),
-    "opponent_row_of": Field(wp.int32, "EM", "row of each mech that an opponent's policy flies, -1 none"),
+    "opponent_row_of": Field(wp.int32, "EM", "row of each mech that an opponent's policy controls, -1 none"),
     "bad_obs": Field(wp.int32, "EM", "non-finite entries of the last observation, replaced by 0"),
 }
 
 
 class Engine:
-    """A batch of battles that plays whole decisions."""
+    """A batch of battles that plays whole environment steps."""
 
     def __init__(
         self,
@@ -71,18 +62,18 @@ class Engine:
         self.action_names, self.term_names = action_names(cfg.comm_dim), reward.TERM_NAMES
         self.autoreset = autoreset
         self._frame: Program = ()
-        self._journals = False
-        self._opponents_look = False
-        self._surveys = any(block.name == "telemetry" for block in layout.blocks(cfg))
+        self._keeps_journal = False
+        self._observes_opponents = False
+        self._has_telemetry = any(block.name == "telemetry" for block in layout.blocks(cfg))
         self.batch = Batch(
             cfg, num_envs, maps, device=device, threads=threads, seed=seed, first_env=first_env, changes=changes
         )
         self.batch.lengths["A"] = self.action_dim
         self.batch.lengths["R"] = len(reward.TERM_NAMES)
-        self.batch.lengths["G"] = self.batch.backend.lengths["G"] = observe_telemetry.BINS
+        self.batch.lengths["G"] = self.batch.backend.lengths["G"] = telemetry_map.BINS
         self.batch.lengths["D"] = display.memory_decisions(cfg) + 1
-        surveyed = observe_telemetry.FIELDS if self._surveys else {}
-        optional = (surveyed, observe_scope.fields(cfg), fills.fields(cfg))
+        telemetry_fields = telemetry_map.FIELDS if self._has_telemetry else {}
+        optional = (telemetry_fields, acoustics.fields(cfg), suite_allocation.fields(cfg))
         for fields in (FIELDS, TRACKS, referee.FIELDS, reward.FIELDS, *optional):
             self.batch.add_fields(fields)
         self._add_constants()
@@ -96,31 +87,24 @@ class Engine:
         self._runners: dict[str, Runner] = {}
         self.programs: dict[str, Callable[[], Program]] = {
             "decision": self.decision,
-            "reset": lambda: [*self.begin("every"), *self.look("every")],
-            "reset_chosen": lambda: [*self.begin("chosen"), *self.look("every")],
-            "look": lambda: self.look("every"),
+            "reset": lambda: [*self.reset_program("every"), *self.observe_program("every")],
+            "reset_chosen": lambda: [*self.reset_program("chosen"), *self.observe_program("every")],
+            "observe": lambda: self.observe_program("every"),
             "frame": lambda: self._frame,
         }
 
     def _add_constants(self) -> None:
-        batch = self.batch
-        cfg = self.cfg
-        norm = cfg.obs_norm
-        loudest = max(c.max_speed * c.noise_mass for c in CHASSIS) * (self.num_mechs - 1)
-        scale = [norm.vel_scale_xy, norm.vel_scale_z, norm.heat_max_ratio, loudest]
-        batch.backend.add({"display": display.pack(cfg)}, per_env=False)
-        batch.add_constant("threat", list(THREAT_WEIGHTS), wp.float32)
-        batch.add_constant("obs_scale", scale, wp.float32)
-        batch.add_constant("obs_row", np.zeros(1, np.int32), wp.int32)
-        batch.add_constant("slot_rule", fills.slot_rules(cfg), wp.int32)
-        batch.add_constant("first_row", np.zeros(1, np.int32), wp.int32)
-        for name, (values, dtype) in {**display.constants(cfg), **reward.constants(cfg)}.items():
-            batch.add_constant(name, values, dtype)
+        rules = {"display": display.display_rules(self.cfg), "reward_rules": reward.reward_rules(self.cfg)}
+        self.batch.backend.add(rules, per_env=False)
+        self.batch.add_constant("obs_row", np.zeros(1, np.int32), wp.int32)
+        self.batch.add_constant("first_row", np.zeros(1, np.int32), wp.int32)
+        for name, (values, dtype) in {**display.constants(self.cfg), **reward.constants(self.cfg)}.items():
+            self.batch.add_constant(name, values, dtype)
 
     def attach(self, obs: Any, final_obs: Any) -> None:
         """Write observations into ``obs`` ``[T, N, D]`` and final ones into ``final_obs`` ``[1, N, D]``, in place.
 
-        Both may be Warp arrays or float32 numpy arrays on the CPU; captured programs are dropped.
+        Both are Warp arrays, or float32 numpy arrays on the CPU. Captured programs are dropped.
         """
         for name, array in (("obs", obs), ("final_obs", final_obs)):
             if isinstance(array, np.ndarray):
@@ -129,69 +113,77 @@ class Engine:
         self._runners = {}
 
     def attach_opponents(self, obs: Any) -> None:
-        """Write what mechs with an ``opponent_row_of`` see into ``obs`` ``[1, K, D]``, whatever row learners are at."""
+        """Write the observations of mechs with an ``opponent_row_of`` into ``obs`` ``[1, K, D]``."""
         self.batch.backend.add({"opponent_obs": obs}, per_env=False)
-        self._opponents_look = True
+        self._observes_opponents = True
         self._runners = {}
 
     def decision(self) -> list[Launch]:
-        """Return the whole program of one decision."""
-        truncated = self.look("cut", obs="final_obs", obs_row="first_row") if self.cfg.truncation_bootstraps else []
+        """Return the whole program of one environment step."""
+        final = []
+        if self.cfg.truncation_bootstraps:
+            final = self.observe_program("cut", obs="final_obs", obs_row="first_row")
         return [
             *in_phase("pilots", self._pilots),
             *step.read_actions(),
-            *reward.before(),
-            *in_phase("assist", self._assist()),
+            *reward.start_launches(),
+            *in_phase("assist", self._navigation_assist()),
             *(launch for _ in range(self.cfg.decision_repeat) for launch in self._tick()),
             *in_phase("referee", [Launch(referee.update_outcome, "E"), Launch(referee.set_done_flags, MECH)]),
-            *reward.after(),
+            *reward.reward_launches(),
             *in_phase("referee", [Launch(referee.accumulate_returns, MECH)]),
-            *(observe_telemetry.mended() if self._surveys else []),
+            *(telemetry_map.update_launches() if self._has_telemetry else []),
             *self._frame,
-            *in_phase("final", truncated),
-            *(self.begin("over") if self.autoreset else []),
-            *self.look("every"),
+            *in_phase("final", final),
+            *(self.reset_program("over") if self.autoreset else []),
+            *self.observe_program("every"),
         ]
 
-    def _assist(self) -> list[Launch]:
-        weight = assist.WEIGHT[self.cfg.nav_mode]
-        return [Launch(assist.blend_navigation, MECH, {"weight": weight})] if weight else []
+    def _navigation_assist(self) -> list[Launch]:
+        share = navigation_assist.ROUTE_SHARE[self.cfg.nav_mode]
+        return [Launch(navigation_assist.blend_navigation, MECH, {"route_share": share})] if share else []
 
     def _tick(self) -> list[Launch]:
-        tick = step.tick(recorded=self._journals, landing=self.cfg.physics.landing)
-        return observe_telemetry.watched(tick) if self._surveys else tick
+        tick = step.tick(recorded=self._keeps_journal, landing=self.cfg.physics.landing)
+        return telemetry_map.with_damage_marks(tick) if self._has_telemetry else tick
 
-    def begin(self, fresh: str) -> list[Launch]:
-        """Return the program that begins an episode where array ``fresh`` says so."""
-        cleared = in_phase("reset", [Launch(referee.reset_returns, MECH, {"fresh": fresh})])
-        cleared += display.begun(self.cfg, fresh)
-        return [*step.reset(fresh), *cleared, *(observe_telemetry.begun(fresh) if self._surveys else [])]
+    def reset_program(self, fresh: str) -> list[Launch]:
+        """Return the program that begins an episode in the environments that array ``fresh`` marks."""
+        return [
+            *step.reset(fresh),
+            *in_phase("reset", [Launch(referee.reset_returns, MECH, {"fresh": fresh})]),
+            *display.reset_launches(self.cfg, fresh),
+            *(telemetry_map.reset_launches(fresh) if self._has_telemetry else []),
+        ]
 
-    def look(self, fresh: str, **buffers: str) -> list[Launch]:
-        """Return the program that senses and observes where array ``fresh`` says so."""
-        rows = [looking.show(self.cfg, {"fresh": fresh, **buffers})]
-        if self._opponents_look and not buffers:
-            rows.append(looking.show(self.cfg, {"fresh": fresh, **OPPONENT_BUFFERS}))
+    def observe_program(self, fresh: str, **buffers: str) -> list[Launch]:
+        """Return the program that senses and writes observations in the environments that array ``fresh`` marks.
+
+        ``buffers`` replaces the arrays ``obs``, ``obs_row`` and ``row_of`` by others, by name.
+        """
+        rows = program.observe_launches(self.cfg, {"fresh": fresh, **buffers})
+        if self._observes_opponents and not buffers:
+            rows += program.observe_launches(self.cfg, {"fresh": fresh, **OPPONENT_BUFFERS})
         return [
             *step.look(fresh),
-            *display.kept(self.cfg, fresh),
-            *observe_scope.listened(self.cfg, fresh),
-            *fills.filled(self.cfg, fresh),
-            *in_phase("observe", [launch for part in rows for launch in part]),
+            *display.update_launches(self.cfg, fresh),
+            *acoustics.update_launches(self.cfg, fresh),
+            *suite_allocation.allocation_launches(self.cfg, fresh),
+            *in_phase("observe", rows),
         ]
 
     def record(self, envs: Sequence[int], frame: Program = ()) -> None:
-        """Keep the journal of ``envs`` and run ``frame`` at each decision's end, before resets; nothing ends it.
+        """Keep the journal of ``envs`` and run ``frame`` at the end of each step, before resets.
 
         The program ``frame`` runs it alone.
         """
-        self._frame, self._journals = frame, bool(envs)
+        self._frame, self._keeps_journal = frame, bool(envs)
         self.batch.keep_journal(envs)
         self._runners.pop("decision", None)
         self._runners.pop("frame", None)
 
     def program(self, name: str) -> Program:
-        """Return a whole program by name; ``programs`` holds how each is made, and callers may add to it."""
+        """Return a whole program by name; ``programs`` maps names to builders, and callers may add to it."""
         return self.programs[name]()
 
     def run(self, name: str) -> None:
@@ -200,25 +192,25 @@ class Engine:
         self._runners[name]()
 
     def prepare(self, name: str) -> None:
-        """Capture a program now, so that its first run costs no more than the next."""
+        """Capture a program now, so that its first run takes no longer than the next."""
         if name not in self._runners:
             self._runners[name] = self.batch.capture(self.program(name))
 
     def load(self, progress: Callable[[str, int, int], None] | None = None) -> None:
-        """Compile every kernel now, reporting ``progress(name, done, total)``."""
+        """Compile every kernel now, calling ``progress(name, done, total)``."""
         self.batch.backend.load([*self.program("decision"), *self.program("reset")], progress)
 
     def set_row(self, row: int) -> None:
-        """Choose the row of the attached buffer that the next observations go to."""
+        """Set the time row of the attached buffer that the next observations are written to."""
         self.batch.set("obs_row", np.array([row], np.int32))
 
     def step(self, row: int = 0) -> None:
-        """Play one decision with the actions as they stand; observations go to ``obs[row]``."""
+        """Play one environment step with the current actions; observations go to ``obs[row]``."""
         self.set_row(row)
         self.run("decision")
 
     def reset(self, row: int = 0, mask: NDArray[np.bool_] | None = None) -> None:
-        """Begin episodes everywhere, or where ``mask`` ``[E]`` says so."""
+        """Begin episodes in all environments, or where ``mask`` ``[E]`` is set."""
         self.set_row(row)
         if mask is None:
             self.run("reset")
@@ -227,5 +219,5 @@ class Engine:
         self.run("reset_chosen")
 
     def close(self) -> None:
-        """Release the shard threads."""
+        """Stop the shard threads."""
         self.batch.close()

@@ -1,7 +1,7 @@
-"""``EchelonEnv``: one battle behind the PettingZoo parallel interface, as a thin view of a batch of one.
+"""``EchelonEnv``: one battle with the PettingZoo parallel interface, a thin view of a batch of one.
 
-All agents stay for the whole episode, so shapes never change; ``parallel_env`` is the adapter that drops the dead.
-Dictionaries are made here and nowhere else; training uses ``echelon.training.VectorEnv``.
+All agents stay for the whole episode, so that shapes never change; ``parallel_env`` removes dead agents. Training uses
+``echelon.training.VectorEnv``.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from echelon.sim.overrides import Changes, with_changes
 Observation = NDArray[np.float32]
 SEED_LIMIT = 2**31 - 2
 COUNTED = ("assists", "knockdowns", "shutdowns", "bad_actions", "bad_obs")
-"""Statistics that are sums of the arrays of the same names; the others come from events."""
+"""Statistics that sum the arrays of the same name; the others come from events."""
 STATS = (*COUNTED, *COUNTED_EVENTS.values(), "damage", "legged")
 
 
 class BattleWorld(NamedTuple):
-    """The map in play, as it stands."""
+    """The current map."""
 
     voxels: NDArray[np.uint8]
     """Material ids ``[Z, Y, X]`` (see ``echelon.sim.world``)."""
@@ -51,9 +51,8 @@ class BattleWorld(NamedTuple):
 class EchelonEnv:
     """One battle; agents are ``blue_0 ..`` and ``red_0 ..``, observations ``float32[D]``, actions ``float32[A]``.
 
-    With ``record`` every episode is recorded, and ``get_replay`` returns it. Episodes go ``without`` these mechanics
-    (heat, missiles, ewar, paint), and ``changes`` are figures of the tables other than the stock ones
-    (``echelon.sim.overrides``).
+    ``record`` records every episode, and ``get_replay`` returns it. ``without`` disables mechanics (heat, missiles,
+    ewar, paint), and ``changes`` are parameter overrides (``echelon.sim.overrides``).
     """
 
     metadata = {"name": "echelon_v1", "render_modes": []}
@@ -101,7 +100,7 @@ class EchelonEnv:
         with_changes(cfg.physics, cfg.dt_sim, self._changes)
         self._engine: Engine | None = None
         self._closed = False
-        self._tape = EpisodeRecorder() if record else None
+        self._recorder = EpisodeRecorder() if record else None
         self._log: EventLog | None = None
         self._events: list[Event] = []
         self._legged = np.zeros(len(self.possible_agents), bool)
@@ -112,38 +111,38 @@ class EchelonEnv:
 
     @property
     def num_agents(self) -> int:
-        """Agents in play."""
+        """Number of current agents."""
         return len(self.agents)
 
     @property
     def max_num_agents(self) -> int:
-        """Agents at the start."""
+        """Number of agents at the start of an episode."""
         return len(self.possible_agents)
 
     @property
     def engine(self) -> Engine:
-        """The batch of one behind this environment; there is none before the first ``reset`` and after ``close``."""
+        """The engine of this environment; ``ValueError`` before the first ``reset`` and after ``close``."""
         if self._closed:
-            raise ValueError("the environment is closed, call reset() to begin anew")
+            raise ValueError("the environment is closed, call reset() to use it again")
         if self._engine is None:
             raise ValueError("the environment has not been reset, call reset() first")
         return self._engine
 
     @property
     def log(self) -> EventLog:
-        """The reader of the battle's journal; there is none before the first ``reset``."""
+        """The reader of the battle's journal; ``ValueError`` before the first ``reset``."""
         if self._log is None:
             raise ValueError("the environment has not been reset, call reset() first")
         return self._log
 
     @property
     def sim(self) -> Batch:
-        """The simulator's arrays, by name: ``env.sim["hp"]``; the environment is the first axis, of length one."""
+        """The simulator's arrays by name; the first axis is the environment, of length 1: ``env.sim["hp"]`` [1, M]."""
         return self.engine.batch
 
     @property
     def world(self) -> BattleWorld:
-        """The map in play."""
+        """The current map."""
         x, y, z = (int(v) for v in self._read("size"))
         zone = tuple(float(v) for v in self._read("zone"))
         seed = int(self.last_reset_seed or 0)
@@ -157,7 +156,7 @@ class EchelonEnv:
 
     @property
     def _last_contact_slots(self) -> dict[str, list[str | None]]:
-        """Mechs in the contact slots that the next target preferences refer to."""
+        """Agents in the contact slots, to which the next target preferences refer; None for an empty slot."""
         slots = self._read("contact")[:, : self.CONTACT_SLOTS]
         names = [*self.possible_agents, None]
         return {aid: [names[int(j)] for j in slots[m]] for m, aid in enumerate(self.possible_agents)}
@@ -169,7 +168,7 @@ class EchelonEnv:
         return self.observation_space.shape[0]
 
     def team_hp(self) -> dict[str, float]:
-        """Hit points left of each team's living mechs."""
+        """Return the sum of hit points of each team's living mechs."""
         hp = self._read("hp") * self._read("alive")
         half = self.config.team_size
         return {"blue": float(hp[:half].sum()), "red": float(hp[half:].sum())}
@@ -179,8 +178,8 @@ class EchelonEnv:
     ) -> tuple[dict[str, Observation], dict[str, dict[str, Any]]]:
         """Begin an episode on the map of its seed; an explicit ``seed`` is the episode seed.
 
-        Returns observations and infos by agent. Raises ``ValueError`` for a seed that is no whole number from 0 to
-        2**31 - 2, and for any option, since there are none.
+        Returns observations and infos by agent. Raises ``ValueError`` for a seed that is not an integer from 0 to
+        2**31 - 2, and for any option, since none is supported.
         """
         reject_options(options)
         if seed is not None:
@@ -191,8 +190,9 @@ class EchelonEnv:
         cfg = self.config
         maps = build_bank_for(cfg, [episode_seed])
         if self._engine is None:
-            own = [self._changes]
-            self._engine = Engine(cfg, 1, maps, device=self._device, threads=1, autoreset=False, changes=own)
+            self._engine = Engine(
+                cfg, 1, maps, device=self._device, threads=1, autoreset=False, changes=[self._changes]
+            )
             self._engine.batch.withhold([self._without])
             shape = (1, len(self.possible_agents), self._obs_dim())
             self._rows, final = (wp.zeros(shape, dtype=wp.float32, device=self._engine.batch.device) for _ in range(2))
@@ -211,8 +211,8 @@ class EchelonEnv:
         self.last_reset_seed = episode_seed
         self.last_outcome = None
         self.stats = {team: dict.fromkeys(STATS, 0.0) for team in WINNERS[:2]}
-        if self._tape is not None:
-            self._tape.begin(self._engine, episode_seed)
+        if self._recorder is not None:
+            self._recorder.begin(self._engine, episode_seed)
         self.log.clear()
         self._events, self._legged[:] = [], False
         infos = {aid: {"seed": episode_seed} for aid in self.possible_agents}
@@ -221,10 +221,10 @@ class EchelonEnv:
     def step(
         self, actions: Mapping[str, Any]
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Play one decision; a missing agent gets zeros.
+        """Play one environment step; a missing agent gets an action of zeros.
 
-        Raises ``ValueError`` for what is no action, of the wrong size or of an unknown agent, and for a step before
-        ``reset``, after an episode's end or after ``close``.
+        Raises ``ValueError`` for an invalid action, one of the wrong size or of an unknown agent, and for a step before
+        ``reset``, after the end of an episode or after ``close``.
         """
         engine = self.engine
         if self.last_outcome is not None:
@@ -235,10 +235,10 @@ class EchelonEnv:
         self._count()
         if int(self._read("over")):
             self.last_outcome = self._outcome()
-        if self._tape is None:
+        if self._recorder is None:
             self.log.clear()
         else:
-            self._tape.after_step(over=self.last_outcome is not None)
+            self._recorder.after_step(over=self.last_outcome is not None)
             self.log.resume()
         ids = list(enumerate(self.possible_agents))
         rewards = self._read("reward")
@@ -253,10 +253,10 @@ class EchelonEnv:
     def require_agents(self, agents: Mapping[str, Any]) -> None:
         """Raise ``ValueError`` unless ``agents`` is a mapping whose keys are agents of this environment."""
         if not isinstance(agents, Mapping):
-            raise ValueError(f"actions is {short_repr(agents)}, wanted a dict from agent to action")
+            raise ValueError(f"actions is {short_repr(agents)}, expected a dict from agent to action")
         for aid in agents:
             if aid not in self._team_of:
-                raise ValueError(f"agent {aid!r} does not exist, wanted one of blue_0 .. red_{len(self.red_ids) - 1}")
+                raise ValueError(f"agent {aid!r} does not exist, expected one of blue_0 .. red_{len(self.red_ids) - 1}")
 
     def _matrix(self, actions: Mapping[str, Any]) -> NDArray[np.float32]:
         self.require_agents(actions)
@@ -271,18 +271,18 @@ class EchelonEnv:
         return matrix
 
     def _obs(self) -> dict[str, Observation]:
-        """Return copies of the observations as they stand."""
+        """Return copies of the current observations."""
         if self._rows is None:
             raise ValueError("the environment has not been reset, call reset() first")
         rows = self._rows.numpy()[0]
         return {aid: rows[m].copy() for m, aid in enumerate(self.possible_agents)}
 
     def get_replay(self) -> bytes | None:
-        """Return the episode's replay, world included, as an ``.ecr`` file; None without ``record``.
+        """Return the episode's replay, including the world, as an ``.ecr`` file; None without ``record``.
 
-        Before the episode's end it holds the whole chunks played so far.
+        Before the end of the episode it has the chunks completed so far.
         """
-        return None if self._tape is None else self._tape.read()
+        return None if self._recorder is None else self._recorder.read()
 
     def _count(self) -> None:
         half = self.config.team_size
@@ -293,9 +293,9 @@ class EchelonEnv:
             if team is not None and event["type"] in COUNTED_EVENTS and not friendly:
                 self.stats[team][COUNTED_EVENTS[event["type"]]] += 1.0
         legged = self._read("leg_hp") <= 0.0
-        fresh, self._legged = legged & ~self._legged, legged
+        newly_legged, self._legged = legged & ~self._legged, legged
         for team, part in (("blue", slice(0, half)), ("red", slice(half, None))):
-            self.stats[team]["legged"] += float(fresh[part].sum())
+            self.stats[team]["legged"] += float(newly_legged[part].sum())
             for name in COUNTED:
                 self.stats[team][name] += float(self._read(name)[part].sum())
             self.stats[team]["damage"] += float(self._read("dealt")[part].sum())
@@ -311,7 +311,7 @@ class EchelonEnv:
         }
 
     def _infos(self) -> dict[str, dict[str, Any]]:
-        parts = self._read("terms")
+        terms = self._read("terms")
         alive, slot = self._read("alive"), self._read("focus_slot")
         ticks, score = self._read("zone_tick"), self.team_zone_score
         zone, pos = self._read("zone"), self._read("pos")
@@ -321,7 +321,7 @@ class EchelonEnv:
             infos[aid] = {
                 "events": self._events,
                 "alive": bool(alive[m]),
-                "reward_components": {n: float(v) for n, v in zip(reward.TERM_NAMES, parts[m], strict=True)},
+                "reward_components": {n: float(v) for n, v in zip(reward.TERM_NAMES, terms[m], strict=True)},
                 "zone_score": score,
                 "zone_control": float(ticks[0] - ticks[1]),
                 "in_zone": bool(inside[m] and alive[m]),
@@ -333,18 +333,18 @@ class EchelonEnv:
         return infos
 
     def close(self) -> None:
-        """Release the simulator and forget the recording; ``reset`` begins anew."""
+        """Release the simulator and delete the recording; ``reset`` makes the environment usable again."""
         self._closed = True
-        if self._tape is not None:
-            self._tape.close()
+        if self._recorder is not None:
+            self._recorder.close()
         if self._engine is not None:
             self._engine.close()
             self._engine = self._rows = self._log = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy begins with; a battle in play has none, since device memory cannot be copied so."""
+        """Return the state of a copy; ``ValueError`` while a battle is in play, since device memory is not copied."""
         if self._engine is not None:
-            raise ValueError("the environment is in play, call close() before it is copied or pickled")
+            raise ValueError("the environment is in play, call close() before copying or pickling it")
         return self.__dict__
 
 

@@ -1,4 +1,4 @@
-"""Keeps the recording of one environment's present episode, in a folder of its own that goes with it."""
+"""Records the current episode of one environment into a temporary folder."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ NAME = "match"
 
 
 class EpisodeRecorder:
-    """One episode at a time; each ``begin`` drops the one before."""
+    """One episode at a time; each ``begin`` drops the previous one."""
 
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None
         self._recorder: Recorder | None = None
 
-    def begin(self, stage: RecordedEngine, seed: int) -> None:
+    def begin(self, engine: RecordedEngine, seed: int) -> None:
         """Record the episode that has just begun on the map of ``seed``."""
         self._stop()
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="echelon-")
         match = MatchInfo(name=NAME, map_seed=seed)
-        self._recorder = Recorder(stage, [0], Path(self._folder.name), [match], embed_world=True)
+        self._recorder = Recorder(engine, [0], Path(self._folder.name), [match], embed_world=True)
         self._recorder.begin()
 
     def after_step(self, *, over: bool) -> None:
-        """Record the decision just played; ``over`` ends the recording."""
+        """Record the step just played; ``over`` ends the recording."""
         if self._recorder is not None:
             self._recorder.after_step()
             if over:
@@ -36,7 +36,7 @@ class EpisodeRecorder:
                 self._recorder = None
 
     def read(self) -> bytes | None:
-        """Return the file as it stands; None before the first episode."""
+        """Return the replay file written so far; None before the first episode."""
         path = Path(self._folder.name) / f"{NAME}{SUFFIX}" if self._folder else None
         return path.read_bytes() if path is not None and path.exists() else None
 

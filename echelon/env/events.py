@@ -1,9 +1,8 @@
-"""What happened in a decision, as plain records: the journal of a battle read as the events that rewards speak of.
+"""Events of a battle as dictionaries, read from the journal after each environment step.
 
-``EventLog`` reads the journal of environment 0 after each decision; it may share the journal with a recorder, which
-clears it from time to time. Places are in voxels: that of a hit or a death is the target's centre, that of a launch
-the muzzle. What the journal
-had no room for is counted, and an event of type ``overflow`` says so.
+``EventLog`` reads the journal of environment 0; it may share the journal with a recorder, which clears it from time to
+time. Positions are in voxels: the target's centre for a hit or a death, the muzzle for a launch. Rows that did not fit
+into the journal are counted and reported by an event of type ``overflow``.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from echelon.sim.state import JOURNAL_DETAIL, JOURNAL_VALUES
 from echelon.sim.world import Hazard
 
 HAZARDS = {Hazard.NONE: "hazard", Hazard.LAVA: "lava", Hazard.DEBRIS: "debris", Hazard.CRASH: "crash"}
-"""Who is said to have killed a mech that no mech killed."""
-TICK, KIND, WHO, WHOM, WEAPON, VALUE, FLAGS = range(7)
+"""Shooter named by a kill event without a shooting mech."""
+TICK, KIND, ACTOR, TARGET, WEAPON, VALUE, FLAGS = range(7)
 X, Y, Z, POINTS, MECH, MARK = range(JOURNAL_VALUES, JOURNAL_VALUES + JOURNAL_DETAIL)
 EXACT = float(journal.EXACT_STEPS)
 DECIMALS = 3
-"""Digits behind the point of places and points, as the journal keeps them."""
+"""Decimal digits of positions and points, as the journal stores them."""
 STEPS = float(journal.DAMAGE_STEPS)
 COUNTED_EVENTS = {
     "kill": "kills",
@@ -35,16 +34,13 @@ COUNTED_EVENTS = {
     "kinetic_fire": "kinetic_fires",
     "ams_intercept": "ams_intercepts",
 }
-"""Statistic that each type of event counts for, by the team of who did it."""
+"""Statistic that each type of event increments, for the team of its shooter or defender."""
 
 Event = dict[str, Any]
 
 
 class EventLog:
-    """Reads a battle's journal decision by decision.
-
-    ``dropped`` counts the rows of all its battles that did not fit into the journal.
-    """
+    """Reads a battle's journal step by step; ``dropped`` counts the rows that did not fit into it."""
 
     def __init__(self, batch: Batch, names: Sequence[str]) -> None:
         self._batch = batch
@@ -54,13 +50,13 @@ class EventLog:
         self._smoke_vox = batch.figures(0).physics.smoke_radius_vox
 
     def read(self) -> list[Event]:
-        """Return what happened since the last call, in order; ``type`` says what, mechs are named by agent.
+        """Return the events since the last call, in order; ``type`` is the kind, mechs are agent names.
 
-        Where the journal was full, the last event is an ``overflow`` with the number of rows ``dropped``.
+        If the journal was full, the last event is an ``overflow`` with the number of rows ``dropped``.
         """
-        count, room = self._count(), self._batch["journal"].shape[1]
-        rows = self._batch.numpy("journal")[0, min(self._seen, room) : min(count, room)].tolist()
-        dropped = max(count, room) - max(self._seen, room)
+        count, capacity = self._count(), self._batch["journal"].shape[1]
+        rows = self._batch.numpy("journal")[0, min(self._seen, capacity) : min(count, capacity)].tolist()
+        dropped = max(count, capacity) - max(self._seen, capacity)
         self._seen = count
         events = [event for row in rows if (event := self._event(row)) is not None]
         if dropped > 0:
@@ -69,23 +65,23 @@ class EventLog:
         return events
 
     def resume(self) -> None:
-        """Go on behind what is written now, after somebody else may have cleared the journal."""
+        """Skip to the current end of the journal, after a recorder may have cleared it."""
         self._seen = self._count()
 
     def clear(self) -> None:
-        """Empty the journal, where nobody else reads it."""
+        """Empty the journal; only without a recorder."""
         self._batch.set("journal_count", np.zeros(1, np.int32))
         self._seen = 0
 
     def _count(self) -> int:
-        """Return how many rows were written or wanted to be."""
+        """Return the rows written, dropped ones included."""
         counts = self._batch.numpy("journal_count")
         return int(counts[0]) if len(counts) else 0
 
     def _event(self, row: list[int]) -> Event | None:
         reader = READERS.get(row[KIND])
         event = reader(self, row) if reader else None
-        return None if event is None else {**event, "pos": _place(row), "tick": row[TICK]}
+        return None if event is None else {**event, "pos": _position(row), "tick": row[TICK]}
 
     def _name(self, mech: int) -> str | None:
         return self._names[mech] if mech >= 0 else None
@@ -93,8 +89,8 @@ class EventLog:
     def _hit(self, row: list[int]) -> Event:
         flags = row[FLAGS]
         event: Event = {
-            "shooter": self._name(row[WHO]),
-            "target": self._name(row[WHOM]),
+            "shooter": self._name(row[ACTOR]),
+            "target": self._name(row[TARGET]),
             "weapon": Weapon(row[WEAPON]).name.lower(),
             "damage": row[VALUE] / STEPS,
             "rear": bool(flags & int(fire.HIT_REAR)),
@@ -107,24 +103,24 @@ class EventLog:
         return {"type": "projectile_hit", **event, "stability": row[POINTS] / EXACT, "splash": splash}
 
     def _paint(self, row: list[int]) -> Event:
-        return {"type": "paint", "shooter": self._name(row[WHO]), "target": self._name(row[WHOM])}
+        return {"type": "paint", "shooter": self._name(row[ACTOR]), "target": self._name(row[TARGET])}
 
     def _kill(self, row: list[int]) -> Event:
-        shooter = self._name(row[WHO]) or HAZARDS[Hazard(row[MARK])]
-        return {"type": "kill", "shooter": shooter, "target": self._name(row[WHOM])}
+        shooter = self._name(row[ACTOR]) or HAZARDS[Hazard(row[MARK])]
+        return {"type": "kill", "shooter": shooter, "target": self._name(row[TARGET])}
 
     def _assist(self, row: list[int]) -> Event:
         return {
             "type": "assist",
-            "painter": self._name(row[WHO]),
+            "painter": self._name(row[ACTOR]),
             "shooter": self._name(row[MECH]),
-            "target": self._name(row[WHOM]),
+            "target": self._name(row[TARGET]),
             "bonus": row[POINTS] / EXACT,
         }
 
     def _launch(self, row: list[int]) -> Event:
         weapon = Weapon(row[WEAPON])
-        event: Event = {"shooter": self._name(row[WHO]), "weapon": weapon.name.lower()}
+        event: Event = {"shooter": self._name(row[ACTOR]), "weapon": weapon.name.lower()}
         if weapon == Weapon.MISSILE:
             lock = "paint" if row[MARK] == int(journal.BY_PAINT) else "los"
             return {"type": "missile_launch", **event, "target": self._name(row[MECH]), "lock": lock}
@@ -134,7 +130,7 @@ class EventLog:
         weapon = WEAPONS[row[WEAPON]]
         if row[MARK] != int(journal.BURST):
             return None
-        event: Event = {"shooter": self._name(row[WHO]), "weapon": Weapon(row[WEAPON]).name.lower()}
+        event: Event = {"shooter": self._name(row[ACTOR]), "weapon": Weapon(row[WEAPON]).name.lower()}
         if weapon.splash_vox > 0.0:
             return {"type": "explosion", **event, "radius": weapon.splash_vox}
         return {"type": "smoke_cloud", **event, "radius": self._smoke_vox}
@@ -144,14 +140,14 @@ class EventLog:
             return None
         return {
             "type": "ams_intercept",
-            "defender": self._name(row[WHO]),
-            "shooter": self._name(row[WHOM]),
+            "defender": self._name(row[ACTOR]),
+            "shooter": self._name(row[TARGET]),
             "target": self._name(row[MECH]),
         }
 
 
-def _place(row: list[int]) -> tuple[float, float, float]:
-    """Return where something happened [vox]."""
+def _position(row: list[int]) -> tuple[float, float, float]:
+    """Return the position of a journal row [vox]."""
     x, y, z = (round(row[axis] / EXACT, DECIMALS) for axis in (X, Y, Z))
     return x, y, z
 
@@ -165,4 +161,4 @@ READERS: dict[int, Callable[[EventLog, list[int]], Event | None]] = {
     int(journal.IMPACT): EventLog._impact,
     int(journal.AMS): EventLog._defence,
 }
-"""How each kind of row is read; the others tell of mishaps, which are statistics."""
+"""Reader of each kind of journal row; other kinds are statistics only."""

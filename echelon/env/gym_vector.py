@@ -1,7 +1,7 @@
 """``EchelonVectorEnv``: a Gymnasium vector environment over the (battle, agent) pairs of one batched engine.
 
-Every learning agent of every battle is one sub-environment, battle after battle. numpy in, numpy out, nothing of torch;
-``echelon.training.VectorEnv`` is the faster way for those who want tensors in place.
+Every learning agent of every battle is one sub-environment, ordered by battle. Inputs and outputs are numpy arrays;
+``echelon.training.VectorEnv`` is faster for torch, since it returns tensors in place.
 """
 
 from __future__ import annotations
@@ -30,48 +30,51 @@ Infos = dict[str, Any]
 Pilots = Callable[[Engine], Sequence[Launch]]
 SIDES = ("both", "blue", "red")
 SCRIPTS: tuple[str, ...] = get_args(PilotSkill)
-"""Scripted pilots by name; the number of one is its place plus 1, as ``echelon.agents.heuristic`` counts them."""
-MOST_BATTLES, MOST_MAPS, MOST_THREADS, MOST_SEED = 10**6, 10**6, 4096, 2**31 - 1
+"""Scripted pilots by name; the number of a pilot is its index plus 1, as in ``echelon.agents.heuristic``."""
+MAX_BATTLES, MAX_MAPS, MAX_THREADS, MAX_SEED = 10**6, 10**6, 4096, 2**31 - 1
 
 
 def script_number(script: int | str | None, pilots: Pilots | None) -> int:
-    """Return which scripted pilot flies, by name or number; 0 without ``pilots``, of whom there must be none then."""
+    """Return the number of a scripted pilot given by name or number; 0 without ``pilots``."""
     if pilots is None:
         require(script is None or (type(script) is int and script == 0), "script", script, "none without pilots")
         return 0
     if isinstance(script, str) and script in SCRIPTS:
         return SCRIPTS.index(script) + 1
-    whole = isinstance(script, (int, np.integer)) and not isinstance(script, bool) and 1 <= script <= len(SCRIPTS)
-    require(whole, "script", script, f"who flies: one of {', '.join(SCRIPTS)}, or its number from 1 to {len(SCRIPTS)}")
+    expected = f"a scripted pilot: one of {', '.join(SCRIPTS)}, or its number from 1 to {len(SCRIPTS)}"
+    valid = isinstance(script, (int, np.integer)) and not isinstance(script, bool) and 1 <= script <= len(SCRIPTS)
+    require(valid, "script", script, expected)
     return int(script)  # pyright: ignore[reportArgumentType]
 
 
 def autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
-    """Return the mode meant, by itself or by name: ``SAME_STEP`` or ``SameStep``."""
+    """Return the autoreset mode given as a member or by name: ``SAME_STEP`` or ``SameStep``."""
     named = {name: known for known in AutoresetMode for name in (known, known.name, known.value)}
-    wanted = f"one of {', '.join(known.name for known in AutoresetMode)}"
-    require(isinstance(mode, (AutoresetMode, str)) and mode in named, "autoreset", mode, wanted)
+    expected = f"one of {', '.join(known.name for known in AutoresetMode)}"
+    require(isinstance(mode, (AutoresetMode, str)) and mode in named, "autoreset", mode, expected)
     return named[mode]
 
 
 class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
     """``battles`` battles at once; ``num_envs`` = battles x learning agents.
 
-    ``side`` says which team is played through this interface. For ``"blue"`` or ``"red"`` the other team is flown by
-    ``pilots`` of kind ``script`` (``echelon.agents.heuristic`` has them, by name); ``"both"`` is self-play.
+    ``side`` is the team controlled by the caller. For ``"blue"`` or ``"red"``, ``pilots`` control the other team with
+    the scripted pilot ``script`` (``echelon.agents.heuristic``); ``"both"`` is self-play.
 
-    ``ValueError`` names whatever cannot be: an argument, an action, a step before ``reset``, any call after ``close``.
+    Invalid arguments and actions, a step before ``reset`` and any call after ``close`` raise ``ValueError``.
 
-    ``autoreset`` is one of Gymnasium's modes, ``SAME_STEP`` unless said otherwise: in the step that ends a battle all
-    its agents get the first observation of the next one, and ``infos`` has ``final_obs`` (an array of objects, None
-    elsewhere, masked by ``_final_obs``) and ``final_info`` with winner, reason and zone scores. With ``NEXT_STEP``,
-    which Gymnasium's observation wrappers want, that step returns the last observation and the outcome in ``infos``,
-    and the next one begins the battle anew, whatever the actions and for no reward. With ``DISABLED`` the caller begins
-    battles anew with ``reset(options={"reset_mask": mask})``.
+    ``autoreset`` is a Gymnasium mode:
 
-    The agents of a battle end together: who dies earlier sees zeros and acts in vain until then (``infos["alive"]``),
-    but is still paid for its team's win. At a time limit the living are truncated and the dead terminated; any other
-    end terminates everyone.
+    - ``SAME_STEP`` (default): in the step that ends a battle, its agents get the first observation of the next one.
+      ``infos`` has ``final_obs`` (an object array, None elsewhere, masked by ``_final_obs``) and ``final_info`` with
+      winner, reason and zone scores.
+    - ``NEXT_STEP``, needed by Gymnasium's observation wrappers: that step returns the last observation, and the outcome
+      in ``infos``. The next step resets the battle, ignoring its actions, with reward 0.
+    - ``DISABLED``: the caller resets battles with ``reset(options={"reset_mask": mask})``.
+
+    All agents of a battle end together. A mech that dies earlier observes zeros and its actions have no effect
+    (``infos["alive"]``), but it gets the terminal reward of its team. A time limit truncates the living and terminates
+    the dead; any other end terminates everyone.
 
     >>> import numpy as np
     >>> from echelon.agents import heuristic
@@ -110,15 +113,17 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         threads: int = 0,
         autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
-        battles = require_int(battles, "battles", 1, MOST_BATTLES)
-        maps = require_int(maps, "maps", 1, MOST_MAPS)
-        seed = require_int(seed, "seed", 0, MOST_SEED)
-        threads = require_int(threads, "threads", 0, MOST_THREADS)
+        battles = require_int(battles, "battles", 1, MAX_BATTLES)
+        maps = require_int(maps, "maps", 1, MAX_MAPS)
+        seed = require_int(seed, "seed", 0, MAX_SEED)
+        threads = require_int(threads, "threads", 0, MAX_THREADS)
         require(side in SIDES, "side", side, f"one of {', '.join(SIDES)}")
         if side == "both":
-            require(pilots is None, "pilots", pilots, "none, since side 'both' leaves them no team")
+            require(pilots is None, "pilots", pilots, "none for side 'both', where the caller controls both teams")
         else:
-            require(callable(pilots), "pilots", pilots, f"who flies the team that side {side!r} leaves")
+            require(
+                callable(pilots), "pilots", pilots, f"a function that installs the pilots of the side other than {side}"
+            )
         script = script_number(script, pilots)
         self.autoreset = autoreset_mode(autoreset)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset}
@@ -129,15 +134,15 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
             cfg, battles, bank, device=device, threads=threads, seed=seed, autoreset=False, pilots=pilots
         )
         half = cfg.team_size
-        plays = {"both": range(2 * half), "blue": range(half), "red": range(half, 2 * half)}[side]
+        controlled = {"both": range(2 * half), "blue": range(half), "red": range(half, 2 * half)}[side]
         names = [f"{team}_{i}" for team in WINNERS[:2] for i in range(half)]
-        self.battle_of = np.repeat(np.arange(battles), len(plays))
+        self.battle_of = np.repeat(np.arange(battles), len(controlled))
         """Battle of each sub-environment ``[N]``."""
-        self.mech_of = np.tile(np.array(plays), battles)
+        self.mech_of = np.tile(np.array(controlled), battles)
         """Mech of each sub-environment within its battle ``[N]``."""
         self.agents = [names[m] for m in self.mech_of]
         self.num_envs = len(self.agents)
-        self._begun = False
+        self._was_reset = False
         self._over = np.zeros(battles, bool)
         self._assign(script)
         low, high = layout.bounds(cfg)
@@ -147,7 +152,7 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         self.action_space = batch_space(self.single_action_space, self.num_envs)
 
     def _assign(self, script: int) -> None:
-        """Give every sub-environment its row, and the other mechs to the pilots."""
+        """Assign an observation row to every sub-environment and the other mechs to the scripted pilots."""
         batch = self.engine.batch
         rows = np.full((self.engine.num_envs, self.engine.num_mechs), -1, np.int32)
         rows[self.battle_of, self.mech_of] = np.arange(self.num_envs)
@@ -160,18 +165,18 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         self.engine.attach(self._rows, spare)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, Infos]:
-        """Begin an episode in every battle; with ``seed`` this and all that follow are those of that seed.
+        """Begin an episode in every battle; ``seed``, 0 to 2**31 - 1, determines this and all later episodes.
 
-        ``seed`` is 0 to 2**31 - 1. The one option is ``reset_mask`` ``[N] bool``: only battles all of whose agents it
-        names begin anew, the others stand as they are. Raises ``ValueError`` otherwise.
+        The only option is ``reset_mask`` ``[N] bool``, which must be equal for all agents of a battle: battles where it
+        is False are not reset. Raises ``ValueError`` for anything else.
         """
         self._require_open()
         options = dict(options) if isinstance(options, Mapping) else options
         mask = options.pop("reset_mask", None) if options else None
         reject_options(options)
         if seed is not None:
-            seed = require_int(seed, "seed", 0, MOST_SEED)
-            require(mask is None, "seed", seed, "none with a reset_mask, since it is that of all battles")
+            seed = require_int(seed, "seed", 0, MAX_SEED)
+            require(mask is None, "seed", seed, "none with a reset_mask, since it seeds all battles")
         if mask is None:
             super().reset(seed=seed)
             if seed is not None:
@@ -180,35 +185,35 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         chosen = np.ones_like(self._over) if mask is None else self._battles(mask)
         self.engine.reset(mask=None if mask is None else chosen)
         self._over &= ~chosen
-        self._begun = True
+        self._was_reset = True
         return self._observations(), self._infos()
 
     def _battles(self, mask: Any) -> NDArray[np.bool_]:
-        """Return which battles a mask of sub-environments means; it must name all of a battle's agents or none."""
-        if not self._begun:
+        """Return the battles ``[E]`` of a mask of sub-environments, which must be equal for all agents of a battle."""
+        if not self._was_reset:
             raise ValueError("the environments have not been reset, call reset() without a reset_mask first")
         fits = isinstance(mask, np.ndarray) and mask.shape == (self.num_envs,) and mask.dtype == bool
-        require(fits, "reset_mask", mask, f"an array of {self.num_envs} truths")
+        require(fits, "reset_mask", mask, f"a bool array of {self.num_envs}")
         rows = mask.reshape(len(self._over), -1)
-        whole = bool((rows.all(1) == rows.any(1)).all())
+        equal = bool((rows.all(1) == rows.any(1)).all())
         require(
-            whole, "reset_mask", mask.nonzero()[0].tolist(), "all agents of a battle or none, since they end together"
+            equal, "reset_mask", mask.nonzero()[0].tolist(), "all agents of a battle or none, since they end together"
         )
         return np.asarray(rows.all(1), bool)
 
     def _require_open(self) -> None:
         """Raise ``ValueError`` after ``close``."""
         if self.closed:
-            raise ValueError("the environments are closed, make new ones to go on")
+            raise ValueError("the environments are closed, make new ones to continue")
 
     def step(self, actions: Floats) -> tuple[Floats, NDArray[Any], NDArray[Any], NDArray[Any], Infos]:
-        """Play one decision in every battle; ``actions`` is ``[N, A]``, and ``ValueError`` names what is not."""
+        """Play one environment step in every battle; ``actions`` is ``[N, A]``, ``ValueError`` for anything else."""
         self._require_open()
-        if not self._begun:
+        if not self._was_reset:
             raise ValueError("the environments have not been reset, call reset() first")
-        wanted = (self.num_envs, self.engine.action_dim)
-        actions = action_values(actions, "actions", f"numbers of shape {wanted}")
-        require(actions.shape == wanted, "actions", actions.shape, f"shape {wanted}")
+        shape = (self.num_envs, self.engine.action_dim)
+        actions = action_values(actions, "actions", f"numbers of shape {shape}")
+        require(actions.shape == shape, "actions", actions.shape, f"shape {shape}")
         waiting = self._over
         if waiting.any() and self.autoreset is AutoresetMode.DISABLED:
             names = ", ".join(str(battle) for battle in np.flatnonzero(waiting))
@@ -219,18 +224,18 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         self.engine.step()
         over = batch.numpy("over") == 1
         ended = over[self.battle_of]
-        rewards = np.where(waiting[self.battle_of], np.float32(0.0), self._own("reward"))
-        terminated, truncated = ((self._own(name) == 1) & ended for name in ("terminated", "truncated"))
+        rewards = np.where(waiting[self.battle_of], np.float32(0.0), self._per_agent("reward"))
+        terminated, truncated = ((self._per_agent(name) == 1) & ended for name in ("terminated", "truncated"))
         outcome = self._outcome(ended) if ended.any() else {}
         if outcome and self.autoreset is AutoresetMode.SAME_STEP:
-            outcome = self._final(ended, outcome)
+            outcome = self._final_infos(ended, outcome)
             waiting = over
         if waiting.any():
             self.engine.reset(mask=waiting)
         self._over = over & ~waiting
         return self._observations(), rewards, terminated, truncated, {**self._infos(), **outcome}
 
-    def _own(self, name: str) -> NDArray[Any]:
+    def _per_agent(self, name: str) -> NDArray[Any]:
         """Return the entries of a field ``[battle, mech]`` for the sub-environments ``[N]``."""
         return self.engine.batch.numpy(name)[self.battle_of, self.mech_of]
 
@@ -238,34 +243,34 @@ class EchelonVectorEnv(gymnasium.vector.VectorEnv[Floats, Floats, NDArray[Any]])
         return self._rows.numpy()[0].copy()
 
     def _infos(self) -> Infos:
-        """Return what holds for the observations just returned, with the masks Gymnasium asks for."""
+        """Return the infos of the observations just returned, with Gymnasium's masks."""
         every = np.ones(self.num_envs, bool)
         episode_seed = self.engine.batch.numpy("seed")[self.battle_of].astype(np.int64)
-        return {"alive": self._own("alive") == 1, "_alive": every, "seed": episode_seed, "_seed": every.copy()}
+        return {"alive": self._per_agent("alive") == 1, "_alive": every, "seed": episode_seed, "_seed": every.copy()}
 
     def _outcome(self, ended: NDArray[np.bool_]) -> Infos:
-        """Return how the battles of the sub-environments that ended ``[N]`` went."""
+        """Return winner, reason and zone scores of the sub-environments that ended ``[N]``."""
         batch = self.engine.batch
-        facts: Infos = {
+        infos: Infos = {
             "winner": np.array([WINNERS[w] for w in batch.numpy("winner")], object)[self.battle_of],
             "reason": np.array([REASONS[r] for r in batch.numpy("reason")], object)[self.battle_of],
             "zone_score": batch.numpy("score")[self.battle_of].astype(np.float64),
         }
-        facts["winner"][~ended] = None
-        facts["reason"][~ended] = None
-        return {**facts, **{f"_{name}": ended.copy() for name in facts}}
+        infos["winner"][~ended] = None
+        infos["reason"][~ended] = None
+        return {**infos, **{f"_{name}": ended.copy() for name in infos}}
 
-    def _final(self, ended: NDArray[np.bool_], outcome: Infos) -> Infos:
-        """Return last observations and outcomes of the sub-environments that ended ``[N]``, before they begin anew."""
+    def _final_infos(self, ended: NDArray[np.bool_], outcome: Infos) -> Infos:
+        """Return final observations and outcomes of the sub-environments that ended ``[N]``, before their reset."""
         rows = self._observations()
         last = np.full(self.num_envs, None, dtype=object)
         for n in np.flatnonzero(ended):
             last[n] = rows[n]
-        alive = {"alive": self._own("alive") == 1, "_alive": ended.copy()}
+        alive = {"alive": self._per_agent("alive") == 1, "_alive": ended.copy()}
         return {"final_obs": last, "_final_obs": ended, "final_info": {**outcome, **alive}, "_final_info": ended.copy()}
 
     def render(self) -> None:
-        """Draw nothing: matches are watched as replays."""
+        """Do nothing; matches are watched as replays."""
         return
 
     def close_extras(self, **kwargs: Any) -> None:

@@ -1,12 +1,12 @@
-"""What callers hand to the environments: seeds, options and actions, checked before anything is played.
+"""Validation of what callers pass to the environments: seeds, options, configurations and actions.
 
-Whatever cannot be is one ``ValueError`` line that names it, says what it is and what was wanted.
+Each check raises a one-line ``ValueError`` with the name, the value and what is expected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from reprlib import repr as short
+from reprlib import repr as abbreviated
 from typing import Any
 
 import numpy as np
@@ -16,46 +16,46 @@ from echelon.config import EnvConfig, require
 
 
 def short_repr(value: Any) -> str:
-    """Return a value as one short line."""
-    return " ".join(short(value).split())
+    """Return the repr of a value, abbreviated to one line."""
+    return " ".join(abbreviated(value).split())
 
 
 def require_config(config: EnvConfig | None) -> EnvConfig:
-    """Return the configuration, the default one for None."""
+    """Return the configuration, the default one for None; ``ValueError`` for another type."""
     if config is None:
         return EnvConfig()
     if not isinstance(config, EnvConfig):
-        raise ValueError(f"config is {short_repr(config)}, wanted an EnvConfig")
+        raise ValueError(f"config is {short_repr(config)}, expected an EnvConfig")
     return config
 
 
 def require_int(value: Any, name: str, least: int, most: int) -> int:
-    """Return ``value`` as an int; it must be a whole number of Python's or numpy's from ``least`` to ``most``."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most
-    require(bool(whole), name, value, f"a whole number from {least} to {most}")
+    """Return ``value`` as an int; ``ValueError`` unless it is a Python or numpy integer from ``least`` to ``most``."""
+    valid = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most
+    require(bool(valid), name, value, f"an integer from {least} to {most}")
     return int(value)
 
 
 def reject_options(options: Mapping[str, Any] | None) -> None:
-    """Raise ``ValueError`` naming the first option, since there are none."""
-    require(options is None or isinstance(options, Mapping), "options", options, "a dict, or none")
+    """Raise ``ValueError`` naming the first option, since none is supported."""
+    require(options is None or isinstance(options, Mapping), "options", options, "a dict or None")
     for name in options or {}:
-        raise ValueError(f"option {name!r} does not exist, wanted none")
+        raise ValueError(f"option {name!r} does not exist, expected none")
 
 
-def action_values(values: Any, name: str, wanted: str) -> NDArray[np.float32]:
-    """Return action entries as float32 in any shape; what is finite but beyond [-1, 1] is clipped to it.
+def action_values(values: Any, name: str, expected: str) -> NDArray[np.float32]:
+    """Return action entries as float32 in any shape; finite entries beyond [-1, 1] are clipped.
 
-    It is clipped before it is narrowed, since a finite 1e300 has no float32. NaN and infinities stay for the simulator,
-    which counts them and takes 0. ``values`` is never changed. Raises ``ValueError`` for what is no array of numbers.
+    They are clipped before the conversion, since a finite 1e300 has no float32. NaN and infinities remain: the
+    simulator counts them and uses 0. ``values`` is never changed. Raises ``ValueError`` for anything but numbers.
     """
     try:
-        given = np.asarray(values)
+        array = np.asarray(values)
     except (ValueError, TypeError):
-        given = np.array(None)
-    if given.dtype.kind not in "biuf":
-        raise ValueError(f"{name} is {short_repr(values)}, wanted {wanted}")
-    if given.dtype == np.float32:
-        return given
-    real = given if given.dtype.kind == "f" else given.astype(np.float64)
+        array = np.array(None)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} is {short_repr(values)}, expected {expected}")
+    if array.dtype == np.float32:
+        return array
+    real = array if array.dtype.kind == "f" else array.astype(np.float64)
     return np.where(np.isfinite(real), np.clip(real, -1.0, 1.0), real).astype(np.float32)

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from types import SimpleNamespace
-from typing import NamedTuple
+from keyword import iskeyword
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,9 +259,14 @@ def offset(name: str, of: tuple[Block, ...] = SUITE_CORE) -> int:
     raise ValueError(f"observation block {name!r} does not exist (have: {', '.join(b.name for b in of)})")
 
 
-def position(features: tuple[Feature, ...], start: int = 0) -> SimpleNamespace:
-    """Return the column of each feature as an attribute: ``position(EGO).hull``; columns begin at ``start``."""
-    return SimpleNamespace(**{feature.name: start + i for i, feature in enumerate(features)})
+def position(features: tuple[Feature, ...], start: int = 0) -> Any:
+    """Return a class with the column of each feature as an attribute, counted from ``start``: ``position(EGO).hull``.
+
+    Kernels index rows by it, since Warp takes integer attributes of a class as constants. A Python keyword gets a
+    trailing underscore: ``class_``.
+    """
+    names = (f.name + "_" if iskeyword(f.name) else f.name for f in features)
+    return type("Columns", (), {name: start + i for i, name in enumerate(names)})
 
 
 def obs_dim(cfg: EnvConfig) -> int:

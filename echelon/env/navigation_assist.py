@@ -1,32 +1,32 @@
-"""Navigation assist: blends the way to the zone into the throttles that a pilot's action gave (``env.nav_mode``).
+"""Navigation assist (``env.nav_mode``): blends the direction of the route to the zone into the throttles.
 
-It acts on what was read of an action, clipped and quantised, never on the action itself.
+It changes the controls read from an action, clipped and quantized, never the action itself.
 
-The route is the cost-to-zone field, so it is always fresh; the waypoint lies two cells ahead of the mech, or three where
-two are too near to give a direction.
+The route follows the flow field of the map to the zone. The waypoint is two cells ahead of the mech, three if two are
+too close for a direction.
 """
 
-# ruff: noqa: E501
 import warp as wp
 
 from echelon.actions import ActionIndex
-from echelon.nav.waypoints import AHEAD, AT_GOAL, NO_PATH, FlowFields, shortest_layer, unit2, waypoint
+from echelon.nav.waypoints import AHEAD, AT_GOAL, NO_PATH, shortest_layer, unit2, waypoint
 from echelon.sim.geometry import clamp_unit, cos_sin
+from echelon.sim.state import Mechs, World
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
-WEIGHT = {"off": 0.0, "assist": 0.3, "full": 1.0}
-"""Share of the way in the throttles, by mode."""
+ROUTE_SHARE = {"off": 0.0, "assist": 0.3, "full": 1.0}
+"""Share of the route's direction in the throttles, by mode."""
 FORWARD, STRAFE = wp.constant(int(ActionIndex.FORWARD)), wp.constant(int(ActionIndex.STRAFE))
 CELLS_AHEAD = wp.constant(2)
 NEAR = wp.constant(1.0)
-"""A waypoint nearer than this is reached [vox]."""
+"""A waypoint within this distance is reached [vox]."""
 
 
 @wp.func
 def is_near(point: wp.vec3, p: wp.vec3) -> bool:
-    """Whether a mech has reached a waypoint."""
+    """Whether position ``p`` is within NEAR of a waypoint, horizontally."""
     dx = point[0] - p[0]
     dy = point[1] - p[1]
     return dx * dx + dy * dy <= NEAR * NEAR
@@ -34,34 +34,33 @@ def is_near(point: wp.vec3, p: wp.vec3) -> bool:
 
 @wp.kernel
 def blend_navigation(
-    # rules
-    rules: Rules, flow: FlowFields,
-    # world
-    map_slot: wp.array(dtype=wp.int32), size: wp.array(dtype=wp.vec3i), zone: wp.array(dtype=wp.vec3),
-    # state in
-    alive: wp.array2d(dtype=wp.int32), shutdown: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), weight: float,
-    # out
-    drive: wp.array2d(dtype=wp.vec4),
+    rules: Rules,
+    flow_step: wp.array2d(dtype=wp.int32),
+    bank_flow: wp.array4d(dtype=wp.uint8),
+    world: World,
+    mechs: Mechs,
+    route_share: float,
+    drive_out: wp.array2d(dtype=wp.vec4),
 ):
     """Blend the direction to a mech's waypoint into its forward and strafe throttles."""
     e, m = wp.tid()
-    if alive[e, m] == 0 or shutdown[e, m] == 1:
+    if mechs.alive[e, m] == 0 or mechs.shutdown[e, m] == 1:
         return
-    p = pos[e, m]
-    c = chassis[e, m]
+    p = mechs.pos[e, m]
+    c = mechs.chassis[e, m]
     foot = p[2] - rules.half[c][2]
-    layer = shortest_layer(map_slot[e], c)
-    point = waypoint(flow, layer, size[e], p, foot, CELLS_AHEAD)
+    layer = shortest_layer(world.map_slot[e], c)
+    point = waypoint(bank_flow, flow_step, layer, world.size[e], p, foot, CELLS_AHEAD)
     if point[2] == AHEAD and is_near(point, p):
-        point = waypoint(flow, layer, size[e], p, foot, CELLS_AHEAD + 1)
+        point = waypoint(bank_flow, flow_step, layer, world.size[e], p, foot, CELLS_AHEAD + 1)
     if point[2] == AT_GOAL:
-        point = wp.vec3(zone[e][0], zone[e][1], AT_GOAL)
+        point = wp.vec3(world.zone[e][0], world.zone[e][1], AT_GOAL)
     if point[2] == NO_PATH or is_near(point, p):
         return
     way = unit2(point[0] - p[0], point[1] - p[1])
-    cs = cos_sin(yaw[e, m])
-    own = 1.0 - weight
-    d = drive[e, m]
-    d[FORWARD] = clamp_unit(own * d[FORWARD] + weight * (way[0] * cs[0] + way[1] * cs[1]))
-    d[STRAFE] = clamp_unit(own * d[STRAFE] + weight * (way[1] * cs[0] - way[0] * cs[1]))
-    drive[e, m] = d
+    cs = cos_sin(mechs.yaw[e, m])
+    pilot_share = 1.0 - route_share
+    d = drive_out[e, m]
+    d[FORWARD] = clamp_unit(pilot_share * d[FORWARD] + route_share * (way[0] * cs[0] + way[1] * cs[1]))
+    d[STRAFE] = clamp_unit(pilot_share * d[STRAFE] + route_share * (way[1] * cs[0] - way[0] * cs[1]))
+    drive_out[e, m] = d

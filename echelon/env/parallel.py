@@ -1,6 +1,6 @@
-"""``parallel_env``: the PettingZoo parallel environment proper, which drops agents as they die.
+"""``parallel_env``: a PettingZoo parallel environment that removes agents when they die.
 
-A thin adapter over ``EchelonEnv``; it changes who is listed, never what is computed.
+A thin adapter over ``EchelonEnv``, which keeps all agents for the whole episode.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from echelon.env.env import EchelonEnv
 
 
 class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
-    """PettingZoo parallel API over one battle."""
+    """PettingZoo parallel API of one battle."""
 
     metadata = EchelonEnv.metadata
     render_mode = None
@@ -30,19 +30,19 @@ class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """Return the observation space of an agent; always the same object. ``ValueError`` for an unknown agent."""
+        """Return the observation space of an agent, always the same object; ``ValueError`` for an unknown agent."""
         self.env.require_agents({agent: None})
         return self.env.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
-        """Return the action space of an agent; always the same object. ``ValueError`` for an unknown agent."""
+        """Return the action space of an agent, always the same object; ``ValueError`` for an unknown agent."""
         self.env.require_agents({agent: None})
         return self.env.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, NDArray[Any]], dict[str, dict[str, Any]]]:
-        """Begin an episode with every agent; ``options`` are passed over, as PettingZoo's own test gives some."""
+        """Begin an episode with every agent; ``options`` are ignored, since PettingZoo's API test passes some."""
         del options
         obs, infos = self.env.reset(seed)
         self.agents = list(self.possible_agents)
@@ -51,27 +51,27 @@ class EchelonParallelEnv(ParallelEnv[str, NDArray[Any], NDArray[Any]]):
     def step(
         self, actions: Mapping[str, NDArray[Any]]
     ) -> tuple[dict[str, NDArray[Any]], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Play one decision; an agent is listed for the last time in the step that ends it.
+        """Play one environment step; an agent is returned for the last time in the step in which its episode ends.
 
-        Actions of agents that are no longer listed are passed over, and where nobody is left the dictionaries are
-        empty. Raises ``ValueError`` as ``EchelonEnv.step`` does.
+        Actions of removed agents are ignored; without agents all dictionaries are empty. Raises ``ValueError`` as
+        ``EchelonEnv.step`` does.
         """
         self.env.require_agents(actions)
         if not self.agents and self.env.engine:
             return {}, {}, {}, {}, {}
-        listed = self.agents
-        obs, rewards, terminated, truncated, infos = self.env.step({a: actions[a] for a in listed if a in actions})
-        self.agents = [a for a in listed if not terminated[a] and not truncated[a]]
+        acting = self.agents
+        obs, rewards, terminated, truncated, infos = self.env.step({a: actions[a] for a in acting if a in actions})
+        self.agents = [a for a in acting if not terminated[a] and not truncated[a]]
         return (
-            {a: obs[a] for a in listed},
-            {a: rewards[a] for a in listed},
-            {a: terminated[a] for a in listed},
-            {a: truncated[a] for a in listed},
-            {a: infos[a] for a in listed},
+            {a: obs[a] for a in acting},
+            {a: rewards[a] for a in acting},
+            {a: terminated[a] for a in acting},
+            {a: truncated[a] for a in acting},
+            {a: infos[a] for a in acting},
         )
 
     def render(self) -> None:
-        """Draw nothing: matches are watched as replays."""
+        """Do nothing; matches are watched as replays."""
         return
 
     def close(self) -> None:

@@ -1,28 +1,25 @@
-"""Contact slots that each suite reserves for what its pilots need: threats, newcomers, who aims at them, whom they support.
+"""Contact slots by suite rules (``env.display.fill=suite``).
 
-A suite's row of ``echelon.env.layout`` says what every slot is for. Slots of one rule are filled together, in the order of
-the row: whom they held stays while the rule still wants it and nobody better comes by the margin; what a rule leaves
-empty goes to the rest, hostiles first. Filling twice in a decision changes nothing. ``contacts`` has the quotas.
+Each suite's row in ``echelon.env.suites`` gives every slot a ``FillRule``. Slots of one rule are filled together, in
+the order of the row. A contact keeps its slot while the rule accepts it and no better one comes by the margin; slots
+that a rule leaves empty are filled by REST. Allocating twice in a step changes nothing.
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
-import numpy as np
 import warp as wp
-from numpy.typing import NDArray
 
 from echelon.config import PACK_SIZE, EnvConfig
-from echelon.env import display
-from echelon.env import quota_allocation as contacts
+from echelon.env import quota_allocation
 from echelon.env.alerts import alerted_contact, has_missile_on
-from echelon.env.display import Display, known_age, sensor_view
-from echelon.env.observe.contacts import painted_for
-from echelon.env.quota_allocation import Slots, contact_key, goes_before, weight_of
+from echelon.env.display import DisplayRules, Suites, Viewer, allocates_by_suite, known_age, make_viewer
+from echelon.env.observe.contacts import painter_is_packmate
+from echelon.env.quota_allocation import Slots, age_penalty, precedes, sort_key
 from echelon.env.suites import FillRule
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.geometry import cos_sin, xy_length
-from echelon.sim.state import CONTACT_SLOTS, Field
+from echelon.sim.state import CONTACT_SLOTS, Controls, Episode, Mechs, Rounds, Senses, Tracks, World
+from echelon.sim.structs import Field
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
@@ -32,152 +29,181 @@ AIMING, FRIENDS, OBJECTIVE, ALERT = (wp.constant(int(r)) for r in list(FillRule)
 FIRE_LINE, DESIGNATED, ALLIES = (wp.constant(int(r)) for r in list(FillRule)[8:])
 PACK = wp.constant(PACK_SIZE)
 CLEAR = wp.constant(wp.uint8(1))
-UNFIT = wp.constant(-1.0)
-"""Group of a mech that a rule does not want."""
+REJECTED = wp.constant(-1.0)
+"""Group of a mech that a rule does not accept."""
 
 FIELDS: dict[str, Field] = {
-    "known_since": Field(wp.int32, "EMM", "decision since which mech 1 has known of mech 2 without a gap, -1 if it does not"),
+    "known_since": Field(
+        wp.int32, "EMM", "step since which mech 1 has known of mech 2 without a gap, -1 if it does not"
+    ),
 }
 
 
-def by_suite(cfg: EnvConfig) -> bool:
-    """Whether suites fill their slots their own way."""
-    return cfg.obs_layout == "suite" and cfg.display.fill == "suite"
+@wp.struct
+class Request:
+    """One rule to fill slots by, with the observer's display controls."""
+
+    rule: int
+    mask: int
+    """Slots to fill."""
+    end: int
+    """Slots of the display."""
+    sort_mode: int
+    hostile_only: int
+    alerted: int
+    """Mech of the most urgent alert, -1 none."""
 
 
 def fields(cfg: EnvConfig) -> dict[str, Field]:
-    """Return what filling keeps; quotas need nothing."""
-    return FIELDS if by_suite(cfg) else {}
+    """Return the arrays of suite allocation; none with quotas."""
+    return FIELDS if allocates_by_suite(cfg) else {}
 
 
-def slot_rules(cfg: EnvConfig) -> NDArray[np.int32]:
-    """Return what each contact slot of each chassis is for ``[4, CONTACT_SLOTS]``; those beyond its row are for the rest."""
-    rules = np.full((len(display.CLASS_SUITES), CONTACT_SLOTS), int(FillRule.REST), np.int32)
-    for c, spec in enumerate(display.suites(cfg)):
-        row = np.repeat([int(rule) for rule, _ in spec.fill], [slots for _, slots in spec.fill])
-        rules[c, : len(row)] = row
-    return rules
-
-
-def filled(cfg: EnvConfig, fresh: str) -> list[Launch]:
-    """Return the launches that fill contact slots where array ``fresh`` says so."""
+def allocation_launches(cfg: EnvConfig, fresh: str) -> list[Launch]:
+    """Return the launches that fill the contact slots of the environments that array ``fresh`` marks."""
     given = {"fresh": fresh}
-    if not by_suite(cfg):
-        return in_phase("sensing", [Launch(contacts.allocate_by_quota, "EM", given)])
+    if not allocates_by_suite(cfg):
+        return in_phase("sensing", [Launch(quota_allocation.allocate_by_quota, "EM", given)])
     return in_phase("sensing", [Launch(update_known_since, "EM", given), Launch(allocate_by_suite, "EM", given)])
 
 
 @wp.kernel
 def update_known_since(
-    # rules
-    display: Display,
-    # state in
-    fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), jam: wp.array2d(dtype=wp.float32), aid: wp.array2d(dtype=wp.float32), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32),
-    # state out
-    known_since: wp.array3d(dtype=wp.int32),
+    display: DisplayRules,
+    episode: Episode,
+    mechs: Mechs,
+    senses: Senses,
+    fresh: wp.array(dtype=wp.int32),
+    known_since_out: wp.array3d(dtype=wp.int32),
 ):
-    """Note since when a mech knows of each other one."""
+    """Store since when a mech has known of each other mech."""
     e, m = wp.tid()
     if fresh[e] == 0:
         return
-    now = decision[e]
-    view = sensor_view(display, quality[e, m], jam[e, m], aid[e, m])
-    for j in range(alive.shape[1]):
-        if alive[e, m] == 0 or known_age(display, view, e, m, j, now, alive, visible, seen) < 0:
-            known_since[e, m, j] = -1
-        elif now == 0 or known_since[e, m, j] < 0:
-            known_since[e, m, j] = now
+    step = episode.decision[e]
+    viewer = make_viewer(display, senses, e, m, step)
+    for j in range(mechs.alive.shape[1]):
+        if mechs.alive[e, m] == 0 or known_age(display, viewer, mechs, senses, j) < 0:
+            known_since_out[e, m, j] = -1
+        elif step == 0 or known_since_out[e, m, j] < 0:
+            known_since_out[e, m, j] = step
 
 
 @wp.func
-def aims_at(rules: Rules, d: Display, e: int, m: int, j: int, age: int, pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32)) -> bool:
-    """Whether j is after m: a missile of its homes on it, its paint is on it, or it is in sight and faces it."""
-    if has_missile_on(rules, e, m, j, round_weapon, round_target) or (painted[e, m] > 0 and painter[e, m] == j):
+def aims_at(rules: Rules, d: DisplayRules, mechs: Mechs, rounds: Rounds, viewer: Viewer, j: int, age: int) -> bool:
+    """Whether mech j attacks the observer: by a missile in flight, by paint, or by facing it in sight."""
+    e = viewer.env
+    m = viewer.mech
+    if has_missile_on(rules, rounds, e, j, m) or (mechs.painted[e, m] > 0 and mechs.painter[e, m] == j):
         return True
     if age > 0:
         return False
-    r = pos[e, m] - pos[e, j]
-    cs = cos_sin(yaw[e, j])
+    r = mechs.pos[e, m] - mechs.pos[e, j]
+    cs = cos_sin(mechs.yaw[e, j])
     return r[0] * cs[0] + r[1] * cs[1] >= d.aim_cos * xy_length(r)
 
 
 @wp.func
-def leads(e: int, m: int, j: int, alive: wp.array2d(dtype=wp.int32)) -> bool:
-    """Whether j is the first living mech of m's pack."""
+def is_pack_leader(mechs: Mechs, e: int, m: int, j: int) -> bool:
+    """Whether mech j is the first living mech of the pack of mech m."""
     first = m - m % PACK
     for k in range(first, first + PACK):
-        if alive[e, k] == 1:
+        if mechs.alive[e, k] == 1:
             return k == j
     return False
 
 
 @wp.func
-def place_of(
-    rule: int, rules: Rules, d: Display, view: wp.vec4, e: int, m: int, j: int, now: int, mode: int, only: int, pin: int, zone: wp.array(dtype=wp.vec3), threat: wp.array(dtype=wp.float32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), known_since: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
+def rule_accepts_side(rule: int, hostile: bool, hostile_only: int) -> bool:
+    """Whether a rule takes mechs of a side, with the observer's filter."""
+    if rule == REST or rule == SORTED or rule == NEWEST:
+        return hostile or hostile_only == 0
+    if rule == FRIENDS or rule == ALLIES:
+        return not hostile and hostile_only == 0
+    return hostile
+
+
+@wp.func
+def contact_key(
+    request: Request,
+    rules: Rules,
+    d: DisplayRules,
+    viewer: Viewer,
+    world: World,
+    suites: Suites,
+    mechs: Mechs,
+    controls: Controls,
+    rounds: Rounds,
+    senses: Senses,
+    tracks: Tracks,
+    known_since: wp.array3d(dtype=wp.int32),
+    j: int,
 ) -> wp.vec3:
-    """Group and sort key of j under a rule, smaller first; the group of whom the rule does not want is ``UNFIT``."""
-    unfit = wp.vec3(UNFIT, 0.0, 0.0)
-    age = known_age(d, view, e, m, j, now, alive, visible, seen)
+    """Return (group, primary key, secondary key) of mech j under a rule, lower first; group REJECTED excludes it."""
+    e = viewer.env
+    m = viewer.mech
+    rule = request.rule
+    rejected = wp.vec3(REJECTED, 0.0, 0.0)
+    age = known_age(d, viewer, mechs, senses, j)
     if age < 0:
-        return unfit
+        return rejected
     if rule == ALERT:
-        return wp.vec3(wp.where(j == pin, 0.0, UNFIT), 0.0, 0.0)
-    hostile = team[e, j] != team[e, m]
-    friendly_rule = rule == FRIENDS or rule == ALLIES
-    either = rule == REST or rule == SORTED or rule == NEWEST
-    if hostile == friendly_rule and not either or (only == 1 and not hostile):
-        return unfit
-    at = pos[e, j]
-    health = hp[e, j]
+        return wp.vec3(wp.where(j == request.alerted, 0.0, REJECTED), 0.0, 0.0)
+    hostile = mechs.team[e, j] != mechs.team[e, m]
+    if not rule_accepts_side(rule, hostile, request.hostile_only):
+        return rejected
+    pos = mechs.pos[e, j]
+    hp = mechs.hp[e, j]
     if age > 0:
-        k = (now - age) % trace_pos.shape[1]
-        at = trace_pos[e, k, j]
-        health = trace_body[e, k, j][1]
-    c = chassis[e, j]
-    distance = wp.length(at - pos[e, m])
-    weight = weight_of(d, view, age)
+        k = (viewer.step - age) % tracks.trace_pos.shape[1]
+        pos = tracks.trace_pos[e, k, j]
+        hp = tracks.trace_body[e, k, j][1]
+    c = mechs.chassis[e, j]
+    distance = wp.length(pos - mechs.pos[e, m])
+    penalty = age_penalty(d, viewer, age)
     if rule == NEWEST:
-        return wp.vec3(0.0, float(now - known_since[e, m, j]), distance)
+        return wp.vec3(0.0, float(viewer.step - known_since[e, m, j]), distance)
     if rule == FRIENDS:
-        return wp.vec3(wp.where(leads(e, m, j, alive), 0.0, 1.0), weight * distance, 0.0)
+        return wp.vec3(wp.where(is_pack_leader(mechs, e, m, j), 0.0, 1.0), penalty * distance, 0.0)
     if rule == OBJECTIVE:
-        return wp.vec3(0.0, weight * xy_length(wp.vec3(at[0] - zone[e][0], at[1] - zone[e][1], 0.0)), distance)
+        zone = world.zone[e]
+        return wp.vec3(0.0, penalty * xy_length(wp.vec3(pos[0] - zone[0], pos[1] - zone[1], 0.0)), distance)
     if rule == DESIGNATED:
-        marked = painted[e, j] > 0 and painted_for(e, m, painter[e, j], team, pack)
-        group = wp.where(focus[e, m] == j, 0.0, wp.where(marked, 1.0, UNFIT))
-        return wp.vec3(group, weight * distance, 0.0)
-    if rule == FIRE_LINE and (age > 0 or sight[e, m, j] != CLEAR):
-        return unfit
-    if rule == AIMING and not aims_at(rules, d, e, m, j, age, pos, yaw, painted, painter, round_weapon, round_target):
-        return unfit
+        painted = mechs.painted[e, j] > 0 and painter_is_packmate(mechs, e, m, mechs.painter[e, j])
+        group = wp.where(controls.focus[e, m] == j, 0.0, wp.where(painted, 1.0, REJECTED))
+        return wp.vec3(group, penalty * distance, 0.0)
+    if rule == FIRE_LINE and (age > 0 or senses.sight[e, m, j] != CLEAR):
+        return rejected
+    if rule == AIMING and not aims_at(rules, d, mechs, rounds, viewer, j, age):
+        return rejected
     if rule == THREAT or rule == FIRE_LINE or rule == AIMING:
-        return wp.vec3(0.0, weight * distance / threat[c], distance)
-    key = contact_key(rules, mode, c, health, distance, weight)
+        return wp.vec3(0.0, penalty * distance / suites.threat[c], distance)
+    key = sort_key(rules, request.sort_mode, c, hp, distance, penalty)
     return wp.vec3(wp.where(rule == REST and not hostile, 1.0, 0.0), key[0], key[1])
 
 
 @wp.func
-def earlier(a: wp.vec3, b: wp.vec3, margin: float) -> bool:
-    """Whether a comes before b: in a group before it, or in the same one by a factor."""
+def group_precedes(a: wp.vec3, b: wp.vec3, margin: float) -> bool:
+    """Whether key ``a`` comes before ``b``: in an earlier group, or in the same one and better by a factor."""
     if a[0] != b[0]:
         return a[0] < b[0]
-    return goes_before(wp.vec2(a[1], a[2]), wp.vec2(b[1], b[2]), margin)
+    return precedes(wp.vec2(a[1], a[2]), wp.vec2(b[1], b[2]), margin)
 
 
 @wp.func
-def slot_of(held: Slots, j: int) -> int:
-    """Slot that j has, -1 none."""
+def slot_of(slots: Slots, j: int) -> int:
+    """Return the slot of mech j, -1 none."""
     for k in range(CONTACT_SLOTS):
-        if held[k] == j:
+        if slots[k] == j:
             return k
     return -1
 
 
 @wp.func
-def run_of(slot_rule: wp.array2d(dtype=wp.int32), c: int, first: int, slots: int) -> int:
-    """Mask of the slots from ``first`` on that have its rule."""
+def run_of_rule(slot_rule: wp.array2d(dtype=wp.int32), c: int, first: int, end: int) -> int:
+    """Return the mask of the consecutive slots from ``first`` on that have the rule of ``first``."""
     mask = int(0)
-    for k in range(first, slots):
+    for k in range(first, end):
         if slot_rule[c, k] != slot_rule[c, first]:
             return mask
         mask = mask | (1 << k)
@@ -185,8 +211,8 @@ def run_of(slot_rule: wp.array2d(dtype=wp.int32), c: int, first: int, slots: int
 
 
 @wp.func
-def lowest(mask: int) -> int:
-    """The first slot of a mask that is not empty."""
+def lowest_bit(mask: int) -> int:
+    """Return the first slot of a mask that is not empty."""
     k = int(0)
     while ((mask >> k) & 1) == 0:
         k += 1
@@ -194,105 +220,135 @@ def lowest(mask: int) -> int:
 
 
 @wp.func
-def spare(held: Slots, slots: int) -> int:
-    """Mask of the slots that nobody has."""
+def empty_slots(slots: Slots, end: int) -> int:
+    """Return the mask of the empty slots before ``end``."""
     mask = int(0)
-    for k in range(slots):
-        if held[k] < 0:
+    for k in range(end):
+        if slots[k] < 0:
             mask = mask | (1 << k)
     return mask
 
 
 @wp.func
-def kept(held: Slots, mine: int, slots: int, keeps: int, e: int, m: int, contact: wp.array3d(dtype=wp.int32)) -> Slots:
-    """Let whoever had a slot of the mask keep it for now, unless another rule has given it one."""
-    out = Slots(-1)
-    for k in range(slots):
-        out[k] = held[k]
-    for k in range(slots):
-        if ((mine >> k) & 1) == 1 and keeps == 1:
-            j = contact[e, m, k]
-            if j >= 0 and slot_of(out, j) < 0:
-                out[k] = j
-    return out
+def keep_previous(request: Request, d: DisplayRules, viewer: Viewer, contact: wp.array3d(dtype=wp.int32), slots: Slots):
+    """Return the slots with the previous contacts of the requested ones, unless they have a slot already."""
+    filled = Slots(-1)
+    for k in range(request.end):
+        filled[k] = slots[k]
+    for k in range(request.end):
+        if ((request.mask >> k) & 1) == 1 and d.keeps == 1:
+            j = contact[viewer.env, viewer.mech, k]
+            if j >= 0 and slot_of(filled, j) < 0:
+                filled[k] = j
+    return filled
 
 
 @wp.func
-def settled(
-    held: Slots, mine: int, rule: int, slots: int, rules: Rules, d: Display, view: wp.vec4, e: int, m: int, now: int, mode: int, only: int, pin: int, zone: wp.array(dtype=wp.vec3), threat: wp.array(dtype=wp.float32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), known_since: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
+def fill_by_rule(
+    request: Request,
+    rules: Rules,
+    d: DisplayRules,
+    viewer: Viewer,
+    world: World,
+    suites: Suites,
+    mechs: Mechs,
+    controls: Controls,
+    rounds: Rounds,
+    senses: Senses,
+    tracks: Tracks,
+    known_since: wp.array3d(dtype=wp.int32),
+    slots: Slots,
 ) -> Slots:
-    """Fill the slots of the mask: whom the rule does not want goes, free ones get the best, better ones replace the last."""
-    out = Slots(-1)
-    for k in range(slots):
-        out[k] = held[k]
+    """Return the slots with the requested ones filled: drop rejected mechs, fill empty slots, replace worse mechs."""
+    filled = keep_previous(request, d, viewer, controls.contact, slots)
     for _ in range(2 * CONTACT_SLOTS + 1):
         best = int(-1)
         worst = int(-1)
         best_key = wp.vec3(0.0, 0.0, 0.0)
         worst_key = wp.vec3(0.0, 0.0, 0.0)
-        for j in range(alive.shape[1]):
-            k = slot_of(out, j)
-            own = k >= 0 and ((mine >> wp.max(k, 0)) & 1) == 1
-            if k < 0 or own:
-                key = place_of(rule, rules, d, view, e, m, j, now, mode, only, pin, zone, threat, alive, team, pack, chassis, hp, pos, yaw, painted, painter, focus, round_weapon, round_target, sight, visible, seen, known_since, trace_pos, trace_body)
-                if own and key[0] < 0.0:
-                    out[k] = -1
-                elif own and (worst < 0 or not earlier(key, worst_key, 1.0)):
+        for j in range(mechs.alive.shape[1]):
+            k = slot_of(filled, j)
+            inside = k >= 0 and ((request.mask >> wp.max(k, 0)) & 1) == 1
+            if k < 0 or inside:
+                key = contact_key(
+                    request, rules, d, viewer, world, suites, mechs, controls, rounds, senses, tracks, known_since, j
+                )
+                if inside and key[0] < 0.0:
+                    filled[k] = -1
+                elif inside and (worst < 0 or not group_precedes(key, worst_key, 1.0)):
                     worst = k
                     worst_key = key
-                elif not own and key[0] >= 0.0 and (best < 0 or earlier(key, best_key, 1.0)):
+                elif not inside and key[0] >= 0.0 and (best < 0 or group_precedes(key, best_key, 1.0)):
                     best = j
                     best_key = key
-        free = spare(out, slots) & mine
+        free = empty_slots(filled, request.end) & request.mask
         if best < 0:
-            return out
+            return filled
         if free != 0:
-            out[lowest(free)] = best
-        elif worst >= 0 and earlier(best_key, worst_key, d.margin):
-            out[worst] = best
+            filled[lowest_bit(free)] = best
+        elif worst >= 0 and group_precedes(best_key, worst_key, d.margin):
+            filled[worst] = best
         else:
-            return out
-    return out
+            return filled
+    return filled
 
 
 @wp.kernel
 def allocate_by_suite(
-    # rules
-    rules: Rules, display: Display, suite_slots: wp.array(dtype=wp.int32), suite_alerts: wp.array(dtype=wp.int32), alert_slots: wp.array(dtype=wp.int32), slot_rule: wp.array2d(dtype=wp.int32), threat: wp.array(dtype=wp.float32),
-    # world
-    zone: wp.array(dtype=wp.vec3),
-    # state in
-    fresh: wp.array(dtype=wp.int32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), hp: wp.array2d(dtype=wp.float32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), focus: wp.array2d(dtype=wp.int32), round_weapon: wp.array3d(dtype=wp.int32), round_target: wp.array3d(dtype=wp.int32), sight: wp.array3d(dtype=wp.uint8), quality: wp.array2d(dtype=wp.float32), jam: wp.array2d(dtype=wp.float32), aid: wp.array2d(dtype=wp.float32), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), known_since: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4),
-    # controls
-    sort_mode: wp.array2d(dtype=wp.int32), hostile_only: wp.array2d(dtype=wp.int32),
-    # state out
-    contact: wp.array3d(dtype=wp.int32),
+    rules: Rules,
+    display: DisplayRules,
+    suites: Suites,
+    world: World,
+    episode: Episode,
+    mechs: Mechs,
+    controls: Controls,
+    rounds: Rounds,
+    senses: Senses,
+    tracks: Tracks,
+    fresh: wp.array(dtype=wp.int32),
+    known_since: wp.array3d(dtype=wp.int32),
+    controls_out: Controls,
 ):
-    """Fill the contact slots of one mech run by run, the rest last; a dead one gets none."""
+    """Fill the contact slots of one mech, one run of equal rules after another, REST last; a dead mech gets none."""
     e, m = wp.tid()
     if fresh[e] == 0:
         return
-    c = chassis[e, m]
-    held = Slots(-1)
-    slots = suite_slots[c] * alive[e, m]
-    now = decision[e]
-    view = sensor_view(display, quality[e, m], jam[e, m], aid[e, m])
-    pin = int(-1)
-    if suite_alerts[c] * alive[e, m] == 1:
-        pin = alerted_contact(rules, display, view, e, m, now, alive, team, chassis, pos, vel, yaw, heat, stability, painted, painter, round_weapon, round_target, sight, visible, seen)
-        if pin >= 0:
-            slots = alert_slots[c]
+    c = mechs.chassis[e, m]
+    slots = Slots(-1)
+    viewer = make_viewer(display, senses, e, m, episode.decision[e])
+    slots_of_suite = suites.suite_slots[c] * mechs.alive[e, m]
+    request = Request(REST, 0, slots_of_suite, controls.sort_mode[e, m], controls.hostile_only[e, m], -1)
+    if suites.suite_alerts[c] * mechs.alive[e, m] == 1:
+        request.alerted = alerted_contact(rules, display, viewer, mechs, rounds, senses)
+        if request.alerted >= 0:
+            request.end = suites.alert_slots[c]
+    end = request.end
     first = int(0)
-    while first < slots:
-        rule = slot_rule[c, first]
-        mine = run_of(slot_rule, c, first, slots)
-        if rule != REST:
-            held = kept(held, mine, slots, display.keeps, e, m, contact)
-            held = settled(held, mine, rule, slots, rules, display, view, e, m, now, sort_mode[e, m], hostile_only[e, m], pin, zone, threat, alive, team, pack, chassis, hp, pos, yaw, painted, painter, focus, round_weapon, round_target, sight, visible, seen, known_since, trace_pos, trace_body)
-        while first < slots and (mine >> first) != 0:
+    while first < end:
+        request.rule = suites.slot_rule[c, first]
+        request.mask = run_of_rule(suites.slot_rule, c, first, end)
+        if request.rule != REST:
+            slots = fill_by_rule(
+                request,
+                rules,
+                display,
+                viewer,
+                world,
+                suites,
+                mechs,
+                controls,
+                rounds,
+                senses,
+                tracks,
+                known_since,
+                slots,
+            )
+        while first < end and (request.mask >> first) != 0:
             first += 1
-    rest = spare(held, slots)
-    held = kept(held, rest, slots, display.keeps, e, m, contact)
-    held = settled(held, rest, REST, slots, rules, display, view, e, m, now, sort_mode[e, m], hostile_only[e, m], pin, zone, threat, alive, team, pack, chassis, hp, pos, yaw, painted, painter, focus, round_weapon, round_target, sight, visible, seen, known_since, trace_pos, trace_body)
-    for k in range(contact.shape[2]):
-        contact[e, m, k] = held[k]
+    request.rule = REST
+    request.mask = empty_slots(slots, end)
+    slots = fill_by_rule(
+        request, rules, display, viewer, world, suites, mechs, controls, rounds, senses, tracks, known_since, slots
+    )
+    for k in range(controls_out.contact.shape[2]):
+        controls_out.contact[e, m, k] = slots[k]

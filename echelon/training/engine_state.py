@@ -58,4 +58,4 @@ def load_engine_state(engine: Engine, state: dict[str, NDArray[Any]]) -> None:
     for name, materials in PLANES:
         batch.set(name, np.stack([bit_plane(grid, materials) for grid in material]))
     engine.set_row(0)
-    engine.run("look")
+    engine.run("observe")

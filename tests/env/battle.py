@@ -59,7 +59,7 @@ class Battle(Scene):
 
     def look(self) -> None:
         """Observe the state as it stands."""
-        self.engine.run("look")
+        self.engine.run("observe")
 
     def close(self) -> None:
         self.engine.close()

@@ -59,11 +59,11 @@ def test_classic_columns_match_the_reference_implementation(battle):  # RL-48 (L
     names = [row.name for row in layout.columns(battle.cfg)]
     assert len(names) == 595
     for e, s in enumerate(battle.expected):
-        wanted = np.stack([rules.row(s, m, echo=True) for m in range(20)])
-        gap = np.abs(battle.obs[e] - wanted)
+        expected = np.stack([rules.row(s, m, echo=True) for m in range(20)])
+        gap = np.abs(battle.obs[e] - expected)
         m, at = np.unravel_index(gap.argmax(), gap.shape)
         assert gap.max() < 1e-5, (
-            f"mech {m} of environment {e}: {names[at]} is {battle.obs[e, m, at]}, not {wanted[m, at]}"
+            f"mech {m} of environment {e}: {names[at]} is {battle.obs[e, m, at]}, not {expected[m, at]}"
         )
 
 
@@ -80,8 +80,8 @@ def test_classic_scenes_vary_every_column(battle):
 def test_classic_contact_slots_follow_quotas_order_and_filter(battle):  # RL-41 (LOW-2)
     for e, s in enumerate(battle.expected):
         for m in range(20):
-            wanted = rules.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
-            assert battle["contact"][e, m].tolist() == wanted + [-1] * (20 - len(wanted)), (
+            expected = rules.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
+            assert battle["contact"][e, m].tolist() == expected + [-1] * (20 - len(expected)), (
                 f"mech {m} of environment {e}"
             )
 
@@ -90,8 +90,8 @@ def test_classic_layout_gives_every_class_the_same_radar(battle):
     if battle.cfg.observation_mode == "full":
         pytest.skip("everybody is seen")
     for e, s in enumerate(battle.expected):
-        wanted = np.array([[rules.visible(s, m, j) for j in range(20)] for m in range(20)])
-        assert np.array_equal(battle["visible"][e].astype(bool), wanted), f"environment {e}"
+        expected = np.array([[rules.visible(s, m, j) for j in range(20)] for m in range(20)])
+        assert np.array_equal(battle["visible"][e].astype(bool), expected), f"environment {e}"
 
 
 def test_classic_rows_of_dead_mechs_are_zero(battle):

@@ -58,13 +58,13 @@ def test_config_observation_command_prints_the_column_table(capsys, obs_layout, 
 
 
 def test_unknown_layout_is_rejected():
-    with pytest.raises(typer.BadParameter, match="--layout is 'wide', wanted suite or classic"):
+    with pytest.raises(typer.BadParameter, match="--layout is 'wide', (wanted|expected) suite or classic"):
         commands.observation(layout="wide")
 
 
 def test_run_config_rejects_a_model_of_another_layout():
     env = EnvConfig(obs_layout="classic")
-    with pytest.raises(ValueError, match=r"model.kind is 'suite', wanted 'classic'.*env.obs_layout = 'classic'"):
+    with pytest.raises(ValueError, match=r"model.kind is 'suite', expected 'classic'.*env.obs_layout"):
         RunConfig(env=env)
     for obs_layout in LAYOUTS:
         assert RunConfig(env=replace(env, obs_layout=obs_layout), model=ModelConfig(kind="classic"))

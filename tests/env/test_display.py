@@ -215,11 +215,11 @@ def test_contact_noise_matches_sensor_fidelity():
     battle.look()
     for m, suite in enumerate((SCOUT, LIGHT, MEDIUM, HEAVY)):
         hull = np.array([row_of(battle, m, 5, e)[HULL] for e in range(400)])
-        wanted = 0.1 * (1 - COMBAT_SUITES[display.CLASS_SUITES[suite]].sensor_fidelity)
+        expected = 0.1 * (1 - COMBAT_SUITES[display.CLASS_SUITES[suite]].sensor_fidelity)
         assert hull.mean() == pytest.approx(0.5, abs=0.005)
-        assert hull.std() == pytest.approx(wanted, rel=0.12, abs=1e-6)
+        assert hull.std() == pytest.approx(expected, rel=0.12, abs=1e-6)
         ahead = np.array([row_of(battle, m, 5, e)[VELOCITY] for e in range(400)])
-        assert ahead.std(axis=0) == pytest.approx(2 * wanted, rel=0.12, abs=1e-6)
+        assert ahead.std(axis=0) == pytest.approx(2 * expected, rel=0.12, abs=1e-6)
     battle.close()
 
 

@@ -114,8 +114,8 @@ def test_keeps_slots_off_ranks_contacts_afresh_each_step():
     battle = shown(keeps_slots=False, alerts=False, memory_s=0.0, degrades=False)
     s = snapshot(battle, 0)
     for m in range(MECHS):
-        wanted = sense.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
-        assert battle["contact"][0, m].tolist() == wanted + [-1] * (20 - len(wanted))
+        expected = sense.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
+        assert battle["contact"][0, m].tolist() == expected + [-1] * (20 - len(expected))
     battle.close()
 
 

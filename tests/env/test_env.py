@@ -178,17 +178,17 @@ def test_invalid_seed_is_rejected(env, seed):
     for call in (lambda: env.reset(seed), lambda: EchelonEnv(SMALL, seed=seed)):
         with pytest.raises(ValueError) as refused:
             call()
-        assert str(refused.value) == f"seed is {seed!r}, wanted a whole number from 0 to {2**31 - 2}"
+        assert str(refused.value) == f"seed is {seed!r}, expected an integer from 0 to {2**31 - 2}"
     assert env.reset(np.int64(3)) and env.last_reset_seed == 3
 
 
 def test_unknown_option_and_wrong_config_type_are_rejected(env):
-    with pytest.raises(ValueError, match="option 'speed' does not exist, wanted none"):
+    with pytest.raises(ValueError, match="option 'speed' does not exist, expected none"):
         env.reset(options={"speed": 2})
-    with pytest.raises(ValueError, match="options is 3, wanted a dict"):
+    with pytest.raises(ValueError, match="options is 3, expected a dict"):
         env.reset(options=3)
     assert env.reset(options={})
-    with pytest.raises(ValueError, match="config is {}, wanted an EnvConfig"):
+    with pytest.raises(ValueError, match="config is {}, expected an EnvConfig"):
         EchelonEnv({})
 
 
@@ -201,7 +201,7 @@ WRONG_ACTIONS = {
 @pytest.mark.parametrize("wrong", WRONG_ACTIONS.values(), ids=WRONG_ACTIONS.keys())
 def test_invalid_action_error_names_the_agent(env, wrong):
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"action of red_1 is .*, wanted (26 numbers|\(26,\))") as refused:
+    with pytest.raises(ValueError, match=r"action of red_1 is .*, expected (26 numbers|\(26,\))") as refused:
         env.step({"blue_0": np.zeros(26), "red_1": wrong})
     assert "\n" not in str(refused.value)
 
@@ -209,7 +209,7 @@ def test_invalid_action_error_names_the_agent(env, wrong):
 @pytest.mark.parametrize("wrong", [None, [np.zeros(26)] * 10, np.zeros((10, 26))], ids=["none", "list", "array"])
 def test_actions_that_are_not_a_dict_are_rejected(env, wrong):
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="actions is .*, wanted a dict from agent to action") as refused:
+    with pytest.raises(ValueError, match="actions is .*, expected a dict from agent to action") as refused:
         env.step(wrong)
     assert "\n" not in str(refused.value)
 
@@ -246,7 +246,7 @@ def test_parallel_env_rejects_unknown_agents_and_calls_out_of_order():
     made.reset(seed=0)
     for call in (lambda: made.step({"green_9": np.zeros(26)}), lambda: made.observation_space("green_9"),
                  lambda: made.action_space("green_9")):  # fmt: skip
-        with pytest.raises(ValueError, match="agent 'green_9' does not exist, wanted one of blue_0 .. red_4"):
+        with pytest.raises(ValueError, match="agent 'green_9' does not exist, expected one of blue_0 .. red_4"):
             call()
     made.close()
     with pytest.raises(ValueError, match="is closed"):

@@ -168,13 +168,13 @@ def test_disabled_autoreset_resets_masked_battles():
     envs.reset(options={"reset_mask": ~second})
     next(play(envs, 1))
     for mask, text in (
-        (second[:5], "20 truths"),
+        (second[:5], "bool array of 20"),
         (np.arange(20) == 3, "all agents of a battle"),
-        ([True], "20 truths"),
+        ([True], "bool array of 20"),
     ):
         with pytest.raises(ValueError, match=f"reset_mask is .*{text}"):
             envs.reset(options={"reset_mask": mask})
-    with pytest.raises(ValueError, match="seed is 1, wanted none with a reset_mask"):
+    with pytest.raises(ValueError, match="seed is 1, expected none with a reset_mask"):
         envs.reset(seed=1, options={"reset_mask": second})
     envs.close()
 
@@ -212,28 +212,31 @@ FLOWN = {"side": "blue", "pilots": heuristic.install}
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"battles": 0}, "battles is 0, wanted a whole number from 1"),
-        ({"battles": 1.5}, "battles is 1.5, wanted a whole number"),
-        ({"battles": "2"}, "battles is '2', wanted a whole number"),
-        ({"maps": 0}, "maps is 0, wanted a whole number from 1"),
-        ({"seed": -1}, "seed is -1, wanted a whole number from 0"),
-        ({"seed": True}, "seed is True, wanted a whole number from 0"),
-        ({"threads": -3}, "threads is -3, wanted a whole number from 0"),
-        ({"config": {"num_packs": 1}}, "config is {'num_packs': 1}, wanted an EnvConfig"),
-        ({"script": 99}, "script is 99, wanted none without pilots"),
-        ({"script": "hard"}, "script is 'hard', wanted none without pilots"),
-        ({**FLOWN, "pilots": "hard"}, "pilots is 'hard', wanted who flies the team that side 'blue' leaves"),
-        ({**FLOWN, "side": "both"}, "pilots is .*, wanted none, since side 'both' leaves them no team"),
-        (FLOWN, f"script is None, wanted who flies: one of {', '.join(heuristic.SKILLS)}, or"),
-        ({**FLOWN, "script": 0}, "script is 0, wanted who flies: .* or its number from 1 to "),
-        ({**FLOWN, "script": len(heuristic.SKILLS) + 1}, "script is [0-9]+, wanted who flies"),
-        ({**FLOWN, "script": -1}, "script is -1, wanted who flies"),
-        ({**FLOWN, "script": 2.0}, "script is 2.0, wanted who flies"),
-        ({**FLOWN, "script": "medum"}, "script is 'medum', wanted who flies"),
-        ({"autoreset": "sometimes"}, "autoreset is 'sometimes', wanted one of NEXT_STEP, SAME_STEP, DISABLED"),
-        ({"autoreset": 1}, "autoreset is 1, wanted one of"),
-        ({"side": "green"}, "side is 'green', wanted one of both, blue, red"),
-        ({"side": "blue"}, "pilots is None, wanted who flies the team that side 'blue' leaves"),
+        ({"battles": 0}, "battles is 0, expected an integer from 1"),
+        ({"battles": 1.5}, "battles is 1.5, expected an integer"),
+        ({"battles": "2"}, "battles is '2', expected an integer"),
+        ({"maps": 0}, "maps is 0, expected an integer from 1"),
+        ({"seed": -1}, "seed is -1, expected an integer from 0"),
+        ({"seed": True}, "seed is True, expected an integer from 0"),
+        ({"threads": -3}, "threads is -3, expected an integer from 0"),
+        ({"config": {"num_packs": 1}}, "config is {'num_packs': 1}, expected an EnvConfig"),
+        ({"script": 99}, "script is 99, expected none without pilots"),
+        ({"script": "hard"}, "script is 'hard', expected none without pilots"),
+        ({**FLOWN, "pilots": "hard"}, "pilots is 'hard', expected a function that installs the pilots"),
+        (
+            {**FLOWN, "side": "both"},
+            "pilots is .*, expected none for side 'both', where the caller controls both teams",
+        ),
+        (FLOWN, f"script is None, expected a scripted pilot: one of {', '.join(heuristic.SKILLS)}, or"),
+        ({**FLOWN, "script": 0}, "script is 0, expected a scripted pilot: .* or its number from 1 to "),
+        ({**FLOWN, "script": len(heuristic.SKILLS) + 1}, "script is [0-9]+, expected a scripted pilot"),
+        ({**FLOWN, "script": -1}, "script is -1, expected a scripted pilot"),
+        ({**FLOWN, "script": 2.0}, "script is 2.0, expected a scripted pilot"),
+        ({**FLOWN, "script": "medum"}, "script is 'medum', expected a scripted pilot"),
+        ({"autoreset": "sometimes"}, "autoreset is 'sometimes', expected one of NEXT_STEP, SAME_STEP, DISABLED"),
+        ({"autoreset": 1}, "autoreset is 1, expected one of"),
+        ({"side": "green"}, "side is 'green', expected one of both, blue, red"),
+        ({"side": "blue"}, "pilots is None, expected a function that installs the pilots"),
     ],
 )
 def test_invalid_gym_options_are_rejected(options, text):
@@ -265,7 +268,7 @@ def test_gym_calls_out_of_order_are_rejected():
 @pytest.mark.parametrize("wrong", [None, "abc", [[1.0], [1.0, 2.0]], np.zeros((30, 26), complex)])
 def test_actions_that_are_not_numbers_are_rejected(envs, wrong):
     envs.reset(seed=1)
-    with pytest.raises(ValueError, match=r"actions is .*, wanted numbers of shape \(30, 26\)") as refused:
+    with pytest.raises(ValueError, match=r"actions is .*, expected numbers of shape \(30, 26\)") as refused:
         envs.step(wrong)
     assert "\n" not in str(refused.value)
 
@@ -284,10 +287,10 @@ def test_gym_actions_are_clipped_and_nonfinite_ones_counted(envs):
 
 def test_wrong_gym_action_shapes_and_seeds_are_rejected(envs):
     envs.reset(seed=0)
-    with pytest.raises(ValueError, match=r"actions is \(2, 26\), wanted shape \(30, 26\)"):
+    with pytest.raises(ValueError, match=r"actions is \(2, 26\), expected shape \(30, 26\)"):
         envs.step(np.zeros((2, 26), np.float32))
     for seed in (-1, 1.0, True, "1", 2**31):
-        with pytest.raises(ValueError, match=f"seed is {seed!r}, wanted a whole number from 0"):
+        with pytest.raises(ValueError, match=f"seed is {seed!r}, expected an integer from 0"):
             envs.reset(seed=seed)
     with pytest.raises(ValueError, match="option 'speed' does not exist"):
         envs.reset(options={"speed": 2})

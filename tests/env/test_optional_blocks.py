@@ -107,8 +107,8 @@ def test_optional_blocks_match_the_classic_layout(battle):
     for e in range(4):
         s = snapshot(battle, e)
         for m in range(MECHS):
-            wanted = s.alive[m] * np.ravel(classic.turned(classic.telemetry(s), s.yaw[m]))
-            assert np.array_equal(block(battle, "telemetry")[e, m], wanted), f"mech {m} of {e}"
+            expected = s.alive[m] * np.ravel(classic.turned(classic.telemetry(s), s.yaw[m]))
+            assert np.array_equal(block(battle, "telemetry")[e, m], expected), f"mech {m} of {e}"
             assert block(battle, "target")[e, m].tolist() == [s.alive[m] * x for x in classic.target(s, m)]
     assert 0.02 < block(battle, "telemetry").mean() < 0.98
 

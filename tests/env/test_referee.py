@@ -116,10 +116,10 @@ def test_outcomes_and_flags_match_the_reference_on_random_states():
     for team in (0, 10):
         battle.put("alive", 0, slice(team, team + 10), env=np.flatnonzero(rng.random(envs) < 0.2))
     clear(battle, "over", "cut", "terminated", "truncated", "reason", "winner")
-    wanted = snapshots(battle)
+    expected = snapshots(battle)
     battle.play("referee", lambda: [x for x in battle.engine.decision() if x.phase == "referee"][:2])
     reasons = []
-    for e, s in enumerate(wanted):
+    for e, s in enumerate(expected):
         reason, winner = rules.call(s, limit=LIMIT, win=30.0)
         terminated, truncated = rules.flags(s, reason)
         assert (battle["reason"][e], battle["winner"][e]) == (reason, winner), f"environment {e}"

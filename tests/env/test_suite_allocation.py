@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from echelon.config import DisplayConfig, EnvConfig
-from echelon.env import suite_allocation as fills
+from echelon.env import display as display_rules
 from echelon.env.suites import COMBAT_SUITES, FillRule, SuiteType
 from tests.env.battle import Battle
 from tests.env.display_scenes import HEAVY, LIGHT, MEDIUM, SCOUT, hide, next_decision, wall
@@ -43,10 +43,10 @@ def test_suite_slots_match_the_reference(battle):
     kept = moved = 0
     for e, s in enumerate(battle.expected):
         for m in range(MECHS):
-            wanted = rules.fill(s, m, battle.before[e, m].tolist())
-            assert battle["contact"][e, m].tolist() == wanted, f"contacts of mech {m} in environment {e}"
-            same = np.array(wanted) == battle.before[e, m]
-            kept, moved = kept + int((same & (np.array(wanted) >= 0)).sum()), moved + int((~same).sum())
+            expected = rules.fill(s, m, battle.before[e, m].tolist())
+            assert battle["contact"][e, m].tolist() == expected, f"contacts of mech {m} in environment {e}"
+            same = np.array(expected) == battle.before[e, m]
+            kept, moved = kept + int((same & (np.array(expected) >= 0)).sum()), moved + int((~same).sum())
     assert kept > 100 and moved > 100
 
 
@@ -55,8 +55,8 @@ def test_known_since_is_the_first_step_of_a_contact(battle):
         for m in range(MECHS):
             known = [bool(s.alive[m]) and j != m and display.age(s, m, j) is not None for j in range(MECHS)]
             since = battle.since[e, m]
-            wanted = np.where(known, np.where(since < 0, s.decision, since), -1)
-            assert battle["known_since"][e, m].tolist() == wanted.tolist(), f"mech {m} of environment {e}"
+            expected = np.where(known, np.where(since < 0, s.decision, since), -1)
+            assert battle["known_since"][e, m].tolist() == expected.tolist(), f"mech {m} of environment {e}"
 
 
 def test_allocating_twice_in_a_step_changes_nothing(battle):
@@ -137,7 +137,7 @@ def test_new_contact_takes_a_newest_slot_of_the_scout_suite():
 def test_slot_rules_cover_every_slot_of_every_suite():
     for spec in COMBAT_SUITES.values():
         assert sum(count for _, count in spec.fill) == spec.visual_contact_slots
-    table = fills.slot_rules(EnvConfig(display=DisplayConfig(suites="heavy")))
+    table = display_rules.slot_rules(EnvConfig(display=DisplayConfig(suites="heavy")))
     heavy = [FillRule.ALERT, *3 * [FillRule.FIRE_LINE], FillRule.DESIGNATED, *15 * [FillRule.REST]]
     assert (table == heavy).all()
     assert COMBAT_SUITES[SuiteType.LIGHT_SKIRMISH].fill[1] == (FillRule.FRIENDS, 4)

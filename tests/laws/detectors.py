@@ -156,9 +156,9 @@ class Trace:
     def find_astray(self, alive: np.ndarray) -> None:
         """Time how long a mech has walked against its pilot's wish without a break; each such walk is told once."""
         step, wish = (self.see["pos"] - self.before)[..., :2], self.see["pilot_wish"]
-        walked, wanted = np.linalg.norm(step, axis=-1), np.linalg.norm(wish, axis=-1)
-        walks = (walked > WALKS * self.dt) & (wanted >= WANTS) & (self.see["fallen"] == 0) & alive
-        against = walks & ((step * wish).sum(axis=-1) < STRAYS * walked * wanted)
+        walked, expected = np.linalg.norm(step, axis=-1), np.linalg.norm(wish, axis=-1)
+        walks = (walked > WALKS * self.dt) & (expected >= WANTS) & (self.see["fallen"] == 0) & alive
+        against = walks & ((step * wish).sum(axis=-1) < STRAYS * walked * expected)
         self.found.astray_s += float(against.sum()) * self.dt
         self.astray = np.where(against, self.astray + self.dt, 0.0)
         for at in np.argwhere((self.astray > STRAY_S) & (self.astray <= STRAY_S + self.dt)):

@@ -87,8 +87,8 @@ def test_approach_reward_halves_per_teammate_in_the_zone(mates, share):
     cfg = battle.cfg
     # the potential is minus the distance in map widths, halved per team mate inside
     before, after = (20.0 / 60, (20.0 - (battle["pos"][0, 0, 0] - 10.0)) / 60)
-    wanted = cfg.reward.approach * share * (before - cfg.gamma * after)
-    assert battle["terms"][0, 0, APPROACH] == pytest.approx(wanted, abs=1e-5) and wanted > 0
+    expected = cfg.reward.approach * share * (before - cfg.gamma * after)
+    assert battle["terms"][0, 0, APPROACH] == pytest.approx(expected, abs=1e-5) and expected > 0
     battle.close()
 
 

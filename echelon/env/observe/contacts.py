@@ -1,40 +1,56 @@
-"""Fills the contact rows of both layouts from the slots: what is in sight as the suite reads it, the rest as last seen.
+"""Contact rows of both layouts: contacts in sight as they are, contacts out of sight as last seen.
 
-Below full fidelity hull, heat, stability and velocity are read with noise from a stream of the pair's own; a remembered
-reading stays what it was. In the suite layout column ``valid`` is the confidence in the track and the class columns are
-probabilities. A filled row's confidence is never 0; position uncertainty and age have no columns of their own.
+Below full sensor fidelity, hull, heat, stability and velocity are read with noise from a random stream of the pair of
+mechs; the reading of a remembered contact does not change. In the suite layout ``valid`` is the confidence in the
+track, never 0 in a filled row, and the class columns are probabilities.
 """
 
-# ruff: noqa: E501
 import warp as wp
 
 from echelon.env import layout
-from echelon.env.display import FALLEN, LEGGED, PAINTER_SHIFT, Display, confidence, known_age, sensor_view, status_bits
-from echelon.env.observe.kernels import CONTACT_DIM, bit, longest
+from echelon.env.display import (
+    FALLEN,
+    LEGGED,
+    PAINTER_SHIFT,
+    DisplayRules,
+    Suites,
+    Viewer,
+    confidence,
+    known_age,
+    make_viewer,
+    status_bits,
+)
+from echelon.env.observe.helpers import as_flag, longest_edge
 from echelon.sim.geometry import arc_tan2, clamp_unit, cos_sin, to_heading, xy_length
 from echelon.sim.rng import STREAM_DISPLAY, bell, drawn, keyed
+from echelon.sim.state import Controls, Episode, Mechs, Senses, Tracks, World
 from echelon.sim.tables import Rules
 
 wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
+CONTACT = layout.position(layout.CONTACT)
+CONTACT_DIM = wp.constant(layout.CONTACT_DIM)
 CONTACTS_AT = wp.constant(layout.offset("contacts"))
+MASK_AT = wp.constant(layout.offset("contact_mask"))
+MASKED_ROWS = wp.constant(layout.MAX_CONTACTS)
+"""Contact rows of the suite layout, which has a mask; the classic layout has fewer rows and none."""
+CLASSES = wp.constant(len(layout.CLASSES))
 ROUND_SPEED = wp.constant(40.0)
-"""Speed of the ballistic round that the lead hint is for [vox/s]."""
+"""Speed of the ballistic round that ``lead_pitch`` assumes [vox/s]."""
 PITCH_SCALE = wp.constant(0.785398163)
-"""Pitch at which the lead hint saturates [rad]."""
+"""Pitch at which ``lead_pitch`` saturates [rad]."""
 NEAR = wp.constant(0.1)
 SLOW = wp.constant(0.5)
-CLASSES = wp.constant(4)
 LEAST_CONFIDENCE = wp.constant(0.01)
 SIGNED_SPAN = wp.constant(2.0)
 """Width of the range of a column in [-1, 1]."""
 DRAWS, DRAW_BODY, DRAW_VELOCITY = wp.constant(8), wp.constant(0), wp.constant(3)
-"""Draws of a viewer and decision for each other mech, and the first of three for body and velocity."""
+"""Random draws of an observer and step per other mech, and the first of three draws for body and velocity."""
 
 
 @wp.func
 def lead_pitch(rules: Rules, r: wp.vec3) -> float:
-    """Pitch of a ballistic shot at a target at relative position r, as a share of the scale."""
+    """Return the pitch of a ballistic shot at relative position ``r`` as a share of PITCH_SCALE, -1 to 1."""
     d = xy_length(r)
     if d <= NEAR:
         return 0.0
@@ -44,7 +60,7 @@ def lead_pitch(rules: Rules, r: wp.vec3) -> float:
 
 @wp.func
 def closing_rate(r: wp.vec3, rv: wp.vec3, pace: float) -> float:
-    """Speed of approach as a share of the scale; 0 for what is right here."""
+    """Return the speed of approach as a share of ``pace``, -1 to 1; 0 for a contact at the same position."""
     distance = wp.length(r)
     if distance <= NEAR:
         return 0.0
@@ -53,7 +69,7 @@ def closing_rate(r: wp.vec3, rv: wp.vec3, pace: float) -> float:
 
 @wp.func
 def crossing(r: wp.vec3, v: wp.vec3) -> float:
-    """1 for a target moving across the line of sight, 0 for one moving along it or standing."""
+    """Return 1 for a contact moving across the line of sight, 0 for one moving along it or standing."""
     speed = wp.length(v)
     distance = wp.length(r)
     if speed <= SLOW or distance <= NEAR:
@@ -62,121 +78,177 @@ def crossing(r: wp.vec3, v: wp.vec3) -> float:
 
 
 @wp.func
-def class_share(d: Display, sure: float, mine: bool) -> float:
-    """Probability of one class: its own share of certainty and an even part of the rest; even below the least certainty."""
+def class_share(d: DisplayRules, sure: float, is_class: bool) -> float:
+    """Return the probability of one class: even shares, plus the certainty for the true class."""
     if sure < d.certainty:
         return 1.0 / float(CLASSES)
-    return sure * bit(mine) + (1.0 - sure) / float(CLASSES)
+    return sure * as_flag(is_class) + (1.0 - sure) / float(CLASSES)
 
 
 @wp.func
-def painted_for(e: int, m: int, by: int, team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32)) -> bool:
-    """Whether a painter, -1 none, is of m's pack."""
-    if by < 0:
+def painter_is_packmate(mechs: Mechs, e: int, m: int, painter: int) -> bool:
+    """Whether a painter, -1 for none, is of the pack of mech m."""
+    if painter < 0:
         return False
-    return team[e, by] == team[e, m] and pack[e, by] == pack[e, m]
+    return mechs.team[e, painter] == mechs.team[e, m] and mechs.pack[e, painter] == mechs.pack[e, m]
 
 
 @wp.struct
 class Track:
-    """What a viewer knows of a contact: as it is in sight, else as last seen."""
+    """State of a contact as the observer knows it: current in sight, else as last seen."""
 
     age: int
-    """Decisions since it was seen."""
+    """Environment steps since it was seen."""
     pos: wp.vec3
     vel: wp.vec3
     body: wp.vec4
     """Heading, hit points, heat and stability."""
-    marks: int
+    status: int
+    """Bits of ``status_bits``."""
 
 
 @wp.func
-def track_of(
-    d: Display, view: wp.vec4, e: int, m: int, j: int, now: int, alive: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_vel: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4), trace_marks: wp.array3d(dtype=wp.int32),
-) -> Track:
-    """The track that m has of a contact in one of its slots."""
+def track_of(d: DisplayRules, viewer: Viewer, mechs: Mechs, senses: Senses, tracks: Tracks, j: int) -> Track:
+    """Return the track that the observer has of the contact j."""
+    e = viewer.env
     track = Track()
-    track.age = wp.max(0, known_age(d, view, e, m, j, now, alive, visible, seen))
+    track.age = wp.max(0, known_age(d, viewer, mechs, senses, j))
     if track.age > 0:
-        k = (now - track.age) % trace_pos.shape[1]
-        track.pos = trace_pos[e, k, j]
-        track.vel = trace_vel[e, k, j]
-        track.body = trace_body[e, k, j]
-        track.marks = trace_marks[e, k, j]
+        k = (viewer.step - track.age) % tracks.trace_pos.shape[1]
+        track.pos = tracks.trace_pos[e, k, j]
+        track.vel = tracks.trace_vel[e, k, j]
+        track.body = tracks.trace_body[e, k, j]
+        track.status = tracks.trace_marks[e, k, j]
         return track
-    track.pos = pos[e, j]
-    track.vel = vel[e, j]
-    track.body = wp.vec4(yaw[e, j], hp[e, j], heat[e, j], stability[e, j])
-    track.marks = status_bits(fallen[e, j], leg_hp[e, j], painted[e, j], painter[e, j])
+    track.pos = mechs.pos[e, j]
+    track.vel = mechs.vel[e, j]
+    track.body = wp.vec4(mechs.yaw[e, j], mechs.hp[e, j], mechs.heat[e, j], mechs.stability[e, j])
+    track.status = status_bits(mechs, e, j)
     return track
 
 
 @wp.func
 def jitter(sd: float, key: wp.uint32, draw: int) -> wp.vec3:
-    """Three readings' noise; exact for a deviation of 0."""
+    """Return the noise of three readings with standard deviation ``sd``; exact 0 for an ``sd`` of 0."""
     if sd == 0.0:
         return wp.vec3(0.0, 0.0, 0.0)
     return sd * wp.vec3(bell(drawn(key, draw)), bell(drawn(key, draw + 1)), bell(drawn(key, draw + 2)))
 
 
+@wp.struct
+class Frame:
+    """The observer's frame and scales for its contact columns."""
+
+    pos: wp.vec3
+    yaw: float
+    heading: wp.vec2
+    """Cosine and sine of the yaw."""
+    vel: wp.vec3
+    """Velocity in the heading frame [vox/s]."""
+    pace: wp.vec3
+    """Relative velocity that reads 1 [vox/s]."""
+    edge: float
+    """Longest edge of the map [vox]."""
+    noise: float
+    """Standard deviation of readings, as a share of their range."""
+
+
+@wp.func
+def write_contact(
+    rules: Rules,
+    d: DisplayRules,
+    viewer: Viewer,
+    frame: Frame,
+    mechs: Mechs,
+    track: Track,
+    j: int,
+    key: wp.uint32,
+    at: int,
+    row_out: wp.array(dtype=wp.float32),
+):
+    """Write the columns of the contact j from column ``at`` on."""
+    e = viewer.env
+    m = viewer.mech
+    c = mechs.chassis[e, j]
+    r = to_heading(track.pos - frame.pos, frame.heading)
+    vel_noise = wp.cw_mul(jitter(SIGNED_SPAN * frame.noise, key, j * DRAWS + DRAW_VELOCITY), frame.pace)
+    rv = to_heading(track.vel, frame.heading) - frame.vel + vel_noise
+    body = wp.vec3(
+        track.body[1] / rules.max_hp[c],
+        track.body[2] / (rules.heat_cap[c] * d.heat_scale),
+        track.body[3] / rules.max_stability,
+    )
+    body += jitter(frame.noise, key, j * DRAWS + DRAW_BODY)
+    facing = cos_sin(track.body[0] - frame.yaw)
+    row_out[at + CONTACT.ahead] = r[0] / frame.edge
+    row_out[at + CONTACT.left] = r[1] / frame.edge
+    row_out[at + CONTACT.up] = r[2] / frame.edge
+    row_out[at + CONTACT.vel_ahead] = clamp_unit(rv[0] / frame.pace[0])
+    row_out[at + CONTACT.vel_left] = clamp_unit(rv[1] / frame.pace[1])
+    row_out[at + CONTACT.vel_up] = clamp_unit(rv[2] / frame.pace[2])
+    row_out[at + CONTACT.yaw_sin] = facing[1]
+    row_out[at + CONTACT.yaw_cos] = facing[0]
+    row_out[at + CONTACT.hull] = wp.clamp(body[0], 0.0, 1.0)
+    row_out[at + CONTACT.heat] = wp.clamp(body[1], 0.0, 1.0)
+    row_out[at + CONTACT.stability] = wp.clamp(body[2], 0.0, 1.0)
+    row_out[at + CONTACT.fallen] = as_flag((track.status & FALLEN) != 0)
+    row_out[at + CONTACT.legged] = as_flag((track.status & LEGGED) != 0)
+    row_out[at + CONTACT.friendly] = as_flag(mechs.team[e, j] == mechs.team[e, m])
+    row_out[at + CONTACT.hostile] = as_flag(mechs.team[e, j] != mechs.team[e, m])
+    row_out[at + CONTACT.neutral] = 0.0
+    for i in range(CLASSES):
+        row_out[at + CONTACT.scout + i] = class_share(d, viewer.class_confidence, c == i)
+    painter = (track.status >> PAINTER_SHIFT) - 1
+    row_out[at + CONTACT.painted] = as_flag(painter_is_packmate(mechs, e, m, painter))
+    row_out[at + CONTACT.valid] = wp.max(LEAST_CONFIDENCE, confidence(d, viewer, track.age))
+    row_out[at + CONTACT.lead_pitch] = lead_pitch(rules, r)
+    row_out[at + CONTACT.closing] = closing_rate(r, rv, frame.pace[0])
+    row_out[at + CONTACT.crossing] = crossing(r, rv + frame.vel)
+
+
 @wp.kernel
 def write_contacts(
-    # rules
-    rules: Rules, display: Display, obs_scale: wp.array(dtype=wp.float32), suite_fidelity: wp.array(dtype=wp.float32), rows: wp.int32, mask_at: wp.int32,
-    # world
-    size: wp.array(dtype=wp.vec3i),
-    # state in
-    fresh: wp.array(dtype=wp.int32), row_of: wp.array2d(dtype=wp.int32), obs_row: wp.array(dtype=wp.int32), seed: wp.array(dtype=wp.uint32), decision: wp.array(dtype=wp.int32), alive: wp.array2d(dtype=wp.int32), team: wp.array2d(dtype=wp.int32), pack: wp.array2d(dtype=wp.int32), chassis: wp.array2d(dtype=wp.int32), pos: wp.array2d(dtype=wp.vec3), vel: wp.array2d(dtype=wp.vec3), yaw: wp.array2d(dtype=wp.float32), hp: wp.array2d(dtype=wp.float32), leg_hp: wp.array2d(dtype=wp.float32), heat: wp.array2d(dtype=wp.float32), stability: wp.array2d(dtype=wp.float32), fallen: wp.array2d(dtype=wp.int32), painted: wp.array2d(dtype=wp.int32), painter: wp.array2d(dtype=wp.int32), contact: wp.array3d(dtype=wp.int32), quality: wp.array2d(dtype=wp.float32), jam: wp.array2d(dtype=wp.float32), aid: wp.array2d(dtype=wp.float32), visible: wp.array3d(dtype=wp.uint8), seen: wp.array3d(dtype=wp.int32), trace_pos: wp.array3d(dtype=wp.vec3), trace_vel: wp.array3d(dtype=wp.vec3), trace_body: wp.array3d(dtype=wp.vec4), trace_marks: wp.array3d(dtype=wp.int32),
-    # out
-    obs: wp.array3d(dtype=wp.float32),
+    rules: Rules,
+    display: DisplayRules,
+    suites: Suites,
+    world: World,
+    episode: Episode,
+    mechs: Mechs,
+    controls: Controls,
+    senses: Senses,
+    tracks: Tracks,
+    fresh: wp.array(dtype=wp.int32),
+    row_of: wp.array2d(dtype=wp.int32),
+    obs_row: wp.array(dtype=wp.int32),
+    contact_rows: wp.int32,
+    obs_out: wp.array3d(dtype=wp.float32),
 ):
-    """Write the contact rows, and their mask where the layout has one (``mask_at`` -1: none)."""
+    """Write ``contact_rows`` contact rows, and in the suite layout their mask."""
     e, m = wp.tid()
     n = row_of[e, m]
     if fresh[e] == 0 or n < 0:
         return
-    t = obs_row[0]
-    cs = cos_sin(yaw[e, m])
-    edge = longest(size[e])
-    view = sensor_view(display, quality[e, m], jam[e, m], aid[e, m])
-    pace = wp.vec3(2.0 * obs_scale[0], 2.0 * obs_scale[0], obs_scale[1])
-    sd = display.noise * (1.0 - suite_fidelity[chassis[e, m]])
-    now_key = keyed(seed[e], STREAM_DISPLAY, decision[e], m)
-    for k in range(rows):
+    row = obs_out[obs_row[0], n]
+    step = episode.decision[e]
+    viewer = make_viewer(display, senses, e, m, step)
+    frame = Frame()
+    frame.pos = mechs.pos[e, m]
+    frame.yaw = mechs.yaw[e, m]
+    frame.heading = cos_sin(frame.yaw)
+    frame.vel = to_heading(mechs.vel[e, m], frame.heading)
+    frame.pace = wp.vec3(2.0 * display.vel_scale_xy, 2.0 * display.vel_scale_xy, display.vel_scale_z)
+    frame.edge = longest_edge(world.size[e])
+    frame.noise = display.noise * (1.0 - suites.suite_fidelity[mechs.chassis[e, m]])
+    for k in range(contact_rows):
         at = CONTACTS_AT + k * CONTACT_DIM
-        j = contact[e, m, k]
-        if mask_at >= 0:
-            obs[t, n, mask_at + k] = bit(j < 0 or alive[e, m] == 0)
-        if j < 0 or alive[e, m] == 0:
+        j = controls.contact[e, m, k]
+        empty = j < 0 or mechs.alive[e, m] == 0
+        if contact_rows == MASKED_ROWS:
+            row[MASK_AT + k] = as_flag(empty)
+        if empty:
             for i in range(CONTACT_DIM):
-                obs[t, n, at + i] = 0.0
-            continue
-        c = chassis[e, j]
-        track = track_of(display, view, e, m, j, decision[e], alive, pos, vel, yaw, hp, leg_hp, heat, stability, fallen, painted, painter, visible, seen, trace_pos, trace_vel, trace_body, trace_marks)
-        key = now_key
-        if track.age > 0:
-            key = keyed(seed[e], STREAM_DISPLAY, decision[e] - track.age, m)
-        r = to_heading(track.pos - pos[e, m], cs)
-        own = to_heading(vel[e, m], cs)
-        rv = to_heading(track.vel, cs) - own + wp.cw_mul(jitter(SIGNED_SPAN * sd, key, j * DRAWS + DRAW_VELOCITY), pace)
-        body = wp.vec3(track.body[1] / rules.max_hp[c], track.body[2] / (rules.heat_cap[c] * obs_scale[2]), track.body[3] / rules.max_stability)
-        body += jitter(sd, key, j * DRAWS + DRAW_BODY)
-        facing = cos_sin(track.body[0] - yaw[e, m])
-        for i in range(3):
-            obs[t, n, at + i] = r[i] / edge
-            obs[t, n, at + 3 + i] = clamp_unit(rv[i] / pace[i])
-            obs[t, n, at + 8 + i] = wp.clamp(body[i], 0.0, 1.0)
-        obs[t, n, at + 6] = facing[1]
-        obs[t, n, at + 7] = facing[0]
-        obs[t, n, at + 11] = bit((track.marks & FALLEN) != 0)
-        obs[t, n, at + 12] = bit((track.marks & LEGGED) != 0)
-        obs[t, n, at + 13] = bit(team[e, j] == team[e, m])
-        obs[t, n, at + 14] = bit(team[e, j] != team[e, m])
-        obs[t, n, at + 15] = 0.0
-        for i in range(CLASSES):
-            obs[t, n, at + 16 + i] = class_share(display, view[1], c == i)
-        obs[t, n, at + 20] = bit(painted_for(e, m, (track.marks >> PAINTER_SHIFT) - 1, team, pack))
-        obs[t, n, at + 21] = wp.max(LEAST_CONFIDENCE, confidence(display, view, track.age))
-        obs[t, n, at + 22] = lead_pitch(rules, r)
-        obs[t, n, at + 23] = closing_rate(r, rv, pace[0])
-        obs[t, n, at + 24] = crossing(r, rv + own)
+                row[at + i] = 0.0
+        else:
+            track = track_of(display, viewer, mechs, senses, tracks, j)
+            key = keyed(episode.seed[e], STREAM_DISPLAY, step - track.age, m)
+            write_contact(rules, display, viewer, frame, mechs, track, j, key, at, row)

@@ -1,0 +1,36 @@
+"""Device functions shared by the observation kernels."""
+
+import warp as wp
+
+from echelon.sim.state import Controls, Mechs
+
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
+
+
+@wp.func
+def as_flag(condition: bool) -> float:
+    """Return 1.0 for true, 0.0 for false."""
+    if condition:
+        return 1.0
+    return 0.0
+
+
+@wp.func
+def longest_edge(size: wp.vec3i) -> float:
+    """Return the longest edge of a map [vox]."""
+    return float(wp.max(size[0], wp.max(size[1], size[2])))
+
+
+@wp.func
+def longest_side(size: wp.vec3i) -> float:
+    """Return the longer horizontal edge of a map [vox]."""
+    return float(wp.max(size[0], size[1]))
+
+
+@wp.func
+def has_living_target(mechs: Mechs, controls: Controls, e: int, m: int) -> bool:
+    """Whether the focus target of a mech is alive."""
+    j = controls.focus[e, m]
+    if j < 0:
+        return False
+    return mechs.alive[e, j] == 1
