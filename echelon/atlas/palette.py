@@ -1,6 +1,6 @@
-"""How materials, teams and marks look from above: a colour and a letter each.
+"""Colours and letters of materials, teams and markers in pictures of a map.
 
-Colours are sRGB, 0 to 255. The two teams and the zone differ in lightness as well as in hue.
+Colours are sRGB, 0 to 255. The teams and the zone differ in lightness as well as in hue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Rgb = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Swatch:
-    """How something is drawn in colour, and in letters where there is no colour."""
+    """Colour of something in pictures, and its letter in text."""
 
     colour: Rgb
     letter: str
@@ -35,27 +35,27 @@ SWATCHES: dict[Material, Swatch] = {
     Material.REINFORCED: Swatch((92, 98, 132), "@"),
     Material.FOLIAGE: Swatch((70, 132, 58), "*"),
 }
-"""A row per material."""
+"""Swatch of each material."""
 
 BLUE = Swatch((64, 150, 255), "B")
 RED = Swatch((255, 70, 70), "R")
 TEAMS = (BLUE, RED)
 ZONE = Swatch((255, 214, 64), "o")
 ZONE_ON_RAMP = Swatch((255, 255, 255), "o")
-"""The zone where near places are yellow already."""
+"""Zone marker of the path-cost view, where low costs are yellow."""
 STRANDED = Swatch((136, 44, 78), "x")
-"""Places where one can stand but from which no way leads to the zone."""
+"""Walkable cells without a path to the zone."""
 COLOURS: NDArray[np.float64] = np.array([SWATCHES[spec.material].colour for spec in MATERIALS], np.float64) / 255
 LETTERS = "".join(SWATCHES[spec.material].letter for spec in MATERIALS)
 
 HEIGHT_RAMP: tuple[Rgb, ...] = ((38, 60, 48), (74, 110, 66), (168, 158, 92), (190, 130, 84), (224, 214, 206))
-"""Low to high."""
+"""Colours from low to high."""
 COST_RAMP: tuple[Rgb, ...] = ((253, 231, 100), (94, 201, 98), (33, 145, 140), (59, 82, 139), (68, 1, 84))
-"""Near to far."""
+"""Colours from low to high path cost."""
 
 
-def ramp(stops: tuple[Rgb, ...], share: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return colours 0 to 1 between the stops for shares 0 to 1; the last axis is red, green, blue."""
-    at = np.linspace(0.0, 1.0, len(stops))
+def ramp(stops: tuple[Rgb, ...], position: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return interpolated colours [..., 3], 0 to 1, for positions 0 to 1 on a ramp of ``stops``."""
+    stop_positions = np.linspace(0.0, 1.0, len(stops))
     table = np.array(stops, np.float64) / 255
-    return np.stack([np.interp(share, at, table[:, c]) for c in range(3)], axis=-1)
+    return np.stack([np.interp(position, stop_positions, table[:, c]) for c in range(3)], axis=-1)

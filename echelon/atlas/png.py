@@ -1,4 +1,4 @@
-"""Writes PNG pictures: 8 bits per channel, red, green and blue, with nothing but zlib."""
+"""PNG encoder: 8-bit red, green and blue, by zlib alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from numpy.typing import NDArray
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 TRUE_COLOUR = 2
-"""Colour type of red, green and blue."""
+"""PNG colour type of red, green and blue."""
 BITS = 8
 FILTER_UP = 2
-"""Each row is stored as the difference to the row above it."""
+"""PNG filter: each row is stored as the difference to the row above."""
 LEVEL = 9
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """Return a picture ``uint8 [height, width, 3]``, first row on top, as a PNG file."""
+    """Return the bytes of a PNG file with pixels ``uint8 [height, width, 3]``, top row first."""
     height, width, channels = pixels.shape
     if channels != 3 or pixels.dtype != np.uint8:
-        raise ValueError(f"pixels are {pixels.dtype} [{height}, {width}, {channels}], wanted uint8 [height, width, 3]")
+        shape = f"{pixels.dtype} [{height}, {width}, {channels}]"
+        raise ValueError(f"pixels are {shape}, expected uint8 [height, width, 3]")
     rows = pixels.reshape(height, width * channels)
     above = np.concatenate([np.zeros_like(rows[:1]), rows[:-1]])
     filtered = np.empty((height, width * channels + 1), np.uint8)

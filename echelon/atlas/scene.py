@@ -1,7 +1,6 @@
-"""What there is to look at in a world: voxels, the capture zone and where the mechs begin.
+"""Scene: voxels, capture zone and spawns of a generated map or of a replay.
 
-A scene comes from a generated map or from a recorded match. What is drawn of it is decided by ``relief``, what is
-counted by ``world_statistics``.
+``views`` draw a scene, ``statistics`` measure it.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ BLUE, RED = 0, 1
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A world with its zone and its M mechs; grids are [Z, Y, X]."""
+    """A world with its zone and M mechs; grids are [Z, Y, X]."""
 
     material: NDArray[np.uint8]
     """Material ids, shape [Z, Y, X]."""
     zone: tuple[float, float, float]
     """Capture zone (cx, cy, r) [vox]."""
     starts: NDArray[np.float64]
-    """Box centres of the mechs at the beginning, shape [M, 3] [vox]."""
+    """Initial box centres of the mechs, shape [M, 3] [vox]."""
     team: NDArray[np.int64]
     """0 blue, 1 red, shape [M]."""
     chassis: NDArray[np.int64]
-    """Class of each mech, shape [M]."""
+    """Mech class ids, shape [M]."""
     clearance: int = ConnectivityConfig().clearance_z
-    """Headroom of a place where one can stand [vox]."""
+    """Headroom of a walkable cell [vox]."""
     recipe: dict[str, Any] = field(default_factory=dict)
-    """What identifies a generated map; empty for the world of a match."""
+    """Recipe of a generated map; empty for the world of a replay."""
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -48,46 +47,46 @@ class Scene:
 
     @property
     def feet(self) -> NDArray[np.float64]:
-        """Where the mechs' feet are at the beginning, shape [M, 3] [vox]."""
+        """Initial positions of the mechs' feet, shape [M, 3] [vox]."""
         half = np.array([spec.size[2] for spec in CHASSIS])[self.chassis] / 2
         return self.starts - np.stack([half * 0, half * 0, half], axis=1)
 
 
-def scene_from_map(made: GeneratedMap) -> Scene:
+def scene_from_map(generated: GeneratedMap) -> Scene:
     """Return the scene of a generated map."""
-    mechs = len(made.spawn)
+    mechs = len(generated.spawn)
     return Scene(
-        material=made.material,
-        zone=made.zone,
-        starts=made.spawn.astype(np.float64),
+        material=generated.material,
+        zone=generated.zone,
+        starts=generated.spawn.astype(np.float64),
         team=np.repeat([BLUE, RED], mechs // 2),
         chassis=np.array([int(ROSTER[m % len(ROSTER)]) for m in range(mechs)]),
-        clearance=int(made.recipe["generator"]["world"]["connectivity"]["clearance_z"]),
-        recipe=made.recipe,
+        clearance=int(generated.recipe["generator"]["world"]["connectivity"]["clearance_z"]),
+        recipe=generated.recipe,
     )
 
 
 def scene_from_replay(replay: Replay) -> Scene:
-    """Return the scene in which a recorded match began; ``ReplayError`` if the file does not say it."""
+    """Return the scene at the start of a replay; raise ``ReplayError`` if its header is incomplete."""
     header = replay.header
     material = np.ascontiguousarray(replay.materials().transpose(2, 0, 1))
     if material.max(initial=0) >= len(MATERIALS):
-        raise ReplayError(f"the world of replay {replay.path.name!r} has materials that this version does not know")
+        raise ReplayError(f"the world of replay {replay.path.name!r} has unknown materials")
     try:
         present = np.array([bool(mech.get("present", True)) for mech in header["roster"]])
         team = np.array([int(mech["team"]) for mech in header["roster"]])
         chassis = np.array([int(mech["chassis"]) for mech in header["roster"]])
         zone = tuple(float(v) for v in header["zone"])
         if len(zone) != 3 or not (0 <= chassis.min() and chassis.max() < len(CHASSIS)):
-            raise ValueError("its zone or its mechs are of another kind")
-        starts = _first_places(replay)
+            raise ValueError("zone or mech classes are invalid")
+        starts = _initial_positions(replay)
     except (KeyError, TypeError, ValueError) as error:
-        raise ReplayError(f"the header of replay {replay.path.name!r} cannot be shown: {error}") from None
+        raise ReplayError(f"the header of replay {replay.path.name!r} cannot be read: {error}") from None
     return Scene(material=material, zone=zone, starts=starts[present], team=team[present], chassis=chassis[present])
 
 
-def _first_places(replay: Replay) -> NDArray[np.float64]:
-    """Return where the mechs were in the first frame; [M, 3], all zero where no frame was written."""
+def _initial_positions(replay: Replay) -> NDArray[np.float64]:
+    """Return the mechs' positions in the first frame [M, 3] [vox], zero if there is no frame."""
     mechs = int(replay.header["mechs"])
     if not replay.chunks:
         return np.zeros((mechs, 3))

@@ -1,9 +1,8 @@
-"""A generated map as one file (.ecw): the records of a replay file under another magic.
+"""World files (.ecw): a generated map in the record format of replay files.
 
-A file is ``MAGIC``, a HEADER record with the map's recipe as a msgpack map, and a WORLD record with its voxels as a
-replay stores them, both as ``echelon.replay.codec`` frames them: lengths are capped and every record has a checksum.
-Zone, corners and configuration are in the recipe; spawns and navigation follow from it and the voxels. The recipe's own
-hashes are compared on reading.
+A file is ``MAGIC``, a HEADER record with the map's recipe and a WORLD record with its voxels, both framed by
+``echelon.replay.codec`` with length limits and checksums. Spawns and flow fields are computed from recipe and voxels on
+reading, after the recipe's hashes were checked.
 """
 
 from __future__ import annotations
@@ -28,72 +27,72 @@ from echelon.runs import atomic_write
 from echelon.sim.world import MATERIALS
 
 MAGIC = b"\x89ECW\r\n\x1a\n"
-"""First bytes of a saved map; a transfer as text would break them."""
+"""First bytes of a world file; a transfer in text mode changes them, which is then detected."""
 SUFFIX = ".ecw"
 
 
 class WorldFileError(ValueError):
-    """A file is no saved map, or a damaged one."""
+    """A file is not a world file, or it is damaged."""
 
 
 def is_world_file(path: Path) -> bool:
-    """Whether a file begins like a saved map."""
+    """Return whether a file starts with the magic of world files."""
     with open(path, "rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def save_world(path: Path, made: GeneratedMap) -> None:
-    """Write a map so that readers see all of it or none of it."""
-    header = codec.pack_record(RecordType.HEADER, codec.pack_map(made.recipe))
-    world = codec.pack_record(RecordType.WORLD, world_payload(made.material))
+def save_world(path: Path, generated: GeneratedMap) -> None:
+    """Write a map atomically."""
+    header = codec.pack_record(RecordType.HEADER, codec.pack_map(generated.recipe))
+    world = codec.pack_record(RecordType.WORLD, world_payload(generated.material))
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, MAGIC + header + world)
 
 
 def load_world(path: Path) -> GeneratedMap:
-    """Read a saved map; ``WorldFileError`` says in one line what is wrong with the file."""
+    """Return the map of a world file; raise ``WorldFileError`` for an invalid file."""
     try:
         with open(path, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                raise WorldFileError(f"{path.name!r} is no saved world ({SUFFIX})")
-            recipe, at = _record(file, len(MAGIC), RecordType.HEADER)
-            payload, _ = _record(file, at, RecordType.WORLD)
-        return _rebuilt(codec.unpack_map(recipe), payload)
+                raise WorldFileError(f"{path.name!r} is not a world file ({SUFFIX})")
+            recipe, offset = _read_record(file, len(MAGIC), RecordType.HEADER)
+            payload, _ = _read_record(file, offset, RecordType.WORLD)
+        return _rebuild_map(codec.unpack_map(recipe), payload)
     except (ReplayError, KeyError, TypeError, ValidationError) as error:
-        why = str(error) if isinstance(error, ReplayError) else "its recipe is not complete"
-        raise WorldFileError(f"world {path.name!r} cannot be read: {why}") from None
+        reason = str(error) if isinstance(error, ReplayError) else "its recipe is incomplete"
+        raise WorldFileError(f"world {path.name!r} cannot be read: {reason}") from None
     except ValueError as error:
         if isinstance(error, WorldFileError) and path.name in str(error):
             raise
         raise WorldFileError(f"world {path.name!r} cannot be read: {error}") from None
 
 
-def _record(file: BinaryIO, at: int, wanted: RecordType) -> tuple[bytes, int]:
-    """Return the payload of the record at ``at``, and where the next one begins."""
-    head = codec.read_head(file, at)
-    if head.kind != wanted:
-        raise WorldFileError(f"it has record {head.kind} at byte {at}, wanted {int(wanted)}")
-    return codec.unpack_payload(head, codec.read_stored(file, head)), at + head.length
+def _read_record(file: BinaryIO, offset: int, expected: RecordType) -> tuple[bytes, int]:
+    """Return the payload of the record at ``offset``, and the offset of the next one."""
+    head = codec.read_head(file, offset)
+    if head.kind != expected:
+        raise WorldFileError(f"record at byte {offset} has type {head.kind}, expected {int(expected)}")
+    return codec.unpack_payload(head, codec.read_stored(file, head)), offset + head.length
 
 
-def _rebuilt(recipe: dict[str, Any], payload: bytes) -> GeneratedMap:
-    """Return the map of a recipe and its voxels, after comparing their hashes."""
+def _rebuild_map(recipe: dict[str, Any], payload: bytes) -> GeneratedMap:
+    """Return the map of a recipe and its voxels, after checking their hashes."""
     hashes = recipe["hashes"]
     if len(payload) < WORLD_HEAD.size:
-        raise WorldFileError("its voxels are cut short")
+        raise WorldFileError("its voxels are truncated")
     x, y, z, _ = WORLD_HEAD.unpack_from(payload)
     if len(payload) != WORLD_HEAD.size + x * y * z:
-        raise WorldFileError("its voxels have another size than they say")
+        raise WorldFileError("its voxels do not match their size")
     cells = np.frombuffer(payload, np.uint8, offset=WORLD_HEAD.size).reshape(y, x, z)
     material = np.ascontiguousarray(cells.transpose(2, 0, 1))
-    whole = sha256_json({key: value for key, value in recipe.items() if key != "hashes"}) == hashes["recipe"]
-    if not whole or materials_hash(material) != hashes["materials"]:
-        raise WorldFileError("it is not what its hashes say")
+    recipe_valid = sha256_json({key: value for key, value in recipe.items() if key != "hashes"}) == hashes["recipe"]
+    if not recipe_valid or materials_hash(material) != hashes["materials"]:
+        raise WorldFileError("its content does not match its hashes")
     if material.max(initial=0) >= len(MATERIALS):
-        raise WorldFileError("it has materials that this version does not know")
+        raise WorldFileError("it has unknown materials")
     world = TypeAdapter(WorldConfig).validate_python(recipe["generator"]["world"])
     if (x, y, z) != (world.size_x, world.size_y, world.size_z):
-        raise WorldFileError("its voxels have another size than its recipe")
+        raise WorldFileError("the size of its voxels does not match its recipe")
     corners = [Corner[recipe["variant"]["spawn_corners"][team]] for team in ("blue", "red")]
     packs = int(recipe["generator"]["num_packs"])
     zone = recipe["regions"]["objective"]

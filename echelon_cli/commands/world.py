@@ -333,4 +333,4 @@ def _chosen_view(scene: Scene, layer: int | None, heights: bool, nav: str | None
         raise ConfigError(f"class {nav!r} does not exist{did_you_mean(nav, names)} (have: {', '.join(names)})")
     radius = RADIUS_OF_CHASSIS[names.index(nav.lower())]
     field = zone_field(scene.material, zone=scene.zone, radius=radius, clearance=scene.clearance)
-    return f"paths of a {nav.lower()}", views.ways(scene, field)
+    return f"paths of a {nav.lower()}", views.path_cost(scene, field)

@@ -1,4 +1,4 @@
-"""Pictures show what is there, at any size, and mark zone and spawns where they are."""
+"""Rendered views: letters, pixels and PNG show terrain, zone and spawns at any size."""
 
 from __future__ import annotations
 
@@ -9,46 +9,47 @@ from echelon.atlas import palette, render, views
 from echelon.atlas.png import encode_png
 from echelon.nav.field import zone_field
 from echelon.sim.world import MATERIALS, Material
-from tests.atlas.worlds import EDGE, by_hand, decode_png, scene
+from tests.atlas.worlds import EDGE, decode_png, handmade, scene
 
 
-def ways_of(world, radius=1):
+def zone_field_of(world, radius=1):
     return zone_field(world.material, zone=world.zone, radius=radius, clearance=world.clearance)
 
 
 def test_materials_have_unique_colours_and_letters():
-    looks = [palette.SWATCHES[spec.material] for spec in MATERIALS]
-    assert len({look.colour for look in looks}) == len({look.letter for look in looks}) == len(MATERIALS)
-    marks = {look.letter for look in (*palette.TEAMS, palette.ZONE, palette.STRANDED)}
-    assert not marks & {look.letter for look in looks}
+    swatches = [palette.SWATCHES[spec.material] for spec in MATERIALS]
+    letters = {swatch.letter for swatch in swatches}
+    assert len({swatch.colour for swatch in swatches}) == len(letters) == len(MATERIALS)
+    markers = {swatch.letter for swatch in (*palette.TEAMS, palette.ZONE, palette.STRANDED)}
+    assert not markers & letters
 
 
 def test_png_round_trip():
     pixels = np.random.default_rng(1).integers(0, 256, (17, 23, 3)).astype(np.uint8)
     assert np.array_equal(decode_png(encode_png(pixels)), pixels)
-    with pytest.raises(ValueError, match="wanted uint8"):
+    with pytest.raises(ValueError, match="expected uint8"):
         encode_png(pixels.astype(np.float32))
 
 
 def test_letters_show_terrain_zone_and_spawns():
-    world = by_hand()
+    world = handmade()
     lines = render.letters(world, views.terrain(world), EDGE, EDGE)
-    up = lines[::-1]
-    assert up[4][2:10] == up[5][2:10] == "########" and up[6][2:10] == "........"
-    assert up[20][18:22] == "~~~~"
-    assert up[12][3] == "B" and up[12][20] == "R"
-    assert up[12][9] == "o" and up[12][14] == "o" and up[12][12] == "."
+    rows = lines[::-1]
+    assert rows[4][2:10] == rows[5][2:10] == "########" and rows[6][2:10] == "........"
+    assert rows[20][18:22] == "~~~~"
+    assert rows[12][3] == "B" and rows[12][20] == "R"
+    assert rows[12][9] == "o" and rows[12][14] == "o" and rows[12][12] == "."
 
 
 def test_downscaled_letters_keep_narrow_walls():
-    world = by_hand()
+    world = handmade()
     small = render.letters(world, views.terrain(world), 8, 8)
     assert "#" in "".join(small) and "~" in "".join(small)
 
 
 @pytest.mark.parametrize(("width", "height"), [(7, 5), (24, 24), (48, 48), (31, 60)])
 def test_pixels_and_letters_have_requested_size(width, height):
-    world = by_hand()
+    world = handmade()
     pixels = render.pixels(world, views.terrain(world), width, height)
     assert pixels.shape == (height, width, 3) and pixels.dtype == np.uint8
     assert len(render.letters(world, views.terrain(world), width, height)) == height
@@ -77,43 +78,43 @@ def test_sunlight_is_uniform_on_flat_ground():
 
 
 def test_layer_view_darkens_terrain_below():
-    world = by_hand()
-    cut = views.layer(world, 3)
-    assert cut.letter[4, 2] == "#" and cut.letter[10, 10] == " "
+    world = handmade()
+    view = views.layer(world, 3)
+    assert view.letter[4, 2] == "#" and view.letter[10, 10] == " "
     dirt = palette.COLOURS[Material.DIRT]
-    assert np.allclose(cut.colour[10, 10], dirt * views.BELOW_THE_CUT)
+    assert np.allclose(view.colour[10, 10], dirt * views.BELOW_LAYER)
     assert (views.layer(world, 5).letter == " ").all()
-    with pytest.raises(ValueError, match="layer is 12, wanted 0 to 11"):
+    with pytest.raises(ValueError, match="layer is 12, expected 0 to 11"):
         views.layer(world, 12)
 
 
 def test_height_view_letters_are_digits():
-    letter = views.heights(by_hand()).letter
+    letter = views.heights(handmade()).letter
     assert letter[4, 4] == "5" and letter[10, 10] == "."
 
 
 def test_path_cost_view_grows_with_distance_and_excludes_walls():
-    world = by_hand()
-    sheet = views.ways(world, ways_of(world))
-    assert sheet.letter[12, 12] == "0" and sheet.letter[12, 22] > sheet.letter[12, 17] > "0"
-    assert sheet.letter[4, 2] in "#x" and sheet.letter[0, 0] == "#"
+    world = handmade()
+    view = views.path_cost(world, zone_field_of(world))
+    assert view.letter[12, 12] == "0" and view.letter[12, 22] > view.letter[12, 17] > "0"
+    assert view.letter[4, 2] in "#x" and view.letter[0, 0] == "#"
 
 
 def test_png_shows_zone_and_spawns():
     world = scene()
-    for sheet in (
+    for view in (
         views.terrain(world),
         views.heights(world),
         views.layer(world, 2),
-        views.ways(world, ways_of(world)),
+        views.path_cost(world, zone_field_of(world)),
     ):
-        pixels = decode_png(render.png(world, sheet))
+        pixels = decode_png(render.png(world, view))
         assert pixels.shape == (16 * 40, 16 * 40, 3)
         x, y = (int(v * 16) for v in world.starts[0][:2])
         assert tuple(pixels[len(pixels) - 1 - y, x]) == palette.TEAMS[int(world.team[0])].colour
         cx, cy, r = world.zone
         rim = pixels[len(pixels) - 1 - int(cy * 16), min(int((cx + r) * 16), 639)]
-        assert tuple(rim) == sheet.zone.colour
+        assert tuple(rim) == view.zone.colour
 
 
 def test_fit_size_keeps_aspect_ratio():

@@ -1,4 +1,4 @@
-"""The figures of a world are what one counts by hand."""
+"""World statistics of a handmade world with known values."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ import pytest
 
 from echelon.atlas.statistics import top_height, world_statistics
 from echelon.sim.world import BLOCKS_MOVE, Material
-from tests.atlas.worlds import EDGE, HEIGHT, by_hand, generated, scene
+from tests.atlas.worlds import EDGE, HEIGHT, generated, handmade, scene
 
 
 def test_statistics_of_handmade_world():
-    found = world_statistics(by_hand())
+    result = world_statistics(handmade())
     cells, columns = EDGE * EDGE * HEIGHT, EDGE * EDGE
-    assert found["materials"]["solid"] == pytest.approx(5 * 16 / cells)
-    assert found["seen_from_above"]["solid"] == pytest.approx(16 / columns)
-    assert found["seen_from_above"]["water"] == pytest.approx(16 / columns)
-    assert sum(found["materials"].values()) == pytest.approx(1) == pytest.approx(sum(found["seen_from_above"].values()))
-    assert found["solid_share"] == found["opaque_share"] == pytest.approx(80 / cells)
-    heights = found["heights"]
+    assert result["materials"]["solid"] == pytest.approx(5 * 16 / cells)
+    assert result["seen_from_above"]["solid"] == pytest.approx(16 / columns)
+    assert result["seen_from_above"]["water"] == pytest.approx(16 / columns)
+    assert (
+        sum(result["materials"].values()) == pytest.approx(1) == pytest.approx(sum(result["seen_from_above"].values()))
+    )
+    assert result["solid_share"] == result["opaque_share"] == pytest.approx(80 / cells)
+    heights = result["heights"]
     assert (heights["median_built"], heights["max"]) == (5, 5)
     assert heights["open_share"] == pytest.approx(1 - 16 / columns) and heights["mean"] == pytest.approx(80 / columns)
 
 
 def test_path_statistics_measure_spawn_to_zone_edge():
-    ways = world_statistics(by_hand())["ways"]
+    ways = world_statistics(handmade())["ways"]
     assert ways["blue"]["straight"] == pytest.approx(8.5 - 3, abs=0.1)
     assert ways["blue"]["cut_off"] == ways["red"]["cut_off"] == 0
     assert ways["blue"]["walked"] == pytest.approx(ways["red"]["walked"])
@@ -32,14 +34,14 @@ def test_path_statistics_measure_spawn_to_zone_edge():
 
 
 def test_path_statistics_count_walled_in_mechs():
-    closed = by_hand()
-    material = closed.material.copy()
+    world = handmade()
+    material = world.material.copy()
     material[:, :, 7:9] = Material.REINFORCED
-    walled = type(closed)(**{**closed.__dict__, "material": material})
-    found = world_statistics(walled)
-    assert found["ways"]["blue"] == {"walked": None, "straight": pytest.approx(5.5, abs=0.1), "cut_off": 1}
-    assert found["ways"]["red"]["cut_off"] == 0 and found["ways"]["ratio"] is None
-    assert found["walk"][0]["largest_component"] < 1 and found["walk"][0]["reach_zone"] < 1
+    walled = type(world)(**{**world.__dict__, "material": material})
+    result = world_statistics(walled)
+    assert result["ways"]["blue"] == {"walked": None, "straight": pytest.approx(5.5, abs=0.1), "cut_off": 1}
+    assert result["ways"]["red"]["cut_off"] == 0 and result["ways"]["ratio"] is None
+    assert result["walk"][0]["largest_component"] < 1 and result["walk"][0]["reach_zone"] < 1
 
 
 def test_walk_statistics_give_heavy_fewer_cells():

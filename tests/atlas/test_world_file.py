@@ -1,4 +1,4 @@
-"""A saved map is read back as it was made, and nothing else is taken for one."""
+"""World files: round trip, and rejection of damaged or changed files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ def saved(tmp_path):
 
 
 def test_world_file_round_trip(saved):
-    made, found = generated(), load_world(saved)
+    original, loaded = generated(), load_world(saved)
     assert is_world_file(saved)
-    assert found.recipe == made.recipe and found.zone == made.zone and found.map_seed == made.map_seed
-    assert (found.blue_corner, found.red_corner) == (made.blue_corner, made.red_corner)
+    assert loaded.recipe == original.recipe and loaded.zone == original.zone
+    assert loaded.map_seed == original.map_seed
+    assert (loaded.blue_corner, loaded.red_corner) == (original.blue_corner, original.red_corner)
     for name in ("material", "spawn", "flow"):
-        assert np.array_equal(getattr(found, name), getattr(made, name)), name
+        assert np.array_equal(getattr(loaded, name), getattr(original, name)), name
 
 
 def test_world_file_with_flipped_byte_is_rejected(saved):
@@ -35,12 +36,12 @@ def test_world_file_with_flipped_byte_is_rejected(saved):
         broken[at] ^= 0x10
         saved.write_bytes(broken)
         try:
-            found = load_world(saved)
+            loaded = load_world(saved)
         except WorldFileError as error:
             assert "map.ecw" in str(error) and "\n" not in str(error)
         else:
-            # padding between records carries nothing
-            assert np.array_equal(found.material, generated().material)
+            # the byte was padding between records
+            assert np.array_equal(loaded.material, generated().material)
 
 
 def test_truncated_world_file_is_rejected(saved):
@@ -51,16 +52,16 @@ def test_truncated_world_file_is_rejected(saved):
             load_world(saved)
 
 
-def packed(path, recipe, material):
+def write_world(path, recipe, material):
     header = codec.pack_record(RecordType.HEADER, codec.pack_map(recipe))
     path.write_bytes(MAGIC + header + codec.pack_record(RecordType.WORLD, world_payload(material)))
     return path
 
 
 def test_world_file_with_changed_recipe_is_rejected(tmp_path):
-    made = generated()
+    original = generated()
     for change in ({"seed": 99}, {"hashes": {}}, {"regions": {}}):
-        path = packed(tmp_path / "other.ecw", {**made.recipe, **change}, made.material)
+        path = write_world(tmp_path / "other.ecw", {**original.recipe, **change}, original.material)
         with pytest.raises(WorldFileError, match="other.ecw"):
             load_world(path)
 
@@ -69,4 +70,4 @@ def test_world_file_with_changed_voxels_is_rejected(tmp_path):
     material = generated().material.copy()
     material[0, 0, 0] = 1
     with pytest.raises(WorldFileError, match="hashes"):
-        load_world(packed(tmp_path / "other.ecw", generated().recipe, material))
+        load_world(write_world(tmp_path / "other.ecw", generated().recipe, material))

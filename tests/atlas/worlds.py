@@ -1,4 +1,4 @@
-"""Small worlds to look at: one built by hand, in which every figure is known, and one from the generator."""
+"""Small test worlds: a handmade one with known statistics, and a generated one; and a PNG decoder."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from echelon.sim.world import Material
 EDGE, HEIGHT = 24, 12
 
 
-def by_hand() -> Scene:
-    """Open ground of 24x24x12 with a wall 5 high, a pond, and a scout of each team beside the zone in the middle."""
+def handmade() -> Scene:
+    """Open ground of 24x24x12 with a wall of height 5, a pond, and a scout of each team beside the central zone."""
     material = np.zeros((HEIGHT, EDGE, EDGE), np.uint8)
     material[0] = Material.DIRT
     material[:5, 4:6, 2:10] = Material.SOLID
@@ -33,7 +33,7 @@ def by_hand() -> Scene:
 
 @cache
 def generated(seed: int = 3, edge: int = 40) -> GeneratedMap:
-    """A small map from the generator."""
+    """A small generated map."""
     return generate(WorldConfig(size_x=edge, size_y=edge, size_z=12), seed, num_packs=1, zone_radius_vox=5.0)
 
 
@@ -42,7 +42,7 @@ def scene() -> Scene:
 
 
 def decode_png(data: bytes) -> np.ndarray:
-    """Read a PNG of 8-bit colour whose rows use filters 0 or 2, checking every checksum; the test's own reader."""
+    """Return the pixels of an 8-bit RGB PNG with filters 0 or 2, after checking all checksums."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     at, body, size = 8, b"", (0, 0)
     while at < len(data):
