@@ -1,7 +1,7 @@
-"""What lies in a run folder and how runs are named, found and written safely.
+"""Run folders: paths of their files, run names, lookup and atomic writes.
 
-``RunPaths`` holds one property per file, so that no other module spells a file name. What the files contain
-belongs to their writers: ``telemetry`` (metrics), ``jobs`` (liveness, control) and ``training`` (checkpoints).
+``RunPaths`` has one property per file; no other module spells these file names. The content is defined by the writers:
+``telemetry`` (metrics), ``jobs`` (process state, control) and ``training`` (checkpoints).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOUNS = (
 
 
 class RunNotFoundError(ValueError):
-    """No run, or more than one, answers to a name."""
+    """No run, or more than one, matches a name."""
 
 
 @dataclass(frozen=True)
@@ -45,47 +45,47 @@ class RunPaths:
 
     @property
     def spec(self) -> Path:
-        """What was asked for: configuration, provenance, versions; written once."""
+        """The request: configuration, provenance, versions; written once."""
         return self.root / "spec.json"
 
     @property
     def extension(self) -> Path:
-        """What the newest resume changed in the configuration, if anything."""
+        """The spec of the newest resume with a changed configuration."""
         return self.root / "resume.json"
 
     @property
     def metrics(self) -> Path:
-        """Typed records, one JSON object a line, appended only."""
+        """Records, one JSON object per line, append-only."""
         return self.root / "metrics.jsonl"
 
     @property
     def lock(self) -> Path:
-        """Held by the supervisor for as long as it lives."""
+        """Lock held by the running supervisor."""
         return self.root / "supervisor.lock"
 
     @property
     def processes(self) -> Path:
-        """Identity of supervisor and trainer."""
+        """Process identities of supervisor and trainer."""
         return self.root / "proc.json"
 
     @property
     def heartbeat(self) -> Path:
-        """The supervisor's beat."""
+        """Heartbeat of the supervisor."""
         return self.root / "heartbeat.json"
 
     @property
     def progress(self) -> Path:
-        """The trainer's beat: phase and step."""
+        """Progress of the trainer: phase, update, step."""
         return self.root / "progress.json"
 
     @property
     def exit(self) -> Path:
-        """How the newest session ended."""
+        """Exit record of the newest session."""
         return self.root / "exit.json"
 
     @property
     def reserve(self) -> Path:
-        """Room that a session keeps for its exit.json, should the disk be full by then."""
+        """Reserved disk space for exit.json on a full disk."""
         return self.root / ".exit.reserve"
 
     @property
@@ -110,12 +110,12 @@ class RunPaths:
 
     @property
     def trace(self) -> Path:
-        """What a few updates spent their time on, for chrome://tracing or Perfetto."""
+        """Profile of a few updates for chrome://tracing or Perfetto."""
         return self.root / "profile" / "trace.json"
 
     @property
     def heat(self) -> Path:
-        """Heat maps of evaluations."""
+        """Heat map files of evaluations."""
         return self.root / "heat"
 
     @property
@@ -124,17 +124,17 @@ class RunPaths:
 
     @property
     def stop(self) -> Path:
-        """One line per request to stop."""
+        """Stop requests, one per line."""
         return self.control / "stop"
 
     @property
     def checkpoint_now(self) -> Path:
-        """Present while a checkpoint is asked for."""
+        """Exists while a checkpoint is requested."""
         return self.control / "checkpoint"
 
 
 def runs_home(home: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder that holds the runs: ``home``, else ``$ECHELON_HOME``, else ``./runs``."""
+    """Return the runs folder: ``home``, else ``$ECHELON_HOME``, else ``./runs``."""
     return Path(home or os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).absolute()
 
 
@@ -147,7 +147,7 @@ def new_run_id(preset: str, *, now: float | None = None, rng: random.Random | No
 
 
 def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
-    """Make an empty run folder under a new name; ``ValueError`` says why it cannot be written."""
+    """Create an empty run folder with a new name; ``ValueError`` where it cannot be written."""
     root = runs_home(home)
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -160,15 +160,15 @@ def create_run(preset: str, home: str | os.PathLike[str] | None = None) -> RunPa
             folder.mkdir()
     except OSError as error:
         raise ValueError(
-            f"runs folder {str(root)!r} cannot be written: {error.strerror} (set {HOME_VARIABLE} to another)"
+            f"runs folder {str(root)!r} cannot be written: {error.strerror}; try another {HOME_VARIABLE}"
         ) from error
     return paths
 
 
 def list_runs(home: str | os.PathLike[str] | None = None) -> list[RunPaths]:
-    """Return every run under ``home``, newest first; what is hidden or has no readable spec.json is none.
+    """Return every run under ``home``, newest first; hidden folders and folders without spec.json are no runs.
 
-    ``ValueError`` says why the folder itself cannot be read.
+    ``ValueError`` where the runs folder cannot be read.
     """
     root = runs_home(home)
     try:
@@ -177,20 +177,20 @@ def list_runs(home: str | os.PathLike[str] | None = None) -> list[RunPaths]:
         return []
     except OSError as error:
         raise ValueError(
-            f"runs folder {str(root)!r} cannot be read: {error.strerror} (set {HOME_VARIABLE} to another)"
+            f"runs folder {str(root)!r} cannot be read: {error.strerror}; try another {HOME_VARIABLE}"
         ) from error
     return [RunPaths(root / name) for name in sorted(names, reverse=True) if _is_run(root / name)]
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a run lies there; a folder that may not be looked into holds none."""
+    """Whether the folder is a run; an unreadable folder is not."""
     return os.path.isfile(folder / "spec.json")
 
 
 def find_run(name: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
-    """Return the run called ``name``: a folder, an id, ``latest``, or an unambiguous part of an id.
+    """Return the run with a name: a folder, an id, ``latest``, or an unambiguous part of an id.
 
-    The beginning of an id wins over its middle. ``RunNotFoundError`` names the nearest or all matching runs.
+    A prefix takes precedence over another part. ``RunNotFoundError`` names the most similar or all matching runs.
     """
     if name and _is_run(Path(name)):
         return RunPaths(Path(name).absolute())
@@ -212,10 +212,10 @@ def find_run(name: str, home: str | os.PathLike[str] | None = None) -> RunPaths:
 
 
 def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None:
-    """Replace ``path`` by ``data`` so that a reader, or a crash at any time, sees the old or the new whole.
+    """Replace ``path`` by ``data`` atomically: after a crash at any time it has the old or the new content.
 
-    Writes a sibling, fsyncs it, renames it and fsyncs the folder. ``OSError`` leaves the old file as it was. A
-    beat that is written every second needs no ``durable`` write: it survives a crash of its writer all the same.
+    Writes and fsyncs a temporary file, renames it and fsyncs the folder; ``OSError`` leaves the old file unchanged. A
+    write that is not ``durable`` skips the fsyncs and survives a crash of the process, but not of the machine.
     """
     raw = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -235,7 +235,7 @@ def atomic_write(path: Path, data: str | bytes, *, durable: bool = True) -> None
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make renames inside ``folder`` durable."""
+    """Flush the entries of ``folder`` to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -244,7 +244,7 @@ def fsync_folder(folder: Path) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the object in ``path``, or None where the file is missing, damaged or no object."""
+    """Return the JSON object in ``path``; None where the file is missing, damaged or no object."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Run folders: names, finding them, and writing files that are never half there."""
+"""Run folders: names, lookup and atomic writes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_list_runs_unreadable_home_raises_error(monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "listdir", closed)
-    with pytest.raises(ValueError, match="runs' cannot be read: Permission denied .set ECHELON_HOME"):
+    with pytest.raises(ValueError, match="runs' cannot be read: Permission denied; try another ECHELON_HOME"):
         list_runs()
 
 

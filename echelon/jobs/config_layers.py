@@ -1,7 +1,7 @@
-"""Layer a configuration: defaults, then a preset, then a TOML file, then ``--set``, as flat dotted keys.
+"""Resolves a configuration from layers of dotted keys: defaults, preset, TOML file, ``--set``.
 
-Says for each value which layer it came from, and turns every mistake into one line that names key, value and what was
-wanted. The dials themselves are in ``echelon.config``; pydantic is loaded only when values are checked.
+Records the layer of each value; an error is one line with key, value and expectation. The fields are declared in
+``echelon.config``; pydantic is imported only for validation.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
 DEFAULT_PRESET = "quickstart"
-"""The preset taken where none is named."""
+"""Preset used where none is named."""
 
 DEFAULT, PRESET, FILE, SET = "default", "preset", "file", "--set"
 LAYERS = (DEFAULT, PRESET, FILE, SET)
-"""Later layers win."""
+"""Layers in order; later layers override earlier ones."""
 
 LINKED = (("ppo.gamma", "env.gamma"),)
-"""Values that must be equal: setting one carries to the other unless that is set as well."""
+"""Pairs of equal values: setting one sets the other, unless that is set as well."""
 
 PROFILES: dict[str, Mapping[str, Any]] = {"env.reward": REWARD_PROFILES, "opponents.mix": MIX_PROFILES}
-"""Sections that may be given by the name of a set of values: ``--set env.reward=snap10x``, ``--opponents league``."""
+"""Sections that can be set by the name of a profile: ``--set env.reward=snap10x``, ``--opponents league``."""
 
 NONE_WORDS = ("none", "null")
-"""How ``--set`` and TOML, which has no null, say that a value is absent."""
+"""Spellings of an absent value in ``--set`` and TOML, which has no null."""
 
 
-UNKNOWN = "unexpected_keyword_argument"
-"""What pydantic calls a key that is none."""
+UNKNOWN_KEY_ERROR = "unexpected_keyword_argument"
+"""Pydantic's error type of an unknown key."""
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be: unknown preset or key, wrong type, impossible value."""
+    """Invalid configuration: unknown preset or key, wrong type, value out of range."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedConfig:
-    """A whole configuration and where each value came from."""
+    """A complete configuration and the layer of each value."""
 
     config: RunConfig
     values: dict[str, Any]
@@ -57,7 +57,7 @@ class ResolvedConfig:
     """Layer of each value that is not a default, by dotted key."""
 
     def nested(self) -> dict[str, Any]:
-        """Return the values as nested dicts, as ``spec.json`` holds them."""
+        """Return the values as nested dicts, the form of ``spec.json``."""
         return unflatten(self.values)
 
 
@@ -70,33 +70,33 @@ def resolve(
     base_provenance: Mapping[str, str] | None = None,
     fallback: str = DEFAULT_PRESET,
 ) -> ResolvedConfig:
-    """Return the configuration that the layers make; ``ConfigError`` names what is wrong.
+    """Return the configuration of the layers; ``ConfigError`` names what is invalid.
 
-    ``base`` is the nested configuration of an earlier run that takes the place of the preset, with its provenance;
-    ``fallback`` is the preset where neither is named.
+    ``base`` is the nested configuration of an earlier run, used instead of a preset, with its provenance; ``fallback``
+    is the preset where none is named.
     """
     from_file = _read_file(file) if file else {}
-    of_file = from_file.pop("preset", None)
+    file_preset = from_file.pop("preset", None)
     if base is not None:
         layered = flatten(without_retired(base))
         provenance = dict(base_provenance or {})
     else:
-        layered, provenance = _from_preset(preset or of_file or fallback)
-        if of_file and not preset:
+        layered, provenance = _from_preset(preset or file_preset or fallback)
+        if file_preset and not preset:
             provenance["preset"] = FILE
     for layer, values in ((FILE, from_file), (SET, overrides or {})):
-        for key, value in _spread(values, layer).items():
+        for key, value in _expand_profiles(values, layer).items():
             _check_key(key, value, layer)
-            absent = isinstance(value, str) and value.lower() in NONE_WORDS and key in _may_be_absent()
+            absent = isinstance(value, str) and value.lower() in NONE_WORDS and key in _optional_keys()
             layered[key] = None if absent else value
             provenance[key] = layer
-    _carry_links(layered, provenance, {*from_file, *(overrides or {})})
+    _apply_links(layered, provenance, {*from_file, *(overrides or {})})
     config = validate(unflatten(layered), provenance)
     return ResolvedConfig(config=config, values=flatten(dataclasses.asdict(config)), provenance=provenance)
 
 
 def validate(nested: Mapping[str, Any], provenance: Mapping[str, str] | None = None) -> RunConfig:
-    """Return the checked configuration; ``ConfigError`` names key, value and what was wanted in one line."""
+    """Return the validated configuration; ``ConfigError`` names key, value and expectation in one line."""
     from pydantic import ValidationError
 
     try:
@@ -106,7 +106,7 @@ def validate(nested: Mapping[str, Any], provenance: Mapping[str, str] | None = N
 
 
 def without_retired(nested: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an older run's configuration without the dials that are gone."""
+    """Return an older run's configuration without removed fields."""
     return unflatten({key: value for key, value in flatten(nested).items() if key not in REMOVED_FIELDS})
 
 
@@ -116,26 +116,26 @@ def schema() -> dict[str, Any]:
 
 
 def field_descriptions() -> dict[str, str]:
-    """Return what every dial does, by dotted key."""
+    """Return the description of every field by dotted key."""
     document = schema()
     return {key: _description(document, key) for key in default_values()}
 
 
 def _description(document: dict[str, Any], key: str) -> str:
-    """Return what the schema says about a dotted key."""
-    here: dict[str, Any] = document
+    """Return the schema's description of a dotted key."""
+    node: dict[str, Any] = document
     for part in key.split("."):
-        here = here.get("properties", {}).get(part, {})
-        if target := here.get("$ref"):
-            here = {**document["$defs"].get(target.rpartition("/")[2], {}), **here}
-    return here.get("description", "")
+        node = node.get("properties", {}).get(part, {})
+        if target := node.get("$ref"):
+            node = {**document["$defs"].get(target.rpartition("/")[2], {}), **node}
+    return node.get("description", "")
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """Return key and value of ``a.b=c``; the value is read as TOML, and as plain text where it is none."""
+    """Return key and value of ``a.b=c``; the value is parsed as TOML, else taken as text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ConfigError(f"--set {text!r} is no assignment, expected KEY=VALUE such as ppo.lr=1e-4")
+        raise ConfigError(f"--set {text!r} is no assignment, expected KEY=VALUE; try ppo.lr=1e-4")
     try:
         return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
     except tomllib.TOMLDecodeError:
@@ -143,7 +143,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested sections as one dict by dotted key."""
+    """Return nested sections as a flat dict by dotted key."""
     flat: dict[str, Any] = {}
     for name, value in nested.items():
         key = f"{prefix}{name}"
@@ -159,39 +159,39 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for key, value in flat.items():
         *sections, name = key.split(".")
-        here = nested
+        node = nested
         for section in sections:
-            here = here.setdefault(section, {})
-        here[name] = value
+            node = node.setdefault(section, {})
+        node[name] = value
     return nested
 
 
 @cache
 def default_values() -> Mapping[str, Any]:
-    """Return the default of every dial by dotted key; its keys are all the keys there are."""
+    """Return the default of every field by dotted key."""
     return _defaults_of(RunConfig)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return ``, did you mean 'x'?`` for the nearest of ``names``, empty if none is near."""
+    """Return ``, did you mean 'x'?`` for the nearest of ``names``, empty where none is similar."""
     near = get_close_matches(name, list(names), n=1)
     return f", did you mean {near[0]!r}?" if near else ""
 
 
 @cache
-def _may_be_absent() -> frozenset[str]:
-    """Return the keys of the dials that have a None; to the others "none" is a word like any."""
-    return frozenset(_absent_of(RunConfig))
+def _optional_keys() -> frozenset[str]:
+    """Return the keys of fields that accept None; elsewhere "none" is an ordinary string."""
+    return frozenset(_optional_of(RunConfig))
 
 
-def _absent_of(cls: type, prefix: str = "") -> list[str]:
-    found: list[str] = []
+def _optional_of(cls: type, prefix: str = "") -> list[str]:
+    keys: list[str] = []
     for name, hint in get_type_hints(cls).items():
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            found += _absent_of(hint, f"{prefix}{name}.")
+            keys += _optional_of(hint, f"{prefix}{name}.")
         elif type(None) in get_args(hint):
-            found.append(f"{prefix}{name}")
-    return found
+            keys.append(f"{prefix}{name}")
+    return keys
 
 
 def _defaults_of(cls: type, prefix: str = "") -> dict[str, Any]:
@@ -228,23 +228,23 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"config file {str(path)!r} is not TOML: {error}") from None
 
 
-def _spread(values: Mapping[str, Any], layer: str) -> dict[str, Any]:
-    """Return the values with every section that is given by name spelled out, before what is given one by one."""
-    spread: dict[str, Any] = {}
+def _expand_profiles(values: Mapping[str, Any], layer: str) -> dict[str, Any]:
+    """Return the values with profile names expanded to the values of their section; single values override them."""
+    expanded: dict[str, Any] = {}
     for section, profiles in PROFILES.items():
         name = values.get(section)
         if name is None:
             continue
         if not isinstance(name, str) or name not in profiles:
             raise ConfigError(f"{section} is {name!r} (from {layer}), expected one of {', '.join(profiles)}")
-        spread.update(flatten(dataclasses.asdict(profiles[name]), f"{section}."))
-    return spread | {key: value for key, value in values.items() if key not in PROFILES}
+        expanded.update(flatten(dataclasses.asdict(profiles[name]), f"{section}."))
+    return expanded | {key: value for key, value in values.items() if key not in PROFILES}
 
 
 def _check_key(key: str, value: Any, layer: str) -> None:
     known = default_values()
     if key == "preset":
-        raise ConfigError(f"config key 'preset' (from {layer}) is chosen with --preset")
+        raise ConfigError(f"config key 'preset' (from {layer}) cannot be set here; try --preset")
     if key in known:
         if isinstance(value, Mapping):
             raise ConfigError(f"{key} is {value!r} (from {layer}), expected one value: it is no section")
@@ -253,7 +253,7 @@ def _check_key(key: str, value: Any, layer: str) -> None:
         return
     if any(name.startswith(f"{key}.") for name in known):
         raise ConfigError(
-            f"config key {key!r} (from {layer}) is a section; name a value in it, such as "
+            f"config key {key!r} (from {layer}) is a section, expected a field of it; try "
             f"{next(name for name in known if name.startswith(f'{key}.'))!r}"
         )
     hint = did_you_mean(key, known)
@@ -265,10 +265,10 @@ def _check_key(key: str, value: Any, layer: str) -> None:
     raise ConfigError(f"config key {key!r} (from {layer}) does not exist{hint}")
 
 
-def _carry_links(layered: dict[str, Any], provenance: dict[str, str], given: set[str]) -> None:
+def _apply_links(layered: dict[str, Any], provenance: dict[str, str], changed: set[str]) -> None:
     for pair in LINKED:
         for key, other in (pair, pair[::-1]):
-            if key in given and LAYERS.index(provenance[key]) > LAYERS.index(provenance.get(other, DEFAULT)):
+            if key in changed and LAYERS.index(provenance[key]) > LAYERS.index(provenance.get(other, DEFAULT)):
                 layered[other], provenance[other] = layered[key], provenance[key]
 
 
@@ -282,17 +282,17 @@ def _adapter() -> TypeAdapter[RunConfig]:
 def _explain(error: ValidationError, provenance: Mapping[str, str]) -> str:
     details = error.errors(include_url=False, include_context=False)
     first = details[0]
-    if first["type"] == UNKNOWN:
+    if first["type"] == UNKNOWN_KEY_ERROR:
         return f"config key {'.'.join(str(part) for part in first['loc'])!r} does not exist in this version"
     key = ".".join(str(part) for part in first["loc"])
-    # a choice between types reports each of them under the key; only the key is the user's
+    # a union reports each of its types below the key; only the key itself is known to the user
     while key and key not in default_values() and "." in key:
         key = key.rpartition(".")[0]
     more = len({d["loc"] for d in details}) - 1
     tail = f" (and {more} more)" if more > 0 else ""
     if first["type"] == "value_error":
         return first["msg"].removeprefix("Value error, ") + tail
-    wanted = first["msg"].removeprefix("Input should be ").removesuffix(".")
+    expectation = first["msg"].removeprefix("Input should be ").removesuffix(".")
     source = provenance.get(key)
     origin = f" (from {source})" if source else ""
-    return f"{key} is {first['input']!r}{origin}, expected {wanted}{tail}"
+    return f"{key} is {first['input']!r}{origin}, expected {expectation}{tail}"

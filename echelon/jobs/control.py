@@ -1,7 +1,6 @@
-"""The one way into a running job: small files in the run's ``control/`` folder.
+"""Requests to a running job: files in the run's ``control/`` folder, read by trainer and supervisor.
 
-Each request to stop appends a line to ``control/stop``, so that two requests are two lines whoever makes them;
-``control/checkpoint`` exists while a checkpoint is asked for. The trainer reads the same files on its own.
+Each stop request appends a line to ``control/stop``; ``control/checkpoint`` exists while a checkpoint is requested.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ NOW = "now"
 
 
 def request_stop(paths: RunPaths, *, now: bool = False, origin: str = "command") -> None:
-    """Ask for a stop: the first lets the update end, a second abandons it, ``now`` kills without saving."""
+    """Request a stop: the first completes the update, a second abandons it, ``now`` kills without saving."""
     paths.control.mkdir(exist_ok=True)
     line = f"{NOW if now else STOP} {time.time():.3f} {origin}\n".encode()
     handle = os.open(paths.stop, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -28,7 +27,7 @@ def request_stop(paths: RunPaths, *, now: bool = False, origin: str = "command")
 
 
 def stop_requests(paths: RunPaths) -> list[str]:
-    """Return the requests to stop so far, each ``stop`` or ``now``."""
+    """Return the stop requests so far, each ``stop`` or ``now``."""
     try:
         lines = paths.stop.read_text(errors="replace").splitlines()
     except OSError:
@@ -37,13 +36,13 @@ def stop_requests(paths: RunPaths) -> list[str]:
 
 
 def request_checkpoint(paths: RunPaths) -> None:
-    """Ask for a checkpoint at the end of the current update."""
+    """Request a checkpoint at the end of the current update."""
     paths.control.mkdir(exist_ok=True)
     paths.checkpoint_now.touch()
 
 
 def clear(paths: RunPaths) -> None:
-    """Forget requests made to an earlier session."""
+    """Remove the requests to an earlier session."""
     for path in (paths.stop, paths.checkpoint_now):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

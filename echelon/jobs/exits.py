@@ -1,4 +1,4 @@
-"""How a session of a job ended, in words and figures: what ``exit.json`` holds."""
+"""Content of ``exit.json``: how a session of a job ended."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from echelon.telemetry.log import EventFollower
 LOG_TAIL_BYTES = 8192
 
 END_BYTES = 1 << 20
-"""How far from its end a session's last word is looked for."""
+"""Distance from the end of the metrics searched for the end record [bytes]."""
 
 FULL_MB = 1.0
-"""A disk with less room than this is full."""
+"""Free space below which a disk counts as full [MiB]."""
 
-OOM_HINT = "the kernel's out-of-memory killer was at work meanwhile; lower num_envs or bank_maps, or free memory"
-KILL_HINT = "killed by somebody, or for want of memory"
+OOM_HINT = "the kernel's out-of-memory killer was active; try a lower num_envs or bank_maps, or free memory"
+KILL_HINT = "killed by a user or for lack of memory"
 
 
 def oom_kills() -> int:
-    """Return how many processes this machine has killed for want of memory since boot; 0 where it does not say."""
+    """Return the number of out-of-memory kills on this machine since boot; 0 where unknown."""
     try:
         rows = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
         return int(rows.get("oom_kill", 0))
@@ -36,12 +36,12 @@ def oom_kills() -> int:
 
 
 def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bool) -> dict[str, Any]:
-    """Return code or signal, reason, last step and last checkpoint of a session that just ended.
+    """Return exit code or signal, reason, last step and last checkpoint of a session that ended.
 
-    ``returncode`` is the trainer's, negative for a signal; the first ``earlier_bytes`` of the metrics belong to
-    sessions before this one; ``oom`` says that the kernel killed for want of memory meanwhile.
+    ``returncode`` is the trainer's, negative for a signal; the first ``earlier_bytes`` of the metrics belong to earlier
+    sessions; ``oom`` tells whether the kernel killed a process for lack of memory during the session.
     """
-    seen = read_latest(paths.metrics, until=(EventUpdate, EventCheckpoint))
+    latest = read_latest(paths.metrics, until=(EventUpdate, EventCheckpoint))
     end = session_end(paths.metrics, earlier_bytes)
     number = -returncode if returncode < 0 else 0
     killed = number > 0 and control.NOW in control.stop_requests(paths)
@@ -53,20 +53,20 @@ def exit_record(paths: RunPaths, returncode: int, *, earlier_bytes: int, oom: bo
         "out_of_memory": out_of_memory,
         "killed_on_request": killed,
         "message": _message(paths, end, number, killed, out_of_memory),
-        "update": seen.update.update if seen.update else seen.start.start_update if seen.start else 0,
-        "global_step": seen.global_step,
-        "episodes": seen.update.episodes if seen.update else 0,
-        "checkpoint": seen.checkpoint.path if seen.checkpoint else "",
+        "update": latest.update.update if latest.update else latest.start.start_update if latest.start else 0,
+        "global_step": latest.global_step,
+        "episodes": latest.update.episodes if latest.update else 0,
+        "checkpoint": latest.checkpoint.path if latest.checkpoint else "",
     }
 
 
 def session_end(metrics: Path, earlier_bytes: int) -> EventEnd | None:
-    """Return the last word of the session that began at a byte of the metrics, None where it left none."""
+    """Return the end record of the session that started at a byte of the metrics; None where there is none."""
     try:
-        begin = max(earlier_bytes, metrics.stat().st_size - END_BYTES)
+        offset = max(earlier_bytes, metrics.stat().st_size - END_BYTES)
     except OSError:
         return None
-    events = EventFollower(metrics, offset=begin).poll()
+    events = EventFollower(metrics, offset=offset).poll()
     return next((event for event in reversed(events) if isinstance(event, EventEnd)), None)
 
 
@@ -75,16 +75,16 @@ def _message(paths: RunPaths, end: EventEnd | None, number: int, killed: bool, o
         return "killed on request, without saving"
     if number:
         hint = OOM_HINT if out_of_memory else KILL_HINT if number == signal.SIGKILL else "see its log"
-        return f"the trainer died of {signal.Signals(number).name}: {hint}"
+        return f"trainer terminated by {signal.Signals(number).name}: {hint}"
     if end is not None:
         return end.message
     if disk_free_mb(paths.root) < FULL_MB:
-        return f"the disk of {str(paths.root.parent)!r} is full; the last checkpoint stands"
+        return f"disk of {str(paths.root.parent)!r} is full; the last checkpoint is intact"
     return last_line(paths.log_trainer)
 
 
 def last_line(path: Path) -> str:
-    """Return the last line of a log that says something, empty if there is none."""
+    """Return the last non-empty line of a log, empty where there is none."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, file.seek(0, 2) - LOG_TAIL_BYTES))

@@ -1,4 +1,4 @@
-"""The kinds of background jobs: a table row names the module that a supervisor runs for each."""
+"""Kinds of background jobs: each row names the module that a supervisor runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from echelon.jobs.process import PYTHON_MODULE
 
 RANKS = "echelon.jobs.ranks"
-"""Starts several processes of a kind."""
+"""Module that starts several processes of a kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +21,9 @@ class JobKind:
     summary: str
 
     def command(self, run: Path, arguments: Sequence[str] = (), processes: int = 1) -> list[str]:
-        """Return the argv of what does the work for the run in folder ``run``: one process, or several together."""
-        together = [RANKS, str(processes)] if processes > 1 else []
-        return [*PYTHON_MODULE, *together, self.module, str(run), *arguments]
+        """Return the command line that works on the run in folder ``run`` with one or several processes."""
+        launcher = [RANKS, str(processes)] if processes > 1 else []
+        return [*PYTHON_MODULE, *launcher, self.module, str(run), *arguments]
 
 
 KINDS: dict[str, JobKind] = {

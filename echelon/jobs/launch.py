@@ -1,7 +1,7 @@
-"""Start, stop and wait for background jobs; what a command calls is true when it returns.
+"""Start, stop, remove and wait for background jobs.
 
-A job is a run folder with a detached supervisor; there is no daemon. Imports nothing heavy, so that a terminal
-reacts at once: the trainer's process loads what training needs.
+A job is a run folder with a detached supervisor; there is no daemon. Import-light: only the trainer process imports
+the training packages.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from echelon.jobs.supervisor import FAILED, READY
 from echelon.runs import RunPaths, read_json
 
 READY_LIMIT_S = 30.0
-"""How long a supervisor may take until it reports; longer than a new one waits for an orphan to end."""
+"""Longest wait for a supervisor's report [s]; longer than a supervisor waits for an orphaned trainer."""
 
 POLL_S = 0.2
-"""Time between looks at a job that is waited for."""
+"""Time between status checks of a job that is waited for [s]."""
 
 
 class LaunchError(ValueError):
@@ -39,10 +39,10 @@ class LaunchError(ValueError):
 def launch(paths: RunPaths, spec: JobSpec, kind: JobKind, arguments: Sequence[str] = ()) -> None:
     """Write the spec, start a detached supervisor and wait until it reports READY.
 
-    ``LaunchError`` is what it reported instead. A run that exists already goes on: its first spec stays.
+    ``LaunchError`` contains the reported error. An existing run is resumed and keeps its first spec.
     """
     if paths.spec.exists() and job_status(paths).is_alive:
-        raise LaunchError(f"run {paths.id!r} is already running; stop it first")
+        raise LaunchError(f"run {paths.id!r} is already running; try: echelon stop {paths.id}")
     try:
         for folder in (paths.log, paths.control, paths.checkpoints):
             folder.mkdir(exist_ok=True)
@@ -51,16 +51,16 @@ def launch(paths: RunPaths, spec: JobSpec, kind: JobKind, arguments: Sequence[st
     except OSError as error:
         raise LaunchError(f"run folder {str(paths.root)!r} cannot be written: {error.strerror}") from error
     if answer != READY:
-        raise LaunchError(answer.removeprefix(FAILED).strip() or _silent(paths))
+        raise LaunchError(answer.removeprefix(FAILED).strip() or _no_answer(paths))
 
 
-def _silent(paths: RunPaths) -> str:
-    said = last_line(paths.log_supervisor)
-    return f"the supervisor of {paths.id!r} did not start" + (f": {said}" if said else "")
+def _no_answer(paths: RunPaths) -> str:
+    cause = last_line(paths.log_supervisor)
+    return f"supervisor of run {paths.id!r} did not start" + (f": {cause}" if cause else "")
 
 
 def _spawn(paths: RunPaths, command: Sequence[str]) -> str:
-    """Start the supervisor in a session of its own and return the line it reports; empty if it dies silently."""
+    """Start the supervisor in a new session and return its report line; empty where it ends without one."""
     reader, writer = os.pipe()
     with open(reader, "rb", buffering=0) as answers:
         try:
@@ -76,7 +76,7 @@ def _spawn(paths: RunPaths, command: Sequence[str]) -> str:
                 )
         finally:
             os.close(writer)
-        child.returncode = 0  # it outlives us by design; without this Popen warns when it is collected
+        child.returncode = 0  # the supervisor outlives this process; without this Popen warns on collection
         ready, _, _ = select.select([answers], [], [], READY_LIMIT_S)
         line = answers.read(4096) if ready else b""
     return (line or b"").decode(errors="replace").strip()
@@ -85,7 +85,7 @@ def _spawn(paths: RunPaths, command: Sequence[str]) -> str:
 def wait_until(
     paths: RunPaths, done: Callable[[JobStatus], bool], *, timeout_s: float | None = None
 ) -> JobStatus | None:
-    """Return the status once ``done`` holds for it, None if that took longer than ``timeout_s``."""
+    """Return the status once ``done`` is true for it; None after ``timeout_s``."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         status = job_status(paths)
@@ -97,9 +97,9 @@ def wait_until(
 
 
 def stop(paths: RunPaths, *, now: bool = False) -> JobStatus:
-    """Ask a job to stop and return its status; one that is not running is left as it is.
+    """Request a job to stop and return its status; a job that is not running is not changed.
 
-    A trainer whose supervisor was killed is ended too. Processes are signalled only after their identity matched.
+    A trainer whose supervisor was killed is signalled as well, after its identity is verified.
     """
     status = job_status(paths)
     processes = read_json(paths.processes) or {}
@@ -114,27 +114,29 @@ def stop(paths: RunPaths, *, now: bool = False) -> JobStatus:
 
 
 def has_orphan(paths: RunPaths) -> bool:
-    """Whether a trainer still runs whose supervisor was killed."""
+    """Whether a trainer runs whose supervisor was killed."""
     trainer = identity_from((read_json(paths.processes) or {}).get("trainer"))
     return not job_status(paths).is_alive and is_alive(trainer)
 
 
 def remove(paths: RunPaths) -> None:
-    """Delete a run that is not running, of a linked one the link; ``ValueError`` where it is."""
+    """Delete a run, or the link to a linked run; ``ValueError`` where it is running."""
     status = job_status(paths)
     if status.is_alive:
-        raise ValueError(f"run {paths.id!r} is {status.state}; stop it first")
+        raise ValueError(f"run {paths.id!r} is {status.state}; try: echelon stop {paths.id}")
     if has_orphan(paths):
-        raise ValueError(f"run {paths.id!r} is {status.state}, its trainer is still ending; echelon stop waits for it")
+        raise ValueError(
+            f"run {paths.id!r} is {status.state}, its trainer is still ending; try: echelon stop {paths.id}"
+        )
     if paths.root.is_symlink():
         paths.root.unlink()
         return
-    doomed = paths.root.with_name(f".{paths.id}.removed")
-    paths.root.rename(doomed)
+    removed = paths.root.with_name(f".{paths.id}.removed")
+    paths.root.rename(removed)
     with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(doomed)
+        shutil.rmtree(removed)
 
 
 def log_files(paths: RunPaths) -> list[Path]:
-    """Return the logs of a run that exist, the trainer's first."""
+    """Return the existing logs of a run, the trainer's first."""
     return [path for path in (paths.log_trainer, paths.log_supervisor) if path.exists()]

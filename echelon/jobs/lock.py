@@ -1,4 +1,4 @@
-"""The lock that says whether a job lives: held by its supervisor, freed by the kernel however that one ends."""
+"""Lock of a running job: held by its supervisor and released by the kernel however the supervisor ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 PROBE_RETRY_S = 0.05
 ACQUIRE_LIMIT_S = 1.0
-"""How long taking the lock is retried; long enough to outlast readers that only probe it."""
+"""Longest time of retries [s]; outlasts readers that only probe the lock."""
 
 
 def acquire(path: Path) -> int | None:
-    """Take the lock and return its open file, None where a living supervisor holds it."""
+    """Take the lock and return its file descriptor; None where a running supervisor holds it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + ACQUIRE_LIMIT_S
     while True:
@@ -29,7 +29,7 @@ def acquire(path: Path) -> int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a supervisor lives; needs only read access, and probes do not disturb each other."""
+    """Whether a running supervisor holds the lock; needs read access only."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,7 @@
-"""Who a process is, so that a signal never reaches a stranger that was given the same number.
+"""Identity of processes, so that a signal never reaches an unrelated process with a reused pid.
 
-An identity is pid, start time, boot and host. The start time is counted from boot where the system tells it so,
-because a clock that is set would otherwise make every process a stranger.
+An identity is pid, start time, boot id and host. The start time is counted from boot where the system reports it so,
+which makes it independent of changes of the wall clock.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 
 import psutil
 
-GONE = ("zombie", "dead", "")
-"""States of a process that does nothing any more."""
+ENDED = ("zombie", "dead", "")
+"""States of a process that has ended."""
 
 STOPPED = ("stopped", "tracing-stop")
 
 PYTHON_MODULE = (sys.executable, "-P", "-m")
-"""Runs a module of ours, though files with the names of modules may lie in the folder a command was typed in."""
+"""Command prefix that runs a module without importing from the current folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class ProcessIdentity:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Return the identity of a living process, None where there is none."""
+    """Return the identity of a running process, None where there is none."""
     started = _start_time(pid)
     if started is None:
         return None
@@ -49,7 +49,7 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def identity_from(row: object) -> ProcessIdentity | None:
-    """Return the identity stored in a file, None where it is damaged."""
+    """Return the identity of a JSON object, None where it is damaged."""
     if not isinstance(row, dict):
         return None
     try:
@@ -64,7 +64,7 @@ def identity_from(row: object) -> ProcessIdentity | None:
 
 
 def process_state(identity: ProcessIdentity | None) -> str:
-    """Return the state of exactly this process, such as ``running`` or ``stopped``; empty if it is gone."""
+    """Return the state of this process, such as ``running`` or ``stopped``; empty where it has ended."""
     if identity is None or identity.pid <= 1 or identify(identity.pid) != identity:
         return ""
     try:
@@ -74,12 +74,12 @@ def process_state(identity: ProcessIdentity | None) -> str:
 
 
 def is_alive(identity: ProcessIdentity | None) -> bool:
-    """Whether exactly this process still runs; a zombie does not."""
-    return process_state(identity) not in GONE
+    """Whether this process is running; a zombie is not."""
+    return process_state(identity) not in ENDED
 
 
 def send_signal(identity: ProcessIdentity | None, number: int, *, group: bool = False) -> bool:
-    """Signal exactly this process, or the group it leads; False where it is gone or another has its number."""
+    """Signal this process, or the group it leads; return False where it has ended or its pid was reused."""
     if identity is None or not is_alive(identity):
         return False
     try:
@@ -104,7 +104,7 @@ def send_signal(identity: ProcessIdentity | None, number: int, *, group: bool = 
 
 @cache
 def boot_id() -> str:
-    """Return a name of this boot of this machine."""
+    """Return an id of the current boot of this machine."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,8 +1,8 @@
-"""Several processes that train together on one machine: ``python -m echelon.jobs.ranks N MODULE RUN [arguments]``.
+"""Starts the processes of one job on one machine: ``python -m echelon.jobs.ranks N MODULE RUN [arguments]``.
 
-Starts N times ``python -m MODULE RUN`` with torchrun's environment variables, in its own process group, so that what
-kills the group kills them all. The first to fail decides how it ends; the others, who would wait for it for ever, are
-killed. Where several machines train together, torchrun starts the same module there.
+Runs ``python -m MODULE RUN`` N times with torchrun's environment variables, in its own process group, so a signal to
+the group reaches all. The first failure determines the exit code, and the other processes, which would wait for the
+failed one, are killed. On several machines torchrun starts the same module.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from echelon.jobs.process import PYTHON_MODULE
 
 POLL_S = 0.1
 GRACE_S = 10.0
-"""How long the others may take to end by themselves once one has."""
+"""Time for the remaining processes to end after the first has ended [s]."""
 SETTLE_S = 1.0
-"""The same once one has failed."""
+"""The same after a failure [s]."""
 
 COMPLETED, STOPPED = 0, 4
-ENDED_WELL = (COMPLETED, STOPPED)
-"""Exit codes of a worker that ended as it should."""
+SUCCESS_CODES = (COMPLETED, STOPPED)
+"""Exit codes of a worker without a failure."""
 
 UNCATCHABLE = (signal.SIGKILL, signal.SIGSTOP)
 
 
 def start(count: int, command: Sequence[str]) -> list[subprocess.Popen[bytes]]:
-    """Start ``command`` ``count`` times; each is told its rank, and where the first one can be met."""
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo"}
+    """Start ``command`` ``count`` times with rank, world size and rendezvous address in the environment."""
+    rendezvous = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo"}
     if sys.platform == "darwin":
-        meeting["GLOO_SOCKET_IFNAME"] = "lo0"
+        rendezvous["GLOO_SOCKET_IFNAME"] = "lo0"
     sizes = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
     return [
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, env={**os.environ, **meeting, **sizes, **rank})
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, env={**os.environ, **rendezvous, **sizes, **rank})
         for rank in ranks
     ]
 
 
 def wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Return the code of the first process to fail, else that of the first rank.
+    """Return the exit code of the first process to fail, else that of rank 0.
 
-    A process that loses another fails soon after it, so a death by signal (a negative code) counts before a failure.
-    An orphan kills what it started and leaves: nobody would notice the end of it.
+    A process that loses its peer fails soon after, so termination by a signal (a negative code) takes precedence. Where
+    the parent process ends, all processes are killed.
     """
     parent, deadline = os.getppid(), math.inf
     codes: list[int] = []
     while len(codes) < len(processes):
         codes = [process.returncode for process in processes if process.poll() is not None]
-        failed = [code for code in codes if code not in ENDED_WELL]
+        failed = [code for code in codes if code not in SUCCESS_CODES]
         if codes:
             deadline = min(deadline, time.monotonic() + (SETTLE_S if failed else GRACE_S))
         if time.monotonic() > deadline or os.getppid() != parent:
@@ -63,7 +63,7 @@ def wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
     for process in processes:
         process.kill()
         process.wait()
-    failed = [code for code in codes if code not in ENDED_WELL]
+    failed = [code for code in codes if code not in SUCCESS_CODES]
     return min(failed, default=processes[0].returncode)
 
 
@@ -75,7 +75,7 @@ def free_port() -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the processes to their end; die of the signal that the failed one died of."""
+    """Run the processes and return the exit code; re-raise the signal that terminated a process."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     code = wait(start(int(argv[0]), [*PYTHON_MODULE, *argv[1:]]))

@@ -1,7 +1,7 @@
-"""What a job was asked to do: the resolved configuration with its provenance, written once as ``spec.json``.
+"""Spec of a job: its resolved configuration with provenance, written once as ``spec.json``.
 
-A resume that changes dials writes ``resume.json`` beside it with the same shape for them; the first request stays
-as it was. How configurations are layered is decided in ``config_layers``.
+A resume with a changed configuration writes ``resume.json`` of the same form beside it. ``config_layers`` resolves
+configurations.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ import echelon
 from echelon.runs import RunPaths, atomic_write, read_json
 
 DISTRIBUTIONS = ("torch", "warp-lang", "numpy", "pydantic")
-"""Packages whose versions are recorded; read from their metadata, so that none is imported."""
+"""Packages whose versions are recorded, from their metadata without an import."""
 
 ENVIRONMENT_PREFIXES = ("ECHELON_", "CUDA_", "OMP_", "MKL_", "WARP_", "TORCH_")
-"""Environment variables worth recording."""
+"""Prefixes of recorded environment variables."""
 
 GIT_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """A job as it was asked for."""
+    """Request for a job."""
 
     kind: str
     """Row of ``kinds.KINDS``."""
     config: dict[str, Any]
-    """The whole resolved configuration, nested."""
+    """The resolved configuration, nested."""
     provenance: dict[str, str] = field(default_factory=dict)
-    """Layer each value came from, for those that are not defaults, by dotted key."""
+    """Layer of each value that is not a default, by dotted key."""
     argv: list[str] = field(default_factory=list)
-    """The command line that asked for it."""
+    """The command line."""
     created: float = field(default_factory=time.time)
-    """When it was asked for [s since the epoch]."""
+    """Time of the request [s since the epoch]."""
     host: str = field(default_factory=socket.gethostname)
     versions: dict[str, str] = field(default_factory=dict)
     git: dict[str, Any] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class JobSpec:
 def new_spec(
     kind: str, config: dict[str, Any], provenance: dict[str, str], argv: Sequence[str] | None = None
 ) -> JobSpec:
-    """Return a spec that also says with what, where and from which commit it was asked for."""
+    """Return a spec with versions, commit and environment of this process."""
     return JobSpec(
         kind=kind,
         config=config,
@@ -67,35 +67,35 @@ def new_spec(
 
 
 def write_spec(paths: RunPaths, spec: JobSpec) -> None:
-    """Write ``spec.json``, or ``resume.json`` where the run has a spec already."""
+    """Write ``spec.json``, or ``resume.json`` where the run has a spec."""
     target = paths.extension if paths.spec.exists() else paths.spec
     atomic_write(target, json.dumps(asdict(spec), indent=2, default=str) + "\n")
 
 
 def read_spec(paths: RunPaths) -> JobSpec:
-    """Return what the run was last asked for; ``ValueError`` where spec.json is missing or damaged."""
+    """Return the newest spec of a run; ``ValueError`` where spec.json is missing or damaged."""
     row = read_json(paths.extension) or read_json(paths.spec)
     if row is None:
         raise ValueError(f"run {paths.id!r} has no readable spec.json in {str(paths.root)!r}")
     known = {f.name for f in fields(JobSpec)}
     if not isinstance(row.get("kind"), str) or not isinstance(row.get("config"), dict):
-        raise ValueError(f"spec.json of run {paths.id!r} names no kind and config")
+        raise ValueError(f"spec.json of run {paths.id!r} has no kind and config, expected both")
     return JobSpec(**{name: value for name, value in row.items() if name in known})
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python, Echelon and what it computes with."""
-    found = {"python": platform.python_version(), "echelon": echelon.__version__}
+    """Return the versions of Python, Echelon and ``DISTRIBUTIONS``."""
+    versions_by_name = {"python": platform.python_version(), "echelon": echelon.__version__}
     for name in DISTRIBUTIONS:
         try:
-            found[name] = metadata.version(name)
+            versions_by_name[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "missing"
-    return found
+            versions_by_name[name] = "missing"
+    return versions_by_name
 
 
 def git_state() -> dict[str, Any]:
-    """Return commit, branch and dirtiness of the checkout Echelon runs from; empty where it is none."""
+    """Return commit, branch and dirty flag of Echelon's source checkout; empty where there is none."""
     root = Path(echelon.__file__).parent
 
     def git(*args: str) -> str:

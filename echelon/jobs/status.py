@@ -1,7 +1,7 @@
-"""In which state a job is: derived from its files and its lock whenever asked, never stored.
+"""State of a job, derived from its files and its lock, never stored.
 
-The lock says whether the supervisor lives, ``exit.json`` how a session ended, and ``progress.json`` when the trainer
-last did something. Reads only; sending signals is left to ``launch``.
+The lock shows whether the supervisor runs, ``exit.json`` how a session ended, and ``progress.json`` the last activity
+of the trainer. Read-only; ``launch`` sends signals.
 """
 
 from __future__ import annotations
@@ -18,50 +18,50 @@ from echelon.runs import RunPaths, read_json
 State = Literal["starting", "running", "stalled", "stopping", "completed", "stopped", "failed", "crashed", "lost"]
 
 ALIVE: tuple[State, ...] = ("starting", "running", "stalled", "stopping")
-"""States in which a supervisor lives."""
+"""States with a running supervisor."""
 
 EXIT_CODES: dict[State, int] = {"completed": 0, "stopped": 4, "failed": 1, "crashed": 5, "lost": 5}
-"""What a command that waited for a job returns."""
+"""Exit code of a command that waited for a job, by its final state."""
 
 STALL_LIMITS_S: dict[str, float] = {
     "starting": 600.0,
     "training": 300.0,
 }
-"""Longest silence of a trainer by phase before it counts as stalled.
+"""Time without progress after which a trainer counts as stalled, by phase [s].
 
-Starting holds the compilation of kernels and the making of maps; in training it speaks at every decision, evaluation
-included, and is silent only while it learns from a rollout or saves.
+The phase ``starting`` contains kernel compilation and map generation. In ``training`` progress is written at every
+decision, evaluation included, but not during optimisation and saving.
 """
 
-LARGEST = 1e15
-"""No step, no update and no clock says more; a number beyond it is damage."""
+MAX_NUMBER = 1e15
+"""Larger numbers in a file count as damaged; steps, updates and clocks stay below."""
 
 LAUNCH_LIMIT_S = 15.0
-"""A run without lock and identity counts as starting for this long after it was asked for."""
+"""Time after the request during which a run without lock and identity counts as starting [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """A job at one moment."""
+    """State of a job at one time."""
 
     id: str
     kind: str = ""
-    """Row of ``kinds.KINDS``, or what else was played into a run folder."""
+    """Row of ``kinds.KINDS``, or ``sim`` for recorded matches without a job."""
     state: State
     reason: str = ""
-    """Why, in words, where the state alone does not say it."""
+    """Explanation of the state, empty where it needs none."""
     preset: str = ""
     phase: str = ""
-    """What the trainer last said it does; after a comma, how far it is with it."""
+    """Phase that the trainer last reported; after a comma its progress."""
     update: int = 0
     global_step: int = 0
     created: float = 0.0
-    """When the run was asked for [s since the epoch]."""
+    """Time of the request [s since the epoch]."""
     pid: int = 0
-    """The supervisor's, while it lives."""
+    """Pid of the supervisor while it runs, else 0."""
     host: str = ""
     checkpoint: str = ""
-    """The newest checkpoint, once the session is over."""
+    """The newest checkpoint once the session has ended."""
 
     @property
     def is_alive(self) -> bool:
@@ -69,7 +69,7 @@ class JobStatus:
 
     @property
     def exit_code(self) -> int:
-        """What a command that waited for this job returns."""
+        """Exit code of a command that waited for this job."""
         return EXIT_CODES.get(self.state, 0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class JobStatus:
 
 
 def job_status(paths: RunPaths) -> JobStatus:
-    """Return the state of a run; ``ValueError`` where the folder holds no run."""
+    """Return the state of a run; ``ValueError`` where the folder is no run."""
     spec = read_json(paths.spec)
     if spec is None:
         raise ValueError(f"run {paths.id!r} has no readable spec.json in {str(paths.root)!r}")
@@ -85,11 +85,11 @@ def job_status(paths: RunPaths) -> JobStatus:
     ended = read_json(paths.exit)
     alive = lock.is_held(paths.lock)
     if ended is not None:
-        state, reason = _ended(ended)
+        state, reason = _ended_state(ended)
     elif alive:
-        state, reason = _living(paths, processes, progress)
+        state, reason = _running_state(paths, processes, progress)
     else:
-        state, reason = _vanished(spec, processes)
+        state, reason = _unrecorded_end(spec, processes)
     supervisor = identity_from(processes.get("supervisor"))
     source = ended or progress
     config = spec.get("config")
@@ -109,8 +109,8 @@ def job_status(paths: RunPaths) -> JobStatus:
     )
 
 
-def _ended(ended: dict[str, Any]) -> tuple[State, str]:
-    """Return state and reason of a session that its supervisor saw ending."""
+def _ended_state(ended: dict[str, Any]) -> tuple[State, str]:
+    """Return state and reason of a session with an exit record."""
     message = _text(ended, "message")
     if ended.get("signal"):
         return ("stopped" if ended.get("killed_on_request") else "crashed"), message
@@ -121,47 +121,46 @@ def _ended(ended: dict[str, Any]) -> tuple[State, str]:
     return "failed", message
 
 
-def _living(paths: RunPaths, processes: dict[str, Any], progress: dict[str, Any]) -> tuple[State, str]:
+def _running_state(paths: RunPaths, processes: dict[str, Any], progress: dict[str, Any]) -> tuple[State, str]:
     trainer = identity_from(processes.get("trainer"))
     if process_state(trainer) in STOPPED:
-        return "stalled", "the trainer is suspended (SIGSTOP); send SIGCONT to its process group to go on"
+        return "stalled", "trainer is suspended (SIGSTOP); try sending SIGCONT to its process group"
     phase = _text(progress, "phase") or "starting"
-    silent = silence_s(progress)
+    idle_s = idle_time_s(progress)
     stage = phase.partition(",")[0]
-    if silent is not None and silent > STALL_LIMITS_S.get(stage, STALL_LIMITS_S["training"]):
-        return "stalled", f"no progress for {silent:.0f} s while {phase}"
+    if idle_s is not None and idle_s > STALL_LIMITS_S.get(stage, STALL_LIMITS_S["training"]):
+        return "stalled", f"no progress for {idle_s:.0f} s in phase {phase!r}"
     if control.stop_requests(paths):
-        return "stopping", "the trainer finishes its update and saves"
+        return "stopping", "trainer completes its update and saves"
     return ("starting", "") if stage == "starting" else ("running", "")
 
 
-def _vanished(spec: dict[str, Any], processes: dict[str, Any]) -> tuple[State, str]:
-    """Return state and reason of a run that nobody holds and whose end nobody wrote down."""
+def _unrecorded_end(spec: dict[str, Any], processes: dict[str, Any]) -> tuple[State, str]:
+    """Return state and reason of a run without lock and exit record."""
     supervisor = identity_from(processes.get("supervisor"))
-    here = socket.gethostname()
     host = supervisor.host if supervisor else _text(spec, "host")
-    if host and host != here:
-        return "lost", f"it was started on {host!r} and its end is not recorded here"
+    if host and host != socket.gethostname():
+        return "lost", f"unknown: started on another host, {host!r}"
     if supervisor is None:
         if 0 <= time.time() - _number(spec, "created") < LAUNCH_LIMIT_S:
             return "starting", ""
-        return "crashed", "it ended before its supervisor could write anything down"
+        return "crashed", "terminated without an exit record, before its supervisor wrote its identity"
     if is_alive(supervisor):
-        return "lost", "this folder is a copy; the run itself goes on in its own"
+        return "lost", "unknown: this folder is a copy of a running run"
     if is_alive(identity_from(processes.get("trainer"))):
-        return "crashed", "the supervisor was killed; the trainer it left behind is ending"
-    return "crashed", "the supervisor was killed, or the machine went down"
+        return "crashed", "supervisor was killed; its orphaned trainer is ending"
+    return "crashed", "terminated without an exit record: supervisor was killed or the machine went down"
 
 
-def silence_s(progress: dict[str, Any]) -> float | None:
-    """Return the seconds since the trainer's last beat; None where it cannot be told.
+def idle_time_s(progress: dict[str, Any]) -> float | None:
+    """Return the time since the trainer last wrote progress [s]; None where unknown.
 
-    Counted on the clock that starts at boot, so that setting the wall clock stalls nobody.
+    Measured on the monotonic clock, so changes of the wall clock have no effect.
     """
-    beat = _number(progress, "monotonic")
-    if progress.get("boot_id") != boot_id() or not beat:
+    written = _number(progress, "monotonic")
+    if progress.get("boot_id") != boot_id() or not written:
         return None
-    return max(0.0, time.monotonic() - beat)
+    return max(0.0, time.monotonic() - written)
 
 
 def _text(row: dict[str, Any], key: str) -> str:
@@ -173,4 +172,4 @@ def _number(row: dict[str, Any], key: str) -> float:
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0.0
-    return float(value) if abs(value) < LARGEST else 0.0
+    return float(value) if abs(value) < MAX_NUMBER else 0.0

@@ -1,8 +1,8 @@
-"""The process that stays with a job: ``python -m echelon.jobs.supervisor RUN COMMAND...``.
+"""Supervisor process of a job: ``python -m echelon.jobs.supervisor RUN COMMAND...``.
 
-It holds the run's lock, runs the command as its own process group, beats, passes on requests to stop, and writes down
-how it all ended; a stalled trainer and a full disk it reports as alerts. It never forks workers of its own, so the
-lock dies with it. It knows nothing of training.
+It holds the run's lock, runs the command in its own process group, writes a heartbeat, forwards stop requests, records
+how the session ended, and reports stalls and low resources as alerts. It forks no other processes, so the lock is
+released when it ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,16 +29,16 @@ from echelon.runs import RunPaths, atomic_write, read_json
 from echelon.telemetry.log import EventLog
 
 HEARTBEAT_S = 2.0
-"""Time between beats, and between looks at the control folder."""
+"""Time between heartbeats, and between reads of the control folder."""
 
 ORPHAN_GRACE_S = 10.0
-"""How long a trainer left behind by a killed supervisor may finish before a new one ends it."""
+"""Time an orphaned trainer may take to end before a new supervisor kills it [s]."""
 
 ROTATE_BYTES = 16 * 2**20
-"""A log larger than this is put aside when a session begins; one older log is kept."""
+"""Log size above which it is rotated at the start of a session; one older log is kept."""
 
 RESERVE_BYTES = 1 << 14
-"""Room kept for exit.json: how a run ended must be known on a full disk too."""
+"""Disk space reserved for exit.json, so that it can be written to a full disk."""
 
 READY, FAILED = "READY", "FAILED"
 
@@ -49,17 +49,17 @@ class Supervisor:
     def __init__(self, paths: RunPaths, command: Sequence[str]) -> None:
         self.paths = paths
         self.command = list(command)
-        self._signals, wake = os.pipe()
-        os.set_blocking(self._signals, False)
+        self._signal_pipe, wake = os.pipe()
+        os.set_blocking(self._signal_pipe, False)
         os.set_blocking(wake, False)
         self._wake = wake
         self._oom_before = oom_kills()
         self._earlier_bytes = 0
         self._child: subprocess.Popen[bytes] | None = None
-        self._machine = MachineAlertRules(paths.root)
+        self._alert_rules = MachineAlertRules(paths.root)
 
     def start(self) -> None:
-        """Start the trainer and write down who is who; ``OSError`` where that is impossible."""
+        """Start the trainer and write the process identities; ``OSError`` where that fails."""
         end_orphan(self.paths)
         with contextlib.suppress(FileNotFoundError):
             self._earlier_bytes = self.paths.metrics.stat().st_size
@@ -73,10 +73,13 @@ class Supervisor:
             self._child = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0
             )
-        trainer, own = identify(self._child.pid), identify(os.getpid())
-        who = {"supervisor": own and own.to_dict(), "trainer": trainer and trainer.to_dict()}
+        trainer, supervisor = identify(self._child.pid), identify(os.getpid())
+        identities = {
+            "supervisor": supervisor and supervisor.to_dict(),
+            "trainer": trainer and trainer.to_dict(),
+        }
         try:
-            atomic_write(self.paths.processes, json.dumps(who, indent=2) + "\n")
+            atomic_write(self.paths.processes, json.dumps(identities, indent=2) + "\n")
         except OSError:
             self._kill_group()
             self._child.wait()
@@ -88,66 +91,66 @@ class Supervisor:
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    def watch(self) -> int:
-        """Beat until the trainer has ended, write exit.json and return the trainer's code (minus signal)."""
+    def run(self) -> int:
+        """Supervise until the trainer ends, write exit.json and return its exit code (negative for a signal)."""
         child = self._child
         assert child is not None, "start() comes first"
         while child.poll() is None:
-            self._beat()
-            self._alert()
+            self._write_heartbeat()
+            self._write_alerts()
             if control.NOW in control.stop_requests(self.paths):
                 self._kill_group()
-            select.select([self._signals], [], [], HEARTBEAT_S)
-            self._take_signals()
+            select.select([self._signal_pipe], [], [], HEARTBEAT_S)
+            self._handle_signals()
         self._kill_group()
         oom = oom_kills() > self._oom_before
         self.paths.reserve.unlink(missing_ok=True)
         record = exit_record(self.paths, child.returncode, earlier_bytes=self._earlier_bytes, oom=oom)
-        with _reported("exit.json"):
+        with _report_errors("exit.json"):
             atomic_write(self.paths.exit, json.dumps(record, indent=2) + "\n")
         return child.returncode
 
-    def _take_signals(self) -> None:
+    def _handle_signals(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            for number in os.read(self._signals, 64):
+            for number in os.read(self._signal_pipe, 64):
                 if number in (signal.SIGTERM, signal.SIGINT):
-                    with _reported("control/stop"):
+                    with _report_errors("control/stop"):
                         control.request_stop(self.paths, origin=signal.Signals(number).name)
 
-    def _beat(self) -> None:
-        beat = {"time": time.time(), "monotonic": time.monotonic(), "boot_id": boot_id(), "pid": os.getpid()}
-        with _reported("heartbeat.json"):
-            atomic_write(self.paths.heartbeat, json.dumps(beat) + "\n", durable=False)
+    def _write_heartbeat(self) -> None:
+        heartbeat = {"time": time.time(), "monotonic": time.monotonic(), "boot_id": boot_id(), "pid": os.getpid()}
+        with _report_errors("heartbeat.json"):
+            atomic_write(self.paths.heartbeat, json.dumps(heartbeat) + "\n", durable=False)
 
-    def _alert(self) -> None:
-        """Write down what the trainer cannot say itself, once it has said anything at all."""
+    def _write_alerts(self) -> None:
+        """Append machine alerts to the metrics, once the trainer has written progress."""
         if not self.paths.progress.exists():
             return
-        with _reported("metrics.jsonl"), contextlib.suppress(ValueError):
+        with _report_errors("metrics.jsonl"), contextlib.suppress(ValueError):
             status = job_status(self.paths)
-            for alert in self._machine.look(status.state, status.reason):
+            for alert in self._alert_rules.check(status.state, status.reason):
                 with EventLog(self.paths.metrics) as log:
                     log.append(replace(alert, update=status.update, global_step=status.global_step))
 
     def _kill_group(self) -> None:
-        """Kill the trainer and whatever it started; its group keeps its number until the last of them is gone."""
+        """Kill the trainer's process group; its id stays reserved until its last process has ended."""
         assert self._child is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
-def _reported(what: str):
-    """Report a full or read-only disk on stderr instead of dying of it: the trainer still needs somebody to wait."""
+def _report_errors(file: str) -> Iterator[None]:
+    """Report an ``OSError`` on stderr and continue: the trainer still needs its supervisor."""
     try:
         yield
     except OSError as error:
         with contextlib.suppress(OSError):
-            print(f"{what} cannot be written: {error}", file=sys.stderr, flush=True)
+            print(f"{file} cannot be written: {error}", file=sys.stderr, flush=True)
 
 
 def end_orphan(paths: RunPaths) -> None:
-    """Wait for, then kill, a trainer that outlived its killed supervisor, so that two never write one run."""
+    """Wait for, then kill, the orphaned trainer of a killed supervisor, so that two never write one run."""
     trainer = identity_from((read_json(paths.processes) or {}).get("trainer"))
     deadline = time.monotonic() + ORPHAN_GRACE_S
     while is_alive(trainer):
@@ -158,14 +161,14 @@ def end_orphan(paths: RunPaths) -> None:
 
 
 def rotate(log: Path) -> None:
-    """Put a large log aside, so that a run that is resumed for weeks does not fill the disk with words."""
+    """Rotate a large log."""
     with contextlib.suppress(FileNotFoundError):
         if log.stat().st_size > ROTATE_BYTES:
             log.replace(log.with_name(f"{log.name}.1"))
 
 
 def report(ready_fd: int, line: str) -> None:
-    """Tell the launcher, if one waits, how the start went."""
+    """Send the result of the start to the launcher and to stderr."""
     print(line, file=sys.stderr, flush=True)
     if ready_fd >= 0:
         with contextlib.suppress(OSError):
@@ -174,17 +177,17 @@ def report(ready_fd: int, line: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Supervise one session; return 0 once its end is written down, 1 if it could not start."""
+    """Supervise one session; return 0 once its end is recorded, 1 where it could not start."""
     parser = argparse.ArgumentParser(prog="echelon.jobs.supervisor", description=__doc__)
     parser.add_argument("--ready-fd", type=int, default=-1, help="pipe on which READY or FAILED is reported")
     parser.add_argument("run", type=Path, help="run folder")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="command to run")
     options = parser.parse_args(argv)
     paths, held = RunPaths(options.run), None
     try:
         held = lock.acquire(paths.lock)
         if held is None:
-            raise ValueError(f"run {paths.id!r} is already running; stop it first")
+            raise ValueError(f"run {paths.id!r} is already running; try: echelon stop {paths.id}")
         supervisor = Supervisor(paths, options.command)
         supervisor.start()
     except (OSError, ValueError) as error:
@@ -193,7 +196,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         report(options.ready_fd, f"{FAILED} {' '.join(str(error).split())}")
         return 1
     report(options.ready_fd, READY)
-    supervisor.watch()
+    supervisor.run()
     return 0
 
 

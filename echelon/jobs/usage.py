@@ -1,7 +1,7 @@
-"""What a trainer uses of its machine: cores, memory, disk and accelerator, sampled once an update.
+"""Resource usage of a trainer: CPU cores, memory, disk and GPU, sampled once per update.
 
-Nothing here waits: processor time is counted from one sample to the next, and figures that a machine does not tell are
-not a number. The samples become fields of ``EventUpdate``.
+Sampling does not block: CPU time is measured between samples, and unknown values are NaN. Samples become fields of
+``EventUpdate``.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ MIB = 2**20
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 NONE_VISIBLE = ("", "-1")
-"""Values of it that hide every card."""
+"""Values of the variable that hide every GPU."""
 
 CUDA_LIBRARY = "*torch_cuda*"
-"""What lies in the folder of a torch that can use one."""
+"""Library file of a torch build with CUDA."""
 
 
 class ResourceUsage:
-    """Samples the use that this process makes of its machine."""
+    """Samples the resource usage of this process."""
 
     def __init__(self, folder: Path, device: str = "") -> None:
-        """Watch this process, the disk that ``folder`` lies on and the accelerator called ``cuda`` or ``cuda:N``."""
+        """Sample this process, the disk of ``folder`` and the GPU ``device``, ``cuda`` or ``cuda:N``."""
         self._folder = folder
         self._process = psutil.Process()
         self._gpu = open_gpu(device)
-        self._before = (time.monotonic(), self._seconds())
+        self._last_sample = (time.monotonic(), self._cpu_seconds())
 
     def sample(self) -> dict[str, float]:
-        """Return the fields of ``EventUpdate`` that say what is used, each a number or not one."""
-        now, seconds = time.monotonic(), self._seconds()
-        began, used = self._before
-        self._before = (now, seconds)
-        busy, gpu_memory = self._gpu_use()
+        """Return the usage fields of ``EventUpdate``; unknown values are NaN."""
+        now, seconds = time.monotonic(), self._cpu_seconds()
+        last_time, last_seconds = self._last_sample
+        self._last_sample = (now, seconds)
+        busy, gpu_memory = self._gpu_usage()
         return {
-            "cpu_cores": (seconds - used) / (now - began) if now > began else math.nan,
+            "cpu_cores": (seconds - last_seconds) / (now - last_time) if now > last_time else math.nan,
             "memory_mb": self._process.memory_info().rss / MIB,
             "memory_free_mb": psutil.virtual_memory().available / MIB,
             "disk_free_mb": disk_free_mb(self._folder),
@@ -53,11 +53,11 @@ class ResourceUsage:
             "gpu_memory_mb": gpu_memory,
         }
 
-    def _seconds(self) -> float:
+    def _cpu_seconds(self) -> float:
         times = self._process.cpu_times()
         return times.user + times.system
 
-    def _gpu_use(self) -> tuple[float, float]:
+    def _gpu_usage(self) -> tuple[float, float]:
         if self._gpu is None:
             return math.nan, math.nan
         library, handle = self._gpu
@@ -69,7 +69,7 @@ class ResourceUsage:
 
 
 def disk_free_mb(folder: Path) -> float:
-    """Return the room left on the disk that a folder lies on [MiB]; not a number where that cannot be told."""
+    """Return the free space on the disk of a folder [MiB]; NaN where unknown."""
     try:
         return shutil.disk_usage(folder).free / MIB
     except OSError:
@@ -77,10 +77,10 @@ def disk_free_mb(folder: Path) -> float:
 
 
 def open_gpu(device: str) -> tuple[Any, Any] | None:
-    """Return the management library and its handle of an accelerator, None where there is none to ask.
+    """Return the NVML library and its handle of a GPU; None where there is none.
 
-    ``device`` is ``cuda`` or ``cuda:N``, counted among those that are visible to this process. Cards of different
-    kinds are counted in the order of their slots, as CUDA does with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
+    ``device`` is ``cuda`` or ``cuda:N``, an index among the GPUs visible to this process. GPUs of different models are
+    ordered by slot, as CUDA does with ``CUDA_DEVICE_ORDER=PCI_BUS_ID``.
     """
     if not device.startswith("cuda"):
         return None
@@ -92,21 +92,21 @@ def open_gpu(device: str) -> tuple[Any, Any] | None:
             return library, library.nvmlDeviceGetHandleByIndex(int(name))
         return library, library.nvmlDeviceGetHandleByUUID(name)
     except Exception:
-        # a driver and its library may disagree in many ways; training goes on without these figures
+        # driver and library can mismatch in many ways; training continues without GPU usage
         return None
 
 
 def has_gpu() -> bool:
-    """Whether there is a CUDA card for this process and a torch built for it; asked without loading torch."""
+    """Whether this process has a CUDA GPU and a torch build with CUDA; checked without importing torch."""
     if os.environ.get(VISIBLE_VARIABLE, "0").strip() in NONE_VISIBLE or open_gpu("cuda") is None:
         return False
     torch = importlib.util.find_spec("torch")
-    places = (torch.submodule_search_locations or ()) if torch else ()
-    return any(any(Path(place, "lib").glob(CUDA_LIBRARY)) for place in places)
+    folders = (torch.submodule_search_locations or ()) if torch else ()
+    return any(any(Path(folder, "lib").glob(CUDA_LIBRARY)) for folder in folders)
 
 
 def visible_gpu(number: int, visible: str | None) -> str:
-    """Return number or name, for the whole machine, of the accelerator that this process sees as ``number``."""
+    """Return the machine-wide index or UUID of the GPU with index ``number`` in this process."""
     if visible is None:
         return str(number)
     names = [name.strip() for name in visible.split(",") if name.strip()]

@@ -1,9 +1,8 @@
-"""The process that trains: ``python -m echelon.jobs.worker RUN [--resume CHECKPOINT]``, started by a supervisor.
+"""Training process: ``python -m echelon.jobs.worker RUN [--resume CHECKPOINT]``, started by a supervisor.
 
-Several may train together, each told its rank by the environment; the first of them is the one that speaks.
-It turns the run's spec into a configuration, gives the training loop a way to speak (``metrics.jsonl``) and to be
-spoken to (``control/``), beats, and turns a failure into one clear line and an exit code. The loop itself is
-``echelon.training.loop``.
+Reads the run's spec, connects the training loop (``echelon.training.loop``) with the run folder, and turns a failure
+into a one-line message and an exit code. Of several processes that train one run, with ranks from the environment,
+only rank 0 writes records.
 """
 
 from __future__ import annotations
@@ -38,87 +37,89 @@ from echelon.telemetry.events import (
 )
 from echelon.telemetry.log import EventLog
 
-BEAT_S = 1.0
-"""Least time between two beats."""
+PROGRESS_S = 1.0
+"""Minimum time between two writes of the progress file [s]."""
 
 LEVEL_SAVE, LEVEL_ABANDON = 1, 2
-"""Stop after the update and save; or at once, keeping the last checkpoint."""
+"""Stop levels: after the update with a checkpoint, or at once."""
 
 TRAINING = "training"
-"""What a job does once it has begun, unless it says otherwise."""
+"""Default phase of a started job."""
 
 COMPLETED, FAILED, STOPPED = 0, 1, 4
 """Exit codes."""
 
-QUIET = (EventUpdate, EventEpisodes)
-"""Records too frequent for the log; they are in the metrics."""
+UNLOGGED = (EventUpdate, EventEpisodes)
+"""Records too frequent for the log; the metrics contain them."""
 
 PREPARING = {"maps": "preparing maps"}
 COMPILING = "compiling kernels"
-"""What a phase is called before training; kernels are announced by the name of their module."""
+"""Names of the preparation phases; anything else than ``maps`` is a kernel module."""
 
 LOGGED = ("device", "update", "global_step", "opponent", "win_rate", "path", "checkpoint", "reason", "message")
-"""Fields of a record that its line in the log shows."""
+"""Fields of a record shown in the log."""
 
 
 class RunLink:
-    """What connects the training loop with the run folder."""
+    """Connection of the training loop with the run folder: records, progress, stop and checkpoint requests."""
 
     def __init__(self, paths: RunPaths, log: EventLog, phase: str = TRAINING) -> None:
-        self._anew = paths.metrics.stat().st_size > 0
+        self._has_earlier_session = paths.metrics.stat().st_size > 0
         self.paths = paths
         self.last: Event | None = None
         self._log = log
         self._signals = 0
         self._parent = os.getppid()
         self._phase, self._update, self._step = "starting", 0, 0
-        self._started = phase
-        self._beaten = -BEAT_S
+        self._running_phase = phase
+        self._progress_written = -PROGRESS_S
         self._usage: ResourceUsage | None = None
-        self._watch = TrainingAlertRules()
+        self._alert_rules = TrainingAlertRules()
 
     def emit(self, event: Event) -> None:
-        """Append a record and the alerts it raises, an update with what it used of the machine.
+        """Append a record and the alerts it raises; updates are extended by resource usage.
 
-        What a checkpoint names must be on the disk before the world hears of it.
+        The record of a checkpoint is flushed to the disk, so that it survives a crash of the machine.
         """
         if isinstance(event, EventUpdate) and self._usage is not None:
             event = replace(event, **self._usage.sample())
         self._append(event)
-        for alert in self._watch.look(event):
+        for alert in self._alert_rules.check(event):
             self._append(alert)
         self.beat()
 
     def _append(self, event: Event) -> None:
         if isinstance(event, EventStart):
-            self._phase = self._started
+            self._phase = self._running_phase
             self._usage = ResourceUsage(self.paths.root, event.device)
-            self._beaten = -BEAT_S
-            if self._anew and event.start_update == 0 and self._started == TRAINING:
-                self._log.append(EventResume(update=0, global_step=0, message="no checkpoint yet, so it begins anew"))
+            self._progress_written = -PROGRESS_S
+            if self._has_earlier_session and event.start_update == 0 and self._running_phase == TRAINING:
+                self._log.append(
+                    EventResume(update=0, global_step=0, message="no checkpoint yet, training restarts from update 0")
+                )
         self._log.append(event)
         if isinstance(event, (EventCheckpoint, EventEnd)):
             self._log.sync()
         self._update = getattr(event, "update", self._update)
         self._step = getattr(event, "global_step", self._step)
         self.last = event
-        if not isinstance(event, QUIET):
+        if not isinstance(event, UNLOGGED):
             print(log_line(event), flush=True)
 
-    def progress(self, what: str, done: int, total: int) -> None:
-        """Let the beat say how far the preparations are."""
-        self._phase = f"starting, {PREPARING.get(what, COMPILING)} {done}/{total}"
+    def progress(self, task: str, done: int, total: int) -> None:
+        """Report the progress of a preparation task."""
+        self._phase = f"starting, {PREPARING.get(task, COMPILING)} {done}/{total}"
         self.beat()
 
     def should_stop(self) -> int:
-        """Return 0 to go on, 1 to save after this update, 2 to leave at once; cheap enough for every decision."""
+        """Return 0 to continue, 1 to stop and save after this update, 2 to stop at once; called at every decision."""
         self.beat()
-        if self._leave_orphaned():
+        if self._is_orphaned():
             return LEVEL_ABANDON
         return min(LEVEL_ABANDON, max(self._signals, len(control.stop_requests(self.paths))))
 
-    def _leave_orphaned(self) -> bool:
-        """Whether the parent is gone; of several processes each leaves at once, since no exchange can be counted on."""
+    def _is_orphaned(self) -> bool:
+        """Whether the supervisor has ended; one of several processes exits, as collective calls could hang."""
         if os.getppid() == self._parent:
             return False
         if world_size() > 1:
@@ -126,7 +127,7 @@ class RunLink:
         return True
 
     def want_checkpoint(self) -> bool:
-        """Whether a checkpoint was asked for since the last call."""
+        """Whether a checkpoint was requested since the last call."""
         if not self.paths.checkpoint_now.exists():
             return False
         with contextlib.suppress(FileNotFoundError):
@@ -134,11 +135,11 @@ class RunLink:
         return True
 
     def beat(self) -> None:
-        """Write the beat if the last one is old enough; a full disk is the metrics' business, not the beat's."""
+        """Write the progress file at most every ``PROGRESS_S``; a full disk is detected by the metrics instead."""
         now = time.monotonic()
-        if now - self._beaten < BEAT_S:
+        if now - self._progress_written < PROGRESS_S:
             return
-        self._beaten = now
+        self._progress_written = now
         row = {
             "time": time.time(),
             "monotonic": now,
@@ -151,18 +152,18 @@ class RunLink:
             atomic_write(self.paths.progress, json.dumps(row) + "\n", durable=False)
 
     def catch_signals(self) -> None:
-        """Take SIGTERM and SIGINT as requests to stop; a closed terminal is none."""
+        """Handle SIGTERM and SIGINT as stop requests and ignore SIGHUP."""
 
-        def ask(*_: object) -> None:
+        def count(*_: object) -> None:
             self._signals += 1
 
-        signal.signal(signal.SIGTERM, ask)
-        signal.signal(signal.SIGINT, ask)
+        signal.signal(signal.SIGTERM, count)
+        signal.signal(signal.SIGINT, count)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 class SecondaryRunLink(RunLink):
-    """The link of a process that trains along: it may ask to stop, and the first process says everything."""
+    """Link of a process with rank > 0: it forwards its own signals and writes no records."""
 
     def emit(self, event: Event) -> None:
         self.last = event
@@ -174,13 +175,13 @@ class SecondaryRunLink(RunLink):
         return False
 
     def should_stop(self) -> int:
-        """Return what this process's own signals ask for; the control folder is the first process's to read."""
-        self._leave_orphaned()
+        """Return the stop level of this process's signals; only rank 0 reads the control folder."""
+        self._is_orphaned()
         return min(LEVEL_ABANDON, self._signals)
 
 
 def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
-    """Train as the run's spec says; the heavy imports happen here, after the thread budget is set."""
+    """Train the run of a spec; heavy imports happen here, after the thread environment is set."""
     config = config_layers.validate(read_spec(paths).config)
     from echelon.training.runtime.threads import thread_environment
 
@@ -199,27 +200,27 @@ def train(paths: RunPaths, link: RunLink, resume: str | None) -> None:
 
 
 def rank() -> int:
-    """Return the number of this process among those that train together."""
+    """Return the rank of this process."""
     return int(os.environ.get("RANK") or 0) if world_size() > 1 else 0
 
 
 def world_size() -> int:
-    """Return how many processes train together."""
+    """Return the number of processes of this job."""
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
 def log_line(event: Event) -> str:
-    """Return a record as a line for the log: time, kind, and what matters of it."""
+    """Return a record as a log line: time, kind and ``LOGGED`` fields."""
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.time))
-    said = [f"{name}={getattr(event, name)}" for name in LOGGED if getattr(event, name, "") != ""]
-    return f"{stamp} {event.kind} {' '.join(said)}"
+    values = [f"{name}={getattr(event, name)}" for name in LOGGED if getattr(event, name, "") != ""]
+    return f"{stamp} {event.kind} {' '.join(values)}"
 
 
 def explain(error: BaseException) -> str:
-    """Return a failure as one line; users' errors speak for themselves, others also name their type."""
+    """Return an exception as one line; other types than ``ValueError`` and ``OSError`` are named."""
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError):
-        return f"out of memory: {text or 'lower num_envs or bank_maps'}"
+        return f"out of memory: {text or 'try a lower num_envs or bank_maps'}"
     if isinstance(error, (ValueError, OSError)):
         return text
     return f"{type(error).__name__}: {text}"
@@ -230,10 +231,10 @@ def main(
     work: Callable[[RunPaths, RunLink, str | None], None] = train,
     phase: str = TRAINING,
 ) -> int:
-    """Do the ``work`` of the run, called ``phase`` once it has begun; return 0 completed, 4 stopped, 1 failed."""
+    """Run ``work`` on a run folder, in ``phase`` once started; return 0 completed, 4 stopped, 1 failed."""
     parser = argparse.ArgumentParser(prog="echelon.jobs.worker", description=__doc__)
     parser.add_argument("run", type=Path, help="run folder")
-    parser.add_argument("--resume", help="checkpoint to go on from, or 'latest'")
+    parser.add_argument("--resume", help="checkpoint to resume from, or 'latest'")
     options = parser.parse_args(argv)
     faulthandler.enable()
     paths = RunPaths(options.run)
@@ -246,10 +247,10 @@ def main(
                 work(paths, link, options.resume)
             except Exception as error:
                 traceback.print_exc()
-                said = f"process {rank()}: {explain(error)}" if rank() else explain(error)
+                message = f"process {rank()}: {explain(error)}" if rank() else explain(error)
                 with contextlib.suppress(OSError):
-                    (log.append if rank() else link.emit)(EventEnd(reason="failed", message=said))
-                print(said, file=sys.stderr, flush=True)
+                    (log.append if rank() else link.emit)(EventEnd(reason="failed", message=message))
+                print(message, file=sys.stderr, flush=True)
                 return FAILED
     except OSError as error:
         print(f"run folder {str(paths.root)!r} cannot be written: {error}", file=sys.stderr, flush=True)

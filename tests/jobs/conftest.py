@@ -1,4 +1,4 @@
-"""Real processes around a trainer that needs no torch."""
+"""Jobs with real processes and a fake trainer that does not import torch."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ LIMIT_S = 20.0
 
 
 @pytest.fixture(autouse=True)
-def _children_find_the_tests(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _child_processes_import_tests(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(repository))
 
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., RunPaths]]:
-    """Start fake jobs; whatever they leave behind is ended afterwards."""
+    """Start fake jobs; their remaining processes are killed afterwards."""
 
-    def begin(part: str = "steady", paths: RunPaths | None = None, *arguments: str) -> RunPaths:
+    def start_job(part: str = "steady", paths: RunPaths | None = None, *arguments: str) -> RunPaths:
         paths = paths or create_run("fake")
         launch(paths, JobSpec(kind="train", config={"part": part, "preset": "fake"}), FAKE, arguments)
         return paths
 
-    yield begin
+    yield start_job
     for paths in list_runs():
         for name in ("supervisor", "trainer"):
-            send_signal(who(paths, name), signal.SIGKILL)
+            send_signal(process_identity(paths, name), signal.SIGKILL)
 
 
-def who(paths: RunPaths, name: str) -> ProcessIdentity | None:
-    """Who the supervisor or the trainer of a run is."""
+def process_identity(paths: RunPaths, name: str) -> ProcessIdentity | None:
+    """Return the identity of the supervisor or the trainer of a run."""
     return identity_from((read_json(paths.processes) or {}).get(name))
 
 
 def until(paths: RunPaths, *states: str, limit_s: float = LIMIT_S) -> JobStatus:
-    """Wait until a job is in one of the states; fail with the state it is in."""
+    """Wait until a job is in one of the states; on timeout fail with its status."""
     deadline = time.monotonic() + limit_s
     while True:
         status = job_status(paths)
@@ -57,10 +57,10 @@ def until(paths: RunPaths, *states: str, limit_s: float = LIMIT_S) -> JobStatus:
         time.sleep(0.02)
 
 
-def until_gone(identity: ProcessIdentity | None, limit_s: float = LIMIT_S) -> None:
+def wait_for_exit(identity: ProcessIdentity | None, limit_s: float = LIMIT_S) -> None:
     deadline = time.monotonic() + limit_s
     while is_alive(identity):
-        assert time.monotonic() < deadline, f"{identity} still lives"
+        assert time.monotonic() < deadline, f"{identity} still runs"
         time.sleep(0.02)
 
 

@@ -1,4 +1,4 @@
-"""A trainer without torch: it speaks, beats and stops as the real one does, in the way its spec asks for."""
+"""Fake trainer without torch: reports, writes progress and stops like the real one, in the scenario of its spec."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UPDATE_S = 0.05
 
 
 def work(paths, link, resume):
-    """Play the part named by ``config.part`` until the updates are done or somebody says stop."""
+    """Run the scenario ``config.part`` until the updates are done or a stop is requested."""
     part = read_spec(paths).config.get("part", "steady")
     if part == "refuse":
         raise ValueError("device 'tpu' does not exist, expected auto, cpu, cuda or cuda:N")

@@ -1,4 +1,4 @@
-"""When a run calls for somebody: once for each cause, and again only after the cause had gone."""
+"""Alert rules: one alert per cause, armed again once the cause is gone; resource usage."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ from echelon.jobs.alerts import RESOURCES, AlertThresholds, MachineAlertRules, T
 from echelon.jobs.usage import ResourceUsage, visible_gpu
 from echelon.telemetry.events import EventAlert, EventCurriculum, EventEval, EventStart, EventUpdate
 from echelon.telemetry.log import read_events
-from tests.jobs.conftest import kill, until, who
+from tests.jobs.conftest import kill, process_identity, until
 
-DIALS = AlertThresholds(win_rate_fall=0.25, win_rate_updates=5, armed_from=10)
+THRESHOLDS = AlertThresholds(win_rate_fall=0.25, win_rate_updates=5, min_updates=10)
 
 
 def update(number: int, win_rate: float = math.nan, nonfinite: int = 0) -> EventUpdate:
     return EventUpdate(update=number, global_step=number * 10, win_rate=win_rate, nonfinite=nonfinite)
 
 
-def said(watch: TrainingAlertRules, *events) -> list[str]:
-    return [alert.message for event in events for alert in watch.look(event)]
+def messages(watch: TrainingAlertRules, *events) -> list[str]:
+    return [alert.message for event in events for alert in watch.check(event)]
 
 
-def evaluation(number: int, wins: float, doubt: float = 0.05, opponent: str = "heuristic:easy") -> EventEval:
+def evaluation(number: int, wins: float, margin: float = 0.05, opponent: str = "heuristic:easy") -> EventEval:
     return EventEval(
         update=number,
         global_step=number,
         opponent=opponent,
         episodes=80,
         win_rate=wins,
-        win_low=wins - doubt,
-        win_high=wins + doubt,
+        win_low=wins - margin,
+        win_high=wins + margin,
     )
 
 
 def test_nonfinite_minibatch_raises_alert_with_update():
     watch = TrainingAlertRules()
-    assert said(watch, update(1), update(2)) == []
-    (first,) = said(watch, update(3, nonfinite=2))
+    assert messages(watch, update(1), update(2)) == []
+    (first,) = messages(watch, update(3, nonfinite=2))
     assert "2 minibatches of update 3" in first
-    assert said(watch, update(4, nonfinite=2)) == []
-    assert len(said(watch, update(5, nonfinite=3))) == 1
+    assert messages(watch, update(4, nonfinite=2)) == []
+    assert len(messages(watch, update(5, nonfinite=3))) == 1
 
 
 def test_nonfinite_count_before_resume_raises_no_alert():
     watch = TrainingAlertRules()
-    assert said(watch, EventStart(device="cpu", start_update=7), update(8, nonfinite=4)) == []
-    assert len(said(watch, update(9, nonfinite=5))) == 1
+    assert messages(watch, EventStart(device="cpu", start_update=7), update(8, nonfinite=4)) == []
+    assert len(messages(watch, update(9, nonfinite=5))) == 1
 
 
 def test_win_rate_collapse_raises_one_alert_until_recovery():
-    watch = TrainingAlertRules(DIALS)
-    assert said(watch, *(update(n, 0.7) for n in range(40))) == []
-    told = said(watch, *(update(n, 0.2) for n in range(40, 80)))
-    assert len(told) == 1 and "collapsed from 70%" in told[0]
-    assert said(watch, *(update(n, 0.7) for n in range(80, 120))) == []
-    assert len(said(watch, *(update(n, 0.1) for n in range(120, 160)))) == 1
+    watch = TrainingAlertRules(THRESHOLDS)
+    assert messages(watch, *(update(n, 0.7) for n in range(40))) == []
+    alerts_raised = messages(watch, *(update(n, 0.2) for n in range(40, 80)))
+    assert len(alerts_raised) == 1 and "collapsed from 70%" in alerts_raised[0]
+    assert messages(watch, *(update(n, 0.7) for n in range(80, 120))) == []
+    assert len(messages(watch, *(update(n, 0.1) for n in range(120, 160)))) == 1
 
 
 def test_noise_and_first_updates_raise_no_collapse_alert():
-    watch = TrainingAlertRules(DIALS)
-    assert said(watch, update(1, 0.9), *(update(n, 0.1) for n in range(2, 40))) == []
-    assert said(TrainingAlertRules(DIALS), *(update(n, 0.5 + 0.3 * (-1) ** n) for n in range(200))) == []
+    watch = TrainingAlertRules(THRESHOLDS)
+    assert messages(watch, update(1, 0.9), *(update(n, 0.1) for n in range(2, 40))) == []
+    assert messages(TrainingAlertRules(THRESHOLDS), *(update(n, 0.5 + 0.3 * (-1) ** n) for n in range(200))) == []
 
 
 def level(number: int, skill: str, team_alpha: float = 1.0) -> EventCurriculum:
@@ -73,54 +73,54 @@ def level(number: int, skill: str, team_alpha: float = 1.0) -> EventCurriculum:
 
 
 def test_curriculum_level_change_resets_win_rate_alert():
-    watch = TrainingAlertRules(DIALS)
-    assert said(watch, level(0, "easy"), *(update(n, 0.9) for n in range(40))) == []
-    assert said(watch, level(40, "medium"), *(update(n, 0.4) for n in range(40, 80))) == []
-    told = said(watch, level(80, "medium", 0.9), *(update(n, 0.05) for n in range(80, 120)))
-    assert len(told) == 1 and "from 40%" in told[0], "another lever is no other game"
+    watch = TrainingAlertRules(THRESHOLDS)
+    assert messages(watch, level(0, "easy"), *(update(n, 0.9) for n in range(40))) == []
+    assert messages(watch, level(40, "medium"), *(update(n, 0.4) for n in range(40, 80))) == []
+    alerts_raised = messages(watch, level(80, "medium", 0.9), *(update(n, 0.05) for n in range(80, 120)))
+    assert len(alerts_raised) == 1 and "from 40%" in alerts_raised[0], "another parameter does not reset the alert"
 
 
 def test_evaluation_alert_requires_disjoint_intervals():
     watch = TrainingAlertRules()
-    assert said(watch, evaluation(1, 0.6), evaluation(2, 0.52)) == []
-    (told,) = said(watch, evaluation(3, 0.3), evaluation(4, 0.3))
-    assert "heuristic:easy" in told and "from 60% at update 1 to 30%" in told
-    assert said(watch, evaluation(5, 0.1, opponent="heuristic:hard")) == []
-    assert said(watch, evaluation(6, 0.7), evaluation(7, 0.68)) == []
-    assert len(said(watch, evaluation(8, 0.2))) == 1
+    assert messages(watch, evaluation(1, 0.6), evaluation(2, 0.52)) == []
+    (alerts_raised,) = messages(watch, evaluation(3, 0.3), evaluation(4, 0.3))
+    assert "heuristic:easy" in alerts_raised and "from 60% at update 1 to 30%" in alerts_raised
+    assert messages(watch, evaluation(5, 0.1, opponent="heuristic:hard")) == []
+    assert messages(watch, evaluation(6, 0.7), evaluation(7, 0.68)) == []
+    assert len(messages(watch, evaluation(8, 0.2))) == 1
 
 
 def test_low_resource_alert_rearms_after_recovery(tmp_path, monkeypatch):
-    left = {"disk": 2.0, "memory": 2.0}
+    free = {"disk": 2.0, "memory": 2.0}
     for name, resource in RESOURCES.items():
-        assert resource.left(tmp_path, AlertThresholds()) > 0, "this machine tells how much is left"
+        assert resource.free(tmp_path, AlertThresholds()) > 0, "the amount is known on this machine"
         monkeypatch.setitem(
-            RESOURCES, name, type(resource)(left=lambda *_, name=name: left[name], message=resource.message)
+            RESOURCES, name, type(resource)(free=lambda *_, name=name: free[name], message=resource.message)
         )
     watch = MachineAlertRules(tmp_path)
-    assert watch.look("running", "") == []
-    left["disk"] = 0.9
-    (alert,) = watch.look("running", "")
-    assert "disk low" in alert.message and "MiB left" in alert.message
-    left["disk"] = 1.2
-    assert watch.look("running", "") == []
-    left["disk"] = 0.9
-    assert watch.look("running", "") == [], "it hovers around the limit"
-    left["disk"] = 2.0
-    watch.look("running", "")
-    left["disk"] = left["memory"] = 0.5
-    assert ["disk low" in a.message for a in watch.look("running", "")] == [True, False]
+    assert watch.check("running", "") == []
+    free["disk"] = 0.9
+    (alert,) = watch.check("running", "")
+    assert "disk low" in alert.message and "MiB free" in alert.message
+    free["disk"] = 1.2
+    assert watch.check("running", "") == []
+    free["disk"] = 0.9
+    assert watch.check("running", "") == [], "still near the limit"
+    free["disk"] = 2.0
+    watch.check("running", "")
+    free["disk"] = free["memory"] = 0.5
+    assert ["disk low" in a.message for a in watch.check("running", "")] == [True, False]
 
 
 def test_machine_alerts_read_real_disk_usage(tmp_path):
     watch = MachineAlertRules(tmp_path, AlertThresholds(disk_free_mb=1e12, memory_free_share=0.0001))
-    assert [alert.message.split(":")[0] for alert in watch.look("running", "")] == ["disk low"]
+    assert [alert.message.split(":")[0] for alert in watch.check("running", "")] == ["disk low"]
 
 
 def test_stall_and_recovery_are_recorded_as_alerts(start):
     paths = start()
     until(paths, "running")
-    kill(who(paths, "trainer"), signal.SIGSTOP)
+    kill(process_identity(paths, "trainer"), signal.SIGSTOP)
 
     def alerts() -> list[str]:
         return [event.message for event in read_events(paths.metrics)[0] if isinstance(event, EventAlert)]
@@ -131,14 +131,14 @@ def test_stall_and_recovery_are_recorded_as_alerts(start):
             assert time.monotonic() < deadline, alerts()
             time.sleep(0.05)
 
-    wait_for("stalled: the trainer is suspended")
-    kill(who(paths, "trainer"), signal.SIGCONT)
-    wait_for("goes on after it stalled")
+    wait_for("stalled: trainer is suspended")
+    kill(process_identity(paths, "trainer"), signal.SIGCONT)
+    wait_for("running again after a stall")
     events, skipped = read_events(paths.metrics)
     assert skipped == 0 and len(alerts()) == 2
     assert [e.update for e in events if isinstance(e, EventUpdate)] == list(
         range(1, 1 + sum(isinstance(e, EventUpdate) for e in events))
-    ), "two writers leave each other's lines alone"
+    ), "concurrent writers do not damage lines"
 
 
 def test_updates_contain_resource_usage(start):

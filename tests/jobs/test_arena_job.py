@@ -1,4 +1,4 @@
-"""Rounds of the league as a job: really killed, and not a match lost or played twice."""
+"""Arena jobs with real processes: kills, stops, resumes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from echelon.runs import create_run, list_runs
 from echelon.telemetry.events import EventEnd, EventResume, EventRound
 from echelon.telemetry.log import read_events
 from tests.arena.policy_files import save
-from tests.jobs.conftest import kill, until, until_gone, who
+from tests.jobs.conftest import kill, process_identity, until, wait_for_exit
 
 CONFIG = ArenaConfig(rounds=2, seeds=10, envs=4)
 LIMIT_S = 120.0
@@ -29,7 +29,7 @@ LIMIT_S = 120.0
 
 @pytest.fixture
 def store(tmp_path):
-    """Two levels and a policy; whatever a test leaves running is ended."""
+    """A league with two levels and a policy; remaining processes are killed afterwards."""
     with Store(league_path()) as opened:
         with opened.editing() as league:
             for level in ("easy", "medium"):
@@ -38,10 +38,10 @@ def store(tmp_path):
         yield opened
     for paths in list_runs():
         for name in ("supervisor", "trainer"):
-            send_signal(who(paths, name), signal.SIGKILL)
+            send_signal(process_identity(paths, name), signal.SIGKILL)
 
 
-def begin(paths=None):
+def start_job(paths=None):
     paths = paths or create_run("arena")
     launch(paths, JobSpec(kind="arena", config={"preset": "arena", "arena": CONFIG.as_dict()}), KINDS["arena"])
     return paths
@@ -49,12 +49,12 @@ def begin(paths=None):
 
 def wait_for(store, matches):
     deadline = time.monotonic() + LIMIT_S
-    while len(played(store)) < matches:
+    while len(played_matches(store)) < matches:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def played(store):
+def played_matches(store):
     rows = store.read(
         "SELECT period, number, blue, red, seed, winner, hp_blue, hp_red FROM matches WHERE state <> 'planned'"
     )
@@ -62,22 +62,22 @@ def played(store):
 
 
 def test_killed_arena_job_resumes(store, tmp_path):
-    paths = begin()
+    paths = start_job()
     wait_for(store, 5)
-    trainer = who(paths, "trainer")
-    kill(who(paths, "supervisor"))
+    trainer = process_identity(paths, "trainer")
+    kill(process_identity(paths, "supervisor"))
     kill(trainer)
-    until_gone(trainer)
+    wait_for_exit(trainer)
     assert until(paths, "crashed").exit_code == 5
-    before = played(store)
+    before = played_matches(store)
     assert unfinished_rounds(store)[0]["job"] == paths.id and len(before) < 120
-    begin(paths)
+    start_job(paths)
     assert until(paths, "completed", limit_s=LIMIT_S).exit_code == 0
-    assert before <= played(store) and len(played(store)) == 120 and unfinished_rounds(store) == []
+    assert before <= played_matches(store) and len(played_matches(store)) == 120 and unfinished_rounds(store) == []
     assert {row["games"] for row in standings(store)} == {80} and store.recompute() == {}
-    said, _ = read_events(paths.metrics)
-    assert [e.round for e in said if isinstance(e, EventRound) and e.state == "rated"] == [1, 2]
-    assert isinstance(said[-1], EventEnd) and not any(isinstance(e, EventResume) for e in said)
+    events, _ = read_events(paths.metrics)
+    assert [e.round for e in events if isinstance(e, EventRound) and e.state == "rated"] == [1, 2]
+    assert isinstance(events[-1], EventEnd) and not any(isinstance(e, EventResume) for e in events)
     with Store(tmp_path / "other.db") as other:
         with other.editing() as league:
             for entry in store.league().entries.values():
@@ -85,20 +85,20 @@ def test_killed_arena_job_resumes(store, tmp_path):
                 league.entries[entry.entry_id] = entry
         other.init_setting(ENV_SETTING, store.setting(ENV_SETTING))
         assert play_rounds(other, "job", CONFIG, tmp_path / "replays", RoundCallbacks())
-        assert played(other) == played(store), "as if nobody had killed it"
+        assert played_matches(other) == played_matches(store), "same results as without the kill"
 
 
 def test_stopped_arena_job_keeps_played_matches(store):
-    paths = begin()
+    paths = start_job()
     wait_for(store, 3)
     stop(paths)
     assert until(paths, "stopped", limit_s=LIMIT_S).exit_code == 4
-    assert 3 <= len(played(store)) < 120 and len(unfinished_rounds(store)) == 1
+    assert 3 <= len(played_matches(store)) < 120 and len(unfinished_rounds(store)) == 1
 
 
 def test_arena_job_without_entries_fails_with_one_line_error(store):
     with store.editing() as league:
         for entry in league.entries.values():
             entry.kind = "retired"
-    status = until(begin(), "failed", limit_s=LIMIT_S)
+    status = until(start_job(), "failed", limit_s=LIMIT_S)
     assert "has 0 entries that play, expected at least 2" in status.reason

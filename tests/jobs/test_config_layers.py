@@ -1,4 +1,4 @@
-"""How a configuration comes about, and how each mistake in it is named."""
+"""Layers of a configuration and its error messages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from echelon.jobs.config_layers import (
 def test_later_layers_override_and_set_provenance(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('seed = 5\ndevice = "cpu"\n[ppo]\nlr = 0.01\n')
-    made = resolve("quickstart", file, {"ppo.lr": 0.02})
-    assert (made.config.seed, made.config.device, made.config.ppo.lr) == (5, "cpu", 0.02)
-    assert (made.provenance["seed"], made.provenance["ppo.lr"]) == ("file", "--set")
-    assert made.provenance["total_steps"] == "preset"
-    assert "model.kind" not in made.provenance
+    resolved = resolve("quickstart", file, {"ppo.lr": 0.02})
+    assert (resolved.config.seed, resolved.config.device, resolved.config.ppo.lr) == (5, "cpu", 0.02)
+    assert (resolved.provenance["seed"], resolved.provenance["ppo.lr"]) == ("file", "--set")
+    assert resolved.provenance["total_steps"] == "preset"
+    assert "model.kind" not in resolved.provenance
 
 
 def test_config_file_may_name_preset(tmp_path):
@@ -37,9 +37,9 @@ def test_config_file_may_name_preset(tmp_path):
 
 @pytest.mark.parametrize(("key", "other"), [pair for one in LINKED for pair in (one, one[::-1])])
 def test_linked_values_are_copied_unless_both_are_set(key, other):
-    made = resolve(overrides={key: 0.9})
-    assert made.values[key] == made.values[other] == 0.9
-    assert made.provenance[other] == "--set"
+    resolved = resolve(overrides={key: 0.9})
+    assert resolved.values[key] == resolved.values[other] == 0.9
+    assert resolved.provenance[other] == "--set"
     with pytest.raises(ConfigError, match="expected ppo.gamma"):
         resolve(overrides={key: 0.9, other: 0.8})
 
@@ -47,8 +47,8 @@ def test_linked_values_are_copied_unless_both_are_set(key, other):
 def test_linked_values_take_later_layer(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[env]\ngamma = 0.8\n")
-    made = resolve(None, file, {"ppo.gamma": 0.9})
-    assert made.values["env.gamma"] == 0.9
+    resolved = resolve(None, file, {"ppo.gamma": 0.9})
+    assert resolved.values["env.gamma"] == 0.9
 
 
 def test_resolve_layers_over_base_config():
@@ -75,10 +75,10 @@ def test_parse_assignment_reads_toml_or_plain_text(text, value):
 
 def test_resolve_accepts_ranges_as_lists():
     given = dict([parse_assignment("env.map_size_range=[40, 60]"), parse_assignment("env.num_packs=2")])
-    made = resolve(overrides={**given, "env.packs_per_team_range": [1, 2]})
-    assert made.config.env.map_size_range == (40, 60) and made.config.env.packs_per_team_range == (1, 2)
-    again = resolve(base=json.loads(json.dumps(made.nested())))
-    assert again.config == made.config
+    resolved = resolve(overrides={**given, "env.packs_per_team_range": [1, 2]})
+    assert resolved.config.env.map_size_range == (40, 60) and resolved.config.env.packs_per_team_range == (1, 2)
+    again = resolve(base=json.loads(json.dumps(resolved.nested())))
+    assert again.config == resolved.config
 
 
 def test_none_unsets_optional_value():
@@ -140,8 +140,8 @@ def test_profile_name_expands_section_and_single_values_override():
 
 
 def test_none_is_null_for_optional_fields_only():
-    made = resolve("quickstart", None, {"ppo.lr_schedule": "none", "ppo.ent_coef_end": "none"}).config.ppo
-    assert (made.lr_schedule, made.ent_coef_end) == ("none", None)
+    resolved = resolve("quickstart", None, {"ppo.lr_schedule": "none", "ppo.ent_coef_end": "none"}).config.ppo
+    assert (resolved.lr_schedule, resolved.ent_coef_end) == ("none", None)
 
 
 def test_retired_fields_of_older_run_are_dropped():

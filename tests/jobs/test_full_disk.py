@@ -1,4 +1,4 @@
-"""Disks that are full or give no more, under real processes: one clear line, and how it ended is known."""
+"""Full, limited and read-only disks with real processes."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ from echelon.jobs import lock
 from echelon.runs import create_run
 from echelon.telemetry.events import EventUpdate
 from echelon.telemetry.log import read_events
-from tests.jobs.conftest import until, until_gone, who
+from tests.jobs.conftest import process_identity, until, wait_for_exit
 
 DISK_BYTES = 1 << 20
 LIMIT_BYTES = 30_000
-"""Largest file that a trainer may write: some thirty updates."""
+"""File size limit of the trainer [bytes]: about thirty updates."""
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file system of a megabyte that holds the runs."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    """A file system of 1 MiB as runs folder."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
     tool = shutil.which("mount")
     made = tool and subprocess.run(
-        [tool, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(place)], capture_output=True
+        [tool, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)], capture_output=True
     )
     if not made or made.returncode:
         pytest.skip("making a file system is not allowed here")
-    monkeypatch.setenv("ECHELON_HOME", str(place))
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    monkeypatch.setenv("ECHELON_HOME", str(disk))
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def fill(place: Path) -> Path:
-    """Take all the room there is."""
-    ballast = place / "ballast"
-    handle = os.open(ballast, os.O_WRONLY | os.O_CREAT)
+def fill(disk: Path) -> Path:
+    """Fill the file system and return the file to delete."""
+    filler = disk / "filler"
+    handle = os.open(filler, os.O_WRONLY | os.O_CREAT)
     with contextlib.suppress(OSError):
         while os.write(handle, bytes(4096)):
             pass
     os.close(handle)
-    return ballast
+    return filler
 
 
 def test_full_disk_fails_run_and_resume_continues(small_disk, start):
     paths = start()
     until(paths, "running")
     time.sleep(0.3)
-    ballast = fill(small_disk)
+    filler = fill(small_disk)
     status = until(paths, "failed")
     assert "No space left" in status.reason or "is full" in status.reason
     assert "\n" not in status.reason and status.update > 0
-    until_gone(who(paths, "supervisor"))
+    wait_for_exit(process_identity(paths, "supervisor"))
     assert not lock.is_held(paths.lock)
     events, _ = read_events(paths.metrics)
     before = [event.update for event in events if isinstance(event, EventUpdate)]
-    assert before == list(range(1, len(before) + 1)), "nothing that was written is lost"
-    ballast.unlink()
+    assert before == list(range(1, len(before) + 1)), "all written records are readable"
+    filler.unlink()
     start("short", paths, "--resume", "latest")
     assert until(paths, "completed").update == 5
 
@@ -91,14 +91,14 @@ def test_file_size_limit_fails_run_with_one_line_error(start):
 
 
 def test_create_run_on_read_only_disk_raises_one_line_error(small_disk, monkeypatch):
-    place = small_disk / "sealed"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(place)], capture_output=True).returncode:
+    disk = small_disk / "sealed"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(disk)], capture_output=True).returncode:
         pytest.skip("making a read-only file system is not allowed here")
     try:
-        monkeypatch.setenv("ECHELON_HOME", str(place / "runs"))
+        monkeypatch.setenv("ECHELON_HOME", str(disk / "runs"))
         with pytest.raises(ValueError, match="Read-only file system") as caught:
             create_run("fake")
         assert "\n" not in str(caught.value)
     finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
+        subprocess.run(["umount", "-l", str(disk)], check=True)

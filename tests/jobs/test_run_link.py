@@ -1,4 +1,4 @@
-"""The trainer's side of a run folder: what its beat says while it prepares."""
+"""Progress file of a trainer during preparation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from echelon.telemetry.log import EventLog
 
 
 def test_progress_file_reports_preparation_phase(tmp_path, monkeypatch):
-    monkeypatch.setattr("echelon.jobs.worker.BEAT_S", 0.0)
+    monkeypatch.setattr("echelon.jobs.worker.PROGRESS_S", 0.0)
     paths = RunPaths(tmp_path)
     paths.metrics.touch()
     with EventLog(paths.metrics) as log:

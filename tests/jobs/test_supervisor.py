@@ -1,4 +1,4 @@
-"""What a job survives: real processes, really killed."""
+"""Supervision of real processes: completion, stops, kills, stalls, resumes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from echelon.jobs.status import STALL_LIMITS_S, job_status
 from echelon.runs import RunPaths, create_run, read_json
 from echelon.telemetry.events import EventUpdate
 from echelon.telemetry.log import read_events
-from tests.jobs.conftest import FAKE, kill, until, until_gone, who
+from tests.jobs.conftest import FAKE, kill, process_identity, until, wait_for_exit
 
 SHOWS_WITHIN_S = 3.0
-"""A crash must show within this."""
+"""Time within which a crash must be reported [s]."""
 
 
 def test_job_completes_and_reports_final_status(start):
@@ -30,7 +30,7 @@ def test_job_completes_and_reports_final_status(start):
     status = until(paths, "completed")
     assert (status.update, status.global_step, status.checkpoint) == (5, 500, "checkpoints/step-500")
     assert status.exit_code == 0
-    until_gone(who(paths, "supervisor"))
+    wait_for_exit(process_identity(paths, "supervisor"))
     assert not lock.is_held(paths.lock)
 
 
@@ -61,7 +61,7 @@ def test_stop_saves_checkpoint_and_ends_stopped(start):
 def test_sigterm_to_supervisor_requests_stop(start):
     paths = start()
     until(paths, "running")
-    kill(who(paths, "supervisor"), signal.SIGTERM)
+    kill(process_identity(paths, "supervisor"), signal.SIGTERM)
     assert until(paths, "stopped").checkpoint
 
 
@@ -71,7 +71,7 @@ def test_second_stop_abandons_update(start):
     launch.stop(paths)
     assert until(paths, "stopping").is_alive
     time.sleep(0.3)
-    assert job_status(paths).state == "stopping", "one request is not enough for this trainer"
+    assert job_status(paths).state == "stopping", "this trainer ignores one request"
     launch.stop(paths)
     assert until(paths, "stopped").checkpoint == ""
 
@@ -82,7 +82,7 @@ def test_stop_now_kills_without_checkpoint(start):
     launch.stop(paths, now=True)
     status = until(paths, "stopped")
     assert "without saving" in status.reason
-    until_gone(who(paths, "trainer"))
+    wait_for_exit(process_identity(paths, "trainer"))
 
 
 def test_stop_on_ended_job_is_noop(start):
@@ -96,7 +96,7 @@ def test_stop_on_ended_job_is_noop(start):
 def test_killed_trainer_is_reported_crashed(start):
     paths = start()
     until(paths, "running")
-    kill(who(paths, "trainer"))
+    kill(process_identity(paths, "trainer"))
     status = until(paths, "crashed", limit_s=SHOWS_WITHIN_S)
     assert "SIGKILL" in status.reason
     assert status.exit_code == 5
@@ -113,33 +113,33 @@ def test_segfault_is_reported_crashed_with_last_step(start):
 def test_killed_supervisor_is_reported_crashed_and_ends_trainer(start):
     paths = start()
     until(paths, "running")
-    trainer = who(paths, "trainer")
-    kill(who(paths, "supervisor"))
+    trainer = process_identity(paths, "trainer")
+    kill(process_identity(paths, "supervisor"))
     assert "supervisor was killed" in until(paths, "crashed", limit_s=SHOWS_WITHIN_S).reason
-    until_gone(trainer)
+    wait_for_exit(trainer)
 
 
 def test_orphaned_trainer_can_be_stopped(start):
     paths = start()
     until(paths, "running")
-    trainer = who(paths, "trainer")
+    trainer = process_identity(paths, "trainer")
     kill(trainer, signal.SIGSTOP)
-    kill(who(paths, "supervisor"))
+    kill(process_identity(paths, "supervisor"))
     until(paths, "crashed")
     assert is_alive(trainer) and launch.has_orphan(paths)
     with pytest.raises(ValueError, match="its trainer is still ending"):
         launch.remove(paths)
     launch.stop(paths, now=True)
-    until_gone(trainer)
+    wait_for_exit(trainer)
     assert not launch.has_orphan(paths)
 
 
 def test_suspended_trainer_is_reported_stalled_and_recovers(start):
     paths = start()
     until(paths, "running")
-    kill(who(paths, "trainer"), signal.SIGSTOP)
+    kill(process_identity(paths, "trainer"), signal.SIGSTOP)
     assert "SIGSTOP" in until(paths, "stalled", limit_s=SHOWS_WITHIN_S).reason
-    kill(who(paths, "trainer"), signal.SIGCONT)
+    kill(process_identity(paths, "trainer"), signal.SIGCONT)
     until(paths, "running")
 
 
@@ -175,7 +175,7 @@ def test_crashed_run_resumes_with_monotonic_updates(start):
     until(paths, "running")
     while job_status(paths).update < 5 and not paths.exit.exists():
         time.sleep(0.02)
-    kill(who(paths, "trainer"))
+    kill(process_identity(paths, "trainer"))
     until(paths, "crashed")
     spec = paths.spec.read_bytes()
     start("short", paths, "--resume", "latest")
@@ -183,14 +183,14 @@ def test_crashed_run_resumes_with_monotonic_updates(start):
     events, _ = read_events(paths.metrics)
     updates = [e.update for e in events if isinstance(e, EventUpdate)]
     assert updates == [1, 2, 3, 4, 5]
-    assert paths.spec.read_bytes() == spec, "the first request stays as it was"
+    assert paths.spec.read_bytes() == spec, "the first spec is unchanged"
 
 
 def test_new_supervisor_waits_for_orphaned_trainer(start):
     paths = start()
     until(paths, "running")
-    trainer = who(paths, "trainer")
-    kill(who(paths, "supervisor"))
+    trainer = process_identity(paths, "trainer")
+    kill(process_identity(paths, "supervisor"))
     until(paths, "crashed")
     start("short", paths, "--resume", "latest")
     assert not is_alive(trainer)
@@ -200,10 +200,10 @@ def test_new_supervisor_waits_for_orphaned_trainer(start):
 def test_mismatched_process_identity_is_never_signalled(start):
     paths = start("short")
     until(paths, "completed")
-    until_gone(who(paths, "supervisor"))
-    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    wait_for_exit(process_identity(paths, "supervisor"))
+    unrelated = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:
-        real = identify(bystander.pid)
+        real = identify(unrelated.pid)
         assert real is not None
         forged = {**real.to_dict(), "create_time": real.create_time - 1}
         paths.processes.write_text(json.dumps({"supervisor": forged, "trainer": forged}))
@@ -211,16 +211,16 @@ def test_mismatched_process_identity_is_never_signalled(start):
         assert job_status(paths).state == "crashed"
         launch.stop(paths, now=True)
         time.sleep(0.2)
-        assert bystander.poll() is None
+        assert unrelated.poll() is None
     finally:
-        bystander.kill()
-        bystander.wait()
+        unrelated.kill()
+        unrelated.wait()
 
 
 def test_run_of_other_host_is_reported_lost(start):
     paths = start("short")
     until(paths, "completed")
-    until_gone(who(paths, "supervisor"))
+    wait_for_exit(process_identity(paths, "supervisor"))
     row = read_json(paths.processes)
     assert row is not None
     for identity in row.values():
@@ -238,7 +238,7 @@ def test_copy_of_running_run_is_reported_lost(start, tmp_path):
     shutil.copytree(paths.root, copied.root)
     status = job_status(copied)
     assert status.state == "lost" and "copy" in status.reason and status.update >= 0
-    assert job_status(paths).state == "running", "looking at the copy leaves the run alone"
+    assert job_status(paths).state == "running", "reading the copy does not affect the run"
 
 
 def test_silent_trainer_stalls_after_phase_limit(start, monkeypatch):
@@ -288,7 +288,7 @@ def test_supervisor_kills_trainer_when_identity_file_fails(start):
 def test_remove_refuses_running_run_and_deletes_ended_run(start):
     paths = start()
     until(paths, "running")
-    with pytest.raises(ValueError, match="stop it first"):
+    with pytest.raises(ValueError, match="try: echelon stop"):
         launch.remove(paths)
     launch.stop(paths, now=True)
     until(paths, "stopped")
@@ -300,7 +300,7 @@ def test_remove_refuses_running_run_and_deletes_ended_run(start):
 def test_remove_linked_run_removes_link_only(start, tmp_path):
     paths = start("short")
     until(paths, "completed")
-    until_gone(who(paths, "supervisor"))
+    wait_for_exit(process_identity(paths, "supervisor"))
     elsewhere = tmp_path / paths.id
     paths.root.rename(elsewhere)
     paths.root.symlink_to(elsewhere)
