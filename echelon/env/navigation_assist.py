@@ -9,7 +9,7 @@ too close for a direction.
 import warp as wp
 
 from echelon.actions import ActionIndex
-from echelon.nav.waypoints import AHEAD, AT_GOAL, NO_PATH, shortest_layer, unit2, waypoint
+from echelon.nav.waypoints import AHEAD, AT_GOAL, NO_PATH, FlowFields, shortest_layer, unit2, waypoint
 from echelon.sim.geometry import clamp_unit, cos_sin
 from echelon.sim.state import Mechs, World
 from echelon.sim.tables import Rules
@@ -35,8 +35,7 @@ def is_near(point: wp.vec3, p: wp.vec3) -> bool:
 @wp.kernel
 def blend_navigation(
     rules: Rules,
-    flow_step: wp.array2d(dtype=wp.int32),
-    bank_flow: wp.array4d(dtype=wp.uint8),
+    flow: FlowFields,
     world: World,
     mechs: Mechs,
     route_share: float,
@@ -50,9 +49,9 @@ def blend_navigation(
     c = mechs.chassis[e, m]
     foot = p[2] - rules.half[c][2]
     layer = shortest_layer(world.map_slot[e], c)
-    point = waypoint(bank_flow, flow_step, layer, world.size[e], p, foot, CELLS_AHEAD)
+    point = waypoint(flow, layer, world.size[e], p, foot, CELLS_AHEAD)
     if point[2] == AHEAD and is_near(point, p):
-        point = waypoint(bank_flow, flow_step, layer, world.size[e], p, foot, CELLS_AHEAD + 1)
+        point = waypoint(flow, layer, world.size[e], p, foot, CELLS_AHEAD + 1)
     if point[2] == AT_GOAL:
         point = wp.vec3(world.zone[e][0], world.zone[e][1], AT_GOAL)
     if point[2] == NO_PATH or is_near(point, p):
