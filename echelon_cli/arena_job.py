@@ -121,7 +121,7 @@ def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
 
     paths, as_json, before = follower.paths, follower.as_json, follower.snapshot.start
     if not as_json:
-        output.say(f"run {paths.id}", style="bold")
+        output.print_line(f"run {paths.id}", style="bold")
     try:
         status = follower.follow(lambda _, snapshot: detach and snapshot.start is not before)
     except KeyboardInterrupt:
@@ -131,8 +131,8 @@ def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
             output.show_json(job_json(paths, status or job_status(paths)), indent=None)
         else:
             name = shlex.quote(paths.id)
-            output.say(f"{paths.id} continues in the background.")
-            output.say(
+            output.print_line(f"{paths.id} continues in the background.")
+            output.print_line(
                 f"  ratings: echelon arena standings    stop: echelon stop {name}    log: echelon logs -f {name}"
             )
         return status, output.DONE
@@ -141,5 +141,5 @@ def follow(follower: Follower, detach: bool) -> tuple[JobStatus | None, int]:
     if status.exit_code in (output.FAILED, output.CRASHED):
         output.show_error(f"run {status.id!r} {status.state}: {status.reason}", code=status.exit_code)
     elif status.exit_code == output.STOPPED and not as_json:
-        output.say(f"continue: echelon arena run --resume {shlex.quote(paths.id)}")
+        output.print_line(f"continue: echelon arena run --resume {shlex.quote(paths.id)}")
     return status, status.exit_code

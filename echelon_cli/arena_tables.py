@@ -32,9 +32,13 @@ def show_standings(found: dict[str, Any]) -> None:
         unwrapped=("kind", scale),
         optional=(scale, "kind", "lost", "drawn", "won"),
     )  # fmt: skip
-    output.say("± is the 95 % interval; the scripted level medium is fixed at 1500 once it has played", style="dim")
+    output.print_line(
+        "± is the 95 % interval; the scripted level medium is fixed at 1500 once it has played", style="dim"
+    )
     for row in found["unfinished"]:
-        output.say(f"round {row['round']} of {row['job']}: {row['played']} of {row['matches']} matches, not rated yet")
+        output.print_line(
+            f"round {row['round']} of {row['job']}: {row['played']} of {row['matches']} matches, not rated yet"
+        )
 
 
 def _bar(row: dict[str, Any], low: float, high: float) -> str:
@@ -99,10 +103,10 @@ def show_entry(row: dict[str, Any]) -> None:
         ("lost to", ", ".join(f"{name} {count}" for name, count in style["lost_to"].items()) or "-"),
     ]
     output.show_table(("", ""), about)
-    output.say()
+    output.print_line()
     show_entries([row])
     if row["history"]:
-        output.say()
+        output.print_line()
         output.show_table(
             ("job", "round", "rating", "rd", "games"),
             [(h["job"], h["round"], f"{h['rating']:.0f}", f"{h['rd']:.0f}", h["games"]) for h in row["history"]],
@@ -126,7 +130,7 @@ def show_matches(rows: Sequence[dict[str, Any]]) -> None:
     )  # fmt: skip
     recorded = next((row for row in rows if row["replay"]), None)
     if recorded is not None:
-        output.say(f"watch: echelon watch {recorded['replay'].rpartition('/')[2]}", style="dim")
+        output.print_line(f"watch: echelon watch {recorded['replay'].rpartition('/')[2]}", style="dim")
 
 
 def _two(row: dict[str, Any], name: str, digits: int) -> str:
@@ -147,6 +151,6 @@ def show_pairs(found: dict[str, Any]) -> None:
         right=names,
         optional=names[::-1],
     )
-    output.say("score (win 1, draw 0.5) / matches", style="dim")
+    output.print_line("score (win 1, draw 0.5) / matches", style="dim")
     for cycle in found["cycles"]:
-        output.say(f"cycle: {' beats '.join([*cycle, cycle[0]])}")
+        output.print_line(f"cycle: {' beats '.join([*cycle, cycle[0]])}")

@@ -26,7 +26,7 @@ from echelon.telemetry.events import (
 from echelon.telemetry.lines import to_json
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotFeed
 from echelon_cli import output
-from echelon_cli.output import count, duration, figure, percent, say
+from echelon_cli.output import count, duration, figure, percent, print_line
 
 POLL_S = 0.25
 """Polling interval [s]."""
@@ -105,28 +105,28 @@ class Follower:
             return
         match event:
             case EventStart():
-                say(start_line(event))
+                print_line(start_line(event))
             case EventResume():
-                say(f"resumed at update {event.update} from {event.checkpoint}. {event.message}".strip())
+                print_line(f"resumed at update {event.update} from {event.checkpoint}. {event.message}".strip())
             case EventUpdate():
                 self._show_update(event)
             case EventEval():
-                say(eval_line(event), style="bold")
+                print_line(eval_line(event), style="bold")
             case EventCheckpoint():
-                say(f"saved {event.path}", style="dim")
+                print_line(f"saved {event.path}", style="dim")
             case EventRound():
-                say(round_line(event))
+                print_line(round_line(event))
             case EventMatch() if not event.update:
-                say(f"recorded {event.path}", style="dim")
+                print_line(f"recorded {event.path}", style="dim")
             case EventAlert():
-                say(f"{event.level}: {event.message}", style="yellow")
+                print_line(f"{event.level}: {event.message}", style="yellow")
 
     def _show_update(self, event: EventUpdate) -> None:
         columns = [c for c in COLUMNS if not c.wide or output.console().width >= WIDE]
         if self._lines % HEADER_EVERY == 0:
-            say(" ".join(c.name.rjust(c.width) for c in columns), style="bold")
+            print_line(" ".join(c.name.rjust(c.width) for c in columns), style="bold")
         self._lines += 1
-        say(" ".join(c.text(event, self.snapshot).rjust(c.width) for c in columns))
+        print_line(" ".join(c.text(event, self.snapshot).rjust(c.width) for c in columns))
 
 
 def start_line(event: EventStart) -> str:
@@ -181,10 +181,10 @@ def show_summary(status: JobStatus, snapshot: RunSnapshot, paths: RunPaths) -> N
     if status.checkpoint:
         rows.append(("checkpoint", status.checkpoint))
     rows.append(("folder", str(paths.root)))
-    say()
+    print_line()
     output.show_table(("", ""), rows)
     for line in next_steps(status):
-        say(line, style="dim")
+        print_line(line, style="dim")
 
 
 LOGS = "logs: echelon logs {0}"

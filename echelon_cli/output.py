@@ -104,7 +104,7 @@ def show_table(
         table.add_row(*(row[index] for index in shown))
     console().print(table, crop=False)
     if omitted:
-        say(f"omitted (too narrow): {', '.join(omitted)}", style="dim")
+        print_line(f"omitted (too narrow): {', '.join(omitted)}", style="dim")
 
 
 def state_text(state: str) -> object:
@@ -114,7 +114,7 @@ def state_text(state: str) -> object:
     return Text(state, style=STATE_STYLES.get(state, ""))
 
 
-def say(line: str = "", *, style: str | None = None) -> None:
+def print_line(line: str = "", *, style: str | None = None) -> None:
     """Print one line without interpreting markup."""
     console().print(line, style=style, markup=False, soft_wrap=True)
 

@@ -32,7 +32,7 @@ def show_contest(found: dict[str, Any]) -> None:
     """Print all tables of a contest."""
     _show_heading(found)
     if not found["matches"]:
-        output.say("stopped before the first match ended", style="yellow")
+        output.print_line("stopped before the first match ended", style="yellow")
         return
     _show_wins(found)
     _show_ends(found)
@@ -50,18 +50,18 @@ def _show_heading(found: dict[str, Any]) -> None:
     count = f"{played} matches" if played == found["planned"] else f"{played} of {found['planned']} matches"
     how = "every seed from both sides" if found["swap"] else "every seed once"
     last = found["first_seed"] + found["seeds"] - 1
-    output.say(f"{found['blue']} against {found['red']}: {count}", style="bold")
+    output.print_line(f"{found['blue']} against {found['red']}: {count}", style="bold")
     fair = f"path costs to the zone within {task['fair']:g}x, " if task["fair"] else ""
-    output.say(f"seeds {found['first_seed']} to {last}, {how}; packs a side: {task['packs']}, {x}x{y}x{z}, {fair}"
+    output.print_line(f"seeds {found['first_seed']} to {last}, {how}; packs a side: {task['packs']}, {x}x{y}x{z}, {fair}"
                f"{task['seconds']:g} s, trigger probability {task['weapon_prob']:g}")  # fmt: skip
     if found["note"]:
-        output.say(found["note"], style="yellow")
+        output.print_line(found["note"], style="yellow")
     if found["stopped"] and played:
-        output.say("stopped early: only finished matches count, which favours short ones", style="yellow")
+        output.print_line("stopped early: only finished matches count, which favours short ones", style="yellow")
 
 
 def _show_wins(found: dict[str, Any]) -> None:
-    output.say()
+    output.print_line()
     rows = [_wins(row) for row in found["pilots"]]
     if found["swap"]:
         for row in found["pilots"]:
@@ -79,12 +79,12 @@ def _wins(row: dict[str, Any]) -> tuple[object, ...]:
 
 def _show_ends(found: dict[str, Any]) -> None:
     first, second = (row["name"] for row in found["pilots"])
-    output.say()
+    output.print_line()
     columns = ("ended by", "matches", f"{first} won", f"{second} won", "drawn")
     rows = [(REASONS[row["reason"]], row["matches"], row["first"], row["second"], row["draw"]) for row in found["ends"]]
     output.show_table(columns, rows, right=columns[1:])
     length = found["seconds"]
-    output.say(
+    output.print_line(
         f"length {length['mean']:.1f} s on average, {length['median']:.1f} s median, "
         f"{length['least']:.1f} to {length['most']:.1f} s"
     )
@@ -92,7 +92,7 @@ def _show_ends(found: dict[str, Any]) -> None:
 
 def _show_mechs(title: str, values: tuple[tuple[str, str, Any], ...], found: dict[str, Any]) -> None:
     """Print some values per class of each pilot, and over all its mechs."""
-    output.say(f"\n{title}", style="bold")
+    output.print_line(f"\n{title}", style="bold")
     rows = []
     for team in found["teams"]:
         of_team = [row for row in found["classes"] if row["pilot"] == team["pilot"]]
@@ -103,7 +103,7 @@ def _show_mechs(title: str, values: tuple[tuple[str, str, Any], ...], found: dic
 
 
 def _show_weapons(found: dict[str, Any]) -> None:
-    output.say("\nweapons", style="bold")
+    output.print_line("\nweapons", style="bold")
     columns = ("pilot", "weapon", "shots", "accuracy", "dealt a match", "share", "kills")
     rows = [
         (
@@ -122,7 +122,7 @@ def _show_weapons(found: dict[str, Any]) -> None:
 
 def _show_deaths(found: dict[str, Any]) -> None:
     causes = list(dict.fromkeys(cause for row in found["deaths"] for cause in row["causes"]))
-    output.say("\ndeaths by cause", style="bold")
+    output.print_line("\ndeaths by cause", style="bold")
     columns = ("pilot", "deaths", *(cause.replace("_", " ") for cause in causes))
     rows = [
         (row["pilot"], row["deaths"], *(row["causes"].get(cause, 0) for cause in causes)) for row in found["deaths"]
@@ -132,18 +132,20 @@ def _show_deaths(found: dict[str, Any]) -> None:
 
 def _show_closing(found: dict[str, Any]) -> None:
     speed = found["speed"]
-    output.say()
+    output.print_line()
     if speed["per_s"] is not None:
         took = output.duration(speed["play_s"])
-        output.say(
+        output.print_line(
             f"{output.count(speed['per_s'])} agent-steps/s: {output.count(speed['agent_steps'])} in {took}, "
             f"{speed['envs']} matches at a time"
         )
     if found["fault"]:
-        output.say(found["fault"], style="yellow")
+        output.print_line(found["fault"], style="yellow")
     if found["run"]:
         folder = {str(Path(row["replay"]).parent) for row in found["rows"] if row["replay"]}
-        output.say(f"{found['replays']} replays in {', '.join(folder) or found['run']}; echelon watch {found['run']}")
+        output.print_line(
+            f"{found['replays']} replays in {', '.join(folder) or found['run']}; echelon watch {found['run']}"
+        )
 
 
 def _cell(value: float | None, form: Any) -> str:

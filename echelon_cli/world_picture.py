@@ -41,11 +41,11 @@ def _show_letters(title: str, scene: Scene, sheet: MapView, width: int | None) -
     columns = min(width or (output.console().width if output.console().is_terminal else PLAIN_COLUMNS), 2 * x)
     # a letter is twice as high as it is wide
     rows = max(1, round(columns * y / x / 2))
-    output.say(f"{title}: {x}x{y}x{z}, {NORTH_NOTE}, scale {x / columns:.3g} voxels")
+    output.print_line(f"{title}: {x}x{y}x{z}, {NORTH_NOTE}, scale {x / columns:.3g} voxels")
     for line in letters(scene, sheet, columns, rows):
-        output.say(line.rstrip())
+        output.print_line(line.rstrip())
     for look, meaning in sheet.legend:
-        output.say(f"{look.letter if look.letter.strip() else 'blank'}  {meaning}")
+        output.print_line(f"{look.letter if look.letter.strip() else 'blank'}  {meaning}")
 
 
 def _show_colours(title: str, scene: Scene, sheet: MapView, width: int | None) -> None:
@@ -61,7 +61,7 @@ def _show_colours(title: str, scene: Scene, sheet: MapView, width: int | None) -
     columns, rows = fit_size((x, y), available, 2 * lines) if width is None else (width, max(1, round(width * y / x)))
     picture = half_blocks(pixels(scene, sheet, columns, rows + rows % 2))
     legend = _legend(sheet.legend, f"{x}x{y}x{z}", NORTH_NOTE, f"scale {x / columns:.3g} voxels")
-    output.say(title, style="bold")
+    output.print_line(title, style="bold")
     if legend_beside:
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_row(picture, legend)

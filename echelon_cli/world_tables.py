@@ -46,14 +46,14 @@ def show_measurements(found: dict[str, Any]) -> None:
             *((what, found[what]) for what in ("file", "png") if found[what]),
         ],
     )
-    output.say()
+    output.print_line()
     rows = [
         (name.replace("_", " "), _share(share), _share(found["seen_from_above"][name]))
         for name, share in found["materials"].items()
         if max(share, found["seen_from_above"][name]) >= TRACE
     ]
     output.show_table(("material", "of cells", "from above"), rows, right=("of cells", "from above"))
-    output.say()
+    output.print_line()
     columns = ("class", "cells", "of columns", "largest part", "reach the zone")
     walks = [
         (
@@ -66,7 +66,7 @@ def show_measurements(found: dict[str, Any]) -> None:
         for walk in found["walk"]
     ]
     output.show_table(columns, walks, right=columns[1:])
-    output.say(f"\ndraw it: echelon world show {found['file'] or found['seed']}", style="dim")
+    output.print_line(f"\ndraw it: echelon world show {found['file'] or found['seed']}", style="dim")
 
 
 STATISTICS: tuple[tuple[str, Callable[[dict[str, Any]], float | None], bool], ...] = (
@@ -145,7 +145,7 @@ def show_spread(spread: dict[str, Any]) -> None:
     """Print statistics over many maps."""
     x, y, z = spread["size"]
     count, first = spread["count"], spread["first_seed"]
-    output.say(f"{count} maps of {x}x{y}x{z}, seeds {first} to {first + count - 1}", style="bold")
+    output.print_line(f"{count} maps of {x}x{y}x{z}, seeds {first} to {first + count - 1}", style="bold")
     columns = ("", "mean", "median", "min", "seed", "max", "seed ")
     rows = []
     for name, row in spread["statistics"].items():
@@ -153,11 +153,11 @@ def show_spread(spread: dict[str, Any]) -> None:
         least, most = (form(row["min"]), row["min_seed"]), (form(row["max"]), row["max_seed"])
         rows.append((LABELS.get(name, name), form(row["mean"]), form(row["median"]), *least, *most))
     output.show_table(columns, rows, right=columns[1:])
-    output.say()
+    output.print_line()
     kinds = [(LABELS.get(name, name), number, _share(number / count)) for name, number in spread["outcomes"].items()]
     kinds.append(("teams with a mech cut off from the zone", spread["cut_off"], ""))
     output.show_table(("outcome", "maps", "share"), kinds, right=("maps", "share"))
-    output.say()
+    output.print_line()
     output.show_table(("biome", "on maps"), spread["biomes"].items(), right=("on maps",))
 
 

@@ -75,7 +75,7 @@ def ablate(
             found.append(result)
     except KeyboardInterrupt:
         if not as_json:
-            output.say("\nstopped; finished variants:")
+            output.print_line("\nstopped; finished variants:")
     if as_json:
         output.show_json(found)
     else:
@@ -139,7 +139,7 @@ def train_all(plan: Variants, runs: int, at_once: int, as_json: bool) -> Iterato
 
     def train(name: str, resolved: ResolvedConfig, seed: int) -> dict[str, Any]:
         if not as_json:
-            output.say(f"{name}, seed {seed}", style="bold")
+            output.print_line(f"{name}, seed {seed}", style="bold")
         return train_one(resolved, seed, threads_each(resolved.config.threads, at_once), stopping)
 
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="ablate")
@@ -201,7 +201,7 @@ def show(found: Sequence[Mapping[str, Any]]) -> None:
     measured = next((result for result in found if result["last_win_rate"] is not None), None)
     if measured:
         how = f"trigger probability {measured['weapon_prob']:g}, {measured['episodes']} episodes on held-out seeds"
-        output.say(f"against {measured['opponent']}, {how}, both sides")
+        output.print_line(f"against {measured['opponent']}, {how}, both sides")
 
 
 def _cells(result: Mapping[str, Any]) -> tuple[str, ...]:

@@ -268,7 +268,7 @@ def remove(name: EntryArgument, as_json: JsonFlag = False) -> int:
             else:
                 league.entries[entry_id].kind = "retired"
     done = "removed" if unplayed else "retired"
-    output.show_json({"id": entry_id, "done": done}) if as_json else output.say(f"{entry_id} {done}")
+    output.show_json({"id": entry_id, "done": done}) if as_json else output.print_line(f"{entry_id} {done}")
     return output.DONE
 
 
@@ -283,7 +283,9 @@ def retire(
     """Retire the weakest commanders; they stay in the history."""
     with open_league() as store, store.editing() as league:
         retired = [{"id": e.entry_id, "name": e.name} for e in league.retire_commanders(keep, min_games)]
-    output.show_json(retired) if as_json else output.say(f"retired: {', '.join(r['name'] for r in retired) or 'none'}")
+    output.show_json(retired) if as_json else output.print_line(
+        f"retired: {', '.join(r['name'] for r in retired) or 'none'}"
+    )
     return output.DONE
 
 
@@ -296,9 +298,9 @@ def recompute(as_json: JsonFlag = False) -> int:
     if as_json:
         output.show_json({"periods": periods, "changed": changed})
     else:
-        output.say(f"rounds rated again: {periods}; ratings that differed: {len(changed)}")
+        output.print_line(f"rounds rated again: {periods}; ratings that differed: {len(changed)}")
         for name, row in changed.items():
-            output.say(f"  {name}: stored {row['before']['rating']:.1f}, computed {row['after']['rating']:.1f}")
+            output.print_line(f"  {name}: stored {row['before']['rating']:.1f}, computed {row['after']['rating']:.1f}")
     return output.DONE
 
 
@@ -311,7 +313,7 @@ def export(
         league = store.league()
     league.save(file)
     written = {"file": str(file), "entries": len(league.entries)}
-    output.show_json(written) if as_json else output.say(f"{written['entries']} entries in {written['file']}")
+    output.show_json(written) if as_json else output.print_line(f"{written['entries']} entries in {written['file']}")
     return output.DONE
 
 
@@ -333,5 +335,7 @@ def import_(
         league.entries.update(fresh)
         league.env_signature = league.env_signature or other.env_signature
     result = {"added": sorted(fresh), "known": len(other.entries) - len(fresh)}
-    output.show_json(result) if as_json else output.say(f"{len(fresh)} entries added, {result['known']} already known")
+    output.show_json(result) if as_json else output.print_line(
+        f"{len(fresh)} entries added, {result['known']} already known"
+    )
     return output.DONE

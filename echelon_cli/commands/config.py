@@ -61,7 +61,7 @@ def diff(
     elif differing:
         output.show_table(("key", left, right), [(key, *pair) for key, pair in differing.items()])
     else:
-        output.say(f"{left} and {right} do not differ")
+        output.print_line(f"{left} and {right} do not differ")
     return output.DONE
 
 

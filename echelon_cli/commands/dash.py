@@ -70,7 +70,7 @@ def _once(chosen: RunPaths | None, width: int | None) -> int:
         return output.DONE
     runs = list_runs()
     if not runs:
-        output.say(f"no runs in {runs_home()}; start one with: echelon train")
+        output.print_line(f"no runs in {runs_home()}; start one with: echelon train")
         return output.DONE
     plain_text.show(plain_text.draw_runs(runs, columns, theme), theme)
     return output.DONE

@@ -354,11 +354,11 @@ def show_ladder(result: dict[str, Any]) -> None:
         ],
         right=right,
     )
-    output.say(
+    output.print_line(
         f"{2 * result['seeds']} episodes per level: {result['seeds']} seeds from {result['first_seed']}, both sides"
     )
-    output.say(f"trigger probability {result['weapon_prob']:g}; {_task(result)}")
-    output.say(f"{result['checkpoint']} {result['id']}")
+    output.print_line(f"trigger probability {result['weapon_prob']:g}; {_task(result)}")
+    output.print_line(f"{result['checkpoint']} {result['id']}")
 
 
 def _against(result: dict[str, Any]) -> str:

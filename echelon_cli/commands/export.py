@@ -72,7 +72,7 @@ def export(
         output.show_json(job_json(paths, unreadable_lines=skipped, **written))
         return output.DONE
     for target, facts in written.items():
-        output.say(f"{target}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
+        output.print_line(f"{target}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
     return output.DONE
 
 

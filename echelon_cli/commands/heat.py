@@ -53,12 +53,12 @@ def heat(
         output.show_json(job_json(paths, update=chosen, kind=kind, total=total, cells=grid.tolist()))
         return output.DONE
     if png is not None:
-        output.say(f"wrote {png}")
+        output.print_line(f"wrote {png}")
         return output.DONE
-    output.say(f"{kind} at update {chosen} of {paths.id}: {len(grid)}x{len(grid)} cells, x to the right, y up")
+    output.print_line(f"{kind} at update {chosen} of {paths.id}: {len(grid)}x{len(grid)} cells, x to the right, y up")
     for line in letters(grid):
-        output.say(line)
-    output.say(f"largest cell {grid.max():g} of {grid.sum():g} in total")
+        output.print_line(line)
+    output.print_line(f"largest cell {grid.max():g} of {grid.sum():g} in total")
     return output.DONE
 
 

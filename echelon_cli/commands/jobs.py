@@ -40,7 +40,7 @@ def jobs(
         return output.DONE
     if not shown:
         empty = f"no jobs in {runs_home()}; start one with: echelon train"
-        output.say(f"no job matches {filter_query!r}" if filter_query else empty)
+        output.print_line(f"no job matches {filter_query!r}" if filter_query else empty)
         return output.DONE
     output.show_table(
         ("run", "state", "update", "steps", "age", "status"),
@@ -59,5 +59,5 @@ def jobs(
         unwrapped=("state",),
     )
     if len(ended) > RECENT and not all_jobs:
-        output.say(f"{len(ended) - RECENT} older: echelon jobs --all", style="dim")
+        output.print_line(f"{len(ended) - RECENT} older: echelon jobs --all", style="dim")
     return output.DONE

@@ -35,11 +35,11 @@ def logs(
         output.show_json({path.name: tail(path, lines) for path in files})
         return output.DONE
     for path in files:
-        output.say(f"==> {path}", style="bold")
+        output.print_line(f"==> {path}", style="bold")
         for line in tail(path, lines):
             print(line)
     status = job_status(paths)
-    output.say(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""), style="dim")
+    output.print_line(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""), style="dim")
     return output.DONE
 
 

@@ -48,7 +48,7 @@ def list_matches(
         output.show_json(rows)
         return output.DONE
     if not rows:
-        output.say(f"no recorded matches in {run_id or runs_home()}; training records some at every evaluation")
+        output.print_line(f"no recorded matches in {run_id or runs_home()}; training records some at every evaluation")
         return output.DONE
     output.show_table(
         ("match", "run", "file", "blue", "red", "result", "score", "size", "age"),
@@ -91,7 +91,7 @@ def info(
         return output.DONE
     output.show_table(("", ""), _rows(found))
     if found["kills"]:
-        output.say()
+        output.print_line()
         rows = [(f"{kill['time_s']:.1f}s", kill["killer"], kill["killed"]) for kill in found["kills"][:KILLS_SHOWN]]
         output.show_table(("time", "killer", "killed"), rows, right=("time",))
     return output.DONE
@@ -129,7 +129,7 @@ def export(
     if as_json:
         output.show_json({"file": str(target), "bytes": len(data)})
     else:
-        output.say(f"{target}: {len(data) / KIB:.0f}K")
+        output.print_line(f"{target}: {len(data) / KIB:.0f}K")
     return output.DONE
 
 
@@ -157,7 +157,7 @@ def verify_match(
     if as_json:
         output.show_json({"file": str(path), **asdict(verdict)})
     else:
-        output.say(_verdict(verdict))
+        output.print_line(_verdict(verdict))
     return output.DONE if verdict.ok else output.FAILED
 
 

@@ -27,7 +27,7 @@ def rm(
     for paths in chosen.values():
         remove(paths)
         if not as_json:
-            output.say(f"{paths.id} deleted")
+            output.print_line(f"{paths.id} deleted")
     if as_json:
         output.show_json(sorted(chosen))
     return output.DONE

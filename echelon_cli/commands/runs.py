@@ -47,7 +47,7 @@ def list_all(filter_query: FilterOption = None, as_json: JsonFlag = False) -> in
         return output.DONE
     if not rows:
         empty = f"no runs in {runs_home()}; start one with: echelon train"
-        output.say(f"no run matches {filter_query!r}" if filter_query else empty)
+        output.print_line(f"no run matches {filter_query!r}" if filter_query else empty)
         return output.DONE
     output.show_table(
         ("run", "state", "update", "steps", "steps/s", "return", "wins", "eval", "age"),
@@ -89,12 +89,12 @@ def show(run: RunArgument, as_json: JsonFlag = False) -> int:
         return output.DONE
     output.show_table(("", ""), [(key, _plain(key, value)) for key, value in row.items()])
     if len(snapshot.evals) > EVALS_SHOWN:
-        output.say(f"{len(snapshot.evals)} evaluations; the newest:")
+        output.print_line(f"{len(snapshot.evals)} evaluations; the newest:")
     for event in snapshot.evals[-EVALS_SHOWN:]:
-        output.say(eval_line(event))
+        output.print_line(eval_line(event))
     for alert in snapshot.alerts:
-        output.say(f"{alert.level}: {alert.message}", style="yellow")
-    output.say()
+        output.print_line(f"{alert.level}: {alert.message}", style="yellow")
+    output.print_line()
     output.show_table(("not default", "value", "from"), [(k, v, spec.provenance[k]) for k, v in changed.items()])
     return output.DONE
 
@@ -128,10 +128,10 @@ def compare(
         return output.DONE
     if chart is not None:
         _draw(chosen, chart)
-        output.say()
+        output.print_line()
     names, shown = [row["id"] for row in rows], [key for key in rows[0] if key not in ("id", "folder")]
     output.show_table(("", *names), [(key, *(_plain(key, row[key]) for row in rows)) for key in shown])
-    output.say()
+    output.print_line()
     output.show_table(("config", *names), [(key, *values) for key, values in differing.items()])
     return output.DONE
 

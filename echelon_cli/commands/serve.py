@@ -198,7 +198,7 @@ def _announce(access: Access, fragment: str, opened: bool, as_json: bool) -> Non
 
     show_address(address(access, fragment), opened, as_json)
     if not as_json:
-        output.say("Ctrl-C stops the server.", style="dim")
+        output.print_line("Ctrl-C stops the server.", style="dim")
 
 
 def show_address(url: str, opened: bool, as_json: bool) -> None:
@@ -207,9 +207,9 @@ def show_address(url: str, opened: bool, as_json: bool) -> None:
     if as_json:
         output.show_json({"url": url, "tunnel": tunnel}, indent=None)
     else:
-        output.say(url, style="bold")
+        output.print_line(url, style="bold")
         if tunnel:
-            output.say(f"first, on your own machine: {tunnel}")
+            output.print_line(f"first, on your own machine: {tunnel}")
     if opened:
         webbrowser.open(url)
 

@@ -38,7 +38,7 @@ def stop(
         orphan = paths.id in orphans
         rows.append(job_json(paths, status, was=before[paths.id].state, orphan=orphan))
         if not as_json:
-            output.say(_orphan_line(status, ended is not None) if orphan else _line(before[paths.id], status))
+            output.print_line(_orphan_line(status, ended is not None) if orphan else _line(before[paths.id], status))
     if as_json:
         output.show_json(rows)
     return output.FAILED if timed_out else output.DONE

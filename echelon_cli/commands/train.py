@@ -210,10 +210,10 @@ def _begin(preset: str | None, file: Path | None, overrides: dict[str, Any], res
             _discard(paths.root)
         raise
     if not as_json:
-        output.say(f"run {paths.id}", style="bold")
-        output.say(f"in {paths.root.parent}", style="dim")
+        output.print_line(f"run {paths.id}", style="bold")
+        output.print_line(f"in {paths.root.parent}", style="dim")
         if not resume:
-            output.say(_plan_line(resolved.config, preset, resolved.provenance.get("preset")), style="dim")
+            output.print_line(_plan_line(resolved.config, preset, resolved.provenance.get("preset")), style="dim")
     return paths, follower
 
 
@@ -244,10 +244,10 @@ def _discard(root: Path) -> None:
 
 def _show_detached(run_id: str) -> None:
     name = shlex.quote(run_id)
-    output.say(f"\n{run_id} continues in the background.")
-    output.say(f"  dashboard: echelon dash {name}    as lines: echelon logs -f {name}")
-    output.say(f"  replays:   echelon watch {name}")
-    output.say(f"  stop:      echelon stop {name}    all runs: echelon dash")
+    output.print_line(f"\n{run_id} continues in the background.")
+    output.print_line(f"  dashboard: echelon dash {name}    as lines: echelon logs -f {name}")
+    output.print_line(f"  replays:   echelon watch {name}")
+    output.print_line(f"  stop:      echelon stop {name}    all runs: echelon dash")
 
 
 def _watch(follower: Any) -> int:

@@ -27,5 +27,5 @@ def wait(
     if as_json:
         output.show_json(job_json(paths, status))
     else:
-        output.say(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""))
+        output.print_line(f"{status.id} {status.state}" + (f": {status.reason}" if status.reason else ""))
     return status.exit_code

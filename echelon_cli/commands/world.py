@@ -195,7 +195,7 @@ def show(
 
     show_picture(f"{title}, {view}", scene, sheet, plain=plain, width=width)
     if png is not None:
-        output.say(f"wrote {png}")
+        output.print_line(f"wrote {png}")
     return output.DONE
 
 

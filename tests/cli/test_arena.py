@@ -19,7 +19,7 @@ SHORT = ("--seeds", "1", "--set", "env.world.size_x=40", "--set", "env.world.siz
          "--set", "env.max_episode_seconds=5", "--set", "env.num_packs=1")  # fmt: skip
 
 
-def said(capsys, *words, code=0):
+def reported(capsys, *words, code=0):
     """Run a command with --json and return what it printed last."""
     assert run(["arena", *words, "--json"]) == code
     lines = capsys.readouterr().out
@@ -35,19 +35,19 @@ def test_arena_run_plays_rounds_and_shows_ratings(capsys):
     assert run(["arena", "run", *SHORT, "--record", "0.1"]) == 0
     text = capsys.readouterr().out
     assert "round 1 of 1 rated" in text and "recorded replays/" in text and "medium" in text
-    table = said(capsys, "standings")
+    table = reported(capsys, "standings")
     assert {row["name"] for row in table["entries"]} == set(DEFAULT_LEVELS) and table["unfinished"] == []
     assert all(row["games"] == 8 for row in table["entries"])
     assert next(row for row in table["entries"] if row["name"] == "medium")["rating"] == 1500
-    kept = said(capsys, "matches", "--recorded")
-    assert len(kept) == 2 and (find_run(kept[0]["job"]).root / kept[0]["replay"]).is_file()
-    assert len(said(capsys, "matches", "--entry", "hard", "-n", "3")) == 3
-    assert len(said(capsys, "head-to-head")["pairs"]) == 20
-    assert said(capsys, "recompute") == {"periods": 1, "changed": {}}
-    medium = said(capsys, "entries", "medium")
+    remaining = reported(capsys, "matches", "--recorded")
+    assert len(remaining) == 2 and (find_run(remaining[0]["job"]).root / remaining[0]["replay"]).is_file()
+    assert len(reported(capsys, "matches", "--entry", "hard", "-n", "3")) == 3
+    assert len(reported(capsys, "head-to-head")["pairs"]) == 20
+    assert reported(capsys, "recompute") == {"periods": 1, "changed": {}}
+    medium = reported(capsys, "entries", "medium")
     assert medium["style"]["mechs"] == 40 and len(medium["history"]) == 1
-    assert said(capsys, "remove", "expert")["done"] == "retired"
-    assert {row["name"] for row in said(capsys, "entries")} == set(DEFAULT_LEVELS) - {"expert"}
+    assert reported(capsys, "remove", "expert")["done"] == "retired"
+    assert {row["name"] for row in reported(capsys, "entries")} == set(DEFAULT_LEVELS) - {"expert"}
     assert run(["arena", "run", "--set", "env.world.size_x=80"]) == 2
     assert "already plays another game" in capsys.readouterr().err
     for words in (["standings"], ["entries"], ["entries", "easy"], ["matches"], ["head-to-head"], ["recompute"]):
@@ -60,7 +60,7 @@ def test_league_match_opens_in_viewer(capsys):
 
     assert run(["arena", "run", *SHORT, "--record", "1", "--only", "hard", "--seed", "5"]) == 0
     capsys.readouterr()
-    listed = said(capsys, "matches", "--recorded")
+    listed = reported(capsys, "matches", "--recorded")
     assert len(listed) == 8 and all("hard" in (row["blue"] + row["red"]) for row in listed)
     catalogue = ReplayCatalogue()
     for row in listed:
@@ -74,30 +74,30 @@ def test_league_match_opens_in_viewer(capsys):
 
 
 def test_arena_add_and_remove_entries(capsys, tmp_path):
-    added = said(capsys, "add", str(save(tmp_path / "one", 1)), "legacy", "--label", "first")
+    added = reported(capsys, "add", str(save(tmp_path / "one", 1)), "legacy", "--label", "first")
     assert [row["name"] for row in added] == ["first", "legacy"]
-    again = said(capsys, "add", str(save(tmp_path / "two", 2)), "--kind", "exploiter", "--target", "first")
+    again = reported(capsys, "add", str(save(tmp_path / "two", 2)), "--kind", "exploiter", "--target", "first")
     assert again[0]["kind"] == "exploiter"
     with Store(league_path()) as store:
         league = store.league()
         assert league.entries[again[0]["id"]].meta["target"] == added[0]["id"]
         assert len(league.entries) == len(DEFAULT_LEVELS) + 3
-    assert said(capsys, "remove", "first")["done"] == "removed"
-    assert said(capsys, "remove", "nobody", code=3)["error"].startswith("entry 'nobody' is not in the league")
-    assert said(capsys, "remove", "e", code=3)["error"].startswith("entry 'e' is ambiguous")
-    assert said(capsys, "add", str(tmp_path / "nowhere"), code=3)
-    assert said(capsys, "retire", "--keep", "0") == []
+    assert reported(capsys, "remove", "first")["done"] == "removed"
+    assert reported(capsys, "remove", "nobody", code=3)["error"].startswith("entry 'nobody' is not in the league")
+    assert reported(capsys, "remove", "e", code=3)["error"].startswith("entry 'e' is ambiguous")
+    assert reported(capsys, "add", str(tmp_path / "nowhere"), code=3)
+    assert reported(capsys, "retire", "--keep", "0") == []
 
 
 def test_arena_export_and_import_round_trip(capsys, tmp_path, monkeypatch):
-    said(capsys, "add", "medium")
-    assert said(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(DEFAULT_LEVELS)
-    before = said(capsys, "standings")
+    reported(capsys, "add", "medium")
+    assert reported(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(DEFAULT_LEVELS)
+    before = reported(capsys, "standings")
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path / "elsewhere"))
-    assert len(said(capsys, "import", str(tmp_path / "league.json"))["added"]) == len(DEFAULT_LEVELS)
-    assert said(capsys, "import", str(tmp_path / "league.json")) == {"added": [], "known": len(DEFAULT_LEVELS)}
-    assert said(capsys, "standings") == before
-    assert "does not exist" in said(capsys, "import", str(tmp_path / "none.json"), code=1)["error"]
+    assert len(reported(capsys, "import", str(tmp_path / "league.json"))["added"]) == len(DEFAULT_LEVELS)
+    assert reported(capsys, "import", str(tmp_path / "league.json")) == {"added": [], "known": len(DEFAULT_LEVELS)}
+    assert reported(capsys, "standings") == before
+    assert "does not exist" in reported(capsys, "import", str(tmp_path / "none.json"), code=1)["error"]
 
 
 LOOKS = (["standings"], ["matches"], ["entries"], ["head-to-head"], ["recompute"], ["remove", "x"])
@@ -139,7 +139,7 @@ def test_arena_resume_rejects_other_jobs(capsys):
 
 
 def test_arena_reading_needs_no_writable_disk(capsys, tmp_path, monkeypatch):
-    said(capsys, "add", "medium")
+    reported(capsys, "add", "medium")
     connect = sqlite3.connect
 
     def reading(name, **how):
@@ -149,13 +149,13 @@ def test_arena_reading_needs_no_writable_disk(capsys, tmp_path, monkeypatch):
 
     monkeypatch.setattr(sqlite3, "connect", reading)
     for words in (["standings"], ["entries"], ["entries", "medium"], ["matches"], ["head-to-head"]):
-        said(capsys, *words)
-    assert said(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(DEFAULT_LEVELS)
-    assert "readonly database" in said(capsys, "remove", "medium", code=1)["error"]
+        reported(capsys, *words)
+    assert reported(capsys, "export", str(tmp_path / "league.json"))["entries"] == len(DEFAULT_LEVELS)
+    assert "readonly database" in reported(capsys, "remove", "medium", code=1)["error"]
 
 
 def test_arena_reading_loads_no_simulator(repository, capsys):
-    said(capsys, "add", "medium")
+    reported(capsys, "add", "medium")
     script = (
         "import sys; from echelon_cli.main import run; "
         "run(['arena', 'standings', '--json']); run(['arena', 'entries']); "

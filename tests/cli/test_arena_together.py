@@ -51,9 +51,14 @@ def test_two_processes_play_the_matches_of_one(capsys, tmp_path, monkeypatch):
         assert run(["arena", "run", "--seeds", "1", "--seed", "5", *words, "--json"]) == 0
         found.append(table())
         paths = find_run("latest")
-        told = [json.loads(line) for line in paths.metrics.read_bytes().splitlines()]
-        kept = sum(row[-1] for row in found[-1][0])
-        assert sum(record["kind"] == "match" for record in told) == kept == len(list(paths.replays.glob("*.ecr"))) > 2
+        reported = [json.loads(line) for line in paths.metrics.read_bytes().splitlines()]
+        remaining = sum(row[-1] for row in found[-1][0])
+        assert (
+            sum(record["kind"] == "match" for record in reported)
+            == remaining
+            == len(list(paths.replays.glob("*.ecr")))
+            > 2
+        )
     capsys.readouterr()
     assert found[0] == found[1] and len(found[0][0]) == 30
 
@@ -151,8 +156,8 @@ def test_late_process_still_gets_its_matches(tmp_path, monkeypatch):
                 league.add_scripted(level)
         store.init_setting(ENV_SETTING, asdict(SMALL))
 
-    def pretend(session, wanted, record, take):
-        for fixture in wanted:
+    def pretend(session, expected, record, take):
+        for fixture in expected:
             session.store.record(session.period, fixture.number, MatchRecord(winner="draw", reason="time_up"))
             played[session.process_group.rank].append(fixture.number)
         return True

@@ -60,7 +60,7 @@ def test_runs_list_show_and_compare(echelon, ended_run):
 def test_commands_use_the_same_json_keys_for_runs(echelon, ended_run, tmp_path):
     paths = ended_run("20260101-000000-quickstart-calm-fox")
     who = {"id": paths.id, "folder": str(paths.root)}
-    said = {
+    printed = {
         words: parsed(echelon(*words, "--json")[1])
         for words in (
             ("runs", "list"),
@@ -72,7 +72,7 @@ def test_commands_use_the_same_json_keys_for_runs(echelon, ended_run, tmp_path):
             ("export", "fox", "--csv", str(tmp_path / "fox.csv")),
         )
     }
-    rows = {words: row[0] if isinstance(row, list) else row for words, row in said.items()}
+    rows = {words: row[0] if isinstance(row, list) else row for words, row in printed.items()}
     assert [words for words, row in rows.items() if not who.items() <= row.items()] == []
     assert {row["global_step"] for words, row in rows.items() if words[0] != "export"} == {400}
     assert {row["last_win_rate"] for words, row in rows.items() if words[0] in ("runs", "dash")} == {0.6}

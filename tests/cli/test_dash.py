@@ -75,7 +75,7 @@ def test_detach_from_resumed_run_waits_for_training(echelon, at_a_terminal):
 
 
 @pytest.mark.parametrize(
-    ("gpu", "words", "preset", "says"),
+    ("gpu", "words", "preset", "expected_text"),
     [
         (True, (), "gpu", "preset gpu, the default for this machine; others"),
         (True, ("--device", "cpu"), "quickstart", "preset quickstart, the default for this machine; others"),
@@ -84,13 +84,15 @@ def test_detach_from_resumed_run_waits_for_training(echelon, at_a_terminal):
         (True, ("--preset", "duel"), "duel", "preset duel; until"),
     ],
 )
-def test_default_preset_depends_on_device(echelon, at_a_terminal, monkeypatch, tmp_path, gpu, words, preset, says):
+def test_default_preset_depends_on_device(
+    echelon, at_a_terminal, monkeypatch, tmp_path, gpu, words, preset, expected_text
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.toml").write_text('preset = "standard"\n')
     monkeypatch.setattr("echelon.jobs.usage.has_gpu", lambda: gpu)
     code, out, _ = echelon("train", "--detach", *words)
     (paths,) = list_runs()
-    assert code == output.DONE and says in out and read_spec(paths).config["preset"] == preset
+    assert code == output.DONE and expected_text in out and read_spec(paths).config["preset"] == preset
     launch.stop(paths, now=True)
     until(paths, "stopped")
 

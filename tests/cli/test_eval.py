@@ -37,13 +37,13 @@ def test_eval_policy_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path
     assert [row.pop("opponent") for row in found] == [str(two), "keen-lynx"]
     assert [row.pop("duration_s") > 0 for row in found] == [True, True]
     replays = [row.pop("replays") for row in found]
-    assert found[0] == found[1] and found[0]["episodes"] == 2 and [len(kept) for kept in replays] == [0, 2]
+    assert found[0] == found[1] and found[0]["episodes"] == 2 and [len(remaining) for remaining in replays] == [0, 2]
     with Replay(Path(replays[1][0])) as replay:
         assert "keen-lynx" in [team["name"] for team in replay.header["teams"]]
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "code", "expected_text"),
     [
         (("--opponent", "heuristic:hards"), 2, "level 'hards' does not exist, did you mean 'hard'?"),
         (("--opponent", "league"), 2, "try echelon arena run for all"),
@@ -52,9 +52,9 @@ def test_eval_policy_opponent_is_deterministic_and_swaps_sides(echelon, tmp_path
         (("--opponent", "hard", "--ladder"), 2, "drop --opponent"),
     ],
 )
-def test_invalid_opponent_is_one_line_error(echelon, tmp_path, words, code, says):
+def test_invalid_opponent_is_one_line_error(echelon, tmp_path, words, code, expected_text):
     done, _, err = echelon("eval", str(save(tmp_path, 1, env=SHORT)), *words)
-    assert done == code and says in err and err.count("\n") == 1
+    assert done == code and expected_text in err and err.count("\n") == 1
 
 
 def test_eval_rejects_other_observation_layout(echelon, tmp_path):

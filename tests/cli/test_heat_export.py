@@ -32,8 +32,8 @@ def test_heat_prints_newest_map_with_y_upward(echelon, heated):
 
 
 def test_heat_writes_json_and_png(echelon, heated, tmp_path):
-    said = parsed(echelon("heat", "fox", "--kind", "deaths", "--json")[1])
-    assert said["total"] == 1.0 and said["cells"][0] == [0, 0, 0, 1.0] and said["update"] == 4
+    printed = parsed(echelon("heat", "fox", "--kind", "deaths", "--json")[1])
+    assert printed["total"] == 1.0 and printed["cells"][0] == [0, 0, 0, 1.0] and printed["update"] == 4
     assert echelon("heat", "fox", "--png", str(tmp_path / "heat.png"))[0] == 0
     raw = (tmp_path / "heat.png").read_bytes()
     assert raw[1:4] == b"PNG" and struct.unpack(">II", raw[16:24]) == (96, 96)
@@ -47,8 +47,8 @@ def test_heat_lists_available_updates(echelon, heated, ended_run):
 
 def test_export_writes_csv(echelon, ended_run, tmp_path):
     ended_run("20260101-000000-quickstart-calm-fox", wins=0.6)
-    said = parsed(echelon("export", "fox", "--csv", str(tmp_path / "run.csv"), "--json")[1])
-    assert said["csv"] == {"path": str(tmp_path / "run.csv"), "lines": 2}
+    printed = parsed(echelon("export", "fox", "--csv", str(tmp_path / "run.csv"), "--json")[1])
+    assert printed["csv"] == {"path": str(tmp_path / "run.csv"), "lines": 2}
     with open(tmp_path / "run.csv", newline="") as file:
         *_, last = csv.DictReader(file)
     assert (last["global_step"], last["train/avg_return"], last["eval/win_rate"]) == ("400", "1.5", "0.6")

@@ -83,14 +83,14 @@ def test_truncated_replay_is_shown_to_last_chunk(echelon, recorded, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "printed"),
     [(b"PK\x03\x04", "'other.ecr' is not an Echelon replay"), (MAGIC, "truncated"), (b"", "is not an Echelon replay")],
 )
-def test_unreadable_replay_is_one_line_error(echelon, tmp_path, data, said):
+def test_unreadable_replay_is_one_line_error(echelon, tmp_path, data, printed):
     path = tmp_path / "other.ecr"
     path.write_bytes(data)
     code, out, err = echelon("replay", "info", str(path))
-    assert code == output.FAILED and out == "" and len(err.splitlines()) == 1 and said in err
+    assert code == output.FAILED and out == "" and len(err.splitlines()) == 1 and printed in err
 
 
 def test_unknown_match_returns_not_found(echelon, recorded):

@@ -119,10 +119,10 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("words", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_sim_usage_error_is_one_line(echelon, words, said):
+@pytest.mark.parametrize(("words", "printed"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_sim_usage_error_is_one_line(echelon, words, printed):
     code, out, err = echelon("sim", *words)
-    assert code == output.USAGE and out == "" and said in err and err.count("\n") == 1
+    assert code == output.USAGE and out == "" and printed in err and err.count("\n") == 1
     assert parsed(echelon("sim", *words, "--json")[1])["code"] == output.USAGE
     assert not runs_home().exists()
 

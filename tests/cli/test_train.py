@@ -77,8 +77,8 @@ def shell(repository: Path) -> Iterator[Shell]:
 
 
 def tiny(**changes: object) -> list[str]:
-    dials = {**TINY, **{key.replace("__", "."): value for key, value in changes.items()}}
-    return ["train", "--preset", "quickstart", *(f"--set={key}={str(value).lower()}" for key, value in dials.items())]
+    options = {**TINY, **{key.replace("__", "."): value for key, value in changes.items()}}
+    return ["train", "--preset", "quickstart", *(f"--set={key}={str(value).lower()}" for key, value in options.items())]
 
 
 def updates(paths: RunPaths) -> list[int]:

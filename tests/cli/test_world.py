@@ -182,10 +182,10 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("words", "code", "said"), MISTAKES.values(), ids=MISTAKES.keys())
-def test_world_usage_error_is_one_line(echelon, words, code, said):
+@pytest.mark.parametrize(("words", "code", "printed"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_world_usage_error_is_one_line(echelon, words, code, printed):
     done, out, err = echelon("world", *words)
-    assert (done, out) == (code, "") and said in err and err.count("\n") == 1
+    assert (done, out) == (code, "") and printed in err and err.count("\n") == 1
     assert parsed(echelon("world", *words, "--json")[1])["code"] == code
 
 
