@@ -1,6 +1,6 @@
-"""What watching costs: first picture, bytes to the terminal while a run lives, and how soon a long run is seen.
+"""Benchmark scenes of the dashboard: time to first paint, output of a live run, and loading of a long run.
 
-The dashboard runs as a process on a pty of 160x48 that is drained as a terminal would; the runs are written here.
+The dashboard runs as a process on a 160x48 pty whose output is read like a terminal does; this module writes the runs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from echelon.bench import Measure
 from echelon.runs import HOME_VARIABLE, RunPaths, atomic_write
 from echelon.telemetry.events import EventEpisodes, EventEval, EventStart, EventUpdate
 from echelon.telemetry.latest import read_latest
@@ -34,8 +35,6 @@ from echelon.telemetry.log import EventLog
 from echelon.telemetry.preview import sample_updates
 from echelon.telemetry.snapshot import read_snapshot
 
-Measure = Callable[[], dict[str, Any]]
-
 SIZE = (160, 48)
 RUNS = 200
 UPDATES = 300
@@ -43,22 +42,22 @@ LONG_UPDATES = 500_000
 EVAL_EVERY = 50
 LIVE_HZ = 2.0
 LIVE_UPDATES = 20
-STEPS_AN_UPDATE = 18_000
-SECONDS_AN_UPDATE = 1.25
+STEPS_PER_UPDATE = 18_000
+SECONDS_PER_UPDATE = 1.25
 SETTLE_S = 1.0
-FOUR = "win|steps|gradient|losses"
-"""Finds four charts."""
-LIMIT_S = 30.0
+FOUR_CHARTS_FILTER = "win|steps|gradient|losses"
+"""Panel filter that selects four charts."""
+TIMEOUT_S = 30.0
 
 
-def update_of(number: int, planned: int, rng: random.Random) -> EventUpdate:
-    """Return an update of a run that learns, with noise on every figure."""
+def synthetic_update(number: int, planned: int, rng: random.Random) -> EventUpdate:
+    """Return a synthetic update event of a learning run, with noise on every value."""
     skill = 1 / (1 + math.exp(-(number / planned - 0.35) * 9))
     return EventUpdate(
         update=number,
-        global_step=number * STEPS_AN_UPDATE,
+        global_step=number * STEPS_PER_UPDATE,
         episodes=number * 26,
-        elapsed_s=number * SECONDS_AN_UPDATE,
+        elapsed_s=number * SECONDS_PER_UPDATE,
         steps_per_s=14_300 + 420 * rng.gauss(0, 1),
         avg_return=0.4 + 2.6 * skill + 0.25 * rng.gauss(0, 1),
         win_rate=min(1.0, max(0.0, 0.7 * skill + 0.06 * rng.gauss(0, 1))),
@@ -78,16 +77,16 @@ def update_of(number: int, planned: int, rng: random.Random) -> EventUpdate:
 
 
 def write_run(home: Path, name: str, updates: int, *, ended: bool) -> RunPaths:
-    """Write the folder of a run with so many updates."""
+    """Write a run folder with ``updates`` updates and an evaluation every ``EVAL_EVERY``."""
     paths, rng = RunPaths(home / name), random.Random(updates)
     for folder in (paths.log, paths.control):
         folder.mkdir(parents=True)
     spec = {"kind": "train", "config": {"preset": "quickstart"}, "created": time.time(), "host": socket.gethostname()}
     atomic_write(paths.spec, json.dumps(spec), durable=False)
     with open(paths.metrics, "w", encoding="utf-8") as file:
-        file.write(to_json(EventStart(device="cpu", total_steps=2 * updates * STEPS_AN_UPDATE)) + "\n")
+        file.write(to_json(EventStart(device="cpu", total_steps=2 * updates * STEPS_PER_UPDATE)) + "\n")
         for number in range(1, updates + 1):
-            event = update_of(number, 2 * updates, rng)
+            event = synthetic_update(number, 2 * updates, rng)
             step = event.global_step
             file.write(to_json(event) + "\n")
             file.write(to_json(EventEpisodes(update=number, global_step=step, count=26, wins=13, losses=13)) + "\n")
@@ -103,7 +102,7 @@ def write_run(home: Path, name: str, updates: int, *, ended: bool) -> RunPaths:
 
 
 class DashboardProcess:
-    """The dashboard on a pty; ``sent`` counts what it wrote so far."""
+    """A dashboard process on a pty; ``text`` is its output so far."""
 
     def __init__(self, home: Path, *words: str) -> None:
         self._master, slave = pty.openpty()
@@ -121,23 +120,23 @@ class DashboardProcess:
         os.close(slave)
 
     def drain(self, seconds: float) -> int:
-        """Read for a while and return how many bytes came."""
+        """Read output for ``seconds`` and return the number of bytes."""
         before, until = len(self.text), time.perf_counter() + seconds
-        while (left := until - time.perf_counter()) > 0:
-            if select.select([self._master], [], [], left)[0]:
+        while (remaining := until - time.perf_counter()) > 0:
+            if select.select([self._master], [], [], remaining)[0]:
                 self.text += os.read(self._master, 65536)
         return len(self.text) - before
 
     def until(self, words: bytes) -> float:
-        """Return the seconds from the start until the words were sent."""
+        """Wait for ``words`` in the output and return the time since the start [s]."""
         while words not in self.text:
-            if time.perf_counter() - self.began > LIMIT_S:
-                raise ValueError(f"the dashboard did not show {words.decode()!r} within {LIMIT_S:g} s")
+            if time.perf_counter() - self.began > TIMEOUT_S:
+                raise ValueError(f"dashboard did not show {words.decode()!r} within {TIMEOUT_S:g} s")
             self.drain(0.005)
         return time.perf_counter() - self.began
 
     def type(self, keys: str) -> None:
-        """Send keys, as somebody would."""
+        """Send key presses."""
         os.write(self._master, keys.encode())
 
     def cpu_s(self) -> float:
@@ -152,72 +151,72 @@ class DashboardProcess:
 
 @contextmanager
 def first_paint() -> Iterator[Measure]:
-    """From the command to a list of 200 runs on the screen, 160x48."""
+    """Time from the command to the displayed list of 200 runs, 160x48."""
     with tempfile.TemporaryDirectory() as folder:
         for number in range(RUNS):
             write_run(Path(folder), f"20260101-{number:06d}-quickstart-calm-fox", UPDATES, ended=True)
 
         def measure() -> dict[str, Any]:
-            watched = DashboardProcess(Path(folder))
+            dashboard = DashboardProcess(Path(folder))
             try:
-                seconds = watched.until(f"{RUNS} runs".encode())
+                seconds = dashboard.until(f"{RUNS} runs".encode())
             finally:
-                watched.close()
+                dashboard.close()
             return {"per_s": 1 / seconds, "unit": "first pictures", "seconds": seconds}
 
         yield measure
 
 
 def live() -> AbstractContextManager[Measure]:
-    """Bytes to the terminal from a run with two updates a second, all charts, 160x48; and at rest."""
+    """Terminal output for a run with two updates per second, all charts, 160x48; and output at rest."""
     return _followed("")
 
 
 def four() -> AbstractContextManager[Measure]:
-    """The same with four charts, which share the screen."""
-    return _followed(FOUR)
+    """Terminal output for a run with two updates per second, four charts, 160x48; and output at rest."""
+    return _followed(FOUR_CHARTS_FILTER)
 
 
 @contextmanager
-def _followed(wanted: str) -> Iterator[Measure]:
-    """Follow a living run, with the panels that a filter finds."""
+def _followed(panel_filter: str) -> Iterator[Measure]:
+    """Measure the dashboard of a live run, with the panels selected by a filter."""
     with tempfile.TemporaryDirectory() as folder:
         paths = write_run(Path(folder), "20260101-120000-quickstart-calm-fox", UPDATES, ended=False)
-        held = os.open(paths.lock, os.O_RDWR | os.O_CREAT)
-        fcntl.flock(held, fcntl.LOCK_EX)  # as its supervisor would, so that the run counts as alive
+        lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # held like a supervisor does, so that the run counts as alive
         rng, number = random.Random(1), UPDATES
 
         def measure() -> dict[str, Any]:
             nonlocal number
-            watched = DashboardProcess(Path(folder), paths.id)
+            dashboard = DashboardProcess(Path(folder), paths.id)
             try:
-                watched.until(b"steps per second")
-                for keys in ("/", f"{wanted}\r") if wanted else ():
-                    watched.type(keys)
-                    watched.drain(SETTLE_S)
-                watched.drain(SETTLE_S)
-                at_rest = watched.drain(SETTLE_S)
-                began, cpu, sent = time.perf_counter(), watched.cpu_s(), 0
+                dashboard.until(b"steps per second")
+                for keys in ("/", f"{panel_filter}\r") if panel_filter else ():
+                    dashboard.type(keys)
+                    dashboard.drain(SETTLE_S)
+                dashboard.drain(SETTLE_S)
+                at_rest = dashboard.drain(SETTLE_S)
+                began, cpu, sent = time.perf_counter(), dashboard.cpu_s(), 0
                 with EventLog(paths.metrics) as log:
                     for _ in range(LIVE_UPDATES):
                         number += 1
-                        log.append(update_of(number, 2 * UPDATES, rng))
-                        sent += watched.drain(1 / LIVE_HZ)
+                        log.append(synthetic_update(number, 2 * UPDATES, rng))
+                        sent += dashboard.drain(1 / LIVE_HZ)
                 seconds = time.perf_counter() - began
-                busy = (watched.cpu_s() - cpu) / seconds
+                busy = (dashboard.cpu_s() - cpu) / seconds
             finally:
-                watched.close()
+                dashboard.close()
             return {"per_s": sent / seconds, "unit": "bytes", "bytes_at_rest": at_rest, "cpu_share": busy}
 
         try:
             yield measure
         finally:
-            os.close(held)
+            os.close(lock)
 
 
 @contextmanager
 def long_run() -> Iterator[Measure]:
-    """Newest state, first curves and exact history of a run with a million records."""
+    """Time to latest state, first curves and complete history of a run with a million records."""
     with tempfile.TemporaryDirectory() as folder:
         paths = write_run(Path(folder), "20260101-120000-quickstart-calm-fox", LONG_UPDATES, ended=False)
 

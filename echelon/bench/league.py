@@ -1,13 +1,13 @@
-"""Benchmark scenes of the league: matches a second, what many opponents cost, how fast a long history is read.
+"""Benchmark scenes of the league: match rate, cost of many opponents, and standings of a long history.
 
-Policies are fresh ones of the default size; they rarely hit anything, so their matches last the whole minute.
+Policies are untrained and of the default size; they rarely hit, so that their matches last the full minute.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from echelon.arena.policies import GroupedPolicies
 from echelon.arena.policy_runner import GroupedPolicyRunner, Pilot, PolicyMatchPlan
 from echelon.arena.standings import standings
 from echelon.arena.store import MatchRecord, Store
+from echelon.bench import Measure
 from echelon.config import PACK_SIZE, EnvConfig, ModelConfig
 from echelon.env import layout
 from echelon.env.layout import FLAT_OBS_DIM
@@ -32,22 +33,21 @@ from echelon.rl.weights import LoadedPolicy
 from echelon.sim.backend import default_threads
 
 ENVS = 64
-"""Matches played at a time."""
+"""Matches played in parallel."""
 MATCHES = 192
-"""Three times as many, so that most of them take the place of one that is over."""
+"""Total number of matches; most start when another ends."""
 MAPS = 4
-SEVERAL = 8
-"""Distinct opponents that are compared with one."""
+MANY = 8
+"""Number of distinct opponents that is compared with one."""
 ROWS = 320
-"""Mechs of the other team in a batch of 64 battles."""
-DECISIONS = 20
+"""Mechs of one team in 64 environments."""
+STEPS = 20
 STORED = 10_000
 ENTRIES = 20
-Measure = Callable[[], dict[str, Any]]
 
 
 def fresh_policy(seed: int, env: EnvConfig) -> LoadedPolicy:
-    """Return an untrained policy of the default size for this game."""
+    """Return an untrained policy of the default size for this environment."""
     torch.manual_seed(seed)
     obs_dim = layout.obs_dim(env)
     comm = PACK_SIZE * env.comm_dim if env.observe_comms else 0
@@ -57,9 +57,9 @@ def fresh_policy(seed: int, env: EnvConfig) -> LoadedPolicy:
 
 
 def _matches(pilots: list[Pilot]) -> Measure:
-    """Return a measurement of matches in which these pilots meet in turn, 5v5, 100x100x20."""
+    """Return a measurement of matches between successive pilots, 5v5, 100x100x20."""
     env = EnvConfig()
-    known = {pilot.id: fresh_policy(seed, env) for seed, pilot in enumerate(pilots) if not pilot.level}
+    policies = {pilot.id: fresh_policy(seed, env) for seed, pilot in enumerate(pilots) if not pilot.level}
     order = [pilot.id for pilot in pilots]
     pairs = islice(cycle(zip(order, order[1:] + order[:1], strict=True)), MATCHES)
     plan = PolicyMatchPlan(env=env, pilots={p.id: p for p in pilots}, seats=dict(enumerate(pairs)))
@@ -67,7 +67,7 @@ def _matches(pilots: list[Pilot]) -> Measure:
 
     def measure() -> dict[str, Any]:
         with GroupedPolicyRunner(
-            plan=plan, load=lambda pilot: known[pilot.id], threads=default_threads()
+            plan=plan, load=lambda pilot: policies[pilot.id], threads=default_threads()
         ) as policy_runner:
             session = MatchSession(envs=ENVS, policy_runner=policy_runner)
             results = list(play(plan, wanted, session))
@@ -81,30 +81,30 @@ def _matches(pilots: list[Pilot]) -> Measure:
 
 @contextmanager
 def scripted() -> Iterator[Measure]:
-    """64 matches at a time of medium against hard pilots, 5v5, 100x100x20."""
+    """64 parallel matches of medium against hard pilots, 5v5, 100x100x20."""
     yield _matches([Pilot(id=level, label=level, level=level) for level in ("medium", "hard")])
 
 
 @contextmanager
 def four() -> Iterator[Measure]:
-    """64 matches at a time between 4 policies, 5v5, 100x100x20."""
+    """64 parallel matches between 4 policies, 5v5, 100x100x20."""
     yield _matches([Pilot(id=str(n), label=str(n)) for n in range(4)])
 
 
 @contextmanager
 def twenty() -> Iterator[Measure]:
-    """64 matches at a time between 20 policies, 5v5, 100x100x20."""
+    """64 parallel matches between 20 policies, 5v5, 100x100x20."""
     yield _matches([Pilot(id=str(n), label=str(n)) for n in range(20)])
 
 
 @contextmanager
 def opponents() -> Iterator[Measure]:
-    """Actions of 320 mechs by 8 opponents in turn with the same by one; ``ratio`` is what 8 cost."""
+    """Actions of 320 mechs by 8 opponents; ``ratio`` is the cost relative to one opponent."""
     env = EnvConfig()
-    policies = [fresh_policy(seed, env).policy for seed in range(SEVERAL)]
+    policies = [fresh_policy(seed, env).policy for seed in range(MANY)]
     obs = torch.randn(ROWS, layout.obs_dim(env))
     groups = []
-    for count in (1, SEVERAL):
+    for count in (1, MANY):
         grouped = GroupedPolicies(ROWS, action_dim(env.comm_dim), threads=default_threads())
         for n in range(count):
             grouped.assign(range(n * ROWS // count, (n + 1) * ROWS // count), policies[n])
@@ -113,12 +113,12 @@ def opponents() -> Iterator[Measure]:
 
     def measure() -> dict[str, Any]:
         spent = [0.0, 0.0]
-        for _ in range(DECISIONS):
+        for _ in range(STEPS):
             for i, grouped in enumerate(groups):
                 began = time.perf_counter()
                 grouped.act(obs)
                 spent[i] += time.perf_counter() - began
-        return {"per_s": DECISIONS * ROWS / spent[1], "unit": "actions", "ratio": spent[1] / spent[0]}
+        return {"per_s": STEPS * ROWS / spent[1], "unit": "actions", "ratio": spent[1] / spent[0]}
 
     yield measure
     for grouped in groups:
@@ -127,7 +127,7 @@ def opponents() -> Iterator[Measure]:
 
 @contextmanager
 def history() -> Iterator[Measure]:
-    """Standings of 20 entries over 10,000 stored matches, the file opened anew each time."""
+    """Standings of 20 entries over 10,000 stored matches, including opening the file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "league.db"
         with Store(path) as store:
@@ -144,20 +144,22 @@ def history() -> Iterator[Measure]:
 
 
 def fill(store: Store, matches: int = STORED, rounds: int = 10) -> None:
-    """Put entries and rated matches into a store, each round in one transaction."""
+    """Fill a store with entries and rated matches, one transaction per round."""
     names = [str(n) for n in range(ENTRIES)]
     with store.editing() as league:
         for name in names:
             league.entries[name] = LeagueEntry(name, "", "candidate")
-    each = matches // rounds
+    per_round = matches // rounds
     for number in range(1, rounds + 1):
-        pairs = [(names[n % ENTRIES], names[(n + 1 + n // ENTRIES % (ENTRIES - 1)) % ENTRIES]) for n in range(each)]
+        pairs = [
+            (names[n % ENTRIES], names[(n + 1 + n // ENTRIES % (ENTRIES - 1)) % ENTRIES]) for n in range(per_round)
+        ]
         fixtures = [Fixture(n, blue, red, n) for n, (blue, red) in enumerate(pairs)]
         period = store.open_period("bench", number, fixtures)
         with store.writing() as db:
             db.executemany(
                 "UPDATE matches SET state = 'played', winner = ?, reason = 'time_up' WHERE period = ? AND number = ?",
-                [(("blue", "red", "draw")[n % 3], period.id, n) for n in range(1, each)],
+                [(("blue", "red", "draw")[n % 3], period.id, n) for n in range(1, per_round)],
             )
         store.record(period, 0, MatchRecord(winner="blue", reason="time_up"))
         store.close_period(period)

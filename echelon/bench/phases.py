@@ -1,15 +1,15 @@
-"""The phase tree: dotted timings folded into indented rows, so that a hub shows what its parts cost."""
+"""Phase tree: dotted timings as indented rows with sums."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-LEAST_SHARE = 0.01
-"""Rows below this share of the whole are left out."""
+MIN_FRACTION = 0.01
+"""Minimum fraction of the total for a row to be shown."""
 
 
 def fold(times: Mapping[str, float]) -> dict[str, float]:
-    """Return the sum of every dotted prefix of ``times``, the parts included."""
+    """Return the total time of each dotted prefix of ``times``, the full names included."""
     sums: dict[str, float] = {}
     for name, value in times.items():
         parts = name.split(".")
@@ -20,13 +20,13 @@ def fold(times: Mapping[str, float]) -> dict[str, float]:
 
 
 def rows(times: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Return (indented label, value, share of the whole) rows, children under their parent, largest first."""
+    """Return rows (indented label, time, fraction of the total), children below their parent, largest first."""
     sums = fold(times)
     total = sum(times.values()) or 1.0
     out: list[tuple[str, float, float]] = []
 
     def visit(prefix: str, depth: int) -> None:
-        children = [n for n in sums if n.rpartition(".")[0] == prefix and sums[n] / total >= LEAST_SHARE]
+        children = [n for n in sums if n.rpartition(".")[0] == prefix and sums[n] / total >= MIN_FRACTION]
         for name in sorted(children, key=lambda n: -sums[n]):
             out.append(("  " * depth + name.rpartition(".")[2], sums[name], sums[name] / total))
             visit(name, depth + 1)

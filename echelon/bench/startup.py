@@ -1,6 +1,6 @@
-"""Benchmark scenes of what play waits for: resets, generated maps, and the first compilation of the kernels.
+"""Benchmark scenes of start-up: resets, map generation, and the first compilation of the kernels.
 
-Run as a module it compiles every kernel into a fresh cache and prints how long that took.
+Run as a module, it compiles all kernels into an empty cache and prints the time.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import warp as wp
 
+from echelon.bench import Measure
 from echelon.config import EnvConfig, WorldConfig
 from echelon.gen.generate import generate
 from echelon.training.vec_env import VectorEnv
@@ -25,12 +26,11 @@ MEASURED_RESETS = 30
 MEASURED_MAPS = 20
 SMALL_EDGE = 40
 MS = 1e3
-Measure = Callable[[], dict[str, Any]]
 
 
 @contextmanager
 def reset() -> Iterator[Measure]:
-    """Resets with the first observation, 5v5, 100x100x20, 64 environments at once from 64 maps."""
+    """Resets with the first observation, 5v5, 100x100x20, 64 environments from 64 maps."""
     with VectorEnv(RESET_ENVS, EnvConfig(), learners="both") as env:
 
         def measure() -> dict[str, Any]:
@@ -46,7 +46,7 @@ def reset() -> Iterator[Measure]:
 
 @contextmanager
 def maps() -> Iterator[Measure]:
-    """Maps generated on one core, checks and ways to the zone included, 1 pack, 100x100x20, seeds 0 to 19."""
+    """Map generation on one core with connectivity check and flow fields, 1 pack, 100x100x20, seeds 0 to 19."""
     cfg = EnvConfig()
 
     def measure() -> dict[str, Any]:
@@ -61,31 +61,33 @@ def maps() -> Iterator[Measure]:
 
 @contextmanager
 def compile_kernels() -> Iterator[Measure]:
-    """The first start on a machine: every kernel of training compiled into an empty cache, in a fresh process."""
+    """First start on a machine: compilation of all training kernels into an empty cache, in a new process."""
 
     def measure() -> dict[str, Any]:
         with TemporaryDirectory(prefix="echelon-") as folder:
             command = [sys.executable, "-m", __name__, folder]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        found = json.loads(done.stdout.splitlines()[-1])
-        return {"per_s": found["modules"] / found["seconds"], "unit": "modules", **found}
+            process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        result = json.loads(process.stdout.splitlines()[-1])
+        return {"per_s": result["modules"] / result["seconds"], "unit": "modules", **result}
 
     yield measure
 
 
 def compile_cold(folder: str) -> dict[str, Any]:
-    """Compile into an empty ``folder``; return how many modules there were and the seconds they took."""
+    """Compile all training kernels into the empty cache ``folder``; return number of modules and time [s]."""
     wp.config.kernel_cache_dir = folder
     times: list[float] = []
     modules = 0
 
-    def note(what: str, done: int, total: int) -> None:
+    def on_progress(stage: str, done: int, total: int) -> None:
         nonlocal modules
-        if what != "maps":
+        if stage != "maps":
             times.append(time.perf_counter())
             modules = total
 
-    with VectorEnv(1, EnvConfig(world=WorldConfig(size_x=SMALL_EDGE, size_y=SMALL_EDGE)), bank_maps=1, progress=note):
+    with VectorEnv(
+        1, EnvConfig(world=WorldConfig(size_x=SMALL_EDGE, size_y=SMALL_EDGE)), bank_maps=1, progress=on_progress
+    ):
         return {"modules": modules, "seconds": times[-1] - times[0]}
 
 

@@ -1,8 +1,7 @@
-"""A client that means harm: everything that a server of replays may meet at once, until it is ended.
+"""Hostile client of the replay server, run in parallel until it is ended.
 
-Half-open and mute connections, readers that do not read, garbage, oversized frames and floods of pings on the live
-channel, paths that lead out, foreign hosts and origins, floods of ranges and of what does not exist. Standard library
-only.
+It opens half-open and silent connections, requests data without reading it, sends garbage, oversized frames and floods
+of pings on the live channel, path traversals, foreign hosts and origins, and floods of ranges and unknown ids.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ import random
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-MUTE, DEAF = 300, 24
-"""Connections that only half ask, and that ask without reading."""
-EACH = 4
-"""Connections of every other kind at a time."""
+INCOMPLETE, UNREAD = 300, 24
+"""Connections with an incomplete request, and connections that do not read responses."""
+CONNECTIONS_PER_KIND = 4
+"""Parallel connections of each other kind."""
 PIPELINED = 200
-"""Requests sent at once by a connection that does not read."""
+"""Requests sent at once by a connection that does not read responses."""
 PING, PINGS = b"\x89\x80" + bytes(4), 100_000
-"""An empty ping, masked with zeros, and how many are sent at once."""
+"""An empty ping with a zero mask, and the number sent at once."""
 HUGE = 8 * 2**20
 """Bytes of an oversized frame."""
 PAUSE_S = 0.02
@@ -47,11 +46,11 @@ async def attack_all(host: str, port: int, match: str) -> None:
     )  # fmt: skip
     file, index = f"/api/v1/matches/{match}/file", f"/api/v1/matches/{match}/index"
 
-    async def mute(send: Send) -> None:
+    async def incomplete(send: Send) -> None:
         await send(b"GET / HTTP/1.1\r\nHost: x", read=0)
         await asyncio.sleep(draws.uniform(0, 60))
 
-    async def deaf(send: Send) -> None:
+    async def unread(send: Send) -> None:
         await send(request(index) * PIPELINED + request(file) * PIPELINED, read=0)
         await asyncio.sleep(draws.uniform(0, 60))
 
@@ -73,7 +72,7 @@ async def attack_all(host: str, port: int, match: str) -> None:
     async def paths(send: Send) -> None:
         await send(b"".join(request(path) for path in PATHS) * 10, read=1)
 
-    async def strangers(send: Send) -> None:
+    async def foreign(send: Send) -> None:
         await send(request("/", host_header="evil.example") + request("/", "Origin: http://evil.example"), read=1)
 
     async def ranges(send: Send) -> None:
@@ -82,15 +81,15 @@ async def attack_all(host: str, port: int, match: str) -> None:
     async def unknown(send: Send) -> None:
         await send(b"".join(request(f"/api/v1/matches/{n:016x}") for n in range(20)), read=1)
 
-    kinds = [garbage, frames, pings, huge, paths, strangers, ranges, unknown] * EACH
-    await asyncio.gather(*(_again(host, port, act) for act in [mute] * MUTE + [deaf] * DEAF + kinds))
+    kinds = [garbage, frames, pings, huge, paths, foreign, ranges, unknown] * CONNECTIONS_PER_KIND
+    await asyncio.gather(*(_repeat(host, port, act) for act in [incomplete] * INCOMPLETE + [unread] * UNREAD + kinds))
 
 
 Send = Callable[..., Awaitable[None]]
 
 
-async def _again(host: str, port: int, act: Callable[[Send], Awaitable[None]]) -> None:
-    """Connect and act, again and again."""
+async def _repeat(host: str, port: int, act: Callable[[Send], Awaitable[None]]) -> None:
+    """Connect and act in an endless loop."""
     while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
             reader, writer = await asyncio.open_connection(host, port, limit=1024)
@@ -112,6 +111,6 @@ async def _again(host: str, port: int, act: Callable[[Send], Awaitable[None]]) -
 
 
 def attack(base: str, match: str) -> None:
-    """Attack the server at ``base``, and a match of it, until ended."""
+    """Attack the server at URL ``base`` and its match ``match`` until the process is ended."""
     parts = urlsplit(base)
     asyncio.run(attack_all(str(parts.hostname), int(parts.port or 80), match))

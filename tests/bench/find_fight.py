@@ -1,7 +1,7 @@
-"""Where and when most happens in a recorded match: around which mech, at which tick.
+"""Finds the mech and tick of a replay with the highest activity around it.
 
-What happens is counted by name: ``hit``, ``kill`` and ``launch`` where the mechs are that take part, ``missile``
-and ``cloud`` where missiles fly and smoke stands.
+Activity is counted by kind: ``hit``, ``kill`` and ``launch`` at the position of the mech involved, ``missile`` and
+``cloud`` at their own position.
 """
 
 from __future__ import annotations
@@ -22,115 +22,115 @@ KINDS = {"hit": EventKind.HIT, "kill": EventKind.KILL, "launch": EventKind.LAUNC
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """What is looked for."""
+    """Search criteria for a moment of a match."""
 
     counts: Mapping[str, float]
-    """What each thing that happens is worth."""
+    """Weight of each kind of activity."""
     radius: float
-    """How far from a mech it counts [vox]."""
+    """Distance from a mech within which activity counts [vox]."""
     lasts_s: float = 0.8
-    """How long it counts after it happened [s]."""
+    """Time for which activity counts [s]."""
     contested: bool = False
-    """Whether mechs of both teams have to be in the zone."""
+    """Whether mechs of both teams must be in the zone."""
     rank: int = 0
-    """How many better moments, at least ``apart_s`` away, are passed over."""
+    """Rank of the moment among moments at least ``apart_s`` apart, 0 for the best."""
     apart_s: float = 2.0
     before_end_s: float = 3.0
-    """How long before the end it is at the latest, so that no result is shown yet [s]."""
+    """Minimum time before the match's end [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fight:
-    """What was found."""
+    """A moment of a match."""
 
     tick: int
     mech: int
-    """In the middle of it."""
+    """Mech at the centre."""
     x: float
     y: float
     z: float
-    """Middle of the mechs that are in it [vox]."""
+    """Mean position of the mechs within the radius [vox]."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """A match, frame by frame: F frames, M mechs."""
+    """Positions and activity of a match; F frames, M mechs."""
 
     ticks: NDArray[np.int64]
-    """[F]"""
-    places: Floats
-    """[F, M, 3], in voxels."""
+    """Tick of each frame [F]."""
+    positions: Floats
+    """Positions of the mechs [F, M, 3] [vox]."""
     alive: NDArray[np.bool_]
-    """[F, M]"""
-    happened: list[tuple[int, float, float, float]]
-    """Frame, x, y and worth of all that counts."""
+    """Whether each mech is alive [F, M]."""
+    activity: list[tuple[int, float, float, float]]
+    """Frame, x, y and weight of each activity."""
 
 
 def find_fight(path: Path, moment: Moment) -> Fight:
-    """Return the best moment of a match."""
+    """Return the moment of a replay with the highest activity."""
     with Replay(path) as replay:
         course = read_course(replay, moment)
         hz = int(replay.header["tick_hz"])
         zone = replay.header["zone"]
         teams = np.array([mech["team"] for mech in replay.header["roster"]])
-    worth = np.zeros(course.alive.shape)
+    score = np.zeros(course.alive.shape)
     lasts = moment.lasts_s * hz
-    for frame, x, y, value in course.happened:
+    for frame, x, y, value in course.activity:
         shown = (course.ticks >= course.ticks[frame]) & (course.ticks <= course.ticks[frame] + lasts)
-        near = np.hypot(course.places[shown, :, 0] - x, course.places[shown, :, 1] - y) < moment.radius
-        worth[shown] += value * near
-    worth *= course.alive & (course.ticks < course.ticks[-1] - moment.before_end_s * hz)[:, None]
+        near = np.hypot(course.positions[shown, :, 0] - x, course.positions[shown, :, 1] - y) < moment.radius
+        score[shown] += value * near
+    score *= course.alive & (course.ticks < course.ticks[-1] - moment.before_end_s * hz)[:, None]
     if moment.contested:
-        inside = np.hypot(course.places[..., 0] - zone[0], course.places[..., 1] - zone[1]) < zone[2]
+        inside = np.hypot(course.positions[..., 0] - zone[0], course.positions[..., 1] - zone[1]) < zone[2]
         inside &= course.alive
         both = (inside & (teams == 0)).any(1) & (inside & (teams == 1)).any(1)
-        worth *= inside & both[:, None]
+        score *= inside & both[:, None]
     for _ in range(moment.rank):
-        best = course.ticks[int(worth.max(1).argmax())]
-        worth[np.abs(course.ticks - best) < moment.apart_s * hz] = 0
-    frame, mech = np.unravel_index(int(worth.argmax()), worth.shape)
-    apart = np.hypot(*np.moveaxis(course.places[frame, :, :2] - course.places[frame, mech, :2], -1, 0))
-    x, y, z = course.places[frame, course.alive[frame] & (apart < moment.radius)].mean(0)
+        best = course.ticks[int(score.max(1).argmax())]
+        score[np.abs(course.ticks - best) < moment.apart_s * hz] = 0
+    frame, mech = np.unravel_index(int(score.argmax()), score.shape)
+    apart = np.hypot(*np.moveaxis(course.positions[frame, :, :2] - course.positions[frame, mech, :2], -1, 0))
+    x, y, z = course.positions[frame, course.alive[frame] & (apart < moment.radius)].mean(0)
     return Fight(tick=int(course.ticks[frame]), mech=int(mech), x=float(x), y=float(y), z=float(z))
 
 
 def read_course(replay: Replay, moment: Moment) -> Course:
-    """Read the places of mechs, and what happens that counts."""
+    """Read the positions of mechs and the activity that counts for ``moment``."""
     scale = {column["name"]: float(column["scale"]) for column in replay.header["columns"]}
     tables = {
         table["name"]: {c["name"]: float(c["scale"]) for c in table["columns"]} for table in replay.header["tables"]
     }
     missile = [weapon["name"] for weapon in replay.header["weapons"]].index("missile")
-    ticks, places, alive = [], [], []
-    happened: list[tuple[int, float, float, float]] = []
+    ticks, positions, alive = [], [], []
+    activity: list[tuple[int, float, float, float]] = []
     for n in range(len(replay.chunks)):
         chunk = replay.chunk(n)
         first = len(ticks)
-        where = np.stack([chunk.frames[axis] * scale[axis] for axis in "xyz"], -1).astype(np.float64)
+        chunk_positions = np.stack([chunk.frames[axis] * scale[axis] for axis in "xyz"], -1).astype(np.float64)
         ticks.extend(chunk.ticks)
-        places.extend(where)
+        positions.extend(chunk_positions)
         alive.extend((chunk.frames["flags"] & MechFlag.ALIVE) > 0)
-        for name, frame, x, y in (*_events(chunk, where), *_things(chunk, tables, missile)):
+        for name, frame, x, y in (*_events(chunk, chunk_positions), *_objects(chunk, tables, missile)):
             if name in moment.counts:
-                happened.append((first + frame, x, y, moment.counts[name]))
-    return Course(np.array(ticks), np.array(places), np.array(alive), happened)
+                activity.append((first + frame, x, y, moment.counts[name]))
+    return Course(np.array(ticks), np.array(positions), np.array(alive), activity)
 
 
-def _events(chunk: Chunk, where: Floats) -> list[tuple[str, int, float, float]]:
-    """Return name, frame and place of each event of a chunk; ``where [F, M, 3]`` are its mechs."""
+def _events(chunk: Chunk, positions: Floats) -> list[tuple[str, int, float, float]]:
+    """Return kind, frame and position of each event of a chunk; ``positions [F, M, 3]`` are those of its mechs."""
     events, found = chunk.tables["events"], []
-    frames = np.searchsorted(chunk.frames["tick"][:, 0], events["tick"]).clip(0, len(where) - 1)
+    frames = np.searchsorted(chunk.frames["tick"][:, 0], events["tick"]).clip(0, len(positions) - 1)
     for name, kind in KINDS.items():
         for row in np.flatnonzero(events["kind"] == kind):
             mech = max(int(events["whom"][row]), 0) if name != "launch" else int(events["who"][row])
-            found.append((name, int(frames[row]), *(float(v) for v in where[frames[row], mech, :2])))
+            found.append((name, int(frames[row]), *(float(v) for v in positions[frames[row], mech, :2])))
     return found
 
 
-def _things(
+def _objects(
     chunk: Chunk, tables: Mapping[str, Mapping[str, float]], missile: int
 ) -> list[tuple[str, int, float, float]]:
-    """Return name, frame and place of each missile in flight and, at its last frame, of each cloud."""
+    """Return kind, frame and position of each missile in flight, and of each cloud at the last frame."""
     rounds, clouds = chunk.tables["rounds"], chunk.tables["clouds"]
     step = tables["rounds"]["x"], tables["clouds"]["x"]
     found = [

@@ -1,9 +1,10 @@
-"""An hour of 200 mechs, recorded and scrubbed in headless Chromium: ``python -m tests.bench.long_replay [SECONDS] [FILE]``.
+"""Seek time and memory of the viewer for an hour of 200 mechs, in headless Chromium.
 
-Mechs stand as much as it takes to live so long, so that the match does not end. Prints one JSON object: size of the
-file, times from the wish to seek to the frame that shows it, anywhere in the match, and how much memory is held along
-the way: by the page once garbage is collected, as objects and as buffers behind typed arrays, and by the browser's
-processes. Not a test: run it on an idle machine.
+Usage: ``python -m tests.bench.long_replay [SECONDS] [FILE]``.
+
+Mechs have more hit points, so that the match lasts. Prints one JSON object: file size, time from seek to the displayed
+frame anywhere in the match, and memory along the way: of the page after garbage collection, as objects and as buffers
+of typed arrays, and of the browser's processes. Not a test: run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from tests.bench.viewer_speed import SEEK, TIME_FRAMES, browsing, median
 from tests.browser.player import open_match
 
 HOUR_S = 3600.0
-TOUGH = 60.0
-"""How many times as much the mechs stand."""
+HIT_POINT_FACTOR = 60.0
+"""Factor of the mechs' hit points."""
 SEEKS, BETWEEN = 600, 50
-"""Seeks, and how many lie between two looks at the memory."""
+"""Number of seeks, and seeks between two memory measurements."""
 MIB = 2**20
 
 
 def record(path: Path, seconds: float) -> None:
-    """Play 100 against 100 scripted pilots for so long and record them into ``path``."""
+    """Play 100v100 scripted pilots for ``seconds`` and record the match into ``path``."""
     from echelon.config import EnvConfig
     from echelon.replay.record import MatchInfo, Recorder
     from echelon.sim.arsenal import CHASSIS
@@ -38,10 +39,10 @@ def record(path: Path, seconds: float) -> None:
     base = EnvConfig()
     world = replace(base.world, size_x=200, size_y=200, size_z=28)
     cfg = replace(base, world=world, num_packs=20, max_episode_seconds=seconds, zone_win_share=1.0)
-    tough = {f"{spec.chassis.name.lower()}.hp": spec.hp * TOUGH for spec in CHASSIS}
-    tough |= {f"{spec.chassis.name.lower()}.leg_hp": spec.leg_hp * TOUGH for spec in CHASSIS}
-    how = {"skill": "medium", "initial_weapon_prob": 1.0, "autoreset": False, "changes": [tough]}
-    with VectorEnv(1, cfg, learners="none", seeds=[7], **how) as env:
+    overrides = {f"{spec.chassis.name.lower()}.hp": spec.hp * HIT_POINT_FACTOR for spec in CHASSIS}
+    overrides |= {f"{spec.chassis.name.lower()}.leg_hp": spec.leg_hp * HIT_POINT_FACTOR for spec in CHASSIS}
+    options = {"skill": "medium", "initial_weapon_prob": 1.0, "autoreset": False, "changes": [overrides]}
+    with VectorEnv(1, cfg, learners="none", seeds=[7], **options) as env:
         env.reset()
         recorder = Recorder(env.engine, [0], path.parent, [MatchInfo(name=path.stem, map_seed=7)])
         recorder.begin()
@@ -52,13 +53,13 @@ def record(path: Path, seconds: float) -> None:
 
 
 def resident() -> float:
-    """Return what the browser's processes hold [MiB]."""
-    below = psutil.Process().children(recursive=True)
-    return sum(process.memory_info().rss for process in below if "chrom" in process.name()) / MIB
+    """Return the resident memory of the browser's processes [MiB]."""
+    children = psutil.Process().children(recursive=True)
+    return sum(process.memory_info().rss for process in children if "chrom" in process.name()) / MIB
 
 
 def scrub(page: Any, address: str, match: str) -> dict[str, Any]:
-    """Seek all over the match and watch the memory."""
+    """Seek to positions all over the match and measure time and memory."""
     page.add_init_script(TIME_FRAMES)
     open_match(page, address, match, quality="low")
     page.wait_for_function("() => echelon.cost().firstFrameMs > 0")

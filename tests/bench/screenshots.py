@@ -1,8 +1,8 @@
-"""The viewer's pictures for the documents: ``python -m tests.bench.screenshots FOLDER [SCENE ...]``.
+"""Screenshots of the viewer for the documents: ``python -m tests.bench.screenshots FOLDER [SCENE ...]``.
 
-Plays the matches of ``SCENES`` between scripted pilots, finds the moment of each at which most happens near one place,
-and takes its picture in headless Chromium, as PNG and as WebP. Replays are kept in ``FOLDER/replays`` and played only
-once. Matches are the same on every machine, so that pictures differ only by what the viewer makes of them. Not a test.
+Plays the matches of ``SCENES`` between scripted pilots, finds the moment with the highest activity, and takes a
+screenshot in headless Chromium as PNG and WebP. Replays are stored in ``FOLDER/replays`` and reused. Matches are the
+same on every machine. Not a test.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tests.browser.player import SETTLED, open_paused, pass_frames
 
 DESK = (1600, 900)
 PHONE = (390, 844)
-ROUGH = (400, 225)
-"""Windows [CSS px]."""
-SMALLER = 0.05
-"""How much quality is given up at a time for a file that is too large."""
+SMALL_WINDOW = (400, 225)
+"""Window sizes [CSS px]."""
+QUALITY_STEP = 0.05
+"""Reduction of the WebP quality while a file is too large."""
 ENCODE = """async ([png, quality]) => {
   const image = new Image();
   image.src = `data:image/png;base64,${png}`;
@@ -62,33 +62,33 @@ class Battle:
     seconds: float
     levels: tuple[str, str] = ("expert", "hard")
     insight: bool = False
-    """Whether pilots' perceptions, acts and rewards are recorded."""
+    """Whether policy columns are recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A camera beside a fight."""
+    """Camera position relative to a fight."""
 
     mode: str = "orbit"
     side: float = 0.0
-    """Direction to the camera [rad]; counted from +x, or behind the mech that is followed."""
+    """Direction to the camera from +x, or from behind the followed mech [rad]."""
     elevation: float = 0.6
     """[rad]"""
     distance: float = 40.0
     """[vox]"""
     shift: tuple[float, float] = (0.0, 0.0)
-    """From the middle of the fight to what is looked at: to the right and away from the camera [vox]."""
+    """Shift of the camera's target from the fight, to the right and away from the camera [vox]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A picture: of which match, when, from where, and with what open."""
+    """A screenshot: match, moment, camera and viewer state."""
 
     battle: Battle
     moment: Moment
     view: View
     selects: bool = False
-    """Whether the mech in the middle of the fight is selected."""
+    """Whether the mech at the centre of the fight is selected."""
     panels: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the viewer's state."""
     window: tuple[int, int] = DESK
@@ -181,9 +181,9 @@ def resize(page: Any, window: tuple[int, int]) -> None:
 
 
 def show(page: Any, address: str, match: str, scene: Scene, fight: Fight) -> None:
-    """Bring a scene to rest on the page."""
-    resize(page, ROUGH)  # frames are drawn fast while the camera finds its place
-    page.emulate_media(reduced_motion="reduce")  # the camera is where it is wanted at once
+    """Show a scene on the page and wait until it is drawn."""
+    resize(page, SMALL_WINDOW)  # frames are drawn faster while the camera moves
+    page.emulate_media(reduced_motion="reduce")  # the camera moves without animation
     open_paused(page, address, match, fight.tick, quality="finest")
     view = scene.view
     camera: dict[str, Any] = {"mode": view.mode, "elevation": view.elevation, "distance": view.distance}
@@ -199,14 +199,14 @@ def show(page: Any, address: str, match: str, scene: Scene, fight: Fight) -> Non
     page.evaluate(SETTLED)
 
 
-def encode(page: Any, png: bytes, most_bytes: int, quality: float) -> bytes:
-    """Return a picture as WebP of at most so many bytes, as good as that allows."""
+def encode(page: Any, png: bytes, max_bytes: int, quality: float) -> bytes:
+    """Return a PNG as WebP with at most ``max_bytes`` bytes, at the highest possible quality."""
     made = base64.b64decode(page.evaluate(ENCODE, [base64.b64encode(png).decode(), quality]))
-    return made if len(made) <= most_bytes else encode(page, png, most_bytes, quality - SMALLER)
+    return made if len(made) <= max_bytes else encode(page, png, max_bytes, quality - QUALITY_STEP)
 
 
-def take(name: str, folder: Path, *, most_bytes: int = 350_000, quality: float = 0.85) -> dict[str, Any]:
-    """Take the picture of a scene into ``folder``; returns what is said about it."""
+def take(name: str, folder: Path, *, max_bytes: int = 350_000, quality: float = 0.85) -> dict[str, Any]:
+    """Take the screenshot of a scene into ``folder``; return its description."""
     scene = SCENES[name]
     battle = scene.battle
     replays = folder / "replays"
@@ -220,7 +220,7 @@ def take(name: str, folder: Path, *, most_bytes: int = 350_000, quality: float =
         show(page, address, match, scene, fight)
         png = page.screenshot()
         calls = page.evaluate("() => echelon.cost().calls")
-        made = encode(page, png, most_bytes, quality)
+        made = encode(page, png, max_bytes, quality)
     (folder / f"{name}.png").write_bytes(png)
     (folder / f"{name}.webp").write_bytes(made)
     return {"picture": name, "tick": fight.tick, "mech": fight.mech, "draw_calls": calls, "bytes": len(made)}

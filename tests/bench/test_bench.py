@@ -1,4 +1,4 @@
-"""The benchmark scenes run and report what they promise; no speed is asserted here."""
+"""Benchmark scenes run and report their results; speed is asserted only with the marker bench."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MEASURED = ("sim-blind", "rays", "observation", "reset", "maps", "league-opponen
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_scene_reports_positive_rate(name, monkeypatch):
-    monkeypatch.setattr(scenes, "WARM_DECISIONS", 2)
-    monkeypatch.setattr(scenes, "MEASURED_DECISIONS", 2)
+    monkeypatch.setattr(scenes, "WARM_STEPS", 2)
+    monkeypatch.setattr(scenes, "MEASURED_STEPS", 2)
     monkeypatch.setattr(startup, "MEASURED_RESETS", 2)
     monkeypatch.setattr(startup, "MEASURED_MAPS", 2)
     (result,) = scenes.run_scenes([name], repeats=2)
@@ -44,7 +44,7 @@ def test_scene_reports_positive_rate(name, monkeypatch):
 
 
 def test_simulator_scene_reports_phases(monkeypatch):
-    for name in ("WARM_DECISIONS", "MEASURED_DECISIONS", "TIMED_DECISIONS"):
+    for name in ("WARM_STEPS", "MEASURED_STEPS", "TIMED_STEPS"):
         monkeypatch.setattr(scenes, name, 1)
     (result,) = scenes.run_scenes(["sim-5v5"], repeats=1)
     assert {"tick.movement.move", "tick.weapons.triggers", "sensing.sense_sight", "pilots.fly_legacy"} <= set(
@@ -54,9 +54,9 @@ def test_simulator_scene_reports_phases(monkeypatch):
 
 
 def test_warm_up_reports_kernel_compilation():
-    said: list[str] = []
-    scenes.warm_up(said.append)
-    counts = [text.rpartition(", ")[2] for text in said if text.startswith("compiling kernels")]
+    reports: list[str] = []
+    scenes.warm_up(reports.append)
+    counts = [text.rpartition(", ")[2] for text in reports if text.startswith("compiling kernels")]
     done, total = zip(*((int(n) for n in text.split(" of ")) for text in counts), strict=True)
     assert list(done) == sorted(done) and done[-1] == total[-1] >= 20
 
@@ -71,8 +71,8 @@ def test_cold_kernel_compilation_takes_at_most_a_minute():
 @pytest.mark.parametrize("name", ["dash-first", "dash-live", "dash-long"])
 def test_dashboard_scene_measures_real_dashboard(name, monkeypatch, repository):
     monkeypatch.setenv("PYTHONPATH", str(repository))
-    for dial, value in {"RUNS": 3, "UPDATES": 60, "LONG_UPDATES": 2000, "LIVE_UPDATES": 3}.items():
-        monkeypatch.setattr(dashboard, dial, value)
+    for constant, value in {"RUNS": 3, "UPDATES": 60, "LONG_UPDATES": 2000, "LIVE_UPDATES": 3}.items():
+        monkeypatch.setattr(dashboard, constant, value)
     (result,) = scenes.run_scenes([name], repeats=1)
     assert result["median_per_s"] > 0
     if name == "dash-live":

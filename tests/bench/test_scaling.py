@@ -1,4 +1,4 @@
-"""How the cost of a mech grows with the number of others; run on an idle machine with -m bench."""
+"""Growth of the simulation cost per mech with the number of mechs; needs an idle machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from echelon.bench import scenes
 from echelon.bench.phases import fold
 
 QUADRATIC = 4.0
-"""How often as much a mech among 40 would cost as one among 10, if all that it costs grew with the others."""
+"""Cost ratio of a mech among 40 to one among 10 if the cost per mech grew linearly with their number."""
 
 
 @pytest.mark.bench
@@ -25,5 +25,5 @@ def test_movement_and_weapon_cost_grows_subquadratically():
             costs[packs, phase] = median(tree[phase] for tree in trees) / (sum(alive) / 2)
     for phase in ("tick.movement", "tick.weapons"):
         ratio = costs[4, phase] / costs[1, phase]
-        print(f"{phase}: a mech among 40 costs {ratio:.2f} times one among 10")
+        print(f"{phase}: cost per mech among 40 is {ratio:.2f} times that among 10")
         assert ratio < 0.5 * QUADRATIC, phase

@@ -1,8 +1,10 @@
-"""What the viewer costs in headless Chromium, which draws in software: ``python -m tests.bench.viewer_speed FILE.ecr``.
+"""Rendering cost of the viewer in headless Chromium with software rendering.
+
+Usage: ``python -m tests.bench.viewer_speed FILE.ecr``.
 
 Prints one JSON object: script time of a frame to its last draw submission (median of ``FRAMES`` while it plays), draw
-calls and triangles as three.js counts them, seeks from the wish to the frame that shows it, and chunks fetched and
-decoded. Not a test: run it on an idle machine.
+calls and triangles as counted by three.js, time from seek to the displayed frame, and time to fetch and decode a chunk.
+Not a test: run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ def median(values: list[float]) -> float:
     return round(sorted(values)[len(values) // 2], 2)
 
 
-def figures(page: Any, address: str, match: str, quality: str) -> dict[str, Any]:
-    """Measure one match at a tier of quality; times are in milliseconds."""
+def measure(page: Any, address: str, match: str, quality: str) -> dict[str, Any]:
+    """Measure one match at a quality tier; times are in ms."""
     page.add_init_script(TIME_FRAMES)
     open_match(page, address, match, quality=quality)
     page.wait_for_function("() => echelon.cost().firstFrameMs > 0")
@@ -87,7 +89,7 @@ def figures(page: Any, address: str, match: str, quality: str) -> dict[str, Any]
 
 @contextmanager
 def browsing(path: Path, *flags: str) -> Iterator[tuple[Any, str, str]]:
-    """Serve one replay; gives a page of headless Chromium, the server's address and the match's id."""
+    """Serve one replay; return a page of headless Chromium, the server's address and the match id."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +110,7 @@ def browsing(path: Path, *flags: str) -> Iterator[tuple[Any, str, str]]:
 
 def main(path: Path, quality: str = "low") -> None:
     with browsing(path) as (page, address, match):
-        print(json.dumps(figures(page, address, match, quality)))
+        print(json.dumps(measure(page, address, match, quality)))
 
 
 if __name__ == "__main__":
