@@ -196,7 +196,6 @@ export class Session {
       store,
       markers: [],
       deaths: new Float64Array(header.mechs),
-      world: null,
       scenery: null,
       title: title || `${teamName(header, 0)} against ${teamName(header, 1)}`,
       chunk: null,
@@ -211,9 +210,9 @@ export class Session {
 
   private async loadWorld(source: ReplaySource): Promise<void> {
     try {
-      const { world, scenery } = await source.world();
+      const scenery = await source.scenery();
       const { match } = this.state;
-      if (match?.source === source) Object.assign(match, { world, scenery });
+      if (match?.source === source) match.scenery = scenery;
     } catch (error) {
       if (this.state.match?.source === source) this.state.problem = `Cannot load the map: ${errorText(error)}`;
     }

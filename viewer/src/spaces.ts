@@ -21,16 +21,6 @@ export function voxelPoint(world: Vector3, out: Vector3): Vector3 {
   return out.set(world.x, -world.z, world.y);
 }
 
-/** Write the unit vector of a heading in world space into `out`. */
-export function worldForward(yaw: number, out: Vector3): Vector3 {
-  return out.set(Math.cos(yaw), 0, -Math.sin(yaw));
-}
-
-/** Return the height of a mech's feet from the centre of its box [vox]. */
-export function feetZ(centreZ: number, sizeZ: number): number {
-  return centreZ - sizeZ / 2;
-}
-
 /** Return the index of a voxel in grids and edits: x fastest, z slowest. */
 export function cellIndex(x: number, y: number, z: number, sizeX: number, sizeY: number): number {
   return x + sizeX * (y + sizeY * z);

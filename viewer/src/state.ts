@@ -3,7 +3,7 @@
 
 import type { ReplaySource } from "./data/source";
 import type { ChunkStore } from "./data/store";
-import type { Chunk, World } from "./data/replay";
+import type { Chunk } from "./data/replay";
 import type { Scenery } from "./data/appearance";
 import type { MatchScan } from "./data/match_scan";
 import { ALL_MATCHES, type LeagueFilter } from "./data/league";
@@ -38,7 +38,6 @@ export interface MatchState {
   markers: Marker[]; // markers of the index, sorted by tick
   deaths: Float64Array; // tick of each mech's death, Infinity if none so far
   store: ChunkStore; // decoded chunks around the cursor
-  world: World | null; // null until loaded
   scenery: Scenery | null; // appearance of the world, null until loaded
   chunk: Chunk | null; // the chunk at the cursor, null until loaded
   chunkNumber: number; // its number

@@ -19,7 +19,7 @@ const source: ReplaySource = {
   open: () => Promise.reject(new Error("unused")),
   refresh: () => Promise.reject(new Error("unused")),
   chunk: () => Promise.reject(new Error("unused")),
-  world: () => Promise.reject(new Error("unused")),
+  scenery: () => Promise.reject(new Error("unused")),
   close: () => undefined,
 };
 
@@ -46,7 +46,6 @@ async function opened(live = false): Promise<ViewerState> {
     store,
     markers: [],
     deaths: new Float64Array(header.mechs),
-    world: null,
     scenery: null,
     chunk: null,
     chunkNumber: 0,

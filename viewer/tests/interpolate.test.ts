@@ -6,16 +6,7 @@ import { frameAt, hermite, makePoses, sampleMech, samplePoses, scoreAt, smooth }
 import { EventKind, type Header, MechFlag, type Outcome } from "../src/protocol.gen";
 import { outcomeText, runLabel } from "../src/hud/text";
 import { arrangePlates, mayHavePlate, plateScaleAt, plateScales } from "../src/render/plates";
-import {
-  cellCoords,
-  cellIndex,
-  mixAngle,
-  voxelPoint,
-  worldForward,
-  worldPoint,
-  world_from_voxel,
-  wrapAngle,
-} from "../src/spaces";
+import { cellCoords, cellIndex, mixAngle, voxelPoint, worldPoint, world_from_voxel, wrapAngle } from "../src/spaces";
 import { Vector3 } from "three";
 import { smallReplay } from "./fixtures";
 
@@ -27,11 +18,6 @@ describe("spaces", () => {
     expect(world.toArray()).toEqual([3, 7, -5]);
     expect(voxelPoint(world, new Vector3()).toArray()).toEqual([3, 5, 7]);
     expect(new Vector3(3, 5, 7).applyMatrix4(world_from_voxel).distanceTo(world)).toBeLessThan(1e-9);
-  });
-
-  test("agree on the direction of headings", () => {
-    const forward = worldForward(Math.PI / 2, new Vector3());
-    expect(forward.distanceTo(worldPoint(0, 1, 0, new Vector3()))).toBeLessThan(1e-9);
   });
 
   test("number cells x fastest", () => {

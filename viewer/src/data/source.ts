@@ -3,8 +3,9 @@
 
 import type { Header, IndexView } from "../protocol.gen";
 import { WorkerLink } from "../workers/link";
-import type { DecodeCalls, PreparedWorld } from "../workers/messages";
+import type { DecodeCalls } from "../workers/messages";
 import { Api } from "../client";
+import type { Scenery } from "./appearance";
 import type { Chunk } from "./replay";
 
 /** A source of one match. */
@@ -14,7 +15,7 @@ export interface ReplaySource {
   /** Return the current index; that of a file never changes. */
   refresh(): Promise<IndexView>;
   chunk(number: number): Promise<Chunk>;
-  world(): Promise<PreparedWorld>;
+  scenery(): Promise<Scenery>;
   close(): void;
 }
 
@@ -53,7 +54,7 @@ export class ServerSource implements ReplaySource {
     return this.worker.request("record", { bytes }, [bytes]);
   }
 
-  async world(): Promise<PreparedWorld> {
+  async scenery(): Promise<Scenery> {
     if (this.header === null) throw new Error("the match is not open");
     const { world, materials } = this.header;
     const bytes = await this.api.world(world.sha256);
@@ -95,7 +96,7 @@ export class FileSource implements ReplaySource {
     return this.worker.request("fileChunk", { number });
   }
 
-  async world(): Promise<PreparedWorld> {
+  async scenery(): Promise<Scenery> {
     try {
       return await this.worker.request("fileWorld", null);
     } catch (error) {

@@ -109,6 +109,7 @@ export class Hud {
         this.rosters[1].root,
         el("div", { class: "stack" }, [this.inspector.root, this.minimap.root]),
       ]),
+      this.mode,
       this.banner.root,
       this.timeline.root,
       this.charts.root,
@@ -116,7 +117,6 @@ export class Hud {
       this.pilot.root,
       this.share.root,
       this.help.root,
-      this.mode,
       this.loading,
       this.feed.announcements,
     ]);

@@ -1,8 +1,8 @@
 // Texts of the panels: names of mechs and teams, events, states, results and errors. Pure.
 
 import { emissionOf } from "../data/sensor_ranges";
-import { RANGE_STYLES, WEAPONS } from "../palette";
-import { EventKind, type Header, MechFlag, type Outcome, WEAPON_NAMES, type WeaponName } from "../protocol.gen";
+import { RANGE_STYLES } from "../palette";
+import { EventKind, type Header, MechFlag, type Outcome } from "../protocol.gen";
 import type { ViewerState } from "../state";
 import { type Marker, clockText } from "../timeline";
 
@@ -32,12 +32,6 @@ export function runLabel(run: string): string {
 /** Return the class of a mech, e.g. "heavy". */
 export function className(header: Header, mech: number): string {
   return header.chassis[header.roster[mech]?.chassis]?.name ?? "";
-}
-
-/** Return the label of a weapon. */
-export function weaponLabel(header: Header, weapon: number): string {
-  const name = header.weapons[weapon]?.name as WeaponName;
-  return WEAPON_NAMES.includes(name) ? WEAPONS[name].label : "";
 }
 
 /** Return a marked event as a sentence, e.g. "R2 destroyed B5". */
@@ -108,7 +102,7 @@ export const END_LABELS: Record<string, string> = {
 const REASONS: Record<string, string> = {
   zone_control: "by holding the zone",
   elimination: "by elimination",
-  time_up: "on time",
+  time_up: "at the time limit",
 };
 
 /** Return a result as headline and reason. */

@@ -7,7 +7,7 @@ import type { Chunk } from "../data/replay";
 import { firstAfter } from "../data/replay";
 import { type HitGroup, findHitGroups, hitGroupAt } from "../data/hit_groups";
 import { type MechPose, sampleMech } from "../interpolate";
-import { POINT_DEFENCE, TEAMS, WEAPONS, type WeaponAppearance } from "../palette";
+import { POINT_DEFENCE, WEAPONS, type WeaponAppearance } from "../palette";
 import { EventKind, HitFlag, type Header, WEAPON_NAMES, type WeaponName } from "../protocol.gen";
 import { worldPoint } from "../spaces";
 import type { Mechs } from "./mechs";
@@ -39,7 +39,6 @@ interface Moment {
   at: Vector3; // position of the event, in world space
   muzzle: Vector3; // muzzle of the acting mech, in world space
   weapon: WeaponAppearance | null;
-  team: number; // team of the acting mech, 0 or 1
   stopped: boolean; // whether point defence shot the missile down
 }
 
@@ -347,7 +346,6 @@ export class Effects {
         muzzle,
         at: worldPoint(events.x[i], events.y[i], events.z[i], new Vector3()),
         weapon: name && WEAPON_NAMES.includes(name) ? WEAPONS[name] : null,
-        team: who >= 0 ? this.header.roster[who].team : 0,
         stopped: (events.flags[i] & HitFlag.STOPPED) !== 0,
       },
       this.pools,
@@ -398,10 +396,5 @@ export class Effects {
         );
       }
     }
-  }
-
-  /** Return the colour of a mech's team. */
-  teamColour(mech: number): number {
-    return TEAMS[this.header.roster[mech].team].colour;
   }
 }

@@ -1,7 +1,7 @@
 // One match on the stage: builds the scene when a match is opened, updates it to the state once per frame, and removes
 // it again. The only path from the state to the GPU.
 
-import { Raycaster, Vector2, Vector3 } from "three";
+import { Vector3 } from "three";
 import { cloudsAt } from "../data/clouds";
 import { isShown } from "../data/fog_of_war";
 import { sensorRanges } from "../data/sensor_ranges";
@@ -325,15 +325,6 @@ export class MatchView {
     return best;
   }
 
-  /** Return the ground point under a point of the canvas in voxel space, or null above the horizon. */
-  ground(x: number, y: number, width: number, height: number): [number, number] | null {
-    ray.setFromCamera(pointer.set((x / width) * 2 - 1, 1 - (y / height) * 2), this.stage.camera);
-    const { origin, direction } = ray.ray;
-    if (direction.y > -0.02) return null;
-    const far = -origin.y / direction.y;
-    return [origin.x + direction.x * far, -(origin.z + direction.z * far)];
-  }
-
   dispose(): void {
     this.stage.scene.remove(...this.objects());
     if (this.terrain) this.stage.scene.remove(...this.terrain.meshes);
@@ -358,6 +349,4 @@ export class MatchView {
 }
 
 const spot = new Vector3();
-const ray = new Raycaster();
-const pointer = new Vector2();
 const eye = new Vector3();

@@ -2,13 +2,13 @@
 
 import { type FileMap, type RecordHead, parseHead, payload, scanFile } from "../data/container";
 import { checkHeader, decodeChunk, decodeHeader, decodeIndex, decodeStoredWorld, decodeWorld } from "../data/decode";
-import { prepareScenery } from "../data/appearance";
+import { type Scenery, prepareScenery } from "../data/appearance";
 import type { Chunk, World } from "../data/replay";
 import { paintMap } from "../data/thumbnail";
 import { rebuildIndex } from "../data/series";
 import type { Header } from "../protocol.gen";
 import { serve } from "./link";
-import type { DecodeCalls, OpenedFile, PreparedWorld } from "./messages";
+import type { DecodeCalls, OpenedFile } from "./messages";
 
 let header: Header | null = null;
 let file: { bytes: Uint8Array; map: FileMap } | null = null;
@@ -35,10 +35,10 @@ function buffersOf(chunk: Chunk): Transferable[] {
   return columns.map((array) => array.buffer as ArrayBuffer);
 }
 
-function prepared(world: World, materials: readonly string[]): [PreparedWorld, Transferable[]] {
+function prepared(world: World, materials: readonly string[]): [Scenery, Transferable[]] {
   const scenery = prepareScenery(world, materials);
-  const arrays = [scenery.appearances, scenery.tints, scenery.soil, world.material];
-  return [{ world, scenery }, arrays.map((array) => array.buffer as ArrayBuffer)];
+  const arrays = [scenery.appearances, scenery.tints, scenery.soil];
+  return [scenery, arrays.map((array) => array.buffer as ArrayBuffer)];
 }
 
 function openFile(bytes: Uint8Array): OpenedFile {

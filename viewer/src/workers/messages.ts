@@ -2,7 +2,7 @@
 
 import type { Header } from "../protocol.gen";
 import type { Scenery } from "../data/appearance";
-import type { Chunk, World } from "../data/replay";
+import type { Chunk } from "../data/replay";
 import type { Timeline } from "../data/series";
 import type { Picture } from "../data/thumbnail";
 import type { ChunkMesh } from "../render/mesher";
@@ -16,11 +16,6 @@ export interface OpenedFile {
   index: Timeline; // rebuilt from the chunks if the file was not closed
   ticks: [number, number][]; // first and last tick of each chunk
   complete: boolean; // whether the file has a valid trailer
-}
-
-export interface PreparedWorld {
-  world: World;
-  scenery: Scenery;
 }
 
 /** A world as sent by the server. */
@@ -41,9 +36,9 @@ export interface DecodeCalls {
   /** Decode a CHUNK record sent by a server. */
   record: { args: { bytes: ArrayBuffer }; value: Chunk };
   /** Prepare the world of the open file; throws if it has none. */
-  fileWorld: { args: null; value: PreparedWorld };
+  fileWorld: { args: null; value: Scenery };
   /** Prepare a world sent by a server. */
-  world: { args: StoredWorld; value: PreparedWorld };
+  world: { args: StoredWorld; value: Scenery };
   /** Paint a thumbnail of a world sent by a server. */
   picture: { args: StoredWorld; value: Picture };
 }
