@@ -1,4 +1,4 @@
-"""Device code computes a norm once and casts only what needs it; read from its source."""
+"""Device code computes each norm once and casts only where needed; checked on the source."""
 
 from __future__ import annotations
 
@@ -87,15 +87,15 @@ def needless_casts(node: ast.FunctionDef) -> list[str]:
     return found
 
 
-def test_low_7_a_norm_is_computed_once():
+def test_low_7_norms_are_computed_once():
     assert {name: found for name, node in DEVICE.items() if (found := repeated_norms(node))} == {}
 
 
-def test_low_8_nothing_is_cast_to_the_type_it_has():
+def test_low_8_no_redundant_casts():
     assert {name: found for name, node in DEVICE.items() if (found := needless_casts(node))} == {}
 
 
-def test_the_readers_find_what_they_look_for():
+def test_kernel_economy_checks_find_faults():
     wasteful = ast.parse(
         "def f(a: float, p: wp.array2d(dtype=wp.float32)):\n"
         "    x = wp.length(a - b)\n    y = wp.length(a - b) + float(a) + float(p[0, 1]) + int(a)\n"

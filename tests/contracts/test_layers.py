@@ -1,4 +1,4 @@
-"""Imports point down, and what must stay light stays light."""
+"""Imports follow the layers, and light modules load nothing heavy."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_imports_follow_the_layers(repository, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("module", LIGHT_MODULES)
-def test_a_light_module_loads_nothing_heavy(repository, module):
+def test_light_module_loads_nothing_heavy(repository, module):
     script = f"import sys, {module}; print([m for m in {HEAVY_MODULES!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], cwd=repository, capture_output=True, text=True, timeout=30)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 @pytest.mark.bench
-def test_help_answers_at_once(repository):
+def test_help_is_fast(repository):
     import time
 
     taken = []

@@ -1,4 +1,4 @@
-"""Every kernel is held by a test that compares it with the rule in plain Python: the table below says which.
+"""Every kernel is compared with a rule in plain Python; the table below names the test.
 
 A new kernel without a row fails here, and so does a row whose test is gone.
 """
@@ -77,7 +77,7 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["begin_episode", "load_map", "place_mechs"], SPAWN),
     **dict.fromkeys(["fresh_mechs", "reset_pilots"], FRESH),
 }
-"""Kernel to the test that holds it to its rule."""
+"""Kernel -> test that compares it with its rule."""
 
 
 def kernels() -> dict[str, Path]:
@@ -94,12 +94,12 @@ def kernels() -> dict[str, Path]:
     return found
 
 
-def test_every_kernel_has_its_row_and_every_row_its_kernel():
+def test_every_kernel_names_its_oracle_test():
     assert sorted(kernels()) == sorted(ORACLES)
 
 
 @pytest.mark.parametrize("kernel", ORACLES)
-def test_the_oracle_of_a_kernel_is_a_test_that_runs(kernel):
+def test_oracle_test_of_each_kernel_exists_and_runs(kernel):
     path, _, name = ORACLES[kernel].partition("::")
     tree = ast.parse((ROOT / "tests" / path).read_text(encoding="utf-8"))
     tests = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

@@ -1,4 +1,4 @@
-"""``docs/requirements.md`` is complete and honest: every id has a row, and every test it names is there to be run."""
+"""``docs/requirements.md`` is complete: every id has a row, and every named test exists and runs."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def cases_of(path: Path) -> dict[str, bool]:
     return found
 
 
-def test_every_id_has_exactly_one_row_in_order():
+def test_every_requirement_has_one_row_in_order():
     assert [name for name, _ in rows()] == IDS
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_row_names_tests_that_exist_or_says_why_it_is_open(name):
+def test_requirement_names_existing_tests_or_a_reason(name):
     held = dict(rows())[name]
     tests, reasons = NAMED.findall(held), OPEN.findall(held)
     assert tests or reasons, f"{name} is neither held nor open"
@@ -64,14 +64,14 @@ def test_a_row_names_tests_that_exist_or_says_why_it_is_open(name):
         assert cases_of(file)[test], f"{name}: {path}::{test} is skipped or expected to fail"
 
 
-def test_every_acceptance_vector_is_held_by_a_test_named_after_it():
+def test_acceptance_vectors_have_tests_of_their_name():
     held = dict(rows())
     for name in ACCEPTANCE:
         number = name.removeprefix("SIM-").lower()
         assert any(test.startswith(f"test_{number}_") for _, test in NAMED.findall(held[name])), name
 
 
-def test_no_row_promises_more_than_its_tests():
+def test_requirement_rows_have_no_malformed_test_names():
     """What is named beside nothing else is text between backquotes: a typing slip would hide a test."""
     for name, held in rows():
         rest = NAMED.sub("", held)

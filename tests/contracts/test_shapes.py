@@ -1,4 +1,4 @@
-"""Whoever hands a tensor to the learner is told its shape."""
+"""Public functions with tensor arguments document their shapes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("rl", "training")
 TENSOR = re.compile(r"\bTensor\b")
 PER_NAME = re.compile(r"dict\[str, (torch\.)?Tensor\]")
-"""Tensors by name have the shapes of what they are the state of."""
+"""Dictionaries of tensors: shapes are those of the module whose state they hold."""
 SHAPE = re.compile(r"\[[^\]]*\]|\bshape\b")
 
 
@@ -33,12 +33,12 @@ def silent(path: Path) -> list[str]:
     return found
 
 
-def test_every_public_tensor_argument_has_a_shape():
+def test_public_tensor_arguments_have_shapes():
     files = [path for name in PACKAGES for path in sorted((ROOT / "echelon" / name).glob("*.py"))]
     assert [line for path in files for line in silent(path)] == []
 
 
-def test_a_silent_function_is_noticed(tmp_path, monkeypatch):
+def test_function_without_shape_is_found(tmp_path, monkeypatch):
     file = tmp_path / "silent.py"
     file.write_text('def scale(x: Tensor) -> Tensor:\n    """Make it larger."""\n    return x\n')
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
