@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from echelon.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from echelon.config import EnvConfig, RunConfig, WorldConfig
     from echelon.config.presets import PRESETS, get_preset
@@ -35,7 +37,6 @@ __all__ = [
     "parallel_env",
     "train",
 ]
-__version__ = "0.1.0"
 
 _MODULE_OF = {
     "PRESETS": "echelon.config.presets",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
-from echelon.config.ranges import REWARD_RANGES, STRICT, require_ranges
+from echelon.config.ranges import FINITE, REWARD_RANGES, STRICT, require_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,12 @@ class RewardConfig:
     """Weight of a mech's own reward; the rest is the mean of its team."""
 
     def __post_init__(self) -> None:
-        require_ranges(self, "reward", REWARD_RANGES)
+        require_ranges(self, "reward", {**dict.fromkeys(reward_weights(), FINITE), **REWARD_RANGES})
+
+
+def reward_weights() -> tuple[str, ...]:
+    """Return the fields of ``RewardConfig`` that are weights: the numbers without a range in ``REWARD_RANGES``."""
+    return tuple(f.name for f in fields(RewardConfig) if f.type == "float" and f.name not in REWARD_RANGES)
 
 
 REWARD_PROFILES: Mapping[str, RewardConfig] = {

@@ -9,8 +9,9 @@ and the constants that kernels write by (``position``) are derived from it; it l
 
 All relative vectors are in the heading frame of the observing mech. Distances are in units of the map's longest edge.
 
-To add a column, add a ``Feature`` here and write it in the kernel of its block (``BLOCK_WRITERS`` in
-``echelon.env.observe.program`` names the file). A new optional block is a row of ``OPTIONAL_BLOCKS``.
+To add a column, add a ``Feature`` to a block here and write it in a kernel of the block's ``writers``. To add an
+optional block, add a row to ``OPTIONAL_BLOCKS``, its kernel in ``echelon/env/observe``, and its ``config_field`` to
+``EnvConfig``. ``tests/env/test_completeness.py`` names what is missing.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ class Block:
     name: str
     rows: int
     features: tuple[Feature, ...]
+    writers: tuple[str, ...]
+    """Kernels that write the block, in launch order: ``module.kernel`` in ``echelon.env.observe``."""
     can_be_nonfinite: bool = True
     """Whether an entry may be NaN or infinite before ``replace_nonfinite`` checks it; masks and maps cannot."""
     config_field: str = ""
@@ -136,23 +139,46 @@ PANEL = (
 )
 
 SUITE_CORE: tuple[Block, ...] = (
-    Block("contacts", MAX_CONTACTS, CONTACT),
-    Block("contact_mask", MAX_CONTACTS, flags("padding"), can_be_nonfinite=False),
-    Block("squad", MAX_SQUAD, SQUAD),
-    Block("squad_mask", MAX_SQUAD, flags("padding")),
-    Block("ego", 1, EGO),
-    Block("descriptor", 1, DESCRIPTOR),
-    Block("panel", 1, PANEL),
+    Block("contacts", MAX_CONTACTS, CONTACT, ("contacts.write_contacts",)),
+    Block("contact_mask", MAX_CONTACTS, flags("padding"), ("contacts.write_contacts",), can_be_nonfinite=False),
+    Block("squad", MAX_SQUAD, SQUAD, ("blocks.write_squad",)),
+    Block("squad_mask", MAX_SQUAD, flags("padding"), ("blocks.write_squad",)),
+    Block("ego", 1, EGO, ("ego.write_ego_senses", "ego.write_ego_state")),
+    Block("descriptor", 1, DESCRIPTOR, ("ego.write_descriptor_and_panel",)),
+    Block("panel", 1, PANEL, ("ego.write_descriptor_and_panel", "blocks.write_squad")),
 )
 """Blocks of the suite layout that every configuration has; a mask is 1 for padding and 0 for a filled row."""
 
-LOCAL_MAP = Block("local_map", LOCAL_MAP_SIDE**2, flags("blocked"), False, "observe_local_map")
-TELEMETRY = Block("telemetry", TELEMETRY_SIDE**2, flags("blocked"), False, "observe_telemetry")
+LOCAL_MAP = Block(
+    "local_map",
+    LOCAL_MAP_SIDE**2,
+    flags("blocked"),
+    ("blocks.write_local_map",),
+    can_be_nonfinite=False,
+    config_field="observe_local_map",
+)
+TELEMETRY = Block(
+    "telemetry",
+    TELEMETRY_SIDE**2,
+    flags("blocked"),
+    ("blocks.write_telemetry",),
+    can_be_nonfinite=False,
+    config_field="observe_telemetry",
+)
 SCOPE = Block(
-    "scope", 1, shares(*SECTORS) + signed(*(f"{name}_change" for name in SECTORS)), config_field="observe_scope"
+    "scope",
+    1,
+    shares(*SECTORS) + signed(*(f"{name}_change" for name in SECTORS)),
+    ("acoustics.write_scope",),
+    config_field="observe_scope",
 )
 TARGET = Block(
-    "target", 1, flags(*(f"slot_{i}" for i in range(TARGET_DIM)), "locked"), False, config_field="observe_target"
+    "target",
+    1,
+    flags(*(f"slot_{i}" for i in range(TARGET_DIM)), "locked"),
+    ("blocks.write_target",),
+    can_be_nonfinite=False,
+    config_field="observe_target",
 )
 OPTIONAL_BLOCKS: tuple[Block, ...] = (TELEMETRY, SCOPE, TARGET)
 """Blocks at the end of the suite layout's tail; each is included by its ``config_field``."""
@@ -184,7 +210,8 @@ def flat_offsets() -> dict[str, tuple[int, int]]:
 
 def _messages(cfg: EnvConfig) -> tuple[Block, ...]:
     words = tuple(Feature(f"word_{i}", -1.0, 1.0, False) for i in range(cfg.comm_dim))
-    return (Block("comms", PACK_SIZE, words, config_field="observe_comms"),) if cfg.comm_dim else ()
+    comms = Block("comms", PACK_SIZE, words, ("blocks.write_messages",), config_field="observe_comms")
+    return (comms,) if cfg.comm_dim else ()
 
 
 def _included(cfg: EnvConfig, blocks: Iterable[Block]) -> tuple[Block, ...]:
@@ -226,6 +253,7 @@ def self_features(max_zone_height: float = 1.0, max_zone_radius: float = 1.0) ->
 
 
 ACOUSTIC = shares("front_left", "front_right", "rear_left", "rear_right")
+SELF_WRITERS = ("classic.write_self_senses", "classic.write_self_state", "classic.write_self_match")
 
 
 def classic_blocks(cfg: EnvConfig) -> tuple[Block, ...]:
@@ -233,13 +261,13 @@ def classic_blocks(cfg: EnvConfig) -> tuple[Block, ...]:
     zone_height = cfg.world.size_z / MIN_MAP_EDGE
     zone_radius = max(1.0, ZONE_RADIUS_SPREAD * cfg.zone_radius_vox / MIN_MAP_EDGE)
     return (
-        Block("contacts", CLASSIC_SLOTS, CONTACT),
+        Block("contacts", CLASSIC_SLOTS, CONTACT, ("contacts.write_contacts",)),
         *_messages(cfg),
         LOCAL_MAP,
         TELEMETRY,
-        Block("acoustic", 1, ACOUSTIC),
-        Block("hull", 1, flags(*CLASSES)),
-        Block("self", 1, self_features(zone_height, zone_radius)),
+        Block("acoustic", 1, ACOUSTIC, ("classic.write_self_senses",)),
+        Block("hull", 1, flags(*CLASSES), ("classic.write_self_senses",)),
+        Block("self", 1, self_features(zone_height, zone_radius), SELF_WRITERS),
         *_included(cfg, (TARGET,)),
     )
 

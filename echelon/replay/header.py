@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import echelon
 from echelon.config import PhysicsConfig
 from echelon.replay.policy_columns import PolicyColumns
 from echelon.replay.schema import (
@@ -27,6 +26,7 @@ from echelon.sim.batch import Batch
 from echelon.sim.overrides import stock
 from echelon.sim.tables import Figures
 from echelon.sim.world import MATERIALS
+from echelon.version import __version__
 
 TEAM_LETTERS = "BR"
 
@@ -59,7 +59,7 @@ def build_header(
     return {
         "schema": [SCHEMA_MAJOR, SCHEMA_MINOR],
         "created": time.time(),
-        "echelon": str(echelon.__version__),
+        "echelon": __version__,
         "tick_hz": 1 / cfg.dt_sim,
         "frame_ticks": cfg.decision_repeat,
         "chunk_ticks": round(CHUNK_SECONDS / cfg.dt_sim),

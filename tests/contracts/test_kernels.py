@@ -10,7 +10,7 @@ import pytest
 
 PACKAGES = ("sim", "env", "agents", "arena", "replay", "nav", "training", "rl")
 FOLDERS = tuple(f"echelon/{name}" for name in PACKAGES)
-UNCONVERTED = ("env",)
+UNCONVERTED: tuple[str, ...] = ()
 """Packages whose kernels do not take structs yet; remove a package here once it is converted."""
 
 OUT = "_out"
@@ -107,9 +107,11 @@ def faults(function: Function) -> list[str]:
 
 
 def is_local(function: Function, name: str) -> bool:
-    """Whether a parameter is a vector passed by value, which the function may change for itself."""
+    """Whether a parameter is passed by value: a vector, or a struct whose changed copy the function returns."""
     (argument,) = (a for a in function.node.args.args if a.arg == name)
-    return ast.unparse(argument.annotation or argument).startswith(("wp.vec", "wp.mat"))
+    annotation = ast.unparse(argument.annotation or argument)
+    returned = ast.unparse(function.node.returns) if function.node.returns else ""
+    return annotation.startswith(("wp.vec", "wp.mat")) or annotation == returned
 
 
 def names_thread(node: ast.FunctionDef) -> bool:

@@ -22,7 +22,9 @@ from echelon.config import (
     RewardConfig,
     WorldConfig,
 )
-from echelon.config.ranges import DISPLAY_RANGES, OBS_NORM_RANGES, PHYSICS_RANGES, REWARD_RANGES
+from echelon.config.ranges import DISPLAY_RANGES, FINITE, OBS_NORM_RANGES, PHYSICS_RANGES, REWARD_RANGES
+from echelon.config.reward import reward_weights
+from echelon.env import layout
 
 MOST = {"step_height_vox": 1.8, "step_max_vz": 2.0, "memory_s": 10.0, "aim_cone_rad": 3.0, "low_stability": 100.0}
 """Largest values drawn of dials whose range is wider."""
@@ -32,8 +34,9 @@ KINDS = ("uniform", "full", "held", "broken", "huge", "still", "duel")
 """Ways of pressing buttons."""
 JUNK = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, -0.0, 2.0], np.float32)
 Ranges = Mapping[str, tuple[float, float]]
-WEIGHTS = ("approach", "zone", "damage", "kill", "assist", "death", "win", "loss", "draw")
-"""Reward weights, which may have either sign."""
+REWARD_FIELDS: Ranges = {**dict.fromkeys(reward_weights(), FINITE), **REWARD_RANGES}
+OPTIONAL_BLOCKS = [block.config_field for block in (layout.LOCAL_MAP, *layout.OPTIONAL_BLOCKS)]
+"""Fields of ``EnvConfig`` that include an observation block."""
 
 
 def turned(draw: st.DrawFn, base: Any, ranges: Ranges, most: int, negative: Sequence[str] = ()) -> dict[str, float]:
@@ -80,7 +83,7 @@ def rewards(draw: st.DrawFn) -> RewardConfig:
     """Weights of either sign, in every form of approach."""
     base = RewardConfig()
     mode = draw(st.sampled_from(("pbrs", "pbrs", "decay", "off")))
-    return replace(base, approach_mode=mode, **turned(draw, base, REWARD_RANGES, 5, negative=WEIGHTS))
+    return replace(base, approach_mode=mode, **turned(draw, base, REWARD_FIELDS, 5, negative=reward_weights()))
 
 
 @st.composite
@@ -133,12 +136,9 @@ def environments(draw: st.DrawFn) -> Game:
         max_episode_seconds=draw(st.sampled_from((5.0, 20.0, 60.0))),
         observation_mode=draw(st.sampled_from(("partial", "full"))),
         obs_layout=draw(st.sampled_from(("suite", "suite", "classic"))),
-        observe_target=draw(flag),
-        observe_scope=draw(flag),
-        observe_telemetry=draw(flag),
         nav_mode=draw(st.sampled_from(("off", "off", "assist", "full"))),
         observe_comms=draw(flag),
-        observe_local_map=draw(flag),
+        **{name: draw(flag) for name in OPTIONAL_BLOCKS},
         comm_dim=draw(st.sampled_from((8, 8, 0, 1, 16))),
         enable_target_selection=draw(flag),
         enable_ewar=draw(flag),

@@ -14,6 +14,7 @@ import pytest
 from echelon.arena.config import ArenaConfig
 from echelon.config import EnvConfig, PhysicsConfig, RunConfig
 from echelon.config.ranges import ENV_RANGES, MIN_WIN_SCORE_S, PHYSICS_RANGES
+from echelon.config.reward import reward_weights
 from echelon.env.referee import SCORE_ROUNDING
 from echelon.gen.generate import generate
 from echelon.sim.arsenal import WEAPONS
@@ -58,8 +59,7 @@ IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
     "display.eccm_confidence": NATURAL, "display.eccm_class": NATURAL, "display.faint": (-1.0, 0.0, 1.1),
     "display.collision_s": (-1.0, 1e9), "display.reactor_heat": NATURAL, "display.low_stability": NATURAL,
     "display.attention": (-1,), "display.aim_cone_rad": (-0.1, 4.0),
-    "reward.approach": (), "reward.zone": (), "reward.damage": (), "reward.kill": (), "reward.assist": (),
-    "reward.assist_period_s": (-1.0, 1e9), "reward.death": (), "reward.win": (), "reward.loss": (), "reward.draw": (),
+    **{f"reward.{name}": () for name in reward_weights()}, "reward.assist_period_s": (-1.0, 1e9),
     "reward.contested_offense": NATURAL, "reward.contested_death": NATURAL, "reward.teammate_decay": SHARE,
     "reward.team_alpha": SHARE,
 }  # fmt: skip

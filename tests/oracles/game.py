@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from echelon.env.reward import TERM_NAMES
 from tests.oracles.shared import MECHS, count, flat, hostile, living
 
 ZONE, ELIMINATION, TIME = 1, 2, 3
@@ -78,9 +79,9 @@ def potential(s, m: int) -> float:
 
 
 def rewards(before, after, reason: int, winner: int, cfg) -> tuple[np.ndarray, np.ndarray]:
-    """Return every weighted part, terminal last, and the rewards of one decision."""
-    w, n = cfg.reward, count(after)
-    parts = np.zeros((n, 7))
+    """Return every weighted part, in the order of ``TERM_NAMES``, and the rewards of one decision."""
+    w = cfg.reward
+    parts = np.zeros((count(after), len(TERM_NAMES)))
     acted = before.alive.astype(bool)
     for m in np.flatnonzero(acted):
         hot = inside(after, m) and (after.zone_tonnage > 0).all()
@@ -88,10 +89,15 @@ def rewards(before, after, reason: int, winner: int, cfg) -> tuple[np.ndarray, n
         ends = not after.alive[m] or reason in (ZONE, ELIMINATION)
         shaping = cfg.gamma * (0.0 if ends else potential(after, m)) - potential(before, m)
         zone = after.zone_tick[after.team[m]] if after.alive[m] and inside(after, m) else 0.0
-        parts[m, :6] = [
-            w.approach * shaping, w.zone * zone, w.damage * gain * after.dealt[m], w.kill * gain * after.kills[m],
-            w.assist * gain * after.assists[m], w.death * loss * after.died[m],
-        ]  # fmt: skip
+        amounts = {
+            "approach": shaping,
+            "zone": zone,
+            "damage": gain * after.dealt[m],
+            "kill": gain * after.kills[m],
+            "assist": gain * after.assists[m],
+            "death": loss * after.died[m],
+        }
+        parts[m, :-1] = [getattr(w, name) * amounts[name] for name in TERM_NAMES[:-1]]
     own = parts.sum(axis=1)
     mixed = own.copy()
     for team in (BLUE, RED):
@@ -100,5 +106,5 @@ def rewards(before, after, reason: int, winner: int, cfg) -> tuple[np.ndarray, n
             mixed[members] = w.team_alpha * own[members] + (1 - w.team_alpha) * own[members].mean()
     if reason:
         for m in np.flatnonzero(after.present):
-            parts[m, 6] = w.draw if winner == DRAW else (w.win if winner == after.team[m] else w.loss)
-    return parts, mixed + parts[:, 6]
+            parts[m, -1] = w.draw if winner == DRAW else (w.win if winner == after.team[m] else w.loss)
+    return parts, mixed + parts[:, -1]

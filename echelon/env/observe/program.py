@@ -1,4 +1,4 @@
-"""The kernels that write an observation row: ``BLOCK_WRITERS`` has those of each block of ``echelon.env.layout``."""
+"""The launches that write an observation row: the ``writers`` of each block of ``echelon.env.layout``."""
 
 from __future__ import annotations
 
@@ -13,28 +13,21 @@ from echelon.env.observe import acoustics, blocks, classic, contacts, ego
 from echelon.sim.backend import Launch
 
 MECH = "EM"
-BLOCK_WRITERS: dict[str, tuple[Any, ...]] = {
-    "contacts": (contacts.write_contacts,),
-    "contact_mask": (contacts.write_contacts,),
-    "squad": (blocks.write_squad,),
-    "squad_mask": (blocks.write_squad,),
-    "ego": (ego.write_ego_senses, ego.write_ego_state),
-    "descriptor": (ego.write_descriptor_and_panel,),
-    "panel": (ego.write_descriptor_and_panel, blocks.write_squad),
-    "comms": (blocks.write_messages,),
-    "local_map": (blocks.write_local_map,),
-    "telemetry": (blocks.write_telemetry,),
-    "scope": (acoustics.write_scope,),
-    "target": (blocks.write_target,),
-    "acoustic": (classic.write_self_senses,),
-    "hull": (classic.write_self_senses,),
-    "self": (classic.write_self_senses, classic.write_self_state, classic.write_self_match),
-}
-"""Kernels that write each block, in launch order; a kernel gets the first column of block ``x`` as ``x_at``."""
+MODULES = {"acoustics": acoustics, "blocks": blocks, "classic": classic, "contacts": contacts, "ego": ego}
+"""Modules of kernels, as ``Block.writers`` names them."""
+
+
+def writer(name: str) -> Any:
+    """Return the kernel of a ``module.kernel`` name of ``Block.writers``."""
+    module, _, kernel = name.partition(".")
+    return getattr(MODULES[module], kernel)
 
 
 def observe_launches(cfg: EnvConfig, given: Mapping[str, Any]) -> list[Launch]:
-    """Return the launches that write the rows of the configured layout; ``given`` has the mask and the buffers."""
+    """Return the launches that write the rows of the configured layout; ``given`` has the mask and the buffers.
+
+    Kernels get the first column of block ``x`` as parameter ``x_at``.
+    """
     parts = layout.blocks(cfg)
     low = min(cfg.world.connectivity.clearance_z, cfg.world.size_z)
     constants = {
@@ -44,8 +37,8 @@ def observe_launches(cfg: EnvConfig, given: Mapping[str, Any]) -> list[Launch]:
         **{f"{part.name}_at": layout.offset(part.name, parts) for part in parts},
         **given,
     }
-    kernels = dict.fromkeys(kernel for part in parts for kernel in BLOCK_WRITERS[part.name])
-    return [Launch(kernel, MECH, constants) for kernel in (*kernels, blocks.replace_nonfinite)]
+    writers = dict.fromkeys(name for part in parts for name in part.writers)
+    return [Launch(kernel, MECH, constants) for kernel in (*map(writer, writers), blocks.replace_nonfinite)]
 
 
 def checked_columns(parts: tuple[layout.Block, ...]) -> wp.vec4i:
