@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from echelon.config.display import DisplayConfig
 from echelon.config.game import (
-    EPS_DIV,
-    EPS_NORM,
     EVAL_SEED_BASE,
     MIN_MAP_EDGE,
     PACK_SIZE,
@@ -38,8 +36,6 @@ from echelon.config.opponents import (
 from echelon.config.reward import REWARD_PROFILES, RewardConfig
 
 __all__ = [
-    "EPS_DIV",
-    "EPS_NORM",
     "EVAL_SEED_BASE",
     "LADDER",
     "MIN_MAP_EDGE",

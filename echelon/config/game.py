@@ -35,9 +35,8 @@ EVAL_SEED_BASE = 2**30
 MIN_MAP_EDGE = 20
 """Minimum horizontal edge of a map [vox]."""
 
-EPS_NORM = 1e-7
-EPS_DIV = 1e-9
 TANH_EPS = 1e-6
+"""Distance of squashed actions from -1 and 1, so that their log probability stays finite."""
 
 
 REPLACED_VALUES: dict[str, dict[str, str]] = {"nav_mode": {"planner": "full"}}

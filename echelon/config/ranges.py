@@ -94,74 +94,166 @@ FRACTION, NON_NEGATIVE, POSITIVE, FINITE, ANGLE = (
 )
 
 PHYSICS_RANGES: dict[str, tuple[float, float]] = {
-    "gravity_m_s2": (0.0, 100.0), "damping": FRACTION, "step_height_vox": (0.0, 2.0), "step_max_vz": NON_NEGATIVE,
-    "legged_speed": FRACTION, "legged_jet": FRACTION, "water_speed": FRACTION, "lava_heat_s": NON_NEGATIVE,
-    "lava_damage_s": NON_NEGATIVE, "debris_heat_s": NON_NEGATIVE, "debris_damage_s": NON_NEGATIVE, "water_cooling_s": NON_NEGATIVE,
-    "vent_factor": NON_NEGATIVE, "ecm_heat_s": NON_NEGATIVE, "eccm_heat_s": NON_NEGATIVE, "shutdown_restart": FRACTION,
-    "max_stability": POSITIVE, "legged_max_stability": POSITIVE, "stand_up_stability": POSITIVE,
-    "stability_regen_s": NON_NEGATIVE, "regen_legged_loss": FRACTION, "regen_moving_loss": FRACTION,
-    "regen_suppressed_loss": FRACTION, "regen_min": FRACTION, "moving_vox_s": NON_NEGATIVE, "fallen_s": (TINY, HOUR_S),
-    "suppressed_s": (TINY, HOUR_S), "painted_s": (0.0, HOUR_S), "engaged_s": (0.0, HOUR_S), "rear_cos": (-1.0, 1.0),
-    "rear_factor": NON_NEGATIVE, "leg_height": FRACTION, "leg_body_share": FRACTION, "paint_bonus": NON_NEGATIVE, "radar_vox": NON_NEGATIVE,
-    "bloom_heat": NON_NEGATIVE, "ewar_vox": POSITIVE, "ecm_weight": NON_NEGATIVE, "eccm_weight": NON_NEGATIVE, "quality_min": NON_NEGATIVE,
-    "quality_max": POSITIVE, "paint_quality": NON_NEGATIVE, "targeted_vox": NON_NEGATIVE, "acoustic_occlusion": FRACTION,
-    "smoke_radius_vox": NON_NEGATIVE, "smoke_life_s": (0.0, 13.6), "ams_vox": NON_NEGATIVE, "ams_chance": FRACTION,
-    "ams_cooldown_s": (0.0, HOUR_S), "homing_gain_s": NON_NEGATIVE, "loft": NON_NEGATIVE, "kinetic_cone_rad": ANGLE,
-    "kinetic_focus_cone_rad": ANGLE, "spawn_jitter_vox": (0.0, 0.25), "spawn_yaw_jitter_rad": ANGLE,
-    "landing_free_speed": NON_NEGATIVE, "landing_shock": NON_NEGATIVE, "landing_crash": NON_NEGATIVE,
-}  # fmt: skip
+    "gravity_m_s2": (0.0, 100.0),
+    "damping": FRACTION,
+    "step_height_vox": (0.0, 2.0),
+    "step_max_vz": NON_NEGATIVE,
+    "legged_speed": FRACTION,
+    "legged_jet": FRACTION,
+    "water_speed": FRACTION,
+    "lava_heat_s": NON_NEGATIVE,
+    "lava_damage_s": NON_NEGATIVE,
+    "debris_heat_s": NON_NEGATIVE,
+    "debris_damage_s": NON_NEGATIVE,
+    "water_cooling_s": NON_NEGATIVE,
+    "vent_factor": NON_NEGATIVE,
+    "ecm_heat_s": NON_NEGATIVE,
+    "eccm_heat_s": NON_NEGATIVE,
+    "shutdown_restart": FRACTION,
+    "max_stability": POSITIVE,
+    "legged_max_stability": POSITIVE,
+    "stand_up_stability": POSITIVE,
+    "stability_regen_s": NON_NEGATIVE,
+    "regen_legged_loss": FRACTION,
+    "regen_moving_loss": FRACTION,
+    "regen_suppressed_loss": FRACTION,
+    "regen_min": FRACTION,
+    "moving_vox_s": NON_NEGATIVE,
+    "fallen_s": (TINY, HOUR_S),
+    "suppressed_s": (TINY, HOUR_S),
+    "painted_s": (0.0, HOUR_S),
+    "engaged_s": (0.0, HOUR_S),
+    "rear_cos": (-1.0, 1.0),
+    "rear_factor": NON_NEGATIVE,
+    "leg_height": FRACTION,
+    "leg_body_share": FRACTION,
+    "paint_bonus": NON_NEGATIVE,
+    "radar_vox": NON_NEGATIVE,
+    "bloom_heat": NON_NEGATIVE,
+    "ewar_vox": POSITIVE,
+    "ecm_weight": NON_NEGATIVE,
+    "eccm_weight": NON_NEGATIVE,
+    "quality_min": NON_NEGATIVE,
+    "quality_max": POSITIVE,
+    "paint_quality": NON_NEGATIVE,
+    "targeted_vox": NON_NEGATIVE,
+    "acoustic_occlusion": FRACTION,
+    "smoke_radius_vox": NON_NEGATIVE,
+    "smoke_life_s": (0.0, 13.6),
+    "ams_vox": NON_NEGATIVE,
+    "ams_chance": FRACTION,
+    "ams_cooldown_s": (0.0, HOUR_S),
+    "homing_gain_s": NON_NEGATIVE,
+    "loft": NON_NEGATIVE,
+    "kinetic_cone_rad": ANGLE,
+    "kinetic_focus_cone_rad": ANGLE,
+    "spawn_jitter_vox": (0.0, 0.25),
+    "spawn_yaw_jitter_rad": ANGLE,
+    "landing_free_speed": NON_NEGATIVE,
+    "landing_shock": NON_NEGATIVE,
+    "landing_crash": NON_NEGATIVE,
+}
 """Minimum and maximum of each field.
 
 The limit of ``smoke_life_s``: a mech has slots for three clouds and a launcher cooldown of 5 s. The fourth smoke round
 may burst immediately where the first flew 1.33 s, so a cloud lives at most three cooldowns less that flight.
 """
 CONNECTIVITY_RANGES = {
-    "clearance_z": (1, 16), "obstacle_inflate_radius": (0, 8), "wall_cost": (0, 10**6), "carve_width": (1, 64),
-    "max_digs": (0, 64), "max_regenerations": (0, 64),
-}  # fmt: skip
+    "clearance_z": (1, 16),
+    "obstacle_inflate_radius": (0, 8),
+    "wall_cost": (0, 10**6),
+    "carve_width": (1, 64),
+    "max_digs": (0, 64),
+    "max_regenerations": (0, 64),
+}
 ENV_RANGES: dict[str, tuple[float, float]] = {
-    "num_packs": (1, 20), "dt_sim": (0.001, 0.48), "decision_repeat": (1, 1000), "contested_floor": FRACTION,
-    "comm_dim": (0, 64), "gamma": FRACTION, "max_episode_seconds": (0.001, 86400.0), "zone_radius_vox": (0.01, 400.0),
+    "num_packs": (1, 20),
+    "dt_sim": (0.001, 0.48),
+    "decision_repeat": (1, 1000),
+    "contested_floor": FRACTION,
+    "comm_dim": (0, 64),
+    "gamma": FRACTION,
+    "max_episode_seconds": (0.001, 86400.0),
+    "zone_radius_vox": (0.01, 400.0),
     "zone_win_share": POSITIVE,
-}  # fmt: skip
+}
 """Minimum and maximum of each field; a tick is at most the shortest flight of a round, that of the autocannon."""
 MIN_WIN_SCORE_S = 0.01
 """Minimum zone score that may win [s], well above the tolerance with which accumulated scores are compared."""
 WORLD_RANGES = {"size_x": (20, 400), "size_y": (20, 400), "size_z": (12, 64), "voxel_size_m": (0.01, 1000.0)}
 DISPLAY_RANGES: dict[str, tuple[float, float]] = {
-    "memory_s": (0.0, 60.0), "margin": NON_NEGATIVE, "noise": FRACTION, "class_certainty": FRACTION, "quality_age_s": NON_NEGATIVE,
-    "jam_age_s": NON_NEGATIVE, "jam_confidence": FRACTION, "jam_class": FRACTION, "eccm_most": FRACTION, "eccm_confidence": NON_NEGATIVE,
-    "eccm_class": NON_NEGATIVE, "faint": (TINY, 1.0), "collision_s": (0.0, HOUR_S), "reactor_heat": NON_NEGATIVE,
-    "low_stability": NON_NEGATIVE, "attention": (0, 10**6), "aim_cone_rad": ANGLE,
-}  # fmt: skip
+    "memory_s": (0.0, 60.0),
+    "margin": NON_NEGATIVE,
+    "noise": FRACTION,
+    "class_certainty": FRACTION,
+    "quality_age_s": NON_NEGATIVE,
+    "jam_age_s": NON_NEGATIVE,
+    "jam_confidence": FRACTION,
+    "jam_class": FRACTION,
+    "eccm_most": FRACTION,
+    "eccm_confidence": NON_NEGATIVE,
+    "eccm_class": NON_NEGATIVE,
+    "faint": (TINY, 1.0),
+    "collision_s": (0.0, HOUR_S),
+    "reactor_heat": NON_NEGATIVE,
+    "low_stability": NON_NEGATIVE,
+    "attention": (0, 10**6),
+    "aim_cone_rad": ANGLE,
+}
 OBS_NORM_RANGES = {"vel_scale_xy": POSITIVE, "vel_scale_z": POSITIVE, "heat_max_ratio": POSITIVE}
 REWARD_RANGES = {
-    "assist_period_s": (0.0, HOUR_S), "contested_offense": NON_NEGATIVE, "contested_death": NON_NEGATIVE, "teammate_decay": FRACTION,
+    **dict.fromkeys(("approach", "zone", "damage", "kill", "assist", "death", "win", "loss", "draw"), FINITE),
+    "assist_period_s": (0.0, HOUR_S),
+    "contested_offense": NON_NEGATIVE,
+    "contested_death": NON_NEGATIVE,
+    "teammate_decay": FRACTION,
     "team_alpha": FRACTION,
-}  # fmt: skip
+}
 COUNT = (0, 10**6)
 OPPONENT_RANGES = {
-    "weapon_prob_start": FRACTION, "weapon_prob_end": FRACTION, "weapon_ramp_share": FRACTION, "weapon_ramp_updates": COUNT,
-    "past_every_updates": COUNT, "past_keep": (1, 256), "rating_seeds": (0, 1000), "rating_rivals": (1, 64),
-}  # fmt: skip
+    "weapon_prob_start": FRACTION,
+    "weapon_prob_end": FRACTION,
+    "weapon_ramp_share": FRACTION,
+    "weapon_ramp_updates": COUNT,
+    "past_every_updates": COUNT,
+    "past_keep": (1, 256),
+    "rating_seeds": (0, 1000),
+    "rating_rivals": (1, 64),
+}
 LEAGUE_RANGES = {
     **dict.fromkeys(("commanders", "candidates", "warmup_games", "submit_every_updates", "promote_top"), COUNT),
     **dict.fromkeys(("sigma", "warmup_range"), POSITIVE),
     **dict.fromkeys(("refresh_episodes", "keep_top", "target_episodes"), (1, 10**6)),
-    "cache": (1, 10**4), "match_opponents": (0, 1000), "match_seeds": (1, 1000), "conservatism": (0.0, 3.0),
+    "cache": (1, 10**4),
+    "match_opponents": (0, 1000),
+    "match_seeds": (1, 1000),
+    "conservatism": (0.0, 3.0),
     "target_win_rate": FRACTION,
-}  # fmt: skip
+}
 EDGE = (20, 200)
 CURRICULUM_RANGES = {
-    "packs_two_at": COUNT, "packs_all_at": COUNT, "map_small_min": EDGE, "map_small_max": EDGE, "map_large_min": EDGE,
-    "map_large_max": EDGE, "team_alpha_share": FRACTION, "mechanics_share": FRACTION, "gate_seeds": (1, 10**4),
-    "gate_episodes": (1, 10**5), "gate_window": (1, 10**5),
-    "gate_advance": FRACTION, "gate_retreat": FRACTION, "gate_dwell_updates": COUNT,
-}  # fmt: skip
+    "packs_two_at": COUNT,
+    "packs_all_at": COUNT,
+    "map_small_min": EDGE,
+    "map_small_max": EDGE,
+    "map_large_min": EDGE,
+    "map_large_max": EDGE,
+    "team_alpha_share": FRACTION,
+    "mechanics_share": FRACTION,
+    "gate_seeds": (1, 10**4),
+    "gate_episodes": (1, 10**5),
+    "gate_window": (1, 10**5),
+    "gate_advance": FRACTION,
+    "gate_retreat": FRACTION,
+    "gate_dwell_updates": COUNT,
+}
 EVAL_RANGES = {
-    "every_updates": COUNT, "seeds": (1, 10**5), "weapon_prob": FRACTION, "record_seeds": (0, 10**5),
+    "every_updates": COUNT,
+    "seeds": (1, 10**5),
+    "weapon_prob": FRACTION,
+    "record_seeds": (0, 10**5),
     "heat_cells": (0, 512),
-}  # fmt: skip
+}
 
 NATURAL, LIMIT, WIDTH = (1, 10**9), (0, 10**9), (1, 65536)
 MODEL_RANGES = {"hidden_dim": WIDTH, "lstm_hidden_dim": WIDTH, "init_log_std": (-20.0, 2.0)}
@@ -170,11 +262,16 @@ PPO_RANGES = {
     **dict.fromkeys(("tbptt_chunk_length", "burn_in_steps", "empty_cache_every"), LIMIT),
     **dict.fromkeys(("ent_coef", "vf_coef", "aux_coef", "target_kl"), NON_NEGATIVE),
     **dict.fromkeys(("clip_coef", "max_grad_norm"), POSITIVE),
-    "lr": (1e-12, 1.0), "adam_eps": (0.0, 1.0), "critic_lr_mult": NON_NEGATIVE, "gamma": (TINY, 1.0), "gae_lambda": FRACTION,
-}  # fmt: skip
+    "lr": (1e-12, 1.0),
+    "adam_eps": (0.0, 1.0),
+    "critic_lr_mult": NON_NEGATIVE,
+    "gamma": (TINY, 1.0),
+    "gae_lambda": FRACTION,
+}
 RUN_RANGES = {
     **dict.fromkeys(("num_envs", "bank_maps", "bank_spare", "save_every", "nproc"), NATURAL),
     **dict.fromkeys(("max_minutes", "max_updates", "max_episodes"), LIMIT),
     **dict.fromkeys(("threads", "profile_updates", "keep_replays", "bank_refresh_every", "bank_refresh_maps"), LIMIT),
-    "keep_checkpoints": (2, 10**9), "total_steps": (1, 10**12),
-}  # fmt: skip
+    "keep_checkpoints": (2, 10**9),
+    "total_steps": (1, 10**12),
+}

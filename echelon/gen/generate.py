@@ -50,7 +50,7 @@ class SubStream(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedMap:
-    """A generated map; M mechs with blue first, R footprint radii, L flow layers, grids [Z, Y, X]."""
+    """A generated map; M mechs with blue first, L flow layers, grids [Z, Y, X]."""
 
     map_seed: int
     material: NDArray[np.uint8]
@@ -65,8 +65,6 @@ class GeneratedMap:
     """Spawn positions (box centres before jitter) in slot order, blue first, shape [M, 3] [vox]."""
     flow: NDArray[np.uint8]
     """Next-step codes of ``echelon.nav.field`` per radius, then per ``Lane``, shape [L, Z + 1, Y, X]."""
-    cost: NDArray[np.float32] | None = None
-    """Path cost to the zone, infinite off the graph, shape [R, Z + 1, Y, X]; None unless requested."""
     recipe: dict[str, Any] = field(default_factory=dict)
     """Recipe that identifies the map, as plain data."""
     open_map: bool = False
@@ -214,7 +212,6 @@ def generate(
     *,
     num_packs: int,
     zone_radius_vox: float,
-    with_cost: bool = False,
     biome: str = "",
 ) -> GeneratedMap:
     """Return the map of a seed (0 to 2**32 - 1); the same arguments give the same bytes on every platform.
@@ -233,7 +230,7 @@ def generate(
     spawn = spawn.astype(np.float32)
     zone = (draft.zone.cx, draft.zone.cy, draft.zone.r)
     clearance = world.connectivity.clearance_z
-    fields, flow = navigation_fields(draft.material, zone=zone, spawn=spawn, clearance=clearance, widest=draft.widest)
+    _, flow = navigation_fields(draft.material, zone=zone, spawn=spawn, clearance=clearance, widest=draft.widest)
     return GeneratedMap(
         map_seed=map_seed,
         material=draft.material,
@@ -242,7 +239,6 @@ def generate(
         red_corner=int(draft.corners[1]),
         spawn=spawn,
         flow=flow,
-        cost=np.stack([f.cost_grid() for f in fields]) if with_cost else None,
         recipe=seal(_recipe(draft), draft.material),
         open_map=draft.open_map,
         fixups=draft.fixups,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.config import ConnectivityConfig, WorldConfig
+from echelon.config import WorldConfig
 from echelon.gen.generate import GeneratedMap, check_world_fits, generate
 from echelon.gen.objective import CLEAR_MARGIN
 from echelon.gen.recipe import GENERATOR_VERSION, materials_hash, seal, sha256_json, solid_hash
@@ -208,10 +208,3 @@ def test_generate_respects_max_distance_ratio() -> None:
         blue, red = made.spawn[:5, :2].mean(axis=0), made.spawn[5:, :2].mean(axis=0)
         distances = [float(np.hypot(*(p - made.zone[:2]))) for p in (blue, red)]
         assert max(distances) / min(distances) < 1.6
-
-
-def test_generate_returns_cost_only_on_request() -> None:
-    world = WorldConfig(size_x=40, size_y=40, connectivity=ConnectivityConfig(clearance_z=5))
-    assert make(world).cost is None
-    made = generate(world, 0, num_packs=1, zone_radius_vox=6.0, with_cost=True)
-    assert made.cost is not None and made.cost.dtype == np.float32 and made.cost.shape == made.flow[: len(RADII)].shape

@@ -17,7 +17,7 @@ from tests.nav.planner import Planner
 
 @pytest.fixture(scope="module")
 def made() -> GeneratedMap:
-    return generate(WorldConfig(size_x=64, size_y=56, size_z=16), 11, num_packs=1, zone_radius_vox=6.0, with_cost=True)
+    return generate(WorldConfig(size_x=64, size_y=56, size_z=16), 11, num_packs=1, zone_radius_vox=6.0)
 
 
 @pytest.mark.parametrize("radius", RADII)
@@ -35,8 +35,8 @@ def test_planner_cost_matches_field(made: GeneratedMap, radius: int) -> None:
 
 @pytest.mark.parametrize("slot", range(len(RADII)))
 def test_flow_codes_descend_cost(made: GeneratedMap, slot: int) -> None:
-    assert made.cost is not None
-    cost, flow = made.cost[slot], made.flow[slot]
+    field = zone_field(made.material, zone=made.zone, radius=RADII[slot], clearance=4)
+    cost, flow = field.cost_grid(), made.flow[slot]
     k, y, x = np.nonzero(np.isfinite(cost) & (flow != FLOW_GOAL))
     dx, dy, dk = FLOW_STEP[flow[k, y, x]].T
     assert (cost[k + dk, y + dy, x + dx] < cost[k, y, x]).all()

@@ -1,9 +1,11 @@
-"""The golden replays: how they were made, and what a reader must find in them.
+"""Golden replays: how they were recorded, and their expected content.
 
-``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, with smoke clouds and point defence), ``insight.ecr`` (1.2, with policy
-columns), ``rates.ecr`` (2.0, with positions predicted from speeds), ``edits.ecr`` (2.1, with every edit dated by its
-tick) and ``reach.ecr`` (2.2, whose header says how far sensors reach) are committed and stay as they are: a later
-version must still play them. The ``.json`` beside each says what is in it, for the tests here and for the viewer's.
+``small.ecr`` (schema 1.0), ``smoke.ecr`` (1.1, smoke clouds and point defence), ``insight.ecr`` (1.2, policy columns),
+``rates.ecr`` (2.0, positions predicted from speeds), ``edits.ecr`` (2.1, edits with their tick) and ``reach.ecr`` (2.2,
+sensor ranges in the header) are never recorded again: later versions must read them. The ``.json`` beside each has its
+expected content for the tests here and of the viewer; ``just golden`` updates these.
+
+Record the file of a new schema version with ``update(path)``.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ INSIGHT_EXPECTED = FOLDER / "insight.json"
 RATES = FOLDER / "rates.ecr"
 RATES_EXPECTED = FOLDER / "rates.json"
 RATES_CHUNK = 3
-DATED = FOLDER / "edits.ecr"
-DATED_EXPECTED = FOLDER / "edits.json"
+EDITS = FOLDER / "edits.ecr"
+EDITS_EXPECTED = FOLDER / "edits.json"
 REACH = FOLDER / "reach.ecr"
 REACH_EXPECTED = FOLDER / "reach.json"
 MOTION_COLUMNS = ("tick", "x", "y", "z", "vx", "vy", "vz", "yaw", "stability")
@@ -43,35 +45,35 @@ SMOKE_EDGE, SMOKE_HEIGHT, SMOKE_SECONDS, SMOKE_SEED = 48, 14, 30.0, 7
 
 
 def record_small(path: Path) -> None:
-    """Play a short match on a small map between scripted pilots and record it, its world embedded."""
+    """Record a short match of scripted pilots on a small map, with embedded world."""
     _record(path, (EDGE, HEIGHT, SECONDS), 2**30, ("scripted", "scripted"), ("legacy", "legacy"))
 
 
 def record_smoke(path: Path) -> None:
-    """The same between pilots who throw smoke and launch missiles; look that there is some of each."""
+    """Record a match with smoke clouds and missiles; check that both occur."""
     _record(path, (SMOKE_EDGE, SMOKE_HEIGHT, SMOKE_SECONDS), SMOKE_SEED, ("hard", "expert"), ("hard", "expert"))
 
 
 def record_insight(path: Path) -> None:
-    """A short match with policy columns; a made-up estimate stands for a policy's."""
+    """Record a short match with policy columns and synthetic value estimates."""
     levels = ("hard", "expert")
     _record(path, (EDGE, HEIGHT, INSIGHT_SECONDS), SMOKE_SEED, levels, levels, policy="values")
 
 
 def record_rates(path: Path) -> None:
-    """A short match of pilots who are always on the move."""
+    """Record a short match of pilots that move constantly."""
     levels = ("hard", "medium")
     _record(path, (EDGE, HEIGHT, SECONDS), 2**30, levels, levels)
 
 
 def record_edits(path: Path) -> None:
-    """A short match of pilots whose missiles and dead change the map; look that there are some edits."""
+    """Record a short match in which missiles and wrecks change the map; check that there are edits."""
     levels = ("hard", "expert")
     _record(path, (EDGE, HEIGHT, SECONDS), SMOKE_SEED, levels, levels)
 
 
 def record_reach(path: Path) -> None:
-    """A short match of pilots who switch ECM and ECCM on; look that there is some of each."""
+    """Record a short match with ECM and ECCM; check that both occur."""
     levels = ("hard", "expert")
     _record(path, (EDGE, HEIGHT, REACH_SECONDS), SMOKE_SEED, levels, levels)
 
@@ -113,7 +115,7 @@ def _record(
 
 
 def contents(path: Path) -> dict[str, Any]:
-    """Return everything in a replay as plain values: integers as they are stored."""
+    """Return the complete content of a replay; columns as stored integers."""
     with Replay(path) as replay:
         index = replay.timeline()
         kinds, cells = np.unique(replay.materials(), return_counts=True)
@@ -145,39 +147,39 @@ def _chunk(replay: Replay, n: int) -> dict[str, Any]:
 
 
 def smoke_contents(path: Path) -> dict[str, Any]:
-    """Return what a replay says of clouds and events: integers as they are stored."""
+    """Return clouds and events of a replay as stored integers."""
     return _tables(path, ("clouds", "events"))
 
 
-def dated_contents(path: Path) -> dict[str, Any]:
-    """Return what a replay says of the map's changes: integers as they are stored."""
+def edits_contents(path: Path) -> dict[str, Any]:
+    """Return the voxel changes of a replay as stored integers."""
     return _tables(path, ("edits", "base"))
 
 
 def _tables(path: Path, tables: Sequence[str]) -> dict[str, Any]:
     with Replay(path) as replay:
         parts = [_chunk(replay, n) for n in range(len(replay.chunks))]
-    kept = ("tick0", "tick1")
-    return {"chunks": [{k: p[k] for k in kept} | {"tables": {t: p["tables"][t] for t in tables}} for p in parts]}
+    ticks = ("tick0", "tick1")
+    return {"chunks": [{k: p[k] for k in ticks} | {"tables": {t: p["tables"][t] for t in tables}} for p in parts]}
 
 
 def insight_contents(path: Path) -> dict[str, Any]:
-    """Return what one chunk says of its pilots: integers as they are stored."""
-    return _some(path, INSIGHT_CHUNK, POLICY_COLUMNS)
+    """Return the policy columns of one chunk as stored integers."""
+    return _chunk_columns(path, INSIGHT_CHUNK, POLICY_COLUMNS)
 
 
 def rates_contents(path: Path) -> dict[str, Any]:
-    """Return what one chunk says of how mechs move: integers as they are stored."""
-    return _some(path, RATES_CHUNK, MOTION_COLUMNS)
+    """Return the motion columns of one chunk as stored integers."""
+    return _chunk_columns(path, RATES_CHUNK, MOTION_COLUMNS)
 
 
 def reach_contents(path: Path) -> dict[str, Any]:
-    """Return what a replay says of sensors, and what states its mechs are in."""
+    """Return sensor ranges of a replay, and flags of one chunk."""
     with Replay(path) as replay:
-        return {"sensing": replay.header["sensing"], **_some(path, REACH_CHUNK, ("flags",))}
+        return {"sensing": replay.header["sensing"], **_chunk_columns(path, REACH_CHUNK, ("flags",))}
 
 
-def _some(path: Path, chunk: int, names: Sequence[str]) -> dict[str, Any]:
+def _chunk_columns(path: Path, chunk: int, names: Sequence[str]) -> dict[str, Any]:
     with Replay(path) as replay:
         part = _chunk(replay, chunk)
     columns = {name: part["columns"][name] for name in names}
@@ -189,14 +191,14 @@ GOLDEN = (
     (SMOKE, record_smoke, SMOKE_EXPECTED, smoke_contents),
     (INSIGHT, record_insight, INSIGHT_EXPECTED, insight_contents),
     (RATES, record_rates, RATES_EXPECTED, rates_contents),
-    (DATED, record_edits, DATED_EXPECTED, dated_contents),
+    (EDITS, record_edits, EDITS_EXPECTED, edits_contents),
     (REACH, record_reach, REACH_EXPECTED, reach_contents),
 )
-"""Each file, how it was made, where it is said what it holds, and how that is read from it."""
+"""Replay file, recording function, file of its expected content, and function that reads the content."""
 
 
 def update(*paths: Path) -> None:
-    """Make these files anew, or all, which is due only when the major version changes."""
+    """Record these files again, or all; only for a new file or a changed major version."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path, record, expected, read in GOLDEN:
         if path in (paths or [path]):

@@ -1,4 +1,4 @@
-"""Made-up matches: a header and chunks without a simulator, quick to write and easy to break."""
+"""Synthetic matches: header and chunks without a simulator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = (12, 10, 6)
 
 
 def header(**changes: Any) -> dict[str, Any]:
-    """Return a header of a match of two against two."""
+    """Return the header of a 2v2 match."""
     roster = [
         {"team": m // 2, "pack": 0, "chassis": m, "name": f"{'BR'[m // 2]}{m % 2 + 1}", "present": True}
         for m in range(MECHS)
@@ -47,7 +47,7 @@ def frames(start: int, count: int, rng: np.random.Generator, width: int) -> np.n
 def write_match(
     path: Path, chunks: int = 5, *, worlds: Path | None = None, closed: bool = True, **changes: Any
 ) -> Path:
-    """Write a match of ``chunks`` chunks with a kill and a changed voxel in each."""
+    """Write a match of ``chunks`` chunks, each with a hit, a kill and two changed voxels."""
     rng = np.random.default_rng(7)
     writer = MatchWriter(path, header(**changes), world_payload(material()), worlds=worlds)
     rows = frames(0, 1, rng, writer.layout.width)

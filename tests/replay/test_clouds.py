@@ -1,4 +1,4 @@
-"""Smoke clouds and point defence in a replay are those that the simulator had."""
+"""Smoke clouds and point-defence shots in a replay equal those of the simulator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AMS_TICKS = duration_ticks(config().physics.ams_cooldown_s, config().dt_sim)
 
 
 def add_round(batch, m: int, weapon: Weapon, pos, vel, target: int = -1) -> None:
-    """Put a round of mech m into flight in environment 0, if its last slot is free."""
+    """Add a round of mech m in environment 0 if its last slot is free."""
     changes = {"round_weapon": int(weapon), "round_pos": pos, "round_vel": vel, "round_age": 1, "round_target": target}
     if batch.numpy("round_weapon")[0, m, -1] < 0:
         for name, value in changes.items():
@@ -41,7 +41,7 @@ def add_round(batch, m: int, weapon: Weapon, pos, vel, target: int = -1) -> None
 
 
 def disturb(batch, step: int) -> None:
-    """Burst a smoke round every second, and let a missile come at a heavy more often than its defence is ready."""
+    """Add a smoke round every second, and missiles at heavies more often than their defence is ready."""
     rng = np.random.default_rng(step)
     m, pos = step // 4 % 10, batch.numpy("pos")[0]
     if step % 4 == 0:
@@ -54,7 +54,7 @@ def disturb(batch, step: int) -> None:
 
 
 def play(folder, *, envs: int = 1, threads: int = 1):
-    """Record environment 0 of a disturbed battle; return the file and the state at each decision."""
+    """Record environment 0 of a disturbed battle; return the file and the state after each environment step."""
     cfg, seeds, states = config(), [EVAL_SEED_BASE + 3 + i for i in range(envs)], []
     with VectorEnv(
         envs, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0, threads=threads
@@ -105,7 +105,7 @@ def events(replay: Replay, kind: EventKind) -> list[dict[str, int]]:
 def test_clouds_match_simulator_at_every_frame(match):
     replay, states = match
     by_tick = {int(state["tick"]): state for state in states}
-    looked = most = 0
+    checked = most = 0
     for chunk in chunks(replay):
         rows = clouds(chunk)
         for tick in chunk.ticks.tolist():
@@ -113,14 +113,14 @@ def test_clouds_match_simulator_at_every_frame(match):
                 continue
             left, pos = by_tick[tick]["cloud_ticks"], by_tick[tick]["cloud_pos"]
             living = rows[(rows[:, 0] <= tick) & (rows[:, 0] + CLOUD_TICKS > tick)]
-            told = sorted((t + CLOUD_TICKS - tick, who) for t, who in living[:, :2].tolist())
-            assert told == sorted((int(left[m, q]), m) for m, q in np.argwhere(left > 0).tolist())
+            recorded = sorted((t + CLOUD_TICKS - tick, who) for t, who in living[:, :2].tolist())
+            assert recorded == sorted((int(left[m, q]), m) for m, q in np.argwhere(left > 0).tolist())
             for burst, who, *place in living.tolist():
                 away = np.abs(pos[who] - np.array(place) * CLOUD_STEP).max(axis=1)
                 away[left[who] != burst + CLOUD_TICKS - tick] = np.inf
                 assert away.min() <= CLOUD_STEP / 2 + 1e-4
-            looked, most = looked + len(living), max(most, len(living))
-    assert looked > 20 and most > 1, "too little smoke: the match tests nothing"
+            checked, most = checked + len(living), max(most, len(living))
+    assert checked > 20 and most > 1, "the match has too few clouds"
 
 
 def test_chunk_holds_only_live_clouds(match):
@@ -158,7 +158,7 @@ def test_point_defence_shots_are_events_with_result(match):
     assert len(living) == len(shots) and expected <= living
     died = {m for m in range(len(team)) if not states[-1]["alive"][m]}
     assert {who for _, who in living - expected} <= died
-    assert 0 < hits < len(shots), "too few missiles: the match tests nothing"
+    assert 0 < hits < len(shots), "the match has too few missiles"
     for e in shots:
         assert team[e["who"]] != team[e["whom"]] and e["weapon"] == Weapon.MISSILE
         assert replay.header["chassis"][replay.header["roster"][e["who"]]["chassis"]]["name"] == "heavy"

@@ -1,4 +1,4 @@
-"""Records: nothing damaged, foreign or oversized gets through."""
+"""Records: round trip, and rejection of damaged, foreign and oversized records."""
 
 from __future__ import annotations
 

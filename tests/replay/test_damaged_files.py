@@ -1,4 +1,4 @@
-"""Damaged, cut, foreign and newer replays: what is whole plays, the rest is said in one line."""
+"""Damaged, truncated, foreign and newer replays: complete chunks are read, the rest raises a one-line error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLIPS = 300
 
 @pytest.fixture(scope="module")
 def ends():
-    """Where each chunk's record ends, its padding left out."""
+    """End of each chunk's record, without padding."""
     with Replay(SMALL) as replay, open(SMALL, "rb") as file:
         heads = [codec.read_head(file, c.offset) for c in replay.chunks]
     return [head.offset + codec.HEAD.size + head.stored for head in heads]

@@ -1,4 +1,4 @@
-"""A replay handed on as one file holds its world and says the same as before."""
+"""Replays with an embedded world have the same content as before."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Cuts and flips over every golden replay: what is whole before the damage plays, and nothing else does.
+"""Random damage of the golden replays: complete chunks before the damage are read, other damage raises an error.
 
-A share of them runs always, all ten thousand with the slow tests. A file is damaged in memory and read through the same
-path as one on a disk. Whole chunks before the damage must decode to what they held before; after it, a chunk decodes to
-exactly that or is refused in one line.
+A share of them runs always, all ten thousand with the slow tests. Complete chunks
+before the damage must decode to their original content; later chunks decode to it or raise a one-line error.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from tests.replay.golden import GOLDEN
 CORPUS = tuple(path for path, *_ in GOLDEN)
 SHARE, DAMAGES = 600, 10_000
 DECODED = 1
-"""Chunks decoded of each damaged file, the last before the damage; all are looked up and checked."""
+"""Chunks decoded per damaged file, the last before the damage; the records of all chunks are checked."""
 MEASURED = 100
-"""Damages over which memory is watched, which takes its time."""
-MOST_MEMORY = 64 * 2**20
-"""Most that reading a damaged file may take at once, of files below 100 kB [bytes]."""
+"""Damaged files for which memory is measured."""
+MAX_MEMORY = 64 * 2**20
+"""Peak memory limit for reading a damaged file below 100 kB [bytes]."""
 
 
 class Whole:
-    """A golden replay as it is: its bytes, where its chunks end, what they hold."""
+    """An undamaged golden replay: bytes, chunk positions and content."""
 
     def __init__(self, path: Path) -> None:
         self.data = path.read_bytes()
@@ -36,7 +35,7 @@ class Whole:
             heads = [codec.read_head(file, c.offset) for c in replay.chunks]
             self.starts = [head.offset for head in heads]
             self.ends = [head.offset + codec.HEAD.size + head.stored for head in heads]
-            # what pads a record says nothing
+            # without padding
             self.sizes = [codec.HEAD.size + head.stored for head in heads]
             self.records = [replay.chunk_bytes(n)[:size] for n, size in enumerate(self.sizes)]
             self.hashes = [replay.chunk(n).hash for n in range(len(heads))]
@@ -48,7 +47,7 @@ def corpus() -> list[Whole]:
 
 
 def damaged(data: bytes, draws: random.Random) -> tuple[bytes, int]:
-    """Return a cut or flipped file, and the first byte that is not as it was."""
+    """Return truncated or changed data, and the offset of the first difference."""
     at = draws.randrange(len(data))
     if draws.random() < 0.5:
         return data[:at], at
@@ -62,49 +61,49 @@ def damaged(data: bytes, draws: random.Random) -> tuple[bytes, int]:
 
 
 def check(path: Path, whole: Whole, first: int) -> int:
-    """Open a damaged file, compare what it gives, and return how many chunks it gave."""
+    """Open a damaged file, compare its readable chunks, and return their number."""
     before = sum(end <= first for end in whole.ends)
     try:
         replay = Replay(path)
     except ReplayError as error:
         assert "\n" not in str(error)
-        assert before == 0 or first < whole.starts[0], f"{before} whole chunks are lost: {error}"
+        assert before == 0 or first < whole.starts[0], f"{before} complete chunks are lost: {error}"
         return 0
     with replay:
-        given = 0
+        readable = 0
         assert len(replay.chunks) >= before
         for n, ref in enumerate(replay.chunks[: len(whole.records)]):
             try:
                 record = replay.chunk_bytes(n)
             except ReplayError as error:
-                assert n >= before and "\n" not in str(error), f"chunk {n} of {before} whole ones: {error}"
+                assert n >= before and "\n" not in str(error), f"chunk {n} of {before} complete ones: {error}"
                 continue
             if ref.offset == whole.starts[n]:
                 assert record[: whole.sizes[n]] == whole.records[n]
-            given += 1
+            readable += 1
         for n in range(max(0, before - DECODED), before):
             assert replay.chunk(n).hash == whole.hashes[n]
         try:
             replay.timeline()
         except ReplayError as error:
             assert "\n" not in str(error)
-        return given
+        return readable
 
 
 @pytest.mark.parametrize("damages", [SHARE, pytest.param(DAMAGES, marks=pytest.mark.slow)])
 def test_random_damage_affects_only_damaged_records(tmp_path, corpus, damages):
     path = tmp_path / "damaged.ecr"
     draws = random.Random(damages)
-    given = 0
+    readable = 0
     peak = 0
     tracemalloc.start()
     for number in range(damages):
         whole = corpus[number % len(corpus)]
         data, first = damaged(whole.data, draws)
         path.write_bytes(data)
-        given += check(path, whole, first)
+        readable += check(path, whole, first)
         if number == MEASURED:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-    assert given > damages, "most damages leave chunks that play"
-    assert 0 < peak < MOST_MEMORY
+    assert readable > damages, "most damaged files have readable chunks"
+    assert 0 < peak < MAX_MEMORY

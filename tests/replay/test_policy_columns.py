@@ -1,4 +1,4 @@
-"""Policy columns say what pilots were shown, did, expected and were paid, decision by decision."""
+"""Policy columns match contacts, actions, value estimates and rewards of each environment step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ("visible", "contact", "actions", "terms", "acting", "value", "alive")
 
 @dataclass
 class Played:
-    """What the batch held: before each decision, and after it."""
+    """Arrays of the batch before and after each environment step."""
 
     before: list[dict[str, np.ndarray]] = field(default_factory=list)
     after: list[dict[str, np.ndarray]] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Replay, Played, Any]:
-    """A short match between scripted pilots whose values are made up, with its policy columns."""
+    """A short match of scripted pilots with policy columns and synthetic value estimates."""
     cfg, played, rng = config(max_episode_seconds=SECONDS), Played(), np.random.default_rng(0)
     seeds = [EVAL_SEED_BASE + 3]
     with VectorEnv(1, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0) as env:
@@ -48,8 +48,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Replay, Played, 
         (path,) = recorder.finish()
         teams = batch.numpy("team")[0].copy()
     with Replay(path) as replay:
-        decisions = len(all_frames(replay)["tick"]) - 1  # the end is noticed a little after it
-        played.before, played.after = played.before[:decisions], played.after[:decisions]
+        steps = len(all_frames(replay)["tick"]) - 1  # the recorder sees the end only at a later fetch
+        played.before, played.after = played.before[:steps], played.after[:steps]
         yield replay, played, teams
 
 

@@ -1,4 +1,4 @@
-"""A reader finds all that is whole in a file, says plainly what it cannot play, and passes over what is new."""
+"""Replay reader: complete chunks are found, invalid files rejected, and unknown parts skipped."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from echelon.replay.schema import (
 )
 from tests.golden import assert_golden_json
 from tests.replay.golden import (
-    DATED,
-    DATED_EXPECTED,
+    EDITS,
+    EDITS_EXPECTED,
     EXPECTED,
     RATES,
     RATES_EXPECTED,
@@ -33,7 +33,7 @@ from tests.replay.golden import (
     REACH_EXPECTED,
     SMALL,
     contents,
-    dated_contents,
+    edits_contents,
     rates_contents,
     reach_contents,
 )
@@ -42,7 +42,7 @@ from tests.replay.synthetic import SIZE, header, material, write_match
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Bytes of a closed match of five chunks, and its decoded chunks."""
+    """Bytes, chunk references and decoded chunks of a closed match of five chunks."""
     path = write_match(tmp_path_factory.mktemp("whole") / "m.ecr")
     with Replay(path) as replay:
         return path.read_bytes(), list(replay.chunks), [replay.chunk(n) for n in range(len(replay.chunks))]
@@ -158,7 +158,7 @@ def test_unknown_columns_tables_and_keys_are_skipped(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"mechs": 0}, "incomplete"),
         ({"mechs": 5}, "incomplete"),
@@ -170,11 +170,11 @@ def test_unknown_columns_tables_and_keys_are_skipped(tmp_path):
     ],
     ids=str,
 )
-def test_invalid_header_is_rejected(change, said, tmp_path):
+def test_invalid_header_is_rejected(change, message, tmp_path):
     broken = {**header(), "world": {"sha256": "0" * 64, "size": list(SIZE)}, **change}
     path = tmp_path / "odd.ecr"
     path.write_bytes(MAGIC + pack_record(RecordType.HEADER, pack_map(broken)))
-    with pytest.raises(ReplayError, match=said):
+    with pytest.raises(ReplayError, match=message):
         Replay(path)
 
 
@@ -221,12 +221,12 @@ def test_golden_rates_replay_content():
 
 @pytest.mark.golden
 def test_golden_edits_replay_content():
-    assert_golden_json(DATED_EXPECTED, dated_contents(DATED), compact=True)
-    with Replay(DATED) as replay:
+    assert_golden_json(EDITS_EXPECTED, edits_contents(EDITS), compact=True)
+    with Replay(EDITS) as replay:
         assert replay.header["schema"] == [2, 1]
         repeat = int(replay.chunk(0).ticks[1])
         edits = [int(tick) for n in range(len(replay.chunks)) for tick in replay.chunk(n).tables["edits"]["tick"]]
-    assert sum(tick % repeat != 0 for tick in edits) > 5, "no edit is dated between two frames: the match tests nothing"
+    assert sum(tick % repeat != 0 for tick in edits) > 5, "the match has too few edits between two frames"
 
 
 @pytest.mark.golden
@@ -236,10 +236,10 @@ def test_golden_reach_replay_content():
     with Replay(REACH) as replay:
         assert replay.header["schema"] == [2, 2]
     states = np.bitwise_or.reduce(expected["columns"]["flags"])
-    assert states & MechFlag.ECM and states & MechFlag.ECCM, "nobody jams: the match tests nothing"
+    assert states & MechFlag.ECM and states & MechFlag.ECCM, "the match has no ECM or no ECCM"
 
 
-@pytest.mark.parametrize("path", [SMALL, DATED])
+@pytest.mark.parametrize("path", [SMALL, EDITS])
 def test_older_minor_schema_opens_without_newer_fields(path):
     with Replay(path) as replay:
         assert "sensing" not in replay.header and len(replay.chunk(0).ticks) > 1

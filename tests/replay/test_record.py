@@ -1,4 +1,4 @@
-"""What a recorder writes is what was played, and recording changes nothing of it."""
+"""Recorded matches equal the simulated ones, and recording does not change the simulation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS, EDGE, HEIGHT = 15.0, 36, 12
 SCALE = {column.name: column.scale for column in COLUMNS}
 FLOATS = ("yaw", "hp", "leg_hp", "heat", "stability")
 LIMIT_KB = 24.0
-"""What a minute of ten mechs in combat may take, with its world [kB]; a calm one takes 18."""
+"""Size limit of a minute of ten mechs in combat with its world [kB]; without combat it is 18."""
 FRAMES_PER_MINUTE = 240
 
 
@@ -31,27 +31,27 @@ def config(**changes) -> EnvConfig:
     return replace(base, **{"world": world, "max_episode_seconds": SECONDS, **changes})
 
 
-def play(folder: Path, cfg: EnvConfig, *, watched: int, envs: int = 1, threads: int = 1, see=lambda env: None):
-    """Play an episode in each of ``envs`` environments and record ``watched``; return the file and the final hash."""
+def play(folder: Path, cfg: EnvConfig, *, recorded: int, envs: int = 1, threads: int = 1, observe=lambda env: None):
+    """Play an episode in each environment and record ``recorded``; return file, final state hash and recorder."""
     seeds = [EVAL_SEED_BASE + 3 + i for i in range(envs)]
     with VectorEnv(
         envs, cfg, learners="none", seeds=seeds, autoreset=False, initial_weapon_prob=1.0, threads=threads
     ) as env:
         env.reset()
         teams = TeamInfo(name="B", level="legacy"), TeamInfo(name="R", checkpoint="abc")
-        recorder = Recorder(env.engine, [watched], folder, [MatchInfo(name=f"m{watched}", teams=teams)])
+        recorder = Recorder(env.engine, [recorded], folder, [MatchInfo(name=f"m{recorded}", teams=teams)])
         recorder.begin()
-        see(env)
+        observe(env)
         for _ in range(cfg.max_steps):
             env.step()
             recorder.after_step()
-            see(env)
+            observe(env)
         (path,) = recorder.finish()
-        return path, state_hash(env.engine.batch, watched), recorder
+        return path, state_hash(env.engine.batch, recorded), recorder
 
 
-class Seen:
-    """The state of environment 0 at each decision, and its events."""
+class Observer:
+    """Collects state, deaths and map of environment 0 at each environment step."""
 
     def __init__(self) -> None:
         self.states: list[dict[str, np.ndarray]] = []
@@ -66,8 +66,8 @@ class Seen:
         names = ("pos", "vel", "alive", "tick", "score", "focus", "painter", "painted", *FLOATS)
         state = {name: batch.numpy(name)[0].copy() for name in names}
         if self.states:
-            fell = np.flatnonzero((self.states[-1]["alive"] == 1) & (state["alive"] == 0))
-            self.deaths += [(int(state["tick"]), int(m)) for m in fell]
+            died = np.flatnonzero((self.states[-1]["alive"] == 1) & (state["alive"] == 0))
+            self.deaths += [(int(state["tick"]), int(m)) for m in died]
         self.states.append(state)
         self.materials.append(batch.numpy("material")[0].copy())
         self.over = bool(batch.numpy("ended")[0])
@@ -75,9 +75,9 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def match(tmp_path_factory):
-    """A recorded match and what was seen while it was played."""
-    seen = Seen()
-    path, _, recorder = play(tmp_path_factory.mktemp("match"), config(), watched=0, see=seen)
+    """A recorded match and the observed states."""
+    seen = Observer()
+    path, _, recorder = play(tmp_path_factory.mktemp("match"), config(), recorded=0, observe=seen)
     with Replay(path) as replay:
         yield replay, seen, recorder
 
@@ -107,7 +107,7 @@ def all_events(replay: Replay) -> list[tuple[int, int, int, int]]:
 def test_header_sensing_ranges(match):
     replay, _, _ = match
     assert replay.header["sensing"] == {
-        "radar": [21.0, 16.8, 14.0, 11.2],  # 14 vox by what each class's suite makes of them
+        "radar": [21.0, 16.8, 14.0, 11.2],  # 14 vox times the factor of each class's suite
         "ewar": 50.0,
         "ecm": 0.85,
         "eccm": 0.65,
@@ -119,7 +119,7 @@ def test_header_sensing_ranges(match):
 def test_header_sensing_uses_configured_physics(tmp_path):
     cfg = config(max_episode_seconds=2.0, obs_layout="classic")
     cfg = replace(cfg, physics=replace(cfg.physics, radar_vox=9.0, ewar_vox=30.0))
-    path, _, _ = play(tmp_path, cfg, watched=0)
+    path, _, _ = play(tmp_path, cfg, recorded=0)
     with Replay(path) as replay:
         assert replay.header["sensing"]["radar"] == [9.0] * 4 and replay.header["sensing"]["ewar"] == 30.0
 
@@ -156,7 +156,7 @@ def test_alive_mech_has_at_least_one_recorded_hit_point(tmp_path):
         hp[0] = np.where(env.engine.batch.numpy("alive")[0] == 1, 0.3, hp[0])
         env.engine.batch.set("hp", hp)
 
-    path, _, _ = play(tmp_path, config(max_episode_seconds=4.0), watched=0, see=wound)
+    path, _, _ = play(tmp_path, config(max_episode_seconds=4.0), recorded=0, observe=wound)
     with Replay(path) as replay:
         frames = all_frames(replay)
     living = (frames["flags"] & MechFlag.ALIVE) != 0
@@ -167,7 +167,7 @@ def test_alive_mech_has_at_least_one_recorded_hit_point(tmp_path):
 def test_deaths_are_kill_events_and_markers(match):
     replay, seen, _ = match
     kills = [(tick, whom) for tick, kind, _, whom in all_events(replay) if kind == EventKind.KILL]
-    assert len(seen.deaths) >= 2, "nobody died: the match tests nothing"
+    assert len(seen.deaths) >= 2, "the match has too few deaths"
     assert sorted(whom for _, whom in kills) == sorted(m for _, m in seen.deaths)
     for tick, whom in kills:
         ((seen_tick, _),) = [death for death in seen.deaths if death[1] == whom]
@@ -180,13 +180,13 @@ def test_events_cover_every_kind_and_every_damaged_mech(match):
     replay, seen, _ = match
     kinds = {kind for _, kind, _, _ in all_events(replay)}
     assert kinds >= {EventKind.HIT, EventKind.PAINT, EventKind.KILL, EventKind.LAUNCH, EventKind.IMPACT}
-    hurt = {whom for _, kind, _, whom in all_events(replay) if kind == EventKind.HIT}
-    lost = {m for m in range(10) if any(state["hp"][m] < seen.states[0]["hp"][m] for state in seen.states)}
-    assert lost <= hurt
+    damaged = {whom for _, kind, _, whom in all_events(replay) if kind == EventKind.HIT}
+    lost_hp = {m for m in range(10) if any(state["hp"][m] < seen.states[0]["hp"][m] for state in seen.states)}
+    assert lost_hp <= damaged
 
 
 def maps_of(replay: Replay) -> list[np.ndarray]:
-    """Return the map ``[z, y, x]`` at each frame, from its edits; chunks must begin with those made before them."""
+    """Return the map ``[z, y, x]`` at each frame, computed from edits; check the base table of each chunk."""
     x, y, z = replay.header["world"]["size"]
     cells, found = replay.materials().reshape(-1).copy(), []
     for n in range(len(replay.chunks)):
@@ -219,8 +219,8 @@ def test_edits_reproduce_map_at_every_frame(match):
 
 def test_overflowing_edit_log_still_ends_with_whole_map(tmp_path, monkeypatch):
     monkeypatch.setattr("echelon.sim.batch.EDIT_ROWS_PER_MECH", 1)
-    seen = Seen()
-    path, _, recorder = play(tmp_path, config(), watched=0, see=seen)
+    seen = Observer()
+    path, _, recorder = play(tmp_path, config(), recorded=0, observe=seen)
     assert recorder.dropped > 0
     with Replay(path) as replay:
         np.testing.assert_array_equal(maps_of(replay)[-1], seen.materials[-1])
@@ -269,15 +269,15 @@ def test_recording_does_not_change_the_battle(tmp_path):
         env.reset()
         for _ in range(cfg.max_steps):
             env.step()
-        unwatched = state_hash(env.engine.batch, 0)
-    _, watched, _ = play(tmp_path, cfg, watched=0)
-    assert watched == unwatched
+        unrecorded = state_hash(env.engine.batch, 0)
+    _, recorded, _ = play(tmp_path, cfg, recorded=0)
+    assert recorded == unrecorded
 
 
 def test_recording_is_identical_alone_and_in_a_batch(tmp_path):
-    alone, _, _ = play(tmp_path / "alone", config(), watched=0)
+    alone, _, _ = play(tmp_path / "alone", config(), recorded=0)
     for threads in (1, 2):
-        among, _, _ = play(tmp_path / str(threads), config(), watched=0, envs=3, threads=threads)
+        among, _, _ = play(tmp_path / str(threads), config(), recorded=0, envs=3, threads=threads)
         with Replay(alone) as one, Replay(among) as two:
             assert len(one.chunks) == len(two.chunks)
             assert [one.chunk(n).hash for n in range(len(one.chunks))] == [
@@ -296,7 +296,7 @@ def test_autoreset_episode_is_recorded_to_its_end(tmp_path):
         env.reset()
         recorder = Recorder(env.engine, [1], tmp_path, [MatchInfo(name="m")])
         recorder.begin()
-        for _ in range(12):  # into the next episode, not to its end
+        for _ in range(12):  # into the next episode
             env.step()
             recorder.after_step()
         (path,) = recorder.finish()

@@ -1,4 +1,4 @@
-"""The viewer's side of the schema is what the tables say now."""
+"""The generated TypeScript protocol is up to date, and the schema matches the simulator's constants."""
 
 from __future__ import annotations
 

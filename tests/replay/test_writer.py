@@ -1,4 +1,4 @@
-"""A writer keeps account of the voxels, chains its hashes, and has every chunk on the disk when it says so."""
+"""Replay writer: voxel changes, hash chain, chunks on disk, timeline and world files."""
 
 from __future__ import annotations
 
