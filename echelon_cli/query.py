@@ -1,8 +1,8 @@
 """The query language of ``/`` in the list of runs and of ``--filter``: words, fields and comparisons over run rows.
 
 Terms are combined with ``and`` unless ``or`` or ``|`` stands between them; ``not``, ``-`` or ``!`` negates, brackets
-group, quotes enclose text. ``parse`` never fails, so that a list can follow every keystroke: it drops what it cannot read and
-reports it in one line. ``read_query`` raises instead. Independent of any terminal.
+group, quotes enclose text. ``parse`` never fails, so that a list can follow every keystroke: it drops what it cannot
+read and reports it in one line. ``read_query`` raises instead. Independent of any terminal.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ def _show_heading(found: dict[str, Any]) -> None:
     last = found["first_seed"] + found["seeds"] - 1
     output.print_line(f"{found['blue']} against {found['red']}: {count}", style="bold")
     fair = f"path costs to the zone within {task['fair']:g}x, " if task["fair"] else ""
-    output.print_line(f"seeds {found['first_seed']} to {last}, {how}; packs a side: {task['packs']}, {x}x{y}x{z}, {fair}"
-               f"{task['seconds']:g} s, trigger probability {task['weapon_prob']:g}")  # fmt: skip
+    output.print_line(f"seeds {found['first_seed']} to {last}, {how}; packs per team: {task['packs']}, {x}x{y}x{z}, "
+               f"{fair}{task['seconds']:g} s, trigger probability {task['weapon_prob']:g}")  # fmt: skip
     if found["note"]:
         output.print_line(found["note"], style="yellow")
     if found["stopped"] and played:

@@ -14,7 +14,8 @@ def report(event: Event) -> None:
     """Print one line per update and evaluation."""
     if isinstance(event, EventUpdate):
         print(
-            f"update {event.update:4d}  {event.global_step:9,d} steps  {event.steps_per_s:7,.0f}/s  loss {event.loss:.3f}"
+            f"update {event.update:4d}  {event.global_step:9,d} steps  {event.steps_per_s:7,.0f}/s"
+            f"  loss {event.loss:.3f}"
         )
     elif isinstance(event, EventEval):
         print(f"win rate {event.win_rate:.0%} (95 % interval {event.win_low:.0%} to {event.win_high:.0%})")

@@ -138,8 +138,8 @@ class Recorder:
     """Records environments ``envs`` into one file each in ``folder``; worlds are stored in its folder ``worlds``.
 
     Call ``begin`` after a reset, ``after_step`` after every environment step and ``finish`` at the end. ``outcomes``
-    maps environments whose match has ended to winner and reason. ``policy`` "acts" adds the policy columns; "values" adds
-    value estimates too, which the caller writes to the array ``value`` of the batch before each step.
+    maps environments whose match has ended to winner and reason. ``policy`` "acts" adds the policy columns; "values"
+    adds value estimates too, which the caller writes to the array ``value`` of the batch before each step.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Write checkpoints: a folder per step whose manifest is written last, so that a complete one is recognizable.
 
-A folder ``step-N`` contains weights, learner state, environment state and ``manifest.json`` with size and sha256 of each
-file. It is written under a temporary name, synced and renamed; a crash at any point leaves older checkpoints unchanged.
-Only tensors and plain values are stored: reading one never runs code. ``echelon.training.session`` decides what the
-learner state contains; ``echelon.rl.checkpoint`` reads checkpoints, and its names are re-exported here.
+A folder ``step-N`` contains weights, learner state, environment state and ``manifest.json`` with size and sha256 of
+each file. It is written under a temporary name, synced and renamed; a crash at any point leaves older checkpoints
+unchanged. Only tensors and plain values are stored: reading one never runs code. ``echelon.training.session`` decides
+what the learner state contains; ``echelon.rl.checkpoint`` reads checkpoints, and its names are re-exported here.
 """
 
 from __future__ import annotations

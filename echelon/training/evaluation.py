@@ -137,8 +137,8 @@ def play_episodes(
     """Play one episode in every environment and return their records; the policy's statistics are not updated.
 
     A stochastic policy draws from one generator per episode, so episodes are independent of each other. ``on_step`` is
-    called before every step, to report liveness. ``opponents`` controls the mechs of the other side; without it scripted
-    pilots do.
+    called before every step, to report liveness. ``opponents`` controls the mechs of the other side; without it
+    scripted pilots do.
     """
     was_training, active = policy.training, [observer for observer in observers if observer is not None]
     policy.eval()

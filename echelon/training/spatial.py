@@ -1,8 +1,8 @@
 """Heat maps: where the policy's mechs move, deal damage and die, on a square grid over maps of any size.
 
 ``SpatialAccumulator`` counts, ``HeatMapObserver`` fills one while episodes are played, ``save_heat`` and ``load_heat``
-write and read a file. Importing this loads neither W&B nor matplotlib: ``to_images`` imports them when called and returns
-nothing without them. Row 0 of a map is the smallest y.
+write and read a file. Importing this loads neither W&B nor matplotlib: ``to_images`` imports them when called and
+returns nothing without them. Row 0 of a map is the smallest y.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class VectorEnv:
     The tensors below are views that the next ``step`` overwrites.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - public constructor, keyword-only options
         self,
         num_envs: int,
         env_cfg: EnvConfig,

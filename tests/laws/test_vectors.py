@@ -31,7 +31,7 @@ def two_levels(step: int) -> np.ndarray:
 
 @pytest.mark.parametrize("radius", RADII)
 @pytest.mark.parametrize(("step", "connected"), [(1, True), (2, False)])
-def test_navigation_graph_climbs_one_voxel_steps_only(radius, step, connected):
+def test_a27_navigation_graph_climbs_one_voxel_steps_only(radius, step, connected):
     field = zone_field(two_levels(step), zone=(50.0, 20.0, 5.0), radius=radius, clearance=CLEARANCE)
     assert field.reaches(5.5, 20.5, 0.0) is connected
     assert field.reaches(50.5, 20.5, 3.0 * step)

@@ -43,7 +43,7 @@ class FakeEnv:
 
     reward_names = ("aim", "alive")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - takes what VectorEnv takes
         self,
         num_envs: int,
         env_cfg: Any = None,

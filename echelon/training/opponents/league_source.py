@@ -188,7 +188,7 @@ class LeagueSource(OpponentMix):
         return names[entry.entry_id]
 
     def _load_or_drop(self, name: str) -> bool:
-        """Load and pin the policy of a league opponent; drop it from the pool if that fails. Return whether it worked."""
+        """Load and pin a league opponent's policy; return whether it worked, else drop it from the pool."""
         entry = self._entries[name]
         if entry.kind == "heuristic":
             return True

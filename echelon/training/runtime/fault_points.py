@@ -1,7 +1,7 @@
 """Named points at which a test can kill the process, to show that a crash there loses nothing.
 
-``ECHELON_FAULT=name`` kills at that point, ``name:3`` the third time it is passed, ``name:3:TERM`` sends another signal.
-Unset, a point costs a dictionary lookup.
+``ECHELON_FAULT=name`` kills at that point, ``name:3`` the third time it is passed, ``name:3:TERM`` sends another
+signal. Unset, a point costs a dictionary lookup.
 """
 
 from __future__ import annotations
