@@ -1,7 +1,7 @@
-"""What the dashboard does to a run, besides looking: start, stop, resume, save. Blocking; called on a thread.
+"""Actions of the dashboard on runs and the league: start, stop, resume, checkpoint, play a round.
 
-Each returns a sentence for the screen and its role, and raises nothing that a person could cause. What starts
-processes is loaded when it is asked for, so that the first picture is there at once.
+All block, so the app calls them in a thread. Each returns a notice and its role, and turns expected errors into
+notices. Modules that start processes are imported when needed, which keeps the dashboard's start fast.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from echelon.jobs.status import job_status
 from echelon.runs import HOME_VARIABLE, RunPaths
 
 ActionResult = tuple[str, str]
-"""What was done, and good, info, warn or bad."""
+"""The notice, and its role: good, info, warn or bad."""
 
 
 def stop(root: Path) -> ActionResult:
-    """Ask a run to stop after its update; a second time, to give the update up."""
+    """Request that a run stops after its update; a second request stops it at once."""
     from echelon.jobs import launch
 
     paths = RunPaths(root)
@@ -31,16 +31,16 @@ def stop(root: Path) -> ActionResult:
         if not job_status(paths).is_alive:
             return f"{paths.id} is not running", "warn"
         launch.stop(paths)
-        again = len(control.stop_requests(paths)) > 1
+        is_repeated = len(control.stop_requests(paths)) > 1
     except (ValueError, OSError) as error:
         return str(error), "bad"
-    if again:
-        return "asked again: it gives up the update and keeps the last checkpoint", "warn"
-    return "asked to stop: it ends its update, then saves", "info"
+    if is_repeated:
+        return "stopping now: discards the current update, keeps the last checkpoint", "warn"
+    return "stop requested: finishes the current update, then saves", "info"
 
 
 def save(root: Path) -> ActionResult:
-    """Ask a run for a checkpoint."""
+    """Request a checkpoint of a run."""
     paths = RunPaths(root)
     try:
         if not job_status(paths).is_alive:
@@ -48,11 +48,11 @@ def save(root: Path) -> ActionResult:
         control.request_checkpoint(paths)
     except (ValueError, OSError) as error:
         return str(error), "bad"
-    return "asked for a checkpoint: it saves after its update", "info"
+    return "checkpoint requested: saved after the current update", "info"
 
 
 def start(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None, ActionResult]:
-    """Start a run and return its folder, None where that was impossible; the answer says why."""
+    """Start a run and return its folder, or None and the reason."""
     from echelon.jobs import launch
     from echelon.jobs.config_layers import resolve
     from echelon.jobs.kinds import KINDS
@@ -68,27 +68,26 @@ def start(home: Path, preset: str, changes: dict[str, Any]) -> tuple[Path | None
         if paths is not None and not paths.metrics.exists():
             shutil.rmtree(paths.root, ignore_errors=True)
         return None, (str(error), "bad")
-    return paths.root, (f"{paths.id} has begun", "good")
+    return paths.root, (f"{paths.id} started", "good")
 
 
 def play_round(home: Path) -> ActionResult:
-    """Begin a round of the league in the background, as the command does."""
-    words = [*PYTHON_MODULE, "echelon_cli.main", "arena", "run", "--detach", "--json"]
-    done = subprocess.run(
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, HOME_VARIABLE: str(home)}
-    )
-    last = (done.stdout.strip().splitlines() or [""])[-1]
+    """Start a round of the league in the background with ``echelon arena run --detach``."""
+    command = [*PYTHON_MODULE, "echelon_cli.main", "arena", "run", "--detach", "--json"]
+    env = {**os.environ, HOME_VARIABLE: str(home)}
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env)
+    last_line = (done.stdout.strip().splitlines() or [""])[-1]
     try:
-        said = json.loads(last)
+        reply = json.loads(last_line)
     except ValueError:
-        said = {}
+        reply = {}
     if done.returncode == 0:
-        return f"{said.get('id')} plays a round", "good"
-    return said.get("error") or "the round did not begin; to see why: echelon arena run", "bad"
+        return f"{reply.get('id')} started a league round", "good"
+    return reply.get("error") or "the league round did not start; for details: echelon arena run", "bad"
 
 
 def resume(root: Path) -> ActionResult:
-    """Let a run go on from its newest checkpoint."""
+    """Resume a run from its latest checkpoint."""
     from echelon.jobs import launch
     from echelon.jobs.kinds import KINDS
     from echelon.jobs.spec import new_spec, read_spec
@@ -96,13 +95,13 @@ def resume(root: Path) -> ActionResult:
     paths = RunPaths(root)
     try:
         if job_status(paths).is_alive:
-            return f"{paths.id} is running already", "warn"
+            return f"{paths.id} is already running", "warn"
         spec = read_spec(paths)
         if spec.kind not in KINDS:
-            return f"{paths.id} is of kind {spec.kind!r}, which cannot go on", "warn"
+            return f"{paths.id} is of kind {spec.kind!r}, which cannot be resumed", "warn"
         launch.launch(
             paths, new_spec(spec.kind, spec.config, spec.provenance), KINDS[spec.kind], ["--resume", "latest"]
         )
     except (ValueError, OSError) as error:
         return str(error), "bad"
-    return f"{paths.id} goes on", "good"
+    return f"{paths.id} resumed", "good"

@@ -1,4 +1,4 @@
-"""Figures as short text for panels and axes: nothing here knows a widget, and no result is longer than it says."""
+"""Number, time and text formatting for panels and axes; each function states the maximum width of its result."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ __all__ = [
     "short_run_id",
     "signed",
     "speed",
+    "wrap",
 ]
 
 LABEL_WIDTH = 6
-"""Cells of a label at an axis."""
+"""Cells of an axis label."""
 
 LABEL_ERROR = 0.03
-"""Share of an axis by which a label may be rounded."""
+"""Largest rounding error of an axis label, as a share of the axis."""
 
 SMALL_SPAN = 2e-3
-"""Axes that span less are labelled with exponents."""
+"""Axes with a smaller span are labelled with exponents."""
 
 NOTHING = 1e-99
 SMALLEST = 1e-3
 COUNTED_FROM = 1e4
-"""Values are 0 below the first, have an exponent below the second, a unit above the third, else decimals."""
+"""Format thresholds: 0 below ``NOTHING``, exponent below ``SMALLEST``, unit from ``COUNTED_FROM``, else decimals."""
 
 UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -61,13 +62,13 @@ FIGURE_FONT: dict[str, str] = {
     "h": "#..|#..|###|#.#|#.#",
     " ": ".|.|.|.|.",
 }
-"""Large figures, three to five dots wide and five high; two dots make a cell."""
+"""Large digits, three to five dots wide and five dots high; a cell holds two dots above each other."""
 
 FIGURE_ROWS = 3
 
 
 def age(seconds: float) -> str:
-    """Return how long ago something was in at most four characters; it changes at most once a minute."""
+    """Return an age in at most four characters, rounded down to a minute or more: now, 5m, 3h, 2d."""
     minutes = int(max(0.0, seconds) // 60)
     if minutes < 1:
         return "now"
@@ -80,7 +81,7 @@ def age(seconds: float) -> str:
 
 
 def brief(seconds: float | None) -> str:
-    """Return a time span as a clock shows it: 4:28, 5h02, 2d04; - where there is none."""
+    """Return a time span in at most five characters: 4:28, 5h02, 2d04; - for none."""
     if seconds is None or not math.isfinite(seconds):
         return "-"
     whole = max(0, round(seconds))
@@ -92,28 +93,28 @@ def brief(seconds: float | None) -> str:
 
 
 def clock(moment: float) -> str:
-    """Return a time of day, HH:MM:SS."""
+    """Return the local time of day, HH:MM:SS."""
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
 def speed(value: float) -> str:
-    """Return steps per second in at most six characters, - where there are none."""
+    """Return steps per second in at most six characters; - for none."""
     return count(value) if math.isfinite(value) and value > 0 else "-"
 
 
 def signed(value: float) -> str:
-    """Return a measured value with its sign."""
+    """Return ``measured`` with a sign."""
     return f"+{measured(value)}" if value > 0 else measured(value)
 
 
 def short_run_id(run_id: str) -> str:
-    """Return the two words at the end of a run's id, by which it can be called."""
+    """Return the last two words of a run's id, which commands accept in its place."""
     words = run_id.split("-")
     return "-".join(words[-2:]) if len(words) >= 4 and words[0].isdigit() else run_id
 
 
 def measured(value: float) -> str:
-    """Return a measured value with three digits in at most seven characters, - where there is none."""
+    """Return a value with three significant digits in at most eight characters; - where it is not finite."""
     if not math.isfinite(value):
         return "-"
     size = abs(value)
@@ -127,7 +128,7 @@ def measured(value: float) -> str:
 
 
 def axis_label(value: float, span: float) -> str:
-    """Return a number in at most six characters, precise enough for an axis that spans ``span``."""
+    """Return an axis label in at most ``LABEL_WIDTH`` characters, precise enough for an axis that spans ``span``."""
     if not math.isfinite(value) or span <= 0:
         return ""
     if abs(value) < span * 1e-6:
@@ -149,7 +150,7 @@ def axis_label(value: float, span: float) -> str:
 
 
 def log_label(value: float) -> str:
-    """Return a number above 0 in at most six characters, with two digits: labels of a logarithmic axis are apart."""
+    """Return the label of a positive number on a logarithmic axis: two digits, at most ``LABEL_WIDTH`` characters."""
     if not math.isfinite(value) or value <= 0:
         return ""
     if SMALLEST <= value < COUNTED_FROM:
@@ -162,13 +163,13 @@ def _trim(text: str) -> str:
 
 
 def _exponent(value: float, digits: int) -> str:
-    """Return 2e-4 or 2.5e-4."""
+    """Return a number in scientific notation without padding: 2e-4, 2.5e-4."""
     mantissa, _, power = f"{value:.{digits}e}".partition("e")
     return f"{_trim(mantissa)}e{int(power)}"
 
 
 def large(text: str) -> list[str]:
-    """Return text as three rows of half blocks; unknown characters are left out."""
+    """Return text as three rows of half blocks; characters without a glyph are omitted."""
     rows = ["", "", "", "", "", ""]
     for char in text:
         glyph = FIGURE_FONT.get(char)
@@ -178,3 +179,21 @@ def large(text: str) -> list[str]:
         rows = [row + line + "." for row, line in zip(rows, lines, strict=True)]
     blocks = {"..": " ", "#.": "▀", ".#": "▄", "##": "█"}
     return ["".join(blocks[a + b] for a, b in zip(rows[i], rows[i + 1], strict=True)) for i in (0, 2, 4)]
+
+
+def wrap(text: str, width: int, *, indent: int = 0) -> list[str]:
+    """Return text in lines of at most ``width`` characters, broken between words where possible.
+
+    Lines after the first are indented by ``indent`` blanks.
+    """
+    lines, line = [], ""
+    margin = " " * min(indent, max(0, width - indent))
+    for word in text.split():
+        if line.strip() and len(line) + 1 + len(word) > width:
+            lines.append(line)
+            line = margin
+        line = f"{line} {word}" if line.strip() else f"{line}{word}"
+        while len(line) > width > 0:
+            lines.append(line[:width])
+            line = margin + line[width:]
+    return [*lines, line] if line.strip() else lines

@@ -1,4 +1,4 @@
-"""Keys as a table: one row is a binding, its place in the line of keys, and its line in the help."""
+"""Key tables: one ``Key`` is a binding, an entry of the key bar and a line of the help; and the key bar itself."""
 
 from __future__ import annotations
 
@@ -13,53 +13,54 @@ from textual.binding import Binding
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
 NOTICE_S = 6.0
-"""How long a notice stands in the line of keys."""
+"""How long a notice replaces the keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """One thing that can be done with a key."""
+    """One action bound to one or more keys."""
 
     keys: str
-    """Names of the keys as Textual calls them, separated by commas."""
+    """Textual's key names, separated by commas."""
     action: str
     label: str
-    """What the line of keys calls it; keys without one stand only in the help."""
+    """Label in the key bar; empty for keys that only the help lists."""
     help: str
-    """Empty where another key's line in the help speaks for it."""
+    """Empty where the help of another key covers this one."""
     shown: str = ""
-    """How the key is written; its name if empty."""
+    """How the key is written; its first name if empty."""
     rank: int = 5
-    """Where there is little room, higher ranks leave the line of keys first."""
+    """Keys with the highest rank leave a narrow key bar first."""
     always: bool = False
-    """Works whatever has the focus."""
+    """Whether it works whichever widget has the focus."""
 
     @property
-    def written(self) -> str:
+    def short_name(self) -> str:
+        """The key as the key bar writes it."""
         return self.shown or self.keys.split(",")[0]
 
     @property
-    def listed(self) -> str:
-        """How the help writes it: every key that does it."""
+    def names(self) -> str:
+        """All keys of the action, as the help writes them."""
         return self.shown or self.keys.replace(",", " ")
 
 
 def bindings(keys: Sequence[Key]) -> list[Any]:
-    """Return the rows as Textual's bindings."""
+    """Return the keys as Textual bindings."""
     return [Binding(k.keys, k.action, k.label or k.help, show=False, priority=k.always) for k in keys]
 
 
 class KeyBar(CellView):
-    """The line of keys at the bottom; a click does what the key does, and notices appear in it."""
+    """The bottom line: keys with labels, which can be clicked, or a notice for ``NOTICE_S`` seconds."""
 
     def __init__(self, keys: Sequence[Key], **options: Any) -> None:
         super().__init__(**options)
         self.keys = [k for k in keys if k.label]
         self._notice: tuple[str, str] | None = None
-        self._places: list[tuple[int, int, Key]] = []
+        self._click_areas: list[tuple[int, int, Key]] = []
 
     def show_notice(self, text: str, role: str = "info") -> None:
-        """Show a notice for a while instead of the keys."""
+        """Show a notice instead of the keys for ``NOTICE_S`` seconds."""
         self._notice = (text, role)
         self.redraw()
         self.set_timer(NOTICE_S, lambda: self._clear_notice(text))
@@ -71,29 +72,29 @@ class KeyBar(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        self._places = []
+        self._click_areas = []
         if self._notice:
             text, role = self._notice
-            grid.put(0, 0, truncate(f" {text} ", width, self.theme.symbols.cut), f"pill-{role}")
+            grid.put(0, 0, truncate(f" {text} ", width, self.theme.symbols.ellipsis), f"pill-{role}")
             return grid
         x = 1
         for key in visible_keys(self.keys, width - 2):
             start = x
-            x = grid.put(x, 0, key.written, "key")
+            x = grid.put(x, 0, key.short_name, "key")
             x = grid.put(x + 1, 0, key.label, "dim")
-            self._places.append((start, x, key))
+            self._click_areas.append((start, x, key))
             x += 2
         return grid
 
     async def on_click(self, event: events.Click) -> None:
-        for start, end, key in self._places:
+        for start, end, key in self._click_areas:
             if start <= event.x < end:
                 await self.run_action(f"screen.{key.action}" if "." not in key.action else key.action)
 
 
 def visible_keys(keys: Sequence[Key], width: int) -> list[Key]:
-    """Return the keys whose names fit side by side, whole; the least important are left out first."""
-    keys_left = list(keys)
-    while keys_left and sum(cell_len(k.written) + cell_len(k.label) + 3 for k in keys_left) - 2 > width:
-        keys_left.remove(max(reversed(keys_left), key=lambda k: k.rank))
-    return keys_left
+    """Return the keys whose labels fit side by side into ``width`` cells; the highest ranks are left out first."""
+    visible = list(keys)
+    while visible and sum(cell_len(k.short_name) + cell_len(k.label) + 3 for k in visible) - 2 > width:
+        visible.remove(max(reversed(visible), key=lambda k: k.rank))
+    return visible

@@ -1,6 +1,6 @@
-"""Where panels stand: a pure function from the size of the screen to their places.
+"""Panel layout: pure functions from the size of the screen to the region of each panel.
 
-A wide screen shows all of them; a smaller one a page at a time; a zoomed panel has everything.
+A wide screen shows all panels in rows, a smaller one a page at a time; a maximised panel fills the screen.
 """
 
 from __future__ import annotations
@@ -14,93 +14,107 @@ WIDE_SIZE = (120, 32)
 """Columns and rows from which all panels are shown at once."""
 
 COLUMNS = 8
-"""Units that a row of the wide arrangement is divided into."""
+"""Grid columns of a row of panels on a wide screen."""
 
 PAGE_COLUMNS = ((120, 4), (0, 2))
-"""Panels beside each other on a page, by the width from which it holds."""
+"""Minimum width in cells, and the panels side by side on a page from that width."""
 
 MIN_SIZE = (60, 20)
-"""Smallest terminal, in columns and rows, that the dashboard fits into."""
+"""Columns and rows of the smallest supported terminal."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """What the arrangement needs to know of a panel."""
+    """Position and size of one panel in the layout."""
 
     name: str
     page: str
-    units: int = 2
-    """Of ``COLUMNS``, on a wide screen."""
-    most: int = 0
-    """Rows that are enough for it on a wide screen, where it has a line of its own; 0 takes its share."""
+    span: int = 2
+    """Width on a wide screen, in grid columns of ``COLUMNS``."""
+    max_rows: int = 0
+    """Most rows of a panel that is alone in its row on a wide screen; 0 for an equal share."""
 
 
 def is_wide(width: int, height: int) -> bool:
-    """Whether all panels fit at once."""
+    """Return whether all panels fit at once."""
     return width >= WIDE_SIZE[0] and height >= WIDE_SIZE[1]
 
 
 def arrange(
     width: int,
     height: int,
-    places: Sequence[Slot],
+    slots: Sequence[Slot],
     *,
     wide: bool,
     page: str = "",
-    zoomed: str = "",
+    maximised: str = "",
     hidden: frozenset[str] = frozenset(),
 ) -> dict[str, Region]:
-    """Return the region of every panel that is to be seen in ``width`` x ``height`` cells.
+    """Return the region of every visible panel in ``width`` x ``height`` cells.
 
-    ``wide`` shows all that are not hidden; else those of ``page``.
+    ``wide`` shows all that are not ``hidden``, else only those of ``page``; ``maximised`` names a panel shown alone.
     """
     if width <= 0 or height <= 0:
         return {}
-    if zoomed:
-        return {zoomed: Region(0, 0, width, height)}
-    shown = [p for p in places if p.name not in hidden]
-    rows: list[list[Slot]] = [[]]
-    if wide:
-        for place in shown:
-            if sum(p.units for p in rows[-1]) + place.units > COLUMNS:
-                rows.append([])
-            rows[-1].append(place)
-    else:
-        mine = [Slot(p.name, p.page, 1) for p in shown if p.page == page]
-        columns = next(n for least, n in PAGE_COLUMNS if width >= least)
-        rows = [mine[i : i + columns] for i in range(0, len(mine), columns)]
-    rows = [row for row in rows if row]
-    found: dict[str, Region] = {}
-    for row, (top, bottom) in zip(rows, _heights([row[0].most for row in rows], height), strict=True):
-        for place, (left, right) in zip(row, _shares([p.units for p in row], width), strict=True):
-            found[place.name] = Region(left, top, right - left, bottom - top)
-    return found
+    if maximised:
+        return {maximised: Region(0, 0, width, height)}
+    shown = [slot for slot in slots if slot.name not in hidden]
+    rows = wide_rows(shown) if wide else _page_rows([slot for slot in shown if slot.page == page], width)
+    regions: dict[str, Region] = {}
+    for row, (top, bottom) in zip(rows, _heights([row[0].max_rows for row in rows], height), strict=True):
+        for slot, (left, right) in zip(row, _shares([slot.span for slot in row], width), strict=True):
+            regions[slot.name] = Region(left, top, right - left, bottom - top)
+    return regions
 
 
-def _heights(most: Sequence[int], height: int) -> list[tuple[int, int]]:
-    """Divide rows of the screen evenly among lines of panels; what is more than enough for one goes to the others."""
-    share = height // max(1, len(most))
-    fixed = [min(rows, share) for rows in most]
+def wide_rows(slots: Sequence[Slot]) -> list[list[Slot]]:
+    """Fill rows of ``COLUMNS``; a row that is less than half full takes panels from the end of the row above."""
+    rows: list[list[Slot]] = []
+    for slot in slots:
+        if not rows or _span(rows[-1]) + slot.span > COLUMNS:
+            rows.append([])
+        rows[-1].append(slot)
+    for above, row in zip(rows, rows[1:], strict=False):
+        if _span(row) < COLUMNS / 2:
+            while _span(row) + above[-1].span <= _span(above) - above[-1].span:
+                row.insert(0, above.pop())
+    return rows
+
+
+def _page_rows(slots: Sequence[Slot], width: int) -> list[list[Slot]]:
+    equal = [Slot(slot.name, slot.page, 1) for slot in slots]
+    columns = next(n for min_width, n in PAGE_COLUMNS if width >= min_width)
+    return [equal[i : i + columns] for i in range(0, len(equal), columns)]
+
+
+def _span(row: Sequence[Slot]) -> int:
+    return sum(slot.span for slot in row)
+
+
+def _heights(max_rows: Sequence[int], height: int) -> list[tuple[int, int]]:
+    """Divide ``height`` evenly among rows of panels; rows with a maximum leave the excess to the others."""
+    share = height // max(1, len(max_rows))
+    fixed = [min(rows, share) for rows in max_rows]
     others = _shares([1] * fixed.count(0), height - sum(fixed)) if 0 in fixed else []
     sizes = iter([bottom - top for top, bottom in others])
     if not others:
-        return _shares([1] * len(most), height)
+        return _shares([1] * len(max_rows), height)
     edges = [0]
     for rows in fixed:
         edges.append(edges[-1] + (rows or next(sizes)))
     return list(zip(edges, edges[1:], strict=False))
 
 
-def even_slots(places: Sequence[Slot], hidden: frozenset[str], width: int) -> list[Slot]:
-    """Return the places of a few panels with equal widths, as many beside each other as are readable."""
-    shown = [place for place in places if place.name not in hidden]
-    most = next(n for least, n in PAGE_COLUMNS if width >= least)
-    beside = min(most, max(1, len(shown)))
-    return [Slot(place.name, place.page, COLUMNS // beside) for place in shown]
+def even_slots(slots: Sequence[Slot], hidden: frozenset[str], width: int) -> list[Slot]:
+    """Return the slots that are not hidden with equal widths, as many side by side as are readable."""
+    shown = [slot for slot in slots if slot.name not in hidden]
+    columns = next(n for min_width, n in PAGE_COLUMNS if width >= min_width)
+    per_row = min(columns, max(1, len(shown)))
+    return [Slot(slot.name, slot.page, COLUMNS // per_row) for slot in shown]
 
 
 def _shares(weights: Sequence[int], size: int) -> list[tuple[int, int]]:
-    """Divide ``size`` cells among weights without gap or overlap."""
+    """Divide ``size`` cells by weight, without gap or overlap; return start and end of each share."""
     total, edges = sum(weights), [0]
     for i in range(len(weights)):
         edges.append(round(size * sum(weights[: i + 1]) / total))

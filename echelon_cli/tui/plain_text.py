@@ -1,4 +1,4 @@
-"""The dashboard's pictures as plain lines, for scripts, mails and terminals that are no place for a full screen."""
+"""Dashboard output as plain lines of text, for ``echelon dash --once`` and ``echelon runs compare --chart``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rich.console import Console
 from echelon.runs import RunPaths
 from echelon_cli.listing import run_row
 from echelon_cli.tui.charts.chart import AxisState, draw_overlay
-from echelon_cli.tui.charts.viewport import PLAIN
+from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT
 from echelon_cli.tui.feed.follower import RunFollower, is_long
 from echelon_cli.tui.feed.messages import RunView
-from echelon_cli.tui.layout import COLUMNS, Slot, arrange, is_wide
-from echelon_cli.tui.panels import PAGES, PANELS, SLOTS
+from echelon_cli.tui.layout import Slot, arrange, is_wide, wide_rows
+from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, chart_of
 from echelon_cli.tui.panels.comparison import draw_compare_header, run_traces
 from echelon_cli.tui.panels.header import LARGE_FROM, SHORT, TALL, Header
 from echelon_cli.tui.theme import Theme, detect_theme, make_theme
@@ -28,17 +28,17 @@ PANEL_ROWS = 14
 """Rows of each panel."""
 
 CHART_ROWS = 18
-"""Rows of a chart that stands alone."""
+"""Rows of a comparison chart."""
 
 
 def theme_for_file(file: TextIO) -> Theme:
-    """Return the look for a file: that of the terminal it is, else plain characters without colour."""
-    found = detect_theme(encoding=getattr(file, "encoding", "") or "")
-    return found if file.isatty() else make_theme(found.glyphs, found.background, colour=False)
+    """Return the theme for a file: that of the terminal, or one without colour where it is no terminal."""
+    theme = detect_theme(encoding=getattr(file, "encoding", "") or "")
+    return theme if file.isatty() else make_theme(theme.glyphs, theme.background, colour=False)
 
 
 def read_run(paths: RunPaths) -> RunView:
-    """Return a run as it is now; one with a long history by samples of it."""
+    """Return the current state of a run; a long history is sampled."""
     follower = RunFollower(paths.root)
     follower.poll()
     while follower.behind and not is_long(paths.metrics):
@@ -47,33 +47,33 @@ def read_run(paths: RunPaths) -> RunView:
 
 
 def draw_runs(paths: Sequence[RunPaths], width: int, theme: Theme) -> Grid:
-    """Return the list of runs."""
-    rows = [run_row(one) for one in paths]
+    """Return the run list."""
+    rows = [run_row(run) for run in paths]
     return draw_table(rows, -1, 0, (width, len(rows) + 1), theme, time(), SORT_COLUMNS[0], False)
 
 
 def draw_run(view: RunView, width: int, theme: Theme) -> Grid:
-    """Return one run with all its panels, beside each other where there is room, else page under page."""
+    """Return a run with all its panels: all at once in a wide output, else page below page."""
     head = Header(theme=theme)
     head.set_reactive(Header.view, view)
     rows = TALL if width >= LARGE_FROM else SHORT
     blocks = [head.draw(width, rows)]
     wide = is_wide(width, 3 * PANEL_ROWS)
     for page in ("",) if wide else PAGES:
-        mine = [place for place in SLOTS if wide or place.page == page]
-        blocks.append(_panels(view, mine, width, page, theme, wide))
-    whole = Grid(width, sum(block.height for block in blocks))
+        slots = [slot for slot in SLOTS if wide or slot.page == page]
+        blocks.append(_panels(view, slots, width, page, theme, wide))
+    output = Grid(width, sum(block.height for block in blocks))
     y = 0
     for block in blocks:
-        whole.paste(0, y, block)
+        output.paste(0, y, block)
         y += block.height
-    return whole
+    return output
 
 
-def _panels(view: RunView, places: Sequence[Slot], width: int, page: str, theme: Theme, wide: bool) -> Grid:
-    lines = sum(place.units for place in places) // COLUMNS if wide else (len(places) + 1) // 2
-    grid = Grid(width, PANEL_ROWS * lines)
-    for name, region in arrange(width, grid.height, places, wide=wide, page=page).items():
+def _panels(view: RunView, slots: Sequence[Slot], width: int, page: str, theme: Theme, wide: bool) -> Grid:
+    rows = len(wide_rows(slots)) if wide else (len(slots) + 1) // 2
+    grid = Grid(width, PANEL_ROWS * rows)
+    for name, region in arrange(width, grid.height, slots, wide=wide, page=page).items():
         panel = PANELS[name].make(PANELS[name].title, theme=theme)
         panel.set_reactive(type(panel).view, view)
         grid.paste(region.x, region.y, panel.draw(region.width, region.height))
@@ -81,10 +81,12 @@ def _panels(view: RunView, places: Sequence[Slot], width: int, page: str, theme:
 
 
 def draw_comparison(views: Sequence[RunView], panel: str, width: int, theme: Theme) -> Grid:
-    """Return who is who and the first curve of a chart, called by its panel, for each run."""
+    """Return the comparison header and the chart of a panel with one curve per run."""
     head = draw_compare_header(views, width, len(views) + 1, theme)
-    chart = PANELS[panel].make.keywords["chart"]
-    body = draw_overlay(chart, run_traces(chart, views, PLAIN), (width, CHART_ROWS), theme, AxisState(), PLAIN)
+    chart = chart_of(panel)
+    body = draw_overlay(
+        chart, run_traces(chart, views, DEFAULT_VIEWPORT), (width, CHART_ROWS), theme, AxisState(), DEFAULT_VIEWPORT
+    )
     grid = Grid(width, head.height + 1 + body.height)
     grid.paste(0, 0, head)
     grid.paste(0, head.height + 1, body)
@@ -92,7 +94,7 @@ def draw_comparison(views: Sequence[RunView], panel: str, width: int, theme: The
 
 
 def show(grid: Grid, theme: Theme, file: TextIO | None = None) -> None:
-    """Print a picture, in colour where its look has any."""
+    """Print a grid, in colour where the theme has colours."""
     file = file or sys.stdout
     if not theme.colour:
         print(grid.text().rstrip("\n"), file=file)

@@ -1,8 +1,8 @@
-"""With which characters and colours the dashboard draws, fitted to the terminal it runs in.
+"""The theme of the dashboard: glyphs, colours and styles, fitted to the terminal it runs in.
 
-Panels name roles ("good", "dim", "series1"); a ``Theme`` turns a role into a style and a symbol into a character. The
-terminal's own background and text colour are kept; accents come from a palette that people with any kind of colour
-vision can tell apart, and whatever a colour says is said by a word, a symbol or a dash pattern too.
+Panels name roles ("good", "dim", "series1"); a ``Theme`` maps a role to a style and a symbol to a character. Background
+and text colour are the terminal's own. Accents come from a palette that is distinguishable with any colour vision, and
+whatever a colour means is also shown by a word, a symbol or a dash pattern.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from rich.color import Color
 from rich.style import Style
 
 GlyphSet = Literal["braille", "block", "ascii"]
-"""How finely curves are drawn: 2x4, 1x2 or 1x3 dots a character."""
+"""Characters that curves are drawn with: 2x4 (braille), 1x2 (block) or 1x3 (ascii) dots per cell."""
 
 Background = Literal["dark", "light"]
-"""The terminal's background."""
+"""Whether the terminal's background is dark or light."""
 
 GLYPH_SETS: tuple[GlyphSet, ...] = ("braille", "block", "ascii")
 
 GLYPHS_VARIABLE = "ECHELON_GLYPHS"
-"""``braille``, ``block`` or ``ascii``; else the locale and TERM decide."""
+"""Environment variable that selects the glyphs; otherwise locale and TERM decide."""
 
 THEME_VARIABLE = "ECHELON_THEME"
-"""``dark`` or ``light``; else COLORFGBG decides, and dark where it is silent."""
+"""Environment variable that selects the background; otherwise COLORFGBG decides, and dark without it."""
 
 LIGHT_BACKGROUNDS = ("7", "15")
-"""Background colours in COLORFGBG that are light."""
+"""Light background colours in COLORFGBG."""
 
 BLOCK_TERMINALS = ("linux", "cygwin")
-"""Terminals whose fonts have half blocks but no braille."""
+"""Values of TERM whose fonts have half blocks but no braille."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Symbols:
-    """Characters outside charts; each is one cell wide."""
+    """Characters outside charts, each one cell wide."""
 
     corners: str = "╭╮╰╯"
     """Top left, top right, bottom left, bottom right."""
     horizontal: str = "─"
     vertical: str = "│"
     bar: str = "▆"
-    """Bars that stand above each other; lower than a row, so that they do not touch."""
-    line: str = "━"
-    """The done part of a thin bar."""
-    rest: str = "─"
-    """The part of a thin bar that is not done."""
+    """Bars in adjacent rows; less than a row high, so that they do not touch."""
+    bar_done: str = "━"
+    """The filled part of a thin bar."""
+    bar_rest: str = "─"
+    """The empty part of a thin bar."""
     square: str = "■"
-    """Stands before a name in the colour it has in a bar."""
+    """Legend marker before a name, in the colour of its bar."""
     mark: str = "◆"
     upper: str = "▀"
-    """The upper half of a cell; empty where there is none."""
+    """The upper half of a cell; empty where the font has none."""
     shades: str = " ░▒▓█"
-    """Rising shares, where colours do not tell them."""
+    """Ascending shades, used for heat maps without colour."""
     dot: str = "·"
-    cut: str = "…"
+    ellipsis: str = "…"
     cursor: str = "▸"
     up: str = "▲"
     down: str = "▼"
@@ -83,10 +83,10 @@ UNICODE_SYMBOLS = Symbols(
 CODEPAGE_SYMBOLS = Symbols(
     corners="┌┐└┘",
     bar="▄",
-    line="█",
-    rest="░",
+    bar_done="█",
+    bar_rest="░",
     mark="♦",
-    cut=".",
+    ellipsis=".",
     cursor="►",
     states={
         "starting": "○",
@@ -100,21 +100,21 @@ CODEPAGE_SYMBOLS = Symbols(
         "lost": "?",
     },
 )
-"""What the fonts of text consoles have."""
+"""Characters in the fonts of text consoles."""
 
-PLAIN = Symbols(
+DEFAULT_VIEWPORT = Symbols(
     corners="++++",
     horizontal="-",
     vertical="|",
     bar="#",
-    line="=",
-    rest="-",
+    bar_done="=",
+    bar_rest="-",
     square="#",
     mark="X",
     upper="",
     shades=" .:-=+*#%@",
     dot="-",
-    cut="~",
+    ellipsis="~",
     cursor=">",
     up="^",
     down="v",
@@ -131,7 +131,7 @@ PLAIN = Symbols(
     },
 )
 
-SYMBOLS: dict[GlyphSet, Symbols] = {"braille": UNICODE_SYMBOLS, "block": CODEPAGE_SYMBOLS, "ascii": PLAIN}
+SYMBOLS: dict[GlyphSet, Symbols] = {"braille": UNICODE_SYMBOLS, "block": CODEPAGE_SYMBOLS, "ascii": DEFAULT_VIEWPORT}
 
 STATE_ROLES: dict[str, str] = {
     "starting": "info",
@@ -144,7 +144,7 @@ STATE_ROLES: dict[str, str] = {
     "crashed": "bad",
     "lost": "warn",
 }
-"""The role in which a state is written; ``pill-`` before it is the same as a filled label."""
+"""Role of each run state; with the prefix ``pill-`` it is drawn as a filled label."""
 
 DARK_ACCENTS: dict[str, int] = {
     "good": 79,
@@ -166,7 +166,7 @@ DARK_ACCENTS: dict[str, int] = {
     "rest": 243,
     "key": 221,
 }
-"""Colour of each role on a dark background, as a number of the 256-colour table; text has 4.5:1 and more."""
+"""Colour of each role on a dark background, index of the 256-colour table; contrast of text at least 4.5:1."""
 
 LIGHT_ACCENTS: dict[str, int] = {
     "good": 23,
@@ -188,22 +188,22 @@ LIGHT_ACCENTS: dict[str, int] = {
     "rest": 245,
     "key": 94,
 }
-"""The same on a light background."""
+"""Colour of each role on a light background."""
 
 HEAT = {"dark": (234, 53, 89, 125, 167, 209, 215, 229), "light": (255, 223, 216, 209, 167, 125, 89, 53)}
-"""Colours of rising shares of the fullest place of a heat map; their lightness rises, or falls, all the way."""
+"""Colours of ascending heat-map levels; lightness is monotonic."""
 
 HEAT_LEVELS = len(HEAT["dark"])
 
 RUN_ROLES = ("series1", "series2", "series3", "series4", "series5", "series6")
-"""Colours of runs that are compared, in the order they were chosen."""
+"""Colours of compared runs, in the order they were marked."""
 
 PILLS = ("good", "info", "calm", "warn", "bad")
 PILL_TEXT = {"dark": 16, "light": 231}
-"""Text on a filled label: black on bright, white on deep."""
+"""Text colour of a filled label."""
 
 CURSOR_LINE = {"dark": (231, 24), "light": (16, 153)}
-"""Text and background of the chosen row."""
+"""Text and background colour of the cursor row."""
 
 ATTRIBUTES: dict[str, Style] = {
     "": Style(),
@@ -215,15 +215,15 @@ ATTRIBUTES: dict[str, Style] = {
     "series1": Style(bold=True),
     "focus": Style(bold=True),
 }
-"""What a role looks like beside its colour; with NO_COLOR, all it looks like."""
+"""Style of a role besides its colour; with NO_COLOR, its whole style."""
 
 FAINT = ("frame", "ghost", "rest")
-"""Lines and shades without text, which stay behind curves and figures where no colour keeps them there."""
+"""Lines and shades without text, dimmed without colour so that they stay behind curves and values."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """The characters and styles of one terminal."""
+    """Glyphs and styles for one terminal."""
 
     glyphs: GlyphSet
     styles: Mapping[str, Style]
@@ -235,7 +235,7 @@ class Theme:
         return SYMBOLS[self.glyphs]
 
     def style(self, role: str) -> Style:
-        """Return how a role is drawn; an unknown one as plain text."""
+        """Return the style of a role; an unknown role is plain text."""
         return self.styles.get(role, self.styles[""])
 
     def state_symbol(self, state: str) -> str:
@@ -243,7 +243,7 @@ class Theme:
 
 
 def make_theme(glyphs: GlyphSet = "braille", background: Background = "dark", *, colour: bool = True) -> Theme:
-    """Return the look of a terminal with these abilities."""
+    """Return the theme for a terminal with these capabilities."""
     styles = dict(ATTRIBUTES)
     accents = DARK_ACCENTS if background == "dark" else LIGHT_ACCENTS
     for role, number in accents.items():
@@ -263,18 +263,18 @@ def make_theme(glyphs: GlyphSet = "braille", background: Background = "dark", *,
 
 
 def heat_role(upper: int, lower: int) -> str:
-    """Return the role of a half block whose halves have these levels of heat."""
+    """Return the role of a half block whose upper and lower halves have these heat-map levels."""
     return f"heat-{upper}-{lower}"
 
 
 def detect_theme(environment: Mapping[str, str] | None = None, encoding: str | None = None) -> Theme:
-    """Return the look that fits this terminal."""
+    """Return the theme for the current terminal, from its environment variables and encoding."""
     environment = os.environ if environment is None else environment
     encoding = encoding if encoding is not None else locale.getpreferredencoding(False)
-    asked = environment.get(GLYPHS_VARIABLE, "")
+    requested = environment.get(GLYPHS_VARIABLE, "")
     glyphs: GlyphSet = "braille"
-    if asked in GLYPH_SETS:
-        glyphs = asked  # type: ignore[assignment]
+    if requested in GLYPH_SETS:
+        glyphs = requested  # type: ignore[assignment]
     elif "utf" not in encoding.lower():
         glyphs = "ascii"
     elif environment.get("TERM", "") in BLOCK_TERMINALS:
@@ -283,10 +283,10 @@ def detect_theme(environment: Mapping[str, str] | None = None, encoding: str | N
 
 
 def background_of(environment: Mapping[str, str]) -> Background:
-    """Return whether the terminal's background is said to be dark or light."""
-    asked = environment.get(THEME_VARIABLE, "")
-    if asked in ("dark", "light"):
-        return asked  # type: ignore[return-value]
+    """Return whether the environment declares a dark or a light background."""
+    requested = environment.get(THEME_VARIABLE, "")
+    if requested in ("dark", "light"):
+        return requested  # type: ignore[return-value]
     background = environment.get("COLORFGBG", "").rpartition(";")[2]
     return "light" if background in LIGHT_BACKGROUNDS else "dark"
 

@@ -1,4 +1,4 @@
-"""A replay server for the dashboard: the one that already serves these runs, or one that ends with the dashboard."""
+"""The replay server behind the dashboard: one that already serves these runs, or one that ends with the dashboard."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ END_LIMIT_S = 3.0
 
 @dataclass(frozen=True)
 class ViewerAddress:
-    """Where a match can be watched."""
+    """The address of a match in the viewer, or why there is none."""
 
     url: str = ""
     tunnel: str = ""
-    """The ssh command that leads there from afar; empty on the machine itself."""
+    """The ssh command that forwards the server's port to another machine; empty where none is needed."""
     opened: bool = False
-    """Whether a browser was told to open it."""
+    """Whether a browser was asked to open it."""
     problem: str = ""
 
 
 class ViewerServer:
-    """The server behind the matches that somebody watches. Blocking; called on a thread."""
+    """Starts the replay server when a match is opened. Blocking; called in a thread."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self._process: subprocess.Popen[str] | None = None
 
     def open(self, match: str) -> ViewerAddress:
-        """Return where a match can be watched, after opening a browser if there is one here."""
+        """Return the address of a match, and open it in a browser where this machine has one."""
         from echelon.server.app import running_server
         from echelon_cli.commands.serve import browser_here, tunnel_to
 
@@ -51,7 +51,7 @@ class ViewerServer:
         return ViewerAddress(url, tunnel_to(url), opened)
 
     def open_replay(self, run: str, name: str) -> ViewerAddress:
-        """Return where the match in a replay of a run can be watched."""
+        """Return the address of the match in replay file ``name`` of a run, and open it as ``open`` does."""
         from echelon.server.catalogue import ReplayCatalogue
 
         catalogue = ReplayCatalogue(self.home)
@@ -59,14 +59,12 @@ class ViewerServer:
             found = [match.id for match in catalogue.matches() if match.run == run and match.path.name == name]
         finally:
             catalogue.close()
-        return (
-            self.open(found[0])
-            if found
-            else ViewerAddress(problem=f"replay {name!r} of run {run!r} is not there any more")
-        )
+        if not found:
+            return ViewerAddress(problem=f"replay {name!r} of run {run!r} no longer exists")
+        return self.open(found[0])
 
     def _start(self) -> str:
-        """Start a server and return its address; ``ValueError`` says why it did not start."""
+        """Start a server and return its address; ``ValueError`` with the reason where it does not start."""
         self.close()
         self._process = subprocess.Popen(
             [*PYTHON_MODULE, "echelon_cli.main", "serve", "--json"],
@@ -84,11 +82,11 @@ class ViewerServer:
             return str(json.loads(line)["url"])
         except (ValueError, KeyError):
             self._process.kill()
-            said = self._process.stderr.read().strip().splitlines()
-            raise ValueError(said[-1] if said else "the replay server did not start: try echelon serve") from None
+            errors = self._process.stderr.read().strip().splitlines()
+            raise ValueError(errors[-1] if errors else "the replay server did not start; try: echelon serve") from None
 
     def close(self) -> None:
-        """End the server that was started here; those who watch are told by their browser."""
+        """Stop the server started here; one that was already running stays."""
         if self._process is None:
             return
         self._process.terminate()

@@ -142,7 +142,7 @@ def test_next_steps_depend_on_job_kind_and_state(echelon, ended_run, kind, code,
 def test_dashboard_does_not_resume_runs_that_are_no_jobs(ended_run):
     paths = ended_run("20260101-000000-sim-calm-fox")
     paths.spec.write_text(json.dumps({**json.loads(paths.spec.read_text()), "kind": "sim"}))
-    assert actions.resume(paths.root) == (f"{paths.id} is of kind 'sim', which cannot go on", "warn")
+    assert actions.resume(paths.root) == (f"{paths.id} is of kind 'sim', which cannot be resumed", "warn")
 
 
 def test_wait_returns_exit_code_of_ended_run(echelon, ended_run):

@@ -1,4 +1,4 @@
-"""A dashboard without a terminal, on runs that nobody trained."""
+"""Fixtures: a dashboard without a terminal, on synthetic runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from echelon.runs import RunPaths, runs_home
 from echelon_cli.tui.app import Dashboard
 from echelon_cli.tui.theme import make_theme
+from echelon_cli.tui.widgets.compositor import screen_text
 from tests.tui.support.canned import alive, make_run
 
 LIMIT_S = 10.0
@@ -26,7 +27,7 @@ def home() -> Path:
 
 @pytest.fixture
 def living(home: Path) -> Iterator[RunPaths]:
-    """A run that goes on, as far as anybody can tell."""
+    """A run whose supervisor lock is held, so that it counts as running."""
     with alive(make_run(home, "20260101-120000-quickstart-amber-jackal", updates=60)) as paths:
         yield paths
 
@@ -36,8 +37,8 @@ def ended(home: Path) -> RunPaths:
     return make_run(home, "20260101-110000-quickstart-quiet-heron", updates=40, ended="completed", seed=3)
 
 
-class Watcher:
-    """Somebody in front of the dashboard: presses keys and reads the screen."""
+class User:
+    """A user of the dashboard: presses keys and reads the screen."""
 
     def __init__(self, app: Dashboard, pilot: Pilot[None]) -> None:
         self.app, self.pilot = app, pilot
@@ -48,17 +49,17 @@ class Watcher:
 
     @property
     def text(self) -> str:
-        """What stands on the screen."""
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+        """The characters on the screen."""
+        return screen_text(self.app.screen)
 
     async def until(self, *words: str) -> str:
-        """Wait until the screen shows all the words, and return it."""
+        """Wait until the screen shows all the words; return its text."""
         return await self.holds(lambda: all(word in self.text for word in words), f"no {words} on\n")
 
-    async def holds(self, what: Callable[[], object], message: str = "it never held on\n") -> str:
+    async def holds(self, condition: Callable[[], object], message: str = "condition never true on\n") -> str:
+        """Wait until a condition is true; return the text of the screen."""
         for _ in range(int(LIMIT_S / 0.02)):
-            if what():
+            if condition():
                 return self.text
             await self.pilot.pause(0.02)
         raise AssertionError(f"{message}{self.text}")
@@ -66,10 +67,10 @@ class Watcher:
 
 @pytest.fixture
 def watch(home: Path) -> Callable[..., None]:
-    """Run a scene: a coroutine function that is given a ``Watcher``."""
+    """Run a scene: a coroutine function that gets a ``User``."""
 
     def play(
-        scene: Callable[[Watcher], Coroutine[Any, Any, None]],
+        scene: Callable[[User], Coroutine[Any, Any, None]],
         run: RunPaths | None = None,
         size: tuple[int, int] = (160, 48),
     ) -> None:
@@ -77,7 +78,7 @@ def watch(home: Path) -> Callable[..., None]:
             app = Dashboard(home, run.root if run else None, theme=make_theme(), poll_s=POLL_S)
             async with app.run_test(size=size) as pilot:
                 await pilot.pause()
-                await scene(Watcher(app, pilot))
+                await scene(User(app, pilot))
 
         asyncio.run(main())
 

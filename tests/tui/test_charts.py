@@ -47,19 +47,19 @@ def test_chart_shows_newest_value_and_axis_ranges():
 
 
 def test_legend_uses_newest_update_and_keeps_labels_that_fit():
-    wins = PANELS["wins"].make.keywords["chart"]
+    wins = PANELS["wins"].chart
     update = update_event(60, random.Random(1))
     snapshot = RunSnapshot(update=replace(update, win_rate=0.375))
     _, lines = rows(wins, curves_of(60), snapshot)
     assert lines[0] == "training 38%"
-    losses = PANELS["losses"].make.keywords["chart"]
+    losses = PANELS["losses"].chart
     grid = draw_chart(losses, curves_of(60), RunSnapshot(), (22, 8), LOOK, AxisState())
     head = grid.text().splitlines()[0]
     assert head.startswith("value 0.") and head.endswith("  policy") and grid.roles[0][len(head) - 1] == "series2"
 
 
 def test_dense_evaluations_draw_only_the_newest_interval():
-    wins = PANELS["wins"].make.keywords["chart"]
+    wins = PANELS["wins"].chart
 
     def bars(evaluations: int) -> int:
         step = 200 // evaluations
@@ -131,7 +131,7 @@ def test_second_y_axis_is_labelled_on_the_right_in_its_colour():
 
 
 def test_evaluations_are_marked_with_their_interval():
-    chart = PANELS["wins"].make.keywords["chart"]
+    chart = PANELS["wins"].chart
     snapshot = RunSnapshot(evals=(eval_event(0, 0.05), eval_event(100, 0.5)))
     grid, lines = rows(chart, curves_of(100), snapshot)
     marks = [(x, y) for y, line in enumerate(lines) for x, char in enumerate(line) if char == LOOK.symbols.mark]
@@ -143,7 +143,7 @@ def test_evaluations_are_marked_with_their_interval():
 
 
 def test_evaluation_before_first_update_is_marked():
-    chart = PANELS["wins"].make.keywords["chart"]
+    chart = PANELS["wins"].chart
     untrained = EventEval(update=0, global_step=0, opponent="x", episodes=80, win_rate=0.0)
     _, lines = rows(chart, Curves(), RunSnapshot(evals=(untrained,)))
     assert any(LOOK.symbols.mark in line for line in lines)

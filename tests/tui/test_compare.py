@@ -13,7 +13,7 @@ from echelon_cli.tui.panels.comparison import (
     differing_keys,
     draw_compare_header,
     draw_difference,
-    figures,
+    headline_figures,
 )
 from echelon_cli.tui.screens.compare import CONFIG, TITLES, CompareScreen
 from echelon_cli.tui.screens.runs import RunsScreen
@@ -28,7 +28,7 @@ def test_compare_screen_overlays_and_follows_marked_runs(watch, home, living, en
     async def scene(w):
         await w.until("heron", "jackal")
         await w.press("m")
-        await w.until("space marks runs")
+        await w.until("mark two or more runs")
         await w.press("home", "space", "space", "m")
         assert isinstance(w.app.screen, CompareScreen)
         text = await w.until("win rate", "no difference", "completed", "running")
@@ -41,7 +41,7 @@ def test_compare_screen_overlays_and_follows_marked_runs(watch, home, living, en
         assert isinstance(w.app.screen, RunsScreen)
         await w.press("space")
         await w.press("m")
-        await w.until("space marks runs")
+        await w.until("mark two or more runs")
 
     watch(scene)
 
@@ -53,7 +53,7 @@ def test_marking_stops_at_the_number_of_run_colours(watch, home):
     async def scene(w):
         await w.until("fox6")
         await w.press("home", *["space"] * (len(RUN_ROLES) + 1))
-        await w.until("as many as can be told apart")
+        await w.until("can be compared")
 
     watch(scene)
 
@@ -86,8 +86,8 @@ def test_compare_header_drops_whole_columns():
         assert kept == [name for name, _ in FIGURES][: len(kept)]
         for name in kept:
             end = f"{head} ".index(f" {name} ") + 1 + len(name)
-            assert row[:end].endswith(figures(view)[name]), f"{name} stands under its name"
-    assert all(text == "-" for name, text in figures(RunView(id="x")).items() if name != "steps")
+            assert row[:end].endswith(headline_figures(view)[name]), f"{name} stands under its name"
+    assert all(text == "-" for name, text in headline_figures(RunView(id="x")).items() if name != "steps")
 
 
 def test_compare_header_keeps_state_win_rate_and_speed_beside_the_name():
@@ -118,6 +118,6 @@ def test_config_differences_list_only_differing_keys():
     text = draw_difference(starts, 50, 6, LOOK).text()
     assert "ppo.lr" in text and "0.001" in text and "0.0005" in text and "x" not in text.split()
     assert "no difference" in draw_difference(starts[:1] * 2, 50, 6, LOOK).text()
-    assert "once every run has begun" in draw_difference([starts[0], None], 50, 6, LOOK).text()
+    assert "once every run has started" in draw_difference([starts[0], None], 50, 6, LOOK).text()
     many = [EventStart(device="cpu", config={f"k{i}": side for i in range(20)}) for side in (1, 2)]
     assert "and 16 more" in draw_difference(many, 50, 6, LOOK).text()

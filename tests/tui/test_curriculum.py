@@ -43,7 +43,7 @@ def three_moves() -> RunSnapshot:
 
 def test_parameter_changes_are_newest_first_with_change_and_reason():
     moves = changes_of(three_moves())
-    assert [(move.update, move.lever, move.change, move.why) for move in moves] == [
+    assert [(change.update, change.label, change.values, change.shown_reason) for change in moves] == [
         (1121, "map size", "65-80 to 80-100", ""),
         (900, "skill", "trivial to easy", "gate passed"),
         (640, "map size", "50-60 to 65-80", ""),
@@ -105,7 +105,7 @@ def test_skill_parameter_is_hidden_without_scripted_opponents():
     for met in (start(scripted=1.0, easy=1.0), start()):
         snapshot = SnapshotBuilder([met, *moved, update]).snapshot()
         assert parameters_of(snapshot) == {"skill": "easy", "weapon_prob": 1.0}
-        assert [move.name for move in changes_of(snapshot)] == ["skill"]
+        assert [change.name for change in changes_of(snapshot)] == ["skill"]
 
 
 def test_resume_removes_superseded_changes():
@@ -113,7 +113,7 @@ def test_resume_removes_superseded_changes():
     fold.add(EventResume(update=60, global_step=60_000))
     fold.add(told(60, packs=2))
     snapshot = fold.snapshot()
-    assert [move.update for move in changes_of(snapshot)] == [50] and parameters_of(snapshot) == {"packs": 2}
+    assert [change.update for change in changes_of(snapshot)] == [50] and parameters_of(snapshot) == {"packs": 2}
 
 
 def test_kept_changes_are_bounded():
@@ -126,7 +126,7 @@ def test_kept_changes_are_bounded():
 def test_dict_parameter_is_split_by_key():
     weights = ({"damage": 0.01, "zone": 0.0}, {"damage": 0.005, "zone": 0.0})
     snapshot = SnapshotBuilder(told(n, reward_weights=w) for n, w in enumerate(weights)).snapshot()
-    assert [(move.lever, move.change) for move in changes_of(snapshot)] == [
+    assert [(change.label, change.values) for change in changes_of(snapshot)] == [
         ("damage (reward weights)", "0.0100 to 0.0050")
     ]
     assert parameters_of(snapshot) == {"damage (reward_weights)": 0.005, "zone (reward_weights)": 0.0}
@@ -134,7 +134,7 @@ def test_dict_parameter_is_split_by_key():
 
 def test_disabled_mechanics_are_listed():
     snapshot = SnapshotBuilder([told(0, without=["heat", "paint"]), told(7, without=[])]).snapshot()
-    assert [move.change for move in changes_of(snapshot)] == ["heat, paint to none"]
+    assert [change.values for change in changes_of(snapshot)] == ["heat, paint to none"]
 
 
 def test_only_share_parameters_have_a_bar():
@@ -159,4 +159,4 @@ def test_range_parameter_fits_beside_its_name():
 
 
 def test_panel_without_parameters_shows_empty_state():
-    assert "nothing moves" in draw_curriculum({}, [], 20, 4, LOOK).text()
+    assert "no parameters" in draw_curriculum({}, [], 20, 4, LOOK).text()

@@ -145,7 +145,7 @@ def test_braille_dots_map_to_bits():
 
 def test_canvas_layers_replace_shades_and_merge_curves():
     canvas = Canvas(1, 1, "braille")
-    canvas.layer("shade", alone=True).vertical(0, 0, 3)
+    canvas.layer("shade", is_background=True).vertical(0, 0, 3)
     canvas.layer("one").dot(1, 0)
     canvas.layer("two").dot(1, 3)
     assert [(char, role) for _, _, char, role in canvas.cells()] == [("⢈", "two")]
@@ -154,7 +154,7 @@ def test_canvas_layers_replace_shades_and_merge_curves():
 def test_overlapping_curves_alternate_colours():
     canvas = Canvas(8, 1, "braille")
     for role in ("one", "two"):
-        canvas.layer(role, equal=True).line(0, 0, 15, 0)
+        canvas.layer(role, alternates=True).line(0, 0, 15, 0)
     canvas.layer("cross").dot(15, 3)
     roles = [role for *_, role in canvas.cells()]
     assert roles[:7] == ["one", "one", "two", "two", "one", "one", "two"] and roles[7] == "cross"
@@ -269,12 +269,12 @@ def test_arrange_fills_the_screen_without_overlap(size, wide):
 def test_arrange_omits_hidden_and_maximises_zoomed():
     places = [Slot("a", "p"), Slot("b", "p")]
     assert arrange(80, 20, places, wide=True, hidden=frozenset({"a"}))["b"].size == (80, 20)
-    assert arrange(80, 20, places, wide=False, zoomed="b") == {"b": (0, 0, 80, 20)}
+    assert arrange(80, 20, places, wide=False, maximised="b") == {"b": (0, 0, 80, 20)}
     assert arrange(80, 20, places, wide=True, hidden=frozenset({"a", "b"})) == {}
 
 
 def test_arrange_limits_rows_to_maximum():
-    places = [Slot("a", "p", 8), Slot("b", "p", 8), Slot("c", "p", 8, most=4)]
+    places = [Slot("a", "p", 8), Slot("b", "p", 8), Slot("c", "p", 8, max_rows=4)]
     found = arrange(160, 40, places, wide=True)
     assert [(found[name].y, found[name].height) for name in "abc"] == [(0, 18), (18, 18), (36, 4)]
     assert arrange(160, 9, places, wide=True)["c"].height == 3, "and never takes more than its share"

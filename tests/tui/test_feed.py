@@ -162,7 +162,7 @@ def test_latest_records_are_read_within_a_byte_limit(living):
 def test_feed_posts_only_changes(home, living, ended):
     said = []
     feed = Feed(said.append, home)
-    feed.watch(living.root)
+    feed.subscribe(living.root)
     feed.poll()
     assert [type(m) for m in said] == [RunChanged, RunsChanged]
     feed.poll()
@@ -177,7 +177,7 @@ def test_feed_posts_only_changes(home, living, ended):
 def test_messages_of_a_burst_replace_older_ones(home, living):
     said = []
     feed = Feed(said.append, home)
-    feed.watch(living.root)
+    feed.subscribe(living.root)
     feed.poll()
     run, runs = said
     assert run.can_replace(run) and runs.can_replace(runs) and not run.can_replace(runs)
@@ -199,7 +199,7 @@ def test_feed_survives_exceptions(home, living, monkeypatch):
 def test_feed_survives_missing_runs_folder(home, living):
     said = []
     feed = Feed(said.append, home)
-    feed.watch(living.root)
+    feed.subscribe(living.root)
     feed.poll()
     shutil.rmtree(home)
     feed.poll()
@@ -221,7 +221,7 @@ def test_log_follower_strips_control_sequences(tmp_path):
 def test_log_follower_keeps_newest_lines_and_numbers(tmp_path):
     path = tmp_path / "log"
     path.write_text("".join(f"{n}\n" for n in range(30)) + "not ended")
-    follower = LogFollower(path, keep=10)
+    follower = LogFollower(path, max_lines=10)
     follower.poll()
     assert list(follower.lines) == [str(n) for n in range(20, 30)] and follower.first == 20
     with open(path, "a") as log:
@@ -236,7 +236,7 @@ def test_log_follower_keeps_newest_lines_and_numbers(tmp_path):
 def test_feed_posts_log_only_when_it_grows(home, living):
     said = []
     feed = Feed(said.append, home)
-    feed.watch(None, runs=False, log=living.log_trainer)
+    feed.subscribe(None, runs=False, log=living.log_trainer)
     feed.poll()
     feed.poll()
     assert [type(m) for m in said] == [LogChanged]

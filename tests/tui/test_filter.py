@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from echelon_cli.query import FIELDS
-from echelon_cli.tui.screens.base import COMMON
+from echelon_cli.tui.screens.base import COMMON_KEYS
 from echelon_cli.tui.screens.help import help_lines
 from echelon_cli.tui.screens.run import RunScreen
 from echelon_cli.tui.screens.runs import CHART_ROWS, PLACEHOLDER, preview_of
@@ -15,11 +15,11 @@ def test_query_filters_runs_and_reports_errors(watch, living, ended):
     async def scene(user):
         await user.until("amber-jackal", "quiet-heron")
         await user.press("slash", *"wins>")
-        text = await user.until("wins wants a share, such as wins>50%", "2 of 2")
+        text = await user.until("wins expects a fraction; try wins>50%", "2 of 2")
         assert "amber-jackal" in text and "quiet-heron" in text
         await user.press(*"0% -state:running")
         text = await user.until("1 of 2")
-        assert "quiet-heron" in text and "amber-jackal" not in text and "wants" not in text
+        assert "quiet-heron" in text and "amber-jackal" not in text and "expects" not in text
         await user.press("enter", "escape")
         await user.until("amber-jackal", "quiet-heron", "2 runs")
 
@@ -43,7 +43,7 @@ def test_query_error_fits_one_line_on_smallest_terminal(watch, living):
     async def scene(user):
         await user.until("amber-jackal")
         await user.press("slash", *"stage:running")
-        await user.until("'stage' is no field")
+        await user.until("unknown field 'stage'")
         assert all(len(line) <= 60 for line in user.text.splitlines())
         assert "running" in user.text.splitlines()[4], "the list stays as it was"
 
@@ -92,7 +92,7 @@ def test_new_runs_push_the_preview_off_a_small_screen(watch, home, living):
 
 
 def test_wide_help_has_two_columns():
-    keys = (*RunScreen.KEYS, *COMMON)
+    keys = (*RunScreen.KEYS, *COMMON_KEYS)
     wide = ["".join(text for text, _ in line) for line in help_lines(keys, make_theme(), 160)]
     narrow = ["".join(text for text, _ in line) for line in help_lines(keys, make_theme(), 80)]
     assert "Keys" in wide[0] and "States" in wide[0] and len(wide) <= 48 < len(narrow)
@@ -105,5 +105,5 @@ def test_wide_help_has_two_columns():
 def test_help_lists_every_query_field_and_fits_smallest_terminal():
     lines = ["".join(text for text, _ in line) for line in help_lines((), make_theme(), 60)]
     text = " ".join(" ".join(lines).split())
-    assert all(name in text for name in FIELDS) and "Filter of runs" in text
+    assert all(name in text for name in FIELDS) and "Run filter" in text
     assert all(len(line) <= 60 for line in lines) and len(PLACEHOLDER) < 60

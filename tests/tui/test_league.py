@@ -21,7 +21,7 @@ from echelon_cli.tui.panels.league import (
     draw_head_to_head,
     draw_ratings_table,
     entry_matches,
-    first_shown,
+    first_visible,
 )
 from echelon_cli.tui.theme import make_theme
 
@@ -91,11 +91,11 @@ def test_league_is_reread_only_after_changes(home, league):
     follower = LeagueFollower(home)
     assert follower.poll() and not follower.poll()
     play(league, 1, first=4)
-    follower._next = 0.0
+    follower._next_read = 0.0
     assert follower.poll() and len(follower.view.entries[0]["history"]) == 4
     with Store(league) as store:
         store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))
-    follower._next = 0.0
+    follower._next_read = 0.0
     assert follower.poll() and follower.view.unfinished[0]["round"] == 9
 
 
@@ -104,7 +104,7 @@ def test_missing_and_damaged_league_are_reported(home):
     assert follower.poll() and follower.view.loaded and not follower.view.entries
     league_path(home).parent.mkdir(parents=True, exist_ok=True)
     league_path(home).write_bytes(b"no database " * 100)
-    follower._next = 0.0
+    follower._next_read = 0.0
     assert follower.poll() and "not a database" in follower.view.problem
 
 
@@ -149,8 +149,8 @@ def test_ratings_show_intervals_and_drop_minor_columns(league):
 
 
 def test_first_row_keeps_the_cursor_visible():
-    assert [first_shown(at, 40, 10) for at in (0, 4, 20, 39)] == [0, 0, 15, 30]
-    assert first_shown(3, 4, 10) == 0
+    assert [first_visible(at, 40, 10) for at in (0, 4, 20, 39)] == [0, 0, 15, 30]
+    assert first_visible(3, 4, 10) == 0
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -164,7 +164,7 @@ def test_league_screen_navigates_and_follows(watch, league, living, size):
         await user.press("2")
         await user.until("80.0 damage", "laser 75%")
         await user.press("3")
-        await user.until("row against column", "100%")
+        await user.until("score of row against column", "100%")
         await user.press("4")
         await user.until("of anna", "won", "against medium")
         await user.press("enter")
@@ -190,27 +190,27 @@ def test_covered_screen_does_not_change_the_feed_subscription(watch, league, liv
             store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))
         await user.until("round 9: 0 of 1 matches")
         await user.press("escape")
-        await user.holds(lambda: user.app.screen is below and user.app.feed._list_runs)
+        await user.holds(lambda: user.app.screen is below and user.app.feed.subscription.runs)
 
     watch(scene, size=(80, 24))
 
 
 def test_empty_league_screen_can_start_a_round(watch, home, monkeypatch):
-    asked = []
+    commands = []
 
-    def begin(words, **options):
-        asked.append((words, options["env"]["ECHELON_HOME"]))
+    def run(words, **options):
+        commands.append((words, options["env"]["ECHELON_HOME"]))
         return subprocess.CompletedProcess(words, 0, f'{{"run": "{JOB}"}}\n', "")
 
-    monkeypatch.setattr("echelon_cli.tui.actions.subprocess.run", begin)
+    monkeypatch.setattr("echelon_cli.tui.actions.subprocess.run", run)
 
     async def scene(user):
         await user.press("a")
-        await user.until("no league here yet")
+        await user.until("no league yet")
         await user.press("p")
         await user.until("Play a round", "y yes")
         await user.press("y")
-        await user.until("plays a round")
+        await user.until("started a league round")
 
     watch(scene)
-    assert asked == [([*PYTHON_MODULE, "echelon_cli.main", "arena", "run", "--detach", "--json"], str(home))]
+    assert commands == [([*PYTHON_MODULE, "echelon_cli.main", "arena", "run", "--detach", "--json"], str(home))]

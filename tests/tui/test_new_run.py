@@ -36,9 +36,9 @@ def test_option_list_shows_descriptions_on_wide_screens():
 
 def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
     async def scene(w):
-        await w.until("no runs here yet", "n  starts one here", "kernels")
+        await w.until("no runs yet", "n  starts a run", "kernels")
         await w.press("n")
-        await w.until("preset quickstart", "nothing changed")
+        await w.until("preset quickstart", "no changes")
         await w.press("slash", *"ppo.lr", "enter")
         await w.until("ppo.lr_schedule")
         await w.press("enter")
@@ -46,7 +46,7 @@ def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
         await w.press(*["backspace"] * 5, *"2e-4", "enter")
         await w.until("1 change", "--set", "0.0002")
         await w.press("ctrl+s")
-        await w.until("Start a run of quickstart with 1 changes")
+        await w.until("Start a run with preset quickstart and 1")
         await w.press("y")
         await w.holds(lambda: isinstance(w.app.screen, RunScreen))
         await w.until("running")
@@ -69,11 +69,11 @@ def test_new_run_form_reports_invalid_values(watch):
         await w.until("ppo.clip_coef")
         await w.press("enter", *["backspace"] * 8, *"-3", "enter")
         await w.until("ppo.clip_coef is -3")
-        assert "nothing changed" in w.text
+        assert "no changes" in w.text
         await w.press(*["backspace"] * 8, *"0.3", "enter")
         await w.until("1 change")
         await w.press("u")
-        await w.until("nothing changed")
+        await w.until("no changes")
         await w.press("escape", "escape")
         assert isinstance(w.app.screen, RunsScreen)
 

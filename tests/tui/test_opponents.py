@@ -38,10 +38,10 @@ def test_opponents_are_sorted_by_share_with_win_rates():
     found = opponent_stats(fold(episodes(21, self={"win": 3, "loss": 1, "draw": 0})))
     assert [opponent.name for opponent in found] == ["heuristic:easy", "heuristic:medium", "self", "past:50"]
     by_name = {opponent.name: opponent for opponent in found}
-    assert by_name["self"].won == 0.75 and by_name["self"].met == 12 / 64
-    assert math.isnan(by_name["past:50"].won), "nobody has played it yet"
+    assert by_name["self"].win_rate == 0.75 and by_name["self"].share == 12 / 64
+    assert math.isnan(by_name["past:50"].win_rate), "nobody has played it yet"
     text = draw_opponents(found, 40, 8, LOOK).text()
-    assert "itself" in text and "75%" in text and "38%" in text
+    assert "self-play" in text and "75%" in text and "38%" in text
 
 
 def test_win_rate_is_coloured_only_when_significant():
@@ -56,7 +56,7 @@ def test_past_snapshots_are_grouped_in_small_panels():
     ]
     easy, past = group_snapshots(many)
     assert easy.name == "heuristic:easy" and past.name == "10 of past"
-    assert past.met == pytest.approx(0.5) and past.won == pytest.approx(0.45) and past.battles == 100
+    assert past.share == pytest.approx(0.5) and past.win_rate == pytest.approx(0.45) and past.battles == 100
     assert "10 of past" in draw_opponents(many, 30, 6, LOOK).text()
     assert "past 9" in draw_opponents(many, 30, 14, LOOK).text()
 
@@ -90,8 +90,8 @@ def test_heat_map_draws_two_rows_per_cell_with_y_up():
 def test_heat_map_without_colour_uses_shades():
     cells = tuple(tuple(float(x == y) for x in range(16)) for y in range(16))
     heat = HeatMaps(3, dict.fromkeys(KINDS, cells))
-    plain = draw_heat_maps(heat, 40, 17, make_theme(colour=False)).text()
-    assert "██" in plain and "▀" not in plain
+    plain_rows = draw_heat_maps(heat, 40, 17, make_theme(colour=False)).text()
+    assert "██" in plain_rows and "▀" not in plain_rows
     assert draw_heat_maps(heat, 40, 17, make_theme("ascii")).text().isascii()
     assert all(kind in draw_heat_maps(heat, 60, 9, LOOK).text() for kind in KINDS)
 
@@ -100,13 +100,13 @@ def test_follower_reads_newest_valid_heat_maps(home):
     paths = make_run(home, "20260101-120000-quickstart-amber-jackal", updates=5)
     follower = RunFollower(paths.root)
     follower.poll()
-    assert follower.view().heat is None
+    assert follower.view().heat_maps is None
     paths.heat.mkdir()
     grids = {kind: np.full((4, 4), 2.0, np.float32) for kind in KINDS}
     np.savez_compressed(paths.heat / "u000003.npz", **grids)
-    assert follower.poll() and follower.view().heat.update == 3
+    assert follower.poll() and follower.view().heat_maps.update == 3
     assert not follower.poll(), "nothing new, nothing said"
     (paths.heat / "u000009.npz").write_bytes(b"PK torn")
     follower.poll()
-    assert follower.view().heat.update == 3, "a damaged one says less than an older one"
+    assert follower.view().heat_maps.update == 3, "a damaged one says less than an older one"
     assert list(heat_files(paths.heat)) == [3, 9]

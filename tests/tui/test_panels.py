@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import itertools
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +13,19 @@ import pytest
 
 from echelon.telemetry.events import EventAlert, EventResume, EventUpdate
 from echelon.telemetry.snapshot import RunSnapshot, SnapshotBuilder
-from echelon_cli.tui.charts.curves import History
-from echelon_cli.tui.charts.viewport import PLAIN
+from echelon_cli.tui import panels
+from echelon_cli.tui.charts.chart import Series
+from echelon_cli.tui.charts.curves import METRICS, History
+from echelon_cli.tui.charts.viewport import DEFAULT_VIEWPORT
 from echelon_cli.tui.feed.messages import HeatMaps, RunView
-from echelon_cli.tui.panels import PANELS, SLOTS, unneeded_panels
-from echelon_cli.tui.panels.bars import draw_outcomes, draw_phases, draw_reward_terms, phase_shares, stacked
+from echelon_cli.tui.format import wrap
+from echelon_cli.tui.layout import COLUMNS, Slot, wide_rows
+from echelon_cli.tui.panels import PAGES, PANELS, SLOTS, chart, unneeded_panels
+from echelon_cli.tui.panels.bars import draw_outcomes, draw_phase_legend, draw_reward_terms, phase_shares, stacked_bar
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.panels.header import SHORT, TALL, Header
 from echelon_cli.tui.panels.league_rating import draw_league_rating
-from echelon_cli.tui.panels.log import draw_log, line_role, wrap
+from echelon_cli.tui.panels.log import draw_log, line_role
 from echelon_cli.tui.panels.machine import draw_machine
 from echelon_cli.tui.theme import make_theme
 from echelon_cli.tui.widgets.cells import Grid
@@ -27,6 +34,7 @@ from tests.tui.support.canned import events, log_lines, start_event, update_even
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATES = 150
+PANELS_LINE = "PANELS: dict[str, PanelSpec] = {"
 LOOK = make_theme()
 
 
@@ -51,8 +59,8 @@ def canned_view(updates: int = UPDATES) -> RunView:
         preset="quickstart",
         snapshot=fold.snapshot(),
         curves=history.curves(),
-        heat=canned_heat(),
-        tail=tuple(log_lines(updates)),
+        heat_maps=canned_heat(),
+        log_tail=tuple(log_lines(updates)),
     )
 
 
@@ -69,7 +77,7 @@ def compare(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", PANELS)
 def test_panel_matches_snapshot(name):
     panel = PANELS[name].make(PANELS[name].title, theme=LOOK)
-    width = 20 * PANELS[name].units
+    width = 20 * PANELS[name].span
     compare(name, drawn(panel, canned_view(), width, 14))
 
 
@@ -98,8 +106,62 @@ def test_header_shows_problems_first():
     assert "the trainer died of SIGKILL" in drawn(Header(theme=LOOK), view, 100, SHORT)
 
 
-def test_panel_spans_fill_whole_rows():
-    assert sum(place.units for place in SLOTS) % 8 == 0
+TABLE = f"{inspect.getsourcefile(panels)}:{inspect.getsource(panels).splitlines().index(PANELS_LINE) + 1}"
+"""File and line of the table of panels."""
+
+EVENT_FIELDS = f"{inspect.getsourcefile(EventUpdate)}:{inspect.getsourcelines(EventUpdate)[1]}"
+"""File and line of the fields that charts can draw."""
+
+
+def test_every_panel_class_is_in_the_table_or_on_a_screen():
+    folder = Path(inspect.getsourcefile(panels) or "").parent
+    screens = "".join(path.read_text(encoding="utf-8") for path in (folder.parent / "screens").glob("*.py"))
+    modules = [importlib.import_module(f"{panels.__name__}.{path.stem}") for path in folder.glob("[!_]*.py")]
+    classes = {c for module in modules for c in vars(module).values() if isinstance(c, type) and issubclass(c, Panel)}
+    used = {type(spec.make(spec.title)) for spec in PANELS.values()}
+    used |= {base for c in classes for base in c.__mro__[1:]}
+    for cls in classes - used:
+        file, line = inspect.getsourcefile(cls), inspect.getsourcelines(cls)[1]
+        assert cls.__name__ in screens, f"{file}:{line}: {cls.__name__} is shown nowhere; add a row to {TABLE}"
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_panel_row_is_complete(name):
+    spec = PANELS[name]
+    assert spec.page in PAGES, f"{TABLE}: panel {name!r} is on page {spec.page!r}, expected one of {PAGES}"
+    assert 1 <= spec.span <= COLUMNS, f"{TABLE}: panel {name!r} has span {spec.span}, expected 1 to {COLUMNS}"
+    for series in spec.chart.series if spec.chart else ():
+        assert series.metric in METRICS, (
+            f"{TABLE}: panel {name!r} draws {series.metric!r}, no float field of an update; add it at {EVENT_FIELDS}"
+        )
+
+
+def test_every_panel_snapshot_belongs_to_a_panel():
+    names = {path.stem for path in SNAPSHOTS.glob("*.txt") if not path.stem.startswith(("screen-", "head-"))}
+    assert names <= PANELS.keys(), f"no panel in {TABLE} has these snapshots: {sorted(names - PANELS.keys())}"
+
+
+def test_series_of_unknown_metric_is_refused():
+    with pytest.raises(ValueError, match="metric 'grad_nrom', expected a float field of .*EventUpdate: .*grad_norm"):
+        Series(metric="grad_nrom", label="mean")
+    with pytest.raises(ValueError, match="metric 'grad_nrom' is unknown"):
+        canned_view(3).curves.curve("grad_nrom")
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_float_field_of_an_update_can_be_charted(metric):
+    panel = chart(Series(metric=metric, label="value"))("title", theme=LOOK)
+    assert drawn(panel, canned_view(30), 40, 14).count("╭") == 1
+
+
+def test_wide_layout_has_no_nearly_empty_row():
+    for hidden in itertools.chain.from_iterable(itertools.combinations(PANELS, n) for n in (0, 1, 2)):
+        for extra in range(4):
+            slots = [slot for slot in SLOTS if slot.name not in hidden]
+            slots += [Slot(f"extra{n}", PAGES[0]) for n in range(extra)]
+            rows = wide_rows(slots)
+            assert [slot for row in rows for slot in row] == slots
+            assert all(3 <= sum(slot.span for slot in row) <= COLUMNS for row in rows), (hidden, extra)
 
 
 def test_reward_term_bars_start_at_zero():
@@ -123,22 +185,22 @@ def test_reward_terms_fit_the_panel():
 
 
 def test_outcomes_without_battles_show_empty_state():
-    assert "no battle is over yet" in draw_outcomes(RunSnapshot(), 40, 10, LOOK).text()
+    assert "no battle has ended yet" in draw_outcomes(RunSnapshot(), 40, 10, LOOK).text()
 
 
 def test_phase_bar_has_the_full_width():
     shares = phase_shares({"env": 1.0, "forward": 2.0, "update": 4.0, "other": 0.001})
     assert [name for name, _ in shares] == ["env", "forward", "update"]
     for width in (7, 20, 33):
-        assert sum(len(text) for text, _ in stacked(shares, width, LOOK)) in (width - 1, width)
+        assert sum(len(text) for text, _ in stacked_bar(shares, width, LOOK)) in (width - 1, width)
     assert phase_shares({}) == []
 
 
 def test_phase_legend_keeps_the_largest_phases():
     shares = [("env", 0.32), ("forward", 0.24), ("update", 0.43)]
     wide, narrow = Grid(40, 1), Grid(26, 1)
-    draw_phases(wide, 0, shares, LOOK)
-    draw_phases(narrow, 0, shares, LOOK)
+    draw_phase_legend(wide, 0, shares, LOOK)
+    draw_phase_legend(narrow, 0, shares, LOOK)
     assert wide.text() == "■ env 32% ■ forward 24% ■ update 43%"
     assert narrow.text() == "■ update 43% ■ env 32%" and narrow.roles[0][0] == "series3"
 
@@ -152,12 +214,12 @@ def test_league_rating_shows_interval_rank_and_last_promotion():
     fold = SnapshotBuilder(event for event in events(250) if event.kind in ("update", "league"))
     told, curves = fold.snapshot().leagues, canned_view(250).curves
     assert [event.update for event in told] == [50, 100, 150, 200, 250]
-    text = draw_league_rating(told, curves, (36, 20), LOOK, PLAIN).text()
+    text = draw_league_rating(told, curves, (36, 20), LOOK, DEFAULT_VIEWPORT).text()
     newest = told[-1]
     assert f"{newest.rating:.0f} ±{1.96 * newest.rd:.0f}" in text and "rank 4 of 14" in text
     assert "promoted at update 100" in text and any("⠀" < char <= "⣿" for char in text)
-    assert "none promoted yet" in draw_league_rating(told[:1], curves, (36, 20), LOOK, PLAIN).text()
-    narrow = draw_league_rating(told, curves, (11, 8), make_theme("ascii", colour=False), PLAIN).text()
+    assert "none promoted yet" in draw_league_rating(told[:1], curves, (36, 20), LOOK, DEFAULT_VIEWPORT).text()
+    narrow = draw_league_rating(told, curves, (11, 8), make_theme("ascii", colour=False), DEFAULT_VIEWPORT).text()
     assert narrow.isascii() and all(len(line) <= 11 for line in narrow.splitlines()) and "rank 4 of" in narrow
     fold.add(EventResume(update=120, global_step=told[1].global_step))
     assert [event.update for event in fold.snapshot().leagues] == [50, 100]
@@ -208,7 +270,7 @@ def test_machine_panel_omits_unknown_values():
     assert "of 2" in text and "GPU" not in text and "disk free    50.8G" in text
     text = draw_machine(replace(update, gpu_share=0.93, gpu_memory_mb=20480.0), 2, 18, 9, LOOK).text()
     assert "GPU busy       93%" in text and "GPU memory   20.0G" in text
-    assert "not told yet" in draw_machine(EventUpdate(update=1, global_step=1), 0, 18, 8, LOOK).text()
+    assert "no data yet" in draw_machine(EventUpdate(update=1, global_step=1), 0, 18, 8, LOOK).text()
     low = draw_machine(replace(update, disk_free_mb=500.0), 2, 18, 8, LOOK)
     assert any("warn" in line for line in low.roles)
 
@@ -221,7 +283,7 @@ def test_wrap_keeps_words_and_width():
 
 
 @pytest.mark.parametrize(
-    ("mix", "panels"),
+    ("mix", "shown"),
     [
         ({"self_play": 0.2, "past": 0.1, "league": 0.4}, {"league"}),
         ({"self_play": 1.0, "past": 1.0}, {"rating"}),
@@ -229,7 +291,7 @@ def test_wrap_keeps_words_and_width():
         (None, {"league", "rating"}),
     ],
 )
-def test_rating_panels_depend_on_the_opponent_mix(mix, panels):
+def test_rating_panels_depend_on_the_opponent_mix(mix, shown):
     config = {"opponents": {} if mix is None else {"mix": mix}}
     snapshot = SnapshotBuilder([replace(start_event(), config=config)]).snapshot()
-    assert {"league", "rating"} - unneeded_panels(snapshot) == panels
+    assert {"league", "rating"} - unneeded_panels(snapshot) == shown

@@ -1,4 +1,4 @@
-"""Run and league screens as SVG, compared with snapshots of every character and colour; ``just golden`` updates them."""
+"""Run and league screens, compared with snapshots of every character and colour; ``just golden`` updates them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from echelon.arena.store import league_path
 from echelon_cli.tui.app import Dashboard
 from echelon_cli.tui.theme import make_theme
+from echelon_cli.tui.widgets.compositor import screen_text
 from tests.golden import updating
 from tests.tui.conftest import LIMIT_S, POLL_S
 from tests.tui.support.canned import alive, make_run
-from tests.tui.support.captures import seen as seen_now
 from tests.tui.support.captures import settle
-from tests.tui.support.svg import picture, plain
+from tests.tui.support.svg import plain_rows, screen_svg
 from tests.tui.test_league import play
 from tests.tui.test_panels import SNAPSHOTS, compare
 
@@ -28,26 +28,26 @@ CASES = [
 ]
 
 
-async def seen(home, run, name: str, screen: str, size: tuple[int, int], background: str) -> str:
-    """Return a screen once it looks as it did, or as it is after a while; to be looked at anew, once it is still."""
+async def captured_rows(home, run, name: str, screen: str, size: tuple[int, int], background: str) -> str:
+    """Return the rows of a screen once they match the snapshot or are stable, after a while at the latest."""
     before = SNAPSHOTS / f"{name}.txt"
-    wanted = "" if updating() or not before.exists() else before.read_text(encoding="utf-8")
+    expected = "" if updating() or not before.exists() else before.read_text(encoding="utf-8")
     app = Dashboard(home, run.root if screen == "run" else None, theme=make_theme(background=background), poll_s=0.05)
     async with app.run_test(size=size) as pilot:
         if screen == "league":
             await pilot.press("a")
-            await until(pilot, lambda: "anna" in seen_now(app))
+            await until(pilot, lambda: "anna" in screen_text(app.screen))
             await pilot.press("down")
-        if not wanted:
+        if not expected:
             await settle(app, pilot)
-        await until(pilot, lambda: not wanted or plain(picture(app, screen)) + "\n" == wanted)
-        return plain(picture(app, screen))
+        await until(pilot, lambda: not expected or plain_rows(screen_svg(app, screen)) + "\n" == expected)
+        return plain_rows(screen_svg(app, screen))
 
 
-async def until(pilot, holds: Callable[[], bool]) -> None:
-    """Wait for something, but not for ever."""
+async def until(pilot, condition: Callable[[], bool]) -> None:
+    """Wait until a condition is true, at most ``LIMIT_S``."""
     limit = time.monotonic() + LIMIT_S
-    while not holds() and time.monotonic() < limit:
+    while not condition() and time.monotonic() < limit:
         await pilot.pause(POLL_S)
 
 
@@ -57,7 +57,7 @@ def test_screen_matches_snapshot(home, screen, size, background):
     name = f"screen-{screen}-{size[0]}x{size[1]}-{background}"
     play(league_path(home), 3)
     with alive(make_run(home, "20260101-120000-quickstart-amber-jackal", updates=150)) as run:
-        text = asyncio.run(seen(home, run, name, screen, size, background))
+        text = asyncio.run(captured_rows(home, run, name, screen, size, background))
     compare(name, text)
 
 
@@ -67,7 +67,7 @@ def test_svg_rows_do_not_depend_on_segment_boundaries():
         '<rect fill="#0000ff" x="12.2" y="25.9" width="12.2" height="24.65" shape-rendering="crispEdges"/>{}</svg>'
     )
     text = '<text class="screen-r1" x="{}" y="44.4" clip-path="url(#screen-line-1)">{}</text>'
-    whole = plain(rows.format(text.format(0, "ab&#160;c")))
-    assert whole == plain(rows.format(text.format(0, "a") + text.format(12.2, "b") + text.format(36.6, "c\n")))
+    whole = plain_rows(rows.format(text.format(0, "ab&#160;c")))
+    assert whole == plain_rows(rows.format(text.format(0, "a") + text.format(12.2, "b") + text.format(36.6, "c\n")))
     red = "fill: #ff0000 font-weight: bold"
     assert whole.splitlines() == ["", "ab c", "", "", "ab a", "", f"a {red}", f"b {red} on #0000ff"]

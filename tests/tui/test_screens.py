@@ -12,9 +12,11 @@ from echelon.jobs import control
 from echelon.jobs.kinds import KINDS
 from echelon.jobs.status import job_status
 from echelon.telemetry.log import EventLog
+from echelon_cli.tui.feed.messages import RunChanged
 from echelon_cli.tui.layout import MIN_SIZE
 from echelon_cli.tui.panels import PAGES, PANELS
-from echelon_cli.tui.screens.base import COMMON
+from echelon_cli.tui.panels.header import Header
+from echelon_cli.tui.screens.base import COMMON_KEYS
 from echelon_cli.tui.screens.help import HelpScreen
 from echelon_cli.tui.screens.log import LogScreen
 from echelon_cli.tui.screens.run import RunScreen
@@ -38,7 +40,7 @@ def test_run_list_shows_state_speed_and_win_rate(watch, living, ended):
 
 def test_empty_folder_shows_how_to_start(watch):
     async def scene(user):
-        await user.until("no runs here yet", "echelon train")
+        await user.until("no runs yet", "echelon train")
 
     watch(scene)
 
@@ -87,7 +89,7 @@ def test_enter_opens_run_and_escape_returns(watch, living):
         await user.press("enter")
         text = await user.until("win rate", "gradient norm", "running", "update 60")
         assert isinstance(user.app.screen, RunScreen)
-        assert "entropy" in text and "return by part" in text and "curriculum" in text
+        assert "entropy" in text and "reward terms" in text and "curriculum" in text
         await user.press("escape")
         assert isinstance(user.app.screen, RunsScreen)
 
@@ -121,7 +123,7 @@ def test_stop_asks_for_confirmation_then_writes_request(watch, living):
         await user.press("n")
         assert not living.stop.exists(), "no means no"
         await user.press("s", "y")
-        await user.until("asked to stop")
+        await user.until("stop requested")
         assert control.stop_requests(living) == ["stop"]
         await user.until("stopping")
 
@@ -134,7 +136,7 @@ def test_second_stop_warns_about_lost_update(watch, living):
     async def scene(user):
         await user.until("stopping")
         await user.press("s")
-        await user.until("stopping already")
+        await user.until("already stopping")
         await user.press("escape")
 
     watch(scene, run=living)
@@ -154,7 +156,7 @@ def test_checkpoint_key_writes_request(watch, living):
     async def scene(user):
         await user.until("running")
         await user.press("c")
-        await user.until("asked for a checkpoint")
+        await user.until("checkpoint requested")
         assert living.checkpoint_now.exists()
 
     watch(scene, run=living)
@@ -169,7 +171,7 @@ def test_resume_restarts_the_run(watch, home, monkeypatch, repository):
     async def scene(user):
         await user.until("stopped")
         await user.press("r", "y")
-        await user.until("goes on")
+        await user.until("resumed")
         await user.until("running")
 
     watch(scene, run=paths)
@@ -263,8 +265,8 @@ def test_help_lists_every_key(watch, living):
         screen = user.app.screen
         assert isinstance(screen, HelpScreen)
         lines = ["".join(text for text, _ in line) for line in screen.pager.lines]
-        for key in (key for key in (*RunScreen.KEYS, *COMMON) if key.help):
-            assert any(key.listed in line and key.help[:30] in line for line in lines), key
+        for key in (key for key in (*RunScreen.KEYS, *COMMON_KEYS) if key.help):
+            assert any(key.names in line and key.help[:30] in line for line in lines), key
         assert all(len(line) <= 60 for line in lines), "nothing is cut on the narrowest screen"
         await user.press("question_mark")
         assert isinstance(user.app.screen, RunScreen)
@@ -274,7 +276,7 @@ def test_help_lists_every_key(watch, living):
 
 def test_screen_keys_are_unique(watch):
     for screen in (RunScreen, RunsScreen, LogScreen, HelpScreen):
-        keys = [name for key in (*screen.KEYS, *COMMON) for name in key.keys.split(",")]
+        keys = [name for key in (*screen.KEYS, *COMMON_KEYS) for name in key.keys.split(",")]
         assert len(keys) == len(set(keys)), screen
 
 
@@ -296,7 +298,7 @@ def test_log_screen_follows_and_searches(watch, living):
         await user.press("slash", *"line 42")
         await user.until("line 42")
         await user.press("enter", "slash", *"?")
-        await user.until("no line has")
+        await user.until("no match for")
         await user.press("escape", "escape")
         assert isinstance(user.app.screen, RunScreen)
 
@@ -328,7 +330,7 @@ def test_run_screen_survives_removed_folder(watch, living):
         shutil.rmtree(living.root)
         await user.until("has no readable spec.json")
         await user.press("escape")
-        await user.until("no runs here yet")
+        await user.until("no runs yet")
 
     watch(scene, run=living)
 
@@ -398,3 +400,14 @@ def test_unneeded_panels_are_hidden_until_searched(watch, home, monkeypatch):
 
     watch(by_itself, run=alone, size=(160, 48))
     watch(in_a_league, run=member, size=(160, 48))
+
+
+def test_screen_being_removed_receives_no_messages(watch, living):
+    async def scene(user):
+        await user.until("running", "amber-jackal")
+        assert user.app.active_screen is user.app.screen
+        await user.app.screen.query_one(Header).remove()
+        assert user.app.active_screen is None
+        user.app.on_run_changed(RunChanged(user.app.run_view))
+
+    watch(scene, run=living)

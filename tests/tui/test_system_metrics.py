@@ -35,7 +35,7 @@ def viewed(events: list[EventUpdate], name: str = "a") -> RunView:
 
 
 def panel() -> PanelSystemMetrics:
-    made = PANELS["use"].make("use over time", theme=LOOK)
+    made = PANELS["system_metrics"].make("system metrics", theme=LOOK)
     assert isinstance(made, PanelSystemMetrics)
     return made
 
@@ -51,14 +51,14 @@ def labels(events: list[EventUpdate], width: int) -> list[list[str]]:
 
 
 def test_metrics_are_paired_when_two_axes_fit():
-    assert labels(updates(), PAIRS_FROM) == [["cores", "memory"], ["free", "disk free"]]
-    assert labels(updates(), PAIRS_FROM - 1) == [["cores"], ["memory"], ["free"], ["disk free"]]
+    assert labels(updates(), PAIRS_FROM) == [["cores", "memory"], ["RAM free", "disk free"]]
+    assert labels(updates(), PAIRS_FROM - 1) == [["cores"], ["memory"], ["RAM free"], ["disk free"]]
     assert labels(updates(**GPU), PAIRS_FROM)[0] == ["GPU", "GPU memory"]
 
 
 def test_unknown_system_metrics_are_omitted():
     silent = updates(memory_mb=float("nan"), disk_free_mb=float("nan"))
-    assert labels(silent, PAIRS_FROM) == [["cores"], ["free"]]
+    assert labels(silent, PAIRS_FROM) == [["cores"], ["RAM free"]]
     only_memory = updates(cpu_cores=float("nan"), memory_free_mb=float("nan"), disk_free_mb=float("nan"))
     (chart,) = charts_of(viewed(only_memory).curves, 60)
     assert not chart.series[0].right and chart.reference is None
@@ -69,7 +69,7 @@ def test_unknown_system_metrics_are_omitted():
 def test_system_legend_shows_units_and_core_count():
     first = drawn(viewed(updates()), 60, 2 * MIN_ROWS).splitlines()
     assert first[0].startswith("cores 1.88") and "of 2" in first[0] and first[0].split()[-1] == "844M"
-    assert "free 11.2G" in first[MIN_ROWS] and "disk free 50.8G" in first[MIN_ROWS]
+    assert "RAM free 11.2G" in first[MIN_ROWS] and "disk free 50.8G" in first[MIN_ROWS]
     text = drawn(viewed(updates(**GPU)), 60, MIN_ROWS)
     assert text.startswith("GPU 93%") and "GPU memory 20.0G" in text and "cores" not in text
 
@@ -77,7 +77,7 @@ def test_system_legend_shows_units_and_core_count():
 @pytest.mark.parametrize(("height", "charts"), [(5, 1), (9, 1), (10, 2), (15, 3), (40, 3)])
 def test_system_panel_is_filled_with_charts_that_fit(height, charts):
     lines = drawn(viewed(updates(**GPU)), 60, height).splitlines()
-    assert sum(line.split()[0] in ("GPU", "cores", "free") for line in lines if line.strip()) == charts
+    assert sum(line.split()[0] in ("GPU", "cores", "RAM") for line in lines if line.strip()) == charts
     assert len(lines) == height
 
 
@@ -97,10 +97,10 @@ def test_memory_axis_is_in_gib():
 
 def test_system_panel_is_unneeded_without_metrics():
     silent = {name: float("nan") for chart in PAIRS for name in (series.metric for series in chart.series)}
-    assert "use" in unneeded_panels(viewed(updates(5, **silent)).snapshot)
-    assert "use" not in unneeded_panels(viewed(updates(5)).snapshot)
-    assert "use" not in unneeded_panels(SnapshotBuilder([start_event()]).snapshot()), "it may come to tell"
-    assert "not told yet" in drawn(viewed(updates(5, **silent)), 30, 6)
+    assert "system_metrics" in unneeded_panels(viewed(updates(5, **silent)).snapshot)
+    assert "system_metrics" not in unneeded_panels(viewed(updates(5)).snapshot)
+    assert "system_metrics" not in unneeded_panels(SnapshotBuilder([start_event()]).snapshot()), "it may come to tell"
+    assert "no data yet" in drawn(viewed(updates(5, **silent)), 30, 6)
 
 
 def test_axis_ranges_reset_for_another_run():
@@ -115,4 +115,4 @@ def test_mouse_column_maps_to_axis_position():
     widget = panel()
     drawn(viewed(updates()), 60, 20, widget)
     first, after = widget.axes.columns
-    assert widget.axes.place(first) is not None and widget.axes.place(after) is None
+    assert widget.axes.position_at(first) is not None and widget.axes.position_at(after) is None

@@ -65,8 +65,8 @@ def test_text_has_enough_contrast(background):
 @THEMES
 def test_roles_use_their_accent_colours(background):
     styles = make_theme(background=background).styles
-    plain = {role for role, style in styles.items() if style.color is None}
-    assert plain == {"", "bold", "title"}, "these have the colour of the terminal, which its owner can read"
+    plain_rows = {role for role, style in styles.items() if style.color is None}
+    assert plain_rows == {"", "bold", "title"}, "these have the colour of the terminal, which its owner can read"
     for role in themes.PILLS:
         assert styles[f"pill-{role}"].bgcolor == styles[role].color
     assert styles["cursor"].bgcolor is not None

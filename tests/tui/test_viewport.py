@@ -10,7 +10,7 @@ from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart, d
 from echelon_cli.tui.charts.curves import Curves
 from echelon_cli.tui.charts.plot import Trace
 from echelon_cli.tui.charts.viewport import (
-    PLAIN,
+    DEFAULT_VIEWPORT,
     SMOOTHING_SPANS,
     Viewport,
     move_crosshair,
@@ -72,7 +72,7 @@ def test_unsmoothed_chart_shows_newest_value():
 def test_overlay_draws_each_run_in_its_colour():
     chart = Chart(series=(Series(metric="explained_variance", label="explained"),))
     traces = [
-        Trace(label=label, role=role, curve=c.curve(metric), places=c.positions["steps"], raw=False)
+        Trace(label=label, role=role, curve=c.curve(metric), positions=c.positions["steps"], raw=False)
         for label, role, c, metric in (
             ("A", "series1", curves_of(200), "explained_variance"),
             ("B", "series2", curves_of(80, seed=2), "win_rate"),
@@ -88,7 +88,7 @@ def test_overlay_draws_each_run_in_its_colour():
 
 def test_zoom_and_pan_stay_on_the_axis():
     end = 100.0
-    near = zoom(PLAIN, end, 1)
+    near = zoom(DEFAULT_VIEWPORT, end, 1)
     assert near.window == (50.0, 100.0), "without a crosshair the newest values stay"
     around = zoom(Viewport(crosshair=25.0), end, 2)
     assert around.window is not None and around.window[1] - around.window[0] == 25.0
@@ -96,7 +96,7 @@ def test_zoom_and_pan_stay_on_the_axis():
     assert zoom(near, end, -1).window is None
     assert pan(near, end, -1).window == (37.5, 87.5)
     assert pan(near, end, 9).window == (50.0, 100.0) and pan(near, end, -99).window == (0.0, 50.0)
-    deep = zoom(PLAIN, end, 40)
+    deep = zoom(DEFAULT_VIEWPORT, end, 40)
     assert deep.window is not None and deep.window[1] - deep.window[0] == pytest.approx(end / 256)
 
 

@@ -1,7 +1,6 @@
-"""Ranges of chart axes that hold still: they jump when the data leave them, and never slide.
+"""Axis ranges with hysteresis: they change only when the data leave them, so a new value repaints few cells.
 
-A range that moved with every value would repaint the whole chart; one that holds lets a new value cost a few cells.
-Pure functions of numbers; nothing here draws.
+Pure functions of numbers.
 """
 
 from __future__ import annotations
@@ -12,45 +11,45 @@ from collections.abc import Sequence
 Range = tuple[float, float]
 
 NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-"""Distances between round numbers, times a power of ten."""
+"""Distances between axis labels, times a power of ten."""
 
 INTERVALS = 4
-"""About how many round distances a vertical range spans."""
+"""Approximate number of label distances in a vertical range."""
 
 AXIS_ENDS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-"""Ends of a horizontal axis, times a power of ten: each jump gains at least a fifth."""
+"""Ends of a horizontal axis, times a power of ten; each is at least a fifth beyond the one before."""
 
 TIME_AXIS_ENDS = tuple(
     m * 60.0 for m in (1, 2, 3, 5, 8, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 960, 1440)
 )
-"""The same in seconds, for time; beyond them, whole days."""
+"""Ends of a time axis [s]; beyond the last, whole days."""
 
 DAY_S = 86400.0
 
 MIN_FILL = 0.35
-"""A vertical range of which the data fill less than this shrinks."""
+"""A vertical range shrinks when the data fill less than this share of it."""
 
 MIN_SPAN = 0.05
-"""Least height of a vertical range, as a share of the largest value in it."""
+"""Smallest vertical range, as a share of the largest absolute value."""
 
 SHRINK_BELOW = 0.7
-"""A range shrinks only to less than this share of itself."""
+"""A range shrinks only if the new one is smaller than this share of it."""
 
 EPSILON = 1e-12
-"""Differences below this share of the values are none."""
+"""Relative differences below this count as equal."""
 
 OUTLIER_SHARE = 0.05
 """Share of the values at either end that may be outliers."""
 
 OUTLIER_REACH = 1.0
-"""An outlier widens a vertical range by at most so many times what the other values span."""
+"""Most by which outliers extend a range at either end, as a multiple of the range of the other values."""
 
 ROBUST_FROM = 50
-"""Values from which on outliers are left out."""
+"""Number of values from which outliers are limited."""
 
 
 def round_range(low: float, high: float) -> Range:
-    """Return a range of round numbers around ``low`` and ``high``."""
+    """Return a range with round ends around ``low`` and ``high``."""
     if high - low < EPSILON * max(1.0, abs(low), abs(high)):
         margin = abs(low) * 0.1 or 1.0
         low, high = low - margin, high + margin
@@ -61,13 +60,13 @@ def round_range(low: float, high: float) -> Range:
 
 
 def widen(low: float, high: float) -> Range:
-    """Return a range that spans at least ``MIN_SPAN`` of its values, so that noise does not fill a chart."""
+    """Return a range that spans at least ``MIN_SPAN`` of its values, so that noise does not fill the chart."""
     lack = MIN_SPAN * max(abs(low), abs(high)) - (high - low)
     return (low - lack / 2, high + lack / 2) if lack > 0 else (low, high)
 
 
 def stable_range(before: Range | None, low: float, high: float) -> Range:
-    """Return ``before`` while the data fit and fill it, else a new round range."""
+    """Return ``before`` while the data fit into it and fill it, else a new round range."""
     if before is not None:
         span = before[1] - before[0]
         wide = widen(low, high)
@@ -85,14 +84,14 @@ def stable_range(before: Range | None, low: float, high: float) -> Range:
 
 
 def data_range(values: Sequence[float]) -> Range | None:
-    """Return the smallest and largest value, far outliers of a long series held back; None where there is none."""
-    known = sorted(v for v in values if math.isfinite(v))
-    if not known:
+    """Return minimum and maximum of the finite values, outliers of a long series limited; None without values."""
+    finite = sorted(v for v in values if math.isfinite(v))
+    if not finite:
         return None
-    cut = int(len(known) * OUTLIER_SHARE) if len(known) >= ROBUST_FROM else 0
-    low, high = known[cut], known[len(known) - 1 - cut]
+    trimmed = int(len(finite) * OUTLIER_SHARE) if len(finite) >= ROBUST_FROM else 0
+    low, high = finite[trimmed], finite[len(finite) - 1 - trimmed]
     reach = OUTLIER_REACH * (high - low)
-    return max(known[0], low - reach), min(known[-1], high + reach)
+    return max(finite[0], low - reach), min(finite[-1], high + reach)
 
 
 def stable_end(before: float, newest: float, *, time: bool = False) -> float:

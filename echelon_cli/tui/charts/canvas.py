@@ -1,7 +1,6 @@
-"""Dots, lines and their characters: a canvas of layers that turns into cells in braille, half blocks or ASCII.
+"""A canvas of dots in layers, rendered to cells in braille, half blocks or ASCII.
 
-A cell shows its topmost layer's colour; equals that meet in it take turns, so that none hides another. Knows no charts,
-numbers or axes, only dots.
+A cell takes the colour of its topmost layer; layers that alternate share the cells in which they overlap.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from echelon_cli.tui.theme import GlyphSet
 
 DOTS: dict[GlyphSet, tuple[int, int]] = {"braille": (2, 4), "block": (1, 2), "ascii": (1, 3)}
-"""Columns and rows of dots in a cell."""
+"""Dot columns and rows of a cell."""
 
 BRAILLE_BASE = 0x2800
 BRAILLE_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
@@ -19,7 +18,7 @@ BRAILLE_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 
 def _column_bits(bits: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the bits of the dots from one row of a cell's column to another, by both."""
+    """Return the bits of a run of dots in one dot column of a cell, by first and last row."""
     rows = range(len(bits))
     return tuple(tuple(sum(bits[first : last + 1]) for last in rows) for first in rows)
 
@@ -28,7 +27,7 @@ COLUMN_BITS: dict[GlyphSet, tuple[tuple[tuple[int, ...], ...], ...]] = {
     glyphs: tuple(map(_column_bits, BRAILLE_BITS if glyphs == "braille" else (tuple(1 << y for y in range(rows)),)))
     for glyphs, (_, rows) in DOTS.items()
 }
-"""Bits of a stretch of dots within a cell, by column, first and last row."""
+"""Bits of a vertical run of dots in a cell, by dot column, first row and last row."""
 
 BLOCK_CHARS = " ▀▄█"
 """By bits: upper half, lower half."""
@@ -38,14 +37,14 @@ ASCII_CHARS = " '-\"_:=|"
 
 
 ALTERNATION_CELLS = 2
-"""Cells in a row that have one colour where equals lie on each other."""
+"""Adjacent cells that one layer colours where alternating layers overlap."""
 
 
 class Canvas:
-    """Layers of dots; a later layer lies over an earlier one."""
+    """Layers of dots; later layers are drawn over earlier ones."""
 
     def __init__(self, width: int, height: int, glyphs: GlyphSet) -> None:
-        """Make an empty canvas of ``width`` x ``height`` cells."""
+        """Create an empty canvas of ``width`` x ``height`` cells."""
         self.glyphs: GlyphSet = glyphs
         self.columns, self.rows = DOTS[glyphs]
         self.cells_wide, self.cells_high = width, height
@@ -53,26 +52,26 @@ class Canvas:
         self.column_bits = COLUMN_BITS[glyphs]
         self._layers: list[Layer] = []
 
-    def layer(self, role: str, *, alone: bool = False, equal: bool = False) -> Layer:
-        """Add a layer; one drawn ``alone`` vanishes from cells that a later layer uses, ``equal`` ones take turns."""
-        self._layers.append(Layer(self, role, alone, equal))
+    def layer(self, role: str, *, is_background: bool = False, alternates: bool = False) -> Layer:
+        """Add a layer; a background layer is invisible in cells of later layers, alternating ones share theirs."""
+        self._layers.append(Layer(self, role, is_background, alternates))
         return self._layers[-1]
 
     def cells(self) -> Iterator[tuple[int, int, str, str]]:
-        """Yield column, row, character and role of every cell that is not empty."""
+        """Yield column, row, character and role of every cell with a dot."""
         top: dict[int, tuple[int, Layer]] = {}
-        met: dict[int, list[Layer]] = {}
+        overlaps: dict[int, list[Layer]] = {}
         for layer in self._layers:
-            for place, bits in layer.cells.items():
-                below = top.get(place)
-                kept = 0 if below is None or below[1].alone else below[0]
-                if layer.equal and below is not None and below[1].equal:
-                    met.setdefault(place, [below[1]]).append(layer)
-                top[place] = (bits | kept, layer)
-        for place, (bits, layer) in top.items():
-            x, y = place % self.cells_wide, place // self.cells_wide
-            if layer.equal and place in met:
-                layer = met[place][x // ALTERNATION_CELLS % len(met[place])]
+            for cell, bits in layer.cells.items():
+                below = top.get(cell)
+                lower_bits = 0 if below is None or below[1].is_background else below[0]
+                if layer.alternates and below is not None and below[1].alternates:
+                    overlaps.setdefault(cell, [below[1]]).append(layer)
+                top[cell] = (bits | lower_bits, layer)
+        for cell, (bits, layer) in top.items():
+            x, y = cell % self.cells_wide, cell // self.cells_wide
+            if layer.alternates and cell in overlaps:
+                layer = overlaps[cell][x // ALTERNATION_CELLS % len(overlaps[cell])]
             yield x, y, self.char(bits), layer.role
 
     def char(self, bits: int) -> str:
@@ -83,12 +82,12 @@ class Canvas:
 
 
 class Layer:
-    """Where one thing is drawn; dots outside the canvas are lost."""
+    """Dots of one role; those outside the canvas are ignored."""
 
-    def __init__(self, canvas: Canvas, role: str, alone: bool, equal: bool) -> None:
-        self.role, self.alone, self.equal = role, alone, equal
+    def __init__(self, canvas: Canvas, role: str, is_background: bool, alternates: bool) -> None:
+        self.role, self.is_background, self.alternates = role, is_background, alternates
         self.cells: dict[int, int] = {}
-        """Bits of every cell that is not empty, by its number."""
+        """Bits of every cell with a dot, by ``row * cells_wide + column``."""
         self._canvas = canvas
 
     def dot(self, x: int, y: int) -> None:
@@ -96,7 +95,7 @@ class Layer:
         self.vertical(x, y, y)
 
     def vertical(self, x: int, y1: int, y2: int) -> None:
-        """Set the dots of a column from ``y1`` to ``y2``, both included and in any order."""
+        """Set the dots of a column from ``y1`` to ``y2``, inclusive and in any order."""
         c, cells = self._canvas, self.cells
         first, last = (y1, y2) if y1 <= y2 else (y2, y1)
         first, last = max(first, 0), min(last, c.height - 1)
@@ -105,19 +104,19 @@ class Layer:
         (top, above), (bottom, below) = divmod(first, c.rows), divmod(last, c.rows)
         column, column_bits = x // c.columns, c.column_bits[x % c.columns]
         for row in range(top, bottom + 1):
-            place = row * c.cells_wide + column
+            cell = row * c.cells_wide + column
             bits = column_bits[above if row == top else 0][below if row == bottom else -1]
-            cells[place] = cells.get(place, 0) | bits
+            cells[cell] = cells.get(cell, 0) | bits
 
     def horizontal(self, y: int, every: int) -> None:
-        """Set every so many dots of a row."""
+        """Set every ``every``-th dot of a row."""
         for x in range(0, self._canvas.width, every):
             self.dot(x, y)
 
     def line(self, x1: int, y1: int, x2: int, y2: int, *, dash: int = 0) -> None:
-        """Draw from left to right; with ``dash``, every other stretch of so many columns is left out.
+        """Draw a line from left to right; with ``dash``, alternate stretches of that many columns are left out.
 
-        Each column gets the dots between the heights at its two edges, so that a steep line has no holes.
+        Each column gets all dots between the line's heights at its two edges, so that steep lines have no gaps.
         """
         wide = max(1, x2 - x1)
         for x in range(x1, x2 + 1):

@@ -1,8 +1,4 @@
-"""Curves on a canvas of dots: where values lie, how they are joined, what lies behind them.
-
-A ``Trace`` is one curve with its places; a chart has strands of one run or of several. Ranges, labels and legends are
-the business of ``charts``.
-"""
+"""Traces, marks and reference lines on a canvas of dots; axes, labels and legends belong to ``chart``."""
 
 from __future__ import annotations
 
@@ -18,56 +14,56 @@ from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid
 
 INTERVALS_FROM = 6
-"""Columns a mark has, on average, from which all intervals are drawn; in fewer they would be a fence."""
+"""Average columns per mark from which all intervals are drawn; denser ones would cover the curves."""
 
 REFERENCE_GAP = 3
-"""A reference line is a dot in so many columns."""
+"""Dot columns per dot of a reference line."""
 
 LOG_FLOOR = 1e-12
-"""Smaller values are drawn as this on a logarithmic axis."""
+"""Smaller values are clamped to this on a logarithmic axis."""
 
 
 COLUMN_CACHE_SIZE = 32
-"""Divisions of an axis into columns that are remembered."""
+"""Cached assignments of buckets to columns."""
 
 Columns = tuple[tuple[int, int, int], ...]
-"""Column of dots, first bucket in it, and the one after the last."""
+"""Dot column, its first bucket, and the bucket after its last."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """One curve of a chart, of one run."""
+    """One curve to draw: a metric of one run, with its position on the horizontal axis."""
 
     label: str
     role: str
     curve: Curve
-    places: Values
+    positions: Values
     """Position of each bucket on the horizontal axis."""
     right: bool = False
     dash: int = 0
     raw: bool = True
-    text: Callable[[float], str] | None = None
-    """How its values are written, where not as the chart says."""
+    format_value: Callable[[float], str] | None = None
+    """Format of its values; that of the chart if None."""
     newest: float = math.nan
-    """The value of the newest update, as everything else on the screen shows it; not a number while unknown."""
+    """Value of the newest update, unsmoothed, as the header shows it; NaN if unknown."""
 
-    def line(self, span: float) -> Sequence[float]:
-        """Return the values averaged over ``span`` buckets."""
+    def smoothed(self, span: float) -> Sequence[float]:
+        """Return the means smoothed over ``span`` buckets."""
         return self.curve.smooth if span == DEFAULT_SMOOTHING else smooth(self.curve.mean, span)
 
-    def inside(self, window: Range) -> range:
-        """Return the buckets whose places lie in a window."""
-        found = [i for i, place in enumerate(self.places) if window[0] <= place <= window[1]]
-        return range(found[0], found[-1] + 1) if found else range(0)
+    def buckets_in(self, window: Range) -> range:
+        """Return the buckets whose positions lie in a window."""
+        inside = [i for i, position in enumerate(self.positions) if window[0] <= position <= window[1]]
+        return range(inside[0], inside[-1] + 1) if inside else range(0)
 
-    def at(self, place: float) -> int:
-        """Return the bucket nearest to a place, -1 where there is none."""
-        return min(range(len(self.places)), key=lambda i: abs(self.places[i] - place), default=-1)
+    def nearest_bucket(self, position: float) -> int:
+        """Return the bucket nearest to a position; -1 without buckets."""
+        return min(range(len(self.positions)), key=lambda i: abs(self.positions[i] - position), default=-1)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A value that was measured once, with its interval; not a number where it has none."""
+    """A value measured at one update, with its interval; ``low`` and ``high`` are NaN without one."""
 
     update: int
     value: float
@@ -77,7 +73,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Plot:
-    """Places of values on a canvas; a logarithmic one has its vertical range in powers of ten."""
+    """The mapping of values to dots of a canvas; a logarithmic one has its vertical range in powers of ten."""
 
     canvas: Canvas
     window: Range
@@ -99,10 +95,10 @@ class Plot:
 
 
 def draw_trace(plot: Plot, trace: Trace, span: float, *, dashed: bool) -> None:
-    """Draw the averaged curve: the mean of what falls into a column, joined with straight lines."""
-    layer = plot.canvas.layer(trace.role, equal=True)
-    values, points = trace.line(span), []
-    for x, first, after in columns(plot, trace.places):
+    """Draw the smoothed curve: the mean of each dot column's buckets, joined by straight lines."""
+    layer = plot.canvas.layer(trace.role, alternates=True)
+    values, points = trace.smoothed(span), []
+    for x, first, after in columns(plot, trace.positions):
         value = sum(values[first:after]) / (after - first)
         if math.isfinite(value):
             points.append((x, plot.y(value)))
@@ -113,39 +109,39 @@ def draw_trace(plot: Plot, trace: Trace, span: float, *, dashed: bool) -> None:
 
 
 def draw_spread(plot: Plot, trace: Trace) -> None:
-    """Draw the values as they were, from the smallest to the largest of each column."""
-    layer = plot.canvas.layer("ghost", alone=True)
+    """Draw the range of the unsmoothed values in each dot column."""
+    layer = plot.canvas.layer("ghost", is_background=True)
     curve = trace.curve
-    for x, first, after in columns(plot, trace.places):
+    for x, first, after in columns(plot, trace.positions):
         low, high = min(curve.low[first:after]), max(curve.high[first:after])
         if math.isfinite(low) and math.isfinite(high):
             layer.vertical(x, plot.y(high), plot.y(low))
 
 
 def draw_reference(plot: Plot, height: float) -> None:
-    """Draw a dotted line at a height."""
+    """Draw a dotted horizontal line at a value."""
     plot.canvas.layer("rule").horizontal(plot.y(height), REFERENCE_GAP)
 
 
-def draw_crosshair(plot: Plot, place: float) -> None:
-    """Draw the crosshair over everything."""
-    plot.canvas.layer("key").vertical(plot.x(place), 0, plot.canvas.height - 1)
+def draw_crosshair(plot: Plot, position: float) -> None:
+    """Draw the crosshair over everything else."""
+    plot.canvas.layer("key").vertical(plot.x(position), 0, plot.canvas.height - 1)
 
 
-def columns(plot: Plot, places: Sequence[float]) -> Columns:
-    """Return each column of dots with the half-open run of buckets that falls into it."""
-    return _columns(tuple(places), plot.window, plot.canvas.width)
+def columns(plot: Plot, positions: Sequence[float]) -> Columns:
+    """Return for each dot column the half-open range of buckets that falls into it."""
+    return _columns(tuple(positions), plot.window, plot.canvas.width)
 
 
 @lru_cache(COLUMN_CACHE_SIZE)
-def _columns(places: Values, window: Range, width: int) -> Columns:
-    """The same; curves of one run share it, as do charts of one width."""
+def _columns(positions: Values, window: Range, width: int) -> Columns:
+    """Cached: the curves of a run share the assignment, and so do charts of equal width."""
     low, high = window
     scale = width / (high - low) if high > low else 0.0
     found: list[tuple[int, int, int]] = []
-    for i, place in enumerate(places):
-        x = math.floor((place - low) * scale)
-        if place <= high and x >= width:
+    for i, position in enumerate(positions):
+        x = math.floor((position - low) * scale)
+        if position <= high and x >= width:
             x = width - 1
         if found and found[-1][0] == x:
             found[-1] = (x, found[-1][1], i + 1)
@@ -157,19 +153,19 @@ def _columns(places: Values, window: Range, width: int) -> Columns:
 def draw_marks(
     grid: Grid, plot: Plot, curves: Curves, marks: Iterable[Mark], theme: Theme, x_axis: XAxis, left: int
 ) -> None:
-    """Draw each mark at its place, with its interval as a thin line; only that of the newest where marks are dense."""
+    """Draw each mark with its interval as a thin line; where marks are dense, only the newest interval."""
     canvas = plot.canvas
-    placed = [(curves.position(mark.update, x_axis), mark) for mark in marks]
-    seen = [(left + plot.x(p) // canvas.columns, m) for p, m in placed if plot.window[0] <= p <= plot.window[1]]
+    positioned = [(curves.position(mark.update, x_axis), mark) for mark in marks]
+    visible = [(left + plot.x(p) // canvas.columns, m) for p, m in positioned if plot.window[0] <= p <= plot.window[1]]
     last = canvas.height // canvas.rows - 1
-    dense = len(seen) * INTERVALS_FROM > canvas.cells_wide
-    for x, mark in seen[-1:] if dense else seen:
+    dense = len(visible) * INTERVALS_FROM > canvas.cells_wide
+    for x, mark in visible[-1:] if dense else visible:
         if math.isfinite(mark.low) and math.isfinite(mark.high):
             top, bottom = (plot.y(edge) // canvas.rows for edge in (mark.high, mark.low))
             for row in range(max(0, top), min(last, bottom) + 1):
                 if grid.roles[1 + row][x] in ("", "ghost"):
                     grid.put(x, 1 + row, theme.symbols.vertical, "dim")
-    for x, mark in seen:
+    for x, mark in visible:
         row = plot.y(mark.value) // canvas.rows
         if 0 <= row <= last:
             grid.put(x, 1 + row, theme.symbols.mark, "mark")

@@ -1,6 +1,6 @@
-"""How the charts of a screen are looked at: axis, window, crosshair, scale and averaging; the same for all of them.
+"""The viewport shared by all charts of a screen: x axis, window, crosshair, scale and smoothing.
 
-Pure functions from one ``Viewport`` to the next. What is drawn of it belongs to ``charts``.
+All functions are pure and return a new ``Viewport``.
 """
 
 from __future__ import annotations
@@ -11,68 +11,64 @@ from echelon_cli.tui.charts.axis import Range
 from echelon_cli.tui.charts.curves import DEFAULT_SMOOTHING, X_AXES, XAxis
 
 SMOOTHING_SPANS = (DEFAULT_SMOOTHING, 40.0, 1.0, 4.0)
-"""Buckets that curves are averaged over, one after another; 1 is not at all."""
+"""Smoothing spans [buckets] in the order the key cycles through them; 1 is no smoothing."""
 
 ZOOM_FACTOR = 2.0
-"""A step of zooming shows so many times less, or more, of the axis."""
+"""Factor by which one step of zooming shrinks or grows the window."""
 
 MIN_WINDOW_SHARE = 1 / 256
-"""Least share of the axis that a window shows."""
+"""Smallest window, as a share of the axis."""
 
 PAN_STEP = 0.25
 CROSSHAIR_STEP = 1 / 64
-"""Shares of the window by which it and the crosshair move."""
+"""Steps of the window and of the crosshair, as shares of the window."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Viewport:
-    """One way to look at charts."""
+    """What all charts of a screen show."""
 
     x_axis: XAxis = "steps"
     """What the horizontal axis counts."""
     window: Range | None = None
-    """Part of the axis that is shown; all of it where there is none."""
+    """Visible part of the horizontal axis; all of it if None."""
     crosshair: float | None = None
-    """Place on the axis whose values are told instead of the newest."""
+    """Position whose values the legends show; the newest values if None."""
     log: bool = False
-    """Whether vertical axes are logarithmic where all values are above 0."""
+    """Whether vertical axes with only positive values are logarithmic."""
     span: float = DEFAULT_SMOOTHING
 
-    def shown(self, end: float) -> Range:
-        """Return the part of an axis from 0 to ``end`` that is seen."""
+    def visible_range(self, end: float) -> Range:
+        """Return the visible part of an axis from 0 to ``end``."""
         return self.window or (0.0, end)
 
     def without_crosshair(self) -> Viewport:
-        """Return what decides about the ranges of axes, and nothing else."""
+        """Return the part of the viewport that determines the axis ranges."""
         return replace(self, crosshair=None)
 
 
-PLAIN = Viewport()
-"""Everything there is, along steps."""
+DEFAULT_VIEWPORT = Viewport()
+"""The whole run over steps."""
 
 
 def next_x_axis(viewport: Viewport) -> Viewport:
-    """Count something else along the axis; window and crosshair would mean another place, so they go."""
+    """Switch to the next x axis; window and crosshair are positions on the old one and are cleared."""
     x_axis = X_AXES[(X_AXES.index(viewport.x_axis) + 1) % len(X_AXES)]
     return replace(viewport, x_axis=x_axis, window=None, crosshair=None)
 
 
 def next_smoothing(viewport: Viewport) -> Viewport:
-    """Average over more or fewer values."""
-    return replace(
-        viewport,
-        span=SMOOTHING_SPANS[(SMOOTHING_SPANS.index(viewport.span) + 1) % len(SMOOTHING_SPANS)]
-        if viewport.span in SMOOTHING_SPANS
-        else SMOOTHING_SPANS[0],
-    )
+    """Switch to the next smoothing span."""
+    at = SMOOTHING_SPANS.index(viewport.span) + 1 if viewport.span in SMOOTHING_SPANS else 0
+    return replace(viewport, span=SMOOTHING_SPANS[at % len(SMOOTHING_SPANS)])
 
 
 def zoom(viewport: Viewport, end: float, steps: int, at: float | None = None) -> Viewport:
-    """Show less of an axis from 0 to ``end``, or with negative ``steps`` more of it.
+    """Zoom in on an axis from 0 to ``end`` by ``steps``, or out where they are negative.
 
-    The place ``at`` stays where it is, else the crosshair, else the newest values.
+    The position ``at`` stays fixed on the screen; by default the crosshair, else the newest values.
     """
-    low, high = viewport.shown(end)
+    low, high = viewport.visible_range(end)
     if end <= 0 or high <= low:
         return viewport
     fixed = at if at is not None else viewport.crosshair if viewport.crosshair is not None else high
@@ -85,7 +81,7 @@ def zoom(viewport: Viewport, end: float, steps: int, at: float | None = None) ->
 
 
 def pan(viewport: Viewport, end: float, by: int) -> Viewport:
-    """Move the window by so many quarters of its width."""
+    """Move the window by ``by`` steps of ``PAN_STEP``; the whole axis does not move."""
     if viewport.window is None:
         return viewport
     low, high = viewport.window
@@ -94,10 +90,10 @@ def pan(viewport: Viewport, end: float, by: int) -> Viewport:
 
 
 def move_crosshair(viewport: Viewport, end: float, by: int = 0, at: float | None = None) -> Viewport:
-    """Put the crosshair to ``at``, or move it by so many steps; it comes up at the right edge."""
-    low, high = viewport.shown(end)
-    place = at if at is not None else high if viewport.crosshair is None else viewport.crosshair
-    return replace(viewport, crosshair=min(high, max(low, place + by * CROSSHAIR_STEP * (high - low))))
+    """Move the crosshair to ``at``, or by ``by`` steps; a new one starts at the right edge."""
+    low, high = viewport.visible_range(end)
+    position = at if at is not None else high if viewport.crosshair is None else viewport.crosshair
+    return replace(viewport, crosshair=min(high, max(low, position + by * CROSSHAIR_STEP * (high - low))))
 
 
 def _within(start: float, size: float, end: float) -> Range:

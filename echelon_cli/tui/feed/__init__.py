@@ -1,1 +1,1 @@
-"""The feed: a thread that reads run folders, logs and the league, and posts frozen snapshots as messages."""
+"""The feed: a thread that reads run folders, logs and the league, and posts frozen views as messages."""

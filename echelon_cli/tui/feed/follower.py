@@ -1,6 +1,6 @@
-"""Following one run: its records folded as they grow, its newest heat maps, its log; a long one first by samples.
+"""Followers of one run: its records folded as they grow, its newest heat maps, the tail of its log.
 
-Reads files and knows no widget; when to look, and at what, is decided in ``feed``.
+A long history is shown first from samples of its records, then exactly, when all have been read.
 """
 
 from __future__ import annotations
@@ -21,44 +21,41 @@ from echelon_cli.tui.feed.logs import LogFollower
 from echelon_cli.tui.feed.messages import HeatMaps, RunView
 
 READ_BYTES = 2 << 20
-"""Records of a run that are read at once; a longer history is shown while it is being read."""
+"""Bytes of records read per poll."""
 
 PREVIEW_FROM = 8 << 20
-"""Bytes of records from which a run is first shown by samples of them."""
+"""Size of ``metrics.jsonl`` [bytes] from which a run is first shown from samples."""
 
 PREVIEW_S = 2.0
-"""Time between previews while the exact history is read."""
+"""Time between new samples while the exact history is read."""
 
 TAIL_LINES = 100
-"""Newest log lines that a run's picture carries."""
+"""Newest log lines in a run's view."""
 
 
 class RunFollower:
-    """One run, folded as it grows."""
+    """Follows one run folder; ``view`` returns its state as of the last ``poll``."""
 
     def __init__(self, root: Path) -> None:
         self.paths = RunPaths(root)
-        self._log = LogFollower(self.paths.log_trainer, keep=TAIL_LINES)
-        self._heat = HeatMapFollower(self.paths.heat)
+        self._log = LogFollower(self.paths.log_trainer, max_lines=TAIL_LINES)
+        self._heat_maps = HeatMapFollower(self.paths.heat)
         self._status: JobStatus | None = None
         self._problem = ""
-        self._begin()
-
-    def _begin(self) -> None:
         self._feed = SnapshotFeed(self.paths.metrics)
         self._history = History()
         self._generation = 0
         self._snapshot, self._curves = RunSnapshot(), Curves()
-        self._previewed = 0.0
+        self._previewed_at = 0.0
         self._preview: tuple[RunSnapshot, Curves] | None = None
 
     @property
     def behind(self) -> bool:
-        """Whether more can be read at once."""
+        """Whether unread records remain."""
         return self._feed.behind
 
     def poll(self) -> bool:
-        """Read what is new and say whether the picture changed."""
+        """Read new records, log lines and heat maps; return whether the view has changed."""
         before = (self._status, self._problem, self._feed.behind)
         changed = False
         try:
@@ -66,40 +63,44 @@ class RunFollower:
         except (ValueError, OSError) as error:
             self._problem = str(error)
         try:
-            changed = self._update_preview()
-            events, snapshot = self._feed.poll(READ_BYTES)
-            if self._feed.generation != self._generation:
-                self._generation, self._history, changed = self._feed.generation, History(), True
-            for event in events:
-                if isinstance(event, EventUpdate):
-                    self._history.add(event)
-                elif isinstance(event, EventResume):
-                    self._history.rewind(event.update)
-            if not self._feed.behind and self._preview is not None:
-                self._preview, changed = None, True
-            if self._preview is None and (events or changed or snapshot.skipped != self._snapshot.skipped):
-                self._snapshot, self._curves, changed = snapshot, self._history.curves(), True
+            changed = self._poll_records()
             changed = self._log.poll() or changed
-            changed = self._heat.poll() or changed
+            changed = self._heat_maps.poll() or changed
         except OSError as error:
             self._problem = f"run {self.paths.id!r} cannot be read: {error.strerror}"
         return changed or before != (self._status, self._problem, self._feed.behind)
 
+    def _poll_records(self) -> bool:
+        changed = self._update_preview()
+        events, snapshot = self._feed.poll(READ_BYTES)
+        if self._feed.generation != self._generation:
+            self._generation, self._history, changed = self._feed.generation, History(), True
+        for event in events:
+            if isinstance(event, EventUpdate):
+                self._history.add(event)
+            elif isinstance(event, EventResume):
+                self._history.rewind(event.update)
+        if not self._feed.behind and self._preview is not None:
+            self._preview, changed = None, True
+        if self._preview is None and (events or changed or snapshot.skipped != self._snapshot.skipped):
+            self._snapshot, self._curves, changed = snapshot, self._history.curves(), True
+        return changed
+
     def _update_preview(self) -> bool:
-        """Show a long run by samples of its records until they are all read; say whether there are new ones."""
+        """Sample a long history that is still being read; return whether there are new samples."""
         now = time.monotonic()
-        if self._previewed and (self._preview is None or now - self._previewed < PREVIEW_S):
+        if self._previewed_at and (self._preview is None or now - self._previewed_at < PREVIEW_S):
             return False
-        if not self._previewed and not is_long(self.paths.metrics):
-            self._previewed = now
+        if not self._previewed_at and not is_long(self.paths.metrics):
+            self._previewed_at = now
             return False
         self._preview = preview(self.paths.metrics)
-        self._previewed = now
+        self._previewed_at = now
         self._snapshot, self._curves = self._preview
         return True
 
     def view(self) -> RunView:
-        """Return the picture as of the last poll."""
+        """Return the run as of the last poll."""
         status = self._status
         return RunView(
             id=self.paths.id,
@@ -110,42 +111,42 @@ class RunFollower:
             preset=status.preset if status else "",
             snapshot=self._snapshot,
             curves=self._curves,
-            heat=self._heat.heat,
-            tail=tuple(self._log.lines),
+            heat_maps=self._heat_maps.heat_maps,
+            log_tail=tuple(self._log.lines),
             problem=self._problem,
             behind=self._feed.behind,
         )
 
 
 class HeatMapFollower:
-    """The newest heat maps of a run, read again only when there are others."""
+    """The newest readable heat maps of a run."""
 
     def __init__(self, folder: Path) -> None:
-        self.heat: HeatMaps | None = None
-        self._folder, self._seen = folder, -1
+        self.heat_maps: HeatMaps | None = None
+        self._folder, self._folder_time = folder, -1
 
     def poll(self) -> bool:
-        """Look for newer maps and say whether there are."""
+        """Read the newest maps if the folder has changed; return whether there are new ones."""
         try:
-            seen = os.stat(self._folder).st_mtime_ns
+            folder_time = os.stat(self._folder).st_mtime_ns
         except OSError:
             return False
-        if seen == self._seen:
+        if folder_time == self._folder_time:
             return False
-        self._seen = seen
+        self._folder_time = folder_time
         for update, path in reversed(heat_files(self._folder).items()):
             try:
                 maps = read_heat(path)
             except ValueError:
-                continue  # damaged: an older one says more than none
+                continue  # damaged: fall back to an older file
             cells = {kind: tuple(map(tuple, grid.tolist())) for kind, grid in maps.items()}
-            self.heat = HeatMaps(update, cells)
+            self.heat_maps = HeatMaps(update, cells)
             return True
         return False
 
 
 def is_long(metrics: Path) -> bool:
-    """Whether reading all records of a run would keep somebody waiting."""
+    """Return whether reading all records of a run takes noticeably long."""
     try:
         return metrics.stat().st_size >= PREVIEW_FROM
     except OSError:
@@ -153,17 +154,17 @@ def is_long(metrics: Path) -> bool:
 
 
 def preview(metrics: Path) -> tuple[RunSnapshot, Curves]:
-    """Return newest records and curves over the whole range of a long run, in a time that does not grow with it."""
-    seen, history = read_latest(metrics, until=UNTIL_WITH_START), History()
+    """Return a snapshot of the newest records and curves from samples of all, in time independent of the length."""
+    latest, history = read_latest(metrics, until=UNTIL_WITH_START), History()
     for event in sample_updates(metrics):
         history.add(event)
-    if seen.update is not None:
-        history.add(seen.update)
+    if latest.update is not None:
+        history.add(latest.update)
     snapshot = RunSnapshot(
-        start=seen.start,
-        update=seen.update,
-        best=seen.evaluation,
-        evals=(seen.evaluation,) if seen.evaluation else (),
-        end=seen.end,
+        start=latest.start,
+        update=latest.update,
+        best=latest.evaluation,
+        evals=(latest.evaluation,) if latest.evaluation else (),
+        end=latest.end,
     )
     return snapshot, history.curves()

@@ -1,7 +1,4 @@
-"""Following the league beside the runs: its file is looked at, and read again only when it has changed.
-
-Reads without changing it, so that a copied or foreign league can be watched; knows no widget.
-"""
+"""Follower of the league beside the runs: its database is read, without changing it, when its files have changed."""
 
 from __future__ import annotations
 
@@ -15,74 +12,74 @@ from echelon.arena.store import Store, StoreError, league_path
 from echelon_cli.tui.feed.messages import LeagueView
 
 MAX_MATCHES = 500
-"""Newest matches that are listed."""
+"""Newest matches in the view."""
 
-ROUNDS = 200
-"""Newest ratings of each entry that are drawn."""
+MAX_ROUNDS = 200
+"""Newest ratings of each entry in the view."""
 
 REREAD_FACTOR = 4.0
 MAX_REREAD_DELAY_S = 2.0
-"""A league that changes all the time is read again after so many times as long as reading it took, or so late."""
+"""After a read the next one waits for ``REREAD_FACTOR`` times its duration, at most ``MAX_REREAD_DELAY_S``."""
 
 WAL_SUFFIX = "-wal"
-"""Ends the name of the file in which SQLite keeps what is not yet in the main one."""
+"""Suffix of SQLite's write-ahead log, which holds changes that are not yet in the main file."""
 
 LOCK_TIMEOUT_S = 1.0
-"""How long a reader waits for a lock; then it looks again later [s]."""
+"""How long a read waits for a lock before it is retried at a later poll."""
 
 
 class LeagueFollower:
-    """The league of a folder of runs."""
+    """The league of a folder of runs; ``view`` is its state as of the last poll."""
 
     def __init__(self, home: Path | None) -> None:
         self.path = league_path(home)
         self.view = LeagueView()
-        self._seen: tuple[tuple[int, int] | None, ...] | None = None
-        self._next = 0.0
+        self._file_states: tuple[tuple[int, int] | None, ...] | None = None
+        self._next_read = 0.0
 
     def poll(self) -> bool:
-        """Look for changes and say whether there are any."""
+        """Read the league if its files have changed; return whether the view has changed."""
         now = time.monotonic()
-        seen = tuple(_state(Path(f"{self.path}{end}")) for end in ("", WAL_SUFFIX))
-        if seen == self._seen or now < self._next:
+        states = tuple(_file_state(Path(f"{self.path}{suffix}")) for suffix in ("", WAL_SUFFIX))
+        if states == self._file_states or now < self._next_read:
             return False
-        before, self._seen = self.view, seen
-        if seen[0] is None:
+        before, self._file_states = self.view, states
+        if states[0] is None:
             self.view = LeagueView(loaded=True)
             return not before.loaded or bool(before.entries)
         try:
             self.view = read_league(self.path)
         except StoreError as error:
-            self._seen = None
+            self._file_states = None
             if not before.entries:
                 self.view = LeagueView(problem=str(error), loaded=True)
             return self.view.problem != before.problem
-        read = time.monotonic()
-        self._next = read + min(MAX_REREAD_DELAY_S, REREAD_FACTOR * (read - now))
+        done = time.monotonic()
+        self._next_read = done + min(MAX_REREAD_DELAY_S, REREAD_FACTOR * (done - now))
         return True
 
 
 def read_league(path: Path) -> LeagueView:
-    """Return the whole league as of one moment."""
+    """Return a consistent view of the league in a database file."""
     with Store(path, read_only=True, busy_s=LOCK_TIMEOUT_S) as store:
-        ratings, sums = standings.rating_histories(store, ROUNDS), standings.all_style_sums(store)
-        met = standings.head_to_head(store)
+        ratings, sums = standings.rating_histories(store, MAX_ROUNDS), standings.all_style_sums(store)
+        results = standings.head_to_head(store)
         return LeagueView(
             entries=tuple(
                 {**row, "style": style_means(sums.get(row["id"], {})), "history": ratings.get(row["id"], [])}
                 for row in standings.standings(store)
             ),
-            pairs={(pair["id"], pair["against"]): pair for pair in met["pairs"]},
-            cycles=tuple(tuple(ring) for ring in met["cycles"]),
+            pairs={(pair["id"], pair["against"]): pair for pair in results["pairs"]},
+            cycles=tuple(tuple(cycle) for cycle in results["cycles"]),
             matches=tuple(standings.matches(store, limit=MAX_MATCHES)),
             unfinished=tuple(standings.unfinished_rounds(store)),
             loaded=True,
         )
 
 
-def _state(path: Path) -> tuple[int, int] | None:
+def _file_state(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        state = os.stat(path)
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_size) if found.st_size else None
+    return (state.st_mtime_ns, state.st_size) if state.st_size else None

@@ -1,13 +1,13 @@
-"""Everything the feed says to the screens: frozen pictures, and one message for each that replaces an older one.
+"""Messages of the feed: frozen views of runs, logs, matches and the league, each posted when it has changed.
 
-A burst of pictures coalesces to the newest. Nothing here reads a file or knows a widget.
+Textual drops an older queued message for which ``can_replace`` of a newer one is true, so a burst arrives as its last.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from textual.message import Message
 
@@ -19,28 +19,28 @@ from echelon_cli.tui.charts.curves import Curves
 
 @dataclass(frozen=True, eq=False)
 class RunsView:
-    """Every run, newest first."""
+    """All runs of a folder, newest first."""
 
     rows: tuple[RunRow, ...] = ()
     home: str = ""
     loaded: bool = False
-    """Whether the folder has been looked at."""
+    """Whether the folder has been read."""
     now: float = 0.0
-    """When it was [s since the epoch]."""
+    """When it was read [s since the epoch]."""
 
 
 @dataclass(frozen=True, eq=False)
 class HeatMaps:
-    """Where pilots of a run moved, did damage and died in one evaluation."""
+    """Positions at which mechs moved, dealt damage and died in one evaluation."""
 
     update: int
     maps: dict[str, tuple[tuple[float, ...], ...]]
-    """Each kind's counts ``[y][x]``, y upwards."""
+    """Counts ``[y][x]`` by kind, y upwards."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunView:
-    """One run, followed."""
+    """One run that is followed."""
 
     id: str = ""
     root: Path | None = None
@@ -50,12 +50,12 @@ class RunView:
     preset: str = ""
     snapshot: RunSnapshot = RunSnapshot()
     curves: Curves = field(default_factory=Curves)
-    heat: HeatMaps | None = None
+    heat_maps: HeatMaps | None = None
     """The newest heat maps."""
-    tail: tuple[str, ...] = ()
+    log_tail: tuple[str, ...] = ()
     """The newest lines of the trainer's log."""
     problem: str = ""
-    """Why it cannot be shown, if it cannot."""
+    """Why the run cannot be read; empty where it can."""
     behind: bool = False
     """Whether older records are still being read."""
 
@@ -65,7 +65,7 @@ class RunView:
 
     @property
     def opponent(self) -> str:
-        """Who the learner plays against, empty while unknown."""
+        """Opponent of the newest evaluation, else the configured one; empty while unknown."""
         if self.snapshot.evals:
             return self.snapshot.evals[-1].opponent
         return opponent_of(self.snapshot.start.config) if self.snapshot.start else ""
@@ -75,100 +75,84 @@ class RunView:
 class LogView:
     """The newest lines of one log."""
 
-    run: str = ""
+    path: str = ""
     name: str = ""
     first: int = 0
-    """Number of the first line that is kept."""
+    """Number of the first line in ``lines``."""
     lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class MatchesView:
-    """Every recorded match, those still played first, then the newest first."""
+    """All recorded matches: live ones first, then newest first."""
 
     rows: tuple[dict[str, Any], ...] = ()
     loaded: bool = False
     now: float = 0.0
-    """When they were looked for [s since the epoch]."""
+    """When they were read [s since the epoch]."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LeagueView:
-    """The league as it was at one moment; rows are those of ``arena.standings``."""
+    """The league at one moment; rows are those of ``echelon.arena.standings``."""
 
     entries: tuple[dict[str, Any], ...] = ()
-    """The strongest first, each with ``style`` (figures) and ``history`` (ratings)."""
+    """Highest rating first, each with ``style`` (behaviour statistics) and ``history`` (ratings)."""
     pairs: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    """By entry and opponent."""
+    """Head-to-head results by entry and opponent."""
     cycles: tuple[tuple[str, ...], ...] = ()
+    """Entries of which each beats the next and the last beats the first."""
     matches: tuple[dict[str, Any], ...] = ()
-    """The newest first."""
+    """Newest first."""
     unfinished: tuple[dict[str, Any], ...] = ()
     """Rounds that are not rated yet."""
     problem: str = ""
+    """Why the league cannot be read; empty where it can."""
     loaded: bool = False
 
-    def entry(self, wanted: str) -> dict[str, Any] | None:
-        return next((row for row in self.entries if row["id"] == wanted), None)
+    def entry(self, entry_id: str) -> dict[str, Any] | None:
+        return next((row for row in self.entries if row["id"] == entry_id), None)
 
 
-class RunsChanged(Message):
-    """The list of runs has changed."""
+View = TypeVar("View")
 
-    def __init__(self, view: RunsView) -> None:
+
+class ViewMessage(Message, Generic[View]):
+    """A message with a new view, which replaces queued ones of the same class."""
+
+    def __init__(self, view: View) -> None:
         super().__init__()
         self.view = view
 
     def can_replace(self, message: Message) -> bool:
-        return isinstance(message, RunsChanged)
+        return type(message) is type(self)
 
 
-class RunChanged(Message):
-    """A run that is followed has changed."""
+class RunsChanged(ViewMessage[RunsView]):
+    """The run list has changed."""
 
-    def __init__(self, view: RunView) -> None:
-        super().__init__()
-        self.view = view
+
+class RunChanged(ViewMessage[RunView]):
+    """A followed run has changed."""
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, RunChanged) and message.view.root == self.view.root
 
 
-class LogChanged(Message):
-    """The log that is read has changed."""
-
-    def __init__(self, view: LogView) -> None:
-        super().__init__()
-        self.view = view
-
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, LogChanged)
+class LogChanged(ViewMessage[LogView]):
+    """The followed log has changed."""
 
 
-class MatchesChanged(Message):
+class MatchesChanged(ViewMessage[MatchesView]):
     """The list of matches has changed."""
 
-    def __init__(self, view: MatchesView) -> None:
-        super().__init__()
-        self.view = view
 
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, MatchesChanged)
-
-
-class LeagueChanged(Message):
+class LeagueChanged(ViewMessage[LeagueView]):
     """The league has changed."""
-
-    def __init__(self, view: LeagueView) -> None:
-        super().__init__()
-        self.view = view
-
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, LeagueChanged)
 
 
 class FeedFailed(Message):
-    """Something could not be read, and the feed goes on."""
+    """A poll raised an exception; the feed continues."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

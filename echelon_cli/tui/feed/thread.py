@@ -1,7 +1,7 @@
-"""The thread that reads run folders for the dashboard and posts frozen pictures of them.
+"""The feed thread: polls what the active screen has subscribed to and posts a view of whatever has changed.
 
-It follows the list of runs, one run and one log, twice a second, and posts only what changed, so that a screen at rest
-costs nothing. It never touches a widget; widgets never touch a file.
+It runs twice a second and never touches a widget; widgets never read files. Nothing is posted while nothing changes, so
+an idle screen costs nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +34,23 @@ from echelon_cli.tui.feed.messages import (
 )
 
 POLL_S = 0.5
-"""Time between looks at the files."""
+"""Time between polls."""
 
 BACKLOG_PAUSE_S = 0.004
-"""Pause between two pieces of a long history, which leaves the screen its turn."""
+"""Pause between two parts of a long history, which yields to the screen's thread."""
 
 MAX_FOLLOWERS = 8
-"""Runs whose pictures are kept, so that going back to one is immediate."""
+"""Runs whose history stays in memory, so that returning to one is immediate."""
 
 REPOST_S = 60.0
-"""The list is posted at least so often, because ages change."""
+"""The run list is posted at least this often, because it shows ages."""
 
 Signature = tuple[tuple[int, int] | None, ...]
+"""Modification time and size of each file of a run, None where it is missing."""
 
 
 class RunCatalogue:
-    """The list of runs; a run at rest is looked at again only when one of its files changed."""
+    """The run list; an ended run is read again only when one of its files has changed."""
 
     def __init__(self, home: Path | None) -> None:
         self.home = home
@@ -71,7 +73,7 @@ class RunCatalogue:
 
 
 def _signature(paths: RunPaths) -> Signature:
-    """Return what changes when a run does, its records first."""
+    """Return the signature of a run, its records first."""
     found: list[tuple[int, int] | None] = []
     for path in (paths.metrics, paths.exit, paths.processes, paths.spec):
         try:
@@ -82,51 +84,56 @@ def _signature(paths: RunPaths) -> Signature:
     return tuple(found)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Subscription:
+    """What the active screen shows."""
+
+    roots: tuple[Path, ...] = ()
+    """Folders of runs to follow."""
+    runs: bool = True
+    """Whether the run list is shown."""
+    log: Path | None = None
+    """Log to follow."""
+    matches: bool = False
+    """Whether the list of matches is shown."""
+    league: bool = False
+    """Whether the league is shown."""
+
+
 class Feed(threading.Thread):
-    """Looks at the files until it is told to end."""
+    """Polls the files of the current subscription until it is stopped."""
 
     def __init__(self, post: Callable[[Message], object], home: Path | None = None, poll_s: float = POLL_S) -> None:
-        """Post messages through ``post``, which must be safe to call from a thread."""
+        """Post messages through ``post``, which must be thread-safe."""
         super().__init__(name="echelon-feed", daemon=True)
         self._post = post
         self._poll_s = poll_s
+        self._subscription = Subscription()
         self._runs = RunCatalogue(home)
-        self._followers: OrderedDict[Path, RunFollower] = OrderedDict()
-        self._run: Path | None = None
-        self._log: Path | None = None
-        self._log_follower: LogFollower | None = None
-        self._list_runs = True
         self._last_rows: tuple[RunRow, ...] | None = None
         self._last_rows_at = 0.0
-        self._others: tuple[Path, ...] = ()
-        self._list_matches = False
-        self._last_matches: tuple[dict[str, Any], ...] | None = None
+        self._followers: OrderedDict[Path, RunFollower] = OrderedDict()
+        self._posted_runs: set[Path] = set()
+        self._log_follower: LogFollower | None = None
         self._matches: Any = None
-        self._list_league = False
+        self._last_matches: tuple[dict[str, Any], ...] | None = None
         self._league: Any = None
         self._league_posted = False
-        self._posted: set[Path] = set()
         self._wake, self._stopping = threading.Event(), threading.Event()
 
-    def watch(
-        self,
-        run: Path | None,
-        *,
-        runs: bool = True,
-        log: Path | None = None,
-        others: tuple[Path, ...] = (),
-        matches: bool = False,
-        league: bool = False,
-    ) -> None:
-        """Say what the screens need from now on: a run's folder, more of them, all runs, a log, matches, the league."""
-        self._list_league, self._league_posted = league, False
-        self._list_matches, self._last_matches = matches, None
-        self._run, self._list_runs, self._log, self._others = run, runs, log, others
-        self._posted = set()
+    @property
+    def subscription(self) -> Subscription:
+        return self._subscription
+
+    def subscribe(self, run: Path | None, *, others: tuple[Path, ...] = (), **topics: Any) -> None:
+        """Replace the subscription: the folders of runs to follow, and the other fields of ``Subscription``."""
+        roots = (*(() if run is None else (run,)), *others)
+        self._subscription = Subscription(roots=roots, **topics)
+        self._league_posted, self._last_matches, self._posted_runs = False, None, set()
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop reading."""
+        """End the thread after the current poll."""
         self._stopping.set()
         self._wake.set()
 
@@ -137,21 +144,21 @@ class Feed(threading.Thread):
             try:
                 has_backlog = self.poll()
             except Exception as error:
-                # whatever lies in a folder, the dashboard goes on and says what it could not read
+                # any file may be damaged: the dashboard reports it and continues
                 self._post(FeedFailed(f"{type(error).__name__}: {error}"))
             self._wake.wait(BACKLOG_PAUSE_S if has_backlog else self._poll_s)
 
     def poll(self) -> bool:
-        """Look at everything that is wanted once, post what changed, and say whether there is more to read now."""
-        wanted = (*(root for root in (self._run,) if root is not None), *self._others)
-        has_backlog = any([self._poll_run(root) for root in wanted])
-        if self._list_runs:
+        """Read everything subscribed to once, post what has changed, and return whether a backlog remains."""
+        subscription = self._subscription
+        has_backlog = any([self._poll_run(root) for root in subscription.roots])
+        if subscription.runs:
             self._poll_runs()
-        if self._log is not None:
-            self._poll_log(self._log)
-        if self._list_matches:
+        if subscription.log is not None:
+            self._poll_log(subscription.log)
+        if subscription.matches:
             self._poll_matches()
-        if self._list_league:
+        if subscription.league:
             self._poll_league()
         return has_backlog
 
@@ -169,8 +176,8 @@ class Feed(threading.Thread):
         self._followers.move_to_end(root)
         while len(self._followers) > MAX_FOLLOWERS:
             self._followers.popitem(last=False)
-        if follower.poll() or root not in self._posted:
-            self._posted.add(root)
+        if follower.poll() or root not in self._posted_runs:
+            self._posted_runs.add(root)
             self._post(RunChanged(follower.view()))
         return follower.behind
 

@@ -1,4 +1,10 @@
-"""Every panel of the run screen: a row names its page, its width and what it draws. Add one by adding a row."""
+"""The panels of the run screen: ``PANELS`` declares page, width and content of each.
+
+To add a chart, add one ``PanelSpec`` with ``chart(Series(metric=...))``: any float field of
+``echelon.telemetry.events.EventUpdate`` can be its metric, and the run screen, its pages, the compare screen, the help,
+``echelon dash --once`` and the panel tests follow from the row. To add another panel, write a subclass of
+``panels.base.Panel`` in a module here and add its row.
+"""
 
 from __future__ import annotations
 
@@ -28,50 +34,62 @@ PAGES: tuple[str, ...] = ("results", "learning", "battles", "progress", "machine
 
 @dataclass(frozen=True, kw_only=True)
 class PanelSpec:
-    """One panel."""
+    """The declaration of one panel."""
 
     title: str
     page: str
-    units: int = 2
-    """Width on a wide screen, of ``layout.COLUMNS``."""
+    span: int = 2
+    """Width on a wide screen, in grid columns of ``layout.COLUMNS``."""
     make: Callable[..., Panel]
-    """Called with the title and a widget's options."""
+    """Called with the title and widget options."""
     is_needed: Callable[[RunSnapshot], bool] = lambda snapshot: True
-    """Whether a run has, or can come to have, anything to show there."""
+    """Returns whether a run has, or may get, data for the panel; otherwise it is hidden until searched for."""
+    is_compared: bool = True
+    """Whether the compare screen overlays the first curve of all runs, if the panel has a chart."""
+    help: str = ""
+    """Explanation on the help screen; empty where the title says it all."""
+
+    @property
+    def chart(self) -> Chart | None:
+        """The chart of a panel made by ``chart``; None for other panels."""
+        return self.make.keywords.get("chart") if isinstance(self.make, partial) else None
 
 
 def is_rated(snapshot: RunSnapshot) -> bool:
-    """Say whether snapshots of a run are, or will be, rated against each other; those of a league run it rates."""
+    """Return whether the run rates its own snapshots; those of a league run are rated by the league."""
     is_league_run = mix_includes(snapshot, "league", "exploiters", unknown=False)
     return bool(snapshot.ratings) or (mix_includes(snapshot, "self_play", "past") and not is_league_run)
 
 
 def is_in_league(snapshot: RunSnapshot) -> bool:
-    """Say whether a run takes part in a league."""
+    """Return whether the run takes part in a league."""
     return bool(snapshot.leagues) or mix_includes(snapshot, "league", "exploiters")
 
 
-def clip_line(snapshot: RunSnapshot) -> float:
-    """Return the gradient norm at which gradients are clipped, 0 while unknown."""
+def clip_threshold(snapshot: RunSnapshot) -> float:
+    """Return the gradient norm above which gradients are clipped, 0 while unknown."""
     return snapshot.update.max_grad_norm if snapshot.update else 0.0
 
 
-def evaluations(snapshot: RunSnapshot) -> list[Mark]:
-    """Return the win rate of every evaluation."""
+def evaluation_marks(snapshot: RunSnapshot) -> list[Mark]:
+    """Return the win rate of every evaluation with its interval."""
     return [Mark(e.update, e.win_rate, e.win_low, e.win_high) for e in snapshot.evals]
 
 
-def ratings(snapshot: RunSnapshot) -> list[Mark]:
-    """Return the rating of every snapshot that was rated, with its 95 % interval."""
-    return [
-        Mark(e.update, e.elo, e.elo - CONFIDENCE_Z * e.elo_error, e.elo + CONFIDENCE_Z * e.elo_error)
-        for e in snapshot.ratings
-    ]
+def rating_marks(snapshot: RunSnapshot) -> list[Mark]:
+    """Return the rating of every rated snapshot with its 95 % interval."""
+    margin = CONFIDENCE_Z
+    return [Mark(e.update, e.elo, e.elo - margin * e.elo_error, e.elo + margin * e.elo_error) for e in snapshot.ratings]
 
 
 def chart(*series: Series, kind: type[PanelChart] = PanelChart, **options: Any) -> Callable[..., Panel]:
-    """Return what makes a panel with a chart of these curves."""
+    """Return a factory of panels with a chart of these series; ``options`` are fields of ``Chart``."""
     return partial(kind, chart=Chart(series=series, **options))
+
+
+def second_series(metric: str, label: str, *, right: bool = False) -> Series:
+    """Return the second curve of a chart, with its own axis at the right if ``right``."""
+    return Series(metric=metric, label=label, role="series2", right=right, dash=DASH_COLUMNS, raw=False)
 
 
 PANELS: dict[str, PanelSpec] = {
@@ -80,83 +98,113 @@ PANELS: dict[str, PanelSpec] = {
         page="results",
         make=chart(
             Series(metric="win_rate", label="training", role="good"),
-            text=percent,
+            format_value=percent,
             bounds=(0.0, 1.0),
-            marks=evaluations,
+            marks=evaluation_marks,
             marks_label="eval",
         ),
+        help="share of recent training battles won; marks: evaluations on held-out seeds with 95 % intervals",
     ),
     "return": PanelSpec(title="return", page="results", make=chart(Series(metric="avg_return", label="mean"))),
     "speed": PanelSpec(
         title="steps per second",
         page="results",
-        make=chart(Series(metric="steps_per_s", label="speed"), kind=PanelSpeed, text=speed),
+        make=chart(Series(metric="steps_per_s", label="speed"), kind=PanelSpeed, format_value=speed),
     ),
     "gradient": PanelSpec(
         title="gradient norm",
         page="results",
         make=chart(
             Series(metric="grad_norm", label="mean"),
-            Series(metric="grad_norm_max", label="max", role="series2", dash=DASH_COLUMNS, raw=False),
-            reference=clip_line,
+            second_series("grad_norm_max", "max"),
+            reference=clip_threshold,
             reference_label="clip",
         ),
+        help="before clipping; longer gradients are scaled down to the clip line",
     ),
     "losses": PanelSpec(
         title="losses",
         page="learning",
-        make=chart(
-            Series(metric="vf_loss", label="value"),
-            Series(metric="pg_loss", label="policy", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
-        ),
+        make=chart(Series(metric="vf_loss", label="value"), second_series("pg_loss", "policy", right=True)),
     ),
     "kl": PanelSpec(
         title="KL and clipping",
         page="learning",
-        make=chart(
-            Series(metric="approx_kl", label="KL"),
-            Series(metric="clip_frac", label="clipped", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
-        ),
+        make=chart(Series(metric="approx_kl", label="KL"), second_series("clip_frac", "clipped", right=True)),
+        help="KL divergence of the policy per update; clipped: fraction of samples clipped",
     ),
     "entropy": PanelSpec(
         title="entropy",
         page="learning",
-        make=chart(
-            Series(metric="entropy", label="entropy"),
-            Series(metric="lr", label="step size", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
-        ),
+        make=chart(Series(metric="entropy", label="entropy"), second_series("lr", "lr", right=True)),
+        help="entropy of the policy; lr: learning rate",
     ),
     "explained": PanelSpec(
         title="explained variance",
         page="learning",
-        make=chart(Series(metric="explained_variance", label="explained"), text=measured),
+        make=chart(Series(metric="explained_variance", label="explained"), format_value=measured),
+        help="1 = value predicts returns, 0 = no better than the mean",
     ),
-    "parts": PanelSpec(title="return by part", page="battles", make=PanelRewardTerms),
+    "reward_terms": PanelSpec(
+        title="reward terms", page="battles", make=PanelRewardTerms, help="sum of each reward term per mech and episode"
+    ),
     "outcomes": PanelSpec(title="outcomes", page="battles", make=PanelOutcomes),
-    "opponents": PanelSpec(title="opponents", page="battles", make=PanelOpponents),
+    "opponents": PanelSpec(
+        title="opponents",
+        page="battles",
+        make=PanelOpponents,
+        help="share of games and win rate: current share of the environments, win rate over the whole run",
+    ),
     "rating": PanelSpec(
         title="rating",
         page="progress",
-        make=chart(Series(metric="elo", label="Elo", raw=False), marks=ratings),
+        make=chart(Series(metric="elo", label="Elo", raw=False), marks=rating_marks),
         is_needed=is_rated,
+        is_compared=False,
     ),
-    "heat": PanelSpec(title="places", page="battles", make=PanelHeatMaps),
-    "league": PanelSpec(title="league", page="progress", units=1, make=PanelLeagueRating, is_needed=is_in_league),
-    "curriculum": PanelSpec(title="curriculum", page="progress", units=1, make=PanelCurriculum),
-    "machine": PanelSpec(title="machine", page="machine", units=1, make=PanelMachine),
-    "use": PanelSpec(
-        title="use over time", page="machine", units=1, make=PanelSystemMetrics, is_needed=has_system_metrics
+    "heat_maps": PanelSpec(
+        title="heat maps",
+        page="battles",
+        make=PanelHeatMaps,
+        help="positions of movement, damage and deaths in the newest evaluation; brighter, or denser, is more",
+    ),
+    "league": PanelSpec(title="league", page="progress", span=1, make=PanelLeagueRating, is_needed=is_in_league),
+    "curriculum": PanelSpec(
+        title="curriculum",
+        page="progress",
+        span=1,
+        make=PanelCurriculum,
+        help="curriculum parameters and their changes, newest first; maximised, with steps and reason",
+    ),
+    "machine": PanelSpec(title="machine", page="machine", span=1, make=PanelMachine),
+    "system_metrics": PanelSpec(
+        title="system metrics",
+        page="machine",
+        span=1,
+        make=PanelSystemMetrics,
+        is_needed=has_system_metrics,
+        help="CPU, memory, disk and GPU at each update; large panels show all of them",
     ),
     "log": PanelSpec(title="log", page="machine", make=PanelLog),
 }
 
+PREVIEW: tuple[str, ...] = ("wins", "return", "speed", "gradient")
+"""Panels of the selected run below the run list."""
+
+COMPARED: tuple[str, ...] = tuple(name for name, spec in PANELS.items() if spec.chart and spec.is_compared)
+"""Charts of the compare screen and of ``echelon runs compare --chart``."""
+
+SLOTS: tuple[Slot, ...] = tuple(Slot(name, spec.page, spec.span) for name, spec in PANELS.items())
+
+
+def chart_of(name: str) -> Chart:
+    """Return the chart of a panel; ``ValueError`` for a panel without one."""
+    found = PANELS[name].chart
+    if found is None:
+        raise ValueError(f"panel {name!r} has no chart, expected one of {', '.join(COMPARED)}")
+    return found
+
 
 def unneeded_panels(snapshot: RunSnapshot) -> frozenset[str]:
-    """Return the panels that a run leaves empty for good."""
-    return frozenset(name for name, row in PANELS.items() if not row.is_needed(snapshot))
-
-
-PREVIEW: tuple[str, ...] = ("wins", "return", "speed", "gradient")
-"""Panels that the list of runs shows of the chosen one."""
-
-SLOTS: tuple[Slot, ...] = tuple(Slot(name, row.page, row.units) for name, row in PANELS.items())
+    """Return the panels for which the run will never have data."""
+    return frozenset(name for name, spec in PANELS.items() if not spec.is_needed(snapshot))

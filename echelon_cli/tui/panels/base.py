@@ -1,4 +1,4 @@
-"""The frame around every panel, and the panel that holds a chart."""
+"""Base classes of panels: a titled frame, and a frame with one chart."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.widgets.cells import CellView, Grid, draw_frame
 
 CONFIDENCE_Z = 1.96
-"""Standard errors of a 95 % interval."""
+"""Standard errors of a 95 % confidence interval."""
 
 DASH_COLUMNS = 3
-"""Columns of dots in a dash of second curves."""
+"""Dot columns per dash of second curves."""
 
 PADDING = 2
-"""Cells between the edge of a panel and what it shows."""
+"""Columns between the edge of a panel and its body."""
 
 
 class Panel(CellView, can_focus=True):
-    """A titled box that shows one thing about a run; a subclass draws its inside."""
+    """A titled box that shows one aspect of a run; subclasses draw its body."""
 
     view: reactive[RunView] = reactive(RunView(), repaint=False, init=False)
     viewport: reactive[Viewport] = reactive(Viewport(), repaint=False, init=False)
-    """How charts are looked at."""
 
     def __init__(self, title: str, **options: Any) -> None:
         super().__init__(**options)
@@ -48,19 +47,19 @@ class Panel(CellView, can_focus=True):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        roomy = width > 2 * PADDING and height > 2
-        body = self.body(width - 2 * PADDING, height - 2) if roomy else None
+        has_body = width > 2 * PADDING and height > 2
+        body = self.body(width - 2 * PADDING, height - 2) if has_body else None
         draw_frame(grid, self.theme, self.title, focused=self.has_focus, note=self.note())
         if body is not None:
             grid.paste(PADDING, 1, body)
         return grid
 
     def note(self) -> str:
-        """Return what stands at the right of the title."""
+        """Return the text at the right of the title."""
         return ""
 
     def body(self, width: int, height: int) -> Grid:
-        """Return the inside."""
+        """Return the body in ``width`` x ``height`` cells."""
         return Grid(width, height)
 
 
@@ -68,11 +67,11 @@ class PanelChart(Panel):
     """A panel with one chart."""
 
     class Pointed(Message):
-        """A place on the horizontal axis was clicked, or the wheel turned there."""
+        """A position on the horizontal axis was clicked, or the wheel was turned over it."""
 
-        def __init__(self, place: float, wheel: int = 0) -> None:
+        def __init__(self, position: float, wheel: int = 0) -> None:
             super().__init__()
-            self.place = place
+            self.position = position
             self.wheel = wheel
 
     def __init__(self, title: str, chart: Chart, **options: Any) -> None:
@@ -90,9 +89,9 @@ class PanelChart(Panel):
         return draw_chart(self.chart, view.curves, view.snapshot, size, self.theme, self.axes, self.viewport)
 
     def _point(self, event: events.MouseEvent, wheel: int = 0) -> None:
-        place = self.axes.place(event.x - PADDING)
-        if place is not None:
-            self.post_message(self.Pointed(place, wheel))
+        position = self.axes.position_at(event.x - PADDING)
+        if position is not None:
+            self.post_message(self.Pointed(position, wheel))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 1:

@@ -1,4 +1,4 @@
-"""Panels of several runs: who is who, a figure of all of them over each other, where their configurations differ."""
+"""Panels that compare runs: a header with one line per run, overlaid charts, and configuration differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rich.cells import cell_len
 from textual.reactive import reactive
 
-from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest
+from echelon_cli.tui.charts.chart import AxisState, Chart, draw_overlay, newest_value
 from echelon_cli.tui.charts.plot import Trace
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import RunView
@@ -29,30 +29,30 @@ FIGURES: tuple[tuple[str, int], ...] = (
     ("steps", 6),
     ("took", 6),
 )
-"""Names and widths of what the head says of each run; the last ones are left out first."""
+"""Label and width of each column of the header; the last ones are dropped first in a narrow one."""
 
 STATE_CELLS = 11
 NAME_CELLS = 14
-"""Least columns of state and name."""
+"""Columns of the state, and the fewest columns of the name."""
 
 KEY_SHARE = 0.4
-"""Share of the columns that the key of a configuration gets at most."""
+"""Largest share of the panel's columns for configuration keys."""
 
 VALUE_GAP = 4
-"""Columns between the values of a configuration that are as wide as what stands in them."""
+"""Columns between configuration values."""
 
-SAME = "no difference: all settings are the same"
+NO_DIFFERENCE = "no difference in configuration"
 
 DASHES = (0, 6, 3, 2, 9, 1)
-"""Columns of a dash of each run where no colour tells them apart."""
+"""Dot columns per dash of each run's curve in a theme without colour."""
 
 
 class CompareHeader(CellView):
-    """One line for each run: its number and colour in the charts, its name, state and figures."""
+    """One line per run: number and colour in the charts, name, state and headline figures."""
 
     runs: reactive[Runs] = reactive((), repaint=False, init=False)
     note: reactive[str] = reactive("", repaint=False, init=False)
-    """What stands at the right of the head line where there is room."""
+    """Text at the right of the heading where columns allow."""
 
     def watch_runs(self) -> None:
         self.redraw()
@@ -68,36 +68,36 @@ class CompareHeader(CellView):
 
 
 def draw_compare_header(runs: Sequence[RunView], width: int, height: int, theme: Theme) -> Grid:
-    """Return the table of runs, a head line first."""
+    """Return a heading and one row per run."""
     grid = Grid(width, height)
-    kept = list(FIGURES)
-    while kept and 4 + NAME_CELLS + 2 + STATE_CELLS + sum(w + 2 for _, w in kept) > width:
-        kept.pop()
-    room = width - 4 - 2 - STATE_CELLS - sum(w + 2 for _, w in kept) - 1
-    name_width = max(NAME_CELLS, min(room, max((len(view.id) for view in runs), default=0)))
-    at_state = 4 + name_width + 2
+    columns = list(FIGURES)
+    while columns and 4 + NAME_CELLS + 2 + STATE_CELLS + sum(w + 2 for _, w in columns) > width:
+        columns.pop()
+    spare = width - 4 - 2 - STATE_CELLS - sum(w + 2 for _, w in columns) - 1
+    name_width = max(NAME_CELLS, min(spare, max((len(view.id) for view in runs), default=0)))
+    state_start = 4 + name_width + 2
     grid.put(4, 0, "run", "dim")
-    grid.put(at_state, 0, "state", "dim")
-    ends, x = {}, at_state + STATE_CELLS
-    for name, wide in kept:
-        x += wide + 2
+    grid.put(state_start, 0, "state", "dim")
+    ends, x = {}, state_start + STATE_CELLS
+    for name, column_width in columns:
+        x += column_width + 2
         ends[name] = x
         grid.right(x, 0, name, "dim")
     for number, view in enumerate(runs, start=1):
         role = RUN_ROLES[number - 1]
         grid.put(1, number, f"{number}{theme.symbols.square}", role)
         name = view.id if len(view.id) <= name_width else short_run_id(view.id)
-        grid.put(4, number, truncate(name, name_width, theme.symbols.cut), role)
+        grid.put(4, number, truncate(name, name_width, theme.symbols.ellipsis), role)
         state = f"{theme.state_symbol(view.state)} {view.state}" if view.state else ""
-        grid.put(at_state, number, state, STATE_ROLES.get(view.state, ""))
-        for figure, text in figures(view).items():
+        grid.put(state_start, number, state, STATE_ROLES.get(view.state, ""))
+        for figure, text in headline_figures(view).items():
             if figure in ends:
                 grid.right(ends[figure], number, text)
     return grid
 
 
-def figures(view: RunView) -> dict[str, str]:
-    """Return what the head says of a run."""
+def headline_figures(view: RunView) -> dict[str, str]:
+    """Return the header's values of a run by column."""
     update, evals, best = view.snapshot.update, view.snapshot.evals, view.snapshot.best
     return {
         "wins": percent(update.win_rate) if update else "-",
@@ -111,7 +111,7 @@ def figures(view: RunView) -> dict[str, str]:
 
 
 class PanelOverlay(PanelChart):
-    """One figure of all runs over each other."""
+    """One metric of all runs in one chart."""
 
     runs: reactive[Runs] = reactive((), repaint=False, init=False)
 
@@ -120,30 +120,30 @@ class PanelOverlay(PanelChart):
 
     def body(self, width: int, height: int) -> Grid:
         traces = run_traces(self.chart, self.runs, self.viewport)
-        if self.axes.run != (together := " ".join(view.id for view in self.runs)):
-            self.axes = AxisState(run=together)
+        if self.axes.run != (run_ids := " ".join(view.id for view in self.runs)):
+            self.axes = AxisState(run=run_ids)
         return draw_overlay(self.chart, traces, (width, height), self.theme, self.axes, self.viewport)
 
 
 def run_traces(chart: Chart, runs: Sequence[RunView], viewport: Viewport) -> list[Trace]:
-    """Return the first curve of a chart for each run, labelled by its number."""
+    """Return the first curve of a chart for each run, labelled with the run's number."""
     metric = chart.series[0].metric
     return [
         Trace(
             label=str(number),
             role=RUN_ROLES[number - 1],
             curve=view.curves.curve(metric),
-            places=view.curves.positions.get(viewport.x_axis, ()),
+            positions=view.curves.positions.get(viewport.x_axis, ()),
             dash=DASHES[number - 1],
             raw=False,
-            newest=newest(view.snapshot, metric),
+            newest=newest_value(view.snapshot, metric),
         )
         for number, view in enumerate(runs, start=1)
     ]
 
 
 def differences(starts: Sequence[Any]) -> dict[str, list[Any]] | None:
-    """Return where the configurations of the sessions differ, None while not all of them are known."""
+    """Return the differing keys of the sessions' configurations; None until all of them are known."""
     from echelon.jobs.config_layers import flatten
 
     if not starts or any(start is None or not start.config for start in starts):
@@ -152,7 +152,7 @@ def differences(starts: Sequence[Any]) -> dict[str, list[Any]] | None:
 
 
 class PanelDifference(PanelOverlay):
-    """Where the configurations of the runs differ."""
+    """Configuration keys that differ between the runs."""
 
     def body(self, width: int, height: int) -> Grid:
         return draw_difference([view.snapshot.start for view in self.runs], width, height, self.theme)
@@ -162,26 +162,25 @@ class PanelDifference(PanelOverlay):
 
 
 def draw_difference(starts: Sequence[Any], width: int, height: int, theme: Theme) -> Grid:
-    """Return the keys in which the configurations of the sessions differ, with a value for each run."""
+    """Return a row per differing configuration key with the value of each run."""
     grid, found = Grid(width, height), differences(starts)
     if found is None:
-        grid.put(0, 0, truncate("known once every run has begun", width, theme.symbols.cut), "dim")
+        grid.put(0, 0, truncate("available once every run has started", width, theme.symbols.ellipsis), "dim")
         return grid
     rows = list(found.items())
     if not rows:
-        grid.put(0, 0, truncate(SAME, width, theme.symbols.cut), "dim")
+        grid.put(0, 0, truncate(NO_DIFFERENCE, width, theme.symbols.ellipsis), "dim")
         return grid
     key_width = min(max(len(key) for key, _ in rows) + 1, max(4, round(width * KEY_SHARE)))
     longest = max(cell_len(_plain(value)) for _, values in rows for value in values)
     cell = max(3, min((width - key_width) // len(starts), longest + VALUE_GAP))
     for number in range(len(starts)):
         grid.right(key_width + (number + 1) * cell, 0, str(number + 1), RUN_ROLES[number])
-    room = height - 1
-    shown = rows if len(rows) <= room else rows[: max(0, room - 1)]
+    shown = rows if len(rows) < height else rows[: max(0, height - 2)]
     for y, (key, values) in enumerate(shown, start=1):
-        grid.put(0, y, truncate(key, key_width - 1, theme.symbols.cut))
+        grid.put(0, y, truncate(key, key_width - 1, theme.symbols.ellipsis))
         for number, value in enumerate(values):
-            text = truncate(_plain(value), cell - 1, theme.symbols.cut)
+            text = truncate(_plain(value), cell - 1, theme.symbols.ellipsis)
             grid.right(key_width + (number + 1) * cell, y, text, RUN_ROLES[number])
     if len(shown) < len(rows):
         grid.put(0, height - 1, truncate(f"and {len(rows) - len(shown)} more: echelon runs compare", width), "dim")
@@ -189,7 +188,7 @@ def draw_difference(starts: Sequence[Any], width: int, height: int, theme: Theme
 
 
 def differing_keys(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return every key whose values are not all the same, with the value of each configuration."""
+    """Return the keys whose values are not all equal, with the value in each configuration."""
     keys = sorted({key for config in configs for key in config})
     return {key: [c.get(key) for c in configs] for key in keys if len({repr(c.get(key)) for c in configs}) > 1}
 

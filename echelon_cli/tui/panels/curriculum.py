@@ -1,47 +1,46 @@
-"""The panel of the curriculum: where its levers stand, and which of them moved when, the newest first."""
+"""The curriculum panel: current values of the curriculum parameters, and their changes, newest first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from echelon.telemetry.events import EventCurriculum
 from echelon.telemetry.snapshot import RunSnapshot
-from echelon_cli.tui.format import count, measured
+from echelon_cli.tui.format import count, measured, wrap
 from echelon_cli.tui.panels.base import Panel
-from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.panels.opponents import mix_includes
 from echelon_cli.tui.theme import Theme
-from echelon_cli.tui.widgets.cells import Grid, Span, truncate
+from echelon_cli.tui.widgets.cells import Grid, Span, share_bar, truncate
 
 SKILL = "skill"
-"""The lever that sets the level of the scripted pilots of ``opponents.skill``, and of nobody else."""
+"""The parameter that sets ``opponents.skill``, used only by scripted opponents of the mix."""
 
 DEFAULT_REASON = "schedule"
-"""The reason that goes without saying."""
+"""The reason of a change that is not shown."""
 
 HISTORY_ROWS = 6
-"""Rows that moves get before levers get rows of their own for bars and long names."""
+"""Rows reserved for changes before parameters get extra rows for bars and long names."""
 
 PARAMETER_CELLS = 40
-"""Most columns between a lever's name and its value."""
+"""Most columns of a parameter's name and value."""
 
 TABLE_FROM = 48
-"""Columns from which moves are a table."""
+"""Columns from which changes are shown as a table."""
 
 UPDATE_CELLS, STEPS_CELLS, GAP = 6, 14, 2
-"""Columns of that table, and between those that are as wide as what stands in them."""
+"""Columns of update and steps in that table, and the gap after the other columns."""
 
-CHANGES_TITLE = "moves, by update"
+CHANGES_TITLE = "recent changes"
 
 Lines = list[list[Span]]
 
 
 @dataclass(frozen=True)
 class ParameterChange:
-    """One lever moved."""
+    """One change of one curriculum parameter."""
 
     update: int
     steps: int
@@ -51,28 +50,28 @@ class ParameterChange:
     reason: str = ""
 
     @property
-    def lever(self) -> str:
+    def label(self) -> str:
         return parameter_label(self.name)
 
     @property
-    def change(self) -> str:
+    def values(self) -> str:
         return f"{value_text(self.before)} to {value_text(self.after)}"
 
     @property
-    def why(self) -> str:
+    def shown_reason(self) -> str:
         return "" if self.reason == DEFAULT_REASON else self.reason
 
     @property
-    def words(self) -> str:
-        return f"{self.update} {self.lever} {self.change}{', ' if self.why else ''}{self.why}"
+    def text(self) -> str:
+        return f"{self.update} {self.label} {self.values}{', ' if self.shown_reason else ''}{self.shown_reason}"
 
 
 class PanelCurriculum(Panel):
-    """The levers that make the task harder, where they stand, and how they got there."""
+    """Curriculum parameters and their changes."""
 
     def note(self) -> str:
-        moved = len(changes_of(self.view.snapshot))
-        return f"{moved} move{'s' * (moved > 1)}" if moved else ""
+        changes = len(changes_of(self.view.snapshot))
+        return f"{changes} change{'s' * (changes > 1)}" if changes else ""
 
     def body(self, width: int, height: int) -> Grid:
         snapshot = self.view.snapshot
@@ -80,32 +79,31 @@ class PanelCurriculum(Panel):
 
 
 def parameters_of(snapshot: RunSnapshot) -> dict[str, Any]:
-    """Return the newest value of every lever that matters to a run."""
-    levers = dict(snapshot.moves[-1].levers) if snapshot.moves else {}
+    """Return the newest value of every parameter in use."""
+    values = dict(snapshot.moves[-1].levers) if snapshot.moves else {}
     if snapshot.update:
-        levers |= snapshot.update.curriculum
-    return _relevant(levers, snapshot)
+        values |= snapshot.update.curriculum
+    return _in_use(values, snapshot)
 
 
 def changes_of(snapshot: RunSnapshot) -> list[ParameterChange]:
-    """Return every move that is known, the newest first."""
-    told = [(event, _relevant(event.levers, snapshot)) for event in snapshot.moves]
-    found = [move for (_, before), (event, after) in pairwise(told) for move in _changes_between(event, before, after)]
-    return found[::-1]
+    """Return all known changes, newest first."""
+    states = [(event, _in_use(event.levers, snapshot)) for event in snapshot.moves]
+    pairs = pairwise(states)
+    changes = [change for (_, before), (event, after) in pairs for change in _differences(event, before, after)]
+    return changes[::-1]
 
 
-def _changes_between(
-    event: EventCurriculum, before: dict[str, Any], after: dict[str, Any]
-) -> Iterable[ParameterChange]:
+def _differences(event: EventCurriculum, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[Any]:
     for name, value in after.items():
         if name in before and before[name] != value:
             yield ParameterChange(event.update, event.global_step, name, before[name], value, event.reason)
 
 
-def _relevant(levers: dict[str, Any], snapshot: RunSnapshot) -> dict[str, Any]:
-    """Return levers without those that nobody meets; one of several values is as many levers."""
+def _in_use(values: Mapping[str, Any], snapshot: RunSnapshot) -> dict[str, Any]:
+    """Return the parameters that affect the run; a dictionary becomes one parameter per key."""
     found: dict[str, Any] = {}
-    for name, value in levers.items():
+    for name, value in values.items():
         if name == SKILL and not mix_includes(snapshot, "scripted"):
             continue
         found |= {f"{key} ({name})": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
@@ -113,38 +111,37 @@ def _relevant(levers: dict[str, Any], snapshot: RunSnapshot) -> dict[str, Any]:
 
 
 def draw_curriculum(
-    levers: dict[str, Any], moves: Sequence[ParameterChange], width: int, height: int, theme: Theme
+    parameters: Mapping[str, Any], changes: Sequence[ParameterChange], width: int, height: int, theme: Theme
 ) -> Grid:
-    """Return each lever's name and value, below a share its bar where there is room, and below them the moves."""
-    grid, cut = Grid(width, height), theme.symbols.cut
-    if not levers:
-        grid.put(0, 0, truncate("nothing moves", width, cut), "dim")
+    """Return name and value of each parameter, with bars for shares where rows allow, and the changes below."""
+    grid, ellipsis = Grid(width, height), theme.symbols.ellipsis
+    if not parameters:
+        grid.put(0, 0, truncate("no parameters", width, ellipsis), "dim")
         return grid
-    entries = history(moves, width)
-    wanted = 1 + min(HISTORY_ROWS, sum(len(entry) for entry in entries)) if moves else 0
-    y, wide = 0, min(width, PARAMETER_CELLS)
-    rows = [(parameter_label(name), truncate(value_text(value), wide, cut), value) for name, value in levers.items()]
-    spare = height - wanted - len(rows)
-    for name, shown, value in rows:
-        beside = wide - len(shown) - 1
-        if len(name) > beside and spare > 0:
-            grid.put(0, y, truncate(name, wide, cut))
+    entries = change_lines(changes, width)
+    reserved = 1 + min(HISTORY_ROWS, sum(len(entry) for entry in entries)) if changes else 0
+    y, columns = 0, min(width, PARAMETER_CELLS)
+    spare = height - reserved - len(parameters)
+    for name, value in parameters.items():
+        label, text = parameter_label(name), truncate(value_text(value), columns, ellipsis)
+        label_columns = columns - len(text) - 1
+        if len(label) > label_columns and spare > 0:
+            grid.put(0, y, truncate(label, columns, ellipsis))
             y, spare = y + 1, spare - 1
         else:
-            grid.put(0, y, truncate(name, beside, cut))
-        grid.right(wide, y, shown, "series1")
+            grid.put(0, y, truncate(label, label_columns, ellipsis))
+        grid.right(columns, y, text, "series1")
         y += 1
         if spare > 0 and isinstance(value, float) and 0 <= value <= 1:
-            size = round(value * wide)
-            grid.spans(0, y, [(theme.symbols.line * size, "series1"), (theme.symbols.rest * (wide - size), "rest")])
+            grid.spans(0, y, share_bar(value, columns, theme))
             y, spare = y + 1, spare - 1
-    if moves and y + 2 <= height:
+    if changes and y + 2 <= height:
         grid.paste(0, y, draw_changes(entries, width, height - y))
     return grid
 
 
 def draw_changes(entries: Sequence[Lines], width: int, height: int) -> Grid:
-    """Return as many moves as fit under their title, and how many older ones there are."""
+    """Return as many changes as fit below a title, and the number of older ones."""
     grid = Grid(width, height)
     grid.put(0, 0, CHANGES_TITLE, "dim")
     y = 1
@@ -160,31 +157,32 @@ def draw_changes(entries: Sequence[Lines], width: int, height: int) -> Grid:
     return grid
 
 
-def history(moves: Sequence[ParameterChange], width: int) -> list[Lines]:
-    """Return every move as one line of a table, or as words in as many lines as they take."""
+def change_lines(changes: Sequence[ParameterChange], width: int) -> list[Lines]:
+    """Return each change as one line of a table, or wrapped where ``width`` is below ``TABLE_FROM``."""
     if width < TABLE_FROM:
-        return [[[(line, "")] for line in wrap(move.words, width, indent=1)] for move in moves]
-    wide = {part: max((len(getattr(move, part)) for move in moves), default=0) + GAP for part in ("lever", "change")}
+        return [[[(line, "")] for line in wrap(change.text, width, indent=1)] for change in changes]
+    label_width = max((len(change.label) for change in changes), default=0) + GAP
+    values_width = max((len(change.values) for change in changes), default=0) + GAP
     return [
         [
             [
-                (f"{move.update:>{UPDATE_CELLS}}  {f'{count(move.steps)} steps':<{STEPS_CELLS}}", "dim"),
-                (f"{move.lever:<{wide['lever']}}", ""),
-                (f"{move.change:<{wide['change']}}", "series1"),
-                (move.why, "dim"),
+                (f"{change.update:>{UPDATE_CELLS}}  {f'{count(change.steps)} steps':<{STEPS_CELLS}}", "dim"),
+                (f"{change.label:<{label_width}}", ""),
+                (f"{change.values:<{values_width}}", "series1"),
+                (change.shown_reason, "dim"),
             ]
         ]
-        for move in moves
+        for change in changes
     ]
 
 
 def parameter_label(name: str) -> str:
-    """Return a lever's name as words."""
+    """Return the name of a parameter in words."""
     return name.replace("_range", "").replace("_", " ")
 
 
 def value_text(value: Any) -> str:
-    """Return a lever's value in a few letters: a number, a range, names, or a name."""
+    """Return the value of a parameter as short text: a number, a range, a name or a list of names."""
     if isinstance(value, (list, tuple)):
         if any(isinstance(part, str) for part in value) or not value:
             return ", ".join(map(str, value)) or "none"

@@ -1,4 +1,4 @@
-"""The head of the run screen: state, win rate and speed first, so that a glance is enough."""
+"""The header of the run screen: state, win rate, return, speed and progress of a run."""
 
 from __future__ import annotations
 
@@ -11,23 +11,28 @@ from echelon_cli.listing import ALERT_LIFETIME_S
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.format import FIGURE_ROWS, brief, count, duration, large, measured, percent, short_run_id, speed
 from echelon_cli.tui.theme import STATE_ROLES, Theme
-from echelon_cli.tui.widgets.cells import CellView, Grid, Span, truncate
+from echelon_cli.tui.widgets.cells import CellView, Grid, Span, share_bar, truncate
 
 TALL = 7
-"""Rows of the head with large figures: a title, a gap, names, figures and a bar."""
+"""Rows of the header with large figures: title, gap, labels, three rows of figures, progress bar."""
 
 SHORT = 2
-"""Rows without."""
-
-STARTING = "compiles kernels and prepares maps"
-"""What a run does before it says anything."""
+"""Rows of the header without large figures."""
 
 LARGE_FROM = 100
 """Columns from which figures can be large."""
 
+EVALUATION_FROM = 76
+"""Columns from which the short header shows the newest evaluation."""
+
+STARTING = "compiling kernels, preparing maps"
+"""Activity of a run that has no records yet."""
+
+RECENT = "recent episodes"
+
 
 class Header(CellView):
-    """Who, in which state, how far, how fast, how well."""
+    """State and headline figures of a run."""
 
     view: reactive[RunView] = reactive(RunView(), repaint=False, init=False)
 
@@ -36,12 +41,12 @@ class Header(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        _title(grid, self.view, self.theme, with_left=height < TALL)
+        _draw_title(grid, self.view, self.theme, with_time=height < TALL)
         if height >= TALL and width >= LARGE_FROM:
-            _tiles(grid, self.view, self.theme)
-            _progress(grid, height - 1, self.view, self.theme)
+            _draw_large_figures(grid, self.view, self.theme)
+            _draw_progress(grid, height - 1, self.view, self.theme)
         elif height >= SHORT:
-            _line(grid, self.view, self.theme)
+            _draw_figures(grid, self.view, self.theme)
         return grid
 
 
@@ -50,28 +55,28 @@ def pill(state: str, theme: Theme) -> Span:
     return f" {theme.state_symbol(state)} {state} ", f"pill-{STATE_ROLES.get(state, 'info')}"
 
 
-def _title(grid: Grid, view: RunView, theme: Theme, *, with_left: bool) -> None:
-    """Write state, name and what the run is; the reason of a bad end takes the place of the last."""
+def _draw_title(grid: Grid, view: RunView, theme: Theme, *, with_time: bool) -> None:
+    """Draw state, name and subtitle, and at the right the remaining time or the number of alerts."""
     x = grid.spans(0, 0, [pill(view.state or "starting", theme), (" ", "")])
     x = grid.put(x, 0, view.id if grid.width >= LARGE_FROM else short_run_id(view.id), "bold") + 2
     right = grid.width
-    if with_left and (left := time_left(view)):
-        right -= len(left) + 1
-        grid.put(right, 0, left, "bold")
+    if with_time and (remaining := time_left(view)):
+        right -= len(remaining) + 1
+        grid.put(right, 0, remaining, "bold")
     elif view.snapshot.alerts:
         text = f"{theme.symbols.up} {len(view.snapshot.alerts)} alert{'s' * (len(view.snapshot.alerts) > 1)}"
         right -= len(text) + 1
         grid.put(right, 0, text, "warn")
     parts, role = subtitle(view)
-    room = right - x - 2
+    columns = right - x - 2
     divider = f" {theme.symbols.dot} "
-    while len(parts) > 1 and cell_len(divider.join(parts)) > room:
+    while len(parts) > 1 and cell_len(divider.join(parts)) > columns:
         parts = parts[:-1]
-    grid.put(x, 0, truncate(divider.join(parts), room, theme.symbols.cut), role)
+    grid.put(x, 0, truncate(divider.join(parts), columns, theme.symbols.ellipsis), role)
 
 
 def subtitle(view: RunView) -> tuple[list[str], str]:
-    """Return what goes on with the run: trouble first, then what it trains on, the most important part first."""
+    """Return what describes the run, most important part first, and its role; a problem replaces everything else."""
     if view.problem:
         return [view.problem], "bad"
     if view.reason:
@@ -81,48 +86,38 @@ def subtitle(view: RunView) -> tuple[list[str], str]:
         if view.snapshot.last_time - alerts[-1].time < ALERT_LIFETIME_S:
             return [alerts[-1].message], "warn"
     if view.behind:
-        return ["reading its records"], "dim"
+        return ["loading records"], "dim"
     if start is None:
-        doing = STARTING if view.state == "starting" else ""
-        return [part for part in (view.preset, doing) if part], "dim"
+        activity = STARTING if view.state == "starting" else ""
+        return [part for part in (view.preset, activity) if part], "dim"
     parts = [view.preset, f"against {view.opponent}" if view.opponent else "", start.device]
-    parts += [f"{start.num_envs} battles", f"{count(start.parameters)} parameters"]
+    parts += [f"{start.num_envs} environments", f"{count(start.parameters)} parameters"]
     return [part for part in parts if part], "dim"
 
 
 def time_left(view: RunView) -> str:
-    """Return the time to the end, or how long it took; empty while unknown."""
+    """Return the remaining time, or how long an ended run took; empty while unknown."""
     snapshot = view.snapshot
     if not view.is_alive:
         return f"took {duration(snapshot.update.elapsed_s)}" if snapshot.update else ""
     return f"{duration(snapshot.eta_s)} left" if snapshot.eta_s is not None else ""
 
 
-def _tiles(grid: Grid, view: RunView, theme: Theme) -> None:
-    """Draw the four figures that matter large, each under its name."""
+def _draw_large_figures(grid: Grid, view: RunView, theme: Theme) -> None:
+    """Draw the four headline figures in large digits below their labels."""
     update, snapshot = view.snapshot.update, view.snapshot
-    done = not view.is_alive and bool(view.state)
-    win = percent(update.win_rate) if update else "-"
-    tiles = (
-        ("win rate", win, _eval_notes(view), "good"),
-        ("return", measured(update.avg_return) if update else "-", ("newest episodes",), "series1"),
-        (
-            "steps/s",
-            speed(update.steps_per_s) if update else "-",
-            (f"{count(view.snapshot.global_step)} steps",),
-            "series1",
-        ),
-        (
-            "took" if done else "time left",
-            brief(update.elapsed_s if done and update else snapshot.eta_s),
-            (f"update {update.update}" if update else "",),
-            "",
-        ),
+    ended = not view.is_alive and bool(view.state)
+    elapsed = update.elapsed_s if ended and update else snapshot.eta_s
+    figures = (
+        ("win rate", percent(update.win_rate) if update else "-", _evaluation_notes(view), "good"),
+        ("return", measured(update.avg_return) if update else "-", (RECENT,), "series1"),
+        ("steps/s", speed(update.steps_per_s) if update else "-", (f"{count(snapshot.global_step)} steps",), "series1"),
+        ("took" if ended else "time left", brief(elapsed), (f"update {update.update}" if update else "",), ""),
     )
-    width = grid.width // len(tiles)
-    for i, (name, value, notes, role) in enumerate(tiles):
+    width = grid.width // len(figures)
+    for i, (label, value, notes, role) in enumerate(figures):
         x = i * width + 1
-        end = grid.put(x, 2, name, "bold")
+        end = grid.put(x, 2, label, "bold")
         note = next((note for note in notes if cell_len(note) <= x + width - end - 3), "")
         grid.put(end + 2, 2, note, "dim")
         if theme.glyphs == "ascii":
@@ -132,10 +127,10 @@ def _tiles(grid: Grid, view: RunView, theme: Theme) -> None:
             grid.put(x, 3 + row, text, role, limit=x + width - 1)
 
 
-def _eval_notes(view: RunView) -> tuple[str, ...]:
-    """Return what the newest evaluation says, the most telling first."""
+def _evaluation_notes(view: RunView) -> tuple[str, ...]:
+    """Return the newest evaluation as text, longest variant first."""
     if not view.snapshot.evals:
-        return ("newest episodes",)
+        return (RECENT,)
     last = view.snapshot.evals[-1]
     short = f"eval {percent(last.win_rate)}"
     if not (math.isfinite(last.win_low) and math.isfinite(last.win_high)):
@@ -143,39 +138,33 @@ def _eval_notes(view: RunView) -> tuple[str, ...]:
     return (f"{short} ({percent(last.win_low)} to {percent(last.win_high)})", short)
 
 
-def _bar(share: float, width: int, theme: Theme) -> list[Span]:
-    size = round(max(0.0, min(1.0, share)) * width)
-    return [(theme.symbols.line * size, "series1"), (theme.symbols.rest * (width - size), "rest")]
-
-
-def _progress(grid: Grid, y: int, view: RunView, theme: Theme) -> None:
-    """Draw the bar across the screen, with what it counts at its right."""
+def _draw_progress(grid: Grid, y: int, view: RunView, theme: Theme) -> None:
+    """Draw the progress bar across the screen, with the limits of the run at its right."""
     snapshot = view.snapshot
     text = percent(snapshot.progress)
     if snapshot.start:
         limit = f" or {snapshot.start.max_minutes:g} min" if snapshot.start.max_minutes else ""
         text += f" of {count(snapshot.start.total_steps)} steps{limit}"
-    room = grid.width - len(text) - 4
-    grid.spans(1, y, [*_bar(snapshot.progress, room, theme), ("  ", ""), (text, "dim")])
+    width = grid.width - len(text) - 4
+    grid.spans(1, y, [*share_bar(snapshot.progress, width, theme), ("  ", ""), (text, "dim")])
 
 
-def _line(grid: Grid, view: RunView, theme: Theme) -> None:
-    """Write the figures in one line, and the bar in the room that is left."""
+def _draw_figures(grid: Grid, view: RunView, theme: Theme) -> None:
+    """Draw the headline figures in one line, and the progress bar in the remaining columns."""
     update, snapshot = view.snapshot.update, view.snapshot
     spans: list[Span] = [
         (" ", ""),
         (percent(update.win_rate) if update else "-", "good"),
-        (" wins  ", "dim"),
+        (" win rate  ", "dim"),
         (speed(update.steps_per_s) if update else "-", "series1"),
         (" steps/s  ", "dim"),
         (measured(update.avg_return) if update else "-", "series1"),
         (" return  ", "dim"),
     ]
-    if snapshot.evals and grid.width >= 76:
+    if snapshot.evals and grid.width >= EVALUATION_FROM:
         spans += [(percent(snapshot.evals[-1].win_rate), "mark"), (" eval  ", "dim")]
     x = grid.spans(0, 1, spans)
-    done = f" {percent(snapshot.progress)}"
-    room = grid.width - x - 6
-    if room >= 4:
-        x = grid.spans(x, 1, _bar(snapshot.progress, room, theme))
-    grid.right(grid.width - 1, 1, done.strip(), "bold")
+    width = grid.width - x - 6
+    if width >= 4:
+        x = grid.spans(x, 1, share_bar(snapshot.progress, width, theme))
+    grid.right(grid.width - 1, 1, percent(snapshot.progress), "bold")

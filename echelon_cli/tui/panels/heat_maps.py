@@ -1,4 +1,4 @@
-"""The panel of places: heat maps of the newest evaluation, as many beside each other as fit."""
+"""The heat map panel: positions of movement, damage and deaths in the newest evaluation, side by side."""
 
 from __future__ import annotations
 
@@ -16,55 +16,57 @@ GAP = 2
 """Columns between two maps."""
 
 MIN_CELLS = 5
-"""Maps with fewer cells along an edge say nothing."""
+"""Cells along the edge of the smallest map that is drawn."""
 
-EMPTY = "after an evaluation"
+EMPTY_TEXT = "no evaluation yet"
 
 
 class PanelHeatMaps(Panel):
-    """Where pilots moved, did damage and died."""
+    """Heat maps of movement, damage and deaths."""
 
     def note(self) -> str:
-        return f"update {self.view.heat.update}" if self.view.heat else ""
+        maps = self.view.heat_maps
+        return f"update {maps.update}" if maps else ""
 
     def body(self, width: int, height: int) -> Grid:
-        return draw_heat_maps(self.view.heat, width, height, self.theme)
+        return draw_heat_maps(self.view.heat_maps, width, height, self.theme)
 
 
-def draw_heat_maps(heat: HeatMaps | None, width: int, height: int, theme: Theme) -> Grid:
-    """Return the maps under their names: movement first, the others where there is room for them."""
+def draw_heat_maps(heat_maps: HeatMaps | None, width: int, height: int, theme: Theme) -> Grid:
+    """Return the maps below their names: movement first, the others where columns allow."""
     grid = Grid(width, height)
-    maps = {kind: cells for kind, cells in heat.maps.items() if cells} if heat else {}
+    maps = {kind: cells for kind, cells in heat_maps.maps.items() if cells} if heat_maps else {}
     if not maps:
-        grid.put(max(0, (width - len(EMPTY)) // 2), height // 2, truncate(EMPTY, width, theme.symbols.cut), "dim")
+        text = truncate(EMPTY_TEXT, width, theme.symbols.ellipsis)
+        grid.put(max(0, (width - len(EMPTY_TEXT)) // 2), height // 2, text, "dim")
         return grid
-    halves = theme.colour and bool(theme.symbols.upper)
-    tall, wide = (2, 1) if halves else (1, 2)  # cells of a map in a row, columns of a cell
-    edge = tall * (height - 1)
-    while edge > MIN_CELLS and edge * wide > width:
+    has_halves = theme.colour and bool(theme.symbols.upper)
+    rows_per_line, columns_per_cell = (2, 1) if has_halves else (1, 2)
+    edge = rows_per_line * (height - 1)
+    while edge > MIN_CELLS and edge * columns_per_cell > width:
         edge -= 1
     if edge < MIN_CELLS:
-        grid.put(0, 0, truncate("too small for a map: z", width, theme.symbols.cut), "dim")
+        grid.put(0, 0, truncate("too small: press z", width, theme.symbols.ellipsis), "dim")
         return grid
     x = 0
     for kind, cells in maps.items():
         size = _size(len(cells), edge)
-        if x + size * wide > width:
+        if x + size * columns_per_cell > width:
             break
-        grid.put(x, 0, truncate(kind, size * wide, theme.symbols.cut), "dim")
-        levels = levels_of(resampled(cells, size), HEAT_LEVELS if halves else len(theme.symbols.shades))
-        (_draw_halves if halves else _draw_shades)(grid, x, levels, theme)
-        x += size * wide + GAP
+        grid.put(x, 0, truncate(kind, size * columns_per_cell, theme.symbols.ellipsis), "dim")
+        levels = levels_of(resampled(cells, size), HEAT_LEVELS if has_halves else len(theme.symbols.shades))
+        (_draw_halves if has_halves else _draw_shades)(grid, x, levels, theme)
+        x += size * columns_per_cell + GAP
     return grid
 
 
 def _size(cells: int, edge: int) -> int:
-    """Return along how many cells a map is drawn: a whole multiple of its own where it fits, else what fits."""
+    """Return the edge length of the drawn map: the largest whole multiple of its cells that fits, else ``edge``."""
     return cells * (edge // cells) if edge >= cells else edge
 
 
 def resampled(cells: Map, size: int) -> list[list[float]]:
-    """Return a square map with ``size`` cells along an edge: each takes the mean of what it covers."""
+    """Return a square map with ``size`` cells along an edge, each the mean of the cells it covers."""
     edge = len(cells)
     spans = [(i * edge // size, max(i * edge // size + 1, (i + 1) * edge // size)) for i in range(size)]
 
@@ -75,17 +77,17 @@ def resampled(cells: Map, size: int) -> list[list[float]]:
 
 
 def levels_of(cells: Map, levels: int) -> list[list[int]]:
-    """Return each cell as a share of the fullest, 0 to ``levels - 1``; what is not empty never looks so."""
-    most = max((value for row in cells for value in row), default=0.0)
+    """Return each cell relative to the largest, 0 to ``levels - 1``; only empty cells get 0."""
+    largest = max((value for row in cells for value in row), default=0.0)
     last = levels - 1
     return [
-        [0 if value <= 0 or most <= 0 else max(1, min(last, round(value / most * last))) for value in row]
+        [0 if value <= 0 or largest <= 0 else max(1, min(last, round(value / largest * last))) for value in row]
         for row in cells
     ]
 
 
 def _draw_halves(grid: Grid, x: int, levels: list[list[int]], theme: Theme) -> None:
-    """Draw two rows of a map into each row of cells, the largest y on top."""
+    """Draw two rows of a map per line as half blocks, the largest y on top."""
     rows = levels[::-1]
     for y in range(0, len(rows), 2):
         lower = rows[y + 1] if y + 1 < len(rows) else [0] * len(rows[y])
@@ -94,6 +96,6 @@ def _draw_halves(grid: Grid, x: int, levels: list[list[int]], theme: Theme) -> N
 
 
 def _draw_shades(grid: Grid, x: int, levels: list[list[int]], theme: Theme) -> None:
-    """Draw a row of a map into each row, a cell two columns wide, the largest y on top."""
+    """Draw one row of a map per line as shades two columns wide, the largest y on top."""
     for y, row in enumerate(levels[::-1], start=1):
         grid.put(x, y, "".join(theme.symbols.shades[level] * 2 for level in row))

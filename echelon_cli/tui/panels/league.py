@@ -1,4 +1,4 @@
-"""Panels of the league: ratings with their doubt, who beats whom, matches, and all about the chosen entry."""
+"""Panels of the league screen: ratings with 95 % intervals, head-to-head scores, matches and one entry in detail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from textual import events
 from textual.message import Message
 from textual.reactive import reactive
 
-from echelon.arena.intervals import Z_95 as CONFIDENCE_Z
 from echelon_cli.output import count
 from echelon_cli.tui.charts.axis import data_range
 from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
@@ -18,41 +17,41 @@ from echelon_cli.tui.charts.curves import Curve
 from echelon_cli.tui.charts.plot import Trace
 from echelon_cli.tui.charts.viewport import Viewport
 from echelon_cli.tui.feed.messages import LeagueView
-from echelon_cli.tui.format import measured, percent
-from echelon_cli.tui.panels.base import Panel
-from echelon_cli.tui.panels.log import wrap
+from echelon_cli.tui.format import measured, percent, wrap
+from echelon_cli.tui.panels.base import CONFIDENCE_Z, Panel
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid, truncate
 
 Row = Mapping[str, Any]
 
 EMPTY_STATE = (
-    "no league here yet",
+    "no league yet",
     "",
-    "p plays a first round of the scripted levels;",
-    "echelon arena add RUN puts a policy among them.",
-    "Ratings have their doubt drawn: it shrinks with every round.",
+    "p plays a first round between the scripted levels;",
+    "echelon arena add RUN adds a policy.",
+    "The intervals of the ratings shrink with every round.",
 )
 
 NAME_CELLS = 10
-"""Least columns of a name."""
+"""Fewest columns of a name."""
 
-BAR_CELLS = 12
-"""Least columns of the picture of intervals."""
+INTERVAL_CELLS = 12
+"""Fewest columns of the interval plot."""
 
-YIELDING = 3
-"""Columns from this rank on are left out where the picture of intervals would be."""
+OPTIONAL_RANK = 3
+"""Columns of this rank or higher are dropped where the interval plot needs their space."""
 
-PAIR_CELLS = 5
-"""Columns of a share of points in the table of pairs."""
+SCORE_CELLS = 5
+"""Columns of a score in the head-to-head table."""
 
 OPPONENT_CELLS = 26
-"""Columns that side and opponent of a match keep beside how it ended."""
+"""Columns reserved for side and opponent of a match before its result is shown."""
 
 EVEN = 0.5
+"""Score against an equal opponent."""
 
 CHART_ROWS = 7
-"""Rows from which, beside the words, the history of an entry is drawn."""
+"""Rows above the text from which the rating history of an entry is drawn."""
 
 STYLE: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("damage", "{} damage", measured),
@@ -61,21 +60,21 @@ STYLE: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("zone_s", "{} s in the zone", measured),
     ("accuracy", "{} of shots hit", percent),
 )
-"""What a mech does in a match: name, words around the figure, and how that is written."""
+"""Behaviour statistics per mech and match: key, text around the value, and format of the value."""
 
-HISTORY = Chart(series=(Series(metric="rating", label="rating"),), text="{:.0f}".format)
+RATING_CHART = Chart(series=(Series(metric="", label="rating"),), format_value="{:.0f}".format)
 ROUNDS = Viewport(x_axis="rounds")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column of the standings."""
+    """One column of the ratings table."""
 
     name: str
     width: int
     text: Callable[[Row], str]
     rank: int = 0
-    """Higher ranks are left out first where there is little room."""
+    """Columns with the highest rank are dropped first in a narrow table."""
     right: bool = True
 
 
@@ -90,17 +89,17 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 
-def _share(row: Row, what: str) -> str:
+def _share(row: Row, outcome: str) -> str:
     games = row["wins"] + row["draws"] + row["losses"]
-    return percent(row[what] / games) if games else "-"
+    return percent(row[outcome] / games) if games else "-"
 
 
 class LeaguePanel(Panel):
-    """Something about the league, with one entry chosen."""
+    """A panel about the league, with one entry selected."""
 
     league: reactive[LeagueView] = reactive(LeagueView(), repaint=False, init=False)
     selected: reactive[str] = reactive("", repaint=False, init=False)
-    """Id of the entry the cursor stands on."""
+    """Id of the selected entry."""
 
     def watch_league(self) -> None:
         self.redraw()
@@ -108,15 +107,15 @@ class LeaguePanel(Panel):
     def watch_selected(self) -> None:
         self.redraw()
 
-    def draw_body(self, width: int, height: int) -> Grid:
-        """Return what is drawn where there is a league."""
+    def league_body(self, width: int, height: int) -> Grid:
+        """Return the body for a league with entries."""
         return Grid(width, height)
 
     def body(self, width: int, height: int) -> Grid:
         if self.league.entries:
-            return self.draw_body(width, height)
+            return self.league_body(width, height)
         grid = Grid(width, height)
-        lines = EMPTY_STATE if self.league.loaded else ("looking for the league",)
+        lines = EMPTY_STATE if self.league.loaded else ("loading the league",)
         if self.league.problem:
             lines = (self.league.problem,)
         rows = [row for line in lines for row in (wrap(line, max(1, width)) or [""])]
@@ -125,13 +124,18 @@ class LeaguePanel(Panel):
         return grid
 
 
-def first_shown(at: int, rows: int, room: int) -> int:
-    """Return the first of ``rows`` to draw, so that row ``at`` is among those that fit."""
-    return max(0, min(at - room // 2, rows - room))
+def first_visible(index: int, rows: int, visible: int) -> int:
+    """Return the first of ``visible`` rows to draw out of ``rows``, so that row ``index`` is among them."""
+    return max(0, min(index - visible // 2, rows - visible))
+
+
+def entry_index(view: LeagueView, entry: str) -> int:
+    """Return the position of an entry in the ratings, 0 where it is missing."""
+    return next((i for i, row in enumerate(view.entries) if row["id"] == entry), 0)
 
 
 class PanelRatings(LeaguePanel):
-    """Everybody, the strongest first."""
+    """All entries, highest rating first."""
 
     class Selected(Message):
         """An entry was clicked."""
@@ -140,57 +144,56 @@ class PanelRatings(LeaguePanel):
             super().__init__()
             self.entry = entry
 
-    def draw_body(self, width: int, height: int) -> Grid:
+    def league_body(self, width: int, height: int) -> Grid:
         return draw_ratings_table(self.league, self.selected, width, height, self.theme)
 
     def on_click(self, event: events.Click) -> None:
-        rows, room = self.league.entries, self.size.height - 3
-        at = next((i for i, row in enumerate(rows) if row["id"] == self.selected), 0)
-        index = first_shown(at, len(rows), room) + event.y - 2
+        rows = self.league.entries
+        first = first_visible(entry_index(self.league, self.selected), len(rows), self.size.height - 3)
+        index = first + event.y - 2
         if event.y >= 2 and index < len(rows):
             self.post_message(self.Selected(rows[index]["id"]))
 
 
 def draw_ratings_table(view: LeagueView, selected: str, width: int, height: int, theme: Theme) -> Grid:
-    """Return places, names, figures, and every 95 % interval on one scale where there is room for it."""
+    """Return a row per entry: rank, name, statistics and, where columns allow, the 95 % interval on a common scale."""
     grid, rows = Grid(width, height), view.entries
     columns = visible_columns(width)
-    figures = sum(c.width + 1 for c in columns)
-    names = min(max(len(row["name"]) for row in rows) + 1, max(NAME_CELLS, (width - 4 - figures) // 2))
-    bar = width - 4 - names - figures - 2
-    if bar < BAR_CELLS:
-        names, bar = width - 4 - figures, 0
-    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+    column_width = sum(c.width + 1 for c in columns)
+    name_width = min(max(len(row["name"]) for row in rows) + 1, max(NAME_CELLS, (width - 4 - column_width) // 2))
+    plot_width = width - 4 - name_width - column_width - 2
+    if plot_width < INTERVAL_CELLS:
+        name_width, plot_width = width - 4 - column_width, 0
+    scale = min(row["low"] for row in rows), max(row["high"] for row in rows)
     grid.put(4, 0, "name", "dim")
-    x = 4 + names
+    x = 4 + name_width
     for column in columns:
         x += column.width + 1
         title = "±" if column.name == "+-" and theme.glyphs == "braille" else column.name
-        _figure(grid, column, x, 0, title if column.right else f" {title}", "dim")
-    if bar:
-        grid.put(x + 2, 0, f"{low:.0f}", "dim")
-        grid.right(width, 0, f"{high:.0f}", "dim")
-    at = next((i for i, row in enumerate(rows) if row["id"] == selected), 0)
-    first = first_shown(at, len(rows), height - 1)
+        _draw_cell(grid, column, x, 0, title if column.right else f" {title}", "dim")
+    if plot_width:
+        grid.put(x + 2, 0, f"{scale[0]:.0f}", "dim")
+        grid.right(width, 0, f"{scale[1]:.0f}", "dim")
+    cursor = entry_index(view, selected)
+    first = first_visible(cursor, len(rows), height - 1)
     for y, row in enumerate(rows[first : first + height - 1], start=1):
         grid.right(3, y, str(first + y), "dim")
-        grid.put(
-            4, y, truncate(row["name"], names - 1, theme.symbols.cut), "dim" if row["kind"] == "heuristic" else "bold"
-        )
-        x = 4 + names
+        name_role = "dim" if row["kind"] == "heuristic" else "bold"
+        grid.put(4, y, truncate(row["name"], name_width - 1, theme.symbols.ellipsis), name_role)
+        x = 4 + name_width
         for column in columns:
             x += column.width + 1
-            _figure(grid, column, x, y, column.text(row), "good" if column.name == "rating" else "")
-        if bar:
-            _interval(grid, x + 2, y, row, (low, high), bar, theme)
-        if first + y - 1 == at:
+            _draw_cell(grid, column, x, y, column.text(row), "good" if column.name == "rating" else "")
+        if plot_width:
+            _draw_interval(grid, x + 2, y, row, scale, plot_width, theme)
+        if first + y - 1 == cursor:
             grid.put(0, y, theme.symbols.cursor)
             grid.fill(y, "cursor")
     return grid
 
 
-def _figure(grid: Grid, column: Column, end: int, y: int, text: str, role: str) -> None:
-    """Write text into the column that ends before ``end``."""
+def _draw_cell(grid: Grid, column: Column, end: int, y: int, text: str, role: str) -> None:
+    """Draw text into the column that ends before ``end``."""
     if column.right:
         grid.right(end, y, text, role)
     else:
@@ -198,154 +201,153 @@ def _figure(grid: Grid, column: Column, end: int, y: int, text: str, role: str) 
 
 
 def visible_columns(width: int) -> list[Column]:
-    """Return the columns that fit beside a name; what matters least makes room for the picture of intervals too."""
-    kept = list(COLUMNS)
-    while len(kept) > 1:
-        last = max(kept, key=lambda c: c.rank)
-        room = width - 4 - NAME_CELLS - sum(c.width + 1 for c in kept)
-        if room >= (BAR_CELLS + 2 if last.rank >= YIELDING else 0):
+    """Return the columns that fit beside a name and, for those of ``OPTIONAL_RANK``, the interval plot."""
+    visible = list(COLUMNS)
+    while len(visible) > 1:
+        last = max(visible, key=lambda c: c.rank)
+        spare = width - 4 - NAME_CELLS - sum(c.width + 1 for c in visible)
+        if spare >= (INTERVAL_CELLS + 2 if last.rank >= OPTIONAL_RANK else 0):
             break
-        kept.remove(last)
-    return kept
+        visible.remove(last)
+    return visible
 
 
-def _interval(grid: Grid, x: int, y: int, row: Row, scale: tuple[float, float], wide: int, theme: Theme) -> None:
-    """Draw where a rating lies between its doubts."""
+def _draw_interval(grid: Grid, x: int, y: int, row: Row, scale: tuple[float, float], width: int, theme: Theme) -> None:
+    """Draw a rating and its 95 % interval in ``width`` cells that span ``scale``."""
     span = max(scale[1] - scale[0], 1e-9)
-    left, middle, right = (round((row[key] - scale[0]) / span * (wide - 1)) for key in ("low", "rating", "high"))
-    grid.put(x + left, y, theme.symbols.rest * (right - left + 1), "frame")
+    left, middle, right = (round((row[key] - scale[0]) / span * (width - 1)) for key in ("low", "rating", "high"))
+    grid.put(x + left, y, theme.symbols.bar_rest * (right - left + 1), "frame")
     grid.put(x + middle, y, theme.symbols.mark, "mark")
 
 
 class PanelHeadToHead(LeaguePanel):
-    """Who takes which share of the points from whom."""
+    """The score of every entry against every other."""
 
     def note(self) -> str:
-        return "share of points, row against column"
+        return "score of row against column"
 
-    def draw_body(self, width: int, height: int) -> Grid:
+    def league_body(self, width: int, height: int) -> Grid:
         return draw_head_to_head(self.league, self.selected, width, height, self.theme)
 
 
 def draw_head_to_head(view: LeagueView, selected: str, width: int, height: int, theme: Theme) -> Grid:
-    """Return the table of pairs around the chosen entry, columns by place, and rings of three below it."""
+    """Return the head-to-head table around the selected entry, columns numbered by rank, with cycles below it."""
     grid, rows = Grid(width, height), view.entries
-    rings = [f"ring: {' beats '.join([*ring, ring[0]])}" for ring in view.cycles][: max(0, height // 4)]
-    names = min(max(len(row["name"]) for row in rows), max(NAME_CELLS, width // 4))
-    tall, wide = height - 1 - len(rings), max(1, (width - names - 4) // PAIR_CELLS)
-    at = next((i for i, row in enumerate(rows) if row["id"] == selected), 0)
-    top, left = first_shown(at, len(rows), tall), first_shown(at, len(rows), wide)
-    others = rows[left : left + wide]
-    for i, other in enumerate(others):
-        grid.right(4 + names + (i + 1) * PAIR_CELLS, 0, str(left + i + 1), "key" if other["id"] == selected else "dim")
-    for y, row in enumerate(rows[top : top + tall], start=1):
-        mine = row["id"] == selected
-        grid.right(3, y, str(top + y), "key" if mine else "dim")
-        grid.put(4, y, truncate(row["name"], names, theme.symbols.cut), "key" if mine else "")
-        for i, other in enumerate(others):
-            pair = view.pairs.get((row["id"], other["id"]))
+    cycles = [f"cycle: {' beats '.join([*cycle, cycle[0]])}" for cycle in view.cycles][: max(0, height // 4)]
+    name_width = min(max(len(row["name"]) for row in rows), max(NAME_CELLS, width // 4))
+    row_count, column_count = height - 1 - len(cycles), max(1, (width - name_width - 4) // SCORE_CELLS)
+    cursor = entry_index(view, selected)
+    top, left = first_visible(cursor, len(rows), row_count), first_visible(cursor, len(rows), column_count)
+    opponents = rows[left : left + column_count]
+    ends = [4 + name_width + (i + 1) * SCORE_CELLS for i in range(len(opponents))]
+    for i, opponent in enumerate(opponents):
+        grid.right(ends[i], 0, str(left + i + 1), "key" if opponent["id"] == selected else "dim")
+    for y, row in enumerate(rows[top : top + row_count], start=1):
+        is_selected = row["id"] == selected
+        grid.right(3, y, str(top + y), "key" if is_selected else "dim")
+        grid.put(4, y, truncate(row["name"], name_width, theme.symbols.ellipsis), "key" if is_selected else "")
+        for i, opponent in enumerate(opponents):
+            pair = view.pairs.get((row["id"], opponent["id"]))
             text = theme.symbols.dot if pair is None else percent(pair["score"])
             role = "dim" if pair is None else "good" if pair["low"] > EVEN else "bad" if pair["high"] < EVEN else ""
-            grid.right(4 + names + (i + 1) * PAIR_CELLS, y, text, role)
-    for y, ring in enumerate(rings, start=height - len(rings)):
-        grid.put(0, y, truncate(ring, width, theme.symbols.cut), "warn")
+            grid.right(ends[i], y, text, role)
+    for y, cycle in enumerate(cycles, start=height - len(cycles)):
+        grid.put(0, y, truncate(cycle, width, theme.symbols.ellipsis), "warn")
     return grid
 
 
 class PanelMatches(LeaguePanel):
-    """Matches of the chosen entry."""
+    """Matches of the selected entry."""
 
     def note(self) -> str:
         row = self.league.entry(self.selected)
         return f"of {row['name']}" if row else ""
 
-    def draw_body(self, width: int, height: int) -> Grid:
+    def league_body(self, width: int, height: int) -> Grid:
         return draw_entry_matches(entry_matches(self.league, self.selected), self.selected, width, height, self.theme)
 
 
 def entry_matches(view: LeagueView, entry: str) -> list[dict[str, Any]]:
-    """Return the listed matches of an entry, the newest first."""
+    """Return the matches of an entry, newest first."""
     return [row for row in view.matches if entry in (row["blue"], row["red"])]
 
 
 def draw_entry_matches(rows: Sequence[Row], selected: str, width: int, height: int, theme: Theme) -> Grid:
-    """Return a line for each match: how it went for the chosen, against whom, and whether it can be watched."""
+    """Return a row per match: outcome for the selected entry, opponent, result, and a marker where it is recorded."""
     grid = Grid(width, height)
     if not rows:
-        grid.put(0, 0, truncate("none of the newest matches", width, theme.symbols.cut), "dim")
+        grid.put(0, 0, truncate("no recent matches", width, theme.symbols.ellipsis), "dim")
         return grid
     for y, row in enumerate(rows[:height]):
-        blue = row["blue"] == selected
-        outcome, role = _outcome(row, blue)
+        is_blue = row["blue"] == selected
+        outcome, role = _outcome(row, is_blue)
         x = grid.put(0, y, outcome, role)
-        against = row["red_name" if blue else "blue_name"]
-        ended = (row["note"] or row["reason"] or "").replace("_", " ")
-        said = f"{ended}, {row['seconds'] or 0:.0f} s" if ended else ""
-        kept = f" {theme.symbols.cursor}" if row["replay"] else "  "
-        room = width - 6 - len(kept)
-        text = f"{'blue' if blue else 'red'} against {against}"
-        if room - len(said) - 2 >= min(len(text), OPPONENT_CELLS):
-            grid.right(width - len(kept), y, said, "dim")
-            room -= len(said) + 2
-        grid.put(max(x + 1, 6), y, truncate(text, room, theme.symbols.cut))
-        grid.right(width, y, kept, "mark")
+        reason = (row["note"] or row["reason"] or "").replace("_", " ")
+        result = f"{reason}, {row['seconds'] or 0:.0f} s" if reason else ""
+        marker = f" {theme.symbols.cursor}" if row["replay"] else "  "
+        spare = width - 6 - len(marker)
+        text = f"{'blue' if is_blue else 'red'} against {row['red_name' if is_blue else 'blue_name']}"
+        if spare - len(result) - 2 >= min(len(text), OPPONENT_CELLS):
+            grid.right(width - len(marker), y, result, "dim")
+            spare -= len(result) + 2
+        grid.put(max(x + 1, 6), y, truncate(text, spare, theme.symbols.ellipsis))
+        grid.right(width, y, marker, "mark")
     return grid
 
 
-def _outcome(row: Row, blue: bool) -> tuple[str, str]:
+def _outcome(row: Row, is_blue: bool) -> tuple[str, str]:
     if row["winner"] == "draw":
         return "drawn", "info"
     if row["winner"] not in ("blue", "red"):
         return "void", "dim"
-    return ("won", "good") if (row["winner"] == "blue") == blue else ("lost", "bad")
+    return ("won", "good") if (row["winner"] == "blue") == is_blue else ("lost", "bad")
 
 
 class PanelEntry(LeaguePanel):
-    """All about the chosen entry: how its rating moved, how it fights."""
+    """The selected entry: rating history and behaviour."""
 
     def note(self) -> str:
         row = self.league.entry(self.selected)
         return row["kind"] if row else ""
 
-    def draw_body(self, width: int, height: int) -> Grid:
+    def league_body(self, width: int, height: int) -> Grid:
         row = self.league.entry(self.selected)
         return draw_entry(row, width, height, self.theme) if row else Grid(width, height)
 
 
 def draw_entry(row: Row, width: int, height: int, theme: Theme) -> Grid:
-    """Return its name and rating, the history of that, and its behaviour in words."""
+    """Return name and rating of an entry, its rating history where rows allow, and its behaviour statistics."""
     grid = Grid(width, height)
-    x = grid.put(0, 0, truncate(row["name"], width, theme.symbols.cut), "bold") + 2
-    said = f"{row['rating']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
-    grid.put(x if x + len(said) <= width else width, 0, said, "good")
-    words = _words(row["style"])
-    lines = [line for name, text in words for line in wrap(f"{name}: {text}", width, indent=2)]
-    room = height - 1 - len(lines)
-    if room >= CHART_ROWS and len(row["history"]) > 1:
-        grid.paste(0, 1, draw_history(row["history"], (width, room), theme))
+    x = grid.put(0, 0, truncate(row["name"], width, theme.symbols.ellipsis), "bold") + 2
+    rating = f"{row['rating']:.0f} ({row['low']:.0f} to {row['high']:.0f})"
+    grid.put(x if x + len(rating) <= width else width, 0, rating, "good")
+    lines = [line for text in behaviour_lines(row["style"]) for line in wrap(text, width, indent=2)]
+    chart_rows = height - 1 - len(lines)
+    if chart_rows >= CHART_ROWS and len(row["history"]) > 1:
+        grid.paste(0, 1, draw_history(row["history"], (width, chart_rows), theme))
     for y, line in enumerate(lines[: height - 1], start=max(1, height - len(lines))):
         grid.put(0, y, line, "dim")
     return grid
 
 
 def draw_history(history: Sequence[Row], size: tuple[int, int], theme: Theme) -> Grid:
-    """Return the rating round by round, with its 95 % interval behind it."""
+    """Return a chart of the rating after each round with its 95 % interval."""
     mean = tuple(row["rating"] for row in history)
     low = tuple(row["rating"] - CONFIDENCE_Z * row["rd"] for row in history)
     high = tuple(row["rating"] + CONFIDENCE_Z * row["rd"] for row in history)
     curve = Curve(low=low, mean=mean, high=high, smooth=mean)
-    trace = Trace(label="rating", role="good", curve=curve, places=tuple(float(i + 1) for i in range(len(mean))))
-    # a rating alone would fill the chart with its noise: what is drawn is how it compares with its doubt
-    bounds = data_range([*low, *high])
-    return draw_overlay(replace(HISTORY, bounds=bounds), [trace], size, theme, AxisState(), ROUNDS)
+    trace = Trace(label="rating", role="good", curve=curve, positions=tuple(float(i + 1) for i in range(len(mean))))
+    # the range of the means alone would fill the chart with noise: the axis spans the intervals
+    chart = replace(RATING_CHART, bounds=data_range([*low, *high]))
+    return draw_overlay(chart, [trace], size, theme, AxisState(), ROUNDS)
 
 
-def _words(style: Row) -> list[tuple[str, str]]:
-    """Return what is known of how an entry fights, the most telling first."""
+def behaviour_lines(style: Row) -> list[str]:
+    """Return the behaviour statistics of an entry as lines of text."""
     if not style.get("mechs"):
-        return [("a mech in a match", "no match noted yet")]
-    said = ", ".join(words.format(show(style[name])) for name, words, show in STYLE if style[name] is not None)
-    by = ", ".join(f"{name} {percent(share)}" for name, share in style["damage_by"].items())
-    lost = ", ".join(f"{name} {number} times" for name, number in style["lost_to"].items())
-    found = [("a mech in a match", said), ("does damage by", by), ("was destroyed by", lost)]
-    return [(name, text.replace("_", " ")) for name, text in found if text]
+        return ["per mech and match: no match yet"]
+    values = ", ".join(text.format(show(style[name])) for name, text, show in STYLE if style[name] is not None)
+    weapons = ", ".join(f"{name} {percent(share)}" for name, share in style["damage_by"].items())
+    causes = ", ".join(f"{name} {number} times" for name, number in style["lost_to"].items())
+    found = [("per mech and match", values), ("damage by weapon", weapons), ("destroyed by", causes)]
+    return [f"{name}: {text.replace('_', ' ')}" for name, text in found if text]

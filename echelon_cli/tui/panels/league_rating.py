@@ -1,4 +1,4 @@
-"""The panel of a run's place in the league: its newest rating with its doubt, its rank, and who of it was promoted."""
+"""The league panel of a run: the rating of its newest snapshot with its 95 % interval, rank and last promotion."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_overlay
 from echelon_cli.tui.charts.curves import Curve, Curves
 from echelon_cli.tui.charts.plot import Trace
 from echelon_cli.tui.charts.viewport import Viewport
+from echelon_cli.tui.format import wrap
 from echelon_cli.tui.panels.base import CONFIDENCE_Z, Panel
-from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import Grid
 
-HISTORY = Chart(series=(Series(metric="rating", label="rating", role="good"),), text="{:.0f}".format)
+RATING_CHART = Chart(series=(Series(metric="", label="rating", role="good"),), format_value="{:.0f}".format)
 
 CHART_ROWS = 5
-"""Rows from which ratings are drawn below the words."""
+"""Rows below the text from which the rating history is drawn."""
 
 
 class PanelLeagueRating(Panel):
-    """How what the run submitted stands in the league."""
+    """Rating and rank of the snapshots that the run submitted to the league."""
 
     def note(self) -> str:
-        told = self.view.snapshot.leagues
-        return told[-1].entry_kind if told else ""
+        events = self.view.snapshot.leagues
+        return events[-1].entry_kind if events else ""
 
     def body(self, width: int, height: int) -> Grid:
         view = self.view
@@ -35,41 +35,43 @@ class PanelLeagueRating(Panel):
 
 
 def draw_league_rating(
-    told: Sequence[EventLeague], curves: Curves, size: tuple[int, int], theme: Theme, viewport: Viewport
+    events: Sequence[EventLeague], curves: Curves, size: tuple[int, int], theme: Theme, viewport: Viewport
 ) -> Grid:
-    """Return the newest rating in words, and all of them as a curve where there is room."""
+    """Return the newest rating, rank and promotion as text and, where rows allow, the history as a chart."""
     grid, (width, height) = Grid(*size), size
-    if not told:
+    if not events:
         for y, line in enumerate(wrap("not in a league", width)[:height]):
             grid.put(0, y, line, "dim")
         return grid
-    newest = told[-1]
+    newest = events[-1]
     x = grid.put(0, 0, f"{newest.rating:.0f}", "good")
-    doubt = f"{'±' if theme.glyphs == 'braille' else '+-'}{CONFIDENCE_Z * newest.rd:.0f}"
-    grid.put(x + 1, 0, doubt if x + 1 + len(doubt) <= width else "", "dim")
-    lines = [line for text in words(told) for line in wrap(text, width)]
+    interval = f"{'±' if theme.glyphs == 'braille' else '+-'}{CONFIDENCE_Z * newest.rd:.0f}"
+    grid.put(x + 1, 0, interval if x + 1 + len(interval) <= width else "", "dim")
+    lines = [line for text in summary_lines(events) for line in wrap(text, width)]
     for y, line in enumerate(lines[: height - 1], start=1):
         grid.put(0, y, line, "dim")
-    room = height - 1 - len(lines)
-    if room >= CHART_ROWS and len(told) > 1:
-        grid.paste(0, height - room, draw_ratings(told, curves, (width, room), theme, viewport))
+    chart_rows = height - 1 - len(lines)
+    if chart_rows >= CHART_ROWS and len(events) > 1:
+        grid.paste(0, height - chart_rows, draw_ratings(events, curves, (width, chart_rows), theme, viewport))
     return grid
 
 
-def words(told: Sequence[EventLeague]) -> list[str]:
-    """Return rank, name and the last promotion, each in a few words."""
-    newest, promoted = told[-1], next((event for event in reversed(told) if event.promoted), None)
+def summary_lines(events: Sequence[EventLeague]) -> list[str]:
+    """Return rank, name and last promotion."""
+    newest, promoted = events[-1], next((event for event in reversed(events) if event.promoted), None)
     rank = [f"rank {newest.rank} of {newest.ranked}"] if newest.rank else []
     return [*rank, newest.name, f"promoted at update {promoted.update}" if promoted else "none promoted yet"]
 
 
 def draw_ratings(
-    told: Sequence[EventLeague], curves: Curves, size: tuple[int, int], theme: Theme, viewport: Viewport
+    events: Sequence[EventLeague], curves: Curves, size: tuple[int, int], theme: Theme, viewport: Viewport
 ) -> Grid:
-    """Return the rating of each snapshot that joined, with its 95 % interval behind it."""
-    mean = tuple(event.rating for event in told)
-    low, high = (tuple(event.rating + sign * CONFIDENCE_Z * event.rd for event in told) for sign in (-1, 1))
-    places = tuple(curves.position(event.update, viewport.x_axis) for event in told)
-    trace = Trace(label="rating", role="good", curve=Curve(low=low, mean=mean, high=high, smooth=mean), places=places)
-    # a rating alone would fill the chart with its noise: what is drawn is how it compares with its doubt
-    return draw_overlay(replace(HISTORY, bounds=data_range([*low, *high])), [trace], size, theme, AxisState(), viewport)
+    """Return a chart of the rating of each submitted snapshot with its 95 % interval."""
+    mean = tuple(event.rating for event in events)
+    low, high = (tuple(event.rating + sign * CONFIDENCE_Z * event.rd for event in events) for sign in (-1, 1))
+    positions = tuple(curves.position(event.update, viewport.x_axis) for event in events)
+    curve = Curve(low=low, mean=mean, high=high, smooth=mean)
+    trace = Trace(label="rating", role="good", curve=curve, positions=positions)
+    # the range of the means alone would fill the chart with noise: the axis spans the intervals
+    chart = replace(RATING_CHART, bounds=data_range([*low, *high]))
+    return draw_overlay(chart, [trace], size, theme, AxisState(), viewport)

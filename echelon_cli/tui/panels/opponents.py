@@ -1,4 +1,4 @@
-"""The panel of opponents: who is met in how many battles, and how often the learner wins against each."""
+"""The opponents panel: the current share of each opponent, and the learner's win rate against it over the whole run."""
 
 from __future__ import annotations
 
@@ -11,121 +11,119 @@ from echelon.telemetry.snapshot import RunSnapshot
 from echelon_cli.tui.format import percent
 from echelon_cli.tui.panels.base import Panel
 from echelon_cli.tui.theme import Theme
-from echelon_cli.tui.widgets.cells import Grid, truncate
+from echelon_cli.tui.widgets.cells import Grid, share_bar, truncate
 
 NAME_SHARE = 0.4
-"""Share of the columns that names get at most."""
+"""Largest share of the panel's columns for names."""
 
-SHARE_CELLS = 4
-WON_CELLS = 5
-"""Columns of how often an opponent is met, and how often it is beaten."""
+SHARE_CELLS = 6
+WIN_RATE_CELLS = 9
+"""Columns of the shares and of the win rates."""
 
-LEAST_BAR = 4
+MIN_BAR = 4
 
-WORDS = {"self": "itself"}
-"""Opponents whose name says little."""
+NAMES = {"self": "self-play"}
+"""Opponents that are shown under another name."""
 
 SCRIPTED = "heuristic:"
 EVEN = 0.5
-"""Share of battles won against an equal."""
+"""Win rate against an equal opponent."""
 
 
 @dataclass(frozen=True)
 class OpponentStats:
-    """One opponent, or several of a kind together."""
+    """One opponent, or several snapshots as one."""
 
     name: str
-    met: float
-    """Share of the environments it is met in now."""
-    won: float
-    """Share of the battles against it that were won in the whole run; not a number where there was none."""
+    share: float
+    """Share of the environments with this opponent now."""
+    win_rate: float
+    """Win rate against it over the whole run; NaN before the first battle."""
     battles: int
 
 
 class PanelOpponents(Panel):
-    """Whom the learner meets."""
+    """Opponents sampled, and the win rate against each."""
 
     def note(self) -> str:
-        return "met now, and beaten so far"
+        return "share now, win rate of the run"
 
     def body(self, width: int, height: int) -> Grid:
         return draw_opponents(opponent_stats(self.view.snapshot), width, height, self.theme)
 
 
 def mix_includes(snapshot: RunSnapshot, *kinds: str, unknown: bool = True) -> bool:
-    """Say whether a run meets opponents of these kinds, names of ``MixConfig``; ``unknown`` where it does not tell."""
-    opponents = {} if snapshot.start is None else snapshot.start.config.get("opponents", {})
-    mix = opponents.get("mix")
+    """Return whether the opponent mix has any of these kinds (fields of ``MixConfig``); ``unknown`` without a mix."""
+    config = {} if snapshot.start is None else snapshot.start.config.get("opponents", {})
+    mix = config.get("mix")
     return unknown if mix is None else any(mix.get(kind, 0.0) > 0 for kind in kinds)
 
 
 def opponent_stats(snapshot: RunSnapshot) -> list[OpponentStats]:
-    """Return every opponent of the run, those met most first."""
-    met = snapshot.update.opponents if snapshot.update else {}
-    against, places = snapshot.episodes.against, sum(met.values())
+    """Return all opponents of the run, the largest current share first."""
+    environments = snapshot.update.opponents if snapshot.update else {}
+    results, total = snapshot.episodes.against, sum(environments.values())
     found = []
-    for name in {**against, **met}:
-        wins, draws, losses = against.get(name, (0, 0, 0))
+    for name in {**results, **environments}:
+        wins, draws, losses = results.get(name, (0, 0, 0))
         battles = wins + draws + losses
-        share = met.get(name, 0) / places if places else 0.0
+        share = environments.get(name, 0) / total if total else 0.0
         found.append(OpponentStats(name, share, wins / battles if battles else math.nan, battles))
-    return sorted(found, key=lambda opponent: (-opponent.met, -opponent.battles, opponent.name))
+    return sorted(found, key=lambda opponent: (-opponent.share, -opponent.battles, opponent.name))
 
 
 def group_snapshots(opponents: Iterable[OpponentStats]) -> list[OpponentStats]:
-    """Return opponents with all past selves as one."""
+    """Return the opponents with all past snapshots of a kind combined."""
     kinds: dict[str, list[OpponentStats]] = {}
     for opponent in opponents:
         kind, _, number = opponent.name.partition(":")
         kinds.setdefault(kind if number.isdigit() else opponent.name, []).append(opponent)
-    return [_together(kind, found) for kind, found in kinds.items()]
+    return [_combined(kind, members) for kind, members in kinds.items()]
 
 
-def _together(kind: str, opponents: list[OpponentStats]) -> OpponentStats:
-    if len(opponents) == 1:
-        return opponents[0]
-    battles = sum(opponent.battles for opponent in opponents)
-    wins = sum(opponent.won * opponent.battles for opponent in opponents if opponent.battles)
-    met = sum(opponent.met for opponent in opponents)
-    return OpponentStats(f"{len(opponents)} of {kind}", met, wins / battles if battles else math.nan, battles)
+def _combined(kind: str, members: list[OpponentStats]) -> OpponentStats:
+    if len(members) == 1:
+        return members[0]
+    battles = sum(opponent.battles for opponent in members)
+    wins = sum(opponent.win_rate * opponent.battles for opponent in members if opponent.battles)
+    share = sum(opponent.share for opponent in members)
+    return OpponentStats(f"{len(members)} of {kind}", share, wins / battles if battles else math.nan, battles)
 
 
 def draw_opponents(opponents: list[OpponentStats], width: int, height: int, theme: Theme) -> Grid:
-    """Return a row for each: name, a bar of how often it is met, and the share of battles won against it."""
+    """Return a row per opponent: name, bar and share of environments, win rate."""
     grid = Grid(width, height)
     shown = opponents if len(opponents) < height else group_snapshots(opponents)
     if not shown:
-        grid.put(0, 0, truncate("not told yet", width, theme.symbols.cut), "dim")
+        grid.put(0, 0, truncate("no data yet", width, theme.symbols.ellipsis), "dim")
         return grid
-    left_out = len(shown) - (height - 1)
-    if left_out > 0:
+    excess = len(shown) - (height - 1)
+    if excess > 0:
         shown = shown[: height - 2]
-        grid.put(0, height - 1, f"and {left_out + 1} more", "dim")
-    names = [title(opponent.name) for opponent in shown]
+        grid.put(0, height - 1, f"and {excess + 1} more", "dim")
+    names = [display_name(opponent.name) for opponent in shown]
     name_width = min(max(len(name) for name in names), round(width * NAME_SHARE))
-    bar = width - name_width - SHARE_CELLS - WON_CELLS - 2
-    at_share = width - WON_CELLS
-    grid.right(at_share, 0, "met", "dim")
-    grid.right(width, 0, "won", "dim")
+    bar_width = width - name_width - SHARE_CELLS - WIN_RATE_CELLS - 1
+    share_end = width - WIN_RATE_CELLS
+    grid.right(share_end, 0, "share", "dim")
+    grid.right(width, 0, "win rate", "dim")
     for y, (name, opponent) in enumerate(zip(names, shown, strict=True), start=1):
-        grid.put(0, y, truncate(name, name_width, theme.symbols.cut))
-        if bar >= LEAST_BAR:
-            size = round(opponent.met * bar)
-            spans = [(theme.symbols.line * size, "series1"), (theme.symbols.rest * (bar - size), "rest")]
-            grid.spans(name_width + 1, y, spans)
-        grid.right(at_share, y, percent(opponent.met), "series1")
-        grid.right(width, y, percent(opponent.won), win_rate_role(opponent))
+        grid.put(0, y, truncate(name, name_width, theme.symbols.ellipsis))
+        if bar_width >= MIN_BAR:
+            grid.spans(name_width + 1, y, share_bar(opponent.share, bar_width, theme))
+        grid.right(share_end, y, percent(opponent.share), "series1")
+        grid.right(width, y, percent(opponent.win_rate), win_rate_role(opponent))
     return grid
 
 
 def win_rate_role(opponent: OpponentStats) -> str:
-    """Return the role of a share of battles won: whether it is beyond doubt more or less than half of them."""
+    """Return the role of a win rate: good or bad where its 95 % interval excludes one half."""
     if not opponent.battles:
         return "dim"
-    low, high = wilson_interval(round(opponent.won * opponent.battles), opponent.battles)
+    low, high = wilson_interval(round(opponent.win_rate * opponent.battles), opponent.battles)
     return "good" if low > EVEN else "bad" if high < EVEN else ""
 
 
-def title(name: str) -> str:
-    """Return what a row calls an opponent."""
-    return WORDS.get(name, name.removeprefix(SCRIPTED).replace(":", " "))
+def display_name(name: str) -> str:
+    """Return the name of an opponent as the panel shows it."""
+    return NAMES.get(name, name.removeprefix(SCRIPTED).replace(":", " "))

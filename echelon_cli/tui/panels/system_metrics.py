@@ -1,6 +1,6 @@
-"""The panel of what a run used of its machine over time: a chart for each pair of figures, one below the other.
+"""The system metrics panel: charts of CPU, memory, disk and GPU use over time, one below the other.
 
-What records do not tell is left out. ``machine`` shows the newest figures.
+Metrics that the records lack are omitted. The machine panel shows the newest values.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from echelon_cli.tui.charts.chart import AxisState, Chart, Series, draw_chart
 from echelon_cli.tui.charts.curves import Curves
 from echelon_cli.tui.format import measured, percent
 from echelon_cli.tui.panels.base import DASH_COLUMNS, PanelChart
-from echelon_cli.tui.panels.machine import MIB_IN_GIB, size
+from echelon_cli.tui.panels.machine import MIB_IN_GIB, memory_size
 from echelon_cli.tui.widgets.cells import Grid, truncate
 
 MIN_ROWS = 5
-"""Rows that a chart gets before there is one more."""
+"""Rows per chart; more charts are shown only where each has as many."""
 
 PAIRS_FROM = 28
-"""Columns that name both figures of a pair, so that each has its axis; narrower charts show one figure each."""
+"""Columns from which the two metrics of a pair share a chart with two axes; narrower charts show one metric each."""
 
 
 def gib(value: float) -> str:
     """Return an amount of memory [GiB] in at most six characters."""
-    return size(value * MIB_IN_GIB)
+    return memory_size(value * MIB_IN_GIB)
 
 
 def threads(snapshot: RunSnapshot) -> float:
-    """Return how many cores the trainer may keep busy, 0 while unknown."""
+    """Return the number of cores the trainer may use, 0 if unknown."""
     return float(snapshot.start.threads) if snapshot.start else 0.0
 
 
 def memory(metric: str, label: str, **options: Any) -> Series:
-    """Return the curve of an amount of memory."""
-    return Series(metric=metric, label=label, text=gib, **options)
+    """Return the series of an amount of memory."""
+    return Series(metric=metric, label=label, format_value=gib, **options)
 
 
 PAIRS: tuple[Chart, ...] = (
     Chart(
         series=(
-            Series(metric="gpu_share", label="GPU", role="good", text=percent),
+            Series(metric="gpu_share", label="GPU", role="good", format_value=percent),
             memory("gpu_memory_mb", "GPU memory", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
         ),
         bounds=(0.0, 1.0),
     ),
     Chart(
         series=(
-            Series(metric="cpu_cores", label="cores", text=measured),
+            Series(metric="cpu_cores", label="cores", format_value=measured),
             memory("memory_mb", "memory", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
         ),
         reference=threads,
@@ -57,51 +57,51 @@ PAIRS: tuple[Chart, ...] = (
     ),
     Chart(
         series=(
-            memory("memory_free_mb", "free", role="series3"),
+            memory("memory_free_mb", "RAM free", role="series3"),
             memory("disk_free_mb", "disk free", role="series2", right=True, dash=DASH_COLUMNS, raw=False),
         ),
     ),
 )
-"""What matters most comes first, and has the room where there is little."""
+"""Charts of two metrics each; the first ones are shown where rows are few."""
 
-TOLD: tuple[str, ...] = tuple(series.metric for chart in PAIRS for series in chart.series)
-"""Fields of an update that are drawn."""
+CHARTED: tuple[str, ...] = tuple(series.metric for chart in PAIRS for series in chart.series)
+"""Metrics of the panel."""
 
 
 def has_system_metrics(snapshot: RunSnapshot) -> bool:
-    """Say whether the records of a run tell what it uses; unknown counts as yes."""
+    """Return whether the newest update has any of the metrics; True before the first update."""
     update = snapshot.update
-    return update is None or any(math.isfinite(getattr(update, name)) for name in TOLD)
+    return update is None or any(math.isfinite(getattr(update, name)) for name in CHARTED)
 
 
 def charts_of(curves: Curves, width: int) -> list[Chart]:
-    """Return the charts of what is told, in pairs where they fit."""
-    found = []
+    """Return the charts of the metrics with values, in pairs where ``width`` allows."""
+    charts = []
     for pair in PAIRS:
-        told = [series for series in pair.series if any(map(math.isfinite, curves.curve(series.metric).mean))]
-        if len(told) == 2 and width >= PAIRS_FROM:
-            found.append(pair)
+        known = [series for series in pair.series if any(map(math.isfinite, curves.curve(series.metric).mean))]
+        if len(known) == 2 and width >= PAIRS_FROM:
+            charts.append(pair)
             continue
-        for series in told:
+        for series in known:
             is_first = series is pair.series[0]
-            alone = replace(series, right=False, dash=0, raw=True)
-            found.append(replace(pair, series=(alone,)) if is_first else Chart(series=(alone,)))
-    return found
+            single = replace(series, right=False, dash=0, raw=True)
+            charts.append(replace(pair, series=(single,)) if is_first else Chart(series=(single,)))
+    return charts
 
 
 class PanelSystemMetrics(PanelChart):
-    """As many charts as there is room for."""
+    """As many of the charts as the panel has rows for."""
 
     def __init__(self, title: str, **options: Any) -> None:
         super().__init__(title, PAIRS[0], **options)
         self._axes_by_metric: dict[str, AxisState] = {}
-        """Ranges of each chart, by its first figure."""
+        """Axis state of each chart, by its first metric."""
 
     def body(self, width: int, height: int) -> Grid:
         grid, view = Grid(width, height), self.view
         charts = charts_of(view.curves, width)
         if not charts:
-            grid.put(0, 0, truncate("not told yet", width, self.theme.symbols.cut), "dim")
+            grid.put(0, 0, truncate("no data yet", width, self.theme.symbols.ellipsis), "dim")
             return grid
         if self.axes.run != view.id:
             self._axes_by_metric = {}

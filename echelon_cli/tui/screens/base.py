@@ -1,10 +1,10 @@
-"""What all screens share: their keys as a table, the line of keys, notices, and what a tiny terminal shows instead."""
+"""Base classes of all screens: common keys, the key bar, notices, and the message of a terminal that is too small."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -14,154 +14,153 @@ from textual.widget import Widget
 
 from echelon_cli.tui import actions
 from echelon_cli.tui.feed.messages import LeagueView, LogView, MatchesView, RunsView, RunView
+from echelon_cli.tui.format import wrap
 from echelon_cli.tui.keys import Key, KeyBar
 from echelon_cli.tui.layout import MIN_SIZE
-from echelon_cli.tui.panels.log import wrap
-from echelon_cli.tui.widgets.cells import CellView, Grid, SpanCompositor, truncate
+from echelon_cli.tui.screens.navigation import DashboardApp
+from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
+from echelon_cli.tui.widgets.compositor import screen_text, use_span_updates
 
-if TYPE_CHECKING:
-    from echelon_cli.tui.app import Dashboard
-
-COMMON: tuple[Key, ...] = (
-    Key(keys="question_mark", shown="?", action="app.help", label="help", help="keys and words", rank=0),
-    Key(keys="q", action="app.leave", label="quit", help="leave; runs go on in the background", rank=1),
-    Key(keys="ctrl+c", action="app.leave", label="", help="the same", always=True),
-    Key(keys="y", action="app.copy(False)", label="", help="copy the name, the address or the lines that are seen"),
-    Key(keys="Y", action="app.copy(True)", label="", help="copy all that stands on the screen"),
-    Key(keys="g", action="app.glyphs", label="", help="draw with braille, blocks or ASCII"),
-    Key(keys="T", action="app.background", label="", help="colours for a dark or a light background"),
-    Key(keys="ctrl+p", action="app.command_palette", label="", help="every command by name"),
+COMMON_KEYS: tuple[Key, ...] = (
+    Key(keys="question_mark", shown="?", action="app.help", label="help", help="keys and terms", rank=0),
+    Key(keys="q", action="app.leave", label="quit", help="quit; runs continue in the background", rank=1),
+    Key(keys="ctrl+c", action="app.leave", label="", help="quit", always=True),
+    Key(keys="y", action="app.copy(False)", label="", help="copy the name, address or visible lines"),
+    Key(keys="Y", action="app.copy(True)", label="", help="copy the whole screen"),
+    Key(keys="g", action="app.glyphs", label="", help="switch glyphs: braille, blocks, ASCII"),
+    Key(keys="T", action="app.background", label="", help="switch colours for a dark or light background"),
+    Key(keys="ctrl+p", action="app.command_palette", label="", help="command palette"),
 )
 """Keys of every screen."""
 
 RUN_KEYS: tuple[Key, ...] = (
-    Key(keys="s", action="stop", label="stop", help="stop the run: it ends its update and saves", rank=3),
-    Key(keys="r", action="resume", label="resume", help="let an ended run go on from its newest checkpoint", rank=3),
-    Key(keys="c", action="save", label="save", help="save a checkpoint after this update", rank=6),
-    Key(keys="w", action="matches", label="watch", help="recorded matches of the run, to watch one", rank=6),
+    Key(keys="s", action="stop", label="stop", help="finish the current update, save and stop the run", rank=3),
+    Key(keys="r", action="resume", label="resume", help="resume an ended run from its latest checkpoint", rank=3),
+    Key(keys="c", action="save", label="checkpoint", help="save a checkpoint after the current update", rank=6),
+    Key(keys="w", action="matches", label="matches", help="recorded matches of the run", rank=6),
 )
-"""Keys of screens with a chosen run."""
+"""Keys of screens with a selected run."""
 
 
 class TooSmall(CellView):
-    """What is said where nothing else fits."""
+    """The message shown in a terminal below the minimum size."""
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        text = (
-            f"The dashboard needs {MIN_SIZE[0]} columns and {MIN_SIZE[1]} rows; this terminal has {width} and {height}."
-        )
+        columns, rows = MIN_SIZE
+        text = f"The dashboard needs {columns} columns and {rows} rows; this terminal has {width} and {height}."
         lines = wrap(text, max(1, width - 2))
         if len(lines) >= height:
-            lines = [truncate(f"needs {MIN_SIZE[0]}x{MIN_SIZE[1]}", width)]
+            lines = [truncate(f"needs {columns}x{rows}", width)]
         for y, line in enumerate(lines, start=max(0, (height - len(lines)) // 2)):
             grid.put(max(0, (width - len(line)) // 2), y, line, "bold")
         return grid
 
 
 class BaseScreen(Screen[None]):
-    """A full screen; ``compose_content`` yields its widgets."""
+    """A full screen: the widgets of ``compose_content`` above a key bar."""
 
     AUTO_FOCUS = ""
     KEYS: ClassVar[tuple[Key, ...]] = ()
+    IS_HELP: ClassVar[bool] = False
+    """Whether the help key closes this screen instead of opening the help."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._compositor = SpanCompositor()
+        use_span_updates(self)
         self.ready = False
-        """Whether its widgets were there once."""
-        self._widgets = 0
+        """Whether all widgets have been mounted."""
+        self._widget_count = 0
 
     @property
-    def dashboard(self) -> Dashboard:
-        return cast("Dashboard", self.app)
+    def dashboard(self) -> DashboardApp:
+        return cast(DashboardApp, self.app)
 
     def compose_content(self) -> Iterable[Widget]:
-        """Yield what stands above the line of keys."""
+        """Yield the widgets above the key bar."""
         return ()
 
     def compose(self) -> ComposeResult:
         with Container(id="content"):
             yield from self.compose_content()
-            yield KeyBar((*self.KEYS, *COMMON), theme=self.dashboard.terminal_theme, id="keys")
+            yield KeyBar((*self.KEYS, *COMMON_KEYS), theme=self.dashboard.terminal_theme, id="keys")
         yield TooSmall(theme=self.dashboard.terminal_theme, id="small")
 
     def on_mount(self) -> None:
         self.prepare()
-        self.ready, self._widgets = True, self._count()
+        self.ready, self._widget_count = True, self._count_widgets()
         self.relayout()
-        self.resume()
+        self.activate()
 
     @property
     def has_all_widgets(self) -> bool:
-        """Whether its widgets are there; a screen that goes loses them one by one."""
-        return self.ready and self._count() >= self._widgets
+        """Whether every widget is mounted; a screen that is being removed loses them one by one."""
+        return self.ready and self._count_widgets() >= self._widget_count
 
-    def _count(self) -> int:
+    def _count_widgets(self) -> int:
         return sum(len(part.children) for part in self.children)
 
     def on_screen_resume(self) -> None:
         if self.ready:
-            self.resume()
+            self.activate()
 
     def on_resize(self, event: events.Resize) -> None:
         if self.ready:
             self.relayout()
 
     def relayout(self) -> None:
-        """Fit the screen into the terminal."""
+        """Lay the content out for the size of the terminal."""
         width, height = self.app.size
         self.set_class(width < MIN_SIZE[0] or height < MIN_SIZE[1], "-small")
         self.lay_out(width, height)
 
     def prepare(self) -> None:
-        """Prepare the widgets, once they are there."""
+        """Initialise the widgets, once, after they are mounted."""
 
-    def resume(self) -> None:
-        """Show what is known by now and ask the feed for more, whenever the screen comes to the top."""
+    def activate(self) -> None:
+        """Show the data known so far and subscribe to the feed; called whenever the screen comes to the top."""
 
-    def subscribe(self, run: Path | None = None, *, runs: bool = False, **wanted: Any) -> None:
-        """Ask the feed for what this screen shows; nothing while another one, which asks for its own, covers it."""
+    def subscribe(self, run: Path | None = None, *, runs: bool = False, **topics: Any) -> None:
+        """Subscribe to the feed; ignored while another screen, with its own subscription, is on top."""
         if self.app.screen_stack[-1:] == [self]:
-            self.dashboard.feed.watch(run, runs=runs, **wanted)
+            self.dashboard.feed.subscribe(run, runs=runs, **topics)
 
     def lay_out(self, width: int, height: int) -> None:
-        """Fit the content into a screen of this size."""
+        """Lay the content out in ``width`` x ``height`` cells."""
 
     def text_to_copy(self) -> str:
-        """Return what is copied of this screen."""
+        """Return the text the copy key copies."""
         return ""
 
-    def text(self) -> str:
-        """Return what stands on the screen, line by line."""
-        strips = self._compositor.render_strips()
-        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+    def screen_text(self) -> str:
+        """Return the characters on the screen, one line per row."""
+        return screen_text(self)
 
     def show_notice(self, text: str, role: str = "info") -> None:
-        """Show a notice for a while."""
+        """Show a notice in the key bar for a few seconds."""
         self.query_one(KeyBar).show_notice(text, role)
 
     def show_runs(self, view: RunsView) -> None:
-        """Take a new list of runs."""
+        """Update the run list."""
 
     def show_run(self, view: RunView) -> None:
-        """Take a new picture of a run."""
+        """Update the snapshot of a run."""
 
     def show_log(self, view: LogView) -> None:
-        """Take the lines of a log as they are now."""
+        """Update the lines of a log."""
 
     def show_matches(self, view: MatchesView) -> None:
-        """Take a new list of matches."""
+        """Update the list of matches."""
 
     def show_league(self, view: LeagueView) -> None:
-        """Take the league as it is now."""
+        """Update the league."""
 
 
 class RunActions(BaseScreen):
-    """A screen with a chosen run, and what can be done to it."""
+    """A screen with a selected run and the actions on it."""
 
     def selected_run(self) -> tuple[Path, str, str] | None:
-        """Return folder, id and state of the chosen run."""
+        """Return folder, id and state of the selected run."""
         return None
 
     def text_to_copy(self) -> str:
@@ -170,30 +169,29 @@ class RunActions(BaseScreen):
 
     def action_matches(self) -> None:
         run = self.selected_run()
-        self.dashboard.open_matches(run[0] if run else None)
+        self.dashboard.open("matches", run[0] if run else None)
 
     def action_stop(self) -> None:
         run = self.selected_run()
         if run is None:
             return
         root, name, state = run
+        question = f"Stop {name}? It finishes the current update, saves a checkpoint and exits. It can be resumed."
         if state == "stopping":
-            question = f"{name} is stopping already. Ask again, so that it gives up its update and keeps the last save?"
-        else:
-            question = f"Stop {name}? It finishes its update, saves and ends; resume lets it go on."
-        self.dashboard.ask(question, lambda: self.dashboard.act(actions.stop, root))
+            question = f"Stop {name} now? It is already stopping. The current update is lost, the last checkpoint kept."
+        self.dashboard.confirm(question, lambda: self.dashboard.run_command(actions.stop, root))
 
     def action_resume(self) -> None:
         run = self.selected_run()
         if run is None:
             return
         root, name, state = run
-        question = f"Resume {name} from its newest checkpoint?"
+        question = f"Resume {name} from the latest checkpoint?"
         if state == "completed":
-            question = f"{name} has reached its limit and would end at once. Resume it all the same?"
-        self.dashboard.ask(question, lambda: self.dashboard.act(actions.resume, root))
+            question = f"{name} has reached its limit and would end at once. Resume it anyway?"
+        self.dashboard.confirm(question, lambda: self.dashboard.run_command(actions.resume, root))
 
     def action_save(self) -> None:
         run = self.selected_run()
         if run is not None:
-            self.dashboard.act(actions.save, run[0])
+            self.dashboard.run_command(actions.save, run[0])

@@ -1,4 +1,4 @@
-"""What screens with charts share: pages and panels that zoom, and one sight on all charts, by keys and mouse."""
+"""Base class of screens with panels on pages: maximising, searching, and one viewport for all charts."""
 
 from __future__ import annotations
 
@@ -17,47 +17,41 @@ from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.widgets.filter import FilterField, matching
 from echelon_cli.tui.widgets.tabs import Tabs
 
+MAX_PAGES = 5
+"""Pages that have a key."""
+
 PANEL_KEYS: tuple[Key, ...] = (
-    Key(keys="z", action="zoom", label="zoom", help="show one panel alone, and all again", rank=4),
+    Key(keys="z", action="maximise", label="maximise", help="show one panel alone, or all again", rank=5),
     Key(
-        keys="slash",
-        shown="/",
-        action="filter",
-        label="find",
-        help="only panels with these words; or a pattern",
-        rank=6,
+        keys="slash", shown="/", action="filter", label="find", help="show panels that match words or a pattern", rank=6
     ),
-    Key(keys="tab", action="next(1)", label="", help="the next panel"),
-    Key(keys="shift+tab", action="next(-1)", label="", help="the panel before"),
-    Key(keys="1", shown="1 to 5", action="page(1)", label="", help="a page of panels, on small screens"),
-    *(Key(keys=str(number), action=f"page({number})", label="", help="") for number in range(2, 6)),
-    Key(keys="right", action="turn(1)", label="", help="the next page, or the crosshair to the right"),
-    Key(keys="left", action="turn(-1)", label="", help="the page before, or the crosshair to the left"),
+    Key(keys="tab", action="next(1)", label="", help="next panel"),
+    Key(keys="shift+tab", action="next(-1)", label="", help="previous panel"),
+    Key(keys="1", shown=f"1 to {MAX_PAGES}", action="page(1)", label="", help="page of panels, on small screens"),
+    *(Key(keys=str(n), action=f"page({n})", label="", help="") for n in range(2, MAX_PAGES + 1)),
+    Key(keys="right", action="turn(1)", label="", help="next page, or move the crosshair right"),
+    Key(keys="left", action="turn(-1)", label="", help="previous page, or move the crosshair left"),
 )
 """Keys of screens with panels."""
 
 CHART_KEYS: tuple[Key, ...] = (
-    Key(keys="x", action="along", label="axis", help="charts by steps, time or episodes", rank=7),
+    Key(keys="x", action="x_axis", label="axis", help="x axis: steps, time or episodes", rank=7),
     Key(
-        keys="plus,equals_sign",
-        shown="+",
-        action="magnify(1)",
-        label="",
-        help="less of the axis: the newest, or around the crosshair",
+        keys="plus,equals_sign", shown="+", action="zoom(1)", label="", help="zoom in at the crosshair or newest value"
     ),
-    Key(keys="minus", shown="-", action="magnify(-1)", label="", help="more of the axis"),
-    Key(keys="0", action="whole", label="", help="the whole axis, without crosshair"),
-    Key(keys="shift+left,less_than_sign", shown="<", action="pan(-1)", label="", help="earlier, where zoomed"),
-    Key(keys="shift+right,greater_than_sign", shown=">", action="pan(1)", label="", help="later, where zoomed"),
-    Key(keys="v", action="cross", label="values", help="a crosshair that left, right and clicks move", rank=8),
-    Key(keys="L", action="log_scale", label="", help="logarithmic axes where all values are above 0"),
-    Key(keys="a", action="average", label="", help="average over more values, over fewer, or not at all"),
+    Key(keys="minus", shown="-", action="zoom(-1)", label="", help="zoom out"),
+    Key(keys="0", action="reset_zoom", label="", help="show the whole axis, remove the crosshair"),
+    Key(keys="shift+left,less_than_sign", shown="<", action="pan(-1)", label="", help="move left while zoomed in"),
+    Key(keys="shift+right,greater_than_sign", shown=">", action="pan(1)", label="", help="move right while zoomed in"),
+    Key(keys="v", action="crosshair", label="crosshair", help="crosshair; arrow keys and clicks move it", rank=8),
+    Key(keys="L", action="log_scale", label="", help="log scale for metrics that are always positive"),
+    Key(keys="a", action="smoothing", label="", help="smoothing: default, strong, none, weak"),
 )
-"""Keys of screens with charts; the mouse wheel zooms where it stands."""
+"""Keys of screens with charts; the mouse wheel zooms at the pointer."""
 
 
 class ChartScreen(BaseScreen):
-    """A screen of panels on pages, whose charts are looked at together."""
+    """A screen of panels on pages, whose charts share one viewport."""
 
     PAGES: ClassVar[Sequence[str]] = ()
     SLOTS: ClassVar[Sequence[Slot]] = ()
@@ -65,32 +59,32 @@ class ChartScreen(BaseScreen):
     def __init__(self) -> None:
         super().__init__()
         self.viewport = Viewport()
-        self.page, self.zoomed = self.PAGES[0], ""
-        self.places = self.SLOTS
+        self.page, self.maximised = self.PAGES[0], ""
+        self.slots = self.SLOTS
         self.hidden: frozenset[str] = frozenset()
-        self.empty: frozenset[str] = frozenset()
-        """Panels that have nothing to show, and are shown only when they are asked for."""
-        self.wanted = ""
-        """Only panels with something by this in them are shown."""
+        self.unneeded: frozenset[str] = frozenset()
+        """Panels without data, shown only if a search finds them."""
+        self.query_text = ""
+        """Only panels that match it are shown; empty shows all."""
         self.panels: dict[str, Panel] = {}
 
-    def lay_out_panels(self, width: int, height: int, head: int) -> None:
-        """Put the panels below ``head`` rows and above the line of keys."""
-        found = matching({name: self.words_of(name) for name in self.panels}, self.wanted)
-        left_out = self.hidden | (self.panels.keys() - found if self.wanted else self.empty)
-        # what was asked for is shown at once, wherever it belongs
-        wide = is_wide(width, height - head - 1) or bool(self.wanted)
+    def lay_out_panels(self, width: int, height: int, header_rows: int) -> None:
+        """Lay the panels out between ``header_rows`` rows at the top and the key bar."""
+        found = matching({name: self.search_text(name) for name in self.panels}, self.query_text)
+        excluded = self.hidden | (self.panels.keys() - found if self.query_text else self.unneeded)
+        # search results are shown at once, whichever page they are on
+        wide = is_wide(width, height - header_rows - 1) or bool(self.query_text)
         tabs = self.query_one(Tabs)
-        tabs.display = not wide or bool(self.zoomed)
-        tabs.page, tabs.zoomed = self.page, self.zoomed
+        tabs.display = not wide or bool(self.maximised)
+        tabs.page, tabs.maximised = self.page, self.maximised
         tabs.redraw()
-        room = height - head - 1 - int(tabs.display)
+        rows = height - header_rows - 1 - int(tabs.display)
         if field := self.query(FilterField):
-            room -= int(field.first().display)
-        places = even_slots(self.places, left_out, width) if self.wanted else self.places
-        shown = arrange(width, room, places, page=self.page, zoomed=self.zoomed, hidden=left_out, wide=wide)
+            rows -= int(field.first().display)
+        slots = even_slots(self.slots, excluded, width) if self.query_text else self.slots
+        regions = arrange(width, rows, slots, page=self.page, maximised=self.maximised, hidden=excluded, wide=wide)
         for name, panel in self.panels.items():
-            region = shown.get(name)
+            region = regions.get(name)
             panel.display = region is not None
             if region is not None:
                 panel.styles.offset = region.offset
@@ -98,15 +92,15 @@ class ChartScreen(BaseScreen):
         if isinstance(self.focused, Panel) and not self.focused.display:
             self.set_focus(None)
 
-    def words_of(self, name: str) -> str:
-        """Return what a panel is found by: its name, title, page and the curves in it."""
-        page = next((place.page for place in self.SLOTS if place.name == name), "")
+    def search_text(self, name: str) -> str:
+        """Return the text that a search matches: name, title, page and metrics of a panel."""
+        page = next((slot.page for slot in self.SLOTS if slot.name == name), "")
         panel = self.panels[name]
         series = panel.chart.series if isinstance(panel, PanelChart) else ()
         return " ".join([name, panel.title, page, *(f"{s.label} {s.metric}" for s in series)])
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.wanted, self.zoomed = event.value, ""
+        self.query_text, self.maximised = event.value, ""
         self.relayout()
 
     def on_input_submitted(self) -> None:
@@ -122,11 +116,11 @@ class ChartScreen(BaseScreen):
         self.relayout()
 
     def leave(self) -> None:
-        """Go back to where one came from."""
+        """Return to the previous screen."""
         self.dashboard.pop_screen()
 
-    def see(self, viewport: Viewport) -> None:
-        """Look at all charts in another way."""
+    def set_viewport(self, viewport: Viewport) -> None:
+        """Apply a viewport to all charts."""
         self.viewport = viewport
         with self.app.batch_update():
             for panel in self.panels.values():
@@ -135,56 +129,56 @@ class ChartScreen(BaseScreen):
     def _charts(self) -> Iterable[PanelChart]:
         return [panel for panel in self.panels.values() if isinstance(panel, PanelChart) and panel.display]
 
-    def end_of_axis(self) -> float:
-        """Return how far the horizontal axes reach."""
+    def axis_end(self) -> float:
+        """Return the end of the horizontal axes."""
         return max((panel.axes.end for panel in self._charts()), default=0.0)
 
-    def newest(self) -> float:
-        """Return where the newest values are."""
+    def newest_position(self) -> float:
+        """Return the position of the newest values on the horizontal axes."""
         return max((panel.axes.newest for panel in self._charts()), default=0.0)
 
     def focused_panel(self) -> str:
-        """Return the name of the panel with the bright frame, empty where there is none."""
+        """Return the name of the focused panel, empty without one."""
         return next((name for name, panel in self.panels.items() if panel is self.focused), "")
 
-    def shown_panels(self) -> Iterable[str]:
-        """Return the names of the panels that are seen."""
+    def visible_panels(self) -> list[str]:
+        """Return the names of the visible panels."""
         return [name for name, panel in self.panels.items() if panel.display]
 
-    def action_zoom(self) -> None:
-        first = next(iter(self.shown_panels()), "")
-        self.zoomed = "" if self.zoomed else self.focused_panel() or first
+    def action_maximise(self) -> None:
+        first = next(iter(self.visible_panels()), "")
+        self.maximised = "" if self.maximised else self.focused_panel() or first
         self.relayout()
 
     def action_next(self, by: int) -> None:
-        names = [n for n in self.panels if n not in self.hidden] if self.zoomed else list(self.shown_panels())
+        names = [name for name in self.panels if name not in self.hidden] if self.maximised else self.visible_panels()
         if not names:
             return
-        at = self.zoomed or self.focused_panel()
-        index = (names.index(at) + by) % len(names) if at in names else 0 if by > 0 else len(names) - 1
-        if self.zoomed:
-            self.zoomed = names[index]
+        current = self.maximised or self.focused_panel()
+        index = (names.index(current) + by) % len(names) if current in names else 0 if by > 0 else len(names) - 1
+        if self.maximised:
+            self.maximised = names[index]
             self.relayout()
         self.set_focus(self.panels[names[index]])
 
     def action_page(self, number: int) -> None:
         if number <= len(self.PAGES):
-            self.page, self.zoomed = self.PAGES[number - 1], ""
+            self.page, self.maximised = self.PAGES[number - 1], ""
             self.relayout()
 
     def action_turn(self, by: int) -> None:
         if self.viewport.crosshair is not None:
-            self.see(move_crosshair(self.viewport, self.end_of_axis(), by))
-        elif self.zoomed:
+            self.set_viewport(move_crosshair(self.viewport, self.axis_end(), by))
+        elif self.maximised:
             self.action_next(by)
         else:
             self.action_page((self.PAGES.index(self.page) + by) % len(self.PAGES) + 1)
 
     def action_back(self) -> None:
         if self.viewport.crosshair is not None:
-            self.action_cross()
-        elif self.zoomed:
-            self.zoomed = ""
+            self.action_crosshair()
+        elif self.maximised:
+            self.maximised = ""
             self.relayout()
         elif (field := self.query(FilterField)) and field.first().display:
             field.first().value, field.first().display = "", False
@@ -195,43 +189,43 @@ class ChartScreen(BaseScreen):
         else:
             self.leave()
 
-    def action_along(self) -> None:
-        self.see(next_x_axis(self.viewport))
+    def action_x_axis(self) -> None:
+        self.set_viewport(next_x_axis(self.viewport))
 
-    def action_magnify(self, steps: int) -> None:
-        self.see(zoom(self.viewport, self.end_of_axis(), steps))
+    def action_zoom(self, steps: int) -> None:
+        self.set_viewport(zoom(self.viewport, self.axis_end(), steps))
 
-    def action_whole(self) -> None:
-        self.see(replace(self.viewport, window=None, crosshair=None))
+    def action_reset_zoom(self) -> None:
+        self.set_viewport(replace(self.viewport, window=None, crosshair=None))
 
     def action_pan(self, by: int) -> None:
         if self.viewport.window is None:
-            self.show_notice("+ shows less of the axis; then this moves along it")
-        self.see(pan(self.viewport, self.end_of_axis(), by))
+            self.show_notice("+ zooms in; then < and > move along the axis")
+        self.set_viewport(pan(self.viewport, self.axis_end(), by))
 
-    def action_cross(self) -> None:
+    def action_crosshair(self) -> None:
         if self.viewport.crosshair is None:
-            self.see(move_crosshair(self.viewport, self.end_of_axis(), at=self.newest()))
+            self.set_viewport(move_crosshair(self.viewport, self.axis_end(), at=self.newest_position()))
         else:
-            self.see(replace(self.viewport, crosshair=None))
+            self.set_viewport(replace(self.viewport, crosshair=None))
 
     def action_log_scale(self) -> None:
-        self.see(replace(self.viewport, log=not self.viewport.log))
-        self.show_notice("logarithmic axes where all values are above 0" if self.viewport.log else "linear axes")
+        self.set_viewport(replace(self.viewport, log=not self.viewport.log))
+        self.show_notice("log scale for metrics that are always positive" if self.viewport.log else "linear scale")
 
-    def action_average(self) -> None:
-        self.see(next_smoothing(self.viewport))
+    def action_smoothing(self) -> None:
+        self.set_viewport(next_smoothing(self.viewport))
         span = self.viewport.span
-        self.show_notice(f"averaged over about {span:g} points" if span > 1 else "values as they were, not averaged")
+        self.show_notice(f"smoothed over about {span:g} points" if span > 1 else "no smoothing")
 
     def on_panel_chart_pointed(self, message: PanelChart.Pointed) -> None:
-        """Put the crosshair where somebody clicked, or zoom where the wheel turned."""
-        end = self.end_of_axis()
+        """Zoom at the pointer on a wheel event, else move the crosshair to it."""
+        end = self.axis_end()
         if message.wheel:
-            self.see(zoom(self.viewport, end, message.wheel, message.place))
+            self.set_viewport(zoom(self.viewport, end, message.wheel, message.position))
         else:
-            self.see(move_crosshair(self.viewport, end, at=message.place))
+            self.set_viewport(move_crosshair(self.viewport, end, at=message.position))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and isinstance(event.widget, Panel):
-            self.action_zoom()
+            self.action_maximise()

@@ -1,4 +1,4 @@
-"""Several runs over each other: who is who, every chart with all of them, and where their configurations differ."""
+"""The compare screen: a header with one line per run, charts with all runs, and their configuration differences."""
 
 from __future__ import annotations
 
@@ -11,45 +11,50 @@ from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import RunView
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.layout import Slot, is_wide
-from echelon_cli.tui.panels import PANELS
-from echelon_cli.tui.panels.comparison import SAME, CompareHeader, PanelDifference, PanelOverlay, differences
+from echelon_cli.tui.layout import COLUMNS, Slot, is_wide
+from echelon_cli.tui.panels import COMPARED, PANELS, chart_of
+from echelon_cli.tui.panels.comparison import (
+    NO_DIFFERENCE,
+    CompareHeader,
+    PanelDifference,
+    PanelOverlay,
+    differences,
+)
 from echelon_cli.tui.screens.chart_screen import CHART_KEYS, PANEL_KEYS, ChartScreen
 from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
 
-COMPARED: tuple[str, ...] = ("wins", "return", "speed", "gradient", "losses", "kl", "entropy", "explained")
-"""Charts of the run screen whose first curve is drawn for all runs."""
-
 CONFIG = "config"
-AROUND = 3
-"""Rows of its panel that are no settings: the frame, and who is who."""
+"""Name of the panel with the configuration differences."""
 
-CONFIG_PAGE = "configuration"
+CONFIG_MARGIN = 3
+"""Rows of that panel besides the settings: its frame and the heading."""
+
+CONFIG_TITLE = "configuration"
 
 
 def _title(name: str) -> str:
-    """Return what a chart is called that shows its first curve only."""
-    first = PANELS[name].make.keywords["chart"].series[0].label
-    title, several = PANELS[name].title, len(PANELS[name].make.keywords["chart"].series) > 1
-    return f"{title}: {first}" if several and first != title else title
+    """Return the title of a panel that shows only the first series of its chart."""
+    series = chart_of(name).series
+    title, first = PANELS[name].title, series[0].label
+    return f"{title}: {first}" if len(series) > 1 and first != title else title
 
 
-TITLES = {**{name: _title(name) for name in COMPARED}, CONFIG: "configuration"}
+TITLES = {**{name: _title(name) for name in COMPARED}, CONFIG: CONFIG_TITLE}
 
 SLOTS: tuple[Slot, ...] = (
     *(Slot(name, PANELS[name].page) for name in COMPARED),
-    Slot(CONFIG, CONFIG_PAGE, 8),
+    Slot(CONFIG, CONFIG_TITLE, COLUMNS),
 )
 
-PAGES: tuple[str, ...] = tuple(dict.fromkeys(place.page for place in SLOTS))
+PAGES: tuple[str, ...] = tuple(dict.fromkeys(slot.page for slot in SLOTS))
 
 
 class CompareScreen(ChartScreen):
-    """Two to six runs."""
+    """Two to six runs side by side."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="back to all runs", rank=2),
+        Key(keys="escape", shown="esc", action="back", label="back", help="back to the run list", rank=2),
         *PANEL_KEYS,
         *CHART_KEYS,
     )
@@ -59,8 +64,8 @@ class CompareScreen(ChartScreen):
     def __init__(self, roots: tuple[Path, ...]) -> None:
         super().__init__()
         self.roots = roots
-        self._differing = -1
-        """In how many settings the runs differ, below 0 while that is not known."""
+        self._difference_count = -1
+        """Number of differing configuration keys; negative while unknown."""
         self._views = {root: RunView(id=root.name, root=root) for root in roots}
 
     def compose_content(self) -> Iterable[Widget]:
@@ -69,12 +74,12 @@ class CompareScreen(ChartScreen):
         yield Tabs(PAGES, TITLES, theme=theme, id="tabs")
         for name, title in TITLES.items():
             make: Callable[..., PanelOverlay] = PanelDifference if name == CONFIG else PanelOverlay
-            source = PANELS[COMPARED[0] if name == CONFIG else name]
-            self.panels[name] = make(title, source.make.keywords["chart"], theme=theme, id=f"panel-{name}")
+            chart = chart_of(COMPARED[0] if name == CONFIG else name)
+            self.panels[name] = make(title, chart, theme=theme, id=f"panel-{name}")
         yield Container(*self.panels.values(), id="body")
         yield FilterField(theme=theme)
 
-    def resume(self) -> None:
+    def activate(self) -> None:
         self._show()
         self.subscribe(others=self.roots)
 
@@ -90,17 +95,18 @@ class CompareScreen(ChartScreen):
             for panel in self.query(PanelOverlay):
                 panel.runs = runs
         found = differences([view.snapshot.start for view in runs])
-        if found is not None and len(found) != self._differing:
-            self._differing = len(found)
+        if found is not None and len(found) != self._difference_count:
+            self._difference_count = len(found)
             self.relayout()
 
     def lay_out(self, width: int, height: int) -> None:
-        head = len(self.roots) + 1
-        self.query_one(CompareHeader).styles.height = head
-        # a page of its own says so in words; beside the charts it is said above them
-        alone = self._differing == 0 and is_wide(width, height - head - 1)
-        self.empty = frozenset({CONFIG}) if alone else frozenset()
-        self.query_one(CompareHeader).note = SAME if alone else ""
-        enough = self._differing + AROUND if self._differing > 0 else 0
-        self.places = (*SLOTS[:-1], replace(SLOTS[-1], most=enough))
-        self.lay_out_panels(width, height, head)
+        header_rows = len(self.roots) + 1
+        header = self.query_one(CompareHeader)
+        header.styles.height = header_rows
+        # equal configurations are a note in the header on a wide screen, and a page of their own on a small one
+        is_note = self._difference_count == 0 and is_wide(width, height - header_rows - 1)
+        self.unneeded = frozenset({CONFIG}) if is_note else frozenset()
+        header.note = NO_DIFFERENCE if is_note else ""
+        max_rows = self._difference_count + CONFIG_MARGIN if self._difference_count > 0 else 0
+        self.slots = (*SLOTS[:-1], replace(SLOTS[-1], max_rows=max_rows))
+        self.lay_out_panels(width, height, header_rows)

@@ -1,4 +1,4 @@
-"""A question before something that somebody might not want."""
+"""A yes/no dialog."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import ModalScreen
 
-from echelon_cli.tui.panels.log import wrap
+from echelon_cli.tui.format import wrap
 from echelon_cli.tui.theme import Theme
-from echelon_cli.tui.widgets.cells import CellView, Grid, SpanCompositor, draw_frame
+from echelon_cli.tui.widgets.cells import CellView, Grid, draw_frame
+from echelon_cli.tui.widgets.compositor import use_span_updates
 
 WIDTH = 56
-"""Cells of the box."""
+"""Columns of the dialog."""
 
 ANSWERS = (("y", " yes"), ("n", " no"))
 
 
 class Question(CellView):
-    """The box."""
+    """The dialog box: question and keys."""
 
     def __init__(self, text: str, *, theme: Theme) -> None:
         super().__init__(theme=theme)
@@ -26,7 +27,7 @@ class Question(CellView):
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        draw_frame(grid, self.theme, "sure?", focused=True)
+        draw_frame(grid, self.theme, "Confirm", focused=True)
         for y, line in enumerate(self.lines, start=2):
             grid.put(3, y, line)
         x = 3
@@ -36,7 +37,7 @@ class Question(CellView):
 
 
 class ConfirmScreen(ModalScreen[bool]):
-    """Yes or no."""
+    """Asks a question and returns whether the answer is yes."""
 
     BINDINGS = [
         Binding("y,enter", "answer(True)", "yes", show=False),
@@ -45,7 +46,7 @@ class ConfirmScreen(ModalScreen[bool]):
 
     def __init__(self, text: str, theme: Theme) -> None:
         super().__init__()
-        self._compositor = SpanCompositor()
+        use_span_updates(self)
         self._question = Question(text, theme=theme)
 
     def compose(self) -> ComposeResult:

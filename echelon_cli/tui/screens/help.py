@@ -1,4 +1,4 @@
-"""Keys of the screen one came from, made from its table, and what the words on the screens mean."""
+"""The help screen: keys of the screen below, run states, terms, the query language, environment variables."""
 
 from __future__ import annotations
 
@@ -8,76 +8,71 @@ from rich.cells import cell_len
 from textual.widget import Widget
 
 from echelon_cli.query import FIELDS, NumberField
+from echelon_cli.tui.format import wrap
 from echelon_cli.tui.keys import Key, bindings
+from echelon_cli.tui.panels import PANELS
 from echelon_cli.tui.panels.header import pill
-from echelon_cli.tui.panels.log import wrap
-from echelon_cli.tui.screens.base import COMMON, BaseScreen
+from echelon_cli.tui.screens.base import COMMON_KEYS, BaseScreen
 from echelon_cli.tui.theme import GLYPHS_VARIABLE, STATE_ROLES, THEME_VARIABLE, Theme
 from echelon_cli.tui.widgets.cells import Span
 from echelon_cli.tui.widgets.pager import Pager
 
 STATES: dict[str, str] = {
-    "starting": "compiles kernels and prepares maps",
-    "running": "trains",
-    "stalled": "lives, but has made no progress for long",
-    "stopping": "ends its update and saves",
+    "starting": "compiling kernels and preparing maps",
+    "running": "training",
+    "stalled": "alive, no recent progress",
+    "stopping": "finishing the update, then saving",
     "completed": "reached its limit",
-    "stopped": "was stopped, and saved",
-    "failed": "ended by itself with an error",
-    "crashed": "died without a word",
-    "lost": "belongs to another machine",
+    "stopped": "stopped and saved",
+    "failed": "exited with an error",
+    "crashed": "terminated without an exit record",
+    "lost": "unknown: started on another host",
 }
 
-WORDS: dict[str, str] = {
-    "win rate": "share of battles won, over the newest in training; marks are evaluations on seeds training never sees",
-    "steps": "decisions of the learner's living mechs",
-    "curve and shade": "averaged values, and behind them the values as they were",
-    "clip": "gradients longer than this are shortened to it",
-    "KL, clipped": "how far an update moved the policy, and how often it was held back",
-    "places": "maps of where pilots moved, did damage and died; the brighter, or fuller, a place, the more",
-    "explained variance": "1: returns are foreseen; 0: not at all",
-    "use over time": "what was used at each update, and what was left; where there is room, all of it",
-    "curriculum": "where each lever stands, and its moves, the newest first; zoomed, with steps and why",
-    "return by part": "what each reward adds up to, for a mech and an episode",
+TERMS: dict[str, str] = {
+    "steps": "learner agent-steps",
+    "curve and shade": "smoothed values; behind them the range of the values",
+    **{spec.title: spec.help for spec in PANELS.values() if spec.help},
 }
+"""Explanations of axes, curves and panels."""
 
 QUERIES: dict[str, str] = {
     "heron quick": "both words, anywhere in name, state, preset, device or opponent",
-    "a or b, a | b": "one of them is enough",
-    "not a, -a, !a": "the others",
-    '(a or b) "c d"': "brackets group; quotes keep text as it is",
-    "state:running": f"text in {', '.join(name for name, asked in FIELDS.items() if not isinstance(asked, NumberField))}",
-    "state=running": "the whole of it; != for all others",
-    "wins>50%": f"figures {', '.join(name for name, asked in FIELDS.items() if isinstance(asked, NumberField))}",
-    "steps>=1.5M age<2h": "with k, M, G, %, and s, m, h, d for age; the same after --filter of runs list and jobs",
+    "a or b, a | b": "either",
+    "not a, -a, !a": "without a",
+    '(a or b) "c d"': "brackets group, quotes keep words together",
+    "state:running": f"text in {', '.join(name for name, kind in FIELDS.items() if not isinstance(kind, NumberField))}",
+    "state=running": "exact match; != excludes",
+    "wins>50%": f"numbers: {', '.join(name for name, kind in FIELDS.items() if isinstance(kind, NumberField))}",
+    "steps>=1.5M age<2h": "units k, M, G, % and for age s, m, h, d; also for --filter of runs list and jobs",
 }
-"""What the list of runs is filtered by."""
+"""Examples of the query language of the run list."""
 
 VARIABLES: dict[str, str] = {
-    GLYPHS_VARIABLE: "braille, block or ascii: what curves are drawn with",
-    THEME_VARIABLE: "dark or light: which background colours are chosen for",
-    "NO_COLOR": "set to anything: no colours at all",
+    GLYPHS_VARIABLE: "braille, block or ascii: glyphs of the curves",
+    THEME_VARIABLE: "dark or light: background of the terminal",
+    "NO_COLOR": "any value: no colours",
 }
 
 KEY_CELLS = 16
-
 TERM_CELLS = 20
-"""Columns of keys and of words."""
+"""Columns of keys, and of terms."""
 
-
-BESIDE_FROM = 140
-"""Columns from which words stand beside the keys."""
+TWO_COLUMNS_FROM = 140
+"""Columns of the screen from which terms are beside the keys."""
 
 
 class HelpScreen(BaseScreen):
-    """Keys and words."""
+    """Keys and terms."""
+
+    IS_HELP = True
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="close", label="back", help="leave the help", rank=0),
-        Key(keys="up,k", action="scroll(-1)", label="", help="a line up"),
-        Key(keys="down,j", action="scroll(1)", label="", help="a line down"),
-        Key(keys="pageup", action="page(-1)", label="", help="a page up"),
-        Key(keys="pagedown,space", shown="space", action="page(1)", label="more", help="a page down", rank=1),
+        Key(keys="escape", shown="esc", action="close", label="back", help="close the help", rank=0),
+        Key(keys="up,k", action="scroll(-1)", label="", help="line up"),
+        Key(keys="down,j", action="scroll(1)", label="", help="line down"),
+        Key(keys="pageup", action="page(-1)", label="", help="page up"),
+        Key(keys="pagedown,space", shown="space", action="page(1)", label="more", help="page down", rank=1),
     )
     BINDINGS = bindings(KEYS)
 
@@ -109,11 +104,11 @@ class HelpScreen(BaseScreen):
 
 
 def help_lines(keys: Sequence[Key], theme: Theme, width: int) -> list[list[Span]]:
-    """Return the whole help as lines of at most ``width`` cells; on a wide screen, keys at the left of the words."""
-    if width < BESIDE_FROM:
-        return [*key_lines(keys, width), [], *word_lines(theme, width), [], *terminal_lines(width)]
+    """Return the help as lines of at most ``width`` cells, in two columns on a wide screen."""
+    if width < TWO_COLUMNS_FROM:
+        return [*key_lines(keys, width), [], *term_lines(theme, width), [], *terminal_lines(width)]
     half = width // 2
-    left, right = [*key_lines(keys, half), [], *terminal_lines(half)], word_lines(theme, width - half)
+    left, right = [*key_lines(keys, half), [], *terminal_lines(half)], term_lines(theme, width - half)
     lines = []
     for i in range(max(len(left), len(right))):
         first = left[i] if i < len(left) else []
@@ -123,36 +118,36 @@ def help_lines(keys: Sequence[Key], theme: Theme, width: int) -> list[list[Span]
 
 
 def key_lines(keys: Sequence[Key], width: int) -> list[list[Span]]:
-    """Return every key of the screen and what it does."""
+    """Return the keys of a screen with their descriptions."""
     lines: list[list[Span]] = [[(" Keys", "title")], []]
-    for key in (*keys, *(k for k in COMMON if k not in keys)):
+    for key in (*keys, *(k for k in COMMON_KEYS if k not in keys)):
         if key.help:
-            lines += _entry((key.listed, "key"), KEY_CELLS, key.help, width)
+            lines += _entry((key.names, "key"), KEY_CELLS, key.help, width)
     return lines
 
 
-def word_lines(theme: Theme, width: int) -> list[list[Span]]:
-    """Return what states, words and queries mean."""
+def term_lines(theme: Theme, width: int) -> list[list[Span]]:
+    """Return the explanations of states, terms and queries."""
     lines: list[list[Span]] = [[(" States", "title")], []]
     for state in STATE_ROLES:
         lines += _entry(pill(state, theme), TERM_CELLS, STATES[state], width)
-    return [*lines, [], *_meanings("Words", WORDS, width), [], *_meanings("Filter of runs", QUERIES, width)]
+    return [*lines, [], *_entries("Terms", TERMS, width), [], *_entries("Run filter", QUERIES, width)]
 
 
 def terminal_lines(width: int) -> list[list[Span]]:
-    """Return the variables that fit the dashboard to a terminal."""
-    return _meanings("Terminal", VARIABLES, width)
+    """Return the environment variables of the dashboard."""
+    return _entries("Environment", VARIABLES, width)
 
 
-def _meanings(title: str, meanings: Mapping[str, str], width: int) -> list[list[Span]]:
+def _entries(title: str, entries: Mapping[str, str], width: int) -> list[list[Span]]:
     lines: list[list[Span]] = [[(f" {title}", "title")], []]
-    for word, meaning in meanings.items():
-        lines += _entry((word, "bold"), TERM_CELLS, meaning, width)
+    for name, text in entries.items():
+        lines += _entry((name, "bold"), TERM_CELLS, text, width)
     return lines
 
 
-def _entry(name: Span, cells: int, meaning: str, width: int) -> list[list[Span]]:
-    """Return a name and its meaning, the meaning in a column of its own."""
-    first, *more = wrap(meaning, max(10, width - cells - 3))
-    gap = " " * max(1, cells - cell_len(name[0]))
-    return [[("  ", ""), name, (gap, ""), (first, "")], *([(" " * (cells + 2) + row, "")] for row in more)]
+def _entry(name: Span, name_width: int, text: str, width: int) -> list[list[Span]]:
+    """Return a name and its description, wrapped into a column of its own."""
+    first, *more = wrap(text, max(10, width - name_width - 3))
+    gap = " " * max(1, name_width - cell_len(name[0]))
+    return [[("  ", ""), name, (gap, ""), (first, "")], *([(" " * (name_width + 2) + row, "")] for row in more)]

@@ -1,4 +1,4 @@
-"""The league: ratings with their doubt, head to head, matches, and how the chosen entry fights."""
+"""The league screen: ratings with intervals, head-to-head scores, matches, and the selected entry in detail."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from echelon_cli.tui.panels.league import (
     PanelHeadToHead,
     PanelMatches,
     PanelRatings,
+    entry_index,
     entry_matches,
 )
 from echelon_cli.tui.screens.chart_screen import PANEL_KEYS, ChartScreen
@@ -27,30 +28,30 @@ from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.tabs import Tabs
 
 TITLES: dict[str, str] = {
-    "standings": "standings",
+    "ratings": "ratings",
     "entry": "entry",
-    "pairs": "pairs",
-    "played": "matches",
+    "pairs": "head to head",
+    "matches": "matches",
 }
-KINDS: dict[str, type[LeaguePanel]] = {
-    "standings": PanelRatings,
+PANEL_CLASSES: dict[str, type[LeaguePanel]] = {
+    "ratings": PanelRatings,
     "entry": PanelEntry,
     "pairs": PanelHeadToHead,
-    "played": PanelMatches,
+    "matches": PanelMatches,
 }
 SLOTS: tuple[Slot, ...] = (
-    Slot("standings", "standings", 5),
+    Slot("ratings", "ratings", 5),
     Slot("entry", "entry", 3),
-    Slot("pairs", "pairs", 4),
-    Slot("played", "matches", 4),
+    Slot("pairs", "head to head", 4),
+    Slot("matches", "matches", 4),
 )
 
-HEAD = 1
-"""Rows of the line above the panels."""
+TITLE_ROWS = 1
+"""Rows above the panels."""
 
 
 class LeagueTitle(CellView):
-    """How large the league is, and what is being played."""
+    """The line above the panels: number of entries, and the round in progress."""
 
     league = LeagueView()
 
@@ -61,25 +62,25 @@ class LeagueTitle(CellView):
             x = grid.put(x, 0, f"{len(view.entries)} entries", "dim") + 2
         for row in view.unfinished[-1:]:
             text = f"{self.theme.state_symbol('running')} round {row['round']}: {row['played']} of {row['matches']}"
-            grid.put(x, 0, truncate(f"{text} matches", width - x - 1, self.theme.symbols.cut), "good")
+            grid.put(x, 0, truncate(f"{text} matches", width - x - 1, self.theme.symbols.ellipsis), "good")
         return grid
 
 
 class LeagueScreen(ChartScreen):
-    """Everybody of the league, and one of them chosen."""
+    """All entries of the league, one of them selected."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="leave the league", rank=2),
-        Key(keys="up,k", action="move(-1)", label="", help="one entry up"),
-        Key(keys="down,j", action="move(1)", label="", help="one entry down"),
-        Key(keys="home", action="move(-1000000)", label="", help="the strongest"),
-        Key(keys="end", action="move(1000000)", label="", help="the weakest"),
+        Key(keys="escape", shown="esc", action="back", label="back", help="close the league", rank=2),
+        Key(keys="up,k", action="move(-1)", label="", help="previous entry"),
+        Key(keys="down,j", action="move(1)", label="", help="next entry"),
+        Key(keys="home", action="move(-1000000)", label="", help="first entry"),
+        Key(keys="end", action="move(1000000)", label="", help="last entry"),
         Key(keys="enter", action="watch", label="watch", help="watch the newest recorded match of the entry", rank=3),
         Key(keys="p", action="play", label="play", help="play a round in the background", rank=4),
         *(key for key in PANEL_KEYS if key.action != "filter"),
     )
     BINDINGS = bindings(KEYS)
-    PAGES, SLOTS = tuple(place.page for place in SLOTS), SLOTS
+    PAGES, SLOTS = tuple(slot.page for slot in SLOTS), SLOTS
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,19 +91,21 @@ class LeagueScreen(ChartScreen):
         theme = self.dashboard.terminal_theme
         yield LeagueTitle(theme=theme, id="title")
         yield Tabs(self.PAGES, TITLES, theme=theme, id="tabs")
-        self.panels = {name: KINDS[name](title, theme=theme, id=f"panel-{name}") for name, title in TITLES.items()}
+        self.panels = {
+            name: PANEL_CLASSES[name](title, theme=theme, id=f"panel-{name}") for name, title in TITLES.items()
+        }
         yield Container(*self.panels.values(), id="body")
         yield AddressBar(theme=theme, id="address")
 
     def prepare(self) -> None:
         self.query_one(AddressBar).display = False
 
-    def resume(self) -> None:
+    def activate(self) -> None:
         self.subscribe(league=True)
 
     def lay_out(self, width: int, height: int) -> None:
         bar = self.query_one(AddressBar)
-        self.lay_out_panels(width, height - 2 * int(bar.display), HEAD)
+        self.lay_out_panels(width, height - 2 * int(bar.display), TITLE_ROWS)
 
     def show_league(self, view: LeagueView) -> None:
         self._view = view
@@ -131,24 +134,24 @@ class LeagueScreen(ChartScreen):
     def action_move(self, by: int) -> None:
         entries = self._view.entries
         if entries:
-            at = next((i for i, row in enumerate(entries) if row["id"] == self._selected), 0)
-            self._selected = entries[max(0, min(len(entries) - 1, at + by))]["id"]
+            index = entry_index(self._view, self._selected)
+            self._selected = entries[max(0, min(len(entries) - 1, index + by))]["id"]
             self._show()
 
     def action_play(self) -> None:
         question = "Play a round of the league in the background?"
-        self.dashboard.ask(question, lambda: self.dashboard.act(actions.play_round, self.dashboard.home))
+        self.dashboard.confirm(question, lambda: self.dashboard.run_command(actions.play_round, self.dashboard.home))
 
     def action_watch(self) -> None:
-        kept = next((row for row in entry_matches(self._view, self._selected) if row["replay"]), None)
-        if kept is None:
-            self.show_notice("no recorded match of this entry: echelon arena run --record 0.1 keeps some")
+        match = next((row for row in entry_matches(self._view, self._selected) if row["replay"]), None)
+        if match is None:
+            self.show_notice("no recorded match of this entry; to record some: echelon arena run --record 0.1")
             return
-        self.show_notice("starts the viewer's server")
-        name = kept["replay"].rpartition("/")[2]
+        self.show_notice("starting the viewer server")
+        name = match["replay"].rpartition("/")[2]
 
         async def work() -> None:
-            address = await asyncio.to_thread(partial(self.dashboard.viewer.open_replay, kept["job"], name))
+            address = await asyncio.to_thread(partial(self.dashboard.viewer.open_replay, match["job"], name))
             if address.problem:
                 self.show_notice(address.problem, "bad")
                 return

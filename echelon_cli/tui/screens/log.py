@@ -1,4 +1,4 @@
-"""The whole log of a run: scroll, search, follow; lines that arrive do not move what is being read."""
+"""The log screen: scroll, search, filter and follow a log; new lines do not move what is being read."""
 
 from __future__ import annotations
 
@@ -23,46 +23,49 @@ LEVELS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("warnings and errors", ("warn", "bad")),
     ("errors", ("bad",)),
 )
-"""What of a log is shown: its name, and the roles of lines; none is all."""
+"""Name of each level filter, and the roles of the lines it keeps; no roles keep all."""
 
 
 class LogTitle(CellView):
-    """Which log, how long, and where one is in it."""
+    """The line above the log: run, file, position, and whether it is followed."""
 
     def __init__(self, run: str, **options) -> None:
         super().__init__(**options)
-        self.run, self.file, self.place = run, "", ""
+        self.run, self.file, self.position = run, "", ""
         self.following = False
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        x = grid.put(1, 0, truncate(short_run_id(self.run), max(8, width // 3), self.theme.symbols.cut), "bold") + 2
+        x = (
+            grid.put(1, 0, truncate(short_run_id(self.run), max(8, width // 3), self.theme.symbols.ellipsis), "bold")
+            + 2
+        )
         x = grid.put(x, 0, self.file, "dim") + 2
-        grid.put(x, 0, self.place, "dim")
+        grid.put(x, 0, self.position, "dim")
         if self.following:
             grid.right(width - 1, 0, " following ", "pill-good")
         return grid
 
 
 class LogScreen(BaseScreen):
-    """The trainer's log, or the supervisor's."""
+    """The trainer's or the supervisor's log of a run."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="leave the search, then the log", rank=2),
-        Key(keys="slash", shown="/", action="search", label="search", help="go to lines with these words", rank=2),
-        Key(keys="n", action="again(1)", label="next", help="the next line found", rank=5),
-        Key(keys="N", action="again(-1)", label="", help="the line found before"),
-        Key(keys="f", action="follow", label="follow", help="go to the end and stay there", rank=3),
-        Key(keys="e", action="level", label="level", help="all lines, warnings and errors, errors only", rank=4),
-        Key(keys="tab", action="other", label="other log", help="the supervisor's log, or the trainer's", rank=6),
-        Key(keys="up,k", action="scroll(-1)", label="", help="a line up"),
-        Key(keys="down,j", action="scroll(1)", label="", help="a line down"),
-        Key(keys="pageup", action="page(-1)", label="", help="a page up"),
-        Key(keys="pagedown,space", action="page(1)", label="", help="a page down"),
-        Key(keys="home", action="scroll(-1000000)", label="", help="the first line"),
-        Key(keys="end", action="follow", label="", help="the last line"),
-        Key(keys="left", action="shift(-1)", label="", help="back to the beginning of long lines"),
-        Key(keys="right", action="shift(1)", label="more", help="the rest of long lines", rank=7),
+        Key(keys="escape", shown="esc", action="back", label="back", help="close the search, then the log", rank=2),
+        Key(keys="slash", shown="/", action="search", label="search", help="search the log", rank=2),
+        Key(keys="n", action="again(1)", label="next", help="next match", rank=5),
+        Key(keys="N", action="again(-1)", label="", help="previous match"),
+        Key(keys="f", action="follow", label="follow", help="jump to the end and follow it", rank=3),
+        Key(keys="e", action="level", label="level", help="all lines, warnings and errors, or errors", rank=4),
+        Key(keys="tab", action="other", label="other log", help="switch between trainer and supervisor log", rank=6),
+        Key(keys="up,k", action="scroll(-1)", label="", help="line up"),
+        Key(keys="down,j", action="scroll(1)", label="", help="line down"),
+        Key(keys="pageup", action="page(-1)", label="", help="page up"),
+        Key(keys="pagedown,space", action="page(1)", label="", help="page down"),
+        Key(keys="home", action="scroll(-1000000)", label="", help="first line"),
+        Key(keys="end", action="follow", label="", help="last line"),
+        Key(keys="left", action="shift(-1)", label="", help="scroll long lines left"),
+        Key(keys="right", action="shift(1)", label="scroll", help="scroll long lines right", rank=7),
     )
     BINDINGS = bindings(KEYS)
 
@@ -85,40 +88,40 @@ class LogScreen(BaseScreen):
         self.pager.following, self.pager.inset = True, 1
         self.show_log(LogView())
 
-    def resume(self) -> None:
-        self._read()
+    def activate(self) -> None:
+        self._subscribe_log()
 
     @property
     def pager(self) -> Pager:
         return self.query_one(Pager)
 
-    def _read(self) -> None:
+    def _subscribe_log(self) -> None:
         self.subscribe(log=self.files[0])
 
     def show_log(self, view: LogView) -> None:
-        """Take the lines as they are now."""
-        if view.run and view.run != str(self.files[0]):
+        """Show the lines that pass the level filter."""
+        if view.path and view.path != str(self.files[0]):
             return
         self._view = view
-        _, kept = self.level
+        _, levels = self.level
         roles = [(line, line_role(line)) for line in view.lines]
-        lines = [((line, role if role != "dim" else ""),) for line, role in roles if not kept or role in kept]
-        nothing = f"no {self.level[0]}" if kept and view.lines else "nothing written yet"
-        self.pager.show(lines or [((nothing, "dim"),)], 0 if kept else view.first)
-        self._title()
+        lines = [((line, role if role != "dim" else ""),) for line, role in roles if not levels or role in levels]
+        empty = f"no {self.level[0]}" if levels and view.lines else "log is empty"
+        self.pager.show(lines or [((empty, "dim"),)], 0 if levels else view.first)
+        self._update_title()
 
-    def _title(self) -> None:
+    def _update_title(self) -> None:
         title, pager = self.query_one(LogTitle), self.pager
         last = min(pager.top + pager.page, pager.first + len(pager.lines))
         title.file = self.files[0].name + (f", {self.level[0]}" if self.level[1] else "")
-        title.place = f"line {last} of {count(pager.first + len(pager.lines))}"
+        title.position = f"line {last} of {count(pager.first + len(pager.lines))}"
         title.following = pager.following
         title.redraw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.value and not self.pager.search(event.value):
-            self.show_notice(f"no line has {event.value!r}", "warn")
-        self._title()
+            self.show_notice(f"no match for {event.value!r}", "warn")
+        self._update_title()
 
     def on_input_submitted(self) -> None:
         self.pager.focus()
@@ -130,18 +133,18 @@ class LogScreen(BaseScreen):
 
     def action_again(self, by: int) -> None:
         if self.pager.searched and not self.pager.search(self.pager.searched, by):
-            self.show_notice(f"no line has {self.pager.searched!r}", "warn")
-        self._title()
+            self.show_notice(f"no match for {self.pager.searched!r}", "warn")
+        self._update_title()
 
     def action_follow(self) -> None:
         self.pager.follow()
-        self._title()
+        self._update_title()
 
     def action_level(self) -> None:
         self.level = LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)]
         self.pager.following, self.pager.top = True, 0
         self.show_log(self._view)
-        self.show_notice(f"shows {self.level[0]}")
+        self.show_notice(f"showing {self.level[0]}")
 
     def text_to_copy(self) -> str:
         pager = self.pager
@@ -152,11 +155,11 @@ class LogScreen(BaseScreen):
         self.files.reverse()
         self.pager.following = True
         self.show_log(LogView())
-        self._read()
+        self._subscribe_log()
 
     def action_scroll(self, by: int) -> None:
         self.pager.scroll(by)
-        self._title()
+        self._update_title()
 
     def action_page(self, by: int) -> None:
         self.action_scroll(by * self.pager.page)

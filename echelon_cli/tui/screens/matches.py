@@ -1,4 +1,4 @@
-"""Recorded matches: who played, how it ended, and a browser or an address to watch one."""
+"""The matches screen: recorded matches with their results, and the viewer address of one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from textual.message import Message
 from textual.widget import Widget
 
 from echelon_cli.tui.feed.messages import MatchesView
-from echelon_cli.tui.format import age, short_run_id
+from echelon_cli.tui.format import age, short_run_id, wrap
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.viewer_server import ViewerAddress
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 
-EMPTY = "no recorded matches yet; training records some at every evaluation"
+EMPTY_TEXT = "no recorded matches yet; training records some at every evaluation"
 
 Row = dict[str, Any]
 
@@ -36,32 +35,32 @@ class Column:
     text: Callable[[Row, float], str]
     right: bool = False
     rank: int = 0
-    """Higher ranks are left out first where there is little room."""
+    """Columns with the highest rank are dropped first in a narrow list."""
 
 
-def result(row: Row) -> str:
-    """Return how a match ended in a few words."""
+def result_text(row: Row) -> str:
+    """Return the result of a match: winner and reason, or its state."""
     if row["live"]:
         return "live"
     if not row["complete"]:
-        return "cut off"
+        return "incomplete"
     from echelon.replay.schema import WINNERS
 
     winner = WINNERS[row["winner"]] if 0 <= row["winner"] < len(WINNERS) else ""
     reason = row["reason"].replace("_", " ")
-    return f"{winner} ({reason})" if winner and reason else winner or reason or "not played out"
+    return f"{winner} ({reason})" if winner and reason else winner or reason or "unfinished"
 
 
-def score(row: Row) -> str:
-    """Return points of both sides."""
+def score_text(row: Row) -> str:
+    """Return the points of both sides."""
     return " : ".join(f"{value:g}" for value in row["score"])
 
 
 COLUMNS: tuple[Column, ...] = (
     Column(name="blue", width=12, text=lambda row, now: row["blue"]),
     Column(name="red", width=12, text=lambda row, now: row["red"]),
-    Column(name="result", width=22, text=lambda row, now: result(row), rank=1),
-    Column(name="score", width=11, text=lambda row, now: score(row), right=True, rank=2),
+    Column(name="result", width=22, text=lambda row, now: result_text(row), rank=1),
+    Column(name="score", width=11, text=lambda row, now: score_text(row), right=True, rank=2),
     Column(name="age", width=4, text=lambda row, now: age(now - row["created"]) if row["created"] else "-", right=True),
     Column(name="update", width=7, text=lambda row, now: str(row["update"]), right=True, rank=3),
     Column(name="run", width=16, text=lambda row, now: short_run_id(row["run"]), rank=4),
@@ -71,28 +70,28 @@ COLUMNS: tuple[Column, ...] = (
 
 def visible_columns(width: int) -> list[Column]:
     """Return the columns that fit side by side into ``width`` cells."""
-    kept = list(COLUMNS)
-    while len(kept) > 1 and sum(c.width + 2 for c in kept) + 2 > width:
-        kept.remove(max(kept, key=lambda c: c.rank))
-    return kept
+    visible = list(COLUMNS)
+    while len(visible) > 1 and sum(c.width + 2 for c in visible) + 2 > width:
+        visible.remove(max(visible, key=lambda c: c.rank))
+    return visible
 
 
 def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height: int, theme: Theme, now: float) -> Grid:
-    """Return the head and the rows from ``top`` on."""
+    """Return the heading and the rows from ``top`` on, with the cursor."""
     grid = Grid(width, height)
     columns = visible_columns(width)
     spare = max(0, width - 2 - sum(c.width + 2 for c in columns)) // 2
     for y, row in enumerate([None, *rows[top : top + height - 1]]):
         x = 2
         for column in columns:
-            wide = column.width + (spare if column.name in ("blue", "red") else 0)
-            text = truncate(column.name if row is None else column.text(row, now), wide, theme.symbols.cut)
+            column_width = column.width + (spare if column.name in ("blue", "red") else 0)
+            text = truncate(column.name if row is None else column.text(row, now), column_width, theme.symbols.ellipsis)
             role = "dim" if row is None else "good" if row["live"] else ""
             if column.right:
-                grid.right(x + wide, y, text, role)
+                grid.right(x + column_width, y, text, role)
             else:
                 grid.put(x, y, text, role)
-            x += wide + 2
+            x += column_width + 2
         if row is not None and top + y - 1 == cursor:
             grid.put(0, y, theme.symbols.cursor)
             grid.fill(y, "cursor")
@@ -100,10 +99,10 @@ def draw_matches(rows: Sequence[Row], cursor: int, top: int, width: int, height:
 
 
 class MatchTable(CellView, can_focus=True):
-    """The list and its cursor, which stays on its match."""
+    """The list with its cursor, which stays on its match."""
 
     class Opened(Message):
-        """A match was clicked twice."""
+        """A match was double-clicked."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -118,7 +117,7 @@ class MatchTable(CellView, can_focus=True):
 
     @property
     def row(self) -> Row | None:
-        """The match the cursor stands on."""
+        """The match under the cursor."""
         return self.view.rows[self.cursor] if self.view.rows else None
 
     @property
@@ -126,11 +125,11 @@ class MatchTable(CellView, can_focus=True):
         return max(1, self.size.height - 1)
 
     def move(self, by: int) -> None:
-        """Move the cursor so many matches."""
+        """Move the cursor by ``by`` matches."""
         self.go(self.cursor + by)
 
     def go(self, index: int) -> None:
-        """Put the cursor to a match."""
+        """Move the cursor to a row."""
         if self.view.rows:
             self._match = self.view.rows[max(0, min(len(self.view.rows) - 1, index))]["id"]
             self.redraw()
@@ -138,7 +137,7 @@ class MatchTable(CellView, can_focus=True):
     def draw(self, width: int, height: int) -> Grid:
         if not self.view.rows:
             grid = Grid(width, height)
-            lines = wrap(EMPTY if self.view.loaded else "looking for matches", max(1, width - 4))
+            lines = wrap(EMPTY_TEXT if self.view.loaded else "loading matches", max(1, width - 4))
             for y, line in enumerate(lines, start=max(0, height // 2 - 1)):
                 grid.put(max(0, (width - cell_len(line)) // 2), y, line, "dim")
             return grid
@@ -160,7 +159,7 @@ class MatchTable(CellView, can_focus=True):
 
 
 class MatchesTitle(CellView):
-    """Whose matches these are, and how many."""
+    """The line above the list: run, number of matches, live ones."""
 
     def __init__(self, run: str, **options: Any) -> None:
         super().__init__(**options)
@@ -179,35 +178,35 @@ class MatchesTitle(CellView):
 
 
 class AddressBar(CellView):
-    """Where the chosen match can be watched, and how one gets there from afar."""
+    """The viewer address of a match, and the ssh tunnel that reaches it from another machine."""
 
     address = ViewerAddress()
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
         if self.address.url:
-            grid.put(1, 0, truncate(self.address.url, width - 2, self.theme.symbols.cut), "bold")
-            hint = "opened in a browser" if self.address.opened else "y copies it"
+            grid.put(1, 0, truncate(self.address.url, width - 2, self.theme.symbols.ellipsis), "bold")
+            hint = "opened in a browser" if self.address.opened else "y copies the address"
             if self.address.tunnel:
-                hint = f"from your own machine first: {self.address.tunnel}"
-            grid.put(1, 1, truncate(hint, width - 2, self.theme.symbols.cut), "dim")
+                hint = f"first, on your own machine: {self.address.tunnel}"
+            grid.put(1, 1, truncate(hint, width - 2, self.theme.symbols.ellipsis), "dim")
         return grid
 
 
 class MatchesScreen(BaseScreen):
-    """The matches of one run, or of all."""
+    """The matches of one run or of all runs."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="leave the matches", rank=2),
+        Key(keys="escape", shown="esc", action="back", label="back", help="close the matches", rank=2),
         Key(
-            keys="enter", action="watch", label="watch", help="open the match in a browser, or say where it is", rank=2
+            keys="enter", action="watch", label="watch", help="open the match in a browser, or show its address", rank=2
         ),
-        Key(keys="up,k", action="move(-1)", label="", help="one match up"),
-        Key(keys="down,j", action="move(1)", label="", help="one match down"),
-        Key(keys="pageup", action="page(-1)", label="", help="a page up"),
-        Key(keys="pagedown", action="page(1)", label="", help="a page down"),
-        Key(keys="home", action="move(-1000000)", label="", help="the first match"),
-        Key(keys="end", action="move(1000000)", label="", help="the last match"),
+        Key(keys="up,k", action="move(-1)", label="", help="previous match"),
+        Key(keys="down,j", action="move(1)", label="", help="next match"),
+        Key(keys="pageup", action="page(-1)", label="", help="page up"),
+        Key(keys="pagedown", action="page(1)", label="", help="page down"),
+        Key(keys="home", action="move(-1000000)", label="", help="first match"),
+        Key(keys="end", action="move(1000000)", label="", help="last match"),
     )
     BINDINGS = bindings(KEYS)
 
@@ -225,7 +224,7 @@ class MatchesScreen(BaseScreen):
         self.query_one(AddressBar).display = False
         self.table.focus()
 
-    def resume(self) -> None:
+    def activate(self) -> None:
         self.subscribe(matches=True)
 
     @property
@@ -233,9 +232,9 @@ class MatchesScreen(BaseScreen):
         return self.query_one(MatchTable)
 
     def show_matches(self, view: MatchesView) -> None:
-        """Take a new list of matches."""
-        wanted = self.root.name if self.root else ""
-        rows = tuple(row for row in view.rows if not wanted or row["run"] == wanted)
+        """Show the matches of the run."""
+        run = self.root.name if self.root else ""
+        rows = tuple(row for row in view.rows if not run or row["run"] == run)
         self.table.view = MatchesView(rows=rows, loaded=view.loaded, now=view.now)
         self.table.redraw()
         title = self.query_one(MatchesTitle)
@@ -251,7 +250,7 @@ class MatchesScreen(BaseScreen):
         row = self.table.row
         if row is None:
             return
-        self.show_notice("starts the viewer's server")
+        self.show_notice("starting the viewer server")
 
         async def work() -> None:
             address = await asyncio.to_thread(self.dashboard.viewer.open, row["id"])

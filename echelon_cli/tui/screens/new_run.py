@@ -1,4 +1,4 @@
-"""A run to be started: presets, every dial with its value, where that comes from and what it does, and the start."""
+"""The new-run form: preset, every configuration option with value, source and description, and the start of the run."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from echelon_cli.tui import actions
+from echelon_cli.tui.format import wrap
 from echelon_cli.tui.keys import Key, bindings
-from echelon_cli.tui.panels.log import wrap
 from echelon_cli.tui.screens.base import BaseScreen
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
 from echelon_cli.tui.widgets.filter import PromptField
 
 HELP_ROWS = 3
-"""Rows below the list for what a dial does."""
+"""Rows below the list for the description of the selected option."""
 
 VALUE_SHARE = 0.3
 VALUE_CELLS = 22
 SOURCE_CELLS = 8
-"""Columns of values, as a share and at most beside their meaning, and of where they come from."""
+"""Columns of values (as a share of a narrow list, and in a list with descriptions) and of their sources."""
 
-MEANING_CELLS = 40
-"""Columns that are left from which every dial says beside its value what it does."""
+DESCRIPTION_CELLS = 40
+"""Remaining columns from which every row has its description."""
 
 
 @dataclass(frozen=True)
 class RunDraft:
-    """A configuration that is being made."""
+    """A configuration being edited."""
 
     preset: str = ""
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -43,13 +43,13 @@ class RunDraft:
     descriptions: Mapping[str, str] = field(default_factory=dict)
 
     def row(self, key: str) -> tuple[str, str, str]:
-        """Return key, value and source as they are written."""
+        """Return key, value and source of an option as text."""
         value = self.values.get(key)
         return key, value_text(value), self.provenance.get(key, "default")
 
 
 def value_text(value: Any) -> str:
-    """Return a value as it can be typed."""
+    """Return a value as it is typed in the form."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -58,7 +58,7 @@ def value_text(value: Any) -> str:
 
 
 def make_draft(preset: str, changes: Mapping[str, Any]) -> RunDraft:
-    """Return the configuration that a preset and changes make; ``ValueError`` says what is wrong with them."""
+    """Return the configuration of a preset with changes; ``ValueError`` with the reason if it is invalid."""
     from echelon.jobs.config_layers import field_descriptions, resolve
 
     resolved = resolve(preset, None, changes)
@@ -68,25 +68,27 @@ def make_draft(preset: str, changes: Mapping[str, Any]) -> RunDraft:
 def draw_options(
     draft: RunDraft, keys: Sequence[str], cursor: int, top: int, size: tuple[int, int], theme: Theme
 ) -> Grid:
-    """Return the list of dials from ``top`` on, and what the chosen one does."""
+    """Return the rows of the options from ``top`` on, and the description of the selected one below them."""
     grid = Grid(*size)
     width, rows = grid.width, grid.height - HELP_ROWS
     value_cells = round(VALUE_SHARE * width)
     key_cells = width - value_cells - SOURCE_CELLS - 6
     longest = max((cell_len(key) for key in draft.values), default=0)
     description_cells = width - (longest + VALUE_CELLS + SOURCE_CELLS + 10)
-    if description_cells >= MEANING_CELLS:
+    if description_cells >= DESCRIPTION_CELLS:
         key_cells, value_cells = longest, VALUE_CELLS
-    end = 6 + key_cells + value_cells + SOURCE_CELLS if description_cells >= MEANING_CELLS else width - 1
+    end = 6 + key_cells + value_cells + SOURCE_CELLS if description_cells >= DESCRIPTION_CELLS else width - 1
     for y, key in enumerate(keys[top : top + rows]):
         name, value, source = draft.row(key)
         changed = source != "default"
-        grid.put(2, y, truncate(name, key_cells, theme.symbols.cut))
-        grid.put(4 + key_cells, y, truncate(value, value_cells, theme.symbols.cut), "series1" if changed else "")
-        grid.right(end, y, truncate(source, SOURCE_CELLS, theme.symbols.cut), "mark" if source == "--set" else "dim")
-        if description_cells >= MEANING_CELLS:
-            meaning = truncate(draft.descriptions.get(key, ""), width - end - 3, theme.symbols.cut)
-            grid.put(end + 2, y, meaning, "dim")
+        grid.put(2, y, truncate(name, key_cells, theme.symbols.ellipsis))
+        grid.put(4 + key_cells, y, truncate(value, value_cells, theme.symbols.ellipsis), "series1" if changed else "")
+        grid.right(
+            end, y, truncate(source, SOURCE_CELLS, theme.symbols.ellipsis), "mark" if source == "--set" else "dim"
+        )
+        if description_cells >= DESCRIPTION_CELLS:
+            description = truncate(draft.descriptions.get(key, ""), width - end - 3, theme.symbols.ellipsis)
+            grid.put(end + 2, y, description, "dim")
         if top + y == cursor:
             grid.put(0, y, theme.symbols.cursor)
             grid.fill(y, "cursor")
@@ -97,8 +99,8 @@ def draw_options(
     return grid
 
 
-class OptionList(CellView, can_focus=True):
-    """The list and its cursor."""
+class OptionTable(CellView, can_focus=True):
+    """The list of options with its cursor."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -108,7 +110,7 @@ class OptionList(CellView, can_focus=True):
 
     @property
     def keys(self) -> list[str]:
-        """The dials whose name, value or description has every word that was typed."""
+        """Options whose name, value or description contains every word of the filter."""
         words = self.query_text.lower().split()
         d = self.draft
         return [
@@ -119,7 +121,7 @@ class OptionList(CellView, can_focus=True):
 
     @property
     def key(self) -> str:
-        """The chosen dial, empty where there is none."""
+        """The selected option, empty without one."""
         keys = self.keys
         return keys[self.cursor] if self.cursor < len(keys) else ""
 
@@ -128,7 +130,7 @@ class OptionList(CellView, can_focus=True):
         return max(1, self.size.height - HELP_ROWS)
 
     def move(self, by: int) -> None:
-        """Move the cursor so many dials."""
+        """Move the cursor by ``by`` options."""
         self.cursor = max(0, min(len(self.keys) - 1, self.cursor + by))
         self.redraw()
 
@@ -136,8 +138,8 @@ class OptionList(CellView, can_focus=True):
         keys = self.keys
         if not keys:
             grid = Grid(width, height)
-            text = f"no dial has {self.query_text!r}" if self.draft.values else "reads the presets"
-            grid.put(2, height // 2, truncate(text, width - 4, self.theme.symbols.cut), "dim")
+            text = f"no option matches {self.query_text!r}" if self.draft.values else "loading presets"
+            grid.put(2, height // 2, truncate(text, width - 4, self.theme.symbols.ellipsis), "dim")
             return grid
         self.cursor = max(0, min(len(keys) - 1, self.cursor))
         self._top = max(self.cursor - self.page + 1, min(self._top, self.cursor, max(0, len(keys) - self.page)))
@@ -156,7 +158,7 @@ class OptionList(CellView, can_focus=True):
 
 
 class NewRunTitle(CellView):
-    """What would be started."""
+    """The line above the list: preset and number of changes."""
 
     draft = RunDraft()
 
@@ -165,39 +167,39 @@ class NewRunTitle(CellView):
         x = grid.put(1, 0, "new run", "bold") + 2
         x = grid.put(x, 0, f"preset {self.draft.preset or '-'}", "series1") + 2
         count = len(self.draft.changes)
-        grid.put(x, 0, f"{count} change{'s' * (count != 1)}" if count else "nothing changed", "dim")
+        grid.put(x, 0, f"{count} change{'s' * (count != 1)}" if count else "no changes", "dim")
         return grid
 
 
 class NewRunScreen(BaseScreen):
-    """A form over every dial."""
+    """A form with every configuration option."""
 
     KEYS = (
-        Key(keys="escape", shown="esc", action="back", label="back", help="leave without starting anything", rank=2),
+        Key(keys="escape", shown="esc", action="back", label="back", help="close without starting a run", rank=2),
         Key(keys="ctrl+s", shown="^s", action="start", label="start", help="start the run", rank=1),
-        Key(keys="enter", action="edit", label="change", help="type another value for the dial", rank=2),
-        Key(keys="slash", shown="/", action="filter", label="filter", help="dials with these words", rank=4),
-        Key(keys="p", action="preset", label="preset", help="the next preset", rank=5),
-        Key(keys="u", action="undo", label="undo", help="the dial as the preset has it", rank=6),
-        Key(keys="up,k", action="move(-1)", label="", help="one dial up"),
-        Key(keys="down,j", action="move(1)", label="", help="one dial down"),
-        Key(keys="pageup", action="page(-1)", label="", help="a page up"),
-        Key(keys="pagedown", action="page(1)", label="", help="a page down"),
-        Key(keys="home", action="move(-1000000)", label="", help="the first dial"),
-        Key(keys="end", action="move(1000000)", label="", help="the last dial"),
+        Key(keys="enter", action="edit", label="edit", help="edit the value", rank=2),
+        Key(keys="slash", shown="/", action="filter", label="filter", help="filter options by words", rank=4),
+        Key(keys="p", action="preset", label="preset", help="next preset", rank=5),
+        Key(keys="u", action="undo", label="undo", help="reset the option to the preset", rank=6),
+        Key(keys="up,k", action="move(-1)", label="", help="previous option"),
+        Key(keys="down,j", action="move(1)", label="", help="next option"),
+        Key(keys="pageup", action="page(-1)", label="", help="page up"),
+        Key(keys="pagedown", action="page(1)", label="", help="page down"),
+        Key(keys="home", action="move(-1000000)", label="", help="first option"),
+        Key(keys="end", action="move(1000000)", label="", help="last option"),
     )
     BINDINGS = bindings(KEYS)
 
     def __init__(self) -> None:
         super().__init__()
         self._editing = ""
-        """The dial that is being typed; empty while the field filters."""
+        """The option being edited; empty while the field is the filter."""
 
     def compose_content(self) -> Iterable[Widget]:
         theme = self.dashboard.terminal_theme
         yield NewRunTitle(theme=theme, id="title")
         yield PromptField("filter", theme=theme, id="filter")
-        yield OptionList(theme=theme, id="lines")
+        yield OptionTable(theme=theme, id="lines")
 
     def prepare(self) -> None:
         self.options.focus()
@@ -206,15 +208,15 @@ class NewRunScreen(BaseScreen):
         self._change(next(iter(PRESETS)), {})
 
     @property
-    def options(self) -> OptionList:
-        return self.query_one(OptionList)
+    def options(self) -> OptionTable:
+        return self.query_one(OptionTable)
 
     @property
     def field(self) -> PromptField:
         return self.query_one(PromptField)
 
     def _change(self, preset: str, changes: Mapping[str, Any]) -> None:
-        """Take another preset or other changes, unless they are wrong; what is wrong is said."""
+        """Apply a preset and changes; invalid ones are reported and not applied."""
 
         async def work() -> None:
             try:
@@ -264,10 +266,10 @@ class NewRunScreen(BaseScreen):
         key = self.options.key
         if key:
             self._open_field(key, self.options.draft.row(key)[1], key)
-            self.show_notice(f"{key}: type a value, enter takes it, escape leaves it")
+            self.show_notice(f"{key}: type a value; enter applies it, esc cancels")
 
     def action_filter(self) -> None:
-        self._open_field("", self.options.query_text, "words of name, value or meaning")
+        self._open_field("", self.options.query_text, "words of name, value or description")
 
     def action_preset(self) -> None:
         from echelon.config.presets import PRESETS
@@ -292,13 +294,14 @@ class NewRunScreen(BaseScreen):
         draft = self.options.draft
         if not draft.preset:
             return
-        changed = f" with {len(draft.changes)} changes" if draft.changes else ""
-        question = f"Start a run of {draft.preset}{changed}? It goes on in the background when the dashboard is left."
-        self.dashboard.ask(question, lambda: self._start(draft))
+        count = len(draft.changes)
+        changes = f" and {count} change{'s' * (count > 1)}" if count else ""
+        question = f"Start a run with preset {draft.preset}{changes}? It continues in the background after you quit."
+        self.dashboard.confirm(question, lambda: self._start(draft))
 
     def _start(self, draft: RunDraft) -> None:
         async def work() -> None:
-            self.show_notice("starts the run")
+            self.show_notice("starting the run")
             root, (text, role) = await asyncio.to_thread(
                 actions.start, self.dashboard.home, draft.preset, dict(draft.changes)
             )

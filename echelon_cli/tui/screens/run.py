@@ -1,4 +1,4 @@
-"""One run, live: its head, and its panels all at once, a page at a time, or one alone."""
+"""The run screen: a header and all panels of one run, on one wide screen or on pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from echelon_cli.tui.widgets.filter import FilterField
 from echelon_cli.tui.widgets.tabs import Tabs
 
 TALL_FROM = 36
-"""Rows of the screen from which the head has large figures."""
+"""Rows of the screen from which the header has large figures."""
 
 
 class RunScreen(RunActions, ChartScreen):
@@ -26,11 +26,11 @@ class RunScreen(RunActions, ChartScreen):
 
     KEYS = (
         Key(
-            keys="escape", shown="esc", action="back", label="runs", help="back to all panels, then to all runs", rank=4
+            keys="escape", shown="esc", action="back", label="runs", help="back to all panels, then to the runs", rank=4
         ),
         *PANEL_KEYS,
-        Key(keys="h", action="hide", label="", help="hide the panel with the bright frame"),
-        Key(keys="H", action="unhide", label="", help="show hidden panels again"),
+        Key(keys="h", action="hide", label="", help="hide the focused panel"),
+        Key(keys="H", action="unhide", label="", help="show hidden panels"),
         Key(keys="l", action="log", label="log", help="the whole log", rank=5),
         *RUN_KEYS,
         *CHART_KEYS,
@@ -46,19 +46,19 @@ class RunScreen(RunActions, ChartScreen):
     def compose_content(self) -> Iterable[Widget]:
         theme = self.dashboard.terminal_theme
         yield Header(theme=theme, id="head")
-        yield Tabs(PAGES, {name: row.title for name, row in PANELS.items()}, theme=theme, id="tabs")
-        self.panels = {name: row.make(row.title, theme=theme, id=f"panel-{name}") for name, row in PANELS.items()}
+        yield Tabs(PAGES, {name: spec.title for name, spec in PANELS.items()}, theme=theme, id="tabs")
+        self.panels = {name: spec.make(spec.title, theme=theme, id=f"panel-{name}") for name, spec in PANELS.items()}
         yield Container(*self.panels.values(), id="body")
         yield FilterField(theme=theme)
 
     def prepare(self) -> None:
-        seen = self.dashboard.run_view
-        self.show_run(seen if seen.root == self.root else self._view)
+        latest = self.dashboard.run_view
+        self.show_run(latest if latest.root == self.root else self._view)
 
-    def resume(self) -> None:
-        seen = self.dashboard.run_view
-        if seen.root == self.root:
-            self.show_run(seen)
+    def activate(self) -> None:
+        latest = self.dashboard.run_view
+        if latest.root == self.root:
+            self.show_run(latest)
         self.subscribe(self.root)
 
     def selected_run(self) -> tuple[Path, str, str] | None:
@@ -72,24 +72,23 @@ class RunScreen(RunActions, ChartScreen):
             self.query_one(Header).view = view
             for panel in self.panels.values():
                 panel.view = view
-            if (empty := unneeded_panels(view.snapshot)) != self.empty:
-                self.empty = empty
+            if (unneeded := unneeded_panels(view.snapshot)) != self.unneeded:
+                self.unneeded = unneeded
                 self.relayout()
 
     def lay_out(self, width: int, height: int) -> None:
-        tall = width >= LARGE_FROM and height >= TALL_FROM
-        head = TALL if tall else SHORT
-        self.query_one(Header).styles.height = head
-        self.lay_out_panels(width, height, head)
+        header_rows = TALL if width >= LARGE_FROM and height >= TALL_FROM else SHORT
+        self.query_one(Header).styles.height = header_rows
+        self.lay_out_panels(width, height, header_rows)
 
     def leave(self) -> None:
         self.dashboard.open_runs()
 
     def action_hide(self) -> None:
         if not self.focused_panel():
-            self.show_notice("tab chooses a panel to hide")
+            self.show_notice("select a panel to hide with tab")
             return
-        self.hidden, self.zoomed = self.hidden | {self.focused_panel()}, ""
+        self.hidden, self.maximised = self.hidden | {self.focused_panel()}, ""
         self.relayout()
 
     def action_unhide(self) -> None:
@@ -97,4 +96,4 @@ class RunScreen(RunActions, ChartScreen):
         self.relayout()
 
     def action_log(self) -> None:
-        self.dashboard.open_log(self.root)
+        self.dashboard.open("log", self.root)

@@ -1,4 +1,4 @@
-"""The list of all runs, with charts of the chosen one beneath it where there is room."""
+"""The run list: a table of all runs and, where rows allow, charts of the selected one below it."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from echelon_cli.tui.widgets.filter import PromptField
 from echelon_cli.tui.widgets.run_table import SORT_COLUMNS, RunTable
 
 PREVIEW_FROM = (110, 34)
-"""Columns and rows from which the chosen run's charts are always shown."""
+"""Columns and rows of the screen from which the charts of the selected run are always shown."""
 
 PREVIEW_SHARES = (0.4, 0.62)
-"""Least and largest share of the rows that they take there; runs have the rest."""
+"""Smallest and largest share of the rows for these charts."""
 
 CHART_ROWS = 9
-"""Rows that a chart needs."""
+"""Fewest rows of a chart."""
 
-AROUND = 5
-"""Rows of the screen that are neither runs nor charts: summary, head, gaps and keys."""
+OTHER_ROWS = 5
+"""Rows of the screen besides runs and charts: summary, heading, gaps and key bar."""
 
-PLACEHOLDER = "words, or such as: state:running wins>50% or not age>2h"
+PLACEHOLDER = "words or fields: state:running wins>50% or not age>2h"
 
 SETTLE_S = 0.15
-"""How long the cursor rests on a run before its records are read."""
+"""How long the cursor must stay on a run before its records are read."""
 
 
 def preview_of(width: int, height: int, runs: int) -> tuple[int, int, int]:
-    """Return the rows of the chosen run's charts, how many there are and how many stand beside each other.
+    """Return the rows for charts of the selected run, their number, and how many are side by side; zeros for none.
 
-    Where the list of ``runs`` leaves room they are shown on a small screen too.
+    ``runs`` is the number of runs in the list: on a small screen the charts only get the rows it leaves free.
     """
-    free = height - AROUND - runs
+    free = height - OTHER_ROWS - runs
     wide = width >= PREVIEW_FROM[0]
     if wide and height >= PREVIEW_FROM[1]:
-        least, most = (round(height * share) for share in PREVIEW_SHARES)
-        free = max(least, min(most, free))
+        smallest, largest = (round(height * share) for share in PREVIEW_SHARES)
+        free = max(smallest, min(largest, free))
     if not runs or free < CHART_ROWS:
         return 0, 0, 0
     if free >= 2 * CHART_ROWS + (CHART_ROWS if wide else 0):
@@ -55,7 +55,7 @@ def preview_of(width: int, height: int, runs: int) -> tuple[int, int, int]:
 
 
 class RunsSummary(CellView):
-    """How many runs there are, where, and what is shown of them."""
+    """The line above the list: number of runs, running ones, query error, folder."""
 
     def __init__(self, **options) -> None:
         super().__init__(**options)
@@ -63,7 +63,7 @@ class RunsSummary(CellView):
         self.shown = 0
         self.query_text = ""
         self.problem = ""
-        """What is not understood of the query."""
+        """Error message of the query; empty where it is valid."""
 
     def draw(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
@@ -75,47 +75,49 @@ class RunsSummary(CellView):
             text = f"{self.shown} of {text}"
         x = grid.put(x, 0, text, "dim") + 2
         if self.problem:
-            grid.put(x, 0, truncate(self.problem, max(0, width - x - 1), self.theme.symbols.cut), "warn")
+            grid.put(x, 0, truncate(self.problem, max(0, width - x - 1), self.theme.symbols.ellipsis), "warn")
             return grid
-        x = grid.put(x, 0, f"{self.theme.state_symbol('running')} {alive} at work", "good" if alive else "dim") + 2
-        home = truncate(self.view.home, max(0, width - x - 2), self.theme.symbols.cut)
+        x = grid.put(x, 0, f"{self.theme.state_symbol('running')} {alive} running", "good" if alive else "dim") + 2
+        home = truncate(self.view.home, max(0, width - x - 2), self.theme.symbols.ellipsis)
         grid.right(width - 1, 0, home, "dim")
         return grid
 
 
 class RunsScreen(RunActions):
-    """Every run."""
+    """All runs of a folder."""
 
     KEYS = (
-        Key(keys="enter", action="open", label="open", help="follow the chosen run", rank=2),
-        Key(keys="a", action="league", label="league", help="the league: ratings, who beats whom, matches", rank=5),
-        Key(keys="n", action="new", label="new", help="start a run: presets and every dial", rank=4),
+        Key(keys="enter", action="open", label="open", help="open the selected run", rank=2),
+        Key(
+            keys="a", action="league", label="league", help="the league: ratings, head-to-head scores, matches", rank=5
+        ),
+        Key(keys="n", action="new", label="new", help="configure and start a run", rank=4),
         Key(
             keys="slash",
             shown="/",
             action="filter",
             label="filter",
-            help="the runs that match: words, state:running, wins>50%",
+            help="filter runs: words, state:running, wins>50%",
             rank=4,
         ),
         Key(keys="o", action="order", label="order", help="sort by the next column", rank=5),
-        Key(keys="O", action="reverse", label="", help="turn the order round"),
+        Key(keys="O", action="reverse", label="", help="reverse the order"),
         *RUN_KEYS,
-        Key(keys="space", action="mark", label="mark", help="choose the run to be compared, or no longer", rank=7),
-        Key(keys="m", action="compare", label="compare", help="the chosen runs over each other", rank=6),
-        Key(keys="up,k", action="move(-1)", label="", help="one run up"),
-        Key(keys="down,j", action="move(1)", label="", help="one run down"),
-        Key(keys="pageup", action="page(-1)", label="", help="a page up"),
-        Key(keys="pagedown", action="page(1)", label="", help="a page down"),
-        Key(keys="home", action="move(-1000000)", label="", help="the first run"),
-        Key(keys="end", action="move(1000000)", label="", help="the last run"),
-        Key(keys="escape", action="clear", label="", help="show all runs again"),
+        Key(keys="space", action="mark", label="mark", help="mark or unmark the run for comparison", rank=7),
+        Key(keys="m", action="compare", label="compare", help="compare the marked runs", rank=6),
+        Key(keys="up,k", action="move(-1)", label="", help="previous run"),
+        Key(keys="down,j", action="move(1)", label="", help="next run"),
+        Key(keys="pageup", action="page(-1)", label="", help="page up"),
+        Key(keys="pagedown", action="page(1)", label="", help="page down"),
+        Key(keys="home", action="move(-1000000)", label="", help="first run"),
+        Key(keys="end", action="move(1000000)", label="", help="last run"),
+        Key(keys="escape", action="clear", label="", help="clear the filter"),
     )
     BINDINGS = bindings(KEYS)
 
     def __init__(self) -> None:
         super().__init__()
-        self._settle: Timer | None = None
+        self._settle_timer: Timer | None = None
         self._preview: list[Panel] = []
 
     def compose_content(self) -> Iterable[Widget]:
@@ -131,7 +133,7 @@ class RunsScreen(RunActions):
         for panel in self._preview:
             panel.can_focus = False
 
-    def resume(self) -> None:
+    def activate(self) -> None:
         self.show_runs(self.dashboard.runs)
         self._follow()
 
@@ -140,12 +142,12 @@ class RunsScreen(RunActions):
         return self.query_one(RunTable)
 
     def lay_out(self, width: int, height: int) -> None:
-        typing = int(self.query_one(Input).display)
-        rows, charts, beside = preview_of(width, height - typing, len(self.dashboard.runs.rows))
+        filter_rows = int(self.query_one(Input).display)
+        rows, charts, per_row = preview_of(width, height - filter_rows, len(self.dashboard.runs.rows))
         preview = self.query_one("#preview")
         preview.styles.height = rows
         if charts:
-            preview.styles.grid_size_columns, preview.styles.grid_size_rows = beside, charts // beside
+            preview.styles.grid_size_columns, preview.styles.grid_size_rows = per_row, charts // per_row
         for i, panel in enumerate(self._preview):
             panel.display = i < charts
         if preview.display != bool(charts):
@@ -157,7 +159,7 @@ class RunsScreen(RunActions):
         self.table.view = view
         if changed:
             self.relayout()
-        self._summarise()
+        self._update_summary()
 
     def show_run(self, view: RunView) -> None:
         row = self.table.row
@@ -169,31 +171,31 @@ class RunsScreen(RunActions):
         row = self.table.row
         return (row.root, row.id, row.state) if row else None
 
-    def _summarise(self) -> None:
+    def _update_summary(self) -> None:
         summary = self.query_one(RunsSummary)
         summary.view, summary.shown = self.table.view, len(self.table.rows)
         summary.query_text, summary.problem = self.table.query_text, self.table.problem
         summary.redraw()
 
     def _follow(self) -> None:
-        """Ask for the chosen run's picture if it is shown."""
+        """Subscribe to the run list, and to the selected run where its charts are shown."""
         row = self.table.row
-        wanted = row.root if row is not None and self.query_one("#preview").display else None
-        self.subscribe(wanted, runs=True)
+        root = row.root if row is not None and self.query_one("#preview").display else None
+        self.subscribe(root, runs=True)
 
     def on_run_table_selected(self, message: RunTable.Selected) -> None:
         for panel in self._preview:
             panel.view = RunView()
-        if self._settle is not None:
-            self._settle.stop()
-        self._settle = self.set_timer(SETTLE_S, self._follow)
+        if self._settle_timer is not None:
+            self._settle_timer.stop()
+        self._settle_timer = self.set_timer(SETTLE_S, self._follow)
 
     def on_run_table_opened(self, message: RunTable.Opened) -> None:
         self.dashboard.open_run(message.root)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.table.query_text = event.value
-        self._summarise()
+        self._update_summary()
 
     def on_input_submitted(self) -> None:
         self.query_one(Input).display = bool(self.query_one(Input).value)
@@ -206,24 +208,24 @@ class RunsScreen(RunActions):
             self.dashboard.open_run(row.root)
 
     def action_new(self) -> None:
-        self.dashboard.open_new()
+        self.dashboard.open("new_run")
 
     def action_league(self) -> None:
-        self.dashboard.open_league()
+        self.dashboard.open("league")
 
     def action_mark(self) -> None:
         if not self.table.mark():
-            self.show_notice(f"{len(self.table.marked)} runs are as many as can be told apart", "warn")
+            self.show_notice(f"at most {len(self.table.marked)} runs can be compared", "warn")
         elif len(self.table.marked) == 1:
-            self.show_notice("one more, and m compares them")
+            self.show_notice("mark one more run, then m compares them")
         elif self.table.marked:
             self.show_notice(f"m compares the {len(self.table.marked)} marked runs")
 
     def action_compare(self) -> None:
         if len(self.table.marked) < 2:
-            self.show_notice("space marks runs; two or more of them can be compared")
+            self.show_notice("mark two or more runs with space to compare them")
             return
-        self.dashboard.compare(tuple(self.table.marked))
+        self.dashboard.open("compare", tuple(self.table.marked))
 
     def action_filter(self) -> None:
         field = self.query_one(Input)
@@ -239,10 +241,10 @@ class RunsScreen(RunActions):
         self.relayout()
 
     def action_order(self) -> None:
-        self.table.sort(SORT_COLUMNS[(SORT_COLUMNS.index(self.table.order) + 1) % len(SORT_COLUMNS)], descending=False)
+        self.table.sort(SORT_COLUMNS[(SORT_COLUMNS.index(self.table.order) + 1) % len(SORT_COLUMNS)], is_reversed=False)
 
     def action_reverse(self) -> None:
-        self.table.sort(descending=not self.table.descending)
+        self.table.sort(is_reversed=not self.table.is_reversed)
 
     def action_move(self, by: int) -> None:
         self.table.move(by)

@@ -1,7 +1,7 @@
-"""A grid of characters with roles, and the widget that repaints only the cells of it that changed.
+"""``Grid``, a grid of characters with roles, and ``CellView``, a widget that repaints only its changed cells.
 
-Everything the dashboard shows is drawn into a ``Grid`` by a pure function and compared with what stands on the screen;
-only runs of changed cells are sent to the terminal. What is drawn belongs to panels and screens.
+Everything the dashboard shows is drawn into a grid by a pure function and compared with the previous grid; only runs of
+changed cells are sent to the terminal.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from itertools import groupby
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.segment import Segment
 from textual import events
-from textual._compositor import ChopsUpdate, Compositor
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -23,10 +21,10 @@ from textual.widget import Widget
 from echelon_cli.tui.theme import Theme, make_theme
 
 BRIDGE = 5
-"""Changed runs with fewer equal cells than this between them are sent as one: moving the cursor costs as much."""
+"""Changed runs separated by fewer equal cells are sent as one: moving the cursor costs about as many bytes."""
 
 NEVER_SHOWN = "\N{REPLACEMENT CHARACTER}"
-"""Stands for control characters, which must not reach the terminal."""
+"""Replaces control characters, which must not reach the terminal."""
 
 Span = tuple[str, str]
 """Text and its role."""
@@ -34,12 +32,12 @@ Span = tuple[str, str]
 
 @lru_cache(4096)
 def sanitize(text: str) -> str:
-    """Return the text with every character that would move the cursor replaced."""
+    """Return the text with control characters replaced."""
     return text if text.isprintable() else "".join(c if c.isprintable() else NEVER_SHOWN for c in text)
 
 
-def truncate(text: str, width: int, cut: str = "…") -> str:
-    """Return the text in at most ``width`` cells, with ``cut`` at its end where something is missing."""
+def truncate(text: str, width: int, ellipsis: str = "…") -> str:
+    """Return the text in at most ``width`` cells, ended by ``ellipsis`` where it is longer."""
     text = sanitize(text)
     if width <= 0:
         return ""
@@ -47,11 +45,11 @@ def truncate(text: str, width: int, cut: str = "…") -> str:
         return text
     while text and cell_len(text) > width - 1:
         text = text[:-1]
-    return text + cut
+    return text + ellipsis
 
 
 class Grid:
-    """Rows of cells; a wide character occupies its cell and an empty one."""
+    """Rows of cells; a character two cells wide is followed by an empty one."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = max(0, width), max(0, height)
@@ -59,7 +57,7 @@ class Grid:
         self.roles = [[""] * self.width for _ in range(self.height)]
 
     def put(self, x: int, y: int, text: str, role: str = "", *, limit: int | None = None) -> int:
-        """Write text at a cell, cut at ``limit`` or the right edge; return the column after it."""
+        """Write text from a cell, clipped at ``limit`` or the right edge; return the column after it."""
         end = self.width if limit is None else min(self.width, limit)
         if not 0 <= y < self.height:
             return x
@@ -78,40 +76,40 @@ class Grid:
         return x
 
     def spans(self, x: int, y: int, spans: Iterable[Span], *, limit: int | None = None) -> int:
-        """Write one text after another; return the column after the last."""
+        """Write spans one after another; return the column after the last."""
         for text, role in spans:
             x = self.put(x, y, text, role, limit=limit)
         return x
 
     def right(self, x: int, y: int, text: str, role: str = "") -> None:
-        """Write text so that it ends before column ``x``."""
+        """Write text right-aligned, ending before column ``x``."""
         self.put(x - cell_len(sanitize(text)), y, text, role)
 
     def fill(self, y: int, role: str) -> None:
-        """Give a whole row one role."""
+        """Set the role of a whole row."""
         if 0 <= y < self.height:
             self.roles[y] = [role] * self.width
 
     def paste(self, x: int, y: int, other: Grid) -> None:
-        """Copy another grid onto this one, cut at the edges."""
+        """Copy another grid onto this one, clipped at the edges."""
         for row in range(min(other.height, self.height - y)):
-            wide = max(0, min(other.width, self.width - x))
-            self.chars[y + row][x : x + wide] = other.chars[row][:wide]
-            self.roles[y + row][x : x + wide] = other.roles[row][:wide]
+            columns = max(0, min(other.width, self.width - x))
+            self.chars[y + row][x : x + columns] = other.chars[row][:columns]
+            self.roles[y + row][x : x + columns] = other.roles[row][:columns]
 
     def text(self) -> str:
-        """Return the characters alone, a line per row, without blanks at the ends."""
+        """Return the characters, one line per row, without trailing blanks."""
         return "\n".join("".join(row).rstrip() for row in self.chars)
 
     def strip(self, y: int, theme: Theme) -> Strip:
-        """Return a row as the terminal gets it."""
+        """Return a row as Textual renders it."""
         segments = []
         for role, cells in groupby(range(self.width), key=self.roles[y].__getitem__):
             segments.append(Segment("".join(self.chars[y][x] for x in cells), theme.style(role)))
         return Strip(segments, self.width)
 
     def changes(self, before: Grid) -> list[Region]:
-        """Return the runs of cells that differ from a grid of the same size."""
+        """Return one-row regions that contain all cells that differ from a grid of the same size."""
         regions = []
         for y in range(self.height):
             if self.chars[y] == before.chars[y] and self.roles[y] == before.roles[y]:
@@ -126,7 +124,7 @@ class Grid:
 
 
 def runs(columns: Sequence[int], bridge: int = BRIDGE) -> list[tuple[int, int]]:
-    """Return ascending columns as half-open runs; those with small gaps are joined."""
+    """Return ascending columns as half-open runs, joined over gaps smaller than ``bridge``."""
     found: list[tuple[int, int]] = []
     for x in columns:
         if found and x - found[-1][1] < bridge:
@@ -137,7 +135,7 @@ def runs(columns: Sequence[int], bridge: int = BRIDGE) -> list[tuple[int, int]]:
 
 
 def draw_frame(grid: Grid, theme: Theme, title: str = "", *, focused: bool = False, note: str = "") -> None:
-    """Draw a border along the edge, with a title at its left and, where it fits whole, a note at its right."""
+    """Draw a border with a title at the left and, where it fits, a note at the right."""
     s, role = theme.symbols, "focus" if focused else "frame"
     if grid.width < 2 or grid.height < 2:
         return
@@ -147,17 +145,23 @@ def draw_frame(grid: Grid, theme: Theme, title: str = "", *, focused: bool = Fal
     for y in range(1, grid.height - 1):
         grid.put(0, y, s.vertical, role)
         grid.put(grid.width - 1, y, s.vertical, role)
-    room = grid.width - 2
-    if title and room > 2:
-        shown = truncate(title, room - 2, s.cut)
+    free = grid.width - 2
+    if title and free > 2:
+        shown = truncate(title, free - 2, s.ellipsis)
         grid.put(1, 0, f" {shown} ", "focus" if focused else "title")
-        room -= cell_len(shown) + 3
-    if note and cell_len(sanitize(note)) + 3 <= room:
+        free -= cell_len(shown) + 3
+    if note and cell_len(sanitize(note)) + 3 <= free:
         grid.right(grid.width - 2, 0, f" {note} ", "dim")
 
 
+def share_bar(share: float, width: int, theme: Theme, role: str = "series1", rest_role: str = "rest") -> list[Span]:
+    """Return a thin bar of ``width`` cells, filled to ``share`` (clamped to 0..1)."""
+    filled = round(max(0.0, min(1.0, share)) * width) if share == share else 0
+    return [(theme.symbols.bar_done * filled, role), (theme.symbols.bar_rest * max(0, width - filled), rest_role)]
+
+
 class CellView(Widget):
-    """A widget whose ``draw`` returns a grid; ``redraw`` repaints what changed since the last one."""
+    """A widget drawn into a grid by ``draw``; ``redraw`` repaints the cells that have changed."""
 
     def __init__(self, *, theme: Theme | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -165,11 +169,11 @@ class CellView(Widget):
         self._grid = Grid(0, 0)
 
     def draw(self, width: int, height: int) -> Grid:
-        """Return what is to be seen now."""
+        """Return the current content."""
         return Grid(width, height)
 
     def redraw(self) -> None:
-        """Draw anew and repaint the difference; nothing where nothing changed or nothing is seen."""
+        """Draw and repaint the changed cells, if the widget is visible."""
         width, height = self.size
         if not width or not height or not self.is_attached:
             return
@@ -180,7 +184,7 @@ class CellView(Widget):
             self.refresh(*changed)
 
     def repaint(self) -> None:
-        """Draw anew and repaint everything, as after a change of look."""
+        """Draw and repaint every cell, as after a change of the theme."""
         self._grid = Grid(0, 0)
         self.redraw()
 
@@ -194,26 +198,3 @@ class CellView(Widget):
         if (self._grid.width, self._grid.height) != self.size:
             self._grid = self.draw(*self.size)
         return self._grid.strip(y, self.theme) if y < self._grid.height else Strip.blank(self.size.width)
-
-
-class SpanUpdate(ChopsUpdate):
-    """Changed spans of the screen, each sent from its first cell on."""
-
-    def render_segments(self, console: Console) -> str:
-        """Return the bytes for the terminal; unlike the base class, cells left of a span are not sent again."""
-        sent: list[str] = []
-        for y, x1, x2 in self.spans:
-            for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
-                left, right = max(x, x1), min(end, x2)
-                if strip is not None and left < right:
-                    sent.append(f"\x1b[{y + 1};{left + 1}H{strip.crop(left - x, right - x).render(console)}")
-        return "".join(sent)
-
-
-class SpanCompositor(Compositor):
-    """A compositor whose partial updates are as small as the spans that changed."""
-
-    def render_partial_update(self) -> ChopsUpdate | None:
-        """Return what changed since the last update, None where nothing did."""
-        update = super().render_partial_update()
-        return None if update is None else SpanUpdate(update.chops, update.spans, update.chop_ends)

@@ -1,4 +1,4 @@
-"""The line in which one types what is looked for, and which panels that finds."""
+"""Text fields with a prompt, and the filter that finds panels by words or patterns."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from textual.widgets import Input
 from echelon_cli.tui.theme import Theme
 from echelon_cli.tui.widgets.cells import sanitize
 
-PLACEHOLDER = "words of names and curves, such as: loss, or clip|norm"
+PLACEHOLDER = "panel or metric, words or a pattern: loss, clip|norm"
 
 
 class PromptField(Input):
-    """A line to type in that says before it what the words are for."""
+    """A one-line text field with a prompt that says what it is for."""
 
     def __init__(self, prompt: str, *, theme: Theme, **options: Any) -> None:
         super().__init__(compact=True, **options)
@@ -38,25 +38,27 @@ class PromptField(Input):
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the field with its prompt in the room at its left."""
+        """Return the field with its prompt in the padding at the left."""
         label = Strip([Segment(f" {sanitize(self.prompt)} ", self.theme.style("key"))])
-        wide, lines = label.cell_length, super().render_lines(crop)
-        if crop.x >= wide:
+        prompt_width, lines = label.cell_length, super().render_lines(crop)
+        if crop.x >= prompt_width:
             return lines
-        return [Strip.join([label.crop(crop.x, crop.right), line.crop(max(0, wide - crop.x))]) for line in lines]
+        return [
+            Strip.join([label.crop(crop.x, crop.right), line.crop(max(0, prompt_width - crop.x))]) for line in lines
+        ]
 
 
 class FilterField(PromptField):
-    """Hidden until it is asked for; what is typed counts at once."""
+    """The panel filter: hidden until opened, applied while typing."""
 
     def __init__(self, *, theme: Theme, **options: Any) -> None:
         super().__init__("find", theme=theme, placeholder=PLACEHOLDER, id="filter", **options)
 
 
-def matching(words: Mapping[str, str], wanted: str) -> frozenset[str]:
-    """Return the names whose words hold every part of ``wanted``; a part is a pattern, or text where it is none."""
-    parts = [_pattern(part) for part in wanted.split()]
-    return frozenset(name for name, text in words.items() if all(part.search(text) for part in parts))
+def matching(texts: Mapping[str, str], query: str) -> frozenset[str]:
+    """Return the names whose text matches every word of ``query``: regular expressions, or literals where invalid."""
+    parts = [_pattern(part) for part in query.split()]
+    return frozenset(name for name, text in texts.items() if all(part.search(text) for part in parts))
 
 
 def _pattern(part: str) -> re.Pattern[str]:

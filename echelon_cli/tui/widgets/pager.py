@@ -1,4 +1,4 @@
-"""Lines that can be scrolled, searched and followed while they grow; the position stays where the reader left it."""
+"""A pager: lines that can be scrolled, searched and followed while they grow without moving what is being read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.cells import cell_len
 from echelon_cli.tui.widgets.cells import CellView, Grid, Span, sanitize
 
 SIDE_STEP = 20
-"""Columns by which a long line is moved sideways."""
+"""Columns per horizontal scroll step."""
 
 
 class Pager(CellView, can_focus=True):
-    """Lines of text with a position; lines carry numbers that stay theirs when older ones are dropped."""
+    """Numbered lines of styled text; the numbers stay the same when older lines are dropped."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -23,45 +23,45 @@ class Pager(CellView, can_focus=True):
         self.top = 0
         self.side = 0
         self.inset = 0
-        """Blank columns at the left, and as many at the right."""
+        """Blank columns at the left and at the right edge."""
         self.following = False
         self.searched = ""
         self.found = -1
 
     @property
     def page(self) -> int:
-        """Lines that are seen at once."""
+        """Number of visible lines."""
         return max(1, self.size.height)
 
     @property
     def last_top(self) -> int:
-        """Number of the first line when the last one is seen."""
+        """Number of the first visible line when the last line is visible."""
         return max(self.first, self.first + len(self.lines) - self.page)
 
     def show(self, lines: Sequence[Sequence[Span]], first: int = 0) -> None:
-        """Take the lines as they are now."""
+        """Replace the lines; ``first`` is the number of the first."""
         self.lines, self.first = lines, first
         self.top = self.last_top if self.following else max(self.top, first)
         self.redraw()
 
     def scroll(self, by: int) -> None:
-        """Move so many lines; reaching the end follows it again, leaving it stops that."""
+        """Scroll by ``by`` lines; reaching the end starts following, scrolling up stops it."""
         self.top = max(self.first, min(self.last_top, self.top + by))
         self.following = self.following and by > 0 or self.top >= self.last_top and by > 0
         self.redraw()
 
     def shift(self, by: int) -> None:
-        """Move sideways."""
+        """Scroll horizontally by ``by`` steps."""
         self.side = max(0, self.side + by * SIDE_STEP)
         self.redraw()
 
     def follow(self) -> None:
-        """Go to the end and stay there."""
+        """Jump to the end and follow it."""
         self.following, self.top = True, self.last_top
         self.redraw()
 
     def search(self, text: str, by: int = 0) -> bool:
-        """Go to the next line with ``text``, from the position on; say whether there is one."""
+        """Jump to the first, next (``by`` > 0) or previous (< 0) line with ``text``; return whether there is one."""
         self.searched = text
         if not text:
             self.found = -1
@@ -89,31 +89,31 @@ class Pager(CellView, can_focus=True):
             self.top = max(self.first, self.first + len(self.lines) - height)
         start = max(0, self.top - self.first)
         for y, line in enumerate(self.lines[start : start + height]):
-            self._write(grid, y, line)
-            self._mark(grid, y, line)
+            self._draw_line(grid, y, line)
+            self._highlight(grid, y, line)
             if self.top + y == self.found:
                 grid.fill(y, "cursor")
         return grid
 
-    def _write(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
-        """Write what is seen of a line; a sign at an edge says that it goes on there."""
+    def _draw_line(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
+        """Draw the visible part of a line, with an ellipsis at an edge where it continues."""
         left, right = self.inset, grid.width - self.inset
         end = grid.spans(left - self.side, y, line, limit=right)
         if self.side and end > left:
             grid.put(0, y, " " * left)
-            grid.put(left, y, self.theme.symbols.cut, "dim")
+            grid.put(left, y, self.theme.symbols.ellipsis, "dim")
         if left - self.side + cell_len(line_text(line)) > right:
-            grid.put(right - 1, y, self.theme.symbols.cut, "dim")
+            grid.put(right - 1, y, self.theme.symbols.ellipsis, "dim")
 
-    def _mark(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
-        """Give what is searched for a colour wherever it stands."""
-        text, wanted = line_text(line).lower(), self.searched.lower()
-        at = text.find(wanted) if wanted else -1
+    def _highlight(self, grid: Grid, y: int, line: Sequence[Span]) -> None:
+        """Highlight the matches of the search in a line."""
+        text, searched = line_text(line).lower(), self.searched.lower()
+        at = text.find(searched) if searched else -1
         while at >= 0:
-            begin = self.inset + at - self.side
-            for x in range(max(0, begin), min(grid.width, begin + len(wanted))):
+            start = self.inset + at - self.side
+            for x in range(max(0, start), min(grid.width, start + len(searched))):
                 grid.roles[y][x] = "pill-warn"
-            at = text.find(wanted, at + len(wanted))
+            at = text.find(searched, at + len(searched))
 
     def on_mouse_scroll_down(self) -> None:
         self.scroll(3)
@@ -123,5 +123,5 @@ class Pager(CellView, can_focus=True):
 
 
 def line_text(line: Sequence[Span]) -> str:
-    """Return the characters of a line as they are drawn."""
+    """Return the characters of a line as drawn."""
     return "".join(sanitize(text) for text, _ in line)

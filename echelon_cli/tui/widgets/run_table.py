@@ -1,4 +1,4 @@
-"""The list of runs as a table: which columns fit, which rows match, in which order; pure functions and one widget."""
+"""The run list as a table: columns, sorting and drawing as pure functions, and the widget with the cursor."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from echelon_cli.query import Query, parse
 from echelon_cli.tui.feed.messages import RunsView
 from echelon_cli.tui.format import age, count, measured, percent, short_run_id, speed
 from echelon_cli.tui.theme import RUN_ROLES, STATE_ROLES, Theme
-from echelon_cli.tui.widgets.cells import CellView, Grid, truncate
+from echelon_cli.tui.widgets.cells import CellView, Grid, share_bar, truncate
 
 STATE_SORT_ORDER = ("stalled", "stopping", "running", "starting", "crashed", "failed", "lost", "stopped", "completed")
-"""What needs a look comes first."""
+"""States in the order of a sorted list: those that need attention first."""
 
 BAR_CELLS = 8
-"""Cells of a progress bar in the table."""
+"""Cells of the progress bar."""
 
 NAME_CELLS = 41
-"""Widest the name of a run gets before the note is given the room."""
+"""Most columns of a run's name before the status column gets the rest."""
 
-EMPTY_LINES = (
-    "no runs here yet",
+EMPTY_STATE = (
+    "no runs yet",
     "",
-    "n  starts one here; in a shell: echelon train",
+    "n  starts a run; in a shell: echelon train",
     "",
-    "It trains in the background, also when you leave.",
-    "The first start compiles kernels, less than a minute;",
-    "then curves appear, and after an evaluation matches to watch.",
+    "Training continues in the background after you quit.",
+    "The first start compiles kernels for under a minute.",
+    "Curves follow, then matches after the first evaluation.",
 )
 
 
@@ -47,17 +47,17 @@ class Column:
     name: str
     width: int
     text: Callable[[RunRow, float], str]
-    """From the row and the present moment."""
+    """Returns the text of a cell, from the row and the current time [s since the epoch]."""
     role: Callable[[RunRow], str] = lambda row: ""
     right: bool = True
     rank: int = 0
-    """Higher ranks are left out first where there is little room."""
+    """Columns with the highest rank are dropped first in a narrow table."""
     key: Callable[[RunRow], Any] = lambda row: 0
-    """What sorting by it compares, ascending."""
+    """Ascending sort key."""
 
 
-def _known(value: float) -> float:
-    """Return a sort key under which missing values come last."""
+def _descending(value: float) -> float:
+    """Return the sort key of a value: largest first, missing values last."""
     return -value if math.isfinite(value) else math.inf
 
 
@@ -85,21 +85,21 @@ COLUMNS: tuple[Column, ...] = (
         width=7,
         text=lambda row, now: speed(row.steps_per_s),
         role=lambda row: "series1" if row.is_alive else "dim",
-        key=lambda row: _known(row.steps_per_s),
+        key=lambda row: _descending(row.steps_per_s),
     ),
     Column(
         name="return",
         width=7,
         rank=3,
         text=lambda row, now: measured(row.avg_return),
-        key=lambda row: _known(row.avg_return),
+        key=lambda row: _descending(row.avg_return),
     ),
     Column(
         name="wins",
         width=5,
         text=lambda row, now: percent(row.win_rate),
         role=lambda row: "good" if row.is_alive else "",
-        key=lambda row: _known(row.win_rate),
+        key=lambda row: _descending(row.win_rate),
     ),
     Column(
         name="eval",
@@ -107,7 +107,7 @@ COLUMNS: tuple[Column, ...] = (
         rank=1,
         text=lambda row, now: percent(row.eval_rate),
         role=lambda row: "mark" if row.is_alive else "",
-        key=lambda row: _known(row.eval_rate),
+        key=lambda row: _descending(row.eval_rate),
     ),
     Column(
         name="age",
@@ -117,7 +117,7 @@ COLUMNS: tuple[Column, ...] = (
         key=lambda row: -row.created,
     ),
     Column(
-        name="note",
+        name="status",
         width=24,
         right=False,
         rank=6,
@@ -129,20 +129,20 @@ COLUMNS: tuple[Column, ...] = (
 COLUMNS_BY_NAME = {column.name: column for column in COLUMNS}
 
 SORT_COLUMNS: tuple[str, ...] = ("age", "state", "progress", "steps/s", "return", "wins", "eval", "run")
-"""What the list is sorted by, one after another."""
+"""Columns the list can be sorted by, in the order the key cycles through them."""
 
 
 def visible_columns(width: int, columns: Sequence[Column] = COLUMNS) -> list[Column]:
     """Return the columns that fit side by side into ``width`` cells."""
-    kept = list(columns)
-    while len(kept) > 1 and sum(c.width + 2 for c in kept) + 3 > width:
-        kept.remove(max(kept, key=lambda c: c.rank))
-    return kept
+    visible = list(columns)
+    while len(visible) > 1 and sum(c.width + 2 for c in visible) + 3 > width:
+        visible.remove(max(visible, key=lambda c: c.rank))
+    return visible
 
 
-def sort_rows(rows: Sequence[RunRow], order: str, descending: bool) -> list[RunRow]:
-    """Return the rows in the order of a column, those without a value last."""
-    return sorted(rows, key=COLUMNS_BY_NAME[order].key, reverse=descending)
+def sort_rows(rows: Sequence[RunRow], order: str, is_reversed: bool) -> list[RunRow]:
+    """Return the rows sorted by a column, missing values last unless reversed."""
+    return sorted(rows, key=COLUMNS_BY_NAME[order].key, reverse=is_reversed)
 
 
 def draw_table(
@@ -153,51 +153,49 @@ def draw_table(
     theme: Theme,
     now: float,
     order: str,
-    descending: bool,
+    is_reversed: bool,
     marked: Sequence[Path] = (),
 ) -> Grid:
-    """Return the head and the rows from ``top`` on, with a cursor and the numbers of those that are marked."""
+    """Return the heading and the rows from ``top`` on, with the cursor and the numbers of marked runs."""
     grid = Grid(*size)
     columns = visible_columns(grid.width)
     spare = grid.width - 3 - sum(c.width + 2 for c in columns)
-    noted = any(column.name == "note" for column in columns)
-    extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if noted else spare}
-    extra["note"] = spare - extra["run"]
-    places, x = [], 2
+    has_status = any(column.name == "status" for column in columns)
+    extra = {"run": min(spare, NAME_CELLS - COLUMNS_BY_NAME["run"].width) if has_status else spare}
+    extra["status"] = spare - extra["run"]
+    cells, x = [], 2
     for column in columns:
         wide = column.width + extra.get(column.name, 0)
-        places.append((column, x, wide))
+        cells.append((column, x, wide))
         x += wide + 2
-    for column, x, wide in places:
-        arrow = (theme.symbols.up if descending else theme.symbols.down) if column.name == order else ""
+    for column, x, wide in cells:
+        arrow = (theme.symbols.up if is_reversed else theme.symbols.down) if column.name == order else ""
         title = column.name + arrow
         if column.right:
             grid.right(x + wide, 0, title, "title" if arrow else "dim")
         else:
             grid.put(x, 0, title, "title" if arrow else "dim")
     for y, row in enumerate(rows[top : top + grid.height - 1], start=1):
-        mine = top + y - 1 == cursor
-        for column, x, wide in places:
+        for column, x, wide in cells:
             _cell(grid, column, row, (x, y, wide), theme, now)
         if row.root in marked:
             grid.put(1, y, str(list(marked).index(row.root) + 1), "mark")
-        if mine:
+        if top + y - 1 == cursor:
             grid.put(0, y, theme.symbols.cursor)
             grid.fill(y, "cursor")
     return grid
 
 
-def _cell(grid: Grid, column: Column, row: RunRow, place: tuple[int, int, int], theme: Theme, now: float) -> None:
-    x, y, wide = place
+def _cell(grid: Grid, column: Column, row: RunRow, cell: tuple[int, int, int], theme: Theme, now: float) -> None:
+    x, y, wide = cell
     text, role = column.text(row, now), column.role(row)
     if column.name == "state":
         text = f"{theme.state_symbol(row.state)} {text}"
     elif column.name == "run" and cell_len(text) > wide:
         text = short_run_id(row.id)
     elif column.name == "progress":
-        size = round(row.progress * BAR_CELLS)
-        grid.spans(x, y, [(theme.symbols.line * size, "series1"), (theme.symbols.rest * (BAR_CELLS - size), "rest")])
-    text = truncate(text, wide, theme.symbols.cut)
+        grid.spans(x, y, share_bar(row.progress, BAR_CELLS, theme))
+    text = truncate(text, wide, theme.symbols.ellipsis)
     if column.right:
         grid.right(x + wide, y, text, role)
     else:
@@ -205,20 +203,20 @@ def _cell(grid: Grid, column: Column, row: RunRow, place: tuple[int, int, int], 
 
 
 class RunTable(CellView, can_focus=True):
-    """The table, its cursor and its order; the cursor stays on its run whatever moves."""
+    """The table with its cursor, which stays on its run when rows are added, filtered or sorted."""
 
     view: reactive[RunsView] = reactive(RunsView(), repaint=False, init=False)
     query_text: reactive[str] = reactive("", repaint=False, init=False)
 
     class Selected(Message):
-        """The cursor stands on another run, or on none."""
+        """The cursor moved to another run, or there is none."""
 
         def __init__(self, root: Path | None) -> None:
             super().__init__()
             self.root = root
 
     class Opened(Message):
-        """A run was clicked twice."""
+        """A run was double-clicked."""
 
         def __init__(self, root: Path) -> None:
             super().__init__()
@@ -226,24 +224,24 @@ class RunTable(CellView, can_focus=True):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.order, self.descending = SORT_COLUMNS[0], False
+        self.order, self.is_reversed = SORT_COLUMNS[0], False
         self.rows: list[RunRow] = []
         self.problem = ""
-        """What is not understood of the query, in one line."""
+        """Error message of the query; empty where it is valid."""
         self.marked: list[Path] = []
-        """Runs to compare, in the order they were chosen."""
+        """Runs marked for comparison, in the order they were marked."""
         self._query: Query = parse("")
         self._root: Path | None = None
         self._top = 0
 
     @property
     def cursor(self) -> int:
-        """Number of the row the cursor stands on, -1 where there is none."""
+        """Row index of the cursor; -1 in an empty list."""
         return next((i for i, row in enumerate(self.rows) if row.root == self._root), 0 if self.rows else -1)
 
     @property
     def row(self) -> RunRow | None:
-        """The row the cursor stands on."""
+        """The row under the cursor."""
         return self.rows[self.cursor] if self.rows else None
 
     def watch_view(self) -> None:
@@ -253,25 +251,25 @@ class RunTable(CellView, can_focus=True):
         self._query = parse(self.query_text)
         self.sort()
 
-    def sort(self, order: str | None = None, *, descending: bool | None = None) -> None:
-        """Show the rows that match in their order."""
+    def sort(self, order: str | None = None, *, is_reversed: bool | None = None) -> None:
+        """Apply query and sort order."""
         at = max(0, self.cursor)
         self.order = order or self.order
-        self.descending = self.descending if descending is None else descending
-        found, self.problem = self._query.filter_rows(self.view.rows, self.view.now)
-        self.rows = sort_rows(found, self.order, self.descending)
+        self.is_reversed = self.is_reversed if is_reversed is None else is_reversed
+        rows, self.problem = self._query.filter_rows(self.view.rows, self.view.now)
+        self.rows = sort_rows(rows, self.order, self.is_reversed)
         if not any(row.root == self._root for row in self.rows):
             self._go(min(at, len(self.rows) - 1))
         self.redraw()
 
     def move(self, by: int) -> None:
-        """Move the cursor so many rows."""
+        """Move the cursor by ``by`` rows."""
         if self.rows:
             self._go(max(0, min(len(self.rows) - 1, self.cursor + by)))
             self.redraw()
 
     def mark(self) -> bool:
-        """Mark the chosen run, or no longer, and go to the next; say whether there was room for one more."""
+        """Toggle the mark of the current run and move to the next; return False where no more can be marked."""
         row = self.row
         if row is None:
             return True
@@ -293,7 +291,7 @@ class RunTable(CellView, can_focus=True):
 
     @property
     def page(self) -> int:
-        """Rows that are seen at once."""
+        """Number of visible rows."""
         return max(1, self.size.height - 1)
 
     def draw(self, width: int, height: int) -> Grid:
@@ -309,15 +307,15 @@ class RunTable(CellView, can_focus=True):
             self.theme,
             self.view.now,
             self.order,
-            self.descending,
+            self.is_reversed,
             self.marked,
         )
 
     def _empty(self, width: int, height: int) -> Grid:
         grid = Grid(width, height)
-        lines = EMPTY_LINES if self.view.loaded else ("looking for runs",)
+        lines = EMPTY_STATE if self.view.loaded else ("loading runs",)
         if self.view.rows:
-            lines = (f"no run matches {self.query_text!r}", "", "escape shows all again")
+            lines = (f"no run matches {self.query_text!r}", "", "esc shows all runs")
         first = max(0, (height - len(lines)) // 2)
         for y, line in enumerate(lines, start=first):
             grid.put(max(0, (width - cell_len(line)) // 2), y, line, "dim" if y > first else "bold")

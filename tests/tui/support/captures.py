@@ -1,8 +1,7 @@
-"""Pictures of every screen in every size and colour, on canned runs, for somebody to look at.
+"""Captures of every screen in every size and theme, on synthetic runs, for visual review.
 
-``python -m tests.tui.support.captures FOLDER [SCENE | SIZE | LOOK ...]`` writes them as text and as SVG: all of them, or
-those of the named scenes, sizes (``80x24``) and looks. What must hold on all of them is a test (``test_captures``);
-this is for the eye.
+``python -m tests.tui.support.captures FOLDER [SCENE | SIZE | THEME ...]`` writes them as text and SVG: all, or those
+of the named scenes, sizes (``80x24``) and themes. ``test_captures`` asserts what must hold on all of them.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from echelon.runs import RunPaths
 from echelon.telemetry.heat_maps import KINDS
 from echelon_cli.tui.app import Dashboard
 from echelon_cli.tui.theme import Theme, make_theme
+from echelon_cli.tui.widgets.compositor import screen_text
 from tests.replay.golden import SMALL
 from tests.tui.support.canned import alive, make_run
-from tests.tui.support.svg import picture
+from tests.tui.support.svg import screen_svg
 
 SIZES = ((60, 20), (80, 24), (160, 48), (200, 60))
 
@@ -59,24 +59,24 @@ SCENES: dict[str, tuple[bool, tuple[str, ...]]] = {
     "log": (True, ("l",)),
     "help": (True, ("question_mark",)),
 }
-"""Whether a scene begins on one run, and the keys that lead to it."""
+"""Whether a scene starts on one run, and the keys that lead to it."""
 
 
-BUSY = ("looking for", "reads the presets")
-"""What stands on a screen that has not got its data yet."""
+LOADING = "loading"
+"""Word on a screen that waits for its data."""
 
 
 @contextmanager
 def canned_home(folder: Path) -> Iterator[RunPaths]:
-    """Write four runs in four states, heat maps and a league below a folder; return the run that lives."""
+    """Write four runs in four states, heat maps and a league into a folder; yield the running one."""
     from tests.tui.test_league import play
 
     rng = np.random.default_rng(1)
     make_run(folder, "20260101-090000-quickstart-idle-otter", updates=30, ended="failed", seed=2)
     make_run(folder, "20260101-100000-quickstart-brave-heron", updates=90, ended="stopped", seed=3)
     other = make_run(folder, "20260101-110000-quickstart-quiet-heron", updates=200, ended="completed", seed=4)
-    told = other.metrics.read_text(encoding="utf-8")
-    other.metrics.write_text(told.replace('"skill":"legacy"', '"skill":"medium"'), encoding="utf-8")
+    records = other.metrics.read_text(encoding="utf-8")
+    other.metrics.write_text(records.replace('"skill":"legacy"', '"skill":"medium"'), encoding="utf-8")
     play(league_path(folder), 4)
     with ExitStack() as stack:
         living = make_run(folder, "20260101-120000-quickstart-amber-jackal", updates=200, alerts=1)
@@ -90,7 +90,7 @@ def canned_home(folder: Path) -> Iterator[RunPaths]:
 
 
 async def capture(home: Path, run: RunPaths, name: str, size: tuple[int, int], theme: Theme) -> tuple[str, str]:
-    """Return a scene as text and as SVG, once it stands still."""
+    """Return a scene as text and SVG, once it no longer changes."""
     on_run, keys = SCENES[name]
     app = Dashboard(home, run.root if on_run else None, theme=theme, poll_s=0.05)
     async with app.run_test(size=size) as pilot:
@@ -98,35 +98,29 @@ async def capture(home: Path, run: RunPaths, name: str, size: tuple[int, int], t
         for key in keys:
             await pilot.press(key)
             await settle(app, pilot)
-        return seen(app), picture(app, name)
+        return screen_text(app.screen), screen_svg(app, name)
 
 
-def seen(app: Dashboard) -> str:
-    """Return what stands on the screen, whichever it is."""
-    strips = app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
-
-
-async def settle(app: Dashboard, pilot, still: int = 6) -> None:
-    """Wait until the screen has stayed as it is for a few looks."""
+async def settle(app: Dashboard, pilot, unchanged: int = 6) -> None:
+    """Wait until the screen has been the same for ``unchanged`` checks."""
     before, same = "", 0
     for _ in range(400):
         await pilot.pause(0.05)
-        text = seen(app)
+        text = screen_text(app.screen)
         same = same + 1 if text == before else 0
         before = text
-        if same >= still and not any(words in text for words in BUSY):
+        if same >= unchanged and LOADING not in text:
             return
 
 
-def main(folder: Path, wanted: Sequence[str] = ()) -> None:
-    """Write every picture below a folder, or those that are wanted."""
+def main(folder: Path, selection: Sequence[str] = ()) -> None:
+    """Write all captures into a folder, or the named ones."""
     names, sizes = list(SCENES), {f"{width}x{height}": (width, height) for width, height in SIZES}
-    if unknown := set(wanted) - {*names, *sizes, *THEME_VARIANTS}:
-        raise SystemExit(f"no scene, size or look is called {', '.join(sorted(unknown))}")
+    if unknown := set(selection) - {*names, *sizes, *THEME_VARIANTS}:
+        raise SystemExit(f"unknown scene, size or theme: {', '.join(sorted(unknown))}")
 
     def selected(known: Iterable[str]) -> list[str]:
-        return [name for name in known if name in wanted] or list(known)
+        return [name for name in known if name in selection] or list(known)
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home, canned_home(Path(home)) as run:

@@ -27,7 +27,9 @@ class Terminal:
         self._hung_up = False
         self.arrivals: list[tuple[float, int]] = []
         self.began = time.perf_counter()
-        plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLORTERM", "COLUMNS")}
+        plain_rows = {
+            name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLORTERM", "COLUMNS")
+        }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "echelon_cli.main", *words],
             cwd=cwd,
@@ -35,7 +37,7 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            env={**plain, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8", **environment},
+            env={**plain_rows, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8", **environment},
         )
         os.close(slave)
         self._reader = threading.Thread(target=self._drain, daemon=True)

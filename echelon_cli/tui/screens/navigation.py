@@ -1,0 +1,48 @@
+"""What screens need of the app: a protocol, so that the app imports screens and no screen imports the app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from echelon_cli.tui.actions import ActionResult
+from echelon_cli.tui.feed.messages import RunsView, RunView
+from echelon_cli.tui.feed.thread import Feed
+from echelon_cli.tui.theme import Theme
+from echelon_cli.tui.viewer_server import ViewerServer
+
+
+class DashboardApp(Protocol):
+    """The app as screens see it; implemented by ``echelon_cli.tui.app.Dashboard``."""
+
+    terminal_theme: Theme
+    home: Path
+    """Folder of the runs."""
+    runs: RunsView
+    """The newest run list."""
+    run_view: RunView
+    """The newest snapshot of the run followed last."""
+    feed: Feed
+    viewer: ViewerServer
+
+    def open(self, name: str, *args: Any) -> None:
+        """Push a screen of ``app.LAZY_SCREENS``."""
+
+    def open_run(self, root: Path) -> None:
+        """Show one run."""
+
+    def open_runs(self) -> None:
+        """Show the run list."""
+
+    def switch_to_run(self, root: Path) -> None:
+        """Replace the top screen by the screen of a run."""
+
+    def pop_screen(self) -> Any:
+        """Return to the screen below."""
+
+    def confirm(self, question: str, then: Callable[[], None]) -> None:
+        """Show a yes/no dialog and call ``then`` on yes."""
+
+    def run_command(self, command: Callable[[Path], ActionResult], root: Path) -> None:
+        """Run a blocking command on a folder in a thread and show its result as a notice."""

@@ -1,0 +1,62 @@
+"""The only module that uses private Textual API: partial screen updates, screen contents, raw terminal output.
+
+Textual repaints every cell left of a changed region in its row; ``SpanCompositor`` sends the changed cells alone, which
+keeps the traffic of a dashboard over ssh low.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console, RenderableType
+from textual._compositor import ChopsUpdate, Compositor
+from textual.app import App
+from textual.screen import Screen
+
+TEXTUAL_VERSION = "8.2"
+"""The Textual release whose private API this module was written for; ``tests/tui/test_compositor.py`` checks it."""
+
+
+class SpanUpdate(ChopsUpdate):
+    """Changed spans of the screen, each written from its own first cell."""
+
+    def render_segments(self, console: Console) -> str:
+        """Return the terminal output; unlike the base class, cells left of a span are not written again."""
+        output: list[str] = []
+        for y, x1, x2 in self.spans:
+            for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
+                left, right = max(x, x1), min(end, x2)
+                if strip is not None and left < right:
+                    output.append(f"\x1b[{y + 1};{left + 1}H{strip.crop(left - x, right - x).render(console)}")
+        return "".join(output)
+
+
+class SpanCompositor(Compositor):
+    """A compositor whose partial updates contain only the changed spans."""
+
+    def render_partial_update(self) -> ChopsUpdate | None:
+        """Return the changes since the last update, or None."""
+        update = super().render_partial_update()
+        return None if update is None else SpanUpdate(update.chops, update.spans, update.chop_ends)
+
+
+def use_span_updates(screen: Screen[Any]) -> None:
+    """Replace the compositor of a screen that has not been mounted yet."""
+    screen._compositor = SpanCompositor()
+
+
+def screen_text(screen: Screen[Any]) -> str:
+    """Return the characters on a screen, one line per row, without trailing blanks."""
+    strips = screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+
+def full_update(app: App[Any]) -> RenderableType:
+    """Return the whole visible screen, background screens included, as a Rich renderable."""
+    return app.screen._compositor.render_update(full=True, screen_stack=app._background_screens)
+
+
+def write_to_terminal(app: App[Any], data: str) -> None:
+    """Write raw data to the app's terminal; nothing where it has none."""
+    if app._driver is not None and data:
+        app._driver.write(data)

@@ -1,0 +1,99 @@
+"""The adapter of Textual's private API, checked against the Textual release it was written for."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+import textual
+from rich.console import Console
+from textual.app import App
+from textual.screen import Screen
+
+from echelon_cli.tui.theme import make_theme
+from echelon_cli.tui.widgets import compositor
+from echelon_cli.tui.widgets.cells import CellView, Grid
+from echelon_cli.tui.widgets.compositor import (
+    TEXTUAL_VERSION,
+    SpanCompositor,
+    SpanUpdate,
+    full_update,
+    screen_text,
+    use_span_updates,
+    write_to_terminal,
+)
+
+MESSAGE = (
+    f"{compositor.__file__} was written for Textual {TEXTUAL_VERSION}, installed is {textual.__version__}: "
+    "adapt the module, then set TEXTUAL_VERSION"
+)
+
+
+class Counter(CellView):
+    """A widget that shows a number in the middle of its row."""
+
+    number = 0
+
+    def draw(self, width: int, height: int) -> Grid:
+        grid = Grid(width, height)
+        grid.put(10, 0, f"count {self.number}")
+        return grid
+
+
+class CounterScreen(Screen[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        use_span_updates(self)
+
+    def compose(self):
+        yield Counter(theme=make_theme())
+
+
+class CounterApp(App[None]):
+    def get_default_screen(self) -> Screen:
+        return CounterScreen()
+
+
+def test_adapter_matches_installed_textual_version():
+    assert textual.__version__.startswith(f"{TEXTUAL_VERSION}."), MESSAGE
+
+
+def test_screen_contents_are_read():
+    async def scene() -> tuple[str, str]:
+        app = CounterApp()
+        async with app.run_test(size=(40, 3)) as pilot:
+            await pilot.pause()
+            output = io.StringIO()
+            Console(file=output, width=40).print(full_update(app))
+            write_to_terminal(app, "raw")
+            return screen_text(app.screen), output.getvalue()
+
+    text, output = asyncio.run(scene())
+    assert text.splitlines()[0] == "          count 0" and "count 0" in output, MESSAGE
+
+
+def test_partial_update_contains_only_changed_cells(monkeypatch):
+    updates: list[SpanUpdate] = []
+    render = SpanCompositor.render_partial_update
+
+    def record(self: SpanCompositor) -> object:
+        update = render(self)
+        if isinstance(update, SpanUpdate):
+            updates.append(update)
+        return update
+
+    monkeypatch.setattr(SpanCompositor, "render_partial_update", record)
+
+    async def scene() -> list[str]:
+        app = CounterApp()
+        async with app.run_test(size=(40, 3)) as pilot:
+            await pilot.pause()
+            updates.clear()
+            counter = app.screen.query_one(Counter)
+            counter.number = 1
+            counter.redraw()
+            await pilot.pause(0.1)
+            return [update.render_segments(app.console) for update in updates]
+
+    (output,) = asyncio.run(scene()) or ("",)
+    assert output.startswith("\x1b[1;17H") and "count" not in output, f"more than one cell was sent; {MESSAGE}"
