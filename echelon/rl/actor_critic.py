@@ -136,14 +136,14 @@ class ActorCritic(nn.Module):
 
     @torch.no_grad()
     def get_value(self, obs: Any, lstm_state: LSTMState, done: Tensor) -> tuple[Tensor, LSTMState]:
-        """Return value ``[B]`` and next state ``[1, B, H]`` without gradient; ``done [B]`` resets the state."""
+        """Return the value ``[B]`` and the next state ``[1, B, H]``, without gradient; ``done [B]`` resets it first."""
         features, state = self._recur_once(obs, lstm_state, done)
         return self._value(features), state
 
     def evaluate_actions_sequence(
         self, obs_seq: Any, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and the final state ``[1, B, H]``."""
+        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and its end state ``[1, B, H]``."""
         scores = self.score_sequence(obs_seq, actions_seq, dones_seq, init_state)
         return scores.logprobs, scores.entropies, scores.values, scores.state
 

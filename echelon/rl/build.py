@@ -1,7 +1,7 @@
 """Build a policy over flat observations from a model configuration, whatever the layout underneath.
 
 Trainer, evaluation and arena use ``FlatPolicy`` only: observations are ``[B, D]`` rows as the environment writes them.
-Nothing here needs an environment. Shapes: ``T step, B row or sequence, D column, A action, H state, W noise``.
+Nothing here needs an environment. Shapes: ``T step, B row, D column, A action, H recurrent state, W noise``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class FlatPolicy(nn.Module):
     def set_normalizable(self, columns: Tensor) -> None:
         """Choose the normalized columns ``[D] bool``; entity rows of the suite layout never are.
 
-        Most entity rows are padding, whose zeros would make a real row an outlier, and their features are already
-        scaled.
+        Most entity rows are padding, whose zeros would make a real row an outlier; their features are already scaled.
         """
         columns = columns.clone()
         if isinstance(self.core, CombatSuiteActorCritic):
@@ -57,7 +56,7 @@ class FlatPolicy(nn.Module):
     def sample(
         self, obs: Tensor, lstm_state: LSTMState, done: Tensor, noise: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Return sampled actions ``[B, A]``, log-probability and value ``[B]``, and next state; ``noise [B, W]``."""
+        """Return actions ``[B, A]`` sampled with ``noise [B, W]``, log-probability, value ``[B]`` and next state."""
         return self.core.sample(self._unpack(obs), lstm_state, done, noise)
 
     def act(
@@ -74,7 +73,7 @@ class FlatPolicy(nn.Module):
     def evaluate_actions_sequence(
         self, obs_seq: Tensor, actions_seq: Tensor, dones_seq: Tensor, init_state: LSTMState
     ) -> tuple[Tensor, Tensor, Tensor, LSTMState]:
-        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and the final state ``[1, B, H]``."""
+        """Return log-probabilities, entropies and values ``[T, B]`` of a chunk, and its end state ``[1, B, H]``."""
         return self.core.evaluate_actions_sequence(self._unpack(obs_seq), actions_seq, dones_seq, init_state)
 
     get_chunk_values = evaluate_actions_sequence

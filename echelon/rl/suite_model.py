@@ -163,7 +163,7 @@ class SuiteEncoder(nn.Module):
 class CombatSuiteActorCritic(ActorCritic):
     """Suite observations to actions ``[..., action_dim]`` in (-1, 1) and a value."""
 
-    def __init__(  # noqa: PLR0913 - sizes of the blocks, public signature
+    def __init__(  # noqa: PLR0913 - sizes of every block and options of the model
         self,
         action_dim: int,
         contact_dim: int = CONTACT_DIM,

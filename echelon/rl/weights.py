@@ -82,7 +82,7 @@ def find_checkpoint(path: Path) -> Checkpoint:
 
 
 def load_policy(path: Path | str, device: torch.device | str = "cpu") -> LoadedPolicy:
-    """Return the policy of a checkpoint folder, a run (best, else newest checkpoint) or an exported ``.pt`` file."""
+    """Return the policy of a checkpoint folder, a run (its best, else newest checkpoint) or an exported file."""
     path = Path(path)
     if path.is_file():
         data = _read_export(path)

@@ -36,7 +36,7 @@ class PolicyAgent:
 
     @torch.inference_mode()
     def act(self, observations: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-        """Return an action ``float32[A]`` per agent in ``observations`` (``float32[D]``); advance their states."""
+        """Return an action ``float32[A]`` per agent in ``observations``, each ``float32[D]``; advance their states."""
         agents = list(observations)
         if not agents:
             return {}

@@ -70,7 +70,7 @@ class RecordingPlan:
 
 
 class Recording:
-    """Records the matches of a plan; an ``EpisodeObserver``. ``fault`` is the reason of an early stop, or empty."""
+    """Records the matches of a plan; an ``EpisodeObserver``. ``fault`` says why it stopped early, else it is empty."""
 
     def __init__(self, env: Any, plan: RecordingPlan) -> None:
         self.plan = plan

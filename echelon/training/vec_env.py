@@ -81,7 +81,7 @@ class VectorEnv:
     The tensors below are views that the next ``step`` overwrites.
     """
 
-    def __init__(  # noqa: PLR0913 - public constructor, keyword-only options
+    def __init__(  # noqa: PLR0913 - options of the batch, all with defaults
         self,
         num_envs: int,
         env_cfg: EnvConfig,
@@ -190,7 +190,6 @@ class VectorEnv:
         self.rewards = wp.to_torch(batch["reward"])
         self.reward_terms = wp.to_torch(batch["terms"])
         self._flags = {name: wp.to_torch(batch[name]) for name in FLAGS}
-        self._weapon_prob = wp.to_torch(batch["weapon_prob"])
 
     @property
     def terminated(self) -> torch.Tensor:
@@ -358,7 +357,7 @@ class VectorEnv:
         return [mechanics_of(names) for names in each]
 
     def _set_without(self, without: Sequence[str] | Sequence[Sequence[str]]) -> None:
-        self.engine.batch.withhold(self._disabled_mechanics(without))
+        self.engine.batch.disable_mechanics(self._disabled_mechanics(without))
         self._parameters["without"] = tuple(name if isinstance(name, str) else tuple(name) for name in without)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Learning runs, too long for every change: ``pytest -m slow tests/learning``."""
+"""Long learning runs: ``pytest -m slow tests/learning``."""
 
 from __future__ import annotations
 

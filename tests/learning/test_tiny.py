@@ -1,4 +1,4 @@
-"""Learning that fits into every run of the tests: a small battle, won by the end though not at the start."""
+"""A short learning run: the win rate in a small environment rises."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from echelon.training.loop import run
 
 STEPS = 200_000
 EDGE = 30
-"""Of the map [vox]."""
+"""Map edge [vox]."""
 SECONDS = 20.0
-"""Of a battle."""
+"""Duration of an episode [s]."""
 SHARE = 5
-"""One part in so many of the training is compared at either end; some 500 battles are played in all."""
+"""The first and the last 1/SHARE of the episodes are compared; some 500 are played in all."""
 
 
 def test_tiny_battle_win_rate_rises():

@@ -1,4 +1,4 @@
-"""The set encoder: order, padding and empty sets do not matter."""
+"""The set encoder: invariance to order and padding, empty sets, gradients."""
 
 from __future__ import annotations
 

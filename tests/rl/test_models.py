@@ -1,4 +1,4 @@
-"""Both models: recurrence, gradients, saturation, heads, and the layout-blind wrapper."""
+"""Both models: recurrence, gradients, saturation, heads, and ``FlatPolicy``."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ def test_done_resets_only_its_own_sequence(kind):
     done = torch.tensor([True, False, False])
     fresh = policy.get_value(obs, zero, torch.zeros(3))[0]
     after = policy.get_value(obs, full, done)[0]
-    kept = policy.get_value(obs, full, torch.zeros(3))[0]
+    unreset = policy.get_value(obs, full, torch.zeros(3))[0]
     assert torch.allclose(after[0], fresh[0], atol=1e-6)
-    assert not torch.allclose(kept[1:], fresh[1:], atol=1e-4)
-    assert torch.allclose(after[1:], kept[1:], atol=1e-6)
+    assert not torch.allclose(unreset[1:], fresh[1:], atol=1e-4)
+    assert torch.allclose(after[1:], unreset[1:], atol=1e-6)
     assert policy.get_value(obs, full, done)[0].grad_fn is None
 
 
@@ -212,10 +212,10 @@ def test_score_sequence_compiles_without_graph_break(kind):
     args = (obs, torch.zeros(3, 2, A), torch.zeros(3, 2), policy.initial_state(2))
     compiled = torch.compile(policy.score_sequence, fullgraph=True, backend="eager")
     noise = torch.randn(3, 2, A)
-    got, wanted = compiled(*args, noise), policy.score_sequence(*args, noise)
+    got, expected = compiled(*args, noise), policy.score_sequence(*args, noise)
     assert isinstance(got.state, LSTMState)
-    assert torch.allclose(got.logprobs, wanted.logprobs, atol=1e-4)
-    assert torch.allclose(got.values, wanted.values, atol=1e-5)
+    assert torch.allclose(got.logprobs, expected.logprobs, atol=1e-4)
+    assert torch.allclose(got.values, expected.values, atol=1e-5)
 
 
 def test_obs_normalizer_skips_masks_and_entity_rows_and_clips():
@@ -302,11 +302,15 @@ def test_lstm_runs_one_fused_call_without_episode_starts(pattern, calls, monkeyp
 def test_branchless_recurrence_scores_equal(kind, pattern):
     policy, obs, d = policy_of(kind), flat_obs(T, B), dones(pattern)
     actions, noise = torch.rand(T, B, A) - 0.5, torch.randn(T, B, A)
-    wanted = policy.score_sequence(obs, actions, d, policy.initial_state(B), noise)
+    expected = policy.score_sequence(obs, actions, d, policy.initial_state(B), noise)
     policy.core.branchless = True
     got = policy.score_sequence(obs, actions, d, policy.initial_state(B), noise)
-    for mine, theirs in ((got.logprobs, wanted.logprobs), (got.values, wanted.values), (got.features, wanted.features)):
-        assert torch.allclose(mine, theirs, atol=1e-4)
+    for actual, reference in (
+        (got.logprobs, expected.logprobs),
+        (got.values, expected.values),
+        (got.features, expected.features),
+    ):
+        assert torch.allclose(actual, reference, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -318,10 +322,10 @@ def test_memoryless_policy_depends_on_current_observation_only(kind, branchless)
     fresh, left = policy.initial_state(B), LSTMState(torch.randn(1, B, 128), torch.randn(1, B, 128))
     scores = policy.score_sequence(obs, actions, d, left, noise)
     for t in range(T):
-        alone = policy.get_value(obs[t], fresh, torch.zeros(B))[0]
-        assert torch.allclose(scores.values[t], alone, atol=1e-5)
+        single = policy.get_value(obs[t], fresh, torch.zeros(B))[0]
+        assert torch.allclose(scores.values[t], single, atol=1e-5)
         value, after = policy.get_value(obs[t], left, torch.zeros(B))
-        assert torch.equal(value, alone)
+        assert torch.equal(value, single)
     assert torch.allclose(scores.state.h, after.h, atol=1e-5) and scores.state.c.shape == after.c.shape
     remembers = policy_of(kind).score_sequence(obs, actions, d, left, noise)
     assert not torch.allclose(remembers.values, scores.values, atol=1e-3)

@@ -1,4 +1,4 @@
-"""A recorded policy does what the policy does, to the last bit, whatever it sees and after its weights have changed."""
+"""A traced policy equals its policy bit for bit, for any observation and after weight changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fresh(model: ModelConfig) -> FlatPolicy:
     return build_model(model, FLAT_OBS_DIM + COMMS, ACTIONS, COMMS).eval().requires_grad_(False)
 
 
-def seen(share: float) -> torch.Tensor:
+def observations(share: float) -> torch.Tensor:
     """Return observations ``[ROWS, D]`` in which this share of the entity slots is filled."""
     obs = torch.randn(ROWS, FLAT_OBS_DIM + COMMS)
     for name in ("contact_mask", "squad_mask"):
@@ -41,23 +41,27 @@ def seen(share: float) -> torch.Tensor:
 @pytest.mark.parametrize("name", MODELS)
 def test_traced_policy_matches_policy_bit_for_bit(name, stochastic):
     policy = fresh(MODELS[name])
-    act, direct, mine = trace_act(policy, stochastic=stochastic), policy.initial_state(ROWS), policy.initial_state(ROWS)
+    act, state, traced_state = (
+        trace_act(policy, stochastic=stochastic),
+        policy.initial_state(ROWS),
+        policy.initial_state(ROWS),
+    )
     torch.manual_seed(4)
     with torch.inference_mode():
-        for turn, share in enumerate((0.3, 0.0, 1.0, 0.05, 0.6, 0.0)):
-            obs, done = seen(share), (torch.rand(ROWS) < 0.3).float()
+        for step, share in enumerate((0.3, 0.0, 1.0, 0.05, 0.6, 0.0)):
+            obs, done = observations(share), (torch.rand(ROWS) < 0.3).float()
             noise = torch.randn(ROWS, policy.noise_dim) if stochastic else None
-            wanted, direct = policy.act(obs, direct, done, noise)
-            got, mine = act(obs, mine, done, noise)
-            assert torch.equal(got, wanted), f"decision {turn}, {share:.0%} of the slots filled"
-            assert torch.equal(mine.h, direct.h) and torch.equal(mine.c, direct.c)
+            expected, state = policy.act(obs, state, done, noise)
+            got, traced_state = act(obs, traced_state, done, noise)
+            assert torch.equal(got, expected), f"decision {step}, {share:.0%} of the slots filled"
+            assert torch.equal(traced_state.h, state.h) and torch.equal(traced_state.c, state.c)
 
 
 def test_traced_policy_follows_in_place_weight_changes():
     policy, other = fresh(MODELS["suite"]), fresh(MODELS["suite"])
     act, obs, state, done = (
         trace_act(policy, stochastic=False),
-        seen(0.3),
+        observations(0.3),
         policy.initial_state(ROWS),
         torch.ones(ROWS),
     )
@@ -72,24 +76,24 @@ def test_traced_policy_follows_in_place_weight_changes():
 
 @pytest.mark.parametrize("stochastic", [False, True])
 def test_traced_policies_cache_is_weak_and_serves_any_batch_size(stochastic):
-    policy, recordings = fresh(MODELS["suite"]), TracedPolicies()
-    act = recordings.act_function(policy, stochastic=stochastic)
-    assert recordings.act_function(policy, stochastic=stochastic) is act
+    policy, traced = fresh(MODELS["suite"]), TracedPolicies()
+    act = traced.act_function(policy, stochastic=stochastic)
+    assert traced.act_function(policy, stochastic=stochastic) is act
     for rows in (1, 3, ROWS):
-        obs, state, done = seen(0.3)[:rows], policy.initial_state(rows), torch.ones(rows)
+        obs, state, done = observations(0.3)[:rows], policy.initial_state(rows), torch.ones(rows)
         noise = torch.randn(rows, policy.noise_dim) if stochastic else None
         assert torch.equal(act(obs, state, done, noise)[0], policy.act(obs, state, done, noise)[0])
-    told = weakref.ref(policy)
+    reference = weakref.ref(policy)
     del policy, act
     gc.collect()
-    assert told() is None
+    assert reference() is None
 
 
 def test_untraceable_policy_is_used_directly():
-    class Own(FlatPolicy):
+    class CustomPolicy(FlatPolicy):
         pass
 
-    policy = Own(fresh(MODELS["suite"]).core, FLAT_OBS_DIM + COMMS)
+    policy = CustomPolicy(fresh(MODELS["suite"]).core, FLAT_OBS_DIM + COMMS)
     assert trace_act(policy, stochastic=False) == policy.act
     elsewhere = fresh(MODELS["suite"]).to("meta")
     assert trace_act(elsewhere, stochastic=False) == elsewhere.act

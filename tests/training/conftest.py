@@ -19,8 +19,8 @@ def _one_torch_thread():
 
 
 def make_small_run(ppo: dict | None = None, **run) -> RunConfig:
-    """Return a run configuration that finishes in a second; dials of PPO and run may be given."""
-    dials = {
+    """Return a run configuration that finishes in a second; ``ppo`` and ``run`` replace fields."""
+    ppo_options = {
         "rollout_steps": 16,
         "num_minibatches": 2,
         "tbptt_chunk_length": 8,
@@ -38,10 +38,10 @@ def make_small_run(ppo: dict | None = None, **run) -> RunConfig:
         "eval": EvalConfig(seeds=3, every_updates=0, at_start=False),
         "model": ModelConfig(kind="classic", hidden_dim=16, lstm_hidden_dim=16, init_log_std=-0.5),
     }
-    return RunConfig(env=EnvConfig(gamma=GAMMA), ppo=PPOConfig(**{**dials, **(ppo or {})}), **{**settings, **run})
+    return RunConfig(env=EnvConfig(gamma=GAMMA), ppo=PPOConfig(**{**ppo_options, **(ppo or {})}), **{**settings, **run})
 
 
 @pytest.fixture
 def small_run() -> Callable[..., RunConfig]:
-    """Return a maker of small run configurations."""
+    """Return ``make_small_run``."""
     return make_small_run

@@ -1,8 +1,8 @@
-"""A small batched environment with the contract of ``VectorEnv``, whose task a policy really learns in seconds.
+"""A small batched environment with the interface of ``VectorEnv``, whose task a policy learns in seconds.
 
-Two mechs a side; each sees a target in [-1, 1] and is paid for putting its first action there; where policies fly both
-sides, the better paid one wins. Episodes have different lengths, end in a termination or at the time limit, and mechs
-die in them. Everything random comes from one numpy generator, so state can be saved and restored.
+Two mechs per team; each observes a target in [-1, 1] and is rewarded for an equal first action; against policy
+opponents the team with the larger return wins. Episodes have different lengths, end by termination or truncation, and
+mechs die in them. One numpy generator draws everything, so the state can be saved and restored.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class FakeEpisode:
 
 
 class FakeEnv:
-    """Follow the target; odd environments are cut by the clock, even ones end for good."""
+    """Follow the target; odd environments are truncated by the time limit, even ones terminate."""
 
     reward_names = ("aim", "alive")
 
-    def __init__(  # noqa: PLR0913 - takes what VectorEnv takes
+    def __init__(  # noqa: PLR0913 - the options of VectorEnv
         self,
         num_envs: int,
         env_cfg: Any = None,
@@ -76,7 +76,7 @@ class FakeEnv:
         self.row_of[torch.from_numpy(learns)] = torch.arange(self.rows, dtype=torch.int32)
         self.agent_of_row = torch.from_numpy(learns.reshape(-1).nonzero()[0])
         self.env_of_row = self.agent_of_row // MECHS
-        self._seat_opponents(opponents, skill)
+        self._assign_opponents(opponents, skill)
         self.roles = (self.agent_of_row % MECHS % 2 + 1).to(torch.int8)
         self.normalizable = torch.tensor([True, False, False, False, False])
         self.seeds, self.autoreset, self.weapon_prob, self.skill = seeds, autoreset, initial_weapon_prob, skill
@@ -96,18 +96,18 @@ class FakeEnv:
         self.episodes: list[FakeEpisode] = []
         self.forwards_seen, self.closed = 0, False
 
-    def _seat_opponents(self, opponents: str | Sequence[str], skill: str) -> None:
+    def _assign_opponents(self, opponents: str | Sequence[str], skill: str) -> None:
         others = [opponents] * self.num_envs if isinstance(opponents, str) else list(opponents)
-        flown = np.zeros((self.num_envs, MECHS), bool)
+        controlled = np.zeros((self.num_envs, MECHS), bool)
         for e, side in enumerate(others):
-            flown[e, :TEAM], flown[e, TEAM:] = side == "blue", side == "red"
-        self.agent_of_opponent_row = torch.from_numpy(flown.reshape(-1).nonzero()[0])
+            controlled[e, :TEAM], controlled[e, TEAM:] = side == "blue", side == "red"
+        self.agent_of_opponent_row = torch.from_numpy(controlled.reshape(-1).nonzero()[0])
         self.env_of_opponent_row = self.agent_of_opponent_row // MECHS
         self.opponent_rows = len(self.agent_of_opponent_row)
         self.opponent_obs = torch.zeros(self.opponent_rows, OBS_DIM)
         self.pilots: list[str | None] = [skill] * self.num_envs
-        self.levers: dict[str, Any] = {}
-        self.contested = [side == "both" or bool(flown[e].any()) for e, side in enumerate(self.sides)]
+        self.parameters: dict[str, Any] = {}
+        self.contested = [side == "both" or bool(controlled[e].any()) for e, side in enumerate(self.sides)]
 
     def attach(self, obs: Tensor) -> None:
         self.obs = obs
@@ -131,16 +131,16 @@ class FakeEnv:
         self.alive_now[torch.from_numpy(died)] = False
         self.target = self.rng.uniform(-1, 1, self.target.shape)
         over = self.clock == self.length
-        cut = over & (np.arange(self.num_envs) % 2 == 1)
+        truncated = over & (np.arange(self.num_envs) % 2 == 1)
         self.episode_over.copy_(torch.from_numpy(over))
-        self.final_mask.copy_(torch.from_numpy(cut))
-        cut_mechs = torch.from_numpy(cut)[:, None] & self.alive_now
-        self.truncated.copy_(cut_mechs)
-        self.terminated.copy_((torch.from_numpy(over)[:, None] | ~self.alive_now) & ~cut_mechs)
-        if cut.any():
+        self.final_mask.copy_(torch.from_numpy(truncated))
+        truncated_mechs = torch.from_numpy(truncated)[:, None] & self.alive_now
+        self.truncated.copy_(truncated_mechs)
+        self.terminated.copy_((torch.from_numpy(over)[:, None] | ~self.alive_now) & ~truncated_mechs)
+        if truncated.any():
             self._observe(self.final_obs)
         for e in np.flatnonzero(over):
-            self._end(int(e), bool(cut[e]))
+            self._end(int(e), bool(truncated[e]))
         self._observe(self.obs[row])
 
     def pop_episodes(self) -> list[FakeEpisode]:
@@ -157,17 +157,17 @@ class FakeEnv:
     def set_scripted_skills(self, skills: Sequence[str | None]) -> None:
         self.pilots = list(skills)
 
-    def set_curriculum(self, **levers: Any) -> None:
-        self.weapon_prob = levers.pop("weapon_prob", self.weapon_prob)
-        if "skill" in levers:
-            self.set_heuristic_skill(levers["skill"])
-        self.levers |= levers
+    def set_curriculum(self, **parameters: Any) -> None:
+        self.weapon_prob = parameters.pop("weapon_prob", self.weapon_prob)
+        if "skill" in parameters:
+            self.set_heuristic_skill(parameters["skill"])
+        self.parameters |= parameters
 
     def get_curriculum(self) -> dict[str, Any]:
-        return {"weapon_prob": self.weapon_prob, **self.levers}
+        return {"weapon_prob": self.weapon_prob, **self.parameters}
 
-    def prefetch_curriculum(self, **levers: Any) -> None:
-        self.expected = levers
+    def prefetch_curriculum(self, **parameters: Any) -> None:
+        self.expected = parameters
 
     def refresh_maps(self, count: int) -> None:
         pass
@@ -210,12 +210,12 @@ class FakeEnv:
         self.returns[e] = 0
         self.alive_now[e] = True
 
-    def _end(self, e: int, cut: bool) -> None:
+    def _end(self, e: int, truncated: bool) -> None:
         side = 1 if self.sides[e] == "red" else 0
-        mine = self.returns[e, TEAM:] if side else self.returns[e, :TEAM]
-        won = mine.mean() / self.length[e] > WIN_SHARE
+        returns = self.returns[e, TEAM:] if side else self.returns[e, :TEAM]
+        won = returns.mean() / self.length[e] > WIN_SHARE
         if self.contested[e] and self.pilots[e] is None:
-            won = mine.mean() > (self.returns[e, :TEAM] if side else self.returns[e, TEAM:]).mean()
+            won = returns.mean() > (self.returns[e, :TEAM] if side else self.returns[e, TEAM:]).mean()
         hp = (1.0, 0.0) if won == (side == 0) else (0.0, 1.0)
         self.episodes.append(
             FakeEpisode(
@@ -223,7 +223,7 @@ class FakeEnv:
                 seed=int(self.episode_seed[e]),
                 length=int(self.length[e]),
                 winner=side if won else 1 - side,
-                reason="time_up" if cut else "elimination",
+                reason="time_up" if truncated else "elimination",
                 hp=hp,
                 zone_score=(0.0, 0.0),
                 returns=self.returns[e].copy(),

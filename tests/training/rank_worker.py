@@ -1,6 +1,6 @@
-"""What one of several training processes does in the tests: ``python -m tests.training.rank_worker WHAT FOLDER``.
+"""One rank of the process group tests: ``python -m tests.training.rank_worker PLAN FOLDER``.
 
-Each writes what it found to ``FOLDER/rank-<n>.pt``.
+Each rank writes its results to ``FOLDER/rank-<n>.pt``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def digest(module: torch.nn.Module) -> str:
 def train(
     folder: Path, stop_after: int = 10**6, resume: str | None = None, bad: int = -1, dies: int = -1, run=None, **ppo
 ):
-    """Train on the fake environment; return digests of the weights after every update, and more."""
+    """Train on the fake environment; return digests of the weights after every update and other results."""
     rank, digests, events, first = int(os.environ.get("RANK", "0")), [], [], []
     keep, keep_snapshot, pool = PPOTrainer.update, Session.snapshot, []
 
@@ -55,8 +55,8 @@ def train(
 
     PPOTrainer.update, Session.snapshot = update, snapshot
     stop = lambda: int(len(digests) >= stop_after)  # noqa: E731
-    dials = {"obs_norm": True, "ent_coef": 0.01, "target_kl": 0.5, **ppo}
-    config = make_small_run(**{"total_steps": 4000, **(run or {})}, ppo=dials)
+    options = {"obs_norm": True, "ent_coef": 0.01, "target_kl": 0.5, **ppo}
+    config = make_small_run(**{"total_steps": 4000, **(run or {})}, ppo=options)
     torch.set_num_threads(1)
     result = loop.run(config, events.append, stop, run_dir=folder, resume=resume, make_env=FakeEnv)
     return {
@@ -71,23 +71,23 @@ def train(
 
 
 def statistics(folder: Path):
-    """Merge the halves of one sample by rank; return what each process made of it."""
+    """Merge the halves of one sample by rank; return the statistics of this rank."""
     group = process_group_from_environment()
     group.join(torch.device("cpu"))
-    mine = slice(group.rank * 20, group.rank * 20 + 20 - 3 * group.rank)
+    rows = slice(group.rank * 20, group.rank * 20 + 20 - 3 * group.rank)
     obs, x, alive, roles = sample()
     returns = ReturnNormalizer(group=group)
-    returns.update(x[mine])
+    returns.update(x[rows])
     norm = ObsNormalizer(4)
     norm.set_normalizable(torch.tensor([True, True, False, True]))
-    update_obs_normalizer(norm, obs[mine], alive[mine], group)
+    update_obs_normalizer(norm, obs[rows], alive[rows], group)
     lonely = ObsNormalizer(4)
     lonely.set_normalizable(torch.ones(4, dtype=torch.bool))
     update_obs_normalizer(lonely, obs, alive * group.rank, group)
-    advantages, by_role = x[mine].clone(), x[mine].clone()
-    ppo_losses.normalize_advantages(advantages, alive[mine], NORM_EPS, group)
-    own = roles if group.rank else torch.zeros_like(roles)
-    ppo_losses.normalize_advantages_per_role(by_role, alive[mine], own, NORM_EPS, group)
+    advantages, by_role = x[rows].clone(), x[rows].clone()
+    ppo_losses.normalize_advantages(advantages, alive[rows], NORM_EPS, group)
+    roles_of_rank = roles if group.rank else torch.zeros_like(roles)
+    ppo_losses.normalize_advantages_per_role(by_role, alive[rows], roles_of_rank, NORM_EPS, group)
     gradient = [torch.full((2, 2), float(group.rank)), torch.full((3,), 4.0 * group.rank)]
     group.average(gradient)
     found = {
@@ -102,7 +102,7 @@ def statistics(folder: Path):
 
 
 def sample():
-    """Observations, a quantity, who lives, and roles; rows of the second half end early."""
+    """Return observations, a quantity, alive flags and roles; rows of the second half end early."""
     generator = torch.Generator().manual_seed(5)
     obs, x = torch.randn(37, 6, 4, generator=generator) * 3 + 2, torch.randn(37, 6, generator=generator) * 2 + 1
     alive = (torch.rand(37, 6, generator=generator) < 0.8).float()
@@ -110,7 +110,7 @@ def sample():
 
 
 def mixed():
-    """Opponents of every kind, and a ladder that is climbed."""
+    """Return settings with opponents of every kind and a ladder whose gate opens."""
     mix = MixConfig(scripted=1.0, past=2.0, self_play=1.0)
     return {
         "num_envs": 6, "total_steps": 3000,

@@ -1,4 +1,4 @@
-"""What can be taken away from a run, and that every run without it trains."""
+"""Ablations: the variants of a preset, and that each of them trains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from echelon.training import loop
 from echelon_cli.commands.ablate import WHOLE, variants
 
 MIXED = {"curriculum.team_alpha_end": 0.7}
-"""What the standard preset lacks of all that can be taken away."""
+"""Settings that the standard preset needs for all ablations to have an effect."""
 SMALL = {
     **MIXED, "curriculum.ladder": True, "opponents.mix.scripted": 1.0,
     "num_envs": 2, "bank_maps": 1, "bank_refresh_every": 0, "threads": 1, "device": "cpu", "max_minutes": 0.0,
@@ -21,7 +21,7 @@ SMALL = {
     "ppo.tbptt_chunk_length": 8, "ppo.num_minibatches": 1, "eval.seeds": 1, "eval.every_updates": 100,
     "eval.at_start": False, "eval.record_seeds": 0, "curriculum.gate_seeds": 1,
 }  # fmt: skip
-"""The standard preset with everything that can be taken away, shrunk to a second."""
+"""The standard preset with everything that can be ablated, reduced to a second."""
 
 
 def train(config):
@@ -31,36 +31,36 @@ def train(config):
 
 
 @pytest.fixture(scope="module")
-def whole():
+def unablated():
     return train(resolve("standard", None, SMALL).config)
 
 
-TELLS = {
-    "lstm": lambda run, levers: run.model.memory is False,
-    "curriculum": lambda run, levers: (
-        levers.keys() == {"weapon_prob", "team_alpha"} and run.opponents.skill == "medium"
+EFFECTS = {
+    "lstm": lambda run, parameters: run.model.memory is False,
+    "curriculum": lambda run, parameters: (
+        parameters.keys() == {"weapon_prob", "team_alpha"} and run.opponents.skill == "medium"
     ),
-    "team-mixing": lambda run, levers: "team_alpha" not in levers and run.env.reward.team_alpha == 1.0,
-    "shaping": lambda run, levers: run.env.reward.approach_mode == "off",
-    "local-map": lambda run, levers: not run.env.observe_local_map,
-    "comms": lambda run, levers: not (run.env.enable_comm or run.env.observe_comms),
-    "obs-norm": lambda run, levers: not run.ppo.obs_norm,
-    "entropy": lambda run, levers: run.ppo.ent_coef == 0,
+    "team-mixing": lambda run, parameters: "team_alpha" not in parameters and run.env.reward.team_alpha == 1.0,
+    "shaping": lambda run, parameters: run.env.reward.approach_mode == "off",
+    "local-map": lambda run, parameters: not run.env.observe_local_map,
+    "comms": lambda run, parameters: not (run.env.enable_comm or run.env.observe_comms),
+    "obs-norm": lambda run, parameters: not run.ppo.obs_norm,
+    "entropy": lambda run, parameters: run.ppo.ent_coef == 0,
 }
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
-def test_ablated_run_trains(name, whole):
+def test_ablated_run_trains(name, unablated):
     plan = variants("standard", None, SMALL, [name], [])
     config = plan[f"no {name}"][0].config
     result, events = train(config)
     updates = [e for e in events if isinstance(e, EventUpdate)]
     assert result.update == 2 and result.evaluation is not None and result.evaluation.episodes == 2
-    levers = next((e.levers for e in events if isinstance(e, EventCurriculum)), {})
-    assert TELLS[name](config, levers)
-    before = [e for e in whole[1] if isinstance(e, EventUpdate)]
+    parameters = next((e.levers for e in events if isinstance(e, EventCurriculum)), {})
+    assert EFFECTS[name](config, parameters)
+    before = [e for e in unablated[1] if isinstance(e, EventUpdate)]
     # shares fall and statistics begin with the second update
-    assert updates[1].loss != before[1].loss, "nothing was taken away"
+    assert updates[1].loss != before[1].loss, "the ablation has no effect"
 
 
 def test_variants_begin_with_unchanged_run():

@@ -1,4 +1,4 @@
-"""What users write themselves: every program of docs/api.md runs, and the pieces it shows do what it says."""
+"""The Python API: programs of docs/api.md run; ``PolicyAgent`` and added reward terms."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ def policy():
 
 def test_programs_of_api_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    said = []
+    outputs = []
     try:
         for number, program in enumerate(PROGRAMS):
             path = tmp_path / f"program_{number}.py"
             path.write_text(program, encoding="utf-8")
             runpy.run_path(str(path))
-            said.append(capsys.readouterr().out)
+            outputs.append(capsys.readouterr().out)
     finally:
         for name in list(reward.ADDED_WEIGHTS):
             reward.remove_term(name)
-    trained, played, judged, own, levers, paid = said
+    trained, played, evaluated, custom, curriculum, zone_rewards = outputs
     assert "past:0" in trained and "completed" in trained
     assert re.search(r"hit points left: [\[{(]", played), played
-    assert judged.count("95 % interval") == 2 and "trivial" in judged
-    assert "updates of a network of our own" in own
-    assert "'heat', 'paint'" in levers and "'missiles'" in levers, levers
-    assert "0.25" in paid
+    assert evaluated.count("95 % interval") == 2 and "trivial" in evaluated
+    assert "updates of a network of our own" in custom
+    assert "'heat', 'paint'" in curriculum and "'missiles'" in curriculum, curriculum
+    assert "0.25" in zone_rewards
 
 
 def test_policy_agent_keeps_state_per_agent_and_resets():
     rng = np.random.default_rng(0)
-    seen = [{name: rng.normal(size=6).astype(np.float32) for name in ("a", "b")} for _ in range(4)]
-    together, alone = PolicyAgent(policy()), PolicyAgent(policy())
-    for step, observations in enumerate(seen):
-        both = together.act(observations)
-        one = alone.act({"b": observations["b"]})
+    observations_by_step = [{name: rng.normal(size=6).astype(np.float32) for name in ("a", "b")} for _ in range(4)]
+    shared, single = PolicyAgent(policy()), PolicyAgent(policy())
+    for step, observations in enumerate(observations_by_step):
+        both = shared.act(observations)
+        one = single.act({"b": observations["b"]})
         np.testing.assert_allclose(both["b"], one["b"], atol=1e-6)
         assert both["a"].dtype == np.float32 and both["a"].shape == (4,)
         if step == 0:
             first = both
-    again = together.act(seen[0])
-    assert not np.allclose(again["a"], first["a"]), "the state of four steps matters"
-    together.reset()
-    np.testing.assert_array_equal(together.act(seen[0])["a"], first["a"])
-    assert together.act({}) == {}
+    again = shared.act(observations_by_step[0])
+    assert not np.allclose(again["a"], first["a"]), "actions depend on the recurrent state"
+    shared.reset()
+    np.testing.assert_array_equal(shared.act(observations_by_step[0])["a"], first["a"])
+    assert shared.act({}) == {}
 
 
 def test_stochastic_policy_agent_is_reproducible_by_seed():
@@ -86,15 +86,15 @@ def test_added_reward_term_is_weighted_reported_and_removable():
             reward.add_term(Term("presence", term_zone), weight=1.0)
         with VectorEnv(2, cfg, bank_maps=1, learners="none", skill="easy") as env:
             env.reset()
-            paid = torch.zeros(2)
+            zone_rewards = torch.zeros(2)
             for _ in range(60):
                 env.step()
                 zone = env.reward_terms[..., env.reward_names.index("zone")] / cfg.reward.zone
                 presence = env.reward_terms[..., env.reward_names.index("presence")] / 3.0
                 torch.testing.assert_close(presence, zone, rtol=1e-5, atol=1e-7)
                 torch.testing.assert_close(env.rewards, env.reward_terms.sum(-1), rtol=1e-4, atol=1e-5)
-                paid += zone.sum(1)
-            assert (paid > 0).any(), "somebody stood in the zone"
+                zone_rewards += zone.sum(1)
+            assert (zone_rewards > 0).any(), "a mech stood in the zone"
     finally:
         reward.remove_term("presence")
     assert before == reward.TERM_NAMES

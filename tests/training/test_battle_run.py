@@ -1,4 +1,4 @@
-"""The loop on the real environment: small, but with every part in it."""
+"""The training loop on the real environment, with every part of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from echelon_cli.main import run as echelon
 
 @pytest.fixture
 def tiny() -> RunConfig:
-    """The quickstart preset, shrunk to seconds."""
+    """The quickstart preset, reduced to seconds."""
     whole = get_preset("quickstart")
     return replace(
         whole,
@@ -117,17 +117,17 @@ def test_eval_ladder_and_heat_maps_of_trained_policy(tiny, tmp_path, capsys):
     decisions = evaluated.mean_length * evaluated.episodes
     assert decisions < heat.movement_density.sum() <= 5 * decisions, "five mechs, some of them dead after a while"
     assert result.checkpoint is not None
-    alone = evaluate_one(result.checkpoint, 1, Opponent("hard"), 1.0, None, True, "cpu", 1)
+    single_level = evaluate_one(result.checkpoint, 1, Opponent("hard"), 1.0, None, True, "cpu", 1)
     capsys.readouterr()
     assert echelon(["eval", str(result.checkpoint), "--ladder", "--seeds", "1", "--threads", "1", "--json"]) == 0
-    climbed = json.loads(capsys.readouterr().out)
-    assert [row["level"] for row in climbed["levels"]] == list(LADDER)
+    ladder = json.loads(capsys.readouterr().out)
+    assert [row["level"] for row in ladder["levels"]] == list(LADDER)
     assert all(
-        row["episodes"] == 2 and row["win_low"] <= row["win_rate"] <= row["win_high"] for row in climbed["levels"]
+        row["episodes"] == 2 and row["win_low"] <= row["win_rate"] <= row["win_high"] for row in ladder["levels"]
     )
-    won = [list(outcome) for outcome in alone["outcomes"]]
-    assert won == climbed["levels"][3]["outcomes"], "a level is played as if it were alone"
-    show_ladder(climbed)
+    won = [list(outcome) for outcome in single_level["outcomes"]]
+    assert won == ladder["levels"][3]["outcomes"], "a level is played as if it were alone"
+    show_ladder(ladder)
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split() == "level wins 95 % interval draws losses hp margin length".split()
     assert [line.split()[0] for line in shown[1:6]] == list(LADDER)

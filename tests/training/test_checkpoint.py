@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not at all, plain values only, strict loading."""
+"""Checkpoints: atomic writes, plain values only, strict loading."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_load_policy_from_folder_run_and_exported_file(tmp_path):
 
 
 class Payload:
-    """What an attacker would put into a pickle."""
+    """A pickle payload that runs code."""
 
     def __reduce__(self):
         return (os.mkdir, (os.environ["PAYLOAD_FOLDER"],))

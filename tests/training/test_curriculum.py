@@ -1,4 +1,4 @@
-"""The curriculum: every lever's value at every moment, the gate between levels, and both across a resume."""
+"""The curriculum: parameter schedules, the gate between scripted levels, and resumes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_team_alpha_at_falls_linearly_then_stays(progress, alpha):
 
 
 @pytest.mark.parametrize(
-    ("ramp", "update", "progress", "wanted"),
+    ("ramp", "update", "progress", "expected"),
     [
         ({}, 1, 0.0, 1.0),
         ({"weapon_ramp_updates": 100}, 1, 0.9, 0.2),
@@ -63,8 +63,8 @@ def test_team_alpha_at_falls_linearly_then_stays(progress, alpha):
         ({"weapon_ramp_share": 0.5}, 1, 0.8, 1.0),
     ],
 )
-def test_weapon_probability_ramps_by_updates_or_progress(ramp, update, progress, wanted):
-    assert weapon_probability(OpponentConfig(**ramp), update, progress) == pytest.approx(wanted)
+def test_weapon_probability_ramps_by_updates_or_progress(ramp, update, progress, expected):
+    assert weapon_probability(OpponentConfig(**ramp), update, progress) == pytest.approx(expected)
 
 
 def test_reward_phases_shift_from_damage_to_zone():
@@ -123,7 +123,7 @@ def test_curriculum_parameters_move_only_when_enabled():
     assert Curriculum(RunConfig()).parameters(1, 0.0).keys() == {"weapon_prob"}
     curriculum = Curriculum(run)
     first, last = curriculum.parameters(1, 0.0), curriculum.parameters(2000, 1.0)
-    assert first.keys() == {lever.name for lever in CURRICULUM_PARAMETERS} | {"skill"}
+    assert first.keys() == {parameter.name for parameter in CURRICULUM_PARAMETERS} | {"skill"}
     assert first["packs_per_team_range"] == (1, 1) and last["packs_per_team_range"] == (3, 3)
     assert all(first[name] != last[name] for name in first if name not in ("weapon_prob", "skill"))
 
@@ -135,7 +135,7 @@ def test_significant_changes_ignore_small_moves_except_ends():
 
 
 @pytest.mark.parametrize(
-    ("dials", "message"),
+    ("fields", "message"),
     [
         ({"packs_two_at": 2000}, "curriculum.packs_two_at is 2000, expected at most curriculum.packs_all_at = 1000"),
         ({"gate_advance": 0.2}, "curriculum.gate_retreat is 0.3, expected at most curriculum.gate_advance = 0.2"),
@@ -143,9 +143,9 @@ def test_significant_changes_ignore_small_moves_except_ends():
         ({"ladder_first": "expert", "ladder_last": "easy"}, "curriculum.ladder_first is 'expert'"),
     ],
 )
-def test_curriculum_config_rejects_impossible_values(dials, message):
+def test_curriculum_config_rejects_impossible_values(fields, message):
     with pytest.raises(ValueError, match=message):
-        CurriculumConfig(**dials)
+        CurriculumConfig(**fields)
 
 
 @pytest.mark.parametrize(
@@ -204,13 +204,13 @@ def test_scheduled_run_moves_every_curriculum_parameter(small_run):
     )
     _, events = run(config)
     shown = [e.curriculum for e in events if isinstance(e, EventUpdate)]
-    for lever in CURRICULUM_PARAMETERS:
-        assert len({str(levers[lever.name]) for levers in shown}) >= 3, lever.name
-    alphas = [levers["team_alpha"] for levers in shown]
+    for parameter in CURRICULUM_PARAMETERS:
+        assert len({str(parameters[parameter.name]) for parameters in shown}) >= 3, parameter.name
+    alphas = [parameters["team_alpha"] for parameters in shown]
     assert alphas[0] == 1.0 and alphas == sorted(alphas, reverse=True) and alphas[-1] == pytest.approx(0.7)
-    assert [levers["packs_per_team_range"][0] for levers in shown[:8]] == [1, 1, 1, 2, 2, 2, 2, 3]
-    told = [e for e in events if isinstance(e, EventCurriculum)]
-    assert told[0].reason == "schedule" and told[-1].levers.keys() == shown[-1].keys()
+    assert [parameters["packs_per_team_range"][0] for parameters in shown[:8]] == [1, 1, 1, 2, 2, 2, 2, 3]
+    reported = [e for e in events if isinstance(e, EventCurriculum)]
+    assert reported[0].reason == "schedule" and reported[-1].levers.keys() == shown[-1].keys()
 
 
 def test_run_climbs_ladder_and_resumes_at_its_level(small_run, tmp_path):

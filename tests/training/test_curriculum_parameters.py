@@ -1,4 +1,4 @@
-"""Levers of the curriculum that change who is on which map: sizes and packs within a fixed capacity."""
+"""Curriculum parameters of the environment: map sizes, packs and mechanics within a fixed capacity; map refreshes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def edges(env: VectorEnv) -> list[tuple[int, int]]:
     return [(int(x), int(y)) for x, y, _ in env.engine.batch.numpy("size")]
 
 
-def begun_edges(env: VectorEnv, episodes: int) -> list[int]:
-    """Return the edge of every map that so many episodes of every environment began on."""
+def sampled_edges(env: VectorEnv, episodes: int) -> list[int]:
+    """Return the map edges of the given number of episodes of every environment."""
     found = []
     for _ in range(episodes):
         env.reset()
@@ -49,9 +49,9 @@ def test_set_curriculum_reaches_every_environment():
         assert env.engine.batch.numpy("weapon_prob").ravel().tolist() == [0.75] * ENVS
         assert all(40 <= x <= 50 for x, _ in edges(env))
         assert (env.alive_now.sum(1) == 10).all()
-        levers = env.get_curriculum()
-        assert levers.keys() >= {"weapon_prob", "map_size_range", "packs_per_team_range"}
-        assert (levers["map_size_range"], levers["packs_per_team_range"]) == ((40, 50), (1, 1))
+        parameters = env.get_curriculum()
+        assert parameters.keys() >= {"weapon_prob", "map_size_range", "packs_per_team_range"}
+        assert (parameters["map_size_range"], parameters["packs_per_team_range"]) == ((40, 50), (1, 1))
         env.set_curriculum(map_size_range=None, packs_per_team_range=[2, 2])
         assert env.get_curriculum()["map_size_range"] == (40, 50)
 
@@ -60,11 +60,11 @@ def test_map_sizes_are_sampled_within_range_by_seed():
     with vector(seed=3) as env, vector(seed=3) as same, vector(seed=4) as other:
         for one in (env, same, other):
             one.set_curriculum(map_size_range=(40, 60))
-        drawn = begun_edges(env, 5)
+        drawn = sampled_edges(env, 5)
         assert len(drawn) == 30 and min(drawn) >= 40 and max(drawn) <= 60 and len(set(drawn)) > 1
-        assert begun_edges(same, 5) == drawn and begun_edges(other, 5) != drawn
+        assert sampled_edges(same, 5) == drawn and sampled_edges(other, 5) != drawn
         env.set_curriculum(map_size_range=(50, 50))
-        assert set(begun_edges(env, 5)) == {50}
+        assert set(sampled_edges(env, 5)) == {50}
 
 
 def test_map_size_keeps_aspect_ratio():
@@ -106,7 +106,7 @@ def test_parameter_overrides_differ_by_environment():
 
 
 @pytest.mark.parametrize(
-    ("levers", "message"),
+    ("parameters", "message"),
     [
         ({"without": ("gravity",)}, "mechanic 'gravity' does not exist, .* one of: heat, missiles, ewar, paint"),
         ({"without": [("heat",)]}, "without is 1, expected names per environment, 6"),
@@ -123,11 +123,11 @@ def test_parameter_overrides_differ_by_environment():
         ({"weapon_prob": 2.0}, "weapon_prob is 2.0, expected 0 to 1"),
     ],
 )
-def test_set_curriculum_rejects_impossible_value_without_change(levers, message):
+def test_set_curriculum_rejects_impossible_value_without_change(parameters, message):
     with vector(replace(TWO_PACKS, map_size_range=(40, 60))) as env:
         before = env.get_curriculum()
         with pytest.raises(ValueError, match=message):
-            env.set_curriculum(team_alpha=0.5, **levers)
+            env.set_curriculum(team_alpha=0.5, **parameters)
         assert env.get_curriculum() == before
         assert env.engine.batch.numpy("team_alpha").tolist() == [1.0]
 
@@ -190,8 +190,8 @@ def test_small_map_plays_equal_at_any_capacity():
             np.testing.assert_array_equal(a, b)
 
 
-def standing(env: VectorEnv) -> np.ndarray:
-    """Return for each environment the map under its feet as the bank has it."""
+def map_of_each_env(env: VectorEnv) -> np.ndarray:
+    """Return the bank's material of the map that each environment uses."""
     batch = env.engine.batch
     return batch.numpy("bank_material")[batch.numpy("map_slot")].copy()
 
@@ -200,11 +200,11 @@ def standing(env: VectorEnv) -> np.ndarray:
 def test_running_episodes_keep_their_map_when_ranges_change(spare):
     with vector(spare_maps=spare) as env:
         env.reset()
-        before, episodes = standing(env), env.engine.batch.numpy("episode").copy()
+        before, episodes = map_of_each_env(env), env.engine.batch.numpy("episode").copy()
         env.set_curriculum(map_size_range=(40, 50))
         for _ in range(ROOMY.max_steps - 1):
             env.step()
-            assert np.array_equal(standing(env), before)
+            assert np.array_equal(map_of_each_env(env), before)
         assert np.array_equal(env.engine.batch.numpy("episode"), episodes)
         env.step()
         assert all(40 <= x <= 50 for x, _ in edges(env)), "the next episodes are within the new range"
@@ -256,15 +256,15 @@ def test_restored_map_pool_continues_exactly(tmp_path, monkeypatch):
         env.set_curriculum(map_size_range=(40, 60), weapon_prob=0.9)
         play(env, 7, seed=1)
         assert env.map_pool is not None and env.map_pool.has_pending, (
-            "some maps wait for a place, which the state must say"
+            "maps wait for a slot, which the state must contain"
         )
         state = env.state_dict()
-        kept, figures = act(env), env.map_statistics()
+        expected, figures = act(env), env.map_statistics()
     with vector(spare_maps=2, seed=9) as other:
         other.reset()
         other.load_state_dict(state)
         assert other.get_curriculum()["map_size_range"] == (40, 60)
-        for a, b in zip(act(other), kept, strict=True):
+        for a, b in zip(act(other), expected, strict=True):
             np.testing.assert_array_equal(a, b)
         assert other.map_statistics()["maps_used"] == figures["maps_used"]
     with vector(spare_maps=4) as other, pytest.raises(ValueError, match="bank of 10 map slots, this run has 12"):
@@ -305,8 +305,8 @@ def run_config(**changes) -> RunConfig:
 
 def train(config: RunConfig, run_dir: Path, updates: int, **options) -> tuple[loop.RunResult, list[EventUpdate]]:
     events: list[EventUpdate] = []
-    said = lambda event: events.append(event) if isinstance(event, EventUpdate) else None  # noqa: E731
-    result = loop.run(config, said, lambda: int(len(events) >= updates), run_dir=run_dir, **options)
+    record = lambda event: events.append(event) if isinstance(event, EventUpdate) else None  # noqa: E731
+    result = loop.run(config, record, lambda: int(len(events) >= updates), run_dir=run_dir, **options)
     return result, events
 
 

@@ -1,4 +1,4 @@
-"""Evaluation: held-out seeds, both sides, the same figures twice."""
+"""Evaluation: held-out seeds, both sides, reproducible statistics."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_stochastic_episodes_are_reproducible_by_noise_seed():
 
 def test_evaluation_uses_inference_mode_and_restores_training_mode():
     model, env = policy(), FakeEnv(2, seeds=[1, 2], autoreset=False)
-    seen = []
-    model.act = lambda *args, act=model.act: seen.append(torch.is_inference_mode_enabled()) or act(*args)
+    modes = []
+    model.act = lambda *args, act=model.act: modes.append(torch.is_inference_mode_enabled()) or act(*args)
     model.train()
     play_episodes(model, env, 40)
-    assert all(seen) and model.training
+    assert all(modes) and model.training
 
 
 def test_perfect_policy_wins_and_interval_is_wilson():
@@ -86,9 +86,9 @@ def test_perfect_policy_wins_and_interval_is_wilson():
 def test_action_counter_counts_living_steps_of_first_episode():
     cfg = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=3.0, zone_win_share=2.0)
     with VectorEnv(2, cfg, bank_maps=1, skill="hard", learners=["blue", "red"], autoreset=False) as env:
-        tally = ActionCounter(env)
+        counter = ActionCounter(env)
         env.reset()
-        tally.begin()
+        counter.begin()
         heavy = env.agent_of_row[env.roles == Chassis.HEAVY]
         lived = used = 0
         for step in range(cfg.max_steps + 6):
@@ -97,11 +97,11 @@ def test_action_counter_counts_living_steps_of_first_episode():
             flat[heavy, RATED_CONTROLS["primary"]] = 1.0
             flat[heavy, RATED_CONTROLS["jets"]] = 1.0 if step % 3 == 0 else -1.0
             env.step()
-            tally.after_step()
+            counter.after_step()
             if step < cfg.max_steps:
                 acting = int(env.acting.view(-1)[heavy].sum())
                 lived, used = lived + acting, used + acting * (step % 3 == 0)
-        rates = tally.rates()
+        rates = counter.rates()
     assert rates["heavy/primary"] == 1.0 and rates["heavy/vent"] == 0.0 and rates["light/primary"] == 0.0
     assert rates["heavy/jets"] == pytest.approx(used / lived) and lived > 0
     assert rates.keys() == {f"{c.name.lower()}/{control}" for c in Chassis for control in RATED_CONTROLS}

@@ -1,4 +1,4 @@
-"""Exported policies play as the policies they came from: actions and recurrent state, over steps and resets."""
+"""Exported policies match their policies: actions and recurrent state, over steps and resets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODELS = [("suite", "gaussian"), ("suite", "gumbel"), ("classic", "gaussian")]
 
 
 def loaded(kind: str = "suite", head: str = "gaussian", seed: int = 0) -> LoadedPolicy:
-    """A policy that nothing is at its start in: weights, normaliser and all."""
+    """Return a policy whose weights and normalizer differ from their initial values."""
     torch.manual_seed(seed)
     policy = build_model(ModelConfig(kind=kind, target_head=head, film=kind == "suite"), 867, 26, 40, 121)
     policy.set_normalizable(torch.ones(867, dtype=torch.bool))
@@ -36,9 +36,9 @@ def test_torchscript_export_matches_policy_and_carries_description(tmp_path, kin
     step = torch.jit.load(str(path), _extra_files=files)
     assert json.loads(files["echelon.json"])["obs_dim"] == 867 and json.loads(files["echelon.json"])["id"] == "feed"
     state, obs = source.policy.initial_state(11), torch.rand(11, 867)
-    wanted, after = source.policy.act(obs, state, torch.zeros(11))
+    expected, after = source.policy.act(obs, state, torch.zeros(11))
     action, h, c = step(obs, state.h, state.c, torch.zeros(11))
-    assert torch.allclose(action, wanted, atol=1e-5)
+    assert torch.allclose(action, expected, atol=1e-5)
     assert torch.allclose(h, after.h, atol=1e-5) and torch.allclose(c, after.c, atol=1e-5)
 
 

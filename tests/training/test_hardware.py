@@ -1,4 +1,4 @@
-"""What depends on the machine: precision, memory, determinism, devices; GPU rows are skipped where there is none."""
+"""Precision, memory, determinism, devices and CUDA graphs; GPU tests are skipped without a CUDA device."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(peak() - before)
 
 
 def wide_rollout():
-    """A model and a made-up rollout whose activations are much larger than anything else."""
+    """Return a model and a random rollout whose activations dominate memory."""
     from echelon.training.rollout import RolloutBuffer
 
     torch.manual_seed(0)
@@ -54,9 +54,9 @@ def wide_rollout():
     return model, buffer
 
 
-def update(model, **dials) -> tuple[dict, list[torch.Tensor]]:
+def update(model, **options) -> tuple[dict, list[torch.Tensor]]:
     buffer = rollout_of(model)
-    return trainer_of(model, **dials).update(buffer, model.initial_state(N)), weights_of(model)
+    return trainer_of(model, **options).update(buffer, model.initial_state(N)), weights_of(model)
 
 
 @pytest.mark.parametrize("kind", ["classic", "suite"])
@@ -93,8 +93,8 @@ def test_compile_keeps_gradients(monkeypatch):
         trainer.gradients.add(shards)
         results.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
     assert results[0].keys() == results[1].keys()
-    for name, wanted in results[0].items():
-        torch.testing.assert_close(results[1][name], wanted, msg=name)
+    for name, expected in results[0].items():
+        torch.testing.assert_close(results[1][name], expected, msg=name)
 
 
 def test_activation_checkpointing_trains_equal_on_two_threads(monkeypatch):
@@ -106,9 +106,9 @@ def test_activation_checkpointing_trains_equal_on_two_threads(monkeypatch):
     for on in (False, True):
         model = model_of()
         buffer = rollout_of(model)
-        dials = PPOConfig(tbptt_chunk_length=8, num_minibatches=3, activation_checkpointing=on)
+        options = PPOConfig(tbptt_chunk_length=8, num_minibatches=3, activation_checkpointing=on)
         with ThreadPool(2) as pool:
-            PPOTrainer(model, dials, "cpu", pool).update(buffer, model.initial_state(N))
+            PPOTrainer(model, options, "cpu", pool).update(buffer, model.initial_state(N))
         results.append(weights_of(model))
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*results, strict=True))
 
@@ -124,7 +124,7 @@ def test_activation_checkpointing_needs_less_memory(repository):
 
 
 def test_float16_update_stays_close_to_float32():
-    plain, wanted = update(model_of(), update_epochs=1)
+    plain, expected = update(model_of(), update_epochs=1)
     half, got = update(model_of(), update_epochs=1, amp=True, amp_dtype="float16")
     assert half["amp"] and not plain["amp"] and half["loss"] == pytest.approx(plain["loss"], abs=0.05)
     assert half["optimizer_steps"] + half["overflows"] == 3 and half["nonfinite"] == 0
@@ -151,7 +151,7 @@ def test_loss_scale_is_saved_with_trainer():
 
 
 @pytest.mark.parametrize(
-    ("device", "bf16", "wanted", "found"),
+    ("device", "bf16", "expected", "found"),
     [
         ("cpu", True, "auto", torch.bfloat16),
         ("cpu", False, "auto", None),
@@ -161,9 +161,9 @@ def test_loss_scale_is_saved_with_trainer():
         ("cuda", True, "float16", torch.float16),
     ],
 )
-def test_low_precision_follows_device_unless_requested(monkeypatch, device, bf16, wanted, found):
+def test_low_precision_follows_device_unless_requested(monkeypatch, device, bf16, expected, found):
     monkeypatch.setattr(precision, "has_bfloat16", lambda _: bf16)
-    assert precision.low_precision(torch.device(device), wanted) is found
+    assert precision.low_precision(torch.device(device), expected) is found
 
 
 def test_bfloat16_update_stays_close_to_float32_on_request():
@@ -185,7 +185,7 @@ def test_saturated_actions_keep_metrics_finite(small_run):
             metrics = session.trainer.update(session.buffer, session.collector.start_state)
             seen.append(float((session.buffer.actions.abs() > 0.999).float().mean()))
             assert all(torch.isfinite(torch.tensor(float(v))) for v in metrics.values())
-    assert seen[0] > 0.3, "the test means saturated actions"
+    assert seen[0] > 0.3, "actions saturate"
 
 
 def test_set_determinism_switches_deterministic_algorithms():
@@ -238,17 +238,17 @@ def test_rank_seeds_give_distinct_streams():
 
 
 def replayed(work):
-    """Stand in for a CUDA graph on the CPU: the same work again, on whatever lies at the recorded places."""
+    """Replace CUDA graph capture on the CPU: replaying runs the same work again."""
     return work
 
 
 def test_captured_update_matches_plain_update():
     results = []
-    for recorded in (False, True):
+    for captured in (False, True):
         model = model_of()
         buffer = rollout_of(model)
         trainer = trainer_of(model, ent_coef=0.05, ent_coef_end=0.0, lr_schedule="linear", grad_accum_steps=2)
-        if recorded:
+        if captured:
             trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, replayed))
         for progress in (0.0, 0.5):
             trainer.set_progress(progress)
@@ -261,26 +261,26 @@ def test_captured_update_matches_plain_update():
 
 def test_cuda_graph_is_captured_once_per_shape_without_host_reads():
     model = model_of()
-    buffer, made = rollout_of(model), []
+    buffer, captures = rollout_of(model), []
 
-    def record(work):
-        made.append(work)
+    def capture(work):
+        captures.append(work)
 
         def play():
             HostReads.count = 0
             with HostReads():
                 result = work()
-            assert HostReads.count == 0, "a graph cannot ask the device"
+            assert HostReads.count == 0, "a graph cannot read from the device"
             return result
 
         return play
 
     trainer = trainer_of(model, tbptt_chunk_length=9)
-    trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, record))
+    trainer.gradients.capture(CudaGraphCache(trainer.gradients._evaluate_whole, capture))
     trainer.update(buffer, model.initial_state(N))
-    assert len(made) == 2, "chunks of nine steps and a shorter last one"
+    assert len(captures) == 2, "chunks of nine steps and a shorter last one"
     trainer.update(buffer, model.initial_state(N))
-    assert len(made) == 2
+    assert len(captures) == 2
 
 
 def test_captured_nonfinite_loss_is_skipped():
@@ -294,7 +294,7 @@ def test_captured_nonfinite_loss_is_skipped():
 
 
 class HostReads(TorchDispatchMode):
-    """Counts the times a value leaves its device for Python."""
+    """Counts reads of device values by Python."""
 
     count = 0
 
@@ -332,12 +332,12 @@ def test_rewards_and_dones_are_gathered_without_conversion(small_run, monkeypatc
 def test_peak_memory_stays_flat_after_first_updates(small_run):
     peaks: list[float] = []
 
-    def note(event):
+    def on_event(event):
         if event.kind == "update":
             peaks.append(event.peak_memory_mb)
 
-    loop.run(small_run(max_updates=52, total_steps=10**6, num_envs=16), note, lambda: 0, make_env=FakeEnv)
-    assert len(peaks) == 52 and peaks[-1] - peaks[9] < 8.0, "more than an allocator's slack"
+    loop.run(small_run(max_updates=52, total_steps=10**6, num_envs=16), on_event, lambda: 0, make_env=FakeEnv)
+    assert len(peaks) == 52 and peaks[-1] - peaks[9] < 8.0, "within the allocator's slack"
 
 
 def test_quickstart_uses_at_least_four_environments():
@@ -385,8 +385,8 @@ def test_captured_cuda_update_matches_plain_update():
         for name, value in vars(buffer).items():
             if torch.is_tensor(value):
                 setattr(buffer, name, value.to("cuda"))
-        dials = PPOConfig(tbptt_chunk_length=8, num_minibatches=1, update_epochs=2, ent_coef=0.0, capture=capture)
-        trainer = PPOTrainer(model, dials, "cuda")
+        options = PPOConfig(tbptt_chunk_length=8, num_minibatches=1, update_epochs=2, ent_coef=0.0, capture=capture)
+        trainer = PPOTrainer(model, options, "cuda")
         assert (trainer.gradients.captured is not None) == capture
         results.append(trainer.update(buffer, model.initial_state(N))["loss"])
     assert results[0] == pytest.approx(results[1], abs=1e-3)

@@ -1,4 +1,4 @@
-"""A run in the league: it submits, is rated, meets who is there, exploits, and resumes where it was."""
+"""A run in a league: submissions, rating matches, opponents, exploiters and exact resumes."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from tests.training.fakes import FakeEnv
 from tests.training.test_opponents import of, run
 
 QUIET = {"match_opponents": 0, "refresh_episodes": 20}
-"""No matches: what a fake environment trains cannot play battles."""
+"""No rating matches: a policy of the fake environment cannot play them."""
 
 
-def dials(mix: MixConfig | None = None, **league) -> OpponentConfig:
+def opponent_config(mix: MixConfig | None = None, **league) -> OpponentConfig:
     mix = mix or MixConfig(scripted=0.0, easy=1.0, league=2.0, exploiters=1.0)
     return OpponentConfig(mix=mix, skill="medium", past_every_updates=0, league=LeagueConfig(**{**QUIET, **league}))
 
 
-def folder(home: Path, words: str) -> Path:
+def run_folder(home: Path, words: str) -> Path:
     path = home / f"20260101-000000-test-{words}"
     path.mkdir(exist_ok=True)
     return path
@@ -48,72 +48,80 @@ def entries(home: Path) -> dict[str, str]:
         return {row["name"]: row["kind"] for row in standings(store) if row["kind"] != "heuristic"}
 
 
-def met(events) -> set[str]:
+def sampled(events) -> set[str]:
     return {name for e in of(events, EventEpisodes) for name in e.by_opponent}
 
 
 def test_run_submits_snapshots_and_plays_against_them(small_run, tmp_path):
-    config = small_run(opponents=dials(submit_every_updates=2), total_steps=1600)
-    _, events = run(config, folder(tmp_path, "iron-fox"))
-    said = of(events, EventLeague)
+    config = small_run(opponents=opponent_config(submit_every_updates=2), total_steps=1600)
+    _, events = run(config, run_folder(tmp_path, "iron-fox"))
+    submissions = of(events, EventLeague)
     last = of(events, EventUpdate)[-1].update
-    wanted = [f"iron-fox u{n}" for n in (*range(0, last, 2), last)]
-    assert [e.name for e in said] == wanted and set(entries(tmp_path)) == set(wanted)
-    assert all(1 <= e.rank <= e.ranked for e in said) and said[-1].ranked > said[0].ranked
-    assert all(e.entry_kind == "candidate" and e.update == int(e.name.rpartition("u")[2]) for e in said)
-    assert {"candidate:iron-fox u0", "heuristic:easy"} <= met(events)
-    assert not any(name.startswith("candidate:iron-fox") for name in said[0].pool), "oneself is nobody to meet"
+    expected = [f"iron-fox u{n}" for n in (*range(0, last, 2), last)]
+    assert [e.name for e in submissions] == expected and set(entries(tmp_path)) == set(expected)
+    assert all(1 <= e.rank <= e.ranked for e in submissions) and submissions[-1].ranked > submissions[0].ranked
+    assert all(e.entry_kind == "candidate" and e.update == int(e.name.rpartition("u")[2]) for e in submissions)
+    assert {"candidate:iron-fox u0", "heuristic:easy"} <= sampled(events)
+    assert not any(name.startswith("candidate:iron-fox") for name in submissions[0].pool), (
+        "a run does not play its own submissions"
+    )
     files = sorted((tmp_path / "league").glob("*.pt"))
-    assert len(files) == len(wanted)
+    assert len(files) == len(expected)
     first, second = (load_policy(path) for path in files[:2])
     assert first.meta["id"] != second.meta["id"] and first.meta["env_cfg"] == second.meta["env_cfg"]
 
 
 def test_submission_is_the_policy_of_its_update(small_run, tmp_path):
-    config = small_run(opponents=dials(submit_every_updates=0), total_steps=800)
-    result, _ = run(config, folder(tmp_path, "iron-fox"))
+    config = small_run(opponents=opponent_config(submit_every_updates=0), total_steps=800)
+    result, _ = run(config, run_folder(tmp_path, "iron-fox"))
     assert result.checkpoint is not None
-    kept, saved = (tmp_path / "league" / f"iron-fox-u{result.update:06d}.pt"), load_policy(result.checkpoint)
-    submitted = load_policy(kept)
-    assert submitted.meta["id"] == saved.meta["id"], "an id says which weights they are"
+    path, saved = (tmp_path / "league" / f"iron-fox-u{result.update:06d}.pt"), load_policy(result.checkpoint)
+    submitted = load_policy(path)
+    assert submitted.meta["id"] == saved.meta["id"], "the id is that of the weights"
     for name, tensor in saved.policy.state_dict().items():
         assert torch.equal(tensor, submitted.policy.state_dict()[name]), name
 
 
 def test_exploiter_stops_when_target_is_beaten_and_becomes_opponent(small_run, tmp_path):
-    main = small_run(opponents=dials(submit_every_updates=0), total_steps=300)
-    run(main, folder(tmp_path, "tidal-owl"))
-    exploits = dials(MIX_PROFILES["exploiter"], target="tidal-owl u0", target_episodes=40)
+    main = small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300)
+    run(main, run_folder(tmp_path, "tidal-owl"))
+    exploits = opponent_config(MIX_PROFILES["exploiter"], target="tidal-owl u0", target_episodes=40)
     config = small_run(opponents=exploits, num_envs=12, total_steps=60_000, ppo={"lr": 5e-3, "obs_norm": True})
-    result, events = run(config, folder(tmp_path, "keen-lynx"))
-    assert result.reason == "completed" and result.global_step < 60_000, "well before its budget was spent"
-    (said,) = of(events, EventLeague)
-    assert said.entry_kind == "exploiter" and said.target_win_rate > 0.7 and met(events) == {"candidate:tidal-owl u0"}
+    result, events = run(config, run_folder(tmp_path, "keen-lynx"))
+    assert result.reason == "completed" and result.global_step < 60_000, "before its budget is spent"
+    (submission,) = of(events, EventLeague)
+    assert (
+        submission.entry_kind == "exploiter"
+        and submission.target_win_rate > 0.7
+        and sampled(events) == {"candidate:tidal-owl u0"}
+    )
     with Store(tmp_path / "league.db") as store:
-        entry = store.league().entry(said.entry)
-    assert entry.kind == "exploiter" and entry.meta["target"] == said.target and entry.meta["beaten"] is True
-    later = small_run(opponents=dials(submit_every_updates=0), total_steps=2400)
-    _, events = run(later, folder(tmp_path, "tidal-owl"))
-    assert any(name.startswith("exploiter:keen-lynx") for name in met(events)), "its target meets it"
+        entry = store.league().entry(submission.entry)
+    assert entry.kind == "exploiter" and entry.meta["target"] == submission.target and entry.meta["beaten"] is True
+    later = small_run(opponents=opponent_config(submit_every_updates=0), total_steps=2400)
+    _, events = run(later, run_folder(tmp_path, "tidal-owl"))
+    assert any(name.startswith("exploiter:keen-lynx") for name in sampled(events)), "its target samples it"
 
 
 def test_exploiter_out_of_budget_is_submitted_as_unbeaten(small_run, tmp_path):
-    run(small_run(opponents=dials(submit_every_updates=0), total_steps=300), folder(tmp_path, "tidal-owl"))
-    exploits = dials(MIX_PROFILES["exploiter"], target="tidal-owl", target_episodes=10_000)
-    _, events = run(small_run(opponents=exploits, total_steps=600), folder(tmp_path, "keen-lynx"))
-    (said,) = of(events, EventLeague)
+    run(
+        small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300), run_folder(tmp_path, "tidal-owl")
+    )
+    exploits = opponent_config(MIX_PROFILES["exploiter"], target="tidal-owl", target_episodes=10_000)
+    _, events = run(small_run(opponents=exploits, total_steps=600), run_folder(tmp_path, "keen-lynx"))
+    (submission,) = of(events, EventLeague)
     with Store(tmp_path / "league.db") as store:
-        entry = store.league().entry(said.entry)
+        entry = store.league().entry(submission.entry)
     assert (
         entry.kind == "exploiter" and entry.meta["beaten"] is False and of(events, EventEnd)[-1].reason == "completed"
     )
 
 
 def test_league_is_reread_every_refresh_episodes(small_run, tmp_path):
-    home, seen = folder(tmp_path, "iron-fox"), []
+    home, seen = run_folder(tmp_path, "iron-fox"), []
     events: list = []
 
-    def hear(event) -> None:
+    def on_event(event) -> None:
         events.append(event)
         if isinstance(event, EventUpdate) and not seen:
             seen.append(event.episodes)
@@ -121,8 +129,8 @@ def test_league_is_reread_every_refresh_episodes(small_run, tmp_path):
                 for level in ("trivial", "easy", "medium", "expert"):
                     del league.entries[f"heuristic:{level}"]
 
-    config = small_run(opponents=dials(MIX_PROFILES["exploiter"], submit_every_updates=0), total_steps=3000)
-    loop.run(config, hear, lambda: 0, run_dir=home, make_env=FakeEnv)
+    config = small_run(opponents=opponent_config(MIX_PROFILES["exploiter"], submit_every_updates=0), total_steps=3000)
+    loop.run(config, on_event, lambda: 0, run_dir=home, make_env=FakeEnv)
     rows = of(events, EventUpdate)
     before = [e for e in rows if e.episodes < QUIET["refresh_episodes"]]
     after = [e for e in rows if e.episodes >= 2 * QUIET["refresh_episodes"]]
@@ -131,45 +139,47 @@ def test_league_is_reread_every_refresh_episodes(small_run, tmp_path):
 
 
 def test_league_run_resume_is_bit_exact(small_run, tmp_path):
-    opponents = dials(submit_every_updates=2)
+    opponents = opponent_config(submit_every_updates=2)
     quiet = EvalConfig(seeds=2, every_updates=0, at_start=False)
     config = small_run(opponents=opponents, total_steps=2600, eval=quiet)
     for part in ("a", "b"):
         (tmp_path / part).mkdir()
-    _, whole = run(config, folder(tmp_path / "a", "iron-fox"))
-    home = folder(tmp_path / "b", "iron-fox")
+    _, whole = run(config, run_folder(tmp_path / "a", "iron-fox"))
+    home = run_folder(tmp_path / "b", "iron-fox")
     _, first = run(config, home, stop_after=3)
     torch.manual_seed(999)
     _, second = run(config, home, resume="latest")
-    wanted, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
-    assert len(wanted) == len(got) >= 6
-    for a, b in zip(wanted, got, strict=True):
+    expected, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
+    assert len(expected) == len(got) >= 6
+    for a, b in zip(expected, got, strict=True):
         assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
 
 
 def test_resume_from_best_checkpoint_at_league_refresh_is_bit_exact(small_run, tmp_path):
-    opponents, often = dials(submit_every_updates=2), EvalConfig(seeds=2, every_updates=2, at_start=False)
+    opponents, often = opponent_config(submit_every_updates=2), EvalConfig(seeds=2, every_updates=2, at_start=False)
     config = small_run(opponents=opponents, total_steps=1600, eval=often, save_every=100)
     for part in ("a", "b"):
         (tmp_path / part).mkdir()
-    _, whole = run(config, folder(tmp_path / "a", "iron-fox"))
-    home = folder(tmp_path / "b", "iron-fox")
+    _, whole = run(config, run_folder(tmp_path / "a", "iron-fox"))
+    home = run_folder(tmp_path / "b", "iron-fox")
     _, first = run(config, home, stop_after=2)
-    assert [e.reason for e in of(first, EventCheckpoint)] == ["best"], "it was saved by the evaluation"
+    assert [e.reason for e in of(first, EventCheckpoint)] == ["best"], "saved by the evaluation"
     _, second = run(config, home, resume="latest")
-    wanted, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
-    assert [e.update for e in got] == [e.update for e in wanted]
-    for a, b in zip(wanted, got, strict=True):
+    expected, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
+    assert [e.update for e in got] == [e.update for e in expected]
+    for a, b in zip(expected, got, strict=True):
         assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
     assert [e.name for e in of(whole, EventLeague)] == [e.name for e in of(first + second, EventLeague)]
 
 
 @pytest.mark.parametrize("damage", ["file", "target"])
 def test_unreadable_league_skips_refresh_and_keeps_opponents(small_run, tmp_path, damage):
-    run(small_run(opponents=dials(submit_every_updates=0), total_steps=300), folder(tmp_path, "tidal-owl"))
+    run(
+        small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300), run_folder(tmp_path, "tidal-owl")
+    )
     events: list = []
 
-    def hear(event) -> None:
+    def on_event(event) -> None:
         events.append(event)
         if not isinstance(event, EventUpdate) or event.update > 1:
             return
@@ -180,69 +190,73 @@ def test_unreadable_league_skips_refresh_and_keeps_opponents(small_run, tmp_path
             (target,) = [e for e in league.entries.values() if "u000000" in e.ckpt_path and e.kind == "candidate"]
             del league.entries[target.entry_id]
 
-    exploits = dials(MIX_PROFILES["exploiter"], target="tidal-owl u0", target_episodes=10_000, refresh_episodes=30)
+    exploits = opponent_config(
+        MIX_PROFILES["exploiter"], target="tidal-owl u0", target_episodes=10_000, refresh_episodes=30
+    )
     config = small_run(opponents=exploits, total_steps=1000)
-    result = loop.run(config, hear, lambda: 0, run_dir=folder(tmp_path, "keen-lynx"), make_env=FakeEnv)
-    said = [e.message for e in of(events, EventAlert) if "could not be read" in e.message]
-    assert result.reason == "completed" and met(events) == {"candidate:tidal-owl u0"}, "whom it met before"
-    assert len(said) == result.episodes // 30, said
+    result = loop.run(config, on_event, lambda: 0, run_dir=run_folder(tmp_path, "keen-lynx"), make_env=FakeEnv)
+    alerts = [e.message for e in of(events, EventAlert) if "could not be read" in e.message]
+    assert result.reason == "completed" and sampled(events) == {"candidate:tidal-owl u0"}, "the previous opponents stay"
+    assert len(alerts) == result.episodes // 30, alerts
 
 
 def test_damaged_league_policy_is_reported_and_not_sampled(small_run, tmp_path):
-    run(small_run(opponents=dials(submit_every_updates=0), total_steps=300), folder(tmp_path, "tidal-owl"))
+    run(
+        small_run(opponents=opponent_config(submit_every_updates=0), total_steps=300), run_folder(tmp_path, "tidal-owl")
+    )
     for path in (tmp_path / "league").glob("*.pt"):
         path.write_bytes(b"nothing")
-    _, events = run(small_run(opponents=dials(), total_steps=1600), folder(tmp_path, "iron-fox"))
-    said = [e.message for e in of(events, EventAlert)]
-    assert any("candidate:tidal-owl" in text and "is no longer sampled" in text for text in said), said
-    assert not any("tidal-owl" in name for name in met(events))
-    assert len([name for name in entries(tmp_path) if "tidal-owl" in name]) == 2, "the league stays whole"
+    _, events = run(small_run(opponents=opponent_config(), total_steps=1600), run_folder(tmp_path, "iron-fox"))
+    alerts = [e.message for e in of(events, EventAlert)]
+    assert any("candidate:tidal-owl" in text and "is no longer sampled" in text for text in alerts), alerts
+    assert not any("tidal-owl" in name for name in sampled(events))
+    assert len([name for name in entries(tmp_path) if "tidal-owl" in name]) == 2, "the league keeps its entries"
 
 
 def test_unwritable_league_skips_submission(small_run, tmp_path, monkeypatch):
-    home = folder(tmp_path, "iron-fox")
+    home = run_folder(tmp_path, "iron-fox")
     with Store(tmp_path / "league.db"):
         pass
     (tmp_path / "league").write_text("in the way")
-    result, events = run(small_run(opponents=dials(), total_steps=600), home)
+    result, events = run(small_run(opponents=opponent_config(), total_steps=600), home)
     assert result.reason == "completed" and entries(tmp_path) == {}
     assert any("snapshot could not be submitted to the league" in e.message for e in of(events, EventAlert))
 
 
 def test_league_of_another_game_is_rejected(small_run, tmp_path):
-    run(small_run(opponents=dials(), total_steps=300), folder(tmp_path, "tidal-owl"))
-    config = small_run(opponents=dials(), total_steps=300)
+    run(small_run(opponents=opponent_config(), total_steps=300), run_folder(tmp_path, "tidal-owl"))
+    config = small_run(opponents=opponent_config(), total_steps=300)
     config = replace(config, env=replace(config.env, num_packs=2))
-    with pytest.raises(ValueError, match="built for another environment than the league's: num_packs 2, .* 1"):
-        run(config, folder(tmp_path, "iron-fox"))
+    with pytest.raises(ValueError, match="built for another game than the league's: num_packs 2, .* 1"):
+        run(config, run_folder(tmp_path, "iron-fox"))
 
 
 def test_start_from_loads_weights_of_checkpoint_or_submission(small_run, tmp_path):
-    first, _ = run(small_run(opponents=dials(), total_steps=600), folder(tmp_path, "tidal-owl"))
+    first, _ = run(small_run(opponents=opponent_config(), total_steps=600), run_folder(tmp_path, "tidal-owl"))
     assert first.checkpoint is not None
-    wanted = load_policy(first.checkpoint).policy.state_dict()
+    expected = load_policy(first.checkpoint).policy.state_dict()
     submitted = tmp_path / "league" / f"tidal-owl-u{first.update:06d}.pt"
     for words, start in (("iron-fox", first.checkpoint), ("keen-lynx", submitted)):
-        run(small_run(opponents=dials(), total_steps=300, start_from=str(start)), folder(tmp_path, words))
-        begun = load_policy(tmp_path / "league" / f"{words}-u000000.pt")
-        assert all(torch.equal(tensor, wanted[name]) for name, tensor in begun.policy.state_dict().items())
+        run(small_run(opponents=opponent_config(), total_steps=300, start_from=str(start)), run_folder(tmp_path, words))
+        initial = load_policy(tmp_path / "league" / f"{words}-u000000.pt")
+        assert all(torch.equal(tensor, expected[name]) for name, tensor in initial.policy.state_dict().items())
     with pytest.raises(ValueError, match="checkpoint"):
-        run(small_run(opponents=dials(), start_from=str(tmp_path / "none")), folder(tmp_path, "wild-yak"))
+        run(small_run(opponents=opponent_config(), start_from=str(tmp_path / "none")), run_folder(tmp_path, "wild-yak"))
 
 
 def test_league_match_settings_reach_rating_matches(small_run, tmp_path, monkeypatch):
-    asked: list = []
+    configs: list = []
 
     def played(store, job, config, *_):
-        asked.append(config)
+        configs.append(config)
         return True
 
     monkeypatch.setattr("echelon.training.opponents.league_client.play_rounds", played)
-    wanted = {"promote_top": 3, "keep_top": 5, "conservatism": 0.5}
-    league = dials(submit_every_updates=0, match_opponents=2, match_seeds=4, **wanted)
-    run(small_run(opponents=league, total_steps=300), folder(tmp_path, "iron-fox"))
-    last = asked[-1]
-    assert {name: getattr(last, name) for name in wanted} == wanted and (last.opponents, last.seeds) == (2, 4)
+    expected = {"promote_top": 3, "keep_top": 5, "conservatism": 0.5}
+    league = opponent_config(submit_every_updates=0, match_opponents=2, match_seeds=4, **expected)
+    run(small_run(opponents=league, total_steps=300), run_folder(tmp_path, "iron-fox"))
+    last = configs[-1]
+    assert {name: getattr(last, name) for name in expected} == expected and (last.opponents, last.seeds) == (2, 4)
 
 
 def test_submission_is_rated_by_matches_counted_once(tmp_path):
@@ -252,16 +266,20 @@ def test_submission_is_rated_by_matches_counted_once(tmp_path):
         model=ModelConfig(hidden_dim=8, lstm_hidden_dim=8),
         ppo=PPOConfig(rollout_steps=16, num_minibatches=2, tbptt_chunk_length=8, update_epochs=1),
         eval=EvalConfig(seeds=1, every_updates=0, at_start=False, record_seeds=0),
-        opponents=dials(MIX_PROFILES["exploiter"], match_opponents=2, match_seeds=1),
+        opponents=opponent_config(MIX_PROFILES["exploiter"], match_opponents=2, match_seeds=1),
     )  # fmt: skip
     events: list = []
-    loop.run(config, events.append, lambda: 0, run_dir=folder(tmp_path, "iron-fox"))
+    loop.run(config, events.append, lambda: 0, run_dir=run_folder(tmp_path, "iron-fox"))
     first, last = of(events, EventLeague)
-    for said in (first, last):
-        assert said.games == 4 and sum(row["games"] for row in said.results.values()) == 4 and said.rd < 350
+    for submissions in (first, last):
+        assert (
+            submissions.games == 4
+            and sum(row["games"] for row in submissions.results.values()) == 4
+            and submissions.rd < 350
+        )
     with Store(tmp_path / "league.db") as store:
-        jobs = [f"{folder(tmp_path, 'iron-fox').name} {word}" for word in ("founding", "u0", "u1")]
+        jobs = [f"{run_folder(tmp_path, 'iron-fox').name} {word}" for word in ("founding", "u0", "u1")]
         assert [p.job for p in store.periods()] == jobs
         levels = [e for e in store.league().entries.values() if e.kind == "heuristic"]
-        assert all(level.games >= 4 * 2 for level in levels), "the levels met each other first, for they are the scale"
+        assert all(level.games >= 4 * 2 for level in levels), "the levels played each other first"
         assert all(p.closed for p in store.periods()) and store.recompute() == {}

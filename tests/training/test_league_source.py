@@ -1,4 +1,4 @@
-"""Opponents from a league: near ones, exploiters, a target; bounded, resumable, and whole when a file is not."""
+"""Opponents from a league: near ratings, exploiters, a target; bounded cache, resumes, unloadable policies."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ def entry(name: str, kind: str = "candidate", rating: float = 1500.0, games: int
 
 
 def league(*entries: LeagueEntry, levels: tuple[str, ...] = ()) -> League:
-    made = League()
+    src = League()
     for level in levels:
-        made.add_scripted(level)
-    made.entries |= {e.entry_id: e for e in entries}
-    return made
+        src.add_scripted(level)
+    src.entries |= {e.entry_id: e for e in entries}
+    return src
 
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Policies come from nowhere; returns the paths that were opened."""
-    asked: list[str] = []
+    """Replace policy loading; return the list of loaded paths."""
+    opened_paths: list[str] = []
 
     def load_pilot(pilot, device, signature):
-        asked.append(pilot.path)
+        opened_paths.append(pilot.path)
         if "broken" in pilot.path:
             raise ValueError(f"checkpoint {pilot.path!r} is gone; add it again from where it is now")
-        return LoadedPolicy(policy(len(asked)), {})
+        return LoadedPolicy(policy(len(opened_paths)), {})
 
     monkeypatch.setattr(league_source, "load_pilot", load_pilot)
-    return asked
+    return opened_paths
 
 
-def source(held: League, mix: MixConfig | None = None, **dials) -> LeagueSource:
-    cfg = OpponentConfig(mix=mix or MixConfig(scripted=0.0, league=1.0), skill="medium", league=LeagueConfig(**dials))
-    made = LeagueSource(cfg, 5, policy, run=RUN, check_policy=lambda loaded: loaded.policy)
-    made.update_from(held)
-    return made
+def source(held: League, mix: MixConfig | None = None, **options) -> LeagueSource:
+    cfg = OpponentConfig(mix=mix or MixConfig(scripted=0.0, league=1.0), skill="medium", league=LeagueConfig(**options))
+    src = LeagueSource(cfg, 5, policy, run=RUN, check_policy=lambda loaded: loaded.policy)
+    src.update_from(held)
+    return src
 
 
 def draws(drawn_from: OpponentMix, count: int = 4000) -> Counter[str]:
@@ -67,27 +67,27 @@ def draws(drawn_from: OpponentMix, count: int = 4000) -> Counter[str]:
 
 def test_league_opponents_are_sampled_by_rating_weight(opened):
     others = [entry(f"r{gap}", rating=1500.0 + gap) for gap in (0, 100, 200, 300)]
-    mine = entry("mine", rating=1500.0, run=RUN, update=10)
-    counts = draws(source(league(mine, *others)))
+    submitted = entry("mine", rating=1500.0, run=RUN, update=10)
+    counts = draws(source(league(submitted, *others)))
     weights = {f"candidate:r{gap}": matchmaking.opponent_weight(gap) for gap in (0, 100, 200, 300)}
     total = sum(weights.values())
-    assert counts.keys() == weights.keys(), "all but oneself"
+    assert counts.keys() == weights.keys(), "all but the own entry"
     chi_square = sum((counts[n] - 4000 * w / total) ** 2 / (4000 * w / total) for n, w in weights.items())
     assert chi_square < 16.3, "three degrees of freedom, one in a thousand"
 
 
-@pytest.mark.parametrize(("games", "met"), [(19, {"candidate:near"}), (20, {"candidate:near", "candidate:far"})])
-def test_warmup_samples_near_ratings_only(opened, games, met):
-    mine = entry("mine", games=games, run=RUN, update=3)
-    held = league(mine, entry("near", rating=1699.0), entry("far", rating=1700.0))
-    assert draws(source(held)).keys() == met
+@pytest.mark.parametrize(("games", "sampled"), [(19, {"candidate:near"}), (20, {"candidate:near", "candidate:far"})])
+def test_warmup_samples_near_ratings_only(opened, games, sampled):
+    submitted = entry("mine", games=games, run=RUN, update=3)
+    held = league(submitted, entry("near", rating=1699.0), entry("far", rating=1700.0))
+    assert draws(source(held)).keys() == sampled
 
 
 def test_exploiters_of_this_run_have_their_own_weight(opened):
-    mine = entry("mine", run=RUN, update=3)
+    submitted = entry("mine", run=RUN, update=3)
     held = league(
-        mine,
-        entry("weak", "exploiter", 900.0, target=mine.entry_id),
+        submitted,
+        entry("weak", "exploiter", 900.0, target=submitted.entry_id),
         entry("other", "exploiter", 1500.0, target="somebody"),
         entry("rival"),
         levels=("medium",),
@@ -108,17 +108,17 @@ def test_league_mix_profile_gives_exploiters_a_fifth():
 
 def test_exploiter_samples_only_its_target_until_beaten(opened):
     held = league(entry("main", run="20260101-000000-x-tidal-owl", update=5), entry("rival"), levels=("easy",))
-    made = source(held, target="main", target_episodes=10)
-    assert draws(made, 200).keys() == {"candidate:main"} and made.target == "main:1:2"
+    src = source(held, target="main", target_episodes=10)
+    assert draws(src, 200).keys() == {"candidate:main"} and src.target == "main:1:2"
     for outcome in ["win"] * 7 + ["loss"] * 3:
-        made.record_outcome("candidate:main", outcome)
-    assert made.target_win_rate == pytest.approx(0.7) and not made.target_is_beaten, "more than 0.7, not as much"
-    made.record_outcome("candidate:main", "win")
-    made.record_outcome("heuristic:easy", "loss")
-    assert not made.target_is_beaten, "the oldest that went was a win as well"
+        src.record_outcome("candidate:main", outcome)
+    assert src.target_win_rate == pytest.approx(0.7) and not src.target_is_beaten, "more than 0.7, not as much"
+    src.record_outcome("candidate:main", "win")
+    src.record_outcome("heuristic:easy", "loss")
+    assert not src.target_is_beaten, "the oldest that went was a win as well"
     for _ in range(7):
-        made.record_outcome("candidate:main", "win")
-    assert made.target_is_beaten
+        src.record_outcome("candidate:main", "win")
+    assert src.target_is_beaten
 
 
 def test_find_target_accepts_entry_run_or_commander():
@@ -137,43 +137,43 @@ def test_find_target_accepts_entry_run_or_commander():
 
 
 def test_unloadable_policy_leaves_the_pool_with_notice(opened):
-    made = source(league(entry("broken"), entry("whole")))
-    assert draws(made, 100).keys() == {"candidate:whole"}
-    assert len(made.notices) == 1 and "opponent 'candidate:broken' is no longer sampled: checkpoint" in made.notices[0]
-    made = source(league(entry("broken")))
-    assert draws(made, 10).keys() == {"heuristic:medium"}, "with nobody left the scripted pilots play"
+    src = source(league(entry("broken"), entry("whole")))
+    assert draws(src, 100).keys() == {"candidate:whole"}
+    assert len(src.notices) == 1 and "opponent 'candidate:broken' is no longer sampled: checkpoint" in src.notices[0]
+    src = source(league(entry("broken")))
+    assert draws(src, 10).keys() == {"heuristic:medium"}, "an empty pool falls back to the scripted level"
 
 
 def test_policy_cache_is_bounded_but_keeps_policies_in_use(opened):
     held = league(*(entry(f"e{n}") for n in range(12)))
     env = FakeEnv(6, learners="blue", opponents="red")
-    made = source(held, cache=2, candidates=12)
-    runner = OpponentRunner(env, made, ThreadPool(1))
+    src = source(held, cache=2, candidates=12)
+    runner = OpponentRunner(env, src, ThreadPool(1))
     env.reset()
     for _ in range(20):
         runner.reset()
         runner.act()
         flying = set(runner.names)
-        assert len(made._cache) == max(2, len(flying))
-        assert all(made.policy(name) is made.policy(name) for name in flying)
+        assert len(src._cache) == max(2, len(flying))
+        assert all(src.policy(name) is src.policy(name) for name in flying)
     assert len(opened) > 12, "what was put out had to be loaded again"
 
 
 def test_loading_policies_keeps_training_rng(opened):
-    made = source(league(*(entry(f"e{n}") for n in range(4))))
+    src = source(league(*(entry(f"e{n}") for n in range(4))))
     torch.manual_seed(7)
-    wanted = torch.rand(3)
+    expected = torch.rand(3)
     torch.manual_seed(7)
-    draws(made, 40)
-    assert opened and torch.equal(torch.rand(3), wanted)
+    draws(src, 40)
+    assert opened and torch.equal(torch.rand(3), expected)
 
 
 def test_league_refresh_resamples_opponents_from_zero_states(opened):
-    mine = entry("mine", run=RUN, update=3)
-    held = league(mine, entry("rival"))
+    submitted = entry("mine", run=RUN, update=3)
+    held = league(submitted, entry("rival"))
     env = FakeEnv(4, learners="blue", opponents="red")
-    made = source(held)
-    runner = OpponentRunner(env, made, ThreadPool(1))
+    src = source(held)
+    runner = OpponentRunner(env, src, ThreadPool(1))
     env.reset()
     runner.reset()
     runner.act()
@@ -182,16 +182,16 @@ def test_league_refresh_resamples_opponents_from_zero_states(opened):
     assert runner.state_dict()["recurrent"][0].any() and not runner.done.any()
     held.entries["rival:1:2"].kind = "commander"
     held.entries["mine:1:2"].rating = Glicko2Rating(1650.0, 40.0)
-    made.update_from(held)
+    src.update_from(held)
     runner.reset()
-    assert made.rating.rating == 1650.0 and runner.names == ["commander:rival"] * 4
+    assert src.rating.rating == 1650.0 and runner.names == ["commander:rival"] * 4
     assert not runner.state_dict()["recurrent"][0].any() and runner.done.all()
 
 
 def test_league_source_state_dict_restores_pool(opened):
     mix = MixConfig(scripted=1.0, league=2.0, exploiters=1.0)
-    mine = entry("mine", run=RUN, update=3)
-    held = league(mine, entry("a"), entry("b"), entry("x", "exploiter", target=RUN), levels=("hard",))
+    submitted = entry("mine", run=RUN, update=3)
+    held = league(submitted, entry("a"), entry("b"), entry("x", "exploiter", target=RUN), levels=("hard",))
     first = source(held, mix)
     first.record_outcome("candidate:a", "win")
     again = LeagueSource(first.cfg, 5, policy, run=RUN, check_policy=lambda loaded: loaded.policy)
@@ -213,29 +213,29 @@ def test_missing_opponent_is_replaced_on_resume_from_zero_state(opened):
     state = first.state_dict()
     for row in state["source"]["league"]["entries"].values():
         row["ckpt_path"] = row["ckpt_path"].replace("/b.", "/broken.")
-    again = OpponentRunner(env, made := source(league(entry("c"))), ThreadPool(1))
+    again = OpponentRunner(env, src := source(league(entry("c"))), ThreadPool(1))
     again.load_state_dict(state)
-    lost = [name == "candidate:b" for name in first.names]
-    assert again.names == ["candidate:a"] * 6 and made.pool == ["candidate:a"]
-    assert again.done.bool().tolist() == [lost[e] for e in env.env_of_opponent_row.tolist()]
-    assert again.episodes == [n + gone for n, gone in zip(first.episodes, lost, strict=True)]
-    assert len(made.notices) == 1 and "opponent 'candidate:b' is no longer sampled" in made.notices[0]
+    replaced = [name == "candidate:b" for name in first.names]
+    assert again.names == ["candidate:a"] * 6 and src.pool == ["candidate:a"]
+    assert again.done.bool().tolist() == [replaced[e] for e in env.env_of_opponent_row.tolist()]
+    assert again.episodes == [n + is_replaced for n, is_replaced in zip(first.episodes, replaced, strict=True)]
+    assert len(src.notices) == 1 and "opponent 'candidate:b' is no longer sampled" in src.notices[0]
     again.act()
 
 
 def test_entries_with_equal_names_are_distinguished_by_id(opened):
     twin = replace(entry("twin"), entry_id="twin:9:9")
-    made = source(league(entry("twin"), twin))
-    assert set(made.pool) == {"candidate:twin", "candidate:twin (twin:9:9)"} or len(made.pool) == 2
-    assert {made.entry(n).entry_id for n in made.pool} == {"twin:1:2", "twin:9:9"}  # pyright: ignore
+    src = source(league(entry("twin"), twin))
+    assert set(src.pool) == {"candidate:twin", "candidate:twin (twin:9:9)"} or len(src.pool) == 2
+    assert {src.entry(n).entry_id for n in src.pool} == {"twin:1:2", "twin:9:9"}  # pyright: ignore
 
 
 def test_league_defaults_match_matchmaking_defaults():
-    dials = LeagueConfig()
-    assert (dials.sigma, dials.warmup_games, dials.warmup_range) == (
+    options = LeagueConfig()
+    assert (options.sigma, options.warmup_games, options.warmup_range) == (
         matchmaking.SIGMA, matchmaking.WARMUP_GAMES, matchmaking.WARMUP_RANGE,
     )  # fmt: skip
-    assert Path(dials.path) == Path(".")
+    assert Path(options.path) == Path(".")
 
 
 def test_target_without_league_weight_is_rejected():

@@ -1,4 +1,4 @@
-"""The loop on a small fake environment: it learns, stops, saves, resumes exactly, and says all of it."""
+"""The training loop on a small fake environment: learning, stops, checkpoints, exact resumes, events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.training.fakes import FakeEnv
 
 
 def run(config, run_dir: Path | None = None, *, stop_after: int = 10**9, level: int = 1, **options):
-    """Run and return the result and all events; ask to stop once so many updates are done."""
+    """Run and return the result and all events; ask to stop after ``stop_after`` updates."""
     events = []
 
     def should_stop() -> int:
@@ -119,14 +119,14 @@ def test_second_stop_aborts_rollout_without_checkpoint(small_run, tmp_path):
     result, events = run(small_run(save_every=1), tmp_path, stop_after=2, level=2)
     assert result.reason == "stopped" and result.update == 2
     calls = iter(range(10**6))
-    gone = loop.run(
+    aborted = loop.run(
         small_run(),
         events.append,
         lambda: 2 * (next(calls) > 40),
         run_dir=tmp_path / "other",
         make_env=FakeEnv,
     )
-    assert gone.reason == "stopped" and gone.checkpoint is None and "aborted" in events[-1].message
+    assert aborted.reason == "stopped" and aborted.checkpoint is None and "aborted" in events[-1].message
 
 
 def test_resumed_run_is_bit_exact(small_run, tmp_path):
@@ -141,8 +141,8 @@ def test_resumed_run_is_bit_exact(small_run, tmp_path):
     assert of(second, EventResume)[0].update == 3
     assert (cut.update, cut.global_step, cut.episodes) == (whole.update, whole.global_step, whole.episodes)
     assert cut.checkpoint is not None and whole.checkpoint is not None
-    mine, theirs = weights(cut.checkpoint), weights(whole.checkpoint)
-    assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    resumed_weights, weights_of_whole = weights(cut.checkpoint), weights(whole.checkpoint)
+    assert all(torch.equal(resumed_weights[name], weights_of_whole[name]) for name in weights_of_whole)
     for a, b in zip(of(whole_events, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate), strict=True):
         for name in ("loss", "grad_norm", "avg_return", "entropy", "lr", "global_step", "reward_terms"):
             va, vb = getattr(a, name), getattr(b, name)
@@ -151,9 +151,9 @@ def test_resumed_run_is_bit_exact(small_run, tmp_path):
 
 def test_resume_applies_changed_configuration(small_run, tmp_path):
     run(small_run(ppo={"obs_norm": True}), tmp_path, stop_after=2)
-    dials = {"critic_lr_mult": 5.0, "adam_eps": 0.5, "lr": 1e-4}
+    options = {"critic_lr_mult": 5.0, "adam_eps": 0.5, "lr": 1e-4}
     for on in (True, False):
-        with Session(small_run(ppo={**dials, "obs_norm": on}), tmp_path, FakeEnv) as session:
+        with Session(small_run(ppo={**options, "obs_norm": on}), tmp_path, FakeEnv) as session:
             found = latest_valid(tmp_path / "checkpoints").checkpoint
             assert found is not None
             session.restore(found)
@@ -197,12 +197,12 @@ def test_resume_rejects_checkpoint_with_other_row_count(small_run, tmp_path):
 
 
 def test_checkpoints_by_schedule_and_request_are_pruned(small_run, tmp_path):
-    asked = iter([False, True] + [False] * 100)
-    result, events = run(small_run(total_steps=2500), tmp_path, want_checkpoint=lambda: next(asked))
-    made = [(c.update, c.reason) for c in of(events, EventCheckpoint)]
-    assert made[:2] == [(2, "requested"), (3, "scheduled")]
-    kept = list((tmp_path / "checkpoints").glob("step-*"))
-    assert 3 <= len(kept) <= 4 and result.checkpoint in kept
+    requests = iter([False, True] + [False] * 100)
+    result, events = run(small_run(total_steps=2500), tmp_path, want_checkpoint=lambda: next(requests))
+    saved = [(c.update, c.reason) for c in of(events, EventCheckpoint)]
+    assert saved[:2] == [(2, "requested"), (3, "scheduled")]
+    checkpoints_left = list((tmp_path / "checkpoints").glob("step-*"))
+    assert 3 <= len(checkpoints_left) <= 4 and result.checkpoint in checkpoints_left
 
 
 def test_best_pointer_names_best_evaluation(small_run, tmp_path):
@@ -228,52 +228,52 @@ def test_full_disk_skips_checkpoint_and_run_continues(small_run, tmp_path, monke
 
 
 def test_nonfinite_update_reloads_last_checkpoint(small_run, tmp_path):
-    class Poisoned(FakeEnv):
+    class NanOnce(FakeEnv):
         steps = 0
 
         def step(self, row: int = 0) -> None:
             super().step(row)
-            Poisoned.steps += 1
-            if Poisoned.steps == 16 * 3 + 5:
+            NanOnce.steps += 1
+            if NanOnce.steps == 16 * 3 + 5:
                 self.rewards[0, 0] = float("nan")
 
     events = []
     config = small_run(save_every=1, ppo={"nonfinite_policy": "reload"})
-    result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=Poisoned)
+    result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=NanOnce)
     alert = of(events, EventAlert)[0]
     assert "not finite" in alert.message and alert.update == 3
     assert of(events, EventResume)[0].update == 3 and result.reason == "completed"
     assert of(events, EventUpdate)[-1].nonfinite == 1
 
 
-class Doomed(FakeEnv):
-    """Pays what is no number from the fourth rollout on, however often that is tried."""
+class NanRewards(FakeEnv):
+    """Gives NaN rewards from the fourth rollout on, also after a reload."""
 
     steps = 0
 
     def step(self, row: int = 0) -> None:
         super().step(row)
-        Doomed.steps += 1
-        if Doomed.steps > 16 * 3:
+        NanRewards.steps += 1
+        if NanRewards.steps > 16 * 3:
             self.rewards[0, 0] = float("nan")
 
 
 def test_repeated_reloads_end_the_run_with_an_error(small_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(Doomed, "steps", 0)
+    monkeypatch.setattr(NanRewards, "steps", 0)
     events, config = [], small_run(save_every=1, ppo={"nonfinite_policy": "reload"})
     with pytest.raises(ValueError, match=r"update 4.* not finite.*; reloaded step-\d+ 3 times, expected"):
-        loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=Doomed)
+        loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=NanRewards)
     assert [e.update for e in of(events, EventResume)] == [3, 3, 3]
 
 
 def test_reload_keeps_elapsed_time(small_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(Doomed, "steps", 0)
+    monkeypatch.setattr(NanRewards, "steps", 0)
     now = iter(range(10**6))
     monkeypatch.setattr("echelon.training.session.time.monotonic", lambda: float(next(now)))
     monkeypatch.setattr(loop, "MAX_RELOADS", 10**6)
     config = small_run(save_every=1, max_minutes=1.0, ppo={"nonfinite_policy": "reload"})
     events: list = []
-    result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=Doomed)
+    result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=NanRewards)
     assert result.reason == "completed" and result.update == 3 and events[-1].elapsed_s >= 60
 
 
@@ -283,8 +283,8 @@ def test_truncation_bonus_only_at_time_limit(small_run):
         session.collector.collect()
         bonus = session.buffer.truncation_bonus
         rows = session.env.env_of_row
-        assert bonus[:, rows % 2 == 1].any(), "odd environments are cut by the clock"
-        assert not bonus[:, rows % 2 == 0].any(), "even ones end for good"
+        assert bonus[:, rows % 2 == 1].any(), "odd environments are truncated"
+        assert not bonus[:, rows % 2 == 0].any(), "even ones terminate"
         ends = session.buffer.dones[1:] > 0
         assert not bonus[:-1][~ends].any()
 

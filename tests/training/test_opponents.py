@@ -1,4 +1,4 @@
-"""Opponents: drawn by weight when an episode ends, flown in groups, never leaking state, resumed exactly."""
+"""Opponents: sampled by weight when an episode ends, run in groups with separate states, resumed exactly."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def test_opponent_mix_samples_by_weight_reproducibly():
     pool.add(policy(), 7)
     drawn = [pool.draw(env, episode) for env in range(40) for episode in range(100)]
     counts = Counter(drawn)
-    wanted = {"heuristic:medium": 0.25, "heuristic:easy": 0.5, "past:0": 0.125, "past:7": 0.125}
-    assert counts.keys() == wanted.keys()
-    chi_square = sum((counts[n] - 4000 * share) ** 2 / (4000 * share) for n, share in wanted.items())
+    expected = {"heuristic:medium": 0.25, "heuristic:easy": 0.5, "past:0": 0.125, "past:7": 0.125}
+    assert counts.keys() == expected.keys()
+    chi_square = sum((counts[n] - 4000 * share) ** 2 / (4000 * share) for n, share in expected.items())
     assert chi_square < 16.3, "three degrees of freedom, one in a thousand"
     assert drawn == [pool.draw(env, episode) for env in range(40) for episode in range(100)]
 
@@ -158,8 +158,8 @@ def test_set_level_keeps_opponents_sampled_at_fixed_level():
 
 def test_rollout_contains_more_than_one_opponent(small_run):
     _, events = run(small_run(num_envs=4, opponents=mix(easy=1, hard=1, past=1), total_steps=800))
-    met = [set(e.by_opponent) for e in of(events, EventEpisodes)]
-    assert sum(len(names) > 1 for names in met) >= len(met) / 2
+    sampled = [set(e.by_opponent) for e in of(events, EventEpisodes)]
+    assert sum(len(names) > 1 for names in sampled) >= len(sampled) / 2
 
 
 def test_grouped_opponents_act_as_each_alone():
@@ -179,13 +179,13 @@ def test_grouped_opponents_act_as_each_alone():
         runner.act()
         noise = torch.randn(env.opponent_rows, ACTION_DIM, generator=noise_of)
         for e, name in enumerate(names):
-            mine = slice(2 * e, 2 * e + 2)
+            rows_of_env = slice(2 * e, 2 * e + 2)
             if level_of(name) is not None:
-                assert (env.actions[e] == 9.0).all(), "scripted pilots' mechs are left alone"
+                assert (env.actions[e] == 9.0).all(), "scripted mechs are not written"
                 continue
             with torch.no_grad():
                 start = torch.full((2,), float(done[e]))
-                action, state[e] = policies[name].act(seen[mine], state[e], start, noise[mine])
+                action, state[e] = policies[name].act(seen[rows_of_env], state[e], start, noise[rows_of_env])
             torch.testing.assert_close(env.actions[e, 2:], action, rtol=1e-5, atol=1e-6)
         env.actions.zero_()
         env.step()
@@ -292,9 +292,9 @@ def test_opponent_mix_run_resume_is_bit_exact(small_run, tmp_path):
     _, first = run(config, tmp_path / "cut", stop_after=3)
     torch.manual_seed(999)
     _, second = run(config, tmp_path / "cut", resume="latest")
-    wanted, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
-    assert len(wanted) == len(got) >= 6
-    for a, b in zip(wanted, got, strict=True):
+    expected, got = of(whole, EventUpdate), of(first, EventUpdate) + of(second, EventUpdate)
+    assert len(expected) == len(got) >= 6
+    for a, b in zip(expected, got, strict=True):
         assert (a.opponents, a.loss, a.grad_norm, a.global_step) == (b.opponents, b.loss, b.grad_norm, b.global_step)
     rated = [[(r.name, r.elo) for r in of(part, EventRating)] for part in (whole, first + second)]
     assert rated[0] == rated[1] and rated[0]

@@ -1,4 +1,4 @@
-"""Every documented option of ``echelon train`` reaches the trainer and does what it says.
+"""Every documented option of ``echelon train`` takes effect.
 
 A row of ``OPTIONS`` is an option of the specification, the flag or key that sets it, a value that is no default, and a
 sentence about a run with that value, as a function of what the run did.
@@ -30,8 +30,8 @@ NOT_NUMBERED = {"seed"}
 
 
 @dataclass
-class Done:
-    """What a small run did."""
+class SmallRun:
+    """Results of a small run."""
 
     config: RunConfig
     events: list[Any]
@@ -54,7 +54,7 @@ BASE = {
 }  # fmt: skip
 
 
-def play(tmp_path, monkeypatch, **changes: Any) -> Done:
+def play(tmp_path, monkeypatch, **changes: Any) -> SmallRun:
     """Run the base configuration with ``changes`` by key on the fake environment."""
     seen: dict[str, Any] = {"metrics": []}
     keep = PPOTrainer.update
@@ -70,17 +70,17 @@ def play(tmp_path, monkeypatch, **changes: Any) -> Done:
     config = resolve("quickstart", None, {**BASE, **changes}).config
     events: list[Any] = []
     result = loop.run(config, events.append, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
-    return Done(config, events, seen["metrics"], seen["trainer"], seen["first"], result)
+    return SmallRun(config, events, seen["metrics"], seen["trainer"], seen["first"], result)
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory) -> Done:
+def base(tmp_path_factory) -> SmallRun:
     with pytest.MonkeyPatch.context() as patch:
         return play(tmp_path_factory.mktemp("base"), patch)
 
 
-Says = Callable[[Done, Done], bool]
-OPTIONS: dict[str, tuple[str, Any, Says]] = {
+Check = Callable[[SmallRun, SmallRun], bool]
+OPTIONS: dict[str, tuple[str, Any, Check]] = {
     "seed": ("seed", 3, lambda d, b: not torch.equal(d.first_obs, b.first_obs)),
     "num-envs": ("num_envs", 6, lambda d, b: d.first_obs.shape[0] == 12 and b.first_obs.shape[0] == 8),
     "device": ("device", "cpu", lambda d, b: d.trainer.device.type == "cpu"),
@@ -141,9 +141,9 @@ OPTIONS: dict[str, tuple[str, Any, Says]] = {
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_learner_option_takes_effect(option, base, tmp_path, monkeypatch):
-    key, value, says = OPTIONS[option]
+    key, value, check = OPTIONS[option]
     try:
-        assert says(play(tmp_path, monkeypatch, **{key: value}), base)
+        assert check(play(tmp_path, monkeypatch, **{key: value}), base)
     finally:
         torch.use_deterministic_algorithms(False)
 
@@ -164,19 +164,19 @@ ENVIRONMENT: dict[str, tuple[dict[str, Any], Callable[[VectorEnv, VectorEnv], bo
 
 
 def columns(env: VectorEnv) -> int:
-    """Edge of the map along x."""
+    """Return the map edge along x [vox]."""
     return int(env.engine.batch.numpy("material").shape[-1])
 
 
 def ticks(env: VectorEnv) -> int:
-    """How far the clock of the simulator moves in a decision."""
+    """Return the simulator ticks of one environment step."""
     before = int(env.engine.batch.numpy("tick")[0])
     env.step()
     return int(env.engine.batch.numpy("tick")[0]) - before
 
 
 def twice(env: VectorEnv) -> torch.Tensor:
-    """Play two decisions; return whether the second ended the episode."""
+    """Play two steps; return whether the second ended the episode."""
     env.step()
     env.step()
     return env.episode_over
@@ -184,12 +184,12 @@ def twice(env: VectorEnv) -> torch.Tensor:
 
 @pytest.mark.parametrize("option", ENVIRONMENT)
 def test_environment_option_takes_effect(option):
-    changes, says = ENVIRONMENT[option]
+    changes, check = ENVIRONMENT[option]
     with Session(resolve("quickstart", None, {**BATTLE, **changes}).config) as session:
         with Session(resolve("quickstart", None, BATTLE).config) as plain:
             session.collector.reset()
             plain.collector.reset()
-            assert says(session.env, plain.env)  # pyright: ignore
+            assert check(session.env, plain.env)  # pyright: ignore
 
 
 def test_every_flag_and_table_row_is_a_config_key():
@@ -238,17 +238,17 @@ def test_burn_in_as_long_as_an_episode_is_rejected():
 
 
 def test_recommended_ppo_config_values():
-    wanted = {
+    expected = {
         "lr": 3e-4, "lr_schedule": "cosine", "critic_lr_mult": 3.0, "adam_eps": 1e-5, "gamma": 0.995,
         "gae_lambda": 0.95, "clip_coef": 0.2, "ent_coef": 0.05, "ent_coef_end": 0.01, "vf_coef": 0.5,
         "max_grad_norm": 0.5, "update_epochs": 2, "rollout_steps": 2048, "num_minibatches": 8,
         "tbptt_chunk_length": 32, "burn_in_steps": 10, "aux_coef": 0.01, "target_kl": 0.03,
         "recompute_advantages": True, "obs_norm": True, "value_norm": True, "grad_accum_steps": 1, "amp": True,
     }  # fmt: skip
-    assert {name: getattr(PPOConfig.recommended(), name) for name in wanted} == wanted
+    assert {name: getattr(PPOConfig.recommended(), name) for name in expected} == expected
 
 
 def test_recommended_ppo_config_trains(small_run):
-    dials = {**vars(PPOConfig.recommended()), "gamma": 0.5, "rollout_steps": 32}
-    result = loop.run(small_run(ppo=dials, max_updates=3), lambda _: None, lambda: 0, make_env=FakeEnv)
+    options = {**vars(PPOConfig.recommended()), "gamma": 0.5, "rollout_steps": 32}
+    result = loop.run(small_run(ppo=options, max_updates=3), lambda _: None, lambda: 0, make_env=FakeEnv)
     assert result.update == 3

@@ -1,4 +1,4 @@
-"""The update: losses against unit facts, chunks, minibatches, schedules, and what is not finite."""
+"""The PPO update: losses, chunks, minibatches, schedules and non-finite values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def model_of(seed: int = 0, **options):
 
 
 def rollout_of(model, seed: int = 1) -> RolloutBuffer:
-    """Play a made-up rollout with the model itself, so that ratios are one."""
+    """Return a random rollout of the model itself, so that ratios are one."""
     torch.manual_seed(seed)
     buffer = RolloutBuffer.create(T, N, D, A)
     buffer.obs_rows.normal_()
@@ -45,8 +45,8 @@ def rollout_of(model, seed: int = 1) -> RolloutBuffer:
     return buffer
 
 
-def trainer_of(model, **dials) -> PPOTrainer:
-    return PPOTrainer(model, PPOConfig(**{"tbptt_chunk_length": 8, "num_minibatches": 3, **dials}))
+def trainer_of(model, **options) -> PPOTrainer:
+    return PPOTrainer(model, PPOConfig(**{"tbptt_chunk_length": 8, "num_minibatches": 3, **options}))
 
 
 def batch_of(trainer, buffer, counted):
@@ -125,9 +125,15 @@ def test_chunk_states_match_full_replay_without_gradient():
 
 
 def test_plan_minibatches_covers_every_step_once_by_seed():
-    for steps, rows, length, wanted in ((24, 6, 8, 3), (64, 320, 32, 4), (20, 5, 8, 2), (16, 4, 16, 3), (128, 3, 8, 4)):
+    for steps, rows, length, expected in (
+        (24, 6, 8, 3),
+        (64, 320, 32, 4),
+        (20, 5, 8, 2),
+        (16, 4, 16, 3),
+        (128, 3, 8, 4),
+    ):
         seen = torch.zeros(steps, rows)
-        plan = plan_minibatches(steps, rows, length, wanted)
+        plan = plan_minibatches(steps, rows, length, expected)
         for units in plan:
             assert len({u.end - u.first for u in units}) == 1
             for u in units:
@@ -221,18 +227,18 @@ def test_partial_accumulation_steps_at_end_of_epoch():
 
 
 def test_gradients_are_cleared_between_steps():
-    """Three epochs of one minibatch are three steps by hand, each with a gradient of its own."""
+    """Three epochs of one minibatch equal three manual steps, each with its own gradient."""
     model, by_hand = model_of(), model_of()
     buffer = rollout_of(model)
-    dials = {"num_minibatches": 1, "tbptt_chunk_length": T, "ent_coef": 0.0, "update_epochs": 3, "value_norm": False}
-    trainer_of(model, **dials).update(buffer, model.initial_state(N))
-    trainer, mine = trainer_of(by_hand, **dials), list(by_hand.parameters())
+    options = {"num_minibatches": 1, "tbptt_chunk_length": T, "ent_coef": 0.0, "update_epochs": 3, "value_norm": False}
+    trainer_of(model, **options).update(buffer, model.initial_state(N))
+    trainer, parameters = trainer_of(by_hand, **options), list(by_hand.parameters())
     batch = batch_of(trainer, buffer, buffer.present)
-    optimizer = torch.optim.Adam(mine, lr=trainer.config.lr, eps=trainer.config.adam_eps)
+    optimizer = torch.optim.Adam(parameters, lr=trainer.config.lr, eps=trainer.config.adam_eps)
     for _ in range(3):
         optimizer.zero_grad()
         trainer.gradients._evaluate(batch, slice(None)).loss.backward()
-        torch.nn.utils.clip_grad_norm_(mine, trainer.config.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(parameters, trainer.config.max_grad_norm)
         optimizer.step()
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(weights_of(model), weights_of(by_hand), strict=True))
 
@@ -303,11 +309,11 @@ def test_normalize_advantages_per_role_falls_back_for_single_sample():
     alive[7, 4] = 1
     roles = torch.tensor([0, 0, 1, 1, 2, 2])
     mean, std = x[alive.bool()].mean(), x[alive.bool()].std()
-    wanted = (x[7, 4] - mean) / std
+    expected = (x[7, 4] - mean) / std
     ppo_losses.normalize_advantages_per_role(x, alive, roles, NORM_EPS)
     for columns in (slice(0, 2), slice(2, 4)):
         assert abs(float(x[:, columns].mean())) < 1e-5 and abs(float(x[:, columns].std()) - 1) < 1e-4
-    assert float(x[7, 4]) == pytest.approx(float(wanted), abs=1e-4)
+    assert float(x[7, 4]) == pytest.approx(float(expected), abs=1e-4)
 
 
 def test_dead_steps_train_value_but_not_policy():
@@ -369,7 +375,7 @@ def test_prediction_loss_skips_episode_boundaries_and_trains_core():
     trainer = trainer_of(model, aux_coef=0.01, ent_coef=0.0, vf_coef=0.0, tbptt_chunk_length=T)
     terms, shards = trainer.gradients.of(batch_of(trainer, buffer, buffer.present))
     gradients = dict(zip(dict(model.named_parameters()), (shards or [[]])[0], strict=True))
-    assert terms.aux_loss > 0, "all that is left of the loss"
+    assert terms.aux_loss > 0, "the only nonzero loss term"
     assert all(gradients[f"core.lstm.weight_{part}_l0"].any() for part in ("ih", "hh"))
 
 

@@ -1,4 +1,4 @@
-"""What every preset must hold, whatever it is tuned for."""
+"""Properties of every preset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from echelon.training.vec_env import VectorEnv
 
 LEAST_ENVS = 4
 BUFFER_BYTES, GPU_BUFFER_BYTES = 256 << 20, 16 << 30
-"""What a rollout may take; a large GPU has room for more."""
+"""Largest size of a rollout's observations; larger on a GPU."""
 SHORT = {
     "num_envs": 3, "bank_maps": 1, "bank_refresh_every": 0, "bank_spare": 1, "threads": 1,
     "device": "cpu", "max_updates": 2, "env.max_episode_seconds": 4.0, "ppo.capture": False, "ppo.rollout_steps": 8,
@@ -25,7 +25,7 @@ SHORT = {
     "eval.at_start": False, "eval.record_seeds": 0, "eval.heat_cells": 0, "opponents.past_every_updates": 1,
     "opponents.rating_seeds": 1, "opponents.league.match_opponents": 0, "curriculum.gate_seeds": 1,
 }  # fmt: skip
-"""A preset on any machine, for seconds: the same battles, fewer and shorter ones."""
+"""Settings that reduce a preset to seconds on any machine: fewer and shorter episodes."""
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -36,8 +36,8 @@ def test_preset_trains_on_its_opponents(name, tmp_path):
     first, second = (e for e in events if isinstance(e, EventUpdate))
     assert result.reason == "completed" and result.evaluation is not None and result.evaluation.episodes == 2
     assert 0 < first.global_step < second.global_step <= 2 * 3 * 2 * whole.env.team_size * 8
-    wanted = {n for n in LEVELS if name == "league" or getattr(whole.opponents.mix, n, 0.0) > 0}
-    assert set(second.opponents) <= {"self", "past:0", "past:1"} | {f"heuristic:{level}" for level in wanted}
+    expected = {n for n in LEVELS if name == "league" or getattr(whole.opponents.mix, n, 0.0) > 0}
+    assert set(second.opponents) <= {"self", "past:0", "past:1"} | {f"heuristic:{level}" for level in expected}
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -49,7 +49,7 @@ def test_preset_respects_memory_and_observation_rules(name):
 
 
 def rollout_bytes(config: RunConfig) -> int:
-    """Return what the observations of a rollout take, 867 columns of four bytes for every learner."""
+    """Return the bytes of a rollout's observations, 867 float32 columns per learner row."""
     rows = config.num_envs * config.env.team_size * (1 + config.opponents.mix.self_play_share)
     return round((config.ppo.rollout_steps + 1) * rows * 867 * 4)
 

@@ -1,4 +1,4 @@
-"""Two real processes train as one over gloo: equal weights, merged statistics, decisions taken together."""
+"""Two processes train over gloo: equal weights, merged statistics, shared decisions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 240
 
 
-def together(what: str, folder: Path, count: int = 2) -> tuple[int, list[dict]]:
-    """Run a plan in ``count`` processes; return the exit code and what each of them found."""
+def run_ranks(what: str, folder: Path, count: int = 2) -> tuple[int, list[dict]]:
+    """Run a plan in ``count`` processes; return the exit code and the results of each rank."""
     folder.mkdir(exist_ok=True)
     for old in folder.glob("rank-*.pt"):
         old.unlink()
@@ -40,24 +40,24 @@ def together(what: str, folder: Path, count: int = 2) -> tuple[int, list[dict]]:
 def whole(tmp_path_factory) -> tuple[Path, list[dict]]:
     """An uninterrupted run of two processes."""
     folder = tmp_path_factory.mktemp("whole")
-    code, found = together("train", folder)
+    code, found = run_ranks("train", folder)
     assert code == 0
     return folder, found
 
 
 @pytest.fixture(scope="module")
 def half(tmp_path_factory) -> tuple[Path, list[dict]]:
-    """The same run, stopped half way; to be copied by whoever goes on with it."""
+    """The same run, stopped half way; tests that continue it copy the folder."""
     folder = tmp_path_factory.mktemp("half")
-    code, found = together("first half", folder)
+    code, found = run_ranks("first half", folder)
     assert code == 0 and found[0]["update"] == found[1]["update"] == 3
     return folder, found
 
 
 @pytest.fixture(scope="module")
 def merged(tmp_path_factory) -> list[dict]:
-    """What two processes made of one sample."""
-    code, found = together("statistics", tmp_path_factory.mktemp("merged"))
+    """Statistics of one sample on two ranks."""
+    code, found = run_ranks("statistics", tmp_path_factory.mktemp("merged"))
     assert code == 0
     return found
 
@@ -77,16 +77,18 @@ def test_ranks_collect_distinct_episodes_and_both_count(whole):
 
 
 def test_ranks_share_snapshot_pool_and_ladder_level(tmp_path):  # RL-114
-    code, (main, other) = together("train against a mix", tmp_path)
+    code, (main, other) = run_ranks("train against a mix", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["update"] >= 6
     assert main["pool"] == other["pool"] and len(main["pool"][-1][1]) == 3, "snapshots, their ratings and the level"
     assert len(set(main["levels"])) > 1, "the gate was passed"
-    assert any("past:" in name for met in main["met"] for name in met) and all("self" in met for met in main["met"])
+    assert any("past:" in name for sampled in main["met"] for name in sampled) and all(
+        "self" in sampled for sampled in main["met"]
+    )
     assert len(main["elo"]) == len(main["pool"]) - 1 and other["elo"] == []
 
 
 def test_ragged_chunks_keep_ranks_in_step(tmp_path):
-    code, (main, other) = together("train on ragged chunks", tmp_path)
+    code, (main, other) = run_ranks("train on ragged chunks", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["update"] == 2
 
 
@@ -98,7 +100,7 @@ def test_only_rank_zero_emits_events(whole):
 def test_resumed_two_rank_run_is_bit_exact(whole, half, tmp_path):
     folder, first = half
     shutil.copytree(folder, tmp_path / "again")
-    code, second = together("second half", tmp_path / "again")
+    code, second = run_ranks("second half", tmp_path / "again")
     assert code == 0
     for rank in (0, 1):
         assert first[rank]["digests"] + second[rank]["digests"] == whole[1][rank]["digests"]
@@ -108,7 +110,7 @@ def test_resumed_two_rank_run_is_bit_exact(whole, half, tmp_path):
 def test_two_rank_checkpoint_resumes_on_one_rank(half, tmp_path):
     folder, first = half
     shutil.copytree(folder, tmp_path / "alone")
-    code, second = together("second half", tmp_path / "alone", count=1)
+    code, second = run_ranks("second half", tmp_path / "alone", count=1)
     assert code == 0 and second[0]["update"] > 3 and second[0]["steps"] > first[0]["steps"]
     assert second[0]["notice"] == "saved by 2 processes, now 1: new episodes begin"
     saved = latest_valid(tmp_path / "alone" / "checkpoints").checkpoint
@@ -116,24 +118,24 @@ def test_two_rank_checkpoint_resumes_on_one_rank(half, tmp_path):
 
 
 def test_stop_on_one_rank_stops_all_at_same_update(tmp_path):
-    code, (main, other) = together("one asks to stop", tmp_path)
+    code, (main, other) = run_ranks("one asks to stop", tmp_path)
     assert code == 0 and main["reason"] == other["reason"] == "stopped"
     assert main["update"] == other["update"] == 2
 
 
 def test_nonfinite_loss_on_one_rank_is_skipped_by_all(tmp_path):
-    code, (main, other) = together("one goes bad", tmp_path)
+    code, (main, other) = run_ranks("one goes bad", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["reason"] == "completed"
 
 
 def test_failing_rank_ends_the_others(tmp_path):
     began = time.monotonic()
-    code, _ = together("one raises", tmp_path)
+    code, _ = run_ranks("one raises", tmp_path)
     assert code == 1 and time.monotonic() - began < LIMIT_S / 2
 
 
 def test_killed_rank_ends_the_others_with_its_signal(tmp_path):
-    code, found = together("one dies", tmp_path)
+    code, found = run_ranks("one dies", tmp_path)
     assert code == -signal.SIGKILL and found == []
 
 
@@ -147,16 +149,16 @@ def test_merged_rank_statistics_match_pooled_samples(merged):
     update_obs_normalizer(norm, obs, alive)
     advantages = x.clone()
     ppo_losses.normalize_advantages(advantages, alive, NORM_EPS)
-    for name, wanted in returns.state_dict().items():
-        assert all(torch.allclose(part["returns"][name], wanted) for part in found)
-    for name, wanted in norm.state_dict().items():
-        assert all(torch.allclose(part["obs"][name], wanted) for part in found)
+    for name, expected in returns.state_dict().items():
+        assert all(torch.allclose(part["returns"][name], expected) for part in found)
+    for name, expected in norm.state_dict().items():
+        assert all(torch.allclose(part["obs"][name], expected) for part in found)
     assert torch.allclose(torch.cat([part["advantages"] for part in found]), advantages, atol=1e-6)
     by_role = torch.cat([part["by_role"] for part in found])
     role_of = torch.cat([torch.zeros(20, 6), roles.expand(17, 6)])
     for role in (0, 1, 2):
-        mine = by_role[(role_of == role) & alive.bool()]
-        assert abs(float(mine.mean())) < 1e-5 and abs(float(mine.std()) - 1) < 1e-4
+        selected = by_role[(role_of == role) & alive.bool()]
+        assert abs(float(selected.mean())) < 1e-5 and abs(float(selected.std()) - 1) < 1e-4
 
 
 def test_rank_without_living_rows_takes_merged_statistics(merged):

@@ -1,4 +1,4 @@
-"""``--profile`` leaves a trace of a few updates: every part, every thread, and nothing of the warm-up."""
+"""``--profile`` writes a trace of a few updates: every phase, every thread, without warm-up."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def test_profile_traces_requested_updates_on_all_threads(small_run, tmp_path, mo
     assert {name: len(trace[name]) for name in ("collect", "bootstrap", "update")} == dict.fromkeys(
         ("collect", "bootstrap", "update"), 2
     )
-    assert len({event["tid"] for event in trace["aten::lstm"]}) >= 2, "shards are in it"
-    (said,) = [e for e in events if isinstance(e, EventAlert)]
-    assert said.level == "info" and str(RunPaths(tmp_path).trace) in said.message
+    assert len({event["tid"] for event in trace["aten::lstm"]}) >= 2, "micro-batches are traced"
+    (alert,) = [e for e in events if isinstance(e, EventAlert)]
+    assert alert.level == "info" and str(RunPaths(tmp_path).trace) in alert.message
     assert sum(isinstance(e, EventUpdate) for e in events) > 4, "training goes on after it"
 
 

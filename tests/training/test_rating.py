@@ -1,4 +1,4 @@
-"""Ratings of snapshots: the most likely ones, finite after a clean sweep, honest about their doubt."""
+"""Ratings of snapshots: maximum likelihood, finite after a clean sweep, with standard errors."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def test_rate_recovers_true_rating():
 
 
 def test_rate_error_shrinks_with_games():
-    few, doubt = rate([OpponentResult(rating=80.0, score=5.0, games=10)])
+    few, error = rate([OpponentResult(rating=80.0, score=5.0, games=10)])
     many, less = rate([OpponentResult(rating=80.0, score=500.0, games=1000)])
     assert few == pytest.approx(80.0, abs=1e-3) and many == pytest.approx(80.0, abs=1e-3)
-    assert doubt == pytest.approx(400 / math.log(10) / math.sqrt(11 / 4), rel=1e-6) and less < doubt / 9
+    assert error == pytest.approx(400 / math.log(10) / math.sqrt(11 / 4), rel=1e-6) and less < error / 9
 
 
 def test_rate_of_clean_sweep_is_finite():

@@ -1,4 +1,4 @@
-"""Evaluations leave replays behind: the right ones, no more than wanted, and never at the price of the run."""
+"""Replays of evaluations: which ones, how many are kept, and disk errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def battle() -> EnvConfig:
 
 @pytest.fixture
 def battle_run(small_run):
-    """Return a maker of runs in the real environment that do nothing but evaluate."""
+    """Return a function that makes evaluation-only runs in the real environment."""
 
     def make(**evaluation):
         config = small_run(num_envs=2, bank_maps=1, total_steps=1)
@@ -99,7 +99,7 @@ def test_unwritable_replays_are_reported_and_run_continues(battle_run, tmp_path)
 
 
 EXPECTED = 1.5
-"""What ``Idle`` says it expects."""
+"""Value estimate of ``Idle``."""
 
 
 class Idle:
@@ -137,14 +137,14 @@ def test_evaluation_records_planned_matches(tmp_path):
         policy=TeamInfo(name="idle"),
         opponent=TeamInfo(name="legacy"),
     )
-    made: list[Recording] = []
+    recordings: list[Recording] = []
 
     def watch(env):
-        made.append(Recording(env, plan))
-        return made[0]
+        recordings.append(Recording(env, plan))
+        return recordings[0]
 
     stats = evaluate_policy(Idle(), battle(), seeds, threads=1, observer=watch)  # type: ignore[arg-type]
-    matches = made[0].finish()
+    matches = recordings[0].finish()
     assert [match.path.name for match in matches] == [
         f"eval-s{seed}-{side}.ecr" for side in ("blue", "red") for seed in seeds
     ]
@@ -158,8 +158,10 @@ def test_evaluation_records_planned_matches(tmp_path):
     for number, match in enumerate(matches):
         with Replay(match.path) as replay:
             value = replay.chunk(0).frames["value"][1] / 100
-        mine = value[: len(value) // 2] if number < len(seeds) else value[len(value) // 2 :]
-        assert mine.tolist() == [EXPECTED] * len(mine) and value.sum() == EXPECTED * len(mine)
+        policy_values = value[: len(value) // 2] if number < len(seeds) else value[len(value) // 2 :]
+        assert policy_values.tolist() == [EXPECTED] * len(policy_values) and value.sum() == EXPECTED * len(
+            policy_values
+        )
 
 
 def old(path: Path, age: float) -> Path:
@@ -171,16 +173,16 @@ def test_prune_replays_keeps_newest_and_their_worlds(tmp_path):
     worlds = tmp_path / "worlds"
     for update in range(5):
         old(write_match(tmp_path / f"u{update:06d}-s1-blue.ecr", 1, worlds=worlds), 100 - update)
-    kept = write_match(tmp_path / "eval-s1-blue.ecr", 1, worlds=worlds)
+    manual = write_match(tmp_path / "eval-s1-blue.ecr", 1, worlds=worlds)
     stray = worlds / f"{'0' * 64}.zz"
     stray.write_bytes(b"x")
     prune_replays(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.glob("*.ecr")) == [
-        kept.name, "u000003-s1-blue.ecr", "u000004-s1-blue.ecr",
+        manual.name, "u000003-s1-blue.ecr", "u000004-s1-blue.ecr",
     ]  # fmt: skip
-    assert stray.exists(), "a match about to begin may need it"
+    assert stray.exists(), "a match about to start may need it"
     old(stray, 2 * UNUSED_S)
     prune_replays(tmp_path, 1)
     assert not stray.exists() and len(list(worlds.iterdir())) == 1
-    with Replay(kept) as replay:
+    with Replay(manual) as replay:
         assert replay.world

@@ -1,4 +1,4 @@
-"""The rollout buffer: in-place advantages against cases worked out by hand."""
+"""The rollout buffer: in-place advantages against worked examples."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def test_compute_gae_uses_double_precision_for_long_rollouts():
     buffer = filled((torch.randn(steps) * 100).tolist(), torch.randn(steps).tolist())
     got, _ = gae(buffer, next_value=1.0, gamma=gamma, lam=lam)
     r, v = buffer.rewards[:, 0].double(), torch.cat([buffer.values[:, 0].double(), torch.ones(1).double()])
-    trace, wanted = 0.0, [0.0] * steps
+    trace, expected = 0.0, [0.0] * steps
     for t in reversed(range(steps)):
         trace = float(r[t] + gamma * v[t + 1] - v[t]) + gamma * lam * trace
-        wanted[t] = trace
-    assert got == pytest.approx(wanted, rel=1e-5, abs=1e-5)
+        expected[t] = trace
+    assert got == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
 def test_compute_gae_leaves_no_gradient():

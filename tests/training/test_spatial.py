@@ -1,4 +1,4 @@
-"""Heat maps: every mark in its cell, nothing heavy loaded, kept and read back."""
+"""Heat maps: cells, light imports, files, and the observer that fills them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def vector(**options) -> VectorEnv:
 
 
 def play(env: VectorEnv, decisions: int, seed: int = 0) -> list[np.ndarray]:
-    """Fly learners at random; return everything that came out."""
+    """Play random learner actions; return observations, rewards and episode ends of every step."""
     draws = torch.Generator().manual_seed(seed)
     seen = []
     for _ in range(decisions):
@@ -69,8 +69,8 @@ def test_set_curriculum_rejects_unknown_parameter():
 def test_get_curriculum_returns_merged_copy():
     with vector(initial_weapon_prob=0.25) as env:
         env.set_curriculum(team_alpha=0.5)
-        levers = env.get_curriculum()
-        levers["weapon_prob"] = 9
+        parameters = env.get_curriculum()
+        parameters["weapon_prob"] = 9
         assert env.get_curriculum() == {
             "map_size_range": (40, 40),
             "packs_per_team_range": (1, 1),
@@ -162,11 +162,11 @@ def test_vec_env_state_dict_resumes_exactly():
         env.reset()
         play(env, 9, seed=1)
         state = env.state_dict()
-        kept = play(env, 14, seed=2)
+        expected_outputs = play(env, 14, seed=2)
         with vector() as other:
             other.reset()
             other.load_state_dict(state)
-            for a, b in zip(play(other, 14, seed=2), kept, strict=True):
+            for a, b in zip(play(other, 14, seed=2), expected_outputs, strict=True):
                 np.testing.assert_array_equal(a, b)
 
 

@@ -177,7 +177,7 @@ class LeagueSource(OpponentMix):
         names = {e.entry_id: n for n, e in self._entries.items() if n not in self._exploiters}
         names = names or {e.entry_id: n for n, e in self._entries.items()}
         cfg = self.cfg.league
-        entry = matchmaking.sample_opponent(
+        entry = matchmaking.draw(
             [self._entries[n] for n in names.values()],
             self.rating.rating,
             rng,
@@ -188,7 +188,7 @@ class LeagueSource(OpponentMix):
         return names[entry.entry_id]
 
     def _load_or_drop(self, name: str) -> bool:
-        """Load and pin a league opponent's policy; return whether it worked, else drop it from the pool."""
+        """Load and pin the policy of a league opponent and return True; on an error drop it from the pool."""
         entry = self._entries[name]
         if entry.kind == "heuristic":
             return True

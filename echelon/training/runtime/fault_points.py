@@ -1,7 +1,8 @@
 """Named points at which a test can kill the process, to show that a crash there loses nothing.
 
 ``ECHELON_FAULT=name`` kills at that point, ``name:3`` the third time it is passed, ``name:3:TERM`` sends another
-signal. Unset, a point costs a dictionary lookup.
+signal. The points of an update are ``train.rollout`` (before its first step) and ``train.update`` (after the rollout).
+Unset, a point costs a dictionary lookup.
 """
 
 from __future__ import annotations
@@ -23,9 +24,6 @@ FAULT_POINTS = (
     "save.before_prune",
 )
 """Points of a save, in order."""
-
-TRAIN_POINTS = ("train.rollout", "train.update")
-"""Points of an update: before its first step, and between rollout and update."""
 
 _passed: dict[str, int] = {}
 

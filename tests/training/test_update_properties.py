@@ -1,4 +1,4 @@
-"""Rows of the reviews that are about whole updates: who is paid, what is logged, how chunks are made."""
+"""Properties of whole updates: terminal rewards, logged statistics, chunks and minibatches."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.training.test_loop import of, run
 
 
 def test_terminal_reward_changes_advantages_before_death():
-    """Death is no boundary: what the end pays a dead mech reaches the steps before its death."""
+    """Death is no boundary: the terminal reward of a dead mech reaches the steps before its death."""
     advantages = []
-    for pay in (0.0, 1.0):
+    for reward in (0.0, 1.0):
         buffer = RolloutBuffer.create(6, 1, 1, 1)
         buffer.alive[3:] = 0.0
-        buffer.rewards[5] = pay
+        buffer.rewards[5] = reward
         buffer.compute_gae(torch.zeros(1), torch.ones(1), 0.99, 0.95)
         advantages.append(buffer.advantages[:3, 0].clone())
     assert (advantages[1] > advantages[0]).all()
@@ -37,7 +37,7 @@ def test_update_event_spreads_change_gradually(small_run):
 
 
 def test_rollout_statistics_exclude_absent_and_dead_mechs():
-    """Rows without a mech hold whatever lay there, and the dead have no advantage to learn from."""
+    """Rows without a mech have undefined values, and dead mechs have no advantage."""
     torch.manual_seed(0)
     few, many = RolloutBuffer.create(20, 4, 1, 1), RolloutBuffer.create(20, 7, 1, 1)
     for name in ("values", "returns", "rewards", "advantages"):
@@ -73,19 +73,19 @@ def test_chunk_length_32_gives_four_minibatches(small_run):
 
 
 def test_minibatch_count_is_independent_of_shuffle():
-    """Processes that train together shuffle by themselves and exchange gradients once for each minibatch."""
-    for steps, rows, length, wanted in product((7, 16, 20, 36), (1, 5), (3, 8, 16), (1, 2, 5)):
+    """Ranks shuffle separately and average gradients once per minibatch."""
+    for steps, rows, length, expected in product((7, 16, 20, 36), (1, 5), (3, 8, 16), (1, 2, 5)):
         counts = set()
         for seed in range(10):
             torch.manual_seed(seed)
-            plan, seen = plan_minibatches(steps, rows, length, wanted), torch.zeros(steps, rows)
+            plan, seen = plan_minibatches(steps, rows, length, expected), torch.zeros(steps, rows)
             for units in plan:
                 assert len({u.end - u.first for u in units}) == 1, "recurrent states of one minibatch keep step"
                 for u in units:
                     seen[u.first : u.end, u.left : u.right] += 1
             assert (seen == 1).all(), "every unit exactly once"
             counts.add(len(plan))
-        assert len(counts) == 1, (steps, rows, length, wanted)
+        assert len(counts) == 1, (steps, rows, length, expected)
 
 
 def test_equal_chunks_follow_shuffled_order():

@@ -1,4 +1,4 @@
-"""What only a longer run shows: memory that stays flat, gradients of a sane size, returns on the scale of the loss.
+"""Properties of longer runs: flat memory, sane gradient norms, returns on the scale of the loss.
 
 The quick ones train on the fake environment; the slow ones, by hand, on battles.
 """
@@ -22,10 +22,12 @@ UPDATES = 100
 
 
 def live_bytes() -> int:
-    """Return what all tensors that anybody can still reach take."""
+    """Return the bytes of all reachable tensors."""
     gc.collect()
-    kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in gc.get_objects() if _is_tensor(t)}
-    return sum(kept.values())
+    live_sizes = {
+        t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in gc.get_objects() if _is_tensor(t)
+    }
+    return sum(live_sizes.values())
 
 
 def _is_tensor(thing: object) -> bool:
@@ -41,16 +43,18 @@ def test_updates_leak_no_tensor_memory(small_run, tmp_path):  # RL-115
         max_updates=61, total_steps=10**6, save_every=10, opponents=opponents,
         eval=EvalConfig(seeds=1, every_updates=10, at_start=True),
     )  # fmt: skip
-    kept: list[int] = []
+    live_sizes: list[int] = []
 
-    def note(event):
+    def on_event(event):
         if isinstance(event, EventUpdate) and event.update % 10 == 1:
-            kept.append(live_bytes())
+            live_sizes.append(live_bytes())
 
-    loop.run(config, note, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
-    first = kept[2]
-    """Both snapshots and the rater's batch are there by then."""
-    assert len(kept) == 7 and max(kept[2:]) - first <= 4096, f"tensors take {kept} bytes at updates 1, 11, ..."
+    loop.run(config, on_event, lambda: 0, run_dir=tmp_path, make_env=FakeEnv)
+    first = live_sizes[2]
+    """Both snapshots and the rating environments exist by then."""
+    assert len(live_sizes) == 7 and max(live_sizes[2:]) - first <= 4096, (
+        f"tensors take {live_sizes} bytes at updates 1, 11, ..."
+    )
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
@@ -99,12 +103,12 @@ def test_training_overfits_one_map(tmp_path):  # RL-139
     }  # fmt: skip
     recent: list[EventEpisodes] = []
 
-    def note(event):
+    def on_event(event):
         if isinstance(event, EventEpisodes):
             recent.append(event)
             del recent[:-20]
 
-    won = lambda: sum(e.wins for e in recent) / max(1, sum(e.count for e in recent))  # noqa: E731
-    ready = lambda: len(recent) == 20 and won() > 0.95  # noqa: E731
-    loop.run(resolve("quickstart", None, changes).config, note, lambda: int(ready()), run_dir=tmp_path)
-    assert won() > 0.9, f"{won():.0%} of the newest {sum(e.count for e in recent)} battles on one map"
+    win_rate = lambda: sum(e.wins for e in recent) / max(1, sum(e.count for e in recent))  # noqa: E731
+    ready = lambda: len(recent) == 20 and win_rate() > 0.95  # noqa: E731
+    loop.run(resolve("quickstart", None, changes).config, on_event, lambda: int(ready()), run_dir=tmp_path)
+    assert win_rate() > 0.9, f"{win_rate():.0%} of the newest {sum(e.count for e in recent)} battles on one map"
