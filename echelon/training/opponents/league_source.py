@@ -177,7 +177,7 @@ class LeagueSource(OpponentMix):
         names = {e.entry_id: n for n, e in self._entries.items() if n not in self._exploiters}
         names = names or {e.entry_id: n for n, e in self._entries.items()}
         cfg = self.cfg.league
-        entry = matchmaking.draw(
+        entry = matchmaking.sample_opponent(
             [self._entries[n] for n in names.values()],
             self.rating.rating,
             rng,
