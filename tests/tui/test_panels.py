@@ -173,6 +173,11 @@ def test_reward_term_bars_start_at_zero():
     assert text[0].count("▆") == pytest.approx(2 * text[1].count("▆"), abs=1)
 
 
+def test_reward_terms_of_zero_are_named():
+    text = draw_reward_terms({"win": 2.0, "zone": 0.0, "assist": 0.0}, 40, 4, LOOK).text().splitlines()
+    assert text[-1].startswith("0: zone, assist") and text[0].startswith("win")
+
+
 def test_largest_reward_terms_are_kept():
     text = draw_reward_terms({f"part{n}": float(n) for n in range(10)}, 40, 4, LOOK).text()
     assert "part9" in text and "part7" in text and "part1" not in text and "smaller" in text
