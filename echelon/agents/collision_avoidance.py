@@ -87,7 +87,7 @@ def near_mechs(
     found = NearMechs()
     n = int(0)
     p = mechs.pos[e, m]
-    limit = rules.half[mechs.chassis[e, m]][0] + WIDEST_HALF + reach
+    limit = rules.chassis[mechs.chassis[e, m]].half[0] + WIDEST_HALF + reach
     for j in range(mechs.alive.shape[1]):
         if j == m or n == MAX_NEAR:
             continue
@@ -116,7 +116,7 @@ def fits(rules: Rules, world: World, body: Body, old: wp.vec3, c: wp.vec3) -> bo
         if body.near[i, RELATION_AT] == ABSENT:
             return True
         p = wp.vec3(body.near[i, 0], body.near[i, 1], body.near[i, 2])
-        other = rules.half[int(body.near[i, CLASS_AT])]
+        other = rules.chassis[int(body.near[i, CLASS_AT])].half
         if boxes_overlap(c, body.half, p, other):
             if not boxes_overlap(old, body.half, p, other) or wp.length_sq(c - p) < wp.length_sq(old - p):
                 return False
@@ -154,7 +154,7 @@ def keep_clear(rules: Rules, body: Body, p: wp.vec3, velocity: wp.vec2) -> wp.ve
         if body.near[i, RELATION_AT] == FRIEND:
             dx = p[0] - body.near[i, 0]
             dy = p[1] - body.near[i, 1]
-            gap = body.half[0] + CLEARANCE + rules.half[int(body.near[i, CLASS_AT])][0]
+            gap = body.half[0] + CLEARANCE + rules.chassis[int(body.near[i, CLASS_AT])].half[0]
             share = 1.0 - wp.sqrt(dx * dx + dy * dy) / gap
             if share > 0.0:
                 pushed += unit2(dx, dy) * share
@@ -298,7 +298,7 @@ def follow_detour(
     left_s = wp.sign(side_s) * wp.max(0.0, wp.abs(side_s) - dt)
     memory = wp.vec3(left_s, float(avoidance.pilot_turn[e, m]), avoidance.pilot_lost_s[e, m])
     if n > LEAST_THROTTLE:
-        jets = skill.jets >= JET_OBSTACLES and rules.max_jet[mechs.chassis[e, m]] > 0.0
+        jets = skill.jets >= JET_OBSTACLES and rules.chassis[mechs.chassis[e, m]].max_jet > 0.0
         memory = detour(rules, world, body, p, velocity / n, memory, jets)
         around = turned(velocity, wp.max(0.0, memory[1]) * EIGHTH_TURN * wp.sign(memory[0]))
         velocity = wp.where(memory[1] == BLOCKED, wp.vec2(0.0, 0.0), around)
@@ -340,7 +340,7 @@ def avoid_collisions(
         avoidance_out.pilot_lost_s[e, m] = 0.0
     body = Body()
     body.e = e
-    body.half = rules.half[mechs.chassis[e, m]]
+    body.half = rules.chassis[mechs.chassis[e, m]].half
     if stuck:
         escape_s = ESCAPE_S
         body.near = near_mechs(rules, skill, mechs, perception, e, m, now, STEP * float(ESCAPE_STEPS))

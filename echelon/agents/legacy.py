@@ -97,10 +97,10 @@ def detect_stuck(rules: Rules, world: World, episode: Episode, mechs: Mechs, stu
         return
     c = mechs.chassis[e, m]
     throttle = wp.min(1.0, stuck.pilot_throttle[e, m])
-    expected = rules.damping * rules.max_speed[c] * throttle
+    expected = rules.damping * rules.chassis[c].max_speed * throttle
     if mechs.leg_hp[e, m] <= 0.0:
         expected *= rules.legged_speed
-    if foot_material(world.material, e, world.size[e], p, p[2] - rules.half[c][2]) == WATER:
+    if foot_material(world.material, e, world.size[e], p, p[2] - rules.chassis[c].half[2]) == WATER:
         expected *= rules.water_speed
     able = mechs.fallen[e, m] == 0 and mechs.shutdown[e, m] == 0 and throttle >= STUCK_THROTTLE
     if able and moved / rules.dt_act < STUCK_BELOW * expected:
@@ -144,14 +144,14 @@ def team_centre(mechs: Mechs, e: int, m: int) -> wp.vec3:
 @wp.func
 def fires(rules: Rules, w: int, d: float, error: float, sees: bool, paint: bool) -> bool:
     """Return whether weapon w is fired at distance d [vox] and heading error ``error`` [rad]."""
-    if rules.weapon_guidance[w] == HOMING:
-        in_range = (sees and d <= rules.weapon_sight_range[w]) or (paint and d <= rules.weapon_range[w])
+    if rules.weapons[w].guidance == HOMING:
+        in_range = (sees and d <= rules.weapons[w].sight_range_vox) or (paint and d <= rules.weapons[w].range_vox)
         return error <= HALF_PI and in_range
     cone = WIDE_CONE
-    if rules.weapon_paints[w] == 1 or rules.weapon_stability[w] > 0.0:
+    if rules.weapons[w].paints == 1 or rules.weapons[w].stability > 0.0:
         cone = NARROW_CONE
-    needs_sight = rules.weapon_guidance[w] == HITSCAN
-    return d <= rules.weapon_range[w] and error <= cone and (sees or not needs_sight)
+    needs_sight = rules.weapons[w].guidance == HITSCAN
+    return d <= rules.weapons[w].range_vox and error <= cone and (sees or not needs_sight)
 
 
 @wp.func
@@ -192,7 +192,7 @@ def pull_triggers(
     """Write the trigger of every weapon of chassis c that is fired; smoke never is."""
     for w in range(rules.trigger_of.shape[1]):
         trigger = rules.trigger_of[c, w]
-        if trigger >= 0 and rules.weapon_cloud[w] == 0:
+        if trigger >= 0 and rules.weapons[w].bursts_smoke == 0:
             if fires(rules, w, d, error, sees, paint):
                 actions_out[e, m, TRIGGER_COLUMN[trigger]] = 1.0
 
@@ -247,7 +247,7 @@ def fly_legacy(
     stuck_out.pilot_throttle[e, m] = wp.sqrt(move[0] * move[0] + move[1] * move[1])
     actions_out[e, m, YAW_RATE] = wp.clamp(error / FULL_TURN_ERROR, -1.0, 1.0)
     heat = mechs.heat[e, m]
-    hot = heat > VENT_ABOVE * rules.heat_cap[c]
+    hot = heat > VENT_ABOVE * rules.chassis[c].heat_cap
     if hot:
         actions_out[e, m, VENT] = 1.0
     sees = senses.sight[e, m, j] != wp.uint8(0)
@@ -255,8 +255,8 @@ def fly_legacy(
     kept = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 1) < assignment.weapon_prob[e]
     if kept and not hot:
         pull_triggers(rules, e, m, c, d, wp.abs(error), sees, paint, actions_out)
-    if rules.has_ewar[c] == 1:
-        actions_out[e, m, SECONDARY] = wp.where(heat < ECM_BELOW * rules.heat_cap[c], ECM_ON, ECCM_ON)
+    if rules.chassis[c].has_ewar == 1:
+        actions_out[e, m, SECONDARY] = wp.where(heat < ECM_BELOW * rules.chassis[c].heat_cap, ECM_ON, ECCM_ON)
     for k in range(TARGET_SLOTS):
         if controls.contact[e, m, k] == j:
             actions_out[e, m, TARGET_AT + k] = 1.0

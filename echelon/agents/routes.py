@@ -78,7 +78,7 @@ def flank_time_left(
     if skill.route == BY_FLANK and outside:
         p = mechs.pos[e, m]
         c = mechs.chassis[e, m]
-        foot = p[2] - rules.half[c][2]
+        foot = p[2] - rules.chassis[c].half[2]
         ahead = waypoint(flow, shortest_layer(world.map_slot[e], c), world.size[e], p, foot, WATCH_AHEAD)
         if ahead[2] == AHEAD and is_watched(skill, mechs, perception, e, m, now, ahead):
             return FLANK_S
@@ -96,7 +96,7 @@ def path_to_zone(
     slot = world.map_slot[e]
     size = world.size[e]
     zone = world.zone[e]
-    foot = p[2] - rules.half[c][2]
+    foot = p[2] - rules.chassis[c].half[2]
     straight = unit2(zone[0] - p[0], zone[1] - p[1])
     if skill.route == STRAIGHT:
         return straight

@@ -162,14 +162,14 @@ def steer(
     jets = float(0.0)
     escapes = phase != NORMAL or (skill.stuck_recovery == FREE_DIRECTION and avoidance.pilot_escape_s[e, m] > 0.0)
     blocked = avoidance.pilot_hops[e, m] == 1 or stuck.pilot_stuck_s[e, m] > STUCK_JET_S
-    if rules.max_jet[c] > 0.0 and wants_jets(rules, skill, mechs, rounds, e, m, distance, blocked, escapes):
-        free = float(height(world, e, p, p[2] - rules.half[c][2]))
+    if rules.chassis[c].max_jet > 0.0 and wants_jets(rules, skill, mechs, rounds, e, m, distance, blocked, escapes):
+        free = float(height(world, e, p, p[2] - rules.chassis[c].half[2]))
         if free + coasting_rise(rules, vz) < float(JUMP_HEIGHT):
             jets = 1.0
     if phase != NORMAL and (jets == 0.0 or vz <= 0.0):
         forward = wp.where(phase == BACKING_OUT and stuck.pilot_timer_s[e, m] <= PHASE_S, -1.0, 0.0)
         strafe = wp.where(phase == BACKING_OUT, 0.0, stuck.pilot_side[e, m])
-    turn = wrap_angle(heading - mechs.yaw[e, m]) / (rules.max_yaw_rate[c] * rules.dt_act)
+    turn = wrap_angle(heading - mechs.yaw[e, m]) / (rules.chassis[c].max_yaw_rate * rules.dt_act)
     actions_out[e, m, FORWARD] = forward
     actions_out[e, m, STRAFE] = strafe
     actions_out[e, m, VERTICAL] = jets

@@ -73,7 +73,7 @@ def smoke_weapon(rules: Rules, c: int) -> int:
     """Return the weapon of chassis c that bursts into smoke, -1 without one."""
     found = int(-1)
     for w in range(WEAPON_COUNT):
-        if rules.weapon_cloud[w] == 1 and rules.trigger_of[c, w] >= 0:
+        if rules.weapons[w].bursts_smoke == 1 and rules.trigger_of[c, w] >= 0:
             found = w
     return found
 
@@ -152,8 +152,8 @@ def control_systems(
     j = targets.pilot_target[e, m]
     actions_out[e, m, SORT_AT] = 1.0
     actions_out[e, m, FILTER_AT] = 1.0
-    if rules.has_ewar[c] == 1:
-        share = mechs.heat[e, m] / rules.heat_cap[c]
+    if rules.chassis[c].has_ewar == 1:
+        share = mechs.heat[e, m] / rules.chassis[c].heat_cap
         actions_out[e, m, SECONDARY] = ewar_column(skill, share, pack_quality(mechs, senses, e, m), j >= 0)
     if j >= 0 and skill.requests_target == 1:
         for k in range(TARGET_SLOTS):
@@ -168,7 +168,7 @@ def defends_with_smoke(
     """Return whether a pilot wants smoke toward its visible target: damaged and hit, or painted and chased."""
     if skill.smoke < SMOKE_DEFENSIVE:
         return False
-    hurt = mechs.hp[e, m] < SMOKE_HURT * rules.max_hp[mechs.chassis[e, m]]
+    hurt = mechs.hp[e, m] < SMOKE_HURT * rules.chassis[mechs.chassis[e, m]].hp
     if events.was_hit[e, m] == 1 and hurt:
         return True
     return mechs.painted[e, m] > 0 and missile_inbound(
@@ -196,7 +196,7 @@ def in_the_open(
     eye = nearest_in_sight(skill, mechs, perception, e, m, now)
     if eye[3] > SMOKE_SIGHT or eye[3] <= REACH[c]:
         return False
-    return not cover_ahead(flow, world, e, c, p, p[2] - rules.half[c][2], wp.vec3(eye[0], eye[1], eye[2]))
+    return not cover_ahead(flow, world, e, c, p, p[2] - rules.chassis[c].half[2], wp.vec3(eye[0], eye[1], eye[2]))
 
 
 @wp.kernel
@@ -230,6 +230,6 @@ def deploy_smoke(
         wants = in_the_open(rules, skill, flow, world, mechs, perception, e, m, episode.decision[e])
     if wants:
         spot = targets.pilot_spot[e, m]
-        burst = burst_position(rules.weapon_range[w], mechs.pos[e, m], j, spot, cos_sin(mechs.yaw[e, m]))
+        burst = burst_position(rules.weapons[w].range_vox, mechs.pos[e, m], j, spot, cos_sin(mechs.yaw[e, m]))
         if not blocks_packmate(mechs, assignment, targets, e, m, burst):
             actions_out[e, m, TRIGGER_COLUMN[rules.trigger_of[mechs.chassis[e, m], w]]] = 1.0

@@ -101,7 +101,7 @@ def fighting_distance(
     """Return the desired distance to the target [vox]; ``target_hp`` is a share of the maximum."""
     if skill.range_policy == FIXED:
         return FIXED_RANGE
-    share = heat / rules.heat_cap[c]
+    share = heat / rules.chassis[c].heat_cap
     d = float(7.5)
     if c == SCOUT:
         d = 9.0
@@ -114,7 +114,7 @@ def fighting_distance(
     if skill.range_policy >= ADAPTIVE:
         if share > HOT:
             d += 3.0
-        if hp < HURT * rules.max_hp[c]:
+        if hp < HURT * rules.chassis[c].hp:
             d += 3.0
         if target_hp < WEAK_TARGET:
             d -= 2.0
@@ -168,7 +168,11 @@ def stay_inside(velocity: wp.vec2, p: wp.vec3, zone: wp.vec3, speed: float) -> w
 @wp.func
 def must_cool(rules: Rules, skill: Skill, c: int, hp: float, heat: float) -> bool:
     """Return whether a pilot is so damaged and hot that it stays out of sight."""
-    return skill.retreat >= R_COOL and hp / rules.max_hp[c] < HURT_COOL and heat > COOL_BELOW * rules.heat_cap[c]
+    return (
+        skill.retreat >= R_COOL
+        and hp / rules.chassis[c].hp < HURT_COOL
+        and heat > COOL_BELOW * rules.chassis[c].heat_cap
+    )
 
 
 @wp.func
@@ -177,7 +181,7 @@ def begins_retreat(
 ) -> bool:
     """Return whether a pilot breaks off the fight now."""
     if skill.retreat == R_ONCE:
-        return hp / rules.max_hp[c] < HURT_ONCE and outside and seen
+        return hp / rules.chassis[c].hp < HURT_ONCE and outside and seen
     if seen and must_cool(rules, skill, c, hp, heat):
         return True
     return skill.retreat == R_ODDS and seen and outside and odds < BAD_ODDS
@@ -208,7 +212,9 @@ def gathers(
     for k in range(first, first + PACK):
         if k != m and mechs.alive[e, k] == 1:
             behind = distance_to_zone(zone, mechs.pos[e, k]) - to_zone
-            if behind > GATHER_GAP and behind <= rules.max_speed[mechs.chassis[e, k]] * (skill.gather_s - waited_s):
+            if behind > GATHER_GAP and behind <= rules.chassis[mechs.chassis[e, k]].max_speed * (
+                skill.gather_s - waited_s
+            ):
                 return True
     return False
 
@@ -224,7 +230,7 @@ def local_odds(rules: Rules, skill: Skill, mechs: Mechs, perception: Perception,
     friendly = float(0.0)
     hostile = float(0.0)
     for j in range(mechs.team.shape[1]):
-        weight = rules.tonnage[mechs.chassis[e, j]] / rules.max_hp[mechs.chassis[e, j]]
+        weight = rules.chassis[mechs.chassis[e, j]].tonnage / rules.chassis[mechs.chassis[e, j]].hp
         if mechs.team[e, j] == mechs.team[e, m]:
             if mechs.alive[e, j] == 1 and wp.length(mechs.pos[e, j] - mechs.pos[e, m]) < ODDS_RANGE:
                 friendly += weight * mechs.hp[e, j]
@@ -266,7 +272,7 @@ def engage(
             return away * BACK_OFF
         return walking
     if sees and d < distance + FIGHT_MARGIN:
-        return manoeuvre(skill, at, spot, distance, rules.max_speed[c])
+        return manoeuvre(skill, at, spot, distance, rules.chassis[c].max_speed)
     pursues = skill.pursues_unseen == 1 and not sees and at.enters and escape_s <= -CALM_S
     if pursues and d < PURSUIT_RANGE and at.to_zone < at.zone[2] + PURSUIT_ZONE_DISTANCE:
         return -away
@@ -290,8 +296,8 @@ def situation(
     at.to_zone = distance_to_zone(at.zone, at.p)
     at.inside = at.to_zone < at.zone[2]
     at.path = path
-    friendly = tonnage[team] - wp.where(at.inside, rules.tonnage[c], 0.0)
-    at.enters = may_enter(skill, friendly, tonnage[1 - team], rules.tonnage[c], score[team] < score[1 - team])
+    friendly = tonnage[team] - wp.where(at.inside, rules.chassis[c].tonnage, 0.0)
+    at.enters = may_enter(skill, friendly, tonnage[1 - team], rules.chassis[c].tonnage, score[team] < score[1 - team])
     return at
 
 

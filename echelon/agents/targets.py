@@ -55,7 +55,7 @@ def threat(rules: Rules, p: wp.vec3, c: int, track: Track, zone: wp.vec3) -> flo
     """Return the threat score of a hostile of class c seen from p [vox]; its behaviour counts only while perceived."""
     away = p - track.pos
     d = wp.length(away)
-    score = CLASS_WORTH[c] * (1.0 - DAMAGE_WEIGHT * track.hp / rules.max_hp[c]) - d / DISTANCE_PER_POINT
+    score = CLASS_WORTH[c] * (1.0 - DAMAGE_WEIGHT * track.hp / rules.chassis[c].hp) - d / DISTANCE_PER_POINT
     if track.paint > 0.0:
         score += PAINT_BONUS
     if in_zone(zone, track.pos):
@@ -249,4 +249,4 @@ def choose_target(
     if best >= 0:
         targets_out.pilot_spot[e, m] = chosen.pos
         targets_out.pilot_drift[e, m] = chosen.vel
-        targets_out.pilot_weak[e, m] = chosen.hp / rules.max_hp[mechs.chassis[e, best]]
+        targets_out.pilot_weak[e, m] = chosen.hp / rules.chassis[mechs.chassis[e, best]].hp

@@ -71,7 +71,7 @@ def homing_weapon(rules: Rules, c: int) -> int:
     """Return the homing weapon of chassis c, -1 without one."""
     found = int(-1)
     for w in range(WEAPON_COUNT):
-        if rules.weapon_guidance[w] == HOMING and rules.trigger_of[c, w] >= 0:
+        if rules.weapons[w].guidance == HOMING and rules.trigger_of[c, w] >= 0:
             found = w
     return found
 
@@ -83,9 +83,9 @@ def ams_reloads(rules: Rules, mechs: Mechs, rounds: Rounds, e: int, m: int, spot
         if mechs.team[e, k] == mechs.team[e, m]:
             for i in range(rounds.round_weapon.shape[2]):
                 w = rounds.round_weapon[e, k, i]
-                if w >= 0 and rules.weapon_guidance[wp.max(w, 0)] == HOMING:
+                if w >= 0 and rules.weapons[wp.max(w, 0)].guidance == HOMING:
                     d = wp.length(rounds.round_pos[e, k, i] - spot)
-                    shot_s = wp.max(0.0, d - AMS_RANGE) / rules.weapon_speed[w]
+                    shot_s = wp.max(0.0, d - AMS_RANGE) / rules.weapons[w].speed_vox_s
                     if shot_s <= arrival_s and arrival_s < shot_s + float(rules.ams_ticks) * rules.dt:
                         return True
     return False
@@ -106,7 +106,7 @@ def ams_protects(
 ) -> bool:
     """Return whether a perceived hostile near ``spot`` can likely shoot down a missile of this speed [vox/s]."""
     for j in range(mechs.team.shape[1]):
-        if mechs.team[e, j] != mechs.team[e, m] and rules.has_ams[mechs.chassis[e, j]] == 1:
+        if mechs.team[e, j] != mechs.team[e, m] and rules.chassis[mechs.chassis[e, j]].has_ams == 1:
             track = recall(skill, mechs, perception, e, m, j, now)
             if track.age == 0 and (track.marks & SHUT_DOWN) == 0 and wp.length(track.pos - spot) <= AMS_RANGE:
                 arrival_s = wp.max(0.0, wp.length(track.pos - mechs.pos[e, m]) - AMS_RANGE) / speed
@@ -135,19 +135,19 @@ def bearing_error(p: wp.vec3, spot: wp.vec3, yaw: float, bias: float) -> float:
 @wp.func
 def too_close(rules: Rules, w: int, d: float) -> bool:
     """Return whether the blast of weapon w at distance d [vox] would reach the pilot."""
-    return rules.weapon_splash[w] > 0.0 and d < rules.weapon_splash[w] + BLAST_MARGIN
+    return rules.weapons[w].splash_vox > 0.0 and d < rules.weapons[w].splash_vox + BLAST_MARGIN
 
 
 @wp.func
 def fires_gun(rules: Rules, skill: Skill, shot: Shot, w: int) -> bool:
     """Return whether a pilot fires a hitscan, linear or ballistic weapon at its target."""
-    if shot.distance > rules.weapon_range[w] or too_close(rules, w, shot.distance):
+    if shot.distance > rules.weapons[w].range_vox or too_close(rules, w, shot.distance):
         return False
-    if rules.weapon_guidance[w] == HITSCAN:
-        return shot.sees and cos_sin(shot.error)[0] >= rules.weapon_arc_cos[w]
+    if rules.weapons[w].guidance == HITSCAN:
+        return shot.sees and cos_sin(shot.error)[0] >= rules.weapons[w].arc_cos
     if shot.error > skill.cone or not shot.perceived:
         return False
-    if rules.weapon_guidance[w] != BALLISTIC:
+    if rules.weapons[w].guidance != BALLISTIC:
         return True
     return shot.sees or skill.needs_sight == 0
 
@@ -155,9 +155,9 @@ def fires_gun(rules: Rules, skill: Skill, shot: Shot, w: int) -> bool:
 @wp.func
 def muzzle_blocked(rules: Rules, skill: Skill, world: World, e: int, w: int, c: int, p: wp.vec3, spot: wp.vec3) -> bool:
     """Return whether terrain close to the muzzle stops a round that chassis c at ``p`` fires at ``spot``."""
-    muzzle = p + wp.vec3(0.0, 0.0, muzzle_height(rules, w, rules.half[c][2]))
+    muzzle = p + wp.vec3(0.0, 0.0, muzzle_height(rules, w, rules.chassis[c].half[2]))
     direction = unit3(spot - muzzle)
-    if rules.weapon_guidance[w] == HOMING:
+    if rules.weapons[w].guidance == HOMING:
         direction = unit3(unit3(spot - p) + wp.vec3(0.0, 0.0, rules.loft))
     end = muzzle + direction * skill.muzzle_clearance_vox
     return cast_ray(world.shot_plane, e, world.size[e], muzzle, end, True)[0] >= 0.0
@@ -173,8 +173,8 @@ def any_target_in_arc(
         if mechs.team[e, j] != mechs.team[e, m]:
             track = recall(skill, mechs, perception, e, m, j, now)
             delta = track.pos - mechs.pos[e, m]
-            in_range = track.sees == 1 and wp.length(delta) <= rules.weapon_range[w]
-            if in_range and in_arc(delta, cs, rules.weapon_arc_cos[w]):
+            in_range = track.sees == 1 and wp.length(delta) <= rules.weapons[w].range_vox
+            if in_range and in_arc(delta, cs, rules.weapons[w].arc_cos):
                 return True
     return False
 
@@ -185,19 +185,19 @@ def launches(rules: Rules, skill: Skill, shot: Shot, w: int, quality: float) -> 
     if skill.missiles == MISSILE_NEVER or shot.error > HALF_PI or too_close(rules, w, shot.distance):
         return False
     painted = shot.paint > 0.0 and quality >= rules.paint_quality
-    if skill.missiles >= MISSILE_PAINT and painted and shot.distance <= rules.weapon_range[w]:
+    if skill.missiles >= MISSILE_PAINT and painted and shot.distance <= rules.weapons[w].range_vox:
         return True
-    return shot.sees and shot.distance <= rules.weapon_sight_range[w] and not shot.awaits_paint
+    return shot.sees and shot.distance <= rules.weapons[w].sight_range_vox and not shot.awaits_paint
 
 
 @wp.func
 def paints(rules: Rules, skill: Skill, shot: Shot, w: int) -> bool:
     """Return whether a pilot paints its target with painter w."""
-    if skill.paint == PAINT_NEVER or not shot.sees or shot.distance > rules.weapon_range[w]:
+    if skill.paint == PAINT_NEVER or not shot.sees or shot.distance > rules.weapons[w].range_vox:
         return False
     if skill.paint == PAINT_FOCUS and shot.paint > FRESH_PAINT_S:
         return False
-    return cos_sin(shot.error)[0] >= rules.weapon_arc_cos[w]
+    return cos_sin(shot.error)[0] >= rules.weapons[w].arc_cos
 
 
 @wp.func
@@ -217,18 +217,18 @@ def wants_to_fire(
 ) -> bool:
     """Return whether a pilot wants to fire weapon w, heat and cooldown aside."""
     wants = bool(False)
-    if rules.weapon_paints[w] == 1:
+    if rules.weapons[w].paints == 1:
         wants = paints(rules, skill, shot, w)
-    elif rules.weapon_guidance[w] == HOMING:
+    elif rules.weapons[w].guidance == HOMING:
         wants = launches(rules, skill, shot, w, senses.quality[e, m])
         if wants and skill.missiles == AVOID_AMS:
-            speed = rules.weapon_speed[w]
+            speed = rules.weapons[w].speed_vox_s
             wants = not ams_protects(rules, skill, mechs, rounds, perception, e, m, now, shot.spot, speed)
     else:
         wants = fires_gun(rules, skill, shot, w)
-        if not wants and skill.fires_at_any_target == 1 and rules.weapon_guidance[w] == HITSCAN:
+        if not wants and skill.fires_at_any_target == 1 and rules.weapons[w].guidance == HITSCAN:
             wants = any_target_in_arc(rules, skill, mechs, perception, e, m, now, w)
-    if wants and skill.muzzle_clearance_vox > 0.0 and rules.weapon_guidance[w] != HITSCAN:
+    if wants and skill.muzzle_clearance_vox > 0.0 and rules.weapons[w].guidance != HITSCAN:
         wants = not muzzle_blocked(rules, skill, world, e, w, mechs.chassis[e, m], mechs.pos[e, m], shot.spot)
     return wants
 
@@ -274,7 +274,7 @@ def wait_for_paint(
     since = targets.pilot_target_since[e, m]
     waited_s = wp.where(since < episode.decision[e], targets.pilot_wait_s[e, m], 0.0)
     awaits = waits and waited_s < PAINT_WAIT_S
-    ready = mechs.cooldown[e, m, rules.weapon_cooldown[w]] <= rules.ticks_per_decision
+    ready = mechs.cooldown[e, m, rules.weapons[w].cooldown] <= rules.ticks_per_decision
     if awaits and ready:
         waited_s = waited_s + rules.dt_act
     targets_out.pilot_wait_s[e, m] = wp.where(waits, waited_s, 0.0)
@@ -302,7 +302,7 @@ def control_weapons(
         return
     skill = skills[assignment.script[e, m] - FIRST_LEVEL_SCRIPT]
     c = mechs.chassis[e, m]
-    cap = rules.heat_cap[c]
+    cap = rules.chassis[c].heat_cap
     heat = mechs.heat[e, m]
     planned = float(heat)
     now = episode.decision[e]
@@ -316,17 +316,17 @@ def control_weapons(
         for i in range(WEAPON_COUNT):
             w = wp.where(skill.best_damage_per_heat_first == 1, BY_DAMAGE_PER_HEAT[i], i)
             trigger = rules.trigger_of[c, w]
-            if trigger < 0 or rules.weapon_cloud[w] == 1:
+            if trigger < 0 or rules.weapons[w].bursts_smoke == 1:
                 continue
-            ready = mechs.cooldown[e, m, rules.weapon_cooldown[w]] <= rules.ticks_per_decision
-            affordable = planned + rules.weapon_heat[w] <= skill.heat_limit * cap
+            ready = mechs.cooldown[e, m, rules.weapons[w].cooldown] <= rules.ticks_per_decision
+            affordable = planned + rules.weapons[w].heat <= skill.heat_limit * cap
             if not ready or not affordable:
                 continue
             if wants_to_fire(rules, skill, world, mechs, senses, rounds, perception, e, m, now, shot, w):
                 actions_out[e, m, TRIGGER_COLUMN[trigger]] = 1.0
-                planned += rules.weapon_heat[w]
+                planned += rules.weapons[w].heat
                 fired = True
-                if rules.weapon_guidance[w] == HOMING:
+                if rules.weapons[w].guidance == HOMING:
                     targets_out.pilot_wait_s[e, m] = 0.0
     if hot or heat > wp.where(fired, skill.vent_firing_above, skill.vent_idle_above) * cap:
         actions_out[e, m, VENT] = 1.0

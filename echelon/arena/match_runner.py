@@ -87,7 +87,7 @@ class _MapPool:
             used = {slot for other, slot in self._slot_of.items() if self._users[other]}
             slot = next(slot for slot in range(self._num_slots) if slot not in used)
             self._slot_of = {other: at for other, at in self._slot_of.items() if at != slot}
-            engine.batch.put_map(slot, self._map_of(seed))
+            engine.batch.replace_map(slot, self._map_of(seed))
             self._slot_of[seed] = slot
         self._users[seed] += 1
         return self._slot_of[seed]

@@ -80,7 +80,7 @@ def count_shots(ended: wp.array(dtype=int), rounds: Rounds, hits: Hits, stats: M
 def blast_source(rules: Rules, blasts: Blasts, e: int, m: int) -> int:
     """Return the weapon of a mech's first explosion with splash damage in this phase, -1 none."""
     for s in range(ROUNDS_PER_MECH):
-        if (blasts.blast_mask[e, m] & (1 << s)) != 0 and rules.weapon_splash[blasts.blast_weapon[e, m, s]] > 0.0:
+        if (blasts.blast_mask[e, m] & (1 << s)) != 0 and rules.weapons[blasts.blast_weapon[e, m, s]].splash_vox > 0.0:
             return blasts.blast_weapon[e, m, s]
     return -1
 
@@ -194,7 +194,7 @@ def count_decision(
 RUN_AFTER = {
     upkeep.thermals: (name_hazards,),
     fire.triggers: (count_shots,),
-    damage.credit: (count_hits, name_killers),
+    damage.credit_hits: (count_hits, name_killers),
     motion.land: (name_hazards,),
     referee.update_outcome: (count_decision,),
 }

@@ -106,7 +106,7 @@ def replay_actions(recorded: Replay, folder: Path, device: str) -> Path:
     try:
         engine.batch.set("forced_seed", np.array([header["seed"]], np.int32))
         engine.batch.set("forced_slot", np.zeros(1, np.int32))
-        engine.batch.withhold([mechanics_of(header.get("without", ()))])
+        engine.batch.disable_mechanics([mechanics_of(header.get("without", ()))])
         packs = {mech["pack"] for mech in header["roster"] if mech["team"] == 0 and mech["present"]}
         engine.batch.set("packs", np.array([max(1, len(packs))], np.int32))
         engine.reset()

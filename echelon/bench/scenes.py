@@ -115,7 +115,7 @@ def rays() -> Iterator[Measure]:
         positions = rng.uniform(0.05, 0.95, (env.num_envs, env.mechs, 3)) * size
         batch.set("pos", positions.astype(np.float32))
         batch["alive"].fill_(1)
-        run = batch.capture(step.look("every")[1:2])
+        run = batch.capture(step.sense("every")[1:2])
         pairs = env.num_envs * env.mechs * (env.mechs - 1) // 2
         yield lambda: {"per_s": pairs / _seconds(run), "unit": "rays"}
 

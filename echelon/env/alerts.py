@@ -34,7 +34,7 @@ def has_missile_on(rules: Rules, rounds: Rounds, e: int, shooter: int, target: i
     for s in range(ROUNDS_PER_MECH):
         if rounds.round_target[e, shooter, s] == target:
             w = rounds.round_weapon[e, shooter, s]
-            if w >= 0 and rules.weapon_guidance[wp.max(w, 0)] == HOMING:
+            if w >= 0 and rules.weapons[wp.max(w, 0)].guidance == HOMING:
                 return True
     return False
 
@@ -85,7 +85,7 @@ def alerted_contact(rules: Rules, d: DisplayRules, viewer: Viewer, mechs: Mechs,
     if mechs.painted[e, m] > 0 and painter >= 0:
         if mechs.team[e, painter] != mechs.team[e, m] and known_age(d, viewer, mechs, senses, painter) >= 0:
             return painter
-    hot = mechs.heat[e, m] > d.reactor_heat * rules.heat_cap[mechs.chassis[e, m]]
+    hot = mechs.heat[e, m] > d.reactor_heat * rules.chassis[mechs.chassis[e, m]].heat_cap
     if hot or mechs.stability[e, m] < d.low_stability:
         return threats.nearest_hostile
     return -1

@@ -21,7 +21,7 @@ from echelon.nav.waypoints import install_flow_fields
 from echelon.sim import step
 from echelon.sim.backend import Launch, Program, Runner, in_phase
 from echelon.sim.batch import Batch, Maps
-from echelon.sim.overrides import Changes
+from echelon.sim.overrides import Overrides
 from echelon.sim.state import TRACKS, Field
 
 MECH = "EM"
@@ -51,7 +51,7 @@ class Engine:
         seed: int = 0,
         first_env: int = 0,
         autoreset: bool = True,
-        changes: Sequence[Changes] | None = None,
+        changes: Sequence[Overrides] | None = None,
         pilots: Callable[[Engine], Sequence[Launch]] | None = None,
     ) -> None:
         self.cfg = cfg
@@ -165,7 +165,7 @@ class Engine:
         if self._observes_opponents and not buffers:
             rows += program.observe_launches(self.cfg, {"fresh": fresh, **OPPONENT_BUFFERS})
         return [
-            *step.look(fresh),
+            *step.sense(fresh),
             *display.update_launches(self.cfg, fresh),
             *acoustics.update_launches(self.cfg, fresh),
             *suite_allocation.allocation_launches(self.cfg, fresh),

@@ -26,7 +26,7 @@ from echelon.env.referee import REASONS, WINNERS
 from echelon.gen.bank import build_bank_for
 from echelon.sim.arsenal import ROSTER, mechanics_of
 from echelon.sim.batch import Batch
-from echelon.sim.overrides import Changes, with_changes
+from echelon.sim.overrides import Overrides, apply_overrides
 
 Observation = NDArray[np.float32]
 SEED_LIMIT = 2**31 - 2
@@ -75,7 +75,7 @@ class EchelonEnv:
         seed: int | None = None,
         record: bool = False,
         without: Sequence[str] = (),
-        changes: Changes | None = None,
+        changes: Overrides | None = None,
     ) -> None:
         self.config = cfg = require_config(config)
         if seed is not None:
@@ -97,7 +97,7 @@ class EchelonEnv:
         self.action_spaces = dict.fromkeys(self.possible_agents, self.action_space)
         self._device = device
         self._without, self._changes = mechanics_of(without), dict(changes or {})
-        with_changes(cfg.physics, cfg.dt_sim, self._changes)
+        apply_overrides(cfg.physics, cfg.dt_sim, self._changes)
         self._engine: Engine | None = None
         self._closed = False
         self._recorder = EpisodeRecorder() if record else None
@@ -193,7 +193,7 @@ class EchelonEnv:
             self._engine = Engine(
                 cfg, 1, maps, device=self._device, threads=1, autoreset=False, changes=[self._changes]
             )
-            self._engine.batch.withhold([self._without])
+            self._engine.batch.disable_mechanics([self._without])
             shape = (1, len(self.possible_agents), self._obs_dim())
             self._rows, final = (wp.zeros(shape, dtype=wp.float32, device=self._engine.batch.device) for _ in range(2))
             self._engine.attach(self._rows, final)
@@ -202,7 +202,7 @@ class EchelonEnv:
             self._engine.record([0])
             self._log = EventLog(self._engine.batch, self.possible_agents)
         else:
-            self._engine.batch.replace_maps(maps)
+            self._engine.batch.replace_all_maps(maps)
         self._closed = False
         self._engine.batch.set("forced_seed", np.array([episode_seed], np.int32))
         self._engine.batch.set("forced_slot", np.zeros(1, np.int32))

@@ -47,7 +47,7 @@ class EventLog:
         self._names = tuple(names)
         self._seen = 0
         self.dropped = 0
-        self._smoke_vox = batch.figures(0).physics.smoke_radius_vox
+        self._smoke_vox = batch.tables(0).physics.smoke_radius_vox
 
     def read(self) -> list[Event]:
         """Return the events since the last call, in order; ``type`` is the kind, mechs are agent names.

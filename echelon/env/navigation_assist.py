@@ -47,7 +47,7 @@ def blend_navigation(
         return
     p = mechs.pos[e, m]
     c = mechs.chassis[e, m]
-    foot = p[2] - rules.half[c][2]
+    foot = p[2] - rules.chassis[c].half[2]
     layer = shortest_layer(world.map_slot[e], c)
     point = waypoint(flow, layer, world.size[e], p, foot, CELLS_AHEAD)
     if point[2] == AHEAD and is_near(point, p):

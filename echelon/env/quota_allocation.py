@@ -77,9 +77,9 @@ class SlotRange:
 def sort_key(rules: Rules, mode: int, c: int, hp: float, distance: float, penalty: float) -> wp.vec2:
     """Return the sort key (primary, secondary) of a candidate, lower first; ``penalty`` multiplies both."""
     if mode == SORT_BIGGEST:
-        return penalty * wp.vec2(1.0 / float(rules.sort_rank[c]), distance)
+        return penalty * wp.vec2(1.0 / float(rules.chassis[c].sort_rank), distance)
     if mode == SORT_DAMAGED:
-        return penalty * wp.vec2(hp / rules.max_hp[c], distance)
+        return penalty * wp.vec2(hp / rules.chassis[c].hp, distance)
     return wp.vec2(penalty * distance, 0.0)
 
 

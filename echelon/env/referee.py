@@ -147,7 +147,7 @@ def update_outcome(
             hp[t] = hp[t] + mechs.hp[e, m]
             living[t] = living[t] + 1.0
             if in_zone(world.zone[e], mechs.pos[e, m]):
-                tonnage[t] = tonnage[t] + rules.tonnage[mechs.chassis[e, m]]
+                tonnage[t] = tonnage[t] + rules.chassis[mechs.chassis[e, m]].tonnage
     ticks = zone_ticks(rules, tonnage)
     score = episode.score[e] + ticks * rules.dt_act
     step = episode.decision[e] + 1

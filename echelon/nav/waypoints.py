@@ -40,7 +40,7 @@ class FlowFields:
 def install_flow_fields(batch: Batch) -> None:
     """Add the arrays of ``FlowFields`` to the batch, unless it has them."""
     if "flow_step" not in batch.backend.arrays:
-        batch.add_ways()
+        batch.add_flow_fields()
         batch.add_constant("flow_step", FLOW_STEP.astype(np.int32), wp.int32)
 
 

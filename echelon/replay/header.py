@@ -23,8 +23,8 @@ from echelon.replay.schema import (
 )
 from echelon.sim.arsenal import Guidance, Mechanic, mechanic_names
 from echelon.sim.batch import Batch
-from echelon.sim.overrides import stock
-from echelon.sim.tables import Figures
+from echelon.sim.overrides import stock_tables
+from echelon.sim.tables import GameTables
 from echelon.sim.world import MATERIALS
 from echelon.version import __version__
 
@@ -54,7 +54,7 @@ def build_header(
     ``map_seed`` -1 uses the episode's seed. ``about`` adds or replaces entries.
     """
     cfg = batch.cfg
-    figures = batch.figures(env)
+    tables = batch.tables(env)
     seed = int(_row(batch, "seed", env))
     return {
         "schema": [SCHEMA_MAJOR, SCHEMA_MINOR],
@@ -75,20 +75,20 @@ def build_header(
         "duration_s": cfg.max_episode_seconds,
         "score_to_win": cfg.zone_score_to_win,
         "zone": [float(v) for v in _row(batch, "zone", env)],
-        "cloud": {"radius": figures.physics.smoke_radius_vox, "life_s": figures.physics.smoke_life_s},
-        "sensing": _sensing(batch, figures.physics),
+        "cloud": {"radius": tables.physics.smoke_radius_vox, "life_s": tables.physics.smoke_life_s},
+        "sensing": _sensing(batch, tables.physics),
         "without": mechanic_names(Mechanic(int(_row(batch, "withheld", env)))),
         "changes": batch.changes[env],
         "roster": _roster(batch, env),
-        **header_tables(figures),
+        **header_tables(tables),
         **_policy_columns(batch.num_mechs, policy_columns),
         "config": non_default(asdict(cfg), asdict(type(cfg)())),
     }
 
 
-def header_tables(figures: Figures | None = None) -> dict[str, Any]:
-    """Return names, columns and tables of a header; mech classes and weapons have the values of ``figures``."""
-    figures = figures or stock(PhysicsConfig())
+def header_tables(tables: GameTables | None = None) -> dict[str, Any]:
+    """Return names, columns and tables of a header; mech classes and weapons have the values of ``tables``."""
+    tables = tables or stock_tables(PhysicsConfig())
     return {
         "chassis": [
             {
@@ -96,7 +96,7 @@ def header_tables(figures: Figures | None = None) -> dict[str, Any]:
                 "size": list(spec.size),
                 **{key: getattr(spec, key) for key in ("hp", "leg_hp", "heat_cap", "max_speed", "max_jet")},
             }
-            for spec in figures.chassis
+            for spec in tables.chassis
         ],
         "weapons": [
             {
@@ -107,7 +107,7 @@ def header_tables(figures: Figures | None = None) -> dict[str, Any]:
                 "cooldown_s": spec.cooldown_s,
                 "damage": spec.damage,
             }
-            for spec in figures.weapons
+            for spec in tables.weapons
         ],
         "materials": [spec.material.name.lower() for spec in MATERIALS],
         "events": enum_names(EventKind),

@@ -6,9 +6,11 @@ packed into device arrays by ``echelon.sim.tables``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+
+from echelon.sim.world import Material
 
 
 class Chassis(IntEnum):
@@ -80,7 +82,7 @@ def mechanics_of(names: Iterable[str]) -> Mechanic:
     for name in names:
         if not isinstance(name, str) or name.upper() not in Mechanic.__members__:
             known = ", ".join(mechanic_names(~Mechanic(0)))
-            raise ValueError(f"mechanic {name!r} does not exist, wanted one of: {known}")
+            raise ValueError(f"mechanic {name!r} does not exist, expected one of: {known}")
         mechanics |= Mechanic[name.upper()]
     return mechanics
 
@@ -114,6 +116,8 @@ class WeaponSpec:
     """Range of a lock by own sight; 0 uses the whole range."""
     splash_vox: float = 0.0
     splash_scale: float = 0.0
+    voxel_damage: Mapping[Material, float] = field(default_factory=dict, hash=False)
+    """Factor on the damage to voxels of a material, 1 for those not listed."""
 
     @property
     def needs(self) -> Mechanic:

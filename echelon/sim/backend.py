@@ -1,8 +1,8 @@
-"""Runs kernels: binds parameters to arrays by name, splits environments over threads, captures graphs, times phases.
+"""Runs kernels: binds parameters to arrays, splits environments over threads, captures graphs, times phases.
 
-On the CPU Warp runs a kernel serially, so a program is captured once per shard of environments and the shards run
-on a thread each; on CUDA there is one shard and the graph is the device's. Environments never read each other, so
-results cannot depend on the split. This module knows no game rule.
+On the CPU Warp runs a kernel serially, so a program is captured once per shard of environments and each shard runs on a
+thread of its own; on CUDA there is one shard and one device graph. Environments never read each other, so results do
+not depend on the split. This module knows no rule of the game.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from typing import Any
 
 import warp as wp
 
-from echelon.sim.structs import OUT, fields_of, is_array_struct, mentioned_names
+from echelon.sim.structs import OUT, fields_of, is_array_struct
 
 wp.config.log_level = wp.LOG_ERROR
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch of a program: its kernel, its shape in letters, and parameters that differ from their names."""
+    """One kernel launch of a program: its kernel and its shape in letters (see ``echelon.sim.state``)."""
 
     kernel: Any
     dims: str
     given: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter name to array name (str) or constant."""
+    """Array name (str) or constant of each parameter that is not bound to the array of its own name."""
     phase: str = ""
 
     def named(self, phase: str) -> Launch:
-        """Return the same launch filed under ``phase``."""
+        """Return the same launch within ``phase``."""
         return Launch(self.kernel, self.dims, self.given, f"{phase}.{self.phase}" if self.phase else phase)
 
 
@@ -43,7 +43,7 @@ Program = Sequence[Launch]
 
 
 def in_phase(phase: str, launches: Program) -> list[Launch]:
-    """File ``launches`` under ``phase`` of the timing tree."""
+    """Return ``launches`` within ``phase`` of the timing tree."""
     return [launch.named(phase) for launch in launches]
 
 
@@ -51,32 +51,32 @@ NO_GPU_NOTICE = b"Could not find or load the NVIDIA CUDA driver"
 
 
 def start_warp() -> None:
-    """Initialise Warp, holding back the one line that its native code prints on machines without a GPU."""
-    with TemporaryFile() as caught:
+    """Initialise Warp without the line that its native code prints on machines without a GPU."""
+    with TemporaryFile() as captured:
         sys.stderr.flush()
-        kept = os.dup(2)
-        os.dup2(caught.fileno(), 2)
+        stderr = os.dup(2)
+        os.dup2(captured.fileno(), 2)
         try:
             wp.init()
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            caught.seek(0)
-            for line in caught.readlines():
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            captured.seek(0)
+            for line in captured.readlines():
                 if NO_GPU_NOTICE not in line:
                     os.write(2, line)
 
 
 def resolve_device(name: str) -> str:
-    """Return a Warp device name for auto, cpu, cuda or cuda:N; ``ValueError`` if it is not there."""
+    """Return the Warp device name of auto, cpu, cuda or cuda:N; ``ValueError`` if there is no such device."""
     start_warp()
     if name == "auto":
         return "cuda:0" if wp.get_cuda_device_count() else "cpu"
     if name == "cuda":
         name = "cuda:0"
-    have = ["cpu"] + [f"cuda:{i}" for i in range(wp.get_cuda_device_count())]
-    if name not in have:
-        raise ValueError(f"device {name!r} does not exist here, wanted one of: auto, {', '.join(have)}")
+    available = ["cpu"] + [f"cuda:{i}" for i in range(wp.get_cuda_device_count())]
+    if name not in available:
+        raise ValueError(f"device {name!r} is not available, expected one of: auto, {', '.join(available)}")
     return name
 
 
@@ -86,25 +86,25 @@ def default_threads() -> int:
 
 
 Progress = Callable[[str, int, int], None]
-"""Told the name of the module that is ready, how many are, and how many there are."""
+"""Called with the name of a module that is ready, the number of ready modules and the number of all."""
 BLOCK = {True: 1, False: 256}
-"""Threads of a block, by whether the device is a CPU."""
+"""Block size by whether the device is the CPU."""
 
 
 def load_modules(modules: Sequence[Any], device: str, progress: Progress | None = None) -> None:
-    """Compile modules, or read them from Warp's cache, and load them; ``progress`` hears of each that is ready.
+    """Compile modules, or read them from Warp's cache, and load them; ``progress`` is called for each.
 
-    Compiling releases Python's lock, so threads do it side by side, and none waits for another.
+    Compilation releases the GIL, so threads compile in parallel.
     """
     block = BLOCK[device == "cpu"]
     ready = [m for m in modules if any(dim == block for _, dim in m.execs)]
-    rest = [m for m in modules if m not in ready]
-    # Long sources first: whoever begins with the longest at the end waits for it alone.
-    rest.sort(key=lambda m: -sum(len(kernel.adj.source or "") for kernel in m.kernels.values()))
+    pending_modules = [m for m in modules if m not in ready]
+    # Longest sources first, so that none of them starts last.
+    pending_modules.sort(key=lambda m: -sum(len(kernel.adj.source or "") for kernel in m.kernels.values()))
     if progress and modules:
         progress("kernels", len(ready), len(modules))
     with ThreadPoolExecutor(default_threads(), thread_name_prefix="compile") as pool:
-        pending = {pool.submit(wp.force_load, device, [m], block_dim=block, max_workers=0): m for m in rest}
+        pending = {pool.submit(wp.force_load, device, [m], block_dim=block, max_workers=0): m for m in pending_modules}
         try:
             for done, future in enumerate(as_completed(pending), start=len(ready) + 1):
                 future.result()
@@ -113,17 +113,18 @@ def load_modules(modules: Sequence[Any], device: str, progress: Progress | None 
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    # What was loaded before may have been changed since; that is noticed here.
+    # Reload modules whose kernels changed since they were loaded.
     if ready:
         wp.force_load(device, ready, block_dim=block, max_workers=0)
 
 
 class Backend:
-    """Arrays of one batch and the machinery that runs programs over them.
+    """Arrays of one batch by name, and the machinery that runs programs over them.
 
-    ``arrays`` maps a name to an array or a constant; names in ``per_env`` have the environment as first axis and are
-    handed to each shard as a view of its part. A shard ends at the latest where ``cuts`` says that an environment
-    begins a run of its own: constants may differ from run to run.
+    A kernel parameter is bound by name (an array or constant) or by type (a struct of arrays, see
+    ``echelon.sim.structs``). Arrays in ``per_env`` have the environment as first axis; each shard gets a view of them.
+    A shard never spans a boundary of ``cuts``: constants added by ``add_per_group`` differ between the groups of
+    environments that begin there.
     """
 
     def __init__(
@@ -133,34 +134,33 @@ class Backend:
         self.lengths = dict(lengths)
         self.arrays: dict[str, Any] = {}
         self.per_env: set[str] = set()
-        self._by_run: dict[str, Mapping[int, Any]] = {}
-        self._chosen: dict[tuple[int, int], dict[str, Any]] = {}
-        self._mentioned: dict[Any, frozenset[str]] = {}
-        wanted = (threads or default_threads()) if device == "cpu" else 1
-        count = max(1, min(wanted, num_envs))
+        self._per_group: dict[str, Mapping[int, Any]] = {}
+        self._selected: dict[tuple[int, int], dict[str, Any]] = {}
+        count = (threads or default_threads()) if device == "cpu" else 1
+        count = max(1, min(count, num_envs))
         edges = sorted({num_envs * i // count for i in range(count + 1)} | set(cuts))
         self.shards = list(pairwise(edges))
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="sim") if count > 1 else None
 
     def add(self, arrays: Mapping[str, Any], *, per_env: bool) -> None:
-        """Make ``arrays`` known by name; ``per_env`` says that their first axis is the environment."""
+        """Register ``arrays`` by name; with ``per_env`` their first axis is the environment."""
         self.arrays.update(arrays)
         if per_env:
             self.per_env.update(arrays)
 
-    def add_by_run(self, name: str, constants: Mapping[int, Any]) -> None:
-        """Make a constant known that differs from run to run, by the environment with which each begins."""
-        self._by_run[name] = constants
+    def add_per_group(self, name: str, constants: Mapping[int, Any]) -> None:
+        """Register a constant per group of environments, keyed by the first environment of each group."""
+        self._per_group[name] = constants
 
-    def choose(self, envs: Sequence[int]) -> None:
-        """Let programs launch over a few environments: letter ``J``, with their places in two arrays.
+    def select_envs(self, envs: Sequence[int]) -> None:
+        """Select the environments that launches over letter ``J`` cover, through two arrays.
 
-        ``journal_env`` [J] is the environment within its shard, ``journal_page`` [J] its place in ``envs``.
+        ``journal_env`` [J] is the environment within its shard, ``journal_page`` [J] its index in ``envs``.
         """
         for low, high in self.shards:
             inside = [(env - low, page) for page, env in enumerate(envs) if low <= env < high]
             columns = {"journal_env": 0, "journal_page": 1}
-            self._chosen[low, high] = {
+            self._selected[low, high] = {
                 name: wp.array([row[i] for row in inside], dtype=wp.int32, device=self.device)
                 for name, i in columns.items()
             }
@@ -169,57 +169,53 @@ class Backend:
         if letter == "E":
             return shard[1] - shard[0]
         if letter == "J":
-            return len(self._chosen[shard]["journal_env"])
+            return len(self._selected[shard]["journal_env"])
         return self.lengths[letter]
 
     def _bind(self, launch: Launch, shard: tuple[int, int]) -> tuple[tuple[int, ...], list[Any]]:
         """Return the launch dimensions and the value of each kernel parameter for one shard of environments."""
         values = []
-        structs = {}
+        structs: dict[Any, Any] = {}
+        user = f"kernel {launch.kernel.key}"
         for argument in launch.kernel.adj.args:
             name = argument.label.removesuffix(OUT)
             value = launch.given.get(name, name)
             if is_array_struct(argument.type):
                 if argument.type not in structs:
-                    structs[argument.type] = self._struct(argument.type, shard, launch.kernel)
+                    structs[argument.type] = self._struct(argument.type, shard, user)
                 value = structs[argument.type]
             elif isinstance(value, str):
-                value = self._array(value, shard, f"kernel {launch.kernel.key}")
+                value = self._array(value, shard, user)
             values.append(value)
         return tuple(self._length(c, shard) for c in launch.dims), values
 
     def _array(self, name: str, shard: tuple[int, int], user: str) -> Any:
-        """Return the array or constant ``name`` of one shard; ``KeyError`` names ``user`` where there is none."""
+        """Return the array or constant ``name`` of one shard; the ``KeyError`` of a missing one names ``user``."""
         low, high = shard
-        chosen = self._chosen.get(shard, {})
-        if name in chosen:
-            return chosen[name]
-        if name in self._by_run:
-            return self._by_run[name][max(first for first in self._by_run[name] if first <= low)]
+        selected = self._selected.get(shard, {})
+        if name in selected:
+            return selected[name]
+        if name in self._per_group:
+            groups = self._per_group[name]
+            return groups[max(first for first in groups if first <= low)]
         if name not in self.arrays:
             raise KeyError(f"{user} needs array {name!r}, which this batch does not have; add it with Batch.add_fields")
         return self.arrays[name][low:high] if name in self.per_env else self.arrays[name]
 
-    def _struct(self, kind: Any, shard: tuple[int, int], kernel: Any) -> Any:
-        """Return an instance of struct ``kind`` with the arrays of one shard that ``kernel`` uses.
-
-        The rest stay empty: replaying a program on the CPU relocates every array of every launch, about 5 ns each.
-        """
-        if kernel not in self._mentioned:
-            self._mentioned[kernel] = mentioned_names(kernel)
+    def _struct(self, kind: Any, shard: tuple[int, int], user: str) -> Any:
+        """Return an instance of struct ``kind`` with the arrays of one shard."""
         instance = kind()
         for name in fields_of(kind):
-            if name in self._mentioned[kernel]:
-                setattr(instance, name, self._array(name, shard, f"struct {kind.key} of kernel {kernel.key}"))
+            setattr(instance, name, self._array(name, shard, f"struct {kind.key} of {user}"))
         return instance
 
     def load(self, program: Program, progress: Progress | None = None) -> None:
-        """Compile and load every module of ``program`` now, as many at a time as there are cores."""
+        """Compile and load every module of ``program``, in parallel."""
         modules = list(dict.fromkeys(launch.kernel.module for launch in program))
         load_modules(modules, self.device, progress)
 
     def capture(self, program: Program) -> Runner:
-        """Record ``program`` once per shard; running it afterwards allocates nothing and reads nothing back."""
+        """Capture ``program`` once per shard; running it allocates nothing and copies nothing to the host."""
         self.load(program)
         graphs = []
         keep = []
@@ -236,7 +232,7 @@ class Backend:
         return Runner(graphs, self._pool, keep)
 
     def timed(self, program: Program, into: dict[str, float]) -> None:
-        """Run ``program`` launch by launch in this thread and add each one's seconds to ``into[phase.kernel]``."""
+        """Run ``program`` launch by launch in this thread; add the seconds of each to ``into[phase.kernel]``."""
         for launch in program:
             key = f"{launch.phase}.{launch.kernel.key}"
             for shard in self.shards:
@@ -258,7 +254,7 @@ class Backend:
 
 
 class Runner:
-    """A captured program; call it to run all shards and wait for them."""
+    """A captured program; calling it runs all shards and waits for them."""
 
     def __init__(self, graphs: list[Any], pool: ThreadPoolExecutor | None, keep: list[Any]) -> None:
         self._graphs = graphs
@@ -266,7 +262,7 @@ class Runner:
         self._keep = keep
 
     def __call__(self) -> None:
-        """Run every shard; an exception in a shard thread is raised here with its traceback."""
+        """Run every shard; an exception of a shard thread is raised here with its traceback."""
         if self._pool is None:
             for graph in self._graphs:
                 wp.capture_launch(graph)

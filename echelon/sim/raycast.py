@@ -32,6 +32,14 @@ def inside(size: wp.vec3i, x: int, y: int, z: int) -> bool:
 
 
 @wp.func
+def blocks(plane: wp.array3d(dtype=wp.uint64), e: int, size: wp.vec3i, x: int, y: int, z: int) -> bool:
+    """Whether a cell ends a ray: set in ``plane`` or outside the grid."""
+    if not inside(size, x, y, z):
+        return True
+    return column_bit(plane, e, x, y, z)
+
+
+@wp.func
 def first_face(start: wp.float32, u: wp.float32, cell: int) -> wp.float32:
     """Return the distance along the ray to the first cell face on one axis."""
     if wp.abs(u) <= EPS_DIV:
@@ -79,11 +87,9 @@ def cast_ray(
     ey = int(wp.floor(end[1]))
     ez = int(wp.floor(end[2]))
     if x == ex and y == ey and z == ez:
-        if not include_end:
-            return clear
-        if inside(size, x, y, z) and not column_bit(plane, e, x, y, z):
-            return clear
-        return wp.vec4(0.0, float(x), float(y), float(z))
+        if include_end and blocks(plane, e, size, x, y, z):
+            return wp.vec4(0.0, float(x), float(y), float(z))
+        return clear
     face = wp.vec3(first_face(start[0], u[0], x), first_face(start[1], u[1], y), first_face(start[2], u[2], z))
     step = wp.vec3(face_step(u[0]), face_step(u[1]), face_step(u[2]))
     limit = int(2.0 * length) + size[0] + size[1] + size[2] + 2
@@ -106,9 +112,7 @@ def cast_ray(
         at_end = x == ex and y == ey and z == ez
         if at_end and not include_end:
             return clear
-        if not inside(size, x, y, z):
-            return wp.vec4(t, float(x), float(y), float(z))
-        if column_bit(plane, e, x, y, z):
+        if blocks(plane, e, size, x, y, z):
             return wp.vec4(t, float(x), float(y), float(z))
         if at_end:
             return clear

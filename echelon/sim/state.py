@@ -5,8 +5,8 @@ Adding an array is adding a ``Field`` here: the row allocates it and makes it a 
 
 Shapes are spelled in letters: E environment, M mech, P packs of both teams, X Y Z voxels, K cooldowns, W weapons,
 S rounds per mech, Q smoke clouds per mech, C message floats, N contact slots, D past decisions, B maps of the bank,
-J recorded environments, G journal pages, R journal rows, T edit rows. Nothing is allocated after construction, except
-the journal of recorded environments (``Batch.keep_journal``).
+J recorded environments, G journal pages with R event rows of V values and T edit rows of U values. Nothing is allocated
+after construction, except the journal of recorded environments (``Batch.keep_journal``).
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class Journal:
     journal = Field(I32, "GRV", "event rows: JOURNAL_VALUES integers, then JOURNAL_DETAIL")
     journal_count = Field(I32, "G", "event rows written, dropped ones included")
     edit_page = Field(I32, "E", "page of each environment, -1 not recorded")
-    edit_log = Field(I32, "GTV", "tick, cell and new material of each replaced voxel")
+    edit_log = Field(I32, "GTU", "tick, cell and new material of each replaced voxel")
     edit_count = Field(I32, "G", "voxels replaced, dropped rows included")
 
 
@@ -262,7 +262,7 @@ GROUPS: dict[str, dict[str, Field]] = {
 
 
 def all_fields() -> dict[str, Field]:
-    """Return every field of every group by name; names are unique over all groups."""
+    """Return the fields of every group by name."""
     merged: dict[str, Field] = {}
     for group in GROUPS.values():
         merged.update(group)
@@ -270,7 +270,7 @@ def all_fields() -> dict[str, Field]:
 
 
 def sizes(cfg: EnvConfig, num_envs: int) -> dict[str, int]:
-    """Return the length behind each shape letter."""
+    """Return the length of each shape letter."""
     world = cfg.world
     return {
         "E": num_envs,

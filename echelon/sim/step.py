@@ -38,14 +38,14 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
     def noted(*kernels: Any) -> list[Launch]:
         return in_phase("journal", [Launch(kernel, RECORDED) for kernel in kernels]) if recorded else []
 
-    hits = [Launch(damage.suffer, MECH), Launch(damage.succumb, MECH), Launch(damage.credit, MECH)]
+    hits = [Launch(damage.apply_hits, MECH), Launch(damage.resolve_deaths, MECH), Launch(damage.credit_hits, MECH)]
     rounds = [
         Launch(projectiles.defend, ENV),
-        *noted(journal.note_defence),
+        *noted(journal.record_defence),
         Launch(projectiles.guide, MECH),
         Launch(projectiles.fly, MECH),
         Launch(projectiles.burst_smoke, ENV),
-        Launch(damage.shake, MECH),
+        Launch(damage.compute_splash, MECH),
     ]
     shots = [
         Launch(sensing.sense_for_launch, MECH),
@@ -53,7 +53,7 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
         Launch(fire.triggers, MECH),
     ]
     wrecks = [Launch(terrain.stamp_wrecks, ENV)]
-    falls = [Launch(motion.land, MECH), *noted(journal.note_deaths), *wrecks] if landing else []
+    falls = [Launch(motion.land, MECH), *noted(journal.record_deaths), *wrecks] if landing else []
     return in_phase(
         "tick",
         [
@@ -64,7 +64,7 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
                     Launch(upkeep.timers, MECH),
                     Launch(upkeep.thermals, MECH),
                     Launch(upkeep.balance, MECH),
-                    *noted(journal.note_deaths),
+                    *noted(journal.record_deaths),
                     *wrecks,
                 ],
             ),
@@ -73,21 +73,21 @@ def tick(*, recorded: bool = False, landing: bool = False) -> list[Launch]:
                 [
                     *rounds,
                     *hits,
-                    *noted(journal.note_hits, journal.note_impacts),
-                    Launch(terrain.erode, ENV),
+                    *noted(journal.record_hits, journal.record_impacts),
+                    Launch(terrain.damage_terrain, ENV),
                     *wrecks,
                 ],
             ),
             *in_phase(
                 "weapons",
-                [*shots, *noted(journal.note_launches), *hits, *noted(journal.note_hits), *wrecks],
+                [*shots, *noted(journal.record_launches), *hits, *noted(journal.record_hits), *wrecks],
             ),
             *in_phase("movement", [Launch(motion.move, ENV), *falls]),
         ],
     )
 
 
-def look(fresh: str) -> list[Launch]:
+def sense(fresh: str) -> list[Launch]:
     """What every mech can know now, in the environments that array ``fresh`` marks."""
     given = {"fresh": fresh}
     return in_phase(

@@ -20,17 +20,18 @@ is a Warp struct, so a kernel takes a whole group of arrays as one parameter::
 
 - A field's name is the name of its array in the batch. Names are unique over all structs; a field that several structs
   share is declared in one and repeated by reference (``tick = Episode.fields["tick"]``).
-- The backend fills a struct parameter with the arrays of those fields that the kernel or a function it calls mentions,
-  whatever the parameter is called. A missing array raises ``KeyError`` when the program is captured.
+- The backend fills a struct parameter with the arrays of its fields, whatever the parameter is called. A missing array
+  raises ``KeyError`` when the program is captured.
 - A parameter that is written carries the suffix ``_out``; everything else is only read. A kernel that reads some fields
   of a struct and writes others takes it twice (``mechs``, ``mechs_out``): both share one memory. Fields that it writes
   it also reads through ``_out``, so that the compiler keeps one pointer for them.
+- Every launch copies its structs, whole (56 bytes an array): keep structs that many kernels take small, and pass a
+  kernel that needs one array of a large struct that array alone.
 - A single array is a parameter named like the array, again with ``_out`` if it is written: ``fresh``, ``noise_out``.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -71,36 +72,6 @@ def fields_of(struct: Any) -> dict[str, Field]:
 def is_array_struct(kind: Any) -> bool:
     """Whether a kernel parameter's type was made by ``array_struct``."""
     return hasattr(kind, "fields") and hasattr(kind, "instance_type")
-
-
-def mentioned_names(kernel: Any) -> frozenset[str]:
-    """Return every attribute name in the source of a kernel and of the device functions that it calls."""
-    names: set[str] = set()
-    seen: set[int] = set()
-    pending = [kernel.adj]
-    while pending:
-        adj = pending.pop()
-        if id(adj) in seen:
-            continue
-        seen.add(id(adj))
-        for node in ast.walk(adj.tree):
-            if isinstance(node, ast.Attribute):
-                names.add(node.attr)
-            if isinstance(node, (ast.Name, ast.Attribute)):
-                called = _resolve(node, adj.func.__globals__)
-                if isinstance(called, wp.Function):
-                    overloads = [called, *getattr(called, "user_overloads", {}).values()]
-                    pending += [overload.adj for overload in overloads if getattr(overload, "adj", None)]
-    return frozenset(names)
-
-
-def _resolve(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return the object that a name or dotted name means, None if there is none."""
-    if isinstance(node, ast.Name):
-        return names.get(node.id)
-    if isinstance(node, ast.Attribute):
-        return getattr(_resolve(node.value, names), node.attr, None)
-    return None
 
 
 def allocate(fields: Mapping[str, Field], length: Mapping[str, int], device: str) -> dict[str, wp.array]:

@@ -1,94 +1,104 @@
-"""Packs the arsenal, the materials and the physical constants into ``Rules`` on a device.
+"""Packs the tables of the game and the physical constants into ``Rules``, a read-only Warp struct on a device.
 
-``Rules`` is read-only to every kernel. Seconds become integer ticks here, once, by the rounding of the clock:
-durations round up, flight lives round down.
+Kernels read a column of a table row as ``rules.weapons[w].damage``, ``rules.chassis[c].max_speed`` or
+``rules.materials[k].hp``. Numeric columns of ``WeaponSpec``, ``ChassisSpec`` and ``MaterialSpec`` are members of the
+device rows by their own names, so a new column needs no change here; members computed from several columns are listed
+below. Durations in seconds become ticks here: cooldowns and durations round up, flight lives round down.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, cos, floor, radians
+from typing import Any, get_type_hints
 
 import numpy as np
 import warp as wp
 
 from echelon.config import EnvConfig, PhysicsConfig
 from echelon.sim.arsenal import ROSTER, WEAPONS, ChassisSpec, Cooldown, Weapon, WeaponSpec
-from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, MATERIALS, STOPS_SHOT
+from echelon.sim.world import MATERIALS, Material, MaterialSpec
 
 NUM_WEAPONS = len(WEAPONS)
 NUM_COOLDOWNS = len(Cooldown)
 
 
 def duration_ticks(seconds: float, dt: float) -> int:
-    """Ticks of a cooldown or duration [s] at tick length ``dt`` [s]."""
+    """Return the ticks of a cooldown or duration [s] at tick length ``dt`` [s], rounded up."""
     return ceil(seconds / dt - 1e-6)
 
 
 def life_ticks(seconds: float, dt: float) -> int:
-    """Ticks a round flies, from its life [s]."""
+    """Return the ticks that a round flies, from its life [s] at tick length ``dt`` [s], rounded down."""
     return floor(seconds / dt + 1e-6)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
-    """The tables that one environment is played with; ``echelon.sim.overrides`` makes them."""
+class GameTables:
+    """The tables and physics of one environment, overrides applied (see ``echelon.sim.overrides``)."""
 
     chassis: tuple[ChassisSpec, ...]
     weapons: tuple[WeaponSpec, ...]
     physics: PhysicsConfig
 
 
+@dataclass(frozen=True)
+class Derived:
+    """A member of a device row that is computed: its type, and its value from a row of the table and ``dt`` [s]."""
+
+    dtype: Any
+    value: Callable[[Any, float], Any]
+
+
+CHASSIS_DERIVED = {
+    "half": Derived(wp.vec3, lambda spec, dt: wp.vec3(*(length / 2 for length in spec.size))),
+    "hit_radius": Derived(wp.float32, lambda spec, dt: spec.hit_radius),
+}
+"""``half``: half size of the box [vox]."""
+WEAPON_DERIVED = {
+    "cooldown_ticks": Derived(wp.int32, lambda spec, dt: duration_ticks(spec.cooldown_s, dt)),
+    "life_ticks": Derived(wp.int32, lambda spec, dt: life_ticks(spec.life_s, dt)),
+    "arc_cos": Derived(wp.float32, lambda spec, dt: cos(radians(spec.arc_deg / 2))),
+    "sight_range_vox": Derived(wp.float32, lambda spec, dt: spec.own_sight_vox or spec.range_vox),
+    "needs": Derived(wp.int32, lambda spec, dt: int(spec.needs)),
+}
+"""``needs``: bits of ``Mechanic`` without which the weapon does not fire."""
+MATERIAL_DERIVED = {"stops_shot": Derived(wp.int32, lambda spec, dt: int(spec.stops_shot))}
+
+
+def row_struct(name: str, spec: type, derived: dict[str, Derived]) -> Any:
+    """Return a Warp struct of the numeric columns of a table and its derived members; flags and ids are int32."""
+    members: dict[str, Any] = {}
+    for column, kind in get_type_hints(spec).items():
+        if kind is float:
+            members[column] = wp.float32
+        elif isinstance(kind, type) and issubclass(kind, int):
+            members[column] = wp.int32
+    members |= {column: one.dtype for column, one in derived.items()}
+    row = type(name, (), {"__module__": __name__, "__doc__": f"A row of ``{spec.__name__}`` on a device."})
+    row.__annotations__ = members
+    return wp.struct(row)
+
+
+ChassisRow = row_struct("ChassisRow", ChassisSpec, CHASSIS_DERIVED)
+WeaponRow = row_struct("WeaponRow", WeaponSpec, WEAPON_DERIVED)
+MaterialRow = row_struct("MaterialRow", MaterialSpec, MATERIAL_DERIVED)
+
+
 @wp.struct
 class Rules:
-    """What does not change during play; arrays are indexed by chassis, weapon or material id."""
+    """What does not change during play."""
 
-    # chassis
-    half: wp.array(dtype=wp.vec3)
-    max_speed: wp.array(dtype=wp.float32)
-    max_yaw_rate: wp.array(dtype=wp.float32)
-    max_jet: wp.array(dtype=wp.float32)
-    max_hp: wp.array(dtype=wp.float32)
-    max_leg_hp: wp.array(dtype=wp.float32)
-    heat_cap: wp.array(dtype=wp.float32)
-    dissipation: wp.array(dtype=wp.float32)
-    tonnage: wp.array(dtype=wp.float32)
-    noise_mass: wp.array(dtype=wp.float32)
-    wreck_solid: wp.array(dtype=wp.float32)
-    sort_rank: wp.array(dtype=wp.int32)
-    hit_radius: wp.array(dtype=wp.float32)
-    has_ewar: wp.array(dtype=wp.int32)
-    has_ams: wp.array(dtype=wp.int32)
+    chassis: wp.array(dtype=ChassisRow)
+    weapons: wp.array(dtype=WeaponRow)
+    materials: wp.array(dtype=MaterialRow)
     trigger_of: wp.array2d(dtype=wp.int32)
-    """Trigger bit that fires weapon w on chassis c, -1 if not carried, shape [chassis, weapon]."""
+    """Trigger bit that fires weapon w on chassis c, -1 if it is not carried [chassis, weapon]."""
+    voxel_damage: wp.array2d(dtype=wp.float32)
+    """Factor on the damage of a weapon to voxels of a material [weapon, material]."""
     roster: wp.array(dtype=wp.int32)
     """Chassis of each position in a pack."""
-    # weapons
-    weapon_cooldown: wp.array(dtype=wp.int32)
-    weapon_cooldown_ticks: wp.array(dtype=wp.int32)
-    weapon_guidance: wp.array(dtype=wp.int32)
-    weapon_range: wp.array(dtype=wp.float32)
-    weapon_damage: wp.array(dtype=wp.float32)
-    weapon_stability: wp.array(dtype=wp.float32)
-    weapon_heat: wp.array(dtype=wp.float32)
-    weapon_target_heat: wp.array(dtype=wp.float32)
-    weapon_arc_cos: wp.array(dtype=wp.float32)
-    weapon_speed: wp.array(dtype=wp.float32)
-    weapon_life: wp.array(dtype=wp.int32)
-    weapon_sight_range: wp.array(dtype=wp.float32)
-    weapon_cloud: wp.array(dtype=wp.int32)
-    weapon_splash: wp.array(dtype=wp.float32)
-    weapon_splash_scale: wp.array(dtype=wp.float32)
-    weapon_paints: wp.array(dtype=wp.int32)
-    weapon_suppresses: wp.array(dtype=wp.int32)
-    weapon_needs: wp.array(dtype=wp.int32)
-    """Bits of ``Mechanic`` without which the weapon stays silent."""
-    # materials
-    material_move: wp.array(dtype=wp.int32)
-    material_sight: wp.array(dtype=wp.int32)
-    material_shot: wp.array(dtype=wp.int32)
-    material_hp: wp.array(dtype=wp.uint16)
-    material_destructible: wp.array(dtype=wp.int32)
     # clock
     dt: wp.float32
     fallen_ticks: wp.int32
@@ -170,7 +180,7 @@ class Rules:
 
 PER_SECOND = ("lava_heat", "lava_damage", "debris_heat", "debris_damage", "water_cooling", "ecm_heat", "eccm_heat",
               "stability_regen", "homing_gain")  # fmt: skip
-"""Fields of ``Rules`` stored per tick although the config states them per second (``<name>_s``)."""
+"""Members of ``Rules`` per tick that the config states per second (``<name>_s``)."""
 SAME_NAME = (
     "damping", "step_max_vz", "legged_speed", "legged_jet", "water_speed", "vent_factor", "max_stability",
     "legged_max_stability", "stand_up_stability", "shutdown_restart", "rear_cos", "rear_factor", "leg_height",
@@ -193,17 +203,19 @@ RENAMED = {
 }
 
 
-def pack_rules(cfg: EnvConfig, figures: Figures, device: str) -> Rules:
-    """Build ``Rules`` on ``device`` for environments of one configuration that are played with ``figures``."""
+def pack_rules(cfg: EnvConfig, tables: GameTables, device: str) -> Rules:
+    """Return ``Rules`` on ``device`` for environments of configuration ``cfg`` that play with ``tables``."""
     rules = Rules()
-    _pack_chassis(rules, figures.chassis, device)
-    _pack_weapons(rules, figures.weapons, cfg.dt_sim, device)
-    rules.material_move = wp.array(BLOCKS_MOVE.astype(np.int32), dtype=wp.int32, device=device)
-    rules.material_sight = wp.array(BLOCKS_SIGHT.astype(np.int32), dtype=wp.int32, device=device)
-    rules.material_shot = wp.array(STOPS_SHOT.astype(np.int32), dtype=wp.int32, device=device)
-    rules.material_hp = wp.array(MATERIAL_HP, dtype=wp.uint16, device=device)
-    rules.material_destructible = wp.array([int(m.destructible) for m in MATERIALS], dtype=wp.int32, device=device)
-    physics = figures.physics
+    dt = cfg.dt_sim
+    rules.chassis = _pack_rows(ChassisRow, tables.chassis, CHASSIS_DERIVED, dt, device)
+    rules.weapons = _pack_rows(WeaponRow, tables.weapons, WEAPON_DERIVED, dt, device)
+    rules.materials = _pack_rows(MaterialRow, MATERIALS, MATERIAL_DERIVED, dt, device)
+    triggers = [[int(c.carries.get(Weapon(w), -1)) for w in range(NUM_WEAPONS)] for c in tables.chassis]
+    rules.trigger_of = wp.array(np.array(triggers, dtype=np.int32), dtype=wp.int32, device=device)
+    factors = [[w.voxel_damage.get(material, 1.0) for material in Material] for w in tables.weapons]
+    rules.voxel_damage = wp.array(np.array(factors, dtype=np.float32), dtype=wp.float32, device=device)
+    rules.roster = wp.array([int(c) for c in ROSTER], dtype=wp.int32, device=device)
+    physics = tables.physics
     for name in PER_SECOND:
         setattr(rules, name, getattr(physics, f"{name}_s") * cfg.dt_sim)
     for name in SAME_NAME:
@@ -216,7 +228,7 @@ def pack_rules(cfg: EnvConfig, figures: Figures, device: str) -> Rules:
     for name in ("fallen", "painted", "suppressed", "engaged"):
         setattr(rules, f"{name}_ticks", duration_ticks(getattr(physics, f"{name}_s"), cfg.dt_sim))
     rules.smoke_ticks = duration_ticks(physics.smoke_life_s, cfg.dt_sim)
-    rules.ams_ticks = max(1, duration_ticks(physics.ams_cooldown_s, cfg.dt_sim))  # one try a tick, however quick
+    rules.ams_ticks = max(1, duration_ticks(physics.ams_cooldown_s, cfg.dt_sim))  # at most one shot a tick
     rules.assist_ticks = duration_ticks(cfg.reward.assist_period_s, cfg.dt_sim)
     rules.max_decisions = cfg.max_steps
     rules.ticks_per_decision = cfg.decision_repeat
@@ -232,45 +244,13 @@ def pack_rules(cfg: EnvConfig, figures: Figures, device: str) -> Rules:
     return rules
 
 
-def _pack_chassis(rules: Rules, specs: tuple[ChassisSpec, ...], device: str) -> None:
-    half = np.array([c.size for c in specs], dtype=np.float32) / 2
-    rules.half = wp.array(half, dtype=wp.vec3, device=device)
-    columns = {"max_hp": "hp", "max_leg_hp": "leg_hp"}
-    for name in ("max_speed", "max_yaw_rate", "max_jet", "max_hp", "max_leg_hp", "heat_cap", "dissipation", "tonnage",
-                 "noise_mass", "wreck_solid", "hit_radius"):  # fmt: skip
-        values = [float(getattr(c, columns.get(name, name))) for c in specs]
-        setattr(rules, name, wp.array(values, dtype=wp.float32, device=device))
-    for name in ("sort_rank", "has_ewar", "has_ams"):
-        setattr(rules, name, wp.array([int(getattr(c, name)) for c in specs], dtype=wp.int32, device=device))
-    rules.roster = wp.array([int(c) for c in ROSTER], dtype=wp.int32, device=device)
-    triggers = [[int(c.carries.get(Weapon(w), -1)) for w in range(NUM_WEAPONS)] for c in specs]
-    rules.trigger_of = wp.array(np.array(triggers, dtype=np.int32), dtype=wp.int32, device=device)
-
-
-def _pack_weapons(rules: Rules, specs: tuple[WeaponSpec, ...], dt: float, device: str) -> None:
-    floats = {
-        "weapon_range": [w.range_vox for w in specs],
-        "weapon_damage": [w.damage for w in specs],
-        "weapon_stability": [w.stability for w in specs],
-        "weapon_heat": [w.heat for w in specs],
-        "weapon_target_heat": [w.target_heat for w in specs],
-        "weapon_arc_cos": [cos(radians(w.arc_deg / 2)) for w in specs],
-        "weapon_sight_range": [w.own_sight_vox or w.range_vox for w in specs],
-        "weapon_splash": [w.splash_vox for w in specs],
-        "weapon_splash_scale": [w.splash_scale for w in specs],
-        "weapon_speed": [w.speed_vox_s for w in specs],
-    }
-    ints = {
-        "weapon_cooldown": [int(w.cooldown) for w in specs],
-        "weapon_cooldown_ticks": [duration_ticks(w.cooldown_s, dt) for w in specs],
-        "weapon_guidance": [int(w.guidance) for w in specs],
-        "weapon_life": [life_ticks(w.life_s, dt) for w in specs],
-        "weapon_cloud": [int(w.bursts_smoke) for w in specs],
-        "weapon_paints": [int(w.paints) for w in specs],
-        "weapon_suppresses": [int(w.suppresses) for w in specs],
-        "weapon_needs": [int(w.needs) for w in specs],
-    }
-    for name, values in floats.items():
-        setattr(rules, name, wp.array([float(v) for v in values], dtype=wp.float32, device=device))
-    for name, values in ints.items():
-        setattr(rules, name, wp.array(values, dtype=wp.int32, device=device))
+def _pack_rows(struct: Any, specs: Sequence[Any], derived: dict[str, Derived], dt: float, device: str) -> wp.array:
+    """Return the rows of a table as an array of ``struct`` on ``device``."""
+    rows = []
+    for spec in specs:
+        row = struct()
+        for member in struct.vars:
+            value = derived[member].value(spec, dt) if member in derived else getattr(spec, member)
+            setattr(row, member, value)
+        rows.append(row)
+    return wp.array(rows, dtype=struct, device=device)

@@ -77,7 +77,7 @@ class MapPool:
     def attach(self, batch: Batch) -> None:
         """Let the resets of ``batch``, which has the bank, draw from this pool."""
         self._batch = batch
-        batch.draw_from(self.live)
+        batch.draw_maps_from(self.live)
 
     def change(self, ranges: MapRanges) -> None:
         """Replace all maps by maps of other ranges; resets draw from these as soon as one has a slot."""
@@ -117,7 +117,7 @@ class MapPool:
         if free and self._replace_all:
             self.live, self._replace_all = [], False
         for slot, (spec, generated) in zip(free, self._pending, strict=False):
-            self._batch.put_map(slot, stack_maps_for(self.cfg, [generated]))
+            self._batch.replace_map(slot, stack_maps_for(self.cfg, [generated]))
             self.specs[slot] = spec
             self.live.append(slot)
         del self._pending[: len(free)]
@@ -126,7 +126,7 @@ class MapPool:
             # every slot is in use: draw from fewer, so that some become free as episodes end
             surplus = max(surplus, len(self.live) - 1 if self._replace_all else min(1, len(self.live) - 1))
         del self.live[: max(0, surplus)]
-        self._batch.draw_from(self.live)
+        self._batch.draw_maps_from(self.live)
 
     def _slots_in_use(self) -> set[int]:
         started = self._batch.numpy("episode") > 0
@@ -169,14 +169,14 @@ class MapPool:
         changed = [slot for slot, spec in enumerate(saved) if spec is not None and spec != self.specs[slot]]
         generated_maps = generate_maps([spec for slot in changed if (spec := saved[slot])])
         for slot, generated in zip(changed, generated_maps, strict=True):
-            self._batch.put_map(slot, stack_maps_for(self.cfg, [generated]))
+            self._batch.replace_map(slot, stack_maps_for(self.cfg, [generated]))
             self.specs[slot] = saved[slot]
         pending = [spec for row in state[f"{PREFIX}due"].tolist() if (spec := self._spec(row))]
         self._pending = list(zip(pending, generate_maps(pending), strict=True)) if pending else []
         self.live = state[f"{PREFIX}live"].tolist()
         self.used, self._replace_all, self.prefetcher.stalls = used, bool(replace_all), stalls
         self.prefetch()
-        self._batch.draw_from(self.live)
+        self._batch.draw_maps_from(self.live)
 
     def _spec(self, row: Sequence[int]) -> MapSpec | None:
         seed, edge, packs = row

@@ -29,7 +29,7 @@ from echelon.gen.bank import MapBank, build_bank_for
 from echelon.gen.map_sampling import MapRanges
 from echelon.gen.prefetch import MapPrefetcher
 from echelon.sim.arsenal import Mechanic, mechanics_of
-from echelon.sim.overrides import Changes
+from echelon.sim.overrides import Overrides
 from echelon.training.engine_state import load_engine_state, save_engine_state
 from echelon.training.map_pool import PREFIX, MapPool, training_map_seed
 
@@ -99,7 +99,7 @@ class VectorEnv:
         maps_per_refresh: int = 0,
         map_workers: int = 0,
         bank: MapBank | None = None,
-        changes: Sequence[Changes] | None = None,
+        changes: Sequence[Overrides] | None = None,
         autoreset: bool = True,
         first_env: int = 0,
         progress: Callable[[str, int, int], None] | None = None,

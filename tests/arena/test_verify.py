@@ -265,7 +265,7 @@ def test_verify_accepts_disabled_mechanics_and_overrides(tmp_path):
     engine.batch.set("forced_seed", np.array([7, 7], np.int32))
     engine.batch["forced_slot"].zero_()
     engine.batch.set("script", np.full((2, engine.num_mechs), heuristic.script_of("hard"), np.int32))
-    engine.batch.withhold([Mechanic.HEAT | Mechanic.EWAR, Mechanic.MISSILES])
+    engine.batch.disable_mechanics([Mechanic.HEAT | Mechanic.EWAR, Mechanic.MISSILES])
     engine.reset()
     recorder = Recorder(engine, [0, 1], tmp_path, [MatchInfo(name=name, map_seed=7) for name in "ab"], policy="acts")
     recorder.begin()

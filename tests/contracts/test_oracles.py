@@ -40,7 +40,7 @@ ORACLES: dict[str, str] = {
     "fly_legacy": LEGACY,
     "detect_stuck": "agents/test_legacy.py::test_stuck_detection_accounts_for_leg_loss_and_water",
     **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
-    **dict.fromkeys(["note_deaths", "note_hits", "note_launches", "note_impacts", "note_defence"], COUNTS),
+    **dict.fromkeys(["record_deaths", "record_hits", "record_launches", "record_impacts", "record_defence"], COUNTS),
     "blend_navigation": "env/test_navigation_assist.py::test_navigation_assist_blends_throttles_like_the_reference",
     "store_tracks": "parity/test_sensing.py::test_a_decision_adds_one_page_to_the_past",
     "clear_tracks": "env/test_display.py::test_masked_reset_clears_contact_memory_of_that_environment_only",
@@ -65,8 +65,10 @@ ORACLES: dict[str, str] = {
     "record_policy": "replay/test_policy_columns.py::test_contact_and_sees_columns_match_start_of_step",
     **dict.fromkeys(["finish_frame", "record_clouds", "record_condition", "record_motion"], FRAMES),
     **dict.fromkeys(["clear_decision", "read_choices", "read_motion"], CONTROLS),
-    **dict.fromkeys(["choose_targets", "triggers", "suffer", "succumb", "credit", "stamp_wrecks"], SHOTS),
-    **dict.fromkeys(["fly", "guide", "defend", "burst_smoke", "erode", "shake"], ROUNDS),
+    **dict.fromkeys(
+        ["choose_targets", "triggers", "apply_hits", "resolve_deaths", "credit_hits", "stamp_wrecks"], SHOTS
+    ),
+    **dict.fromkeys(["fly", "guide", "defend", "burst_smoke", "damage_terrain", "compute_splash"], ROUNDS),
     "move": MOVES,
     "land": "parity/test_combat.py::test_hard_landings_follow_the_rules_when_they_are_on",
     **dict.fromkeys(["timers", "thermals", "balance"], UPKEEP),

@@ -251,7 +251,7 @@ def watch_matches(cfg: EnvConfig, cases: Sequence[Case], pilot: str, *, threads:
             engine.batch.add_fields(statistics.FIELDS)
             engine.programs["decision"] = lambda made=engine: statistics.with_statistics(made.decision())
         else:
-            engine.batch.replace_maps(maps)
+            engine.batch.replace_all_maps(maps)
         _play(engine, wave, pilot, found)
     if engine is not None:
         engine.close()

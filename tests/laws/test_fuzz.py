@@ -90,7 +90,7 @@ class Arena(Scene):
         self.engine.attach(self.rows, np.zeros_like(self.rows))
         self.batch.set("row_of", np.arange(cfg.num_mechs, dtype=np.int32)[None])
         self.without = disabled_mechanics(self.seed)
-        self.batch.withhold([self.without])
+        self.batch.disable_mechanics([self.without])
         self.engine.reset()
 
     def check_without(self) -> None:

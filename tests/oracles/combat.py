@@ -228,7 +228,7 @@ def launch(s, m: int, weapon: int, target: int) -> None:
     s.round_pos[m, slot], s.round_vel[m, slot] = muzzle, way * GUNS[weapon].speed
 
 
-def suffer(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None:
+def apply_hits(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None:
     """Apply a phase's hits at once: all read the state before, all are summed, then deaths are resolved."""
     shares: dict[int, dict[int, float]] = {m: {} for m in range(len(s.alive))}
     paid: set[int] = set()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from echelon.sim.random import StreamId, uniform01
-from tests.oracles.combat import Hit, Splash, from_behind, suffer, unit
+from tests.oracles.combat import Hit, Splash, apply_hits, from_behind, unit
 from tests.oracles.shared import (
     CD_AMS,
     DT,
@@ -28,7 +28,7 @@ from tests.oracles.shared import (
     living,
     ticks,
 )
-from tests.oracles.world import Cell, cast, erode, nearest_on, stamp_wrecks, trace
+from tests.oracles.world import Cell, cast, damage_voxel, nearest_on, stamp_wrecks, trace
 
 
 class End(NamedTuple):
@@ -63,10 +63,10 @@ def rounds_phase(s) -> None:
     for end in ends:
         if end.weapon == SMOKE:
             spread_smoke(s, end)
-    suffer(s, hits, splashes)
+    apply_hits(s, hits, splashes)
     for end in ends:
         if end.cell and all(0 <= c < n for c, n in zip(end.cell, s.size, strict=True)):
-            erode(s, *end.cell, int(GUNS[end.weapon].damage))
+            damage_voxel(s, *end.cell, int(GUNS[end.weapon].damage))
     for end in blasts:
         shatter(s, end.centre, GUNS[end.weapon].splash, int(GUNS[end.weapon].damage * 0.5))
     stamp_wrecks(s)
@@ -147,7 +147,7 @@ def shatter(s, centre, radius: float, damage: int) -> None:
     for x, y, z in np.ndindex(*(max(0, b - a) for a, b in zip(low, top, strict=True))):
         cell = np.array([x, y, z]) + low
         if distance(cell + 0.5, centre) <= radius:
-            erode(s, *cell, damage)
+            damage_voxel(s, *cell, damage)
 
 
 def spread_smoke(s, end: End) -> None:

@@ -222,7 +222,7 @@ def set_cell(s, x: int, y: int, z: int, kind: int) -> None:
     s.voxel_hp[z, y, x] = VOXEL_HP[kind]
 
 
-def erode(s, x: int, y: int, z: int, amount: int) -> None:
+def damage_voxel(s, x: int, y: int, z: int, amount: int) -> None:
     """Damage one voxel."""
     if not DESTRUCTIBLE[s.material[z, y, x]]:
         return

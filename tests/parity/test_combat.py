@@ -90,7 +90,7 @@ def test_shots_hits_kills_and_wrecks_follow_the_rules(battle):
     for s in wanted:
         launches = [m for m in range(20) if s.chassis[m] == o.HEAVY and s.trigger[m] & 2]
         s.quality[launches] = [sense.quality(s, m)[0] for m in launches]
-        rules.suffer(s, rules.weapons_phase(s))
+        rules.apply_hits(s, rules.weapons_phase(s))
         world.stamp_wrecks(s)
     battle.play("weapons", lambda: phase("weapons"))
     assert_same(battle, wanted, "quality", "cooldown", "fired", "round_weapon", *CONDITION, "dying")
@@ -171,7 +171,7 @@ def test_sight_between_two_mechs_is_cast_from_the_lower_index_whoever_asks(low, 
     field.place(0, o.MEDIUM, low, low, yaw=np.pi / 4 if low < high else -3 * np.pi / 4)
     field.place(5, o.MEDIUM, high, high, yaw=np.pi / 4 if high < low else -3 * np.pi / 4)
     field.put("trigger", 1)
-    field.look()
+    field.sense()
     field.play("weapons", lambda: phase("weapons"))
     assert field["sight"][0, 0, 5] == field["sight"][0, 5, 0] == sees
     assert (field["hp"][0, [0, 5]] < 150).tolist() == [sees, sees]

@@ -7,7 +7,7 @@ import pytest
 
 from echelon.config import EnvConfig
 from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS
-from echelon.sim.overrides import stock
+from echelon.sim.overrides import stock_tables
 from echelon.sim.state import ROUNDS_PER_MECH
 from echelon.sim.tables import duration_ticks, life_ticks, pack_rules
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, MATERIALS, STOPS_SHOT
@@ -48,7 +48,7 @@ def test_materials_block_what_the_material_table_says():
 
 
 def test_durations_become_the_stated_ticks():
-    rules = pack_rules(EnvConfig(), stock(EnvConfig().physics), "cpu")
+    rules = pack_rules(EnvConfig(), stock_tables(EnvConfig().physics), "cpu")
     assert (rules.painted_ticks, rules.suppressed_ticks, rules.fallen_ticks) == (100, 24, 60)
     assert rules.max_decisions == 240 and rules.score_to_win == 30 and rules.dt_act == 0.25
 

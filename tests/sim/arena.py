@@ -143,9 +143,9 @@ class Field5v5(Scene):
         for _ in range(count):
             self.play("tick", lambda: step.tick(landing=self.cfg.physics.landing))
 
-    def look(self) -> None:
+    def sense(self) -> None:
         """Refresh what mechs can know."""
-        self.play("look", lambda: step.look("every"))
+        self.play("look", lambda: step.sense("every"))
 
     def run(self, decisions: int) -> None:
         """Play whole decisions with the same actions."""

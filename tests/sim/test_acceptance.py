@@ -256,7 +256,7 @@ def test_a16_a_jammer_at_ten_and_a_friendly_eccm_at_five_set_the_radar(field, he
     field.place(MATE, SCOUT, 30, 35, z=1.5)
     field.put("ecm", 1, FOE)
     field.put("eccm", helped, MATE)
-    field.look()
+    field.sense()
     assert field["quality"][0, BLUE] == pytest.approx(quality, abs=1e-4)
     assert 14 * field["quality"][0, BLUE] == pytest.approx(radar, abs=0.01)
 
@@ -283,7 +283,7 @@ def test_a22_two_mechs_standing_in_foliage_see_each_other_over_open_ground():
     field.place(RED, MEDIUM, 30.5, 30.5)
     field.place(MATE, MEDIUM, 20.5, 40.5)
     field.place(FOE, MEDIUM, 30.5, 40.5)
-    field.look()
+    field.sense()
     assert field["sight"][0, BLUE, RED] and field["sight"][0, RED, BLUE]
     assert not field["sight"][0, MATE, FOE], "foliage between them should hide them"
     field.batch.close()
@@ -296,7 +296,7 @@ def test_a23_glass_lets_sight_through_but_stops_mechs_and_two_autocannon_rounds(
     field = Field5v5(edit=edit)
     field.place(BLUE, MEDIUM, 30, 30.5)
     field.place(RED, HEAVY, 38, 30.5)
-    field.look()
+    field.sense()
     assert field["sight"][0, BLUE, RED]
     act(field, BLUE, forward=1)
     field.tick(60)

@@ -17,14 +17,14 @@ from echelon.gen.bank import build_bank_for
 from echelon.sim.arsenal import CHASSIS, WEAPONS, Mechanic, Weapon, mechanics_of
 from echelon.sim.backend import Backend, Launch
 from echelon.sim.hashing import state_hash
-from echelon.sim.overrides import CHASSIS_RANGES, WEAPON_RANGES, with_changes
+from echelon.sim.overrides import CHASSIS_RANGES, WEAPON_RANGES, apply_overrides
 from echelon.sim.world import Material
 from tests.sim.arena import Field5v5
 
 SCOUT, LIGHT, MEDIUM, HEAVY = range(4)
 PARTS = (0, *(int(part) for part in Mechanic))
 CFG = EnvConfig(world=WorldConfig(size_x=48, size_y=48), max_episode_seconds=10.0)
-NO_FIGURE = {"weapon", "cooldown", "guidance", "suppresses", "paints", "bursts_smoke", "splash_vox", "chassis", "size",
+NO_FIGURE = {"weapon", "cooldown", "guidance", "suppresses", "paints", "bursts_smoke", "splash_vox", "voxel_damage", "chassis", "size",
              "sort_rank", "carries", "has_ams", "has_ewar"}  # fmt: skip
 """Columns that shapes, maps, recordings or displays depend on."""
 
@@ -79,7 +79,7 @@ def fleet(cfg: EnvConfig, changes=None, without=(), threads: int = 1, seeds=(3, 
     engine.batch.set("forced_slot", np.array([slot[seed] for seed in seeds], np.int32))
     engine.batch.set("script", np.full(engine.batch.numpy("script").shape, heuristic.script_of("hard"), np.int32))
     if without:
-        engine.batch.withhold([mechanics_of(names) for names in without])
+        engine.batch.disable_mechanics([mechanics_of(names) for names in without])
     engine.reset()
     return engine
 
@@ -102,13 +102,13 @@ def test_a_battle_of_its_own_rules_plays_the_same_alone_in_a_batch_and_on_any_th
     for env, seed in enumerate((3, 4, 5, 6)):
         alone = fleet(CFG, CHANGES[env : env + 1], WITHOUT[env : env + 1], seeds=(seed,))
         assert hashes(alone) == together[env : env + 1]
-    stock = hashes(fleet(CFG))
-    assert [one == two for one, two in zip(stock, together, strict=True)] == [True, False, False, False]
+    stock_tables = hashes(fleet(CFG))
+    assert [one == two for one, two in zip(stock_tables, together, strict=True)] == [True, False, False, False]
 
 
 def test_what_an_episode_goes_without_changes_when_the_next_begins():
     engine = fleet(CFG, seeds=(3, 4))
-    engine.batch.withhold([Mechanic.HEAT | Mechanic.PAINT, Mechanic(0)])
+    engine.batch.disable_mechanics([Mechanic.HEAT | Mechanic.PAINT, Mechanic(0)])
     engine.step()
     assert engine.batch.numpy("withheld").tolist() == [0, 0]
     engine.reset(mask=np.array([True, False]))
@@ -138,7 +138,7 @@ def test_shards_end_where_figures_change_and_nowhere_else():
     cut = Backend(device="cpu", num_envs=8, lengths={}, threads=2, cuts=[0, 3, 5])
     whole = Backend(device="cpu", num_envs=8, lengths={}, threads=2, cuts=[0])
     assert cut.shards == [(0, 3), (3, 4), (4, 5), (5, 8)] and whole.shards == [(0, 4), (4, 8)]
-    cut.add_by_run("rules", {0: "a", 3: "b", 5: "c"})
+    cut.add_per_group("rules", {0: "a", 3: "b", 5: "c"})
     parameter = type("P", (), {"label": "rules", "type": None})
     launch = Launch(type("K", (), {"key": "k", "adj": type("A", (), {"args": [parameter]})}), "")
     assert [cut._bind(launch, shard)[1] for shard in cut.shards] == [["a"], ["b"], ["b"], ["c"]]
@@ -159,26 +159,26 @@ def test_every_column_is_a_figure_or_something_that_shapes_depend_on():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"cannon.damage": 1.0}, "figure 'cannon.damage' does not exist, wanted one of: scout, light"),
-        ({"laser.colour": 1.0}, "figure 'laser.colour' does not exist, wanted one of: laser.range_vox"),
-        ({"laser.damage": -1.0}, "figure laser.damage is -1.0, wanted 0 to 65535"),
-        ({"laser.damage": "much"}, "figure laser.damage is 'much', wanted 0"),
-        ({"heavy.hp": float("nan")}, "figure heavy.hp is nan, wanted"),
-        ({"physics.ams_chance": 2.0}, "figure physics.ams_chance is 2.0, wanted 0 to 1"),
-        ({"gauss.cooldown_s": 0.1}, "rounds in flight of a heavy is 9, wanted at most 4"),
-        ({"smoke.cooldown_s": 2.0}, "wanted at most 119, for a mech has room for 3"),
-        ({"physics.stand_up_stability": 200.0}, "stand_up_stability is 200.0, wanted at most max_stability"),
+        ({"cannon.damage": 1.0}, "parameter 'cannon.damage' does not exist, expected one of: scout, light"),
+        ({"laser.colour": 1.0}, "parameter 'laser.colour' does not exist, expected one of: laser.range_vox"),
+        ({"laser.damage": -1.0}, "parameter laser.damage is -1.0, expected 0 to 65535"),
+        ({"laser.damage": "much"}, "parameter laser.damage is 'much', expected 0"),
+        ({"heavy.hp": float("nan")}, "parameter heavy.hp is nan, expected"),
+        ({"physics.ams_chance": 2.0}, "parameter physics.ams_chance is 2.0, expected 0 to 1"),
+        ({"gauss.cooldown_s": 0.1}, "rounds in flight of a heavy is 9, expected at most 4"),
+        ({"smoke.cooldown_s": 2.0}, "expected at most 119, as a mech has 3 cloud slots"),
+        ({"physics.stand_up_stability": 200.0}, "stand_up_stability is 200.0, expected at most max_stability"),
     ],
 )
 def test_an_impossible_figure_is_refused_in_a_line(changes, message):
     with pytest.raises(ValueError, match=message):
-        with_changes(PhysicsConfig(), 0.05, changes)
+        apply_overrides(PhysicsConfig(), 0.05, changes)
     with pytest.raises(ValueError, match=message):
         EchelonEnv(CFG, changes=changes)
 
 
 def test_an_unknown_mechanic_is_refused_in_a_line():
-    with pytest.raises(ValueError, match="mechanic 'gravity' does not exist, wanted one of: heat, missiles, ewar"):
+    with pytest.raises(ValueError, match="mechanic 'gravity' does not exist, expected one of: heat, missiles, ewar"):
         EchelonEnv(CFG, without=("gravity",))
 
 
@@ -206,7 +206,7 @@ def random_changes(rng: np.random.Generator, count: int = 12) -> dict[str, float
         picked = [named[i] for i in rng.choice(len(named), count, replace=False)]
         changes = {name: float(np.clip(value * rng.choice([0.25, 0.5, 2, 4]), *ends)) for name, value, ends in picked}
         try:
-            with_changes(PhysicsConfig(), 0.05, changes)
+            apply_overrides(PhysicsConfig(), 0.05, changes)
         except ValueError:
             continue
         return changes
@@ -268,6 +268,6 @@ def test_a_switch_lets_an_emitter_aid_itself(own):
     field.place(4, SCOUT, 20, 30)
     field.place(0, HEAVY, 20, 34)
     field.put("eccm", 1, 4)
-    field.look()
+    field.sense()
     assert field["aid"][0, 4] == pytest.approx(1.0 if own else 0.0)
     assert field["quality"][0, 0] > 1.5 - 1e-6 and (field["quality"][0, 4] > 1.0) == own

@@ -198,10 +198,10 @@ def test_a16_jamming_and_its_answer(field):
     field.place(MATE, Chassis.SCOUT, 25, 20)
     field.place(RED, Chassis.SCOUT, 20, 30)
     field.put("ecm", 1, RED)
-    field.look()
+    field.sense()
     assert field["quality"][0, BLUE] == pytest.approx(0.32, abs=1e-3)
     field.put("eccm", 1, MATE)
-    field.look()
+    field.sense()
     assert field["quality"][0, BLUE] == pytest.approx(0.905, abs=1e-3)
 
 
@@ -234,15 +234,15 @@ def test_a21_smoke_bursts_at_the_end_of_its_flight_and_blinds(field):
     field.place(MATE, Chassis.MEDIUM, 22, 30)
     field.place(RED, Chassis.MEDIUM, 42, 30)
     field.place(RED + 1, Chassis.MEDIUM, 35, 30)
-    field.look()
+    field.sense()
     assert field["sight"][0, MATE, RED] == 2 and field["visible"][0, MATE, RED] == 0
     assert field["visible"][0, MATE, RED + 1] == 1, "radar sees through smoke"
     paint(field, RED, BLUE)
-    field.look()
+    field.sense()
     assert field["visible"][0, MATE, RED] == 1, "own paint shows through smoke"
     field.put("painted", 0, RED)
     field.put("heat", 95.0, RED)
-    field.look()
+    field.sense()
     assert field["visible"][0, MATE, RED] == 0, "thermal bloom does not"
     field.tick(199)
     assert field["clouds"][0] == 1
@@ -259,7 +259,7 @@ def test_a23_glass_shows_but_stops():
     field.put("alive", 0)
     field.place(BLUE, Chassis.MEDIUM, HALF_WALL - 4, 20.5)
     field.place(RED, Chassis.MEDIUM, HALF_WALL + 5, 20.5, yaw=np.pi)
-    field.look()
+    field.sense()
     assert field["sight"][0, BLUE, RED] == 1
     for _ in range(2):
         field.put("cooldown", 0, BLUE)

@@ -62,7 +62,7 @@ def primary_ready(rules: Rules, mechs: Mechs, e: int, m: int) -> bool:
     c = mechs.chassis[e, m]
     for w in range(rules.trigger_of.shape[1]):
         if rules.trigger_of[c, w] == 0:
-            return mechs.cooldown[e, m, rules.weapon_cooldown[w]] == 0
+            return mechs.cooldown[e, m, rules.weapons[w].cooldown] == 0
     return False
 
 
@@ -90,8 +90,8 @@ def write_squad_row(
     row_out[at + SQUAD.distance] = wp.length(rel) / edge
     row_out[at + SQUAD.alive] = living
     if detail >= 1:
-        row_out[at + SQUAD.hull] = living * wp.clamp(mechs.hp[e, j] / rules.max_hp[c], 0.0, 1.0)
-        heat = wp.clamp(mechs.heat[e, j] / (rules.heat_cap[c] * display.heat_scale), 0.0, 1.0)
+        row_out[at + SQUAD.hull] = living * wp.clamp(mechs.hp[e, j] / rules.chassis[c].hp, 0.0, 1.0)
+        heat = wp.clamp(mechs.heat[e, j] / (rules.chassis[c].heat_cap * display.heat_scale), 0.0, 1.0)
         row_out[at + SQUAD.heat] = living * heat
         engaged = outcome.engaged[e, j] > 0 or has_living_target(mechs, controls, e, j)
         row_out[at + SQUAD.engaged] = living * as_flag(engaged)

@@ -103,12 +103,12 @@ def write_self_state(
         return
     row = obs_out[obs_row[0], n]
     c = mechs.chassis[e, m]
-    heat = mechs.heat[e, m] / rules.heat_cap[c]
+    heat = mechs.heat[e, m] / rules.chassis[c].heat_cap
     running = float(1 - mechs.shutdown[e, m])
-    overheated = mechs.shutdown[e, m] == 1 or mechs.heat[e, m] > rules.heat_cap[c]
+    overheated = mechs.shutdown[e, m] == 1 or mechs.heat[e, m] > rules.chassis[c].heat_cap
     row[self_at + SELF.shutdown] = as_flag(overheated)
     row[self_at + SELF.critical_heat] = as_flag(heat > CRITICAL_HEAT)
-    row[self_at + SELF.hull] = wp.clamp(mechs.hp[e, m] / rules.max_hp[c], 0.0, 1.0)
+    row[self_at + SELF.hull] = wp.clamp(mechs.hp[e, m] / rules.chassis[c].hp, 0.0, 1.0)
     row[self_at + SELF.heat] = wp.clamp(heat / display.heat_scale, 0.0, 1.0)
     row[self_at + SELF.heat_headroom] = wp.clamp(1.0 - heat, 0.0, 1.0)
     row[self_at + SELF.stability_risk] = 1.0 - mechs.stability[e, m] / rules.max_stability

@@ -174,8 +174,8 @@ def write_contact(
     vel_noise = wp.cw_mul(jitter(SIGNED_SPAN * frame.noise, key, j * DRAWS + DRAW_VELOCITY), frame.pace)
     rv = to_heading(track.vel, frame.heading) - frame.vel + vel_noise
     body = wp.vec3(
-        track.body[1] / rules.max_hp[c],
-        track.body[2] / (rules.heat_cap[c] * d.heat_scale),
+        track.body[1] / rules.chassis[c].hp,
+        track.body[2] / (rules.chassis[c].heat_cap * d.heat_scale),
         track.body[3] / rules.max_stability,
     )
     body += jitter(frame.noise, key, j * DRAWS + DRAW_BODY)

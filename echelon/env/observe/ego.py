@@ -40,8 +40,8 @@ GAUSS, PAINTER = wp.constant(int(Weapon.GAUSS)), wp.constant(int(Weapon.PAINTER)
 @wp.func
 def cooldown_share(rules: Rules, mechs: Mechs, e: int, m: int, w: int) -> float:
     """Return the cooldown left of the timer of weapon ``w`` as a share of the weapon's own cooldown, 0 to 1."""
-    ticks = mechs.cooldown[e, m, rules.weapon_cooldown[w]]
-    return wp.min(1.0, float(ticks) / float(rules.weapon_cooldown_ticks[w]))
+    ticks = mechs.cooldown[e, m, rules.weapons[w].cooldown]
+    return wp.min(1.0, float(ticks) / float(rules.weapons[w].cooldown_ticks))
 
 
 @wp.func
@@ -112,7 +112,7 @@ def missile_inbound(
         if team[e, j] != team[e, m]:
             for s in range(ROUNDS_PER_MECH):
                 w = round_weapon[e, j, s]
-                if w >= 0 and round_target[e, j, s] == m and rules.weapon_guidance[wp.max(w, 0)] == HOMING:
+                if w >= 0 and round_target[e, j, s] == m and rules.weapons[wp.max(w, 0)].guidance == HOMING:
                     return True
     return False
 
@@ -180,8 +180,8 @@ def write_ego_state(
     c = mechs.chassis[e, m]
     side = mechs.team[e, m]
     cs = cos_sin(mechs.yaw[e, m])
-    row[EGO.hull] = wp.clamp(mechs.hp[e, m] / rules.max_hp[c], 0.0, 1.0)
-    row[EGO.heat] = wp.clamp(mechs.heat[e, m] / (rules.heat_cap[c] * display.heat_scale), 0.0, 1.0)
+    row[EGO.hull] = wp.clamp(mechs.hp[e, m] / rules.chassis[c].hp, 0.0, 1.0)
+    row[EGO.heat] = wp.clamp(mechs.heat[e, m] / (rules.chassis[c].heat_cap * display.heat_scale), 0.0, 1.0)
     row[EGO.stability_risk] = 1.0 - mechs.stability[e, m] / rules.max_stability
     running = 1 - mechs.shutdown[e, m]
     row[EGO.ewar] = float(running * (controls.eccm[e, m] - controls.ecm[e, m]))
@@ -249,8 +249,8 @@ def write_descriptor_and_panel(
     shown = int(0)
     for k in range(controls.contact.shape[2]):
         shown += wp.where(controls.contact[e, m, k] >= 0, 1, 0)
-    low = mechs.hp[e, m] < LOW_HULL * rules.max_hp[c] or mechs.stability[e, m] < LOW_STABILITY
-    hot = mechs.heat[e, m] > HIGH_HEAT * rules.heat_cap[c]
+    low = mechs.hp[e, m] < LOW_HULL * rules.chassis[c].hp or mechs.stability[e, m] < LOW_STABILITY
+    hot = mechs.heat[e, m] > HIGH_HEAT * rules.chassis[c].heat_cap
     slots = float(wp.max(1, suites.suite_slots[c]))  # an attention budget may leave none, and an alert costs nothing
     row[PANEL.contacts] = wp.min(1.0, float(shown) / slots)
     row[PANEL.threat_mass] = shown_mass(suites, mechs, controls, e, m, True)

@@ -93,7 +93,7 @@ def mark_damaged_bins(rules: Rules, world: World, blasts: Blasts, telemetry_map_
                     at = wp.vec3(float(cell[0]), float(cell[1]), float(cell[2]))
                     mark_box(e, size, at, at, telemetry_map_out.bin_stale)
                 if (explosions & (1 << s)) != 0:
-                    r = rules.weapon_splash[blasts.blast_weapon[e, m, s]]
+                    r = rules.weapons[blasts.blast_weapon[e, m, s]].splash_vox
                     reach = wp.vec3(r, r, r)
                     at = blasts.blast_pos[e, m, s]
                     mark_box(e, size, at - reach, at + reach, telemetry_map_out.bin_stale)
@@ -105,7 +105,7 @@ def update_telemetry_map(rules: Rules, world: World, mechs: Mechs, events: Event
     e = wp.tid()
     for m in range(mechs.alive.shape[1]):
         if events.died[e, m] == 1:
-            h = rules.half[mechs.chassis[e, m]]
+            h = rules.chassis[mechs.chassis[e, m]].half
             pos = mechs.pos[e, m]
             mark_box(e, world.size[e], pos - h, pos + h, telemetry_map_out.bin_stale)
             telemetry_map_out.any_stale[e] = 1
@@ -123,7 +123,7 @@ def with_damage_marks(tick: list[Launch]) -> list[Launch]:
     marked: list[Launch] = []
     for launch in tick:
         marked.append(launch)
-        if launch.kernel is terrain.erode:
+        if launch.kernel is terrain.damage_terrain:
             marked.append(Launch(mark_damaged_bins, "E", phase=launch.phase))
     return marked
 

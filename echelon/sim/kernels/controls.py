@@ -133,7 +133,11 @@ def read_choices(
             if mechs.alive[e, j] == 1 and mechs.team[e, j] != mechs.team[e, m]:
                 controls_out.focus[e, m] = j
                 controls_out.focus_slot[e, m] = slot
-    if rules.enable_ewar == 1 and rules.has_ewar[mechs.chassis[e, m]] == 1 and (episode.withheld[e] & EWAR) == 0:
+    if (
+        rules.enable_ewar == 1
+        and rules.chassis[mechs.chassis[e, m]].has_ewar == 1
+        and (episode.withheld[e] & EWAR) == 0
+    ):
         a = quantised(actions, e, m, SECONDARY)
         if a > ECCM_ABOVE:
             controls_out.eccm[e, m] = 1

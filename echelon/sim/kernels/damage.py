@@ -36,7 +36,7 @@ def body_share(rules: Rules, flags: int) -> float:
 
 
 @wp.kernel
-def shake(rules: Rules, world: World, mechs: Mechs, blasts: Blasts, blasts_out: Blasts):
+def compute_splash(rules: Rules, world: World, mechs: Mechs, blasts: Blasts, blasts_out: Blasts):
     """Compute the splash of this mech's explosions on every mech in range and in sight, friends and itself included."""
     e, m = wp.tid()
     mask = blasts.blast_mask[e, m]
@@ -48,17 +48,64 @@ def shake(rules: Rules, world: World, mechs: Mechs, blasts: Blasts, blasts_out: 
             if (mask & (1 << s)) != 0 and mechs.alive[e, j] == 1 and blasts.blast_skip[e, m, s] != j:
                 w = blasts.blast_weapon[e, m, s]
                 c = blasts.blast_pos[e, m, s]
-                if rules.weapon_splash[w] > 0.0 and wp.length(mechs.pos[e, j] - c) <= rules.weapon_splash[w]:
+                if rules.weapons[w].splash_vox > 0.0 and wp.length(mechs.pos[e, j] - c) <= rules.weapons[w].splash_vox:
                     if sight_clear(world.sight_plane, e, world.size[e], c, mechs.pos[e, j]):
-                        total[0] = total[0] + rules.weapon_damage[w] * rules.weapon_splash_scale[w]
-                        total[1] = total[1] + rules.weapon_stability[w] * rules.weapon_splash_scale[w]
+                        total[0] = total[0] + rules.weapons[w].damage * rules.weapons[w].splash_scale
+                        total[1] = total[1] + rules.weapons[w].stability * rules.weapons[w].splash_scale
                         if wp.length(mechs.pos[e, j] - c) >= NEAR:
                             total[2] = float(s)
         blasts_out.splash[e, m, j] = total
 
 
+@wp.func
+def apply_hit(
+    rules: Rules,
+    mechs: Mechs,
+    hits: Hits,
+    e: int,
+    m: int,
+    s: int,
+    k: int,
+    heat_factor: float,
+    mechs_out: Mechs,
+    events_out: Events,
+) -> float:
+    """Apply hit record k of shooter s to mech m; return the damage to its body."""
+    w = hits.hit_weapon[e, s, k]
+    flags = hits.hit_flags[e, s, k]
+    d = paid_damage(rules, flags, hits.hit_damage[e, s, k])
+    body = float(0.0)
+    if d > 0.0:
+        if (flags & HIT_LEG) != 0:
+            mechs_out.leg_hp[e, m] = mechs_out.leg_hp[e, m] - d
+        body = d * body_share(rules, flags)
+        events_out.was_hit[e, m] = 1
+        delta = mechs.pos[e, s] - mechs.pos[e, m]
+        if wp.length(delta) >= NEAR:
+            events_out.hit_dir[e, m] = unit3(delta)
+    mechs_out.stability[e, m] = wp.max(0.0, mechs_out.stability[e, m] - hits.hit_stability[e, s, k])
+    mechs_out.heat[e, m] = mechs_out.heat[e, m] + heat_factor * rules.weapons[w].target_heat
+    if rules.weapons[w].suppresses == 1:
+        mechs_out.suppressed[e, m] = wp.max(mechs_out.suppressed[e, m], rules.suppressed_ticks)
+    return body
+
+
+@wp.func
+def apply_splash(mechs: Mechs, blasts: Blasts, e: int, m: int, s: int, mechs_out: Mechs, events_out: Events) -> float:
+    """Apply the splash of shooter s's explosions to mech m; return the damage to its body."""
+    splash = blasts.splash[e, s, m]
+    if blasts.blast_mask[e, s] == 0 or splash[0] <= 0.0:
+        return 0.0
+    mechs_out.stability[e, m] = wp.max(0.0, mechs_out.stability[e, m] - splash[1])
+    events_out.was_hit[e, m] = 1
+    k = int(splash[2])
+    if k >= 0:
+        events_out.hit_dir[e, m] = unit3(blasts.blast_pos[e, s, k] - mechs.pos[e, m])
+    return splash[0]
+
+
 @wp.kernel
-def suffer(
+def apply_hits(
     rules: Rules, mechs: Mechs, episode: Episode, hits: Hits, blasts: Blasts, mechs_out: Mechs, events_out: Events
 ):
     """Apply every hit on this mech, in order of the shooters."""
@@ -69,44 +116,20 @@ def suffer(
     new_painter = int(-1)
     old_painter = mechs_out.painter[e, m]
     lost = float(0.0)
+    heat_factor = heat_share(episode.withheld[e])
     for s in range(hits.hit_mask.shape[1]):
         mask = hits.hit_mask[e, s]
         if mask == 0 and blasts.blast_mask[e, s] == 0:
             continue
         for k in range(NUM_WEAPONS):
             if (mask & (1 << k)) != 0 and hits.hit_target[e, s, k] == m:
-                w = hits.hit_weapon[e, s, k]
-                flags = hits.hit_flags[e, s, k]
-                d = paid_damage(rules, flags, hits.hit_damage[e, s, k])
-                if rules.weapon_paints[w] == 1:
+                if rules.weapons[hits.hit_weapon[e, s, k]].paints == 1:
                     new_painter = s
-                if d > 0.0:
-                    if (flags & HIT_LEG) != 0:
-                        mechs_out.leg_hp[e, m] = mechs_out.leg_hp[e, m] - d
-                    if (
-                        (flags & HIT_PAINTED) != 0
-                        and old_painter != s
-                        and episode.tick[e] >= events_out.assist_tick[e, m]
-                    ):
+                if (hits.hit_flags[e, s, k] & HIT_PAINTED) != 0 and hits.hit_damage[e, s, k] > 0.0:
+                    if old_painter != s and episode.tick[e] >= events_out.assist_tick[e, m]:
                         events_out.assist_to[e, m] = old_painter
-                    lost += d * body_share(rules, flags)
-                    events_out.was_hit[e, m] = 1
-                    delta = mechs.pos[e, s] - mechs.pos[e, m]
-                    if wp.length(delta) >= NEAR:
-                        events_out.hit_dir[e, m] = unit3(delta)
-                mechs_out.stability[e, m] = wp.max(0.0, mechs_out.stability[e, m] - hits.hit_stability[e, s, k])
-                mechs_out.heat[e, m] = (
-                    mechs_out.heat[e, m] + heat_share(episode.withheld[e]) * rules.weapon_target_heat[w]
-                )
-                if rules.weapon_suppresses[w] == 1:
-                    mechs_out.suppressed[e, m] = wp.max(mechs_out.suppressed[e, m], rules.suppressed_ticks)
-        if blasts.blast_mask[e, s] != 0 and blasts.splash[e, s, m][0] > 0.0:
-            lost += blasts.splash[e, s, m][0]
-            mechs_out.stability[e, m] = wp.max(0.0, mechs_out.stability[e, m] - blasts.splash[e, s, m][1])
-            events_out.was_hit[e, m] = 1
-            k = int(blasts.splash[e, s, m][2])
-            if k >= 0:
-                events_out.hit_dir[e, m] = unit3(blasts.blast_pos[e, s, k] - mechs.pos[e, m])
+                lost += apply_hit(rules, mechs, hits, e, m, s, k, heat_factor, mechs_out, events_out)
+        lost += apply_splash(mechs, blasts, e, m, s, mechs_out, events_out)
     mechs_out.hp[e, m] = mechs_out.hp[e, m] - lost
     events_out.took[e, m] = events_out.took[e, m] + lost
     if events_out.assist_to[e, m] >= 0:
@@ -137,12 +160,12 @@ def heat_given(rules: Rules, hits: Hits, e: int, m: int) -> float:
         if hits.hit_mask[e, s] != 0:
             for k in range(NUM_WEAPONS):
                 if (hits.hit_mask[e, s] & (1 << k)) != 0 and hits.hit_target[e, s, k] == m:
-                    total += rules.weapon_target_heat[hits.hit_weapon[e, s, k]]
+                    total += rules.weapons[hits.hit_weapon[e, s, k]].target_heat
     return total
 
 
 @wp.kernel
-def succumb(rules: Rules, mechs: Mechs, hits: Hits, blasts: Blasts, mechs_out: Mechs, events_out: Events):
+def resolve_deaths(rules: Rules, mechs: Mechs, hits: Hits, blasts: Blasts, mechs_out: Mechs, events_out: Events):
     """Shut down on overheating; die without hit points, killed by the mech that dealt most damage, hostiles first."""
     e, m = wp.tid()
     if mechs_out.alive[e, m] == 0:
@@ -174,7 +197,7 @@ def succumb(rules: Rules, mechs: Mechs, hits: Hits, blasts: Blasts, mechs_out: M
 
 
 @wp.kernel
-def credit(rules: Rules, mechs: Mechs, events: Events, hits: Hits, blasts: Blasts, events_out: Events):
+def credit_hits(rules: Rules, mechs: Mechs, events: Events, hits: Hits, blasts: Blasts, events_out: Events):
     """Credit this mech with the damage, kills and assists of the phase's hits."""
     e, m = wp.tid()
     for j in range(hits.hit_mask.shape[1]):

@@ -65,7 +65,7 @@ def pair_sight(
 
 
 @wp.func
-def paint_helps(mechs: Mechs, e: int, shooter: int, target: int) -> bool:
+def is_painted_for(mechs: Mechs, e: int, shooter: int, target: int) -> bool:
     """Whether the target is painted by the shooter's own pack."""
     if mechs.painted[e, target] == 0:
         return False
@@ -76,11 +76,11 @@ def paint_helps(mechs: Mechs, e: int, shooter: int, target: int) -> bool:
 @wp.func
 def locks(rules: Rules, w: int, d: float, sees: bool, paint: bool, quality: float) -> bool:
     """Whether weapon w locks on a target at distance d: by sight, homing weapons also by the pack's paint."""
-    if d > rules.weapon_range[w]:
+    if d > rules.weapons[w].range_vox:
         return False
-    if rules.weapon_guidance[w] == HOMING and paint and quality >= rules.paint_quality:
+    if rules.weapons[w].guidance == HOMING and paint and quality >= rules.paint_quality:
         return True
-    return sees and d <= rules.weapon_sight_range[w]
+    return sees and d <= rules.weapons[w].sight_range_vox
 
 
 @wp.func
@@ -104,13 +104,13 @@ def aimed_target(
         if mechs.alive[e, j] == 1 and mechs.team[e, j] != mechs.team[e, m]:
             delta = mechs.pos[e, j] - p
             d = wp.length(delta)
-            candidate = d <= rules.weapon_range[w] and (j == focus or best < 0 or d < best_d)
-            if candidate and in_arc(delta, cs, rules.weapon_arc_cos[w]):
+            candidate = d <= rules.weapons[w].range_vox and (j == focus or best < 0 or d < best_d)
+            if candidate and in_arc(delta, cs, rules.weapons[w].arc_cos):
                 sees = bool(False)
-                if d <= rules.weapon_sight_range[w]:
+                if d <= rules.weapons[w].sight_range_vox:
                     sees = pair_sight(world.sight_plane, e, world.size[e], m, p, j, mechs.pos[e, j])
                     sees = sees and not smoke_blocks(smoke, e, rules.smoke_radius, p, mechs.pos[e, j])
-                if locks(rules, w, d, sees, paint_helps(mechs, e, m, j), quality):
+                if locks(rules, w, d, sees, is_painted_for(mechs, e, m, j), quality):
                     if j == focus:
                         return j
                     best = j
@@ -122,12 +122,12 @@ def aimed_target(
 def kinetic_target(rules: Rules, mechs: Mechs, w: int, e: int, m: int, yaw: float, focus: int) -> int:
     """Return the focus target within the wide cone, else the nearest hostile within the narrow one, else -1."""
     best = int(-1)
-    best_d = rules.weapon_range[w]
+    best_d = rules.weapons[w].range_vox
     for j in range(mechs.alive.shape[1]):
         if mechs.alive[e, j] == 1 and mechs.team[e, j] != mechs.team[e, m]:
             delta = mechs.pos[e, j] - mechs.pos[e, m]
             d = wp.length(delta)
-            if d <= rules.weapon_range[w]:
+            if d <= rules.weapons[w].range_vox:
                 error = wp.abs(wrap_angle(arc_tan2(delta[1], delta[0]) - yaw))
                 if j == focus and error < rules.kinetic_focus_cone:
                     return j
@@ -186,8 +186,8 @@ def kinetic_aim(rules: Rules, mechs: Mechs, w: int, e: int, j: int, muzzle: wp.v
     if j < 0:
         return wp.vec3(cs[0], cs[1], 0.0)
     delta = mechs.pos[e, j] - muzzle
-    if rules.weapon_guidance[w] == BALLISTIC:
-        t = wp.length(delta) / rules.weapon_speed[w]
+    if rules.weapons[w].guidance == BALLISTIC:
+        t = wp.length(delta) / rules.weapons[w].speed_vox_s
         delta = delta + wp.vec3(0.0, 0.0, 0.5 * rules.gravity * t * t)
     return unit3(delta)
 
@@ -197,7 +197,7 @@ def smoke_aim(rules: Rules, mechs: Mechs, w: int, e: int, m: int, focus: int, cs
     """Return the horizontal direction of a smoke round: toward a focus target in range, else ahead."""
     if focus >= 0:
         delta = mechs.pos[e, focus] - mechs.pos[e, m]
-        if wp.length(delta) <= rules.weapon_range[w] and xy_length(delta) > EPS_NORM:
+        if wp.length(delta) <= rules.weapons[w].range_vox and xy_length(delta) > EPS_NORM:
             return unit3(wp.vec3(delta[0], delta[1], 0.0))
     return wp.vec3(cs[0], cs[1], 0.0)
 
@@ -214,9 +214,9 @@ def living_focus(mechs: Mechs, e: int, focus: int) -> int:
 @wp.func
 def muzzle_height(rules: Rules, w: int, half_z: float) -> float:
     """Return the height above the centre at which rounds of weapon w are launched."""
-    if rules.weapon_guidance[w] == HOMING:
+    if rules.weapons[w].guidance == HOMING:
         return half_z + LAUNCHER_GAP
-    if rules.weapon_cloud[w] == 1:
+    if rules.weapons[w].bursts_smoke == 1:
         return half_z
     return MUZZLE_HEIGHT * half_z
 
@@ -259,17 +259,17 @@ def choose_targets(
         if (
             idle
             or not is_held(rules.trigger_of[mechs.chassis[e, m], w], held)
-            or mechs.cooldown[e, m, rules.weapon_cooldown[w]] > 0
+            or mechs.cooldown[e, m, rules.weapons[w].cooldown] > 0
         ):
             continue
-        if (rules.weapon_needs[w] & episode.withheld[e]) != 0:
+        if (rules.weapons[w].needs & episode.withheld[e]) != 0:
             continue
-        kind = rules.weapon_guidance[w]
+        kind = rules.weapons[w].guidance
         if kind == HITSCAN or kind == HOMING:
             j = aimed_target(rules, world, mechs, smoke, e, m, w, cs, senses.quality[e, m], controls.focus[e, m])
             if j >= 0:
                 events_out.aim[e, m, w] = j
-        elif rules.weapon_cloud[w] == 1:
+        elif rules.weapons[w].bursts_smoke == 1:
             events_out.aim[e, m, w] = living_focus(mechs, e, controls.focus[e, m])
         else:
             events_out.aim[e, m, w] = kinetic_target(rules, mechs, w, e, m, mechs.yaw[e, m], controls.focus[e, m])
@@ -281,13 +281,13 @@ def launch_velocity(
 ) -> wp.vec3:
     """Return the launch velocity of a round of weapon w aimed at mech j, -1 for none."""
     way = wp.vec3(cs[0], cs[1], 0.0)
-    if rules.weapon_guidance[w] == HOMING:
+    if rules.weapons[w].guidance == HOMING:
         way = unit3(unit3(mechs.pos[e, j] - mechs.pos[e, m]) + wp.vec3(0.0, 0.0, rules.loft))
-    elif rules.weapon_cloud[w] == 1:
+    elif rules.weapons[w].bursts_smoke == 1:
         way = smoke_aim(rules, mechs, w, e, m, j, cs)
     else:
         way = kinetic_aim(rules, mechs, w, e, j, muzzle, cs)
-    return way * rules.weapon_speed[w]
+    return way * rules.weapons[w].speed_vox_s
 
 
 @wp.kernel
@@ -308,31 +308,31 @@ def triggers(
     p = mechs.pos[e, m]
     for w in range(NUM_WEAPONS):
         j = events.aim[e, m, w]
-        k = rules.weapon_cooldown[w]
+        k = rules.weapons[w].cooldown
         if (
             j == HOLD_FIRE
             or mechs_out.cooldown[e, m, k] > 0
             or overheated(rules, c, mechs_out.heat[e, m], mechs.shutdown[e, m]) == 1
         ):
             continue
-        mechs_out.heat[e, m] = mechs_out.heat[e, m] + heat_share(episode.withheld[e]) * rules.weapon_heat[w]
-        mechs_out.cooldown[e, m, k] = rules.weapon_cooldown_ticks[w]
+        mechs_out.heat[e, m] = mechs_out.heat[e, m] + heat_share(episode.withheld[e]) * rules.weapons[w].heat
+        mechs_out.cooldown[e, m, k] = rules.weapons[w].cooldown_ticks
         events_out.fired[e, m] = events_out.fired[e, m] | (1 << w)
-        if rules.weapon_guidance[w] == HITSCAN:
+        if rules.weapons[w].guidance == HITSCAN:
             rear = is_rear(rules, mechs.pos[e, j] - p, mechs.yaw[e, j])
             leg = aims_low(rules, uniform01(episode.seed[e], STREAM_COMBAT, episode.tick[e], m, w))
             hits_out.hit_mask[e, m] = hits_out.hit_mask[e, m] | (1 << w)
             hits_out.hit_target[e, m, w] = j
-            hits_out.hit_damage[e, m, w] = rules.weapon_damage[w] * rear_scale(rules, rear)
-            hits_out.hit_stability[e, m, w] = rules.weapon_stability[w]
-            hits_out.hit_flags[e, m, w] = hit_bits(rear, leg, paint_helps(mechs, e, m, j))
+            hits_out.hit_damage[e, m, w] = rules.weapons[w].damage * rear_scale(rules, rear)
+            hits_out.hit_stability[e, m, w] = rules.weapons[w].stability
+            hits_out.hit_flags[e, m, w] = hit_bits(rear, leg, is_painted_for(mechs, e, m, j))
             hits_out.hit_weapon[e, m, w] = w
             continue
         s = free_round(rounds, e, m)
         if s < 0:
             events_out.overflow[e, m] = events_out.overflow[e, m] | OVERFLOW_ROUNDS
             continue
-        muzzle = p + wp.vec3(0.0, 0.0, muzzle_height(rules, w, rules.half[c][2]))
+        muzzle = p + wp.vec3(0.0, 0.0, muzzle_height(rules, w, rules.chassis[c].half[2]))
         rounds_out.round_weapon[e, m, s] = w
         rounds_out.round_pos[e, m, s] = muzzle
         rounds_out.round_vel[e, m, s] = launch_velocity(rules, mechs, w, e, m, j, muzzle, cos_sin(mechs.yaw[e, m]))

@@ -9,7 +9,7 @@ import warp as wp
 
 from echelon.sim.arsenal import Cooldown
 from echelon.sim.kernels.damage import paid_damage
-from echelon.sim.kernels.fire import HIT_PAINTED, HOMING, paint_helps
+from echelon.sim.kernels.fire import HIT_PAINTED, HOMING, is_painted_for
 from echelon.sim.state import (
     JOURNAL_DETAIL,
     JOURNAL_VALUES,
@@ -132,7 +132,7 @@ def first_blast(mask: int) -> int:
 
 
 @wp.kernel
-def note_deaths(mechs: Mechs, episode: Episode, events: Events, journal: Journal, journal_out: Journal):
+def record_deaths(mechs: Mechs, episode: Episode, events: Events, journal: Journal, journal_out: Journal):
     """Record the mechs that died of a hazard in this phase."""
     i = wp.tid()
     e = journal.journal_env[i]
@@ -146,7 +146,7 @@ def note_deaths(mechs: Mechs, episode: Episode, events: Events, journal: Journal
 
 
 @wp.kernel
-def note_defence(
+def record_defence(
     rules: Rules, mechs: Mechs, episode: Episode, rounds: Rounds, events: Events, journal: Journal, journal_out: Journal
 ):
     """Record the shots of point defence in this tick and whether they hit; a full cooldown marks a shot."""
@@ -158,7 +158,7 @@ def note_defence(
     for j in range(mechs.alive.shape[1]):
         if (
             mechs.alive[e, j] == 1
-            and rules.has_ams[mechs.chassis[e, j]] == 1
+            and rules.chassis[mechs.chassis[e, j]].has_ams == 1
             and mechs.cooldown[e, j, AMS_TIMER] == rules.ams_ticks
         ):
             shot = events.ams_shot[e, j]
@@ -168,7 +168,7 @@ def note_defence(
 
 
 @wp.kernel
-def note_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, journal_out: Journal):
+def record_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, journal_out: Journal):
     """Record the cells that rounds struck in this tick, and the explosions."""
     i = wp.tid()
     e = journal.journal_env[i]
@@ -181,7 +181,7 @@ def note_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal: Journa
                 cell = blasts.impact_cell[e, m, s]
                 place = wp.vec3(float(cell[0]) + 0.5, float(cell[1]) + 0.5, float(cell[2]) + 0.5)
                 w = blasts.impact_weapon[e, m, s]
-                append_row(journal_out, page, episode.tick[e], IMPACT, m, NOBODY, w, rules.weapon_damage[w], 0, place)
+                append_row(journal_out, page, episode.tick[e], IMPACT, m, NOBODY, w, rules.weapons[w].damage, 0, place)
                 if (blasts.blast_mask[e, m] & (1 << s)) != 0:
                     append_detail(journal_out, page, blasts.blast_pos[e, m, s], 0.0, NOBODY, BURST)
             elif (blasts.blast_mask[e, m] & (1 << s)) != 0:
@@ -201,7 +201,7 @@ def note_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal: Journa
 
 
 @wp.kernel
-def note_launches(
+def record_launches(
     rules: Rules, mechs: Mechs, episode: Episode, rounds: Rounds, senses: Senses, journal: Journal, journal_out: Journal
 ):
     """Record the rounds launched in this tick, before the hits of the phase change who is painted."""
@@ -216,8 +216,8 @@ def note_launches(
             if w >= 0 and rounds.round_age[e, m, s] == 0:
                 j = rounds.round_target[e, m, s]
                 mark = int(0)
-                if rules.weapon_guidance[w] == HOMING and j >= 0:
-                    if senses.quality[e, m] >= rules.paint_quality and paint_helps(mechs, e, m, j):
+                if rules.weapons[w].guidance == HOMING and j >= 0:
+                    if senses.quality[e, m] >= rules.paint_quality and is_painted_for(mechs, e, m, j):
                         mark = BY_PAINT
                 append_row(journal_out, page, episode.tick[e], LAUNCH, m, NOBODY, w, 0.0, 0, NOWHERE)
                 append_detail(journal_out, page, rounds.round_pos[e, m, s], 0.0, j, mark)
@@ -235,8 +235,40 @@ def assisted(rules: Rules, hits: Hits, e: int, m: int, by: int) -> wp.vec2:
     return found
 
 
+@wp.func
+def record_hits_of(rules: Rules, mechs: Mechs, hits: Hits, e: int, m: int, page: int, tick: int, journal_out: Journal):
+    """Record the hits of shooter m in this phase."""
+    mask = hits.hit_mask[e, m]
+    if mask == 0:
+        return
+    for k in range(NUM_WEAPONS):
+        if (mask & (1 << k)) != 0:
+            j = hits.hit_target[e, m, k]
+            w = hits.hit_weapon[e, m, k]
+            flags = hits.hit_flags[e, m, k]
+            kind = HIT
+            if rules.weapons[w].paints == 1:
+                kind = PAINT
+            damage = paid_damage(rules, flags, hits.hit_damage[e, m, k])
+            append_row(journal_out, page, tick, kind, m, j, w, damage, flags, NOWHERE)
+            append_detail(journal_out, page, mechs.pos[e, j], hits.hit_stability[e, m, k], NOBODY, 0)
+
+
+@wp.func
+def record_splash_of(mechs: Mechs, blasts: Blasts, e: int, m: int, page: int, tick: int, journal_out: Journal):
+    """Record the splash damage of shooter m in this phase."""
+    if blasts.blast_mask[e, m] == 0:
+        return
+    w = blasts.blast_weapon[e, m, first_blast(blasts.blast_mask[e, m])]
+    for j in range(blasts.blast_mask.shape[1]):
+        splash = blasts.splash[e, m, j]
+        if splash[0] > 0.0:
+            append_row(journal_out, page, tick, HIT, m, j, w, splash[0], SPLASHED, NOWHERE)
+            append_detail(journal_out, page, mechs.pos[e, j], splash[1], NOBODY, 0)
+
+
 @wp.kernel
-def note_hits(
+def record_hits(
     rules: Rules,
     mechs: Mechs,
     episode: Episode,
@@ -254,46 +286,8 @@ def note_hits(
         return
     t = episode.tick[e]
     for m in range(events.dying.shape[1]):
-        mask = hits.hit_mask[e, m]
-        if mask != 0:
-            for k in range(NUM_WEAPONS):
-                if (mask & (1 << k)) != 0:
-                    j = hits.hit_target[e, m, k]
-                    w = hits.hit_weapon[e, m, k]
-                    flags = hits.hit_flags[e, m, k]
-                    kind = HIT
-                    if rules.weapon_paints[w] == 1:
-                        kind = PAINT
-                    append_row(
-                        journal_out,
-                        page,
-                        t,
-                        kind,
-                        m,
-                        j,
-                        w,
-                        paid_damage(rules, flags, hits.hit_damage[e, m, k]),
-                        flags,
-                        NOWHERE,
-                    )
-                    append_detail(journal_out, page, mechs.pos[e, j], hits.hit_stability[e, m, k], NOBODY, 0)
-        if blasts.blast_mask[e, m] != 0:
-            source = first_blast(blasts.blast_mask[e, m])
-            for j in range(events.dying.shape[1]):
-                if blasts.splash[e, m, j][0] > 0.0:
-                    append_row(
-                        journal_out,
-                        page,
-                        t,
-                        HIT,
-                        m,
-                        j,
-                        blasts.blast_weapon[e, m, source],
-                        blasts.splash[e, m, j][0],
-                        SPLASHED,
-                        NOWHERE,
-                    )
-                    append_detail(journal_out, page, mechs.pos[e, j], blasts.splash[e, m, j][1], NOBODY, 0)
+        record_hits_of(rules, mechs, hits, e, m, page, t, journal_out)
+        record_splash_of(mechs, blasts, e, m, page, t, journal_out)
     for m in range(events.dying.shape[1]):
         if events.assist_to[e, m] >= 0:
             append_row(journal_out, page, t, ASSIST, events.assist_to[e, m], m, NOBODY, 0.0, 0, NOWHERE)

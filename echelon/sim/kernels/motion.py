@@ -58,7 +58,7 @@ def mechs_free(
     for j in range(near[0], near[1]):
         if j != m and mechs.alive[e, j] == 1:
             p = mechs.pos[e, j]
-            hj = rules.half[mechs.chassis[e, j]]
+            hj = rules.chassis[mechs.chassis[e, j]].half
             if boxes_overlap(c, h, p, hj):
                 if not boxes_overlap(old, h, p, hj):
                     return False
@@ -77,7 +77,7 @@ def neighbours(rules: Rules, mechs: Mechs, e: int, m: int, h: wp.vec3, reach: wp
     for j in range(mechs.alive.shape[1]):
         if j != m and mechs.alive[e, j] == 1:
             p = mechs.pos[e, j]
-            hj = rules.half[mechs.chassis[e, j]]
+            hj = rules.chassis[mechs.chassis[e, j]].half
             if wp.abs(p[0] - x) < h[0] + hj[0] + reach[0]:
                 if wp.abs(p[1] - y) < h[1] + hj[1] + reach[1]:
                     first = wp.min(first, j)
@@ -112,8 +112,8 @@ def steer(rules: Rules, c: int, legged: bool, water: bool, drive: wp.vec4, cs: w
     if n > 1.0:
         f = f / n
         s = s / n
-    speed = rules.max_speed[c]
-    jet = drive[2] * rules.max_jet[c]
+    speed = rules.chassis[c].max_speed
+    jet = drive[2] * rules.chassis[c].max_jet
     if legged:
         speed *= rules.legged_speed
         jet *= rules.legged_jet
@@ -172,7 +172,7 @@ def displace(
     mechs_out: Mechs,
 ) -> float:
     """Move one mech axis by axis with at most one step-up; write position and velocity, return its landing speed."""
-    h = rules.half[mechs.chassis[e, m]]
+    h = rules.chassis[mechs.chassis[e, m]].half
     p = mechs_out.pos[e, m]
     v = v_in
     stepped = bool(False)
@@ -231,12 +231,12 @@ def move(
             d = controls.drive[e, m]
             if mechs.fallen[e, m] > 0:
                 d = wp.vec4(0.0, 0.0, 0.0, 0.0)
-            mechs_out.yaw[e, m] = wrap_angle(mechs_out.yaw[e, m] + d[3] * rules.max_yaw_rate[c] * rules.dt)
-            foot = mechs.pos[e, m][2] - rules.half[c][2]
+            mechs_out.yaw[e, m] = wrap_angle(mechs_out.yaw[e, m] + d[3] * rules.chassis[c].max_yaw_rate * rules.dt)
+            foot = mechs.pos[e, m][2] - rules.chassis[c].half[2]
             water = foot_material(world.material, e, world.size[e], mechs.pos[e, m], foot) == WATER
             v = steer(rules, c, mechs.leg_hp[e, m] <= 0.0, water, d, cos_sin(mechs_out.yaw[e, m]), v[2])
         events_out.landing_speed[e, m] = displace(rules, world, mechs, e, m, v * rules.damping, mechs_out)
-        loud = wp.length(mechs.vel[e, m]) * rules.noise_mass[c]
+        loud = wp.length(mechs.vel[e, m]) * rules.chassis[c].noise_mass
         if mechs.fallen[e, m] > 0:
             loud = 0.0
         mechs_out.noise[e, m] = loud

@@ -8,7 +8,7 @@ import warp as wp
 
 from echelon.sim.arsenal import Cooldown
 from echelon.sim.geometry import EPS_DIV, unit3
-from echelon.sim.kernels.fire import BALLISTIC, HOMING, hit_bits, is_rear, paint_helps, rear_scale
+from echelon.sim.kernels.fire import BALLISTIC, HOMING, hit_bits, is_painted_for, is_rear, rear_scale
 from echelon.sim.raycast import cast_ray, inside
 from echelon.sim.rng import STREAM_COMBAT, uniform01
 from echelon.sim.state import (
@@ -50,7 +50,7 @@ def first_struck(rules: Rules, mechs: Mechs, e: int, m: int, a: wp.vec3, d: wp.v
     for j in range(mechs.alive.shape[1]):
         if mechs.alive[e, j] == 1 and mechs.team[e, j] != mechs.team[e, m]:
             t = closest_on_segment(a, d, mechs.pos[e, j])
-            if t < best[0] and wp.length(a + d * t - mechs.pos[e, j]) <= rules.hit_radius[mechs.chassis[e, j]]:
+            if t < best[0] and wp.length(a + d * t - mechs.pos[e, j]) <= rules.chassis[mechs.chassis[e, j]].hit_radius:
                 best = wp.vec2(t, float(j))
     return best
 
@@ -66,9 +66,9 @@ def clamped_inside(size: wp.vec3i, p: wp.vec3) -> wp.vec3:
 @wp.func
 def bursts(rules: Rules, w: int) -> int:
     """Return 1 for weapons whose rounds explode or burst into smoke, else 0."""
-    if rules.weapon_splash[w] > 0.0:
+    if rules.weapons[w].splash_vox > 0.0:
         return 1
-    return rules.weapon_cloud[w]
+    return rules.weapons[w].bursts_smoke
 
 
 @wp.func
@@ -94,11 +94,15 @@ def defend(
             w = rounds_out.round_weapon[e, m, s]
             if w < 0:
                 continue
-            if rules.weapon_guidance[w] != HOMING or rounds.round_age[e, m, s] >= rules.weapon_life[w]:
+            if rules.weapons[w].guidance != HOMING or rounds.round_age[e, m, s] >= rules.weapons[w].life_ticks:
                 continue
             side = mechs.team[e, rounds.round_target[e, m, s]]
             for j in range(mechs.alive.shape[1]):
-                ready = rules.has_ams[mechs.chassis[e, j]] == 1 and mechs.alive[e, j] == 1 and mechs.shutdown[e, j] == 0
+                ready = (
+                    rules.chassis[mechs.chassis[e, j]].has_ams == 1
+                    and mechs.alive[e, j] == 1
+                    and mechs.shutdown[e, j] == 0
+                )
                 ready = (
                     ready
                     and mechs.team[e, j] == side
@@ -120,14 +124,16 @@ def defend(
 @wp.func
 def guided(rules: Rules, mechs: Mechs, w: int, e: int, j: int, p: wp.vec3, v: wp.vec3) -> wp.vec3:
     """Return the velocity of a round after a tick of guidance or gravity."""
-    kind = rules.weapon_guidance[w]
+    kind = rules.weapons[w].guidance
     if kind == BALLISTIC:
         return v - wp.vec3(0.0, 0.0, rules.gravity * rules.dt)
     if kind == HOMING and j >= 0:
         delta = mechs.pos[e, j] - p
         if mechs.alive[e, j] == 1 and wp.length(delta) > HOMING_NEAR:
             s = wp.min(1.0, rules.homing_gain)  # a long tick turns straight onto the target, not beyond
-            return unit3(v * (1.0 - s) + unit3(delta) * (rules.weapon_speed[w] * s)) * rules.weapon_speed[w]
+            return (
+                unit3(v * (1.0 - s) + unit3(delta) * (rules.weapons[w].speed_vox_s * s)) * rules.weapons[w].speed_vox_s
+            )
     return v
 
 
@@ -177,9 +183,9 @@ def fly(
         blasts_out.blast_pos[e, m, s] = a
         blasts_out.blast_skip[e, m, s] = -1
         blasts_out.blast_weapon[e, m, s] = w
-        if rounds_out.round_age[e, m, s] > rules.weapon_life[w]:
+        if rounds_out.round_age[e, m, s] > rules.weapons[w].life_ticks:
             rounds_out.round_weapon[e, m, s] = -1
-            blasts_out.blast_mask[e, m] = blasts_out.blast_mask[e, m] | (rules.weapon_cloud[w] << s)
+            blasts_out.blast_mask[e, m] = blasts_out.blast_mask[e, m] | (rules.weapons[w].bursts_smoke << s)
             continue
         struck = first_struck(rules, mechs, e, m, a, v * rules.dt)
         way = v * (rules.dt * wp.min(struck[0], 1.0))
@@ -201,14 +207,14 @@ def fly(
             continue
         blasts_out.blast_pos[e, m, s] = mechs.pos[e, j]
         blasts_out.blast_skip[e, m, s] = j
-        if rules.weapon_cloud[w] == 0:
+        if rules.weapons[w].bursts_smoke == 0:
             rear = is_rear(rules, v, mechs.yaw[e, j])
             hits_out.hit_mask[e, m] = hits_out.hit_mask[e, m] | (1 << s)
             hits_out.hit_target[e, m, s] = j
-            hits_out.hit_damage[e, m, s] = rules.weapon_damage[w] * rear_scale(rules, rear)
-            hits_out.hit_stability[e, m, s] = rules.weapon_stability[w] * rear_scale(rules, rear)
-            leg = strikes_low(rules, a[2] + way[2], mechs.pos[e, j][2], rules.half[mechs.chassis[e, j]][2])
-            hits_out.hit_flags[e, m, s] = hit_bits(rear, leg, paint_helps(mechs, e, m, j))
+            hits_out.hit_damage[e, m, s] = rules.weapons[w].damage * rear_scale(rules, rear)
+            hits_out.hit_stability[e, m, s] = rules.weapons[w].stability * rear_scale(rules, rear)
+            leg = strikes_low(rules, a[2] + way[2], mechs.pos[e, j][2], rules.chassis[mechs.chassis[e, j]].half[2])
+            hits_out.hit_flags[e, m, s] = hit_bits(rear, leg, is_painted_for(mechs, e, m, j))
             hits_out.hit_weapon[e, m, s] = w
 
 
@@ -221,7 +227,7 @@ def burst_smoke(rules: Rules, smoke: Smoke, blasts: Blasts, smoke_out: Smoke, ev
         mask = blasts.blast_mask[e, m]
         if mask != 0:
             for s in range(ROUNDS_PER_MECH):
-                if (mask & (1 << s)) != 0 and rules.weapon_cloud[blasts.blast_weapon[e, m, s]] == 1:
+                if (mask & (1 << s)) != 0 and rules.weapons[blasts.blast_weapon[e, m, s]].bursts_smoke == 1:
                     q = free_cloud(smoke, e, m)
                     if q < 0:
                         events_out.overflow[e, m] = events_out.overflow[e, m] | OVERFLOW_CLOUDS

@@ -7,7 +7,7 @@ environments to process, so the same kernels serve final observations and resets
 import warp as wp
 
 from echelon.sim.arsenal import Guidance
-from echelon.sim.kernels.fire import paint_helps
+from echelon.sim.kernels.fire import is_painted_for
 from echelon.sim.raycast import sight_clear, smoke_blocks
 from echelon.sim.state import Controls, Episode, Mechs, Senses, Smoke, World
 from echelon.sim.tables import NUM_WEAPONS, Rules
@@ -67,7 +67,7 @@ def sense_for_launch(rules: Rules, mechs: Mechs, controls: Controls, senses_out:
     e, m = wp.tid()
     for w in range(NUM_WEAPONS):
         t = rules.trigger_of[mechs.chassis[e, m], w]
-        if rules.weapon_guidance[w] == HOMING and t >= 0 and (controls.trigger[e, m] & (1 << wp.max(t, 0))) != 0:
+        if rules.weapons[w].guidance == HOMING and t >= 0 and (controls.trigger[e, m] & (1 << wp.max(t, 0))) != 0:
             senses_out.quality[e, m] = quality_of(rules, mechs, controls, e, m)[0]
 
 
@@ -101,7 +101,7 @@ def own_pack_paint(
     team: wp.array2d(dtype=wp.int32),
     pack: wp.array2d(dtype=wp.int32),
 ) -> bool:
-    """``paint_helps`` for kernels that do not take ``Mechs`` yet."""
+    """``is_painted_for`` for kernels that do not take ``Mechs`` yet."""
     by = painter[e, j]
     if painted[e, j] == 0 or by < 0:
         return False
@@ -135,10 +135,10 @@ def sense_visible(
                     wp.length(mechs.pos[e, j] - mechs.pos[e, m]) <= rules.radar * q * sensor_range[mechs.chassis[e, m]]
                 )
             if not known and q >= rules.paint_quality and paint_reports[mechs.chassis[e, m]] == 1:
-                known = paint_helps(mechs, e, m, j)
+                known = is_painted_for(mechs, e, m, j)
             if not known and mechs.team[e, j] != mechs.team[e, m]:
                 emits = mechs.shutdown[e, j] == 0 and controls.ecm[e, j] + controls.eccm[e, j] > 0
-                if emits or mechs.heat[e, j] > rules.bloom_heat * rules.heat_cap[mechs.chassis[e, j]]:
+                if emits or mechs.heat[e, j] > rules.bloom_heat * rules.chassis[mechs.chassis[e, j]].heat_cap:
                     known = not smoke_blocks(smoke, e, rules.smoke_radius, mechs.pos[e, m], mechs.pos[e, j])
         if known:
             senses_out.visible[e, m, j] = wp.uint8(1)

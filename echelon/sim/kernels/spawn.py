@@ -84,7 +84,7 @@ def load_map(rules: Rules, world: World, bank: MapBank, fresh: wp.array(dtype=wp
         for x in range(world_out.material.shape[3]):
             kind = bank.bank_material[slot, z, y, x]
             world_out.material[e, z, y, x] = kind
-            world_out.voxel_hp[e, z, y, x] = rules.material_hp[int(kind)]
+            world_out.voxel_hp[e, z, y, x] = wp.uint16(rules.materials[int(kind)].hp)
 
 
 @wp.kernel
@@ -106,13 +106,13 @@ def place_mechs(
         here = 1
     mechs_out.present[e, m] = here
     mechs_out.alive[e, m] = here
-    mechs_out.hp[e, m] = float(here) * rules.max_hp[c]
-    mechs_out.leg_hp[e, m] = float(here) * rules.max_leg_hp[c]
+    mechs_out.hp[e, m] = float(here) * rules.chassis[c].hp
+    mechs_out.leg_hp[e, m] = float(here) * rules.chassis[c].leg_hp
     jx = 2.0 * uniform01(episode.seed[e], STREAM_VARIANT, SPAWN, m, 0) - 1.0
     jy = 2.0 * uniform01(episode.seed[e], STREAM_VARIANT, SPAWN, m, 1) - 1.0
     jyaw = 2.0 * uniform01(episode.seed[e], STREAM_VARIANT, SPAWN, m, 2) - 1.0
     p = bank.bank_spawn[world.map_slot[e], m] + wp.vec3(jx, jy, 0.0) * rules.spawn_jitter
-    p = clamp_to_map(world.size[e], p, rules.half[c])
+    p = clamp_to_map(world.size[e], p, rules.chassis[c].half)
     mechs_out.pos[e, m] = p
     mechs_out.vel[e, m] = wp.vec3(0.0, 0.0, 0.0)
     mechs_out.yaw[e, m] = wrap_angle(

@@ -68,23 +68,32 @@ def set_cell(
         size = world_out.size[e]
         log_edit(journal_out, page, tick, z + size[2] * (x + size[0] * y), kind)
     world_out.material[e, z, y, x] = wp.uint8(kind)
-    world_out.voxel_hp[e, z, y, x] = rules.material_hp[kind]
-    world_out.move_plane[e, y, x] = with_bit(world_out.move_plane[e, y, x], z, rules.material_move[kind])
-    world_out.sight_plane[e, y, x] = with_bit(world_out.sight_plane[e, y, x], z, rules.material_sight[kind])
-    world_out.shot_plane[e, y, x] = with_bit(world_out.shot_plane[e, y, x], z, rules.material_shot[kind])
+    world_out.voxel_hp[e, z, y, x] = wp.uint16(rules.materials[kind].hp)
+    world_out.move_plane[e, y, x] = with_bit(world_out.move_plane[e, y, x], z, rules.materials[kind].blocks_move)
+    world_out.sight_plane[e, y, x] = with_bit(world_out.sight_plane[e, y, x], z, rules.materials[kind].blocks_sight)
+    world_out.shot_plane[e, y, x] = with_bit(world_out.shot_plane[e, y, x], z, rules.materials[kind].stops_shot)
 
 
 @wp.func
 def damage_cell(
-    rules: Rules, e: int, cell: wp.vec3i, damage: int, page: int, tick: int, world_out: World, journal_out: Journal
+    rules: Rules,
+    e: int,
+    cell: wp.vec3i,
+    w: int,
+    damage: float,
+    page: int,
+    tick: int,
+    world_out: World,
+    journal_out: Journal,
 ):
-    """Subtract hit points from a cell; at 0 it becomes air, or dirt on the ground layer."""
+    """Subtract ``damage`` of weapon w from a cell's hit points; at 0 it becomes air, or dirt on the ground layer."""
     x = cell[0]
     y = cell[1]
     z = cell[2]
-    if rules.material_destructible[int(world_out.material[e, z, y, x])] == 0:
+    kind = int(world_out.material[e, z, y, x])
+    if rules.materials[kind].destructible == 0:
         return
-    left = int(world_out.voxel_hp[e, z, y, x]) - damage
+    left = int(world_out.voxel_hp[e, z, y, x]) - int(damage * rules.voxel_damage[w, kind])
     if left > 0:
         world_out.voxel_hp[e, z, y, x] = wp.uint16(left)
     else:
@@ -99,18 +108,20 @@ def damage_sphere(
     rules: Rules, e: int, c: wp.vec3, w: int, page: int, tick: int, world_out: World, journal_out: Journal
 ):
     """Damage every cell whose centre lies within the splash radius of weapon w around ``c``."""
-    r = rules.weapon_splash[w]
+    r = rules.weapons[w].splash_vox
     size = world_out.size[e]
-    damage = int(rules.weapon_damage[w] * rules.weapon_splash_scale[w])
+    damage = rules.weapons[w].damage * rules.weapons[w].splash_scale
     for z in range(wp.max(0, int(wp.floor(c[2] - r))), wp.min(size[2], int(wp.ceil(c[2] + r)))):
         for y in range(wp.max(0, int(wp.floor(c[1] - r))), wp.min(size[1], int(wp.ceil(c[1] + r)))):
             for x in range(wp.max(0, int(wp.floor(c[0] - r))), wp.min(size[0], int(wp.ceil(c[0] + r)))):
                 if wp.length(wp.vec3(float(x) + 0.5, float(y) + 0.5, float(z) + 0.5) - c) <= r:
-                    damage_cell(rules, e, wp.vec3i(x, y, z), damage, page, tick, world_out, journal_out)
+                    damage_cell(rules, e, wp.vec3i(x, y, z), w, damage, page, tick, world_out, journal_out)
 
 
 @wp.kernel
-def erode(rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, world_out: World, journal_out: Journal):
+def damage_terrain(
+    rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, world_out: World, journal_out: Journal
+):
     """Damage the cells that rounds struck and those around explosions."""
     e = wp.tid()
     page = page_of(journal, e)
@@ -119,10 +130,11 @@ def erode(rules: Rules, episode: Episode, blasts: Blasts, journal: Journal, worl
         if blasts.impact_mask[e, m] != 0 or blasts.blast_mask[e, m] != 0:
             for s in range(ROUNDS_PER_MECH):
                 if (blasts.impact_mask[e, m] & (1 << s)) != 0:
-                    damage = int(rules.weapon_damage[blasts.impact_weapon[e, m, s]])
-                    damage_cell(rules, e, blasts.impact_cell[e, m, s], damage, page, tick, world_out, journal_out)
+                    w = blasts.impact_weapon[e, m, s]
+                    cell = blasts.impact_cell[e, m, s]
+                    damage_cell(rules, e, cell, w, rules.weapons[w].damage, page, tick, world_out, journal_out)
                 w = blasts.blast_weapon[e, m, s]
-                if (blasts.blast_mask[e, m] & (1 << s)) != 0 and rules.weapon_splash[w] > 0.0:
+                if (blasts.blast_mask[e, m] & (1 << s)) != 0 and rules.weapons[w].splash_vox > 0.0:
                     damage_sphere(rules, e, blasts.blast_pos[e, m, s], w, page, tick, world_out, journal_out)
 
 
@@ -134,7 +146,7 @@ def wreck_kind(rules: Rules, m: int, c: int, low: wp.vec3i, top: wp.vec3i) -> in
     for i in range(3):
         h = mix(h ^ wp.uint32(low[i]))
         h = mix(h ^ wp.uint32(top[i]))
-    if float(h >> wp.uint32(8)) * (1.0 / 16777216.0) < rules.wreck_solid[c]:
+    if float(h >> wp.uint32(8)) * (1.0 / 16777216.0) < rules.chassis[c].wreck_solid:
         return SOLID_DEBRIS
     return DEBRIS_FIELD
 
@@ -145,7 +157,9 @@ def overlaps_mech(rules: Rules, mechs: Mechs, e: int, x: int, y: int, z: int) ->
     centre = wp.vec3(float(x) + 0.5, float(y) + 0.5, float(z) + 0.5)
     half = wp.vec3(0.5, 0.5, 0.5)
     for j in range(mechs.alive.shape[1]):
-        if mechs.alive[e, j] == 1 and boxes_overlap(centre, half, mechs.pos[e, j], rules.half[mechs.chassis[e, j]]):
+        if mechs.alive[e, j] == 1 and boxes_overlap(
+            centre, half, mechs.pos[e, j], rules.chassis[mechs.chassis[e, j]].half
+        ):
             return True
     return False
 
@@ -170,7 +184,7 @@ def stamp_wrecks(
         events_out.dying[e, m] = 0
         page = page_of(journal, e)
         p = mechs.pos[e, m]
-        h = rules.half[mechs.chassis[e, m]]
+        h = rules.chassis[mechs.chassis[e, m]].half
         low = wp.vec3i(int(wp.floor(p[0] - h[0])), int(wp.floor(p[1] - h[1])), int(wp.floor(p[2] - h[2])))
         top = wp.vec3i(last_cell(p[0] + h[0]), last_cell(p[1] + h[1]), last_cell(p[2] + h[2]))
         kind = wreck_kind(rules, m, mechs.chassis[e, m], low, top)

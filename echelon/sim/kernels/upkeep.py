@@ -39,7 +39,9 @@ def foot_material(material: wp.array4d(dtype=wp.uint8), e: int, size: wp.vec3i, 
 @wp.func
 def overheated(rules: Rules, c: int, heat: float, was_down: int) -> int:
     """Return 1 if a mech of chassis ``c`` is shut down at this heat, else 0."""
-    if heat > rules.heat_cap[c] or (was_down == 1 and heat > rules.heat_cap[c] * rules.shutdown_restart):
+    if heat > rules.chassis[c].heat_cap or (
+        was_down == 1 and heat > rules.chassis[c].heat_cap * rules.shutdown_restart
+    ):
         return 1
     return 0
 
@@ -135,7 +137,7 @@ def thermals(
     was_down = mechs_out.shutdown[e, m]
     if overheated(rules, c, h, was_down) == 0:
         h += felt * (float(controls.ecm[e, m]) * rules.ecm_heat + float(controls.eccm[e, m]) * rules.eccm_heat)
-    foot = mechs.pos[e, m][2] - rules.half[c][2]
+    foot = mechs.pos[e, m][2] - rules.chassis[c].half[2]
     ground = foot_material(world.material, e, world.size[e], mechs.pos[e, m], foot)
     damage = float(0.0)
     if ground == LAVA:
@@ -149,8 +151,8 @@ def thermals(
         h += felt * rules.debris_heat
         damage += rules.debris_damage
     if controls.vent[e, m] == 1 and overheated(rules, c, h, was_down) == 0:
-        h -= rules.vent_factor * rules.dissipation[c] * rules.dt
-    h = wp.max(0.0, h - rules.dissipation[c] * rules.dt)
+        h -= rules.vent_factor * rules.chassis[c].dissipation * rules.dt
+    h = wp.max(0.0, h - rules.chassis[c].dissipation * rules.dt)
     mechs_out.heat[e, m] = h
     down = overheated(rules, c, h, was_down)
     if down == 1 and was_down == 0:
