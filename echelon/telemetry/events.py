@@ -1,44 +1,45 @@
-"""What a run may say about itself: one frozen dataclass per kind of record in ``metrics.jsonl``.
+"""Kinds of records in ``metrics.jsonl``: one frozen dataclass each, listed in ``EVENTS``.
 
-A record is plain numbers, strings, lists and dicts, and ``EVENTS`` is the one table of them. ``lines`` turns records
-into lines and back; writing, following and folding these belong to the neighbouring modules. Add a fact by adding a
-field with a default, so that older files stay readable.
+Fields are plain numbers, strings, lists and dicts. Adding a metric is adding a field with a default, so that older
+files stay readable: the trainer's metrics fill the field of the same name (``update_fields``), every numeric field is
+exported (``export``), and a chart of the dashboard can draw every float field of ``EventUpdate``.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What every record carries."""
+    """Base of all records."""
 
     kind: ClassVar[str] = ""
     time: float = field(default_factory=time.time)
-    """When it was written [s since the epoch]."""
+    """Time of writing [s since the epoch]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventStart(Event):
-    """A trainer is ready and about to take its first step (of the run, or after a resume)."""
+    """A trainer is ready for its first step of the run, or after a resume."""
 
     kind: ClassVar[str] = "start"
     device: str
-    """Device the learner runs on."""
+    """Device of the learner."""
     seed: int = 0
     preset: str = ""
     start_update: int = 0
-    """Updates already done, more than zero after a resume."""
+    """Updates completed before this session; more than 0 after a resume."""
     total_steps: int = 0
     """Learner agent-steps planned."""
     max_minutes: float = 0.0
-    """Wall-time limit [min]; 0 is none."""
+    """Limit of training time [min]; 0 is none."""
     global_step: int = 0
-    """Learner agent-steps already done."""
+    """Learner agent-steps completed before this session."""
     episodes: int = 0
     obs_dim: int = 0
     action_dim: int = 0
@@ -46,23 +47,23 @@ class EventStart(Event):
     """Trainable parameters of the network."""
     num_envs: int = 0
     rows: int = 0
-    """Learner mechs in the batch."""
+    """Learner mechs in all environments."""
     threads: int = 0
     rollout_steps: int = 0
     run_dir: str = ""
     resume: str = ""
-    """Checkpoint it resumed from; empty for a fresh start."""
+    """Checkpoint of a resume; empty for a new run."""
     versions: dict[str, str] = field(default_factory=dict)
     """Versions of Python, Echelon, torch and Warp."""
     git: dict[str, Any] = field(default_factory=dict)
-    """Commit, branch and whether the tree was dirty."""
+    """Commit, branch and dirty flag."""
     config: dict[str, Any] = field(default_factory=dict)
-    """The whole resolved configuration."""
+    """The resolved configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventUpdate(Event):
-    """One rollout and the update made from it."""
+    """One rollout and its policy update."""
 
     kind: ClassVar[str] = "update"
     update: int
@@ -72,13 +73,13 @@ class EventUpdate(Event):
     episodes: int = 0
     """Episodes finished so far."""
     elapsed_s: float = 0.0
-    """Training wall time so far, earlier sessions of the run included [s]."""
+    """Training time so far, earlier sessions included [s]."""
     steps_per_s: float = 0.0
-    """Learner agent-steps per second over this update."""
+    """Learner agent-steps per second in this update."""
     avg_return: float = math.nan
-    """Mean return of the newest episodes; not a number before the first one ends."""
+    """Mean return of the newest episodes; NaN before the first one ends."""
     avg_length: float = math.nan
-    """Their mean length [decisions]."""
+    """Mean length of the newest episodes [decisions]."""
     win_rate: float = math.nan
     loss_rate: float = math.nan
     draw_rate: float = math.nan
@@ -89,67 +90,69 @@ class EventUpdate(Event):
     entropy: float = 0.0
     approx_kl: float = 0.0
     clip_frac: float = 0.0
+    """Fraction of samples whose probability ratio was clipped."""
     grad_norm: float = 0.0
     """Mean gradient norm before clipping."""
     grad_norm_max: float = 0.0
     grad_clipped_share: float = 0.0
-    """Share of optimiser steps whose gradient was clipped."""
+    """Fraction of optimiser steps with a clipped gradient."""
     max_grad_norm: float = 0.0
-    """The clip line."""
+    """Gradient norm above which gradients are clipped."""
     explained_variance: float = 0.0
+    """1: the value function predicts returns; 0: no better than the mean."""
     lr: float = 0.0
     ent_coef: float = 0.0
     epochs: int = 0
-    """Passes over the rollout that were made."""
+    """Completed passes over the rollout."""
     adv_std: float = 0.0
     value_std: float = 0.0
     return_std: float = 0.0
     reward_std: float = 0.0
     nonfinite: int = 0
-    """Minibatches whose loss or gradient was not finite, so far."""
+    """Minibatches with a non-finite loss or gradient so far."""
     dead_share: float = 0.0
-    """Share of learner rows whose mech was dead at the start of a decision."""
+    """Fraction of learner rows whose mech was dead at the start of a decision."""
     maps_used: int = 0
-    """Maps of the run's sequence that episodes were or are played on."""
+    """Maps of the run's sequence used so far."""
     map_stalls: int = 0
-    """How often training waited for a map so far; 0 where maps are ready in time."""
+    """Waits of training for a map so far."""
     map_wait_s: float = 0.0
-    """Time it waited for maps [s]."""
+    """Time spent waiting for maps so far [s]."""
     peak_memory_mb: float = 0.0
-    """Largest resident memory so far [MiB]."""
+    """Peak resident memory of the trainer so far [MiB]."""
     device_memory_mb: float = 0.0
-    """Largest accelerator memory so far [MiB]; 0 on a CPU."""
+    """Peak GPU memory of the trainer so far [MiB]; 0 on a CPU."""
     cpu_cores: float = math.nan
-    """Cores that the trainer kept busy since the update before."""
+    """CPU cores used by the trainer since the previous update."""
     memory_mb: float = math.nan
     """Resident memory of the trainer [MiB]."""
     memory_free_mb: float = math.nan
-    """Memory that the machine can still give [MiB]."""
+    """Available memory of the machine [MiB]."""
     disk_free_mb: float = math.nan
-    """Room on the disk of the run folder [MiB]."""
+    """Free space on the disk of the run folder [MiB]."""
     gpu_share: float = math.nan
-    """Share of the time that the accelerator was busy; whoever used it."""
+    """GPU utilisation by all processes, 0 to 1."""
     gpu_memory_mb: float = math.nan
-    """Memory of the accelerator in use [MiB]; whoever uses it."""
+    """GPU memory used by all processes [MiB]."""
     phases_s: dict[str, float] = field(default_factory=dict)
-    """Seconds of this update by phase."""
+    """Duration of this update by phase [s]."""
     reward_terms: dict[str, float] = field(default_factory=dict)
-    """Mean sum of each reward term per learner mech and episode, newest episodes."""
+    """Mean sum of each reward term per learner mech and episode over the newest episodes."""
     actions: dict[str, float] = field(default_factory=dict)
     """Activation rate per ``role/trigger``."""
     curriculum: dict[str, Any] = field(default_factory=dict)
-    """Value of each curriculum lever."""
+    """Value of each curriculum parameter."""
     opponents: dict[str, int] = field(default_factory=dict)
-    """Environments by the opponent met in them; ``self`` where both sides learn."""
+    """Number of environments by opponent; ``self`` is self-play."""
     elo: float = math.nan
-    """Rating of the newest rated snapshot, the untrained policy being 0; not a number where none is rated."""
+    """Elo rating of the newest rated snapshot, 0 for the untrained policy; NaN where none is rated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventEpisodes(Event):
     """The episodes that ended during one update: aggregates and a few samples.
 
-    Those in which both sides learned are in ``count``, but nobody's wins, losses, draws or margin.
+    Self-play episodes are in ``count``, but not in wins, losses, draws and margin.
     """
 
     kind: ClassVar[str] = "episodes"
@@ -163,9 +166,9 @@ class EventEpisodes(Event):
     mean_length: float = math.nan
     """Mean length [decisions]."""
     hp_margin: float = math.nan
-    """Mean share of hit points left, own minus hostile."""
+    """Mean difference of the remaining hit point fractions, own minus hostile."""
     reasons: dict[str, int] = field(default_factory=dict)
-    """Episodes by reason of their end."""
+    """Number of episodes by reason of their end."""
     returns_by_role: dict[str, float] = field(default_factory=dict)
     reward_terms: dict[str, float] = field(default_factory=dict)
     by_opponent: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -176,7 +179,7 @@ class EventEpisodes(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class EventEval(Event):
-    """An evaluation on held-out seeds with sides swapped."""
+    """An evaluation on held-out seeds, each played from both sides."""
 
     kind: ClassVar[str] = "eval"
     update: int
@@ -187,7 +190,7 @@ class EventEval(Event):
     draw_rate: float = 0.0
     loss_rate: float = 0.0
     win_low: float = math.nan
-    """Lower end of the 95 % Wilson interval of the win rate."""
+    """Lower bound of the 95 % confidence interval (Wilson) of the win rate."""
     win_high: float = math.nan
     hp_margin: float = math.nan
     mean_return: float = math.nan
@@ -208,54 +211,54 @@ class EventEval(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class EventRating(Event):
-    """A snapshot was taken and rated against those before it."""
+    """A policy snapshot was rated against older snapshots."""
 
     kind: ClassVar[str] = "rating"
     update: int
     global_step: int
     name: str
-    """The snapshot."""
+    """Name of the snapshot."""
     elo: float
-    """Its rating; the untrained policy is 0."""
+    """Elo rating of the snapshot; the untrained policy is 0."""
     elo_error: float = 0.0
-    """Standard error of that, the rivals' ratings taken as they are."""
+    """Standard error of the rating for fixed ratings of the opponents."""
     rivals: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Per older snapshot: its rating, and games and score against it."""
+    """Rating, games and score by older snapshot."""
     duration_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventLeague(Event):
-    """A snapshot joined the league and was rated there."""
+    """A policy snapshot joined the league and was rated."""
 
     kind: ClassVar[str] = "league"
     update: int
     global_step: int
     name: str
-    """What the league calls it."""
+    """Displayed name of the league entry."""
     entry: str = ""
-    """Its id there."""
+    """Id of the league entry."""
     entry_kind: str = ""
     """candidate, commander or exploiter."""
     rating: float = math.nan
-    """As standings show it, the scripted level medium being 1500."""
+    """Displayed rating; the scripted level medium has 1500."""
     rd: float = math.nan
-    """Deviation of the rating."""
+    """Rating deviation [points]."""
     games: int = 0
     """Rated games."""
     rank: int = 0
-    """Its place among those who play there, 1 being the strongest; 0 where it is not told."""
+    """Rank among active entries from 1; 0 where unknown."""
     ranked: int = 0
-    """How many play there."""
+    """Number of active entries."""
     promoted: bool = False
     target: str = ""
-    """Whom an exploiter was trained against."""
+    """Target of an exploiter."""
     target_win_rate: float = math.nan
-    """Its share of wins against the target in the newest episodes."""
+    """Win rate against the target in the newest episodes."""
     results: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Per opponent of its matches: games and score."""
+    """Games and score by opponent."""
     pool: list[str] = field(default_factory=list)
-    """Who may be met in training from now on."""
+    """Opponent pool of training from now on."""
     duration_s: float = 0.0
 
 
@@ -269,7 +272,7 @@ class EventCheckpoint(Event):
     path: str
     """Folder, relative to the run."""
     id: str = ""
-    """First hex digits of the sha256 of its weights."""
+    """First hex digits of the SHA-256 of the weights."""
     reason: str = "scheduled"
     """scheduled, requested, best, stop or end."""
     duration_s: float = 0.0
@@ -293,41 +296,41 @@ class EventMatch(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class EventRound(Event):
-    """How far a round of an arena job has come, and what it changed once it is rated."""
+    """Progress of a round of an arena job, and its changes once it is rated."""
 
     kind: ClassVar[str] = "round"
     round: int
-    """From 1."""
+    """Number of the round, from 1."""
     state: str
     """playing or rated."""
     rounds: int = 0
-    """Rounds planned."""
+    """Number of rounds of the job."""
     matches: int = 0
-    """Matches of the round."""
+    """Number of matches of the round."""
     played: int = 0
     seconds: float = 0.0
-    """Time that this session has spent on it [s]."""
+    """Time this session has spent on the round [s]."""
     ratings: dict[str, float] = field(default_factory=dict)
-    """New rating by entry, as stored."""
+    """New stored rating by entry id."""
     promoted: list[str] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventCurriculum(Event):
-    """A curriculum lever moved."""
+    """Curriculum parameters changed."""
 
     kind: ClassVar[str] = "curriculum"
     update: int
     global_step: int
     levers: dict[str, Any] = field(default_factory=dict)
-    """Value of each lever after the move."""
+    """Value of each curriculum parameter after the change."""
     reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventAlert(Event):
-    """Something a person should know."""
+    """A message for the user."""
 
     kind: ClassVar[str] = "alert"
     message: str
@@ -339,7 +342,7 @@ class EventAlert(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class EventResume(Event):
-    """Training goes on from a checkpoint; rows of later updates written before this line are superseded."""
+    """Training resumed from a checkpoint; earlier records of later updates are superseded."""
 
     kind: ClassVar[str] = "resume"
     update: int
@@ -347,12 +350,12 @@ class EventResume(Event):
     global_step: int
     checkpoint: str = ""
     message: str = ""
-    """Which damaged checkpoints were passed over, if any."""
+    """Damaged checkpoints that were skipped, if any."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventEnd(Event):
-    """Training is over and the last checkpoint is written."""
+    """Training has ended and the last checkpoint is written."""
 
     kind: ClassVar[str] = "end"
     reason: str
@@ -363,7 +366,7 @@ class EventEnd(Event):
     elapsed_s: float = 0.0
     checkpoint: str = ""
     message: str = ""
-    """Cause, where it failed."""
+    """Cause of a failure."""
 
 
 EVENTS: dict[str, type[Event]] = {
@@ -384,4 +387,11 @@ EVENTS: dict[str, type[Event]] = {
         EventEnd,
     )
 }
-"""Every kind of record; what is not here cannot be read back."""
+"""All kinds of records; other kinds cannot be read."""
+
+_UPDATE_FIELDS = frozenset(f.name for f in fields(EventUpdate))
+
+
+def update_fields(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of ``metrics`` that are fields of ``EventUpdate``."""
+    return {name: value for name, value in metrics.items() if name in _UPDATE_FIELDS}

@@ -24,6 +24,7 @@ from echelon.telemetry.events import (
     EventRating,
     EventResume,
     EventUpdate,
+    update_fields,
 )
 from echelon.training import checkpoint as checkpoints
 from echelon.training import records
@@ -264,7 +265,7 @@ class TrainingRun:
                 elapsed_s=s.elapsed_s,
                 steps_per_s=steps / duration_s,
                 **s.episode_stats.averages(),
-                **{name: metrics[name] for name in records.TRAINER_METRICS},
+                **update_fields(metrics),
                 clip_frac=metrics["clipfrac"],
                 max_grad_norm=s.config.ppo.max_grad_norm,
                 peak_memory_mb=peak_memory_mb(),

@@ -28,12 +28,6 @@ MIRRORED = "mirrored"
 """Outcome of an episode in which both sides learned, as checkpoints store it."""
 MAX_SAMPLES = 32
 """Largest number of single episodes in one event."""
-TRAINER_METRICS = (
-    "loss", "pg_loss", "vf_loss", "aux_loss", "entropy", "approx_kl", "grad_norm", "grad_norm_max",
-    "grad_clipped_share", "explained_variance", "lr", "ent_coef", "epochs", "adv_std", "value_std", "return_std",
-    "reward_std", "nonfinite", "dead_share",
-)  # fmt: skip
-"""Metrics of the trainer that ``EventUpdate`` has under the same names."""
 
 
 class EpisodeStats:

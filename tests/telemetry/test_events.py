@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 
 import pytest
 
-from echelon.telemetry.events import EVENTS, EventUpdate
+from echelon.telemetry.events import EVENTS, EventUpdate, update_fields
 from echelon.telemetry.lines import from_json, to_json
 
 EXAMPLES = {"str": "text", "int": 3, "float": 0.5}
@@ -70,3 +70,7 @@ def test_unknown_field_is_dropped():
 def test_invalid_record_raises_error_naming_field(line, names):
     with pytest.raises(ValueError, match=names):
         from_json(line)
+
+
+def test_update_fields_selects_fields_of_update_records():
+    assert update_fields({"entropy": 0.5, "optimizer_steps": 4}) == {"entropy": 0.5}
