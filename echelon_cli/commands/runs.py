@@ -15,16 +15,15 @@ from echelon_cli.options import FilterOption, JsonFlag, RunArgument, RunsArgumen
 
 EVALS_SHOWN = 10
 
-CHARTS = ("wins", "return", "speed", "losses", "kl", "entropy", "gradient", "explained")
-"""Charts of the dashboard that can overlay several runs."""
-
 CHART_COLUMNS = 100
 """Width of a chart without a terminal [columns]."""
 
 
 def complete_charts(incomplete: str) -> list[str]:
     """Return the charts that start with ``incomplete``."""
-    return [name for name in CHARTS if name.startswith(incomplete)]
+    from echelon_cli.tui.panels import COMPARED
+
+    return [name for name in COMPARED if name.startswith(incomplete)]
 
 
 app = typer.Typer(help="List, show and compare runs.", no_args_is_help=True, rich_markup_mode=None)
@@ -107,7 +106,7 @@ def compare(
         typer.Option(
             "--chart",
             metavar="NAME",
-            help="Overlay a chart: wins, return, speed, losses, kl, entropy, gradient or explained.",
+            help="Overlay a chart of the dashboard, such as wins, return, speed, losses or entropy.",
             autocompletion=complete_charts,
         ),
     ] = None,
@@ -139,10 +138,11 @@ def compare(
 def _draw(chosen: list[Any], name: str) -> None:
     """Print a chart that overlays the runs."""
     from echelon_cli.tui import plain_text
+    from echelon_cli.tui.panels import COMPARED
     from echelon_cli.tui.theme import RUN_ROLES
 
-    if name not in CHARTS:
-        raise typer.BadParameter(f"--chart {name!r} does not exist, expected one of {', '.join(CHARTS)}")
+    if name not in COMPARED:
+        raise typer.BadParameter(f"--chart {name!r} does not exist, expected one of {', '.join(COMPARED)}")
     if len(chosen) > len(RUN_ROLES):
         raise typer.BadParameter(
             f"--chart got {len(chosen)} runs, expected at most {len(RUN_ROLES)}, the number of distinct line colours"

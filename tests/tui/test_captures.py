@@ -1,4 +1,4 @@
-"""What must hold on every screen of the smallest terminal, as on the pictures of ``captures`` that were looked at."""
+"""Invariants of every screen on the smallest terminal, on the scenes of ``support.captures``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_smallest_terminal_cuts_and_covers_nothing(home, name):
     for left, right in CORNERS:
         assert all(line.count(left) == line.count(right) for line in lines), "a frame is covered"
     titles = [line for line in lines if "╭" in line]
-    assert not any("…" in line for line in titles), "a title is cut"
+    assert not any("…" in line for line in titles), "a title is truncated"
     assert "? help" in lines[-1] and "q quit" in lines[-1]
     if name.startswith("run-"):
         assert all(page in "\n".join(lines) for page in PAGES)

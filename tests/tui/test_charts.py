@@ -1,4 +1,4 @@
-"""Charts by their characters: what is where, what holds still, what is left out."""
+"""Charts as characters: legend, axes, curves, marks, reference lines, stable ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from echelon_cli.tui.panels import PANELS
 from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import eval_event, update_event
 
-LOOK = make_theme()
+THEME = make_theme()
 SIZE = (36, 12)
 
 
@@ -28,7 +28,7 @@ def curves_of(updates: int, seed: int = 1) -> Curves:
 
 
 def rows(chart: Chart, curves: Curves, snapshot: RunSnapshot | None = None, axes: AxisState | None = None, **options):
-    grid = draw_chart(chart, curves, snapshot or RunSnapshot(), SIZE, LOOK, axes or AxisState(), **options)
+    grid = draw_chart(chart, curves, snapshot or RunSnapshot(), SIZE, THEME, axes or AxisState(), **options)
     return grid, grid.text().splitlines()
 
 
@@ -53,7 +53,7 @@ def test_legend_uses_newest_update_and_keeps_labels_that_fit():
     _, lines = rows(wins, curves_of(60), snapshot)
     assert lines[0] == "training 38%"
     losses = PANELS["losses"].chart
-    grid = draw_chart(losses, curves_of(60), RunSnapshot(), (22, 8), LOOK, AxisState())
+    grid = draw_chart(losses, curves_of(60), RunSnapshot(), (22, 8), THEME, AxisState())
     head = grid.text().splitlines()[0]
     assert head.startswith("value 0.") and head.endswith("  policy") and grid.roles[0][len(head) - 1] == "series2"
 
@@ -63,9 +63,9 @@ def test_dense_evaluations_draw_only_the_newest_interval():
 
     def bars(evaluations: int) -> int:
         step = 200 // evaluations
-        told = tuple(eval_event(step * n, 0.5) for n in range(1, evaluations + 1))
-        _, lines = rows(wins, curves_of(200), RunSnapshot(evals=told))
-        return len({x for line in lines for x, char in enumerate(line) if char == LOOK.symbols.vertical})
+        evals = tuple(eval_event(step * n, 0.5) for n in range(1, evaluations + 1))
+        _, lines = rows(wins, curves_of(200), RunSnapshot(evals=evals))
+        return len({x for line in lines for x, char in enumerate(line) if char == THEME.symbols.vertical})
 
     assert bars(4) >= 3 and bars(20) <= 1
 
@@ -93,7 +93,7 @@ def test_one_more_update_changes_few_cells():
     before = None
     for number in range(1, 200):
         history.add(update_event(number, rng))
-        grid = draw_chart(RISING, history.curves(), RunSnapshot(), SIZE, LOOK, axes)
+        grid = draw_chart(RISING, history.curves(), RunSnapshot(), SIZE, THEME, axes)
         if before is not None:
             changed.append(sum(region.width for region in grid.changes(before)))
         before = grid
@@ -134,7 +134,7 @@ def test_evaluations_are_marked_with_their_interval():
     chart = PANELS["wins"].chart
     snapshot = RunSnapshot(evals=(eval_event(0, 0.05), eval_event(100, 0.5)))
     grid, lines = rows(chart, curves_of(100), snapshot)
-    marks = [(x, y) for y, line in enumerate(lines) for x, char in enumerate(line) if char == LOOK.symbols.mark]
+    marks = [(x, y) for y, line in enumerate(lines) for x, char in enumerate(line) if char == THEME.symbols.mark]
     assert len(marks) == 2
     (first, low), (last, middle) = sorted(marks)
     assert first == 7 and last > 25
@@ -146,7 +146,7 @@ def test_evaluation_before_first_update_is_marked():
     chart = PANELS["wins"].chart
     untrained = EventEval(update=0, global_step=0, opponent="x", episodes=80, win_rate=0.0)
     _, lines = rows(chart, Curves(), RunSnapshot(evals=(untrained,)))
-    assert any(LOOK.symbols.mark in line for line in lines)
+    assert any(THEME.symbols.mark in line for line in lines)
 
 
 def test_second_curve_is_dashed_without_colour():
@@ -162,7 +162,7 @@ def test_second_curve_is_dashed_without_colour():
         grid = draw_chart(chart, curves, RunSnapshot(), (120, 20), theme, AxisState())
         return sum(role == "series2" for line in grid.roles[1:] for role in line)
 
-    assert cells(make_theme(colour=False)) < 0.8 * cells(LOOK)
+    assert cells(make_theme(colour=False)) < 0.8 * cells(THEME)
 
 
 @pytest.mark.parametrize("glyphs", ["braille", "block", "ascii"])

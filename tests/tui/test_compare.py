@@ -1,4 +1,4 @@
-"""Runs over each other: marks in the list, charts of all of them, differences of their configurations."""
+"""The compare screen: marked runs, overlaid charts, configuration differences."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from echelon_cli.tui.theme import RUN_ROLES, make_theme
 from tests.tui.support.canned import make_run
 from tests.tui.test_panels import canned_view
 
-LOOK = make_theme()
+THEME = make_theme()
 
 
 def test_compare_screen_overlays_and_follows_marked_runs(watch, home, living, ended):
-    async def scene(w):
-        await w.until("heron", "jackal")
-        await w.press("m")
-        await w.until("mark two or more runs")
-        await w.press("home", "space", "space", "m")
-        assert isinstance(w.app.screen, CompareScreen)
-        text = await w.until("win rate", "no difference", "completed", "running")
+    async def scene(user):
+        await user.until("heron", "jackal")
+        await user.press("m")
+        await user.until("mark two or more runs")
+        await user.press("home", "space", "space", "m")
+        assert isinstance(user.app.screen, CompareScreen)
+        text = await user.until("win rate", "no difference", "completed", "running")
         lines = text.splitlines()
         assert {line.split()[1].split("-")[-1] for line in lines[1:3]} == {"jackal", "heron"}
         assert any("1 0." in line and "2 0." in line for line in lines), "each legend has both runs"
-        await w.press("plus")
-        await w.holds(lambda: w.app.screen.viewport.window is not None)
-        await w.press("escape")
-        assert isinstance(w.app.screen, RunsScreen)
-        await w.press("space")
-        await w.press("m")
-        await w.until("mark two or more runs")
+        await user.press("plus")
+        await user.holds(lambda: user.app.screen.viewport.window is not None)
+        await user.press("escape")
+        assert isinstance(user.app.screen, RunsScreen)
+        await user.press("space")
+        await user.press("m")
+        await user.until("mark two or more runs")
 
     watch(scene)
 
@@ -50,28 +50,28 @@ def test_marking_stops_at_the_number_of_run_colours(watch, home):
     for number in range(len(RUN_ROLES) + 1):
         make_run(home, f"20260101-12000{number}-quickstart-iron-fox{number}", updates=2, ended="stopped")
 
-    async def scene(w):
-        await w.until("fox6")
-        await w.press("home", *["space"] * (len(RUN_ROLES) + 1))
-        await w.until("can be compared")
+    async def scene(user):
+        await user.until("fox6")
+        await user.press("home", *["space"] * (len(RUN_ROLES) + 1))
+        await user.until("can be compared")
 
     watch(scene)
 
 
 @pytest.mark.parametrize("size", [(160, 48), (80, 24), (60, 20)], ids=str)
 def test_compare_screen_shows_every_panel_uncut(watch, living, ended, size):
-    async def scene(w):
-        await w.until("jackal")
-        await w.press("home", "space", "space", "m")
-        screen = w.app.screen
+    async def scene(user):
+        await user.until("jackal")
+        await user.press("home", "space", "space", "m")
+        screen = user.app.screen
         seen = set()
         for page in "123":
-            await w.press(page)
+            await user.press(page)
             for name, panel in screen.panels.items():
                 if panel.display:
                     seen.add(name)
                     assert screen.region.contains_region(panel.region), name
-        # settings that are all the same take no room beside charts
+        # equal configurations have no panel beside the charts
         assert seen == set(screen.panels) - ({CONFIG} if size[0] >= WIDE_SIZE[0] else set())
 
     watch(scene, size=size)
@@ -80,23 +80,21 @@ def test_compare_screen_shows_every_panel_uncut(watch, living, ended, size):
 def test_compare_header_drops_whole_columns():
     view = canned_view()
     for width in (60, 80, 160):
-        grid = draw_compare_header([view], width, 2, LOOK)
+        grid = draw_compare_header([view], width, 2, THEME)
         head, row = grid.text().splitlines()
-        kept = [name for name, _ in FIGURES if name in head.split()]
-        assert kept == [name for name, _ in FIGURES][: len(kept)]
-        for name in kept:
+        shown = [name for name, _ in FIGURES if name in head.split()]
+        assert shown == [name for name, _ in FIGURES][: len(shown)]
+        for name in shown:
             end = f"{head} ".index(f" {name} ") + 1 + len(name)
-            assert row[:end].endswith(headline_figures(view)[name]), f"{name} stands under its name"
+            assert row[:end].endswith(headline_figures(view)[name]), f"{name} is aligned with its heading"
     assert all(text == "-" for name, text in headline_figures(RunView(id="x")).items() if name != "steps")
 
 
 def test_compare_header_keeps_state_win_rate_and_speed_beside_the_name():
     for width in (60, 200):
-        head, row = draw_compare_header([canned_view()], width, 2, LOOK).text().splitlines()
+        head, row = draw_compare_header([canned_view()], width, 2, THEME).text().splitlines()
         assert {"state", "wins", "eval", "steps/s"} <= set(head.split())
-        assert head.index("state") <= len("    20260101-120000-quickstart-amber-jackal  "), (
-            "no gulf for the eye to cross"
-        )
+        assert head.index("state") <= len("    20260101-120000-quickstart-amber-jackal  "), "close to the name"
     assert "entropy" in TITLES.values() and "gradient norm: mean" in TITLES.values()
 
 
@@ -104,8 +102,8 @@ def test_config_differences_need_every_run_started():
     one, other = (EventStart(device="cpu", config={"seed": seed}) for seed in (1, 2))
     assert differences([one, one]) == {} and differences([one, other]) == {"seed": [1, 2]}
     assert differences([one, None]) is None and differences([]) is None
-    text = draw_difference([one, other], 150, 6, LOOK).text().splitlines()
-    assert max(map(len, text)) < 30, "values stand beside their names"
+    text = draw_difference([one, other], 150, 6, THEME).text().splitlines()
+    assert max(map(len, text)) < 30, "values are close to their keys"
 
 
 def test_config_differences_list_only_differing_keys():
@@ -115,9 +113,9 @@ def test_config_differences_list_only_differing_keys():
         EventStart(device="cpu", config={"x": 1, "ppo": {"lr": 1e-3}}),
         EventStart(device="cpu", config={"x": 1, "ppo": {"lr": 5e-4}}),
     ]
-    text = draw_difference(starts, 50, 6, LOOK).text()
+    text = draw_difference(starts, 50, 6, THEME).text()
     assert "ppo.lr" in text and "0.001" in text and "0.0005" in text and "x" not in text.split()
-    assert "no difference" in draw_difference(starts[:1] * 2, 50, 6, LOOK).text()
-    assert "once every run has started" in draw_difference([starts[0], None], 50, 6, LOOK).text()
+    assert "no difference" in draw_difference(starts[:1] * 2, 50, 6, THEME).text()
+    assert "once every run has started" in draw_difference([starts[0], None], 50, 6, THEME).text()
     many = [EventStart(device="cpu", config={f"k{i}": side for i in range(20)}) for side in (1, 2)]
-    assert "and 16 more" in draw_difference(many, 50, 6, LOOK).text()
+    assert "and 16 more" in draw_difference(many, 50, 6, THEME).text()

@@ -1,4 +1,4 @@
-"""The panel of the curriculum: which levers matter to a run, where they stand, and how they moved."""
+"""The curriculum panel: parameters in use, their values and their changes."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from echelon_cli.tui.panels.curriculum import (
 )
 from echelon_cli.tui.theme import make_theme
 
-LOOK = make_theme()
+THEME = make_theme()
 SIZES = ([50, 60], [65, 80], [80, 100])
 
 
-def told(update: int, reason: str = "schedule", **levers) -> EventCurriculum:
-    return EventCurriculum(update=update, global_step=update * 1000, levers=levers, reason=reason)
+def curriculum_event(update: int, reason: str = "schedule", **parameters) -> EventCurriculum:
+    return EventCurriculum(update=update, global_step=update * 1000, levers=parameters, reason=reason)
 
 
 def start(**mix: float) -> EventStart:
     return EventStart(device="cpu", config={"opponents": {"skill": "easy", "mix": mix}} if mix else {})
 
 
-def three_moves() -> RunSnapshot:
-    """A run whose maps grew twice, and whose pilots became better in between."""
+def three_changes() -> RunSnapshot:
+    """Return a run whose maps grew twice, and whose scripted opponents became stronger in between."""
     return SnapshotBuilder(
         [
-            told(0, map_size_range=SIZES[0], skill="trivial"),
-            told(640, map_size_range=SIZES[1], skill="trivial"),
-            told(900, "gate passed", map_size_range=SIZES[1], skill="easy"),
-            told(1121, map_size_range=SIZES[2], skill="easy"),
+            curriculum_event(0, map_size_range=SIZES[0], skill="trivial"),
+            curriculum_event(640, map_size_range=SIZES[1], skill="trivial"),
+            curriculum_event(900, "gate passed", map_size_range=SIZES[1], skill="easy"),
+            curriculum_event(1121, map_size_range=SIZES[2], skill="easy"),
         ]
     ).snapshot()
 
 
 def test_parameter_changes_are_newest_first_with_change_and_reason():
-    moves = changes_of(three_moves())
-    assert [(change.update, change.label, change.values, change.shown_reason) for change in moves] == [
+    changes = changes_of(three_changes())
+    assert [(change.update, change.label, change.values, change.shown_reason) for change in changes] == [
         (1121, "map size", "65-80 to 80-100", ""),
         (900, "skill", "trivial to easy", "gate passed"),
         (640, "map size", "50-60 to 65-80", ""),
@@ -51,8 +51,8 @@ def test_parameter_changes_are_newest_first_with_change_and_reason():
 
 
 def test_narrow_panel_shows_fitting_changes_and_count_of_older_ones():
-    snapshot = three_moves()
-    lines = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 16, 6, LOOK).text().splitlines()
+    snapshot = three_changes()
+    lines = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 16, 6, THEME).text().splitlines()
     assert lines == [
         "map size  80-100",
         "skill       easy",
@@ -61,14 +61,14 @@ def test_narrow_panel_shows_fitting_changes_and_count_of_older_ones():
         " 65-80 to 80-100",
         "and 2 older",
     ]
-    text = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 16, 14, LOOK).text()
+    text = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 16, 14, THEME).text()
     assert "older" not in text and text.index("1121") < text.index("900") < text.index("640")
     assert "gate passed" in " ".join(text.split())
 
 
 def test_wide_panel_shows_one_change_per_line_with_steps():
-    snapshot = three_moves()
-    text = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), TABLE_FROM + 20, 12, LOOK).text()
+    snapshot = three_changes()
+    text = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), TABLE_FROM + 20, 12, THEME).text()
     lines = text.rstrip().splitlines()
     at = lines.index(CHANGES_TITLE)
     assert lines[at + 1].split() == ["1121", "1.12M", "steps", "map", "size", "65-80", "to", "80-100"]
@@ -76,8 +76,10 @@ def test_wide_panel_shows_one_change_per_line_with_steps():
 
 
 def test_zoomed_panel_shows_more_changes():
-    snapshot = SnapshotBuilder(told(n, packs=n) for n in range(40)).snapshot()
-    small, large = (draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 36, h, LOOK).text() for h in (9, 30))
+    snapshot = SnapshotBuilder(curriculum_event(n, packs=n) for n in range(40)).snapshot()
+    small, large = (
+        draw_curriculum(parameters_of(snapshot), changes_of(snapshot), 36, h, THEME).text() for h in (9, 30)
+    )
     assert small.count(" to ") == 6 and large.count(" to ") == 27
     assert small.endswith("and 33 older") and large.endswith("and 12 older")
 
@@ -85,39 +87,43 @@ def test_zoomed_panel_shows_more_changes():
 @pytest.mark.parametrize("width", [1, 5, 16, 36, 80])
 @pytest.mark.parametrize("height", range(1, 14))
 def test_curriculum_panel_fits_any_size(width, height):
-    snapshot = three_moves()
-    for theme in (LOOK, make_theme("ascii", colour=False)):
+    snapshot = three_changes()
+    for theme in (THEME, make_theme("ascii", colour=False)):
         lines = draw_curriculum(parameters_of(snapshot), changes_of(snapshot), width, height, theme).text().splitlines()
         assert len(lines) <= height and all(len(line) <= width for line in lines)
 
 
 def test_bars_are_dropped_before_change_rows():
-    moves = [ParameterChange(n, n, "weapon_prob", 0.1, 0.2) for n in range(40, 0, -1)]
-    roomy = draw_curriculum({"weapon_prob": 0.25}, moves, 36, 3 + HISTORY_ROWS, LOOK).text()
-    assert "━" in roomy and "━" not in draw_curriculum({"weapon_prob": 0.25}, moves, 36, 2 + HISTORY_ROWS, LOOK).text()
+    changes = [ParameterChange(n, n, "weapon_prob", 0.1, 0.2) for n in range(40, 0, -1)]
+    roomy = draw_curriculum({"weapon_prob": 0.25}, changes, 36, 3 + HISTORY_ROWS, THEME).text()
+    assert (
+        "━" in roomy and "━" not in draw_curriculum({"weapon_prob": 0.25}, changes, 36, 2 + HISTORY_ROWS, THEME).text()
+    )
 
 
 def test_skill_parameter_is_hidden_without_scripted_opponents():
     update = EventUpdate(update=1, global_step=9, curriculum={"skill": "easy", "weapon_prob": 1.0})
-    moved = [told(0, skill="easy", weapon_prob=1.0), told(5, skill="medium", weapon_prob=1.0)]
-    side_by_side = SnapshotBuilder([start(scripted=0.0, easy=1.0, medium=1.0), *moved, update]).snapshot()
+    events = [curriculum_event(0, skill="easy", weapon_prob=1.0), curriculum_event(5, skill="medium", weapon_prob=1.0)]
+    side_by_side = SnapshotBuilder([start(scripted=0.0, easy=1.0, medium=1.0), *events, update]).snapshot()
     assert parameters_of(side_by_side) == {"weapon_prob": 1.0} and changes_of(side_by_side) == []
-    for met in (start(scripted=1.0, easy=1.0), start()):
-        snapshot = SnapshotBuilder([met, *moved, update]).snapshot()
+    for opponents in (start(scripted=1.0, easy=1.0), start()):
+        snapshot = SnapshotBuilder([opponents, *events, update]).snapshot()
         assert parameters_of(snapshot) == {"skill": "easy", "weapon_prob": 1.0}
         assert [change.name for change in changes_of(snapshot)] == ["skill"]
 
 
 def test_resume_removes_superseded_changes():
-    fold = SnapshotBuilder([told(0, packs=1), told(50, packs=2), told(90, packs=3)])
-    fold.add(EventResume(update=60, global_step=60_000))
-    fold.add(told(60, packs=2))
-    snapshot = fold.snapshot()
+    builder = SnapshotBuilder(
+        [curriculum_event(0, packs=1), curriculum_event(50, packs=2), curriculum_event(90, packs=3)]
+    )
+    builder.add(EventResume(update=60, global_step=60_000))
+    builder.add(curriculum_event(60, packs=2))
+    snapshot = builder.snapshot()
     assert [change.update for change in changes_of(snapshot)] == [50] and parameters_of(snapshot) == {"packs": 2}
 
 
 def test_kept_changes_are_bounded():
-    snapshot = SnapshotBuilder(told(n, packs=n) for n in range(3 * MAX_CURRICULUM_EVENTS)).snapshot()
+    snapshot = SnapshotBuilder(curriculum_event(n, packs=n) for n in range(3 * MAX_CURRICULUM_EVENTS)).snapshot()
     assert (
         len(snapshot.moves) == MAX_CURRICULUM_EVENTS and changes_of(snapshot)[0].update == 3 * MAX_CURRICULUM_EVENTS - 1
     )
@@ -125,7 +131,7 @@ def test_kept_changes_are_bounded():
 
 def test_dict_parameter_is_split_by_key():
     weights = ({"damage": 0.01, "zone": 0.0}, {"damage": 0.005, "zone": 0.0})
-    snapshot = SnapshotBuilder(told(n, reward_weights=w) for n, w in enumerate(weights)).snapshot()
+    snapshot = SnapshotBuilder(curriculum_event(n, reward_weights=w) for n, w in enumerate(weights)).snapshot()
     assert [(change.label, change.values) for change in changes_of(snapshot)] == [
         ("damage (reward weights)", "0.0100 to 0.0050")
     ]
@@ -133,30 +139,34 @@ def test_dict_parameter_is_split_by_key():
 
 
 def test_disabled_mechanics_are_listed():
-    snapshot = SnapshotBuilder([told(0, without=["heat", "paint"]), told(7, without=[])]).snapshot()
+    snapshot = SnapshotBuilder(
+        [curriculum_event(0, without=["heat", "paint"]), curriculum_event(7, without=[])]
+    ).snapshot()
     assert [change.values for change in changes_of(snapshot)] == ["heat, paint to none"]
 
 
 def test_only_share_parameters_have_a_bar():
-    text = draw_curriculum({"weapon_prob": 0.25, "map_size": 60, "opponent": "hard"}, [], 20, 10, LOOK).text()
+    text = draw_curriculum({"weapon_prob": 0.25, "map_size": 60, "opponent": "hard"}, [], 20, 10, THEME).text()
     assert "weapon prob" in text and "60" in text and "hard" in text
     assert sum("━" in line for line in text.splitlines()) == 1
 
 
 def test_long_parameter_name_gets_its_own_row():
-    levers = {"weapon_prob": 0.25, "packs": 3}
-    assert draw_curriculum(levers, [], 14, 3, LOOK).text().splitlines() == [
+    parameters = {"weapon_prob": 0.25, "packs": 3}
+    assert draw_curriculum(parameters, [], 14, 3, THEME).text().splitlines() == [
         "weapon prob",
         "         0.250",
         "packs        3",
     ]
-    assert draw_curriculum(levers, [], 14, 2, LOOK).text().startswith("weapon …"), "cut only where no row is left"
+    assert draw_curriculum(parameters, [], 14, 2, THEME).text().startswith("weapon …"), (
+        "truncated only where rows are exhausted"
+    )
 
 
 def test_range_parameter_fits_beside_its_name():
-    text = draw_curriculum({"map_size_range": [50, 60], "packs_per_team_range": (1, 1)}, [], 18, 2, LOOK).text()
+    text = draw_curriculum({"map_size_range": [50, 60], "packs_per_team_range": (1, 1)}, [], 18, 2, THEME).text()
     assert [line.split() for line in text.splitlines()] == [["map", "size", "50-60"], ["packs", "per", "team", "1"]]
 
 
 def test_panel_without_parameters_shows_empty_state():
-    assert "no parameters" in draw_curriculum({}, [], 20, 4, LOOK).text()
+    assert "no parameters" in draw_curriculum({}, [], 20, 4, THEME).text()

@@ -1,4 +1,4 @@
-"""What needs no terminal: figures as text, ranges that hold, dots, curves, cells, tables and places."""
+"""Unit tests without a terminal: number formats, axes, canvas, curve history, grid, layout, key bar, run table."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def test_time_axis_ends_at_minutes_and_days():
 
 
 @pytest.mark.parametrize(
-    ("glyphs", "picture"),
+    ("glyphs", "expected"),
     [("braille", ["⠀⡠⠊", "⡠⠊⠀"]), ("block", [" ▄▀", "█▀ "]), ("ascii", [' _"', "-'  "])],
 )
-def test_canvas_draws_a_line_in_dots(glyphs, picture):
+def test_canvas_draws_a_line_in_dots(glyphs, expected):
     canvas = Canvas(3, 2, glyphs)
     canvas.layer("line").line(0, canvas.height - 1, canvas.width - 1, 0)
     rows = [[" "] * 3 for _ in range(2)]
@@ -187,8 +187,8 @@ def test_history_buckets_are_bounded():
     assert len(curves.updates) <= 100 and curves.updates[-1] == 5000
     assert curves.stride >= 50
     for x_axis in X_AXES:
-        places = curves.positions[x_axis]
-        assert list(places) == sorted(places)
+        positions = curves.positions[x_axis]
+        assert list(positions) == sorted(positions)
 
 
 def test_merged_buckets_keep_extremes_and_means():
@@ -267,18 +267,18 @@ def test_arrange_fills_the_screen_without_overlap(size, wide):
 
 
 def test_arrange_omits_hidden_and_maximises_zoomed():
-    places = [Slot("a", "p"), Slot("b", "p")]
-    assert arrange(80, 20, places, wide=True, hidden=frozenset({"a"}))["b"].size == (80, 20)
-    assert arrange(80, 20, places, wide=False, maximised="b") == {"b": (0, 0, 80, 20)}
-    assert arrange(80, 20, places, wide=True, hidden=frozenset({"a", "b"})) == {}
+    slots = [Slot("a", "p"), Slot("b", "p")]
+    assert arrange(80, 20, slots, wide=True, hidden=frozenset({"a"}))["b"].size == (80, 20)
+    assert arrange(80, 20, slots, wide=False, maximised="b") == {"b": (0, 0, 80, 20)}
+    assert arrange(80, 20, slots, wide=True, hidden=frozenset({"a", "b"})) == {}
 
 
 def test_arrange_limits_rows_to_maximum():
-    places = [Slot("a", "p", 8), Slot("b", "p", 8), Slot("c", "p", 8, max_rows=4)]
-    found = arrange(160, 40, places, wide=True)
+    slots = [Slot("a", "p", 8), Slot("b", "p", 8), Slot("c", "p", 8, max_rows=4)]
+    found = arrange(160, 40, slots, wide=True)
     assert [(found[name].y, found[name].height) for name in "abc"] == [(0, 18), (18, 18), (36, 4)]
-    assert arrange(160, 9, places, wide=True)["c"].height == 3, "and never takes more than its share"
-    assert arrange(160, 40, places[2:], wide=True)["c"].height == 40, "alone it has all"
+    assert arrange(160, 9, slots, wide=True)["c"].height == 3, "never more than an equal share"
+    assert arrange(160, 40, slots[2:], wide=True)["c"].height == 40, "alone it gets all rows"
 
 
 def test_key_bar_drops_least_important_keys():

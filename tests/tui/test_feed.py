@@ -1,4 +1,4 @@
-"""The feed reads what is there, survives what should not be, and says only what is new."""
+"""The feed: followers of runs and logs, damaged and missing files, and messages only for changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def update(number: int) -> EventUpdate:
 def test_follower_reads_new_updates(living):
     follower = RunFollower(living.root)
     assert follower.poll() and follower.view().snapshot.update.update == 60
-    assert not follower.poll(), "nothing new, nothing said"
+    assert not follower.poll(), "unchanged files cause no update"
     append(living, update(61))
     assert follower.poll()
     view = follower.view()
@@ -55,7 +55,7 @@ def test_follower_skips_damaged_lines(living):
     follower.poll()
     assert follower.view().snapshot.update.update == 61
     os.truncate(living.metrics, whole // 2)
-    assert follower.poll(), "a file that was cut is read anew"
+    assert follower.poll(), "a truncated file is read again"
     view = follower.view()
     assert 0 < view.snapshot.update.update < 60 and view.curves.updates[-1] == view.snapshot.update.update
 
@@ -72,12 +72,12 @@ def test_resume_removes_superseded_updates_from_curves(living):
 def test_missing_folder_is_reported_until_it_returns(living, home):
     follower = RunFollower(living.root)
     follower.poll()
-    kept = home / "elsewhere"
-    living.root.rename(kept)
+    moved = home / "elsewhere"
+    living.root.rename(moved)
     assert follower.poll()
     assert "no readable spec.json" in follower.view().problem
-    assert follower.view().snapshot.update.update == 60, "what was seen stays"
-    kept.rename(living.root)
+    assert follower.view().snapshot.update.update == 60, "the last view is kept"
+    moved.rename(living.root)
     follower.poll()
     assert follower.view().problem == ""
 
@@ -143,8 +143,8 @@ def test_latest_records_respect_a_resume(living):
     append(living, EventEnd(reason="stopped", update=60, global_step=1))
     assert read_latest(living.metrics).end.reason == "stopped"
     append(living, EventResume(update=50, global_step=1))
-    seen = read_latest(living.metrics)
-    assert seen.update.update == 50 and seen.end is None and isinstance(seen.start, EventStart)
+    latest = read_latest(living.metrics)
+    assert latest.update.update == 50 and latest.end is None and isinstance(latest.start, EventStart)
     append(living, update(51))
     assert read_latest(living.metrics).update.update == 51
 
@@ -153,57 +153,57 @@ def test_latest_records_are_read_within_a_byte_limit(living):
     append(living, *(update(n) for n in range(61, 3000)))
     with open(living.metrics, "ab") as file:
         file.write(b'{"kind":"update","torn')
-    seen = read_latest(living.metrics, limit_bytes=1 << 18)
-    assert seen.update.update == 2999 and seen.evaluation is None
-    assert seen.start.total_steps == 8_000_000, "the first record is found whatever the length"
+    latest = read_latest(living.metrics, limit_bytes=1 << 18)
+    assert latest.update.update == 2999 and latest.evaluation is None
+    assert latest.start.total_steps == 8_000_000, "the start record is found at any length"
     assert read_latest(living.root / "nothing").update is None
 
 
 def test_feed_posts_only_changes(home, living, ended):
-    said = []
-    feed = Feed(said.append, home)
+    posted = []
+    feed = Feed(posted.append, home)
     feed.subscribe(living.root)
     feed.poll()
-    assert [type(m) for m in said] == [RunChanged, RunsChanged]
+    assert [type(m) for m in posted] == [RunChanged, RunsChanged]
     feed.poll()
     feed.poll()
-    assert len(said) == 2
+    assert len(posted) == 2
     append(living, update(61))
     feed.poll()
-    assert [type(m) for m in said[2:]] == [RunChanged, RunsChanged]
-    assert {row.state for row in said[-1].view.rows} == {"running", "completed"}
+    assert [type(m) for m in posted[2:]] == [RunChanged, RunsChanged]
+    assert {row.state for row in posted[-1].view.rows} == {"running", "completed"}
 
 
 def test_messages_of_a_burst_replace_older_ones(home, living):
-    said = []
-    feed = Feed(said.append, home)
+    posted = []
+    feed = Feed(posted.append, home)
     feed.subscribe(living.root)
     feed.poll()
-    run, runs = said
+    run, runs = posted
     assert run.can_replace(run) and runs.can_replace(runs) and not run.can_replace(runs)
 
 
 def test_feed_survives_exceptions(home, living, monkeypatch):
-    said = []
+    posted = []
     monkeypatch.setattr(RunCatalogue, "poll", lambda self: 1 / 0)
-    feed = Feed(said.append, home, poll_s=0.01)
+    feed = Feed(posted.append, home, poll_s=0.01)
     feed.start()
     deadline = time.monotonic() + 5
-    while len(said) < 2 and time.monotonic() < deadline:
+    while len(posted) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     feed.stop()
     feed.join(5)
-    assert not feed.is_alive() and all(isinstance(m, FeedFailed) for m in said) and len(said) >= 2
+    assert not feed.is_alive() and all(isinstance(m, FeedFailed) for m in posted) and len(posted) >= 2
 
 
 def test_feed_survives_missing_runs_folder(home, living):
-    said = []
-    feed = Feed(said.append, home)
+    posted = []
+    feed = Feed(posted.append, home)
     feed.subscribe(living.root)
     feed.poll()
     shutil.rmtree(home)
     feed.poll()
-    assert said[-1].view.rows == ()
+    assert posted[-1].view.rows == ()
 
 
 def test_log_follower_strips_control_sequences(tmp_path):
@@ -234,16 +234,16 @@ def test_log_follower_keeps_newest_lines_and_numbers(tmp_path):
 
 
 def test_feed_posts_log_only_when_it_grows(home, living):
-    said = []
-    feed = Feed(said.append, home)
+    posted = []
+    feed = Feed(posted.append, home)
     feed.subscribe(None, runs=False, log=living.log_trainer)
     feed.poll()
     feed.poll()
-    assert [type(m) for m in said] == [LogChanged]
+    assert [type(m) for m in posted] == [LogChanged]
     with open(living.log_trainer, "a") as log:
         log.write("more\n")
     feed.poll()
-    assert said[-1].view.lines[-1] == "more"
+    assert posted[-1].view.lines[-1] == "more"
 
 
 def test_unusual_run_names_are_followed(hostile_home):

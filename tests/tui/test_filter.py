@@ -1,4 +1,4 @@
-"""The line above the list of runs: what is typed into it narrows the list, and what it means is in the help."""
+"""The filter of the run list, prompt fields, the preview below the list, and the help on queries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_query_error_fits_one_line_on_smallest_terminal(watch, living):
         await user.press("slash", *"stage:running")
         await user.until("unknown field 'stage'")
         assert all(len(line) <= 60 for line in user.text.splitlines())
-        assert "running" in user.text.splitlines()[4], "the list stays as it was"
+        assert "running" in user.text.splitlines()[4], "the list is unchanged"
 
     watch(scene, size=(60, 20))
 
@@ -71,7 +71,7 @@ def test_prompt_field_shows_its_purpose(watch, living):
 
 def test_preview_uses_rows_left_by_the_run_list():
     assert preview_of(60, 20, 4) == (11, 2, 2) and preview_of(80, 24, 1) == (18, 4, 2)
-    assert preview_of(80, 24, 12) == (0, 0, 0), "the list comes first"
+    assert preview_of(80, 24, 12) == (0, 0, 0), "the list takes precedence"
     assert preview_of(160, 48, 4) == (30, 4, 2) and preview_of(160, 48, 200) == (19, 4, 4)
     assert preview_of(160, 48, 0) == (0, 0, 0), "without a run there is nothing to draw"
     for size in ((60, 20), (80, 24), (110, 34), (160, 48), (200, 60)):

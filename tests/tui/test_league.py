@@ -1,4 +1,4 @@
-"""The league on screen: read without changing it, drawn with its doubt at any size, walked through and followed."""
+"""The league screen: read-only access, panels at any size, navigation and updates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from echelon_cli.tui.panels.league import (
 )
 from echelon_cli.tui.theme import make_theme
 
-LOOK = make_theme()
+THEME = make_theme()
 JOB = "20260101-100000-arena-odd-moth"
 NAMES = ("heuristic:medium", "anna", "boris", "a-name-longer-than-its-column-will-ever-be")
 STYLE = {"mechs": 5.0, "matches": 1.0, "damage.laser": 300.0, "damage.gauss": 100.0, "kills": 2.0, "lost.laser": 3.0}
@@ -33,7 +33,7 @@ SIZES = [(160, 48), (80, 24), (60, 20)]
 
 
 def play(path: Path, rounds: int, first: int = 1) -> None:
-    """Play rounds in which the one named first wins, and about every tenth match is drawn."""
+    """Play rounds in which the first of two names wins; about every tenth match is a draw."""
     rng = random.Random(first)
     pairs = [(a, b) for a in NAMES for b in NAMES if a != b]
     with Store(path) as store:
@@ -74,13 +74,13 @@ def test_league_is_read_without_changing_it(league):
 
 
 def test_league_in_read_only_folder_is_read(league, monkeypatch):
-    monkeypatch.setattr(database, "READING", ("mode=rw&cache=none", *database.READING[-1:]))
+    monkeypatch.setattr(database, "READ_ONLY_MODES", ("mode=rw&cache=none", *database.READ_ONLY_MODES[-1:]))
     monkeypatch.setattr(database, "UNWRITABLE", ("no such cache mode",))
     assert len(read_league(league).entries) == len(NAMES)
 
 
 def test_read_only_store_refuses_writes(league):
-    with Store(league, read_only=True) as store, pytest.raises(StoreError, match="for reading only"):
+    with Store(league, read_only=True) as store, pytest.raises(StoreError, match="open for reading only"):
         store.init_setting("env", 1)
     with pytest.raises(StoreError, match="does not exist"):
         Store(league.with_name("other.db"), read_only=True)
@@ -109,7 +109,7 @@ def test_missing_and_damaged_league_are_reported(home):
 
 
 @pytest.mark.parametrize("size", [(200, 60), (56, 16), (30, 8), (20, 4), (12, 2)], ids=str)
-@pytest.mark.parametrize("theme", [LOOK, make_theme("ascii", colour=False)], ids=["braille", "ascii"])
+@pytest.mark.parametrize("theme", [THEME, make_theme("ascii", colour=False)], ids=["braille", "ascii"])
 def test_league_panels_fit_any_size(league, size, theme):
     view = read_league(league)
     for name in NAMES:
@@ -120,29 +120,29 @@ def test_league_panels_fit_any_size(league, size, theme):
             draw_entry(view.entry(name), *size, theme),
         ):
             assert all(len(line) <= size[0] for line in grid.text().splitlines())
-            assert theme is LOOK or grid.text().isascii()
+            assert theme is THEME or grid.text().isascii()
 
 
 def test_long_opponent_name_keeps_the_match_result(league):
     view = read_league(league)
     rows = entry_matches(view, "anna")
     for width in (56, 76, 120):
-        lines = draw_entry_matches(rows, "anna", width, len(rows), LOOK).text().splitlines()
+        lines = draw_entry_matches(rows, "anna", width, len(rows), THEME).text().splitlines()
         assert all(line.endswith("zone control, 31 s") for line in lines)
-        assert len({len(line) for line in lines}) == 1, "what stands at the right stands in a column"
+        assert len({len(line) for line in lines}) == 1, "results are right-aligned"
 
 
 def test_cursor_row_spans_the_full_width(league):
     for width in (56, 120):
-        grid = draw_ratings_table(read_league(league), "anna", width, 10, LOOK)
+        grid = draw_ratings_table(read_league(league), "anna", width, 10, THEME)
         assert set(grid.roles[2]) == {"cursor"}
     head, row = (line for line in grid.text().splitlines()[:2])
-    assert head.index("kind") == row.index("heuristic"), "words stand under the left end of their head"
+    assert head.index("kind") == row.index("heuristic"), "text is left-aligned with its heading"
 
 
 def test_ratings_show_intervals_and_drop_minor_columns(league):
     view = read_league(league)
-    wide, narrow = (draw_ratings_table(view, "anna", width, 10, LOOK).text().splitlines() for width in (120, 40))
+    wide, narrow = (draw_ratings_table(view, "anna", width, 10, THEME).text().splitlines() for width in (120, 40))
     assert all(column.name in wide[0] or column.name == "+-" for column in COLUMNS) and "◆" in wide[1]
     assert "rating" in narrow[0] and "±" in narrow[0] and "drawn" not in narrow[0]
     assert narrow[2].startswith("▸ 2 anna")
@@ -184,7 +184,7 @@ def test_covered_screen_does_not_change_the_feed_subscription(watch, league, liv
         below = user.app.screen
         await user.press("a")
         await user.until("4 entries")
-        below._follow()  # as its timer does, where the league was opened at once after a run was chosen
+        below._follow()  # as its timer does if the league is opened right after the cursor moved
         below.relayout()
         with Store(league) as store:
             store.open_period(JOB, 9, fixtures([("anna", "boris")], 9))

@@ -1,4 +1,4 @@
-"""Matches on the screen, the address they are watched at, copying, and levels of a log."""
+"""The matches screen, the viewer address, copying, and level filters of the log screen."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def test_matches_screen_opens_a_match_in_the_viewer(watch, recorded, monkeypatch
     monkeypatch.setenv("PYTHONPATH", str(repository))
     found = {}
 
-    async def scene(w):
-        await w.until("running")
-        await w.press("w")
-        await w.until("matches", "1 recorded", "red (zone control)")
-        await w.press("enter")
-        text = await w.until("#match=", "ssh -L")
+    async def scene(user):
+        await user.until("running")
+        await user.press("w")
+        await user.until("matches", "1 recorded", "red (zone control)")
+        await user.press("enter")
+        text = await user.until("#match=", "ssh -L")
         found["url"] = next(line.strip() for line in text.splitlines() if "#match=" in line)
         base = found["url"].partition("#")[0]
         with urllib.request.urlopen(f"{base}api/v1/matches", timeout=5) as reply:
             assert json.loads(reply.read())["total"] == 1
-        await w.press("y")
-        await w.until("copied")
-        await w.press("escape")
-        await w.until("steps per second")
+        await user.press("y")
+        await user.until("copied")
+        await user.press("escape")
+        await user.until("steps per second")
 
     watch(scene, recorded)
     assert (recorded.root.parent / COPY_NAME).read_text().strip() == found["url"]
@@ -66,11 +66,11 @@ def test_viewer_server_failure_is_one_line(tmp_path, monkeypatch, repository):
 
 
 def test_matches_screen_shows_empty_state(watch, living):
-    async def scene(w):
-        await w.until("running")
-        await w.press("w")
-        await w.until("no recorded matches yet", "0 recorded")
-        await w.press("enter", "down")
+    async def scene(user):
+        await user.until("running")
+        await user.press("w")
+        await user.until("no recorded matches yet", "0 recorded")
+        await user.press("enter", "down")
 
     watch(scene, living, size=(60, 20))
 
@@ -104,16 +104,16 @@ def test_copy_saves_name_screen_or_log_lines(watch, living):
     def copied() -> str:
         return (living.root.parent / COPY_NAME).read_text()
 
-    async def scene(w):
-        await w.until("running")
-        await w.press("y")
-        await w.holds(lambda: (living.root.parent / COPY_NAME).exists() and copied() == f"{living.id}\n")
-        await w.press("Y")
-        await w.holds(lambda: "gradient norm" in copied() and "win rate" in copied())
-        await w.press("l")
-        await w.until("trainer.log")
-        await w.press("y")
-        await w.holds(lambda: copied().startswith("2026-11-18") and "gradient norm" not in copied())
+    async def scene(user):
+        await user.until("running")
+        await user.press("y")
+        await user.holds(lambda: (living.root.parent / COPY_NAME).exists() and copied() == f"{living.id}\n")
+        await user.press("Y")
+        await user.holds(lambda: "gradient norm" in copied() and "win rate" in copied())
+        await user.press("l")
+        await user.until("trainer.log")
+        await user.press("y")
+        await user.holds(lambda: copied().startswith("2026-11-18") and "gradient norm" not in copied())
 
     watch(scene, living)
 
@@ -123,20 +123,20 @@ def test_log_screen_filters_by_level(watch, home):
     with open(paths.log_trainer, "a") as log:
         log.write("2026-11-18 12:00:00 alert level=warning message=disk low\nValueError: it broke\n")
 
-    async def scene(w):
-        await w.until("running")
-        await w.press("l")
-        await w.until("trainer.log", "it broke", "start device=cpu")
-        await w.press("e")
-        await w.until("warnings and errors", "disk low", "it broke")
-        assert "start device=cpu" not in w.text
-        await w.press("e")
-        await w.holds(lambda: "disk low" not in w.text and "it broke" in w.text)
+    async def scene(user):
+        await user.until("running")
+        await user.press("l")
+        await user.until("trainer.log", "it broke", "start device=cpu")
+        await user.press("e")
+        await user.until("warnings and errors", "disk low", "it broke")
+        assert "start device=cpu" not in user.text
+        await user.press("e")
+        await user.holds(lambda: "disk low" not in user.text and "it broke" in user.text)
         with open(paths.log_trainer, "a") as log:
             log.write("Error: once more\n")
-        await w.until("once more")
-        await w.press("e")
-        await w.until("start device=cpu")
+        await user.until("once more")
+        await user.press("e")
+        await user.until("start device=cpu")
 
     with alive(paths):
         watch(scene, paths)

@@ -1,4 +1,4 @@
-"""A run started from the dashboard: presets, dials, mistakes, and the run itself."""
+"""The new-run form: presets, options, invalid values, and the started run."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def test_option_list_shows_descriptions_on_wide_screens():
     assert meant in wide and meant not in small
     for text, width in ((wide, 160), (small, 60)):
         assert all(len(line) <= width for line in text.splitlines())
-    assert all(key in wide for key in keys[:20]), "no name is cut for it"
+    assert all(key in wide for key in keys[:20]), "no name is truncated for it"
 
 
 def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
-    async def scene(w):
-        await w.until("no runs yet", "n  starts a run", "kernels")
-        await w.press("n")
-        await w.until("preset quickstart", "no changes")
-        await w.press("slash", *"ppo.lr", "enter")
-        await w.until("ppo.lr_schedule")
-        await w.press("enter")
-        await w.until("type a value")
-        await w.press(*["backspace"] * 5, *"2e-4", "enter")
-        await w.until("1 change", "--set", "0.0002")
-        await w.press("ctrl+s")
-        await w.until("Start a run with preset quickstart and 1")
-        await w.press("y")
-        await w.holds(lambda: isinstance(w.app.screen, RunScreen))
-        await w.until("running")
-        await w.press("escape")
-        assert isinstance(w.app.screen, RunsScreen)
-        await w.until("1 run")
+    async def scene(user):
+        await user.until("no runs yet", "n  starts a run", "kernels")
+        await user.press("n")
+        await user.until("preset quickstart", "no changes")
+        await user.press("slash", *"ppo.lr", "enter")
+        await user.until("ppo.lr_schedule")
+        await user.press("enter")
+        await user.until("type a value")
+        await user.press(*["backspace"] * 5, *"2e-4", "enter")
+        await user.until("1 change", "--set", "0.0002")
+        await user.press("ctrl+s")
+        await user.until("Start a run with preset quickstart and 1")
+        await user.press("y")
+        await user.holds(lambda: isinstance(user.app.screen, RunScreen))
+        await user.until("running")
+        await user.press("escape")
+        assert isinstance(user.app.screen, RunsScreen)
+        await user.until("1 run")
 
     watch(scene)
     (paths,) = list_runs()
@@ -62,20 +62,20 @@ def test_new_run_form_starts_a_run_with_a_changed_option(watch, fake_kind):
 
 
 def test_new_run_form_reports_invalid_values(watch):
-    async def scene(w):
-        await w.press("n")
-        await w.until("preset quickstart")
-        await w.press("slash", *"clip_coef", "enter")
-        await w.until("ppo.clip_coef")
-        await w.press("enter", *["backspace"] * 8, *"-3", "enter")
-        await w.until("ppo.clip_coef is -3")
-        assert "no changes" in w.text
-        await w.press(*["backspace"] * 8, *"0.3", "enter")
-        await w.until("1 change")
-        await w.press("u")
-        await w.until("no changes")
-        await w.press("escape", "escape")
-        assert isinstance(w.app.screen, RunsScreen)
+    async def scene(user):
+        await user.press("n")
+        await user.until("preset quickstart")
+        await user.press("slash", *"clip_coef", "enter")
+        await user.until("ppo.clip_coef")
+        await user.press("enter", *["backspace"] * 8, *"-3", "enter")
+        await user.until("ppo.clip_coef is -3")
+        assert "no changes" in user.text
+        await user.press(*["backspace"] * 8, *"0.3", "enter")
+        await user.until("1 change")
+        await user.press("u")
+        await user.until("no changes")
+        await user.press("escape", "escape")
+        assert isinstance(user.app.screen, RunsScreen)
 
     watch(scene, size=(60, 20))
     assert list_runs() == []

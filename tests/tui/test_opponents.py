@@ -1,4 +1,4 @@
-"""Panels of whom the learner meets and where its mechs were: shares, groups, and every size a map is drawn in."""
+"""The opponents and heat map panels: shares, groups of snapshots, and map sizes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from echelon_cli.tui.panels.opponents import (
 from echelon_cli.tui.theme import HEAT, heat_role, make_theme
 from tests.tui.support.canned import events, make_run
 
-LOOK = make_theme()
+THEME = make_theme()
 
 
-def fold(*more) -> RunSnapshot:
+def snapshot_after(*more) -> RunSnapshot:
     return SnapshotBuilder([*events(20), *more]).snapshot()
 
 
@@ -35,12 +35,12 @@ def episodes(update: int, **against: dict[str, int]) -> EventEpisodes:
 
 
 def test_opponents_are_sorted_by_share_with_win_rates():
-    found = opponent_stats(fold(episodes(21, self={"win": 3, "loss": 1, "draw": 0})))
+    found = opponent_stats(snapshot_after(episodes(21, self={"win": 3, "loss": 1, "draw": 0})))
     assert [opponent.name for opponent in found] == ["heuristic:easy", "heuristic:medium", "self", "past:50"]
     by_name = {opponent.name: opponent for opponent in found}
     assert by_name["self"].win_rate == 0.75 and by_name["self"].share == 12 / 64
-    assert math.isnan(by_name["past:50"].win_rate), "nobody has played it yet"
-    text = draw_opponents(found, 40, 8, LOOK).text()
+    assert math.isnan(by_name["past:50"].win_rate), "no battle against it yet"
+    text = draw_opponents(found, 40, 8, THEME).text()
     assert "self-play" in text and "75%" in text and "38%" in text
 
 
@@ -57,16 +57,20 @@ def test_past_snapshots_are_grouped_in_small_panels():
     easy, past = group_snapshots(many)
     assert easy.name == "heuristic:easy" and past.name == "10 of past"
     assert past.share == pytest.approx(0.5) and past.win_rate == pytest.approx(0.45) and past.battles == 100
-    assert "10 of past" in draw_opponents(many, 30, 6, LOOK).text()
-    assert "past 9" in draw_opponents(many, 30, 14, LOOK).text()
+    assert "10 of past" in draw_opponents(many, 30, 6, THEME).text()
+    assert "past 9" in draw_opponents(many, 30, 14, THEME).text()
 
 
 def test_superseded_episodes_are_dropped_and_opponents_bounded():
-    took_back = fold(episodes(21, other={"win": 1, "loss": 0, "draw": 0}), EventResume(update=20, global_step=20))
-    assert "other" in fold(episodes(21, other={"win": 1})).episodes.against
-    assert all(event.update <= 20 for event in took_back.ratings)
-    crowd = fold(*(episodes(21 + n, **{f"past:{n}": {"win": 1}}) for n in range(3 * MAX_OPPONENTS)))
-    assert len(crowd.episodes.against) == MAX_OPPONENTS and f"past:{3 * MAX_OPPONENTS - 1}" in crowd.episodes.against
+    rewound = snapshot_after(
+        episodes(21, other={"win": 1, "loss": 0, "draw": 0}), EventResume(update=20, global_step=20)
+    )
+    assert "other" in snapshot_after(episodes(21, other={"win": 1})).episodes.against
+    assert all(event.update <= 20 for event in rewound.ratings)
+    crowded = snapshot_after(*(episodes(21 + n, **{f"past:{n}": {"win": 1}}) for n in range(3 * MAX_OPPONENTS)))
+    assert (
+        len(crowded.episodes.against) == MAX_OPPONENTS and f"past:{3 * MAX_OPPONENTS - 1}" in crowded.episodes.against
+    )
 
 
 def test_resampled_heat_map_keeps_positions():
@@ -76,12 +80,12 @@ def test_resampled_heat_map_keeps_positions():
         found = np.array(resampled(cells.tolist(), size))
         assert found.shape == (size, size)
         assert found[0, 0] == found.max() and found[size - 1, size // 2] > 0
-    assert levels_of([[0.0, 0.001, 1.0]], 8) == [[0, 1, 7]], "what is not empty never looks so"
+    assert levels_of([[0.0, 0.001, 1.0]], 8) == [[0, 1, 7]], "only empty cells have level 0"
 
 
 def test_heat_map_draws_two_rows_per_cell_with_y_up():
     cells = tuple(tuple(float(y == 15 and x == 0) for x in range(16)) for y in range(16))
-    grid = draw_heat_maps(HeatMaps(3, {"movement": cells}), 20, 9, LOOK)
+    grid = draw_heat_maps(HeatMaps(3, {"movement": cells}), 20, 9, THEME)
     hottest = len(HEAT["dark"]) - 1
     assert grid.roles[1][0] == heat_role(hottest, 0) and grid.roles[8][0] == heat_role(0, 0)
     assert grid.text().splitlines()[0] == "movement"
@@ -93,7 +97,7 @@ def test_heat_map_without_colour_uses_shades():
     plain_rows = draw_heat_maps(heat, 40, 17, make_theme(colour=False)).text()
     assert "██" in plain_rows and "▀" not in plain_rows
     assert draw_heat_maps(heat, 40, 17, make_theme("ascii")).text().isascii()
-    assert all(kind in draw_heat_maps(heat, 60, 9, LOOK).text() for kind in KINDS)
+    assert all(kind in draw_heat_maps(heat, 60, 9, THEME).text() for kind in KINDS)
 
 
 def test_follower_reads_newest_valid_heat_maps(home):
@@ -105,8 +109,8 @@ def test_follower_reads_newest_valid_heat_maps(home):
     grids = {kind: np.full((4, 4), 2.0, np.float32) for kind in KINDS}
     np.savez_compressed(paths.heat / "u000003.npz", **grids)
     assert follower.poll() and follower.view().heat_maps.update == 3
-    assert not follower.poll(), "nothing new, nothing said"
+    assert not follower.poll(), "unchanged files cause no update"
     (paths.heat / "u000009.npz").write_bytes(b"PK torn")
     follower.poll()
-    assert follower.view().heat_maps.update == 3, "a damaged one says less than an older one"
+    assert follower.view().heat_maps.update == 3, "a damaged file is skipped"
     assert list(heat_files(paths.heat)) == [3, 9]

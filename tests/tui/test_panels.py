@@ -35,7 +35,7 @@ from tests.tui.support.canned import events, log_lines, start_event, update_even
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATES = 150
 PANELS_LINE = "PANELS: dict[str, PanelSpec] = {"
-LOOK = make_theme()
+THEME = make_theme()
 
 
 def canned_heat() -> HeatMaps:
@@ -47,9 +47,9 @@ def canned_heat() -> HeatMaps:
 
 
 def canned_view(updates: int = UPDATES) -> RunView:
-    history, fold = History(), SnapshotBuilder()
+    history, builder = History(), SnapshotBuilder()
     for event in events(updates):
-        fold.add(event)
+        builder.add(event)
         if event.kind == "update":
             history.add(event)
     return RunView(
@@ -57,7 +57,7 @@ def canned_view(updates: int = UPDATES) -> RunView:
         root=Path("amber-jackal"),
         state="running",
         preset="quickstart",
-        snapshot=fold.snapshot(),
+        snapshot=builder.snapshot(),
         curves=history.curves(),
         heat_maps=canned_heat(),
         log_tail=tuple(log_lines(updates)),
@@ -76,7 +76,7 @@ def compare(name: str, text: str) -> None:
 @pytest.mark.golden
 @pytest.mark.parametrize("name", PANELS)
 def test_panel_matches_snapshot(name):
-    panel = PANELS[name].make(PANELS[name].title, theme=LOOK)
+    panel = PANELS[name].make(PANELS[name].title, theme=THEME)
     width = 20 * PANELS[name].span
     compare(name, drawn(panel, canned_view(), width, 14))
 
@@ -85,7 +85,7 @@ def test_panel_matches_snapshot(name):
 @pytest.mark.parametrize("size", [(30, 8), (15, 9), (4, 3), (2, 2), (1, 1)], ids=str)
 def test_panel_fits_any_size_and_empty_run(name, size):
     for view in (canned_view(40), RunView(id="nothing yet")):
-        panel = PANELS[name].make(PANELS[name].title, theme=LOOK)
+        panel = PANELS[name].make(PANELS[name].title, theme=THEME)
         text = drawn(panel, view, *size)
         assert all(len(line) <= size[0] for line in text.splitlines())
 
@@ -93,17 +93,17 @@ def test_panel_fits_any_size_and_empty_run(name, size):
 @pytest.mark.golden
 @pytest.mark.parametrize(("name", "size"), {"head-tall": (160, TALL), "head-short": (80, SHORT)}.items())
 def test_header_matches_snapshot(name, size):
-    compare(name, drawn(Header(theme=LOOK), canned_view(), *size))
+    compare(name, drawn(Header(theme=THEME), canned_view(), *size))
 
 
 def test_header_of_run_without_records_shows_state():
-    text = drawn(Header(theme=LOOK), RunView(id="a-b-c-d", state="starting", phase="starting"), 80, SHORT)
+    text = drawn(Header(theme=THEME), RunView(id="a-b-c-d", state="starting", phase="starting"), 80, SHORT)
     assert "starting" in text
 
 
 def test_header_shows_problems_first():
     view = RunView(id="x", state="crashed", reason="the trainer died of SIGKILL", preset="quickstart")
-    assert "the trainer died of SIGKILL" in drawn(Header(theme=LOOK), view, 100, SHORT)
+    assert "the trainer died of SIGKILL" in drawn(Header(theme=THEME), view, 100, SHORT)
 
 
 TABLE = f"{inspect.getsourcefile(panels)}:{inspect.getsource(panels).splitlines().index(PANELS_LINE) + 1}"
@@ -150,7 +150,7 @@ def test_series_of_unknown_metric_is_refused():
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_float_field_of_an_update_can_be_charted(metric):
-    panel = chart(Series(metric=metric, label="value"))("title", theme=LOOK)
+    panel = chart(Series(metric=metric, label="value"))("title", theme=THEME)
     assert drawn(panel, canned_view(30), 40, 14).count("╭") == 1
 
 
@@ -165,7 +165,7 @@ def test_wide_layout_has_no_nearly_empty_row():
 
 
 def test_reward_term_bars_start_at_zero():
-    text = draw_reward_terms({"win": 2.0, "death": -1.0}, 40, 4, LOOK).text().splitlines()
+    text = draw_reward_terms({"win": 2.0, "death": -1.0}, 40, 4, THEME).text().splitlines()
     zero = text[0].index("│")
     assert text[1].index("│") == zero
     assert text[0][zero + 1] == "▆" and "▆" not in text[0][:zero]
@@ -174,109 +174,112 @@ def test_reward_term_bars_start_at_zero():
 
 
 def test_reward_terms_of_zero_are_named():
-    text = draw_reward_terms({"win": 2.0, "zone": 0.0, "assist": 0.0}, 40, 4, LOOK).text().splitlines()
+    text = draw_reward_terms({"win": 2.0, "zone": 0.0, "assist": 0.0}, 40, 4, THEME).text().splitlines()
     assert text[-1].startswith("0: zone, assist") and text[0].startswith("win")
 
 
 def test_largest_reward_terms_are_kept():
-    text = draw_reward_terms({f"part{n}": float(n) for n in range(10)}, 40, 4, LOOK).text()
+    text = draw_reward_terms({f"part{n}": float(n) for n in range(10)}, 40, 4, THEME).text()
     assert "part9" in text and "part7" in text and "part1" not in text and "smaller" in text
 
 
 def test_reward_terms_fit_the_panel():
     for terms in ({"a": 1e6, "b": -1e-6}, {"a": 0.0}, {"only": -3.0}, {"a": 5.0, "b": 4.9}):
         for width in (20, 36, 76):
-            assert all(len(line) <= width for line in draw_reward_terms(terms, width, 5, LOOK).text().splitlines())
+            assert all(len(line) <= width for line in draw_reward_terms(terms, width, 5, THEME).text().splitlines())
 
 
 def test_outcomes_without_battles_show_empty_state():
-    assert "no battle has ended yet" in draw_outcomes(RunSnapshot(), 40, 10, LOOK).text()
+    assert "no battle has ended yet" in draw_outcomes(RunSnapshot(), 40, 10, THEME).text()
 
 
 def test_phase_bar_has_the_full_width():
     shares = phase_shares({"env": 1.0, "forward": 2.0, "update": 4.0, "other": 0.001})
     assert [name for name, _ in shares] == ["env", "forward", "update"]
     for width in (7, 20, 33):
-        assert sum(len(text) for text, _ in stacked_bar(shares, width, LOOK)) in (width - 1, width)
+        assert sum(len(text) for text, _ in stacked_bar(shares, width, THEME)) in (width - 1, width)
     assert phase_shares({}) == []
 
 
 def test_phase_legend_keeps_the_largest_phases():
     shares = [("env", 0.32), ("forward", 0.24), ("update", 0.43)]
     wide, narrow = Grid(40, 1), Grid(26, 1)
-    draw_phase_legend(wide, 0, shares, LOOK)
-    draw_phase_legend(narrow, 0, shares, LOOK)
+    draw_phase_legend(wide, 0, shares, THEME)
+    draw_phase_legend(narrow, 0, shares, THEME)
     assert wide.text() == "■ env 32% ■ forward 24% ■ update 43%"
     assert narrow.text() == "■ update 43% ■ env 32%" and narrow.roles[0][0] == "series3"
 
 
 def test_log_line_roles_differ_by_kind():
     roles = {word: line_role(f"10:00:00 {word} update=5") for word in ("eval", "warning", "alert", "checkpoint")}
-    assert roles["warning"] == roles["alert"] == "warn" and len({LOOK.style(role) for role in roles.values()}) == 3
+    assert roles["warning"] == roles["alert"] == "warn" and len({THEME.style(role) for role in roles.values()}) == 3
 
 
 def test_league_rating_shows_interval_rank_and_last_promotion():
-    fold = SnapshotBuilder(event for event in events(250) if event.kind in ("update", "league"))
-    told, curves = fold.snapshot().leagues, canned_view(250).curves
-    assert [event.update for event in told] == [50, 100, 150, 200, 250]
-    text = draw_league_rating(told, curves, (36, 20), LOOK, DEFAULT_VIEWPORT).text()
-    newest = told[-1]
+    builder = SnapshotBuilder(event for event in events(250) if event.kind in ("update", "league"))
+    ratings, curves = builder.snapshot().leagues, canned_view(250).curves
+    assert [event.update for event in ratings] == [50, 100, 150, 200, 250]
+    text = draw_league_rating(ratings, curves, (36, 20), THEME, DEFAULT_VIEWPORT).text()
+    newest = ratings[-1]
     assert f"{newest.rating:.0f} ±{1.96 * newest.rd:.0f}" in text and "rank 4 of 14" in text
     assert "promoted at update 100" in text and any("⠀" < char <= "⣿" for char in text)
-    assert "none promoted yet" in draw_league_rating(told[:1], curves, (36, 20), LOOK, DEFAULT_VIEWPORT).text()
-    narrow = draw_league_rating(told, curves, (11, 8), make_theme("ascii", colour=False), DEFAULT_VIEWPORT).text()
+    assert "none promoted yet" in draw_league_rating(ratings[:1], curves, (36, 20), THEME, DEFAULT_VIEWPORT).text()
+    narrow = draw_league_rating(ratings, curves, (11, 8), make_theme("ascii", colour=False), DEFAULT_VIEWPORT).text()
     assert narrow.isascii() and all(len(line) <= 11 for line in narrow.splitlines()) and "rank 4 of" in narrow
-    fold.add(EventResume(update=120, global_step=told[1].global_step))
-    assert [event.update for event in fold.snapshot().leagues] == [50, 100]
+    builder.add(EventResume(update=120, global_step=ratings[1].global_step))
+    assert [event.update for event in builder.snapshot().leagues] == [50, 100]
 
 
 def test_log_lines_of_the_newest_date_omit_it():
     tail = ("2026-01-01 10:00:00 start", "2026-01-02 11:00:00 eval win_rate=0.5")
-    text = draw_log((), tail, 60, 5, LOOK).text()
+    text = draw_log((), tail, 60, 5, THEME).text()
     assert "2026-01-01 10:00:00 start" in text and "\n11:00:00 eval" in text
 
 
 def test_long_log_line_is_wrapped():
-    text = draw_log((), ("2026-01-01 10:00:00 " + "word " * 20 + "end",), 30, 10, LOOK).text()
+    text = draw_log((), ("2026-01-01 10:00:00 " + "word " * 20 + "end",), 30, 10, THEME).text()
     assert text.rstrip().endswith("end") and text.count("word") == 20
 
 
 def test_alerts_leave_rows_for_log_lines():
     alerts = tuple(EventAlert(message="much " * 40) for _ in range(3))
-    text = draw_log(alerts, ("a line",), 40, 10, LOOK).text()
+    text = draw_log(alerts, ("a line",), 40, 10, THEME).text()
     assert "much" in text and "a line" in text
 
 
 def test_newest_alerts_are_kept():
     alerts = tuple(EventAlert(message=f"number {n}") for n in range(9))
-    text = draw_log(alerts, (), 40, 6, LOOK).text()
+    text = draw_log(alerts, (), 40, 6, THEME).text()
     assert "number 8" in text and "number 6" in text and "number 5" not in text
     assert text.index("number 7") < text.index("number 8")
 
 
 def test_header_shows_recent_alert_of_running_run():
-    fold = SnapshotBuilder(events(5))
+    builder = SnapshotBuilder(events(5))
     last = max(event.time for event in events(5))
-    fold.add(EventAlert(message="disk low: 12 MiB left", time=last))
-    living = RunView(id="x", state="running", snapshot=fold.snapshot())
-    assert "disk low: 12 MiB left" in drawn(Header(theme=LOOK), living, 100, SHORT)
-    ended = RunView(id="x", state="completed", preset="quickstart", snapshot=fold.snapshot())
-    assert "disk low" not in drawn(Header(theme=LOOK), ended, 100, SHORT)
-    fold.add(update_event(6, random.Random(1)))
-    fold.add(EventAlert(message="goes on", level="info", time=last + 9999))
+    builder.add(EventAlert(message="disk low: 12 MiB left", time=last))
+    living = RunView(id="x", state="running", snapshot=builder.snapshot())
+    assert "disk low: 12 MiB left" in drawn(Header(theme=THEME), living, 100, SHORT)
+    ended = RunView(id="x", state="completed", preset="quickstart", snapshot=builder.snapshot())
+    assert "disk low" not in drawn(Header(theme=THEME), ended, 100, SHORT)
+    builder.add(update_event(6, random.Random(1)))
+    builder.add(EventAlert(message="goes on", level="info", time=last + 9999))
     assert "quickstart" in drawn(
-        Header(theme=LOOK), RunView(id="x", state="running", preset="quickstart", snapshot=fold.snapshot()), 100, SHORT
+        Header(theme=THEME),
+        RunView(id="x", state="running", preset="quickstart", snapshot=builder.snapshot()),
+        100,
+        SHORT,
     )
 
 
 def test_machine_panel_omits_unknown_values():
     update = update_event(3, random.Random(1))
-    text = draw_machine(update, 2, 18, 8, LOOK).text()
+    text = draw_machine(update, 2, 18, 8, THEME).text()
     assert "of 2" in text and "GPU" not in text and "disk free    50.8G" in text
-    text = draw_machine(replace(update, gpu_share=0.93, gpu_memory_mb=20480.0), 2, 18, 9, LOOK).text()
+    text = draw_machine(replace(update, gpu_share=0.93, gpu_memory_mb=20480.0), 2, 18, 9, THEME).text()
     assert "GPU busy       93%" in text and "GPU memory   20.0G" in text
-    assert "no data yet" in draw_machine(EventUpdate(update=1, global_step=1), 0, 18, 8, LOOK).text()
-    low = draw_machine(replace(update, disk_free_mb=500.0), 2, 18, 8, LOOK)
+    assert "no data yet" in draw_machine(EventUpdate(update=1, global_step=1), 0, 18, 8, THEME).text()
+    low = draw_machine(replace(update, disk_free_mb=500.0), 2, 18, 8, THEME)
     assert any("warn" in line for line in low.roles)
 
 

@@ -1,4 +1,4 @@
-"""The dashboard as somebody uses it: keys in, words on the screen and files in the run folder out."""
+"""Screens of the dashboard end to end: keys in, text on the screen and files in the run folder out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_run_list_shows_new_and_failed_runs(watch, living, home):
         await user.until("amber-jackal")
         make_run(home, "20260101-130000-quickstart-swift-lynx", updates=5, ended="failed")
         text = await user.until("swift-lynx", "failed")
-        assert "wanted > 0" in text, "why it failed is told"
+        assert "must be > 0" in text, "the reason of the failure is shown"
 
     watch(scene)
 
@@ -121,7 +121,7 @@ def test_stop_asks_for_confirmation_then_writes_request(watch, living):
         await user.press("s")
         await user.until("Stop ", "y yes")
         await user.press("n")
-        assert not living.stop.exists(), "no means no"
+        assert not living.stop.exists(), "no request without confirmation"
         await user.press("s", "y")
         await user.until("stop requested")
         assert control.stop_requests(living) == ["stop"]
@@ -175,7 +175,7 @@ def test_resume_restarts_the_run(watch, home, monkeypatch, repository):
         await user.until("running")
 
     watch(scene, run=paths)
-    assert job_status(paths).is_alive, "leaving the dashboard leaves the run alone"
+    assert job_status(paths).is_alive, "the run continues after the dashboard has quit"
     control.request_stop(paths)
     until(paths, "stopped")
 
@@ -191,7 +191,7 @@ def test_run_screen_panels_are_uncut(watch, living, size):
             assert shown and all(p.region in user.app.screen.region for p in shown)
             for one in shown:
                 assert not any(one.region.overlaps(other.region) for other in shown if other is not one)
-                assert f" {one.title} " in text, "a title is whole"
+                assert f" {one.title} " in text, "no title is truncated"
             assert "? help" in text and "q quit" in text
 
     watch(scene, run=living, size=size)
@@ -267,7 +267,7 @@ def test_help_lists_every_key(watch, living):
         lines = ["".join(text for text, _ in line) for line in screen.pager.lines]
         for key in (key for key in (*RunScreen.KEYS, *COMMON_KEYS) if key.help):
             assert any(key.names in line and key.help[:30] in line for line in lines), key
-        assert all(len(line) <= 60 for line in lines), "nothing is cut on the narrowest screen"
+        assert all(len(line) <= 60 for line in lines), "no line is truncated on the narrowest screen"
         await user.press("question_mark")
         assert isinstance(user.app.screen, RunScreen)
 
@@ -310,7 +310,7 @@ def test_copied_running_folder_is_lost(watch, home):
 
     async def scene(user):
         text = await user.until("lost", "another-machine")
-        assert "update 8" in text, "its curves are shown all the same"
+        assert "update 8" in text, "its curves are shown"
 
     watch(scene, run=paths)
 

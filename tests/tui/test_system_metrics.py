@@ -1,4 +1,4 @@
-"""The charts of what a run used of its machine: which there are, what they say, and when there are none."""
+"""The system metrics panel: charts shown, legends, units, and runs without metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from echelon_cli.tui.panels.system_metrics import MIN_ROWS, PAIRS, PAIRS_FROM, P
 from echelon_cli.tui.theme import make_theme
 from tests.tui.support.canned import start_event, update_event
 
-LOOK = make_theme()
+THEME = make_theme()
 GPU = {"gpu_share": 0.93, "gpu_memory_mb": 20480.0}
 
 
@@ -35,7 +35,7 @@ def viewed(events: list[EventUpdate], name: str = "a") -> RunView:
 
 
 def panel() -> PanelSystemMetrics:
-    made = PANELS["system_metrics"].make("system metrics", theme=LOOK)
+    made = PANELS["system_metrics"].make("system metrics", theme=THEME)
     assert isinstance(made, PanelSystemMetrics)
     return made
 
@@ -99,7 +99,9 @@ def test_system_panel_is_unneeded_without_metrics():
     silent = {name: float("nan") for chart in PAIRS for name in (series.metric for series in chart.series)}
     assert "system_metrics" in unneeded_panels(viewed(updates(5, **silent)).snapshot)
     assert "system_metrics" not in unneeded_panels(viewed(updates(5)).snapshot)
-    assert "system_metrics" not in unneeded_panels(SnapshotBuilder([start_event()]).snapshot()), "it may come to tell"
+    assert "system_metrics" not in unneeded_panels(SnapshotBuilder([start_event()]).snapshot()), (
+        "unknown before the first update"
+    )
     assert "no data yet" in drawn(viewed(updates(5, **silent)), 30, 6)
 
 

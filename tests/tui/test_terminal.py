@@ -1,4 +1,4 @@
-"""The dashboard as a process on a real terminal: how much it sends, and that it leaves when it should."""
+"""The dashboard as a process on a pty: traffic, and how it ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def steady(home: Path) -> Iterator[RunPaths]:
 
 @pytest.fixture
 def terminal(repository: Path) -> Iterator[Callable[..., Terminal]]:
-    """Start a command on a terminal of its own; it is over when the test is."""
+    """Start commands on ptys of their own; they are killed after the test."""
     started: list[Terminal] = []
 
     def start(*words: str, **options) -> Terminal:

@@ -1,4 +1,4 @@
-"""With which characters and colours the dashboard draws: what can be read, told apart and typed."""
+"""Themes: contrast, distinguishable colours, glyph sets, and detection of the terminal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def contrast(a: float, b: float) -> float:
 
 
 GREY_14_PERCENT = 0.0186
-"""Luminance of #252525, about the lightest background that terminals call dark."""
+"""Luminance of #252525, about the lightest dark terminal background."""
 
 
 BACKGROUNDS = {"dark": GREY_14_PERCENT, "light": 1.0}
@@ -53,7 +53,7 @@ def colour(found: Color | None) -> int:
 
 @THEMES
 def test_text_has_enough_contrast(background):
-    """Every style of the look: text 4.5:1 and more, lines and shades 3:1, filled or not."""
+    """Text has a contrast of at least 4.5:1, lines and shades 3:1, filled or not."""
     for role, style in make_theme(background=background).styles.items():
         if role.startswith("heat-") or style.color is None:
             continue
@@ -66,7 +66,7 @@ def test_text_has_enough_contrast(background):
 def test_roles_use_their_accent_colours(background):
     styles = make_theme(background=background).styles
     plain_rows = {role for role, style in styles.items() if style.color is None}
-    assert plain_rows == {"", "bold", "title"}, "these have the colour of the terminal, which its owner can read"
+    assert plain_rows == {"", "bold", "title"}, "these have the text colour of the terminal"
     for role in themes.PILLS:
         assert styles[f"pill-{role}"].bgcolor == styles[role].color
     assert styles["cursor"].bgcolor is not None
@@ -74,7 +74,7 @@ def test_roles_use_their_accent_colours(background):
 
 @THEMES
 def test_heat_levels_differ_in_lightness(background):
-    """No text stands on them; the emptiest is nearest to the background and the fullest is far from it."""
+    """Level 0 is close to the background, the highest level far from it; no text is drawn on them."""
     steps = [luminance(number) for number in themes.HEAT[background]]
     assert sorted(steps, reverse=background == "light") == steps
     assert contrast(steps[-1], BACKGROUNDS[background]) >= 4.5 and contrast(steps[0], BACKGROUNDS[background]) < 1.6
@@ -84,7 +84,7 @@ def test_heat_levels_differ_in_lightness(background):
 def test_faint_roles_are_dim_without_colour():
     styles = make_theme(colour=False).styles
     assert all(styles[role].dim for role in themes.FAINT)
-    assert not any(style.dim for role, style in styles.items() if role not in themes.FAINT), "text is never faint"
+    assert not any(style.dim for role, style in styles.items() if role not in themes.FAINT), "text is never dimmed"
     assert not any(style.dim for style in make_theme().styles.values())
 
 

@@ -1,4 +1,4 @@
-"""Charts looked at closely: windows, crosshair, logarithmic axes, averaging, several runs, keys and mouse."""
+"""The viewport of charts: window, crosshair, log scale, smoothing, overlays, keys, mouse, panel search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from echelon_cli.tui.charts.viewport import (
     zoom,
 )
 from echelon_cli.tui.widgets.filter import matching
-from tests.tui.test_charts import LOOK, RISING, SIZE, curves_of, rows
+from tests.tui.test_charts import RISING, SIZE, THEME, curves_of, rows
 
 COLOURS = ("series1", "series2")
 VIEWPORTS = (Viewport(window=(1e6, 1.1e6), crosshair=1.05e6), Viewport(log=True), Viewport(crosshair=0.0))
@@ -58,7 +58,7 @@ def test_log_scale_applies_only_to_positive_axes():
     _, lines = rows(chart, curves_of(200), axes=axes, viewport=Viewport(log=True))
     assert axes.log == (True, False)
     assert float(lines[1].split()[0]) / float(lines[-2].split()[0]) > 2
-    assert lines[1].split()[-1] == linear[1].split()[-1], "the policy loss goes below 0"
+    assert lines[1].split()[-1] == linear[1].split()[-1], "the policy loss is negative at times"
     bounded = Chart(series=(Series(metric="win_rate", label="wins"),), bounds=(0.0, 1.0))
     assert rows(bounded, curves_of(200), viewport=Viewport(log=True))[1] == rows(bounded, curves_of(200))[1]
 
@@ -78,18 +78,18 @@ def test_overlay_draws_each_run_in_its_colour():
             ("B", "series2", curves_of(80, seed=2), "win_rate"),
         )
     ]
-    grid = draw_overlay(chart, traces, SIZE, LOOK, AxisState())
+    grid = draw_overlay(chart, traces, SIZE, THEME, AxisState())
     lines = grid.text().splitlines()
     assert lines[0].startswith("A 0.9") and "B 0." in lines[0]
     ends = {role: max(x for line in grid.roles[1:-1] for x, r in enumerate(line) if r == role) for role in COLOURS}
     assert ends["series2"] < ends["series1"], "the shorter run ends earlier"
-    assert "no update yet" in draw_overlay(chart, [], SIZE, LOOK, AxisState()).text()
+    assert "no update yet" in draw_overlay(chart, [], SIZE, THEME, AxisState()).text()
 
 
 def test_zoom_and_pan_stay_on_the_axis():
     end = 100.0
     near = zoom(DEFAULT_VIEWPORT, end, 1)
-    assert near.window == (50.0, 100.0), "without a crosshair the newest values stay"
+    assert near.window == (50.0, 100.0), "without a crosshair the newest values stay visible"
     around = zoom(Viewport(crosshair=25.0), end, 2)
     assert around.window is not None and around.window[1] - around.window[0] == 25.0
     assert (25.0 - around.window[0]) / 25.0 == pytest.approx(0.25)
@@ -114,41 +114,41 @@ def test_crosshair_stays_in_window_and_is_cleared_with_the_axis():
 @pytest.mark.parametrize("size", [(60, 16), (24, 6), (12, 4), (1, 1)], ids=str)
 def test_chart_fits_any_size_in_any_viewport(viewport, size):
     for curves in (curves_of(50), Curves()):
-        grid = draw_chart(RISING, curves, RunSnapshot(), size, LOOK, AxisState(), viewport)
+        grid = draw_chart(RISING, curves, RunSnapshot(), size, THEME, AxisState(), viewport)
         assert (grid.width, grid.height) == size
 
 
 def test_viewport_is_shared_by_all_charts(watch, living):
-    async def scene(w):
-        await w.until("1.25M steps")
-        await w.press("plus")
-        await w.until("625k")
-        assert w.text.count("625k") >= 8, "all charts show the same part"
-        await w.press("shift+left")
-        await w.until("469k", "1.09M steps")
-        await w.press("0")
-        await w.holds(lambda: "625k" not in w.text)
-        await w.press("v", *["left"] * 28)
-        await w.until("533k")
-        at_cross = w.text
-        await w.press("left")
-        await w.holds(lambda: w.text != at_cross)
-        await w.press("escape")
-        await w.holds(lambda: "514k" not in w.text)
-        await w.press("L")
-        await w.until(" log ")
+    async def scene(user):
+        await user.until("1.25M steps")
+        await user.press("plus")
+        await user.until("625k")
+        assert user.text.count("625k") >= 8, "all charts show the same part"
+        await user.press("shift+left")
+        await user.until("469k", "1.09M steps")
+        await user.press("0")
+        await user.holds(lambda: "625k" not in user.text)
+        await user.press("v", *["left"] * 28)
+        await user.until("533k")
+        at_cross = user.text
+        await user.press("left")
+        await user.holds(lambda: user.text != at_cross)
+        await user.press("escape")
+        await user.holds(lambda: "514k" not in user.text)
+        await user.press("L")
+        await user.until(" log ")
 
     watch(scene, living)
 
 
 def test_mouse_sets_crosshair_and_wheel_zooms(watch, living):
-    async def scene(w):
-        await w.until("1.25M steps")
-        await w.pilot.click("#panel-return", offset=(20, 4))
-        await w.holds(lambda: w.app.screen.viewport.crosshair is not None)
-        panel = w.app.screen.query_one("#panel-return")
+    async def scene(user):
+        await user.until("1.25M steps")
+        await user.pilot.click("#panel-return", offset=(20, 4))
+        await user.holds(lambda: user.app.screen.viewport.crosshair is not None)
+        panel = user.app.screen.query_one("#panel-return")
         panel.post_message(events.MouseScrollUp(panel, 20, 4, 0, -1, 0, False, False, False, 60, 14))
-        await w.holds(lambda: w.app.screen.viewport.window is not None)
+        await user.holds(lambda: user.app.screen.viewport.window is not None)
 
     watch(scene, living)
 
@@ -162,7 +162,7 @@ def test_panel_search_matches_words_and_patterns(watch, living, size):
         text = await user.until("KL and clipping", "rating")
         assert "win rate " not in text.split("KL and clipping")[0].splitlines()[-1] and "outcomes" not in text
         await user.press("enter")
-        assert "clip|elo" in user.text, "what was asked for stays to be read"
+        assert "clip|elo" in user.text, "the filter stays visible"
         await user.press("escape")
         await user.holds(lambda: "return" in user.text and "clip|elo" not in user.text)
 

@@ -153,7 +153,7 @@ PANELS: dict[str, PanelSpec] = {
         title="opponents",
         page="battles",
         make=PanelOpponents,
-        help="share of games and win rate: current share of the environments, win rate over the whole run",
+        help="share: current share of the environments; win rate: over the whole run",
     ),
     "rating": PanelSpec(
         title="rating",

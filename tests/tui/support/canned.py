@@ -1,4 +1,4 @@
-"""Runs that nobody trained: folders with the records, figures and logs of real ones, the same every time."""
+"""Synthetic runs: deterministic folders with the records, metrics and logs of real ones."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ from echelon.telemetry.events import (
 from echelon.telemetry.log import EventLog
 
 OPPONENT = "heuristic:legacy"
-STEPS_AN_UPDATE = 18_000
-SECONDS_AN_UPDATE = 1.25
+STEPS_PER_UPDATE = 18_000
+SECONDS_PER_UPDATE = 1.25
 EVAL_EVERY = 50
 MAP_SIZES = {0: [50, 60], 60: [65, 80], 120: [80, 100]}
-"""Sizes of maps by the update after which they are in force."""
-BEGAN = 1_795_000_000.0
+"""Map sizes by the update from which they apply."""
+START_TIME = 1_795_000_000.0
 
 CONFIG = {"preset": "quickstart", "opponents": {"kind": "heuristic", "skill": "legacy"}}
 
 
 def start_event(*, total_steps: int = 8_000_000, minutes: float = 10.0) -> EventStart:
     return EventStart(
-        time=BEGAN, device="cpu", preset="quickstart", total_steps=total_steps, max_minutes=minutes,
+        time=START_TIME, device="cpu", preset="quickstart", total_steps=total_steps, max_minutes=minutes,
         parameters=222_000, num_envs=64, rows=320, threads=2, rollout_steps=64, config=CONFIG,
     )  # fmt: skip
 
 
 def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUpdate:
-    """One update of a run that learns to win about 70 % of its battles."""
+    """Return one update of a run that learns to win about 70 % of its battles."""
     share = update / planned
     skill = 1 / (1 + math.exp(-(share - 0.35) * 9))
     noise = rng.gauss(0, 1)
     win = min(1.0, max(0.0, 0.72 * skill + 0.06 * noise))
     return EventUpdate(
-        time=BEGAN + 5 + update * SECONDS_AN_UPDATE,
+        time=START_TIME + 5 + update * SECONDS_PER_UPDATE,
         update=update,
-        global_step=update * STEPS_AN_UPDATE + rng.randrange(500),
+        global_step=update * STEPS_PER_UPDATE + rng.randrange(500),
         episodes=update * 26,
-        elapsed_s=update * SECONDS_AN_UPDATE,
+        elapsed_s=update * SECONDS_PER_UPDATE,
         steps_per_s=14_300 + 420 * rng.gauss(0, 1) - 900 * (rng.random() < 0.05),
         avg_return=0.4 + 2.6 * skill + 0.25 * rng.gauss(0, 1),
         avg_length=140 + 60 * (1 - skill),
@@ -95,7 +95,7 @@ def update_event(update: int, rng: random.Random, planned: int = 440) -> EventUp
 
 
 def events(updates: int, *, seed: int = 7, planned: int = 440) -> Iterator[Event]:
-    """The records of a run after so many updates."""
+    """Yield the records of a run with this many updates."""
     rng = random.Random(seed)
     yield start_event()
     yield curriculum_event(0)
@@ -128,26 +128,27 @@ def events(updates: int, *, seed: int = 7, planned: int = 440) -> Iterator[Event
 
 
 def curriculum_event(update: int) -> EventCurriculum:
-    levers = {"weapon_prob": 0.2, "map_size_range": MAP_SIZES[update]}
+    parameters = {"weapon_prob": 0.2, "map_size_range": MAP_SIZES[update]}
     return EventCurriculum(
-        time=BEGAN + 4 + update * SECONDS_AN_UPDATE, update=update, global_step=update * STEPS_AN_UPDATE,
-        levers=levers, reason="schedule",
+        time=START_TIME + 4 + update * SECONDS_PER_UPDATE, update=update, global_step=update * STEPS_PER_UPDATE,
+        levers=parameters, reason="schedule",
     )  # fmt: skip
 
 
 def eval_event(update: int, wins: float) -> EventEval:
     wins = min(1.0, max(0.0, wins))
     return EventEval(
-        time=BEGAN + 5 + update * SECONDS_AN_UPDATE, update=update, global_step=update * STEPS_AN_UPDATE,
+        time=START_TIME + 5 + update * SECONDS_PER_UPDATE, update=update, global_step=update * STEPS_PER_UPDATE,
         opponent=OPPONENT, episodes=80, win_rate=wins, loss_rate=1 - wins,
         win_low=max(0.0, wins - 0.1), win_high=min(1.0, wins + 0.1), is_best=True,
     )  # fmt: skip
 
 
 def league_event(update: int, step: int, elo: float) -> EventLeague:
-    """A snapshot of a run whose first but one was good enough to be promoted."""
+    """Return the league record of a snapshot; the second one is promoted."""
     return EventLeague(
-        time=BEGAN + 5 + update * SECONDS_AN_UPDATE, update=update, global_step=step, name=f"amber-jackal u{update}",
+        time=START_TIME + 5 + update * SECONDS_PER_UPDATE, update=update, global_step=step,
+        name=f"amber-jackal u{update}",
         entry=f"e{update}", entry_kind="candidate", rating=1150.0 + 0.5 * elo, rd=90.0 - 0.2 * update, games=24,
         rank=max(1, 9 - update // EVAL_EVERY), ranked=9 + update // EVAL_EVERY, promoted=update == 2 * EVAL_EVERY,
     )  # fmt: skip
@@ -175,7 +176,7 @@ def make_run(
     seed: int = 7,
     created: float | None = None,
 ) -> RunPaths:
-    """Write the folder of a run; ``ended`` is completed, stopped, failed or empty for one that goes on."""
+    """Write a run folder; ``ended`` is completed, stopped, failed, or empty for a running one."""
     paths = RunPaths(home / name)
     for folder in (paths.log, paths.control, paths.checkpoints):
         folder.mkdir(parents=True, exist_ok=True)
@@ -192,10 +193,10 @@ def make_run(
         if ended in ("completed", "stopped"):
             log.append(EventEnd(reason=ended, update=updates, global_step=step))
     paths.log_trainer.write_text("\n".join(log_lines(updates)) + "\n")
-    paths.log_supervisor.write_text("the supervisor's own words\n")
+    paths.log_supervisor.write_text("supervisor log\n")
     if ended:
         code = {"completed": 0, "stopped": 4, "failed": 1}[ended]
-        message = "ppo.lr is -1, wanted > 0" if ended == "failed" else ""
+        message = "ppo.lr -1 must be > 0" if ended == "failed" else ""
         atomic_write(paths.exit, json.dumps({"code": code, "message": message, "update": updates, "global_step": step}))
     else:
         beat(paths, updates, step)
@@ -203,14 +204,14 @@ def make_run(
 
 
 def beat(paths: RunPaths, update: int, step: int) -> None:
-    """Write what a living trainer writes every second."""
+    """Write the progress file that a running trainer writes every second."""
     row = {"monotonic": time.monotonic(), "boot_id": boot_id(), "phase": "training", "update": update}
     atomic_write(paths.progress, json.dumps({**row, "global_step": step}))
 
 
 @contextlib.contextmanager
 def alive(paths: RunPaths) -> Iterator[RunPaths]:
-    """Hold the lock of a run, as its supervisor would."""
+    """Hold the lock of a run, as its supervisor does."""
     handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""A program on a terminal that counts what it is sent: a pty of a given size, drained by a thread."""
+"""A command on a pty of a given size, whose output a thread collects and counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 
 class Terminal:
-    """Runs one command; ``sent`` is everything it wrote so far."""
+    """Runs one command; ``sent`` is its output so far."""
 
     def __init__(self, *words: str, cwd: Path, columns: int = 160, rows: int = 48, **environment: str) -> None:
         self._master, slave = pty.openpty()
@@ -63,37 +63,37 @@ class Terminal:
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def until(self, holds: Callable[[bytes], object], limit_s: float = 20.0) -> float:
-        """Wait for something to have been sent; return the seconds since the start."""
-        while not holds(self.sent):
+    def until(self, condition: Callable[[bytes], object], limit_s: float = 20.0) -> float:
+        """Wait until the output satisfies a condition; return the seconds since the start."""
+        while not condition(self.sent):
             assert time.perf_counter() - self.began < limit_s, self.sent[-2000:]
             time.sleep(0.005)
         return time.perf_counter() - self.began
 
     def until_quiet(self, quiet_s: float = 0.8, limit_s: float = 20.0) -> None:
-        """Wait until nothing has been sent for a while."""
+        """Wait until there has been no output for ``quiet_s``."""
         deadline = time.perf_counter() + limit_s
         size, since = -1, time.perf_counter()
         while time.perf_counter() - since < quiet_s:
-            assert time.perf_counter() < deadline, "it never stopped sending"
+            assert time.perf_counter() < deadline, "output never stopped"
             if len(self._sent) != size:
                 size, since = len(self._sent), time.perf_counter()
             time.sleep(0.02)
 
     def bytes_during(self, work: Callable[[], None]) -> int:
-        """Return how many bytes were sent while ``work`` ran."""
+        """Return the number of bytes written while ``work`` ran."""
         before = len(self._sent)
         work()
         return len(self._sent) - before
 
     def hang_up(self) -> None:
-        """Close the terminal, as when its window is closed."""
+        """Close the pty, as a closed terminal window does."""
         self._hung_up = True
         self._reader.join()
         os.close(self._master)
 
     def end(self) -> int:
-        """Make sure the command is over and return its exit code."""
+        """Kill the command if it is running and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
         return self.process.wait(10)
