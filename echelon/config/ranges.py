@@ -202,7 +202,6 @@ DISPLAY_RANGES: dict[str, tuple[float, float]] = {
 }
 OBS_NORM_RANGES = {"vel_scale_xy": POSITIVE, "vel_scale_z": POSITIVE, "heat_max_ratio": POSITIVE}
 REWARD_RANGES = {
-    **dict.fromkeys(("approach", "zone", "damage", "kill", "assist", "death", "win", "loss", "draw"), FINITE),
     "assist_period_s": (0.0, HOUR_S),
     "contested_offense": NON_NEGATIVE,
     "contested_death": NON_NEGATIVE,
