@@ -57,7 +57,7 @@ class Battle(Scene):
             self.batch.set("actions", np.asarray(actions, np.float32))
         self.engine.step()
 
-    def sense(self) -> None:
+    def observe(self) -> None:
         """Observe the state as it stands."""
         self.engine.run("observe")
 

@@ -46,5 +46,5 @@ def duel(viewer: int = MEDIUM, **options) -> Battle:
     battle.place(0, viewer, 20, 30)
     battle.place(5, MEDIUM, 30, 30, yaw=np.pi)
     battle.put("vel", (0.0, 2.0, 0.0), 5)
-    battle.sense()
+    battle.observe()
     return battle

@@ -33,7 +33,7 @@ def battle(request):
     made.put("focus_slot", rng.integers(-1, 5, made["alive"].shape))
     clear(made, "quality", "jam", "sight", "visible", "contact")
     made.rows[:] = -7.0
-    made.sense()
+    made.observe()
     made.expected = snapshots(made)
     yield made
     made.close()
@@ -103,7 +103,7 @@ def test_shutdown_hides_own_velocity_and_ewar():  # RL-27 (MED-6)
     battle = Battle(obs_layout="classic")
     for name, value in (("vel", 3.0), ("heat", 500.0), ("shutdown", 1), ("ecm", 1), ("eccm", 1)):
         battle.put(name, value)
-    battle.sense()
+    battle.observe()
     at = column(battle, "self.vel_ahead")
     assert not battle.obs[..., at : at + 3].any()
     assert not battle.obs[..., column(battle, "self.ecm") : column(battle, "self.eccm") + 1].any()
@@ -117,7 +117,7 @@ def test_ams_cooldown_is_a_share_of_the_configured_one(cooldown_s, ticks, shown)
     timers = battle["cooldown"].copy()
     timers[..., Cooldown.AMS] = ticks
     battle.batch.set("cooldown", timers)
-    battle.sense()
+    battle.observe()
     assert (battle.obs[..., column(battle, "self.ams_cooldown")] == shown).all() and not battle["bad_obs"].any()
     battle.close()
 
@@ -168,11 +168,11 @@ def test_telemetry_bin_clears_when_its_only_wall_is_destroyed():
 @pytest.mark.parametrize("layout", ["suite", "classic"])
 def test_nonfinite_observation_entries_become_zero_and_are_counted(layout):
     battle = Battle(obs_layout=layout)
-    battle.sense()
+    battle.observe()
     whole = battle.obs.copy()
     assert not battle["bad_obs"].any()
     battle.put("message", [np.nan, np.inf, -np.inf, 0, 0, 0, 0, 0], 2)
-    battle.sense()
+    battle.observe()
     np.testing.assert_array_equal(battle.obs, whole)
     assert battle["bad_obs"][0].tolist() == [3] * 5 + [0] * 5
     battle.close()

@@ -87,7 +87,7 @@ def test_every_column_is_written(obs_layout):
     scatter(battle, np.random.default_rng(3))
     battle.put("alive", 0, slice(0, 20, 6))
     battle.rows[:] = UNWRITTEN
-    battle.look()
+    battle.observe()
     columns = layout.columns(battle.cfg)
     missing = [columns[c].name for c in np.flatnonzero((battle.obs[0] == UNWRITTEN).any(axis=0))]
     battle.close()

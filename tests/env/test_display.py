@@ -51,7 +51,7 @@ def test_contact_out_of_sight_shows_only_its_last_seen_state(field):
         for name, value in (("yaw", where / 20), ("leg_hp", -1.0), ("painted", 40), ("painter", 6)):
             field.put(name, value, 5)
         field.batch.set("decision", np.array([4], np.int32))
-        field.sense()
+        field.observe()
         assert not field["visible"][0, 0, 5]
         rows.append(row_of(field, 0, 5).copy())
     assert np.array_equal(rows[0], rows[1]), "what is out of sight shows through"
@@ -64,7 +64,7 @@ def test_contact_is_remembered_for_exactly_five_seconds(field):
     hide(field, 0, 5)
     for decision, shown in ((1, True), (19, True), (20, True), (21, False)):
         field.batch.set("decision", np.array([decision], np.int32))
-        field.sense()
+        field.observe()
         assert (5 in field["contact"][0, 0]) == shown, f"after {decision / 4} s"
 
 
@@ -72,7 +72,7 @@ def test_dead_contact_leaves_its_slot_at_once(field):
     hide(field, 0, 5)
     field.put("alive", 0, 5)
     next_decision(field)
-    field.sense()
+    field.observe()
     assert (field["contact"][0, 0] < 0).all()
 
 
@@ -80,7 +80,7 @@ def test_target_preference_can_select_a_remembered_contact(field):
     slot = int(np.flatnonzero(field["contact"][0, 0] == 5)[0])
     hide(field, 0, 5)
     next_decision(field)
-    field.sense()
+    field.observe()
     actions = field["actions"].copy()
     actions[0, 0, 9 + slot] = 1.0
     field.step(actions)
@@ -128,7 +128,7 @@ def test_contact_slots_satisfy_invariants_through_random_histories(crowd, seed, 
         if rng.random() < 0.5:
             crowd.put("ecm", rng.random(crowd["ecm"].shape) < 0.2)
         before = crowd["contact"][0].copy()
-        crowd.sense()
+        crowd.observe()
         s = snapshot(crowd, 0)
         for m in range(MECHS):
             check_slots(s, m, before[m])
@@ -172,16 +172,16 @@ def test_contact_keeps_its_slot_until_another_is_better_by_the_margin():
         battle.place(5 + k, MEDIUM, 30 + k, 30)
     battle.put("hostile_only", 1, 0)
     battle.put("contact", -1, 0)
-    battle.sense()
+    battle.observe()
     slots = battle["contact"][0, 0, :5].tolist()
     assert slots == [5, 6, 7, 8, 9]
     battle.put("pos", (31.5, 30.0, 1.5), 9)
     next_decision(battle)
-    battle.sense()
+    battle.observe()
     assert battle["contact"][0, 0, :5].tolist() == slots, "nearer by less than a fifth moved up"
     battle.put("pos", (27.0, 30.0, 1.5), 9)
     next_decision(battle)
-    battle.sense()
+    battle.observe()
     assert battle["contact"][0, 0, :5].tolist() == [9, 6, 7, 5, 8]
     battle.close()
 
@@ -191,16 +191,16 @@ def test_both_sides_get_slots_within_target_preferences():
     battle.empty()
     for m in range(5):
         battle.place(m, SCOUT, 20 + m, 30)
-    battle.sense()
+    battle.observe()
     assert sorted(battle["contact"][0, 0][battle["contact"][0, 0] >= 0].tolist()) == [1, 2, 3, 4]
     for m in range(5, 10):
         battle.place(m, MEDIUM, 35 + m, 30)
     next_decision(battle)
-    battle.sense()
+    battle.observe()
     assert battle["contact"][0, 0, :5].tolist()[3:] == [5, 6], "hostiles stand behind the friends"
     battle.put("hostile_only", 1, 0)
     next_decision(battle)
-    battle.sense()
+    battle.observe()
     assert sorted(battle["contact"][0, 0, :5].tolist()) == [5, 6, 7, 8, 9]
     battle.close()
 
@@ -212,7 +212,7 @@ def test_contact_noise_matches_sensor_fidelity():
         battle.place(m, kind, 20 + 4 * m, 20)
     battle.place(5, MEDIUM, 30, 40)
     battle.put("hp", 75.0, 5)
-    battle.sense()
+    battle.observe()
     for m, suite in enumerate((SCOUT, LIGHT, MEDIUM, HEAVY)):
         hull = np.array([row_of(battle, m, 5, e)[HULL] for e in range(400)])
         expected = 0.1 * (1 - COMBAT_SUITES[display.CLASS_SUITES[suite]].sensor_fidelity)
@@ -231,14 +231,14 @@ def test_jamming_lowers_confidence_and_class_certainty(jammer, kinds):
     battle.place(5, MEDIUM, 30, 30)
     battle.place(6, SCOUT, 20 + jammer, 31)
     battle.put("ecm", 1, 6)
-    battle.sense()
+    battle.observe()
     s, row = snapshot(battle, 0), row_of(battle, 0, 5)
     assert row[VALID] == pytest.approx(rules.view(s, 0)[0], abs=1e-5) and (row[VALID] < 1) == (jammer < 50)
     assert row[CLASS].tolist() == ([0, 0, 1, 0] if kinds == "known" else [0.25] * 4)
     plain = row[VALID]
     battle.place(1, SCOUT, 20, 32)
     battle.put("eccm", 1, 1)
-    battle.sense()
+    battle.observe()
     assert row_of(battle, 0, 5)[VALID] > plain or jammer > 50
     battle.close()
 

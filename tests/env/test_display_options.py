@@ -27,7 +27,7 @@ def alerted(change, **dials) -> list[int]:
     battle.put("hostile_only", 1, 0)
     battle.put("contact", -1, 0)
     change(battle)
-    battle.sense()
+    battle.observe()
     slots = battle["contact"][0, 0, :5].tolist()
     battle.close()
     return slots
@@ -68,7 +68,7 @@ def test_alert_never_shows_an_unknown_mech():
     battle = duel(viewer=HEAVY)
     battle.place(6, HEAVY, 55, 30)
     missile(battle)
-    battle.sense()
+    battle.observe()
     assert not battle["visible"][0, 0, 6] and 6 not in battle["contact"][0, 0]
     battle.close()
 
@@ -78,7 +78,7 @@ def shown(**dials) -> Battle:
     rng = np.random.default_rng(8)
     scatter(battle, rng)
     stir(battle, rng)
-    battle.sense()
+    battle.observe()
     return battle
 
 
@@ -126,7 +126,7 @@ def test_reports_off_hides_painted_mechs():
         hide(battle, 0, 5)
         battle.put("painted", 50, 5)
         battle.put("painter", 0, 5)
-        battle.sense()
+        battle.observe()
         seen.append(bool(battle["visible"][0, 0, 5]))
         battle.close()
     assert seen == [True, False]
@@ -169,7 +169,7 @@ def test_classic_layout_ignores_display_options():
     for dials in (DisplayConfig(), DisplayConfig(noise=1.0, memory_s=0.0, oracle=True, scope=False, suites="scout")):
         battle = Battle(num_packs=2, size=40, obs_layout="classic", display=dials)
         scatter(battle, np.random.default_rng(4))
-        battle.sense()
+        battle.observe()
         rows.append(battle.obs.copy())
         battle.close()
     assert np.array_equal(rows[0], rows[1]) and rows[0].any()
@@ -183,6 +183,6 @@ def test_columns_keep_their_bounds_with_extreme_display_options():
         scatter(battle, np.random.default_rng(seed))
         battle.put("ecm", 1)
         next_decision(battle)
-        battle.sense()
+        battle.observe()
         assert ((battle.obs >= low) & (battle.obs <= high)).all()
     battle.close()

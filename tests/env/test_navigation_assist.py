@@ -62,7 +62,7 @@ def test_navigation_assist_blends_throttles_like_the_reference(mode):
     rng = np.random.default_rng(7)
     scatter(battle, rng, spread=0.9)
     battle.put("shutdown", (rng.random((8, 20)) < 0.2).astype(np.int32))
-    battle.sense()
+    battle.observe()
     own = rng.uniform(-1, 1, (8, 20, battle.engine.action_dim)).astype(np.float32)
     own[rng.random(own.shape) < 0.1] = 3.0
     own[rng.random(own.shape) < 0.05] = np.nan
@@ -91,7 +91,7 @@ def test_navigation_assist_replaces_nonfinite_throttles():
     battle = Battle(size=44, nav_mode="planner")
     battle.empty()
     battle.place(0, Chassis.MEDIUM, 5, 5)
-    battle.sense()
+    battle.observe()
     actions = np.zeros((1, 10, battle.engine.action_dim), np.float32)
     actions[0, 0, :2] = np.nan
     battle.step(actions)
@@ -109,7 +109,7 @@ def test_planner_mode_walks_every_class_around_a_wall():
     for mech, chassis in enumerate(Chassis):
         battle.place(mech, chassis, 5, 8 + 8 * mech)
     battle.place(5, Chassis.SCOUT, 42, 42)
-    battle.sense()
+    battle.observe()
     for _ in range(160):
         battle.batch["actions"].fill_(0.0)
         battle.put("pos", (42, 42, 0.9), 5)

@@ -65,7 +65,7 @@ def test_observation_is_invariant_to_quarter_turns(mode, obs_layout):
         battle.put("vel", turn(battle["vel"][k - 1]), env=k)
         battle.put("hit_dir", turn(battle["hit_dir"][k - 1]), env=k)
         battle.put("yaw", battle["yaw"][k - 1] + np.pi / 2, env=k)
-    battle.sense()
+    battle.observe()
     names = [row.name for row in layout.columns(battle.cfg)]
     for k in range(1, 4):
         gap = np.abs(battle.obs[k] - battle.obs[0])
@@ -80,7 +80,7 @@ def test_missile_inbound_flag_needs_a_homing_hostile_missile(weapon, target, war
     battle = Battle()
     battle.put("round_weapon", [weapon, -1, -1, -1], 0)
     battle.put("round_target", target, 0)
-    battle.sense()
+    battle.observe()
     names = [row.name for row in layout.columns(battle.cfg)]
     assert bool(battle.obs[0, 5, names.index("ego.missile_inbound")]) == warns
     battle.close()
@@ -133,7 +133,7 @@ def test_columns_keep_their_bounds_in_extreme_states(obs_layout):  # RL-22 (MED-
         battle.put("yaw", rng.choice([-2.3562, -0.7854, 0.7854, 2.3562], (4, 20)))
         battle.put("noise", 1000.0)
         battle.batch.set("score", rng.uniform(0, 99, (4, 2)).astype(np.float32))
-        battle.sense()
+        battle.observe()
         assert_within(battle)
     battle.close()
 
@@ -163,7 +163,7 @@ def battle():
     made = Battle(num_packs=2)
     scatter(made, np.random.default_rng(7), spread=0.5)
     made.put("alive", 0, slice(0, 20, 6))
-    made.sense()
+    made.observe()
     yield made
     made.close()
 
@@ -200,7 +200,7 @@ def test_mech_without_row_leaves_the_buffer_unchanged(battle):
     rows = battle["row_of"].copy()
     battle.put("row_of", -1, 3)
     battle.rows[:, 3] = 5.0
-    battle.sense()
+    battle.observe()
     assert (battle.rows[0, 3] == 5.0).all()
     battle.batch.set("row_of", rows)
 

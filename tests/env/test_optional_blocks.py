@@ -52,7 +52,7 @@ def toss(battle: Battle, seed: int) -> None:
     noise = battle["noise"] * np.where(rng.random(battle["noise"].shape) < 0.2, 500.0, 1.0)
     battle.batch.set("noise", noise.astype(np.float32))
     battle.batch.set("decision", decision + 1)
-    battle.sense()
+    battle.observe()
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_scope_shows_sector_levels_and_their_changes(battle):
 
 def test_observing_twice_in_a_step_changes_nothing(battle):
     before = battle.rows.copy()
-    battle.sense()
+    battle.observe()
     assert np.array_equal(battle.rows, before)
 
 
@@ -86,10 +86,10 @@ def test_scope_change_is_negative_once_when_noise_stops(battle):
     battle.put("noise", 0.0)
     heard = block(battle, "scope")[..., :4].copy()
     next_decision(battle)
-    battle.sense()
+    battle.observe()
     np.testing.assert_allclose(block(battle, "scope"), np.concatenate([0 * heard, -heard], axis=-1) + 0.0, atol=1e-6)
     next_decision(battle)
-    battle.sense()
+    battle.observe()
     assert not block(battle, "scope").any()
 
 
@@ -98,7 +98,7 @@ def test_scope_changes_are_zero_at_episode_start():
     toss(made, 5)
     made.engine.reset()
     made.put("noise", 300.0)
-    made.sense()
+    made.observe()
     assert block(made, "scope")[..., :4].any() and not block(made, "scope")[..., 4:].any()
     made.close()
 

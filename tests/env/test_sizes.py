@@ -8,7 +8,7 @@ import pytest
 from echelon.agents.levels import script_of
 from echelon.config import EnvConfig, WorldConfig
 from echelon.training.vec_env import VectorEnv
-from tests.laws.invariants import Watch
+from tests.laws.invariants import InvariantChecker
 
 STEPS = 50
 MAX_ENV_BYTES = 1_000_000
@@ -44,10 +44,10 @@ def fight(env: VectorEnv) -> None:
     """Play so many decisions, each of which keeps every law of the game."""
     env.reset()
     places = env.engine.batch.numpy("pos").copy()
-    watch = Watch(env.engine, env.obs[0].numpy(), slow_every=STEPS // 2)
+    checker = InvariantChecker(env.engine, env.obs[0].numpy(), slow_every=STEPS // 2)
     for _ in range(STEPS):
         env.step()
-        watch.check()
+        checker.check()
     moved = np.linalg.norm(env.engine.batch.numpy("pos") - places, axis=-1)
     assert moved.max() > 1.0 and moved[~env.present.numpy()].max(initial=0.0) == 0.0
 

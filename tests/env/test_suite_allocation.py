@@ -33,7 +33,7 @@ def battle(request):
     made.since[:] = np.where(rng.random(made.since.shape) < 0.7, decision - rng.integers(0, 20, made.since.shape), -1)
     made.batch.set("known_since", made.since)
     clear(made, "quality", "jam", "aid", "sight", "visible")
-    made.sense()
+    made.observe()
     made.expected = snapshots(made)
     yield made
     made.close()
@@ -61,7 +61,7 @@ def test_known_since_is_the_first_step_of_a_contact(battle):
 
 def test_allocating_twice_in_a_step_changes_nothing(battle):
     slots, rows = battle["contact"].copy(), battle.rows.copy()
-    battle.sense()
+    battle.observe()
     assert np.array_equal(battle["contact"], slots) and np.array_equal(battle.rows, rows)
 
 
@@ -77,7 +77,7 @@ def scene(viewer: int, **options) -> Battle:
 
 
 def slots(made: Battle) -> list[int]:
-    made.sense()
+    made.observe()
     return made["contact"][0, 0].tolist()
 
 
@@ -92,7 +92,7 @@ def test_light_suite_shows_attacker_leader_and_zone_hostile():
     made.place(3, LIGHT, 20, 34)
     made.place(6, HEAVY, 35, 26, yaw=np.pi - 0.2)
     made.place(1, MEDIUM, 20, 33)
-    made.sense()
+    made.observe()
     shown = made["contact"][0, 3].tolist()
     assert shown[0] == 6 and shown[3:5] == [0, 1] and shown[7] == 5
     made.close()

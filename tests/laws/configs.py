@@ -1,4 +1,4 @@
-"""Hypothesis strategies: whole environment configurations, and the actions of pilots who press anything.
+"""Hypothesis strategies: environment configurations and random actions.
 
 Sizes are weighted to small maps and few mechs, so that hundreds of battles fit into a minute.
 """
@@ -27,11 +27,11 @@ from echelon.config.reward import reward_weights
 from echelon.env import layout
 
 MOST = {"step_height_vox": 1.8, "step_max_vz": 2.0, "memory_s": 10.0, "aim_cone_rad": 3.0, "low_stability": 100.0}
-"""Largest values drawn of dials whose range is wider."""
+"""Largest value drawn of fields with a wider range."""
 FACTORS = (0.5, 0.75, 1.0, 1.0, 1.25, 2.0)
-"""What a dial's default is multiplied by."""
+"""Factors on the default of a field."""
 KINDS = ("uniform", "full", "held", "broken", "huge", "still", "duel")
-"""Ways of pressing buttons."""
+"""Kinds of random actions."""
 JUNK = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, -0.0, 2.0], np.float32)
 Ranges = Mapping[str, tuple[float, float]]
 REWARD_FIELDS: Ranges = {**dict.fromkeys(reward_weights(), FINITE), **REWARD_RANGES}
@@ -39,8 +39,10 @@ OPTIONAL_BLOCKS = [block.config_field for block in (layout.LOCAL_MAP, *layout.OP
 """Fields of ``EnvConfig`` that include an observation block."""
 
 
-def turned(draw: st.DrawFn, base: Any, ranges: Ranges, most: int, negative: Sequence[str] = ()) -> dict[str, float]:
-    """Return up to ``most`` dials multiplied by a factor, within their range; some of those by a negative one."""
+def scaled_fields(
+    draw: st.DrawFn, base: Any, ranges: Ranges, most: int, negative: Sequence[str] = ()
+) -> dict[str, float]:
+    """Return up to ``most`` fields scaled by a factor, within their range; ``negative`` ones of either sign."""
     changed: dict[str, float] = {}
     for name in draw(st.lists(st.sampled_from(sorted(ranges)), max_size=most, unique=True)):
         low, high = ranges[name]
@@ -52,9 +54,9 @@ def turned(draw: st.DrawFn, base: Any, ranges: Ranges, most: int, negative: Sequ
 
 @st.composite
 def physics(draw: st.DrawFn) -> PhysicsConfig:
-    """A few dials of the physics away from their defaults."""
+    """Physics with a few fields changed."""
     base = PhysicsConfig()
-    changed = turned(draw, base, PHYSICS_RANGES, 8)
+    changed = scaled_fields(draw, base, PHYSICS_RANGES, 8)
     top = changed.get("max_stability", base.max_stability)
     for name in ("legged_max_stability", "stand_up_stability"):
         changed[name] = min(changed.get(name, getattr(base, name)), top)
@@ -63,12 +65,12 @@ def physics(draw: st.DrawFn) -> PhysicsConfig:
 
 @st.composite
 def displays(draw: st.DrawFn) -> DisplayConfig:
-    """A display with a few dials turned, each at its ends as well, and some of it switched off."""
+    """A display with a few fields changed, some set to the ends of their range, and parts switched off."""
     base = DisplayConfig()
-    dials = {name: ends for name, ends in DISPLAY_RANGES.items() if name != "attention"}
-    changed: dict[str, Any] = turned(draw, base, dials, 4)
-    for name in draw(st.lists(st.sampled_from(sorted(dials)), max_size=2, unique=True)):
-        low, high = dials[name]
+    ranges = {name: ends for name, ends in DISPLAY_RANGES.items() if name != "attention"}
+    changed: dict[str, Any] = scaled_fields(draw, base, ranges, 4)
+    for name in draw(st.lists(st.sampled_from(sorted(ranges)), max_size=2, unique=True)):
+        low, high = ranges[name]
         changed[name] = draw(st.sampled_from((low, min(high, MOST.get(name, high)))))
     for name in ("keeps_slots", "alerts", "reports", "scope", "descriptor", "degrades"):
         changed[name] = draw(st.sampled_from((True, True, False)))
@@ -80,10 +82,10 @@ def displays(draw: st.DrawFn) -> DisplayConfig:
 
 @st.composite
 def rewards(draw: st.DrawFn) -> RewardConfig:
-    """Weights of either sign, in every form of approach."""
+    """Weights of either sign, with every approach mode."""
     base = RewardConfig()
     mode = draw(st.sampled_from(("pbrs", "pbrs", "decay", "off")))
-    return replace(base, approach_mode=mode, **turned(draw, base, REWARD_FIELDS, 5, negative=reward_weights()))
+    return replace(base, approach_mode=mode, **scaled_fields(draw, base, REWARD_FIELDS, 5, negative=reward_weights()))
 
 
 @st.composite
@@ -105,28 +107,28 @@ def worlds(draw: st.DrawFn) -> WorldConfig:
 
 @dataclass(frozen=True)
 class Game:
-    """A configuration that shows itself by what differs from the defaults."""
+    """A configuration whose repr lists what differs from the defaults."""
 
     cfg: EnvConfig
 
     def __repr__(self) -> str:
-        """What a failing example prints."""
-        return f"Game({', '.join(differences(self.cfg, EnvConfig()))})"
+        """Return what a failing example prints."""
+        return f"Game({', '.join(changed_fields(self.cfg, EnvConfig()))})"
 
 
-def differences(one: Any, base: Any) -> Iterator[str]:
-    """Yield ``dial=value`` for what differs, dotted."""
+def changed_fields(one: Any, base: Any) -> Iterator[str]:
+    """Yield dotted ``field=value`` for every changed field."""
     for f in fields(base):
         value, default = getattr(one, f.name), getattr(base, f.name)
         if is_dataclass(default):
-            yield from (f"{f.name}.{text}" for text in differences(value, default))
+            yield from (f"{f.name}.{text}" for text in changed_fields(value, default))
         elif value != default:
             yield f"{f.name}={value!r}"
 
 
 @st.composite
 def environments(draw: st.DrawFn) -> Game:
-    """A whole configuration; one whose spawns do not fit is possible."""
+    """An environment configuration; its spawns may not fit on the map."""
     flag = st.booleans()
     cfg = EnvConfig(
         world=draw(worlds()),
@@ -150,22 +152,22 @@ def environments(draw: st.DrawFn) -> Game:
         truncation_bootstraps=draw(flag),
         physics=draw(physics()),
         display=draw(displays()),
-        obs_norm=ObsNormConfig(**turned(draw, ObsNormConfig(), OBS_NORM_RANGES, 3)),
+        obs_norm=ObsNormConfig(**scaled_fields(draw, ObsNormConfig(), OBS_NORM_RANGES, 3)),
         reward=draw(rewards()),
     )
     return Game(cfg)
 
 
-class Buttons:
-    """Presses anything: an endless supply of action arrays ``[E, M, A]`` from a seed."""
+class RandomActions:
+    """Generates action arrays ``[E, M, A]`` from a seed."""
 
     def __init__(self, cfg: EnvConfig, envs: int, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.shape = (envs, cfg.num_mechs, action_dim(cfg.comm_dim))
         self.held = np.zeros(self.shape, np.float32)
 
-    def press(self, kind: str) -> np.ndarray:
-        """Return the actions of one decision, of one of ``KINDS``."""
+    def draw(self, kind: str) -> np.ndarray:
+        """Return the actions of one environment step, of one of ``KINDS``."""
         rng, shape = self.rng, self.shape
         if kind == "held":
             return self.held

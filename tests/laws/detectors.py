@@ -1,7 +1,6 @@
-"""Detectors of what looks wrong in a match: mechs that are stuck, stray, float, overlap, or die of accidents.
+"""Detectors of faulty states in a match: mechs that are stuck, astray, floating or overlapping, and accidental deaths.
 
-``watch_matches`` plays scripted pilots on maps of one biome each and returns what was found, every offence with the
-seed, tick and mech at which to look.
+``play_and_detect`` plays matches of scripted pilots and returns every fault with the seed, tick and mech.
 """
 
 from __future__ import annotations
@@ -24,68 +23,68 @@ from tests.laws.invariants import HALF
 
 STUCK_S = 5.0
 STUCK_VOX = 1.0
-"""Who asks to move all the time and stays within this distance for ``STUCK_S`` is stuck."""
+"""A mech whose throttle asks to move and that stays within this distance for ``STUCK_S`` is stuck [vox]."""
 WANTS = 0.2
-"""Planar throttle from which a mech wants to move."""
+"""Least planar throttle that asks to move."""
 STRAY_S = 5.0
 STRAYS = -0.3
-"""Who walks for longer than ``STRAY_S`` with less than this cosine between its way and its wish strays."""
+"""A mech that moves for ``STRAY_S`` with less than this cosine to its intended direction is astray."""
 WALKS = 0.5
-"""Speed from which a mech walks [vox/s]."""
+"""Least speed of a moving mech [vox/s]."""
 FLOAT_S = 1.0
 FLOAT_GAP = 0.06
-"""Who hangs still for ``FLOAT_S`` without jets and with nothing this close below its box floats [vox]."""
+"""A mech at rest for ``FLOAT_S`` without jets and with nothing this close below its box floats [vox]."""
 STILL = 0.01
 REACH = 0.3
-"""How far a neighbour may be from a box that touches it [vox]."""
+"""Largest gap to a touching neighbour [vox]."""
 TOUCH = 1e-3
 WAVE = 16
 DEVICES = ("ecm", "eccm", "vent", "jets", "focus", "intercepts", "assists")
 
 
 @dataclass(frozen=True)
-class Case:
-    """One match: the map of a seed, all of one biome or, without a name, of four."""
+class MatchCase:
+    """One match: the map of a seed, of one biome or, without a name, of four."""
 
     biome: str
     seed: int
 
 
 @dataclass
-class Offence:
-    """Where to look."""
+class Fault:
+    """A mech in a faulty state, and where it was found."""
 
     kind: str
-    case: Case
+    case: MatchCase
     tick: int
     mech: int
     note: str
 
     def __str__(self) -> str:
-        """One line."""
+        """Return one line for a failure message."""
         where = f"{self.case.biome or 'mixed'} seed {self.case.seed} tick {self.tick} mech {self.mech}"
         return f"{self.kind}: {where} {self.note}"
 
 
 @dataclass
-class Findings:
-    """What was seen in some matches."""
+class Faults:
+    """Faults and statistics of some matches."""
 
     matches: int = 0
-    offences: list[Offence] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     causes: Counter[str] = field(default_factory=Counter)
     used: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     mech_seconds: float = 0.0
     astray_s: float = 0.0
-    """Time walked against the pilots' wishes, of all mechs together [s]."""
+    """Time moved against the intended direction, summed over all mechs [s]."""
 
-    def of(self, kind: str) -> list[Offence]:
-        return [o for o in self.offences if o.kind == kind]
+    def of(self, kind: str) -> list[Fault]:
+        return [o for o in self.faults if o.kind == kind]
 
     @property
     def share_by_enemy(self) -> float:
-        """Share of the deaths that hostile fire caused."""
+        """Share of deaths caused by hostile fire."""
         fire = sum(n for cause, n in self.causes.items() if cause in Weapon.__members__)
         return fire / max(1, sum(self.causes.values()))
 
@@ -94,87 +93,87 @@ class Findings:
 
 
 def short(values: np.ndarray) -> list[float]:
-    """Return numbers for people."""
+    """Return rounded numbers."""
     return [round(float(v), 2) for v in values]
 
 
-class Trace:
-    """Keeps, for every mech of a wave, since when it has been where it is."""
+class FaultDetector:
+    """Finds faults in the matches of a batch, step by step."""
 
-    def __init__(self, engine: Engine, cases: Sequence[Case], found: Findings) -> None:
+    def __init__(self, engine: Engine, cases: Sequence[MatchCase], found: Faults) -> None:
         self.engine, self.cases, self.found = engine, cases, found
-        self.see = {name: engine.batch.numpy(name) for name in engine.batch.fields}
+        self.arrays = {name: engine.batch.numpy(name) for name in engine.batch.fields}
         self.dt = engine.cfg.dt_act
-        self.anchor = self.see["pos"].copy()
-        self.since = np.zeros(self.see["alive"].shape)
-        self.path = np.zeros(self.see["alive"].shape)
-        self.told: dict[tuple[int, int], Offence] = {}
-        self.astray = np.zeros(self.see["alive"].shape)
-        self.still = np.zeros(self.see["alive"].shape)
+        self.anchor = self.arrays["pos"].copy()
+        self.since = np.zeros(self.arrays["alive"].shape)
+        self.path = np.zeros(self.arrays["alive"].shape)
+        self.open_faults: dict[tuple[int, int], Fault] = {}
+        self.astray = np.zeros(self.arrays["alive"].shape)
+        self.still = np.zeros(self.arrays["alive"].shape)
         self.hung = np.zeros(self.still.shape, bool)
-        self.before = self.see["pos"].copy()
-        self.half = HALF[self.see["chassis"]]
+        self.before = self.arrays["pos"].copy()
+        self.half = HALF[self.arrays["chassis"]]
 
-    def look(self, playing: np.ndarray) -> None:
-        """Look at the state after a decision, in the environments ``[E]`` that still play."""
-        alive = (self.see["alive"] == 1) & playing[:, None]
+    def check(self, playing: np.ndarray) -> None:
+        """Check the state after an environment step in the environments ``[E]`` still playing."""
+        alive = (self.arrays["alive"] == 1) & playing[:, None]
         self.found.mech_seconds += float(alive.sum()) * self.dt
         self.find_stuck(alive)
         self.find_astray(alive)
         self.find_floating(alive)
         self.find_overlaps(alive)
         self.count_devices(alive)
-        self.before = self.see["pos"].copy()
+        self.before = self.arrays["pos"].copy()
 
-    def tell(self, kind: str, at: np.ndarray, note: str) -> Offence:
+    def report(self, kind: str, at: np.ndarray, note: str) -> Fault:
         e, m = int(at[0]), int(at[1])
-        where = short(self.see["pos"][e, m])
-        text = f"{Chassis(int(self.see['chassis'][e, m])).name.lower()} at {where} {note}"
-        offence = Offence(kind, self.cases[e], int(self.see["tick"][e]), m, text)
-        self.found.offences.append(offence)
-        return offence
+        where = short(self.arrays["pos"][e, m])
+        text = f"{Chassis(int(self.arrays['chassis'][e, m])).name.lower()} at {where} {note}"
+        fault = Fault(kind, self.cases[e], int(self.arrays["tick"][e]), m, text)
+        self.found.faults.append(fault)
+        return fault
 
     def find_stuck(self, alive: np.ndarray) -> None:
-        """Time how long a mech that asks to move has stayed around one place; each such stay is told once."""
-        drive = self.see["drive"]
+        """Report once each mech that asks to move and stays around one position."""
+        drive = self.arrays["drive"]
         wants = np.hypot(drive[..., 0], drive[..., 1]) >= WANTS
-        upright = (self.see["fallen"] == 0) & (self.see["shutdown"] == 0)
-        away = np.linalg.norm(self.see["pos"] - self.anchor, axis=-1) > STUCK_VOX
+        upright = (self.arrays["fallen"] == 0) & (self.arrays["shutdown"] == 0)
+        away = np.linalg.norm(self.arrays["pos"] - self.anchor, axis=-1) > STUCK_VOX
         fresh = away | ~wants | ~upright | ~alive
         for at in np.argwhere(fresh & (self.since > STUCK_S)):
-            self.told.pop((int(at[0]), int(at[1]))).note += f", for {self.since[tuple(at)]:.1f} s"
+            self.open_faults.pop((int(at[0]), int(at[1]))).note += f", for {self.since[tuple(at)]:.1f} s"
         self.since = np.where(fresh, 0.0, self.since + self.dt)
-        step = np.linalg.norm((self.see["pos"] - self.before)[..., :2], axis=-1)
+        step = np.linalg.norm((self.arrays["pos"] - self.before)[..., :2], axis=-1)
         self.path = np.where(fresh, 0.0, self.path + step)
-        self.anchor = np.where(fresh[..., None], self.see["pos"], self.anchor)
+        self.anchor = np.where(fresh[..., None], self.arrays["pos"], self.anchor)
         for at in np.argwhere((self.since > STUCK_S) & (self.since <= STUCK_S + self.dt)):
             asked = short(drive[tuple(at)])
             went = f"went {self.path[tuple(at)]:.1f} vox to and fro"
             note = f"asked {asked}, {went}, beside {self.neighbours(*at)}"
-            self.told[int(at[0]), int(at[1])] = self.tell("stuck", at, note)
+            self.open_faults[int(at[0]), int(at[1])] = self.report("stuck", at, note)
 
     def find_astray(self, alive: np.ndarray) -> None:
-        """Time how long a mech has walked against its pilot's wish without a break; each such walk is told once."""
-        step, wish = (self.see["pos"] - self.before)[..., :2], self.see["pilot_wish"]
+        """Report once each mech that moves against its intended direction."""
+        step, wish = (self.arrays["pos"] - self.before)[..., :2], self.arrays["pilot_wish"]
         walked, expected = np.linalg.norm(step, axis=-1), np.linalg.norm(wish, axis=-1)
-        walks = (walked > WALKS * self.dt) & (expected >= WANTS) & (self.see["fallen"] == 0) & alive
+        walks = (walked > WALKS * self.dt) & (expected >= WANTS) & (self.arrays["fallen"] == 0) & alive
         against = walks & ((step * wish).sum(axis=-1) < STRAYS * walked * expected)
         self.found.astray_s += float(against.sum()) * self.dt
         self.astray = np.where(against, self.astray + self.dt, 0.0)
         for at in np.argwhere((self.astray > STRAY_S) & (self.astray <= STRAY_S + self.dt)):
             wants, goes = short(wish[tuple(at)]), short(step[tuple(at)] / self.dt)
-            self.tell("astray", at, f"wants {wants}, goes {goes} vox/s, beside {self.neighbours(*at)}")
+            self.report("astray", at, f"wants {wants}, goes {goes} vox/s, beside {self.neighbours(*at)}")
 
     def neighbours(self, e: int, m: int) -> str:
-        """Say what a mech touches: others, walls, ledges, or nothing."""
-        pos, half, alive = self.see["pos"][e], self.half[e], self.see["alive"][e] == 1
+        """Return what a mech touches, as text: mechs, walls, ledges, or nothing."""
+        pos, half, alive = self.arrays["pos"][e], self.half[e], self.arrays["alive"][e] == 1
         gap = np.abs(pos - pos[m]) - (half + half[m])
         near = (gap.max(axis=-1) < REACH) & alive
         near[m] = False
         found = [f"mech {j}" for j in np.flatnonzero(near)]
         reach = half[m] + [REACH, REACH, 0]
         low, top = np.maximum(np.floor(pos[m] - reach), 0).astype(int), np.ceil(pos[m] + reach).astype(int)
-        beside = BLOCKS_MOVE[self.see["material"][e, : top[2], low[1] : top[1], low[0] : top[0]]].any(axis=(1, 2))
+        beside = BLOCKS_MOVE[self.arrays["material"][e, : top[2], low[1] : top[1], low[0] : top[0]]].any(axis=(1, 2))
         foot = int(pos[m, 2] - half[m, 2] + 0.1)
         if beside[foot + 1 : top[2]].any():
             found.append("a wall")
@@ -183,60 +182,60 @@ class Trace:
         return ", ".join(found) or "nothing"
 
     def find_floating(self, alive: np.ndarray) -> None:
-        """Find who hangs in the air without jets, at two looks running: who has just run off an edge does not."""
-        rest = (np.abs(self.see["pos"] - self.before)[..., 2] < STILL) & (self.see["drive"][..., 2] <= 0) & alive
+        """Report mechs that hang in the air without jets in two consecutive checks."""
+        rest = (np.abs(self.arrays["pos"] - self.before)[..., 2] < STILL) & (self.arrays["drive"][..., 2] <= 0) & alive
         self.still = np.where(rest, self.still + self.dt, 0.0)
         for at in np.argwhere(np.isclose(self.still, FLOAT_S)):
             self.hung[tuple(at)] = not self.supported(*at)
         for at in np.argwhere(np.isclose(self.still, FLOAT_S + self.dt) & self.hung):
             if not self.supported(*at):
-                self.tell("floating", at, "")
+                self.report("floating", at, "")
 
     def supported(self, e: int, m: int) -> bool:
         """Whether bedrock, a voxel or another mech is right below a mech's box."""
-        pos, half = self.see["pos"][e], self.half[e]
+        pos, half = self.arrays["pos"][e], self.half[e]
         foot = pos[m, 2] - half[m, 2]
         if foot <= FLOAT_GAP:
             return True
         low, top = np.floor(pos[m] - half[m]).astype(int), np.ceil(pos[m] + half[m]).astype(int)
-        below = self.see["material"][
+        below = self.arrays["material"][
             e, int(np.floor(foot - FLOAT_GAP)), max(0, low[1]) : top[1], max(0, low[0]) : top[0]
         ]
         gap = np.abs(pos - pos[m]) - (half + half[m])
-        carried = (gap[:, :2] < 0).all(axis=-1) & (np.abs(gap[:, 2]) < FLOAT_GAP) & (self.see["alive"][e] == 1)
+        carried = (gap[:, :2] < 0).all(axis=-1) & (np.abs(gap[:, 2]) < FLOAT_GAP) & (self.arrays["alive"][e] == 1)
         carried[m] = False
         return bool(BLOCKS_MOVE[below].any() or carried.any())
 
     def find_overlaps(self, alive: np.ndarray) -> None:
-        """Find living mechs inside each other or in walls."""
-        pos = self.see["pos"]
+        """Report living mechs that overlap each other or terrain."""
+        pos = self.arrays["pos"]
         gap = np.abs(pos[:, :, None] - pos[:, None]) - (self.half[:, :, None] + self.half[:, None])
         both = alive[:, :, None] & alive[:, None] & np.triu(np.ones(gap.shape[1:3], bool), 1)
         for e, m, j in np.argwhere((gap.max(axis=-1) < -TOUCH) & both):
-            self.tell("overlapping", np.array([e, m]), f"mech {j}")
+            self.report("overlapping", np.array([e, m]), f"mech {j}")
         low = np.maximum(np.floor(pos - self.half + TOUCH).astype(int), 0)
         top = np.ceil(pos + self.half - TOUCH).astype(int)
         for e, m in np.argwhere(alive):
             (x0, y0, z0), (x1, y1, z1) = low[e, m], top[e, m]
-            if BLOCKS_MOVE[self.see["material"][e, z0:z1, y0:y1, x0:x1]].any():
-                self.tell("overlapping", np.array([e, m]), "voxels")
+            if BLOCKS_MOVE[self.arrays["material"][e, z0:z1, y0:y1, x0:x1]].any():
+                self.report("overlapping", np.array([e, m]), "voxels")
 
     def count_devices(self, alive: np.ndarray) -> None:
-        used, jets = self.found.used, np.array([c.max_jet > 0 for c in CHASSIS])[self.see["chassis"]]
-        flags = {name: self.see[name] > 0 for name in ("ecm", "eccm", "vent", "intercepts", "assists")}
-        flags |= {"jets": jets & (self.see["drive"][..., 2] > 0), "focus": self.see["focus"] >= 0}
+        used, jets = self.found.used, np.array([c.max_jet > 0 for c in CHASSIS])[self.arrays["chassis"]]
+        flags = {name: self.arrays[name] > 0 for name in ("ecm", "eccm", "vent", "intercepts", "assists")}
+        flags |= {"jets": jets & (self.arrays["drive"][..., 2] > 0), "focus": self.arrays["focus"] >= 0}
         for name, on in flags.items():
             used[name] += int((on & alive).sum())
 
 
-def cases_of(biomes: Sequence[str], count: int, first_seed: int = 0) -> list[Case]:
-    """Return ``count`` matches that go through the biomes in turn, each with a seed of its own."""
-    return [Case(biomes[n % len(biomes)], first_seed + n) for n in range(count)]
+def cases_of(biomes: Sequence[str], count: int, first_seed: int = 0) -> list[MatchCase]:
+    """Return ``count`` matches that cycle through the biomes, each with its own seed."""
+    return [MatchCase(biomes[n % len(biomes)], first_seed + n) for n in range(count)]
 
 
-def watch_matches(cfg: EnvConfig, cases: Sequence[Case], pilot: str, *, threads: int = 0) -> Findings:
-    """Play the cases between two teams of one pilot and return what the detectors found."""
-    found = Findings()
+def play_and_detect(cfg: EnvConfig, cases: Sequence[MatchCase], pilot: str, *, threads: int = 0) -> Faults:
+    """Play the cases between two teams of one pilot and return the faults found."""
+    found = Faults()
     engine: Engine | None = None
     count = min(WAVE, len(cases))
     for wave in _waves(cases, count):
@@ -258,12 +257,12 @@ def watch_matches(cfg: EnvConfig, cases: Sequence[Case], pilot: str, *, threads:
     return found
 
 
-def _waves(cases: Sequence[Case], count: int) -> Iterator[Sequence[Case]]:
+def _waves(cases: Sequence[MatchCase], count: int) -> Iterator[Sequence[MatchCase]]:
     for start in range(0, len(cases), count):
         yield cases[start : start + count]
 
 
-def _play(engine: Engine, wave: Sequence[Case], pilot: str, found: Findings) -> None:
+def _play(engine: Engine, wave: Sequence[MatchCase], pilot: str, found: Faults) -> None:
     batch, envs = engine.batch, engine.num_envs
     seeds = np.zeros(envs, np.int32)
     seeds[: len(wave)] = [c.seed for c in wave]
@@ -273,11 +272,11 @@ def _play(engine: Engine, wave: Sequence[Case], pilot: str, found: Findings) -> 
     for name in statistics.FIELDS:
         batch[name].fill_(-1 if name in ("stat_cause", "stat_killer") else 0)
     engine.reset()
-    trace = Trace(engine, wave, found)
+    detector = FaultDetector(engine, wave, found)
     playing = np.arange(envs) < len(wave)
     while playing.any():
         engine.step()
-        trace.look(playing)
+        detector.check(playing)
         for e in np.flatnonzero((batch.numpy("over") == 1) & playing):
             found.reasons[str(int(batch.numpy("reason")[e]))] += 1
         playing &= batch.numpy("ended") == 0

@@ -1,4 +1,4 @@
-"""Free places on a map: where a test may put mechs without breaking a law itself."""
+"""Free positions on a map, where a test can place mechs without breaking an invariant."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def is_free(solid: np.ndarray, centre: np.ndarray, half: np.ndarray) -> bool:
     return not solid[a[2] : b[2], a[1] : b[1], a[0] : b[0]].any()
 
 
-def free_places(scene: Scene, rng: np.random.Generator, *, env: int = 0, spread: float = 10.0) -> np.ndarray:
-    """Return a place for every mech ``[M, 3]``, living ones near the zone where there is room, else where they are."""
+def free_positions(scene: Scene, rng: np.random.Generator, *, env: int = 0, spread: float = 10.0) -> np.ndarray:
+    """Return a position for every mech ``[M, 3]``: near the zone for living mechs if there is room, else unchanged."""
     zone, size = scene["zone"][env], scene["size"][env]
     solid = BLOCKS_MOVE[scene["material"][env]][: size[2], : size[1], : size[0]]
     kinds, alive, places = scene["chassis"][env], scene["alive"][env] == 1, scene["pos"][env].copy()

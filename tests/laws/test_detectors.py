@@ -1,4 +1,4 @@
-"""Matches of ``hard`` pilots on every biome: nobody is stuck, strays, floats or overlaps; the enemy is what kills."""
+"""Matches of ``hard`` pilots on every biome: no faulty states, and most deaths are caused by the enemy."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ import pytest
 
 from echelon.config import EnvConfig
 from echelon.gen.biomes import BIOMES
-from tests.laws.detectors import Findings, cases_of, watch_matches
+from tests.laws.detectors import Faults, cases_of, play_and_detect
 
 QUICK, MANY = 20, 200
 KINDS = (*BIOMES, "")
-"""Every biome alone, and four drawn as in matches."""
+"""Every biome alone, and maps of four biomes as in matches."""
 
 
 @pytest.fixture(scope="module")
-def few() -> Findings:
-    """Twenty matches; on these maps pilots that never leave an obstacle stray twice."""
-    return watch_matches(EnvConfig(), cases_of(KINDS, QUICK, first_seed=4000), "hard")
+def few() -> Faults:
+    """Twenty matches on maps where earlier pilots went astray."""
+    return play_and_detect(EnvConfig(), cases_of(KINDS, QUICK, first_seed=4000), "hard")
 
 
 @pytest.fixture(scope="module")
-def many() -> Findings:
+def many() -> Faults:
     """Two hundred matches."""
-    return watch_matches(EnvConfig(), cases_of(KINDS, MANY, first_seed=1000), "hard")
+    return play_and_detect(EnvConfig(), cases_of(KINDS, MANY, first_seed=1000), "hard")
 
 
-def check_nobody(found: Findings, kind: str) -> None:
-    offences = found.of(kind)
-    assert not offences, f"{len(offences)} in {found.matches} matches:\n" + "\n".join(map(str, offences[:20]))
+def check_no_faults(found: Faults, kind: str) -> None:
+    faults = found.of(kind)
+    assert not faults, f"{len(faults)} in {found.matches} matches:\n" + "\n".join(map(str, faults[:20]))
 
 
-OFFENCES = ["stuck", "astray", "floating", "overlapping"]
+FAULT_KINDS = ["stuck", "astray", "floating", "overlapping"]
 
 
-@pytest.mark.parametrize("kind", OFFENCES)
+@pytest.mark.parametrize("kind", FAULT_KINDS)
 def test_no_mech_is_in_a_faulty_state(few, kind):
-    check_nobody(few, kind)
+    check_no_faults(few, kind)
 
 
 def test_most_deaths_are_caused_by_enemy_fire(few):
@@ -47,9 +47,9 @@ def test_every_weapon_and_device_is_used_in_20_matches(few):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", OFFENCES)
+@pytest.mark.parametrize("kind", FAULT_KINDS)
 def test_no_mech_is_in_a_faulty_state_in_200_matches(many, kind):
-    check_nobody(many, kind)
+    check_no_faults(many, kind)
 
 
 @pytest.mark.slow

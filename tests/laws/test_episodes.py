@@ -1,7 +1,7 @@
-"""A machine that plays whole episodes and interferes: hurts, heats, fells and moves mechs, resumes and splits batches.
+"""A state machine that plays whole episodes and changes them: damage, heat, falls, teleports, resumed snapshots.
 
-Two engines share one configuration. The second, split over two threads, is handed snapshots of the first and must
-then play the same future.
+Two engines share one configuration. The second, split over two threads, restores snapshots of the first and must then
+play the same future.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from echelon.sim.hashing import state_hash
 from echelon.sim.world import Material
 from echelon.training.engine_state import load_engine_state, save_engine_state
 from tests.env.battle import Battle
-from tests.laws.configs import KINDS, Buttons
-from tests.laws.free_positions import free_places
-from tests.laws.invariants import Watch
+from tests.laws.configs import KINDS, RandomActions
+from tests.laws.free_positions import free_positions
+from tests.laws.invariants import InvariantChecker
 from tests.parity.scenes import clutter
 
 ENVS = 3
@@ -32,7 +32,7 @@ _battles: dict[int, Battle] = {}
 
 
 def battle(threads: int) -> Battle:
-    """Return the battle that all examples share, split over so many threads: building one takes long."""
+    """Return the battle of this number of threads, which all examples share because building one is slow."""
     if threads not in _battles:
         made = Battle(
             envs=ENVS, edit=rough(), own_maps=True, size=40, threads=threads,
@@ -43,7 +43,7 @@ def battle(threads: int) -> Battle:
 
 
 def rough():
-    """Return an edit that strews boxes over a map and leaves both spawns open."""
+    """Return an edit that scatters boxes over a map and leaves both spawns free."""
     strew = clutter(np.random.default_rng(5), 40)
 
     def edit(grid: np.ndarray) -> None:
@@ -60,7 +60,7 @@ def hashes(made: Battle) -> list[str]:
 
 
 class Episodes(RuleBasedStateMachine):
-    """Every rule leaves a state that the game could be in; every decision is checked."""
+    """Every rule leaves a reachable state; every step is checked."""
 
     @initialize(seed=st.integers(0, 2**30))
     def begin(self, seed):
@@ -68,15 +68,15 @@ class Episodes(RuleBasedStateMachine):
         self.battle.batch.set("forced_seed", np.arange(seed, seed + ENVS, dtype=np.int32))
         self.battle.batch["actions"].zero_()
         self.battle.engine.reset()
-        self.buttons = Buttons(CFG, ENVS, seed)
-        self.watch = Watch(self.battle.engine, self.battle.rows[0])
+        self.random_actions = RandomActions(CFG, ENVS, seed)
+        self.checker = InvariantChecker(self.battle.engine, self.battle.rows[0])
         self.rng = np.random.default_rng(seed)
 
     @rule(kind=st.sampled_from(KINDS), count=st.integers(1, 12))
     def step(self, kind, count):
         for _ in range(count):
-            self.battle.step(self.buttons.press(kind))
-            self.watch.check()
+            self.battle.step(self.random_actions.draw(kind))
+            self.checker.check()
 
     @rule(mask=st.lists(st.booleans(), min_size=ENVS, max_size=ENVS))
     def reset(self, mask):
@@ -85,7 +85,7 @@ class Episodes(RuleBasedStateMachine):
         for e, (before, after) in enumerate(zip(kept, hashes(self.battle), strict=True)):
             assert mask[e] or before == after, f"a reset of {mask} touched battle {e}"
             assert not mask[e] or self.battle["alive"][e].all() and self.battle["tick"][e] == 0
-        self.watch.remember()
+        self.checker.store()
 
     @rule(env=ENV, mech=MECH, share=SHARE, legs=st.booleans())
     def hurt(self, env, mech, share, legs):
@@ -112,18 +112,18 @@ class Episodes(RuleBasedStateMachine):
 
     @rule(env=ENV, spread=st.floats(3.0, 18.0))
     def teleport(self, env, spread):
-        self.battle.put("pos", free_places(self.battle, self.rng, env=env, spread=spread), env=env)
+        self.battle.put("pos", free_positions(self.battle, self.rng, env=env, spread=spread), env=env)
         self.battle.put("vel", 0.0, env=env)
-        self.watch.remember()
+        self.checker.store()
 
     @rule(env=ENV, mech=MECH, height=st.floats(0.0, 12.0))
     def lift(self, env, mech, height):
         """Drop a mech from a height that is free all the way."""
-        scene, half = self.battle, self.watch.half[env, mech]
+        scene, half = self.battle, self.checker.half[env, mech]
         at = scene["pos"][env, mech].copy()
         top = scene["size"][env, 2] - half[2]
         at[2] = min(at[2] + height, top)
-        gap = np.abs(scene["pos"][env] - at) - (self.watch.half[env] + half)
+        gap = np.abs(scene["pos"][env] - at) - (self.checker.half[env] + half)
         gap[mech] = 1.0
         columns = (
             slice(int(at[1] - half[1]), int(at[1] + half[1]) + 1),
@@ -134,14 +134,14 @@ class Episodes(RuleBasedStateMachine):
 
     def set(self, name, env, mech, value):
         self.battle.put(name, value, mech, env)
-        self.watch.remember()
+        self.checker.store()
 
-    @precondition(lambda self: hasattr(self, "watch"))
+    @precondition(lambda self: hasattr(self, "checker"))
     @rule(kind=st.sampled_from(KINDS), count=st.integers(1, 6))
     def resume(self, kind, count):
-        """A snapshot in another engine, split otherwise, has the same future; and so has it here."""
+        """A snapshot restored into an engine with other threads has the same future, and so has the original."""
         kept = save_engine_state(self.battle.engine)
-        pressed = [self.buttons.press(kind).copy() for _ in range(count)]
+        pressed = [self.random_actions.draw(kind).copy() for _ in range(count)]
         futures = []
         for made in (self.battle, self.twin, self.battle):
             load_engine_state(made.engine, kept)
@@ -154,7 +154,7 @@ class Episodes(RuleBasedStateMachine):
         for i, (one, two, again) in enumerate(zip(*futures, strict=True)):
             assert one == two, f"another split goes on otherwise from step {i}"
             assert one == again, f"the same engine goes on otherwise from step {i}"
-        self.watch.remember()
+        self.checker.store()
 
 
 Episodes.TestCase.settings = settings(

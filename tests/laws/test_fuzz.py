@@ -1,4 +1,4 @@
-"""Random games under random buttons: the laws hold after every decision, or the configuration is refused by name."""
+"""Random games under random actions keep the invariants, or their configuration is rejected with a clear error."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from echelon.gen.generate import generate
 from echelon.sim.arsenal import Mechanic, Weapon
 from echelon.sim.backend import Launch, Program
 from echelon.sim.batch import Batch
-from tests.laws.configs import KINDS, Buttons, environments
-from tests.laws.free_positions import free_places
-from tests.laws.invariants import Watch
+from tests.laws.configs import KINDS, RandomActions, environments
+from tests.laws.free_positions import free_positions
+from tests.laws.invariants import InvariantChecker
 from tests.sim.arena import Scene
 
 STEPS = 100
@@ -33,7 +33,7 @@ FUZZ = settings(deadline=None, database=None, suppress_health_check=QUIET, print
 
 
 def bound(batch: Batch, launch: Launch, shard: tuple[int, int]) -> tuple[Any, ...]:
-    """Return the compiled function of a launch, what it is called with, and the launch that keeps both alive."""
+    """Return the compiled function of a launch, its arguments, and the launch that keeps both alive."""
     dims, values = batch.backend._bind(launch, shard)
     command = wp.launch(launch.kernel, dim=dims, inputs=values, device="cpu", record_cmd=True)
     names = [argument.label for argument in launch.kernel.adj.args]
@@ -66,7 +66,7 @@ def plain_launches(batch: Batch) -> Callable[[Program], Callable[[], None]]:
 
 
 def disabled_mechanics(seed: int) -> Mechanic:
-    """Return what a battle goes without: a third of them something, any mixture."""
+    """Return the disabled mechanics of a battle: any mixture in a third of the battles, else none."""
     return Mechanic(seed // 3 % 16) if seed % 3 == 0 else Mechanic(0)
 
 
@@ -94,7 +94,7 @@ class Arena(Scene):
         self.engine.reset()
 
     def check_without(self) -> None:
-        """What the episode goes without is nowhere to be found."""
+        """Assert that disabled mechanics have no effect."""
         traces = {
             Mechanic.HEAT: self["heat"] > 0, Mechanic.MISSILES: self["round_weapon"] == Weapon.MISSILE,
             Mechanic.EWAR: self["ecm"] + self["eccm"] > 0, Mechanic.PAINT: self["painted"] > 0,
@@ -103,13 +103,13 @@ class Arena(Scene):
             assert not (mechanic & self.without and trace.any()), mechanic.name
 
     def play(self, kinds: list[str], steps: int) -> Counter[str]:
-        """Press buttons, a kind for a dozen decisions, and check each; begin anew where a battle is over."""
-        watch, buttons = Watch(self.engine, self.rows[0]), Buttons(self.cfg, 1, self.seed)
+        """Play random actions, one kind for a dozen steps each, and check every step; reset finished battles."""
+        checker, random_actions = InvariantChecker(self.engine, self.rows[0]), RandomActions(self.cfg, 1, self.seed)
         seen: Counter[str] = Counter()
         for step in range(steps):
-            self.batch.set("actions", buttons.press(kinds[step // 12 % len(kinds)]))
+            self.batch.set("actions", random_actions.draw(kinds[step // 12 % len(kinds)]))
             self.engine.step()
-            watch.check()
+            checker.check()
             self.check_without()
             seen.update(
                 died=int(self["died"].sum()), hits=int(self["was_hit"].sum()), bad=int(self["bad_actions"].sum())
@@ -117,12 +117,12 @@ class Arena(Scene):
             if self["over"][0]:
                 seen["ends"] += 1
                 self.engine.reset()
-                watch.remember()
+                checker.store()
         return seen
 
 
 def battle(cfg: EnvConfig, map_seed: int, seed: int, kinds: list[str], close: bool, steps: int = STEPS) -> None:
-    """Play one configuration, from its spawns or thrown together in the middle; refused ones name their dial."""
+    """Play one configuration from its spawns or gathered at the zone; a rejected one must name its field."""
     note(f"map_seed={map_seed} seed={seed} kinds={kinds} close={close}")
     try:
         arena = Arena(cfg, map_seed, seed)
@@ -138,8 +138,8 @@ def battle(cfg: EnvConfig, map_seed: int, seed: int, kinds: list[str], close: bo
 
 
 def gather(arena: Arena) -> None:
-    """Bring the teams within reach of each other where there is free room around the zone."""
-    places = free_places(arena, np.random.default_rng(arena.seed))
+    """Place the teams within reach of each other around the zone."""
+    places = free_positions(arena, np.random.default_rng(arena.seed))
     arena.put("pos", places, env=0)
 
 
@@ -186,7 +186,7 @@ def test_wrong_size_action_is_rejected_without_side_effects(env, size, who):
 
 
 def test_fuzzed_battles_contain_fighting():
-    """Battles thrown together in the middle must hurt and kill, or the laws are checked on nothing."""
+    """Battles gathered at the zone must have damage and deaths, or the invariants are checked on nothing."""
     cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32), max_episode_seconds=20.0)
     seen: Counter[str] = Counter()
     for seed in range(8):
@@ -198,27 +198,27 @@ def test_fuzzed_battles_contain_fighting():
 
 
 def test_invariant_checker_detects_each_violation():
-    """Each kind of damage to a state is noticed."""
+    """Each kind of invalid state is detected."""
     cfg = EnvConfig(world=WorldConfig(size_x=32, size_y=32))
     arena = Arena(cfg, 3, 3)
-    watch = Watch(arena.engine, arena.rows[0], slow_every=1)
+    checker = InvariantChecker(arena.engine, arena.rows[0], slow_every=1)
     arena.engine.step()
-    watch.check()
+    checker.check()
     harm = {
-        "every_number_is_finite": ("heat", np.nan), "positions_are_on_the_map": ("pos", 500.0),
-        "nothing_counts_below_zero": ("painted", -1), "hit_points_agree_with_life": ("hp", 1e4),
+        "all_numbers_are_finite": ("heat", np.nan), "positions_are_on_the_map": ("pos", 500.0),
+        "counters_are_not_negative": ("painted", -1), "hit_points_agree_with_life": ("hp", 1e4),
         "stability_is_a_share_of_its_top": ("stability", 101.0), "damage_taken_is_hit_points_lost": ("took", 5.0),
-        "kills_are_deaths_of_the_other_side": ("kills", 1), "the_dead_stay_dead": ("died", 1),
-        "no_pool_overflows": ("overflow", 1), "damage_is_dealt_by_somebody_or_the_ground": ("dealt", 3.0),
+        "kills_are_deaths_of_the_other_side": ("kills", 1), "dead_mechs_stay_dead": ("died", 1),
+        "no_pool_overflows": ("overflow", 1), "damage_is_dealt_by_mechs_or_hazards": ("dealt", 3.0),
         "living_mechs_do_not_overlap": ("pos", arena["pos"][0, 1].tolist()), "shutdown_follows_heat": ("shutdown", 1),
     }  # fmt: skip
     for law, (name, value) in harm.items():
         kept = arena[name].copy()
         arena.put(name, value, 0, 0)
         with pytest.raises(AssertionError, match=law):
-            watch.check()
+            checker.check()
         arena.batch.set(name, kept)
     arena.batch["move_plane"].zero_()
     with pytest.raises(AssertionError, match="planes_and_hit_points"):
-        watch.check()
+        checker.check()
     arena.engine.close()

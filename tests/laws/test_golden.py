@@ -33,7 +33,7 @@ OTHER_SIZES = ((36, 30, 16), (100, 100, 20), (64, 80, 64), (200, 200, 20))
 
 
 def fight(pilot: str) -> dict[str, dict[str, str]]:
-    """Return the state hash of each seed's battle after so many decisions."""
+    """Return the state hash of each seed's battle after each of ``DECISIONS`` steps."""
     made = [generate(CFG.world, seed, num_packs=1, zone_radius_vox=CFG.zone_radius_vox) for seed in SEEDS]
     engine = Engine(CFG, len(SEEDS), stack_maps(made), autoreset=False, pilots=heuristic.install)
     engine.batch.set("forced_seed", np.array(SEEDS, np.int32))

@@ -1,6 +1,6 @@
-"""Impossible configurations are refused in one line that names the dial: never a crash, never silence.
+"""Invalid configuration values are rejected with a one-line error that names the field.
 
-``IMPOSSIBLE`` lists values that no game can be played with.
+``INVALID`` lists invalid values of every numeric field.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from echelon.sim.tables import duration_ticks, life_ticks
 
 NAN, INF = math.nan, math.inf
 SHARE, POSITIVE, NATURAL = (-0.1, 1.1), (-1.0, 0.0), (-1.0,)
-IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
+INVALID: dict[str, tuple[Any, ...]] = {
     "env.num_packs": (-1, 0, 21), "env.dt_sim": (-0.05, 0.0, 0.5, 1e9), "env.decision_repeat": (-1, 0, 10**9),
     "env.max_episode_seconds": (-1.0, 0.0), "env.comm_dim": (-1, 65), "env.zone_radius_vox": POSITIVE,
     "env.contested_floor": SHARE, "env.zone_win_share": POSITIVE, "env.gamma": SHARE,
@@ -66,62 +66,62 @@ IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
 SECTIONS = ("env", "world", "world.connectivity", "physics", "obs_norm", "display", "reward")
 
 
-def parts(name: str) -> tuple[list[str], str]:
-    """Return the way to a dial's dataclass, and its name in there."""
-    *way, dial = name.split(".")
-    return [w for w in way if w != "env"], dial
+def split_name(name: str) -> tuple[list[str], str]:
+    """Return the path to a field's dataclass, and the field name."""
+    *path, field_name = name.split(".")
+    return [w for w in path if w != "env"], field_name
 
 
-def changed(config: Any, way: list[str], dial: str, value: Any) -> Any:
-    """Return a configuration with one dial set."""
-    if not way:
-        return replace(config, **{dial: value})
-    return replace(config, **{way[0]: changed(getattr(config, way[0]), way[1:], dial, value)})
+def changed(config: Any, path: list[str], field_name: str, value: Any) -> Any:
+    """Return a configuration with one field changed."""
+    if not path:
+        return replace(config, **{field_name: value})
+    return replace(config, **{path[0]: changed(getattr(config, path[0]), path[1:], field_name, value)})
 
 
-def dials(config: Any, prefix: str) -> list[str]:
-    """Return every number among the dials, dotted."""
+def numeric_fields(config: Any, prefix: str) -> list[str]:
+    """Return the dotted names of all numeric fields."""
     found: list[str] = []
     for f in fields(config):
         value = getattr(config, f.name)
         if is_dataclass(value):
-            found += dials(value, f.name if prefix == "env" else f"{prefix}.{f.name}")
+            found += numeric_fields(value, f.name if prefix == "env" else f"{prefix}.{f.name}")
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             found.append(f"{prefix}.{f.name}")
     return found
 
 
-def taken(name: str) -> list[Any]:
-    """Return the impossible values that a dial takes, or refuses unclearly."""
-    way, dial = parts(name)
+def accepted_values(name: str) -> list[Any]:
+    """Return the invalid values that a field accepts, or rejects with an unclear error."""
+    path, field_name = split_name(name)
     value = EnvConfig()
-    for w in way:
+    for w in path:
         value = getattr(value, w)
-    numbers = (NAN, INF, -INF) if isinstance(getattr(value, dial), float) else ()
+    nonfinite = (NAN, INF, -INF) if isinstance(getattr(value, field_name), float) else ()
     silent = []
-    for wrong in (*IMPOSSIBLE[name], *numbers):
+    for wrong in (*INVALID[name], *nonfinite):
         try:
-            changed(EnvConfig(), way, dial, wrong)
+            changed(EnvConfig(), path, field_name, wrong)
         except ValueError as refused:
-            if dial in str(refused) and "\n" not in str(refused):
+            if field_name in str(refused) and "\n" not in str(refused):
                 continue
         silent.append(wrong)
     return silent
 
 
 def test_every_config_field_has_invalid_values_listed():
-    assert sorted(IMPOSSIBLE) == sorted(dials(EnvConfig(), "env"))
+    assert sorted(INVALID) == sorted(numeric_fields(EnvConfig(), "env"))
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_invalid_value_error_names_the_config_field(section):
-    names = [name for name in IMPOSSIBLE if name.rsplit(".", 1)[0] == section]
-    assert {name: taken(name) for name in names if taken(name)} == {}
+    names = [name for name in INVALID if name.rsplit(".", 1)[0] == section]
+    assert {name: accepted_values(name) for name in names if accepted_values(name)} == {}
 
 
 def test_config_fields_reject_values_outside_their_range():
     for name in ("env.num_packs", "env.comm_dim", "env.gamma", "world.size_x", "world.size_y", "world.size_z"):
-        assert taken(name) == []
+        assert accepted_values(name) == []
 
 
 def test_reversed_ranges_are_rejected():
@@ -138,17 +138,17 @@ WRONG_KINDS: dict[Any, tuple[Any, ...]] = {
     bool: (1, 0.0, "no", None), int: (1.5, 1.0, "2", True, None, [1]), float: ("1", True, None, [0.5], 1j),
     str: (1, None, b"cpu"),
 }  # fmt: skip
-"""What is none of a kind."""
+"""Values of a wrong type, by the type of the field."""
 
 
-def of_another_kind(config: Any) -> list[tuple[Any, str, Any]]:
-    """Return a section, the name of a field, and a value that the field cannot have, for every field of a tree."""
+def wrong_type_values(config: Any) -> list[tuple[Any, str, Any]]:
+    """Return (section, field name, value of a wrong type) for every field of a configuration tree."""
     found: list[tuple[Any, str, Any]] = []
     for name, hint in get_type_hints(type(config)).items():
         value = getattr(config, name)
         arms = [arm for arm in get_args(hint) if arm is not type(None)]
         if is_dataclass(value):
-            found += [*of_another_kind(value), (config, name, {"size_x": 40})]
+            found += [*wrong_type_values(value), (config, name, {"size_x": 40})]
         elif get_origin(hint) is Literal:
             found += [(config, name, wrong) for wrong in ("nope", 1, None, ["full"])]
         elif arms == [float]:
@@ -160,7 +160,7 @@ def of_another_kind(config: Any) -> list[tuple[Any, str, Any]]:
 
 @pytest.mark.parametrize("whole", [RunConfig(), ArenaConfig()], ids=["run", "arena"])
 def test_wrong_type_error_names_the_config_field(whole):
-    cases = of_another_kind(whole)
+    cases = wrong_type_values(whole)
     assert len(cases) > 3 * len(fields(whole))
     for section, name, wrong in cases:
         with pytest.raises(ValueError, match=rf"\b{name} is .*, expected ") as refused:
@@ -169,7 +169,7 @@ def test_wrong_type_error_names_the_config_field(whole):
 
 
 @pytest.mark.parametrize(
-    ("section", "dials", "said"),
+    ("section", "changes", "message"),
     [
         ("physics", {"legged_max_stability": 101.0}, "physics.legged_max_stability is 101.0, expected at most"),
         ("physics", {"stand_up_stability": 101.0}, "physics.stand_up_stability is 101.0, expected at most"),
@@ -181,9 +181,9 @@ def test_wrong_type_error_names_the_config_field(whole):
         ("", {"zone_win_share": 1e-6}, "env.zone_win_share is 1e-06, expected a winning score of at least 0.01 s"),
     ],
 )
-def test_contradicting_config_fields_are_rejected(section, dials, said):
-    with pytest.raises(ValueError, match=said):
-        replace(PhysicsConfig() if section else EnvConfig(), **dials)
+def test_contradicting_config_fields_are_rejected(section, changes, message):
+    with pytest.raises(ValueError, match=message):
+        replace(PhysicsConfig() if section else EnvConfig(), **changes)
 
 
 def test_one_step_episode_is_allowed():
@@ -207,6 +207,6 @@ def test_rounds_live_a_tick_and_smoke_fits_its_pool(dt):
         if weapon.speed_vox_s:
             assert life_ticks(weapon.life_s, dt) >= 1, weapon.weapon.name
         if weapon.bursts_smoke:
-            # The first round bursts at the end of its flight, the last one the moment that it is fired.
+            # the first round bursts at the end of its flight, the last one when it is fired
             last = CLOUDS_PER_MECH * duration_ticks(weapon.cooldown_s, dt)
             assert life_ticks(weapon.life_s, dt) + longest <= last

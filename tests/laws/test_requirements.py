@@ -1,4 +1,4 @@
-"""Rows of the checklists that no other test holds: one short test each, named after its id."""
+"""Requirements without another test: one short test each, with the id of the requirement in its comment."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import echelon
 from echelon.arena.contest import Contest, MatchSession
 from echelon.arena.match_runner import play
 from echelon.config import EnvConfig, PPOConfig, RewardConfig
-from echelon.config import game as config_game
 from echelon.config.presets import quickstart
 from echelon.env import reward
 from echelon.env.suites import COMBAT_SUITES
@@ -21,22 +21,21 @@ from echelon.sim.arsenal import CHASSIS, ROSTER, Chassis
 from tests.env.battle import Battle
 from tests.sim.arena import Field5v5
 
-SOURCES = sorted(Path(config_game.__file__).parent.rglob("*.py"))
+SOURCES = sorted(Path(echelon.__file__).parent.rglob("*.py"))
 SCOUT, LIGHT, MEDIUM, HEAVY = Chassis
 APPROACH = reward.TERM_NAMES.index("approach")
 
 
-def test_epsilons_are_defined_once():
-    assert (config_game.EPS_NORM, config_game.EPS_DIV) == (1e-7, 1e-9)
-    assert (float(geometry.EPS_NORM), float(geometry.EPS_DIV)) == (config_game.EPS_NORM, config_game.EPS_DIV)
+def test_epsilons_are_defined_once():  # MED-14
+    assert (float(geometry.EPS_NORM), float(geometry.EPS_DIV)) == (1e-7, 1e-9)
     stray = re.compile(r"\b1(?:\.0)?e-0?(?:7|8|9|10|12)\b")
-    allowed = {"config_game.py", "geometry.py"}
+    allowed = {"geometry.py"}
     kernels = [p for p in SOURCES if "kernels" in p.parts or p.parent.name == "sim"]
     found = [p.name for p in kernels if p.name not in allowed and stray.search(p.read_text(encoding="utf-8"))]
     assert found == []
 
 
-def test_coinciding_mechs_give_finite_senses_and_rewards():
+def test_coinciding_mechs_give_finite_senses_and_rewards():  # MED-14
     battle = Battle(size=40)
     battle.empty()
     battle.place(0, HEAVY, 20, 20)
@@ -52,7 +51,7 @@ def test_coinciding_mechs_give_finite_senses_and_rewards():
     battle.close()
 
 
-def test_angle_wrapping_is_defined_once():
+def test_angle_wrapping_is_defined_once():  # MED-15
     wraps = [p.name for p in SOURCES if re.search(r"def (?:\w*_)?wrap_angle\w*\(", p.read_text(encoding="utf-8"))]
     assert wraps == ["geometry.py"]
     by_hand = re.compile(r"[-+] *(?:TWO_PI|2(?:\.0)? *\* *(?:wp\.|np\.|math\.)?pi)\b")
@@ -60,7 +59,7 @@ def test_angle_wrapping_is_defined_once():
 
 
 @pytest.mark.parametrize("packs", [1, 3])
-def test_pack_and_class_follow_the_mech_index(packs):
+def test_pack_and_class_follow_the_mech_index(packs):  # LOW-4
     field = Field5v5(size=80, num_packs=packs)
     numbers = np.arange(5 * packs)
     assert np.array_equal(field["pack"][0], np.tile(numbers // 5, 2))
@@ -68,14 +67,14 @@ def test_pack_and_class_follow_the_mech_index(packs):
     field.batch.close()
 
 
-def test_no_code_parses_agent_names_for_team_or_pack():
+def test_no_code_parses_agent_names_for_team_or_pack():  # LOW-4
     parsed = re.compile(r"(?:rsplit|split|removeprefix)\(\s*[\"'](?:_|blue_|red_)[\"']")
     game = [p for p in SOURCES if p.parent.name in ("sim", "env", "kernels")]
     assert [p.name for p in game if parsed.search(p.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize(("mates", "share"), [(0, 1.0), (1, 0.5), (2, 0.25)])
-def test_approach_reward_halves_per_teammate_in_the_zone(mates, share):
+def test_approach_reward_halves_per_teammate_in_the_zone(mates, share):  # HIGH-7
     battle = Battle()
     battle.empty()
     battle.place(0, MEDIUM, 10, 30)
@@ -92,12 +91,12 @@ def test_approach_reward_halves_per_teammate_in_the_zone(mates, share):
     battle.close()
 
 
-def test_default_combat_reward_weights():
+def test_default_combat_reward_weights():  # HIGH-6
     r = RewardConfig()
     assert (r.damage, r.kill, r.assist, r.death) == (0.005, 1.0, 0.5, -2.0)
 
 
-def test_classes_get_different_numbers_of_contact_slots():
+def test_classes_get_different_numbers_of_contact_slots():  # KEEP-6
     battle = Battle(num_packs=2, observation_mode="full", size=80)
     slots = (battle["contact"][0] >= 0).sum(axis=1)
     by_class = {c: set(slots[battle["chassis"][0] == c].tolist()) for c in Chassis}
@@ -108,7 +107,7 @@ def test_classes_get_different_numbers_of_contact_slots():
     battle.close()
 
 
-def test_recommended_ppo_hyperparameters():
+def test_recommended_ppo_hyperparameters():  # DR-H1, DR-H2
     c = PPOConfig.recommended()
     assert (c.rollout_steps, c.update_epochs, c.tbptt_chunk_length) == (2048, 2, 32)
     assert (c.critic_lr_mult, c.ent_coef, c.ent_coef_end, c.burn_in_steps, c.aux_coef) == (3.0, 0.05, 0.01, 10, 0.01)
@@ -120,11 +119,8 @@ def test_recommended_ppo_hyperparameters():
      (quickstart().env, "easy", 0.25)],
     ids=["legacy", "medium", "quickstart-medium", "quickstart-easy"],
 )  # fmt: skip
-def test_terminal_reward_is_a_small_share_of_all_reward(env, pilot, most):
-    """Twenty games of scripted pilots: less than a tenth of all reward, by amount, is paid at the end.
-
-    Presets pay what measured best at learning, and less than a quarter of it at the end.
-    """
+def test_terminal_reward_is_a_small_share_of_all_reward(env, pilot, most):  # KEEP-3
+    """In twenty matches of scripted pilots, terminal rewards are below a tenth of all reward; in presets, a quarter."""
     contest = Contest(env=env, pilots=(pilot, pilot), matches=20)
     terms = np.stack([result.record.terms for result in play(contest, contest.pairings(), MatchSession())])
     amount = np.abs(terms).sum(axis=(0, 1))
@@ -132,7 +128,7 @@ def test_terminal_reward_is_a_small_share_of_all_reward(env, pilot, most):
     assert share < most, {name: round(float(a), 1) for name, a in zip(reward.TERM_NAMES, amount, strict=True)}
 
 
-def test_weapons_target_only_hostiles_among_many_friends():
+def test_weapons_target_only_hostiles_among_many_friends():  # HIGH-12
     field = Field5v5()
     for m in range(1, 5):
         field.place(m, LIGHT, 32, 24 + 3 * m)
@@ -144,7 +140,7 @@ def test_weapons_target_only_hostiles_among_many_friends():
     field.batch.close()
 
 
-def test_dead_mechs_are_ignored_by_aim_movement_and_score():
+def test_dead_mechs_are_ignored_by_aim_movement_and_score():  # LOW-6
     cfg = replace(EnvConfig(), max_episode_seconds=30.0)
     battle = Battle(max_episode_seconds=cfg.max_episode_seconds)
     battle.empty()

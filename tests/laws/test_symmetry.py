@@ -1,7 +1,7 @@
-"""The game knows no favourite: the same battle turned round with the sides swapped goes the same way, turned round.
+"""Symmetry of the sides: a battle on the rotated map with swapped sides is the rotated battle.
 
-A half turn keeps left and right, so that the same actions serve. What is drawn by a mech's number is switched off or
-kept out: the leg draw, the luck of point defence, and mechs so close that their order of moving tells.
+Half a turn keeps left and right, so that the same actions apply. Draws by mech index are excluded: the leg draw, the
+chance of point defence, and mechs so close that their order of movement matters.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import numpy as np
 import pytest
 
 from echelon.config import EnvConfig
-from tests.laws.configs import Buttons
+from tests.laws.configs import RandomActions
 from tests.laws.invariants import HALF
 from tests.parity.scenes import clutter, scatter
 from tests.sim.arena import Field5v5, flat_maps
 
 SIZE, ENVS = 44, 80
 APART = 1.5
-"""Gap between boxes from which the order of movement cannot matter within a decision [vox]."""
+"""Least gap between boxes at which the order of movement cannot matter within a step [vox]."""
 VECTORS = ("pos", "vel")
 SCALARS = ("hp", "leg_hp", "heat", "stability", "fallen", "suppressed", "painted", "shutdown", "alive", "cooldown",
            "dealt", "took", "kills")  # fmt: skip
 
 
 def swapped(values: np.ndarray) -> np.ndarray:
-    """Exchange the teams ``[E, M, ...]``."""
+    """Return the values with the teams exchanged ``[E, M, ...]``."""
     half = values.shape[1] // 2
     return np.concatenate([values[:, half:], values[:, :half]], axis=1)
 
 
-def turned(name: str, values: np.ndarray) -> np.ndarray:
-    """Turn a vector or heading of everybody by half a turn about the map's centre."""
+def rotated(name: str, values: np.ndarray) -> np.ndarray:
+    """Rotate a vector or heading of every mech by half a turn about the map's centre."""
     if name == "yaw":
         return (values + 2 * np.pi) % (2 * np.pi) - np.pi
     sign = np.array([-1, -1, 1], np.float32)
@@ -40,7 +40,7 @@ def turned(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def two_fields(seed: int) -> tuple[Field5v5, Field5v5]:
-    """Return a field and the same field turned round."""
+    """Return a field and the same field rotated by half a turn."""
     base = EnvConfig()
     physics = replace(base.physics, leg_height=0.0, ams_chance=1.0)
     maps = flat_maps(replace(base, world=replace(base.world, size_x=SIZE, size_y=SIZE)), None, ENVS)
@@ -56,7 +56,7 @@ def two_fields(seed: int) -> tuple[Field5v5, Field5v5]:
 
 
 def apart(field: Field5v5) -> np.ndarray:
-    """Environments whose living mechs keep their distance ``[E]``."""
+    """Whether the living mechs of an environment keep their distance ``[E]``."""
     pos, half = field["pos"], HALF[field["chassis"]]
     gap = np.abs(pos[:, :, None] - pos[:, None]) - (half[:, :, None] + half[:, None])
     near = (gap.max(axis=-1) < APART) & (field["alive"][:, :, None] == 1) & (field["alive"][:, None] == 1)
@@ -65,7 +65,7 @@ def apart(field: Field5v5) -> np.ndarray:
 
 
 def begin(here: Field5v5, there: Field5v5, seed: int) -> None:
-    """Throw mechs into one field and the same, turned and swapped, into the other."""
+    """Scatter mechs over one field, and the same rotated and swapped over the other."""
     rng = np.random.default_rng(seed)
     scatter(here, rng)
     for name, value in (("cloud_ticks", 0), ("painter", -1), ("painted", 0), ("ecm", 0), ("eccm", 0)):
@@ -73,7 +73,7 @@ def begin(here: Field5v5, there: Field5v5, seed: int) -> None:
     here.batch["clouds"].zero_()
     for name in (*VECTORS, "yaw", *SCALARS, "chassis", "present", "noise", "painter", "focus"):
         values = swapped(here[name])
-        there.batch.set(name, turned(name, values) if name in (*VECTORS, "yaw") else values)
+        there.batch.set(name, rotated(name, values) if name in (*VECTORS, "yaw") else values)
     for name in ("tick", "seed", "withheld"):
         there.batch.set(name, here[name].copy())
     there.put("round_weapon", -1)
@@ -86,10 +86,10 @@ def test_swapped_sides_on_the_rotated_map_mirror_the_battle(seed):
     here, there = two_fields(seed)
     begin(here, there, seed)
     fair = apart(here)
-    buttons = Buttons(here.cfg, ENVS, seed)
+    random_actions = RandomActions(here.cfg, ENVS, seed)
     hurt = 0.0
     for _ in range(4):
-        actions = buttons.press("duel")
+        actions = random_actions.draw("duel")
         actions[..., 9:14] = 0
         here.batch.set("actions", actions)
         there.batch.set("actions", swapped(actions))
@@ -100,26 +100,26 @@ def test_swapped_sides_on_the_rotated_map_mirror_the_battle(seed):
     same = np.ones(ENVS, bool)
     for name in (*VECTORS, *SCALARS):
         back = swapped(there[name])
-        back = turned(name, back) if name in VECTORS else back
+        back = rotated(name, back) if name in VECTORS else back
         off = np.abs(back.astype(float) - here[name].astype(float)).reshape(ENVS, -1).max(axis=1)
         same &= off < 0.02
     assert fair.sum() >= 8 and hurt > 100, "too few battles to judge"
     unequal = np.flatnonzero(fair & ~same)
-    # a ray between two mechs is cast from the lower index: about one in a hundred differs the other way round
+    # a ray between two mechs is cast from the lower index: about one in a hundred differs in the other direction
     assert len(unequal) <= 0.1 * fair.sum(), f"environments {unequal.tolist()} of {fair.sum()} go otherwise"
     for field in (here, there):
         field.batch.close()
 
 
 def test_neither_team_has_a_damage_advantage():
-    """Damage done by blue and by red, summed over a battle and its turned twin, is the same on average."""
+    """Damage by blue and by red, summed over battles and their rotated twins, is equal on average."""
     blue = red = 0.0
     for seed in (4, 5):
         here, there = two_fields(seed)
         begin(here, there, seed)
-        buttons = Buttons(here.cfg, ENVS, seed)
+        random_actions = RandomActions(here.cfg, ENVS, seed)
         for _ in range(8):
-            actions = buttons.press("duel")
+            actions = random_actions.draw("duel")
             here.batch.set("actions", actions)
             there.batch.set("actions", swapped(actions))
             for field in (here, there):

@@ -1,4 +1,4 @@
-"""Acceptance vectors that need a map, a graph or many mechs, where ``tests/sim`` does not hold them whole."""
+"""Acceptance cases that need a map, a navigation graph or many mechs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from echelon.nav.graph import RADII
 from echelon.sim.hashing import state_hash
 from echelon.sim.world import BLOCKS_MOVE, Material
 from tests.env.battle import Battle
-from tests.laws.configs import Buttons
+from tests.laws.configs import RandomActions
 from tests.laws.invariants import HALF
 from tests.parity.scenes import clutter
 from tests.sim.arena import Field5v5
@@ -21,7 +21,7 @@ CLEARANCE = 4
 
 
 def two_levels(step: int) -> np.ndarray:
-    """Return a map whose right side lies three steps higher than its left, each ``step`` voxels high."""
+    """Return a map whose right side is three steps higher than its left, each ``step`` voxels high."""
     grid = np.zeros((20, 40, 60), np.uint8)
     grid[0] = Material.DIRT
     for k in range(1, 4):
@@ -78,18 +78,18 @@ def test_spawned_large_teams_do_not_overlap_and_can_move(packs):
     field.batch.close()
 
 
-def press_everything(envs: int, mine: int, decisions: int) -> list[str]:
-    """Return the hashes of the battle of seed 1 at place ``mine`` of a batch, under the same random buttons."""
+def hashes_under_random_actions(envs: int, mine: int, decisions: int) -> list[str]:
+    """Return the hashes of the battle of seed 1 at index ``mine`` of a batch, under the same random actions."""
     made = Battle(envs=envs, edit=clutter(np.random.default_rng(2), 15), size=24, threads=2, seed=0)
     seeds = np.arange(100, 100 + envs, dtype=np.int32)
     seeds[mine] = 1
     made.batch.set("forced_seed", seeds)
     made.engine.reset()
-    buttons, others = Buttons(made.cfg, 1, 7), Buttons(made.cfg, envs, 8)
+    random_actions, others = RandomActions(made.cfg, 1, 7), RandomActions(made.cfg, envs, 8)
     found = []
     for _ in range(decisions):
-        actions = others.press("uniform")
-        actions[mine] = buttons.press("duel")[0]
+        actions = others.draw("uniform")
+        actions[mine] = random_actions.draw("duel")[0]
         made.step(actions)
         found.append(state_hash(made.batch, mine))
     made.close()
@@ -97,5 +97,5 @@ def press_everything(envs: int, mine: int, decisions: int) -> list[str]:
 
 
 def test_battle_is_identical_alone_and_in_a_batch_of_4096():
-    alone = press_everything(1, 0, 6)
-    assert press_everything(4096, 2777, 6) == alone and len(set(alone)) == 6
+    alone = hashes_under_random_actions(1, 0, 6)
+    assert hashes_under_random_actions(4096, 2777, 6) == alone and len(set(alone)) == 6
