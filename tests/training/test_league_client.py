@@ -227,7 +227,7 @@ def test_league_of_another_game_is_rejected(small_run, tmp_path):
     run(small_run(opponents=opponent_config(), total_steps=300), run_folder(tmp_path, "tidal-owl"))
     config = small_run(opponents=opponent_config(), total_steps=300)
     config = replace(config, env=replace(config.env, num_packs=2))
-    with pytest.raises(ValueError, match="built for another game than the league's: num_packs 2, .* 1"):
+    with pytest.raises(ValueError, match="built for another environment than the league's: num_packs 2, .* 1"):
         run(config, run_folder(tmp_path, "iron-fox"))
 
 
