@@ -19,7 +19,7 @@ from echelon.runs import (
 )
 
 
-def made(name: str) -> RunPaths:
+def make_run(name: str) -> RunPaths:
     paths = RunPaths(runs_home() / name)
     paths.root.mkdir(parents=True)
     atomic_write(paths.spec, "{}")
@@ -35,13 +35,13 @@ def test_run_id_contains_time_preset_and_two_words(rng):
 
 def test_list_runs_newest_first_without_other_folders():
     assert list_runs() == []
-    old, new = made("20260101-000000-a-calm-fox"), made("20260201-000000-a-calm-fox")
+    old, new = make_run("20260101-000000-a-calm-fox"), make_run("20260201-000000-a-calm-fox")
     (runs_home() / "notes").mkdir()
     assert list_runs() == [new, old]
 
 
 def test_list_runs_ignores_unreadable_folder(monkeypatch):
-    run, stat = made("20260101-000000-a-calm-fox"), os.stat
+    run, stat = make_run("20260101-000000-a-calm-fox"), os.stat
     (runs_home() / "lost+found").mkdir()
 
     def guarded(path, *words, **how):
@@ -65,33 +65,33 @@ def test_list_runs_unreadable_home_raises_error(monkeypatch):
 
 
 def test_list_runs_ignores_removed_folders():
-    made(".20260101-000000-a-calm-fox.removed")
+    make_run(".20260101-000000-a-calm-fox.removed")
     assert list_runs() == []
 
 
 def test_find_run_by_id_prefix_words_folder_and_latest():
-    one, two = made("20260101-000000-a-calm-fox"), made("20260102-000000-a-wild-owl")
+    one, two = make_run("20260101-000000-a-calm-fox"), make_run("20260102-000000-a-wild-owl")
     for name in (one.id, "20260101", "calm-fox", "calm", str(one.root)):
         assert find_run(name) == one
     assert find_run("latest") == two
 
 
 def test_find_run_ambiguous_name_lists_matches():
-    made("20260101-000000-a-calm-fox"), made("20260101-000001-a-calm-owl")
+    make_run("20260101-000000-a-calm-fox"), make_run("20260101-000001-a-calm-owl")
     with pytest.raises(RunNotFoundError, match="ambiguous.*calm-fox, .*calm-owl"):
         find_run("calm")
 
 
 @pytest.mark.parametrize("name", ["clam-fox", "20260101-000000-a-calm-fix"])
 def test_find_run_missing_name_suggests_nearest(name):
-    made("20260101-000000-a-calm-fox")
+    make_run("20260101-000000-a-calm-fox")
     with pytest.raises(RunNotFoundError, match="does not exist.*did you mean '.*calm-fox'"):
         find_run(name)
 
 
 @pytest.mark.parametrize("name", ["", "x", "../..", "a\nb", "\0"])
 def test_find_run_invalid_name_raises_error(name):
-    made("20260101-000000-b-calm-fog")
+    make_run("20260101-000000-b-calm-fog")
     with pytest.raises(ValueError, match="does not exist"):
         find_run(name)
 

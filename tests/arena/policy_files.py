@@ -1,4 +1,4 @@
-"""Checkpoints of small random policies for a small game, made in a moment."""
+"""Checkpoints of small random policies for a small environment."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def shape_of(env: EnvConfig) -> dict[str, int]:
 
 def policy(seed: int, *, env: EnvConfig = SMALL, model: ModelConfig = MODEL, broken: bool = False) -> FlatPolicy:
     torch.manual_seed(seed)
-    made = build_model(model, **shape_of(env))
+    network = build_model(model, **shape_of(env))
     with torch.no_grad():
-        made.core.actor_mean.weight.normal_(0, 3.0)
-        made.core.actor_mean.bias.normal_(0, 0.5)
+        network.core.actor_mean.weight.normal_(0, 3.0)
+        network.core.actor_mean.bias.normal_(0, 0.5)
         if broken:
-            made.core.actor_mean.bias[3] = float("nan")
-    return made.eval().requires_grad_(False)
+            network.core.actor_mean.bias[3] = float("nan")
+    return network.eval().requires_grad_(False)
 
 
 def loaded(seed: int, *, env: EnvConfig = SMALL, model: ModelConfig = MODEL, broken: bool = False) -> LoadedPolicy:

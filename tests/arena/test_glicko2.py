@@ -1,4 +1,4 @@
-"""Glicko-2: the published example, its symmetries, and what holds for any results."""
+"""Glicko-2: the published example, symmetries and invariants."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_win_probabilities_sum_to_one(one, other):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: GameResult(Glicko2Rating(), 2.0), "score is 2.0, expected 0 to 1"),
         (lambda: Glicko2Config(tau=0.0), "glicko2.tau is 0.0"),
@@ -96,6 +96,6 @@ def test_win_probabilities_sum_to_one(one, other):
         (lambda: Glicko2Rating.from_dict({"rating": "high"}), "rating.rating is 'high', expected a number"),
     ],
 )
-def test_invalid_values_raise_one_line_error(make, said):
-    with pytest.raises(ValueError, match=said):
+def test_invalid_values_raise_one_line_error(make, message):
+    with pytest.raises(ValueError, match=message):
         make()

@@ -161,7 +161,7 @@ def test_first_policy_fixes_league_env_signature(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "cannot be read"),
         ("[]", "holds no league"),
@@ -171,9 +171,9 @@ def test_first_policy_fixes_league_env_signature(tmp_path):
         ('{"schema_version": 1, "entries": [], "glicko2": {"speed": 1}}', "expected its constants"),
     ],
 )
-def test_load_damaged_league_file_raises_one_line_error(tmp_path, text, said):
+def test_load_damaged_league_file_raises_one_line_error(tmp_path, text, message):
     (tmp_path / "league.json").write_text(text)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         League.load(tmp_path / "league.json")
 
 
@@ -221,44 +221,44 @@ def test_sample_opponent_empty_pool_raises_and_zero_weights_are_uniform():
 def test_warmup_restricts_opponents_to_near_ratings(games, gaps, allowed):
     pool = [entry(str(gap), 1500 + gap) for gap in gaps]
     rng = random.Random(2)
-    met = {
+    eligible = {
         int(League.sample_pfsp_opponent(pool, 1500.0, rng, sigma=1e4, candidate_games=games).entry_id)
         for _ in range(200)
     }
-    assert met == allowed
+    assert eligible == allowed
 
 
-def asked(**changes):
+def round_spec(**changes):
     return RoundSpec(**{"seed": 1, "number": 1, "seeds": 3, "opponents": 2, **changes})
 
 
 def test_round_robin_plays_each_pair_on_same_seeds_from_both_sides():
-    found = fixtures([entry(n) for n in "cab"], "round-robin", asked())
+    found = fixtures([entry(n) for n in "cab"], "round-robin", round_spec())
     assert len(found) == 3 * 3 * 2 and [f.number for f in found] == list(range(18))
-    meetings = Counter((f.blue, f.red) for f in found)
-    assert set(meetings.values()) == {3} and len(meetings) == 6
-    by_pair = {pair: {f.seed for f in found if (f.blue, f.red) == pair} for pair in meetings}
+    counts = Counter((f.blue, f.red) for f in found)
+    assert set(counts.values()) == {3} and len(counts) == 6
+    by_pair = {pair: {f.seed for f in found if (f.blue, f.red) == pair} for pair in counts}
     assert len({frozenset(seeds) for seeds in by_pair.values()}) == 1
-    later = fixtures([entry(n) for n in "cab"], "round-robin", asked(number=2))
+    later = fixtures([entry(n) for n in "cab"], "round-robin", round_spec(number=2))
     assert not {f.seed for f in found} & {f.seed for f in later}
     assert all(2**30 <= f.seed < 2**31 for f in (*found, *later))
 
 
 def test_skill_scheme_pairs_near_ratings_without_duplicates():
     entries = [entry(f"e{i:02d}", 1000 + 50 * i) for i in range(20)]
-    found = fixtures(entries, "skill", asked(opponents=3))
+    found = fixtures(entries, "skill", round_spec(opponents=3))
     pairs = {tuple(sorted((f.blue, f.red))) for f in found}
     assert len(found) == len(pairs) * 6
     rating = {e.entry_id: e.rating.rating for e in entries}
     gaps = [abs(rating[a] - rating[b]) for a, b in pairs]
     assert sum(gaps) / len(gaps) < 200 and all(a != b for a, b in pairs)
-    assert found == fixtures(entries[::-1], "skill", asked(opponents=3)), "the order of entries does not matter"
-    assert found != fixtures(entries, "skill", asked(opponents=3, number=2))
+    assert found == fixtures(entries[::-1], "skill", round_spec(opponents=3)), "the order of entries does not matter"
+    assert found != fixtures(entries, "skill", round_spec(opponents=3, number=2))
 
 
 @pytest.mark.parametrize("scheme", ["round-robin", "skill"])
 def test_fixtures_only_restricts_matches_to_given_entries(scheme):
-    found = fixtures([entry(n) for n in "abcd"], scheme, asked(only=frozenset("b"), opponents=9))
+    found = fixtures([entry(n) for n in "abcd"], scheme, round_spec(only=frozenset("b"), opponents=9))
     assert {f.blue for f in found} | {f.red for f in found} == set("abcd") and all(
         "b" in (f.blue, f.red) for f in found
     )
@@ -269,7 +269,7 @@ def test_match_seeds_are_unique():
 
 
 def standings_of_known_strength(strengths, rounds, seed):
-    """Play a league whose true strengths are known, each round everybody against four others."""
+    """Return the ratings of simulated entries of known strength; per round each plays four others."""
     rng = random.Random(seed)
     league = league_of(*(LeagueEntry(str(i), "", "candidate") for i in range(len(strengths))))
     names = list(league.entries)

@@ -1,4 +1,4 @@
-"""The ratings of scripted levels, from a round robin of full matches."""
+"""Ratings of the scripted levels from a round robin of full matches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from echelon.arena.submit import league_env_config
 from echelon.config import EnvConfig, WorldConfig
 
 SMALL_MAP = WorldConfig(size_x=60, size_y=60, size_z=20, max_distance_ratio=1.25)
-"""Fair, so that the side does not decide."""
+"""A fair map, so that sides have no advantage."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Matches of scripted pilots: the same whatever the batch, each counted to the last shot."""
+"""Matches of scripted pilots: independence of the batch, statistics, replays, stops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BASE = EnvConfig()
 SMALL = replace(BASE, world=replace(BASE.world, size_x=40, size_y=40, size_z=12), max_episode_seconds=20.0)
 
 MOVED_VOX = 3.5
-"""How far two mechs may move towards each other in a decision, the fastest running 7 vox/s each [vox]."""
+"""Largest change of the distance of two mechs in a decision, at 7 vox/s each [vox]."""
 
 
 def contest(**changes):
@@ -34,7 +34,7 @@ def played(match, **session):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """Four matches, all recorded."""
+    """Four recorded matches."""
     match, folder = contest(), tmp_path_factory.mktemp("replays")
     session = MatchSession(folder=folder, record=frozenset(range(4)))
     results = sorted(play(match, match.pairings(), session), key=lambda result: result.pairing.number)
@@ -99,14 +99,14 @@ def test_statistics_match_replay_events(recorded):
         dead = np.flatnonzero(result.statistics["stat_cause"] != statistics.Cause.LIVES)
         assert {m: int(result.statistics["stat_killer"][m]) for m in dead.tolist()} == killed
         fought += int(direct.sum()) + len(killed)
-    assert fought > 50, "the matches must have something to count"
+    assert fought > 50, "the matches contain hits and kills"
 
 
 def test_range_statistics_match_replay_distances(recorded):
-    """Frames come once a decision, so that both may have moved a little between shot and frame."""
+    """Frames are recorded once per decision, so positions may differ slightly from those at the shot."""
     _, results, session = recorded
     for result in results:
-        wanted, hits = np.zeros(10), np.zeros(10)
+        expected, hits = np.zeros(10), np.zeros(10)
         with Replay(session.replays[result.pairing.number]) as replay:
             scale = np.array([c["scale"] for c in replay.header["columns"] if c["name"] in ("x", "y", "z")])
             for chunk in map(replay.chunk, range(len(replay.chunks))):
@@ -117,11 +117,11 @@ def test_range_statistics_match_replay_distances(recorded):
                 for row in np.flatnonzero(direct):
                     frame = min(np.searchsorted(chunk.frames["tick"][:, 0], events["tick"][row]), len(places) - 1)
                     shooter, target = events["who"][row], events["whom"][row]
-                    wanted[shooter] += np.linalg.norm(places[frame, shooter] - places[frame, target])
+                    expected[shooter] += np.linalg.norm(places[frame, shooter] - places[frame, target])
                     hits[shooter] += 1
         assert hits.sum() > 0
-        far = np.abs(result.statistics["stat_range"].sum(axis=1) - wanted)
-        assert (far <= MOVED_VOX * hits + 1e-3).all(), far / np.maximum(hits, 1)
+        error = np.abs(result.statistics["stat_range"].sum(axis=1) - expected)
+        assert (error <= MOVED_VOX * hits + 1e-3).all(), error / np.maximum(hits, 1)
 
 
 def test_damage_dealt_equals_damage_taken(recorded):
@@ -172,19 +172,19 @@ def test_equal_pilots_split_swapped_pairs():
 
 
 def test_free_environment_starts_next_match_immediately(monkeypatch):
-    match, steps, begun = contest(matches=7), [], Engine.step
+    match, steps, original_step = contest(matches=7), [], Engine.step
 
     def step(engine, *given, **more):
         steps.append(1)
-        return begun(engine, *given, **more)
+        return original_step(engine, *given, **more)
 
     monkeypatch.setattr(Engine, "step", step)
     results = played(match, envs=2)
     lanes = [0, 0]
     for result in results:
         lanes[lanes.index(min(lanes))] += result.record.length
-    assert len(steps) == max(lanes), "no environment ever waits"
-    assert len({result.record.length for result in results}) > 1, "in waves it would have taken longer"
+    assert len(steps) == max(lanes), "no environment is idle"
+    assert len({result.record.length for result in results}) > 1, "playing in waves would take longer"
 
 
 def test_every_scripted_pilot_plays(monkeypatch):
@@ -195,16 +195,16 @@ def test_every_scripted_pilot_plays(monkeypatch):
 
 
 def test_stop_keeps_finished_matches():
-    match, asked = contest(matches=6), []
+    match, finished = contest(matches=6), []
 
     def stop():
-        return len(asked) >= 2
+        return len(finished) >= 2
 
     session = MatchSession(envs=2, should_stop=stop)
     results = []
     for result in play(match, match.pairings(), session):
         results.append(result)
-        asked.append(result)
+        finished.append(result)
     assert session.stopped and 2 <= len(results) < 6
     assert summarise(match, results)["matches"] == len(results)
 
@@ -237,7 +237,7 @@ def test_upsets_are_wins_of_the_weaker_pilot(recorded):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"pilots": ("nobody", "legacy")}, "pilot is 'nobody', expected one of: baseline"),
         ({"matches": 0}, "matches is 0"),
@@ -246,8 +246,8 @@ def test_upsets_are_wins_of_the_weaker_pilot(recorded):
         ({"weapon_prob": 2.0}, "weapon_prob is 2.0"),
     ],
 )
-def test_invalid_contest_raises_one_line_error(change, said):
-    with pytest.raises(ValueError, match=said):
+def test_invalid_contest_raises_one_line_error(change, message):
+    with pytest.raises(ValueError, match=message):
         contest(**change)
 
 

@@ -26,16 +26,16 @@ class Tracked:
 
 
 def filled(size, count):
-    cache, made = LRUPolicyCache(size), [Tracked() for _ in range(count)]
-    for n, one in enumerate(made):
+    cache, policies = LRUPolicyCache(size), [Tracked() for _ in range(count)]
+    for n, one in enumerate(policies):
         cache.put(str(n), one)
-    return cache, made
+    return cache, policies
 
 
 def test_cache_evicts_least_recently_used_to_cpu():
-    cache, made = filled(20, 50)
+    cache, policies = filled(20, 50)
     assert len(cache) == 20 and cache.names() == [str(n) for n in range(30, 50)]
-    assert [one.where for one in made] == ["cpu"] * 30 + ["accelerator"] * 20
+    assert [one.where for one in policies] == ["cpu"] * 30 + ["accelerator"] * 20
 
 
 def test_cache_get_refreshes_entry():
@@ -46,11 +46,11 @@ def test_cache_get_refreshes_entry():
 
 
 def test_cache_never_evicts_pinned_policies():
-    cache, made = filled(2, 2)
+    cache, policies = filled(2, 2)
     for name in ("0", "1", "0"):
         cache.pin(name)
     cache.put("2", Tracked())
-    assert "0" in cache and "1" in cache and made[0].where == "accelerator"
+    assert "0" in cache and "1" in cache and policies[0].where == "accelerator"
     cache.unpin("0")
     assert "0" in cache, "pinned twice, unpinned once"
     for name in ("1", "0"):
@@ -82,8 +82,8 @@ def actions_of(rows, groups, steps=3, threads=1, noise=None):
     torch.manual_seed(0)
     obs = torch.randn(steps, 200, SHAPE["obs_dim"])
     grouped = GroupedPolicies(len(rows), SHAPE["action_dim"], threads=threads)
-    for one, mine in groups:
-        grouped.assign([rows.index(row) for row in mine if row in rows], one)
+    for one, assigned in groups:
+        grouped.assign([rows.index(row) for row in assigned if row in rows], one)
     draw = [None if noise is None else noise[rows] for _ in range(steps)]
     found = [grouped.act(obs[t][rows], draw[t]).clone() for t in range(steps)]
     grouped.close()

@@ -1,4 +1,4 @@
-"""Policies against each other and against scripted pilots: reproducible, mixed, and forfeited where one breaks."""
+"""Matches of policies and scripted pilots: reproducibility, forfeits, caching."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SEATS = [("one", "two"), ("two", "one"), ("easy", "one"), ("two", "easy"), ("one
 
 def played(seats, *, deterministic=True, cache=None, first=0, **session):
     plan = PolicyMatchPlan(env=SMALL, pilots=PILOTS, seats={first + n: pair for n, pair in enumerate(seats)})
-    asked = []
+    loads = []
 
     def load(pilot):
-        asked.append(pilot.id)
+        loads.append(pilot.id)
         return POLICIES[pilot.path]
 
     with GroupedPolicyRunner(
@@ -36,7 +36,7 @@ def played(seats, *, deterministic=True, cache=None, first=0, **session):
         session = MatchSession(policy_runner=policy_runner, **session)
         pairings = [Pairing(number, 50 + number // 2, False) for number in plan.seats]
         results = sorted(play(plan, pairings, session), key=lambda result: result.pairing.number)
-    return results, session, asked
+    return results, session, loads
 
 
 def equal(a, b):
@@ -76,8 +76,8 @@ def test_nonfinite_policy_forfeits_only_its_match():
 
 def test_cache_loads_each_policy_once_per_batch():
     cache = LRUPolicyCache(1)
-    _, _, asked = played(SEATS, cache=cache)
-    assert sorted(asked) == ["one", "two"] and len(cache) == 1
+    _, _, loads = played(SEATS, cache=cache)
+    assert sorted(loads) == ["one", "two"] and len(cache) == 1
 
 
 def test_replays_name_policies(tmp_path):
@@ -94,10 +94,10 @@ def test_replays_name_policies(tmp_path):
 
 
 def test_play_match_is_reproducible_and_honours_max_steps():
-    asked = {"env_cfg": SMALL, "blue_policy": POLICIES["one"], "red_policy": POLICIES["two"], "seed": 3}
-    first = play_match(**asked)
-    assert first == play_match(**asked) and first.winner in ("blue", "red", "draw") and first.seed == 3
-    short = play_match(**asked, max_steps=2)
+    loads = {"env_cfg": SMALL, "blue_policy": POLICIES["one"], "red_policy": POLICIES["two"], "seed": 3}
+    first = play_match(**loads)
+    assert first == play_match(**loads) and first.winner in ("blue", "red", "draw") and first.seed == 3
+    short = play_match(**loads, max_steps=2)
     assert short.winner == "draw" and min(short.hp) > 0
     assert isinstance(first, match.MatchOutcome) and callable(match.load_policy) and match.LoadedPolicy
 
@@ -105,5 +105,7 @@ def test_play_match_is_reproducible_and_honours_max_steps():
 def test_play_match_rejects_dimension_mismatch():
     classic = replace(SMALL, comm_dim=4)
     other = loaded(1, env=classic)
-    with pytest.raises(ValueError, match=r"checkpoint does not fit: obs_dim \d+, wanted \d+; action_dim 22, wanted 26"):
+    with pytest.raises(
+        ValueError, match=r"checkpoint does not fit: obs_dim \d+, expected \d+; action_dim 22, expected 26"
+    ):
         play_match(env_cfg=SMALL, blue_policy=other, red_policy=POLICIES["two"], seed=1)

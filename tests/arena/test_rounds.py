@@ -22,7 +22,7 @@ SHORT = ArenaConfig(seeds=1, envs=8)
 
 @pytest.fixture
 def store(tmp_path):
-    """Two levels and a policy, playing the small game."""
+    """A league of two levels and a policy in the small environment."""
     with Store(tmp_path / "league.db") as opened:
         with opened.editing() as league:
             for level in ("easy", "medium"):
@@ -70,7 +70,7 @@ def test_stopped_round_resumes_with_remaining_matches(store, tmp_path):
         assert run_rounds(other, config)
         assert rows(other) == rows(store), "an interrupted round equals an uninterrupted one"
         assert [r["rating"] for r in standings(other)] == [r["rating"] for r in standings(store)]
-    assert run_rounds(store, config) and len(rows(store)) == 12, "asked again it has nothing to do"
+    assert run_rounds(store, config) and len(rows(store)) == 12, "a second call plays nothing"
 
 
 def test_missing_checkpoint_voids_its_matches_only(store, tmp_path):
@@ -138,21 +138,21 @@ def test_upset_replays_are_recorded(store):
         row["winner"] == ("blue" if row["blue"] == "heuristic:easy" else "red")
         for row in matches(store, entry="heuristic:easy")
     )
-    kept = matches(store, recorded=True)
-    assert easy_wins > 0 and len(kept) == min(4, easy_wins)
-    for row in kept:
+    recorded = matches(store, recorded=True)
+    assert easy_wins > 0 and len(recorded) == min(4, easy_wins)
+    for row in recorded:
         assert (row["blue"] if row["winner"] == "blue" else row["red"]) == "heuristic:easy"
 
 
 def test_round_accumulates_style_sums(store):
     assert run_rounds(store)
-    found = style_means(style_sums(store, "heuristic:medium"))
-    assert found["matches"] == 4 and found["mechs"] == 20
-    assert found["damage"] > 0 and 0 < found["accuracy"] <= 1 and sum(found["damage_by"].values()) == pytest.approx(1)
-    assert found["deaths"] == pytest.approx(sum(found["lost_to"].values()) / 20)
-    assert 0 < found["range_vox"] < 60 and min(found["range_by"].values()) <= found["range_vox"]
-    assert found["range_by"].keys() <= found["accuracy_by"].keys() and found["assists"] >= 0
-    assert 0 < found["life_s"] <= 10.0 and found["zone_s"] <= found["life_s"]
+    style = style_means(style_sums(store, "heuristic:medium"))
+    assert style["matches"] == 4 and style["mechs"] == 20
+    assert style["damage"] > 0 and 0 < style["accuracy"] <= 1 and sum(style["damage_by"].values()) == pytest.approx(1)
+    assert style["deaths"] == pytest.approx(sum(style["lost_to"].values()) / 20)
+    assert 0 < style["range_vox"] < 60 and min(style["range_by"].values()) <= style["range_vox"]
+    assert style["range_by"].keys() <= style["accuracy_by"].keys() and style["assists"] >= 0
+    assert 0 < style["life_s"] <= 10.0 and style["zone_s"] <= style["life_s"]
     assert style_means({})["damage"] is None
 
 
@@ -182,22 +182,22 @@ def test_league_env_config_comes_from_first_policy(store, tmp_path):
         ValueError, match="built for another environment than the league's: action_dim 22, expected 26; comm_dim 4"
     ):
         submit(store, save(tmp_path / "other", 7, env=replace(SMALL, comm_dim=4)))
-    with pytest.raises(ValueError, match="does not exist|holds no whole checkpoint"):
+    with pytest.raises(ValueError, match="does not exist|contains no valid checkpoint"):
         submit(store, tmp_path / "nothing")
     assert len(store.league().entries) == 3
     assert asdict(league_env_config(store)) == store.setting(ENV_SETTING) or league_env_config(store) == SMALL
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"rounds": 0}, "arena.rounds is 0, expected 1 to"),
         ({"scheme": "chess"}, "arena.scheme is 'chess', expected one of: round-robin, skill"),
         ({"record_share": 2.0}, "arena.record_share is 2.0, expected 0 to 1"),
     ],
 )
-def test_invalid_arena_config_raises_one_line_error(change, said):
-    with pytest.raises(ValueError, match=said):
+def test_invalid_arena_config_raises_one_line_error(change, message):
+    with pytest.raises(ValueError, match=message):
         ArenaConfig(**change)
     with pytest.raises(ValueError, match="arena setting is 'speed'"):
         ArenaConfig.from_dict({"speed": 1})

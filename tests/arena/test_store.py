@@ -1,4 +1,4 @@
-"""The league on disk: several processes, crashes, full and locked disks; no match is lost or counted twice."""
+"""The league on disk: transactions, concurrent processes, crashes, full and locked files."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ with Store(path) as store:
 
 
 def test_concurrent_writers_survive_sigkill(tmp_path, repository):
-    """Whatever a process was told is written stays written, and each finishes the other's work after a kill."""
+    """Every recorded result survives a kill, and a restarted process continues the job."""
     path = tmp_path / "league.db"
     with Store(path) as store, store.editing() as league:
         for name in "ab":
@@ -207,11 +207,11 @@ def test_concurrent_writers_survive_sigkill(tmp_path, repository):
     try:
         workers = {job: begin(job) for job in jobs}
         for strike in range(4):
-            heard = [tmp_path / f"{job}.txt" for job in jobs]
-            wanted = (strike + 1) * 10
+            logs = [tmp_path / f"{job}.txt" for job in jobs]
+            min_lines = (strike + 1) * 10
             deadline = time.monotonic() + 60
-            while not all(log.exists() and len(log.read_text().splitlines()) >= wanted for log in heard):
-                assert time.monotonic() < deadline, "writers must get on with it"
+            while not all(log.exists() and len(log.read_text().splitlines()) >= min_lines for log in logs):
+                assert time.monotonic() < deadline, "writers make no progress"
                 assert all(worker.poll() is None for worker in workers.values())
                 time.sleep(0.02)
             doomed = jobs[strike]

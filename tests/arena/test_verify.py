@@ -1,4 +1,4 @@
-"""A recorded match plays again from its actions alone, and what was changed in it is named."""
+"""Verification of replays: reproduction from actions, and reports of changed content."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tests.replay.golden import SMALL
 from tests.replay.test_record import config
 
 SEED = 9
-"""Of the first match, in which shots, smoke and changes of the map fall into the chunk that is changed below."""
+"""Seed of the first match; shots, smoke and map edits fall into the chunk that the tests change."""
 
 
 def matches(folder: Path, nav_mode: str = "off", **session) -> list[Path]:
-    """Play and record three matches between scripted pilots."""
+    """Record three matches between scripted pilots and return their paths."""
     cfg = config(max_episode_seconds=10.0, nav_mode=nav_mode)
     contest = Contest(env=cfg, pilots=("hard", "expert"), matches=3, first_seed=SEED)
     played = MatchSession(folder=folder, record=frozenset(range(3)), **session)
@@ -46,7 +46,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def played(recorded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
-    """The first match, played again from its actions."""
+    """The first match, replayed from its actions."""
     with Replay(recorded[0]) as replay:
         path = replay_actions(replay, tmp_path_factory.mktemp("again"), "cpu")
     with Replay(path) as again:
@@ -83,7 +83,7 @@ def test_chunk_hashes_are_independent_of_batch_and_threads(recorded, tmp_path):
 
 
 def tampered(path: Path, folder: Path, change, **about) -> Path:
-    """Write the match again with changed frames, ``change(number, columns)``, and other entries of its header."""
+    """Return a copy of a replay with frames changed by ``change(number, columns)`` and header entries ``about``."""
     target = folder / path.name
     shutil.copytree(path.parent / "worlds", folder / "worlds", dirs_exist_ok=True)
     with Replay(path) as replay:
@@ -110,14 +110,14 @@ def unrolled(rows, tick0):
 
 
 CHANGED, FRAME, MECH = 2, 4, 3
-"""Chunk, frame and mech in which something is changed."""
+"""Chunk, frame and mech that the tests change."""
 BY_FRAME = tuple(column.name for column in COLUMNS)
 PLAYED = (*BY_FRAME, "action", "reward", "contact", "sees")
-"""Frame columns that playing again gives; a policy's estimate is not among them."""
+"""Simulated frame columns; a policy's value estimate is not simulated."""
 
 
 def forged(path: Path, folder: Path, change) -> Path:
-    """Change one chunk and leave everything else, its hash too: ``change(columns, tables, layouts)`` edits in place."""
+    """Return a copy with one chunk changed in place by ``change(columns, tables, layouts)``, its hash unchanged."""
     target = folder / path.name
     shutil.copytree(path.parent / "worlds", folder / "worlds", dirs_exist_ok=True)
     data = path.read_bytes()
@@ -133,8 +133,8 @@ def forged(path: Path, folder: Path, change) -> Path:
     layouts = [Layout(table["columns"]) for table in header["tables"]]
     body["c"] = layout.encode(rows)
     body["t"] = [[len(r), part.encode(r) if len(r) else b""] for r, part in zip(tables.values(), layouts, strict=True)]
-    made = codec.pack_record(RecordType.CHUNK, codec.pack_map(body), ticks=(head.tick0, head.tick1))
-    target.write_bytes(data[: ref.offset] + made + data[ref.offset + ref.length : end])
+    record = codec.pack_record(RecordType.CHUNK, codec.pack_map(body), ticks=(head.tick0, head.tick1))
+    target.write_bytes(data[: ref.offset] + record + data[ref.offset + ref.length : end])
     return target
 
 
@@ -202,9 +202,9 @@ def test_compare_reports_forged_hash(recorded, played, tmp_path):
         record = replay.chunk_bytes(CHANGED)
     head = codec.parse_head(record)
     payload = codec.unpack_payload(head, record[codec.HEAD.size :][: head.stored]).replace(old, bytes(len(old)))
-    made = codec.pack_record(RecordType.CHUNK, payload, ticks=(head.tick0, head.tick1))
+    record = codec.pack_record(RecordType.CHUNK, payload, ticks=(head.tick0, head.tick1))
     data, ref = recorded[0].read_bytes(), refs[CHANGED]
-    path.write_bytes(data[: ref.offset] + made + data[ref.offset + ref.length : refs[-1].offset + refs[-1].length])
+    path.write_bytes(data[: ref.offset] + record + data[ref.offset + ref.length : refs[-1].offset + refs[-1].length])
     first = divergence(path, played)
     assert first is not None and (first.chunk, first.tick, first.field) == (CHANGED, ref.tick1, "hash")
 

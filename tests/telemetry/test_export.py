@@ -1,4 +1,4 @@
-"""Exports: what a run said, found again by the tools it was exported for."""
+"""Exports to CSV, TensorBoard and W&B, read back."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EVENTS = [
         returns_by_role={"scout": 2.5},
         by_opponent={"past:0": {"win": 3, "loss": 1, "draw": 0}},
     ),
-    EventAlert(message="no curve"),
+    EventAlert(message="not a metric"),
     update(2, avg_return=7.0),
     EventEval(
         update=2, global_step=200, opponent="x", episodes=80, win_rate=0.75, seeds=[1, 2], actions={"heavy/vent": 0.1}
@@ -69,12 +69,12 @@ WANTED = {
 
 
 def test_rows_contain_finite_values_by_tag():
-    said = list(rows(EVENTS))
-    assert [row.update for row in said] == [1, 1, 2, 2, 2] and [row.global_step for row in said][-1] == 200
-    merged = {tag: value for row in said for tag, value in row.values.items()}
+    exported = list(rows(EVENTS))
+    assert [row.update for row in exported] == [1, 1, 2, 2, 2] and [row.global_step for row in exported][-1] == 200
+    merged = {tag: value for row in exported for tag, value in row.values.items()}
     assert WANTED.items() <= merged.items()
     assert merged["train/reward_scout"] == 2.5 and merged["opponents/past:0/win_rate"] == 0.75
-    assert "train/avg_return" not in said[0].values, "not a number is no point"
+    assert "train/avg_return" not in exported[0].values, "NaN is not exported"
     assert all(math.isfinite(v) for v in merged.values())
     assert not [tag for tag in merged if tag.rpartition("/")[2] in ("update", "global_step", "seeds", "skill")]
 
@@ -112,9 +112,9 @@ def test_wandb_export_writes_offline_run(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_SILENT", "true")
     steps = to_wandb(EVENTS, project="p", name="n", config={"seed": 1}, mode="offline", folder=tmp_path)
     assert steps == 2 and wandb.run is None
-    (kept,) = tmp_path.rglob("*.wandb")
-    held = kept.read_bytes()
-    assert b"train/entropy" in held and b"rating/elo" in held
+    (file,) = tmp_path.rglob("*.wandb")
+    content = file.read_bytes()
+    assert b"train/entropy" in content and b"rating/elo" in content
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a reader of ``metrics.jsonl`` sees, whatever happened to the file."""
+"""Writing, reading and following ``metrics.jsonl``, damaged files included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A first picture of a long run."""
+"""Preview of a long run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from echelon.telemetry.lines import to_json
 from echelon.telemetry.preview import sample_updates
 
 
-def write(path: Path, updates: range, *, kept: int = 0) -> None:
-    """Append updates; ``kept`` are those that a resume before them keeps."""
+def write(path: Path, updates: range, *, resumed_at: int = 0) -> None:
+    """Append a start, or a resume at update ``resumed_at``, and updates."""
     with open(path, "a") as file:
-        begin = EventResume(update=kept, global_step=0, time=updates[0]) if kept else EventStart(device="cpu", time=0)
+        begin = (
+            EventResume(update=resumed_at, global_step=0, time=updates[0])
+            if resumed_at
+            else EventStart(device="cpu", time=0)
+        )
         file.write(to_json(begin) + "\n")
         for number in updates:
-            file.write(to_json(EventUpdate(update=number, global_step=number * 10, time=number + 1000 * kept)) + "\n")
+            file.write(
+                to_json(EventUpdate(update=number, global_step=number * 10, time=number + 1000 * resumed_at)) + "\n"
+            )
             file.write(to_json(EventEpisodes(update=number, global_step=number * 10, count=1)) + "\n")
 
 
@@ -31,11 +37,11 @@ def test_sample_updates_spreads_over_whole_run(tmp_path):
 def test_sample_updates_drops_superseded_updates(tmp_path):
     path = tmp_path / "metrics.jsonl"
     write(path, range(1, 1001))
-    write(path, range(501, 801), kept=500)
+    write(path, range(501, 801), resumed_at=500)
     found = sample_updates(path, 60)
     numbers = [event.update for event in found]
     assert numbers == sorted(set(numbers)) and numbers[-1] <= 800
-    assert all(event.time > 1000 for event in found if event.update > 500), "what was played again is left out"
+    assert all(event.time > 1000 for event in found if event.update > 500), "superseded updates are dropped"
 
 
 def test_sample_updates_of_short_and_empty_files(tmp_path):

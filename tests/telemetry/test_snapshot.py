@@ -1,4 +1,4 @@
-"""The picture of a run after its records."""
+"""Snapshots of a run built from its records."""
 
 from __future__ import annotations
 
@@ -47,31 +47,31 @@ def evaluation(number: int, win_rate: float) -> EventEval:
 
 
 def test_empty_run_has_empty_snapshot():
-    picture = SnapshotBuilder().snapshot()
-    assert picture == RunSnapshot()
-    assert picture.progress == 0.0 and picture.eta_s is None and picture.global_step == 0
+    result = SnapshotBuilder().snapshot()
+    assert result == RunSnapshot()
+    assert result.progress == 0.0 and result.eta_s is None and result.global_step == 0
 
 
 def test_progress_is_maximum_of_steps_and_time():
     start = EventStart(device="cpu", total_steps=1000, max_minutes=10.0)
     assert SnapshotBuilder([start, update(5, elapsed_s=60.0)]).snapshot().progress == pytest.approx(0.5)
-    picture = SnapshotBuilder([start, update(5, elapsed_s=480.0)]).snapshot()
-    assert picture.progress == pytest.approx(0.8)
-    assert picture.eta_s == pytest.approx(120.0)
+    result = SnapshotBuilder([start, update(5, elapsed_s=480.0)]).snapshot()
+    assert result.progress == pytest.approx(0.8)
+    assert result.eta_s == pytest.approx(120.0)
 
 
 def test_episode_totals_accumulate():
-    picture = SnapshotBuilder([episodes(1, 2, 1), episodes(2, 3, 0)]).snapshot()
-    assert (picture.episodes.count, picture.episodes.wins, picture.episodes.losses) == (6, 5, 1)
-    assert picture.episodes.reasons == {"time_up": 5}
+    result = SnapshotBuilder([episodes(1, 2, 1), episodes(2, 3, 0)]).snapshot()
+    assert (result.episodes.count, result.episodes.wins, result.episodes.losses) == (6, 5, 1)
+    assert result.episodes.reasons == {"time_up": 5}
 
 
 def test_best_evaluation_is_first_with_highest_win_rate():
-    picture = SnapshotBuilder(
+    result = SnapshotBuilder(
         [evaluation(0, 0.1), evaluation(5, 0.6), evaluation(9, 0.6), evaluation(12, 0.3)]
     ).snapshot()
-    assert picture.best is not None and picture.best.update == 5
-    assert [e.update for e in picture.evals] == [0, 5, 9, 12]
+    assert result.best is not None and result.best.update == 5
+    assert [e.update for e in result.evals] == [0, 5, 9, 12]
 
 
 def test_resume_removes_superseded_records_from_snapshot():
@@ -85,16 +85,16 @@ def test_resume_removes_superseded_records_from_snapshot():
         EventEnd(reason="stopped"),
         EventResume(update=1, global_step=100),
     ]
-    picture = SnapshotBuilder(events).snapshot()
-    assert picture.update is not None and picture.update.update == 1
-    assert picture.episodes.count == 1
-    assert picture.evals == () and picture.end is None
+    result = SnapshotBuilder(events).snapshot()
+    assert result.update is not None and result.update.update == 1
+    assert result.episodes.count == 1
+    assert result.evals == () and result.end is None
 
 
 def test_snapshot_keeps_newest_alerts_only():
-    picture = SnapshotBuilder(EventAlert(message=str(n)) for n in range(MAX_ALERTS + 5)).snapshot()
-    assert len(picture.alerts) == MAX_ALERTS
-    assert picture.alerts[-1].message == str(MAX_ALERTS + 4)
+    result = SnapshotBuilder(EventAlert(message=str(n)) for n in range(MAX_ALERTS + 5)).snapshot()
+    assert len(result.alerts) == MAX_ALERTS
+    assert result.alerts[-1].message == str(MAX_ALERTS + 4)
 
 
 def test_feed_restarts_when_file_is_replaced(tmp_path):
@@ -104,8 +104,8 @@ def test_feed_restarts_when_file_is_replaced(tmp_path):
         log.append(episodes(1, 1, 0))
         assert feed.poll()[1].episodes.count == 1
         log.append(episodes(2, 1, 0))
-        events, picture = feed.poll()
-        assert len(events) == 1 and picture.episodes.count == 2
+        events, result = feed.poll()
+        assert len(events) == 1 and result.episodes.count == 2
     other = tmp_path / "other"
     with EventLog(other) as log:
         log.append(episodes(1, 5, 0))
@@ -114,26 +114,26 @@ def test_feed_restarts_when_file_is_replaced(tmp_path):
 
 
 def test_resume_to_old_checkpoint_restores_totals():
-    fold = SnapshotBuilder()
+    builder = SnapshotBuilder()
     for number in range(1, 3 * MAX_MARKS):
-        fold.add(update(number))
-        fold.add(episodes(number, 1, 0))
+        builder.add(update(number))
+        builder.add(episodes(number, 1, 0))
         if number == 100:
-            fold.add(EventCheckpoint(update=100, global_step=10_000, path="checkpoints/step-10000"))
-    fold.add(EventResume(update=100, global_step=10_000))
-    picture = fold.snapshot()
-    assert picture.update is not None and picture.update.update == 100
-    assert picture.episodes.count == 100
-    fold.add(EventResume(update=0, global_step=0))
-    assert fold.snapshot().update is None and fold.snapshot().episodes.count == 0
+            builder.add(EventCheckpoint(update=100, global_step=10_000, path="checkpoints/step-10000"))
+    builder.add(EventResume(update=100, global_step=10_000))
+    result = builder.snapshot()
+    assert result.update is not None and result.update.update == 100
+    assert result.episodes.count == 100
+    builder.add(EventResume(update=0, global_step=0))
+    assert builder.snapshot().update is None and builder.snapshot().episodes.count == 0
 
 
 def test_event_lists_are_bounded_and_keep_best_and_newest():
     rates = {number: 0.9 if number == 33 else 0.5 for number in range(1, 3 * MAX_LISTED)}
-    picture = SnapshotBuilder(evaluation(number, rate) for number, rate in rates.items()).snapshot()
-    assert len(picture.evals) <= MAX_LISTED
-    assert picture.best is not None and picture.best.update == 33
-    assert 33 in [e.update for e in picture.evals] and picture.evals[-1].update == 3 * MAX_LISTED - 1
+    result = SnapshotBuilder(evaluation(number, rate) for number, rate in rates.items()).snapshot()
+    assert len(result.evals) <= MAX_LISTED
+    assert result.best is not None and result.best.update == 33
+    assert 33 in [e.update for e in result.evals] and result.evals[-1].update == 3 * MAX_LISTED - 1
 
 
 def test_chunked_reading_gives_same_snapshot(tmp_path, monkeypatch):
