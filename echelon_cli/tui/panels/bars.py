@@ -102,28 +102,33 @@ class PanelRewardTerms(Panel):
 
 
 def draw_reward_terms(terms: Mapping[str, float], width: int, height: int, theme: Theme) -> Grid:
-    """Return a bar per term to either side of zero; where not all fit, the largest."""
+    """Return a bar per term to either side of zero; terms that are zero are named below, or the number left out."""
     grid = Grid(width, height)
-    shown = [(name, value) for name, value in terms.items() if value != 0] or list(terms.items())
-    if len(shown) > height:
+    shown = [(name, value) for name, value in terms.items() if value != 0]
+    zero = [name for name, value in terms.items() if value == 0]
+    footer = f"0: {', '.join(zero)}" if zero else ""
+    if len(shown) + bool(footer) > height:
         largest = sorted(shown, key=lambda item: -abs(item[1]))[: height - 1]
         shown = [item for item in shown if item in largest]
-        grid.put(0, height - 1, f"and {len(terms) - len(shown)} smaller", "dim")
-    if not shown:
+        footer = f"and {len(terms) - len(shown)} smaller"
+    grid.put(0, height - 1, truncate(footer, width, theme.symbols.ellipsis), "dim")
+    if not terms:
         return _put_centred(grid, NO_BATTLES)
+    if not shown:
+        return grid
     name_width = min(max(len(name) for name, _ in shown), max(4, width // 3))
     value_width = max(len(signed(value)) for _, value in shown)
     bar_width = width - name_width - value_width - 2
     lowest, highest = min(0.0, *(v for _, v in shown)), max(0.0, *(v for _, v in shown))
     scale = (bar_width - 1) / (highest - lowest) if highest > lowest and bar_width > 1 else 0.0
-    zero = name_width + 1 + round(-lowest * scale)
+    axis = name_width + 1 + round(-lowest * scale)
     for y, (name, value) in enumerate(shown):
         role = "good" if value > 0 else "bad"
         grid.put(0, y, truncate(name, name_width, theme.symbols.ellipsis), "")
         size = max(1, round(abs(value) * scale)) if value else 0
-        start = zero + 1 if value > 0 else zero - size
+        start = axis + 1 if value > 0 else axis - size
         grid.put(max(name_width + 1, start), y, theme.symbols.bar * size, role, limit=width - value_width)
-        grid.put(zero, y, theme.symbols.vertical, "frame")
+        grid.put(axis, y, theme.symbols.vertical, "frame")
         grid.right(width, y, signed(value), role)
     return grid
 
