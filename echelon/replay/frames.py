@@ -15,7 +15,7 @@ from echelon.replay.schema import CLOUDS, COLUMNS, ROUNDS, EventKind, FrameColum
 from echelon.sim.backend import Launch, in_phase
 from echelon.sim.batch import Batch
 from echelon.sim.geometry import arc_tan2, xy_length
-from echelon.sim.kernels.journal import write
+from echelon.sim.kernels.journal import append_row
 from echelon.sim.rng import mix
 from echelon.sim.state import CLOUDS_PER_MECH, ROUNDS_PER_MECH, Controls, Episode, Events, Journal, Mechs, Senses, Smoke
 from echelon.sim.state import Rounds as LiveRounds
@@ -314,15 +314,9 @@ def finish_frame(
         recording_out.frames[page, row, 3 + t] = tonnage
     for m in range(events.knockdowns.shape[1]):
         if tick > 0 and events.knockdowns[e, m] > 0:
-            write(
-                journal_out.journal, journal_out.journal_count,
-                page, tick, FALL, m, NO_MECH, NO_MECH, 0.0, 0, NO_POSITION,
-            )  # fmt: skip
+            append_row(journal_out, page, tick, FALL, m, NO_MECH, NO_MECH, 0.0, 0, NO_POSITION)
         if tick > 0 and events.shutdowns[e, m] > 0:
-            write(
-                journal_out.journal, journal_out.journal_count,
-                page, tick, SHUTDOWN, m, NO_MECH, NO_MECH, 0.0, 0, NO_POSITION,
-            )  # fmt: skip
+            append_row(journal_out, page, tick, SHUTDOWN, m, NO_MECH, NO_MECH, 0.0, 0, NO_POSITION)
         for s in range(ROUNDS_PER_MECH):
             if rounds.round_weapon[e, m, s] >= 0:
                 append_round(rounds, quantization, recording_out, page, e, m, s)

@@ -3,8 +3,8 @@
 - ``battles.json``: state hashes of reference battles, and material hashes of maps of a single biome
 - ``maps.json``: hashes of reference maps
 - ``worlds/``: a map printed by ``echelon world show --plain``
-- ``replays/``: a replay per schema version and its decoded content; ``.ecr`` files are never recorded again, because later
-  versions must read them
+- ``replays/``: a replay per schema version and its decoded content; ``.ecr`` files are never recorded again, because
+  later versions must read them
 - elsewhere: ``tests/tui/snapshots/`` (panels and screens) and ``viewer/src/protocol.gen.ts`` (replay schema)
 
 Tests that compare with such a file carry ``pytest.mark.golden`` and call ``assert_golden_text`` or

@@ -58,27 +58,6 @@ NOWHERE = wp.constant(wp.vec3(0.0, 0.0, 0.0))
 
 
 @wp.func
-def write(
-    journal: wp.array3d(dtype=wp.int32),
-    journal_count: wp.array(dtype=wp.int32),
-    page: int,
-    tick: int,
-    kind: int,
-    actor: int,
-    target: int,
-    weapon: int,
-    value: float,
-    flags: int,
-    place: wp.vec3,
-):
-    """Append a row; ``append_row`` for kernels that do not take ``Journal`` yet."""
-    journal_out = Journal()
-    journal_out.journal = journal
-    journal_out.journal_count = journal_count
-    append_row(journal_out, page, tick, kind, actor, target, weapon, value, flags, place)
-
-
-@wp.func
 def append_row(
     journal_out: Journal,
     page: int,
