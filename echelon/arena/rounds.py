@@ -129,9 +129,8 @@ class _RoundRunner:
 
     def run(self) -> bool:
         """Play the remaining matches and rate the round; return False where a stop was requested before the end."""
-        unplayed = self.process_group.broadcast(
-            self.store.unplayed(self.period)
-        )  # one list, read before any process plays
+        # one list, read before any process plays
+        unplayed = self.process_group.broadcast(self.store.unplayed(self.period))
         remaining = self._playable(shard(unplayed, self.process_group))
         recorded = frozenset(f.number for f in remaining if self._is_recorded(f.number))
         if self._is_stopped(self._play(remaining, recorded, self._store_result)):

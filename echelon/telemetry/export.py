@@ -52,20 +52,20 @@ def _numbers(event: Event, prefix: str) -> dict[str, Any]:
 
 
 def _of_update(event: EventUpdate) -> dict[str, Any]:
-    levers: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for name, value in event.curriculum.items():
         if isinstance(value, Mapping):
-            levers |= {f"{name}/{part}": v for part, v in value.items()}
+            parameters |= {f"{name}/{part}": v for part, v in value.items()}
         elif isinstance(value, (list, tuple)) and len(value) == 2:
-            levers |= {f"{name}/min": value[0], f"{name}/max": value[1]}
+            parameters |= {f"{name}/min": value[0], f"{name}/max": value[1]}
         else:
-            levers[name] = value
+            parameters[name] = value
     return {
         **_numbers(event, "train"),
         **_under("time", event.phases_s),
         **_reward(event.reward_terms, ""),
         **_under("actions", event.actions),
-        **_under("curriculum", levers),
+        **_under("curriculum", parameters),
         **_under("opponents", {f"{name}/environments": n for name, n in event.opponents.items()}),
     }
 

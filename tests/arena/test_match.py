@@ -94,8 +94,8 @@ def test_statistics_match_replay_events(recorded):
                 assert np.array_equal(result.statistics["stat_shots"][:, w], shots), spec.weapon
         assists = np.bincount(who[kind == EventKind.ASSIST], minlength=10)
         assert np.array_equal(result.statistics["stat_assists"], assists)
-        whom = np.concatenate([e["whom"] for e in events])
-        killed = dict(zip(whom[kind == EventKind.KILL].tolist(), who[kind == EventKind.KILL].tolist(), strict=True))
+        victim = np.concatenate([e["whom"] for e in events])
+        killed = dict(zip(victim[kind == EventKind.KILL].tolist(), who[kind == EventKind.KILL].tolist(), strict=True))
         dead = np.flatnonzero(result.statistics["stat_cause"] != statistics.Cause.LIVES)
         assert {m: int(result.statistics["stat_killer"][m]) for m in dead.tolist()} == killed
         fought += int(direct.sum()) + len(killed)
