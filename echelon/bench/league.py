@@ -63,14 +63,14 @@ def _matches(pilots: list[Pilot]) -> Measure:
     order = [pilot.id for pilot in pilots]
     pairs = islice(cycle(zip(order, order[1:] + order[:1], strict=True)), MATCHES)
     plan = PolicyMatchPlan(env=env, pilots={p.id: p for p in pilots}, seats=dict(enumerate(pairs)))
-    wanted = [Pairing(n, match_seed(0, n % MAPS), False) for n in range(MATCHES)]
+    pairings = [Pairing(n, match_seed(0, n % MAPS), False) for n in range(MATCHES)]
 
     def measure() -> dict[str, Any]:
         with GroupedPolicyRunner(
             plan=plan, load=lambda pilot: policies[pilot.id], threads=default_threads()
         ) as policy_runner:
             session = MatchSession(envs=ENVS, policy_runner=policy_runner)
-            results = list(play(plan, wanted, session))
+            results = list(play(plan, pairings, session))
         length = sum(result.record.length for result in results) / len(results) * env.dt_act
         rate = len(results) / session.seconds
         whole = rate * length / env.max_episode_seconds

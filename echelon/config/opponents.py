@@ -142,9 +142,9 @@ class OpponentConfig:
     mix: MixConfig = field(default_factory=MixConfig)
     """Sampling weights of the opponents; an opponent is sampled at the start of each episode."""
     weapon_prob_start: float = 0.2
-    """Probability that a scripted pilot fires when its rules say so, at the start."""
+    """Probability that a scripted pilot's trigger takes effect, at the start."""
     weapon_prob_end: float = 1.0
-    """Probability that a scripted pilot fires when its rules say so, at the end of the ramp."""
+    """Probability that a scripted pilot's trigger takes effect, at the end of the ramp."""
     weapon_ramp_share: float = 0.0
     """Fraction of training over which it rises; 0 uses weapon_prob_end from the start."""
     weapon_ramp_updates: int = 0
@@ -162,8 +162,8 @@ class OpponentConfig:
 
     def __post_init__(self) -> None:
         require_ranges(self, "opponents", OPPONENT_RANGES)
-        target, wanted = self.league.target, "empty where opponents.mix.league is 0; try --opponents exploiter"
-        require(not target or self.mix.league > 0, "opponents.league.target", target, wanted)
+        target, expected = self.league.target, "empty where opponents.mix.league is 0; try --opponents exploiter"
+        require(not target or self.mix.league > 0, "opponents.league.target", target, expected)
 
     @property
     def takes_snapshots(self) -> bool:
@@ -259,7 +259,7 @@ class EvalConfig:
     skill: PilotSkill = "legacy"
     """Level of the scripted opponent."""
     weapon_prob: float = 1.0
-    """Probability that the scripted opponent fires when its rules say so."""
+    """Probability that a trigger of the scripted opponent takes effect."""
     deterministic: bool = True
     """Use the mean action instead of a sample."""
     at_start: bool = True

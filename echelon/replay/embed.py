@@ -29,9 +29,9 @@ def embed_world(replay: Replay) -> bytes:
     out = io.BytesIO()
     out.write(MAGIC)
     out.write(pack_record(RecordType.HEADER, pack_map(replay.header)))
-    world_at = out.tell()
+    world_offset = out.tell()
     out.write(pack_record(RecordType.WORLD, replay.world))
-    world = [world_at, out.tell() - world_at]
+    world = [world_offset, out.tell() - world_offset]
     chunks = []
     for number, ref in enumerate(replay.chunks):
         chunks.append([out.tell(), ref.length, ref.tick0, ref.tick1])

@@ -26,11 +26,11 @@ def test_statistics_of_handmade_world():
 
 
 def test_path_statistics_measure_spawn_to_zone_edge():
-    ways = world_statistics(handmade())["ways"]
-    assert ways["blue"]["straight"] == pytest.approx(8.5 - 3, abs=0.1)
-    assert ways["blue"]["cut_off"] == ways["red"]["cut_off"] == 0
-    assert ways["blue"]["walked"] == pytest.approx(ways["red"]["walked"])
-    assert ways["ratio"] == pytest.approx(1)
+    paths = world_statistics(handmade())["ways"]
+    assert paths["blue"]["straight"] == pytest.approx(8.5 - 3, abs=0.1)
+    assert paths["blue"]["cut_off"] == paths["red"]["cut_off"] == 0
+    assert paths["blue"]["walked"] == pytest.approx(paths["red"]["walked"])
+    assert paths["ratio"] == pytest.approx(1)
 
 
 def test_path_statistics_count_walled_in_mechs():
@@ -62,5 +62,5 @@ def test_top_height_counts_highest_matching_layer():
 def test_spawn_positions_list_classes():
     spawns = world_statistics(scene())["spawns"]
     assert [mech["class"] for mech in spawns["blue"]["mechs"]] == ["heavy", "medium", "medium", "light", "scout"]
-    places = [mech["place"] for side in ("blue", "red") for mech in spawns[side]["mechs"]]
-    assert np.allclose(places, generated().spawn, atol=1e-3)
+    positions = [mech["place"] for side in ("blue", "red") for mech in spawns[side]["mechs"]]
+    assert np.allclose(positions, generated().spawn, atol=1e-3)

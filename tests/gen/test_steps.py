@@ -72,14 +72,14 @@ SPAWNS = (Rect(0, 0, 25, 25), Rect(75, 75, 100, 100))
 STARTS = ((12, 12), (87, 87))
 
 
-def place(grid: np.ndarray, seed: int, world: WorldConfig | None = None) -> tuple[Zone, Corner]:
+def sample_zone(grid: np.ndarray, seed: int, world: WorldConfig | None = None) -> tuple[Zone, Corner]:
     world = world or WorldConfig()
     return place_zone(world, grid, mean_radius=7.5, spawns=SPAWNS, starts=STARTS, stream=stream(seed))
 
 
 def test_zones_cover_radii_and_quadrants_off_spawns_and_edges() -> None:
     grid = np.zeros((20, 100, 100), dtype=np.uint8)
-    seen = [place(grid, seed) for seed in range(60)]
+    seen = [sample_zone(grid, seed) for seed in range(60)]
     for zone, quadrant in seen:
         assert 3.75 <= zone.r <= 11.25
         assert zone.r + 2 <= zone.cx <= 98 - zone.r and zone.r + 2 <= zone.cy <= 98 - zone.r
@@ -95,13 +95,13 @@ def test_zones_avoid_blocked_ground() -> None:
     grid[0] = Material.SOLID
     grid[0, 30:70, 30:70] = Material.DIRT
     for seed in range(20):
-        zone, _ = place(grid, seed)
+        zone, _ = sample_zone(grid, seed)
         assert 30 <= zone.cx <= 70 and 30 <= zone.cy <= 70
 
 
 def test_zone_is_placed_even_without_open_ground() -> None:
     grid = np.full((20, 100, 100), Material.SOLID, dtype=np.uint8)
-    zone, _ = place(grid, 0)
+    zone, _ = sample_zone(grid, 0)
     clear_zone(grid, zone)
     y, x = np.nonzero((grid == Material.AIR).all(axis=0))
     assert np.hypot(x + 0.5 - zone.cx, y + 0.5 - zone.cy).max() <= zone.r + 0.7072
@@ -111,9 +111,9 @@ def test_zone_is_placed_even_without_open_ground() -> None:
 def test_place_zone_respects_max_distance_ratio() -> None:
     grid = np.zeros((20, 100, 100), dtype=np.uint8)
     world = WorldConfig(max_distance_ratio=1.5)
-    ratios = [distance_ratio(place(grid, seed, world)[0], STARTS) for seed in range(30)]
-    free = [distance_ratio(place(grid, seed)[0], STARTS) for seed in range(30)]
-    assert max(ratios) <= 1.5 < max(free)
+    ratios = [distance_ratio(sample_zone(grid, seed, world)[0], STARTS) for seed in range(30)]
+    unlimited = [distance_ratio(sample_zone(grid, seed)[0], STARTS) for seed in range(30)]
+    assert max(ratios) <= 1.5 < max(unlimited)
 
 
 def test_place_zone_rejects_zero_radius() -> None:

@@ -45,8 +45,8 @@ def disturb(batch, step: int) -> None:
     rng = np.random.default_rng(step)
     m, pos = step // 4 % 10, batch.numpy("pos")[0]
     if step % 4 == 0:
-        place = rng.uniform((3, 3, 9), (EDGE - 3, EDGE - 3, 11))
-        add_round(batch, m, Weapon.SMOKE, place, (*rng.uniform(-9, 9, 2), -7.5))
+        position = rng.uniform((3, 3, 9), (EDGE - 3, EDGE - 3, 11))
+        add_round(batch, m, Weapon.SMOKE, position, (*rng.uniform(-9, 9, 2), -7.5))
     if step % 3 == 0:
         heavy = step // 3 % 2 * 5
         away = np.array([np.cos(step), np.sin(step), 0.3]) * 4.5
@@ -86,7 +86,7 @@ def chunks(replay: Replay):
 
 
 def clouds(chunk) -> np.ndarray:
-    """Rows of tick, who, x, y, z; ticks of the match."""
+    """Rows of tick, owner, x, y, z; ticks of the match."""
     rows = np.stack([chunk.tables["clouds"][name] for name in ("tick", "who", "x", "y", "z")], axis=1)
     rows[:, 0] += chunk.ref.tick0
     return rows
@@ -113,11 +113,11 @@ def test_clouds_match_simulator_at_every_frame(match):
                 continue
             left, pos = by_tick[tick]["cloud_ticks"], by_tick[tick]["cloud_pos"]
             living = rows[(rows[:, 0] <= tick) & (rows[:, 0] + CLOUD_TICKS > tick)]
-            recorded = sorted((t + CLOUD_TICKS - tick, who) for t, who in living[:, :2].tolist())
+            recorded = sorted((t + CLOUD_TICKS - tick, owner) for t, owner in living[:, :2].tolist())
             assert recorded == sorted((int(left[m, q]), m) for m, q in np.argwhere(left > 0).tolist())
-            for burst, who, *place in living.tolist():
-                away = np.abs(pos[who] - np.array(place) * CLOUD_STEP).max(axis=1)
-                away[left[who] != burst + CLOUD_TICKS - tick] = np.inf
+            for burst, owner, *position in living.tolist():
+                away = np.abs(pos[owner] - np.array(position) * CLOUD_STEP).max(axis=1)
+                away[left[owner] != burst + CLOUD_TICKS - tick] = np.inf
                 assert away.min() <= CLOUD_STEP / 2 + 1e-4
             checked, most = checked + len(living), max(most, len(living))
     assert checked > 20 and most > 1, "the match has too few clouds"
@@ -137,7 +137,7 @@ def test_chunk_holds_only_live_clouds(match):
 def test_every_cloud_has_a_smoke_impact(match):
     replay, _ = match
     smoke = {(e["tick"], e["who"]) for e in events(replay, EventKind.IMPACT) if e["weapon"] == Weapon.SMOKE}
-    bursts = {(int(t), int(who)) for chunk in chunks(replay) for t, who in clouds(chunk)[:, :2]}
+    bursts = {(int(t), int(owner)) for chunk in chunks(replay) for t, owner in clouds(chunk)[:, :2]}
     assert bursts and bursts == smoke
 
 
@@ -157,7 +157,7 @@ def test_point_defence_shots_are_events_with_result(match):
     living = {(e["tick"], e["who"]) for e in shots}
     assert len(living) == len(shots) and expected <= living
     died = {m for m in range(len(team)) if not states[-1]["alive"][m]}
-    assert {who for _, who in living - expected} <= died
+    assert {owner for _, owner in living - expected} <= died
     assert 0 < hits < len(shots), "the match has too few missiles"
     for e in shots:
         assert team[e["who"]] != team[e["whom"]] and e["weapon"] == Weapon.MISSILE

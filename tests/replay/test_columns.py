@@ -54,7 +54,7 @@ def test_position_predicted_from_rate_encodes_to_zeros():
 
 
 @pytest.mark.parametrize(
-    "change", [{"rate": ""}, {"rate": "x"}, {"rate": "wide"}, {"gain": 10**9}, {"rate": "nobody"}], ids=str
+    "change", [{"rate": ""}, {"rate": "x"}, {"rate": "wide"}, {"gain": 10**9}, {"rate": "unknown"}], ids=str
 )
 def test_check_columns_rejects_invalid_rate(change):
     speed = {**ALL_COLUMNS[0], "name": "v", "dtype": "i8"}

@@ -98,8 +98,8 @@ def all_events(replay: Replay) -> list[tuple[int, int, int, int]]:
         chunk = replay.chunk(n)
         events = chunk.tables["events"]
         rows += [
-            (chunk.ref.tick0 + int(t), int(kind), int(who), int(whom))
-            for t, kind, who, whom in zip(*(events[name] for name in ("tick", "kind", "who", "whom")), strict=True)
+            (chunk.ref.tick0 + int(t), int(kind), int(actor), int(target))
+            for t, kind, actor, target in zip(*(events[name] for name in ("tick", "kind", "who", "whom")), strict=True)
         ]
     return rows
 
@@ -166,13 +166,13 @@ def test_alive_mech_has_at_least_one_recorded_hit_point(tmp_path):
 
 def test_deaths_are_kill_events_and_markers(match):
     replay, seen, _ = match
-    kills = [(tick, whom) for tick, kind, _, whom in all_events(replay) if kind == EventKind.KILL]
+    kills = [(tick, target) for tick, kind, _, target in all_events(replay) if kind == EventKind.KILL]
     assert len(seen.deaths) >= 2, "the match has too few deaths"
-    assert sorted(whom for _, whom in kills) == sorted(m for _, m in seen.deaths)
-    for tick, whom in kills:
-        ((seen_tick, _),) = [death for death in seen.deaths if death[1] == whom]
+    assert sorted(target for _, target in kills) == sorted(m for _, m in seen.deaths)
+    for tick, target in kills:
+        ((seen_tick, _),) = [death for death in seen.deaths if death[1] == target]
         assert seen_tick - 5 < tick <= seen_tick
-    marks = [(tick, whom) for tick, kind, _, whom in replay.timeline()["markers"] if kind == EventKind.KILL]
+    marks = [(tick, target) for tick, kind, _, target in replay.timeline()["markers"] if kind == EventKind.KILL]
     assert sorted(marks) == sorted(kills)
 
 
@@ -180,7 +180,7 @@ def test_events_cover_every_kind_and_every_damaged_mech(match):
     replay, seen, _ = match
     kinds = {kind for _, kind, _, _ in all_events(replay)}
     assert kinds >= {EventKind.HIT, EventKind.PAINT, EventKind.KILL, EventKind.LAUNCH, EventKind.IMPACT}
-    damaged = {whom for _, kind, _, whom in all_events(replay) if kind == EventKind.HIT}
+    damaged = {target for _, kind, _, target in all_events(replay) if kind == EventKind.HIT}
     lost_hp = {m for m in range(10) if any(state["hp"][m] < seen.states[0]["hp"][m] for state in seen.states)}
     assert lost_hp <= damaged
 

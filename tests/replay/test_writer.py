@@ -87,7 +87,7 @@ def test_timeline_counts_damage_between_teams_per_second(tmp_path):
     rows = np.zeros((13, writer.layout.width), np.int64)
     rows[:, 0] = np.arange(13) * FRAME_TICKS
     hits = [(1, 0, 2, 100), (20, 3, 0, 50), (21, 0, 2, 30), (25, 0, 1, 990), (59, 1, 3, 70), (60, 2, 2, 10)]
-    events = np.array([[t, EventKind.HIT, who, whom, 0, value, 0, 0, 0, 0] for t, who, whom, value in hits])
+    events = np.array([[t, EventKind.HIT, actor, target, 0, value, 0, 0, 0, 0] for t, actor, target, value in hits])
     writer.chunk(rows, {"events": events})
     writer.close()
     with Replay(writer.path) as replay:
