@@ -34,7 +34,7 @@ def pursue(skill: str, chassis: Chassis, seconds: float = 20.0) -> np.ndarray:
     battle.batch["script"].fill_(0)
     battle.batch["weapon_prob"].fill_(0.0)
     battle.put("script", script_of(skill), 0)
-    battle.sense()
+    battle.observe()
     positions = []
     for _ in range(round(seconds / 0.25)):
         battle.put("hp", CHASSIS[chassis].hp, 0)
@@ -65,7 +65,7 @@ def test_enclosed_pilot_does_not_move(skill):
     battle.place(0, Chassis.MEDIUM, 10.5, 30.5)
     battle.batch["script"].fill_(0)
     battle.put("script", script_of(skill), 0)
-    battle.sense()
+    battle.observe()
     for _ in range(20):
         battle.step()
         assert np.hypot(*battle["pilot_wish"][0, 0]) > 0.5
@@ -82,7 +82,7 @@ def test_pilot_walks_around_obstacle_missing_from_flow_field():
     battle.batch.set("move_plane", plane)
     battle.batch["script"].fill_(0)
     battle.put("script", script_of("medium"), 0)
-    battle.sense()
+    battle.observe()
     for _ in range(40):
         battle.step()
     zone = battle["zone"][0]
@@ -102,7 +102,7 @@ def test_detour_changes_side_at_dead_end(skill):
     battle.batch.set("move_plane", plane)
     battle.batch["script"].fill_(0)
     battle.put("script", script_of(skill), 0)
-    battle.sense()
+    battle.observe()
     sides, furthest_back = set(), 15.0
     for _ in range(100):
         battle.step()
@@ -132,7 +132,7 @@ def test_pilot_without_target_circles_contested_zone(skill, patrols):
     for _ in range(24):
         battle.put("hp", 150.0, 0)
         battle.put("pos", (35.5, 30.5, 1.5), 5)
-        battle.sense()
+        battle.observe()
         battle.batch["visible"].zero_()
         battle.step()
         around.append(battle["pos"][0, 0, :2] - 30.5)
@@ -166,7 +166,7 @@ def test_vent_while_firing_above_level_threshold(skill, heat, vents):
         battle.put("hp", 150.0, 0)
         battle.put("cooldown", 0)
         battle.put("pos", (20, MIDDLE, 1.5), 0)
-        battle.sense()
+        battle.observe()
         battle.step()
         action = battle["actions"][0, 0]
         if action[[4, 6, 7]].any():

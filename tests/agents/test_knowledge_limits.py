@@ -64,7 +64,7 @@ def scene(battle: Battle, skill: str, seed: int) -> None:
     battle.put("script", script_of(skill), BLUE)
     for name in ("fallen", "shutdown", "painted"):
         battle.put(name, 0)
-    battle.sense()
+    battle.observe()
 
 
 def decide(battle: Battle, decision: int) -> np.ndarray:

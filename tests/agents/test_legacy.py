@@ -46,7 +46,7 @@ def test_legacy_actions_match_oracle(weapon_prob):
     battle.batch.set("decision", np.full(12, 3, np.int32))
     battle.put("heat", battle["heat"] * 0.75)
     battle.put("pilot_pos", battle["pos"] + 99)
-    battle.sense()
+    battle.observe()
     battle.batch["actions"].fill_(7.0)
     wanted = snapshots(battle)
     battle.play("pilots", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
@@ -66,7 +66,7 @@ def test_legacy_turns_to_nearest_hostile(duel, bearing):
     duel.place(5, HEAVY, 20 + 15 * np.cos(bearing), 30 + 15 * np.sin(bearing))
     duel.place(6, HEAVY, 50, 58)
     duel.put("script", 0, slice(5, 10))
-    duel.sense()
+    duel.observe()
     for _ in range(32):
         duel.put("pos", (20, 30, 1), 0)
         duel.step()
@@ -83,7 +83,7 @@ def test_legacy_heavy_fires_missile_and_gauss_but_never_smoke(duel, distance, pa
     duel.place(5, HEAVY, 5 + distance, 30, yaw=np.pi)
     duel.put("painted", 100 * painted, 5)
     duel.put("painter", 1, 5)
-    duel.sense()
+    duel.observe()
     duel.step()
     assert duel["actions"][0, 0, TRIGGERS].tolist() == [0, missile, gauss, 0]
     assert duel["fired"][0, 0] == 4 * missile + 8 * gauss
@@ -94,7 +94,7 @@ def test_legacy_vents_and_holds_fire_when_hot(duel):
     duel.place(5, HEAVY, 33, 30, yaw=np.pi)
     for heat, hot in ((74.0, False), (76.0, True)):
         duel.put("heat", heat, 0)
-        duel.sense()
+        duel.observe()
         duel.step()
         assert bool(duel["actions"][0, 0, VENT]) == hot
         assert bool(duel["actions"][0, 0, TRIGGERS].any()) != hot
@@ -106,7 +106,7 @@ def test_legacy_at_zero_weapon_probability_keeps_ecm(duel):
         duel.place(5 + m, list(Chassis)[m % 4], 24 + 3 * m, 32, yaw=-np.pi / 2)
     duel.put("yaw", np.pi / 2, slice(0, 5))
     duel.batch["weapon_prob"].fill_(0.0)
-    duel.sense()
+    duel.observe()
     for _ in range(20):
         duel.step()
         assert not duel["fired"].any() and (duel["hp"][0] > 0).all()
@@ -128,7 +128,7 @@ def test_legacy_backs_out_when_stuck_for_2_5_seconds_at_any_clock(dt, repeat):
     battle.place(0, MEDIUM, 16.7, 30)
     battle.place(5, SCOUT, 59, 30)
     battle.put("script", 0, 5)
-    battle.sense()
+    battle.observe()
     step_s, log = dt * repeat, []
     for k in range(round(6.0 / step_s)):
         battle.step()
@@ -160,7 +160,7 @@ def test_stuck_detection_accounts_for_leg_loss_and_water(duel):
     duel.place(0, MEDIUM, 10, 30)
     duel.place(5, SCOUT, 58, 30)
     duel.put("leg_hp", -1.0, 0)
-    duel.sense()
+    duel.observe()
     s = snapshots(duel)[0]
     assert not rules.is_without_progress(s, 0, 0.14, 1.0, 0.25) and rules.is_without_progress(s, 0, 0.13, 1.0, 0.25)
     for moved, stuck in ((0.14, 0.0), (0.13, 0.25)):

@@ -59,7 +59,7 @@ def test_pack_gathers_before_hostile_zone(field, skill, held, behind, waits):
     field.place(1, LIGHT, 30.0 - behind, MIDDLE + 4)
     field.put("script", script_of(skill), slice(0, 2))
     field.batch.set("zone_tonnage", np.array([held], np.float32))
-    field.sense()
+    field.observe()
     decide(field, 1)
     assert (np.hypot(*field["pilot_wish"][0, 0]) < 0.01) == waits
 
@@ -71,7 +71,7 @@ def test_gathering_ends_at_level_time_limit(field, skill):
     field.place(1, LIGHT, 20.0, MIDDLE)
     field.put("script", script_of(skill), 0)
     field.batch.set("zone_tonnage", np.array([(0, 85)], np.float32))
-    field.sense()
+    field.observe()
     waited = 0
     for k in range(60):
         field.batch.set("decision", np.array([k], np.int32))
@@ -90,7 +90,7 @@ def test_jets_clear_low_obstacle_missing_from_flow_field(field, skill, chassis, 
     plane[0, :, 16:18] |= np.uint64(0b1111)
     field.batch.set("move_plane", plane)
     field.put("script", script_of(skill), 0)
-    field.sense()
+    field.observe()
     for _ in range(16):
         field.step()
     assert (field["pos"][0, 0, 0] > 18) == over, field["pos"][0, 0]
@@ -101,14 +101,14 @@ def test_jets_stay_below_height_limit(field):
     field.place(0, SCOUT, 20.0, MIDDLE)
     field.place(5, HEAVY, 22.5, MIDDLE, yaw=np.pi)
     field.put("script", script_of("expert"), 0)
-    field.sense()
+    field.observe()
     top = []
     for _ in range(40):
         field.put("hp", CHASSIS[SCOUT].hp, 0)
         field.put("pos", [*field["pos"][0, 0, :2], 2.0], 5)
         field.put("pos", [22.5, MIDDLE, field["pos"][0, 0, 2]], 5)
         field.put("pos", [20.0, MIDDLE, field["pos"][0, 0, 2]], 0)
-        field.sense()
+        field.observe()
         field.step()
         top.append(float(field["pos"][0, 0, 2]) - 0.9)
     assert 3.0 < max(top) < 9.0, top
@@ -139,7 +139,7 @@ def test_expert_launches_past_ams_only_while_it_reloads(field, skill, ams, reloa
         field.batch.set("round_weapon", weapons)
         field.batch.set("round_pos", positions)
     field.put("script", script_of(skill), 0)
-    field.sense()
+    field.observe()
     assert bool(decide(field, 3)[SECONDARY]) == launches
     field.put("round_weapon", -1)
 
@@ -164,7 +164,7 @@ def test_expert_deploys_smoke_on_open_ground(field, skill, distance, cover, thro
         planes[0, 28:31, 22:30] |= np.uint64(0xFFFF)
         field.batch.set("sight_plane", planes)
     field.put("script", script_of(skill), 0)
-    field.sense()
+    field.observe()
     assert field["sight"][0, 0, 5] == 1
     assert bool(decide(field, 3)[SPECIAL]) == throws
 
@@ -175,7 +175,7 @@ def test_smoke_does_not_block_packmate_line_of_sight(field):
     field.place(1, MEDIUM, 30.0, 14.0, yaw=np.pi)
     field.place(5, HEAVY, 20.0, 5.0, yaw=np.pi / 2)
     field.put("script", script_of("expert"), slice(0, 2))
-    field.sense()
+    field.observe()
     assert not decide(field, 3)[SPECIAL]
 
 
@@ -187,7 +187,7 @@ def test_overheated_pilot_hides_until_cool(field, skill):
     field.place(5, MEDIUM, 42.0, MIDDLE, yaw=np.pi)
     field.put("hp", 30.0, 0)
     field.put("script", script_of(skill), 0)
-    field.sense()
+    field.observe()
 
     def desired(k: int, heat: float) -> np.ndarray:
         field.put("heat", heat * CHASSIS[MEDIUM].heat_cap, 0)
@@ -215,7 +215,7 @@ def test_zone_balance_counts_own_tonnage_once(field, x):
     field.put("script", script_of("hard"), 0)
     field.batch.set("score", np.array([(5.0, 0.0)], np.float32))
     field.batch.set("zone_tonnage", np.array([(35.0 * inside, 85.0)], np.float32))
-    field.sense()
+    field.observe()
     decide(field, 1)
     assert field["pilot_wish"][0, 0][0] < -0.5
 
@@ -227,7 +227,7 @@ def test_paint_wait_is_spent_once_per_launch(field):
     field.place(4, SCOUT, 24.0, 36.0)
     field.place(5, MEDIUM, 30.0, MIDDLE, yaw=np.pi)
     field.put("script", script_of("hard"), 0)
-    field.sense()
+    field.observe()
     pulled = []
     for k in range(26):
         field.put("cooldown", 0 if k >= 16 else 100, 0)
@@ -244,7 +244,7 @@ def test_rear_attacker_takes_precedence_over_distant_target(field, distance, tur
     field.place(0, MEDIUM, 30.0, MIDDLE)
     field.place(5, MEDIUM, 30.0 + distance, MIDDLE, yaw=np.pi)
     field.put("script", script_of("hard"), 0)
-    field.sense()
+    field.observe()
     decide(field, 6)
     field.put("was_hit", 1, 0)
     field.put("hit_dir", (-1.0, 0.0, 0.0), 0)
@@ -259,7 +259,7 @@ def test_random_target_redrawn_every_three_seconds(field):
     for mech, y in ((5, 26.0), (6, 34.0)):
         field.place(mech, MEDIUM, 30.0, y, yaw=np.pi)
     field.put("script", script_of("trivial"), 0)
-    field.sense()
+    field.observe()
     since = set()
     for k in range(50):
         field.batch.set("decision", np.array([k], np.int32))

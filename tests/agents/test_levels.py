@@ -44,14 +44,14 @@ def duel(field):
 def fly(battle: Battle, skill: str, mechs=slice(0, 5), decisions: int = 1) -> np.ndarray:
     """Let ``skill`` control ``mechs`` of a standing scene for some decisions; return the last actions [M, A]."""
     battle.put("script", script_of(skill), mechs)
-    battle.sense()
+    battle.observe()
     for _ in range(decisions):
         held = {name: battle[name].copy() for name in ("pos", "yaw", "heat", "hp", "alive")}
         battle.step()
         actions = battle["actions"][0].copy()
         for name, value in held.items():
             battle.batch.set(name, value)
-        battle.sense()
+        battle.observe()
     return actions
 
 
@@ -103,7 +103,7 @@ def test_actions_ignore_mechs_hidden_behind_wall(skill, seed):
                     battle.put("yaw", yaws[mech] + 2.0, mech)
                     battle.put("hp", 20.0, mech)
             battle.batch.set("decision", np.array([k], np.int32))
-            battle.sense()
+            battle.observe()
             visible = battle["visible"][0].astype(bool)
             assert not visible[:5, hidden].any() and visible[:5, 5:8].any(), "the wall must hide some hostiles"
             battle.play("fly", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
@@ -123,7 +123,7 @@ def test_legacy_depends_on_hidden_mechs():
         battle.place(0, MEDIUM, 10, MIDDLE)
         battle.place(5, MEDIUM, x, 50)
         battle.batch["script"].fill_(script_of("legacy"))
-        battle.sense()
+        battle.observe()
         assert not battle["visible"][0, 0, 5]
         battle.step()
         yaw = float(battle["actions"][0, 0, YAW])
@@ -143,7 +143,7 @@ def test_target_known_after_reaction_delay(duel):
     for skill, level in LEVELS.items():
         duel.batch.set("decision", np.array([0], np.int32))
         duel.put("script", script_of(skill), 0)
-        duel.sense()
+        duel.observe()
         known = []
         for _ in range(6):
             duel.put("pos", (20, MIDDLE, 1.5), 0)
@@ -151,7 +151,7 @@ def test_target_known_after_reaction_delay(duel):
             duel.put("hp", 150.0)
             duel.put("heat", 0.0)
             duel.put("yaw", 0.0, 0)
-            duel.sense()
+            duel.observe()
             duel.step()
             known.append(int(duel["pilot_target"][0, 0]) == 5)
         first = levels.delay_decisions(level, 0.25)
@@ -252,7 +252,7 @@ def test_hard_and_expert_keep_shots_below_heat_limit(duel):
             duel.put("pos", (20, MIDDLE, 1.5), 0)
             duel.put("hp", 200.0, 5)
             duel.put("cooldown", 0)
-            duel.sense()
+            duel.observe()
             duel.step()
             pulled |= set(np.nonzero(duel["actions"][0, 0, TRIGGERS])[0].tolist())
         fired[skill] = pulled
@@ -308,7 +308,7 @@ def test_hard_heavy_waits_for_scout_paint(duel):
             duel.put("heat", 0.0)
             duel.put("hp", 150.0)
             duel.put("cooldown", 0)
-            duel.sense()
+            duel.observe()
             duel.step()
             pulled.append(bool(duel["actions"][0, 0, SECONDARY]))
         return pulled

@@ -31,7 +31,7 @@ def fights():
     scatter(battle, rng, spread=0.8)
     battle.put("heat", battle["heat"] * rng.uniform(0.4, 0.95, (ENVS, 20)))
     battle.put("hp", battle["hp"] * rng.choice([0.3, 1.0, 1.0], (ENVS, 20)) + rng.choice([5, 30], (ENVS, 20)))
-    battle.sense()
+    battle.observe()
     decisions, flow = [], battle["bank_flow"].copy()
     for _ in range(DECISIONS):
         before = snapshots(battle)

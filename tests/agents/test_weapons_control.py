@@ -44,7 +44,7 @@ def fires(battle: Battle, weapon: WeaponSpec, chassis: Chassis, skill: str) -> b
         battle.put("hp", CHASSIS[Chassis.MEDIUM].hp, 5)
         battle.put("heat", 0.0)
         battle.put("cooldown", 0)
-        battle.sense()
+        battle.observe()
         battle.step()
         if int(battle["fired"][0, 0]) & bit:
             return True

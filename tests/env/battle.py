@@ -1,4 +1,4 @@
-"""Whole decisions on a test field: an engine whose mechs stand where a test puts them."""
+"""An engine for tests: whole environment steps with mechs placed by the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sim.arena import Edit, Scene, flat_maps
 
 
 class Battle(Scene):
-    """An engine with every mech observed, in row order ``env * mechs + mech``, and no automatic reset."""
+    """An engine that observes every mech, at row ``env * mechs + mech``, without automatic reset."""
 
     def __init__(
         self, *, envs: int = 1, edit: Edit | None = None, maps: Any = None, own_maps: bool = False, threads: int = 1,
@@ -44,21 +44,21 @@ class Battle(Scene):
 
     @property
     def final_obs(self) -> np.ndarray:
-        """Observations before an automatic reset, ``[E, M, D]``."""
+        """Final observations, before an automatic reset ``[E, M, D]``."""
         return self.final_rows[0].reshape(*self["alive"].shape, -1)
 
     def empty(self) -> None:
-        """Take every mech off the field."""
+        """Set every mech to dead."""
         self.put("alive", 0)
 
     def step(self, actions: np.ndarray | None = None) -> None:
-        """Play one decision, with ``actions`` or those that stand."""
+        """Play one environment step, with ``actions`` or the current ones."""
         if actions is not None:
             self.batch.set("actions", np.asarray(actions, np.float32))
         self.engine.step()
 
     def observe(self) -> None:
-        """Observe the state as it stands."""
+        """Sense and write the observations of the current state."""
         self.engine.run("observe")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Scenes for the display's tests: a viewer and a hostile that can be hidden from it, and what it is shown of whom."""
+"""Scenes for display tests: an observer and a hostile that can be hidden from it, and access to contact rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ VALID, CLASS, HULL, VELOCITY = 21, slice(16, 20), 8, slice(3, 6)
 
 
 def contacts(battle: Battle, m: int, env: int = 0) -> np.ndarray:
-    """Contact rows of a mech ``[20, 25]``."""
+    """Return the contact rows of a mech ``[20, 25]``."""
     return battle.obs[env, m, slice(*AT["contacts"])].reshape(20, 25)
 
 
 def row_of(battle: Battle, m: int, j: int, env: int = 0) -> np.ndarray:
-    """The row that m is shown of j."""
+    """Return the contact row of mech j in the observation of m."""
     (slots,) = np.nonzero(battle["contact"][env, m] == j)
     assert len(slots) == 1, f"{j} has {len(slots)} slots on the display of {m}"
     return contacts(battle, m, env)[slots[0]]
@@ -30,7 +30,7 @@ def next_decision(battle: Battle, by: int = 1) -> None:
 
 
 def hide(battle: Battle, m: int, j: int) -> None:
-    """Take j out of everything that m could know it by: far off, behind a wall, cold."""
+    """Hide j from every sensor of m: far away, behind a wall, cold."""
     battle.put("pos", (55.0, 30.0, 2.0), j)
     battle.put("heat", 0.0, j)
 
@@ -40,7 +40,7 @@ def wall(grid: np.ndarray) -> None:
 
 
 def duel(viewer: int = MEDIUM, **options) -> Battle:
-    """A viewer, mech 0, that sees a medium hostile, mech 5; the far side of the map lies behind a wall."""
+    """Return an observer, mech 0, that sees a medium hostile, mech 5; a wall hides the far side of the map."""
     battle = Battle(edit=wall, **options)
     battle.empty()
     battle.place(0, viewer, 20, 30)

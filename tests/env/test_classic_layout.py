@@ -1,4 +1,4 @@
-"""The classic layout: every column against the plain-Python rules, its telemetry map, and what is not finite."""
+"""The classic layout: every column against the reference, the telemetry map, and non-finite entries."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def test_classic_columns_match_the_reference_implementation(battle):  # RL-48 (L
 
 
 def test_classic_scenes_vary_every_column(battle):
-    # a test of the test above: a column that never moves would be compared with nothing
+    # checks the test above: a column that never changes would be compared with nothing
     table, seen = layout.columns(battle.cfg), battle.obs.reshape(-1, 595)
     idle = {row.name for row in table if np.ptp(seen[:, row.index]) == 0}
     bins = {name for name in idle if name.startswith("telemetry")}
     rare = {f"contacts[{k}].friendly" for k in (3, 4)}
     assert idle - rare - bins == {f"contacts[{k}].neutral" for k in range(5)}
-    assert len(bins) < 16, "too little stands on these maps"
+    assert len(bins) < 16, "these maps have too few obstacles"
 
 
 def test_classic_contact_slots_follow_quotas_order_and_filter(battle):  # RL-41 (LOW-2)

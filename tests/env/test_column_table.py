@@ -1,4 +1,4 @@
-"""The table of columns that each layout publishes, and the command that prints it."""
+"""The column table of each layout, and the command that prints it."""
 
 from __future__ import annotations
 

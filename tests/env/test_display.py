@@ -1,4 +1,4 @@
-"""The display manager: memory that never knows more than was seen, slots that stay, readings and jamming."""
+"""Contact memory, slots by quota, sensor noise and jamming."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_contact_out_of_sight_shows_only_its_last_seen_state(field):
         field.observe()
         assert not field["visible"][0, 0, 5]
         rows.append(row_of(field, 0, 5).copy())
-    assert np.array_equal(rows[0], rows[1]), "what is out of sight shows through"
+    assert np.array_equal(rows[0], rows[1]), "the current state of a hidden mech is visible"
     same = [i for i in range(25) if i != VALID]
     np.testing.assert_allclose(rows[0][same], before[same], atol=1e-6)
     assert rows[0][VALID] == pytest.approx(1 - 4 * 0.25 / 5.0) and before[VALID] == 1
@@ -135,12 +135,12 @@ def test_contact_slots_satisfy_invariants_through_random_histories(crowd, seed, 
 
 
 def check_slots(s, m: int, before: np.ndarray) -> None:
-    """Assert what holds of every display after every decision."""
+    """Assert the invariants of the contact slots of one mech."""
     slots = s.contact[m]
     shown = slots[slots >= 0]
     assert len(set(shown.tolist())) == len(shown), "a mech has two slots"
     assert (slots[rules.SLOTS[s.chassis[m]] :] < 0).all(), "more slots than the suite has"
-    assert all(rules.age(s, m, j) is not None for j in shown), "somebody is shown who is not known"
+    assert all(rules.age(s, m, j) is not None for j in shown), "an unknown mech has a slot"
     assert s.alive[m] or not len(shown)
     if not s.alive[m] or rules.alerted_contact(s, m) is not None:
         return
@@ -157,7 +157,7 @@ def check_slots(s, m: int, before: np.ndarray) -> None:
             assert len(mine) >= min(3, len(pool), room), "friends lack their quota"
         out = [j for j in pool if j not in mine]
         if out and mine:
-            assert len(shown) == room, "a slot is empty though somebody is known"
+            assert len(shown) == room, "a slot is empty while a known mech has none"
             best, last = min(out, key=lambda j: rules.key(s, m, j)), max(mine, key=lambda j: rules.key(s, m, j))
             assert in_margin(s, m, last, best), f"{best} is better than {last} by more than the margin"
         kept = [j for j in before if j in mine]
@@ -178,7 +178,7 @@ def test_contact_keeps_its_slot_until_another_is_better_by_the_margin():
     battle.put("pos", (31.5, 30.0, 1.5), 9)
     next_decision(battle)
     battle.observe()
-    assert battle["contact"][0, 0, :5].tolist() == slots, "nearer by less than a fifth moved up"
+    assert battle["contact"][0, 0, :5].tolist() == slots, "a contact nearer by less than the margin moved up"
     battle.put("pos", (27.0, 30.0, 1.5), 9)
     next_decision(battle)
     battle.observe()
@@ -197,7 +197,7 @@ def test_both_sides_get_slots_within_target_preferences():
         battle.place(m, MEDIUM, 35 + m, 30)
     next_decision(battle)
     battle.observe()
-    assert battle["contact"][0, 0, :5].tolist()[3:] == [5, 6], "hostiles stand behind the friends"
+    assert battle["contact"][0, 0, :5].tolist()[3:] == [5, 6], "hostiles have no selectable slots"
     battle.put("hostile_only", 1, 0)
     next_decision(battle)
     battle.observe()
@@ -261,7 +261,7 @@ def test_display_is_independent_of_batch_and_threads_and_resumes_exactly():
     saved = save_engine_state(many.engine)
     again = Battle(envs=4, threads=1, size=50, pilots=install, edit=clutter(np.random.default_rng(2)))
     load_engine_state(again.engine, saved)
-    assert np.array_equal(again.obs, many.obs), "the view differs after a restore"
+    assert np.array_equal(again.obs, many.obs), "observations differ after a restore"
     for _ in range(20):
         many.step()
         again.step()

@@ -1,4 +1,4 @@
-"""What the dials of the display manager do: alerts, ablations, suites swapped, a budget of attention."""
+"""Display options: alerts, ablations, swapped suites, attention budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MECHS = 20
 
 
 def alerted(change, **dials) -> list[int]:
-    """The heavy's slots after ``change`` to a scene with two hostiles ahead and a friend behind them."""
+    """Return the slots of a heavy after ``change`` to a scene with two hostiles ahead and a friend behind them."""
     battle = Battle(observation_mode="full", display=DisplayConfig(**dials))
     battle.empty()
     battle.place(0, HEAVY, 20, 30)

@@ -1,4 +1,4 @@
-"""``EchelonEnv`` and ``parallel_env``: the interface others train against."""
+"""``EchelonEnv`` and ``parallel_env``: public attributes, episodes, validation of inputs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ ATTRIBUTES = {
     "team_hp": lambda v: v()["blue"] == 640.0,
     "get_replay": lambda v: v() is None,
 }
-"""Every attribute and method that others rely on, and what must be true of it after a reset to seed 4."""
+"""Public attributes and methods, each with a check of its value after a reset to seed 4."""
 AGENTS = [f"{team}_{i}" for team in ("blue", "red") for i in range(5)]
 
 

@@ -35,7 +35,7 @@ FIELDS = {
 
 
 def played(record: bool, skill: str = "hard", seed: int = 5) -> tuple[EchelonEnv, list[list[dict]], Counter]:
-    """Play a whole battle of scripted pilots; return the environment, each decision's events, and sums of arrays."""
+    """Play a battle of scripted pilots; return the environment, each step's events, and sums of arrays."""
     env = EchelonEnv(EnvConfig(world=WorldConfig(size_x=50, size_y=50)), record=record)
     env.reset(seed=seed)
     pilot, log, sums = HeuristicPolicy(1.0, skill), [], Counter()
@@ -43,7 +43,7 @@ def played(record: bool, skill: str = "hard", seed: int = 5) -> tuple[EchelonEnv
     while not over:
         *_, terminated, truncated, infos = env.step({aid: pilot.act(env, aid) for aid in env.possible_agents})
         shared = {id(infos[aid]["events"]) for aid in env.possible_agents}
-        assert len(shared) == 1, "everybody is given the same list"
+        assert len(shared) == 1, "agents have different event lists"
         log.append(infos["blue_0"]["events"])
         for name in ("kills", "assists", "intercepts", "died"):
             sums[name] += int(env.sim.numpy(name).sum())
@@ -67,7 +67,7 @@ def test_events_sum_to_statistics_and_arrays(record):
     for kind, stat in (("paint", "paints"), ("laser_hit", "laser_hits"), ("missile_launch", "missile_launches")):
         assert total[stat] == counts[kind] > 0
     hits = sum(e["damage"] for e in events if "damage" in e)
-    assert hits == pytest.approx(sums["damage"], rel=0.35), "leg hits cost the body only a part"
+    assert hits == pytest.approx(sums["damage"], rel=0.35), "leg hits damage the body only in part"
     ticks = [event["tick"] for event in events]
     assert ticks == sorted(ticks) and 0 < ticks[0] and ticks[-1] <= 5 * len(log)
     assert env.last_outcome is not None and env.last_outcome["stats"] == env.stats
@@ -101,7 +101,7 @@ def test_hazard_death_names_the_hazard_and_credits_nobody(material, name):
     batch.set("material", voxels)
     hp, pos = batch.numpy("hp").copy(), batch.numpy("pos").copy()
     hp[0, 4] = 0.05
-    pos[0, 4, 2] += material == Material.DEBRIS_FIELD  # one wades in lava and stands on debris
+    pos[0, 4, 2] += material == Material.DEBRIS_FIELD  # mechs wade in lava and stand on debris
     batch.set("hp", hp)
     batch.set("pos", pos)
     *_, infos = env.step({})
@@ -118,7 +118,7 @@ def names(battle: Battle) -> list[str]:
 
 @contextmanager
 def stage(**options: Any) -> Iterator[tuple[Battle, EventLog]]:
-    """An empty field whose journal is read."""
+    """Yield an empty field and the reader of its journal."""
     battle = Battle(**options)
     battle.empty()
     battle.engine.record([0])
@@ -218,7 +218,7 @@ def test_ams_intercept_names_shooter_defender_and_target():
             battle.step()
             caught += [event for event in log.read() if event["type"] == "ams_intercept"]
             log.clear()
-        assert caught, "point defence missed every time"
+        assert caught, "point defence never hit"
         for event in caught:
             assert (event["defender"], event["shooter"], event["target"]) == ("red_0", "blue_0", "red_1")
             assert np.linalg.norm(np.array(event["pos"]) - battle["pos"][0, 5]) <= 5.5
@@ -237,7 +237,7 @@ def test_full_journal_reports_dropped_rows():
         battle.step()
         events = log.read()
         lost = int(battle["journal_count"][0]) - room
-        assert lost > 0 and len(events) == 2, "one row of several fits"
+        assert lost > 0 and len(events) == 2, "expected one row to fit"
         assert events[-1] == {"type": "overflow", "dropped": lost, "tick": 1} and log.dropped == lost
         battle.put("cooldown", 0)
         battle.step()

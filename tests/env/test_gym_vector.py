@@ -1,4 +1,4 @@
-"""``EchelonVectorEnv``: many battles for those who train against Gymnasium."""
+"""``EchelonVectorEnv``: the Gymnasium vector interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from echelon.env import gym_vector, layout
 from echelon.env.gym_vector import EchelonVectorEnv
 
 SMALL = EnvConfig(world=WorldConfig(size_x=40, size_y=40), max_episode_seconds=5.0, zone_win_share=10.0)
-"""Twenty decisions, which nobody ends by the zone."""
+"""Twenty environment steps without a zone win."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def envs():
 
 
 def play(envs: EchelonVectorEnv, decisions: int, seed: int = 0):
-    """Play random actions and yield every step."""
+    """Play random actions and yield the result of every step."""
     rng = np.random.default_rng(seed)
     for _ in range(decisions):
         yield envs.step(rng.uniform(-1, 1, envs.action_space.shape).astype(np.float32))

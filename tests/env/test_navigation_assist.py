@@ -1,4 +1,4 @@
-"""Navigation assist: the blend with the way to the zone is that of the written rule, and only where it applies."""
+"""Navigation assist: throttles blended with the route to the zone, against a plain-Python reference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARE = {"off": 0.0, "assist": 0.3, "planner": 1.0}
 
 
 def waypoint(flow, zone, pos, foot, cells=2):
-    """So many places ahead on the way, the zone's centre from inside it, None without a way."""
+    """Return the point ``cells`` ahead on the route, the zone centre inside the zone, None without a route."""
     size_y, size_x = flow.shape[1:]
     x, y = min(max(int(pos[0]), 0), size_x - 1), min(max(int(pos[1]), 0), size_y - 1)
     k = min(max(int(foot + 0.01), 0), flow.shape[0] - 1)
@@ -37,7 +37,7 @@ def waypoint(flow, zone, pos, foot, cells=2):
 
 
 def blended(s, flows, mode, own):
-    """Throttles after the assist of one mech, by the written rule."""
+    """Return the throttles of one mech after the assist."""
     if not s["alive"] or s["shutdown"]:
         return own
     chassis = int(s["chassis"])
@@ -68,7 +68,7 @@ def test_navigation_assist_blends_throttles_like_the_reference(mode):
     own[rng.random(own.shape) < 0.05] = np.nan
     battle.batch.set("actions", own)
     program = [x for x in battle.engine.decision() if x.phase.startswith(("controls", "assist"))]
-    assert (program[-1].phase == "assist") == (mode != "off"), "the way is blended into what was read"
+    assert (program[-1].phase == "assist") == (mode != "off"), "the assist must come last, after the controls are read"
     battle.play("assist", lambda: program)
     found, moved = battle["drive"], 0
     flow = battle.batch.maps.flow

@@ -1,4 +1,4 @@
-"""What pilots are shown: frame, bounds, block sizes, masks, and the rows of the dead and of cut-off episodes."""
+"""Observations: frame, bounds, block sizes, masks, rows of dead mechs and final observations."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.sim.arena import as_maps
 
 SIDE = 36
 TURNED = 48
-"""Edge of the map that is turned: a multiple of 16, so that the bins of the telemetry map turn into each other."""
+"""Edge of the rotated map: a multiple of 16, so that telemetry bins map onto each other."""
 AT = flat_offsets()
 
 
 def quarter_turn(grid: np.ndarray) -> np.ndarray:
-    """A map turned by 90 degrees, counter-clockwise seen from above."""
+    """Return a map rotated by 90 degrees, counter-clockwise from above."""
     return grid.transpose(0, 2, 1)[:, :, ::-1]
 
 
 def turn(v: np.ndarray, around: float = 0.0) -> np.ndarray:
-    """Vectors turned by 90 degrees about (around, around)."""
+    """Return vectors rotated by 90 degrees about (around, around)."""
     out = v.copy()
     out[..., 0], out[..., 1] = around - (v[..., 1] - around), v[..., 0]
     return out
@@ -211,10 +211,10 @@ def test_messages_reach_only_packmates_one_step_later(battle):
     words[0, 2, 18:] = 1.0
     battle.step(words)
     board = battle.obs[0, :, 706:746].reshape(20, 5, 8)
-    assert (board[:5, 2] == 1).all(), "a packmate did not hear it"
-    assert not board[5:].any(), "another pack heard it"
+    assert (board[:5, 2] == 1).all(), "a packmate did not receive the message"
+    assert not board[5:].any(), "another pack received the message"
     battle.step(np.zeros_like(words))
-    assert not battle.obs[0, :, 706:746].any(), "the message did not end"
+    assert not battle.obs[0, :, 706:746].any(), "the message was received twice"
 
 
 def test_truncated_episode_delivers_its_final_observation():

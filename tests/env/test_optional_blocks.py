@@ -1,4 +1,4 @@
-"""The extras of the suite layout's tail: the map of the whole field, the sound scope, the chosen target."""
+"""Optional blocks of the suite layout: telemetry map, acoustic scope, chosen target."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MECHS = 20
 
 
 def block(battle: Battle, name: str) -> np.ndarray:
-    """Columns of a block ``[E, M, width]``."""
+    """Return the columns of a block ``[E, M, width]``."""
     parts = layout.blocks(battle.cfg)
     at = layout.offset(name, parts)
     return battle.obs[..., at : at + next(part.width for part in parts if part.name == name)]
 
 
 def sectors(s, m: int) -> list[float]:
-    """How loud it is ahead, right, behind and left of m."""
+    """Return the acoustic levels ahead, right, behind and left of m."""
     sums = [0.0] * 4
     for j in [j for j in living(s) if j != m and s.alive[m] and s.noise[j] > 0]:
         d = s.pos[j].astype(float) - s.pos[m]
@@ -45,7 +45,7 @@ def field(**options) -> Battle:
 
 
 def toss(battle: Battle, seed: int) -> None:
-    """Another moment: everybody anywhere, a decision later; some are loud, which is heard far."""
+    """Scatter all mechs one step later; some are loud enough to be heard far away."""
     rng, decision = np.random.default_rng(seed), battle["decision"].copy()
     scatter(battle, rng)
     stir(battle, rng)

@@ -1,4 +1,4 @@
-"""How a match is scored and ends: three endings, who wins them, and which flags they raise."""
+"""Scores, the three endings of a match, their winners and done flags."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def battle():
 
 @pytest.fixture
 def duel(battle):
-    """A medium each, far from the zone."""
+    """Return a battle of one medium per team, far from the zone."""
     battle.engine.reset()
     battle.empty()
     battle.place(0, MEDIUM, 5, 5)
@@ -90,8 +90,8 @@ def test_time_limit_is_decided_by_score_then_hit_points(duel, score, hp, winner)
     duel.step()
     assert outcome(duel) == ("time_up", winner)
     living = duel["alive"][0].astype(bool)
-    assert np.array_equal(duel["truncated"][0].astype(bool), living), "the limit cuts off the living"
-    assert np.array_equal(duel["terminated"][0].astype(bool), ~living), "the dead stay terminated"
+    assert np.array_equal(duel["truncated"][0].astype(bool), living), "the time limit must truncate the living"
+    assert np.array_equal(duel["terminated"][0].astype(bool), ~living), "the dead must stay terminated"
 
 
 def test_finished_episode_statistics_match_the_state(duel):
@@ -128,5 +128,5 @@ def test_outcomes_and_flags_match_the_reference_on_random_states():
         np.testing.assert_allclose(battle["score"][e], s.score, atol=1e-5, err_msg=f"score of environment {e}")
         reasons.append(reason)
     assert set(reasons) == {0, 1, 2, 3}
-    assert not (battle["terminated"] & battle["truncated"]).any(), "both flags at once"
+    assert not (battle["terminated"] & battle["truncated"]).any(), "both done flags are set"
     battle.close()

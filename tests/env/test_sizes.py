@@ -1,4 +1,4 @@
-"""Every size and number of packs that a configuration may have: generated, sound, played, and within its memory."""
+"""Map sizes and pack counts across the allowed range: battles keep the invariants and the memory budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = 50
 MAX_ENV_BYTES = 1_000_000
 MANY_ENVS = 4096
 ONE_GPU_BYTES = 8 * 2**30
-"""Memory of a small GPU of today, of which the batch may take all but what the learner needs."""
+"""Memory of a small GPU; the batch may use all but ``LEARNER_BYTES``."""
 LEARNER_BYTES = 2 * 2**30
 MOST_MAPS = 8
 SIZES = (
@@ -30,7 +30,7 @@ SIZES = (
 
 
 def battle(size: tuple[int, int, int], packs: int, envs: int, **ranges) -> VectorEnv:
-    """Return battles between scripted pilots, every mech of which is observed."""
+    """Return battles of scripted pilots in which every mech is observed."""
     world = WorldConfig(size_x=size[0], size_y=size[1], size_z=size[2])
     cfg = EnvConfig(world=world, num_packs=packs, **ranges)
     env = VectorEnv(
@@ -41,7 +41,7 @@ def battle(size: tuple[int, int, int], packs: int, envs: int, **ranges) -> Vecto
 
 
 def fight(env: VectorEnv) -> None:
-    """Play so many decisions, each of which keeps every law of the game."""
+    """Play ``STEPS`` environment steps and check every invariant after each."""
     env.reset()
     places = env.engine.batch.numpy("pos").copy()
     checker = InvariantChecker(env.engine, env.obs[0].numpy(), slow_every=STEPS // 2)

@@ -1,4 +1,4 @@
-"""Contact slots that each suite reserves: the rules on random battles, and what each suite's row is for."""
+"""Contact slots by suite rules: random battles against the reference, and scenes for each suite."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_allocating_twice_in_a_step_changes_nothing(battle):
 
 
 def scene(viewer: int, **options) -> Battle:
-    """A viewer, mech 0, at (20, 30) that faces two hostiles ahead, near the wall behind which nobody is seen."""
+    """Return an observer, mech 0, at (20, 30) that faces two hostiles, near a wall that blocks sight."""
     made = Battle(edit=wall, display=BY_SUITE, **options)
     made.empty()
     made.place(0, viewer, 20, 30)
@@ -113,7 +113,7 @@ def test_heavy_suite_reserves_a_slot_for_the_focus_target():
     assert slots(made)[:5] == [-1, 6, -1, -1, 5]
     made.put("focus", -1, 0)
     made.put("contact", -1)
-    assert slots(made)[:5] == [5, 6, -1, -1, -1], "who is out of the line of fire is one of the rest"
+    assert slots(made)[:5] == [5, 6, -1, -1, -1], "a hostile out of the line of fire must fill a REST slot"
     made.close()
 
 

@@ -1,4 +1,4 @@
-"""Plain-Python rules of the classic observation layout: five contacts, maps, sound, class and 39 self scalars."""
+"""Plain-Python reference of the classic observation layout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BINS = 16
 
 
 def visible(s, m: int, j: int) -> bool:
-    """Whether m may know of j in partial mode; every class has the same radar."""
+    """Whether m knows of j in partial mode; every class has the same radar."""
     if m == j or not s.alive[m] or not s.alive[j]:
         return False
     q = sense.quality(s, m)[0]
@@ -43,7 +43,7 @@ def visible(s, m: int, j: int) -> bool:
 
 
 def contacts(s, m: int, seen=visible) -> list[int]:
-    """Three friends, then a hostile, then more hostiles, then more friends; only hostiles where so chosen."""
+    """Return the contacts: three friends, hostiles, then more friends; only hostiles with the filter."""
 
     def key(j: int):
         mech, d = MECHS[s.chassis[j]], np.float32(distance(s.pos[m], s.pos[j]))
@@ -58,7 +58,7 @@ def contacts(s, m: int, seen=visible) -> list[int]:
 
 
 def telemetry(s) -> np.ndarray:
-    """The map's bins, by x and y: 1 where anything in one blocks mechs."""
+    """Return the telemetry map by x and y: 1 where anything in the bin blocks mechs."""
     blocked = MOVES[s.material].any(axis=0).T
     cuts = [np.linspace(0, s.size[axis], BINS + 1).astype(int) for axis in (0, 1)]
     out = np.zeros((BINS, BINS))
@@ -69,7 +69,7 @@ def telemetry(s) -> np.ndarray:
 
 
 def turned(raster: np.ndarray, yaw: float) -> np.ndarray:
-    """A raster by x and y as one by ahead and left, for the quarter nearest to a heading."""
+    """Return a raster [x, y] as [ahead, left], rotated to the quarter turn nearest to a heading."""
     return np.rot90(raster, -floor(yaw / (pi / 2) + 0.5))
 
 
@@ -96,13 +96,13 @@ def own_scalars(s, m: int, limit: int, win: float) -> list[float]:
 
 
 def target(s, m: int) -> list[float]:
-    """The chosen slot, and whether its mech lives."""
+    """Return the one-hot of the chosen slot, and whether its mech is alive."""
     locked = s.focus[m] >= 0 and s.alive[s.focus[m]]
     return [*(float(s.focus_slot[m] == k) for k in range(SLOTS)), float(locked)]
 
 
 def row(s, m: int, *, limit: int = 240, win: float = 30.0, echo: bool = False) -> np.ndarray:
-    """The whole observation of a mech, 589 columns, or 595 with its target; slots as in ``s.contact``."""
+    """Return the observation of a mech, 589 columns, or 595 with its target; slots as in ``s.contact``."""
     width = SLOTS * 25 + 40 + 121 + BINS * BINS + 4 + 4 + 39 + 6 * echo
     if not s.alive[m]:
         return np.zeros(width)

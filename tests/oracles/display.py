@@ -1,4 +1,4 @@
-"""Plain-Python rules of the display manager: what a viewer knows, how sure it is, its slots, alerts and readings."""
+"""Plain-Python reference of displays: known contacts, confidence, slots by quota, alerts and readings."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MEMORY_S, DECISION_S, MARGIN = 5.0, 0.25, 1.2
 SLOTS = (20, 10, 6, 5)
 FIDELITY = (0.8, 0.6, 0.7, 1.0)
 HEAVY = 3
-NAMEABLE = 5
-"""Slots that target preferences can name."""
+SELECTABLE = 5
+"""Slots that target preferences can select."""
 
 
 def view(s, m: int) -> tuple[float, float, float]:
-    """Confidence, confidence in the class, and age that poor sensors add [s]."""
+    """Return the confidence, the class confidence, and the age that bad sensors add [s]."""
     q, jam, eccm = min(1.0, float(s.quality[m])), float(s.jam[m]), float(s.aid[m]) * min(0.5, float(s.jam[m]))
     sure = q * (1 - 0.7 * jam) + 0.5 * eccm
     kind = q * (1 - 0.5 * jam) + 0.3 * eccm
@@ -28,7 +28,7 @@ def view(s, m: int) -> tuple[float, float, float]:
 
 
 def age(s, m: int, j: int) -> int | None:
-    """Decisions since m saw j, None for somebody it does not know of."""
+    """Return the steps since m saw j, None if it does not know of j."""
     if s.visible[m, j]:
         return 0
     since = int(s.decision) - int(s.seen[m, j])
@@ -43,7 +43,7 @@ def confidence(s, m: int, j: int) -> float:
 
 
 def known(s, m: int, j: int) -> dict:
-    """What m knows of j: as it is, or as it was when last seen."""
+    """Return the state of j as m knows it: current, or last seen."""
     a = age(s, m, j)
     if not a:
         by = int(s.painter[j]) if s.painted[j] > 0 else -1
@@ -57,7 +57,7 @@ def known(s, m: int, j: int) -> dict:
 
 
 def key(s, m: int, j: int) -> tuple[float, float]:
-    """Sort key, smaller first."""
+    """Return the sort key of j, lower first."""
     what, mech = known(s, m, j), MECHS[s.chassis[j]]
     d = float(np.float32(distance(what["pos"], s.pos[m])))
     share = max(0.01, 1 - (age(s, m, j) * DECISION_S + view(s, m)[2]) / MEMORY_S)
@@ -73,7 +73,7 @@ def precedes(a: tuple[float, float], b: tuple[float, float], margin: float = MAR
 
 
 def alerted_contact(s, m: int) -> int | None:
-    """Whom a heavy's most urgent alert is about."""
+    """Return the mech of a heavy's most urgent alert, None without one."""
     if s.chassis[m] != HEAVY:
         return None
     near = [j for j in range(count(s)) if age(s, m, j) == 0]
@@ -101,28 +101,24 @@ def alerted_contact(s, m: int) -> int | None:
 
 
 def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = True) -> list[int]:
-    """The contact slots of m after those of ``before``, twenty of them, -1 for none."""
+    """Return the 20 contact slots of m after those of ``before``, -1 for none."""
     slots = (slots or SLOTS[s.chassis[m]]) * int(s.alive[m])
     if not slots:
         return [-1] * 20
-    held: dict[int, int] = {}
-    pin = alerted_contact(s, m) if alerts else None
-    first = int(pin is not None)
-    if pin is not None:
-        held[0] = pin
+    alerted = alerted_contact(s, m) if alerts else None
+    held: dict[int, int] = {} if alerted is None else {0: alerted}
+    first = len(held)
     room = slots - first
-    pool = [j for j in range(count(s)) if j != pin and age(s, m, j) is not None]
+    shown = [j for j in range(count(s)) if hostile(s, m, j) or not s.hostile_only[m]]
+    pool = [j for j in shown if j != alerted and age(s, m, j) is not None]
     pool.sort(key=lambda j: (*key(s, m, j), j))
     foes = [j for j in pool if hostile(s, m, j)][:room]
-    friends = [] if s.hostile_only[m] else [j for j in pool if not hostile(s, m, j)][:room]
+    friends = [j for j in pool if not hostile(s, m, j)][:room]
     near = min(3, len(friends))
     wanted = {True: min(len(foes), room - near)}
     wanted[False] = min(len(friends), room - wanted[True])
-    for k in range(first, slots):
-        j = before[k]
-        if j in pool and (hostile(s, m, j) or not s.hostile_only[m]):
-            held[k] = j
-    rank = {**{j: i for i, j in enumerate(foes)}, **{j: i for i, j in enumerate(friends)}}
+    held |= {k: before[k] for k in range(first, slots) if before[k] in pool}
+    rank = {j: i for ranking in (foes, friends) for i, j in enumerate(ranking)}
 
     def of(side: bool) -> list[int]:
         return [k for k in sorted(held) if k >= first and hostile(s, m, held[k]) == side]
@@ -134,15 +130,14 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
         while len(of(side)) > wanted[side]:
             del held[last(side)]
     zone = first + near
+    front = {True: range(zone, slots), False: range(first, zone)}
+    rest = {True: range(first, slots), False: range(slots - 1, first - 1, -1)}
     for side, ranking, want in ((False, friends, near), (True, foes, wanted[True]), (False, friends, wanted[False])):
-        for j in ranking:
-            if len(of(side)) < want and j not in held.values():
-                front = range(zone, slots) if side else range(first, zone)
-                rest = range(first, slots) if side else range(slots - 1, first - 1, -1)
-                held[next(k for k in (*front, *rest) if k not in held)] = j
-    for k in sorted((k for k in of(True) if k >= NAMEABLE and held[k] in rank), key=lambda k: rank[held[k]]):
-        free = [q for q in (*range(zone, slots), *range(first, slots)) if q not in held]
-        if free and free[0] < NAMEABLE:
+        for j in [j for j in ranking if j not in held.values()][: max(0, want - len(of(side)))]:
+            held[next(k for k in (*front[side], *rest[side]) if k not in held)] = j
+    for k in sorted((k for k in of(True) if k >= SELECTABLE and held[k] in rank), key=lambda k: rank[held[k]]):
+        free = [q for q in (*front[True], *rest[True]) if q not in held]
+        if free and free[0] < SELECTABLE:
             held[free[0]] = held.pop(k)
     for side, ranking in ((True, foes), (False, friends)):
         settle_slots(held, of(side), ranking, lambda j: key(s, m, j))
@@ -150,7 +145,7 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
 
 
 def settle_slots(held: dict[int, int], slots: list[int], ranking: list[int], of) -> None:
-    """Change slots of one side in place: outsiders replace the last by the margin, then better ones move up by it."""
+    """Change the slots of one side in place: better candidates replace worse ones, then better ones move up."""
     slot_key = {j: i for i, j in enumerate(ranking)}
     for j in ranking:
         if j in held.values() or not slots:
@@ -167,14 +162,14 @@ def settle_slots(held: dict[int, int], slots: list[int], ranking: list[int], of)
 
 
 def noise(s, m: int, j: int) -> np.ndarray:
-    """Six readings' noise in standard deviations of their range: hull, heat, stability, velocity."""
+    """Return the noise of six readings as a share of their range: hull, heat, stability, velocity."""
     when = int(s.decision) - (age(s, m, j) or 0)
     drawn = bell(draw_u32(int(s.seed), StreamId.DISPLAY, when, m, 8 * j + np.arange(6)))
     return drawn.astype(float) * 0.1 * (1 - FIDELITY[s.chassis[m]])
 
 
 def classes(s, m: int, j: int) -> list[float]:
-    """Probability of each class."""
+    """Return the probability of each class."""
     sure = view(s, m)[1]
     if sure < 0.5:
         return [0.25] * 4
@@ -182,7 +177,7 @@ def classes(s, m: int, j: int) -> list[float]:
 
 
 def contact_row(s, m: int, j: int) -> list[float]:
-    """A contact's 25 columns: those of ``oracles_sense`` for what m knows, read with noise."""
+    """Return the 25 columns of a contact: those of ``sensing.contact_row`` for its known state, with noise."""
     what, mech, read = known(s, m, j), MECHS[s.chassis[j]], noise(s, m, j)
     ahead, left, up = 2 * read[3:] * [14, 14, 10]
     c, n = np.cos(float(s.yaw[m])), np.sin(float(s.yaw[m]))

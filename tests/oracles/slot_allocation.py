@@ -1,4 +1,4 @@
-"""Plain-Python rules of the slots that suites reserve: whom each rule wants, and who gets and keeps a slot."""
+"""Plain-Python reference of contact slots by suite rules."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ THREATS = ("threat", "aiming", "fire_line")
 
 
 def share(s, m: int, j: int) -> float:
-    """Share of its priority that a track keeps."""
+    """Return the share of its priority that a track keeps."""
     kept = max(0.01, 1 - (display.age(s, m, j) * display.DECISION_S + display.view(s, m)[2]) / display.MEMORY_S)
     return kept * (0.1 if display.confidence(s, m, j) < 0.1 - 1e-6 else 1.0)
 
 
 def aims_at(s, m: int, j: int) -> bool:
-    """Whether j is after m."""
+    """Whether j attacks m."""
     chased = MISSILE in s.round_weapon[j][s.round_target[j] == m]
     away = (s.pos[m] - s.pos[j]).astype(float)
     faces = display.age(s, m, j) == 0 and away @ ahead(s.yaw[j]) >= AIM_COS * flat(away)
@@ -37,7 +37,7 @@ def aims_at(s, m: int, j: int) -> bool:
 
 
 def slot_key(s, rule: str, m: int, j: int, pin: int | None) -> tuple[float, ...] | None:
-    """Group and sort key of j under a rule, None if it is not wanted."""
+    """Return the group and sort key of j under a rule, None if the rule rejects it."""
     age = display.age(s, m, j)
     if age is None or (rule == "alert" and j != pin):
         return None
@@ -98,7 +98,7 @@ def settle_slots(
 
 
 def fill(s, m: int, before: list[int]) -> list[int]:
-    """The contact slots of m after those of ``before``, twenty of them, -1 for none."""
+    """Return the 20 contact slots of m after those of ``before``, -1 for none."""
     held: dict[int, int] = {}
     rules = ROWS[int(s.chassis[m])]
     if not s.alive[m]:

@@ -13,7 +13,7 @@ from tests.parity.scenes import clutter, scatter, snapshots
 def test_low_9_the_four_quadrants_equal_a_plain_loop_to_a_millionth():
     battle = Battle(envs=8, edit=clutter(np.random.default_rng(6)), own_maps=True, num_packs=2, size=40)
     scatter(battle, np.random.default_rng(3))
-    battle.sense()
+    battle.observe()
     names = [row.name for row in layout.columns(battle.cfg)]
     first = next(i for i, name in enumerate(names) if "front_left" in name)
     assert "rear_right" in names[first + 3]

@@ -25,7 +25,7 @@ def battle(request):
     made.past = {name: made[name].copy() for name in ("seen", *TRACKS)}
     clear(made, "quality", "jam", "aid", "sight", "visible")
     made.rows[:] = -7.0
-    made.sense()
+    made.observe()
     made.expected = snapshots(made)
     yield made
     made.close()
@@ -75,7 +75,7 @@ def test_contact_slots_follow_quotas_order_filter_and_whom_they_held(battle):
 
 def test_filling_again_in_the_same_decision_changes_nothing(battle):
     slots, rows = battle["contact"].copy(), battle.rows.copy()
-    battle.sense()
+    battle.observe()
     assert np.array_equal(battle["contact"], slots) and np.array_equal(battle.rows, rows)
 
 
