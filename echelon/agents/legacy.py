@@ -252,8 +252,8 @@ def fly_legacy(
         actions_out[e, m, VENT] = 1.0
     sees = senses.sight[e, m, j] != wp.uint8(0)
     paint = own_pack_paint(e, m, j, mechs.painted, mechs.painter, mechs.team, mechs.pack)
-    kept = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 1) < assignment.weapon_prob[e]
-    if kept and not hot:
+    pulls_trigger = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 1) < assignment.weapon_prob[e]
+    if pulls_trigger and not hot:
         pull_triggers(rules, e, m, c, d, wp.abs(error), sees, paint, actions_out)
     if rules.chassis[c].has_ewar == 1:
         actions_out[e, m, SECONDARY] = wp.where(heat < ECM_BELOW * rules.chassis[c].heat_cap, ECM_ON, ECCM_ON)

@@ -307,10 +307,10 @@ def control_weapons(
     planned = float(heat)
     now = episode.decision[e]
     draw = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 1)
-    kept = draw < assignment.weapon_prob[e] * skill.trigger_prob
+    pulls_trigger = draw < assignment.weapon_prob[e] * skill.trigger_prob
     hot = heat > skill.vent_above * cap
     fired = bool(False)
-    if targets.pilot_target[e, m] >= 0 and kept and not hot:
+    if targets.pilot_target[e, m] >= 0 and pulls_trigger and not hot:
         shot = shot_at_target(rules, skill, episode, mechs, targets, e, m)
         shot.awaits_paint = wait_for_paint(rules, skill, episode, mechs, targets, e, m, shot, targets_out)
         for i in range(WEAPON_COUNT):

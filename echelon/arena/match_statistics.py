@@ -13,7 +13,7 @@ from echelon.env import referee
 from echelon.env.referee import in_zone
 from echelon.sim.backend import Launch, Program, in_phase
 from echelon.sim.kernels import damage, fire, motion, upkeep
-from echelon.sim.kernels.damage import body_share, paid_damage
+from echelon.sim.kernels.damage import body_share, credited_damage
 from echelon.sim.state import ROUNDS_PER_MECH, Blasts, Events, Hits, Mechs, Rounds
 from echelon.sim.structs import Field, array_struct, fields_of
 from echelon.sim.tables import NUM_WEAPONS, Rules
@@ -89,7 +89,7 @@ def blast_source(rules: Rules, blasts: Blasts, e: int, m: int) -> int:
 def body_damage(rules: Rules, hits: Hits, e: int, m: int, k: int) -> float:
     """Return the body damage of hit record ``k`` of a mech."""
     flags = hits.hit_flags[e, m, k]
-    return paid_damage(rules, flags, hits.hit_damage[e, m, k]) * body_share(rules, flags)
+    return credited_damage(rules, flags, hits.hit_damage[e, m, k]) * body_share(rules, flags)
 
 
 @wp.kernel

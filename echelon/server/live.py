@@ -139,16 +139,16 @@ async def ping_loop(socket: web.WebSocketResponse) -> None:
 async def wait_closed(socket: web.WebSocketResponse) -> None:
     """Return when the client leaves, sends data, floods pings, or is silent for ``SILENCE_TIMEOUT_S``; answer pings."""
     clock = asyncio.get_running_loop().time
-    begun, heard = clock(), 0
+    started, received = clock(), 0
     with contextlib.suppress(asyncio.TimeoutError, ConnectionError):
         while True:
             message = await socket.receive(timeout=SILENCE_TIMEOUT_S)
             if message.type not in (WSMsgType.PING, WSMsgType.PONG):
                 return
-            if clock() - begun > PING_INTERVAL_S:
-                begun, heard = clock(), 0
-            heard += 1
-            if heard > MAX_PINGS:
+            if clock() - started > PING_INTERVAL_S:
+                started, received = clock(), 0
+            received += 1
+            if received > MAX_PINGS:
                 return
             if message.type is WSMsgType.PING:
                 await socket.pong(message.data)

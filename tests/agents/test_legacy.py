@@ -48,10 +48,10 @@ def test_legacy_actions_match_oracle(weapon_prob):
     battle.put("pilot_pos", battle["pos"] + 99)
     battle.observe()
     battle.batch["actions"].fill_(7.0)
-    wanted = snapshots(battle)
+    expected = snapshots(battle)
     battle.play("pilots", lambda: [x for x in battle.engine.decision() if x.phase.startswith("pilots")])
     fired = 0
-    for e, s in enumerate(wanted):
+    for e, s in enumerate(expected):
         for m in range(20):
             want = rules.legacy(s, m, weapon_prob)
             np.testing.assert_allclose(battle["actions"][e, m], want, atol=2e-5, err_msg=f"mech {m}, environment {e}")

@@ -261,13 +261,13 @@ def test_hard_and_expert_keep_shots_below_heat_limit(duel):
 
 
 @pytest.mark.parametrize(
-    ("skill", "share", "wanted"),
+    ("skill", "share", "expected"),
     [("easy", 0.8, 0.25), ("medium", 0.6, 0.25), ("medium", 0.8, 0.75), ("trivial", 0.1, 0.0)],
 )
-def test_scout_ewar_follows_level(duel, skill, share, wanted):
+def test_scout_ewar_follows_level(duel, skill, share, expected):
     duel.place(0, SCOUT, 20, MIDDLE)
     duel.put("heat", share * CHASSIS[SCOUT].heat_cap, 0)
-    assert fly(duel, skill, 0)[0][SECONDARY] == wanted
+    assert fly(duel, skill, 0)[0][SECONDARY] == expected
 
 
 def test_expert_scout_emits_only_with_contact(duel):

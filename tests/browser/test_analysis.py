@@ -87,8 +87,8 @@ def test_mech_charts_cover_match_and_seek_on_click(page, address, insight):
     page.wait_for_function(f"() => echelon.state.match.scan.curves.seconds.length === {frames}")
     page.get_by_text("yaw rate").wait_for(state="visible")
     charts.first.locator(".u-over").click(delay=200)  # at the centre; frames are drawn while the button is down
-    wanted = seconds / 2 * state(page, "match.header.tick_hz")
-    page.wait_for_function(f"() => Math.abs(echelon.state.tick - {wanted}) < 8")
+    expected = seconds / 2 * state(page, "match.header.tick_hz")
+    page.wait_for_function(f"() => Math.abs(echelon.state.tick - {expected}) < 8")
 
 
 def test_ground_overlays_are_drawn_and_removed(page, address, insight):

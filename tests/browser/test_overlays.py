@@ -36,7 +36,7 @@ def open_match(page: Any, address: str, tick: float, more: str = "") -> None:
     open_paused(page, address, MATCH, tick, f"&t={tick / 20}{more}", "lowest")
 
 
-def frame_with(*wanted: MechFlag, without: MechFlag, team: int | None = None) -> tuple[int, int]:
+def frame_with(*expected: MechFlag, without: MechFlag, team: int | None = None) -> tuple[int, int]:
     """Return a frame's tick and a living mech, optionally of a team, with the wanted flags and without another."""
     with Replay(REACH) as replay:
         teams = [mech["team"] for mech in replay.header["roster"]]
@@ -44,7 +44,7 @@ def frame_with(*wanted: MechFlag, without: MechFlag, team: int | None = None) ->
             chunk = replay.chunk(n)
             for f in range(1, len(chunk.ticks) - 1):
                 for m, flags in enumerate(chunk.frames["flags"][f]):
-                    fits = all(flags & flag for flag in (MechFlag.ALIVE, *wanted)) and not flags & without
+                    fits = all(flags & flag for flag in (MechFlag.ALIVE, *expected)) and not flags & without
                     if fits and team in (None, teams[m]):
                         return int(chunk.ticks[f]), m
     raise AssertionError("the match has no such moment")

@@ -107,8 +107,8 @@ def crowd():
     made.close()
 
 
-def in_margin(s, m: int, kept: int, best: int) -> bool:
-    return not rules.precedes(rules.key(s, m, best), rules.key(s, m, kept), 1.2001)
+def in_margin(s, m: int, remaining: int, best: int) -> bool:
+    return not rules.precedes(rules.key(s, m, best), rules.key(s, m, remaining), 1.2001)
 
 
 @settings(deadline=None, max_examples=40)
@@ -160,8 +160,8 @@ def check_slots(s, m: int, before: np.ndarray) -> None:
             assert len(shown) == room, "a slot is empty while a known mech has none"
             best, last = min(out, key=lambda j: rules.key(s, m, j)), max(mine, key=lambda j: rules.key(s, m, j))
             assert in_margin(s, m, last, best), f"{best} is better than {last} by more than the margin"
-        kept = [j for j in before if j in mine]
-        assert len(kept) == len(set(kept))
+        remaining = [j for j in before if j in mine]
+        assert len(remaining) == len(set(remaining))
 
 
 def test_contact_keeps_its_slot_until_another_is_better_by_the_margin():

@@ -231,14 +231,14 @@ def launch(s, m: int, weapon: int, target: int) -> None:
 def apply_hits(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None:
     """Apply a phase's hits at once: all read the state before, all are summed, then deaths are resolved."""
     shares: dict[int, dict[int, float]] = {m: {} for m in range(len(s.alive))}
-    paid: set[int] = set()
+    rewarded: set[int] = set()
     before = {m: (int(s.painted[m]), int(s.painter[m])) for m in shares}
     for by in range(len(s.alive)):
         for hit in (h for h in hits if h.shooter == by):
-            direct_hit(s, hit, before[hit.target], shares, paid)
+            direct_hit(s, hit, before[hit.target], shares, rewarded)
         for splash in (x for x in splashes or [] if x.shooter == by):
             splashed(s, splash, shares)
-    for m in paid:
+    for m in rewarded:
         s.assists[before[m][1]] += 1
         s.assist_tick[m] = s.tick + ticks(1.0)
     for m in living(s):
@@ -259,7 +259,7 @@ def apply_hits(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None
             s.kills[by] += hostile(s, by, m)
 
 
-def direct_hit(s, hit: Hit, paint: tuple[int, int], shares: dict, paid: set[int]) -> None:
+def direct_hit(s, hit: Hit, paint: tuple[int, int], shares: dict, rewarded: set[int]) -> None:
     """The damage pipeline; ``paint`` is (ticks, painter) of the target before the phase."""
     gun, m, by = GUNS[hit.weapon], hit.target, hit.shooter
     helped = paint[0] > 0 and paint[1] >= 0 and painted_pack(s, paint[1], by)
@@ -268,7 +268,7 @@ def direct_hit(s, hit: Hit, paint: tuple[int, int], shares: dict, paid: set[int]
         s.painted[m], s.painter[m] = ticks(5.0), by
     if body > 0:
         if helped and paint[1] != by and s.tick >= s.assist_tick[m]:
-            paid.add(m)
+            rewarded.add(m)
         if hit.leg:
             s.leg_hp[m] -= body
             body *= 0.5

@@ -173,11 +173,11 @@ def walk(level: Level, s, p, path, go: bool) -> np.ndarray:
     return np.zeros(2)
 
 
-def manoeuvre(level: Level, s, m: int, spot, wanted: float, side: float, path, go: bool) -> np.ndarray:
+def manoeuvre(level: Level, s, m: int, spot, expected: float, side: float, path, go: bool) -> np.ndarray:
     """The velocity that keeps the fighting distance and sidesteps, inside the zone or on the path to it."""
     p, zone, radius = s.pos[m].astype(float), s.zone[:2].astype(float), float(s.zone[2])
     u = unit(spot[:2] - p[:2])
-    radial = np.clip((flat(spot - p) - wanted) / 2, -1, 1)
+    radial = np.clip((flat(spot - p) - expected) / 2, -1, 1)
     velocity = u * radial + np.array([-u[1], u[0]]) * side * level.sidestep
     if not go:
         return velocity
@@ -240,11 +240,11 @@ def combat_velocity(
     d, back, d_zone = distance(spot, p), unit(p[:2] - spot[:2]), flat(s.zone[:2] - p[:2])
     side = sidestep_side(level, s, m)
     target_share = known.hp / MECHS[s.chassis[j]].hp if known.age == 0 else 1.0
-    wanted = fighting_distance(level, s, m, target_share, inside, sees)
+    expected = fighting_distance(level, s, m, target_share, inside, sees)
     if level.range_policy == RangePolicy.FIXED:
-        return back * 0.3 if d < wanted and not (s.chassis[m] == HEAVY and inside) else walking
-    if sees and d < wanted + 5:
-        return manoeuvre(level, s, m, spot, wanted, side, path, go)
+        return back * 0.3 if d < expected and not (s.chassis[m] == HEAVY and inside) else walking
+    if sees and d < expected + 5:
+        return manoeuvre(level, s, m, spot, expected, side, path, go)
     pursues = level.pursues_unseen and s.pilot_escape_s[m] <= -CALM_S and not sees and go
     if pursues and d < 20 and d_zone < s.zone[2] + 6:
         return -back

@@ -113,8 +113,8 @@ def legacy(s, m: int, weapon_prob: float, width: int = 26) -> np.ndarray:
     a[3] = np.clip(wrap(atan2(delta[1], delta[0]) - yaw) / (pi / 3), -1, 1)
     hot = s.heat[m] > 0.75 * cap
     a[VENT] = hot
-    kept = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < weapon_prob
-    if not hot and kept:
+    remaining = uniform01(int(s.seed), StreamId.AGENT, int(s.tick), m, 1) < weapon_prob
+    if not hot and remaining:
         for weapon in legacy_weapons(s, m, j):
             a[COLUMN[CARRIED[chassis][weapon]]] = 1
     if chassis == SCOUT:

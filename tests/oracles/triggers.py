@@ -150,8 +150,8 @@ def triggers(
             if slot is None or weapon in SMOKES or s.cooldown[m, GUNS[weapon].timer] > TICKS:
                 continue
             affordable = movement_plan + np.float32(GUNS[weapon].heat) <= np.float32(min(level.heat_limit, 1e9)) * cap
-            wanted = affordable and wants(memory, level, s, m, weapon, known, awaits_paint)
-            if wanted and not muzzle_blocked(level, s, m, weapon, known.pos):
+            expected = affordable and wants(memory, level, s, m, weapon, known, awaits_paint)
+            if expected and not muzzle_blocked(level, s, m, weapon, known.pos):
                 columns[COLUMN[slot]] = 1.0
                 fired.add(weapon)
                 waited_s *= weapon not in HOMING

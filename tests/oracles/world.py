@@ -170,13 +170,13 @@ def move_mech(s, m: int) -> None:
         return box_free(s, centre, half) and others_free(s, m, p, centre)
 
     for axis in range(3):
-        wanted = p.copy()
-        wanted[axis] += v[axis] * F(DT)
-        target = bounded(s, wanted, half)
+        expected = p.copy()
+        expected[axis] += v[axis] * F(DT)
+        target = bounded(s, expected, half)
         raised = bounded(s, target + np.array([0, 0, STEP], F), half)
         if free(target):
             p = target
-            if axis == 2 and target[2] < wanted[2]:
+            if axis == 2 and target[2] < expected[2]:
                 v[2] = min(v[2], 0)
         elif axis < 2 and not stepped and abs(v[2]) < 1 and free(raised):
             p, stepped = raised, True

@@ -128,11 +128,11 @@ def test_client_that_does_not_read_pauses_responses(home):
 
     async def work():
         async with served(home, burst=1e9, socket_bytes=8192) as (port, _):
-            begun = []
+            started_responses = []
             original = routes.bytes_response
 
             def recorded(request, *arguments):
-                begun.append((request.protocol, request.protocol.writing_paused))
+                started_responses.append((request.protocol, request.protocol.writing_paused))
                 return original(request, *arguments)
 
             routes.bytes_response = recorded
@@ -140,12 +140,12 @@ def test_client_that_does_not_read_pauses_responses(home):
                 reader, writer = await connected(port, socket_bytes=8192)
                 writer.transport.pause_reading()
                 writer.write(REQUEST * (asked - 1) + REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-                await until(lambda: begun and begun[0][0].writing_paused)
-                before = len(begun)
+                await until(lambda: started_responses and started_responses[0][0].writing_paused)
+                before = len(started_responses)
                 writer.transport.resume_reading()
                 everything = await asyncio.wait_for(reader.read(), WAIT_S)
                 writer.close()
-                return before, [paused for _, paused in begun], everything.count(b"HTTP/1.1 200")
+                return before, [paused for _, paused in started_responses], everything.count(b"HTTP/1.1 200")
             finally:
                 routes.bytes_response = original
 

@@ -20,7 +20,7 @@ NEAR = wp.constant(0.1)
 
 
 @wp.func
-def paid_damage(rules: Rules, flags: int, damage: float) -> float:
+def credited_damage(rules: Rules, flags: int, damage: float) -> float:
     """Return the damage of a hit record with the paint bonus."""
     if (flags & HIT_PAINTED) != 0:
         return damage * (1.0 + rules.paint_bonus)
@@ -73,7 +73,7 @@ def apply_hit(
     """Apply hit record k of shooter s to mech m; return the damage to its body."""
     w = hits.hit_weapon[e, s, k]
     flags = hits.hit_flags[e, s, k]
-    d = paid_damage(rules, flags, hits.hit_damage[e, s, k])
+    d = credited_damage(rules, flags, hits.hit_damage[e, s, k])
     body = float(0.0)
     if d > 0.0:
         if (flags & HIT_LEG) != 0:
@@ -148,7 +148,7 @@ def phase_share(rules: Rules, hits: Hits, blasts: Blasts, e: int, s: int, m: int
     for k in range(NUM_WEAPONS):
         if (hits.hit_mask[e, s] & (1 << k)) != 0 and hits.hit_target[e, s, k] == m:
             flags = hits.hit_flags[e, s, k]
-            total += paid_damage(rules, flags, hits.hit_damage[e, s, k]) * body_share(rules, flags)
+            total += credited_damage(rules, flags, hits.hit_damage[e, s, k]) * body_share(rules, flags)
     return total
 
 

@@ -8,7 +8,7 @@ counted and dropped. The journal never changes the state of the simulation.
 import warp as wp
 
 from echelon.sim.arsenal import Cooldown
-from echelon.sim.kernels.damage import paid_damage
+from echelon.sim.kernels.damage import credited_damage
 from echelon.sim.kernels.fire import HIT_PAINTED, HOMING, is_painted_for
 from echelon.sim.state import (
     JOURNAL_DETAIL,
@@ -228,7 +228,7 @@ def record_hits_of(rules: Rules, mechs: Mechs, hits: Hits, e: int, m: int, page:
             kind = HIT
             if rules.weapons[w].paints == 1:
                 kind = PAINT
-            damage = paid_damage(rules, flags, hits.hit_damage[e, m, k])
+            damage = credited_damage(rules, flags, hits.hit_damage[e, m, k])
             append_row(journal_out, page, tick, kind, m, j, w, damage, flags, NOWHERE)
             append_detail(journal_out, page, mechs.pos[e, j], hits.hit_stability[e, m, k], NOBODY, 0)
 
@@ -270,8 +270,8 @@ def record_hits(
     for m in range(events.dying.shape[1]):
         if events.assist_to[e, m] >= 0:
             append_row(journal_out, page, t, ASSIST, events.assist_to[e, m], m, NOBODY, 0.0, 0, NOWHERE)
-            paid = assisted(rules, hits, e, m, events.assist_to[e, m])
-            append_detail(journal_out, page, mechs.pos[e, m], paid[1], int(paid[0]), 0)
+            assist = assisted(rules, hits, e, m, events.assist_to[e, m])
+            append_detail(journal_out, page, mechs.pos[e, m], assist[1], int(assist[0]), 0)
     for m in range(events.dying.shape[1]):
         if events.dying[e, m] == 1:
             append_row(journal_out, page, t, KILL, events.killer[e, m], m, NOBODY, 0.0, 0, NOWHERE)

@@ -10,7 +10,7 @@ import { cellIndex, mixAngle, worldPoint, wrapAngle } from "../spaces";
 const EASE = 7; // rate of easing toward the state [1/s]
 const YAW_EASE = 2.2; // rate of swinging behind a turning mech [1/s]
 const NEAREST = [2, 2.4] as const; // least distance in front of a wall: constant [vox] plus this many mech heights
-const PROBE = 0.5; // step size of the search for walls [vox]
+const PROBE = 0.5; // search step for walls [vox]
 const NEAR_ENOUGH = 0.004; // distance at which the camera snaps to its target [vox]
 const NEAR_ANGLE = 0.0004; // angle at which it snaps [rad]
 const EYES = 0.24; // eye height above the mech's centre, relative to its height
