@@ -81,6 +81,7 @@ def field():
     made.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("skill", list(LEVELS))
 def test_actions_ignore_unperceived_hostiles(field, skill):
     """Collision avoidance ignores unperceived mechs too, even at a distance of one voxel."""

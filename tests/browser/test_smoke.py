@@ -53,6 +53,7 @@ def look_at(page: Any, address: str, tick: float, place: tuple[float, ...], qual
     page.wait_for_function("() => echelon.complete()")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quality", ["low", "medium"])
 def test_smoke_cloud_looks_same_after_playing_and_seeking(page, address, smoke, quality):
     page.set_viewport_size({"width": 480, "height": 360})

@@ -41,6 +41,7 @@ def table():
     return rows, ratings
 
 
+@pytest.mark.long
 def test_two_processes_play_the_matches_of_one(capsys, tmp_path, monkeypatch):
     save(tmp_path / "one", 1)
     found = []
@@ -63,6 +64,7 @@ def test_two_processes_play_the_matches_of_one(capsys, tmp_path, monkeypatch):
     assert found[0] == found[1] and len(found[0][0]) == 30
 
 
+@pytest.mark.long
 def test_lost_process_crashes_job_and_resume_continues(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("ECHELON_HOME", str(tmp_path))
     long = (*GAME, "--seeds", "8", "--envs", "4", "--set", "env.max_episode_seconds=20", "--upsets", "0")

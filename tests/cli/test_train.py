@@ -97,6 +97,7 @@ def test_train_saves_and_can_be_evaluated(shell):
     assert result["episodes"] == 2 and result["map"] == [40, 40, 20]
 
 
+@pytest.mark.long
 def test_kill_during_save_resumes_from_last_valid_checkpoint(shell):
     code, out, err = shell.run(*tiny(), ECHELON_FAULT="save.before_rename:2")
     assert code == 5 and "SIGKILL" in err, out
@@ -112,6 +113,7 @@ def test_kill_during_save_resumes_from_last_valid_checkpoint(shell):
     assert seen == list(range(1, len(seen) + 1)), "no update is missing and none is there twice"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["train.rollout:3:TERM", "train.update:3:TERM", "save.weights:1:TERM"])
 def test_stop_at_any_fault_point_saves_and_resumes(shell, fault):
     code, out, err = shell.run(*tiny(total_steps=100_000), ECHELON_FAULT=fault)
@@ -126,6 +128,7 @@ def test_stop_at_any_fault_point_saves_and_resumes(shell, fault):
     assert updates(paths)[: len(before) + 1] == [*before, before[-1] + 1]
 
 
+@pytest.mark.long
 def test_resume_without_checkpoint_starts_over(shell):
     code, _, _ = shell.run(*tiny(), ECHELON_FAULT="save.begin")
     assert code == 5
@@ -171,6 +174,7 @@ def test_train_unknown_device_is_one_line_error(shell):
     assert "tpu" in err and err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path):
     code, out, err = shell.run(*tiny(total_steps=800), "--nproc", "2", "--profile")
     assert (code, err) == (0, ""), err
@@ -190,6 +194,7 @@ def test_two_processes_train_one_policy_that_resumes_and_exports(shell, tmp_path
     assert written["difference"] < 1e-4 and target.stat().st_size == written["bytes"]
 
 
+@pytest.mark.long
 def test_death_of_one_process_ends_the_run(shell):
     process = shell.start(*tiny(total_steps=10**6), "--nproc", "2", "--detach")
     assert process.wait(timeout=LIMIT_S) == 0

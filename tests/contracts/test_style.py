@@ -23,6 +23,7 @@ def test_ruff_reports_nothing(command):  # RL-92
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.long
 def test_pyright_reports_no_errors():  # RL-92
     if run("pyright", "--version").returncode:
         pytest.skip("pyright could not be fetched from npm")

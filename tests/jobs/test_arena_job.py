@@ -61,6 +61,7 @@ def played_matches(store):
     return {tuple(row) for row in rows}
 
 
+@pytest.mark.long
 def test_killed_arena_job_resumes(store, tmp_path):
     paths = start_job()
     wait_for(store, 5)

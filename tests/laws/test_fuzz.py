@@ -152,6 +152,7 @@ GAMES = {
 }
 
 
+@pytest.mark.long
 @settings(FUZZ, max_examples=300, derandomize=True)
 @given(**GAMES)
 def test_random_games_and_actions_keep_the_invariants(game, map_seed, seed, kinds, close):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from echelon.config import EvalConfig, OpponentConfig, WorldConfig
 from echelon.config.presets import quickstart
 from echelon.telemetry.events import Event, EventEpisodes, EventEval
@@ -18,6 +20,7 @@ SHARE = 5
 """The first and the last 1/SHARE of the episodes are compared; some 500 are played in all."""
 
 
+@pytest.mark.long
 def test_tiny_battle_win_rate_rises():
     base = quickstart()
     opponents = OpponentConfig(skill="trivial", weapon_prob_start=0.2, weapon_prob_end=0.2)

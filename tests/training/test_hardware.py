@@ -77,6 +77,7 @@ def test_activation_checkpointing_keeps_gradients(kind):
     assert pairs and all(torch.allclose(a, b, atol=1e-6) for a, b in pairs)
 
 
+@pytest.mark.long
 def test_compile_keeps_gradients(monkeypatch):
     """A compiled backward pass may return one tensor for two parameters, such as both biases of the recurrence."""
     monkeypatch.setattr(rollout, "MICRO_BATCH_ROWS", 8)
@@ -113,6 +114,7 @@ def test_activation_checkpointing_trains_equal_on_two_threads(monkeypatch):
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*results, strict=True))
 
 
+@pytest.mark.long
 def test_activation_checkpointing_needs_less_memory(repository):
     peaks = []
     for on in (False, True):

@@ -35,6 +35,7 @@ def _is_tensor(thing: object) -> bool:
     return type(thing) in (torch.Tensor, torch.nn.Parameter)
 
 
+@pytest.mark.long
 def test_updates_leak_no_tensor_memory(small_run, tmp_path):  # RL-115
     opponents = OpponentConfig(
         mix=MixConfig(scripted=1.0, past=1.0, self_play=1.0), past_every_updates=5, past_keep=2, rating_seeds=1
@@ -85,6 +86,7 @@ def test_normalized_returns_have_unit_spread_at_any_reward_scale(small_run, scal
     assert all(loss < 3.0 for loss in losses), "the value loss does not feel the scale of the reward"
 
 
+@pytest.mark.long
 def test_gradient_norms_stay_sane_over_100_updates(small_run):  # RL-138
     updates: list[EventUpdate] = []
     config = small_run(max_updates=UPDATES, total_steps=10**6, num_envs=16)

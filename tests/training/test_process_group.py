@@ -76,6 +76,7 @@ def test_ranks_collect_distinct_episodes_and_both_count(whole):
     assert main["steps"] > 1.5 * main["update"] * rows * steps, "two processes collect twice as many samples"
 
 
+@pytest.mark.long
 def test_ranks_share_snapshot_pool_and_ladder_level(tmp_path):  # RL-114
     code, (main, other) = run_ranks("train against a mix", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["update"] >= 6
@@ -87,6 +88,7 @@ def test_ranks_share_snapshot_pool_and_ladder_level(tmp_path):  # RL-114
     assert len(main["elo"]) == len(main["pool"]) - 1 and other["elo"] == []
 
 
+@pytest.mark.long
 def test_ragged_chunks_keep_ranks_in_step(tmp_path):
     code, (main, other) = run_ranks("train on ragged chunks", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["update"] == 2
@@ -97,6 +99,7 @@ def test_only_rank_zero_emits_events(whole):
     assert other["events"] == [] and {"start", "update", "checkpoint", "end"} <= set(main["events"])
 
 
+@pytest.mark.long
 def test_resumed_two_rank_run_is_bit_exact(whole, half, tmp_path):
     folder, first = half
     shutil.copytree(folder, tmp_path / "again")
@@ -107,6 +110,7 @@ def test_resumed_two_rank_run_is_bit_exact(whole, half, tmp_path):
     assert second[0]["steps"] == whole[1][0]["steps"]
 
 
+@pytest.mark.long
 def test_two_rank_checkpoint_resumes_on_one_rank(half, tmp_path):
     folder, first = half
     shutil.copytree(folder, tmp_path / "alone")
@@ -117,23 +121,27 @@ def test_two_rank_checkpoint_resumes_on_one_rank(half, tmp_path):
     assert saved is not None and saved.manifest["processes"] == 1
 
 
+@pytest.mark.long
 def test_stop_on_one_rank_stops_all_at_same_update(tmp_path):
     code, (main, other) = run_ranks("one asks to stop", tmp_path)
     assert code == 0 and main["reason"] == other["reason"] == "stopped"
     assert main["update"] == other["update"] == 2
 
 
+@pytest.mark.long
 def test_nonfinite_loss_on_one_rank_is_skipped_by_all(tmp_path):
     code, (main, other) = run_ranks("one goes bad", tmp_path)
     assert code == 0 and main["digests"] == other["digests"] and main["reason"] == "completed"
 
 
+@pytest.mark.long
 def test_failing_rank_ends_the_others(tmp_path):
     began = time.monotonic()
     code, _ = run_ranks("one raises", tmp_path)
     assert code == 1 and time.monotonic() - began < LIMIT_S / 2
 
 
+@pytest.mark.long
 def test_killed_rank_ends_the_others_with_its_signal(tmp_path):
     code, found = run_ranks("one dies", tmp_path)
     assert code == -signal.SIGKILL and found == []
