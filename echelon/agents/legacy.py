@@ -9,7 +9,7 @@ from echelon.actions import HOSTILE_ONLY, OBS_CTRL_START, TARGET_DIM, TARGET_STA
 from echelon.agents.memory import Assignment, MovementPlan, StuckState, Targets
 from echelon.sim.arsenal import Chassis, Guidance, Trigger
 from echelon.sim.geometry import HALF_PI, arc_tan2, cos_sin, wrap_angle, xy_length
-from echelon.sim.kernels.sensing import own_pack_paint
+from echelon.sim.kernels.fire import is_painted_for
 from echelon.sim.kernels.upkeep import WATER, foot_material
 from echelon.sim.rng import STREAM_AGENT, uniform01
 from echelon.sim.state import Controls, Episode, Mechs, Senses, World
@@ -251,7 +251,7 @@ def fly_legacy(
     if hot:
         actions_out[e, m, VENT] = 1.0
     sees = senses.sight[e, m, j] != wp.uint8(0)
-    paint = own_pack_paint(e, m, j, mechs.painted, mechs.painter, mechs.team, mechs.pack)
+    paint = is_painted_for(mechs, e, m, j)
     pulls_trigger = uniform01(episode.seed[e], STREAM_AGENT, episode.tick[e], m, 1) < assignment.weapon_prob[e]
     if pulls_trigger and not hot:
         pull_triggers(rules, e, m, c, d, wp.abs(error), sees, paint, actions_out)

@@ -10,8 +10,6 @@ import pytest
 
 PACKAGES = ("sim", "env", "agents", "arena", "replay", "nav", "training", "rl")
 FOLDERS = tuple(f"echelon/{name}" for name in PACKAGES)
-UNCONVERTED: tuple[str, ...] = ()
-"""Packages whose kernels do not take structs yet; remove a package here once it is converted."""
 
 OUT = "_out"
 """Suffix of the parameters that are written."""
@@ -76,10 +74,6 @@ def files() -> list[Path]:
     return [path for path in found if any(functions_in(path, path.read_text(encoding="utf-8")))]
 
 
-def is_converted(path: Path) -> bool:
-    return path.relative_to(ROOT).parts[1] not in UNCONVERTED
-
-
 FUNCTIONS = [f for path in files() for f in functions_in(path, path.read_text(encoding="utf-8"))]
 DEVICE = {f.name: f.parameters for f in FUNCTIONS if not f.is_kernel}
 """Parameters of each device function by its name."""
@@ -120,20 +114,9 @@ def names_thread(node: ast.FunctionDef) -> bool:
     return isinstance(first, ast.Assign) and ast.unparse(first.value) == "wp.tid()"
 
 
-@pytest.mark.parametrize("function", [f for f in FUNCTIONS if is_converted(f.path)], ids=repr)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=repr)
 def test_kernel_names_outputs_and_stays_readable(function):
     assert faults(function) == []
-
-
-@pytest.mark.parametrize("kernel", [f for f in FUNCTIONS if f.is_kernel], ids=repr)
-def test_kernel_names_thread_first(kernel):
-    assert names_thread(kernel.node)
-
-
-@pytest.mark.parametrize("name", UNCONVERTED)
-def test_unconverted_package_is_listed_only_while_it_breaks_rules(name):
-    package = ROOT / "echelon" / name
-    assert any(faults(f) for f in FUNCTIONS if package in f.path.parents), f"remove {name!r} from UNCONVERTED"
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -16,20 +16,20 @@ MOVED = "agents/test_levels_oracle.py::test_movement_plan_and_throttles_match_or
 TRIGGERS = "agents/test_levels_oracle.py::test_weapons_and_systems_match_oracle"
 LEGACY = "agents/test_legacy.py::test_legacy_actions_match_oracle"
 COUNTS = "arena/test_match.py::test_statistics_match_replay_events"
-COLUMNS = "parity/test_sensing.py::test_every_observation_column_follows_the_rules"
+COLUMNS = "parity/test_sensing.py::test_observation_columns_match_oracle"
 CLASSIC = "env/test_classic_layout.py::test_classic_columns_match_the_reference_implementation"
 SURVEY = "env/test_classic_layout.py::test_telemetry_map_is_built_once_per_episode_and_updated_where_voxels_change"
 REFEREE = "env/test_referee.py::test_outcomes_and_flags_match_the_reference_on_random_states"
 REWARD = "env/test_reward.py::test_reward_terms_match_the_reference_through_whole_fights"
 FRAMES = "replay/test_record.py::test_frames_match_simulator_state_within_one_quantum"
-SHOTS = "parity/test_combat.py::test_shots_hits_kills_and_wrecks_follow_the_rules"
-ROUNDS = "parity/test_combat.py::test_rounds_fly_strike_burst_and_erode_by_the_rules"
-MOVES = "parity/test_combat.py::test_a_tick_of_movement_follows_the_rules"
-UPKEEP = "parity/test_upkeep.py::test_timers_heat_hazards_and_balance_follow_the_rules"
-CONTROLS = "parity/test_upkeep.py::test_actions_become_controls_by_the_rules"
-SEES = "parity/test_sensing.py::test_every_mech_sees_exactly_whom_the_channels_give"
-FRESH = "sim/test_spawn.py::test_a_reset_forgets_everything_that_was_played"
-SPAWN = "sim/test_spawn.py::test_seed_map_and_places_are_drawn_by_the_rules"
+SHOTS = "parity/test_combat.py::test_weapons_phase_matches_oracle"
+ROUNDS = "parity/test_combat.py::test_projectile_phase_matches_oracle"
+MOVES = "parity/test_combat.py::test_movement_matches_oracle"
+UPKEEP = "parity/test_upkeep.py::test_upkeep_matches_oracle"
+CONTROLS = "parity/test_upkeep.py::test_controls_match_oracle"
+SEES = "parity/test_sensing.py::test_visibility_matches_oracle"
+FRESH = "sim/test_spawn.py::test_reset_clears_all_state"
+SPAWN = "sim/test_spawn.py::test_spawn_matches_oracle"
 
 ORACLES: dict[str, str] = {
     **dict.fromkeys(["record_history", "record_perception", "update_tracks"], LEVELS),
@@ -42,9 +42,9 @@ ORACLES: dict[str, str] = {
     **dict.fromkeys(["count_decision", "count_hits", "count_shots", "name_killers", "name_hazards"], COUNTS),
     **dict.fromkeys(["record_deaths", "record_hits", "record_launches", "record_impacts", "record_defence"], COUNTS),
     "blend_navigation": "env/test_navigation_assist.py::test_navigation_assist_blends_throttles_like_the_reference",
-    "store_tracks": "parity/test_sensing.py::test_a_decision_adds_one_page_to_the_past",
+    "store_tracks": "parity/test_sensing.py::test_tracks_gain_one_row_per_decision",
     "clear_tracks": "env/test_display.py::test_masked_reset_clears_contact_memory_of_that_environment_only",
-    "allocate_by_quota": "parity/test_sensing.py::test_contact_slots_follow_quotas_order_filter_and_whom_they_held",
+    "allocate_by_quota": "parity/test_sensing.py::test_contact_slots_match_oracle",
     **dict.fromkeys(
         ["write_ego_state", "write_descriptor_and_panel", "write_ego_senses", "write_contacts", "write_squad"], COLUMNS
     ),
@@ -70,11 +70,11 @@ ORACLES: dict[str, str] = {
     ),
     **dict.fromkeys(["fly", "guide", "defend", "burst_smoke", "damage_terrain", "compute_splash"], ROUNDS),
     "move": MOVES,
-    "land": "parity/test_combat.py::test_hard_landings_follow_the_rules_when_they_are_on",
+    "land": "parity/test_combat.py::test_landings_match_oracle",
     **dict.fromkeys(["timers", "thermals", "balance"], UPKEEP),
-    "clock": "parity/test_upkeep.py::test_the_clock_ticks_and_smoke_ages",
+    "clock": "parity/test_upkeep.py::test_clock_advances_and_ages_smoke",
     **dict.fromkeys(["sense_sight", "sense_visible"], SEES),
-    **dict.fromkeys(["sense_quality"], "parity/test_sensing.py::test_sensor_quality_and_jamming_follow_the_rules"),
+    **dict.fromkeys(["sense_quality"], "parity/test_sensing.py::test_sensor_quality_matches_oracle"),
     "sense_for_launch": SHOTS,
     **dict.fromkeys(["begin_episode", "load_map", "place_mechs"], SPAWN),
     **dict.fromkeys(["fresh_mechs", "reset_pilots"], FRESH),

@@ -10,7 +10,7 @@ from tests.oracles import sensing as rules
 from tests.parity.scenes import clutter, scatter, snapshots
 
 
-def test_low_9_the_four_quadrants_equal_a_plain_loop_to_a_millionth():
+def test_acoustic_quadrants_match_reference_loop():
     battle = Battle(envs=8, edit=clutter(np.random.default_rng(6)), own_maps=True, num_packs=2, size=40)
     scatter(battle, np.random.default_rng(3))
     battle.observe()

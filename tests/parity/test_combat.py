@@ -50,7 +50,7 @@ def settled(scene, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("battle", [0, 1], indirect=True)
-def test_a_tick_of_movement_follows_the_rules(battle):
+def test_movement_matches_oracle(battle):
     settled(battle, np.random.default_rng(9))
     battle.put("shutdown_due", np.random.default_rng(1).integers(0, 2, battle["shutdown"].shape))
     assert (battle["shutdown"] & battle["shutdown_due"]).sum() > 10, "nobody whom hits of this tick shut down"
@@ -67,7 +67,7 @@ def test_a_tick_of_movement_follows_the_rules(battle):
 
 
 @pytest.mark.parametrize("battle", [2], indirect=True)
-def test_hard_landings_follow_the_rules_when_they_are_on(battle):
+def test_landings_match_oracle(battle):
     settled(battle, np.random.default_rng(5))
     battle.put("vel", battle["vel"] - [0, 0, 12])
     battle.put("hp", 3.0, slice(0, 40, 3))
@@ -83,7 +83,7 @@ def test_hard_landings_follow_the_rules_when_they_are_on(battle):
 
 
 @pytest.mark.parametrize("battle", range(4), indirect=True)
-def test_shots_hits_kills_and_wrecks_follow_the_rules(battle):
+def test_weapons_phase_matches_oracle(battle):
     battle.put("hp", 5.0, slice(0, 40, 3))
     battle.put("ecm", 0, slice(0, 40, 2))
     wanted = snapshots(battle)
@@ -132,7 +132,7 @@ def with_rounds(scene, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("battle", range(4), indirect=True)
-def test_rounds_fly_strike_burst_and_erode_by_the_rules(battle):
+def test_projectile_phase_matches_oracle(battle):
     rng = np.random.default_rng(8)
     with_rounds(battle, rng)
     battle.put("cloud_ticks", 0, slice(None), slice(0, 16, 2))
@@ -161,7 +161,7 @@ def test_rounds_fly_strike_burst_and_erode_by_the_rules(battle):
 
 
 @pytest.mark.parametrize(("low", "high", "sees"), [(20.5, 25.5, False), (25.5, 20.5, True)])
-def test_sight_between_two_mechs_is_cast_from_the_lower_index_whoever_asks(low, high, sees):
+def test_sight_is_cast_from_lower_index(low, high, sees):
     """A diagonal passes beside a lone block on one side or the other, depending on where it is cast from."""
 
     def edit(grid: np.ndarray) -> None:

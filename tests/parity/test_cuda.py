@@ -22,7 +22,7 @@ STATE = ("pos", "vel", "yaw", "hp", "leg_hp", "heat", "stability", "cooldown", "
 
 
 @pytest.mark.parametrize("layout", ["suite", "classic"])
-def test_a_decision_from_equal_state_agrees_with_the_cpu(layout):
+def test_cuda_decision_matches_cpu(layout):
     cfg = replace(SMALL, obs_layout=layout)
     options = {"seeds": list(range(8)), "learners": "blue", "initial_weapon_prob": 1.0}
     with VectorEnv(8, cfg, device="cpu", **options) as cpu, VectorEnv(8, cfg, device="cuda", **options) as gpu:
@@ -42,7 +42,7 @@ def test_a_decision_from_equal_state_agrees_with_the_cpu(layout):
             torch.testing.assert_close(gpu.obs.cpu(), cpu.obs, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-def test_a_whole_decision_is_captured_once_and_replayed():
+def test_cuda_decision_is_captured_once():
     with VectorEnv(4, SMALL, device="cuda", learners="both") as env:
         env.reset()
         env.step()
@@ -53,7 +53,7 @@ def test_a_whole_decision_is_captured_once_and_replayed():
 
 
 @pytest.mark.parametrize("extras", [{}, {"observe_scope": True, "observe_telemetry": True, "observe_target": True}])
-def test_one_battle_behind_the_dictionaries_shows_the_same_as_on_the_cpu(extras):
+def test_cuda_environment_matches_cpu(extras):
     cfg = replace(SMALL, display=DisplayConfig(fill="suite" if extras else "quotas"), **extras)
     envs = [EchelonEnv(cfg, device=device) for device in ("cpu", "cuda")]
     for mine, theirs in zip(*(env.reset(seed=3)[0].values() for env in envs), strict=True):

@@ -58,7 +58,7 @@ def cast_many(
     found[i] = cast_ray(plane, 0, size, a[i], b[i], include_end)
 
 
-def test_the_device_draws_the_bits_that_numpy_draws():
+def test_device_random_matches_numpy():
     keys = np.random.default_rng(0).integers(-(2**31), 2**31, (5000, 5)).astype(np.int32)
     bits, unit, small = wp.zeros(5000, wp.uint32), wp.zeros(5000, wp.float32), wp.zeros(5000, wp.int32)
     wp.launch(draw_many, 5000, [wp.array(keys, dtype=wp.int32), bits, unit, small], device="cpu")
@@ -68,7 +68,7 @@ def test_the_device_draws_the_bits_that_numpy_draws():
     assert np.array_equal(small.numpy(), (draw_u32(*columns).astype(np.uint64) * 7) >> np.uint64(32))
 
 
-def test_sine_cosine_and_arc_tangent_are_exact_to_single_precision():
+def test_device_trigonometry_is_exact_to_single_precision():
     rng = np.random.default_rng(1)
     a = rng.uniform(-20, 20, 20000).astype(np.float32)
     v = (rng.uniform(-1, 1, (20000, 2)) * 10.0 ** rng.integers(-3, 3, (20000, 1))).astype(np.float32)
@@ -99,7 +99,7 @@ def random_world(rng: np.random.Generator, share: float) -> np.ndarray:
 
 @pytest.mark.parametrize("include_end", [False, True])
 @pytest.mark.parametrize("share", [0.02, 0.2])
-def test_rays_stop_at_the_same_cell_as_the_plain_traversal(include_end, share):
+def test_rays_match_reference_traversal(include_end, share):
     rng = np.random.default_rng(5)
     material = random_world(rng, share)
     top = np.array([15, 18, 12])
@@ -112,14 +112,14 @@ def test_rays_stop_at_the_same_cell_as_the_plain_traversal(include_end, share):
     assert 20 < sum(w is None for w in wanted) < 680
 
 
-def test_no_diagonal_ray_slips_between_cells_that_share_an_edge():
+def test_diagonal_ray_is_blocked_by_cells_sharing_an_edge():
     material = np.zeros((8, 8, 8), np.uint8)
     material[:, 3, 4] = material[:, 4, 3] = 1
     a, b = np.array([[1.5, 1.5, 2.5]], np.float32), np.array([[6.5, 6.5, 2.5]], np.float32)
     assert cast_all(material, a, b, False) == [cast(SIGHT[material], a[0], b[0])] != [None]
 
 
-def test_exact_ties_step_along_z_then_y_then_x():
+def test_ray_ties_step_along_z_then_y_then_x():
     lone = {"z": (3, 2, 2), "y": (3, 3, 2)}
     for z, y, x in lone.values():
         material = np.zeros((8, 8, 8), np.uint8)
@@ -129,7 +129,7 @@ def test_exact_ties_step_along_z_then_y_then_x():
 
 
 @pytest.mark.parametrize("beyond", [(4, 1), (5, 0), (4, 2)])
-def test_a_ray_that_slips_past_its_end_cell_at_a_corner_sees_nothing_beyond_it(beyond):
+def test_ray_missing_end_cell_at_corner_stops_there(beyond):
     """The end lies on a corner of four cells, and the tie of the last two steps passes the one it is in."""
     material = np.zeros((8, 8, 8), np.uint8)
     material[2, beyond[1], beyond[0]] = 1
@@ -138,13 +138,13 @@ def test_a_ray_that_slips_past_its_end_cell_at_a_corner_sees_nothing_beyond_it(b
 
 
 @pytest.mark.parametrize(("include_end", "found"), [(False, None), (True, (8, 4, 4))])
-def test_a_ray_that_ends_outside_leaves_only_if_its_end_is_tested(include_end, found):
+def test_ray_ending_outside_is_blocked_only_with_end_tested(include_end, found):
     a, b = np.array([[6.5, 4.5, 4.5]], np.float32), np.array([[8.5, 4.5, 4.5]], np.float32)
     material = np.zeros((8, 8, 8), np.uint8)
     assert cast_all(material, a, b, include_end) == [cast(SIGHT[material], a[0], b[0], include_end)] == [found]
 
 
-def test_rays_between_mechs_whose_centres_lie_on_a_face_find_their_end():
+def test_rays_between_centres_on_cell_faces_reach_end():
     """Lights and heavies on bedrock have their centres exactly on the face between two layers."""
     rng = np.random.default_rng(2)
     a, b = (rng.uniform(0, 8, (2000, 3)).astype(np.float32) for _ in range(2))

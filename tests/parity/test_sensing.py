@@ -31,7 +31,7 @@ def battle(request):
     made.close()
 
 
-def test_sensor_quality_and_jamming_follow_the_rules(battle):
+def test_sensor_quality_matches_oracle(battle):
     for e, s in enumerate(battle.expected):
         wanted = np.array([rules.quality(s, m) for m in range(20)])
         np.testing.assert_allclose(battle["quality"][e], wanted[:, 0], atol=1e-5, err_msg="quality")
@@ -39,7 +39,7 @@ def test_sensor_quality_and_jamming_follow_the_rules(battle):
         np.testing.assert_allclose(battle["aid"][e], wanted[:, 2], atol=1e-5, err_msg="aid")
 
 
-def test_every_mech_sees_exactly_whom_the_channels_give(battle):
+def test_visibility_matches_oracle(battle):
     for e, s in enumerate(battle.expected):
         if battle.cfg.observation_mode == "full":
             alive = s.alive.astype(bool)
@@ -50,7 +50,7 @@ def test_every_mech_sees_exactly_whom_the_channels_give(battle):
         assert np.array_equal(battle["visible"][e].astype(bool), wanted), f"visible of environment {e}"
 
 
-def test_a_decision_adds_one_page_to_the_past(battle):
+def test_tracks_gain_one_row_per_decision(battle):
     for e, s in enumerate(battle.expected):
         page, living = int(s.decision) % 21, s.alive == 1
         assert np.array_equal(s.seen, np.where(s.visible == 1, s.decision, battle.past["seen"][e])), "seen"
@@ -62,7 +62,7 @@ def test_a_decision_adds_one_page_to_the_past(battle):
             assert np.array_equal(getattr(s, name), wanted), name
 
 
-def test_contact_slots_follow_quotas_order_filter_and_whom_they_held(battle):
+def test_contact_slots_match_oracle(battle):
     kept = moved = 0
     for e, s in enumerate(battle.expected):
         for m in range(20):
@@ -73,13 +73,13 @@ def test_contact_slots_follow_quotas_order_filter_and_whom_they_held(battle):
     assert kept > 100 and moved > 100
 
 
-def test_filling_again_in_the_same_decision_changes_nothing(battle):
+def test_contact_allocation_is_idempotent_within_decision(battle):
     slots, rows = battle["contact"].copy(), battle.rows.copy()
     battle.observe()
     assert np.array_equal(battle["contact"], slots) and np.array_equal(battle.rows, rows)
 
 
-def test_every_observation_column_follows_the_rules(battle):  # RL-48 (LOW-9)
+def test_observation_columns_match_oracle(battle):  # RL-48 (LOW-9)
     names = [row.name for row in layout.columns(battle.cfg)]
     for e, s in enumerate(battle.expected):
         wanted = np.stack([rules.row(s, m, shown=display.contact_row) for m in range(20)])

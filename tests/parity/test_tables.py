@@ -15,7 +15,7 @@ from tests.oracles import shared as o
 
 
 @pytest.mark.parametrize("index", range(4))
-def test_a_chassis_is_its_row_of_the_class_table(index):
+def test_chassis_table_matches_oracle(index):
     spec, row = CHASSIS[index], o.MECHS[index]
     assert (spec.size, spec.max_speed, spec.max_yaw_rate, spec.max_jet) == (row.size, row.speed, row.yaw_rate, row.jet)
     assert (spec.hp, spec.leg_hp) == (row.hp, row.leg_hp)
@@ -27,7 +27,7 @@ def test_a_chassis_is_its_row_of_the_class_table(index):
 
 
 @pytest.mark.parametrize("weapon", o.GUNS)
-def test_a_weapon_is_its_row_of_the_weapon_table(weapon):
+def test_weapon_table_matches_oracle(weapon):
     spec, row = WEAPONS[weapon], o.GUNS[weapon]
     assert (spec.range_vox, spec.damage, spec.stability, spec.heat) == (row.range, row.damage, row.stability, row.heat)
     assert (spec.arc_deg, int(spec.cooldown), spec.speed_vox_s) == (row.arc_deg, row.timer, row.speed)
@@ -37,24 +37,24 @@ def test_a_weapon_is_its_row_of_the_weapon_table(weapon):
     assert spec.splash_scale == (0.5 if row.splash else 0.0)
 
 
-def test_a_pack_is_a_heavy_two_mediums_a_light_and_a_scout():
+def test_roster_matches_oracle():
     assert tuple(int(c) for c in ROSTER) == o.ROSTER
 
 
-def test_materials_block_what_the_material_table_says():
+def test_material_table_matches_oracle():
     assert np.array_equal(BLOCKS_MOVE, o.MOVES) and np.array_equal(BLOCKS_SIGHT, o.SIGHT)
     assert np.array_equal(STOPS_SHOT, o.SHOTS) and np.array_equal(MATERIAL_HP, o.VOXEL_HP)
     assert [m.destructible for m in MATERIALS] == o.DESTRUCTIBLE.tolist()
 
 
-def test_durations_become_the_stated_ticks():
+def test_durations_are_packed_as_ticks():
     rules = pack_rules(EnvConfig(), stock_tables(EnvConfig().physics), "cpu")
     assert (rules.painted_ticks, rules.suppressed_ticks, rules.fallen_ticks) == (100, 24, 60)
     assert rules.max_decisions == 240 and rules.score_to_win == 30 and rules.dt_act == 0.25
 
 
 @pytest.mark.parametrize("dt", [0.05, 0.025, 0.1])
-def test_a_mech_has_a_slot_for_every_round_it_can_have_in_flight(dt):
+def test_round_slots_hold_every_round_in_flight(dt):
     for carried in o.CARRIED.values():
         need = 0
         for weapon in carried:

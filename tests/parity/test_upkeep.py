@@ -19,7 +19,7 @@ def field():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_timers_heat_hazards_and_balance_follow_the_rules(field, seed):
+def test_upkeep_matches_oracle(field, seed):
     field.play("reset", list)
     scatter(field, np.random.default_rng(seed))
     field.put("hp", 0.03, slice(0, 5))
@@ -34,7 +34,7 @@ def test_timers_heat_hazards_and_balance_follow_the_rules(field, seed):
     assert field["died"].sum() > 0 and field["knockdowns"].sum() > 0 and field["shutdowns"].sum() > 0
 
 
-def test_the_clock_ticks_and_smoke_ages(field):
+def test_clock_advances_and_ages_smoke(field):
     field.play("reset", list)
     rng = np.random.default_rng(2)
     scatter(field, rng)
@@ -49,7 +49,7 @@ def test_the_clock_ticks_and_smoke_ages(field):
 
 
 @pytest.mark.parametrize("switched", [True, False])
-def test_actions_become_controls_by_the_rules(switched):
+def test_controls_match_oracle(switched):
     names = ("enable_target_selection", "enable_ewar", "enable_obs_control", "enable_comm")
     field = cluttered_field(1, envs=8, num_packs=2, boxes=0, **dict.fromkeys(names, switched))
     rng = np.random.default_rng(4)
@@ -75,7 +75,7 @@ def test_actions_become_controls_by_the_rules(switched):
     ("asked", "ecm", "eccm"),
     [(0.0, 0, 0), (-0.5, 0, 0), (0.003, 0, 0), (0.005, 1, 0), (0.5, 1, 0), (0.507, 1, 0), (0.51, 0, 1), (1.0, 0, 1)],
 )
-def test_one_half_of_the_selector_is_still_ecm(asked, ecm, eccm):
+def test_ewar_selector_half_is_ecm(asked, ecm, eccm):
     """0.5 is read as 64/127, a little above one half; the least that means ECCM is the next level."""
     field = cluttered_field(1, envs=1, boxes=0)
     scouts = np.flatnonzero(field["chassis"][0] == 0)

@@ -54,7 +54,7 @@ def act(field: Field5v5, mech: int, **columns: float) -> None:
     field.decide()
 
 
-def test_a1_a_mech_released_at_height_6_falls_under_gravity_and_rests(field):
+def test_a1_movement_dropped_mech_falls_under_gravity_and_rests(field):
     field.place(BLUE, MEDIUM, 30, 30, z=6 + 1.5)
     field.tick()
     assert field["vel"][0, BLUE, 2] == pytest.approx(-0.48069, abs=1e-5)
@@ -70,7 +70,7 @@ def test_a1_a_mech_released_at_height_6_falls_under_gravity_and_rests(field):
 
 
 @pytest.mark.parametrize(("chassis", "reach"), [(SCOUT, 13.72), (LIGHT, 13.33), (MEDIUM, 10.78), (HEAVY, 4.90)])
-def test_a2_full_throttle_for_two_seconds_covers_the_class_distance(field, chassis, reach):
+def test_a2_movement_full_throttle_covers_class_distance(field, chassis, reach):
     field.place(BLUE, chassis, 20, 30)
     act(field, BLUE, forward=1)
     field.tick(40)
@@ -79,7 +79,7 @@ def test_a2_full_throttle_for_two_seconds_covers_the_class_distance(field, chass
 
 
 @pytest.mark.parametrize("yaw", [0.0, 1.0, -2.5])
-def test_a3_forward_and_strafe_together_keep_the_speed_45_degrees_to_the_left(field, yaw):
+def test_a3_movement_forward_and_strafe_keep_speed_on_diagonal(field, yaw):
     field.place(BLUE, MEDIUM, 30, 30, yaw=yaw)
     act(field, BLUE, forward=1, strafe=1)
     field.tick(40)
@@ -88,7 +88,7 @@ def test_a3_forward_and_strafe_together_keep_the_speed_45_degrees_to_the_left(fi
     assert np.arctan2(went[1], went[0]) == pytest.approx(yaw + pi / 4, abs=1e-3)
 
 
-def test_a4_a_jetting_scout_climbs_at_20_until_the_ceiling_holds_it(field):
+def test_a4_movement_jets_climb_until_ceiling(field):
     field.place(BLUE, SCOUT, 30, 30)
     act(field, BLUE, vertical=1)
     for _ in range(500):
@@ -101,7 +101,7 @@ def test_a4_a_jetting_scout_climbs_at_20_until_the_ceiling_holds_it(field):
 
 
 @pytest.mark.parametrize(("y", "top"), [(10, 1.0), (25, 0.0)])
-def test_a5_a_heavy_climbs_a_ledge_one_high_and_stops_at_a_wall_two_high(built, y, top):
+def test_a5_movement_steps_up_one_voxel_and_stops_at_two(built, y, top):
     built.play("reset", list)
     built.put("alive", 0)
     built.place(BLUE, HEAVY, 6, y)
@@ -112,7 +112,7 @@ def test_a5_a_heavy_climbs_a_ledge_one_high_and_stops_at_a_wall_two_high(built, 
     assert x > 12 if top else 10 - 1.75 - 0.13 < x <= 10 - 1.75
 
 
-def test_a_mech_takes_at_most_one_step_up_in_a_tick():
+def test_movement_steps_up_once_per_tick():
     def edit(grid: np.ndarray) -> None:
         grid[0, 28:40, 30:40] = Material.SOLID
         grid[0:2, 30:40, 20:40] = Material.SOLID
@@ -126,7 +126,7 @@ def test_a_mech_takes_at_most_one_step_up_in_a_tick():
     field.batch.close()
 
 
-def test_a_mech_pressing_against_the_border_cannot_slip_into_a_wall_beside_it():
+def test_movement_at_border_does_not_enter_adjacent_wall():
     def edit(grid: np.ndarray) -> None:
         grid[0:3, 30:40, 1:3] = Material.SOLID
 
@@ -139,7 +139,7 @@ def test_a_mech_pressing_against_the_border_cannot_slip_into_a_wall_beside_it():
 
 
 @pytest.mark.parametrize(("y", "speed"), [(31, 2.156), (45, 1.294)])
-def test_a6_a_legged_medium_is_slow_and_slower_in_water(built, y, speed):
+def test_a6_movement_leg_loss_and_water_reduce_speed(built, y, speed):
     built.play("reset", list)
     built.put("alive", 0)
     built.place(BLUE, MEDIUM, 24, y)
@@ -149,7 +149,7 @@ def test_a6_a_legged_medium_is_slow_and_slower_in_water(built, y, speed):
     assert built["pos"][0, BLUE, 0] - 24 == pytest.approx(speed, abs=0.005)
 
 
-def test_a7_a_held_laser_fires_17_shots_in_ten_seconds(field):
+def test_a7_laser_held_fires_17_shots_in_ten_seconds(field):
     field.place(BLUE, HEAVY, 30, 30)
     field.place(RED, HEAVY, 36, 30)
     act(field, BLUE, primary=1)
@@ -163,7 +163,7 @@ def test_a7_a_held_laser_fires_17_shots_in_ten_seconds(field):
     assert shots == [1 + 12 * k for k in range(17)]
 
 
-def test_a7_a_tenth_of_laser_hits_strike_the_legs():
+def test_a7_laser_tenth_of_hits_strikes_legs():
     field = Field5v5(envs=400, seed=3)
     field.place(BLUE, HEAVY, 30, 30)
     field.place(RED, HEAVY, 36, 30, yaw=pi)
@@ -179,7 +179,7 @@ def test_a7_a_tenth_of_laser_hits_strike_the_legs():
     assert shots == 4000 and legs / shots == pytest.approx(0.10, abs=0.02)
 
 
-def test_a8_a_laser_from_behind_on_a_packmates_paint_does_23_point_1(field):
+def test_a8_laser_rear_hit_on_painted_target_deals_23_1(field):
     seen = set()
     for _ in range(60):
         field.place(BLUE, HEAVY, 30, 30)
@@ -196,7 +196,7 @@ def test_a8_a_laser_from_behind_on_a_packmates_paint_does_23_point_1(field):
     assert field["heat"][0, RED] == pytest.approx(6, abs=1e-5)
 
 
-def test_a13_a_solid_cell_falls_to_the_13th_autocannon_round():
+def test_a13_solid_voxel_breaks_at_13th_autocannon_round():
     def edit(grid: np.ndarray) -> None:
         grid[2, 30, 36] = Material.SOLID
 
@@ -219,7 +219,7 @@ def test_a13_a_solid_cell_falls_to_the_13th_autocannon_round():
 @pytest.mark.parametrize(
     ("condition", "rate"), [("", 10), ("moving", 5), ("moving suppressed", 1), ("legged moving suppressed", 1)]
 )
-def test_a14_stability_returns_at_the_rate_that_the_penalties_leave(field, condition, rate):
+def test_a14_stability_regenerates_at_rate_after_penalties(field, condition, rate):
     field.place(BLUE, MEDIUM, 20, 30)
     field.put("stability", 30.0, BLUE)
     field.put("suppressed", 60 * ("suppressed" in condition), BLUE)
@@ -231,7 +231,7 @@ def test_a14_stability_returns_at_the_rate_that_the_penalties_leave(field, condi
     assert field["stability"][0, BLUE] - start == pytest.approx(rate, abs=0.01)
 
 
-def test_a15_a_medium_firing_everything_shuts_down_after_1_8_seconds(field):
+def test_a15_heat_of_all_weapons_shuts_medium_down_after_1_8_seconds(field):
     field.place(BLUE, MEDIUM, 30, 30)
     field.place(RED, HEAVY, 36, 30)
     act(field, BLUE, primary=1, tertiary=1)
@@ -250,7 +250,7 @@ def test_a15_a_medium_firing_everything_shuts_down_after_1_8_seconds(field):
 
 
 @pytest.mark.parametrize(("helped", "quality", "radar"), [(0, 0.32, 4.48), (1, 0.905, 12.67)])
-def test_a16_a_jammer_at_ten_and_a_friendly_eccm_at_five_set_the_radar(field, helped, quality, radar):
+def test_a16_sensing_jamming_and_eccm_set_quality_and_radar(field, helped, quality, radar):
     field.place(BLUE, MEDIUM, 30, 30)
     field.place(FOE, SCOUT, 40, 30, z=1.5)
     field.place(MATE, SCOUT, 30, 35, z=1.5)
@@ -261,7 +261,7 @@ def test_a16_a_jammer_at_ten_and_a_friendly_eccm_at_five_set_the_radar(field, he
     assert 14 * field["quality"][0, BLUE] == pytest.approx(radar, abs=0.01)
 
 
-def test_a19_two_mechs_at_one_hit_point_kill_each_other(field):
+def test_a19_damage_two_mechs_kill_each_other_in_one_phase(field):
     field.place(BLUE, MEDIUM, 30, 30)
     field.place(RED, MEDIUM, 36, 30, yaw=pi)
     field.put("hp", 1.0)
@@ -273,7 +273,7 @@ def test_a19_two_mechs_at_one_hit_point_kill_each_other(field):
     assert (field["killer"][0, BLUE], field["killer"][0, RED]) == (RED, BLUE)
 
 
-def test_a22_two_mechs_standing_in_foliage_see_each_other_over_open_ground():
+def test_a22_sight_from_inside_foliage_is_clear_over_open_ground():
     def edit(grid: np.ndarray) -> None:
         grid[0:3, 30, 20] = grid[0:3, 30, 30] = Material.FOLIAGE
         grid[0:3, 40, 20] = grid[0:3, 40, 25] = Material.FOLIAGE
@@ -289,7 +289,7 @@ def test_a22_two_mechs_standing_in_foliage_see_each_other_over_open_ground():
     field.batch.close()
 
 
-def test_a23_glass_lets_sight_through_but_stops_mechs_and_two_autocannon_rounds():
+def test_a23_glass_is_transparent_blocks_mechs_and_stops_two_rounds():
     def edit(grid: np.ndarray) -> None:
         grid[0:8, 10:50, 34] = Material.GLASS
 
@@ -314,7 +314,7 @@ def test_a23_glass_lets_sight_through_but_stops_mechs_and_two_autocannon_rounds(
 
 
 @pytest.mark.parametrize("chassis", Chassis)
-def test_a24_the_same_mech_in_the_same_box_leaves_the_same_wreck_for_every_seed(chassis):
+def test_a24_wreck_depends_on_mech_and_box_not_on_seed(chassis):
     field = Field5v5(envs=8)
     field.batch.set("seed", np.arange(8, dtype=np.uint32) * 7919)
     kinds = []
@@ -335,7 +335,7 @@ def test_a24_the_same_mech_in_the_same_box_leaves_the_same_wreck_for_every_seed(
     field.batch.close()
 
 
-def test_a_missile_gauss_or_smoke_trigger_costs_nothing_where_the_class_has_no_such_weapon(field):
+def test_triggers_without_weapon_have_no_effect(field):
     field.place(BLUE, SCOUT, 30, 30)
     field.place(RED, HEAVY, 34, 30)
     act(field, BLUE, tertiary=1)

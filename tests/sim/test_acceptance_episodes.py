@@ -26,7 +26,7 @@ def battle():
     made.close()
 
 
-def test_a17_a_contested_zone_pays_by_tonnage(battle):
+def test_a17_zone_contested_scores_by_tonnage(battle):
     battle.engine.reset()
     battle.empty()
     battle.place(0, MEDIUM, 30, 30)
@@ -38,7 +38,7 @@ def test_a17_a_contested_zone_pays_by_tonnage(battle):
     assert battle["zone_tonnage"][0].tolist() == [75, 85]
 
 
-def test_a18_holding_the_zone_alone_wins_after_120_decisions(battle):
+def test_a18_zone_held_alone_wins_after_120_decisions(battle):
     battle.engine.reset()
     battle.empty()
     battle.place(0, SCOUT, 30, 30)
@@ -72,24 +72,24 @@ def many():
     return play(seeds=list(range(100, 164)), threads=1)
 
 
-def test_a25_two_threads_play_what_one_plays(many):
+def test_a25_state_hash_is_independent_of_threads(many):
     assert play(seeds=list(range(100, 164)), threads=2) == many
 
 
 @pytest.mark.parametrize("place", [0, 17, 63])
-def test_a25_a_battle_does_not_depend_on_its_batch(many, place):
+def test_a25_state_hash_is_independent_of_batch_size(many, place):
     assert play(seeds=[100 + place], threads=1) == [many[place]]
 
 
-def test_a25_a_battle_does_not_depend_on_its_place_in_the_batch(many):
+def test_a25_state_hash_is_independent_of_environment_index(many):
     assert play(seeds=[163, 100, 117], threads=1) == [many[63], many[0], many[17]]
 
 
-def test_a25_other_seeds_play_otherwise(many):
+def test_a25_state_hash_differs_between_seeds(many):
     assert len({row[-1] for row in many}) == 64
 
 
-def test_the_hash_sees_every_kind_of_change(battle):
+def test_state_hash_changes_with_every_kind_of_state(battle):
     battle.engine.reset()
     seen = {state_hash(battle.batch, 0)}
     for name in ("pos", "heat", "cooldown", "round_weapon", "material", "voxel_hp", "score", "tick"):
@@ -101,7 +101,7 @@ def test_the_hash_sees_every_kind_of_change(battle):
 
 
 @pytest.mark.parametrize("packs", [1, 2, 3])
-def test_a26_after_any_reset_nobody_overlaps_and_everybody_can_move(packs):
+def test_a26_reset_places_mechs_apart_and_free_to_move(packs):
     world = WorldConfig(size_x=64, size_y=64, size_z=20)
     bank = build_bank(world, range(6), num_packs=packs, zone_radius_vox=7.5, cache=False)
     field = Field5v5(envs=12, size=64, maps=bank, num_packs=packs)

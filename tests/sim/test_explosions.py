@@ -43,7 +43,7 @@ def clouds(field: Field5v5) -> list[tuple[float, float, float]]:
     return [(float(p[0]), float(p[1]), float(p[2])) for p in field["cloud_pos"][0][field["cloud_ticks"][0] > 0]]
 
 
-def test_smoke_bursts_on_the_wall_it_strikes():
+def test_smoke_round_bursts_at_wall():
     def wall(grid: np.ndarray) -> None:
         grid[0:8, :, 30] = Material.SOLID
 
@@ -56,7 +56,7 @@ def test_smoke_bursts_on_the_wall_it_strikes():
     field.batch.close()
 
 
-def test_smoke_bursts_at_the_centre_of_the_hostile_it_strikes_and_does_no_harm(field):
+def test_smoke_round_bursts_at_hostile_without_damage(field):
     field.place(RED, Chassis.MEDIUM, 20, 20)
     put_round(field, BLUE, Weapon.SMOKE, (18.3, 20.4, 1.9), (15.0, 0.0, 0.0))
     field.tick()
@@ -73,7 +73,7 @@ def test_smoke_bursts_at_the_centre_of_the_hostile_it_strikes_and_does_no_harm(f
         ((30.0, 20.0, 0.2), (0.0, 0.0, -15.0), (30.0, 20.0, 0.0)),
     ],
 )
-def test_a_round_that_leaves_the_map_ends_inside_at_the_crossing(field, pos, vel, burst):
+def test_round_leaving_map_bursts_at_border(field, pos, vel, burst):
     put_round(field, BLUE, Weapon.SMOKE, pos, vel)
     field.tick()
     (centre,) = clouds(field)
@@ -82,7 +82,7 @@ def test_a_round_that_leaves_the_map_ends_inside_at_the_crossing(field, pos, vel
     assert (field["round_weapon"] < 0).all()
 
 
-def test_smoke_fired_right_under_the_ceiling_stays_on_the_map(field):
+def test_smoke_fired_under_ceiling_stays_inside_map(field):
     field.place(BLUE, Chassis.SCOUT, 30, 30, z=19.1)
     field.act(BLUE, special=1.0)
     field.decide()
@@ -90,7 +90,7 @@ def test_smoke_fired_right_under_the_ceiling_stays_on_the_map(field):
     assert all(0 <= c <= n for c, n in zip(clouds(field)[0], (EDGE, EDGE, 20), strict=True))
 
 
-def test_an_explosion_hurts_its_shooter_and_spares_whom_it_struck(field):
+def test_explosion_damages_shooter_but_not_struck_mech(field):
     field.place(BLUE, Chassis.HEAVY, 20, 20)
     field.place(RED, Chassis.SCOUT, 22.4, 20, z=2.0)
     put_round(field, BLUE, Weapon.MISSILE, (21.9, 20.0, 2.0), (12.0, 0.0, 0.0), target=RED)
@@ -106,7 +106,7 @@ def splash_on_the_floor(field: Field5v5, owner: int, weapon: Weapon, x: float, y
     put_round(field, owner, weapon, (x, y, 0.1), (0.0, 0.0, -12.0), target=MATE if owner >= RED else RED)
 
 
-def test_a_kill_goes_to_a_hostile_even_where_a_friend_did_more(field):
+def test_kill_is_credited_to_hostile_before_friend(field):
     field.place(RED, Chassis.SCOUT, 30, 30)
     field.put("hp", 10.0, RED)
     splash_on_the_floor(field, RED_MATE, Weapon.GAUSS, 30.5, 30.0)
@@ -117,7 +117,7 @@ def test_a_kill_goes_to_a_hostile_even_where_a_friend_did_more(field):
     assert field["dealt_friendly"][0, RED_MATE] == pytest.approx(25.0)
 
 
-def test_of_two_hostiles_the_one_with_the_larger_share_gets_the_kill(field):
+def test_kill_is_credited_to_hostile_with_most_damage(field):
     field.place(RED, Chassis.SCOUT, 30, 30)
     field.put("hp", 10.0, RED)
     splash_on_the_floor(field, BLUE, Weapon.MISSILE, 30.5, 30.0)
@@ -126,7 +126,7 @@ def test_of_two_hostiles_the_one_with_the_larger_share_gets_the_kill(field):
     assert field["killer"][0, RED] == MATE and field["kills"][0, [BLUE, MATE]].tolist() == [0, 1]
 
 
-def test_who_is_killed_by_a_round_does_not_fire_in_the_same_tick(field):
+def test_mech_killed_by_round_does_not_fire_in_same_tick(field):
     field.place(BLUE, Chassis.MEDIUM, 20, 20)
     field.place(RED, Chassis.MEDIUM, 26, 20, yaw=np.pi)
     field.put("hp", 5.0, RED)
@@ -137,7 +137,7 @@ def test_who_is_killed_by_a_round_does_not_fire_in_the_same_tick(field):
     assert field["alive"][0, RED] == 0 and field["fired"][0, RED] == 0 and field["hp"][0, BLUE] == 150.0
 
 
-def test_gauss_rounds_drop_and_are_aimed_high_for_it(field):
+def test_gauss_round_drops_and_is_aimed_above_target(field):
     field.place(BLUE, Chassis.HEAVY, 20, 20)
     field.place(RED, Chassis.HEAVY, 39, 20, yaw=np.pi)
     field.act(BLUE, tertiary=1.0)
@@ -155,7 +155,7 @@ def test_gauss_rounds_drop_and_are_aimed_high_for_it(field):
     assert field["hp"][0, RED] < 200.0
 
 
-def test_point_defence_tries_in_index_order_until_one_succeeds_and_each_try_costs(field):
+def test_point_defence_shoots_in_index_order_until_hit(field):
     field.place(BLUE, Chassis.HEAVY, 20, 20)
     field.place(MATE, Chassis.HEAVY, 20, 24)
     field.place(RED, Chassis.HEAVY, 50, 20)
@@ -174,7 +174,7 @@ def test_point_defence_tries_in_index_order_until_one_succeeds_and_each_try_cost
     assert tries == {(1, 0), (0, 1), (0, 0)}
 
 
-def test_smoke_is_not_aimed_at_a_focus_target_that_has_died(field):
+def test_smoke_round_ignores_dead_focus_target(field):
     field.place(BLUE, Chassis.SCOUT, 20, 20)
     field.place(RED, Chassis.SCOUT, 20, 30)
     field.act(BLUE, special=1.0)
@@ -185,7 +185,7 @@ def test_smoke_is_not_aimed_at_a_focus_target_that_has_died(field):
     assert field["round_vel"][0, BLUE, 0] == pytest.approx((15.0, 0.0, 0.0), abs=1e-4)
 
 
-def test_a_new_episode_begins_with_nothing_in_the_air(field):
+def test_reset_clears_rounds_and_smoke(field):
     put_round(field, BLUE, Weapon.MISSILE, (20.0, 20.0, 3.0), (12.0, 0.0, 0.0), target=RED)
     put_round(field, MATE, Weapon.SMOKE, (20.0, 20.0, 3.0), (12.0, 0.0, 0.0), age=26)
     field.put("overflow", 3)

@@ -24,12 +24,12 @@ def drop(landing: bool, *, fallen: bool = False, hp: float = 150.0) -> tuple[Fie
     return field, (speed + 9.81 * 0.05) * 0.98
 
 
-def test_falls_are_harmless_by_default():
+def test_landing_is_harmless_by_default():
     field, _ = drop(False)
     assert field["stability"][0, 0] == 100.0 and field["hp"][0, 0] == 150.0
 
 
-def test_a_hard_landing_costs_stability_above_the_free_speed():
+def test_landing_above_free_speed_reduces_stability():
     field, speed = drop(True)
     assert speed > 10
     assert field["stability"][0, 0] == pytest.approx(100 - 5 * (speed - 6), abs=1e-2)
@@ -38,7 +38,7 @@ def test_a_hard_landing_costs_stability_above_the_free_speed():
     assert field["stability"][0, 0] > 50, "standing is not landing"
 
 
-def test_who_is_knocked_down_in_the_air_is_hurt_and_may_die_of_the_crash():
+def test_landing_of_fallen_mech_damages_and_can_kill():
     hurt, speed = drop(True, fallen=True)
     assert hurt["hp"][0, 0] == pytest.approx(150 - (speed - 6), abs=1e-2)
     dead, _ = drop(True, fallen=True, hp=2.0)

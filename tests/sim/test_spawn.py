@@ -26,7 +26,7 @@ def battle():
     made.close()
 
 
-def test_mechs_stand_near_their_places_facing_the_zone_in_full_health(battle):
+def test_spawn_places_intact_mechs_facing_zone(battle):
     battle.engine.reset()
     places = battle["bank_spawn"][0]
     shift = battle["pos"] - places
@@ -42,7 +42,7 @@ def test_mechs_stand_near_their_places_facing_the_zone_in_full_health(battle):
     assert (battle["stability"] == 100).all() and not battle["heat"].any() and battle["alive"].all()
 
 
-def test_a_reset_forgets_everything_that_was_played(battle):
+def test_reset_clears_all_state(battle):
     seeds = np.array([5, 6, 7, 8, 9, 10], np.int32)
     battle.batch.set("forced_seed", seeds)
     battle.engine.reset()
@@ -58,7 +58,7 @@ def test_a_reset_forgets_everything_that_was_played(battle):
     battle.batch["forced_seed"].fill_(-1)
 
 
-def test_a_masked_reset_leaves_the_other_battles_alone(battle):
+def test_masked_reset_leaves_other_environments_unchanged(battle):
     battle.engine.reset()
     for _ in range(10):
         battle.step()
@@ -71,7 +71,7 @@ def test_a_masked_reset_leaves_the_other_battles_alone(battle):
     assert battle["decision"].tolist() == [10, 0, 10, 10, 0, 10]
 
 
-def test_training_seeds_differ_between_environments_and_episodes_and_stay_below_the_held_out_ones():
+def test_training_seeds_differ_and_stay_below_evaluation_seeds():
     battle = rough(seed=EVAL_SEED_BASE - 3)
     seeds = []
     for _ in range(4):
@@ -81,7 +81,7 @@ def test_training_seeds_differ_between_environments_and_episodes_and_stay_below_
     battle.close()
 
 
-def test_runs_of_neighbouring_seeds_share_no_battle():
+def test_neighbouring_run_seeds_share_no_episode():
     met: dict[int, set[int]] = {}
     battle = Battle(envs=4, size=24)
     for run in (0, 1, 2, 3, 2**30, 2**32 - 1):
@@ -96,7 +96,7 @@ def test_runs_of_neighbouring_seeds_share_no_battle():
     assert max(set.union(*met.values())) < EVAL_SEED_BASE
 
 
-def test_an_environment_with_fewer_packs_than_its_capacity_leaves_the_rest_out():
+def test_spawn_leaves_surplus_packs_absent():
     battle = Battle(envs=2, num_packs=2)
     battle.batch.set("packs", np.array([1, 2], np.int32))
     battle.engine.reset()
@@ -109,7 +109,7 @@ def test_an_environment_with_fewer_packs_than_its_capacity_leaves_the_rest_out()
     battle.close()
 
 
-def test_seed_map_and_places_are_drawn_by_the_rules():
+def test_spawn_matches_oracle():
     battle = rough(seed=77, own_maps=True)
     battle.batch["forced_slot"].fill_(-1)
     spawn, zones = battle["bank_spawn"], battle["bank_zone"]

@@ -43,7 +43,7 @@ def fired(field: Field5v5, weapon: Weapon) -> list[bool]:
     return (field["fired"] >> int(weapon) & 1).any(axis=1).tolist()
 
 
-def test_each_environment_goes_without_its_own_parts_of_the_game():
+def test_disabled_mechanics_apply_per_environment():
     field = skirmish(envs=5, threads=2)
     field.batch.set("withheld", np.array(PARTS, np.int32))
     for mech in (0, 1, 4):
@@ -58,7 +58,7 @@ def test_each_environment_goes_without_its_own_parts_of_the_game():
     assert fired(field, Weapon.LASER) == fired(field, Weapon.AUTOCANNON) == [True] * 5
 
 
-def test_without_heat_nobody_shuts_down_whatever_burns():
+def test_disabled_heat_prevents_shutdown():
     field = Field5v5(envs=2, edit=lambda grid: grid.__setitem__((0, slice(25, 36), slice(15, 30)), 2))
     field.batch.set("withheld", np.array([0, int(Mechanic.HEAT)], np.int32))
     field.place(3, LIGHT, 20, 30)
@@ -96,7 +96,7 @@ CHANGES = ({}, {"laser.damage": 28.0, "heavy.max_speed": 5.0}, {"physics.damping
 WITHOUT = ((), ("paint",), ("heat", "ewar"), ())
 
 
-def test_a_battle_of_its_own_rules_plays_the_same_alone_in_a_batch_and_on_any_threads():
+def test_overrides_play_equally_alone_in_batch_and_threaded():
     together = hashes(fleet(CFG, CHANGES, WITHOUT, threads=1))
     assert hashes(fleet(CFG, CHANGES, WITHOUT, threads=3)) == together
     for env, seed in enumerate((3, 4, 5, 6)):
@@ -106,7 +106,7 @@ def test_a_battle_of_its_own_rules_plays_the_same_alone_in_a_batch_and_on_any_th
     assert [one == two for one, two in zip(stock_tables, together, strict=True)] == [True, False, False, False]
 
 
-def test_what_an_episode_goes_without_changes_when_the_next_begins():
+def test_disabled_mechanics_change_at_next_episode():
     engine = fleet(CFG, seeds=(3, 4))
     engine.batch.disable_mechanics([Mechanic.HEAT | Mechanic.PAINT, Mechanic(0)])
     engine.step()
@@ -116,7 +116,7 @@ def test_what_an_episode_goes_without_changes_when_the_next_begins():
     engine.close()
 
 
-def test_figures_differ_between_neighbours():
+def test_overrides_differ_between_neighbours():
     changes = ({}, {"laser.damage": 28.0}, {"medium.max_speed": 11.0}, {"laser.cooldown_s": 0.3, "laser.heat": 0.0})
     field = Field5v5(envs=4, changes=changes)
     field.place(0, MEDIUM, 20, 30)
@@ -134,7 +134,7 @@ def test_figures_differ_between_neighbours():
     np.testing.assert_allclose(went[[1, 2, 3]] / went[0], [1, 2, 1], rtol=1e-4)
 
 
-def test_shards_end_where_figures_change_and_nowhere_else():
+def test_shards_split_where_overrides_change():
     cut = Backend(device="cpu", num_envs=8, lengths={}, threads=2, cuts=[0, 3, 5])
     whole = Backend(device="cpu", num_envs=8, lengths={}, threads=2, cuts=[0])
     assert cut.shards == [(0, 3), (3, 4), (4, 5), (5, 8)] and whole.shards == [(0, 4), (4, 8)]
@@ -146,7 +146,7 @@ def test_shards_end_where_figures_change_and_nowhere_else():
         one.close()
 
 
-def test_every_column_is_a_figure_or_something_that_shapes_depend_on():
+def test_every_table_column_has_range_or_is_fixed():
     columns = {field.name for field in (*fields(CHASSIS[0]), *fields(WEAPONS[0]))}
     assert columns == {*CHASSIS_RANGES, *WEAPON_RANGES, *NO_FIGURE}
     for specs, ranges in ((CHASSIS, CHASSIS_RANGES), (WEAPONS, WEAPON_RANGES)):
@@ -170,19 +170,19 @@ def test_every_column_is_a_figure_or_something_that_shapes_depend_on():
         ({"physics.stand_up_stability": 200.0}, "stand_up_stability is 200.0, expected at most max_stability"),
     ],
 )
-def test_an_impossible_figure_is_refused_in_a_line(changes, message):
+def test_invalid_override_raises_one_line_error(changes, message):
     with pytest.raises(ValueError, match=message):
         apply_overrides(PhysicsConfig(), 0.05, changes)
     with pytest.raises(ValueError, match=message):
         EchelonEnv(CFG, changes=changes)
 
 
-def test_an_unknown_mechanic_is_refused_in_a_line():
+def test_unknown_mechanic_raises_one_line_error():
     with pytest.raises(ValueError, match="mechanic 'gravity' does not exist, expected one of: heat, missiles, ewar"):
         EchelonEnv(CFG, without=("gravity",))
 
 
-def test_a_single_environment_takes_both_and_keeps_them_over_resets():
+def test_environment_keeps_overrides_and_mechanics_over_resets():
     env = EchelonEnv(CFG, without=("heat",), changes={"scout.hp": 90.0})
     for seed in (3, 4):
         env.reset(seed=seed)
@@ -212,7 +212,7 @@ def random_changes(rng: np.random.Generator, count: int = 12) -> dict[str, float
         return changes
 
 
-def test_observations_keep_their_bounds_whatever_the_figures():
+def test_observations_stay_in_bounds_under_overrides():
     rng = np.random.default_rng(1)
     seeds = tuple(range(12))
     engine = fleet(CFG, [random_changes(rng) for _ in seeds], seeds=[seed % 2 for seed in seeds])
@@ -231,7 +231,7 @@ def test_observations_keep_their_bounds_whatever_the_figures():
     engine.close()
 
 
-def test_point_defence_without_a_pause_tries_once_a_tick():
+def test_point_defence_without_cooldown_shoots_once_per_tick():
     field = Field5v5(physics=replace(PhysicsConfig(), ams_cooldown_s=0.0, ams_chance=0.0))
     field.place(5, HEAVY, 30, 30)
     for shooter in (0, 1):
@@ -245,7 +245,7 @@ def test_point_defence_without_a_pause_tries_once_a_tick():
 
 
 @pytest.mark.parametrize(("dt", "gravity"), [(0.05, 9.81), (0.1, 19.62), (0.25, 9.81), (0.05, 60.0)])
-def test_whatever_clock_and_gravity_a_mech_climbs_and_stands_on_debris(dt, gravity):
+def test_movement_steps_up_and_stands_for_any_clock_and_gravity(dt, gravity):
     def edit(grid: np.ndarray) -> None:
         grid[0, 25:35, 25:] = Material.SOLID
         grid[0, 40:50, 10:20] = Material.DEBRIS_FIELD
@@ -263,7 +263,7 @@ def test_whatever_clock_and_gravity_a_mech_climbs_and_stands_on_debris(dt, gravi
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_a_switch_lets_an_emitter_aid_itself(own):
+def test_sensing_own_eccm_switch_aids_emitter(own):
     field = Field5v5(physics=PhysicsConfig(own_eccm=own))
     field.place(4, SCOUT, 20, 30)
     field.place(0, HEAVY, 20, 34)

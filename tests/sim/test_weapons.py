@@ -57,7 +57,7 @@ def paint(field: Field5v5, target: int, by: int, ticks: int = 100) -> None:
 
 
 @pytest.mark.parametrize("own_fire", [False, True])
-def test_heat_from_others_shuts_down_from_the_next_tick_and_own_fire_at_once(field, own_fire):
+def test_shutdown_is_immediate_by_own_fire_and_delayed_by_hits(field, own_fire):
     """Sim 6.2 and J-44: what phase 5 does to others acts on them from the next tick on."""
     field.place(BLUE, Chassis.LIGHT, 20, 20)
     field.place(RED, Chassis.MEDIUM, 23, 20, yaw=np.pi)
@@ -72,7 +72,7 @@ def test_heat_from_others_shuts_down_from_the_next_tick_and_own_fire_at_once(fie
     assert abs(float(field["vel"][0, RED, 1])) == pytest.approx(0.98 * moved, abs=1e-4), "it coasts"
 
 
-def test_a8_a_laser_from_behind_on_a_painted_target(field):
+def test_a8_laser_rear_hit_on_painted_target(field):
     field.place(BLUE, Chassis.MEDIUM, 20, 20)
     field.place(MATE, Chassis.SCOUT, 10, 10)
     field.place(RED, Chassis.MEDIUM, 25, 20)
@@ -92,7 +92,7 @@ def gauss_duel(field: Field5v5, target_yaw: float) -> None:
     fly_until(field, "hp", RED, 1.0)
 
 
-def test_a9_gauss_rounds_from_the_front_knock_a_medium_down(field):
+def test_a9_gauss_front_hits_knock_medium_down(field):
     gauss_duel(field, np.pi)
     assert field["hp"][0, RED] == pytest.approx(100.0)
     assert field["stability"][0, RED] == pytest.approx(40.0)
@@ -109,7 +109,7 @@ def test_a9_gauss_rounds_from_the_front_knock_a_medium_down(field):
     assert field["fallen"][0, RED] == 0 and field["stability"][0, RED] == pytest.approx(50.0)
 
 
-def test_a10_gauss_from_behind_counts_half_as_much_again(field):
+def test_a10_gauss_rear_hit_is_scaled(field):
     gauss_duel(field, 0.0)
     assert 150.0 - field["hp"][0, RED] == pytest.approx(75.0)
     assert 100.0 - field["stability"][0, RED] == pytest.approx(90.0)
@@ -137,7 +137,7 @@ def walled_field():
     return Field5v5(edit=wall)
 
 
-def test_a11_an_explosion_reaches_two_and_a_half_voxels(walled_field):
+def test_a11_missile_splash_reaches_its_radius(walled_field):
     field = fresh(walled_field)
     centre = HALF_WALL - 1e-4
     field.place(BLUE, Chassis.SCOUT, centre - 2.4, 20, z=0.9)
@@ -149,7 +149,7 @@ def test_a11_an_explosion_reaches_two_and_a_half_voxels(walled_field):
     assert field["hp"][0, MATE] == 60.0 and field["dealt"][0, RED] == pytest.approx(20.0)
 
 
-def test_a12_walls_stop_a_blast_and_pay_for_it(walled_field):
+def test_a12_splash_is_stopped_by_walls_and_damages_them(walled_field):
     field = fresh(walled_field)
     field.place(BLUE, Chassis.SCOUT, HALF_WALL + 2.7, 20.5, z=1.5)
     field.place(RED, Chassis.HEAVY, 10, 50)
@@ -161,7 +161,7 @@ def test_a12_walls_stop_a_blast_and_pay_for_it(walled_field):
     assert hp[1, 23, HALF_WALL] == 100
 
 
-def test_a13_two_gauss_rounds_or_thirteen_of_the_autocannon_break_a_solid_cell(walled_field):
+def test_a13_solid_voxel_breaks_after_two_gauss_or_thirteen_autocannon_rounds(walled_field):
     field = fresh(walled_field)
     field.place(RED, Chassis.HEAVY, 10, 50)
     for left in (25, 0):
@@ -179,7 +179,7 @@ def test_a13_two_gauss_rounds_or_thirteen_of_the_autocannon_break_a_solid_cell(w
     ("moving", "suppressed", "legged", "gain"),
     [(False, False, False, 10.0), (True, False, False, 5.0), (True, True, False, 1.0), (True, True, True, 1.0)],
 )
-def test_a14_stability_returns_slower_under_stress(field, moving, suppressed, legged, gain):
+def test_a14_stability_regenerates_slower_under_penalties(field, moving, suppressed, legged, gain):
     field.place(BLUE, Chassis.MEDIUM, 10, 30)
     field.put("stability", 30.0, BLUE)
     field.put("suppressed", 1000 if suppressed else 0, BLUE)
@@ -193,7 +193,7 @@ def test_a14_stability_returns_slower_under_stress(field, moving, suppressed, le
     assert field["stability"][0, BLUE] - 30.0 == pytest.approx(gain, abs=0.05)
 
 
-def test_a16_jamming_and_its_answer(field):
+def test_a16_sensing_jamming_and_eccm(field):
     field.place(BLUE, Chassis.MEDIUM, 20, 20)
     field.place(MATE, Chassis.SCOUT, 25, 20)
     field.place(RED, Chassis.SCOUT, 20, 30)
@@ -205,7 +205,7 @@ def test_a16_jamming_and_its_answer(field):
     assert field["quality"][0, BLUE] == pytest.approx(0.905, abs=1e-3)
 
 
-def test_a20_point_defence_stops_six_missiles_in_ten():
+def test_a20_point_defence_stops_six_of_ten_missiles():
     envs = 1000
     field = Field5v5(envs=envs, seed=4)
     field.put("alive", 0)
@@ -225,7 +225,7 @@ def test_a20_point_defence_stops_six_missiles_in_ten():
     assert (field["intercepts"][:, BLUE] == (field["round_weapon"][:, RED, 0] < 0)).all()
 
 
-def test_a21_smoke_bursts_at_the_end_of_its_flight_and_blinds(field):
+def test_a21_smoke_round_bursts_at_end_of_flight_and_blocks_sight(field):
     field.place(BLUE, Chassis.SCOUT, 10, 30)
     shoot(field, BLUE, "special")
     field.tick(27)
@@ -254,7 +254,7 @@ def pane(material: np.ndarray) -> None:
     material[0:8, :, HALF_WALL] = Material.GLASS
 
 
-def test_a23_glass_shows_but_stops():
+def test_a23_glass_is_transparent_and_stops_rounds():
     field = Field5v5(edit=pane)
     field.put("alive", 0)
     field.place(BLUE, Chassis.MEDIUM, HALF_WALL - 4, 20.5)
@@ -301,14 +301,14 @@ def shoot_ecm(field: Field5v5) -> None:
     field.tick()
 
 
-def test_missiles_lock_by_sight_near_and_by_own_paint_far(open_field):
+def test_missile_locks_by_sight_near_and_by_paint_far(open_field):
     assert missile_at(open_field, 11.9, painted=False)
     assert not missile_at(open_field, 12.5, painted=False)
     assert missile_at(open_field, 49.0, painted=True)
     assert not missile_at(open_field, 49.0, painted=True, quality=0.3)
 
 
-def test_a_missile_homes_on_its_target_and_hurts_it(field):
+def test_missile_homes_on_target(field):
     field.place(BLUE, Chassis.HEAVY, 10, 30)
     field.place(RED, Chassis.MEDIUM, 20, 33, yaw=np.pi)
     field.act(BLUE, secondary=1.0)
@@ -321,7 +321,7 @@ def test_a_missile_homes_on_its_target_and_hurts_it(field):
     assert field["stability"][0, RED] < 86.0
 
 
-def test_missile_and_smoke_share_one_launcher(field):
+def test_missile_and_smoke_share_cooldown(field):
     field.place(BLUE, Chassis.HEAVY, 10, 30)
     field.place(RED, Chassis.MEDIUM, 20, 30)
     shoot(field, BLUE, "secondary", "special")
@@ -330,7 +330,7 @@ def test_missile_and_smoke_share_one_launcher(field):
     assert field["cooldown"][0, BLUE, 2] == 60
 
 
-def test_friendly_splash_hurts_without_credit(walled_field):
+def test_friendly_splash_damages_without_credit(walled_field):
     field = fresh(walled_field)
     field.place(RED + 1, Chassis.SCOUT, HALF_WALL - 1.5, 20.5, z=1.5)
     field.place(RED, Chassis.HEAVY, 10, 50)
@@ -341,7 +341,7 @@ def test_friendly_splash_hurts_without_credit(walled_field):
     assert field["dealt_friendly"][0, RED] == pytest.approx(20.0) and field["dealt"][0, RED] == 0.0
 
 
-def test_no_weapon_overflows_its_rounds_or_clouds():
+def test_weapons_never_overflow_round_or_cloud_slots():
     field = Field5v5(envs=8)
     field.put("alive", 0)
     for mech, chassis in enumerate((Chassis.HEAVY, Chassis.MEDIUM, Chassis.MEDIUM, Chassis.LIGHT, Chassis.SCOUT)):

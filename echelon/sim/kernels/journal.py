@@ -39,7 +39,7 @@ SPLASHED = wp.constant(8)
 STOPPED = wp.constant(16)
 """Flag of a point defence shot that destroyed its missile."""
 AMS_TIMER = wp.constant(int(Cooldown.AMS))
-NOBODY = wp.constant(-1)
+NO_MECH = wp.constant(-1)
 DAMAGE_STEPS = wp.constant(10.0)
 """Resolution of damage: steps per hit point."""
 MOST_STEPS = wp.constant(65535.0)
@@ -53,7 +53,7 @@ BY_PAINT = wp.constant(1)
 """Mark of a missile locked on by paint."""
 BURST = wp.constant(1)
 """Mark of an impact whose round exploded or burst into smoke."""
-NOWHERE = wp.constant(wp.vec3(0.0, 0.0, 0.0))
+NO_POSITION = wp.constant(wp.vec3(0.0, 0.0, 0.0))
 """Position of events that happen to a mech; replays take the mech's own position."""
 
 
@@ -120,8 +120,8 @@ def record_deaths(mechs: Mechs, episode: Episode, events: Events, journal: Journ
         return
     for m in range(events.dying.shape[1]):
         if events.dying[e, m] == 1:
-            append_row(journal_out, page, episode.tick[e], KILL, NOBODY, m, NOBODY, 0.0, 0, NOWHERE)
-            append_detail(journal_out, page, mechs.pos[e, m], 0.0, NOBODY, events.hazard[e, m])
+            append_row(journal_out, page, episode.tick[e], KILL, NO_MECH, m, NO_MECH, 0.0, 0, NO_POSITION)
+            append_detail(journal_out, page, mechs.pos[e, m], 0.0, NO_MECH, events.hazard[e, m])
 
 
 @wp.kernel
@@ -160,9 +160,9 @@ def record_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal: Jour
                 cell = blasts.impact_cell[e, m, s]
                 place = wp.vec3(float(cell[0]) + 0.5, float(cell[1]) + 0.5, float(cell[2]) + 0.5)
                 w = blasts.impact_weapon[e, m, s]
-                append_row(journal_out, page, episode.tick[e], IMPACT, m, NOBODY, w, rules.weapons[w].damage, 0, place)
+                append_row(journal_out, page, episode.tick[e], IMPACT, m, NO_MECH, w, rules.weapons[w].damage, 0, place)
                 if (blasts.blast_mask[e, m] & (1 << s)) != 0:
-                    append_detail(journal_out, page, blasts.blast_pos[e, m, s], 0.0, NOBODY, BURST)
+                    append_detail(journal_out, page, blasts.blast_pos[e, m, s], 0.0, NO_MECH, BURST)
             elif (blasts.blast_mask[e, m] & (1 << s)) != 0:
                 append_row(
                     journal_out,
@@ -170,13 +170,13 @@ def record_impacts(rules: Rules, episode: Episode, blasts: Blasts, journal: Jour
                     episode.tick[e],
                     IMPACT,
                     m,
-                    NOBODY,
+                    NO_MECH,
                     blasts.blast_weapon[e, m, s],
                     0.0,
                     0,
                     blasts.blast_pos[e, m, s],
                 )
-                append_detail(journal_out, page, blasts.blast_pos[e, m, s], 0.0, NOBODY, BURST)
+                append_detail(journal_out, page, blasts.blast_pos[e, m, s], 0.0, NO_MECH, BURST)
 
 
 @wp.kernel
@@ -198,7 +198,7 @@ def record_launches(
                 if rules.weapons[w].guidance == HOMING and j >= 0:
                     if senses.quality[e, m] >= rules.paint_quality and is_painted_for(mechs, e, m, j):
                         mark = BY_PAINT
-                append_row(journal_out, page, episode.tick[e], LAUNCH, m, NOBODY, w, 0.0, 0, NOWHERE)
+                append_row(journal_out, page, episode.tick[e], LAUNCH, m, NO_MECH, w, 0.0, 0, NO_POSITION)
                 append_detail(journal_out, page, rounds.round_pos[e, m, s], 0.0, j, mark)
 
 
@@ -229,8 +229,8 @@ def record_hits_of(rules: Rules, mechs: Mechs, hits: Hits, e: int, m: int, page:
             if rules.weapons[w].paints == 1:
                 kind = PAINT
             damage = credited_damage(rules, flags, hits.hit_damage[e, m, k])
-            append_row(journal_out, page, tick, kind, m, j, w, damage, flags, NOWHERE)
-            append_detail(journal_out, page, mechs.pos[e, j], hits.hit_stability[e, m, k], NOBODY, 0)
+            append_row(journal_out, page, tick, kind, m, j, w, damage, flags, NO_POSITION)
+            append_detail(journal_out, page, mechs.pos[e, j], hits.hit_stability[e, m, k], NO_MECH, 0)
 
 
 @wp.func
@@ -242,8 +242,8 @@ def record_splash_of(mechs: Mechs, blasts: Blasts, e: int, m: int, page: int, ti
     for j in range(blasts.blast_mask.shape[1]):
         splash = blasts.splash[e, m, j]
         if splash[0] > 0.0:
-            append_row(journal_out, page, tick, HIT, m, j, w, splash[0], SPLASHED, NOWHERE)
-            append_detail(journal_out, page, mechs.pos[e, j], splash[1], NOBODY, 0)
+            append_row(journal_out, page, tick, HIT, m, j, w, splash[0], SPLASHED, NO_POSITION)
+            append_detail(journal_out, page, mechs.pos[e, j], splash[1], NO_MECH, 0)
 
 
 @wp.kernel
@@ -269,10 +269,10 @@ def record_hits(
         record_splash_of(mechs, blasts, e, m, page, t, journal_out)
     for m in range(events.dying.shape[1]):
         if events.assist_to[e, m] >= 0:
-            append_row(journal_out, page, t, ASSIST, events.assist_to[e, m], m, NOBODY, 0.0, 0, NOWHERE)
+            append_row(journal_out, page, t, ASSIST, events.assist_to[e, m], m, NO_MECH, 0.0, 0, NO_POSITION)
             assist = assisted(rules, hits, e, m, events.assist_to[e, m])
             append_detail(journal_out, page, mechs.pos[e, m], assist[1], int(assist[0]), 0)
     for m in range(events.dying.shape[1]):
         if events.dying[e, m] == 1:
-            append_row(journal_out, page, t, KILL, events.killer[e, m], m, NOBODY, 0.0, 0, NOWHERE)
-            append_detail(journal_out, page, mechs.pos[e, m], 0.0, NOBODY, 0)
+            append_row(journal_out, page, t, KILL, events.killer[e, m], m, NO_MECH, 0.0, 0, NO_POSITION)
+            append_detail(journal_out, page, mechs.pos[e, m], 0.0, NO_MECH, 0)

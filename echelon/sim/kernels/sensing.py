@@ -91,23 +91,6 @@ def sense_sight(
         senses_out.sight[e, j, i] = seen
 
 
-@wp.func
-def own_pack_paint(
-    e: int,
-    m: int,
-    j: int,
-    painted: wp.array2d(dtype=wp.int32),
-    painter: wp.array2d(dtype=wp.int32),
-    team: wp.array2d(dtype=wp.int32),
-    pack: wp.array2d(dtype=wp.int32),
-) -> bool:
-    """``is_painted_for`` for kernels that do not take ``Mechs`` yet."""
-    by = painter[e, j]
-    if painted[e, j] == 0 or by < 0:
-        return False
-    return team[e, by] == team[e, m] and pack[e, by] == pack[e, m]
-
-
 @wp.kernel
 def sense_visible(
     rules: Rules,
