@@ -23,8 +23,8 @@ def silent(path: Path) -> list[str]:
             if isinstance(node, ast.ClassDef):
                 visit(node.body, f"{prefix}{node.name}.")
             elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                said = [ast.unparse(a.annotation) for a in node.args.args + node.args.kwonlyargs if a.annotation]
-                takes = [text for text in said if TENSOR.search(PER_NAME.sub("", text))]
+                annotations = [ast.unparse(a.annotation) for a in node.args.args + node.args.kwonlyargs if a.annotation]
+                takes = [text for text in annotations if TENSOR.search(PER_NAME.sub("", text))]
                 protocol = len(node.body) == 1 and ast.unparse(node.body[0]) == "..."
                 if takes and not protocol and not SHAPE.search(ast.get_docstring(node) or ""):
                     found.append(f"{path.relative_to(ROOT)}:{node.lineno} {prefix}{node.name}")
@@ -34,7 +34,7 @@ def silent(path: Path) -> list[str]:
 
 
 def test_public_tensor_arguments_have_shapes():
-    files = [path for name in PACKAGES for path in sorted((ROOT / "echelon" / name).glob("*.py"))]
+    files = [path for name in PACKAGES for path in sorted((ROOT / "echelon" / name).rglob("*.py"))]
     assert [line for path in files for line in silent(path)] == []
 
 
