@@ -53,7 +53,7 @@ def screen_text(screen: Screen[Any]) -> str:
 
 def full_update(app: App[Any]) -> RenderableType:
     """Return the whole visible screen, background screens included, as a Rich renderable."""
-    return app.screen._compositor.render_update(full=True, screen_stack=app._background_screens)
+    return app.screen._compositor.render_update(full=True, screen_stack=app._background_screens) or ""
 
 
 def write_to_terminal(app: App[Any], data: str) -> None:
