@@ -170,15 +170,15 @@ def has_bit(mask: int, k: int) -> bool:
 
 @wp.func
 def slots_of_side(
-    side: Candidates, viewer: Viewer, mechs: Mechs, held: Slots, hostile: bool, r: SlotRange
+    side: Candidates, viewer: Viewer, mechs: Mechs, previous: Slots, hostile: bool, r: SlotRange
 ) -> SideSlots:
-    """Return the slots that mechs of one side hold in ``held``."""
+    """Return the slots that mechs of one side hold in ``previous``."""
     e = viewer.env
     owned = SideSlots()
     owned.slot = SlotOfRank(wp.int8(-1))
     hint = int(0)
     for k in range(r.first, r.end):
-        j = held[k]
+        j = previous[k]
         if j >= 0 and (mechs.team[e, wp.max(j, 0)] != mechs.team[e, viewer.mech]) == hostile:
             found = int(UNRANKED)
             for i in range(side.count):
@@ -331,7 +331,7 @@ def reorder_slots(side: Candidates, owned: SideSlots, margin: float, r: SlotRang
 def replace_worse(
     side: Candidates,
     owned: SideSlots,
-    held: Slots,
+    previous: Slots,
     rules: Rules,
     d: DisplayRules,
     viewer: Viewer,
@@ -348,8 +348,8 @@ def replace_worse(
                 return owned
             key = wp.vec2(0.0, 0.0)
             if has_bit(owned.unranked, k):
-                age = known_age(d, viewer, mechs, senses, held[k])
-                key = track_key(rules, d, viewer, mechs, tracks, held[k], age, mode)
+                age = known_age(d, viewer, mechs, senses, previous[k])
+                key = track_key(rules, d, viewer, mechs, tracks, previous[k], age, mode)
             elif int(owned.rank[k]) > at:
                 key = key_at(side, int(owned.rank[k]))
             if not precedes(key_at(side, at), key, d.margin):
@@ -359,12 +359,12 @@ def replace_worse(
 
 
 @wp.func
-def mech_in_slot(side: Candidates, owned: SideSlots, held: Slots, k: int) -> int:
+def mech_in_slot(side: Candidates, owned: SideSlots, previous: Slots, k: int) -> int:
     """Return the mech that a side has in slot ``k``, -1 none."""
     if not has_bit(owned.mask, k):
         return -1
     if has_bit(owned.unranked, k):
-        return held[k]
+        return previous[k]
     return side.mech[int(owned.rank[k])]
 
 
@@ -382,14 +382,14 @@ def known_contacts(
     """Return the contacts in slots ``first`` to ``end`` that may stay: known, not filtered, not the alerted one."""
     e = viewer.env
     m = viewer.mech
-    held = Slots(-1)
+    previous = Slots(-1)
     for k in range(first, end):
         j = controls.contact[e, m, k]
         if j >= 0 and j != alerted:
             hostile = mechs.team[e, wp.max(j, 0)] != mechs.team[e, m]
             if (controls.hostile_only[e, m] == 0 or hostile) and known_age(d, viewer, mechs, senses, j) >= 0:
-                held[k] = j
-    return held
+                previous[k] = j
+    return previous
 
 
 @wp.func
@@ -414,13 +414,13 @@ def allocate(
     hostiles = rank_candidates(rules, d, viewer, mechs, senses, tracks, True, alerted, mode, free)
     friend_limit = wp.where(controls.hostile_only[e, m] == 0, free, 0)
     friends = rank_candidates(rules, d, viewer, mechs, senses, tracks, False, alerted, mode, friend_limit)
-    held = Slots(-1)
+    previous = Slots(-1)
     if d.keeps == 1:
-        held = known_contacts(d, viewer, mechs, controls, senses, first, slots, alerted)
+        previous = known_contacts(d, viewer, mechs, controls, senses, first, slots, alerted)
     quota = wp.min(FRIENDLY_QUOTA, friends.count)
     r = SlotRange(first, first + quota, slots, d.keeps)
-    hostile_slots = slots_of_side(hostiles, viewer, mechs, held, True, r)
-    friend_slots = slots_of_side(friends, viewer, mechs, held, False, r)
+    hostile_slots = slots_of_side(hostiles, viewer, mechs, previous, True, r)
+    friend_slots = slots_of_side(friends, viewer, mechs, previous, False, r)
     hostile_count = wp.min(hostiles.count, free - quota)
     friend_count = wp.min(friends.count, free - hostile_count)
     hostile_slots = trim_slots(hostiles, hostile_slots, hostile_count)
@@ -430,16 +430,16 @@ def allocate(
     friend_slots = fill_slots(friend_slots, friend_count, first | hostile_slots.mask, False, r)
     if d.keeps == 1:
         hostile_slots = move_to_selectable(hostiles, hostile_slots, first | friend_slots.mask, r)
-        hostile_slots = replace_worse(hostiles, hostile_slots, held, rules, d, viewer, mechs, senses, tracks, mode)
-        friend_slots = replace_worse(friends, friend_slots, held, rules, d, viewer, mechs, senses, tracks, mode)
+        hostile_slots = replace_worse(hostiles, hostile_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
+        friend_slots = replace_worse(friends, friend_slots, previous, rules, d, viewer, mechs, senses, tracks, mode)
         hostile_slots = reorder_slots(hostiles, hostile_slots, d.margin, r)
         friend_slots = reorder_slots(friends, friend_slots, d.margin, r)
     filled = Slots(-1)
     if alerted >= 0:
         filled[0] = alerted
     for k in range(first, slots):
-        hostile = mech_in_slot(hostiles, hostile_slots, held, k)
-        filled[k] = wp.max(hostile, mech_in_slot(friends, friend_slots, held, k))
+        hostile = mech_in_slot(hostiles, hostile_slots, previous, k)
+        filled[k] = wp.max(hostile, mech_in_slot(friends, friend_slots, previous, k))
     return filled
 
 

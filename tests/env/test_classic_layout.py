@@ -88,7 +88,7 @@ def test_classic_contact_slots_follow_quotas_order_and_filter(battle):  # RL-41 
 
 def test_classic_layout_gives_every_class_the_same_radar(battle):
     if battle.cfg.observation_mode == "full":
-        pytest.skip("everybody is seen")
+        pytest.skip("every mech is visible")
     for e, s in enumerate(battle.expected):
         expected = np.array([[rules.visible(s, m, j) for j in range(20)] for m in range(20)])
         assert np.array_equal(battle["visible"][e].astype(bool), expected), f"environment {e}"

@@ -107,8 +107,8 @@ def crowd():
     made.close()
 
 
-def in_margin(s, m: int, remaining: int, best: int) -> bool:
-    return not rules.precedes(rules.key(s, m, best), rules.key(s, m, remaining), 1.2001)
+def in_margin(s, m: int, current: int, best: int) -> bool:
+    return not rules.precedes(rules.key(s, m, best), rules.key(s, m, current), 1.2001)
 
 
 @settings(deadline=None, max_examples=40)
@@ -144,24 +144,24 @@ def check_slots(s, m: int, before: np.ndarray) -> None:
     assert s.alive[m] or not len(shown)
     if not s.alive[m] or rules.alerted_contact(s, m) is not None:
         return
-    room = rules.SLOTS[s.chassis[m]]
+    capacity = rules.SLOTS[s.chassis[m]]
     for side in (True, False):
         pool = [j for j in range(MECHS) if rules.age(s, m, j) is not None and rules.hostile(s, m, j) == side]
         if not side and s.hostile_only[m]:
             pool = []
-        mine = [int(j) for j in shown if rules.hostile(s, m, j) == side]
+        held = [int(j) for j in shown if rules.hostile(s, m, j) == side]
         others = sum(rules.hostile(s, m, j) != side for j in shown)
         if side:
-            assert len(mine) == min(len(pool), room - min(3, others)), "hostiles lack slots"
+            assert len(held) == min(len(pool), capacity - min(3, others)), "hostiles lack slots"
         else:
-            assert len(mine) >= min(3, len(pool), room), "friends lack their quota"
-        out = [j for j in pool if j not in mine]
-        if out and mine:
-            assert len(shown) == room, "a slot is empty while a known mech has none"
-            best, last = min(out, key=lambda j: rules.key(s, m, j)), max(mine, key=lambda j: rules.key(s, m, j))
+            assert len(held) >= min(3, len(pool), capacity), "friends lack their quota"
+        waiting = [j for j in pool if j not in held]
+        if waiting and held:
+            assert len(shown) == capacity, "a slot is empty while a known mech has none"
+            best, last = min(waiting, key=lambda j: rules.key(s, m, j)), max(held, key=lambda j: rules.key(s, m, j))
             assert in_margin(s, m, last, best), f"{best} is better than {last} by more than the margin"
-        remaining = [j for j in before if j in mine]
-        assert len(remaining) == len(set(remaining))
+        current = [j for j in before if j in held]
+        assert len(current) == len(set(current))
 
 
 def test_contact_keeps_its_slot_until_another_is_better_by_the_margin():

@@ -16,9 +16,9 @@ from tests.parity.scenes import clutter, scatter, snapshot, stir
 MECHS = 20
 
 
-def alerted(change, **dials) -> list[int]:
+def slots_after(change, **options) -> list[int]:
     """Return the slots of a heavy after ``change`` to a scene with two hostiles ahead and a friend behind them."""
-    battle = Battle(observation_mode="full", display=DisplayConfig(**dials))
+    battle = Battle(observation_mode="full", display=DisplayConfig(**options))
     battle.empty()
     battle.place(0, HEAVY, 20, 30)
     battle.place(1, SCOUT, 45, 40)
@@ -57,11 +57,11 @@ ALERTS = {missile: 6, crash: 1, ambush: 6, paint: 6, lambda b: b.put("heat", 125
           lambda b: b.put("stability", 10.0, 0): 5}  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "whom"), ALERTS.items())
-def test_alert_takes_slot_0_of_the_heavy_suite_despite_the_filter(change, whom):
-    assert alerted(change)[0] == whom
-    assert alerted(lambda battle: None) == [5, 6, -1, -1, -1]
-    assert sorted(alerted(change, alerts=False)) == [-1, -1, -1, 5, 6]
+@pytest.mark.parametrize(("change", "expected"), ALERTS.items())
+def test_alert_takes_slot_0_of_the_heavy_suite_despite_the_filter(change, expected):
+    assert slots_after(change)[0] == expected
+    assert slots_after(lambda battle: None) == [5, 6, -1, -1, -1]
+    assert sorted(slots_after(change, alerts=False)) == [-1, -1, -1, 5, 6]
 
 
 def test_alert_never_shows_an_unknown_mech():
@@ -73,8 +73,8 @@ def test_alert_never_shows_an_unknown_mech():
     battle.close()
 
 
-def shown(**dials) -> Battle:
-    battle = Battle(num_packs=2, size=40, edit=clutter(np.random.default_rng(3)), display=DisplayConfig(**dials))
+def random_battle(**options) -> Battle:
+    battle = Battle(num_packs=2, size=40, edit=clutter(np.random.default_rng(3)), display=DisplayConfig(**options))
     rng = np.random.default_rng(8)
     scatter(battle, rng)
     stir(battle, rng)
@@ -83,24 +83,24 @@ def shown(**dials) -> Battle:
 
 
 def test_display_ablation_removes_only_its_columns():
-    plain = shown()
+    plain = random_battle()
     living = plain["alive"][0] == 1
     block = {name: slice(*span) for name, span in AT.items()}
-    for dial, columns in (("scope", slice(AT["ego_state"][0], AT["ego_state"][0] + 4)),
+    for option, columns in (("scope", slice(AT["ego_state"][0], AT["ego_state"][0] + 4)),
                           ("descriptor", block["suite_descriptor"]),
                           ("alerts", slice(AT["panel_stats"][0] + 6, AT["panel_stats"][0] + 7))):  # fmt: skip
-        off = shown(**{dial: False})
-        assert plain.obs[0, living][:, columns].any() and not off.obs[0, :, columns].any(), dial
-        if dial != "alerts":
+        off = random_battle(**{option: False})
+        assert plain.obs[0, living][:, columns].any() and not off.obs[0, :, columns].any(), option
+        if option != "alerts":
             rest = np.ones(plain.obs.shape[-1], bool)
             rest[columns] = False
-            assert np.array_equal(plain.obs[0][:, rest], off.obs[0][:, rest]), f"{dial} changes more than it says"
+            assert np.array_equal(plain.obs[0][:, rest], off.obs[0][:, rest]), f"{option} changes other columns"
         off.close()
     plain.close()
 
 
 def test_oracle_display_shows_every_living_mech_exactly():
-    battle = shown(oracle=True)
+    battle = random_battle(oracle=True)
     alive = battle["alive"][0] == 1
     for m in np.flatnonzero(alive):
         slots = battle["contact"][0, m]
@@ -111,7 +111,7 @@ def test_oracle_display_shows_every_living_mech_exactly():
 
 
 def test_keeps_slots_off_ranks_contacts_afresh_each_step():
-    battle = shown(keeps_slots=False, alerts=False, memory_s=0.0, degrades=False)
+    battle = random_battle(keeps_slots=False, alerts=False, memory_s=0.0, degrades=False)
     s = snapshot(battle, 0)
     for m in range(MECHS):
         expected = sense.contacts(s, m, seen=lambda s, m, j: s.visible[m, j])
@@ -151,9 +151,9 @@ def test_attention_budget_reduces_contact_slots(points, slots):
 @pytest.mark.parametrize("fill", ["quotas", "suite"])
 @pytest.mark.parametrize(("points", "calm"), [(1, 0), (14, 1), (100, 5)])
 def test_alert_slot_is_free_of_the_attention_budget(points, calm, fill):
-    whom = [j for j in alerted(lambda battle: None, attention=points, fill=fill) if j >= 0]
-    assert len(whom) == min(2, calm)
-    during = alerted(missile, attention=points, fill=fill)
+    expected = [j for j in slots_after(lambda battle: None, attention=points, fill=fill) if j >= 0]
+    assert len(expected) == min(2, calm)
+    during = slots_after(missile, attention=points, fill=fill)
     assert during[0] == 6 and len([j for j in during if j >= 0]) == min(2, calm + 1)
 
 
@@ -166,8 +166,8 @@ def test_display_without_slots_has_an_empty_panel():
 
 def test_classic_layout_ignores_display_options():
     rows = []
-    for dials in (DisplayConfig(), DisplayConfig(noise=1.0, memory_s=0.0, oracle=True, scope=False, suites="scout")):
-        battle = Battle(num_packs=2, size=40, obs_layout="classic", display=dials)
+    for options in (DisplayConfig(), DisplayConfig(noise=1.0, memory_s=0.0, oracle=True, scope=False, suites="scout")):
+        battle = Battle(num_packs=2, size=40, obs_layout="classic", display=options)
         scatter(battle, np.random.default_rng(4))
         battle.observe()
         rows.append(battle.obs.copy())

@@ -261,9 +261,9 @@ def test_unknown_agent_is_rejected(env):
 
 def test_step_never_modifies_the_callers_actions(env):  # RL-42 (LOW-3)
     env.reset(seed=0)
-    mine = np.full(env.ACTION_DIM, 7.5, dtype=np.float32)
-    env.step({"blue_0": mine})
-    assert (mine == 7.5).all()
+    actions_given = np.full(env.ACTION_DIM, 7.5, dtype=np.float32)
+    env.step({"blue_0": actions_given})
+    assert (actions_given == 7.5).all()
 
 
 def test_nonfinite_actions_count_as_zero_and_are_reported(env):

@@ -229,20 +229,20 @@ def test_full_journal_reports_dropped_rows():
         battle.place(1, Chassis.MEDIUM, 20, 20)
         battle.place(5, Chassis.MEDIUM, 24, 20)
         held(battle, 1, primary=1.0)
-        room = battle.batch["journal"].shape[1]
-        battle.batch.set("journal_count", np.array([room - 1], np.int32))
+        capacity = battle.batch["journal"].shape[1]
+        battle.batch.set("journal_count", np.array([capacity - 1], np.int32))
         log.resume()
         battle.put("cooldown", 0)
         battle.act(1, tertiary=1.0)
         battle.step()
         events = log.read()
-        lost = int(battle["journal_count"][0]) - room
+        lost = int(battle["journal_count"][0]) - capacity
         assert lost > 0 and len(events) == 2, "expected one row to fit"
         assert events[-1] == {"type": "overflow", "dropped": lost, "tick": 1} and log.dropped == lost
         battle.put("cooldown", 0)
         battle.step()
         (more,) = log.read()
-        assert more["dropped"] == int(battle["journal_count"][0]) - room - lost and log.dropped > lost
+        assert more["dropped"] == int(battle["journal_count"][0]) - capacity - lost and log.dropped > lost
         log.clear()
         battle.put("cooldown", 0)
         battle.step()

@@ -245,8 +245,9 @@ def test_invalid_gym_options_are_rejected(options, text):
 
 
 def test_script_is_given_by_name_or_number():
-    for place, name in enumerate(heuristic.SKILLS):
-        numbers = {gym_vector.script_number(who, heuristic.install) for who in (name, place + 1, np.int64(place + 1))}
+    for index, name in enumerate(heuristic.SKILLS):
+        numbers = {gym_vector.script_number(script, heuristic.install) for script in (name, index + 1)}
+        numbers.add(gym_vector.script_number(np.int64(index + 1), heuristic.install))
         assert numbers == {heuristic.script_of(name)}
     assert gym_vector.script_number(None, None) == gym_vector.script_number(0, None) == 0
 

@@ -174,14 +174,14 @@ def test_paint_assist_is_rewarded_once_per_target_and_second(field):
     field.put("painted", 100, 5)
     field.put("painter", 1, 5)
     field.act(0, primary=1)
-    rewarded = []
+    assists = []
     for _ in range(8):
         field.put("heat", 0.0)
         field.place(1, SCOUT, 5, 5)
         field.put("painted", 100, 5)
         field.step()
-        rewarded.append(int(field["assists"][0, 1]))
-    assert rewarded == [1, 0, 0, 0, 1, 0, 0, 0]
+        assists.append(int(field["assists"][0, 1]))
+    assert assists == [1, 0, 0, 0, 1, 0, 0, 0]
     assert field["assists"][0, 0] == 0
 
 

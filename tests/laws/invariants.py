@@ -191,8 +191,8 @@ def damage_is_dealt_by_mechs_or_hazards(w: InvariantChecker) -> Iterator[str]:
 def kills_are_deaths_of_the_other_side(w: InvariantChecker) -> Iterator[str]:
     half = w.engine.cfg.team_size
     kills, died = w.arrays["kills"], w.arrays["died"]
-    for mine, theirs in ((slice(0, half), slice(half, None)), (slice(half, None), slice(0, half))):
-        k, d = kills[:, mine].sum(axis=1), died[:, theirs].sum(axis=1)
+    for own, other in ((slice(0, half), slice(half, None)), (slice(half, None), slice(0, half))):
+        k, d = kills[:, own].sum(axis=1), died[:, other].sum(axis=1)
         yield from violation(k > d, kills=k, deaths=d)
 
 

@@ -80,9 +80,9 @@ class Episodes(RuleBasedStateMachine):
 
     @rule(mask=st.lists(st.booleans(), min_size=ENVS, max_size=ENVS))
     def reset(self, mask):
-        kept = hashes(self.battle)
+        saved = hashes(self.battle)
         self.battle.engine.reset(mask=np.array(mask))
-        for e, (before, after) in enumerate(zip(kept, hashes(self.battle), strict=True)):
+        for e, (before, after) in enumerate(zip(saved, hashes(self.battle), strict=True)):
             assert mask[e] or before == after, f"a reset of {mask} touched battle {e}"
             assert not mask[e] or self.battle["alive"][e].all() and self.battle["tick"][e] == 0
         self.checker.store()
@@ -140,11 +140,11 @@ class Episodes(RuleBasedStateMachine):
     @rule(kind=st.sampled_from(KINDS), count=st.integers(1, 6))
     def resume(self, kind, count):
         """A snapshot restored into an engine with other threads has the same future, and so has the original."""
-        kept = save_engine_state(self.battle.engine)
+        saved = save_engine_state(self.battle.engine)
         pressed = [self.random_actions.draw(kind).copy() for _ in range(count)]
         futures = []
         for made in (self.battle, self.twin, self.battle):
-            load_engine_state(made.engine, kept)
+            load_engine_state(made.engine, saved)
             seen = []
             for actions in pressed:
                 made.step(actions)

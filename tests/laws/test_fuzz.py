@@ -175,13 +175,13 @@ def env():
 
 
 @settings(FUZZ, max_examples=60, derandomize=True)
-@given(size=st.integers(0, 80), who=st.sampled_from(("blue_0", "red_4")))
-def test_wrong_size_action_is_rejected_without_side_effects(env, size, who):
+@given(size=st.integers(0, 80), agent=st.sampled_from(("blue_0", "red_4")))
+def test_wrong_size_action_is_rejected_without_side_effects(env, size, agent):
     before = env.engine.batch.numpy("actions").copy()
     if size == env.ACTION_DIM:
         return
-    with pytest.raises(ValueError, match=f"{who} has {size} values, expected {env.ACTION_DIM}") as refused:
-        env.step({who: np.zeros(size)})
+    with pytest.raises(ValueError, match=f"{agent} has {size} values, expected {env.ACTION_DIM}") as refused:
+        env.step({agent: np.zeros(size)})
     assert "\n" not in str(refused.value)
     assert np.array_equal(env.engine.batch.numpy("actions"), before)
 
@@ -214,11 +214,11 @@ def test_invariant_checker_detects_each_violation():
         "living_mechs_do_not_overlap": ("pos", arena["pos"][0, 1].tolist()), "shutdown_follows_heat": ("shutdown", 1),
     }  # fmt: skip
     for law, (name, value) in harm.items():
-        kept = arena[name].copy()
+        saved = arena[name].copy()
         arena.put(name, value, 0, 0)
         with pytest.raises(AssertionError, match=law):
             checker.check()
-        arena.batch.set(name, kept)
+        arena.batch.set(name, saved)
     arena.batch["move_plane"].zero_()
     with pytest.raises(AssertionError, match="planes_and_hit_points"):
         checker.check()

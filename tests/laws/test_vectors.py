@@ -64,7 +64,7 @@ def test_spawned_large_teams_do_not_overlap_and_can_move(packs):
     for e, m in np.ndindex(start.shape[:2]):
         low, top = np.floor(start[e, m] - half[e, m]).astype(int), np.ceil(start[e, m] + half[e, m]).astype(int)
         cells = field["material"][e, max(0, low[2]) : top[2], low[1] : top[1], low[0] : top[0]]
-        assert not BLOCKS_MOVE[cells].any(), f"mech {m} stands in a wall on map {e}"
+        assert not BLOCKS_MOVE[cells].any(), f"mech {m} is inside terrain on map {e}"
     reach = np.zeros(start.shape[:2])
     for yaw in np.linspace(-3, 3, 8):
         field.put("pos", start)
@@ -78,20 +78,20 @@ def test_spawned_large_teams_do_not_overlap_and_can_move(packs):
     field.batch.close()
 
 
-def hashes_under_random_actions(envs: int, mine: int, decisions: int) -> list[str]:
-    """Return the hashes of the battle of seed 1 at index ``mine`` of a batch, under the same random actions."""
+def hashes_under_random_actions(envs: int, index: int, decisions: int) -> list[str]:
+    """Return the hashes of the battle of seed 1 at index ``index`` of a batch, under the same random actions."""
     made = Battle(envs=envs, edit=clutter(np.random.default_rng(2), 15), size=24, threads=2, seed=0)
     seeds = np.arange(100, 100 + envs, dtype=np.int32)
-    seeds[mine] = 1
+    seeds[index] = 1
     made.batch.set("forced_seed", seeds)
     made.engine.reset()
     random_actions, others = RandomActions(made.cfg, 1, 7), RandomActions(made.cfg, envs, 8)
     found = []
     for _ in range(decisions):
         actions = others.draw("uniform")
-        actions[mine] = random_actions.draw("duel")[0]
+        actions[index] = random_actions.draw("duel")[0]
         made.step(actions)
-        found.append(state_hash(made.batch, mine))
+        found.append(state_hash(made.batch, index))
     made.close()
     return found
 

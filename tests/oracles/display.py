@@ -115,8 +115,8 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
     foes = [j for j in pool if hostile(s, m, j)][:room]
     friends = [j for j in pool if not hostile(s, m, j)][:room]
     near = min(3, len(friends))
-    wanted = {True: min(len(foes), room - near)}
-    wanted[False] = min(len(friends), room - wanted[True])
+    counts = {True: min(len(foes), room - near)}
+    counts[False] = min(len(friends), room - counts[True])
     held |= {k: before[k] for k in range(first, slots) if before[k] in pool}
     rank = {j: i for ranking in (foes, friends) for i, j in enumerate(ranking)}
 
@@ -127,12 +127,12 @@ def fill(s, m: int, before: list[int], slots: int | None = None, alerts: bool = 
         return max(of(side), key=lambda k: (rank.get(held[k], 99), k))
 
     for side in (True, False):
-        while len(of(side)) > wanted[side]:
+        while len(of(side)) > counts[side]:
             del held[last(side)]
     zone = first + near
     front = {True: range(zone, slots), False: range(first, zone)}
     rest = {True: range(first, slots), False: range(slots - 1, first - 1, -1)}
-    for side, ranking, want in ((False, friends, near), (True, foes, wanted[True]), (False, friends, wanted[False])):
+    for side, ranking, want in ((False, friends, near), (True, foes, counts[True]), (False, friends, counts[False])):
         for j in [j for j in ranking if j not in held.values()][: max(0, want - len(of(side)))]:
             held[next(k for k in (*front[side], *rest[side]) if k not in held)] = j
     for k in sorted((k for k in of(True) if k >= SELECTABLE and held[k] in rank), key=lambda k: rank[held[k]]):

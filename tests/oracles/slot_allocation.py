@@ -36,10 +36,10 @@ def aims_at(s, m: int, j: int) -> bool:
     return bool(chased or (s.painted[m] > 0 and s.painter[m] == j) or faces)
 
 
-def slot_key(s, rule: str, m: int, j: int, pin: int | None) -> tuple[float, ...] | None:
+def slot_key(s, rule: str, m: int, j: int, alerted: int | None) -> tuple[float, ...] | None:
     """Return the group and sort key of j under a rule, None if the rule rejects it."""
     age = display.age(s, m, j)
-    if age is None or (rule == "alert" and j != pin):
+    if age is None or (rule == "alert" and j != alerted):
         return None
     if rule == "alert":
         return (0.0, 0.0, 0.0)
@@ -70,42 +70,42 @@ def precedes(a: tuple[float, ...], b: tuple[float, ...], margin: float = display
 
 
 def settle_slots(
-    s, rule: str, mine: list[int], held: dict[int, int], before: list[int], m: int, pin: int | None
+    s, rule: str, indices: list[int], filled: dict[int, int], before: list[int], m: int, alerted: int | None
 ) -> None:
-    """Fill the slots ``mine`` in place."""
-    wanted = {j: slot_key(s, rule, m, j, pin) for j in range(count(s)) if j != m}
-    wanted = {j: key for j, key in wanted.items() if key is not None}
-    for k in mine:
-        if before[k] in wanted and before[k] not in held.values():
-            held[k] = before[k]
+    """Fill the slots ``indices`` in place."""
+    accepted = {j: slot_key(s, rule, m, j, alerted) for j in range(count(s)) if j != m}
+    accepted = {j: key for j, key in accepted.items() if key is not None}
+    for k in indices:
+        if before[k] in accepted and before[k] not in filled.values():
+            filled[k] = before[k]
     while True:
-        out = [j for j in wanted if j not in held.values()]
+        out = [j for j in accepted if j not in filled.values()]
         if not out:
             return
         best = out[0]
         for j in out[1:]:
-            best = j if precedes(wanted[j], wanted[best], 1.0) else best
-        free = [k for k in mine if k not in held]
+            best = j if precedes(accepted[j], accepted[best], 1.0) else best
+        free = [k for k in indices if k not in filled]
         if free:
-            held[free[0]] = best
+            filled[free[0]] = best
             continue
         worst: tuple[tuple[float, ...], int] = ((-inf, 0.0, 0.0), -1)
-        for j, k in sorted((held[k], k) for k in mine):
-            worst = worst if worst[1] >= 0 and precedes(wanted[j], worst[0], 1.0) else (wanted[j], k)
-        if worst[1] < 0 or not precedes(wanted[best], worst[0]):
+        for j, k in sorted((filled[k], k) for k in indices):
+            worst = worst if worst[1] >= 0 and precedes(accepted[j], worst[0], 1.0) else (accepted[j], k)
+        if worst[1] < 0 or not precedes(accepted[best], worst[0]):
             return
-        held[worst[1]] = best
+        filled[worst[1]] = best
 
 
 def fill(s, m: int, before: list[int]) -> list[int]:
     """Return the 20 contact slots of m after those of ``before``, -1 for none."""
-    held: dict[int, int] = {}
+    filled: dict[int, int] = {}
     rules = ROWS[int(s.chassis[m])]
     if not s.alive[m]:
         return [-1] * 20
-    pin = display.alerted_contact(s, m)
+    alerted = display.alerted_contact(s, m)
     for rule in dict.fromkeys(rules):
         if rule != "rest":
-            settle_slots(s, rule, [k for k, r in enumerate(rules) if r == rule], held, before, m, pin)
-    settle_slots(s, "rest", [k for k in range(len(rules)) if k not in held], held, before, m, pin)
-    return [held.get(k, -1) for k in range(20)]
+            settle_slots(s, rule, [k for k, r in enumerate(rules) if r == rule], filled, before, m, alerted)
+    settle_slots(s, "rest", [k for k in range(len(rules)) if k not in filled], filled, before, m, alerted)
+    return [filled.get(k, -1) for k in range(20)]

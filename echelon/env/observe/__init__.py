@@ -1,1 +1,1 @@
-"""Observation writers: the column table, the program of kernels per layout, and the kernels, a file per block."""
+"""Observation writers: kernels by block of ``echelon.env.layout``, and the program that launches them."""
