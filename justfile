@@ -19,7 +19,7 @@ slowest *ARGS:
 
 # how much of the learner and the arena their tests run; RL-101 wants 90 %
 coverage *ARGS:
-    {{python}} -m pytest tests/training tests/rl tests/arena tests/learning tests/env tests/cli/test_arena.py tests/cli/test_arena_together.py --cov --cov-fail-under=90 --cov-report=term:skip-covered {{ARGS}}
+    {{python}} -m pytest tests/training tests/rl tests/arena tests/learning tests/env tests/cli/test_arena.py tests/cli/test_arena_processes.py --cov --cov-fail-under=90 --cov-report=term:skip-covered {{ARGS}}
 
 # style and layers
 lint:

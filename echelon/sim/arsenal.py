@@ -64,7 +64,7 @@ class Trigger(IntEnum):
 
 
 class Mechanic(IntFlag):
-    """Parts of the game that an environment's episodes may go without, as a curriculum wants it."""
+    """Mechanics that the episodes of an environment may disable."""
 
     HEAT = 1
     """Nothing heats up, so nobody shuts down."""

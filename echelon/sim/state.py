@@ -92,7 +92,7 @@ class Episode:
     env_index = Field(I32, "E", "global index of the environment")
     forced_seed = Field(I32, "E", "seed of every next episode, -1 to draw it")
     forced_slot = Field(I32, "E", "map of every next episode, -1 to draw it")
-    withheld = Field(I32, "E", "mechanics this episode goes without: bits 1 heat, 2 missiles, 4 EWAR, 8 paint")
+    withheld = Field(I32, "E", "disabled mechanics of this episode: bits 1 heat, 2 missiles, 4 EWAR, 8 paint")
     withhold = Field(I32, "E", "the same of every next episode")
     packs = Field(I32, "E", "most packs per team in the next episodes; the map may have fewer")
     score = Field(V2, "E", "zone score of blue and red [s]")

@@ -17,7 +17,7 @@ RECORDED = "J"
 
 
 def read_actions() -> list[Launch]:
-    """Turn action vectors into controls and clear the decision's tallies."""
+    """Turn action vectors into controls and clear the counters of the step."""
     return in_phase(
         "controls",
         [

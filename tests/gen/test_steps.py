@@ -35,7 +35,7 @@ def corner_cell(corner: Corner, size: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: t.name)
-def test_transform_flips_grid_and_corners_together(transform: Transform) -> None:
+def test_transform_flips_grid_and_corners(transform: Transform) -> None:
     assert tuple(transform.corner(corner) for corner in Corner) == FLIPPED_CORNERS[transform.name]
     for corner in Corner:
         grid = np.zeros((2, 9, 9), dtype=np.uint8)

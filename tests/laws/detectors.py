@@ -154,14 +154,14 @@ class FaultDetector:
 
     def find_astray(self, alive: np.ndarray) -> None:
         """Report once each mech that moves against its intended direction."""
-        step, wish = (self.arrays["pos"] - self.before)[..., :2], self.arrays["pilot_wish"]
-        walked, expected = np.linalg.norm(step, axis=-1), np.linalg.norm(wish, axis=-1)
+        step, desired = (self.arrays["pos"] - self.before)[..., :2], self.arrays["pilot_wish"]
+        walked, expected = np.linalg.norm(step, axis=-1), np.linalg.norm(desired, axis=-1)
         walks = (walked > WALKS * self.dt) & (expected >= WANTS) & (self.arrays["fallen"] == 0) & alive
-        against = walks & ((step * wish).sum(axis=-1) < STRAYS * walked * expected)
+        against = walks & ((step * desired).sum(axis=-1) < STRAYS * walked * expected)
         self.found.astray_s += float(against.sum()) * self.dt
         self.astray = np.where(against, self.astray + self.dt, 0.0)
         for at in np.argwhere((self.astray > STRAY_S) & (self.astray <= STRAY_S + self.dt)):
-            wants, goes = short(wish[tuple(at)]), short(step[tuple(at)] / self.dt)
+            wants, goes = short(desired[tuple(at)]), short(step[tuple(at)] / self.dt)
             self.report("astray", at, f"wants {wants}, goes {goes} vox/s, beside {self.neighbours(*at)}")
 
     def neighbours(self, e: int, m: int) -> str:

@@ -24,8 +24,8 @@ THREATS = ("threat", "aiming", "fire_line")
 
 def share(s, m: int, j: int) -> float:
     """Return the share of its priority that a track keeps."""
-    kept = max(0.01, 1 - (display.age(s, m, j) * display.DECISION_S + display.view(s, m)[2]) / display.MEMORY_S)
-    return kept * (0.1 if display.confidence(s, m, j) < 0.1 - 1e-6 else 1.0)
+    weight = max(0.01, 1 - (display.age(s, m, j) * display.DECISION_S + display.view(s, m)[2]) / display.MEMORY_S)
+    return weight * (0.1 if display.confidence(s, m, j) < 0.1 - 1e-6 else 1.0)
 
 
 def aims_at(s, m: int, j: int) -> bool:
@@ -47,21 +47,21 @@ def slot_key(s, rule: str, m: int, j: int, alerted: int | None) -> tuple[float, 
     if (not foe and s.hostile_only[m]) or (rule not in ANYBODY and foe == (rule in FRIENDLY)):
         return None
     at = display.known(s, m, j)["pos"].astype(float)
-    d, kept = distance(at, s.pos[m]), share(s, m, j)
+    d, weight = distance(at, s.pos[m]), share(s, m, j)
     if rule == "newest":
         return (0.0, float(s.decision - s.known_since[m, j]), d)
     if rule == "friends":
         mates = [k for k in range(count(s)) if k // 5 == m // 5 and s.alive[k]]
-        return (float(j != mates[0]), d / kept, 0.0)
+        return (float(j != mates[0]), d / weight, 0.0)
     if rule == "objective":
-        return (0.0, float(np.hypot(*(at[:2] - s.zone[:2]))) / kept, d)
+        return (0.0, float(np.hypot(*(at[:2] - s.zone[:2]))) / weight, d)
     if rule == "designated":
         group = 0.0 if s.focus[m] == j else 1.0 if s.painted[j] > 0 and painted_by_pack_of(s, m, j) else None
-        return None if group is None else (group, d / kept, 0.0)
+        return None if group is None else (group, d / weight, 0.0)
     if (rule == "fire_line" and (age or s.sight[m, j] != 1)) or (rule == "aiming" and not aims_at(s, m, j)):
         return None
     if rule in THREATS:
-        return (0.0, d / kept / MASS[s.chassis[j]], d)
+        return (0.0, d / weight / MASS[s.chassis[j]], d)
     return (float(rule == "rest" and not foe), *display.key(s, m, j))
 
 

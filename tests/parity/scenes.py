@@ -107,8 +107,8 @@ def recall(scene: Scene, rng: np.random.Generator) -> None:
     scene.batch.set("decision", np.arange(envs, dtype=np.int32) * 20 + 23)
     now = scene["decision"][:, None, None]
     seen = now - rng.integers(1, 30, (envs, mechs, mechs))
-    kept = (rng.random(seen.shape) < 0.7) & ~np.eye(mechs, dtype=bool)
-    scene.batch.set("seen", np.where(kept, np.maximum(seen, -1), -1).astype(np.int32))
+    known = (rng.random(seen.shape) < 0.7) & ~np.eye(mechs, dtype=bool)
+    scene.batch.set("seen", np.where(known, np.maximum(seen, -1), -1).astype(np.int32))
     who = rng.permuted(np.tile(np.arange(mechs), (envs, mechs, 1)), axis=2)[..., :20]
     slots = np.full(scene["contact"].shape, -1)
     slots[..., : who.shape[-1]] = np.where(rng.random(who.shape) < 0.6, who, -1)

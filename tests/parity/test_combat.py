@@ -15,7 +15,7 @@ from tests.sim.arena import Field5v5
 CONDITION = ("hp", "leg_hp", "heat", "stability", "suppressed", "painted", "painter", "shutdown", "alive", "killer",
              "was_hit", "took", "dealt", "dealt_friendly", "kills", "assists", "assist_tick", "hit_dir", "died",
              "shutdowns", "shutdown_due", "hazard")  # fmt: skip
-TALLIES = ("took", "dealt", "dealt_friendly", "kills", "assists", "was_hit", "fired", "hit_dir", "died", "dying",
+COUNTERS = ("took", "dealt", "dealt_friendly", "kills", "assists", "was_hit", "fired", "hit_dir", "died", "dying",
            "shutdowns", "intercepts", "overflow")  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def battle(field, request):
     """The field with everybody thrown into it anew."""
     field.play("reset", list)
     scatter(field, np.random.default_rng(request.param), spread=0.6)
-    for name in TALLIES:
+    for name in COUNTERS:
         field.batch[name].zero_()
     return field
 

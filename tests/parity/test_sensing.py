@@ -63,14 +63,14 @@ def test_tracks_gain_one_row_per_decision(battle):
 
 
 def test_contact_slots_match_oracle(battle):
-    kept = moved = 0
+    unchanged = moved = 0
     for e, s in enumerate(battle.expected):
         for m in range(20):
             wanted = display.fill(s, m, battle.before[e, m].tolist())
             same = np.array(wanted) == battle.before[e, m]
-            kept, moved = kept + int((same & (np.array(wanted) >= 0)).sum()), moved + int((~same).sum())
+            unchanged, moved = unchanged + int((same & (np.array(wanted) >= 0)).sum()), moved + int((~same).sum())
             assert battle["contact"][e, m].tolist() == wanted, f"contacts of mech {m} in environment {e}"
-    assert kept > 100 and moved > 100
+    assert unchanged > 100 and moved > 100
 
 
 def test_contact_allocation_is_idempotent_within_decision(battle):

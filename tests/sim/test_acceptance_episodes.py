@@ -112,8 +112,8 @@ def test_a26_reset_places_mechs_apart_and_free_to_move(packs):
         half = [MECHS[c].half for c in s.chassis]
         for m in range(len(half)):
             assert s.alive[m] and box_free(s, s.pos[m], half[m]), f"mech {m} stands in a wall on map {e % 6}"
-            met = [j for j in range(m) if overlap(s.pos[m], half[m], s.pos[j], half[j])]
-            assert not met, f"mechs {m} and {met} overlap on map {e % 6}"
+            overlapping = [j for j in range(m) if overlap(s.pos[m], half[m], s.pos[j], half[j])]
+            assert not overlapping, f"mechs {m} and {overlapping} overlap on map {e % 6}"
     start, reach = field["pos"].copy(), np.zeros((12, 10 * packs))
     for yaw in np.linspace(-3, 3, 8):
         field.play("reset", list)

@@ -82,18 +82,20 @@ def test_training_seeds_differ_and_stay_below_evaluation_seeds():
 
 
 def test_neighbouring_run_seeds_share_no_episode():
-    met: dict[int, set[int]] = {}
+    seeds_of_run: dict[int, set[int]] = {}
     battle = Battle(envs=4, size=24)
     for run in (0, 1, 2, 3, 2**30, 2**32 - 1):
         battle.batch.set("run_seed", np.array([run], np.uint32))
         battle.batch["episode"].zero_()
-        met[run] = set()
+        seeds_of_run[run] = set()
         for _ in range(6):
             battle.engine.reset()
-            met[run] |= set(battle["seed"].tolist())
+            seeds_of_run[run] |= set(battle["seed"].tolist())
     battle.close()
-    assert all(len(seeds) == 24 for seeds in met.values()) and len(set.union(*met.values())) == 24 * len(met)
-    assert max(set.union(*met.values())) < EVAL_SEED_BASE
+    assert all(len(seeds) == 24 for seeds in seeds_of_run.values()) and len(
+        set.union(*seeds_of_run.values())
+    ) == 24 * len(seeds_of_run)
+    assert max(set.union(*seeds_of_run.values())) < EVAL_SEED_BASE
 
 
 def test_spawn_leaves_surplus_packs_absent():

@@ -97,13 +97,13 @@ WITHOUT = ((), ("paint",), ("heat", "ewar"), ())
 
 
 def test_overrides_play_equally_alone_in_batch_and_threaded():
-    together = hashes(fleet(CFG, CHANGES, WITHOUT, threads=1))
-    assert hashes(fleet(CFG, CHANGES, WITHOUT, threads=3)) == together
+    batched = hashes(fleet(CFG, CHANGES, WITHOUT, threads=1))
+    assert hashes(fleet(CFG, CHANGES, WITHOUT, threads=3)) == batched
     for env, seed in enumerate((3, 4, 5, 6)):
         alone = fleet(CFG, CHANGES[env : env + 1], WITHOUT[env : env + 1], seeds=(seed,))
-        assert hashes(alone) == together[env : env + 1]
+        assert hashes(alone) == batched[env : env + 1]
     stock_tables = hashes(fleet(CFG))
-    assert [one == two for one, two in zip(stock_tables, together, strict=True)] == [True, False, False, False]
+    assert [one == two for one, two in zip(stock_tables, batched, strict=True)] == [True, False, False, False]
 
 
 def test_disabled_mechanics_change_at_next_episode():

@@ -76,7 +76,7 @@ def test_snapshot_pool_stays_spread_and_keeps_both_ends():
     assert pool.rating_opponents(2) == [pool.snapshots[0], pool.snapshots[-1]]
 
 
-def test_snapshot_in_use_is_kept_after_leaving_the_pool():
+def test_snapshot_in_use_is_retained_after_leaving_the_pool():
     pool = source(past=1)
     pool.cfg = replace(pool.cfg, past_keep=1)
     pool.add(policy(), 0)

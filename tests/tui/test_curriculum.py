@@ -122,7 +122,7 @@ def test_resume_removes_superseded_changes():
     assert [change.update for change in changes_of(snapshot)] == [50] and parameters_of(snapshot) == {"packs": 2}
 
 
-def test_kept_changes_are_bounded():
+def test_listed_changes_are_bounded():
     snapshot = SnapshotBuilder(curriculum_event(n, packs=n) for n in range(3 * MAX_CURRICULUM_EVENTS)).snapshot()
     assert (
         len(snapshot.moves) == MAX_CURRICULUM_EVENTS and changes_of(snapshot)[0].update == 3 * MAX_CURRICULUM_EVENTS - 1

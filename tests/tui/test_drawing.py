@@ -89,7 +89,7 @@ def test_round_range_contains_its_data(a, b):
     assert low <= min(a, b) + slack and high >= max(a, b) - slack and high > low
 
 
-def test_range_is_kept_until_data_leave_it():
+def test_range_holds_until_data_leave_it():
     axes = axis.stable_range(None, 0.1, 0.9)
     assert axes == (0.0, 1.0)
     assert axis.stable_range(axes, 0.2, 0.95) == axes

@@ -178,7 +178,7 @@ def test_reward_terms_of_zero_are_named():
     assert text[-1].startswith("0: zone, assist") and text[0].startswith("win")
 
 
-def test_largest_reward_terms_are_kept():
+def test_largest_reward_terms_are_shown():
     text = draw_reward_terms({f"part{n}": float(n) for n in range(10)}, 40, 4, THEME).text()
     assert "part9" in text and "part7" in text and "part1" not in text and "smaller" in text
 
@@ -247,7 +247,7 @@ def test_alerts_leave_rows_for_log_lines():
     assert "much" in text and "a line" in text
 
 
-def test_newest_alerts_are_kept():
+def test_newest_alerts_are_retained():
     alerts = tuple(EventAlert(message=f"number {n}") for n in range(9))
     text = draw_log(alerts, (), 40, 6, THEME).text()
     assert "number 8" in text and "number 6" in text and "number 5" not in text
