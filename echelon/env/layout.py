@@ -216,7 +216,7 @@ def _messages(cfg: EnvConfig) -> tuple[Block, ...]:
 
 def _included(cfg: EnvConfig, blocks: Iterable[Block]) -> tuple[Block, ...]:
     """Return the blocks that the configuration includes."""
-    return tuple(block for block in blocks if not block.config_field or getattr(cfg, block.config_field))
+    return tuple(block for block in blocks if not block.config_field or getattr(cfg, block.config_field, False))
 
 
 def suite_tail(cfg: EnvConfig) -> tuple[Block, ...]:

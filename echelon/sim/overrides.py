@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 from echelon.config import PhysicsConfig, require
 from echelon.config.ranges import FRACTION, HOUR_S, NON_NEGATIVE, PHYSICS_RANGES, POSITIVE, TINY
@@ -55,10 +56,14 @@ def apply_overrides(physics: PhysicsConfig, dt: float, changes: Overrides) -> Ga
         real = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
         require(real, f"parameter {name}", value, f"{low:g} to {high:g}")
         overrides[row][column] = float(value)
+
+    def overridden(row: Any, name: str) -> Any:
+        return replace(row, **overrides[name])
+
     changed = GameTables(
-        chassis=tuple(replace(spec, **overrides[spec.chassis.name.lower()]) for spec in CHASSIS),  # type: ignore[arg-type]
-        weapons=tuple(replace(spec, **overrides[spec.weapon.name.lower()]) for spec in WEAPONS),  # type: ignore[arg-type]
-        physics=replace(physics, **overrides["physics"]),  # type: ignore[arg-type]
+        chassis=tuple(overridden(spec, spec.chassis.name.lower()) for spec in CHASSIS),
+        weapons=tuple(overridden(spec, spec.weapon.name.lower()) for spec in WEAPONS),
+        physics=overridden(physics, "physics"),
     )
     _require_slots(changed, dt)
     return changed

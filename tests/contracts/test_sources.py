@@ -59,7 +59,7 @@ def test_code_lines_have_at_most_120_columns():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if len(line) > MAX_LINE_COLUMNS
     ]
-    assert long == []
+    assert not long, "\n".join(long)
 
 
 def test_modules_have_docstrings():

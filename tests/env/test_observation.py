@@ -8,7 +8,7 @@ import pytest
 from echelon.agents.heuristic import SKILLS, install, script_of
 from echelon.config import EnvConfig
 from echelon.env import layout
-from echelon.env.layout import FLAT_BLOCKS, FLAT_OBS_DIM, flat_offsets
+from echelon.env.layout import FLAT_BLOCKS, FLAT_OBS_DIM, OPTIONAL_BLOCKS, flat_offsets
 from echelon.env.suites import build_suite_descriptor, get_suite_for_role
 from echelon.sim.arsenal import Chassis
 from tests.env.battle import Battle
@@ -102,8 +102,8 @@ def test_columns_keep_their_bounds_in_full_battles(mode, obs_layout):
     envs = len(SKILLS) + 1
     battle = Battle(
         envs=envs, size=SIDE, edit=clutter(np.random.default_rng(3)), autoreset=True, pilots=install, num_packs=2,
-        observation_mode=mode, max_episode_seconds=20.0, obs_layout=obs_layout, observe_target=True,
-        observe_scope=True, observe_telemetry=True,
+        observation_mode=mode, max_episode_seconds=20.0, obs_layout=obs_layout,
+        **{block.config_field: True for block in OPTIONAL_BLOCKS},
     )  # fmt: skip
     for e, skill in enumerate(SKILLS):
         battle.put("script", script_of(skill), slice(e % 2 * 10, 20), e)

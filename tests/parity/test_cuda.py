@@ -10,6 +10,7 @@ import torch
 
 from echelon.config import DisplayConfig, EnvConfig, WorldConfig
 from echelon.env.env import EchelonEnv
+from echelon.env.layout import OPTIONAL_BLOCKS
 from echelon.training.vec_env import VectorEnv
 
 pytestmark = [
@@ -52,7 +53,7 @@ def test_cuda_decision_is_captured_once():
         assert env.engine._runners["decision"] is runner
 
 
-@pytest.mark.parametrize("extras", [{}, {"observe_scope": True, "observe_telemetry": True, "observe_target": True}])
+@pytest.mark.parametrize("extras", [{}, {block.config_field: True for block in OPTIONAL_BLOCKS}])
 def test_cuda_environment_matches_cpu(extras):
     cfg = replace(SMALL, display=DisplayConfig(fill="suite" if extras else "quotas"), **extras)
     envs = [EchelonEnv(cfg, device=device) for device in ("cpu", "cuda")]

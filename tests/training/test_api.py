@@ -42,7 +42,7 @@ def test_programs_of_api_page_run(tmp_path, monkeypatch, capsys):
     assert "past:0" in trained and "completed" in trained
     assert re.search(r"hit points left: [\[{(]", played), played
     assert evaluated.count("95 % interval") == 2 and "trivial" in evaluated
-    assert "updates of a network of our own" in custom
+    assert "updates of a custom network" in custom
     assert "'heat', 'paint'" in curriculum and "'missiles'" in curriculum, curriculum
     assert "0.25" in zone_rewards
 

@@ -6,6 +6,8 @@ the input exactly. Focus target, electronic warfare and display settings hold fo
 
 import warp as wp
 
+from echelon import actions as columns
+from echelon.actions import ActionIndex
 from echelon.sim.arsenal import Mechanic
 from echelon.sim.state import Controls, Episode, Events, Mechs
 from echelon.sim.tables import Rules
@@ -14,17 +16,17 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 LEVELS = wp.constant(127.0)
 """Positive quantisation levels of an action entry."""
-PRIMARY = wp.constant(4)
-VENT = wp.constant(5)
-SECONDARY = wp.constant(6)
-TERTIARY = wp.constant(7)
-SPECIAL = wp.constant(8)
-TARGET_START = wp.constant(9)
-TARGET_DIM = wp.constant(5)
-SORT_START = wp.constant(14)
-SORT_DIM = wp.constant(3)
-HOSTILE_ONLY = wp.constant(17)
-COMM_START = wp.constant(18)
+PRIMARY = wp.constant(int(ActionIndex.PRIMARY))
+VENT = wp.constant(int(ActionIndex.VENT))
+SECONDARY = wp.constant(int(ActionIndex.SECONDARY))
+TERTIARY = wp.constant(int(ActionIndex.TERTIARY))
+SPECIAL = wp.constant(int(ActionIndex.SPECIAL))
+TARGET_START = wp.constant(columns.TARGET_START)
+TARGET_DIM = wp.constant(columns.TARGET_DIM)
+SORT_START = wp.constant(columns.OBS_CTRL_START)
+SORT_DIM = wp.constant(columns.OBS_SORT_DIM)
+HOSTILE_ONLY = wp.constant(columns.HOSTILE_ONLY)
+COMM_START = wp.constant(columns.COMM_START)
 EWAR = wp.constant(int(Mechanic.EWAR))
 ECCM_ABOVE = wp.constant(64.5 / 127.0)
 """The selector means ECM up to 0.5 (quantised: 64/127); the threshold lies between that level and the next."""
