@@ -119,12 +119,12 @@ class EventLog:
         }
 
     def _launch(self, row: list[int]) -> Event:
-        weapon = Weapon(row[WEAPON])
-        event: Event = {"shooter": self._name(row[ACTOR]), "weapon": weapon.name.lower()}
-        if weapon == Weapon.MISSILE:
+        spec = WEAPONS[row[WEAPON]]
+        event: Event = {"shooter": self._name(row[ACTOR]), "weapon": spec.weapon.name.lower()}
+        if spec.guidance == Guidance.HOMING:
             lock = "paint" if row[MARK] == int(journal.BY_PAINT) else "los"
             return {"type": "missile_launch", **event, "target": self._name(row[MECH]), "lock": lock}
-        return {"type": "smoke_launch" if weapon == Weapon.SMOKE else "kinetic_fire", **event}
+        return {"type": "smoke_launch" if spec.bursts_smoke else "kinetic_fire", **event}
 
     def _impact(self, row: list[int]) -> Event | None:
         weapon = WEAPONS[row[WEAPON]]

@@ -185,11 +185,11 @@ class Backend:
                     structs[argument.type] = self._struct(argument.type, shard, user)
                 value = structs[argument.type]
             elif isinstance(value, str):
-                value = self._array(value, shard, user)
+                value = self.array(value, shard, user)
             values.append(value)
         return tuple(self._length(c, shard) for c in launch.dims), values
 
-    def _array(self, name: str, shard: tuple[int, int], user: str) -> Any:
+    def array(self, name: str, shard: tuple[int, int], user: str = "the caller") -> Any:
         """Return the array or constant ``name`` of one shard; the ``KeyError`` of a missing one names ``user``."""
         low, high = shard
         selected = self._selected.get(shard, {})
@@ -206,7 +206,7 @@ class Backend:
         """Return an instance of struct ``kind`` with the arrays of one shard."""
         instance = kind()
         for name in fields_of(kind):
-            setattr(instance, name, self._array(name, shard, f"struct {kind.key} of {user}"))
+            setattr(instance, name, self.array(name, shard, f"struct {kind.key} of {user}"))
         return instance
 
     def load(self, program: Program, progress: Progress | None = None) -> None:

@@ -12,8 +12,8 @@ from tests.env.battle import Battle
 from tests.oracles.collision_avoidance import CHANGE_SIDE_S, avoidance
 from tests.oracles.levels import Memory, chosen_target, level_of, pack_choices
 from tests.oracles.moves import flank_time_left, level_controlled, movement_plan, shortest, throttles
-from tests.oracles.shared import CARRIED
-from tests.oracles.triggers import SMOKES, muzzle_blocked, systems, triggers
+from tests.oracles.shared import CARRIED, SMOKES
+from tests.oracles.triggers import muzzle_blocked, systems, triggers
 from tests.parity.scenes import clutter, scatter, snapshots
 
 ENVS, DECISIONS = 10, 24

@@ -1,4 +1,4 @@
-"""Plain-Python rules of a fight: upkeep, what each mech fires and at whom, and what hits and explosions do."""
+"""Oracle of upkeep, weapons and damage in plain Python."""
 
 from __future__ import annotations
 
@@ -10,21 +10,15 @@ import numpy as np
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles.sensing import quality
 from tests.oracles.shared import (
-    AUTOCANNON,
     CARRIED,
     DEBRIS_FIELD,
     DT,
-    GAUSS,
     GRAVITY,
     GUNS,
     HITSCAN,
     LAVA,
     MECHS,
-    MISSILE,
     NO_HEAT,
-    PAINTER,
-    SILENCED,
-    SMOKE,
     WATER,
     ahead,
     distance,
@@ -55,7 +49,7 @@ class Hit(NamedTuple):
 
 
 class Splash(NamedTuple):
-    """What one explosion costs one mech."""
+    """Splash of one explosion on one mech."""
 
     shooter: int
     target: int
@@ -64,14 +58,14 @@ class Splash(NamedTuple):
 
 
 def clock(s) -> None:
-    """Phases 1 and 2 of a tick."""
+    """Advance the tick and age the smoke clouds."""
     s.tick += 1
     s.cloud_ticks[:] = np.maximum(0, s.cloud_ticks - 1)
     s.clouds = (s.cloud_ticks > 0).sum()
 
 
 def upkeep(s) -> None:
-    """Phase 3 of a tick."""
+    """Upkeep phase of a tick."""
     for m in living(s):
         s.cooldown[m] = np.maximum(0, s.cooldown[m] - 1)
         s.painted[m], s.suppressed[m] = max(0, s.painted[m] - 1), max(0, s.suppressed[m] - 1)
@@ -83,7 +77,7 @@ def upkeep(s) -> None:
 
 
 def felt(s, heat: float) -> float:
-    """Heat that a mech takes up: none where the episode goes without heat."""
+    """The heat that a mech absorbs: none where the heat mechanic is disabled."""
     return 0.0 if s.withheld & NO_HEAT else heat
 
 
@@ -137,21 +131,21 @@ def bearing_error(s, m: int, j: int) -> float:
 
 
 def may_aim(s, m: int, j: int, weapon: int) -> bool:
-    """Whether a weapon that needs a target can be fired at this one."""
+    """Whether a hitscan or homing weapon locks on target j."""
     gun, d = GUNS[weapon], s.pos[j].astype(float) - s.pos[m]
     far = float(np.linalg.norm(d))
     in_arc = flat(d) < 1e-7 or d @ ahead(s.yaw[m]) >= cos(radians(gun.arc_deg / 2)) * flat(d)
     if not hostile(s, m, j) or far > gun.range or not in_arc:
         return False
-    if weapon == MISSILE and painted_by_pack_of(s, m, j) and quality(s, m)[0] >= 0.70:
+    if gun.flight == "homing" and painted_by_pack_of(s, m, j) and quality(s, m)[0] >= 0.70:
         return True
     return far <= (gun.own_sight or gun.range) and sees(s, m, j)
 
 
 def aimed_target(s, m: int, weapon: int) -> int:
-    """The focus target if it qualifies, else the nearest hostile that does, else -1."""
-    fits = [(j != s.focus[m], distance(s.pos[j], s.pos[m]), j) for j in living(s) if may_aim(s, m, j, weapon)]
-    return min(fits)[2] if fits else -1
+    """The focus target if the weapon locks on it, else the nearest hostile it locks on, else -1."""
+    candidates = [(j != s.focus[m], distance(s.pos[j], s.pos[m]), j) for j in living(s) if may_aim(s, m, j, weapon)]
+    return min(candidates)[2] if candidates else -1
 
 
 def kinetic_target(s, m: int, weapon: int) -> int:
@@ -159,8 +153,8 @@ def kinetic_target(s, m: int, weapon: int) -> int:
     near = [j for j in living(s) if hostile(s, m, j) and distance(s.pos[j], s.pos[m]) <= GUNS[weapon].range]
     if s.focus[m] in near and bearing_error(s, m, s.focus[m]) < 0.2:
         return int(s.focus[m])
-    fits = [(distance(s.pos[j], s.pos[m]), j) for j in near if bearing_error(s, m, j) < 0.1]
-    return min(fits)[1] if fits else -1
+    candidates = [(distance(s.pos[j], s.pos[m]), j) for j in near if bearing_error(s, m, j) < 0.1]
+    return min(candidates)[1] if candidates else -1
 
 
 def from_behind(travel, target_yaw: float) -> bool:
@@ -168,17 +162,17 @@ def from_behind(travel, target_yaw: float) -> bool:
 
 
 def weapons_phase(s) -> list[Hit]:
-    """Phase 5: what everybody fires; own heat and timers change, and new rounds appear."""
+    """Fire all triggered weapons: update heat, cooldowns and rounds; return the hitscan hits."""
     hits: list[Hit] = []
     for m in living(s):
         for weapon, gun in GUNS.items():
             trigger = CARRIED[s.chassis[m]].get(weapon)
             if trigger is None or not s.trigger[m] >> trigger & 1:
                 continue
-            if s.fallen[m] or is_shut_down(s, m) or s.cooldown[m][gun.timer] or s.withheld & SILENCED.get(weapon, 0):
+            if s.fallen[m] or is_shut_down(s, m) or s.cooldown[m][gun.timer] or s.withheld & gun.needs:
                 continue
             target = -1
-            if weapon in (*HITSCAN, MISSILE):
+            if gun.flight in ("beam", "homing"):
                 target = aimed_target(s, m, weapon)
                 if target < 0:
                     continue
@@ -205,40 +199,41 @@ def unit(v) -> np.ndarray:
 
 
 def launch(s, m: int, weapon: int, target: int) -> None:
-    """Put a round of the weapon into the first free slot; only missiles come with their target."""
+    """Put a round of the weapon into the first free slot; only homing rounds are given a target."""
+    gun = GUNS[weapon]
     here, half_z, way = s.pos[m].astype(float), float(MECHS[s.chassis[m]].half[2]), ahead(s.yaw[m])
-    if weapon == MISSILE:
+    if gun.flight == "homing":
         muzzle = here + [0, 0, half_z + 0.5]
         way = unit(unit(s.pos[target] - here) + [0, 0, 0.5])
-    elif weapon == SMOKE:
+    elif gun.smoke:
         muzzle, target = here + [0, 0, half_z], int(s.focus[m])
         if target >= 0 and not s.alive[target]:
             target = -1
         way_there = (s.pos[target] - here) * [1, 1, 0]
-        if target >= 0 and distance(s.pos[target], here) <= GUNS[SMOKE].range and flat(way_there) > 1e-7:
+        if target >= 0 and distance(s.pos[target], here) <= gun.range and flat(way_there) > 1e-7:
             way = unit(way_there)
     else:
         muzzle, target = here + [0, 0, 0.8 * half_z], kinetic_target(s, m, weapon)
         if target >= 0:
-            t = distance(s.pos[target], muzzle) / GUNS[weapon].speed
-            drop = 0.5 * GRAVITY * t * t if weapon == GAUSS else 0.0
+            t = distance(s.pos[target], muzzle) / gun.speed
+            drop = 0.5 * GRAVITY * t * t if gun.flight == "ballistic" else 0.0
             way = unit(s.pos[target] - muzzle + [0, 0, drop])
     slot = int(np.flatnonzero(s.round_weapon[m] < 0)[0])
     s.round_weapon[m, slot], s.round_age[m, slot], s.round_target[m, slot] = weapon, 0, target
-    s.round_pos[m, slot], s.round_vel[m, slot] = muzzle, way * GUNS[weapon].speed
+    s.round_pos[m, slot], s.round_vel[m, slot] = muzzle, way * gun.speed
 
 
 def apply_hits(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None:
-    """Apply a phase's hits at once: all read the state before, all are summed, then deaths are resolved."""
+    """Apply the hits of a phase together: all read the state before it; deaths are resolved at the end."""
     shares: dict[int, dict[int, float]] = {m: {} for m in range(len(s.alive))}
-    rewarded: set[int] = set()
+    assisted: set[int] = set()
     before = {m: (int(s.painted[m]), int(s.painter[m])) for m in shares}
     for by in range(len(s.alive)):
         for hit in (h for h in hits if h.shooter == by):
-            direct_hit(s, hit, before[hit.target], shares, rewarded)
+            direct_hit(s, hit, before[hit.target], shares, assisted)
         for splash in (x for x in splashes or [] if x.shooter == by):
-            splashed(s, splash, shares)
-    for m in rewarded:
+            apply_splash(s, splash, shares)
+    for m in assisted:
         s.assists[before[m][1]] += 1
         s.assist_tick[m] = s.tick + ticks(1.0)
     for m in living(s):
@@ -247,49 +242,49 @@ def apply_hits(s, hits: list[Hit], splashes: list[Splash] | None = None) -> None
         for by, body in shares[m].items():
             (s.dealt if hostile(s, by, m) else s.dealt_friendly)[by] += body
     for m in living(s):
-        # Own fire stops a mech at once, heat from others from the next tick.
+        # Heat from own fire shuts a mech down at once, heat from hits of others from the next tick.
         given = sum(felt(s, GUNS[hit.weapon].target_heat) for hit in hits if hit.target == m)
         own = s.heat[m] - given <= MECHS[s.chassis[m]].heat_cap
         s.shutdown_due[m] = is_shut_down(s, m) and not s.shutdown[m] and own
         note_shutdown(s, m)
         if s.hp[m] <= 0:
-            # The hostile with the largest share is credited; friends are named only where no hostile took part.
+            # The kill goes to the hostile with the largest share, to a friend only without any hostile.
             by = max(shares[m], key=lambda k: (hostile(s, k, m), shares[m][k], -k))
             kill(s, m, by)
             s.kills[by] += hostile(s, by, m)
 
 
-def direct_hit(s, hit: Hit, paint: tuple[int, int], shares: dict, rewarded: set[int]) -> None:
-    """The damage pipeline; ``paint`` is (ticks, painter) of the target before the phase."""
+def direct_hit(s, hit: Hit, paint: tuple[int, int], shares: dict, assisted: set[int]) -> None:
+    """Apply a direct hit; ``paint`` is (ticks, painter) of the target before the phase."""
     gun, m, by = GUNS[hit.weapon], hit.target, hit.shooter
     helped = paint[0] > 0 and paint[1] >= 0 and painted_pack(s, paint[1], by)
     body = gun.damage * (1.5 if hit.rear else 1.0) * (1.1 if helped else 1.0)
-    if hit.weapon == PAINTER:
+    if gun.paints:
         s.painted[m], s.painter[m] = ticks(5.0), by
     if body > 0:
         if helped and paint[1] != by and s.tick >= s.assist_tick[m]:
-            rewarded.add(m)
+            assisted.add(m)
         if hit.leg:
             s.leg_hp[m] -= body
             body *= 0.5
         shares[m][by] = shares[m].get(by, 0.0) + body
-        feel(s, m, s.pos[by])
+        record_hit(s, m, s.pos[by])
     s.heat[m] += felt(s, gun.target_heat)
     in_flight = hit.weapon not in HITSCAN
     s.stability[m] = max(0.0, s.stability[m] - gun.stability * (1.5 if hit.rear and in_flight else 1.0))
-    if hit.weapon == AUTOCANNON:
+    if gun.suppresses:
         s.suppressed[m] = max(s.suppressed[m], ticks(1.2))
 
 
-def splashed(s, splash: Splash, shares: dict) -> None:
+def apply_splash(s, splash: Splash, shares: dict) -> None:
     gun, m, by = GUNS[splash.weapon], splash.target, splash.shooter
     shares[m][by] = shares[m].get(by, 0.0) + gun.damage * 0.5
     s.stability[m] = max(0.0, s.stability[m] - gun.stability * 0.5)
-    feel(s, m, splash.centre)
+    record_hit(s, m, splash.centre)
 
 
-def feel(s, m: int, source) -> None:
-    """Note that a mech was hit from there."""
+def record_hit(s, m: int, source) -> None:
+    """Record that a mech was hit from ``source``."""
     s.was_hit[m] = 1
     if distance(source, s.pos[m]) >= 0.1:
         s.hit_dir[m] = unit(source - s.pos[m].astype(float))

@@ -1,4 +1,4 @@
-"""Plain-Python rules of the match: zone ticks, ends, flags and rewards."""
+"""Oracle of the match in plain Python: zone scores, outcome, done flags and rewards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLUE, RED, DRAW, UNDECIDED = 0, 1, 2, -1
 
 
 def inside(s, m: int) -> bool:
-    """In the zone circle, at any height."""
+    """Whether a mech is in the zone, at any height."""
     return flat(s.pos[m][:2] - s.zone[:2]) < s.zone[2]
 
 
@@ -24,7 +24,7 @@ def tonnage(s) -> np.ndarray:
 
 
 def zone_ticks(tons: np.ndarray) -> np.ndarray:
-    """What each team gains per second."""
+    """Score of each team per second."""
     if (tons > 0).all():
         lead = (tons[0] - tons[1]) / tons.sum()
         return 0.25 + 0.75 * np.maximum(0, [lead, -lead])
@@ -38,7 +38,7 @@ def larger(values, margin: float) -> int:
 
 
 def by_points(score, hp) -> int:
-    """The higher score wins, else the higher sum of hit points, else nobody."""
+    """Winner by score, then by sum of hit points, else a draw."""
     for values in (score, hp):
         if larger(values, 1e-3) != UNDECIDED:
             return larger(values, 1e-3)
@@ -46,7 +46,7 @@ def by_points(score, hp) -> int:
 
 
 def call(s, *, limit: int, win: float, dt_act: float = 0.25) -> tuple[int, int]:
-    """Score a decision and return (reason, winner); 0 and UNDECIDED while the match goes on."""
+    """Score a decision; return (reason, winner), 0 and UNDECIDED while the match continues."""
     s.zone_tonnage[:] = tonnage(s)
     s.zone_tick[:] = zone_ticks(tonnage(s))
     s.score[:] += s.zone_tick * np.float32(dt_act)
@@ -73,13 +73,13 @@ def flags(s, reason: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def potential(s, m: int) -> float:
-    """Minus the distance to the zone in map widths, halved for each other teammate inside."""
+    """Negative distance to the zone in map widths, halved for each other teammate inside."""
     others = sum(1 for j in living(s) if j != m and not hostile(s, m, j) and inside(s, j))
     return -flat(s.pos[m][:2] - s.zone[:2]) / max(s.size[:2]) * 0.5**others
 
 
 def rewards(before, after, reason: int, winner: int, cfg) -> tuple[np.ndarray, np.ndarray]:
-    """Return every weighted part, in the order of ``TERM_NAMES``, and the rewards of one decision."""
+    """Return the weighted terms in the order of ``TERM_NAMES``, and the rewards of one decision."""
     w = cfg.reward
     parts = np.zeros((count(after), len(TERM_NAMES)))
     acted = before.alive.astype(bool)

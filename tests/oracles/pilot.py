@@ -9,16 +9,15 @@ import numpy as np
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles.shared import (
     CARRIED,
-    GAUSS,
     GUNS,
     HEAVY,
     HITSCAN,
+    HOMING,
     MECHS,
-    MISSILE,
     NO_EWAR,
-    PAINTER,
+    PAINTERS,
     SCOUT,
-    SMOKE,
+    SMOKES,
     WATER,
     ahead,
     count,
@@ -36,8 +35,6 @@ from tests.oracles.shared import (
 from tests.oracles.world import sight
 
 PRIMARY, VENT, SECONDARY, TERTIARY, SPECIAL = 4, 5, 6, 7, 8
-PAINTERS, HOMING, BALLISTIC, SMOKES = {PAINTER}, {MISSILE}, {GAUSS}, {SMOKE}
-"""Kinds of weapons that pilots treat differently; the others, and those of ``HITSCAN``, are guns."""
 COLUMN = {0: PRIMARY, 1: SECONDARY, 2: TERTIARY, 3: SPECIAL}
 
 

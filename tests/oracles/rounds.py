@@ -1,4 +1,4 @@
-"""Plain-Python rules of rounds in flight: point defence, guidance, what they strike, explosions and smoke."""
+"""Oracle of rounds in flight in plain Python: point defence, guidance, impacts, explosions and smoke."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from tests.oracles.combat import Hit, Splash, apply_hits, from_behind, unit
 from tests.oracles.shared import (
     CD_AMS,
     DT,
-    GAUSS,
     GRAVITY,
     GUNS,
     HEAVY,
+    HOMING,
     MECHS,
-    MISSILE,
     SHOTS,
     SIGHT,
-    SMOKE,
+    SMOKES,
     count,
     distance,
     hostile,
@@ -43,7 +42,7 @@ class End(NamedTuple):
 
 
 def rounds_phase(s) -> None:
-    """Phase 4: point defence, guidance, flight, then what was struck, all read before anything is changed."""
+    """Projectile phase of a tick; all hits are collected before any state changes."""
     defend(s)
     hits: list[Hit] = []
     ends: list[End] = []
@@ -55,28 +54,28 @@ def rounds_phase(s) -> None:
             if end is None:
                 continue
             ends.append(end)
-            if end.struck >= 0 and end.weapon != SMOKE:
+            if end.struck >= 0 and end.weapon not in SMOKES:
                 hits.append(struck_mech(s, end, s.round_pos[m, slot], s.round_vel[m, slot]))
             s.round_weapon[m, slot] = -1
     blasts = [end for end in ends if GUNS[end.weapon].splash and not end.expired]
     splashes = [splash for end in blasts for splash in blast(s, end)]
     for end in ends:
-        if end.weapon == SMOKE:
+        if end.weapon in SMOKES:
             spread_smoke(s, end)
     apply_hits(s, hits, splashes)
     for end in ends:
         if end.cell and all(0 <= c < n for c, n in zip(end.cell, s.size, strict=True)):
-            damage_voxel(s, *end.cell, int(GUNS[end.weapon].damage))
+            damage_voxel(s, *end.cell, end.weapon, GUNS[end.weapon].damage)
     for end in blasts:
-        shatter(s, end.centre, GUNS[end.weapon].splash, int(GUNS[end.weapon].damage * 0.5))
+        damage_sphere(s, end.centre, end.weapon)
     stamp_wrecks(s)
 
 
 def defend(s) -> None:
-    """Every ready heavy in reach tries a missile until one succeeds; trying costs it a second."""
+    """Every ready heavy in range shoots at a homing round until one hits; a shot starts a cooldown of 1 s."""
     for m in range(count(s)):
-        for slot in np.flatnonzero(s.round_weapon[m] == MISSILE):
-            if s.round_age[m, slot] + 1 > GUNS[MISSILE].life:
+        for slot in np.flatnonzero(np.isin(s.round_weapon[m], list(HOMING))):
+            if s.round_age[m, slot] + 1 > GUNS[int(s.round_weapon[m, slot])].life:
                 continue
             for j in living(s):
                 ready = s.chassis[j] == HEAVY and not is_shut_down(s, j) and s.cooldown[j][CD_AMS] == 0
@@ -92,29 +91,30 @@ def defend(s) -> None:
 
 def guide(s, m: int, slot: int) -> None:
     weapon, target, v = int(s.round_weapon[m, slot]), int(s.round_target[m, slot]), s.round_vel[m, slot].astype(float)
-    if weapon == GAUSS:
+    gun = GUNS[weapon]
+    if gun.flight == "ballistic":
         s.round_vel[m, slot] = v - [0, 0, GRAVITY * DT]
-    elif weapon == MISSILE and s.alive[target]:
+    elif gun.flight == "homing" and s.alive[target]:
         way = s.pos[target].astype(float) - s.round_pos[m, slot]
         if np.linalg.norm(way) > 0.1:
-            turned = v * (1 - 4 * DT) + unit(way) * 12.0 * 4 * DT
-            s.round_vel[m, slot] = unit(turned) * 12.0
+            turned = v * (1 - 4 * DT) + unit(way) * gun.speed * 4 * DT
+            s.round_vel[m, slot] = unit(turned) * gun.speed
 
 
 def fly(s, m: int, slot: int, blocks: np.ndarray) -> End | None:
-    """Age and move one round; say how it ended, or None while it flies. It stops where it struck a mech."""
+    """Age and move one round; return how it ended, None while it flies. It stops at a mech that it strikes."""
     weapon = int(s.round_weapon[m, slot])
     start, v = s.round_pos[m, slot].astype(float), s.round_vel[m, slot].astype(float)
     s.round_age[m, slot] += 1
     if s.round_age[m, slot] > GUNS[weapon].life:
         return End(m, weapon, start, expired=True)
     step = v * DT
-    meets = []
+    candidates = []
     for j in living(s):
         t = nearest_on(start, step, s.pos[j])
         if hostile(s, m, j) and distance(start + t * step, s.pos[j]) <= MECHS[s.chassis[j]].hit_radius:
-            meets.append((t, j))
-    t, target = min(meets) if meets else (1.0, -1)
+            candidates.append((t, j))
+    t, target = min(candidates) if candidates else (1.0, -1)
     wall = trace(blocks, start, start + t * step, include_end=True)
     if wall is not None:
         back = max(0.0, wall[1] - 1e-4 * float(np.linalg.norm(step)))
@@ -130,7 +130,7 @@ def struck_mech(s, end: End, at, v) -> Hit:
 
 
 def blast(s, end: End) -> list[Splash]:
-    """Everybody in reach and in the open but the mech that was struck; friends and the shooter too."""
+    """Splash on every mech in range and in sight, friends and the shooter included, the struck mech excluded."""
     return [
         Splash(end.owner, j, end.weapon, end.centre)
         for j in living(s)
@@ -140,14 +140,15 @@ def blast(s, end: End) -> list[Splash]:
     ]
 
 
-def shatter(s, centre, radius: float, damage: int) -> None:
-    """Damage every cell whose centre is within the radius."""
+def damage_sphere(s, centre, weapon: int) -> None:
+    """Damage every cell whose centre is within the splash radius of a weapon."""
+    radius, damage = GUNS[weapon].splash, GUNS[weapon].damage * 0.5
     low = [max(0, floor(c - radius)) for c in centre]
     top = [min(int(n), ceil(c + radius)) for c, n in zip(centre, s.size, strict=True)]
     for x, y, z in np.ndindex(*(max(0, b - a) for a, b in zip(low, top, strict=True))):
         cell = np.array([x, y, z]) + low
         if distance(cell + 0.5, centre) <= radius:
-            damage_voxel(s, *cell, damage)
+            damage_voxel(s, *cell, weapon, damage)
 
 
 def spread_smoke(s, end: End) -> None:

@@ -1,13 +1,15 @@
-"""The rules of the game in plain Python, to check the kernels against: tables and small mathematics.
+"""Tables and small mathematics of the oracles: the rules of the game in plain Python, which kernels are compared with.
 
-Written from the rules, not from the kernels. The other ``oracles_*`` modules hold the rules by topic; all of them
-work on one environment's arrays, given as a namespace ``s`` (see ``tests/parity/scenes.py``), and change it in place
-where the rule changes the state.
+The oracles are written from the rules, not from the kernels. The other modules of this package hold the rules by topic;
+all of them work on one environment's arrays, given as a namespace ``s`` (see ``tests/parity/scenes.py``), and change it
+in place where the rule changes the state. A new weapon is a row of ``GUNS`` and an entry in ``CARRIED``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil, cos, floor, hypot, pi, sin
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +21,7 @@ PRIMARY, SECONDARY, TERTIARY, SPECIAL = range(4)
 AIR, SOLID, LAVA, WATER, DEBRIS_FIELD, SOLID_DEBRIS, DIRT, GLASS, REINFORCED, FOLIAGE = range(10)
 
 NO_HEAT, NO_MISSILES, NO_EWAR, NO_PAINT = 1, 2, 4, 8
-"""What an episode may go without."""
-SILENCED = {MISSILE: NO_MISSILES, PAINTER: NO_PAINT}
+"""Bits of the mechanics that an episode may disable."""
 DT = 0.05
 GRAVITY = 9.81
 DAMPING = 0.98
@@ -61,7 +62,7 @@ ROSTER = (HEAVY, MEDIUM, MEDIUM, LIGHT, SCOUT)
 
 
 class Gun(NamedTuple):
-    """A row of the weapon table; ``life`` in ticks of 0.05 s."""
+    """A row of the weapon table; ``cooldown`` and ``life`` in ticks of 0.05 s."""
 
     range: float
     damage: float
@@ -75,16 +76,28 @@ class Gun(NamedTuple):
     target_heat: float = 0.0
     own_sight: float = 0.0
     splash: float = 0.0
+    flight: str = "beam"
+    """beam, straight, ballistic or homing."""
+    paints: bool = False
+    suppresses: bool = False
+    smoke: bool = False
+    voxel_damage: Mapping[int, float] = MappingProxyType({})
+    """Factor on the damage to voxels of a material."""
+
+    @property
+    def needs(self) -> int:
+        """Mechanics without which it does not fire."""
+        return NO_MISSILES * (self.flight == "homing") | NO_PAINT * self.paints
 
 
 GUNS = {
     LASER: Gun(8.0, 14, 0, 22, 12, 120, CD_LASER, target_heat=6),
     FLAMER: Gun(4.5, 4, 0, 10, 3, 90, CD_KINETIC, target_heat=15),
-    MISSILE: Gun(50.0, 40, 15, 45, 60, 180, CD_LAUNCHER, 12.0, 83, own_sight=12.0, splash=2.5),
-    GAUSS: Gun(20.0, 50, 60, 15, 80, 360, CD_KINETIC, 40.0, 10, splash=1.5),
-    AUTOCANNON: Gun(12.0, 8, 5, 6, 4, 360, CD_KINETIC, 25.0, 9),
-    PAINTER: Gun(10.0, 0, 0, 5, 20, 60, CD_PAINTER),
-    SMOKE: Gun(20.0, 0, 0, 10, 100, 360, CD_LAUNCHER, 15.0, 26),
+    MISSILE: Gun(50.0, 40, 15, 45, 60, 180, CD_LAUNCHER, 12.0, 83, own_sight=12.0, splash=2.5, flight="homing"),
+    GAUSS: Gun(20.0, 50, 60, 15, 80, 360, CD_KINETIC, 40.0, 10, splash=1.5, flight="ballistic"),
+    AUTOCANNON: Gun(12.0, 8, 5, 6, 4, 360, CD_KINETIC, 25.0, 9, flight="straight", suppresses=True),
+    PAINTER: Gun(10.0, 0, 0, 5, 20, 60, CD_PAINTER, paints=True),
+    SMOKE: Gun(20.0, 0, 0, 10, 100, 360, CD_LAUNCHER, 15.0, 26, flight="straight", smoke=True),
 }
 CARRIED = {
     SCOUT: {PAINTER: PRIMARY, SMOKE: SPECIAL},
@@ -92,7 +105,11 @@ CARRIED = {
     MEDIUM: {LASER: PRIMARY, AUTOCANNON: TERTIARY, PAINTER: TERTIARY, SMOKE: SPECIAL},
     HEAVY: {LASER: PRIMARY, MISSILE: SECONDARY, GAUSS: TERTIARY, SMOKE: SPECIAL},
 }
-HITSCAN = (LASER, FLAMER, PAINTER)
+HITSCAN = {w for w, gun in GUNS.items() if gun.flight == "beam"}
+BALLISTIC = {w for w, gun in GUNS.items() if gun.flight == "ballistic"}
+HOMING = {w for w, gun in GUNS.items() if gun.flight == "homing"}
+PAINTERS = {w for w, gun in GUNS.items() if gun.paints}
+SMOKES = {w for w, gun in GUNS.items() if gun.smoke}
 
 MOVES = np.array([0, 1, 0, 0, 1, 1, 0, 1, 1, 0], bool)
 SIGHT = np.array([0, 1, 0, 0, 1, 1, 0, 0, 1, 1], bool)
@@ -124,7 +141,7 @@ def left(yaw: float) -> np.ndarray:
 
 
 def heading_frame(v, yaw: float) -> np.ndarray:
-    """A world vector as (ahead, left, up) of someone who faces ``yaw``."""
+    """A world vector in the frame (ahead, left, up) of heading ``yaw``."""
     v = np.asarray(v, float)
     return np.array([v @ ahead(yaw), v @ left(yaw), v[2]])
 
@@ -166,14 +183,14 @@ def painted_by_pack_of(s, viewer: int, target: int) -> bool:
 
 
 def material_at(s, x: int, y: int, z: int) -> int:
-    """A single cell; outside the map it is solid."""
+    """Material of a cell, SOLID outside the map."""
     if not (0 <= x < s.size[0] and 0 <= y < s.size[1] and 0 <= z < s.size[2]):
         return SOLID
     return int(s.material[z, y, x])
 
 
 def under(s, m: int, gap: float = 0.0) -> int:
-    """Material at the feet of a mech, or ``gap`` below them, in the column of its centre."""
+    """Material at the feet of a mech, or ``gap`` [vox] below them, in the column of its centre."""
     x, y, z = s.pos[m]
     foot = z - MECHS[s.chassis[m]].half[2] - np.float32(gap)
     return material_at(s, floor(x), floor(y), floor(foot))

@@ -12,16 +12,20 @@ import numpy as np
 from echelon.agents.levels import EwarUse, Level, MissileUse, PaintUse, SmokeUse
 from echelon.sim.random import StreamId, uniform01
 from tests.oracles.levels import DT_ACT, Memory, Track, level_of, pack_of
-from tests.oracles.pilot import BALLISTIC, COLUMN, HOMING, PAINTERS, SECONDARY, SMOKES, VENT
+from tests.oracles.pilot import COLUMN, SECONDARY, VENT
 from tests.oracles.shared import (
+    BALLISTIC,
     CARRIED,
     GUNS,
     HEAVY,
     HITSCAN,
+    HOMING,
     MECHS,
     MISSILE,
+    PAINTERS,
     SCOUT,
     SHOTS,
+    SMOKES,
     ahead,
     count,
     distance,

@@ -1,4 +1,4 @@
-"""Plain-Python rules of space: rays, boxes, one tick of movement, wrecks and erosion."""
+"""Oracle of space in plain Python: rays, boxes, movement, landings, wrecks and voxel damage."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.oracles.shared import (
     DIRT,
     DT,
     GRAVITY,
+    GUNS,
     MECHS,
     MOVES,
     SIGHT,
@@ -39,13 +40,13 @@ Cell = tuple[int, int, int]
 
 
 def cast(blocks: np.ndarray, start, end, include_end: bool = False) -> Cell | None:
-    """Return the cell that blocks the segment (outside the grid: it left), or None."""
+    """Return the cell that blocks the segment, None if it is clear; a cell outside the grid means that it left."""
     found = trace(blocks, start, end, include_end)
     return found[0] if found else None
 
 
 def trace(blocks: np.ndarray, start, end, include_end: bool = False) -> tuple[Cell, float] | None:
-    """Return the cell that blocks the segment and the way to it [vox], or None; ``blocks`` is bool [z, y, x]."""
+    """Return the cell that blocks the segment and its distance [vox], or None; ``blocks`` is bool [z, y, x]."""
     start, end = [float(v) for v in start], [float(v) for v in end]
     size = blocks.shape[::-1]
     length = sqrt(sum((b - a) ** 2 for a, b in zip(start, end, strict=True)))
@@ -205,13 +206,13 @@ def move_all(s) -> None:
 
 
 def land_all(s) -> None:
-    """Optional: landings faster than 6 shake, and hurt those who were knocked down in the air."""
+    """Landings above 6 vox/s reduce stability, and damage mechs that had fallen."""
     for m in living(s):
-        hard = max(0, s.landing_speed[m] - 6)
-        s.stability[m] = max(0, s.stability[m] - 5 * hard)
+        excess = max(0, s.landing_speed[m] - 6)
+        s.stability[m] = max(0, s.stability[m] - 5 * excess)
         if s.fallen[m]:
-            s.hp[m] -= hard
-            s.took[m] += hard
+            s.hp[m] -= excess
+            s.took[m] += excess
         if s.hp[m] <= 0:
             s.alive[m], s.died[m], s.dying[m], s.hazard[m] = 0, 1, 1, 3
     stamp_wrecks(s)
@@ -222,10 +223,12 @@ def set_cell(s, x: int, y: int, z: int, kind: int) -> None:
     s.voxel_hp[z, y, x] = VOXEL_HP[kind]
 
 
-def damage_voxel(s, x: int, y: int, z: int, amount: int) -> None:
+def damage_voxel(s, x: int, y: int, z: int, weapon: int, damage: float) -> None:
     """Damage one voxel."""
-    if not DESTRUCTIBLE[s.material[z, y, x]]:
+    kind = int(s.material[z, y, x])
+    if not DESTRUCTIBLE[kind]:
         return
+    amount = int(damage * GUNS[weapon].voxel_damage.get(kind, 1.0))
     if s.voxel_hp[z, y, x] > amount:
         s.voxel_hp[z, y, x] -= amount
     else:

@@ -103,7 +103,7 @@ def test_weapons_phase_matches_oracle(battle):
 
 
 def assert_same_rounds(scene, wanted, *names: str) -> None:
-    """Compare what flies."""
+    """Compare the rounds in flight."""
     for e, s in enumerate(wanted):
         flying = s.round_weapon >= 0
         for name in names:
@@ -111,11 +111,11 @@ def assert_same_rounds(scene, wanted, *names: str) -> None:
 
 
 def with_rounds(scene, rng: np.random.Generator) -> None:
-    """Fill the air with rounds of every kind, many of them about to strike a hostile, some about to expire."""
+    """Add rounds of every weapon, many of them about to strike a hostile, some about to expire."""
     shape = scene["round_weapon"].shape
     side = scene["team"][:, :, None]
     target = rng.integers(0, shape[1] // 2, shape) + (1 - side) * (shape[1] // 2)
-    weapon = rng.choice([o.AUTOCANNON, o.GAUSS, o.MISSILE, o.MISSILE, o.SMOKE], shape)
+    weapon = rng.choice(sorted(w for w, gun in o.GUNS.items() if gun.speed) + sorted(o.HOMING), shape)
     pos = rng.uniform(0.5, 23.5, (*shape, 3))
     pos[..., 2] = rng.uniform(0.2, 4, shape)
     aim = np.stack([scene["pos"][e][target[e]] for e in range(shape[0])]) - pos

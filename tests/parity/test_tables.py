@@ -1,4 +1,4 @@
-"""The arsenal, the materials and the clock say what the rules' tables say."""
+"""The tables of the arsenal and the materials match those of the oracles."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from echelon.config import EnvConfig
-from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS
+from echelon.sim.arsenal import CHASSIS, ROSTER, WEAPONS, Guidance, Weapon
 from echelon.sim.overrides import stock_tables
 from echelon.sim.state import ROUNDS_PER_MECH
 from echelon.sim.tables import duration_ticks, life_ticks, pack_rules
 from echelon.sim.world import BLOCKS_MOVE, BLOCKS_SIGHT, MATERIAL_HP, MATERIALS, STOPS_SHOT
 from tests.oracles import shared as o
+
+ORACLE_FILE = "tests/oracles/shared.py"
 
 
 @pytest.mark.parametrize("index", range(4))
@@ -26,9 +28,14 @@ def test_chassis_table_matches_oracle(index):
     assert spec.has_ams == (index == o.HEAVY) and spec.has_ewar == (index == o.SCOUT)
 
 
-@pytest.mark.parametrize("weapon", o.GUNS)
+@pytest.mark.parametrize("weapon", Weapon, ids=lambda weapon: weapon.name.lower())
 def test_weapon_table_matches_oracle(weapon):
+    assert weapon in o.GUNS, f"add a row for {weapon.name} to GUNS and an entry to CARRIED in {ORACLE_FILE}"
     spec, row = WEAPONS[weapon], o.GUNS[weapon]
+    flight = {"beam": Guidance.HITSCAN, "straight": Guidance.LINEAR, "ballistic": Guidance.BALLISTIC}
+    assert spec.guidance == flight.get(row.flight, Guidance.HOMING)
+    assert (spec.paints, spec.suppresses, spec.bursts_smoke) == (row.paints, row.suppresses, row.smoke)
+    assert dict(spec.voxel_damage) == dict(row.voxel_damage) and int(spec.needs) == row.needs
     assert (spec.range_vox, spec.damage, spec.stability, spec.heat) == (row.range, row.damage, row.stability, row.heat)
     assert (spec.arc_deg, int(spec.cooldown), spec.speed_vox_s) == (row.arc_deg, row.timer, row.speed)
     assert duration_ticks(spec.cooldown_s, o.DT) == row.cooldown
@@ -59,6 +66,6 @@ def test_round_slots_hold_every_round_in_flight(dt):
         need = 0
         for weapon in carried:
             spec = WEAPONS[weapon]
-            if spec.speed_vox_s and weapon not in (o.MISSILE,):
+            if spec.speed_vox_s and weapon not in o.HOMING:
                 need += -(-(life_ticks(spec.life_s, dt) + 1) // duration_ticks(spec.cooldown_s, dt))
         assert need <= ROUNDS_PER_MECH

@@ -216,6 +216,23 @@ def test_a13_solid_voxel_breaks_at_13th_autocannon_round():
     assert not field["sight_plane"][0, 30, 36] >> np.uint64(2) & np.uint64(1)
 
 
+def test_voxel_damage_factor_scales_damage_to_its_material():
+    def edit(grid: np.ndarray) -> None:
+        grid[2, 30, 36] = Material.SOLID
+
+    field = Field5v5(edit=edit)
+    factors = field.batch.backend.array("rules", field.batch.backend.shards[0]).voxel_damage
+    values = factors.numpy()
+    values[Weapon.AUTOCANNON, Material.SOLID] = 2.5
+    factors.assign(values)
+    field.place(BLUE, MEDIUM, 32, 30.5)
+    act(field, BLUE, tertiary=1)
+    field.tick(30)
+    left = int(field["voxel_hp"][0, 2, 30, 36])
+    field.batch.close()
+    assert left < 100 and left % 20 == 0
+
+
 @pytest.mark.parametrize(
     ("condition", "rate"), [("", 10), ("moving", 5), ("moving suppressed", 1), ("legged moving suppressed", 1)]
 )
