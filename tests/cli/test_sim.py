@@ -132,7 +132,7 @@ def test_sim_usage_error_is_one_line(echelon, words, printed):
 )
 def test_sim_unknown_device_is_one_line_error(echelon, words):
     code, _, err = echelon(*words, "--device", "gpu9")
-    assert code == output.USAGE and "'gpu9' does not exist" in err and err.count("\n") == 1
+    assert code == output.USAGE and "'gpu9'" in err and "expected" in err and err.count("\n") == 1
 
 
 def test_sim_interrupt_prints_finished_matches(repository, tmp_path):
