@@ -111,7 +111,7 @@ def test_find_match_resolves_runs_and_ids(home):
         assert serve.find_match(catalogue, RUN).id == MATCH
         assert serve.find_match(catalogue, "otter").id == MATCH
         (home / RUN / "replays").rename(home / RUN / "elsewhere")
-        with pytest.raises(RunNotFoundError, match="has no match to watch yet"):
+        with pytest.raises(RunNotFoundError, match="has no recorded match yet"):
             serve.find_match(ReplayCatalogue(home), RUN)
     finally:
         os.environ.pop("ECHELON_HOME")
